@@ -1,0 +1,104 @@
+"""The element types of LANGUAGE's table, and how NumPy sees them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+__all__ = ["DType", "DTYPES", "from_numpy", "promote"]
+
+
+@dataclass(frozen=True)
+class DType:
+    """An element type.
+
+    name: as users write it (`float32`). kind: "bool", "int", "uint" or "float".
+    bits: width in memory; `bool_` takes 8.
+    """
+
+    name: str
+    kind: str
+    bits: int
+
+    @property
+    def bytes(self) -> int:
+        return self.bits // 8
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "float"
+
+    @property
+    def is_integer(self) -> bool:
+        return self.kind in ("int", "uint")
+
+    @property
+    def is_fp8(self) -> bool:
+        """fp8 is storage: it must be cast before arithmetic."""
+        return self.is_float and self.bits == 8
+
+    @cached_property
+    def numpy(self) -> np.dtype:
+        """The NumPy dtype; bfloat16 and the two float8 come from ml_dtypes."""
+        if self.name == "bool_":
+            return np.dtype(np.bool_)
+        if self.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
+            import ml_dtypes
+
+            return np.dtype(getattr(ml_dtypes, self.name))
+        return np.dtype(self.name)
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return (_by_name, (self.name,))
+
+
+bool_ = DType("bool_", "bool", 8)
+int8, int16, int32, int64 = (DType(f"int{b}", "int", b) for b in (8, 16, 32, 64))
+uint8, uint16, uint32, uint64 = (DType(f"uint{b}", "uint", b) for b in (8, 16, 32, 64))
+float16, float32, float64 = (DType(f"float{b}", "float", b) for b in (16, 32, 64))
+bfloat16 = DType("bfloat16", "float", 16)
+float8_e4m3fn = DType("float8_e4m3fn", "float", 8)
+float8_e5m2 = DType("float8_e5m2", "float", 8)
+
+#: name -> type, in the order of the documentation
+DTYPES: dict[str, DType] = {
+    t.name: t
+    for t in (
+        bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64,
+        float16, bfloat16, float32, float64, float8_e4m3fn, float8_e5m2,
+    )
+}  # fmt: skip
+
+_RANK = {"bool": 0, "int": 1, "uint": 1, "float": 2}
+
+
+def _by_name(name: str) -> DType:
+    return DTYPES[name]
+
+
+def from_numpy(dtype: object) -> DType | None:
+    """The type that NumPy's `dtype` stands for, or None where tilejit has none."""
+    name = np.dtype(dtype).name  # type: ignore[call-overload]
+    return DTYPES.get("bool_" if name == "bool" else name)
+
+
+def promote(a: DType, b: DType) -> DType:
+    """The type in which an operation on `a` and `b` computes.
+
+    Across kinds (bool < int < float) the higher kind's type, within a kind the wider;
+    float16 with bfloat16 gives float32; of int and uint of one width the unsigned, as in C.
+    """
+    if a == b:
+        return a
+    if _RANK[a.kind] != _RANK[b.kind]:
+        return a if _RANK[a.kind] > _RANK[b.kind] else b
+    if {a, b} == {float16, bfloat16}:
+        return float32
+    if a.bits != b.bits:
+        return a if a.bits > b.bits else b
+    return a if a.kind == "uint" else b

@@ -1,0 +1,115 @@
+"""Every exception that tilejit raises on purpose."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Rendered(Protocol):
+    """A place in source code that can show itself with a caret (see `tilejit.source.Span`)."""
+
+    def render(self) -> str: ...
+
+
+class TilejitError(Exception):
+    """Base of all errors: what was wrong, where, and what to do.
+
+    message: what was wrong, as one sentence with the numbers that matter.
+    span: the place in the user's source, or None where there is none.
+    hint: what to do about it; printed last.
+    """
+
+    def __init__(self, message: str, *, span: Rendered | None = None, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.span = span
+        self.hint = hint
+
+    def __str__(self) -> str:
+        parts = [self.message]
+        if self.span is not None:
+            parts.append(self.span.render())
+        if self.hint is not None:
+            parts.append(f"help: {self.hint}")
+        return "\n".join(parts)
+
+
+class KernelSyntaxError(TilejitError):
+    """The kernel's text uses something that kernels can't."""
+
+
+class KernelTypeError(TilejitError):
+    """The kernel's types, shapes or names don't fit together."""
+
+
+class LayoutError(TilejitError):
+    """A layout that doesn't fit, isn't injective where it must be, or has a wrong size."""
+
+
+class DispatchError(TilejitError):
+    """No variant accepts a tile operation.
+
+    declines: variant name -> its reasons, one string each.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        span: Rendered | None = None,
+        hint: str | None = None,
+        declines: dict[str, tuple[str, ...]] | None = None,
+    ) -> None:
+        super().__init__(message, span=span, hint=hint)
+        self.declines = dict(declines or {})
+
+
+class ResourceError(TilejitError):
+    """Shared memory, tensor memory, registers or threads beyond the target's limit."""
+
+
+class LaunchError(TilejitError):
+    """Arguments, grid or stream that can't be launched, or a CUDA error by its name."""
+
+
+class DeviceError(TilejitError):
+    """No such device, a driver too old for the target, or PTX that the driver refused."""
+
+
+class SimulationError(TilejitError):
+    """What the simulator found wrong with a running kernel.
+
+    The message names thread, CTA and the source lines of both parties.
+    """
+
+
+class OutOfBoundsError(SimulationError):
+    """An access outside every array, buffer or window."""
+
+
+class MisalignedError(SimulationError):
+    """An address that isn't a multiple of the access's size."""
+
+
+class UninitializedReadError(SimulationError):
+    """A read of memory or of a register that nothing has written."""
+
+
+class RaceError(SimulationError):
+    """Two threads access one place, at least one writes, and nothing orders them."""
+
+
+class DeadlockError(SimulationError):
+    """Threads that wait for something that can no longer happen."""
+
+
+class DivergenceError(SimulationError):
+    """A barrier or an aligned instruction that not all of its threads reached together."""
+
+
+class AsyncHazardError(SimulationError):
+    """The result of an asynchronous operation touched before its wait."""
+
+
+class UnsupportedInstructionError(SimulationError):
+    """PTX that the simulator doesn't know."""

@@ -1,0 +1,50 @@
+"""Places in the user's source, and how an error shows them."""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A range of source text, with the call sites it was inlined through.
+
+    line: 1-based. column, end_column: 0-based, in characters of the line.
+    text: the source line itself, so that rendering needs no file.
+    caller: where the helper that holds this place was called, or None in the kernel itself.
+    """
+
+    file: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    text: str = ""
+    caller: Span | None = None
+
+    def render(self) -> str:
+        """`file:line:column`, the line and a caret under the place; then the same for each caller."""
+        shown = [f"  at {self.file}:{self.line}:{self.column + 1}"]
+        if self.text:
+            stripped = self.text.lstrip()
+            dropped = len(self.text) - len(stripped)
+            end = self.end_column if self.end_line == self.line else len(self.text)
+            before = display_width(self.text[dropped : self.column])
+            marked = display_width(self.text[self.column : max(end, self.column + 1)])
+            shown.append(f"    {stripped}")
+            shown.append("    " + " " * before + "^" * max(marked, 1))
+        if self.caller is not None:
+            shown.append("  called from")
+            shown.append(self.caller.render())
+        return "\n".join(shown)
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+def display_width(text: str) -> int:
+    """Columns that `text` takes on a terminal: wide East Asian characters take two, combining ones none."""
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text
+    )

@@ -1,0 +1,103 @@
+"""Facts per GPU architecture."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from .errors import DeviceError
+
+__all__ = ["Target", "TARGETS", "target"]
+
+WARP = 32
+WARPGROUP = 128
+MAX_THREADS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One `sm_XY[a]`.
+
+    ptx: the oldest PTX version whose `.target` may name it, as (major, minor).
+    shared_bytes: shared memory that one CTA may have with opt-in.
+    source: PTX ISA, "PTX Module Directives: .target" and "Release notes";
+    CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
+    """
+
+    name: str
+    ptx: tuple[int, int]
+    shared_bytes: int
+
+    @property
+    def number(self) -> int:
+        """90 for sm_90a."""
+        return int(re.sub(r"\D", "", self.name))
+
+    @property
+    def is_arch_specific(self) -> bool:
+        """Whether code for it runs on this very architecture only (the `a` in sm_90a)."""
+        return self.name.endswith("a")
+
+    @property
+    def has_stmatrix(self) -> bool:
+        return self.number >= 90
+
+    @property
+    def has_tcgen05(self) -> bool:
+        return self.name in ("sm_100a", "sm_101a", "sm_103a", "sm_110a")
+
+    def runs_on(self, capability: int) -> bool:
+        """Whether a device of compute capability `capability` (90 for 9.0) can run code for this target."""
+        return capability == self.number if self.is_arch_specific else capability >= self.number
+
+    def __str__(self) -> str:
+        return self.name
+
+
+_KB = 1024
+
+#: name -> facts
+TARGETS: dict[str, Target] = {
+    t.name: t
+    for t in (
+        Target("sm_75", (6, 3), 64 * _KB),
+        Target("sm_80", (7, 0), 163 * _KB),
+        Target("sm_86", (7, 1), 99 * _KB),
+        Target("sm_87", (7, 4), 163 * _KB),
+        Target("sm_89", (7, 8), 99 * _KB),
+        Target("sm_90", (7, 8), 227 * _KB),
+        Target("sm_90a", (8, 0), 227 * _KB),
+        Target("sm_100", (8, 6), 227 * _KB),
+        Target("sm_100a", (8, 6), 227 * _KB),
+        Target("sm_103", (8, 8), 227 * _KB),
+        Target("sm_103a", (8, 8), 227 * _KB),
+        Target("sm_110", (9, 0), 227 * _KB),
+        Target("sm_110a", (9, 0), 227 * _KB),
+        Target("sm_120", (8, 7), 99 * _KB),
+        Target("sm_120a", (8, 7), 99 * _KB),
+        Target("sm_121", (8, 8), 99 * _KB),
+        Target("sm_121a", (8, 8), 99 * _KB),
+    )
+}
+
+
+def target(name: str | Target) -> Target:
+    """The target called `name`; an unknown one is a DeviceError that lists those there are."""
+    if isinstance(name, Target):
+        return name
+    if name not in TARGETS:
+        raise DeviceError(f"unknown target {name!r}", hint=f"one of {', '.join(TARGETS)}")
+    return TARGETS[name]
+
+
+def for_capability(major: int, minor: int) -> Target:
+    """The most specific target that a device of this compute capability runs."""
+    for name in (f"sm_{major}{minor}a", f"sm_{major}{minor}"):
+        if name in TARGETS:
+            return TARGETS[name]
+    older = [t for t in TARGETS.values() if not t.is_arch_specific and t.number <= 10 * major + minor]
+    if not older:
+        raise DeviceError(
+            f"compute capability {major}.{minor} is too old", hint="tilejit needs sm_75 (Turing) or newer"
+        )
+    return older[-1]
