@@ -1,0 +1,439 @@
+"""The IR: tile operations and lane operations are one language at two levels.
+
+*Tile level*, what the frontend makes: `TileOp`s on `Region`s, `Element` reads and writes, scalar control flow.
+*Lane level*, what lowering leaves: one thread's view. No `TileOp` and no `Element` remains; memory is touched
+through `Vector`s, flat runs of a buffer's storage, by `Move`, `Load` and `Store`; local buffers are registers.
+
+Nodes are frozen and compare by what they say; `span` is left out of equality. Operands are fields in the order in
+which they print. Statements hold tuples of statements; a `Var` carries the facts known of its value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..dtypes import DType, bool_, int32, int64
+from ..layout import TileLayout
+from ..source import Span
+
+SPACES = ("global", "shared", "local", "tmem")
+SCOPES = ("thread", "warp", "warpgroup", "cta")
+
+#: ids and sizes that the hardware knows -> (dtype, largest value)
+SPECIALS: dict[str, tuple[DType, int]] = {
+    "thread_id": (int32, 1023),
+    "lane_id": (int32, 31),
+    "warp_id": (int32, 31),
+    "warpgroup_id": (int32, 7),
+    "tid_in_wg": (int32, 127),
+    "cta_id.0": (int64, 2**31 - 2),
+    "cta_id.1": (int64, 65534),
+    "cta_id.2": (int64, 65534),
+    "num_ctas.0": (int64, 2**31 - 1),
+    "num_ctas.1": (int64, 65535),
+    "num_ctas.2": (int64, 65535),
+}
+
+
+# ---- scalar expressions: pure, one value a thread ----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """A literal of a type; `value` is a bool, int or float (NaN and infinities included)."""
+
+    value: bool | int | float
+    dtype: DType
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Var:
+    """A scalar by name: defined by `Let`, `Declare`, `For` or a parameter.
+
+    multiple_of: a number that divides every value it takes (1: nothing is known; 0 would mean always zero).
+    bounds: (least, greatest) value, inclusive, or None where unknown.
+    """
+
+    name: str
+    dtype: DType
+    multiple_of: int = 1
+    bounds: tuple[int, int] | None = None
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Special:
+    """A hardware id or size from `SPECIALS`."""
+
+    name: str
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def dtype(self) -> DType:
+        return SPECIALS[self.name][0]
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """A scalar operation, by its name in the table of elementwise operations (`tilejit.ops`).
+
+    Arguments have one dtype, that in which the operation computes, but for the condition of `where` (bool_) and
+    what the table says of shifts. dtype: the result's; bool_ for comparisons.
+    """
+
+    name: str
+    args: tuple[Expr, ...]
+    dtype: DType
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """`x` converted to `dtype`: to nearest even; to integers toward zero; saturating where the target is fp8.
+
+    saturate: for fp8 only: as the hardware (True) or as ml_dtypes (False).
+    """
+
+    x: Expr
+    dtype: DType
+    saturate: bool = True
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The value at a place. Tile level: only as the whole value of a `Let`. Lane level: local places anywhere."""
+
+    place: Element | Vector
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def dtype(self) -> DType:
+        return self.place.buffer.dtype
+
+
+Expr = Const | Var | Special | Op | Cast | Load
+
+
+# ---- memory -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Strided:
+    """The layout of a global tensor whose strides are known only at launch.
+
+    strides: elements, an int where known (1 for the stride-1 dimension), else an int64 parameter.
+    align: bytes, a power of two that divides the base address and every stride but the 1.
+    extent_align: bytes, a power of two that divides the stride-1 dimension's extent.
+    """
+
+    strides: tuple[int | Var, ...]
+    align: int
+    extent_align: int = 1
+
+    @property
+    def unit_dim(self) -> int | None:
+        """The dimension with stride 1, the last such one, or None."""
+        dims = [d for d, s in enumerate(self.strides) if s == 1]
+        return dims[-1] if dims else None
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Memory with a shape, a type and a layout.
+
+    space: one of `SPACES`. shape: an int a dimension, or for global tensors an int64 extent parameter.
+    layout: where each element lives, in elements of `dtype` from the base (global, shared), or in which thread's
+    which register (local).
+    align: bytes that divide the base address; for a global tensor as its signature promises.
+    base: for a view the buffer whose storage it reinterprets, else None. A view starts where its base starts:
+    an offset is in its layout.
+    """
+
+    name: str
+    space: str
+    dtype: DType
+    shape: tuple[int | Var, ...]
+    layout: TileLayout | Strided
+    align: int
+    base: Buffer | None = None
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def root(self) -> Buffer:
+        """The buffer that owns the storage."""
+        return self if self.base is None else self.base.root
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A box of a buffer: per dimension where it starts and how many elements it has.
+
+    extents: None for a dimension that a scalar index dropped (one element of it).
+    in_bounds: the box is known not to pass a global tensor's edge: by proof, or because the user said so.
+    """
+
+    buffer: Buffer
+    starts: tuple[Expr, ...]
+    extents: tuple[int | None, ...]
+    in_bounds: bool = False
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents of the dimensions that are kept."""
+        return tuple(e for e in self.extents if e is not None)
+
+    @property
+    def dtype(self) -> DType:
+        return self.buffer.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """One element of a buffer by its logical indices (tile level)."""
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """`width` elements in a row of a buffer's flat storage, from element `offset` (lane level).
+
+    The offset already holds layout and swizzle. For a local buffer it counts the thread's own registers.
+    """
+
+    buffer: Buffer
+    offset: Expr
+    width: int = 1
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+# ---- statements ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Let:
+    """Defines `var`, once."""
+
+    var: Var
+    value: Expr
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Declare:
+    """Defines a variable that `Assign` may change; no facts hold of it. init: None for not yet assigned."""
+
+    var: Var
+    init: Expr | None
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """Changes a declared variable."""
+
+    var: Var
+    value: Expr
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Alloc:
+    """Makes a shared, local or tmem buffer that lives as long as the kernel."""
+
+    buffer: Buffer
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Names a view: `buffer.base` says of what."""
+
+    buffer: Buffer
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Writes one element: an `Element` at tile level, a `Vector` of width 1 at lane level."""
+
+    place: Element | Vector
+    value: Expr
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    cond: Expr
+    then: tuple[Stmt, ...]
+    orelse: tuple[Stmt, ...] = ()
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    """`var` from start to stop (exclusive) in steps; a negative constant step counts down.
+
+    unrolled: written out at code generation, where `var` becomes a constant in each copy (bounds constant;
+    lane level only).
+    """
+
+    var: Var
+    start: Expr
+    stop: Expr
+    step: Expr
+    body: tuple[Stmt, ...]
+    unrolled: bool = False
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """Repeats until a `Break` (what Python's `while` becomes)."""
+
+    body: tuple[Stmt, ...]
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Continue:
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    """Ends this thread."""
+
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """A barrier among the threads of one warp, warpgroup or cta."""
+
+    scope: str
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Assert:
+    cond: Expr
+    message: str
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Print:
+    """Prints text and scalars, already in order and with their separators."""
+
+    parts: tuple[str | Expr, ...]
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TileOp:
+    """A tile operation that the threads of one scope carry out together (tile level).
+
+    name: from the tables in `tilejit.ops`. operands: destination first.
+    attrs: (name, value) pairs in the order of the operation's table, values plain Python.
+    """
+
+    name: str
+    scope: str
+    operands: tuple[Region | Expr, ...]
+    attrs: tuple[tuple[str, str | int | bool | None], ...] = ()
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    def attr(self, name: str) -> str | int | bool | None:
+        """The attribute's value, None where it isn't given."""
+        return dict(self.attrs).get(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Moves one vector in one access: memory to registers, registers to memory, or between registers (lane level).
+
+    predicate: the access happens where it holds. otherwise: what the destination registers get where it doesn't;
+    None leaves them (or memory) as they are.
+    """
+
+    dst: Vector
+    src: Vector
+    predicate: Expr | None = None
+    otherwise: Expr | None = None
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One instruction from the instruction table (`tilejit.codegen.instructions`), by name (lane level).
+
+    outputs: local vectors that it fills. inputs: scalars, or vectors whose address (shared, global) or registers
+    (local) it takes.
+    """
+
+    name: str
+    outputs: tuple[Vector, ...] = ()
+    inputs: tuple[Expr | Vector, ...] = ()
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+Stmt = (
+    Let | Declare | Assign | Alloc | View | Store | If | For | Loop | Break | Continue | Return
+    | Sync | Assert | Print | TileOp | Move | Instruction
+)  # fmt: skip
+
+
+# ---- kernels ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """One kernel parameter; the runtime fills each by its kind.
+
+    kind: "pointer" (the base of `buffer`), "extent" or "stride" (of dimension `axis` of the tensor `of`), "scalar".
+    var: the scalar that it defines; None for a pointer.
+    of: the name of the argument that it comes from.
+    written: the kernel may write through this pointer. noalias: no other argument overlaps it.
+    """
+
+    kind: str
+    of: str
+    dtype: DType
+    var: Var | None = None
+    buffer: Buffer | None = None
+    axis: int | None = None
+    written: bool = False
+    noalias: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A whole kernel at either level.
+
+    threads: of a CTA. target: name of the architecture. max_registers: a limit per thread, or None.
+    cluster: CTAs of a cluster in each dimension, or None. debug: assertions are compiled in on a GPU.
+    """
+
+    name: str
+    params: tuple[Param, ...]
+    threads: int
+    target: str
+    body: tuple[Stmt, ...]
+    max_registers: int | None = None
+    cluster: tuple[int, int, int] | None = None
+    debug: bool = False
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+TRUE = Const(True, bool_)
