@@ -1,0 +1,64 @@
+"""What conversion between element types means, in NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..dtypes import DType, bool_
+
+__all__ = ["convert"]
+
+Array = np.ndarray
+
+
+def convert(values: Array, dtype: DType, saturate: bool = True) -> Array:
+    """`values` converted to `dtype`, as the IR's `Cast` does.
+
+    To floats: to nearest even, once; to bfloat16 and fp8 from integers through float32. To integers: from
+    integers modulo 2**bits; from floats toward zero, unspecified out of range. To bool_: whether it isn't zero.
+    saturate: for fp8 only: finite overflow and infinities give the largest finite value, as cvt.satfinite does.
+    source: PTX ISA, "Data Movement and Conversion Instructions: cvt".
+    """
+    if values.dtype == dtype.numpy:
+        return values
+    with np.errstate(all="ignore"):
+        if dtype == bool_:
+            return np.asarray(values != 0)
+        if not dtype.is_float or dtype.name in ("float16", "float32", "float64"):
+            return _to_numpy_type(values, dtype)
+        return _to_narrow(values, dtype, saturate)
+
+
+def _to_numpy_type(values: Array, dtype: DType) -> Array:
+    # ml_dtypes' types convert exactly to float32, and NumPy knows the way from there
+    if values.dtype.kind not in "biuf":
+        values = values.astype(np.float32)
+    return values.astype(dtype.numpy)
+
+
+def _to_narrow(values: Array, dtype: DType, saturate: bool) -> Array:
+    single = round_to_odd(values) if values.dtype == np.float64 else values.astype(np.float32)
+    narrow = single.astype(dtype.numpy)
+    if not (dtype.is_fp8 and saturate):
+        return narrow
+    import ml_dtypes
+
+    largest = np.float32(ml_dtypes.finfo(dtype.numpy).max)  # type: ignore[no-untyped-call]
+    return np.where(np.isnan(single), single, np.clip(single, -largest, largest)).astype(dtype.numpy)
+
+
+def round_to_odd(values: Array) -> Array:
+    """float64 to float32 so that a later rounding to a narrower type is the only one.
+
+    Where float32 can't hold the value, of its two neighbours the one whose last bit is 1.
+    source: Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding
+    to odd", IEEE Transactions on Computers 57(4), 2008.
+    """
+    nearest = values.astype(np.float32)
+    back = nearest.astype(np.float64)
+    inexact = np.isfinite(values) & (back != values)
+    toward_zero = np.where(
+        inexact & (np.abs(back) > np.abs(values)), np.nextafter(nearest, np.float32(0)), nearest
+    ).astype(np.float32)
+    bits = toward_zero.view(np.uint32)
+    return np.where(inexact, bits | np.uint32(1), bits).astype(np.uint32).view(np.float32)
