@@ -1,0 +1,74 @@
+"""Runs the library's LLVM text on the host: one loop over NumPy arrays per function."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import lru_cache
+
+import llvmlite.binding as llvm
+import numpy as np
+
+from tilejit.codegen.mathlib import definition, symbol
+
+__all__ = ["LLVM_TYPES", "run", "wrap"]
+
+LLVM_TYPES = {"float32": "float", "float64": "double"} | {
+    f"{sign}int{bits}": f"i{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
+}
+BINARY = ("pow", "mod", "floordiv", "left_shift", "right_shift")
+
+
+def wrap(op: str, dtype: str, convention: str = "", space: str = "") -> str:
+    """The function and a loop `loop(ptr x, ptr y, ptr out, i64 n)` that applies it."""
+    kind = LLVM_TYPES[dtype]
+    arguments = f"{kind} %a, {kind} %b" if op in BINARY else f"{kind} %a"
+    pointer = f"ptr{space}"
+    return f"""{definition(op, dtype)}
+define {convention} void @loop({pointer} %x, {pointer} %y, {pointer} %out, i64 %n) {{
+entry:
+  br label %body
+body:
+  %i = phi i64 [ 0, %entry ], [ %next, %body ]
+  %px = getelementptr {kind}, {pointer} %x, i64 %i
+  %py = getelementptr {kind}, {pointer} %y, i64 %i
+  %po = getelementptr {kind}, {pointer} %out, i64 %i
+  %a = load {kind}, {pointer} %px
+  %b = load {kind}, {pointer} %py
+  %r = call {kind} @{symbol(op, dtype)}({arguments})
+  store {kind} %r, {pointer} %po
+  %next = add i64 %i, 1
+  %more = icmp ult i64 %next, %n
+  br i1 %more, label %body, label %exit
+exit:
+  ret void
+}}
+"""
+
+
+@lru_cache(maxsize=None)
+def _compiled(op: str, dtype: str) -> tuple[object, object]:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    module = llvm.parse_assembly(wrap(op, dtype))
+    module.verify()
+    target = llvm.Target.from_default_triple()
+    features = llvm.get_host_cpu_features().flatten()
+    machine = target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=3)
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options.loop_vectorization = True
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    engine = llvm.create_mcjit_compiler(module, machine)
+    engine.finalize_object()
+    prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+    return engine, prototype(engine.get_function_address("loop"))
+
+
+def run(op: str, x: np.ndarray, y: np.ndarray | None = None) -> np.ndarray:
+    """The function's values; x and y are of one type and shape."""
+    second = x if y is None else y
+    assert x.dtype == second.dtype and x.shape == second.shape and x.flags.c_contiguous and second.flags.c_contiguous
+    out = np.empty_like(x)
+    _, loop = _compiled(op, x.dtype.name)
+    loop(x.ctypes.data, second.ctypes.data, out.ctypes.data, x.size)  # type: ignore[operator]
+    return out

@@ -1,0 +1,118 @@
+"""exp, exp2 and the functions made of them: sigmoid, silu, tanh.
+
+A power is split as 2^n · p with an integer n and p in about [0.7, 1.42], so that a caller can do its own
+arithmetic on p before the one rounding that scaling to a subnormal result costs.
+"""
+
+from __future__ import annotations
+
+from .emitter import Emitter, Value
+
+__all__ = ["clamp", "exp", "exp2", "exp2_parts", "exp_parts", "scale", "scale_factors", "sigmoid", "silu", "tanh"]
+
+
+def clamp(e: Emitter, x: Value, low: float, high: float) -> Value:
+    """x limited to [low, high]; NaN stays NaN."""
+    below = e.select(x > high, high, x)
+    return e.select(below < low, low, below)
+
+
+def round_to_integer(e: Emitter, x: Value, factor: float = 1.0) -> tuple[Value, Value]:
+    """The integer nearest to x·factor, as a float and as an i32; garbage but no poison where x is NaN."""
+    shift = e.format.round_shift
+    shifted = x + shift if factor == 1.0 else e.fma(x, factor, shift)
+    low_bits = e.convert("trunc", e.bits(shifted), "i32")
+    # The bits of 1.5·2^52 end in 32 zeros, those of 1.5·2^23 don't.
+    integer = low_bits - 0x4B400000 if e.format.bits == 32 else low_bits
+    return shifted - shift, integer
+
+
+def power_of_two(e: Emitter, n: Value) -> Value:
+    """2^n for an i32 n in the range of normal exponents."""
+    biased = e.convert("zext", n + e.format.bias, e.format.integer)
+    return e.from_bits(biased << e.format.precision_bits)
+
+
+def scale_factors(e: Emitter, n: Value) -> tuple[Value, Value]:
+    """Two powers of two with product 2^n, so that only the second multiplication can round."""
+    half = n >> 1
+    return power_of_two(e, half), power_of_two(e, n - half)
+
+
+def scale(p: Value, factors: tuple[Value, Value]) -> Value:
+    """p·2^n, rounded once, also where the result is subnormal, zero or infinite."""
+    return p * factors[0] * factors[1]
+
+
+def exp_parts(e: Emitter, x: Value, correction: Value | None = None) -> tuple[Value, Value]:
+    """(p, n) with p·2^n = exp(x + correction), |x| small enough for n to be an exponent."""
+    ln2_high, ln2_low = e.format.table("LN2")
+    n_float, n = round_to_integer(e, x, e.format.table("LOG2E")[0])
+    r = e.fma(n_float, -ln2_high, x)  # exact
+    r = e.fma(n_float, -ln2_low, r)
+    if correction is not None:
+        r = r + correction
+    tail = e.horner(r, e.format.table("EXP"))
+    return e.fma(r * r, tail, r) + 1.0, n
+
+
+def exp2_parts(e: Emitter, x: Value, correction: Value | None = None) -> tuple[Value, Value]:
+    """(p, n) with p·2^n = 2^(x + correction)."""
+    n_float, n = round_to_integer(e, x)
+    r = x - n_float  # exact
+    if correction is not None:
+        r = r + correction
+    return e.fma(r, e.horner(r, e.format.table("EXP2")), 1.0), n
+
+
+def exp(e: Emitter, x: Value) -> Value:
+    limit = e.format.exp_limit
+    p, n = exp_parts(e, clamp(e, x, -limit, limit))
+    return scale(p, scale_factors(e, n))
+
+
+def exp2(e: Emitter, x: Value) -> Value:
+    limit = e.format.exp2_limit
+    p, n = exp2_parts(e, clamp(e, x, -limit, limit))
+    return scale(p, scale_factors(e, n))
+
+
+def _exp_of_minus(e: Emitter, magnitude: Value) -> tuple[Value, tuple[Value, Value]]:
+    """exp(-magnitude) for magnitude >= 0, as p and its scale factors."""
+    p, n = exp_parts(e, -magnitude)
+    return p, scale_factors(e, n)
+
+
+def sigmoid(e: Emitter, x: Value) -> Value:
+    """1/(1 + exp(-x)); for negative x as exp(x)/(1 + exp(x)), which can't overflow."""
+    magnitude = abs(x)
+    limited = e.select(magnitude > e.format.exp_limit, e.format.exp_limit, magnitude)
+    p, factors = _exp_of_minus(e, limited)
+    t = scale(p, factors)
+    return e.select(x < 0.0, t, 1.0) / (t + 1.0)
+
+
+def silu(e: Emitter, x: Value) -> Value:
+    """x·sigmoid(x), NaN at minus infinity as the product is."""
+    limit = e.format.silu_limit
+    magnitude = abs(x)
+    limited = e.select(magnitude > limit, limit, magnitude)
+    p, factors = _exp_of_minus(e, limited)
+    t = scale(p, factors)
+    negative = x < 0.0
+    quotient = e.select(negative, -limited * p, x) / (t + 1.0)
+    result = e.select(negative, scale(quotient, factors), quotient)
+    return e.select(x.equals(-float("inf")), float("nan"), result)
+
+
+def tanh(e: Emitter, x: Value) -> Value:
+    """Up to 9/16 x + x³·P(x²), beyond that 1 - 2/(exp(2|x|) + 1) with x's sign."""
+    square = x * x
+    small = e.fma(x * square, e.horner(square, e.format.table("TANH")), x)
+    magnitude = abs(x)
+    limit = e.format.tanh_limit
+    limited = e.select(magnitude > limit, limit, magnitude)
+    p, n = exp_parts(e, limited + limited)
+    power = p * power_of_two(e, n)
+    large = e.intrinsic("copysign", 1.0 - 2.0 / (power + 1.0), x)
+    return e.select(magnitude > 0.5625, large, small)

@@ -1,0 +1,61 @@
+"""The two floating-point formats that the library computes in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .coefficients import COEFFICIENTS
+
+__all__ = ["FORMATS", "Format"]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """An IEEE 754 binary format.
+
+    precision_bits: stored bits of the significand. exp_limit: exp is 0 or infinite beyond ±this;
+    exp2_limit, silu_limit, gelu_limit: likewise (silu and gelu for negative arguments).
+    """
+
+    dtype: str
+    llvm: str
+    integer: str
+    suffix: str
+    bits: int
+    precision_bits: int
+    exp_limit: float
+    exp2_limit: float
+    silu_limit: float
+    gelu_limit: float
+    erf_limit: float
+    tanh_limit: float
+
+    @property
+    def bias(self) -> int:
+        """The exponent field of 1."""
+        return (1 << (self.bits - self.precision_bits - 2)) - 1
+
+    @property
+    def smallest_normal(self) -> float:
+        return 2.0 ** (1 - self.bias)
+
+    @property
+    def round_shift(self) -> float:
+        """Adding this rounds a small number to an integer, which is then in the sum's low bits."""
+        return 1.5 * 2.0**self.precision_bits
+
+    def table(self, name: str) -> tuple[float, ...]:
+        """A polynomial's coefficients or a constant's parts."""
+        return COEFFICIENTS[self.dtype][name]
+
+
+FORMATS = {
+    "float32": Format(
+        "float32", "float", "i32", "f32", 32, 23,
+        exp_limit=104.0, exp2_limit=152.0, silu_limit=110.0, gelu_limit=15.0, erf_limit=4.0, tanh_limit=10.0,
+    ),
+    "float64": Format(
+        "float64", "double", "i64", "f64", 64, 52,
+        exp_limit=746.0, exp2_limit=1077.0, silu_limit=760.0, gelu_limit=40.0, erf_limit=6.0, tanh_limit=20.0,
+    ),
+}  # fmt: skip
