@@ -1,0 +1,187 @@
+"""Axes: the names of the places that a layout maps to, and how thread axes nest."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tilejit.errors import LayoutError
+
+__all__ = [
+    "Axis",
+    "TCol",
+    "TLane",
+    "Term",
+    "axis_between",
+    "fusion",
+    "laneid",
+    "m",
+    "scope_of",
+    "threads_in",
+    "tid_in_wg",
+    "tx",
+    "warpid",
+    "wgid",
+    "wid_in_wg",
+]
+
+# Finest first; an axis counts its `unit` within its `within`.
+_LEVELS = ("thread", "warp", "warpgroup", "cta", "cluster", "grid")
+_THREADS = {"thread": 1, "warp": 32, "warpgroup": 128}
+_THREAD_AXES = {
+    "laneid": ("thread", "warp"),
+    "tid_in_wg": ("thread", "warpgroup"),
+    "tx": ("thread", "cta"),
+    "wid_in_wg": ("warp", "warpgroup"),
+    "warpid": ("warp", "cta"),
+    "wgid": ("warpgroup", "cta"),
+    "cbx": ("cta", "cluster"),
+    "cby": ("cta", "cluster"),
+    "cbz": ("cta", "cluster"),
+    "bx": ("cta", "grid"),
+    "by": ("cta", "grid"),
+    "bz": ("cta", "grid"),
+}
+_EXPORTED = frozenset(("laneid", "warpid", "wgid", "tid_in_wg", "wid_in_wg", "tx", "m", "TLane", "TCol"))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Axis:
+    """A named coordinate of the place where an element lives; equal by name.
+
+    Thread axes (`laneid`, `tx`, …) count a `unit` within a larger one; every other name is a
+    memory axis. `3 @ axis` makes a stride or an offset along it.
+    """
+
+    name: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.isidentifier():
+            raise LayoutError(f"an axis name is an identifier; got {self.name!r}")
+
+    @property
+    def is_thread(self) -> bool:
+        return self.name in _THREAD_AXES
+
+    @property
+    def unit(self) -> str | None:
+        """What a step along this axis counts: "thread", "warp", …; None for memory."""
+        return _THREAD_AXES[self.name][0] if self.is_thread else None
+
+    @property
+    def within(self) -> str | None:
+        """The level inside which this axis counts: "warp", "warpgroup", "cta", …; None for memory."""
+        return _THREAD_AXES[self.name][1] if self.is_thread else None
+
+    @property
+    def limit(self) -> int | None:
+        """How many values the hardware gives this axis, where that doesn't depend on the launch."""
+        unit, within = self.unit, self.within
+        if unit not in _THREADS or within not in _THREADS:
+            return None
+        return _THREADS[within] // _THREADS[unit]
+
+    def __rmatmul__(self, value: int) -> Term:
+        return Term(_as_int(value, f"a multiple of axis {self.name}"), self)
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def source(self) -> str:
+        """Text that evaluates to this axis where tilejit's own axis names are in scope."""
+        return self.name if self.name in _EXPORTED else f"Axis({self.name!r})"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Term:
+    """`value @ axis`: a stride or an offset along one axis."""
+
+    value: int
+    axis: Axis
+
+    def __repr__(self) -> str:
+        return f"{self.value} @ {self.axis.source()}"
+
+
+def _as_int(value: object, what: str) -> int:
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise LayoutError(f"{what} must be an integer; got {value!r}") from None
+
+
+laneid = Axis("laneid")
+warpid = Axis("warpid")
+wgid = Axis("wgid")
+tid_in_wg = Axis("tid_in_wg")
+wid_in_wg = Axis("wid_in_wg")
+tx = Axis("tx")
+m = Axis("m")
+TLane = Axis("TLane")
+TCol = Axis("TCol")
+
+
+def threads_in(level: str) -> int:
+    """How many threads a thread, warp or warpgroup has."""
+    return _THREADS[level]
+
+
+def axis_between(unit: str, within: str) -> Axis | None:
+    """The one axis that counts `unit` within `within`, up to a CTA; None where there is none."""
+    if within not in ("warp", "warpgroup", "cta"):
+        return None
+    for name, pair in _THREAD_AXES.items():
+        if pair == (unit, within):
+            return Axis(name)
+    return None
+
+
+def scope_of(axes: Iterable[Axis]) -> tuple[str, str] | None:
+    """The finest unit that the thread axes among `axes` count, and the level that they reach together.
+
+    returns: None where there is no thread axis.
+    raises: LayoutError where two axes count one unit within different levels, or a level is skipped.
+    """
+    outer: dict[str, Axis] = {}
+    for axis in axes:
+        if axis.unit is None:
+            continue
+        other = outer.setdefault(axis.unit, axis)
+        if other.within != axis.within:
+            raise LayoutError(
+                f"axes {other} and {axis} both count a {axis.unit}, one within a {other.within}, "
+                f"the other within a {axis.within}",
+                hint="use axes that nest, such as laneid with warpid, or tx alone",
+            )
+    if not outer:
+        return None
+    first = level = min(outer, key=_LEVELS.index)
+    used = 0
+    while level in outer:
+        within = outer[level].within
+        assert within is not None
+        level, used = within, used + 1
+    if used != len(outer):
+        names = ", ".join(sorted(a.name for a in outer.values()))
+        raise LayoutError(
+            f"axes {names} leave a gap: counting from a {first} they reach a {level}, and no axis counts a {level}",
+            hint="add the axis that is missing in between, such as warpid between laneid and a CTA",
+        )
+    return first, level
+
+
+def fusion(axes: Iterable[Axis]) -> dict[Axis, tuple[Axis, int]]:
+    """How thread axes up to a CTA become one: axis -> (fused axis, factor of its strides).
+
+    With laneid and warpid, for instance: {laneid: (tx, 1), warpid: (tx, 32)}.
+    """
+    listed = list(axes)
+    scope_of(listed)
+    inside = [a for a in listed if a.within in ("warp", "warpgroup", "cta")]
+    pair = scope_of(inside)
+    if pair is None:
+        return {}
+    target = axis_between(*pair)
+    assert target is not None
+    return {a: (target, _THREADS[a.unit or ""] // _THREADS[pair[0]]) for a in inside}

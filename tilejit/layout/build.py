@@ -1,0 +1,84 @@
+"""`S[extents : strides]` and `R[extents : strides]`: layouts as users write them."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+
+from tilejit.errors import LayoutError
+from tilejit.layout.axes import Axis, Term, m
+from tilejit.layout.iters import Iter, weights
+from tilejit.layout.tile_layout import Replica, TileLayout
+
+__all__ = ["R", "S"]
+
+
+class _ShardBuilder:
+    """`S[(e0, e1) : (s0, s1 @ axis)]`; with no strides, row-major on m."""
+
+    def __getitem__(self, spec: object) -> TileLayout:
+        return TileLayout(_iters(spec))
+
+    def __repr__(self) -> str:
+        return "S"
+
+
+class _ReplicaBuilder:
+    """`R[(e0, e1) : (s0, s1 @ axis)]`, to be added to a layout."""
+
+    def __getitem__(self, spec: object) -> Replica:
+        return Replica(_iters(spec))
+
+    def __repr__(self) -> str:
+        return "R"
+
+
+S = _ShardBuilder()
+R = _ReplicaBuilder()
+
+
+def _iters(spec: object) -> tuple[Iter, ...]:
+    if not isinstance(spec, slice):
+        extents = _extents(spec)
+        return tuple(Iter(n, w, m) for n, w in zip(extents, weights(extents), strict=True))
+    if spec.step is not None or spec.start is None:
+        raise LayoutError("a layout is S[extents : strides]", hint="write S[(8, 4) : (4 @ laneid, 1)]")
+    extents = _extents(spec.start)
+    strides = _strides(spec.stop, extents, single=not isinstance(spec.start, Sequence))
+    if len(strides) != len(extents):
+        raise LayoutError(f"{len(extents)} extents {extents} with {len(strides)} strides")
+    return tuple(Iter(n, t.value, t.axis) for n, t in zip(extents, strides, strict=True))
+
+
+def _extents(spec: object) -> tuple[int, ...]:
+    listed = spec if isinstance(spec, (tuple, list)) else (spec,)
+    try:
+        return tuple(operator.index(n) for n in listed)
+    except TypeError:
+        raise LayoutError(f"extents are integers; got {spec!r}") from None
+
+
+def _strides(spec: object, extents: Sequence[int], *, single: bool) -> tuple[Term, ...]:
+    if spec is None:
+        return tuple(Term(w, m) for w in weights(extents))
+    if single or not isinstance(spec, (tuple, list)):
+        return (_stride(spec),)
+    return tuple(_stride(s) for s in spec)
+
+
+def _stride(spec: object) -> Term:
+    """A stride on m, `n @ axis`, an axis or its name (stride 1), or (n, axis name)."""
+    if isinstance(spec, Term):
+        return spec
+    if isinstance(spec, Axis):
+        return Term(1, spec)
+    if isinstance(spec, str):
+        return Term(1, Axis(spec))
+    if isinstance(spec, tuple) and len(spec) == 2 and isinstance(spec[1], str):
+        return Axis(spec[1]).__rmatmul__(spec[0])
+    try:
+        return Term(operator.index(spec), m)  # type: ignore[arg-type]
+    except TypeError:
+        raise LayoutError(
+            f"a stride is a number or number @ axis; got {spec!r}", hint="write 4 @ laneid, or 4 for memory"
+        ) from None

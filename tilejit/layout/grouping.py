@@ -1,0 +1,56 @@
+"""Refining one layout for several shapes at once."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tilejit.errors import LayoutError
+
+if TYPE_CHECKING:
+    from tilejit.layout.tile_layout import TileLayout
+
+__all__ = ["common_refinement", "group_many"]
+
+
+def common_refinement(shapes: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
+    """The coarsest shape that all `shapes` are made of, and for each where its dimensions start in it.
+
+    A boundary is what lies to its right multiplied; those of all shapes are merged, and each must
+    divide its neighbour. A boundary that one shape repeats becomes an extent of 1.
+    """
+    if not shapes or len({math.prod(shape) for shape in shapes}) != 1:
+        sizes = ", ".join(f"{tuple(s)} has {math.prod(s)}" for s in shapes)
+        raise LayoutError(f"shapes to refine need one size; {sizes or 'none given'}")
+    marks = [[math.prod(shape[k:]) for k in range(len(shape) + 1)] for shape in shapes]
+    repeats: Counter[int] = Counter()
+    for own in marks:
+        repeats |= Counter(own)
+    common = sorted(repeats.elements(), reverse=True)
+    for left, right in zip(common, common[1:], strict=False):
+        if left % right != 0:
+            listed = " and ".join(str(tuple(s)) for s in shapes)
+            raise LayoutError(f"shapes {listed} have no common refinement: {right} doesn't divide {left}")
+    extents = tuple(left // right for left, right in zip(common, common[1:], strict=False))
+    return extents, tuple(_positions(own, common) for own in marks)
+
+
+def _positions(own: Sequence[int], common: Sequence[int]) -> tuple[int, ...]:
+    """Where the marks of one shape lie among the common ones: first to first, last to last."""
+    seen: Counter[int] = Counter()
+    at = []
+    for mark in own:
+        at.append(common.index(mark) + seen[mark])
+        seen[mark] += 1
+    return (0, *at[1:-1], len(common) - 1)
+
+
+def group_many(
+    layout: TileLayout, shapes: Sequence[Sequence[int]]
+) -> tuple[TileLayout, tuple[tuple[int, ...], ...]]:
+    """`layout` refined for all of `shapes`, and separators for each of them."""
+    extents, positions = common_refinement(shapes)
+    grouped, separators = layout.group(extents)
+    return grouped, tuple(tuple(separators[k] for k in at) for at in positions)

@@ -1,0 +1,129 @@
+"""A layout's whole table of places, and the questions that it answers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilejit.errors import LayoutError
+from tilejit.layout.axes import Axis
+from tilejit.layout.iters import Iter, digits
+
+if TYPE_CHECKING:
+    from tilejit.layout.tile_layout import TileLayout
+
+__all__ = ["equivalent", "inverse", "is_bijective", "is_injective", "map_all", "owners"]
+
+Table = dict[str, NDArray[np.int64]]
+
+
+def map_all(layout: TileLayout) -> Table:
+    """Axis name -> coordinate of every flat index; a leading dimension counts replicas, if any."""
+    here = _table(layout.shard)
+    for axis, value in layout.offset:
+        here[axis] = here.get(axis, np.zeros(1, np.int64)) + value
+    copies = _table(layout.replica)
+    count = math.prod(it.extent for it in layout.replica)
+    whole: Table = {}
+    for axis in (*here, *(a for a in copies if a not in here)):
+        base = here.get(axis, np.zeros(1, np.int64))[None, :] + copies.get(axis, np.zeros(1, np.int64))[:, None]
+        whole[axis.name] = np.ascontiguousarray(np.broadcast_to(base, (count, layout.size())))
+    if layout.swizzle is not None:
+        m = whole.get("m", np.zeros((count, layout.size()), np.int64))
+        whole["m"] = layout.swizzle.apply(m)
+    return whole if layout.replica else {name: table[0] for name, table in whole.items()}
+
+
+def _table(iters: Sequence[Iter]) -> dict[Axis, NDArray[np.int64]]:
+    total: dict[Axis, NDArray[np.int64]] = {}
+    flat = np.arange(math.prod(it.extent for it in iters), dtype=np.int64)
+    weight = flat.size
+    for it in iters:
+        weight //= it.extent
+        step = flat // weight % it.extent * it.stride
+        total[it.axis] = total[it.axis] + step if it.axis in total else step
+    return total
+
+
+def owners(layout: TileLayout, coord: Sequence[int], shape: Sequence[int] | None) -> list[tuple[int, int]]:
+    """(thread, register) of one element, one pair a replica."""
+    index = layout.flat_index(coord, shape)
+    fused = layout.canonical()
+    axis = thread_axis(fused)
+    if axis is not None and not 0 <= index < layout.size():
+        raise LayoutError(f"index {index} of {layout!r}: it has {layout.size()} elements")
+    found = fused.apply(*digits(index, fused.shape))
+    found = found if isinstance(found, list) else [found]
+    return [(place.get(axis.name, 0) if axis else 0, place.get("m", 0)) for place in found]
+
+
+def thread_axis(fused: TileLayout) -> Axis | None:
+    """The one thread axis of a canonical layout; None where it has none."""
+    axes = [a for a in fused.axes() if a.is_thread]
+    if len(axes) > 1:
+        raise LayoutError(f"{fused!r} reaches over {', '.join(a.name for a in axes)}; owners are threads of one CTA")
+    return axes[0] if axes else None
+
+
+def inverse(layout: TileLayout, thread: int, register: int, shape: Sequence[int] | None) -> tuple[int, ...] | None:
+    """The coordinate of the element that `thread` holds in `register`; None for nothing."""
+    fused = layout.canonical()
+    axis = thread_axis(fused)
+    table = fused.map_all(shape)
+    anything = next(iter(table.values()))
+    none = np.zeros_like(anything)
+    hit = (table.get(axis.name, none) if axis else none) == thread
+    hit = np.atleast_2d(hit & (table.get("m", none) == register)).any(axis=0)
+    found = np.flatnonzero(hit)
+    if found.size > 1:
+        raise LayoutError(f"thread {thread}, register {register} of {layout!r} holds {found.size} elements")
+    return digits(int(found[0]), shape or layout.shape) if found.size else None
+
+
+def _keys(layout: TileLayout) -> tuple[NDArray[np.int64], int]:
+    """One number for each place of each replica and element, and how many places the box of all of them has."""
+    table = layout.canonical().map_all()
+    key = np.zeros((1, layout.size()), np.int64)
+    box = 1
+    for coordinate in table.values():
+        low, high = int(coordinate.min()), int(coordinate.max())
+        key = key * (high - low + 1) + (coordinate - low)
+        box *= high - low + 1
+    return np.atleast_2d(key), box
+
+
+def is_injective(layout: TileLayout) -> bool:
+    """Whether no two elements share a place; an element's own replicas may."""
+    keys, _ = _keys(layout)
+    each = sum(np.unique(column).size for column in keys.T) if keys.shape[0] > 1 else keys.size
+    return bool(np.unique(keys).size == each)
+
+
+def is_bijective(layout: TileLayout) -> bool:
+    """Whether elements and the places of their box match one to one."""
+    keys, box = _keys(layout)
+    return keys.shape[0] == 1 and keys.size == box and np.unique(keys).size == box
+
+
+def equivalent(one: TileLayout, other: TileLayout) -> bool:
+    """Whether both put every element in the same set of places."""
+    if one.size() != other.size():
+        return False
+    a, b = one.canonical(), other.canonical()
+    if a == b:
+        return True
+    ta, tb = a.map_all(), b.map_all()
+    names = sorted({*ta, *tb})
+    return all(x == y for x, y in zip(_sets(ta, names, one.size()), _sets(tb, names, one.size()), strict=True))
+
+
+def _sets(table: Table, names: Sequence[str], size: int) -> list[frozenset[tuple[int, ...]]]:
+    """The set of places of each element, a missing axis counting as 0."""
+    rows = max((np.atleast_2d(t).shape[0] for t in table.values()), default=1)
+    zero = np.zeros((rows, size), np.int64)
+    stacked = np.stack([np.atleast_2d(table.get(name, zero)) for name in names], axis=-1)
+    return [frozenset(map(tuple, stacked[:, k].tolist())) for k in range(size)]

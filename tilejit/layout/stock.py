@@ -1,0 +1,181 @@
+"""Stock layouts: swizzled shared tiles, tensor-memory data paths, and tcgen05 register fragments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilejit.errors import LayoutError
+from tilejit.layout.axes import Axis, TCol, TLane, laneid, m, tid_in_wg, wid_in_wg
+from tilejit.layout.iters import Iter, weights
+from tilejit.layout.swizzle import Swizzle
+from tilejit.layout.tile_layout import TileLayout
+
+__all__ = [
+    "TCGEN05_SHAPES",
+    "Tcgen05Atom",
+    "Tcgen05Shape",
+    "swizzled_atom_layout",
+    "tcgen05_atom",
+    "tcgen05_atom_layout",
+    "tmem_datapath_layout",
+    "wg_local",
+]
+
+_ATOM_ROWS = 8
+
+
+def wg_local(columns: int, rows: int = 128) -> TileLayout:
+    """Thread i of the warpgroup holds row i, a register a column."""
+    return TileLayout((Iter(rows, 1, tid_in_wg), Iter(columns, 1, m)))
+
+
+def swizzled_atom_layout(shape: Sequence[int], bits: int, mode: str) -> TileLayout:
+    """The shared tile that ldmatrix, TMA and wgmma read: atoms of 8 rows by 16, 32, 64 or 128 bytes.
+
+    The last two dimensions are tiled by the atom, row blocks inner, column blocks next, leading
+    dimensions outer.
+    shape: at least two dimensions. bits: of an element. mode: "none", "32B", "64B" or "128B".
+    source: `mma_shared_layout` of Apache TVM's TIRx.
+    """
+    swizzle = Swizzle.for_dtype(bits, mode)
+    atom_columns = swizzle.chunk << swizzle.bits
+    if len(shape) < 2:
+        raise LayoutError(f"a swizzled tile has rows and columns; got shape {tuple(shape)}")
+    *leading, rows, columns = shape
+    if rows % _ATOM_ROWS != 0 or columns % atom_columns != 0:
+        raise LayoutError(
+            f"shape {tuple(shape)} doesn't divide into atoms of {_ATOM_ROWS} rows by {atom_columns} columns "
+            f"({mode} swizzle of {bits}-bit elements)",
+            hint="pad the tile, or choose a narrower swizzle",
+        )
+    outer = (Iter(n, w * rows * columns, m) for n, w in zip(leading, weights(leading), strict=True))
+    tile = (
+        Iter(rows, atom_columns, m),
+        Iter(columns // atom_columns, rows * atom_columns, m),
+        Iter(atom_columns, 1, m),
+    )
+    return TileLayout((*outer, *tile), swizzle=None if swizzle.is_identity else swizzle)
+
+
+def tmem_datapath_layout(path: str, rows: int, columns: int, sub_slab: int = 0) -> TileLayout:
+    """Where an accumulator's rows lie in tensor memory.
+
+    path: "A" to "G". sub_slab: 0 or 1; only C and F have a second half, 16 lanes further.
+    source: PTX ISA, "tcgen05: data path layout organization".
+    """
+    needs = {"A": 128, "B": 64, "C": 64, "D": 128, "E": 64, "F": 64, "G": 32}
+    if path not in needs:
+        raise LayoutError(f"no data path {path!r}; there are {', '.join(needs)}")
+    if rows != needs[path]:
+        raise LayoutError(f"data path {path} has {needs[path]} rows; got {rows}")
+    if sub_slab not in ((0, 1) if path in "CF" else (0,)):
+        raise LayoutError(f"data path {path} has no sub-slab {sub_slab}")
+    if path in "AD":
+        return TileLayout((Iter(128, 1, TLane), Iter(columns, 1, TCol)))
+    if path in "CF":
+        shard = (Iter(4, 32, TLane), Iter(16, 1, TLane), Iter(columns, 1, TCol))
+        return TileLayout(shard, offset=((TLane, 16 * sub_slab),))
+    parts = 128 // rows
+    if columns < parts or columns % parts != 0:
+        raise LayoutError(f"data path {path} folds columns in {parts}; {columns} isn't a multiple")
+    return TileLayout((Iter(rows, 1, TLane), Iter(parts, rows, TLane), Iter(columns // parts, 1, TCol)))
+
+
+@dataclass(frozen=True, slots=True)
+class Tcgen05Shape:
+    """What one step of `num` moves in a tcgen05.ld or tcgen05.st of one shape.
+
+    columns, registers: 32-bit columns of tensor memory, and 32-bit registers of a thread.
+    """
+
+    name: str
+    columns: int
+    registers: int
+    max_num: int
+
+
+#: source: PTX ISA, "tcgen05: matrix fragments and data movement shapes"
+TCGEN05_SHAPES = {
+    s.name: s
+    for s in (
+        Tcgen05Shape("32x32b", 1, 1, 128),
+        Tcgen05Shape("16x64b", 2, 1, 128),
+        Tcgen05Shape("16x128b", 4, 2, 64),
+        Tcgen05Shape("16x256b", 8, 4, 32),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tcgen05Atom:
+    """How one tile moves between tensor memory and registers.
+
+    num: the instruction's repeat. slabs: instructions, 16 TMEM lanes apart.
+    registers: 32-bit registers a thread of each slab.
+    """
+
+    num: int
+    slabs: int
+    registers: int
+
+
+def tcgen05_atom(shape: str, rows: int, columns: int, bits: int) -> Tcgen05Atom:
+    """The instructions that move a tile of `rows` by `columns` elements.
+
+    raises: LayoutError where no legal instruction moves just this tile.
+    """
+    form = _form(shape)
+    if bits not in (16, 32):
+        raise LayoutError(f"tcgen05 fragments hold 16- and 32-bit elements; got {bits} bits")
+    if rows not in (64, 128):
+        raise LayoutError(f"a tcgen05 fragment has 64 or 128 rows; got {rows}")
+    folded = shape == "32x32b" and rows == 64
+    if folded and bits != 32:
+        raise LayoutError("32x32b with 64 rows (data path B) holds 32-bit elements only; got 16 bits")
+    step = form.columns * (2 if folded else 1) * (32 // bits)
+    num = columns // step
+    if columns % step != 0 or not 1 <= num <= form.max_num or num & (num - 1):
+        raise LayoutError(
+            f"{columns} columns of {bits} bits aren't {shape}.xN: columns are {step} * N, "
+            f"N a power of two up to {form.max_num}"
+        )
+    slabs = rows // 64 if shape != "32x32b" else 1
+    return Tcgen05Atom(num, slabs, num * form.registers)
+
+
+def tcgen05_atom_layout(shape: str, tile: tuple[int, int], bits: int) -> TileLayout:
+    """Which thread and register of a warpgroup each element of a tcgen05.ld or tcgen05.st goes to.
+
+    shape: "32x32b", "16x64b", "16x128b" or "16x256b". tile: (rows, columns) in elements.
+    source: PTX ISA, "tcgen05: matrix fragments and data movement shapes".
+    """
+    rows, columns = tile
+    atom = tcgen05_atom(shape, rows, columns, bits)
+    if shape == "32x32b":
+        if rows == 128:
+            return wg_local(columns)
+        return TileLayout((Iter(64, 1, tid_in_wg), Iter(2, 64, tid_in_wg), Iter(columns // 2, 1, m)))
+    run = _SLAB[shape]
+    words = [Iter(4, 1, wid_in_wg)]
+    if atom.slabs == 2:
+        words.append(Iter(2, atom.registers, m))
+    # An extent of 0 stands for num.
+    words += [Iter(extent or atom.num, stride, axis) for extent, stride, axis in run]
+    if bits == 32:
+        return TileLayout(words)
+    halves = [Iter(it.extent, it.stride * 2, m) if it.axis == m else it for it in words]
+    return TileLayout((*halves, Iter(2, 1, m)))
+
+
+_SLAB: dict[str, tuple[tuple[int, int, Axis], ...]] = {
+    "16x64b": ((2, 1, laneid), (8, 4, laneid), (0, 1, m), (2, 2, laneid)),
+    "16x128b": ((2, 1, m), (8, 4, laneid), (0, 2, m), (4, 1, laneid)),
+    "16x256b": ((2, 2, m), (8, 4, laneid), (0, 4, m), (4, 1, laneid), (2, 1, m)),
+}
+
+
+def _form(shape: str) -> Tcgen05Shape:
+    if shape not in TCGEN05_SHAPES:
+        raise LayoutError(f"no tcgen05 shape {shape!r}; there are {', '.join(TCGEN05_SHAPES)}")
+    return TCGEN05_SHAPES[shape]

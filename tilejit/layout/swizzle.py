@@ -1,0 +1,103 @@
+"""Swizzles: permutations of addresses that spread rows over shared memory's banks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilejit.errors import LayoutError
+
+__all__ = ["SWIZZLE_BITS", "Swizzle"]
+
+#: mode -> how many bits of the row are xored into the 16-byte chunk's number
+SWIZZLE_BITS = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
+
+
+class _HasBits(Protocol):
+    @property
+    def bits(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Swizzle:
+    """The address permutation that xors some bits of a chunk's number into others.
+
+    A chunk is 2**base elements and never breaks up. With q the chunk's number, `inner` swizzles xor
+    bits [shift, shift + bits) of q into bits [0, bits); outer ones the other way round.
+    Applying it twice gives the address back, and it repeats every `period` elements.
+
+    bits, base, shift: in CuTe's order; shift >= bits.
+    """
+
+    bits: int
+    base: int
+    shift: int
+    inner: bool = True
+
+    def __post_init__(self) -> None:
+        if self.bits < 0 or self.base < 0:
+            raise LayoutError(f"{self!r}: bits and base must not be negative")
+        if self.shift < self.bits:
+            raise LayoutError(
+                f"{self!r}: shift {self.shift} is less than bits {self.bits}, so that the bits would overlap",
+                hint="the order is Swizzle(bits, base, shift), as in CuTe",
+            )
+
+    @classmethod
+    def for_dtype(cls, dtype: _HasBits | int, mode: str) -> Swizzle:
+        """The swizzle that ldmatrix, TMA and wgmma share, for elements of one type.
+
+        dtype: an element type, or its width in bits. mode: "32B", "64B", "128B", or "none".
+        """
+        width = dtype if isinstance(dtype, int) else dtype.bits
+        if mode not in SWIZZLE_BITS:
+            raise LayoutError(f"swizzle mode {mode!r} is none of {', '.join(map(repr, SWIZZLE_BITS))}")
+        if width not in (4, 8, 16, 32, 64, 128):
+            raise LayoutError(f"no swizzle for elements of {width} bits; a 16-byte chunk needs 4, 8, 16, 32, 64 or 128")
+        return cls(SWIZZLE_BITS[mode], (128 // width).bit_length() - 1, 3)
+
+    @property
+    def chunk(self) -> int:
+        """Elements that stay together and in order: the longest vector across this swizzle."""
+        return 1 << self.base
+
+    @property
+    def period(self) -> int:
+        """Elements after which the permutation repeats."""
+        return 1 << (self.base + self.shift + self.bits)
+
+    @property
+    def is_identity(self) -> bool:
+        return self.bits == 0
+
+    @overload
+    def apply(self, address: int) -> int: ...
+    @overload
+    def apply(self, address: NDArray[np.int64]) -> NDArray[np.int64]: ...
+
+    def apply(self, address: int | NDArray[np.int64]) -> int | NDArray[np.int64]:
+        """Where the element at `address` (in elements) goes; also for a whole array at once."""
+        mask = (1 << self.bits) - 1
+        if self.inner:
+            return address ^ (((address >> (self.base + self.shift)) & mask) << self.base)
+        return address ^ (((address >> self.base) & mask) << (self.base + self.shift))
+
+    def xor_separable(self, base_bits: int, offset: int) -> bool:
+        """Whether apply(a + offset) == apply(a) ^ apply(offset) for every a whose bits are among `base_bits`.
+
+        The swizzle is linear over bits, so it holds where a + offset carries nowhere: where they share no bits.
+        """
+        return offset >= 0 and base_bits & offset == 0
+
+    def repacked(self, log2: int) -> Swizzle:
+        """The same permutation of bytes, for elements 2**log2 times narrower (or, if negative, wider)."""
+        if self.base + log2 < 0:
+            raise LayoutError(f"{self!r} moves chunks of {self.chunk} elements; can't pack {1 << -log2} into one")
+        return Swizzle(self.bits, self.base + log2, self.shift, self.inner)
+
+    def __repr__(self) -> str:
+        outer = "" if self.inner else ", inner=False"
+        return f"Swizzle({self.bits}, {self.base}, {self.shift}{outer})"

@@ -1,0 +1,477 @@
+"""`TileLayout`: where each element of a tile lives, as a function on integers."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilejit.errors import LayoutError
+from tilejit.layout import places, tiling
+from tilejit.layout.axes import Axis, Term, fusion, m, scope_of
+from tilejit.layout.grouping import group_many
+from tilejit.layout.iters import Iter, digits, merged, refined, sliced, steps, weights
+from tilejit.layout.swizzle import Swizzle
+
+__all__ = ["Replica", "TileLayout"]
+
+IterTriple = tuple[int, int, str]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Replica:
+    """`R[extents : strides]`: the further places in which every element lives as well."""
+
+    iters: tuple[Iter, ...]
+
+    def __repr__(self) -> str:
+        return f"R[{_iters_source(self.iters)}]"
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class TileLayout:
+    """A function from a logical index to a place: a coordinate on each axis.
+
+    The index is decomposed over `shard`, last iterator fastest; each digit moves its stride along its
+    axis. `offset` is added, `replica` gives every element further places, and `swizzle` permutes the
+    memory coordinate m at the end.
+
+    source: the tile layouts of Apache TVM's TIRx.
+    """
+
+    shard: tuple[Iter, ...]
+    replica: tuple[Iter, ...]
+    offset: tuple[tuple[Axis, int], ...]
+    swizzle: Swizzle | None
+
+    def __init__(
+        self,
+        shard: TileLayout | Iterable[Iter],
+        replica: Iterable[Iter] = (),
+        offset: Iterable[tuple[Axis, int]] = (),
+        swizzle: Swizzle | None = None,
+    ) -> None:
+        if isinstance(shard, TileLayout):
+            given = shard
+            shard, replica = given.shard, (*given.replica, *replica)
+            offset, swizzle = (*given.offset, *offset), swizzle or given.swizzle
+        total: dict[Axis, int] = {}
+        for axis, value in offset:
+            total[axis] = total.get(axis, 0) + operator.index(value)
+        kept = sorted(((a, v) for a, v in total.items() if v != 0), key=lambda pair: pair[0].name)
+        object.__setattr__(self, "shard", tuple(shard))
+        object.__setattr__(self, "replica", tuple(replica))
+        object.__setattr__(self, "offset", tuple(kept))
+        object.__setattr__(self, "swizzle", swizzle)
+        if not self.shard and not self.replica:
+            raise LayoutError("a layout needs at least one iterator", hint="a single element is S[1]")
+
+    @classmethod
+    def from_iters(
+        cls,
+        shard: Iterable[IterTriple],
+        replica: Iterable[IterTriple] = (),
+        offset: Mapping[str, int] | None = None,
+        swizzle: Swizzle | None = None,
+    ) -> TileLayout:
+        """A layout from data: (extent, stride, axis name) triples and {axis name: offset}."""
+        return cls(
+            tuple(_iter(*triple) for triple in shard),
+            tuple(_iter(*triple) for triple in replica),
+            tuple((Axis(name), value) for name, value in (offset or {}).items()),
+            swizzle,
+        )
+
+    @classmethod
+    def row_major(cls, shape: Sequence[int], swizzle: Swizzle | None = None) -> TileLayout:
+        """Dense memory, last dimension fastest."""
+        return cls(tuple(Iter(n, w, m) for n, w in zip(shape, weights(shape), strict=True)), swizzle=swizzle)
+
+    # ---- parts ----
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents of the shard: the index's own radices."""
+        return tuple(it.extent for it in self.shard)
+
+    @property
+    def scope(self) -> tuple[str, str] | None:
+        """(finest unit, level): ("thread", "warp") where lanes of a warp own elements; None for pure memory.
+
+        Replicas and offsets count too: a value that every lane holds belongs to the warp.
+        """
+        return scope_of(self.axes())
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether this is a swizzle with no tile of its own, which adapts to the shape at hand."""
+        plain = not self.replica and not self.offset and len(self.shard) == 1
+        return self.swizzle is not None and plain and self.shard[0].stride == 1 and self.shard[0].axis == m
+
+    def size(self, axis: Axis | str | None = None) -> int:
+        """How many logical elements; with an axis, the product of its iterators' extents."""
+        wanted = _axis(axis)
+        return math.prod(it.extent for it in self.shard if wanted is None or it.axis == wanted)
+
+    def span(self, axis: Axis | str | None = None) -> int:
+        """One past the highest coordinate on `axis`, or on all memory axes together; before swizzling."""
+        wanted = _axis(axis)
+        chosen = [it for it in (*self.shard, *self.replica) if _selected(it.axis, wanted)]
+        offset = sum(value for a, value in self.offset if _selected(a, wanted))
+        return 1 + sum((it.extent - 1) * max(it.stride, 0) for it in chosen) + offset
+
+    def footprint(self) -> int:
+        """How many elements of memory hold this layout: its span, up to whole swizzle periods."""
+        span = self.span()
+        if self.swizzle is None or self.swizzle.is_identity:
+            return span
+        return -(-span // self.swizzle.period) * self.swizzle.period
+
+    def storage(self) -> TileLayout:
+        """The memory part: what one thread holds."""
+        shard = tuple(it for it in self.shard if not it.axis.is_thread)
+        replica = tuple(it for it in self.replica if not it.axis.is_thread)
+        offset = tuple((a, v) for a, v in self.offset if not a.is_thread)
+        return TileLayout(shard or (Iter(1, 1, m),), replica, offset, self.swizzle)
+
+    def axes(self) -> tuple[Axis, ...]:
+        """All axes in order of appearance, each once."""
+        return tuple(dict.fromkeys([it.axis for it in (*self.shard, *self.replica)] + [a for a, _ in self.offset]))
+
+    # ---- the function ----
+
+    def apply(self, *coord: int, shape: Sequence[int] | None = None) -> dict[str, int] | list[dict[str, int]]:
+        """The place of one element, as {axis name: coordinate}; under replication a list, one a replica.
+
+        coord: a flat index, one coordinate for each iterator, or, with `shape`, one for each dimension.
+            The first is not limited, so that an index may run past the end.
+        """
+        at = digits(self.flat_index(coord, shape), self.shape)
+        base = dict.fromkeys(self.axes(), 0) | ({m: 0} if self.swizzle else {})
+        for axis, value in (*self.offset, *steps(self.shard, at).items()):
+            base[axis] += value
+        if not self.replica:
+            return self._place(base, {})
+        counts = [it.extent for it in self.replica]
+        copies = (digits(k, counts) for k in range(math.prod(counts)))
+        return [self._place(base, steps(self.replica, copy)) for copy in copies]
+
+    __call__ = apply
+
+    def flat_index(self, coord: Sequence[int], shape: Sequence[int] | None = None) -> int:
+        """The flat row-major index of what `apply` takes."""
+        if shape is not None:
+            self._fitted(shape)
+        elif len(coord) == 1 != len(self.shard):
+            shape = (self.size(),)
+        elif len(coord) == len(self.shard):
+            shape = self.shape
+        else:
+            raise LayoutError(
+                f"{self!r} takes a flat index or {len(self.shard)} coordinates; got {tuple(coord)}",
+                hint="name the logical shape as well: apply(i, j, shape=(rows, columns))",
+            )
+        _check_coord(coord, shape)
+        return sum(x * w for x, w in zip(coord, weights(shape), strict=True))
+
+    def map_all(self, shape: Sequence[int] | None = None) -> dict[str, NDArray[np.int64]]:
+        """Every element's coordinates: axis name -> array over the flat row-major index of `shape`.
+
+        shape: (elements,), or (replicas, elements) where the layout is replicated.
+        """
+        return places.map_all(self._fitted(shape))
+
+    # ---- algebra ----
+
+    def canonical(self, fuse: bool = True) -> TileLayout:
+        """The same function with the fewest iterators; the shard's order is kept, the replicas' is not.
+
+        fuse: also write several thread axes as one, laneid and warpid as tx for instance.
+        raises: LayoutError where `fuse` meets thread axes that don't nest.
+        """
+        moving = [it.axis for it in (*self.shard, *self.replica) if it.extent > 1]
+        to = fusion([*moving, *(a for a, _ in self.offset)]) if fuse else {}
+        shard = merged(_fused(it, to) for it in self.shard)
+        replica = [_fused(it, to) for it in self.replica if it.extent > 1]
+        replica.sort(key=lambda it: (it.axis.name, -it.stride, -it.extent))
+        offset = tuple((to[a][0], v * to[a][1]) if a in to else (a, v) for a, v in self.offset)
+        if not shard and (self.shard or not replica):
+            first = (*self.shard, *self.replica)[0]
+            shard = (Iter(1, 1, _fused(first, to).axis),)
+        return TileLayout(shard, replica, offset, self.swizzle)
+
+    def group(self, shape: Sequence[int]) -> tuple[TileLayout, tuple[int, ...]]:
+        """Split iterators so that consecutive ones multiply to each extent of `shape`.
+
+        returns: the layout, and where each dimension's iterators start: those of dimension k are
+            shard[separators[k] : separators[k + 1]].
+        """
+        fitted = self._fitted(shape)
+        groups = refined(fitted.shard, shape)
+        ends = [0]
+        for group in groups:
+            ends.append(ends[-1] + len(group))
+        return fitted.replace(shard=tuple(it for group in groups for it in group)), tuple(ends)
+
+    def group_many(self, shapes: Sequence[Sequence[int]]) -> tuple[TileLayout, tuple[tuple[int, ...], ...]]:
+        """Split iterators just enough for several shapes at once; separators for each."""
+        return group_many(self, shapes)
+
+    def permute_groups(self, separators: Sequence[int], perm: Sequence[int]) -> TileLayout:
+        """Reorder whole groups of iterators: group k of the result is group perm[k]."""
+        count = len(separators) - 1
+        if sorted(perm) != list(range(count)):
+            raise LayoutError(f"{tuple(perm)} is no order of {count} groups", hint=f"name 0 to {count - 1} once each")
+        chosen = (self.shard[separators[k] : separators[k + 1]] for k in perm)
+        return self.replace(shard=tuple(it for group in chosen for it in group))
+
+    def slice(self, shape: Sequence[int], region: Sequence[tuple[int, int]]) -> TileLayout:
+        """The layout of a window: slice(shape, region)(x) == self(start + x).
+
+        region: (start, extent) a dimension. The offset of a swizzled layout stays inside the swizzle.
+        raises: LayoutError where the window leaves the shape, or is no layout.
+        """
+        if len(region) != len(shape):
+            raise LayoutError(f"a region of {len(region)} dimensions doesn't slice shape {tuple(shape)}")
+        for dim, ((start, extent), full) in enumerate(zip(region, shape, strict=True)):
+            if start < 0 or extent < 1 or start + extent > full:
+                raise LayoutError(f"[{start}, {start + extent}) leaves dimension {dim} of extent {full}")
+        fitted = self._fitted(shape).canonical()
+        shard: list[Iter] = []
+        offset = list(fitted.offset)
+        for dim, (group, (start, extent)) in enumerate(zip(refined(fitted.shard, shape), region, strict=True)):
+            try:
+                run, moved = sliced(group, start, extent)
+            except LayoutError as error:
+                raise LayoutError(f"dimension {dim} of {self!r}: {error.message}", hint=error.hint) from None
+            shard.extend(run)
+            offset.extend(moved.items())
+        return fitted.replace(shard=tuple(shard), offset=tuple(offset))
+
+    def window(
+        self, shape: Sequence[int], extents: Sequence[int], multiples: Sequence[int]
+    ) -> tuple[TileLayout, tuple[Iter, ...]]:
+        """The layout of a window whose starts are known only at run time, as multiples of `multiples`.
+
+        returns: the layout of the window at zero, and for each dimension the iterator along which it
+            moves: starting at i * multiple adds i * stride to that iterator's axis.
+        raises: LayoutError where a start doesn't move the window along one iterator.
+        """
+        zero = self.slice(shape, [(0, n) for n in extents])
+        groups = refined(self._fitted(shape).canonical().shard, shape)
+        moves = tuple(_move(g, k, dim) for dim, (g, k) in enumerate(zip(groups, multiples, strict=True)))
+        return zero, moves
+
+    def broadcast(self, extent: int, position: int) -> TileLayout:
+        """With a further iterator of stride 0 before iterator `position`: all its values share a place."""
+        if not 0 <= position <= len(self.shard):
+            raise LayoutError(f"position {position} is not among 0 to {len(self.shard)}")
+        return self.replace(shard=(*self.shard[:position], Iter(extent, 0, m), *self.shard[position:]))
+
+    def unpack(self, count: int) -> TileLayout:
+        """The layout of elements `count` times narrower: each element becomes `count` neighbours."""
+        return tiling.unpack(self, count)
+
+    def pack(self, count: int) -> TileLayout:
+        """The layout of elements `count` times wider: `count` neighbours become one element."""
+        return tiling.pack(self, count)
+
+    def tile(self, outer: TileLayout, outer_shape: Sequence[int], inner_shape: Sequence[int]) -> TileLayout:
+        """Copies of this layout arranged by `outer`, whose steps count whole copies."""
+        return tiling.tile(self, outer, outer_shape, inner_shape)
+
+    def direct_sum(self, left: TileLayout, left_shape: Sequence[int], right_shape: Sequence[int]) -> TileLayout:
+        """Both layouts' steps added, `left` the slower in each dimension: `tile` without scaling."""
+        return tiling.direct_sum(self, left, left_shape, right_shape)
+
+    def is_tile_inner(
+        self, tiled: TileLayout, tiled_shape: Sequence[int], inner_shape: Sequence[int]
+    ) -> TileLayout | None:
+        """The outer layout with which this one tiles to `tiled`; None where there is none."""
+        return tiling.is_tile_inner(self, tiled, tiled_shape, inner_shape)
+
+    def is_tile_outer(
+        self, tiled: TileLayout, tiled_shape: Sequence[int], outer_shape: Sequence[int]
+    ) -> TileLayout | None:
+        """The inner layout that this one tiles to `tiled`; None where there is none."""
+        return tiling.is_tile_outer(self, tiled, tiled_shape, outer_shape)
+
+    def is_direct_sum_left(
+        self, total: TileLayout, interleaved_shape: Sequence[int], left_shape: Sequence[int]
+    ) -> TileLayout | None:
+        """The right layout with which this one sums to `total`; None where there is none."""
+        return tiling.is_direct_sum_left(self, total, interleaved_shape, left_shape)
+
+    # ---- what users ask ----
+
+    def owners(self, *coord: int, shape: Sequence[int] | None = None) -> list[tuple[int, int]]:
+        """Who holds an element: (thread in the layout's scope, register), one pair a replica.
+
+        Without a thread axis the thread is 0.
+        """
+        return places.owners(self, coord, shape)
+
+    def inverse(self, thread: int, register: int, shape: Sequence[int] | None = None) -> tuple[int, ...] | None:
+        """The coordinate of what a thread holds in a register; None for nothing.
+
+        shape: what the coordinate counts in; the shard's own extents where none is given.
+        raises: LayoutError where several elements share that place.
+        """
+        return places.inverse(self, thread, register, shape)
+
+    def is_injective(self) -> bool:
+        """Whether no two elements share a place."""
+        return places.is_injective(self)
+
+    def is_bijective(self) -> bool:
+        """Whether each place in the box that the elements reach holds exactly one, and each element has one place."""
+        return places.is_bijective(self)
+
+    def equivalent(self, other: TileLayout) -> bool:
+        """Whether both are the same function of the flat index, with thread axes fused."""
+        return places.equivalent(self, other)
+
+    def verify_well_formed(self) -> None:
+        """Raise LayoutError where thread axes don't nest, or run past what the hardware has of them."""
+        self.scope  # noqa: B018
+        for axis in self.axes():
+            lowest = sum((i.extent - 1) * min(i.stride, 0) for i in (*self.shard, *self.replica) if i.axis == axis)
+            lowest += dict(self.offset).get(axis, 0)
+            if axis.is_thread and lowest < 0:
+                raise LayoutError(f"{self!r} reaches {axis} {lowest}; thread axes start at 0")
+            if axis.limit is not None and self.span(axis) > axis.limit:
+                raise LayoutError(
+                    f"{self!r} reaches {axis} {self.span(axis) - 1}; a {axis.within} has {axis.limit} {axis.unit}s",
+                    hint="use a wider scope, such as tx for a whole CTA",
+                )
+
+    # ---- building ----
+
+    def replace(
+        self,
+        *,
+        shard: Iterable[Iter] | None = None,
+        replica: Iterable[Iter] | None = None,
+        offset: Iterable[tuple[Axis, int]] | None = None,
+    ) -> TileLayout:
+        """The same layout with some parts exchanged; the swizzle stays."""
+        return TileLayout(
+            self.shard if shard is None else shard,
+            self.replica if replica is None else replica,
+            self.offset if offset is None else offset,
+            self.swizzle,
+        )
+
+    def swizzled(self, swizzle: Swizzle | None) -> TileLayout:
+        """This layout with its memory coordinate permuted by `swizzle` at the end, in place of any before."""
+        return TileLayout(self.shard, self.replica, self.offset, swizzle)
+
+    def adapted(self, shape: Sequence[int]) -> TileLayout:
+        """A bare swizzle over `shape` in row-major order; any other layout as it is."""
+        return TileLayout.row_major(shape, self.swizzle) if self.is_bare else self
+
+    def __add__(self, other: Replica | Term | Axis | int) -> TileLayout:
+        if isinstance(other, Replica):
+            return self.replace(replica=(*self.replica, *other.iters))
+        if isinstance(other, Axis):
+            return self.replace(offset=(*self.offset, (other, 1)))
+        if isinstance(other, Term):
+            return self.replace(offset=(*self.offset, (other.axis, other.value)))
+        try:
+            return self.replace(offset=(*self.offset, (m, operator.index(other))))
+        except TypeError:
+            raise LayoutError(
+                f"can't add {other!r} to a layout", hint="add R[...], an offset such as 3 @ laneid, or a number"
+            ) from None
+
+    def __repr__(self) -> str:
+        text = f"S[{_iters_source(self.shard)}]"
+        if self.replica:
+            text += f" + R[{_iters_source(self.replica)}]"
+        for axis, value in self.offset:
+            text += f" + {Term(value, axis)!r}"
+        if self.swizzle is None:
+            return text
+        return f"({text}).swizzled({self.swizzle!r})" if " + " in text else f"{text}.swizzled({self.swizzle!r})"
+
+    # ---- helpers ----
+
+    def _fitted(self, shape: Sequence[int] | None) -> TileLayout:
+        """This layout over `shape`, a bare swizzle adapted; LayoutError where the sizes differ."""
+        if shape is None or math.prod(shape) == self.size():
+            return self
+        if self.is_bare:
+            return self.adapted(shape)
+        raise LayoutError(
+            f"{self!r} has {self.size()} elements; shape {tuple(shape)} has {math.prod(shape)}",
+            hint="give a shape whose extents multiply to the layout's size",
+        )
+
+    def _place(self, base: Mapping[Axis, int], more: Mapping[Axis, int]) -> dict[str, int]:
+        place = {axis.name: value + more.get(axis, 0) for axis, value in base.items()}
+        if self.swizzle is not None:
+            place["m"] = self.swizzle.apply(place["m"])
+        return place
+
+
+def _check_coord(coord: Sequence[int], shape: Sequence[int]) -> None:
+    if len(coord) != len(shape):
+        raise LayoutError(f"{len(coord)} coordinates {tuple(coord)} for shape {tuple(shape)}")
+    for dim, (x, extent) in enumerate(zip(coord, shape, strict=True)):
+        if x < 0 or (dim > 0 and x >= extent):
+            raise LayoutError(f"coordinate {x} leaves dimension {dim} of extent {extent}")
+
+
+def _iter(extent: int, stride: int, axis: str) -> Iter:
+    try:
+        return Iter(operator.index(extent), operator.index(stride), Axis(axis))
+    except TypeError:
+        raise LayoutError(f"extent and stride are integers; got ({extent!r}, {stride!r}, {axis!r})") from None
+
+
+def _fused(it: Iter, to: Mapping[Axis, tuple[Axis, int]]) -> Iter:
+    if it.axis not in to:
+        return it
+    axis, factor = to[it.axis]
+    return Iter(it.extent, it.stride * factor, axis)
+
+
+def _move(group: Sequence[Iter], multiple: int, dim: int) -> Iter:
+    """The single iterator along which a window of one dimension moves in steps of `multiple`."""
+    run = merged(group)
+    if len(run) <= 1:
+        it = run[0] if run else group[0]
+        return Iter(-(-it.extent // multiple), it.stride * multiple, it.axis)
+    extent = math.prod(it.extent for it in run)
+    outer = merged(refined(run, (extent // multiple, multiple))[0]) if extent % multiple == 0 else run
+    if len(outer) > 1:
+        raise LayoutError(
+            f"dimension {dim} has iterators {', '.join(map(repr, run))}: a start known only to be a multiple of "
+            f"{multiple} doesn't move along one of them",
+            hint=f"make the start a multiple of {extent // run[0].extent}",
+        )
+    return outer[0] if outer else Iter(1, 0, run[0].axis)
+
+
+def _axis(axis: Axis | str | None) -> Axis | None:
+    return Axis(axis) if isinstance(axis, str) else axis
+
+
+def _selected(axis: Axis, wanted: Axis | None) -> bool:
+    return not axis.is_thread if wanted is None else axis == wanted
+
+
+def _iters_source(iters: Sequence[Iter]) -> str:
+    """`extents : strides` as Python source."""
+    if len(iters) == 1:
+        return f"{iters[0].extent} : {_stride_source(iters[0])}"
+    extents = ", ".join(str(it.extent) for it in iters)
+    return f"({extents}) : ({', '.join(map(_stride_source, iters))})"
+
+
+def _stride_source(it: Iter) -> str:
+    return str(it.stride) if it.axis == m else repr(Term(it.stride, it.axis))

@@ -1,0 +1,251 @@
+"""Layouts made of layouts: tiling, direct sums, their recognition, and packing of elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tilejit.errors import LayoutError
+from tilejit.layout.axes import Axis, axis_between, m, threads_in
+from tilejit.layout.iters import Iter, merged, refined
+
+if TYPE_CHECKING:
+    from tilejit.layout.tile_layout import TileLayout
+
+__all__ = ["direct_sum", "is_direct_sum_left", "is_tile_inner", "is_tile_outer", "pack", "tile", "unpack"]
+
+Shape = Sequence[int]
+
+
+def tile(inner: TileLayout, outer: TileLayout, outer_shape: Shape, inner_shape: Shape) -> TileLayout:
+    """tile(o, i) = inner(i) + outer(o) with outer's strides scaled by inner's span on their axis.
+
+    Offsets add unscaled. The outer digits are the slower ones of each dimension.
+    """
+    return _combined(outer, inner, outer_shape, inner_shape, _spans(inner.adapted(inner_shape)))
+
+
+def direct_sum(right: TileLayout, left: TileLayout, left_shape: Shape, right_shape: Shape) -> TileLayout:
+    """direct_sum(l, r) = left(l) + right(r), left's digits the slower ones of each dimension."""
+    return _combined(left, right, left_shape, right_shape, {})
+
+
+def _combined(
+    slow: TileLayout, fast: TileLayout, slow_shape: Shape, fast_shape: Shape, scale: dict[Axis, int]
+) -> TileLayout:
+    if len(slow_shape) != len(fast_shape):
+        raise LayoutError(f"shapes {tuple(slow_shape)} and {tuple(fast_shape)} differ in rank")
+    if slow.swizzle is not None:
+        raise LayoutError(f"{slow!r} is swizzled; only the inner layout may be")
+    fast = fast.group(fast_shape)[0]
+    shard: list[Iter] = []
+    slow_groups = refined(slow.group(slow_shape)[0].shard, slow_shape)
+    for big, small in zip(slow_groups, refined(fast.shard, fast_shape), strict=True):
+        shard += [*_scaled(big, scale), *small]
+    replica = (*fast.replica, *_scaled(slow.replica, scale))
+    return fast.replace(shard=shard, replica=replica, offset=(*fast.offset, *slow.offset)).canonical(fuse=False)
+
+
+def _spans(layout: TileLayout) -> dict[Axis, int]:
+    """How many coordinates `layout` covers on each of its axes, its offset aside."""
+    span = {it.axis: 1 for it in (*layout.shard, *layout.replica)}
+    for it in (*layout.shard, *layout.replica):
+        span[it.axis] += (it.extent - 1) * abs(it.stride)
+    return span
+
+
+def _scaled(iters: Sequence[Iter], scale: dict[Axis, int]) -> list[Iter]:
+    return [Iter(it.extent, it.stride * scale.get(it.axis, 1), it.axis) for it in iters]
+
+
+def _divided(iters: Sequence[Iter], scale: dict[Axis, int]) -> list[Iter] | None:
+    """The inverse of `_scaled`; None where a stride isn't a multiple. Strides of single steps don't matter."""
+    result = []
+    for it in iters:
+        by = scale.get(it.axis, 1)
+        if it.extent > 1 and it.stride % by != 0:
+            return None
+        result.append(Iter(it.extent, it.stride // by, it.axis))
+    return result
+
+
+def is_tile_inner(
+    inner: TileLayout, tiled: TileLayout, tiled_shape: Shape, inner_shape: Shape
+) -> TileLayout | None:
+    """The outer layout with which `inner` tiles to `tiled`; None where there is none."""
+    if inner.swizzle != tiled.swizzle or not _divides(inner_shape, tiled_shape):
+        return None
+    small = inner.adapted(inner_shape).swizzled(None)
+    whole = _split(tiled.adapted(tiled_shape).swizzled(None), small, tiled_is_outside=True)
+    shape = _interleaved([t // i for t, i in zip(tiled_shape, inner_shape, strict=True)], inner_shape)
+    parts = _groups(whole, shape)
+    own = _groups(small.canonical(), inner_shape)
+    if whole is None or parts is None or own is None or list(map(merged, parts[1::2])) != list(map(merged, own)):
+        return None
+    scale = _spans(small.canonical())
+    replica = _without(whole.replica, small.canonical().replica)
+    shard = _divided([it for group in parts[::2] for it in group], scale)
+    copies = None if replica is None else _divided(replica, scale)
+    if shard is None or copies is None:
+        return None
+    return whole.replace(shard=shard, replica=copies, offset=_less(whole, small.canonical()))
+
+
+def is_tile_outer(
+    outer: TileLayout, tiled: TileLayout, tiled_shape: Shape, outer_shape: Shape
+) -> TileLayout | None:
+    """The inner layout that `outer` tiles to `tiled`; None where there is none."""
+    if outer.swizzle is not None or not _divides(outer_shape, tiled_shape):
+        return None
+    if _groups(outer, outer_shape) is None:
+        return None
+    fitted = tiled.adapted(tiled_shape)
+    whole = _split(fitted, outer, tiled_is_outside=False)
+    inner_shape = [t // o for t, o in zip(tiled_shape, outer_shape, strict=True)]
+    parts = _groups(whole, _interleaved(outer_shape, inner_shape))
+    if whole is None or parts is None:
+        return None
+    inner = whole.replace(shard=[it for group in parts[1::2] for it in group])
+    big = outer.canonical() if whole is not fitted else outer
+    replica = _without(inner.replica, _scaled(big.replica, _spans(inner.replace(replica=()))))
+    if replica is None:
+        return None
+    inner = inner.replace(replica=replica, offset=_less(whole, big))
+    again = tile(inner, big, outer_shape, inner_shape)
+    return inner if again.canonical() == fitted.canonical() else None
+
+
+def is_direct_sum_left(
+    left: TileLayout, total: TileLayout, interleaved_shape: Shape, left_shape: Shape
+) -> TileLayout | None:
+    """The right layout with which `left` sums to `total`; None where there is none.
+
+    interleaved_shape: left and right extents of each dimension in turn.
+    """
+    parts, own = _groups(total, interleaved_shape), _groups(left, left_shape)
+    if left.swizzle is not None or parts is None or own is None:
+        return None
+    if list(map(merged, parts[::2])) != list(map(merged, own)):
+        return None
+    replica = _without(total.replica, left.replica)
+    if replica is None:
+        return None
+    return total.replace(shard=[it for g in parts[1::2] for it in g], replica=replica, offset=_less(total, left))
+
+
+def _divides(small: Shape, big: Shape) -> bool:
+    return len(small) == len(big) and all(b % s == 0 for s, b in zip(small, big, strict=True))
+
+
+def _interleaved(slow: Shape, fast: Shape) -> list[int]:
+    return [n for pair in zip(slow, fast, strict=True) for n in pair]
+
+
+def _groups(layout: TileLayout | None, shape: Shape) -> tuple[tuple[Iter, ...], ...] | None:
+    """The iterators of each dimension; None where the layout doesn't group to `shape`."""
+    if layout is None:
+        return None
+    try:
+        return refined(layout.group(shape)[0].shard, shape)
+    except LayoutError:
+        return None
+
+
+def _without(iters: Sequence[Iter], less: Sequence[Iter]) -> list[Iter] | None:
+    """A multiset less another; None where that isn't part of it."""
+    rest = [it for it in iters if it.extent > 1]
+    for it in less:
+        if it.extent == 1:
+            continue
+        if it not in rest:
+            return None
+        rest.remove(it)
+    return rest
+
+
+def _less(whole: TileLayout, part: TileLayout) -> tuple[tuple[Axis, int], ...]:
+    return (*whole.offset, *((axis, -value) for axis, value in part.offset))
+
+
+def _split(tiled: TileLayout, part: TileLayout, *, tiled_is_outside: bool) -> TileLayout | None:
+    """`tiled` with its thread axis split where `part`'s begins (or, if not `tiled_is_outside`, ends).
+
+    returns: `tiled` as it is where the two scopes agree or one has none; None where they don't nest.
+    """
+    own, other = tiled.scope, part.scope
+    if own is None or other is None:
+        return tiled
+    fused = tiled.canonical()
+    if own == other:
+        return fused
+    shared, cut = (own[0] == other[0], other[1]) if tiled_is_outside else (own[1] == other[1], other[0])
+    low, high = axis_between(own[0], cut), axis_between(cut, own[1])
+    if not shared or low is None or high is None:
+        return None
+    whole = axis_between(*own)
+    count = threads_in(cut) // threads_in(own[0])
+    shard = _halves(fused.shard, whole, low, high, count)
+    replica = _halves(fused.replica, whole, low, high, count)
+    if shard is None or replica is None:
+        return None
+    offset: list[tuple[Axis, int]] = []
+    for axis, value in fused.offset:
+        offset += [(high, value // count), (low, value % count)] if axis == whole else [(axis, value)]
+    split = fused.replace(shard=shard, replica=replica, offset=offset)
+    # A sum of low parts that passes `count` would carry into the high part.
+    return split if split.span(low) <= count else None
+
+
+def _halves(iters: Sequence[Iter], whole: Axis | None, low: Axis, high: Axis, count: int) -> list[Iter] | None:
+    result: list[Iter] = []
+    for it in iters:
+        if it.axis != whole:
+            result.append(it)
+        elif it.stride % count == 0:
+            result.append(Iter(it.extent, it.stride // count, high))
+        elif it.stride > 0 and it.extent * it.stride <= count:
+            result.append(Iter(it.extent, it.stride, low))
+        elif it.stride > 0 and count % it.stride == 0 and it.extent * it.stride % count == 0:
+            inside = count // it.stride
+            result += [Iter(it.extent // inside, 1, high), Iter(inside, it.stride, low)]
+        else:
+            return None
+    return result
+
+
+def unpack(layout: TileLayout, count: int) -> TileLayout:
+    """Each element becomes `count` neighbours on the innermost memory axis."""
+    _check_power_of_two(count)
+    axis = next((it.axis for it in reversed(layout.shard) if not it.axis.is_thread), m)
+    fine = layout.replace(
+        shard=(*_scaled(layout.shard, {axis: count}), Iter(count, 1, axis)),
+        replica=_scaled(layout.replica, {axis: count}),
+        offset=[(a, v * count if a == axis else v) for a, v in layout.offset],
+    )
+    return fine if fine.swizzle is None else fine.swizzled(fine.swizzle.repacked(count.bit_length() - 1))
+
+
+def pack(layout: TileLayout, count: int) -> TileLayout:
+    """`count` neighbours become one element."""
+    _check_power_of_two(count)
+    last = max((k for k, it in enumerate(layout.shard) if it.extent > 1), default=0)
+    inner = layout.shard[last]
+    if inner.axis.is_thread or inner.stride != 1 or inner.extent % count != 0:
+        raise LayoutError(f"can't pack {count} elements into one: the innermost iterator of {layout!r} is {inner!r}")
+    scale = {inner.axis: count}
+    before = _divided(layout.shard[:last], scale)
+    replica = _divided(layout.replica, scale)
+    bad_offset = any(v % count != 0 for a, v in layout.offset if a == inner.axis)
+    if before is None or replica is None or bad_offset:
+        raise LayoutError(f"can't pack {count} elements into one: strides and offsets of {layout!r} aren't multiples")
+    coarse = layout.replace(
+        shard=(*before, Iter(inner.extent // count, 1, inner.axis), *layout.shard[last + 1 :]),
+        replica=replica,
+        offset=[(a, v // count if a == inner.axis else v) for a, v in layout.offset],
+    )
+    return coarse if coarse.swizzle is None else coarse.swizzled(coarse.swizzle.repacked(1 - count.bit_length()))
+
+
+def _check_power_of_two(count: int) -> None:
+    if count < 1 or count & (count - 1):
+        raise LayoutError(f"pack and unpack take a power of two; got {count}")
