@@ -10,6 +10,7 @@ which they print. Statements hold tuples of statements; a `Var` carries the fact
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from ..dtypes import DType, bool_, int32, int64
@@ -45,6 +46,11 @@ class Const:
     value: bool | int | float
     dtype: DType
     span: Span | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # one NaN object for all, so that equal constants compare equal
+        if self.value != self.value:
+            object.__setattr__(self, "value", math.nan)
 
 
 @dataclass(frozen=True, slots=True)

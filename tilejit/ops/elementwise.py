@@ -90,7 +90,7 @@ ELEMENTWISE: dict[str, Elementwise] = {
         Elementwise("mod", 2, "arithmetic", "x % y, with the sign of y; of integers by zero 0", f.mod),
         Elementwise("maximum", 2, "exact", "the greater; nan if either is nan", np.maximum),
         Elementwise("minimum", 2, "exact", "the less; nan if either is nan", np.minimum),
-        Elementwise("pow", 2, "arithmetic", "x to the power y; of integers wraps, and truncates for negative y", f.power),
+        Elementwise("pow", 2, "arithmetic", "x to the power y; integers wrap, negative y truncates", f.power),
         Elementwise("bitwise_and", 2, "bits", "x & y", np.bitwise_and),
         Elementwise("bitwise_or", 2, "bits", "x | y", np.bitwise_or),
         Elementwise("bitwise_xor", 2, "bits", "x ^ y", np.bitwise_xor),

@@ -1,0 +1,168 @@
+"""Integer expressions as sums of products: constant · term + … + constant.
+
+Addition, subtraction and multiplication wrap around, and so do the coefficients: two expressions with the same
+sum have the same value, overflow or not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ..dtypes import DType, bool_
+from .facts import Bounds, bounds, fits, full_range, keeps_value
+from .nodes import Cast, Const, Expr, Op
+
+__all__ = ["Affine", "affine", "wrap"]
+
+
+def wrap(value: int, dtype: DType) -> int:
+    """`value` modulo 2**bits, in the range of an integer type."""
+    low, _ = full_range(dtype)
+    return (value - low) % (1 << dtype.bits) + low
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """A sum: terms (an expression that isn't a sum itself, its coefficient) in order of appearance, and a constant.
+
+    Coefficients and constant lie in the signed range of `dtype`'s width, whatever its kind; none is zero.
+    """
+
+    dtype: DType
+    terms: tuple[tuple[Expr, int], ...] = ()
+    constant: int = 0
+
+    def plus(self, other: Affine, factor: int = 1) -> Affine:
+        """self + factor * other."""
+        found = dict(self.terms)
+        for term, coefficient in other.terms:
+            found[term] = found.get(term, 0) + factor * coefficient
+        return _made(self.dtype, found, self.constant + factor * other.constant)
+
+    def times(self, factor: int) -> Affine:
+        return Affine(self.dtype).plus(self, factor)
+
+    def bounds(self) -> Bounds:
+        """Of the true sum, before it wraps around; None where unknown."""
+        low: int | None = self.constant
+        high: int | None = self.constant
+        for term, coefficient in self.terms:
+            if coefficient == 0:
+                continue
+            ends = [None if end is None else end * coefficient for end in bounds(term)]
+            if coefficient < 0:
+                ends.reverse()
+            low = None if low is None or ends[0] is None else low + ends[0]
+            high = None if high is None or ends[1] is None else high + ends[1]
+        return low, high
+
+    def gap(self, other: Affine) -> Bounds:
+        """Bounds of the true sum `self` minus the true sum `other`; what they share cancels."""
+        found = dict(self.terms)
+        for term, coefficient in other.terms:
+            found[term] = found.get(term, 0) - coefficient
+        return Affine(self.dtype, tuple(found.items()), self.constant - other.constant).bounds()
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the sum provably doesn't wrap around (assumed of int64)."""
+        return fits(self.bounds(), self.dtype)
+
+    def split(self, divisor: int) -> tuple[Affine, Affine]:
+        """(quotient, rest) with self = divisor * quotient + rest, and 0 <= the rest's constant < divisor."""
+        whole = {t: c // divisor for t, c in self.terms if c % divisor == 0}
+        rest = {t: c for t, c in self.terms if c % divisor != 0}
+        return (
+            _made(self.dtype, whole, self.constant // divisor),
+            _made(self.dtype, rest, self.constant % divisor),
+        )
+
+    def expr(self) -> Expr:
+        """The sum as an expression: positive terms first, the constant last."""
+        ordered = sorted(self.terms, key=lambda t: t[1] < 0)
+        total: Expr | None = None
+        for term, coefficient in ordered:
+            total = self._join(total, term, coefficient)
+        if total is None:
+            return Const(wrap(self.constant, self.dtype), self.dtype)
+        if self.constant == 0:
+            return total
+        return Op("add", (total, Const(wrap(self.constant, self.dtype), self.dtype)), self.dtype)
+
+    def _join(self, total: Expr | None, term: Expr, coefficient: int) -> Expr:
+        if total is None and coefficient == -1:
+            return Op("neg", (term,), self.dtype)
+        size = coefficient if total is None else abs(coefficient)
+        scaled = term if size == 1 else Op("mul", (term, Const(wrap(size, self.dtype), self.dtype)), self.dtype)
+        if total is None:
+            return scaled
+        return Op("add" if coefficient > 0 else "sub", (total, scaled), self.dtype)
+
+
+def _made(dtype: DType, terms: dict[Expr, int], constant: int) -> Affine:
+    signed = replace(dtype, kind="int")
+    kept = ((t, wrap(c, signed)) for t, c in terms.items())
+    return Affine(dtype, tuple((t, c) for t, c in kept if c != 0), wrap(constant, signed))
+
+
+def affine(expr: Expr) -> Affine:
+    """`expr`, of an integer type, as a sum of products."""
+    dtype = expr.dtype
+    if isinstance(expr, Const):
+        return _made(dtype, {}, int(expr.value))
+    if isinstance(expr, Cast):
+        return _of_cast(expr)
+    if not isinstance(expr, Op) or expr.name not in ("add", "sub", "neg", "mul", "left_shift"):
+        return Affine(dtype, ((expr, 1),))
+    parts = [affine(a) for a in expr.args]
+    if expr.name == "add":
+        return parts[0].plus(parts[1])
+    if expr.name == "sub":
+        return parts[0].plus(parts[1], -1)
+    if expr.name == "neg":
+        return parts[0].times(-1)
+    if expr.name == "left_shift":
+        return _of_shift(expr, parts)
+    for scaled, by in (parts, parts[::-1]):
+        if not by.terms:
+            return scaled.times(by.constant)
+    return Affine(dtype, ((expr, 1),))
+
+
+def _of_shift(expr: Op, parts: list[Affine]) -> Affine:
+    if parts[1].terms or not 0 <= parts[1].constant < expr.dtype.bits:
+        return Affine(expr.dtype, ((expr, 1),))
+    return parts[0].times(2 ** parts[1].constant)
+
+
+def _of_cast(cast: Cast) -> Affine:
+    """A cast of a sum is the sum of the casts where it narrows, or where the sum doesn't wrap around.
+
+    Narrowing is taken modulo 2**bits, as the sum is; widening keeps the value, so the value must be the true sum.
+    """
+    source = cast.x.dtype
+    if not source.is_integer or not cast.dtype.is_integer:
+        return Affine(cast.dtype, ((cast, 1),))
+    inner = affine(cast.x)
+    if cast.dtype.bits > source.bits and not inner.is_exact:
+        return Affine(cast.dtype, ((cast, 1),))
+    if inner.terms == ((cast.x, 1),) and inner.constant == 0:
+        return _of_atom(cast.x, cast.dtype)
+    total = Affine(cast.dtype)
+    for term, coefficient in inner.terms:
+        total = total.plus(_of_atom(term, cast.dtype), coefficient)
+    return total.plus(_made(cast.dtype, {}, inner.constant))
+
+
+def _of_atom(term: Expr, dtype: DType) -> Affine:
+    """One term converted: a cast that undoes another disappears."""
+    if term.dtype == dtype:
+        return Affine(dtype, ((term, 1),))
+    if isinstance(term, Cast) and term.x.dtype.is_integer and _undone(term, dtype):
+        return affine(Cast(term.x, dtype)) if term.x.dtype != dtype else affine(term.x)
+    return Affine(dtype, ((Cast(term, dtype), 1),))
+
+
+def _undone(inner: Cast, dtype: DType) -> bool:
+    """Whether converting `inner` to `dtype` is converting what it converts: it lost nothing that `dtype` keeps."""
+    return inner.x.dtype != bool_ and (dtype.bits <= inner.dtype.bits or keeps_value(inner))
