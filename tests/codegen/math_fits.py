@@ -85,10 +85,9 @@ def _fixed(low: Real, high: Real) -> Callable[[str], tuple[Real, Real]]:
 
 
 def _mills_scaled(v: Real) -> Real:
-    """exp(a²/2)·Phi(-a)·(a + 4) for v = 8/(a + 4) - 1."""
-    u = (v + 1) / 8
-    a = 1 / u - 4
-    return mp.exp(a * a / 2) * mp.erfc(a / mp.sqrt(2)) / 2 / u
+    """exp(a²/2)·Phi(-a)·(a + 4) for v = 1 - 2a/(a + 4)."""
+    a = 8 / (v + 1) - 4
+    return mp.exp(a * a / 2) * mp.erfc(a / mp.sqrt(2)) / 2 * (a + 4)
 
 
 TANH_SPLIT = mp.mpf(9) / 16
@@ -122,17 +121,17 @@ def fits() -> tuple[Fit, ...]:
             (4, 10)),
         Fit("ERF", "erf(x) / x - 1 over x², |x| <= 1",
             lambda s: mp.erf(mp.sqrt(s)) / mp.sqrt(s) - 1, _one, _fixed(mp.mpf(0), mp.mpf(1)), (5, 11)),
-        Fit("ERFC", "log2(erfc(a)) over a - 5/2 (float32) or a - 7/2 (float64), from a = 1 to where erf(a) rounds to 1",
+        Fit("ERFC", "log2(erfc(a)) over a - 7/4 (float32) or a - 2 (float64), from a = 1 to where erf(a) rounds to 1",
             lambda t: mp.log(mp.erfc(t + ERFC_CENTRE[mp.mp.dps])) / mp.log(2),
             lambda t: mp.erfc(t + ERFC_CENTRE[mp.mp.dps]), lambda d: ERFC_INTERVAL[d], (6, 17)),
-        Fit("GELU", "exp(a²/2)·Phi(-a)·(a + 4) over v = 8/(a + 4) - 1, a >= 0",
+        Fit("GELU", "exp(a²/2)·Phi(-a)·(a + 4) over v = 1 - 2a/(a + 4), a >= 0",
             _mills_scaled, lambda v: 1 / _mills_scaled(v), lambda d: GELU_INTERVAL[d], (9, 22)),
     )
 
 
 PRECISION = {"float32": 40, "float64": 70}
-ERFC_CENTRE = {40: mp.mpf(5) / 2, 70: mp.mpf(7) / 2}
-ERFC_INTERVAL = {"float32": (mp.mpf(-3) / 2, mp.mpf(3) / 2), "float64": (mp.mpf(-5) / 2, mp.mpf(5) / 2)}
+ERFC_CENTRE = {40: mp.mpf("1.75"), 70: mp.mpf(2)}
+ERFC_INTERVAL = {"float32": (mp.mpf("-0.75"), mp.mpf("2.25")), "float64": (mp.mpf(-1), mp.mpf(4))}
 GELU_INTERVAL = {"float32": (8 / mp.mpf(19) - 1, mp.mpf(1)), "float64": (8 / mp.mpf(44) - 1, mp.mpf(1))}
 
 

@@ -90,17 +90,17 @@ COEFFICIENTS: dict[str, dict[str, tuple[float, ...]]] = {
             float.fromhex("0x1.42c01a0000000p-8"),
             float.fromhex("-0x1.28c08a0000000p-11"),
         ),
-        # log2(erfc(a)) over a - 5/2 (float32) or a - 7/2 (float64), from a = 1 to where erf(a) rounds to 1; error 2^-29.33
+        # log2(erfc(a)) over a - 7/4 (float32) or a - 2 (float64), from a = 1 to where erf(a) rounds to 1; error 2^-29.33
         "ERFC": (
-            float.fromhex("-0x1.6869540000000p+3"),
-            float.fromhex("-0x1.ee3a3e0000000p+2"),
-            float.fromhex("-0x1.5c9aea0000000p+0"),
-            float.fromhex("-0x1.faac9a0000000p-7"),
-            float.fromhex("0x1.d0c2920000000p-9"),
-            float.fromhex("-0x1.d7fb320000000p-13"),
+            float.fromhex("-0x1.8eadd80000000p+2"),
+            float.fromhex("-0x1.6d99c60000000p+2"),
+            float.fromhex("-0x1.5011180000000p+0"),
+            float.fromhex("-0x1.e55fbe0000000p-6"),
+            float.fromhex("0x1.b3bb780000000p-8"),
+            float.fromhex("-0x1.76d2100000000p-10"),
             float.fromhex("0x1.18bb400000000p-12"),
         ),
-        # exp(a²/2)·Phi(-a)·(a + 4) over v = 8/(a + 4) - 1, a >= 0; error 2^-26.71
+        # exp(a²/2)·Phi(-a)·(a + 4) over v = 1 - 2a/(a + 4), a >= 0; error 2^-26.71
         "GELU": (
             float.fromhex("0x1.82b4bc0000000p-1"),
             float.fromhex("0x1.373e380000000p-1"),
@@ -274,28 +274,28 @@ COEFFICIENTS: dict[str, dict[str, tuple[float, ...]]] = {
             float.fromhex("0x1.d784541e4e326p-27"),
             float.fromhex("-0x1.acdf3eb67afb3p-31"),
         ),
-        # log2(erfc(a)) over a - 5/2 (float32) or a - 7/2 (float64), from a = 1 to where erf(a) rounds to 1; error 2^-56.55
+        # log2(erfc(a)) over a - 7/4 (float32) or a - 2 (float64), from a = 1 to where erf(a) rounds to 1; error 2^-56.55
         "ERFC": (
-            float.fromhex("-0x1.45c2541175073p+4"),
-            float.fromhex("-0x1.4f72d15a31c26p+3"),
-            float.fromhex("-0x1.650d03be8ff4cp+0"),
-            float.fromhex("-0x1.ee13fa3af6cc3p-8"),
-            float.fromhex("0x1.4a6bbf4ae1b01p-10"),
-            float.fromhex("-0x1.bdb0a79caa22ep-13"),
-            float.fromhex("0x1.2719346d20779p-15"),
-            float.fromhex("-0x1.767ccaf82913bp-18"),
-            float.fromhex("0x1.e3914369a3761p-21"),
-            float.fromhex("-0x1.446500dcdd093p-24"),
-            float.fromhex("0x1.0f6d50128cdbep-26"),
-            float.fromhex("-0x1.a9df41b5b5396p-26"),
-            float.fromhex("-0x1.9f0533eea5033p-26"),
-            float.fromhex("-0x1.c298aca69df0dp-27"),
-            float.fromhex("-0x1.37bb88788ce48p-28"),
-            float.fromhex("-0x1.0e3771aee11bbp-30"),
-            float.fromhex("-0x1.156ad22b2ab37p-33"),
+            float.fromhex("-0x1.ef5bbc912e9dep+2"),
+            float.fromhex("-0x1.97f093d6590d2p+2"),
+            float.fromhex("-0x1.552b38b782684p+0"),
+            float.fromhex("-0x1.85301a3628be6p-6"),
+            float.fromhex("0x1.519c099b210abp-8"),
+            float.fromhex("-0x1.14fd2b259f084p-10"),
+            float.fromhex("0x1.99629fec99ff4p-13"),
+            float.fromhex("-0x1.f530154fbe0e5p-16"),
+            float.fromhex("0x1.7a031f49f1259p-19"),
+            float.fromhex("0x1.3b96fccb71f5dp-22"),
+            float.fromhex("-0x1.0c41d99e36dc9p-22"),
+            float.fromhex("0x1.65817f44d8ec1p-24"),
+            float.fromhex("-0x1.5abedaca35c96p-26"),
+            float.fromhex("0x1.02b56c900d7bap-28"),
+            float.fromhex("-0x1.977d812990d62p-32"),
+            float.fromhex("-0x1.c5dfa3b7fe21ep-34"),
+            float.fromhex("0x1.d0bcb4ce52344p-35"),
             float.fromhex("-0x1.edee6da41323cp-38"),
         ),
-        # exp(a²/2)·Phi(-a)·(a + 4) over v = 8/(a + 4) - 1, a >= 0; error 2^-55.41
+        # exp(a²/2)·Phi(-a)·(a + 4) over v = 1 - 2a/(a + 4), a >= 0; error 2^-55.41
         "GELU": (
             float.fromhex("0x1.82b4bb8c94dcep-1"),
             float.fromhex("0x1.373e3a893c28ap-1"),

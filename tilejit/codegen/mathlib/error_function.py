@@ -15,9 +15,8 @@ def erf(e: Emitter, x: Value) -> Value:
     small = e.fma(x, e.horner(square, e.format.table("ERF")), x)
 
     limit = e.format.erf_limit
-    centre = 1.0 + (limit - 1.0) / 2.0
     limited = e.select(magnitude > limit, limit, magnitude)
-    p, n = exp2_parts(e, e.horner(limited - centre, e.format.table("ERFC")))
+    p, n = exp2_parts(e, e.horner(limited - e.format.erf_centre, e.format.table("ERFC")))
     large = e.intrinsic("copysign", e.fma(-p, power_of_two(e, n), 1.0), x)
     return e.select(magnitude > 1.0, large, small)
 
@@ -25,20 +24,18 @@ def erf(e: Emitter, x: Value) -> Value:
 def gelu(e: Emitter, x: Value) -> Value:
     """x·Phi(x), Phi the normal distribution's cumulative function; NaN at minus infinity as the product is.
 
-    Phi(-a) = exp(-a²/2)·u·P(8u - 1) with u = 1/(a + 4), a = |x|, keeps its relative precision
-    where 1 + erf(x/sqrt(2)) cancels.
+    With a = |x| and q = a/(a + 4), a·Phi(-a) = exp(-a²/2)·q·P(1 - 2q): that keeps its relative precision
+    where 1 + erf(x/sqrt(2)) cancels. For positive x the result is x - x·Phi(-x).
     """
     magnitude = abs(x)
     limit = e.format.gelu_limit
     a = e.select(magnitude > limit, limit, magnitude)
-    u = 1.0 / (a + 4.0)
-    mills = u * e.horner(e.fma(u, 8.0, -1.0), e.format.table("GELU"))
+    q = a / (a + 4.0)
+    mills = q * e.horner(e.fma(q, -2.0, 1.0), e.format.table("GELU"))
 
     square = a * a
     square_low = e.fma(a, a, -square)
-    p, n = exp_parts(e, square * -0.5, square_low * -0.5)
-    tail = p * mills
-    factors = scale_factors(e, n)
-    is_negative = x < 0.0
-    result = e.select(is_negative, scale(-a * tail, factors), x * (1.0 - scale(tail, factors)))
+    w, n = exp_parts(e, square * -0.5, square_low * -0.5)
+    tail = scale(e.fma(mills, w, mills), scale_factors(e, n))
+    result = e.select(x < 0.0, -tail, x - tail)
     return e.select(x.equals(-float("inf")), float("nan"), result)

@@ -1,14 +1,17 @@
 """exp, exp2 and the functions made of them: sigmoid, silu, tanh.
 
-A power is split as 2^n · p with an integer n and p in about [0.7, 1.42], so that a caller can do its own
-arithmetic on p before the one rounding that scaling to a subnormal result costs.
+A power is split as p·2^n or (1 + w)·2^n with an integer n and p in about [0.7, 1.42], so that a caller can do its own
+arithmetic on it before the one rounding that scaling to a subnormal result costs.
 """
 
 from __future__ import annotations
 
 from .emitter import Emitter, Value
 
-__all__ = ["clamp", "exp", "exp2", "exp2_parts", "exp_parts", "scale", "scale_factors", "sigmoid", "silu", "tanh"]
+__all__ = [
+    "clamp", "exp", "exp2", "exp2_parts", "exp_parts", "power_of_two", "scale", "scale_factors", "sigmoid", "silu",
+    "tanh",
+]  # fmt: skip
 
 
 def clamp(e: Emitter, x: Value, low: float, high: float) -> Value:
@@ -45,15 +48,17 @@ def scale(p: Value, factors: tuple[Value, Value]) -> Value:
 
 
 def exp_parts(e: Emitter, x: Value, correction: Value | None = None) -> tuple[Value, Value]:
-    """(p, n) with p·2^n = exp(x + correction), |x| small enough for n to be an exponent."""
+    """(w, n) with (1 + w)·2^n = exp(x + correction), |x| small enough for n to be an exponent.
+
+    Whoever multiplies the power by c takes c + c·w: one rounding for the sum and the product.
+    """
     ln2_high, ln2_low = e.format.table("LN2")
     n_float, n = round_to_integer(e, x, e.format.table("LOG2E")[0])
     r = e.fma(n_float, -ln2_high, x)  # exact
     r = e.fma(n_float, -ln2_low, r)
     if correction is not None:
         r = r + correction
-    tail = e.horner(r, e.format.table("EXP"))
-    return e.fma(r * r, tail, r) + 1.0, n
+    return e.fma(r * r, e.horner(r, e.format.table("EXP")), r), n
 
 
 def exp2_parts(e: Emitter, x: Value, correction: Value | None = None) -> tuple[Value, Value]:
@@ -67,8 +72,8 @@ def exp2_parts(e: Emitter, x: Value, correction: Value | None = None) -> tuple[V
 
 def exp(e: Emitter, x: Value) -> Value:
     limit = e.format.exp_limit
-    p, n = exp_parts(e, clamp(e, x, -limit, limit))
-    return scale(p, scale_factors(e, n))
+    w, n = exp_parts(e, clamp(e, x, -limit, limit))
+    return scale(w + 1.0, scale_factors(e, n))
 
 
 def exp2(e: Emitter, x: Value) -> Value:
@@ -77,18 +82,12 @@ def exp2(e: Emitter, x: Value) -> Value:
     return scale(p, scale_factors(e, n))
 
 
-def _exp_of_minus(e: Emitter, magnitude: Value) -> tuple[Value, tuple[Value, Value]]:
-    """exp(-magnitude) for magnitude >= 0, as p and its scale factors."""
-    p, n = exp_parts(e, -magnitude)
-    return p, scale_factors(e, n)
-
-
 def sigmoid(e: Emitter, x: Value) -> Value:
     """1/(1 + exp(-x)); for negative x as exp(x)/(1 + exp(x)), which can't overflow."""
     magnitude = abs(x)
     limited = e.select(magnitude > e.format.exp_limit, e.format.exp_limit, magnitude)
-    p, factors = _exp_of_minus(e, limited)
-    t = scale(p, factors)
+    w, n = exp_parts(e, -limited)
+    t = scale(w + 1.0, scale_factors(e, n))
     return e.select(x < 0.0, t, 1.0) / (t + 1.0)
 
 
@@ -97,11 +96,12 @@ def silu(e: Emitter, x: Value) -> Value:
     limit = e.format.silu_limit
     magnitude = abs(x)
     limited = e.select(magnitude > limit, limit, magnitude)
-    p, factors = _exp_of_minus(e, limited)
-    t = scale(p, factors)
-    negative = x < 0.0
-    quotient = e.select(negative, -limited * p, x) / (t + 1.0)
-    result = e.select(negative, scale(quotient, factors), quotient)
+    w, n = exp_parts(e, -limited)
+    factors = scale_factors(e, n)
+    t = scale(w + 1.0, factors)
+    is_negative = x < 0.0
+    quotient = e.select(is_negative, e.fma(-limited, w, -limited), x) / (t + 1.0)
+    result = e.select(is_negative, scale(quotient, factors), quotient)
     return e.select(x.equals(-float("inf")), float("nan"), result)
 
 
@@ -112,7 +112,7 @@ def tanh(e: Emitter, x: Value) -> Value:
     magnitude = abs(x)
     limit = e.format.tanh_limit
     limited = e.select(magnitude > limit, limit, magnitude)
-    p, n = exp_parts(e, limited + limited)
-    power = p * power_of_two(e, n)
+    w, n = exp_parts(e, limited + limited)
+    power = (w + 1.0) * power_of_two(e, n)
     large = e.intrinsic("copysign", 1.0 - 2.0 / (power + 1.0), x)
     return e.select(magnitude > 0.5625, large, small)

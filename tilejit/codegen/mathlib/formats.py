@@ -28,6 +28,7 @@ class Format:
     silu_limit: float
     gelu_limit: float
     erf_limit: float
+    erf_centre: float
     tanh_limit: float
 
     @property
@@ -52,10 +53,10 @@ class Format:
 FORMATS = {
     "float32": Format(
         "float32", "float", "i32", "f32", 32, 23,
-        exp_limit=104.0, exp2_limit=152.0, silu_limit=110.0, gelu_limit=15.0, erf_limit=4.0, tanh_limit=10.0,
+        exp_limit=104.0, exp2_limit=152.0, silu_limit=110.0, gelu_limit=15.0, erf_limit=4.0, erf_centre=1.75, tanh_limit=10.0,
     ),
     "float64": Format(
         "float64", "double", "i64", "f64", 64, 52,
-        exp_limit=746.0, exp2_limit=1077.0, silu_limit=760.0, gelu_limit=40.0, erf_limit=6.0, tanh_limit=20.0,
+        exp_limit=746.0, exp2_limit=1077.0, silu_limit=760.0, gelu_limit=40.0, erf_limit=6.0, erf_centre=2.0, tanh_limit=20.0,
     ),
 }  # fmt: skip
