@@ -77,7 +77,8 @@ def _log2_in_two_parts(e: Emitter, x: Value) -> tuple[Value, Value]:
 
     high = k + product
     low = (product - (high - k)) + product_low
-    return high, low
+    total = high + low
+    return total, low - (total - high)
 
 
 def power(e: Emitter, x: Value, y: Value) -> Value:
