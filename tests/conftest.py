@@ -1,0 +1,67 @@
+"""What every test has: hypothesis profiles, the gpu marker, golden files, PTX through ptxas."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import lru_cache
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from tests.golden_files import Golden
+from tests.toolchain import EmittedPtx
+
+settings.register_profile(
+    "default", max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile(
+    "long", max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--bless", action="store_true", help="rewrite golden files with what the tests made")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    marked = [item for item in items if item.get_closest_marker("gpu")]
+    reason = why_no_gpu() if marked else None
+    if reason is None:
+        return
+    for item in marked:
+        item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@lru_cache(maxsize=1)
+def why_no_gpu() -> str | None:
+    """Why GPU tests can't run here; None where a device answers."""
+    try:
+        from cuda.bindings import driver
+    except ImportError as error:
+        return f"cuda-python is not installed: {error}"
+    try:
+        (status,) = driver.cuInit(0)
+    except RuntimeError as error:
+        return f"no CUDA driver: {error}"
+    if status != driver.CUresult.CUDA_SUCCESS:
+        return f"no CUDA device: cuInit says {status.name}"
+    status, count = driver.cuDeviceGetCount()
+    if status != driver.CUresult.CUDA_SUCCESS or count == 0:
+        return "no CUDA device"
+    return None
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Golden:
+    """Compares text with a file under tests/golden, or rewrites the file under --bless."""
+    return Golden(bless=request.config.getoption("--bless"))
+
+
+@pytest.fixture(scope="session")
+def emitted_ptx() -> Iterator[EmittedPtx]:
+    """Collects PTX for ptxas: `emitted_ptx.add(ptx, target, name)`; what is refused fails at the session's end."""
+    collected = EmittedPtx()
+    yield collected
+    collected.check()
