@@ -1,0 +1,132 @@
+"""Which variant each tile operation got, and why not another: as text and as a table in Jupyter."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .target import Target
+
+if TYPE_CHECKING:
+    from .lower import Verdict
+
+_HEADINGS = ("line", "operation", "variant", "width", "rounds", "instructions per thread")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What became of one tile operation.
+
+    line: `file:line`. source: the line's text. width: of one transfer, as text. rounds: transfers a thread, or issues.
+    instructions: (mnemonic, how often a thread carries it out). declines: variant -> its reasons.
+    """
+
+    line: str
+    source: str
+    operation: str
+    variant: str
+    width: str
+    rounds: str
+    instructions: tuple[tuple[str, int], ...]
+    declines: tuple[tuple[str, tuple[str, ...]], ...]
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """In the order of the table's headings."""
+        instructions = ", ".join(f"{trips} x {name}" for name, trips in self.instructions) or "-"
+        return self.line, self.operation, self.variant, self.width, self.rounds, instructions
+
+    @property
+    def nearest(self) -> tuple[str, str] | None:
+        """(variant, reason) of the first variant that only one condition kept away."""
+        return next(((name, reasons[0]) for name, reasons in self.declines if len(reasons) == 1), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The dispatcher's verdicts on one compiled kernel; prints as text, shows as a table in Jupyter."""
+
+    kernel: str
+    target: str
+    rows: tuple[Row, ...]
+
+    @staticmethod
+    def of(kernel: str, target: Target, verdicts: Sequence[Verdict]) -> Explanation:
+        return Explanation(kernel, target.name, tuple(row(v) for v in verdicts))
+
+    def __str__(self) -> str:
+        head = f"{self.kernel} for {self.target}: {len(self.rows)} tile operations"
+        if not self.rows:
+            return head
+        shown = [head, "", *_aligned((_HEADINGS, *(r.cells for r in self.rows)))]
+        for r in self.rows:
+            shown.extend(_reasons(r))
+        return "\n".join(shown)
+
+    def _repr_html_(self) -> str:
+        heads = "".join(f"<th style='text-align:left'>{h}</th>" for h in (*_HEADINGS, "other variants"))
+        body = "".join(f"<tr>{_html_cells(r)}</tr>" for r in self.rows)
+        caption = f"<b>{html.escape(self.kernel)}</b> for {html.escape(self.target)}"
+        return f"<div>{caption}<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>"
+
+
+def row(verdict: Verdict) -> Row:
+    """A verdict as a row of the table."""
+    span, plan = verdict.span, verdict.plan
+    return Row(
+        line=str(span) if span is not None else "-",
+        source=span.text.strip() if span is not None else "",
+        operation=f"{verdict.op.scope}.{verdict.op.name}",
+        variant=verdict.variant,
+        width=_width(plan),
+        rounds=str(_first(plan, "rounds", "issues") or "-"),
+        instructions=tuple(getattr(plan, "instructions", ())),
+        declines=tuple((name, tuple(reasons)) for name, reasons in verdict.declines.items()),
+    )
+
+
+def _width(plan: Any) -> str:
+    """`4 elements` of a vector variant, `x4.trans` or `32x32b.x8` of a matrix or tensor memory variant."""
+    width = getattr(plan, "vector_width", None)
+    if width is not None:
+        return "1 element" if width == 1 else f"{width} elements"
+    num = getattr(plan, "num", None)
+    if num is None:
+        return "-"
+    shape = getattr(plan, "shape", None)
+    text = f"{shape}.x{num}" if isinstance(shape, str) else f"x{num}"
+    return f"{text}.trans" if getattr(plan, "trans", False) else text
+
+
+def _first(plan: Any, *names: str) -> Any:
+    return next((getattr(plan, n) for n in names if hasattr(plan, n)), None)
+
+
+def _aligned(lines: Sequence[tuple[str, ...]]) -> list[str]:
+    """Rows of cells as columns of text."""
+    widths = [max(len(line[n]) for line in lines) for n in range(len(lines[0]))]
+    return ["  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines]
+
+
+def _reasons(r: Row) -> list[str]:
+    """Why the other variants declined, and what to change."""
+    if not r.declines:
+        return []
+    shown = ["", f"{r.line}: {r.source}" if r.source else r.line]
+    for name, reasons in r.declines:
+        shown.append(f"  not {name}: {'; '.join(reasons)}")
+    if r.nearest is not None:
+        name, reason = r.nearest
+        shown.append(f"  to get {name}, change one thing: {reason}")
+    return shown
+
+
+def _html_cells(r: Row) -> str:
+    others = "<br>".join(
+        f"<b>{html.escape(name)}</b>: {html.escape('; '.join(reasons))}" for name, reasons in r.declines
+    )
+    cells = "".join(f"<td style='text-align:left'>{html.escape(c)}</td>" for c in r.cells)
+    title = html.escape(r.source, quote=True)
+    return cells.replace("<td ", f"<td title='{title}' ", 1) + f"<td style='text-align:left'>{others}</td>"

@@ -1,0 +1,454 @@
+"""`@kernel`: from a decorated function to launches, compiled once for each signature."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, overload
+
+from . import frontend, ir
+from .errors import LaunchError, ResourceError
+from .ir.types import Signature
+from .runtime import devices
+from .runtime.device import Device, Function, Launch
+from .runtime.signature import Argument, bind, describe, describe_one, freeze, overlaps, read, signature
+from .runtime.simulated import SimulatedDevice, SimulatedFunction
+from .target import MAX_THREADS, Target
+from .target import target as find_target
+
+if TYPE_CHECKING:
+    from .explain import Explanation
+    from .pipeline import Compiled
+    from .simulator import Report
+
+_GRID_LIMITS = (2**31 - 1, 65535, 65535)
+_PACKAGE = os.path.dirname(__file__) + os.sep
+
+_recompiling: ContextVar[bool] = ContextVar("tilejit_recompiling", default=True)
+
+
+@contextmanager
+def no_recompile() -> Iterator[None]:
+    """Inside, a launch that would compile raises a LaunchError that says what differs."""
+    token = _recompiling.set(False)
+    try:
+        yield
+    finally:
+        _recompiling.reset(token)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What `@kernel` was told; see LANGUAGE, "Kernels and launch"."""
+
+    threads: int = 128
+    target: Target | None = None
+    max_registers: int | None = None
+    cluster: tuple[int, int, int] | None = None
+    debug: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One compiled variant of a kernel, as `Kernel.signatures` lists it.
+
+    made: seconds since the epoch. call: `file:line` of the call that made it. timings: ms by stage.
+    """
+
+    signature: Signature
+    threads: int
+    target: Target
+    debug: bool
+    made: float
+    call: str
+    timings: dict[str, float]
+    compiled: Compiled = field(repr=False)
+
+    def __str__(self) -> str:
+        when = time.strftime("%H:%M:%S", time.localtime(self.made))
+        stages = ", ".join(f"{stage} {ms:.1f}" for stage, ms in self.timings.items())
+        head = f"({describe(self.signature)}) for {self.target}, {self.threads} threads"
+        return f"{head}; made {when} by {self.call}; ms: {stages}"
+
+
+class Kernel:
+    """A decorated function: `k[grid](*args)` launches it."""
+
+    def __init__(self, fn: Callable[..., Any], options: Options) -> None:
+        functools.update_wrapper(self, fn)
+        self.options = options
+        self.source = frontend.KernelSource.of(fn)
+        self.parameters = tuple(frontend.parameters(self.source))
+        self.name: str = fn.__name__
+        self._variants: dict[tuple[Any, ...], Variant] = {}
+        self._functions: dict[tuple[Any, ...], Function] = {}
+        self._lock = threading.RLock()
+
+    def __getitem__(self, configuration: Any) -> Launcher:
+        grid, threads, stream = _split(configuration)
+        return Launcher(self, grid, self.options.threads if threads is None else _threads(threads), stream)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise LaunchError(
+            f"{self.name} is a kernel and needs a grid",
+            hint=f"write {self.name}[grid](...): an int, a tuple of up to three, or a function that returns one",
+        )
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.name}({', '.join(p.name for p in self.parameters)})>"
+
+    @property
+    def signatures(self) -> tuple[Variant, ...]:
+        """Every compiled variant, oldest first."""
+        return tuple(self._variants.values())
+
+    def compile(
+        self, *args: Any, target: str | Target | None = None, threads: int | None = None, **constexprs: Any
+    ) -> Compiled:
+        """Compiles for these arguments without launching; takes `tj.spec`s for arrays and dtypes for scalars.
+
+        Parameters whose annotation pins them may be left out.
+        """
+        pinned = {p.name: p.spec for p in self.parameters[len(args) :] if p.spec is not None}
+        values = bind(self.name, self.parameters, args, {**pinned, **constexprs})
+        arguments, _ = read(self.parameters, values)
+        chosen = find_target(target) if target is not None else self.options.target or devices.default().target
+        count = self.options.threads if threads is None else _threads(threads)
+        return self.variant(Request(chosen, count, values, arguments, self.options.debug)).compiled
+
+    def explain(
+        self, *args: Any, target: str | Target | None = None, threads: int | None = None, **constexprs: Any
+    ) -> Explanation:
+        """Which variant each tile operation got and why: short for `compile(...).explain()`."""
+        return self.compile(*args, target=target, threads=threads, **constexprs).explain()
+
+    def variant(self, request: Request) -> Variant:
+        """The compiled variant that a request needs, made now if there is none."""
+        pairs = overlaps(request.arguments)
+        with self._lock:
+            typed = self._signature(request, pairs)
+            constexprs = tuple(
+                freeze(v, p.name) for p, v in zip(self.parameters, request.values, strict=True) if p.kind == "constexpr"
+            )
+            captured = frontend.captures(self.source)
+            key = (typed, constexprs, request.threads, request.target.name, request.debug, captured)
+            found = self._variants.get(key)
+            if found is None:
+                self._refuse_recompilation(key)
+                found = self._variants[key] = self._make(typed, request)
+            return found
+
+    def function(self, launcher: Launcher, values: Sequence[Any], arguments: list[Argument], key: list[Any]) -> Function:
+        """The loaded kernel for a launch, by its quick key where that was seen before."""
+        device = devices.of(arguments)
+        captured = frontend.captures(self.source)
+        quick = (device, launcher.threads, captured, overlaps(arguments), *key)
+        found = self._functions.get(quick)
+        if found is None:
+            found = self._functions[quick] = self._load(device, launcher.threads, values, arguments)
+        return found
+
+    def _load(self, device: Device, threads: int, values: Sequence[Any], arguments: Sequence[Argument]) -> Function:
+        target = self.options.target or device.target
+        device.check(target)
+        simulated = isinstance(device, SimulatedDevice)
+        request = Request(target, threads, values, arguments, self.options.debug or simulated)
+        return device.load(self.variant(request).compiled)
+
+    def _signature(self, request: Request, pairs: Sequence[tuple[int, int]]) -> Signature:
+        """The types of the arguments; of overlapping arrays, only those where one is written have the bit."""
+        _, _, values, arguments, _ = request
+        every = frozenset(i for pair in pairs for i in pair)
+        typed = signature(self.parameters, values, arguments, request.target, every)
+        if not pairs:
+            return typed
+        tile = self._build(typed, request)
+        written = {p.of for p in tile.params if p.written}
+        names = [p.name for p in self.parameters]
+        aliased = frozenset(i for a, b in pairs if names[a] in written or names[b] in written for i in (a, b))
+        return signature(self.parameters, values, arguments, request.target, aliased)
+
+    def _build(self, typed: Signature, request: Request) -> ir.Kernel:
+        return frontend.build(
+            self.source,
+            typed,
+            threads=request.threads,
+            target=request.target,
+            max_registers=self.options.max_registers,
+            cluster=self.options.cluster,
+            debug=request.debug,
+        )
+
+    def _make(self, typed: Signature, request: Request) -> Variant:
+        # llvmlite takes 60 ms to import, so it waits until something is compiled
+        from . import pipeline
+
+        call, made, started = _call_site(), time.time(), time.perf_counter()
+        tile = self._build(typed, request)
+        frontend_ms = 1e3 * (time.perf_counter() - started)
+        compiled = pipeline.compile(tile, typed, request.target)
+        timings = {"frontend": frontend_ms, **compiled.timings}
+        return Variant(typed, request.threads, request.target, request.debug, made, call, timings, compiled)
+
+    def _refuse_recompilation(self, key: tuple[Any, ...]) -> None:
+        if _recompiling.get():
+            return
+        if not self._variants:
+            raise LaunchError(f"{self.name} would be compiled for the first time inside tj.no_recompile()")
+        nearest = min((_differences(old, key) for old in self._variants), key=len)
+        raise LaunchError(
+            f"{self.name} would be compiled again inside tj.no_recompile(): {'; '.join(nearest)}",
+            hint="launch once with arguments like these before, or pass arrays of a compiled signature",
+        )
+
+
+class Request(NamedTuple):
+    """What a variant is compiled for; values and arguments in the order of the parameters."""
+
+    target: Target
+    threads: int
+    values: Sequence[Any]
+    arguments: Sequence[Argument]
+    debug: bool
+
+
+class Launcher:
+    """A kernel with its grid: `k[grid, threads, stream]`."""
+
+    __slots__ = ("kernel", "grid", "threads", "stream")
+
+    def __init__(self, kernel: Kernel, grid: Any, threads: int, stream: Any) -> None:
+        self.kernel = kernel
+        self.grid = grid if callable(grid) else check_grid(grid)
+        self.threads = threads
+        self.stream = stream
+
+    def __call__(self, *args: Any, **constexprs: Any) -> None:
+        """Launches; returns before the kernel ends where the device works on its own."""
+        kernel = self.kernel
+        values = bind(kernel.name, kernel.parameters, args, constexprs)
+        arguments, key = read(kernel.parameters, values)
+        function = kernel.function(self, values, arguments, key)
+        function.launch(self.launch(values), arguments)
+
+    def bind(self, *args: Any, **constexprs: Any) -> PreparedLaunch:
+        """Resolves everything now, so that `p()` only launches."""
+        return PreparedLaunch(self, bind(self.kernel.name, self.kernel.parameters, args, constexprs))
+
+    def launch(self, values: Sequence[Any]) -> Launch:
+        """Grid, threads and stream; a grid function is called with the arguments by name."""
+        grid = self.grid
+        if callable(grid):
+            named = {p.name: v for p, v in zip(self.kernel.parameters, values, strict=True)}
+            grid = check_grid(grid(named))
+        return Launch(grid, self.threads, self.stream)
+
+
+class PreparedLaunch:
+    """A launch that has been resolved: `p()` repeats it, `p(*args)` takes others of the same signature."""
+
+    def __init__(self, launcher: Launcher, values: list[Any]) -> None:
+        self._launcher = launcher
+        self._resolve(values)
+
+    def _resolve(self, values: list[Any]) -> None:
+        launcher, kernel = self._launcher, self._launcher.kernel
+        arguments, self._key = read(kernel.parameters, values)
+        self._values = values
+        self._captured = frontend.captures(kernel.source)
+        self._overlaps = overlaps(arguments)
+        self._function = kernel.function(launcher, values, arguments, self._key)
+        self._run = self._function.prepare(launcher.launch(values), arguments)
+
+    @property
+    def compiled(self) -> Compiled:
+        """What it launches."""
+        return self._function.compiled
+
+    def __call__(self, *args: Any) -> None:
+        kernel = self._launcher.kernel
+        if frontend.captures(kernel.source) != self._captured:
+            self._resolve(self._values)
+        if not args:
+            self._run()
+            return
+        values = self._rebind(args)
+        arguments, key = read(kernel.parameters, values)
+        if key != self._key or overlaps(arguments) != self._overlaps:
+            raise LaunchError(
+                f"these arguments of {kernel.name} have another signature than those it was bound with",
+                hint=f"bind again, or launch {kernel.name}[grid](...)",
+            )
+        self._function.launch(self._launcher.launch(values), arguments)
+
+    def _rebind(self, args: tuple[Any, ...]) -> list[Any]:
+        """New values; constexprs may be left out."""
+        parameters = self._launcher.kernel.parameters
+        if len(args) == len(parameters):
+            return list(args)
+        runtime = [i for i, p in enumerate(parameters) if p.kind != "constexpr"]
+        if len(args) != len(runtime):
+            raise LaunchError(
+                f"{self._launcher.kernel.name} takes {len(runtime)} arguments that aren't constexprs; got {len(args)}",
+                hint="pass all of them, or none to launch with those it was bound with",
+            )
+        values = list(self._values)
+        for i, value in zip(runtime, args, strict=True):
+            values[i] = value
+        return values
+
+
+@overload
+def kernel(fn: Callable[..., Any], /) -> Kernel: ...
+
+
+@overload
+def kernel(
+    *,
+    threads: int = 128,
+    target: str | Target | None = None,
+    max_registers: int | None = None,
+    cluster: Sequence[int] | None = None,
+    debug: bool = False,
+) -> Callable[[Callable[..., Any]], Kernel]: ...
+
+
+def kernel(
+    fn: Callable[..., Any] | None = None,
+    /,
+    *,
+    threads: int = 128,
+    target: str | Target | None = None,
+    max_registers: int | None = None,
+    cluster: Sequence[int] | None = None,
+    debug: bool = False,
+) -> Kernel | Callable[[Callable[..., Any]], Kernel]:
+    """Makes a kernel of the function below it; nothing is compiled before the first launch.
+
+    threads: of a CTA. target: an architecture instead of the device's own. max_registers: a limit per thread.
+    cluster: CTAs of a cluster in each dimension. debug: asserts work on a GPU too.
+    """
+    options = Options(
+        _threads(threads),
+        None if target is None else find_target(target),
+        max_registers,
+        None if cluster is None else _cluster(cluster),
+        debug,
+    )
+    if fn is None:
+        return lambda decorated: Kernel(decorated, options)
+    return Kernel(fn, options)
+
+
+def simulate(
+    k: Kernel,
+    grid: Any,
+    *args: Any,
+    target: str | Target | None = None,
+    threads: int | None = None,
+    checks: bool = True,
+    profile: bool = False,
+    **constexprs: Any,
+) -> Report:
+    """Runs a kernel on the simulator and returns what it saw, whatever device is in use.
+
+    target: else the kernel's own, else sm_90a. profile: count wavefronts and sectors per source line.
+    """
+    chosen = find_target(target) if target is not None else k.options.target or SimulatedDevice(None).target
+    launcher = Launcher(k, grid, k.options.threads if threads is None else _threads(threads), None)
+    values = bind(k.name, k.parameters, args, constexprs)
+    arguments, _ = read(k.parameters, values)
+    launch = launcher.launch(values)
+    compiled = k.variant(Request(chosen, launch.threads, values, arguments, True)).compiled
+    return SimulatedFunction(compiled).simulate(launch, arguments, checks=checks, profile=profile)
+
+
+# ---- what users write between the brackets ----------------------------------------------------------------------
+
+
+def _split(configuration: Any) -> tuple[Any, Any, Any]:
+    """Grid, threads or None, and stream or None of `k[...]`.
+
+    Python gives `k[4, 4]` and `k[(4, 4)]` the same value, so a tuple of integers alone is a grid: with threads the
+    grid is written as a tuple of its own, `k[(4,), 64]`.
+    """
+    if not isinstance(configuration, tuple) or all(_is_integer(n) for n in configuration):
+        return configuration, None, None
+    if len(configuration) > 3:
+        raise LaunchError(
+            f"k[...] takes a grid, threads and a stream; got {len(configuration)} values",
+            hint="write k[grid], k[(grid,), threads] or k[(grid,), threads, stream]",
+        )
+    grid, threads, stream = (*configuration, None, None)[:3]
+    return grid, threads, stream
+
+
+def _is_integer(value: Any) -> bool:
+    return hasattr(value, "__index__") and not isinstance(value, bool) and getattr(value, "ndim", 0) == 0
+
+
+def check_grid(grid: Any) -> tuple[int, int, int]:
+    """The grid in three dimensions.
+
+    raises: LaunchError for anything but one to three positive numbers within CUDA's limits.
+    """
+    given = tuple(grid) if isinstance(grid, (tuple, list)) else (grid,)
+    if not 1 <= len(given) <= 3 or not all(_is_integer(n) for n in given):
+        raise LaunchError(
+            f"{grid!r} is not a grid", hint="write an int, a tuple of one to three ints, or a function that returns one"
+        )
+    sizes = tuple(operator.index(n) for n in given)
+    for axis, (size, limit) in enumerate(zip(sizes, _GRID_LIMITS, strict=False)):
+        if size < 1:
+            raise LaunchError(f"grid {sizes} has no CTAs", hint="skip the launch where there is nothing to do")
+        if size > limit:
+            raise LaunchError(f"grid {sizes} has {size} CTAs along axis {axis}; at most {limit} fit")
+    return (*sizes, 1, 1)[:3]  # type: ignore[return-value]
+
+
+def _threads(threads: Any) -> int:
+    if not _is_integer(threads) or operator.index(threads) < 1:
+        raise LaunchError(f"{threads!r} is not a number of threads", hint=f"from 1 to {MAX_THREADS}")
+    count = operator.index(threads)
+    if count > MAX_THREADS:
+        raise ResourceError(f"a CTA of {count} threads; at most {MAX_THREADS} fit", hint="use more CTAs")
+    return count
+
+
+def _cluster(cluster: Sequence[int]) -> tuple[int, int, int]:
+    sizes = (cluster,) if isinstance(cluster, int) else tuple(cluster)
+    if not 1 <= len(sizes) <= 3 or any(not _is_integer(n) or n < 1 for n in sizes):
+        raise LaunchError(f"{cluster!r} is not a cluster", hint="write one to three positive numbers of CTAs")
+    return (*sizes, 1, 1)[:3]
+
+
+# ---- records ----------------------------------------------------------------------------------------------------
+
+
+def _call_site() -> str:
+    """`file:line` of the code outside this package that is calling."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def _differences(old: tuple[Any, ...], new: tuple[Any, ...]) -> list[str]:
+    """What a new variant's key has that an old one hasn't, in words."""
+    found = []
+    for (name, was), (_, now) in zip(old[0].arguments, new[0].arguments, strict=True):
+        if was != now:
+            found.append(f"{describe_one(name, now)}, compiled was {describe_one(name, was)}")
+    labels = ("constexprs", "threads", "target", "debug", "captured values")
+    for label, was, now in zip(labels, old[1:], new[1:], strict=True):
+        if was != now and not (label == "constexprs" and found):
+            found.append(label if label == "captured values" else f"{label} {now}, compiled was {was}")
+    return found

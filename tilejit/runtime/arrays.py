@@ -1,0 +1,363 @@
+"""How the launch path sees an array, whoever owns it.
+
+An array becomes a pointer and its `Facts`: what dtype, shape, strides and device alone say, computed once for each
+combination and looked up afterwards. Attributes are read directly where an object has them (a torch tensor takes
+0.7 us that way, `__cuda_array_interface__` 3.2, DLPack 5.3 on an H100 host).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from ..dtypes import DTYPES, DType, from_numpy
+from ..errors import LaunchError
+from . import dlpack
+
+#: the device of an array in the simulator's memory; CUDA devices are 0, 1, …; None is host memory
+SIMULATOR = -1
+
+#: bytes: the largest alignment that a signature tells
+MAX_ALIGN = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What dtype, shape, strides and device say of an array without its address.
+
+    strides: elements. device: CUDA ordinal, `SIMULATOR` or None for host memory.
+    low_bytes, high_bytes: from the address of the first element to the lowest byte and past the highest.
+    stride_align, extent_align: bytes, see `ArrayType`, up to `MAX_ALIGN`.
+    number: another for each combination of all of the above. kind: another for each combination of dtype, rank,
+    unit_dim and extent_align, a multiple of 64 so that an alignment can be added.
+    """
+
+    dtype: DType
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    device: int | None
+    unit_dim: int | None
+    stride_align: int
+    extent_align: int
+    low_bytes: int
+    high_bytes: int
+    number: int
+    kind: int
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the elements fill all bytes between the lowest and the highest."""
+        return self.high_bytes - self.low_bytes == math.prod(self.shape) * self.dtype.bytes
+
+
+class ArrayView(NamedTuple):
+    """An array argument: where it begins, what is known of it, who owns it.
+
+    host: the array as NumPy sees it, where it lies in host memory.
+    producer: the stream handle whose work the array's content waits for, where its owner tells.
+    """
+
+    pointer: int
+    facts: Facts
+    writable: bool
+    owner: Any
+    host: np.ndarray[Any, Any] | None = None
+    producer: int | None = None
+
+    @property
+    def align(self) -> int:
+        """Bytes: the largest power of two up to `MAX_ALIGN` that divides the address and the strides."""
+        together = self.pointer | self.facts.stride_align
+        return together & -together
+
+
+# ---- facts --------------------------------------------------------------------------------------------------
+
+_FACTS_LIMIT = 8192
+_facts: dict[tuple[Any, ...], Facts] = {}
+_kinds: dict[tuple[Any, ...], int] = {}
+_numbers = itertools.count()
+
+
+def facts_of(dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...], device: int | None) -> Facts:
+    """The facts of an array; strides in elements."""
+    key = (dtype.name, shape, strides, device)
+    found = _facts.get(key)
+    return found if found is not None else _remember(key, _new_facts(dtype, shape, strides, device))
+
+
+def _remember(key: tuple[Any, ...], facts: Facts) -> Facts:
+    if len(_facts) >= _FACTS_LIMIT:
+        _facts.clear()
+    _facts[key] = facts
+    return facts
+
+
+def _new_facts(dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...], device: int | None) -> Facts:
+    shape, strides = tuple(map(int, shape)), tuple(map(int, strides))
+    item = dtype.bytes
+    units = [d for d, s in enumerate(strides) if s == 1]
+    unit_dim = units[-1] if units else None
+    others = MAX_ALIGN
+    for d, stride in enumerate(strides):
+        if d != unit_dim:
+            others |= stride * item
+    extent = MAX_ALIGN | shape[unit_dim] * item if unit_dim is not None else 1
+    extent_align = extent & -extent
+    ends = [] if 0 in shape else [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
+    high = (sum(e for e in ends if e > 0) + 1) * item if 0 not in shape else 0
+    kind = _kinds.setdefault((dtype.name, len(shape), unit_dim, extent_align), 64 * (len(_kinds) + 1))
+    return Facts(
+        dtype, shape, strides, device, unit_dim, others & -others, extent_align,
+        low_bytes=sum(e for e in ends if e < 0) * item, high_bytes=high, number=next(_numbers), kind=kind,
+    )  # fmt: skip
+
+
+def row_major(shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides in elements of an array without gaps whose last dimension has stride 1."""
+    strides = [1] * len(shape)
+    for d in range(len(shape) - 2, -1, -1):
+        strides[d] = strides[d + 1] * max(shape[d + 1], 1)
+    return tuple(strides)
+
+
+# ---- arrays of others -----------------------------------------------------------------------------------------
+
+
+def is_array(value: object) -> bool:
+    """Whether `view_of` can read it: an array rather than a scalar."""
+    if isinstance(value, (np.ndarray, DeviceArray)):
+        return True
+    if isinstance(value, (np.generic, int, float)):
+        return False
+    kind = type(value)
+    return hasattr(kind, "data_ptr") or hasattr(kind, "__cuda_array_interface__") or hasattr(kind, "__dlpack__")
+
+
+def view_of(value: Any) -> ArrayView:
+    """The array as the launch sees it.
+
+    accepts: NumPy arrays; objects with `data_ptr`, `shape`, `stride`, `dtype` and `device`; `DeviceArray`;
+    anything with `__cuda_array_interface__` or DLPack.
+    raises: LaunchError for anything else, and for a dtype or strides that tilejit has no word for.
+    """
+    if type(value) is np.ndarray:
+        return _view_of_numpy(value)
+    if isinstance(value, DeviceArray):
+        return value.view()
+    if hasattr(value, "data_ptr"):
+        return _view_of_tensor(value)
+    if isinstance(value, np.ndarray):
+        return _view_of_numpy(value)
+    interface = getattr(value, "__cuda_array_interface__", None)
+    if interface is not None:
+        return _view_of_interface(value, interface)
+    if hasattr(value, "__dlpack__"):
+        return _view_of_dlpack(value)
+    raise LaunchError(
+        f"{type(value).__name__} is not an array",
+        hint="pass a NumPy array, a tensor of PyTorch, CuPy or JAX, or a tj.DeviceArray",
+    )
+
+
+def _view_of_numpy(array: np.ndarray[Any, Any]) -> ArrayView:
+    key = (array.dtype, array.shape, array.strides)
+    facts = _facts.get(key) or _remember(key, _numpy_facts(array.dtype, array.shape, array.strides, None))
+    return ArrayView(array.ctypes.data, facts, array.flags.writeable, array, array)
+
+
+def _numpy_facts(
+    dtype: np.dtype[Any], shape: tuple[int, ...], strides_bytes: tuple[int, ...], device: int | None
+) -> Facts:
+    found = from_numpy(dtype) if dtype.isnative else None
+    if found is None:
+        raise LaunchError(f"an array of dtype {dtype!r} can't be passed", hint=f"one of {', '.join(DTYPES)}")
+    if any(s % found.bytes for s in strides_bytes):
+        raise LaunchError(
+            f"an array has strides of {strides_bytes} bytes, no multiples of its {found.bytes}-byte elements",
+            hint="pass a copy: np.ascontiguousarray(a)",
+        )
+    return facts_of(found, shape, tuple(s // found.bytes for s in strides_bytes), device)
+
+
+def _view_of_tensor(tensor: Any) -> ArrayView:
+    key = (tensor.dtype, tensor.shape, tensor.stride(), tensor.device)
+    facts = _facts.get(key) or _remember(key, _tensor_facts(*key))
+    pointer = tensor.data_ptr()
+    if facts.device is not None:
+        return ArrayView(pointer, facts, True, tensor)
+    return ArrayView(pointer, facts, True, tensor, _host_array(pointer, facts, tensor))
+
+
+def _tensor_facts(dtype: Any, shape: Any, strides: Any, device: Any) -> Facts:
+    return facts_of(_dtype_of_name(str(dtype)), tuple(shape), tuple(strides), _ordinal(device))
+
+
+def _dtype_of_name(text: str) -> DType:
+    """`torch.float32` -> float32: by the name's last part, so that no framework need be imported."""
+    name = text.rsplit(".", 1)[-1]
+    found = DTYPES.get("bool_" if name == "bool" else name)
+    if found is None:
+        raise LaunchError(f"an array of dtype {text} can't be passed", hint=f"one of {', '.join(DTYPES)}")
+    return found
+
+
+def _ordinal(device: Any) -> int | None:
+    """The CUDA ordinal of a tensor's `device`, None for host memory; ROCm, MPS and the rest are refused."""
+    kind, _, index = str(device).partition(":")
+    if kind == "cpu":
+        return None
+    if kind == "cuda":
+        return int(index or 0)
+    raise LaunchError(f"a tensor is on {device}", hint="tilejit launches on CUDA devices and on the simulator")
+
+
+def _view_of_interface(value: Any, interface: dict[str, Any]) -> ArrayView:
+    pointer, read_only = interface["data"]
+    dtype = np.dtype(interface["typestr"])
+    shape = tuple(interface["shape"])
+    if dtype.kind == "V" or from_numpy(dtype) is None:
+        # bfloat16 and fp8 have no typestr of their own: the object's own dtype says what they are
+        dtype = np.dtype(getattr(value, "dtype", dtype))
+    if interface.get("mask") is not None:
+        raise LaunchError("a masked array can't be passed", hint="pass the data and the mask as two arrays")
+    strides = interface.get("strides") or _row_major_bytes(shape, dtype.itemsize)
+    ordinal = getattr(getattr(value, "device", None), "id", 0)
+    facts = _numpy_facts(dtype, shape, tuple(strides), ordinal if isinstance(ordinal, int) else 0)
+    return ArrayView(pointer or 0, facts, not read_only, value, None, interface.get("stream"))
+
+
+def _view_of_dlpack(value: Any) -> ArrayView:
+    tensor = dlpack.read(value)
+    strides = row_major(tensor.shape) if tensor.strides is None else tensor.strides
+    facts = facts_of(tensor.dtype, tensor.shape, strides, tensor.device)
+    if tensor.device is not None:
+        return ArrayView(tensor.pointer, facts, tensor.writable, tensor, None, dlpack.LEGACY_STREAM)
+    host = _host_array(tensor.pointer, facts, tensor)
+    host.flags.writeable = tensor.writable
+    return ArrayView(tensor.pointer, facts, tensor.writable, tensor, host)
+
+
+def _row_major_bytes(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
+    return tuple(s * itemsize for s in row_major(shape))
+
+
+class _HostMemory:
+    """Host memory of another owner, as NumPy's array interface tells it."""
+
+    def __init__(self, pointer: int, size: int, owner: object) -> None:
+        self.owner = owner
+        self.__array_interface__ = {"data": (pointer, False), "shape": (size,), "typestr": "|u1", "version": 3}
+
+
+def _host_array(pointer: int, facts: Facts, owner: object) -> np.ndarray[Any, Any]:
+    """Someone else's host memory as a NumPy array."""
+    size = facts.high_bytes - facts.low_bytes
+    if size == 0:
+        return np.empty(facts.shape, facts.dtype.numpy)
+    memory = np.asarray(_HostMemory(pointer + facts.low_bytes, size, owner))
+    item = facts.dtype.bytes
+    return np.ndarray(
+        facts.shape, facts.dtype.numpy, memory, -facts.low_bytes, tuple(s * item for s in facts.strides)
+    )
+
+
+# ---- our own ----------------------------------------------------------------------------------------------------
+
+
+class Memory(Protocol):
+    """Memory of a device that a `DeviceArray` owns."""
+
+    @property
+    def pointer(self) -> int: ...
+
+    @property
+    def device(self) -> int: ...
+
+    @property
+    def host(self) -> np.ndarray[Any, Any] | None: ...
+
+    def copy_in(self, array: np.ndarray[Any, Any]) -> None: ...
+
+    def copy_out(self, array: np.ndarray[Any, Any]) -> None: ...
+
+    def free(self) -> None: ...
+
+
+class DeviceArray:
+    """A row-major array in a device's memory, from `tj.to_device` or `tj.empty`.
+
+    Its memory goes back when it is freed or no longer referred to.
+    """
+
+    __slots__ = ("shape", "dtype", "_facts", "_memory")
+
+    def __init__(self, memory: Memory, dtype: DType, shape: tuple[int, ...]) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        self._memory: Memory | None = memory
+        self._facts = facts_of(dtype, shape, row_major(shape), memory.device)
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Elements from one index to the next, for each dimension."""
+        return self._facts.strides
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.bytes
+
+    @property
+    def device(self) -> str:
+        """`cuda:0`, `sim`, …"""
+        return "sim" if self._facts.device == SIMULATOR else f"cuda:{self._facts.device}"
+
+    @property
+    def memory(self) -> Memory:
+        """What it owns; a LaunchError once it has been freed."""
+        if self._memory is None:
+            raise LaunchError(f"{self!r} was freed", hint="make another with tj.to_device or tj.empty")
+        return self._memory
+
+    def view(self) -> ArrayView:
+        """The array as the launch sees it."""
+        memory = self.memory
+        host = memory.host
+        shaped = None if host is None else host.view(self.dtype.numpy).reshape(self.shape)
+        return ArrayView(memory.pointer, self._facts, True, self, shaped)
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """A copy in host memory; waits for what runs on the device and raises what it found."""
+        out = np.empty(self.shape, self.dtype.numpy)
+        self.memory.copy_out(out)
+        return out
+
+    def copy_from(self, array: Any) -> None:
+        """Overwrites the content by that of a NumPy array of the same shape and dtype."""
+        source = np.asarray(array)
+        if source.shape != self.shape or from_numpy(source.dtype) != self.dtype:
+            raise LaunchError(f"{source.dtype}{list(source.shape)} doesn't fit into {self!r}")
+        self.memory.copy_in(np.ascontiguousarray(source))
+
+    def free(self) -> None:
+        """Gives the memory back now; a later use is a LaunchError."""
+        memory, self._memory = self._memory, None
+        if memory is not None:
+            memory.free()
+
+    def __repr__(self) -> str:
+        return f"DeviceArray({list(self.shape)}, {self.dtype.name}, {self.device!r})"

@@ -1,0 +1,93 @@
+"""What the CUDA device and the simulator device have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from ..errors import LaunchError
+from ..target import Target
+from .arrays import ArrayView, Memory
+from .signature import Argument
+
+if TYPE_CHECKING:
+    from ..pipeline import Compiled
+
+
+class Launch(NamedTuple):
+    """How one launch runs. grid: CTAs in each dimension. stream: as the user gave it, None for the default."""
+
+    grid: tuple[int, int, int]
+    threads: int
+    stream: Any = None
+
+
+class Function(Protocol):
+    """A compiled kernel on a device, ready to launch."""
+
+    @property
+    def compiled(self) -> Compiled: ...
+
+    def launch(self, launch: Launch, arguments: Sequence[Argument]) -> None:
+        """Runs the kernel; arguments in the order of its Python parameters."""
+        ...
+
+    def prepare(self, launch: Launch, arguments: Sequence[Argument]) -> Callable[[], None]:
+        """What runs the kernel with these arguments at each call."""
+        ...
+
+
+class Device(Protocol):
+    """Where kernels run."""
+
+    @property
+    def name(self) -> str:
+        """`cuda:0`, `sim`, `sim:sm_100a`."""
+        ...
+
+    @property
+    def number(self) -> int:
+        """CUDA ordinal, or `SIMULATOR`."""
+        ...
+
+    @property
+    def target(self) -> Target:
+        """What kernels are compiled for unless they say otherwise."""
+        ...
+
+    def check(self, target: Target) -> None:
+        """Raises DeviceError where it can't run code for `target`."""
+        ...
+
+    def load(self, compiled: Compiled) -> Function: ...
+
+    def allocate(self, size: int) -> Memory:
+        """size: bytes."""
+        ...
+
+    def synchronize(self) -> None: ...
+
+
+def positions(compiled: Compiled) -> dict[str, int]:
+    """Argument name -> its position in a call."""
+    return {name: i for i, (name, _) in enumerate(compiled.signature.arguments)}
+
+
+class WriteCheck:
+    """Refuses read-only arrays where a kernel writes."""
+
+    __slots__ = ("_written",)
+
+    def __init__(self, compiled: Compiled) -> None:
+        index = positions(compiled)
+        self._written = tuple((index[p.of], p.of) for p in compiled.params if p.kind == "pointer" and p.written)
+
+    def __call__(self, arguments: Sequence[Argument]) -> None:
+        for index, name in self._written:
+            view = arguments[index]
+            assert type(view) is ArrayView
+            if not view.writable:
+                raise LaunchError(
+                    f"{name} is a read-only array and the kernel writes it",
+                    hint="pass a copy, or an array that can be written",
+                )

@@ -1,0 +1,157 @@
+"""Which device a launch runs on.
+
+Arrays in a device's memory decide; else `use_device`, else `TILEJIT_DEVICE`, else `cuda:0` when a driver and a GPU
+answer, else the simulator.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import DTYPES, DType, from_numpy
+from ..errors import DeviceError, LaunchError
+from ..target import target as find_target
+from .arrays import SIMULATOR, ArrayView, DeviceArray
+from .device import Device
+from .signature import Argument
+from .simulated import SimulatedDevice
+
+_chosen: ContextVar[str | None] = ContextVar("tilejit_device", default=None)
+
+_SYNTAX = "write cuda, cuda:1, sim or sim:sm_100a"
+
+
+@contextmanager
+def use_device(name: str) -> Iterator[None]:
+    """Launches inside run on this device: `cuda`, `cuda:1`, `sim`, `sim:sm_100a`.
+
+    raises: DeviceError at once where there is no such device.
+    """
+    named(name)
+    token = _chosen.set(name)
+    try:
+        yield
+    finally:
+        _chosen.reset(token)
+
+
+def device() -> str:
+    """The name of the device on which a launch without device arrays runs now."""
+    return default().name
+
+
+def default() -> Device:
+    """The device of a launch whose arguments don't decide."""
+    name = _chosen.get() or os.environ.get("TILEJIT_DEVICE")
+    return named(name) if name else _best()
+
+
+def of(arguments: Sequence[Argument]) -> Device:
+    """The device on which these arguments run.
+
+    raises: LaunchError where they lie on two devices.
+    """
+    number = None
+    for argument in arguments:
+        if type(argument) is not ArrayView or argument.facts.device is None:
+            continue
+        if number is None:
+            number = argument.facts.device
+        elif number != argument.facts.device:
+            raise LaunchError(
+                f"the arguments lie on two devices, {_name(number)} and {_name(argument.facts.device)}",
+                hint="copy them to one device first",
+            )
+    if number is None:
+        return default()
+    if number == SIMULATOR:
+        chosen = default()
+        return chosen if chosen.number == SIMULATOR else named("sim")
+    _refuse_simulator(number)
+    return _cuda(number)
+
+
+def _refuse_simulator(number: int) -> None:
+    """An array in a GPU's memory while the simulator is asked for by name."""
+    name = _chosen.get() or os.environ.get("TILEJIT_DEVICE")
+    if name and name.partition(":")[0] == "sim":
+        raise LaunchError(
+            f"an array lies on cuda:{number}, and the simulator can't read a GPU's memory",
+            hint="copy it to host memory first (.cpu(), cupy.asnumpy), or leave the simulator",
+        )
+
+
+@cache
+def named(name: str) -> Device:
+    """The device called `name`; a DeviceError where there is none."""
+    kind, colon, rest = name.partition(":")
+    if kind == "sim":
+        return SimulatedDevice(find_target(rest) if colon else None)
+    if kind == "cuda" and (not colon or rest.isdecimal()):
+        return _cuda(int(rest or 0))
+    raise DeviceError(f"unknown device {name!r}", hint=_SYNTAX)
+
+
+@cache
+def _best() -> Device:
+    return _cuda(0) if cuda_problem() is None else named("sim")
+
+
+@cache
+def cuda_problem() -> str | None:
+    """Why no GPU can be used, or None where one answers."""
+    try:
+        from . import cuda
+    except ImportError as missing:
+        return f"the package {missing.name or 'cuda'} isn't installed"
+    return cuda.problem()
+
+
+@cache
+def _cuda(ordinal: int) -> Device:
+    problem = cuda_problem()
+    if problem is not None:
+        raise DeviceError(f"no device cuda:{ordinal}: {problem}", hint="TILEJIT_DEVICE=sim runs on the simulator")
+    from . import cuda
+
+    return cuda.CudaDevice(ordinal)
+
+
+def _name(number: int) -> str:
+    return "sim" if number == SIMULATOR else f"cuda:{number}"
+
+
+# ---- memory -----------------------------------------------------------------------------------------------------
+
+
+def to_device(array: Any, device: str | None = None) -> DeviceArray:
+    """A copy of an array in a device's memory, row-major; `device` else the one in use."""
+    source = np.ascontiguousarray(array).reshape(np.shape(array))
+    dtype = from_numpy(source.dtype) if source.dtype.isnative else None
+    if dtype is None:
+        raise LaunchError(f"an array of dtype {source.dtype!r} can't be passed", hint=f"one of {', '.join(DTYPES)}")
+    made = empty(source.shape, dtype, device)
+    made.copy_from(source)
+    return made
+
+
+def empty(shape: int | Sequence[int], dtype: DType, device: str | None = None) -> DeviceArray:
+    """An array in a device's memory that nothing has been written to; `device` else the one in use."""
+    extents = (shape,) if isinstance(shape, int) else tuple(map(int, shape))
+    if any(n < 0 for n in extents):
+        raise LaunchError(f"an array can't have shape {extents}")
+    where = named(device) if device is not None else default()
+    return DeviceArray(where.allocate(math.prod(extents) * dtype.bytes), dtype, extents)
+
+
+def synchronize() -> None:
+    """Waits until the device in use has done all its work, and raises what asserts and the driver report."""
+    default().synchronize()

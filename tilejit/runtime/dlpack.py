@@ -1,0 +1,118 @@
+"""Reads DLPack capsules.
+
+source: DLPack 1.1, `dlpack.h`; Python Array API standard, "`__dlpack__`".
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, NamedTuple
+
+from ..dtypes import DTYPES, DType
+from ..errors import LaunchError
+
+_CPU, _CUDA, _CUDA_HOST, _CUDA_MANAGED = 1, 2, 3, 13
+LEGACY_STREAM = 1
+_READ_ONLY = 1
+
+#: type code -> the name's beginning; the whole name where the code alone says the width
+_CODES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "bool_", 10: "float8_e4m3fn", 12: "float8_e5m2"}
+
+
+class _Device(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_int32), ("id", ctypes.c_int32)]
+
+
+class _DataType(ctypes.Structure):
+    _fields_ = [("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)]
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device", _Device),
+        ("ndim", ctypes.c_int32),
+        ("dtype", _DataType),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+class _Versioned(ctypes.Structure):
+    _fields_ = [
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("context", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", _Tensor),
+    ]
+
+
+_get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_get_pointer.restype = ctypes.c_void_p
+_get_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+_is_valid = ctypes.pythonapi.PyCapsule_IsValid
+_is_valid.restype = ctypes.c_int
+_is_valid.argtypes = [ctypes.py_object, ctypes.c_char_p]
+
+
+class DLPackTensor(NamedTuple):
+    """What a capsule says. strides: elements, None for row-major. device: CUDA ordinal or None for host memory.
+
+    capsule: keeps the memory alive; it is never consumed, so it frees what it holds when it goes.
+    """
+
+    pointer: int
+    dtype: DType
+    shape: tuple[int, ...]
+    strides: tuple[int, ...] | None
+    device: int | None
+    writable: bool
+    capsule: object
+
+
+def read(value: Any) -> DLPackTensor:
+    """The tensor that `value.__dlpack__()` exports, in the order of the legacy stream.
+
+    raises: LaunchError for a device that isn't host memory or CUDA, and for types without a name here.
+    """
+    device_type = value.__dlpack_device__()[0]
+    if device_type not in (_CPU, _CUDA, _CUDA_HOST, _CUDA_MANAGED):
+        raise LaunchError(
+            f"{type(value).__name__} lies on DLPack device type {int(device_type)}",
+            hint="tilejit takes host memory and CUDA devices",
+        )
+    capsule = _export(value, LEGACY_STREAM if device_type == _CUDA else None)
+    if _is_valid(capsule, b"dltensor_versioned"):
+        managed = _Versioned.from_address(_get_pointer(capsule, b"dltensor_versioned"))
+        return _read(managed.tensor, not managed.flags & _READ_ONLY, capsule)
+    return _read(_Tensor.from_address(_get_pointer(capsule, b"dltensor")), True, capsule)
+
+
+def _export(value: Any, stream: int | None) -> object:
+    """Asks for DLPack 1 and takes what older exporters give."""
+    try:
+        return value.__dlpack__(stream=stream, max_version=(1, 0))
+    except TypeError:
+        return value.__dlpack__(stream=stream)
+
+
+def _read(tensor: _Tensor, writable: bool, capsule: object) -> DLPackTensor:
+    shape = tuple(tensor.shape[d] for d in range(tensor.ndim))
+    strides = tuple(tensor.strides[d] for d in range(tensor.ndim)) if tensor.strides else None
+    device = tensor.device.id if tensor.device.type in (_CUDA, _CUDA_MANAGED) else None
+    pointer = (tensor.data or 0) + tensor.byte_offset
+    return DLPackTensor(pointer, _dtype(tensor.dtype), shape, strides, device, writable, capsule)
+
+
+def _dtype(found: _DataType) -> DType:
+    name = _CODES.get(found.code, "")
+    known = DTYPES.get(name) or DTYPES.get(f"{name}{found.bits}")
+    if known is None or known.bits != found.bits or found.lanes != 1:
+        raise LaunchError(
+            f"DLPack type code {found.code} with {found.bits} bits and {found.lanes} lanes can't be passed",
+            hint=f"one of {', '.join(DTYPES)}",
+        )
+    return known

@@ -1,0 +1,284 @@
+"""From a call's arguments to the key under which its compiled kernel is found.
+
+Two keys: the *quick key*, a flat tuple of small numbers made at every launch, finer than needed; and, where that one
+is new, the `Signature`, which says exactly what the compiler may know. Several quick keys may lead to one signature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import DType, bool_, float32, from_numpy, int32, int64
+from ..errors import LaunchError
+from ..frontend import Parameter
+from ..frontend.language import Spec
+from ..ir.types import ArgumentType, ArrayType, ConstexprType, ScalarType, Signature
+from ..target import Target
+from .arrays import ArrayView, facts_of, is_array, row_major, view_of
+
+#: an argument as the devices see it: constexprs are None
+Argument = ArrayView | bool | int | float | None
+
+_NO_ARGUMENT = object()
+
+
+def bind(name: str, parameters: Sequence[Parameter], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
+    """The call's values in the order of the parameters, as Python binds them.
+
+    raises: LaunchError that names what is missing, unknown or given twice.
+    """
+    if not kwargs and len(args) == len(parameters):
+        return list(args)
+    if len(args) > len(parameters):
+        raise LaunchError(
+            f"{name} takes {len(parameters)} arguments; {len(args)} positional ones were given",
+            hint=f"its parameters: {', '.join(p.name for p in parameters)}",
+        )
+    values = list(args) + [_NO_ARGUMENT] * (len(parameters) - len(args))
+    positions = {p.name: i for i, p in enumerate(parameters)}
+    for key, value in kwargs.items():
+        if key not in positions:
+            raise LaunchError(f"{name} has no parameter {key!r}", hint=f"its parameters: {', '.join(positions)}")
+        if values[positions[key]] is not _NO_ARGUMENT:
+            raise LaunchError(f"{name} got {key!r} twice", hint="pass it by position or by keyword")
+        values[positions[key]] = value
+    for i, parameter in enumerate(parameters):
+        if values[i] is _NO_ARGUMENT and parameter.has_default:
+            values[i] = parameter.default
+    missing = [p.name for p, v in zip(parameters, values, strict=True) if v is _NO_ARGUMENT]
+    if missing:
+        raise LaunchError(f"{name} misses {', '.join(missing)}", hint="pass every parameter that has no default")
+    return values
+
+
+# ---- at every launch --------------------------------------------------------------------------------------------
+
+
+def read(parameters: Sequence[Parameter], values: Sequence[Any]) -> tuple[list[Argument], list[Any]]:
+    """The arguments and their quick key; `values` in the order of the parameters.
+
+    raises: LaunchError for a value that its parameter can't take.
+    """
+    arguments: list[Argument] = []
+    key: list[Any] = []
+    for parameter, value in zip(parameters, values, strict=True):
+        kind = parameter.kind
+        if kind == "constexpr":
+            arguments.append(None)
+            key.append(freeze(value, parameter.name))
+        elif kind == "array" or (kind == "any" and is_array(value)):
+            view = _array(parameter, value)
+            arguments.append(view)
+            facts = view.facts
+            # a pinned array is checked once for each combination of shape and strides, so these are in its key
+            number = facts.kind if parameter.spec is None else -64 * (facts.number + 1)
+            key.append(number + view.align)
+        else:
+            dtype = parameter.dtype or _scalar_dtype(parameter, value)
+            arguments.append(scalar(parameter, value, dtype))
+            key.append(dtype.name)
+    return arguments, key
+
+
+def overlaps(arguments: Sequence[Argument]) -> tuple[tuple[int, int], ...]:
+    """The pairs of array arguments whose byte ranges meet, as positions."""
+    ranges = []
+    for i, view in enumerate(arguments):
+        if type(view) is ArrayView and view.facts.high_bytes > view.facts.low_bytes:
+            ranges.append((view.pointer + view.facts.low_bytes, view.pointer + view.facts.high_bytes, i))
+    ranges.sort()
+    reached = 0
+    for low, high, _ in ranges:
+        if low < reached:
+            return _all_pairs(ranges)
+        reached = high
+    return ()
+
+
+def _all_pairs(ranges: list[tuple[int, int, int]]) -> tuple[tuple[int, int], ...]:
+    return tuple(
+        (min(a[2], b[2]), max(a[2], b[2]))
+        for n, a in enumerate(ranges)
+        for b in ranges[n + 1 :]
+        if b[0] < a[1]
+    )
+
+
+def freeze(value: Any, name: str) -> Any:
+    """A constexpr as a key in which `1`, `1.0`, `True` and `-0.0` differ, in tuples too.
+
+    raises: LaunchError for what can't be a key.
+    """
+    kind = type(value)
+    if kind is int or kind is str:
+        return value
+    if kind is float:
+        return (float, value.hex())
+    if isinstance(value, tuple):
+        return (kind, tuple(freeze(v, name) for v in value))
+    try:
+        hash(value)
+    except TypeError:
+        raise LaunchError(
+            f"{name} is a constexpr; a {kind.__name__} can't be one because it can change",
+            hint="pass numbers, strings, dtypes, layouts or tuples of these",
+        ) from None
+    return (kind, value)
+
+
+def _array(parameter: Parameter, value: Any) -> ArrayView:
+    if isinstance(value, Spec):
+        return view_of_spec(value)
+    if isinstance(value, (bool, int, float, np.generic)):
+        raise LaunchError(
+            f"{parameter.name} is an array parameter; got {type(value).__name__} {value!r}",
+            hint=f"annotate it, `{parameter.name}: tj.int32` or `tj.constexpr`, to pass a number",
+        )
+    return view_of(value)
+
+
+def view_of_spec(spec: Spec) -> ArrayView:
+    """A hypothetical array: as aligned as one can be, at no address."""
+    return ArrayView(0, facts_of(spec.dtype, spec.shape, spec.strides, None), True, spec)
+
+
+# ---- scalars ----------------------------------------------------------------------------------------------------
+
+
+def _scalar_dtype(parameter: Parameter, value: Any) -> DType:
+    """The type of an unannotated scalar; see LANGUAGE, "Parameters"."""
+    if isinstance(value, DType):
+        return value
+    if isinstance(value, (bool, np.bool_)):
+        return bool_
+    if isinstance(value, np.generic):
+        found = from_numpy(value.dtype)
+        if found is not None:
+            return found
+    elif isinstance(value, int):
+        return int32 if -(2**31) <= value < 2**31 else int64
+    elif isinstance(value, float):
+        return float32
+    raise LaunchError(
+        f"{parameter.name} can't be a {type(value).__name__}",
+        hint=f"pass an array or a number, or annotate it: `{parameter.name}: tj.constexpr`",
+    )
+
+
+def scalar(parameter: Parameter, value: Any, dtype: DType) -> bool | int | float:
+    """The value as a plain number that `dtype` can hold.
+
+    raises: LaunchError where it can't.
+    """
+    if isinstance(value, DType):
+        return 0
+    number = value.item() if isinstance(value, np.generic) else value
+    if not isinstance(number, (bool, int, float)):
+        # ml_dtypes scalars have no Python counterpart in `item`
+        number = float(number) if isinstance(value, np.generic) else _no_number(parameter, value, dtype)
+    if dtype.is_float:
+        return float(number)
+    if isinstance(number, float):
+        return _no_number(parameter, value, dtype)
+    if dtype.kind == "bool":
+        return bool(number)
+    low, high = (0, 2**dtype.bits) if dtype.kind == "uint" else (-(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1))
+    if not low <= number < high:
+        raise LaunchError(
+            f"{parameter.name} is {dtype.name}, which holds {low} to {high - 1}; got {number}",
+            hint=f"annotate {parameter.name} with a wider type",
+        )
+    return int(number)
+
+
+def _no_number(parameter: Parameter, value: Any, dtype: DType) -> float:
+    raise LaunchError(
+        f"{parameter.name} is {dtype.name}; got {type(value).__name__} {value!r}",
+        hint=f"pass {dtype.kind}s, or change its annotation",
+    )
+
+
+# ---- where the quick key is new ---------------------------------------------------------------------------------
+
+
+def signature(
+    parameters: Sequence[Parameter],
+    values: Sequence[Any],
+    arguments: Sequence[Argument],
+    target: Target,
+    aliased: frozenset[int],
+) -> Signature:
+    """What the compiler may know of the arguments.
+
+    aliased: positions of arrays with the overlap bit.
+    raises: LaunchError for an array that doesn't match what its parameter pins.
+    """
+    types: list[tuple[str, ArgumentType]] = []
+    for i, (parameter, value, argument) in enumerate(zip(parameters, values, arguments, strict=True)):
+        if parameter.kind == "constexpr":
+            types.append((parameter.name, ConstexprType.of(value)))
+        elif isinstance(argument, ArrayView):
+            types.append((parameter.name, _array_type(parameter, argument, target, i in aliased)))
+        else:
+            types.append((parameter.name, ScalarType(parameter.dtype or _scalar_dtype(parameter, value))))
+    return Signature(tuple(types))
+
+
+def _array_type(parameter: Parameter, view: ArrayView, target: Target, aliased: bool) -> ArrayType:
+    most = 32 if target.number >= 100 else 16
+    facts = view.facts
+    spec = parameter.spec
+    shape, strides = (None, None) if spec is None else _pinned(parameter.name, spec, view)
+    return ArrayType(
+        facts.dtype,
+        len(facts.shape),
+        facts.unit_dim,
+        min(view.align, most),
+        min(facts.extent_align, most),
+        aliased,
+        shape,
+        strides,
+    )
+
+
+def _pinned(name: str, spec: Spec, view: ArrayView) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The shape and strides that a parameter pins, once the array has them."""
+    facts = view.facts
+    hint = f"pass an array like that, or annotate `{name}: tj.Tensor` without a spec"
+    if facts.dtype != spec.dtype:
+        raise LaunchError(f"{name} is pinned to {spec.dtype.name}; got {facts.dtype.name}", hint=hint)
+    shape, strides = spec.shape, spec.strides
+    if facts.shape != shape:
+        raise LaunchError(f"{name} is pinned to shape {shape}; got {facts.shape}", hint=hint)
+    # the stride of a dimension of one element is never used, and NumPy leaves it arbitrary
+    differs = any(n != 1 and a != b for n, a, b in zip(shape, facts.strides, strides, strict=True))
+    if differs and 0 not in shape:
+        wanted = "row-major, strides" if strides == row_major(shape) else "strides"
+        raise LaunchError(f"{name} is pinned to {wanted} {strides} (elements); got {facts.strides}", hint=hint)
+    return shape, strides
+
+
+def describe(signature: Signature) -> str:
+    """A signature as one line: `A: float32[:, :1] align 16, N = 8`."""
+    return ", ".join(describe_one(name, kind) for name, kind in signature.arguments)
+
+
+def describe_one(name: str, kind: ArgumentType) -> str:
+    """One argument of a signature: `A: float32[:, :1] align 16`."""
+    if isinstance(kind, ConstexprType):
+        return f"{name} = {kind.value!r}"
+    if isinstance(kind, ScalarType):
+        return f"{name}: {kind.dtype.name}"
+    if kind.shape is not None:
+        dims = ", ".join(map(str, kind.shape))
+    else:
+        dims = ", ".join(":1" if d == kind.unit_dim else ":" for d in range(kind.rank))
+    text = f"{name}: {kind.dtype.name}[{dims}] align {kind.align}"
+    if kind.extent_align != 1:
+        text += f" extent {kind.extent_align}"
+    return text + (" overlaps" if kind.overlaps else "")
+
+
