@@ -88,7 +88,7 @@ def sigmoid(e: Emitter, x: Value) -> Value:
     limited = e.select(magnitude > e.format.exp_limit, e.format.exp_limit, magnitude)
     w, n = exp_parts(e, -limited)
     t = scale(w + 1.0, scale_factors(e, n))
-    return e.select(x < 0.0, t, 1.0) / (t + 1.0)
+    return e.select(x < 0.0, t, 1.0) * (1.0 / (t + 1.0))
 
 
 def silu(e: Emitter, x: Value) -> Value:
@@ -100,7 +100,7 @@ def silu(e: Emitter, x: Value) -> Value:
     factors = scale_factors(e, n)
     t = scale(w + 1.0, factors)
     is_negative = x < 0.0
-    quotient = e.select(is_negative, e.fma(-limited, w, -limited), x) / (t + 1.0)
+    quotient = e.select(is_negative, e.fma(-limited, w, -limited), x) * (1.0 / (t + 1.0))
     result = e.select(is_negative, scale(quotient, factors), quotient)
     return e.select(x.equals(-float("inf")), float("nan"), result)
 
@@ -114,5 +114,5 @@ def tanh(e: Emitter, x: Value) -> Value:
     limited = e.select(magnitude > limit, limit, magnitude)
     w, n = exp_parts(e, limited + limited)
     power = (w + 1.0) * power_of_two(e, n)
-    large = e.intrinsic("copysign", 1.0 - 2.0 / (power + 1.0), x)
+    large = e.intrinsic("copysign", e.fma(1.0 / (power + 1.0), -2.0, 1.0), x)
     return e.select(magnitude > 0.5625, large, small)
