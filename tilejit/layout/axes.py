@@ -65,22 +65,20 @@ class Axis:
         return self.name in _THREAD_AXES
 
     @property
-    def unit(self) -> str | None:
-        """What a step along this axis counts: "thread", "warp", …; None for memory."""
-        return _THREAD_AXES[self.name][0] if self.is_thread else None
+    def unit(self) -> str:
+        """What a step along this axis counts: "thread", "warp", …; "" for memory."""
+        return _THREAD_AXES[self.name][0] if self.is_thread else ""
 
     @property
-    def within(self) -> str | None:
-        """The level inside which this axis counts: "warp", "warpgroup", "cta", …; None for memory."""
-        return _THREAD_AXES[self.name][1] if self.is_thread else None
+    def within(self) -> str:
+        """The level inside which this axis counts: "warp", "warpgroup", "cta", …; "" for memory."""
+        return _THREAD_AXES[self.name][1] if self.is_thread else ""
 
     @property
     def limit(self) -> int | None:
         """How many values the hardware gives this axis, where that doesn't depend on the launch."""
-        unit, within = self.unit, self.within
-        if unit not in _THREADS or within not in _THREADS:
-            return None
-        return _THREADS[within] // _THREADS[unit]
+        fixed = self.unit in _THREADS and self.within in _THREADS
+        return _THREADS[self.within] // _THREADS[self.unit] if fixed else None
 
     def __rmatmul__(self, value: int) -> Term:
         return Term(_as_int(value, f"a multiple of axis {self.name}"), self)
@@ -127,14 +125,13 @@ def threads_in(level: str) -> int:
     return _THREADS[level]
 
 
-def axis_between(unit: str, within: str) -> Axis | None:
-    """The one axis that counts `unit` within `within`, up to a CTA; None where there is none."""
-    if within not in ("warp", "warpgroup", "cta"):
-        return None
-    for name, pair in _THREAD_AXES.items():
-        if pair == (unit, within):
-            return Axis(name)
-    return None
+def axis_between(unit: str, within: str) -> Axis:
+    """The axis that counts threads, warps or warpgroups within something larger, up to a CTA."""
+    return next(Axis(name) for name, pair in _THREAD_AXES.items() if pair == (unit, within))
+
+
+def _rank(level: str) -> int:
+    return _LEVELS.index(level)
 
 
 def scope_of(axes: Iterable[Axis]) -> tuple[str, str] | None:
@@ -145,7 +142,7 @@ def scope_of(axes: Iterable[Axis]) -> tuple[str, str] | None:
     """
     outer: dict[str, Axis] = {}
     for axis in axes:
-        if axis.unit is None:
+        if not axis.is_thread:
             continue
         other = outer.setdefault(axis.unit, axis)
         if other.within != axis.within:
@@ -156,12 +153,10 @@ def scope_of(axes: Iterable[Axis]) -> tuple[str, str] | None:
             )
     if not outer:
         return None
-    first = level = min(outer, key=_LEVELS.index)
+    first = level = min(outer, key=_rank)
     used = 0
     while level in outer:
-        within = outer[level].within
-        assert within is not None
-        level, used = within, used + 1
+        level, used = outer[level].within, used + 1
     if used != len(outer):
         names = ", ".join(sorted(a.name for a in outer.values()))
         raise LayoutError(
@@ -174,14 +169,13 @@ def scope_of(axes: Iterable[Axis]) -> tuple[str, str] | None:
 def fusion(axes: Iterable[Axis]) -> dict[Axis, tuple[Axis, int]]:
     """How thread axes up to a CTA become one: axis -> (fused axis, factor of its strides).
 
-    With laneid and warpid, for instance: {laneid: (tx, 1), warpid: (tx, 32)}.
+    With laneid and warpid, for instance: {laneid: (tx, 1), warpid: (tx, 32)}. A level that no axis
+    counts stays at 0.
     """
-    listed = list(axes)
-    scope_of(listed)
-    inside = [a for a in listed if a.within in ("warp", "warpgroup", "cta")]
-    pair = scope_of(inside)
-    if pair is None:
+    inside = {a: (a.unit, a.within) for a in axes if a.unit in _THREADS and a.within in _LEVELS[:4]}
+    if not inside:
         return {}
-    target = axis_between(*pair)
-    assert target is not None
-    return {a: (target, _THREADS[a.unit or ""] // _THREADS[pair[0]]) for a in inside}
+    unit = min((pair[0] for pair in inside.values()), key=_rank)
+    within = max((pair[1] for pair in inside.values()), key=_rank)
+    target = axis_between(unit, within)
+    return {a: (target, _THREADS[own] // _THREADS[unit]) for a, (own, _) in inside.items()}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tilejit.errors import LayoutError
 from tilejit.layout.axes import Axis, m
 
-__all__ = ["Iter", "digits", "merged", "refined", "sliced", "steps", "weights"]
+__all__ = ["Iter", "digits", "groups_to", "merged", "refined", "sliced", "steps", "weights"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -72,6 +72,15 @@ def refined(iters: Sequence[Iter], shape: Sequence[int]) -> tuple[tuple[Iter, ..
     if groups:
         groups[-1].extend(reversed(stack))
     return tuple(tuple(g) for g in groups)
+
+
+def groups_to(iters: Sequence[Iter], shape: Sequence[int]) -> bool:
+    """Whether `refined` accepts this shape."""
+    try:
+        refined(iters, shape)
+    except LayoutError:
+        return False
+    return True
 
 
 def _take(stack: list[Iter], extent: int, what: str) -> list[Iter]:

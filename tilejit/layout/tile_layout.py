@@ -14,7 +14,7 @@ from tilejit.errors import LayoutError
 from tilejit.layout import places, tiling
 from tilejit.layout.axes import Axis, Term, fusion, m, scope_of
 from tilejit.layout.grouping import group_many
-from tilejit.layout.iters import Iter, digits, merged, refined, sliced, steps, weights
+from tilejit.layout.iters import Iter, digits, groups_to, merged, refined, sliced, steps, weights
 from tilejit.layout.swizzle import Swizzle
 
 __all__ = ["Replica", "TileLayout"]
@@ -193,6 +193,7 @@ class TileLayout:
         fuse: also write several thread axes as one, laneid and warpid as tx for instance.
         raises: LayoutError where `fuse` meets thread axes that don't nest.
         """
+        scope_of(self.axes() if fuse else ())
         moving = [it.axis for it in (*self.shard, *self.replica) if it.extent > 1]
         to = fusion([*moving, *(a for a, _ in self.offset)]) if fuse else {}
         shard = merged(_fused(it, to) for it in self.shard)
@@ -447,7 +448,9 @@ def _move(group: Sequence[Iter], multiple: int, dim: int) -> Iter:
         it = run[0] if run else group[0]
         return Iter(-(-it.extent // multiple), it.stride * multiple, it.axis)
     extent = math.prod(it.extent for it in run)
-    outer = merged(refined(run, (extent // multiple, multiple))[0]) if extent % multiple == 0 else run
+    outer = run
+    if extent % multiple == 0 and groups_to(run, (extent // multiple, multiple)):
+        outer = merged(refined(run, (extent // multiple, multiple))[0])
     if len(outer) > 1:
         raise LayoutError(
             f"dimension {dim} has iterators {', '.join(map(repr, run))}: a start known only to be a multiple of "

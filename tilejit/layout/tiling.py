@@ -179,10 +179,9 @@ def _split(tiled: TileLayout, part: TileLayout, *, tiled_is_outside: bool) -> Ti
     if own == other:
         return fused
     shared, cut = (own[0] == other[0], other[1]) if tiled_is_outside else (own[1] == other[1], other[0])
-    low, high = axis_between(own[0], cut), axis_between(cut, own[1])
-    if not shared or low is None or high is None:
+    if not shared or cut not in ("warp", "warpgroup") or own[1] not in ("warpgroup", "cta") or cut in own:
         return None
-    whole = axis_between(*own)
+    low, high, whole = axis_between(own[0], cut), axis_between(cut, own[1]), axis_between(*own)
     count = threads_in(cut) // threads_in(own[0])
     shard = _halves(fused.shard, whole, low, high, count)
     replica = _halves(fused.replica, whole, low, high, count)
@@ -196,7 +195,7 @@ def _split(tiled: TileLayout, part: TileLayout, *, tiled_is_outside: bool) -> Ti
     return split if split.span(low) <= count else None
 
 
-def _halves(iters: Sequence[Iter], whole: Axis | None, low: Axis, high: Axis, count: int) -> list[Iter] | None:
+def _halves(iters: Sequence[Iter], whole: Axis, low: Axis, high: Axis, count: int) -> list[Iter] | None:
     result: list[Iter] = []
     for it in iters:
         if it.axis != whole:
