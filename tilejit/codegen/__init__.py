@@ -1,0 +1,5 @@
+"""Code generation: kernels at lane level to LLVM's text and PTX."""
+
+from .module import Generated, generate
+
+__all__ = ["Generated", "generate"]

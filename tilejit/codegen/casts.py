@@ -1,0 +1,154 @@
+"""Conversion between element types."""
+
+from __future__ import annotations
+
+from ..dtypes import DType, bool_, float16, float32, float64
+from .context import Context, Value
+from .fp8 import from_fp8, to_fp8
+from .types import register_type
+
+
+def cast(ctx: Context, x: Value, dtype: DType, saturate: bool = True) -> Value:
+    """`x` converted to `dtype`: to nearest even, once; to integers toward zero, saturating, NaN giving 0.
+
+    saturate: for fp8: finite overflow and infinities give the greatest finite value.
+    """
+    source = x.dtype
+    if source == dtype:
+        return x
+    if dtype == bool_:
+        return _to_bool(ctx, x)
+    if source.kind == "bool":
+        return _from_bool(ctx, x, dtype)
+    if source.is_integer:
+        return _from_integer(ctx, x, dtype, saturate)
+    if dtype.is_integer:
+        return Value(_float_to_integer(ctx, x, dtype), dtype)
+    return _between_floats(ctx, x, dtype, saturate)
+
+
+def _to_bool(ctx: Context, x: Value) -> Value:
+    if x.dtype.is_integer:
+        return Value(ctx.writer.value(f"icmp ne i{x.dtype.bits} {x.text}, 0"), bool_)
+    wide = _widened(ctx, x)
+    return Value(ctx.writer.value(f"fcmp une {register_type(wide.dtype)} {wide.text}, 0.0"), bool_)
+
+
+def _from_bool(ctx: Context, x: Value, dtype: DType) -> Value:
+    if dtype.is_integer:
+        return Value(ctx.writer.value(f"zext i1 {x.text} to i{dtype.bits}"), dtype)
+    if dtype == float64:
+        return Value(ctx.writer.value(f"uitofp i1 {x.text} to double"), dtype)
+    return cast(ctx, Value(ctx.writer.value(f"uitofp i1 {x.text} to float"), float32), dtype)
+
+
+def _from_integer(ctx: Context, x: Value, dtype: DType, saturate: bool) -> Value:
+    w, bits = ctx.writer, x.dtype.bits
+    if dtype.is_integer:
+        if bits == dtype.bits:
+            return Value(x.text, dtype)
+        opcode = "trunc" if bits > dtype.bits else "sext" if x.dtype.kind == "int" else "zext"
+        return Value(w.value(f"{opcode} i{bits} {x.text} to i{dtype.bits}"), dtype)
+    opcode = "sitofp" if x.dtype.kind == "int" else "uitofp"
+    if dtype == float64:
+        return Value(w.value(f"{opcode} i{bits} {x.text} to double"), dtype)
+    # float16 rounds once all the same: what float32 can't hold exactly is beyond float16's range.
+    single = Value(w.value(f"{opcode} i{bits} {x.text} to float"), float32)
+    return cast(ctx, single, dtype, saturate)
+
+
+def _float_to_integer(ctx: Context, x: Value, dtype: DType) -> str:
+    """Toward zero, clamped to the type's range, NaN giving 0.
+
+    source: PTX ISA, "Data Movement and Conversion Instructions: cvt": float to integer clamps by itself, and of
+    float32 to 32 bits NaN gives 0.
+    """
+    w = ctx.writer
+    wide = _widened(ctx, x)
+    signed = dtype.kind == "int"
+    if wide.dtype == float64 or dtype.bits == 64:
+        kind, source = f"i{dtype.bits}", register_type(wide.dtype)
+        name = f"llvm.fpto{'s' if signed else 'u'}i.sat.{kind}.f{wide.dtype.bits}"
+        return w.intrinsic(kind, name, (source, wide.text))
+    whole = w.intrinsic("i32", f"llvm.nvvm.f2{'' if signed else 'u'}i.rz", ("float", wide.text))
+    if dtype.bits == 32:
+        return whole
+    if not signed:
+        low = w.intrinsic("i32", "llvm.umin.i32", ("i32", whole), ("i32", str(2**dtype.bits - 1)))
+        return w.value(f"trunc i32 {low} to i{dtype.bits}")
+    half = 2 ** (dtype.bits - 1)
+    low = w.intrinsic("i32", "llvm.smin.i32", ("i32", whole), ("i32", str(half - 1)))
+    both = w.intrinsic("i32", "llvm.smax.i32", ("i32", low), ("i32", str(-half)))
+    return w.value(f"trunc i32 {both} to i{dtype.bits}")
+
+
+# ---- float to float -----------------------------------------------------------------------------------------
+
+
+def _widened(ctx: Context, x: Value) -> Value:
+    """The same number in float32, or in float64 if it is one."""
+    w = ctx.writer
+    if x.dtype in (float32, float64):
+        return x
+    if x.dtype == float16:
+        return Value(w.value(f"fpext half {x.text} to float"), float32)
+    if x.dtype.is_fp8:
+        return Value(from_fp8(ctx, x.text, x.dtype), float32)
+    bits = w.value(f"zext i16 {x.text} to i32")
+    high = w.value(f"shl i32 {bits}, 16")
+    return Value(w.value(f"bitcast i32 {high} to float"), float32)
+
+
+def _between_floats(ctx: Context, x: Value, dtype: DType, saturate: bool) -> Value:
+    w = ctx.writer
+    wide = _widened(ctx, x)
+    if dtype == wide.dtype:
+        return wide
+    if dtype == float64:
+        return Value(w.value(f"fpext float {wide.text} to double"), dtype)
+    if dtype in (float16, float32):
+        kinds = register_type(wide.dtype), register_type(dtype)
+        return Value(w.value(f"fptrunc {kinds[0]} {wide.text} to {kinds[1]}"), dtype)
+    single = round_to_odd(ctx, wide.text) if wide.dtype == float64 else wide.text
+    if dtype.is_fp8:
+        return Value(to_fp8(ctx, single, dtype, saturate), dtype)
+    return Value(_to_bfloat16(ctx, single), dtype)
+
+
+def round_to_odd(ctx: Context, x: str) -> str:
+    """float64 to float32 so that a later rounding to a narrower type is the only one.
+
+    Where float32 can't hold the value, of its two neighbours the one whose last bit is 1.
+    source: Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding
+    to odd", IEEE Transactions on Computers 57(4), 2008.
+    """
+    w = ctx.writer
+    nearest = w.value(f"fptrunc double {x} to float")
+    back = w.value(f"fpext float {nearest} to double")
+    inexact = w.value(f"fcmp one double {back}, {x}")
+    size = w.intrinsic("double", "llvm.fabs.f64", ("double", x))
+    back_size = w.intrinsic("double", "llvm.fabs.f64", ("double", back))
+    beyond = w.value(f"fcmp ogt double {back_size}, {size}")
+    bits = w.value(f"bitcast float {nearest} to i32")
+    one = w.value(f"zext i1 {beyond} to i32")
+    # One less in the pattern is the neighbour toward zero, of infinity the greatest finite value.
+    below = w.value(f"sub i32 {bits}, {one}")
+    last = w.value(f"zext i1 {inexact} to i32")
+    odd = w.value(f"or i32 {below}, {last}")
+    return w.value(f"bitcast i32 {odd} to float")
+
+
+def _to_bfloat16(ctx: Context, x: str) -> str:
+    """float32 to bfloat16's bits, to nearest even; NaN gives a quiet NaN."""
+    if ctx.has("cvt.rn.bf16.f32"):
+        return ctx.machine("cvt.rn.bf16.f32", x)
+    w = ctx.writer
+    bits = w.value(f"bitcast float {x} to i32")
+    high = w.value(f"lshr i32 {bits}, 16")
+    last = w.value(f"and i32 {high}, 1")
+    up = w.value(f"add i32 {last}, 32767")
+    rounded = w.value(f"add i32 {bits}, {up}")
+    shifted = w.value(f"lshr i32 {rounded}, 16")
+    isnan = w.value(f"fcmp uno float {x}, 0.0")
+    chosen = w.value(f"select i1 {isnan}, i32 32767, i32 {shifted}")
+    return w.value(f"trunc i32 {chosen} to i16")

@@ -1,0 +1,85 @@
+"""Line information: spans as LLVM debug metadata, which becomes plain `.loc` directives in PTX."""
+
+from __future__ import annotations
+
+import os
+
+from ..source import Span
+
+#: the greatest column that LLVM keeps; a location past it has column 0, which stands for no span
+MAX_COLUMN = 65535
+
+
+class LineTable:
+    """Numbers the spans of one kernel and writes the metadata that names them.
+
+    A location's line is the span's; its column is the span's 1-based index in `spans`, because PTX as LLVM writes it
+    has no `inlined_at`: so an inlined helper keeps its whole chain of call sites.
+    """
+
+    def __init__(self, kernel_name: str, span: Span | None) -> None:
+        self.spans: list[Span] = []
+        self._lines: list[str] = []
+        self._locations: dict[Span, str] = {}
+        self._scopes: dict[str, str] = {}
+        self.enabled = span is not None
+        if span is None:
+            return
+        file = self._file(span.file)
+        unit = self._add(
+            f"distinct !DICompileUnit(language: DW_LANG_C, file: {file}, emissionKind: DebugDirectivesOnly)"
+        )
+        types = self._add("!DISubroutineType(types: !{})")
+        self._subprogram = self._add(
+            f'distinct !DISubprogram(name: "{quoted(kernel_name)}", file: {file}, line: {span.line}, '
+            f"type: {types}, unit: {unit}, spFlags: DISPFlagDefinition)"
+        )
+        self._unit = unit
+        self._scopes[span.file] = self._subprogram
+
+    @property
+    def function_attachment(self) -> str:
+        """What follows the function's attributes: ` !dbg !n`, or nothing."""
+        return f" !dbg {self._subprogram}" if self.enabled else ""
+
+    def attachment(self, span: Span | None) -> str:
+        """What follows an instruction that `span` made: `, !dbg !n`, or nothing."""
+        if span is None or not self.enabled:
+            return ""
+        known = self._locations.get(span)
+        if known is None:
+            known = self._locations[span] = self._locate(span)
+        return known
+
+    def metadata(self) -> list[str]:
+        """The metadata's lines, to stand at the module's end."""
+        if not self.enabled:
+            return []
+        version = self._add('!{i32 2, !"Debug Info Version", i32 3}')
+        return [f"!llvm.dbg.cu = !{{{self._unit}}}", f"!llvm.module.flags = !{{{version}}}", *self._lines]
+
+    def _locate(self, span: Span) -> str:
+        self.spans.append(span)
+        column = len(self.spans) if len(self.spans) <= MAX_COLUMN else 0
+        scope = self._scopes.get(span.file)
+        if scope is None:
+            file = self._file(span.file)
+            scope = self._add(f"!DILexicalBlockFile(scope: {self._subprogram}, file: {file}, discriminator: 0)")
+            self._scopes[span.file] = scope
+        return ", !dbg " + self._add(f"!DILocation(line: {span.line}, column: {column}, scope: {scope})")
+
+    def _file(self, path: str) -> str:
+        directory, name = os.path.split(path)
+        return self._add(f'!DIFile(filename: "{quoted(name)}", directory: "{quoted(directory)}")')
+
+    def _add(self, text: str) -> str:
+        name = f"!{len(self._lines)}"
+        self._lines.append(f"{name} = {text}")
+        return name
+
+
+def quoted(text: str) -> str:
+    """`text` as the inside of an LLVM string: UTF-8, with `"`, `\\` and unprintable bytes as `\\XX`."""
+    return "".join(
+        chr(b) if 32 <= b < 127 and b not in (34, 92) else f"\\{b:02X}" for b in text.encode("utf-8", "surrogatepass")
+    )

@@ -1,0 +1,139 @@
+"""Scalar expressions: IR nodes to LLVM values."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+
+from ..dtypes import DType, bool_, int32, int64
+from ..ir import facts
+from ..ir.nodes import Cast, Const, Element, Expr, Load, Op, Special, Var
+from ..target import WARP, WARPGROUP
+from . import memory
+from .casts import cast
+from .context import Context, Value
+from .operations import operation
+from .types import register_type
+
+
+def evaluate(ctx: Context, expr: Expr) -> Value:
+    """The value of `expr` where the writer stands."""
+    if isinstance(expr, Const):
+        return Value.of(expr)
+    if isinstance(expr, Var):
+        return _variable(ctx, expr)
+    if isinstance(expr, Special):
+        return special(ctx, expr.name)
+    before = ctx.writer.at(expr.span)
+    value = _compute(ctx, expr)
+    ctx.writer.restore(before)
+    return value
+
+
+def _compute(ctx: Context, expr: Op | Cast | Load) -> Value:
+    if isinstance(expr, Load):
+        assert not isinstance(expr.place, Element), "lowering leaves no Element"
+        return memory.load(ctx, expr.place.buffer, evaluate(ctx, expr.place.offset))
+    if isinstance(expr, Cast):
+        x = evaluate(ctx, expr.x)
+        if x.const is not None and x.dtype.is_integer and expr.dtype.is_integer:
+            return _integer(int(x.const.value), expr.dtype)
+        return cast(ctx, x, expr.dtype, expr.saturate)
+    return _operation(ctx, expr)
+
+
+def _variable(ctx: Context, var: Var) -> Value:
+    slot = ctx.slots.get(var.name)
+    if slot is None:
+        return ctx.scalars[var.name]
+    kind = register_type(var.dtype)
+    return Value(ctx.writer.value(f"load {kind}, ptr {slot}"), var.dtype)
+
+
+# ---- operations ---------------------------------------------------------------------------------------------
+
+
+def _operation(ctx: Context, op: Op) -> Value:
+    args = [evaluate(ctx, a) for a in op.args]
+    compute = args[-1].dtype
+    folded = _folded(op.name, args)
+    if folded is not None:
+        return Value.of(Const(bool(folded), bool_)) if op.dtype == bool_ else _integer(folded, op.dtype)
+    result = operation(ctx, op.name, compute, [a.text for a in args], _flags(op), op.span)
+    return cast(ctx, result, op.dtype)
+
+
+def _integer(value: int, dtype: DType) -> Value:
+    wrapped = value & (2**dtype.bits - 1)
+    if dtype.kind == "int" and wrapped >> (dtype.bits - 1):
+        wrapped -= 2**dtype.bits
+    return Value.of(Const(wrapped, dtype))
+
+
+_FOLDS: dict[str, Callable[[int, int], int]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "floordiv": operator.floordiv, "mod": operator.mod,
+    "bitwise_and": operator.and_, "bitwise_or": operator.or_, "bitwise_xor": operator.xor, "minimum": min,
+    "maximum": max, "equal": operator.eq, "not_equal": operator.ne, "less": operator.lt, "less_equal": operator.le,
+    "greater": operator.gt, "greater_equal": operator.ge, "logical_and": operator.and_, "logical_or": operator.or_,
+}  # fmt: skip
+
+
+def _folded(name: str, args: list[Value]) -> int | None:
+    """The result where unrolling has made the arguments constants: addresses must be known to become registers."""
+    fold = _FOLDS.get(name)
+    if fold is None or args[0].const is None or args[1].const is None or args[0].dtype.is_float:
+        return None
+    a, b = int(args[0].const.value), int(args[1].const.value)
+    return None if fold in (operator.floordiv, operator.mod) and b == 0 else int(fold(a, b))
+
+
+def _flags(op: Op) -> str:
+    """What LLVM may assume of an integer operation: `nsw ` where facts prove that it doesn't overflow.
+
+    For divisions "nuw " says that the dividend isn't negative and the divisor is positive.
+    """
+    if not op.dtype.is_integer or len(op.args) != 2:
+        return ""
+    if op.name in ("floordiv", "mod"):
+        low, divisor = facts.bounds(op.args[0])[0], facts.bounds(op.args[1])[0]
+        return "nuw " if low is not None and low >= 0 and divisor is not None and divisor > 0 else ""
+    if op.name not in ("add", "sub", "mul") or op.dtype.kind != "int":
+        return ""
+    low, high = facts.bounds(op)
+    least, most = facts.full_range(op.dtype)
+    # Bounds that are the whole type's are what is known of a result that may wrap.
+    proved = low is not None and high is not None and least <= low and high <= most and (low, high) != (least, most)
+    return "nsw " if proved else ""
+
+
+# ---- ids ----------------------------------------------------------------------------------------------------
+
+
+def special(ctx: Context, name: str) -> Value:
+    """A hardware id or size."""
+    if name.startswith(("cta_id", "num_ctas")):
+        register = "ctaid" if name.startswith("cta_id") else "nctaid"
+        axis = "xyz"[int(name[-1])]
+        low = 0 if register == "ctaid" else 1
+        most = 2**31 - 1 if axis == "x" else 65535
+        number = _special_register(ctx, f"{register}.{axis}", low, most + low)
+        return Value(ctx.writer.value(f"zext i32 {number} to i64"), int64)
+    thread = _special_register(ctx, "tid.x", 0, ctx.kernel.threads)
+    if name == "thread_id":
+        return Value(thread, int32)
+    opcode, by = _FROM_THREAD[name]
+    return Value(ctx.writer.value(f"{opcode} i32 {thread}, {by}"), int32)
+
+
+_FROM_THREAD = {
+    "lane_id": ("and", WARP - 1),
+    "warp_id": ("lshr", 5),
+    "warpgroup_id": ("lshr", 7),
+    "tid_in_wg": ("and", WARPGROUP - 1),
+}
+
+
+def _special_register(ctx: Context, register: str, low: int, end: int) -> str:
+    symbol = f"llvm.nvvm.read.ptx.sreg.{register}"
+    ctx.writer.declarations[f"declare i32 @{symbol}()"] = None
+    return ctx.writer.value(f"call range(i32 {low}, {end}) i32 @{symbol}()")

@@ -1,0 +1,119 @@
+"""Conversion of the two fp8 types: by the hardware from sm_89, else bit for bit the same in integers.
+
+e4m3fn: sign, 4 exponent bits of bias 7, 3 mantissa bits; no infinity; NaN is 0x7f; greatest 448.
+e5m2: sign, 5 exponent bits of bias 15, 2 mantissa bits; as float16's upper byte; greatest 57344.
+source: PTX ISA, "Data Types: Alternate Floating-Point Data Formats"; OCP 8-bit Floating Point Specification, 1.0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..dtypes import DType
+from .context import Context
+
+
+@dataclass(frozen=True, slots=True)
+class _Format:
+    """mantissa: its bits. bias: of the exponent. greatest: the pattern of the greatest finite value.
+
+    overflow: the pattern of what is too large, where that doesn't saturate: NaN or infinity.
+    """
+
+    name: str
+    mantissa: int
+    bias: int
+    greatest: int
+    overflow: int
+    nan: int
+
+
+_FORMATS = {
+    "float8_e4m3fn": _Format("e4m3", 3, 7, 0x7E, 0x7F, 0x7F),
+    "float8_e5m2": _Format("e5m2", 2, 15, 0x7B, 0x7C, 0x7F),
+}
+
+
+def from_fp8(ctx: Context, x: str, dtype: DType) -> str:
+    """The float32 of an fp8 pattern (i8), exactly."""
+    form = _FORMATS[dtype.name]
+    w = ctx.writer
+    if ctx.has(f"cvt.rn.f16x2.{form.name}x2"):
+        wide = w.value(f"zext i8 {x} to i16")
+        pair = ctx.machine(f"cvt.rn.f16x2.{form.name}x2", wide)
+        low = w.value(f"trunc i32 {pair} to i16")
+        half = w.value(f"bitcast i16 {low} to half")
+        return w.value(f"fpext half {half} to float")
+    bits = w.value(f"zext i8 {x} to i32")
+    size = w.value(f"and i32 {bits}, 127")
+    placed = w.value(f"shl i32 {size}, {23 - form.mantissa}")
+    tiny = w.value(f"bitcast i32 {placed} to float")
+    # The exponent's bias is made up for by a product that is exact, for subnormal numbers too.
+    number = w.value(f"fmul float {tiny}, 0x{1023 + 127 - form.bias << 52:016X}")
+    special = form.greatest + 1
+    infinite = "0x7FF0000000000000" if form.overflow != form.nan else "0x7FF8000000000000"
+    is_special = w.value(f"icmp uge i32 {size}, {special}")
+    is_infinite = w.value(f"icmp eq i32 {size}, {special}")
+    beyond = w.value(f"select i1 {is_infinite}, float {infinite}, float 0x7FF8000000000000")
+    value = w.value(f"select i1 {is_special}, float {beyond}, float {number}")
+    sign = w.value(f"shl i32 {bits}, 24")
+    sign_bit = w.value(f"and i32 {sign}, -2147483648")
+    pattern = w.value(f"bitcast float {value} to i32")
+    signed = w.value(f"or i32 {pattern}, {sign_bit}")
+    return w.value(f"bitcast i32 {signed} to float")
+
+
+def to_fp8(ctx: Context, x: str, dtype: DType, saturate: bool) -> str:
+    """The fp8 pattern (i8) of a float32, to nearest even.
+
+    saturate: what is too large gives the greatest finite value, as cvt.satfinite; else NaN or infinity.
+    """
+    form = _FORMATS[dtype.name]
+    name = f"cvt.rn.satfinite.{form.name}x2.f32"
+    w = ctx.writer
+    if saturate and ctx.has(name):
+        # The first source goes to the upper half.
+        pair = ctx.machine(name, "0.0", x)
+        return w.value(f"trunc i16 {pair} to i8")
+    bits = w.value(f"bitcast float {x} to i32")
+    size = w.value(f"and i32 {bits}, 2147483647")
+    magnitude = _rounded(ctx, form, size)
+    limit = form.greatest if saturate else form.overflow
+    too_large = w.value(f"icmp ugt i32 {magnitude}, {form.greatest}")
+    limited = w.value(f"select i1 {too_large}, i32 {limit}, i32 {magnitude}")
+    is_nan = w.value(f"icmp ugt i32 {size}, 2139095040")
+    value = w.value(f"select i1 {is_nan}, i32 {form.nan}, i32 {limited}")
+    return _with_sign(ctx, form, bits, value, is_nan if saturate else None)
+
+
+def _with_sign(ctx: Context, form: _Format, bits: str, value: str, is_nan: str | None) -> str:
+    """The pattern with the source's sign; the hardware's NaN is positive."""
+    w = ctx.writer
+    sign = w.value(f"lshr i32 {bits}, 24")
+    sign_bit = w.value(f"and i32 {sign}, 128")
+    if is_nan is not None:
+        sign_bit = w.value(f"select i1 {is_nan}, i32 0, i32 {sign_bit}")
+    signed = w.value(f"or i32 {value}, {sign_bit}")
+    return w.value(f"trunc i32 {signed} to i8")
+
+
+def _rounded(ctx: Context, form: _Format, size: str) -> str:
+    """The magnitude's fp8 pattern as if the exponent had no upper end (i32)."""
+    w = ctx.writer
+    drop = 23 - form.mantissa
+    # Normal numbers: round to even at the last kept bit, then move the exponent's bias.
+    last = w.value(f"lshr i32 {size}, {drop}")
+    even = w.value(f"and i32 {last}, 1")
+    up = w.value(f"add i32 {even}, {2 ** (drop - 1) - 1}")
+    carried = w.value(f"add i32 {size}, {up}")
+    shifted = w.value(f"lshr i32 {carried}, {drop}")
+    normal = w.value(f"sub i32 {shifted}, {(127 - form.bias) << form.mantissa}")
+    # Below the least normal number float32's own addition rounds: its last bit there is fp8's least step.
+    step = 1 - form.bias - form.mantissa
+    magic = 127 + step + 23 << 23
+    number = w.value(f"bitcast i32 {size} to float")
+    summed = w.value(f"fadd float {number}, 0x{1023 + step + 23 << 52:016X}")
+    sum_bits = w.value(f"bitcast float {summed} to i32")
+    subnormal = w.value(f"sub i32 {sum_bits}, {magic}")
+    is_normal = w.value(f"icmp uge i32 {size}, {127 + 1 - form.bias << 23}")
+    return w.value(f"select i1 {is_normal}, i32 {normal}, i32 {subnormal}")

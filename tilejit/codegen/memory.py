@@ -1,0 +1,140 @@
+"""Loads, stores and vector moves.
+
+A buffer's elements are touched one by one (`load`, `store`) or as a vector in one access (`read`, `write`). A
+vector travels as words, whatever its elements are: of 64 bits for 8-byte elements, else of 32 bits, or one of 16 or
+8 bits if the vector is no larger. So 16 bytes are `ld.global.v4.b32` or `.v2.b64`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..dtypes import DType
+from ..ir.nodes import Buffer
+from .context import Context, Value
+from .types import ADDRESS_SPACES, bits_of, memory_type, register_type
+
+
+class Words(NamedTuple):
+    """How a vector travels: `count` values of `bits` bits, of LLVM type `word`."""
+
+    bits: int
+    count: int
+    word: str
+
+    @property
+    def vector(self) -> str:
+        return self.word if self.count == 1 else f"<{self.count} x {self.word}>"
+
+
+def words_of(dtype: DType, width: int) -> Words:
+    """The words that a vector of `width` elements travels as."""
+    total = width * dtype.bits
+    bits = 64 if dtype.bits == 64 else min(total, 32)
+    if total % bits or total & (total - 1):
+        raise ValueError(f"no access moves {width} elements of {dtype} at once")
+    # An element that is a word keeps its type: else LLVM rewrites the access where its value is first used, and
+    # the access gets that line.
+    return Words(bits, total // bits, register_type(dtype) if dtype.bits == bits and dtype.bits >= 32 else f"i{bits}")
+
+
+def address(ctx: Context, buffer: Buffer, offset: Value, extra_bytes: int = 0) -> tuple[str, str]:
+    """The type and value of the pointer to an element (`offset` in elements)."""
+    pointer = f"ptr addrspace({ADDRESS_SPACES[buffer.space]})" if buffer.space != "local" else "ptr"
+    base = ctx.base(buffer)
+    if offset.const is not None:
+        at_bytes = int(offset.const.value) * buffer.dtype.bytes + extra_bytes
+        if at_bytes == 0:
+            return pointer, base
+        return pointer, ctx.writer.value(f"getelementptr i8, {pointer} {base}, i64 {at_bytes}")
+    index = f"i{offset.dtype.bits} {offset.text}"
+    place = ctx.writer.value(f"getelementptr {memory_type(buffer.dtype)}, {pointer} {base}, {index}")
+    if extra_bytes:
+        place = ctx.writer.value(f"getelementptr i8, {pointer} {place}, i64 {extra_bytes}")
+    return pointer, place
+
+
+def load(ctx: Context, buffer: Buffer, offset: Value) -> Value:
+    """The element at `offset`."""
+    pointer, place = address(ctx, buffer, offset)
+    kind = memory_type(buffer.dtype)
+    text = ctx.writer.value(f"load {kind}, {pointer} {place}, align {buffer.dtype.bytes}")
+    if buffer.dtype.kind == "bool":
+        text = ctx.writer.value(f"icmp ne i8 {text}, 0")
+    return Value(text, buffer.dtype)
+
+
+def store(ctx: Context, buffer: Buffer, offset: Value, value: Value) -> None:
+    """Writes the element at `offset`."""
+    text = value.text
+    if buffer.dtype.kind == "bool":
+        text = ctx.writer.value(f"zext i1 {text} to i8")
+    pointer, place = address(ctx, buffer, offset)
+    ctx.writer.effect(f"store {memory_type(buffer.dtype)} {text}, {pointer} {place}, align {buffer.dtype.bytes}")
+
+
+def read(ctx: Context, buffer: Buffer, offset: Value, words: Words) -> list[str]:
+    """The words of the vector at `offset`: one access of memory, or registers."""
+    w = ctx.writer
+    if buffer.space == "local":
+        return [_read_register(ctx, buffer, offset, words, i) for i in range(words.count)]
+    pointer, place = address(ctx, buffer, offset)
+    align = words.bits * words.count // 8
+    vector = w.value(f"load {words.vector}, {pointer} {place}, align {align}")
+    if words.count == 1:
+        return [vector]
+    return [w.value(f"extractelement {words.vector} {vector}, i32 {i}") for i in range(words.count)]
+
+
+def write(ctx: Context, buffer: Buffer, offset: Value, words: Words, values: list[str]) -> None:
+    """Writes the words of the vector at `offset`: one access of memory, or registers."""
+    w = ctx.writer
+    if buffer.space == "local":
+        for i, value in enumerate(values):
+            pointer, place = address(ctx, buffer, offset, i * words.bits // 8)
+            w.effect(f"store {words.word} {value}, {pointer} {place}, align {_register_align(buffer, offset, words)}")
+        return
+    vector = values[0]
+    if words.count > 1:
+        vector = "poison"
+        for i, value in enumerate(values):
+            vector = w.value(f"insertelement {words.vector} {vector}, {words.word} {value}, i32 {i}")
+    pointer, place = address(ctx, buffer, offset)
+    w.effect(f"store {words.vector} {vector}, {pointer} {place}, align {words.bits * words.count // 8}")
+
+
+def _read_register(ctx: Context, buffer: Buffer, offset: Value, words: Words, index: int) -> str:
+    pointer, place = address(ctx, buffer, offset, index * words.bits // 8)
+    return ctx.writer.value(f"load {words.word}, {pointer} {place}, align {_register_align(buffer, offset, words)}")
+
+
+def _register_align(buffer: Buffer, offset: Value, words: Words) -> int:
+    """Bytes that divide the word's place: registers are stored in a 16-byte aligned array until LLVM removes it."""
+    known = offset.const is not None and int(offset.const.value) * buffer.dtype.bytes % (words.bits // 8) == 0
+    return words.bits // 8 if known else buffer.dtype.bytes
+
+
+def splat(ctx: Context, value: Value, words: Words) -> str:
+    """The word whose elements are all `value`."""
+    dtype = value.dtype
+    if dtype.bits == words.bits and register_type(dtype) == words.word:
+        return value.text
+    if value.const is not None:
+        pattern, bits = bits_of(value.const), dtype.bits
+        return str(sum(pattern << at for at in range(0, words.bits, bits)))
+    bits_text = as_bits(ctx, value)
+    if dtype.bits == words.bits:
+        return bits_text
+    wide = ctx.writer.value(f"zext i{dtype.bits} {bits_text} to {words.word}")
+    ones = sum(1 << at for at in range(0, words.bits, dtype.bits))
+    return ctx.writer.value(f"mul {words.word} {wide}, {ones}")
+
+
+def as_bits(ctx: Context, value: Value) -> str:
+    """The value's pattern in memory, as an integer of its width."""
+    dtype, kind = value.dtype, register_type(value.dtype)
+    if dtype.kind == "bool":
+        return ctx.writer.value(f"zext i1 {value.text} to i8")
+    if kind.startswith("i"):
+        return value.text
+    return ctx.writer.value(f"bitcast {kind} {value.text} to i{dtype.bits}")

@@ -1,0 +1,161 @@
+"""A kernel at lane level to an LLVM module, and that to PTX."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from ..ir.nodes import Buffer, Kernel, Param
+from ..source import Span
+from ..target import Target
+from . import mathlib, storage
+from .context import Context, Value
+from .debug import LineTable
+from .instructions import TABLE
+from .report import ASSERTIONS
+from .statements import block
+from .target_machine import TRIPLE, compile_text
+from .types import register_type
+from .writer import Writer
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """What code generation makes of one kernel.
+
+    entry: the kernel's name in the PTX. spans: column c of a `.loc` (1-based) stands for spans[c - 1].
+    dynamic_shared: the launch must ask for `shared_bytes`; else the PTX declares them.
+    assertions: (message, place) of each assertion; a record's code - 1 counts in it.
+    timings: milliseconds by stage.
+    """
+
+    llvm_ir: str
+    ptx: str
+    entry: str
+    spans: tuple[Span, ...]
+    shared_bytes: int
+    dynamic_shared: bool
+    assertions: tuple[tuple[str, Span | None], ...]
+    timings: dict[str, float]
+
+
+def generate(kernel: Kernel, target: Target) -> Generated:
+    """PTX of a kernel at lane level.
+
+    raises: KernelTypeError for an operation without implementation, TilejitError for an instruction that the target
+    doesn't have.
+    """
+    began = time.perf_counter()
+    plan = storage.shared_plan(kernel.body)
+    entry = storage.legal(kernel.name)
+    table = LineTable(entry, kernel.span)
+    ctx = Context(kernel, target, Writer(table))
+    text = _module(ctx, plan, entry)
+    written = time.perf_counter()
+    ptx, timings = compile_text(text, target, version(ctx))
+    return Generated(
+        llvm_ir=text,
+        ptx=ptx,
+        entry=entry,
+        spans=tuple(table.spans),
+        shared_bytes=plan.total_bytes,
+        dynamic_shared=plan.dynamic,
+        assertions=tuple(ctx.messages),
+        timings={"emit": 1e3 * (written - began), **timings},
+    )
+
+
+def version(ctx: Context) -> tuple[int, int]:
+    """The PTX version: the newest of what the target and the instructions used need, and no newer."""
+    return max(ctx.target.ptx, *(TABLE[name].ptx for name in ctx.used), (6, 3))
+
+
+def _module(ctx: Context, plan: storage.SharedPlan, entry: str) -> str:
+    kernel, table = ctx.kernel, ctx.writer.line_table
+    shared, bases = storage.shared_globals(plan)
+    ctx.bases.update(bases)
+    parameters = _parameters(ctx)
+    for buffer in storage.allocations(kernel.body):
+        if buffer.space == "local":
+            _registers(ctx, buffer)
+    ctx.writer.at(kernel.span)
+    block(ctx, kernel.body)
+    ctx.writer.leave()
+    functions = [mathlib.definition(*key) for key in _with_dependencies(ctx)]
+    return "\n".join([
+        f'target triple = "{TRIPLE}"',
+        *ctx.strings.values(),
+        *shared,
+        *ctx.writer.declarations,
+        f"define ptx_kernel void @{entry}({parameters}) #0{table.function_attachment} {{",
+        "entry:",
+        *ctx.writer.entry,
+        *ctx.writer.body,
+        "}",
+        *functions,
+        f"attributes #0 = {{ {_attributes(kernel)} }}",
+        *table.metadata(),
+        "",
+    ])  # fmt: skip
+
+
+def _attributes(kernel: Kernel) -> str:
+    parts = ["nounwind", f'"nvvm.maxntid"="{kernel.threads}"']
+    if kernel.max_registers is not None:
+        parts.append(f'"nvvm.maxnreg"="{kernel.max_registers}"')
+    if kernel.cluster is not None:
+        parts.append(f'"nvvm.cluster_dim"="{",".join(map(str, kernel.cluster))}"')
+    return " ".join(parts)
+
+
+def _parameters(ctx: Context) -> str:
+    """The parameter list; binds each to what it defines."""
+    texts: list[str] = []
+    for number, param in enumerate(ctx.kernel.params):
+        name = f"%p{number}"
+        if param.buffer is not None or param.kind == ASSERTIONS:
+            texts.append(f"ptr addrspace(1) {_pointer_attributes(param)}{name}")
+            ctx.bases[param.buffer.name if param.buffer is not None else ASSERTIONS] = name
+            continue
+        texts.append(f"{'i8' if param.dtype.kind == 'bool' else register_type(param.dtype)} {name}")
+        if param.var is not None:
+            ctx.scalars[param.var.name] = _scalar(ctx, param, name)
+    return ", ".join(texts)
+
+
+def _scalar(ctx: Context, param: Param, name: str) -> Value:
+    if param.dtype.kind == "bool":
+        name = ctx.writer.value(f"icmp ne i8 {name}, 0")
+    return Value(name, param.dtype)
+
+
+def _pointer_attributes(param: Param) -> str:
+    """What LLVM may assume of the pointer.
+
+    Only what the signature proves: with a `noalias` that isn't true a store before a barrier vanished, and the
+    neighbour's load became `ld.global.nc`.
+    """
+    align = f"align {param.buffer.align} " if param.buffer is not None else ""
+    if not param.noalias:
+        return align
+    return f"noalias {align}" if param.written else f"noalias readonly {align}"
+
+
+def _registers(ctx: Context, buffer: Buffer) -> None:
+    """A thread's part of a local buffer: a stack array, which LLVM turns into registers."""
+    size = storage.size_bytes(buffer)
+    ctx.bases[buffer.name] = ctx.writer.alloca(f"[{size} x i8]", 16)
+
+
+def _with_dependencies(ctx: Context) -> list[tuple[str, str]]:
+    """The mathematical functions called, and those that they call."""
+    found: dict[tuple[str, str], None] = {}
+    waiting = list(ctx.functions)
+    while waiting:
+        key = waiting.pop()
+        if key not in found:
+            found[key] = None
+            waiting += mathlib.dependencies(*key)
+    return list(found)
+
+

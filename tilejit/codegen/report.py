@@ -1,0 +1,99 @@
+"""What a running kernel tells the host: `print` and `assert`."""
+
+from __future__ import annotations
+
+from ..dtypes import DType, float64, int32, int64, uint32, uint64
+from ..ir.nodes import Assert, Print
+from .casts import cast
+from .context import Context, Value
+from .debug import quoted
+from .expressions import evaluate, special
+from .types import register_type
+
+#: the parameter that points at the record of the first failed assertion, see `RECORD`
+ASSERTIONS = "assertions"
+
+#: what the record holds, as 32-bit words: code - 1 is an index into the kernel's assertions; 0: none failed
+RECORD = ("code", "thread", "cta_x", "cta_y", "cta_z")
+
+
+def printed(ctx: Context, stmt: Print) -> None:
+    """`vprintf` of the parts: integers in decimal, floats as `%g`, bools as True and False."""
+    pieces: list[str] = []
+    values: list[Value] = []
+    for part in stmt.parts:
+        if isinstance(part, str):
+            pieces.append(part.replace("%", "%%"))
+            continue
+        value = _printable(ctx, evaluate(ctx, part))
+        pieces.append(_FORMATS[value.dtype])
+        values.append(value)
+    text = _string(ctx, "".join(pieces))
+    ctx.writer.intrinsic("i32", "vprintf", ("ptr", text), ("ptr", _argument_block(ctx, values)))
+
+
+_FORMATS: dict[DType, str] = {int32: "%d", uint32: "%u", int64: "%lld", uint64: "%llu", float64: "%g"}
+
+
+def _printable(ctx: Context, value: Value) -> Value:
+    """The value as the variadic argument that C makes of it."""
+    dtype = value.dtype
+    if dtype.is_float:
+        return cast(ctx, value, float64)
+    if dtype.bits == 64:
+        return value
+    return cast(ctx, value, uint32 if dtype.kind == "uint" else int32)
+
+
+def _argument_block(ctx: Context, values: list[Value]) -> str:
+    """The address of the arguments in a row, each aligned to its size, as `vprintf` takes them."""
+    if not values:
+        return "null"
+    w = ctx.writer
+    block = w.alloca(f"[{8 * len(values)} x i8]", 8)
+    at = 0
+    for value in values:
+        size = value.dtype.bytes
+        at = -(-at // size) * size
+        place = w.value(f"getelementptr i8, ptr {block}, i64 {at}")
+        w.effect(f"store {register_type(value.dtype)} {value.text}, ptr {place}, align {size}")
+        at += size
+    return block
+
+
+def _string(ctx: Context, text: str) -> str:
+    """The generic address of a constant string."""
+    name = f"@text{len(ctx.strings)}"
+    data = text.encode() + b"\0"
+    inside = quoted(text) + "\\00"
+    ctx.strings[name] = f'{name} = private unnamed_addr addrspace(1) constant [{len(data)} x i8] c"{inside}"'
+    return f"addrspacecast (ptr addrspace(1) {name} to ptr)"
+
+
+def assertion(ctx: Context, stmt: Assert) -> None:
+    """Ends the thread where the condition doesn't hold; the first such thread of a launch leaves a record.
+
+    A trap instruction instead would destroy the CUDA context.
+    """
+    if ASSERTIONS not in ctx.bases:
+        return
+    w = ctx.writer
+    condition = evaluate(ctx, stmt.cond).text
+    ctx.messages.append((stmt.message, stmt.span))
+    failed, first, ended, after = (w.label(hint) for hint in ("failed", "first", "ended", "asserted"))
+    w.branch(condition, after, failed)
+    w.start(failed)
+    record = ctx.bases[ASSERTIONS]
+    place = w.value(f"ptrtoint ptr addrspace(1) {record} to i64")
+    before = ctx.machine("atom.global.cas.b32", place, "0", str(len(ctx.messages)))
+    w.branch(w.value(f"icmp eq i32 {before}, 0"), first, ended)
+    w.start(first)
+    names = ("thread_id", "cta_id.0", "cta_id.1", "cta_id.2")
+    for word, name in enumerate(names, start=1):
+        number = cast(ctx, special(ctx, name), int32).text
+        to = w.value(f"getelementptr i32, ptr addrspace(1) {record}, i64 {word}")
+        w.effect(f"store i32 {number}, ptr addrspace(1) {to}, align 4")
+    w.jump(ended)
+    w.start(ended)
+    w.leave()
+    w.start(after)

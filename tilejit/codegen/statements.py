@@ -1,0 +1,251 @@
+"""Statements: control flow, variables, moves and barriers to LLVM blocks and instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..dtypes import int64
+from ..ir import facts
+from ..ir.nodes import (
+    Alloc, Assert, Assign, Break, Const, Continue, Declare, Expr, For, If, Instruction, Let, Loop, Move, Print, Return,
+    Stmt, Store, Sync, Vector, View,
+)  # fmt: skip
+from . import memory
+from .casts import cast
+from .context import Context, Value
+from .expressions import evaluate, special
+from .machine import instruction
+from .report import assertion, printed
+from .types import register_type
+
+
+def block(ctx: Context, body: Sequence[Stmt]) -> None:
+    """Writes statements until one ends the block; what follows it is never reached."""
+    for stmt in body:
+        if not ctx.writer.open:
+            return
+        before = ctx.writer.at(stmt.span)
+        _EMITTERS[type(stmt)](ctx, stmt)
+        ctx.writer.restore(before)
+
+
+# ---- variables ----------------------------------------------------------------------------------------------
+
+
+def _let(ctx: Context, stmt: Let) -> None:
+    ctx.scalars[stmt.var.name] = evaluate(ctx, stmt.value)
+
+
+def _declare(ctx: Context, stmt: Declare) -> None:
+    name = stmt.var.name
+    if name not in ctx.slots:
+        ctx.slots[name] = ctx.writer.alloca(register_type(stmt.var.dtype), stmt.var.dtype.bytes)
+    if stmt.init is not None:
+        _assign(ctx, Assign(stmt.var, stmt.init, stmt.span))
+
+
+def _assign(ctx: Context, stmt: Assign) -> None:
+    value = evaluate(ctx, stmt.value)
+    ctx.writer.effect(f"store {register_type(stmt.var.dtype)} {value.text}, ptr {ctx.slots[stmt.var.name]}")
+
+
+# ---- control flow -------------------------------------------------------------------------------------------
+
+
+def _if(ctx: Context, stmt: If) -> None:
+    condition = evaluate(ctx, stmt.cond)
+    if condition.const is not None:
+        block(ctx, stmt.then if condition.const.value else stmt.orelse)
+        return
+    w = ctx.writer
+    then, orelse, after = w.label("then"), w.label("else"), w.label("endif")
+    w.branch(condition.text, then, orelse if stmt.orelse else after)
+    w.start(then)
+    block(ctx, stmt.then)
+    reached = w.open or not stmt.orelse
+    w.jump(after)
+    if stmt.orelse:
+        w.start(orelse)
+        block(ctx, stmt.orelse)
+        reached = reached or w.open
+        w.jump(after)
+    if reached:
+        w.start(after)
+
+
+def _for(ctx: Context, stmt: For) -> None:
+    if stmt.unrolled:
+        _unrolled(ctx, stmt)
+        return
+    w, var = ctx.writer, stmt.var
+    start, stop, step = (evaluate(ctx, e) for e in (stmt.start, stmt.stop, stmt.step))
+    dtype = var.dtype if _stays_inside(stmt) else int64
+    kind = f"i{dtype.bits}"
+    first, last, by = (cast(ctx, x, dtype).text for x in (start, stop, step))
+    header, body, latch, after = (w.label(hint) for hint in ("for", "body", "next", "endfor"))
+    before, following = w.block, w.label("%i")
+    w.jump(header)
+    w.start(header)
+    index = w.value(f"phi {kind} [ {first}, %{before} ], [ {following}, %{latch} ]")
+    down = step.const is not None and int(step.const.value) < 0
+    sign = "u" if dtype.kind == "uint" else "s"
+    more = w.value(f"icmp {sign}{'gt' if down else 'lt'} {kind} {index}, {last}")
+    w.branch(more, body, after)
+    w.start(body)
+    ctx.scalars[var.name] = cast(ctx, Value(index, dtype), var.dtype)
+    _looped(ctx, stmt.body, latch, after)
+    w.start(latch)
+    flags = "" if down and sign == "u" else f"n{sign}w "
+    w.effect(f"{following} = add {flags}{kind} {index}, {by}")
+    w.jump(header)
+    w.start(after)
+
+
+def _stays_inside(stmt: For) -> bool:
+    """Whether the index one step past the loop's end still fits its type."""
+    low, high = facts.dtype_range(stmt.var.dtype)
+    if stmt.var.dtype.bits == 64:
+        return True
+    step = facts.bounds(stmt.step)
+    stop = facts.bounds(stmt.stop)
+    if None in (low, high, step[0], step[1], stop[0], stop[1]):
+        return False
+    assert low is not None and high is not None and step[0] is not None and step[1] is not None
+    assert stop[0] is not None and stop[1] is not None
+    # The last index inside is stop - 1 (stop + 1 downwards).
+    return stop[1] - 1 + step[1] <= high and stop[0] + 1 + step[0] >= low
+
+
+def _unrolled(ctx: Context, stmt: For) -> None:
+    start, stop, step = (_constant(ctx, e) for e in (stmt.start, stmt.stop, stmt.step))
+    for index in range(start, stop, step):
+        ctx.scalars[stmt.var.name] = Value.of(Const(index, stmt.var.dtype))
+        block(ctx, stmt.body)
+
+
+def _constant(ctx: Context, expr: Expr) -> int:
+    value = evaluate(ctx, expr)
+    assert value.const is not None, "an unrolled loop has constant bounds"
+    return int(value.const.value)
+
+
+def _loop(ctx: Context, stmt: Loop) -> None:
+    w = ctx.writer
+    body, after = w.label("loop"), w.label("endloop")
+    w.jump(body)
+    w.start(body)
+    _looped(ctx, stmt.body, body, after)
+    w.start(after)
+
+
+def _looped(ctx: Context, body: Sequence[Stmt], again: str, after: str) -> None:
+    ctx.continues.append(again)
+    ctx.breaks.append(after)
+    block(ctx, body)
+    ctx.writer.jump(again)
+    ctx.continues.pop()
+    ctx.breaks.pop()
+
+
+def _break(ctx: Context, stmt: Break) -> None:
+    ctx.writer.jump(ctx.breaks[-1])
+
+
+def _continue(ctx: Context, stmt: Continue) -> None:
+    ctx.writer.jump(ctx.continues[-1])
+
+
+def _return(ctx: Context, stmt: Return) -> None:
+    ctx.writer.leave()
+
+
+# ---- memory -------------------------------------------------------------------------------------------------
+
+
+def _alloc(ctx: Context, stmt: Alloc) -> None:
+    """Storage is laid out before the body is written."""
+
+
+def _view(ctx: Context, stmt: View) -> None:
+    """A view is its root's storage."""
+
+
+def _store(ctx: Context, stmt: Store) -> None:
+    assert isinstance(stmt.place, Vector), "lowering leaves no Element"
+    value = evaluate(ctx, stmt.value)
+    memory.store(ctx, stmt.place.buffer, evaluate(ctx, stmt.place.offset), value)
+
+
+def _move(ctx: Context, stmt: Move) -> None:
+    words = memory.words_of(stmt.src.buffer.dtype, stmt.src.width)
+    predicate = None if stmt.predicate is None else evaluate(ctx, stmt.predicate)
+    if predicate is not None and predicate.const is not None:
+        if predicate.const.value:
+            predicate = None
+        else:
+            _fill(ctx, stmt, words)
+            return
+    if predicate is None:
+        _transfer(ctx, stmt, words)
+        return
+    _guarded(ctx, stmt, words, predicate)
+
+
+def _transfer(ctx: Context, stmt: Move, words: memory.Words) -> None:
+    values = memory.read(ctx, stmt.src.buffer, evaluate(ctx, stmt.src.offset), words)
+    memory.write(ctx, stmt.dst.buffer, evaluate(ctx, stmt.dst.offset), words, values)
+
+
+def _fill(ctx: Context, stmt: Move, words: memory.Words) -> None:
+    """What a move whose predicate is false does."""
+    if stmt.otherwise is None:
+        return
+    word = memory.splat(ctx, evaluate(ctx, stmt.otherwise), words)
+    memory.write(ctx, stmt.dst.buffer, evaluate(ctx, stmt.dst.offset), words, [word] * words.count)
+
+
+def _guarded(ctx: Context, stmt: Move, words: memory.Words, predicate: Value) -> None:
+    """The move in a branch of its own; registers get the alternative where it isn't taken."""
+    w = ctx.writer
+    then, after = w.label("move"), w.label("moved")
+    _fill(ctx, stmt, words)
+    w.branch(predicate.text, then, after)
+    w.start(then)
+    _transfer(ctx, stmt, words)
+    w.jump(after)
+    w.start(after)
+
+
+# ---- barriers -----------------------------------------------------------------------------------------------
+
+
+def _sync(ctx: Context, stmt: Sync) -> None:
+    if stmt.scope == "cta":
+        ctx.machine("bar.sync", span=stmt.span)
+    elif stmt.scope == "warp":
+        ctx.machine("bar.warp.sync", span=stmt.span)
+    elif stmt.scope == "warpgroup":
+        group = special(ctx, "warpgroup_id").text
+        ctx.machine("bar.sync.named", ctx.writer.value(f"add i32 {group}, 1"), span=stmt.span)
+
+
+_EMITTERS: dict[type, Callable[[Context, Any], None]] = {
+    Let: _let,
+    Declare: _declare,
+    Assign: _assign,
+    If: _if,
+    For: _for,
+    Loop: _loop,
+    Break: _break,
+    Continue: _continue,
+    Return: _return,
+    Alloc: _alloc,
+    View: _view,
+    Store: _store,
+    Move: _move,
+    Sync: _sync,
+    Assert: assertion,
+    Print: printed,
+    Instruction: instruction,
+}

@@ -1,0 +1,83 @@
+"""Where buffers live: shared memory as one array a buffer or one dynamic block, registers as stack arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ..ir.nodes import Alloc, Buffer, For, If, Loop, Stmt
+from ..layout import TileLayout
+
+#: shared memory that a kernel may have without asking for it at launch
+STATIC_LIMIT = 48 * 1024
+
+#: the one array of a kernel that has more
+DYNAMIC = "@dynamic_shared"
+
+
+@dataclass(frozen=True, slots=True)
+class SharedPlan:
+    """The shared buffers of a kernel in order, each with its first byte; `total_bytes` of all."""
+
+    offsets: tuple[tuple[Buffer, int], ...]
+    total_bytes: int
+
+    @property
+    def dynamic(self) -> bool:
+        """Whether the launch must ask for the memory."""
+        return self.total_bytes > STATIC_LIMIT
+
+
+def allocations(body: Sequence[Stmt]) -> Iterator[Buffer]:
+    """Every buffer that the statements allocate, in order, nested ones too."""
+    for stmt in body:
+        if isinstance(stmt, Alloc):
+            yield stmt.buffer
+        elif isinstance(stmt, If):
+            yield from allocations(stmt.then)
+            yield from allocations(stmt.orelse)
+        elif isinstance(stmt, (For, Loop)):
+            yield from allocations(stmt.body)
+
+
+def size_bytes(buffer: Buffer) -> int:
+    """Bytes that a buffer takes: a thread's own registers, or shared memory up to whole swizzle periods."""
+    assert isinstance(buffer.layout, TileLayout)
+    layout = buffer.layout.storage() if buffer.space == "local" else buffer.layout
+    return layout.footprint() * buffer.dtype.bytes
+
+
+def shared_plan(body: Sequence[Stmt]) -> SharedPlan:
+    """Places the shared buffers one after the other, each aligned as it asks."""
+    at = 0
+    offsets: list[tuple[Buffer, int]] = []
+    for buffer in allocations(body):
+        if buffer.space == "shared":
+            at = -(-at // buffer.align) * buffer.align
+            offsets.append((buffer, at))
+            at += size_bytes(buffer)
+    return SharedPlan(tuple(offsets), at)
+
+
+def shared_globals(plan: SharedPlan) -> tuple[list[str], dict[str, str]]:
+    """The module's definitions of shared memory, and each buffer's address."""
+    if plan.dynamic:
+        align = max(buffer.align for buffer, _ in plan.offsets)
+        line = f"{DYNAMIC} = external addrspace(3) global [0 x i8], align {align}"
+        bases = {
+            buffer.name: f"getelementptr (i8, ptr addrspace(3) {DYNAMIC}, i64 {at})" for buffer, at in plan.offsets
+        }
+        return [line], bases
+    lines: list[str] = []
+    bases = {}
+    for number, (buffer, _) in enumerate(plan.offsets):
+        name = f"@shared{number}_{legal(buffer.name)}"
+        size = size_bytes(buffer)
+        lines.append(f"{name} = internal addrspace(3) global [{size} x i8] undef, align {buffer.align}")
+        bases[buffer.name] = name
+    return lines, bases
+
+
+def legal(name: str) -> str:
+    """`name` with only what both LLVM and PTX take in an identifier; another character becomes its code point."""
+    return "".join(c if c.isascii() and (c.isalnum() or c == "_") else f"${ord(c):x}" for c in name)

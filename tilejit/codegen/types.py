@@ -1,0 +1,67 @@
+"""How element types look in LLVM's text: in registers, in memory, as literals."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+
+from ..dtypes import DType
+from ..ir.nodes import Const
+
+#: address spaces of NVPTX by the IR's names
+ADDRESS_SPACES = {"global": 1, "shared": 3, "local": 0}
+
+_FLOATS = {"float16": "half", "float32": "float", "float64": "double"}
+
+
+def register_type(dtype: DType) -> str:
+    """The type of a value in registers.
+
+    bfloat16 and fp8 are integers of their width: LLVM ends the process when it must select bfloat arithmetic for a
+    target without it, and it has no fp8.
+    """
+    if dtype.kind == "bool":
+        return "i1"
+    return _FLOATS.get(dtype.name, f"i{dtype.bits}")
+
+
+def memory_type(dtype: DType) -> str:
+    """The type of an element in memory: that in registers, but a whole byte for bool."""
+    return "i8" if dtype.kind == "bool" else register_type(dtype)
+
+
+def bits_of(const: Const) -> int:
+    """The literal's bit pattern, as an unsigned integer of its dtype's width; integers wrap."""
+    dtype = const.dtype
+    if dtype.kind == "bool":
+        return int(bool(const.value))
+    if dtype.is_integer:
+        return int(const.value) & (2**dtype.bits - 1)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        value = np.asarray(float(const.value)).astype(dtype.numpy)
+    return int.from_bytes(value.tobytes(), "little")
+
+
+def literal(const: Const) -> str:
+    """The literal as LLVM writes it for `register_type`."""
+    dtype = const.dtype
+    if dtype.kind == "bool":
+        return "true" if const.value else "false"
+    bits = bits_of(const)
+    if dtype.name == "float16":
+        return f"0xH{bits:04X}"
+    if dtype.name == "float64":
+        return f"0x{bits:016X}"
+    if dtype.name == "float32":
+        # LLVM writes a float as the double of the same value.
+        return f"0x{_as_double(bits):016X}"
+    return str(bits - 2**dtype.bits if dtype.kind == "int" and bits >> (dtype.bits - 1) else bits)
+
+
+def _as_double(bits: int) -> int:
+    """The bit pattern of the double that equals the float32 with pattern `bits` (a NaN keeps its sign)."""
+    if bits & 0x7FFFFFFF > 0x7F800000:
+        return (bits >> 31) << 63 | 0x7FF8 << 48
+    (value,) = struct.unpack("<f", struct.pack("<I", bits))
+    return int(struct.unpack("<Q", struct.pack("<d", value))[0])

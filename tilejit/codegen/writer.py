@@ -1,0 +1,90 @@
+"""Writes the body of one LLVM function as text."""
+
+from __future__ import annotations
+
+from ..source import Span
+from .debug import LineTable
+
+
+class Writer:
+    """Lines of LLVM instructions, with fresh names, basic blocks and the current source location.
+
+    After a terminator the block is closed: callers start a new one with `start` before they write on.
+    """
+
+    def __init__(self, lines: LineTable) -> None:
+        self.line_table = lines
+        self.body: list[str] = []
+        self.entry: list[str] = []
+        self.declarations: dict[str, None] = {}
+        self.block = "entry"
+        self.open = True
+        self._names = 0
+        self._location = ""
+
+    def at(self, span: Span | None) -> str:
+        """Makes `span` the location of what is written next, unless it is None; returns the one before."""
+        before = self._location
+        if span is not None:
+            self._location = self.line_table.attachment(span)
+        return before
+
+    def restore(self, location: str) -> None:
+        """Goes back to a location that `at` returned."""
+        self._location = location
+
+    def value(self, text: str) -> str:
+        """Writes an instruction that has a result; returns the result's name."""
+        self._names += 1
+        name = f"%v{self._names}"
+        self.body.append(f"  {name} = {text}{self._location}")
+        return name
+
+    def effect(self, text: str) -> None:
+        """Writes an instruction without a result."""
+        self.body.append(f"  {text}{self._location}")
+
+    def intrinsic(self, result: str, name: str, *arguments: tuple[str, str]) -> str:
+        """Calls an LLVM intrinsic or a function of the module; arguments are (type, value) pairs."""
+        types = ", ".join(kind for kind, _ in arguments)
+        self.declarations[f"declare {result} @{name}({types})"] = None
+        return self.call(result, name, *arguments)
+
+    def call(self, result: str, name: str, *arguments: tuple[str, str]) -> str:
+        """Calls a function that the module defines."""
+        return self.value(f"call {result} @{name}({', '.join(f'{kind} {value}' for kind, value in arguments)})")
+
+    def alloca(self, kind: str, align: int) -> str:
+        """Reserves stack space in the entry block, which LLVM turns into registers; returns its address."""
+        self._names += 1
+        name = f"%a{self._names}"
+        self.entry.append(f"  {name} = alloca {kind}, align {align}")
+        return name
+
+    def label(self, hint: str) -> str:
+        """A fresh block name."""
+        self._names += 1
+        return f"{hint}{self._names}"
+
+    def jump(self, target: str) -> None:
+        """Ends the block with a jump, unless it has ended already."""
+        if self.open:
+            self.effect(f"br label %{target}")
+            self.open = False
+
+    def branch(self, condition: str, then: str, orelse: str) -> None:
+        """Ends the block with a conditional jump."""
+        self.effect(f"br i1 {condition}, label %{then}, label %{orelse}")
+        self.open = False
+
+    def leave(self) -> None:
+        """Ends the block and the thread."""
+        if self.open:
+            self.effect("ret void")
+            self.open = False
+
+    def start(self, label: str) -> None:
+        """Opens a new block; the one before it must have ended."""
+        self.body.append(f"{label}:")
+        self.block = label
+        self.open = True
