@@ -114,5 +114,5 @@ def tanh(e: Emitter, x: Value) -> Value:
     limited = e.select(magnitude > limit, limit, magnitude)
     w, n = exp_parts(e, limited + limited)
     power = (w + 1.0) * power_of_two(e, n)
-    large = e.intrinsic("copysign", e.fma(1.0 / (power + 1.0), -2.0, 1.0), x)
-    return e.select(magnitude > 0.5625, large, small)
+    large = e.fma(1.0 / (power + 1.0), -2.0, 1.0)
+    return e.intrinsic("copysign", e.select(magnitude > 0.5625, large, small), x)

@@ -54,13 +54,13 @@ def _two_over_pi_words(e: Emitter, offset: Value, first_bit: int, rows: int) -> 
 def _reduce_large(e: Emitter, x: Value) -> tuple[Value, Value]:
     """(r, n as integer) for any finite x from the moderate bound on.
 
-    |x| = M·2^E with an integer M, and M·(2^E·2/pi/4 mod 1) mod 1 is |x|·2/pi/4 mod 1: two bits of n, then
+    x = M·2^E with an integer M, and M·(2^E·2/pi/4 mod 1) mod 1 is x·2/pi/4 mod 1: two bits of n, then
     the fraction. Three words of the window leave at least a word of the fraction after the cancellation
     next to a multiple of pi/2.
     """
     f = e.format
     wide = f"i{2 * f.bits}"
-    bits = e.bits(abs(x))
+    bits = e.bits(x)
     exponent = e.convert("trunc", bits.logical_shift_right(f.precision_bits), "i32")
     significand = (bits & ((1 << f.precision_bits) - 1)) | (1 << f.precision_bits)
     smallest = f.bias + int(math.log2(_MODERATE[f.dtype]))
@@ -74,10 +74,7 @@ def _reduce_large(e: Emitter, x: Value) -> tuple[Value, Value]:
 
     quarter = fraction + (1 << (2 * f.bits - 3))
     n = e.convert("trunc", quarter.logical_shift_right(2 * f.bits - 2), "i32")
-    signed = fraction << 2
-    r = _fraction_to_angle(e, signed)
-    is_negative = x < 0.0
-    return e.select(is_negative, -r, r), e.select(is_negative, -n, n)
+    return _fraction_to_angle(e, fraction << 2), n
 
 
 def _fraction_to_angle(e: Emitter, signed: Value) -> Value:
@@ -88,45 +85,47 @@ def _fraction_to_angle(e: Emitter, signed: Value) -> Value:
     if f.bits == 32:
         value = e.convert("sitofp", signed, f.llvm)
     else:
-        # The top 53 bits and the next 53 convert exactly, so that their sum rounds once.
+        # The top 53 bits convert exactly, and the next 64 hold what a cancellation leaves of them.
         top = e.convert("trunc", signed >> 64, "i64") & -(1 << 11)
-        rest = e.convert("trunc", signed.logical_shift_right(22), "i64") & ((1 << 53) - 1)
-        value = e.fma(e.convert("sitofp", top, f.llvm), 2.0**64, e.convert("sitofp", rest, f.llvm) * 2.0**22)
+        rest = e.convert("trunc", signed.logical_shift_right(11), "i64")
+        value = e.fma(e.convert("sitofp", top, f.llvm), 2.0**64, e.convert("uitofp", rest, f.llvm) * 2.0**11)
     return e.fma(value, high * unit, value * (low * unit))
 
 
 def _reduce(e: Emitter, x: Value) -> tuple[Value, Value]:
-    """(r, n as i32); r is NaN for infinite and NaN x."""
+    """(r, n as i32) for x >= 0; r is NaN for infinite and NaN x."""
     before, large, done = e.block, Block("large"), Block("done")
     r, n = _reduce_moderate(e, x)
-    is_large = abs(x) >= _MODERATE[e.format.dtype]
+    is_large = x >= _MODERATE[e.format.dtype]
     e.branch(is_large, large, done)
 
     e.start(large)
     large_r, large_n = _reduce_large(e, x)
-    large_r = e.select(abs(x) < float("inf"), large_r, float("nan"))
+    large_r = e.select(x < float("inf"), large_r, float("nan"))
     e.jump(done)
 
     e.start(done)
     return e.phi((r, before), (large_r, large)), e.phi((n, before), (large_n, large))
 
 
-def _sin_or_cos(e: Emitter, x: Value, quarter_turns: int) -> Value:
-    """sin(x + quarter_turns·pi/2)."""
+def _sin_or_cos(e: Emitter, x: Value, quarter_turns: int) -> tuple[Value, Value]:
+    """sin(x + quarter_turns·pi/2) for x >= 0, as a value and a sign bit to flip in it."""
     r, n = _reduce(e, x)
     if quarter_turns:
         n = n + quarter_turns
     s = r * r
     sine = e.fma(r * s, e.horner(s, e.format.table("SIN")), r)
     cosine = e.fma(s, e.fma(s, e.horner(s, e.format.table("COS")), -0.5), 1.0)
-    result = e.select((n & 1).equals(0), sine, cosine)
-    sign = e.convert("zext", n & 2, e.format.integer) << (e.format.bits - 2)
-    return e.from_bits(e.bits(result) ^ sign)
+    value = e.select((n & 1).equals(0), sine, cosine)
+    return value, e.convert("zext", n & 2, e.format.integer) << (e.format.bits - 2)
 
 
 def sin(e: Emitter, x: Value) -> Value:
-    return _sin_or_cos(e, x, 0)
+    value, sign = _sin_or_cos(e, abs(x), 0)
+    own_sign = e.bits(x) & (1 << (e.format.bits - 1))
+    return e.from_bits(e.bits(value) ^ sign ^ own_sign)
 
 
 def cos(e: Emitter, x: Value) -> Value:
-    return _sin_or_cos(e, x, 1)
+    value, sign = _sin_or_cos(e, abs(x), 1)
+    return e.from_bits(e.bits(value) ^ sign)
