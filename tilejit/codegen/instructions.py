@@ -70,7 +70,7 @@ def _warp(name: str, text: str, outputs: str, inputs: str, meaning: str) -> Mach
 _WARP = (
     _warp("shfl.idx", "shfl.sync.idx.b32 $0, $1, $2, 31, -1;", "r", "rr", "$1 of lane $2"),
     _warp("shfl.bfly", "shfl.sync.bfly.b32 $0, $1, $2, 31, -1;", "r", "rr", "$1 of lane (own xor $2)"),
-    _warp("shfl.up", "shfl.sync.up.b32 $0, $1, $2, 0, -1;", "r", "rr", "$1 of lane (own - $2), own where there is none"),
+    _warp("shfl.up", "shfl.sync.up.b32 $0, $1, $2, 0, -1;", "r", "rr", "$1 of lane (own - $2), else own"),
     _warp("shfl.down", "shfl.sync.down.b32 $0, $1, $2, 31, -1;", "r", "rr", "$1 of lane (own + $2), else own"),
     _warp("vote.any", "vote.sync.any.pred $0, $1, -1;", "b", "b", "whether any lane's predicate holds"),
     _warp("vote.all", "vote.sync.all.pred $0, $1, -1;", "b", "b", "whether every lane's predicate holds"),

@@ -16,15 +16,15 @@ from .types import ADDRESS_SPACES, bits_of, memory_type, register_type
 
 
 class Words(NamedTuple):
-    """How a vector travels: `count` values of `bits` bits, of LLVM type `word`."""
+    """How a vector travels: `number` values of `bits` bits, of LLVM type `word`."""
 
     bits: int
-    count: int
+    number: int
     word: str
 
     @property
     def vector(self) -> str:
-        return self.word if self.count == 1 else f"<{self.count} x {self.word}>"
+        return self.word if self.number == 1 else f"<{self.number} x {self.word}>"
 
 
 def words_of(dtype: DType, width: int) -> Words:
@@ -77,13 +77,13 @@ def read(ctx: Context, buffer: Buffer, offset: Value, words: Words) -> list[str]
     """The words of the vector at `offset`: one access of memory, or registers."""
     w = ctx.writer
     if buffer.space == "local":
-        return [_read_register(ctx, buffer, offset, words, i) for i in range(words.count)]
+        return [_read_register(ctx, buffer, offset, words, i) for i in range(words.number)]
     pointer, place = address(ctx, buffer, offset)
-    align = words.bits * words.count // 8
+    align = words.bits * words.number // 8
     vector = w.value(f"load {words.vector}, {pointer} {place}, align {align}")
-    if words.count == 1:
+    if words.number == 1:
         return [vector]
-    return [w.value(f"extractelement {words.vector} {vector}, i32 {i}") for i in range(words.count)]
+    return [w.value(f"extractelement {words.vector} {vector}, i32 {i}") for i in range(words.number)]
 
 
 def write(ctx: Context, buffer: Buffer, offset: Value, words: Words, values: list[str]) -> None:
@@ -95,12 +95,12 @@ def write(ctx: Context, buffer: Buffer, offset: Value, words: Words, values: lis
             w.effect(f"store {words.word} {value}, {pointer} {place}, align {_register_align(buffer, offset, words)}")
         return
     vector = values[0]
-    if words.count > 1:
+    if words.number > 1:
         vector = "poison"
         for i, value in enumerate(values):
             vector = w.value(f"insertelement {words.vector} {vector}, {words.word} {value}, i32 {i}")
     pointer, place = address(ctx, buffer, offset)
-    w.effect(f"store {words.vector} {vector}, {pointer} {place}, align {words.bits * words.count // 8}")
+    w.effect(f"store {words.vector} {vector}, {pointer} {place}, align {words.bits * words.number // 8}")
 
 
 def _read_register(ctx: Context, buffer: Buffer, offset: Value, words: Words, index: int) -> str:

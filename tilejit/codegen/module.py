@@ -157,5 +157,3 @@ def _with_dependencies(ctx: Context) -> list[tuple[str, str]]:
             found[key] = None
             waiting += mathlib.dependencies(*key)
     return list(found)
-
-

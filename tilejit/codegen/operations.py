@@ -86,9 +86,7 @@ def _of_bool(ctx: Context, name: str, args: Sequence[str]) -> Value:
 # ---- integers -----------------------------------------------------------------------------------------------
 
 
-def _of_integers(
-    ctx: Context, name: str, dtype: DType, args: Sequence[str], flags: str, span: Span | None
-) -> Value:
+def _of_integers(ctx: Context, name: str, dtype: DType, args: Sequence[str], flags: str, span: Span | None) -> Value:
     w, kind = ctx.writer, f"i{dtype.bits}"
     signed = dtype.kind == "int"
     comparisons = _SIGNED_COMPARISONS if signed else _UNSIGNED_COMPARISONS
@@ -101,7 +99,42 @@ def _of_integers(
     if name in ("left_shift", "right_shift") and args[1].isdigit() and int(args[1]) < dtype.bits:
         opcode = "shl" if name == "left_shift" else "ashr" if signed else "lshr"
         return Value(w.value(f"{opcode} {kind} {args[0]}, {args[1]}"), dtype)
-    if name in _INTEGER_FORMS: dict[str, Callable[[Context, DType, Sequence[str]], str]] = {
+    if name in _INTEGER_FORMS:
+        return Value(_INTEGER_FORMS[name](ctx, dtype, args), dtype)
+    return _from_mathlib(ctx, name, dtype, args, span)
+
+
+def _extreme(ctx: Context, dtype: DType, which: str, a: str, b: str) -> str:
+    kind = f"i{dtype.bits}"
+    prefix = "s" if dtype.kind == "int" else "u"
+    return ctx.writer.intrinsic(kind, f"llvm.{prefix}{which}.{kind}", (kind, a), (kind, b))
+
+
+def _integer_neg(ctx: Context, dtype: DType, args: Sequence[str]) -> str:
+    return ctx.writer.value(f"sub i{dtype.bits} 0, {args[0]}")
+
+
+def _integer_abs(ctx: Context, dtype: DType, args: Sequence[str]) -> str:
+    if dtype.kind == "uint":
+        return args[0]
+    kind = f"i{dtype.bits}"
+    return ctx.writer.intrinsic(kind, f"llvm.abs.{kind}", (kind, args[0]), ("i1", "false"))
+
+
+def _integer_not(ctx: Context, dtype: DType, args: Sequence[str]) -> str:
+    return ctx.writer.value(f"xor i{dtype.bits} {args[0]}, -1")
+
+
+def _integer_clamp(ctx: Context, dtype: DType, args: Sequence[str]) -> str:
+    return _extreme(ctx, dtype, "min", _extreme(ctx, dtype, "max", args[0], args[1]), args[2])
+
+
+def _integer_fma(ctx: Context, dtype: DType, args: Sequence[str]) -> str:
+    product = ctx.writer.value(f"mul i{dtype.bits} {args[0]}, {args[1]}")
+    return ctx.writer.value(f"add i{dtype.bits} {product}, {args[2]}")
+
+
+_INTEGER_FORMS: dict[str, Callable[[Context, DType, Sequence[str]], str]] = {
     "neg": _integer_neg,
     "abs": _integer_abs,
     "bitwise_not": _integer_not,

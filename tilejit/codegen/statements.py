@@ -8,8 +8,27 @@ from typing import Any
 from ..dtypes import int64
 from ..ir import facts
 from ..ir.nodes import (
-    Alloc, Assert, Assign, Break, Const, Continue, Declare, Expr, For, If, Instruction, Let, Loop, Move, Print, Return,
-    Stmt, Store, Sync, Vector, View,
+    Alloc,
+    Assert,
+    Assign,
+    Break,
+    Const,
+    Continue,
+    Declare,
+    Expr,
+    For,
+    If,
+    Instruction,
+    Let,
+    Loop,
+    Move,
+    Print,
+    Return,
+    Stmt,
+    Store,
+    Sync,
+    Vector,
+    View,
 )  # fmt: skip
 from . import memory
 from .casts import cast
@@ -202,7 +221,7 @@ def _fill(ctx: Context, stmt: Move, words: memory.Words) -> None:
     if stmt.otherwise is None:
         return
     word = memory.splat(ctx, evaluate(ctx, stmt.otherwise), words)
-    memory.write(ctx, stmt.dst.buffer, evaluate(ctx, stmt.dst.offset), words, [word] * words.count)
+    memory.write(ctx, stmt.dst.buffer, evaluate(ctx, stmt.dst.offset), words, [word] * words.number)
 
 
 def _guarded(ctx: Context, stmt: Move, words: memory.Words, predicate: Value) -> None:

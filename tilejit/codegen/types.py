@@ -37,7 +37,7 @@ def bits_of(const: Const) -> int:
     if dtype.kind == "bool":
         return int(bool(const.value))
     if dtype.is_integer:
-        return int(const.value) & (2**dtype.bits - 1)
+        return int(const.value) & ((1 << dtype.bits) - 1)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         value = np.asarray(float(const.value)).astype(dtype.numpy)
     return int.from_bytes(value.tobytes(), "little")
