@@ -6,6 +6,7 @@ is new, the `Signature`, which says exactly what the compiler may know. Several 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,6 +24,9 @@ from .arrays import ArrayView, facts_of, is_array, row_major, view_of
 Argument = ArrayView | bool | int | float | None
 
 _NO_ARGUMENT = object()
+
+#: what `struct` packs without complaint
+_LARGEST = {"float16": 65504.0, "float32": float(np.finfo(np.float32).max)}
 
 
 def bind(name: str, parameters: Sequence[Parameter], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
@@ -180,7 +184,7 @@ def scalar(parameter: Parameter, value: Any, dtype: DType) -> bool | int | float
         # ml_dtypes scalars have no Python counterpart in `item`
         number = float(number) if isinstance(value, np.generic) else _no_number(parameter, value, dtype)
     if dtype.is_float:
-        return float(number)
+        return _rounded(float(number), dtype)
     if isinstance(number, float):
         return _no_number(parameter, value, dtype)
     if dtype.kind == "bool":
@@ -192,6 +196,14 @@ def scalar(parameter: Parameter, value: Any, dtype: DType) -> bool | int | float
             hint=f"annotate {parameter.name} with a wider type",
         )
     return int(number)
+
+
+def _rounded(number: float, dtype: DType) -> float:
+    """The number, or infinity where NumPy rounds it to that."""
+    if abs(number) <= _LARGEST.get(dtype.name, math.inf) or math.isinf(number):
+        return number
+    with np.errstate(over="ignore"):
+        return float(dtype.numpy.type(number))
 
 
 def _no_number(parameter: Parameter, value: Any, dtype: DType) -> float:

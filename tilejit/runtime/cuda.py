@@ -1,0 +1,292 @@
+"""The CUDA device: loads PTX through the driver and launches it with parameters packed ahead."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from cuda.bindings import driver
+
+from ..errors import DeviceError, LaunchError
+from ..target import Target, for_capability
+from . import assertions
+from .arrays import ArrayView
+from .cuda_driver import (
+    SUCCESS,
+    call,
+    current,
+    failure,
+    framework_stream,
+    is_capturing,
+    load,
+    name,
+    stream_handle,
+    wait_for,
+)
+from .cuda_memory import CudaMemory, staged
+from .device import Launch, WriteCheck, positions
+from .signature import Argument
+
+if TYPE_CHECKING:
+    from ..ir import Param
+    from ..pipeline import Compiled
+
+_STATIC_SHARED_BYTES = 48 * 1024
+
+#: dtype -> code of `struct`; each value gets eight bytes of its own
+_CODES = {
+    "bool_": "?7x", "int8": "b7x", "int16": "h6x", "int32": "i4x", "int64": "q",
+    "uint8": "B7x", "uint16": "H6x", "uint32": "I4x", "uint64": "Q",
+    "float16": "e6x", "bfloat16": "H6x", "float32": "f4x", "float64": "d",
+    "float8_e4m3fn": "B7x", "float8_e5m2": "B7x",
+}  # fmt: skip
+_AS_BITS = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
+
+
+def problem() -> str | None:
+    """Why no GPU can be used, or None where one answers."""
+    try:
+        (error,) = driver.cuInit(0)
+    except RuntimeError:
+        return "no CUDA driver was found"
+    if error != SUCCESS:
+        return f"the CUDA driver says {name(error)}"
+    return None if device_count() else "the CUDA driver has no device"
+
+
+def device_count() -> int:
+    """Number of GPUs."""
+    return int(call(driver.cuDeviceGetCount))
+
+
+def driver_version() -> str:
+    """The CUDA version that the driver supports: `13.0`."""
+    version = int(call(driver.cuDriverGetVersion))
+    return f"{version // 1000}.{version % 1000 // 10}"
+
+
+class CudaDevice:
+    """A GPU through its primary context, which other frameworks use too."""
+
+    def __init__(self, ordinal: int) -> None:
+        if not 0 <= ordinal < device_count():
+            raise DeviceError(f"no device cuda:{ordinal}", hint=f"there are {device_count()}, from cuda:0")
+        self.number = ordinal
+        self._device = call(driver.cuDeviceGet, ordinal)
+        self.context = call(driver.cuDevicePrimaryCtxRetain, self._device)
+        self._context_handle = int(self.context)
+        attribute = driver.CUdevice_attribute
+        major = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
+        minor = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
+        self.capability = 10 * major + minor
+        self.target = for_capability(major, minor)
+        self._asserting: weakref.WeakSet[CudaFunction] = weakref.WeakSet()
+
+    @property
+    def name(self) -> str:
+        return f"cuda:{self.number}"
+
+    @property
+    def product(self) -> str:
+        """The GPU's name."""
+        text = call(driver.cuDeviceGetName, 256, self._device)
+        return str(text.split(b"\0", 1)[0].decode())
+
+    def _attribute(self, attribute: Any) -> int:
+        return int(call(driver.cuDeviceGetAttribute, attribute, self._device))
+
+    def check(self, target: Target) -> None:
+        if not target.runs_on(self.capability):
+            raise DeviceError(
+                f"{self.name} has compute capability {self.capability // 10}.{self.capability % 10} "
+                f"and can't run code for {target}",
+                hint=f"compile for {self.target}, or run on the simulator: TILEJIT_DEVICE=sim:{target}",
+            )
+
+    def load(self, compiled: Compiled) -> CudaFunction:
+        with current(self.context):
+            function = CudaFunction(self, compiled)
+        if function.asserts:
+            self._asserting.add(function)
+        return function
+
+    def allocate(self, size: int) -> CudaMemory:
+        return CudaMemory(size, self.number, self.context, self.synchronize)
+
+    def synchronize(self) -> None:
+        """Waits for all streams; raises what asserts recorded."""
+        with current(self.context):
+            call(driver.cuCtxSynchronize)
+        self.check_assertions()
+
+    def check_assertions(self) -> None:
+        """Raises for an assert that failed in a launch that has ended."""
+        for function in tuple(self._asserting):
+            function.check_assertions()
+
+    def is_current(self) -> bool:
+        """Whether the calling thread's context is this device's."""
+        error, context = driver.cuCtxGetCurrent()
+        return bool(error == SUCCESS and int(context) == self._context_handle)
+
+
+class CudaFunction:
+    """A kernel loaded on one device."""
+
+    def __init__(self, device: CudaDevice, compiled: Compiled) -> None:
+        self.compiled = compiled
+        self.device = device
+        self.asserts = assertions.takes_record(compiled)
+        self._module, self._function = load(compiled.ptx, compiled.entry)
+        self._dynamic_bytes = compiled.shared_bytes if compiled.dynamic_shared else 0
+        if self._dynamic_bytes > _STATIC_SHARED_BYTES:
+            attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            call(driver.cuFuncSetAttribute, self._function, attribute, self._dynamic_bytes)
+        self._record = CudaMemory(4 * assertions.WORDS if self.asserts else 0, device.number, device.context, _nothing)
+        self._record.copy_in(np.zeros(assertions.WORDS if self.asserts else 0, np.int32))
+        index = positions(compiled)
+        self._getters = tuple(_getter(p, index.get(p.of, -1), self._record.pointer) for p in compiled.params)
+        self._check_written = WriteCheck(compiled)
+        self._written = tuple(index[p.of] for p in compiled.params if p.kind == "pointer" and p.written)
+        self._packer = struct.Struct("<" + "".join(_code(p) for p in compiled.params))
+        self._lock = threading.Lock()
+        self._packed = Packed(self._packer, len(compiled.params))
+
+    def launch(self, launch: Launch, arguments: Sequence[Argument]) -> None:
+        self._check_written(arguments)
+        stream, staging = self._stream(launch, arguments)
+        if self.device.is_current():
+            self._launch(launch, arguments, stream, staging)
+            return
+        with current(self.device.context):
+            self._launch(launch, arguments, stream, staging)
+
+    def prepare(self, launch: Launch, arguments: Sequence[Argument]) -> Callable[[], None]:
+        self._check_written(arguments)
+        _, staging = self._stream(launch, arguments)
+        if staging or any(type(a) is ArrayView and a.producer is not None for a in arguments):
+            return lambda: self.launch(launch, arguments)
+        packed = Packed(self._packer, len(self._getters))
+        packed.fill(self._values(arguments))
+
+        def run() -> None:
+            # the arguments stay alive as long as what launches them
+            stream, _ = self._stream(launch, arguments)
+            if self.device.is_current():
+                self._enqueue(launch, stream, packed)
+                return
+            with current(self.device.context):
+                self._enqueue(launch, stream, packed)
+
+        return run
+
+    def check_assertions(self) -> None:
+        """Raises for a failed assert, once."""
+        record = np.zeros(assertions.WORDS, np.int32)
+        self._record.copy_out(record)
+        if record[0]:
+            self._record.copy_in(np.zeros_like(record))
+        assertions.check(self.compiled, record, assertions.DeviceAssertionError)
+
+    def _stream(self, launch: Launch, arguments: Sequence[Argument]) -> tuple[int, bool]:
+        """The stream's handle, and whether host arrays must be copied."""
+        first, staging = None, False
+        for argument in arguments:
+            if type(argument) is not ArrayView:
+                continue
+            if argument.facts.device is None:
+                staging = True
+            elif first is None:
+                first = argument.owner
+        if launch.stream is not None:
+            return stream_handle(launch.stream), staging
+        return framework_stream(first, self.device.number) if first is not None else 0, staging
+
+    def _launch(self, launch: Launch, arguments: Sequence[Argument], stream: int, staging: bool) -> None:
+        for argument in arguments:
+            if type(argument) is ArrayView and argument.producer is not None:
+                _order(stream, argument.producer)
+        if not staging:
+            with self._lock:
+                self._packed.fill(self._values(arguments))
+                self._enqueue(launch, stream, self._packed)
+            return
+        if is_capturing(stream):
+            raise LaunchError(
+                "a NumPy array can't be an argument while a graph is being captured: its copies would not be in it",
+                hint="pass device arrays, such as tj.to_device(a)",
+            )
+        with staged(arguments, self._written, stream) as moved:
+            packed = Packed(self._packer, len(self._getters))
+            packed.fill(self._values(moved))
+            self._enqueue(launch, stream, packed)
+        if self.asserts and any(_is_host(arguments[p]) for p in self._written):
+            self.check_assertions()
+
+    def _values(self, arguments: Sequence[Argument]) -> list[Any]:
+        return [get(arguments) for get in self._getters]
+
+    def _enqueue(self, launch: Launch, stream: int, packed: Packed) -> None:
+        x, y, z = launch.grid
+        (error,) = driver.cuLaunchKernel(
+            self._function, x, y, z, launch.threads, 1, 1, self._dynamic_bytes, stream, packed.address, 0
+        )
+        if error != SUCCESS:
+            raise failure(error, "cuLaunchKernel")
+
+
+class Packed:
+    """Kernel parameters in memory, and the array of their addresses that the driver reads."""
+
+    __slots__ = ("_buffer", "_packer", "_pointers", "address")
+
+    def __init__(self, packer: struct.Struct, count: int) -> None:
+        self._packer = packer
+        self._buffer = ctypes.create_string_buffer(max(packer.size, 8))
+        start = ctypes.addressof(self._buffer)
+        self._pointers = (ctypes.c_void_p * max(count, 1))(*(start + 8 * n for n in range(count)))
+        self.address = ctypes.addressof(self._pointers)
+
+    def fill(self, values: Sequence[Any]) -> None:
+        self._packer.pack_into(self._buffer, 0, *values)
+
+
+def _code(param: Param) -> str:
+    return "Q" if param.kind in ("pointer", assertions.KIND) else _CODES[param.dtype.name]
+
+
+def _getter(param: Param, index: int, record: int) -> Callable[[Sequence[Any]], Any]:
+    """What takes a kernel parameter's value from a launch's arguments."""
+    axis = param.axis or 0
+    if param.kind == assertions.KIND:
+        return lambda arguments: record
+    if param.kind == "pointer":
+        return lambda arguments: arguments[index].pointer
+    if param.kind == "extent":
+        return lambda arguments: arguments[index].facts.shape[axis]
+    if param.kind == "stride":
+        return lambda arguments: arguments[index].facts.strides[axis]
+    if param.dtype.name in _AS_BITS:
+        kind = param.dtype.numpy
+        unsigned = np.dtype(f"u{kind.itemsize}")
+        return lambda arguments: int(np.array(arguments[index], kind).view(unsigned)[()])
+    return lambda arguments: arguments[index]
+
+
+def _order(stream: int, producer: int) -> None:
+    # 0 and 1 both name the legacy stream
+    if producer > 1 and producer != stream or producer == 1 and stream > 1:
+        wait_for(stream, producer)
+
+
+def _is_host(argument: Argument) -> bool:
+    return type(argument) is ArrayView and argument.facts.device is None
+
+
+def _nothing() -> None:
+    """The record is read after a synchronisation."""

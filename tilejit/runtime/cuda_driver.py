@@ -1,0 +1,154 @@
+"""Calls of the CUDA driver: errors by their names, contexts, streams, loading of PTX."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from cuda.bindings import driver
+
+from ..errors import DeviceError, LaunchError
+
+SUCCESS = driver.CUresult.CUDA_SUCCESS
+
+_LOG_BYTES = 16384
+_INVALID_PTX = (
+    driver.CUresult.CUDA_ERROR_INVALID_PTX,
+    driver.CUresult.CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
+    driver.CUresult.CUDA_ERROR_NO_BINARY_FOR_GPU,
+)
+
+
+def call(function: Callable[..., tuple[Any, ...]], *args: Any) -> Any:
+    """The result of a driver call: None, a value or a tuple of values.
+
+    raises: LaunchError with CUDA's name for what went wrong.
+    """
+    error, *values = function(*args)
+    if error != SUCCESS:
+        raise failure(error, function.__name__)
+    return values[0] if len(values) == 1 else tuple(values) or None
+
+
+def failure(error: Any, doing: str) -> LaunchError:
+    """What a driver call's status says. doing: the call's name."""
+    if error == driver.CUresult.CUDA_ERROR_ILLEGAL_ADDRESS:
+        hint = "a kernel read or wrote outside its arrays: run it with TILEJIT_DEVICE=sim, which says where"
+    elif error == driver.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
+        hint = "free arrays, or work on smaller ones"
+    else:
+        hint = "an earlier launch may have caused it: CUDA reports late"
+    return LaunchError(f"{name(error)} from {doing}: {_text(error)}", hint=hint)
+
+
+def name(error: Any) -> str:
+    """`CUDA_ERROR_INVALID_VALUE`."""
+    return str(getattr(error, "name", error))
+
+
+def _text(error: Any) -> str:
+    status, text = driver.cuGetErrorString(error)
+    return text.decode() if status == SUCCESS and text else "no description"
+
+
+@contextmanager
+def current(context: Any) -> Iterator[None]:
+    """Makes a context the calling thread's for a while."""
+    call(driver.cuCtxPushCurrent, context)
+    try:
+        yield
+    finally:
+        call(driver.cuCtxPopCurrent)
+
+
+def load(ptx: str, entry: str) -> tuple[Any, Any]:
+    """The module and its kernel, compiled by the driver for the current context.
+
+    raises: DeviceError with the driver's log where it refuses the PTX.
+    """
+    log = bytearray(_LOG_BYTES)
+    options = (driver.CUjit_option.CU_JIT_ERROR_LOG_BUFFER, driver.CUjit_option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES)
+    with _uncaptured():
+        error, module = driver.cuModuleLoadDataEx(ptx.encode() + b"\0", 2, list(options), [log, _LOG_BYTES])
+        if error != SUCCESS:
+            raise _refusal(error, log)
+        return module, call(driver.cuModuleGetFunction, module, entry.encode())
+
+
+def _refusal(error: Any, log: bytearray) -> DeviceError | LaunchError:
+    if error not in _INVALID_PTX:
+        return failure(error, "cuModuleLoadDataEx")
+    version = call(driver.cuDriverGetVersion)
+    text = bytes(log).split(b"\0", 1)[0].decode(errors="replace").strip()
+    driver_version = f"{version // 1000}.{version % 1000 // 10}"
+    return DeviceError(
+        f"the driver (CUDA {driver_version}) refused the PTX: {name(error)}" + (f"\n{text}" if text else ""),
+        hint="update the driver, or choose an older target",
+    )
+
+
+@contextmanager
+def _uncaptured() -> Iterator[None]:
+    """Loading a module is no stream operation: it may go on while a stream is being captured."""
+    mode = call(driver.cuThreadExchangeStreamCaptureMode, driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED)
+    try:
+        yield
+    finally:
+        call(driver.cuThreadExchangeStreamCaptureMode, mode)
+
+
+# ---- streams ----------------------------------------------------------------------------------------------------
+
+
+def stream_handle(stream: Any) -> int:
+    """The handle of a stream that a user gave.
+
+    accepts: an int, or an object with `__cuda_stream__` (cuda.core, CuPy) or `.cuda_stream` (PyTorch).
+    raises: LaunchError for anything else, and for a stream that was closed.
+    """
+    if isinstance(stream, int) and not isinstance(stream, bool):
+        return stream
+    if getattr(stream, "is_closed", False):
+        raise LaunchError("the stream was closed", hint="make another one")
+    protocol = getattr(stream, "__cuda_stream__", None)
+    if protocol is not None:
+        _, handle = protocol() if callable(protocol) else protocol
+        return int(handle)
+    handle = getattr(stream, "cuda_stream", None)
+    if handle is not None:
+        return int(handle)
+    raise LaunchError(
+        f"{type(stream).__name__} is not a stream",
+        hint="pass a cuda.core stream, an int handle, or an object with __cuda_stream__ or .cuda_stream",
+    )
+
+
+def framework_stream(owner: Any, ordinal: int) -> int:
+    """The current stream of the framework that `owner` is an array of; 0, the legacy stream, without one."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(owner, torch.Tensor):
+        # what torch.compile's own kernels use: 0.1 us, where current_stream() takes 1.5
+        raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+        return int(raw(ordinal)) if raw is not None else int(torch.cuda.current_stream(ordinal).cuda_stream)
+    cupy = sys.modules.get("cupy")
+    if cupy is not None and isinstance(owner, cupy.ndarray):
+        return int(cupy.cuda.get_current_stream(ordinal).ptr)
+    return 0
+
+
+def is_capturing(stream: int) -> bool:
+    """Whether work on a stream goes into a graph."""
+    status = call(driver.cuStreamIsCapturing, stream)
+    return bool(status != driver.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE)
+
+
+def wait_for(stream: int, producer: int) -> None:
+    """Orders what comes on `stream` after what is on `producer` now."""
+    event = call(driver.cuEventCreate, int(driver.CUevent_flags.CU_EVENT_DISABLE_TIMING))
+    try:
+        call(driver.cuEventRecord, event, producer)
+        call(driver.cuStreamWaitEvent, stream, event, 0)
+    finally:
+        call(driver.cuEventDestroy, event)

@@ -1,0 +1,153 @@
+"""Memory of a CUDA device, and the copies of host arrays that a launch works on."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from cuda.bindings import driver
+
+from .arrays import MAX_ALIGN, ArrayView
+from .cuda_driver import SUCCESS, call, current
+from .signature import Argument
+
+
+class CudaMemory:
+    """Device memory that goes back when it is freed or no longer referred to.
+
+    synchronize: called before content moves, so that what runs on any stream has ended.
+    """
+
+    def __init__(self, size: int, device: int, context: Any, synchronize: Callable[[], None]) -> None:
+        self.device = device
+        self.host = None
+        self._context = context
+        self._synchronize = synchronize
+        with current(context):
+            self.pointer = int(call(driver.cuMemAlloc, size)) if size else 0
+        self._finalizer = weakref.finalize(self, _free, self.pointer, context)
+        # the process's end frees everything; the driver may be gone before Python is
+        self._finalizer.atexit = False
+
+    def copy_in(self, array: np.ndarray[Any, Any]) -> None:
+        self._synchronize()
+        if array.nbytes:
+            with current(self._context):
+                call(driver.cuMemcpyHtoD, self.pointer, array.ctypes.data, array.nbytes)
+
+    def copy_out(self, array: np.ndarray[Any, Any]) -> None:
+        self._synchronize()
+        if array.nbytes:
+            with current(self._context):
+                call(driver.cuMemcpyDtoH, array.ctypes.data, self.pointer, array.nbytes)
+
+    def free(self) -> None:
+        self._finalizer()
+
+
+def _free(pointer: int, context: Any) -> None:
+    if not pointer:
+        return
+    # a finalizer can't raise: after a broken context nothing can be freed, and the next call says so
+    if driver.cuCtxPushCurrent(context)[0] == SUCCESS:
+        driver.cuMemFree(pointer)
+        driver.cuCtxPopCurrent()
+
+
+# ---- host arrays on a GPU ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A range of host memory and where its copy lies on the device.
+
+    low, high: host addresses. base: device address of the allocation. at: device address of the byte at `low`.
+    """
+
+    low: int
+    high: int
+    base: int
+    at: int
+
+
+@contextmanager
+def staged(arguments: Sequence[Argument], written: Sequence[int], stream: int) -> Iterator[list[Argument]]:
+    """Copies host arrays to the current device, and those written back at the end, when the stream has ended.
+
+    Host arrays that overlap share one copy. What a launch that failed wrote is not copied back.
+    written: positions of arrays that the kernel writes.
+    returns: the arguments with host addresses replaced by device addresses.
+    """
+    blocks: list[Block] = []
+    try:
+        for low, high in merged(arguments):
+            blocks.append(_copied(low, high, stream))
+        moved = [_moved(a, blocks) for a in arguments]
+        yield moved
+        for position in written:
+            _copy_back(arguments[position], moved[position], stream)
+        if any(_is_host(arguments[p]) for p in written):
+            call(driver.cuStreamSynchronize, stream)
+    finally:
+        for block in blocks:
+            driver.cuMemFreeAsync(block.base, stream)
+
+
+def merged(arguments: Sequence[Argument]) -> list[tuple[int, int]]:
+    """The ranges of host memory that the arrays cover: disjoint, in order."""
+    ranges = sorted(_range(a) for a in arguments if _is_host(a) and type(a) is ArrayView and a.facts.high_bytes)
+    found: list[tuple[int, int]] = []
+    for low, high in ranges:
+        if found and low < found[-1][1]:
+            found[-1] = (found[-1][0], max(high, found[-1][1]))
+        else:
+            found.append((low, high))
+    return found
+
+
+def _range(view: ArrayView) -> tuple[int, int]:
+    return view.pointer + view.facts.low_bytes, view.pointer + view.facts.high_bytes
+
+
+def _is_host(argument: Argument) -> bool:
+    return type(argument) is ArrayView and argument.facts.device is None
+
+
+def _copied(low: int, high: int, stream: int) -> Block:
+    # the signature promises the host address's alignment, so the copy keeps it
+    base = int(call(driver.cuMemAllocAsync, high - low + MAX_ALIGN, stream))
+    at = base + low % MAX_ALIGN
+    call(driver.cuMemcpyHtoDAsync, at, low, high - low, stream)
+    return Block(low, high, base, at)
+
+
+def _moved(argument: Argument, blocks: Sequence[Block]) -> Argument:
+    if type(argument) is not ArrayView or argument.facts.device is not None or not argument.facts.high_bytes:
+        return argument
+    low, _ = _range(argument)
+    block = next(b for b in blocks if b.low <= low < b.high)
+    return argument._replace(pointer=argument.pointer - block.low + block.at)
+
+
+def _copy_back(original: Argument, moved: Argument, stream: int) -> None:
+    """Copies a written array's own elements back, and nothing between them."""
+    if type(original) is not ArrayView or type(moved) is not ArrayView or original.facts.device is not None:
+        return
+    facts = original.facts
+    size = facts.high_bytes - facts.low_bytes
+    if not size:
+        return
+    source = moved.pointer + facts.low_bytes
+    if facts.is_dense:
+        call(driver.cuMemcpyDtoHAsync, original.pointer + facts.low_bytes, source, size, stream)
+        return
+    assert original.host is not None
+    bounce = np.empty(size, np.uint8)
+    call(driver.cuMemcpyDtoHAsync, bounce.ctypes.data, source, size, stream)
+    call(driver.cuStreamSynchronize, stream)
+    strides = tuple(s * facts.dtype.bytes for s in facts.strides)
+    original.host[...] = np.ndarray(facts.shape, facts.dtype.numpy, bounce, -facts.low_bytes, strides)
