@@ -1,0 +1,294 @@
+"""From a kernel at tile level to PTX: the passes in order, and what they make.
+
+```
+tile IR ─ limits ─▶ ─ lower ─▶ lane IR ─ shared_memory, assertions, prune ─▶ ─ codegen ─▶ PTX
+```
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .codegen import Generated, generate
+from .codegen.report import ASSERTIONS
+from .codegen.storage import allocations, shared_plan, size_bytes
+from .dtypes import uint32
+from .errors import ResourceError
+from .ir.nodes import Assert, Buffer, Kernel, Param, Stmt, Var
+from .ir.printer import to_text
+from .ir.types import Signature
+from .ir.verify import verify
+from .lower import Verdict, lower
+from .source import Span
+from .target import MAX_THREADS, Target
+
+if TYPE_CHECKING:
+    from .explain import Explanation
+
+__all__ = ["PASSES", "Compiled", "Pass", "compile"]
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A kernel compiled for one signature and target.
+
+    tile_ir, lane_ir: IR as text before and after dispatch. timings: milliseconds by stage.
+    params: what the launch must pass, in the order of the PTX's parameters: of those of the tile kernel, the ones
+    that are used. One of kind "assertions" is the address of a zeroed record (`codegen.report.RECORD`).
+    spans: column c of a `.loc` (1-based) stands for spans[c - 1].
+    assertions: (message, place) by a record's code - 1.
+    dynamic_shared: the launch must ask for `shared_bytes`.
+    """
+
+    name: str
+    entry: str
+    target: Target
+    signature: Signature
+    threads: int
+    cluster: tuple[int, int, int] | None
+    params: tuple[Param, ...]
+    tile_ir: str
+    lane_ir: str
+    llvm_ir: str
+    ptx: str
+    shared_bytes: int
+    dynamic_shared: bool
+    spans: tuple[Span, ...]
+    assertions: tuple[tuple[str, Span | None], ...]
+    verdicts: tuple[Verdict, ...]
+    timings: dict[str, float]
+
+    def explain(self) -> Explanation:
+        """Which variant each tile operation got, and why not another."""
+        from .explain import Explanation
+
+        return Explanation.of(self.name, self.target, self.verdicts)
+
+    def save(self, path: str | Path) -> tuple[Path, ...]:
+        """Writes the texts next to each other as `path` with .tile, .lane, .ll and .ptx; returns the files."""
+        base = Path(path)
+        base = base.with_suffix("") if base.suffix == ".ptx" else base
+        texts = {".tile": self.tile_ir, ".lane": self.lane_ir, ".ll": self.llvm_ir, ".ptx": self.ptx}
+        written: list[Path] = []
+        for suffix, text in texts.items():
+            file = base.with_name(base.name + suffix)
+            file.write_text(text, encoding="utf-8")
+            written.append(file)
+        return tuple(written)
+
+
+@dataclass(slots=True)
+class State:
+    """What the passes hand on: the kernel as it stands, and what they found out.
+
+    texts: the kernel's text at both levels. generated: None until code generation.
+    """
+
+    kernel: Kernel
+    target: Target
+    texts: dict[str, str] = field(default_factory=dict)
+    verdicts: tuple[Verdict, ...] = ()
+    generated: Generated | None = None
+    timings: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One step of the pipeline.
+
+    level: of the kernel that it leaves, "tile" or "lane", which is verified; "" where it leaves the kernel alone.
+    after: the passes that must have run, each with the reason.
+    """
+
+    name: str
+    run: Callable[[State], None]
+    level: str = ""
+    after: tuple[tuple[str, str], ...] = ()
+
+
+# ---- the passes ---------------------------------------------------------------------------------------------
+
+
+def _check_limits(state: State) -> None:
+    kernel = state.kernel
+    if not 1 <= kernel.threads <= MAX_THREADS:
+        raise ResourceError(
+            f"{kernel.name} asks for {kernel.threads} threads in a CTA; the limit is {MAX_THREADS}",
+            span=kernel.span,
+            hint=f"@tj.kernel(threads=...) takes 1 to {MAX_THREADS}; more work goes to more CTAs",
+        )
+    if kernel.cluster is not None and state.target.number < 90:
+        raise ResourceError(
+            f"{kernel.name} asks for clusters of {kernel.cluster}; they need sm_90 or newer, target is {state.target}",
+            span=kernel.span,
+            hint="leave cluster= out or compile for a newer target",
+        )
+
+
+def _lower(state: State) -> None:
+    state.texts["tile"] = to_text(state.kernel)
+    lowered = lower(state.kernel, state.target)
+    state.kernel, state.verdicts = lowered.kernel, tuple(lowered.verdicts)
+
+
+def _check_shared_memory(state: State) -> None:
+    total, limit = shared_plan(state.kernel.body).total_bytes, state.target.shared_bytes
+    if total <= limit:
+        return
+    buffers = [b for b in allocations(state.kernel.body) if b.space == "shared"]
+    largest = sorted(buffers, key=size_bytes, reverse=True)[:5]
+    listed = ", ".join(f"{b.name} {size_bytes(b):,}" for b in largest)
+    raise ResourceError(
+        f"{state.kernel.name} needs {total:,} bytes of shared memory; {state.target} has {limit:,} for a CTA. "
+        f"Largest: {listed}",
+        span=largest[0].span or state.kernel.span,
+        hint="use smaller tiles or fewer stages, or a narrower dtype",
+    )
+
+
+def _bind_assertions(state: State) -> None:
+    """Gives a debug kernel that asserts something the parameter that points at its record."""
+    kernel = state.kernel
+    if kernel.debug and any(isinstance(s, Assert) for s in _statements(kernel.body)):
+        state.kernel = replace(kernel, params=(*kernel.params, Param(ASSERTIONS, "", uint32, written=True)))
+
+
+def _prune(state: State) -> None:
+    """Drops the parameters that nothing names."""
+    kernel = state.kernel
+    named: set[str] = set()
+    _collect_names(kernel.body, named)
+    kept = tuple(p for p in kernel.params if p.kind == ASSERTIONS or _defined_by(p) in named)
+    state.kernel = replace(kernel, params=kept)
+
+
+def _defined_by(param: Param) -> str:
+    if param.buffer is not None:
+        return "buffer " + param.buffer.name
+    return param.var.name if param.var is not None else ""
+
+
+def _collect_names(node: Any, named: set[str]) -> None:
+    """The variables in `node`, and `buffer NAME` of the storage it touches; a buffer's own shape is no use."""
+    if isinstance(node, tuple):
+        for item in node:
+            _collect_names(item, named)
+    elif isinstance(node, Buffer):
+        named.add("buffer " + node.root.name)
+    elif isinstance(node, Var):
+        named.add(node.name)
+    elif is_dataclass(node) and not isinstance(node, Span):
+        for item in fields(node):
+            _collect_names(getattr(node, item.name), named)
+
+
+def _statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
+    """Every statement, nested ones too."""
+    for stmt in body:
+        yield stmt
+        for part in ("then", "orelse", "body"):
+            yield from _statements(getattr(stmt, part, ()))
+
+
+def _generate(state: State) -> None:
+    state.texts["lane"] = to_text(state.kernel)
+    state.generated = generate(state.kernel, state.target)
+    state.timings.update({f"codegen.{stage}": ms for stage, ms in state.generated.timings.items()})
+
+
+PASSES: tuple[Pass, ...] = (
+    Pass("limits", _check_limits, level="tile"),
+    Pass("lower", _lower, level="lane", after=(("limits", "partitions count on a CTA that exists"),)),
+    Pass(
+        "shared_memory",
+        _check_shared_memory,
+        after=(("lower", "operations that cross warps allocate scratch when they are lowered"),),
+    ),
+    Pass(
+        "assertions",
+        _bind_assertions,
+        after=(("lower", "lowering may prove an assertion and drop it"),),
+    ),
+    Pass(
+        "prune",
+        _prune,
+        level="lane",
+        after=(
+            ("lower", "only then is it known which extents and strides edges and addresses need"),
+            ("assertions", "the record's parameter is the last one and always stays"),
+        ),
+    ),
+    Pass(
+        "codegen",
+        _generate,
+        after=(
+            ("prune", "the PTX's parameters are those that the launch passes"),
+            ("shared_memory", "LLVM writes any amount; only the launch would fail"),
+        ),
+    ),
+)
+
+
+def check_order(passes: tuple[Pass, ...]) -> None:
+    """Raises ValueError where a pass stands before one that it must follow."""
+    seen: set[str] = set()
+    for step in passes:
+        for name, reason in step.after:
+            if name not in seen:
+                raise ValueError(f"pass {step.name} must come after {name}: {reason}")
+        seen.add(step.name)
+
+
+check_order(PASSES)
+
+
+def compile(kernel: Kernel, signature: Signature, target: Target) -> Compiled:
+    """Compiles a kernel at tile level for one target.
+
+    raises: DispatchError, KernelTypeError, ResourceError as the passes find.
+    """
+    state = State(kernel, target)
+    for step in PASSES:
+        began = time.perf_counter()
+        step.run(state)
+        ended = time.perf_counter()
+        state.timings[step.name] = 1e3 * (ended - began)
+        if step.level:
+            _verify(step, state)
+            state.timings["verify"] = state.timings.get("verify", 0.0) + 1e3 * (time.perf_counter() - ended)
+    return _compiled(state, signature)
+
+
+def _verify(step: Pass, state: State) -> None:
+    violations = verify(state.kernel, step.level)  # type: ignore[arg-type]
+    if violations:
+        listed = "\n".join(str(v) for v in violations)
+        raise AssertionError(f"pass {step.name} left {state.kernel.name} at {step.level} level broken:\n{listed}")
+
+
+def _compiled(state: State, signature: Signature) -> Compiled:
+    kernel, made = state.kernel, state.generated
+    assert made is not None
+    return Compiled(
+        name=kernel.name,
+        entry=made.entry,
+        target=state.target,
+        signature=signature,
+        threads=kernel.threads,
+        cluster=kernel.cluster,
+        params=kernel.params,
+        tile_ir=state.texts["tile"],
+        lane_ir=state.texts["lane"],
+        llvm_ir=made.llvm_ir,
+        ptx=made.ptx,
+        shared_bytes=made.shared_bytes,
+        dynamic_shared=made.dynamic_shared,
+        spans=made.spans,
+        assertions=made.assertions,
+        verdicts=state.verdicts,
+        timings=state.timings,
+    )
