@@ -3,6 +3,7 @@
 Names are looked up at their first use, so that `import tilejit` costs nothing that a program doesn't need.
 """
 
+# ruff: noqa: F401
 from __future__ import annotations
 
 import importlib
@@ -40,7 +41,7 @@ _PUBLIC: dict[str, tuple[str, ...]] = {
 
 _HOME = {name: module for module, names in _PUBLIC.items() for name in names}
 
-__all__ = list(_HOME)  # noqa: PLE0605
+__all__ = list(_HOME)
 
 if TYPE_CHECKING:
     from .errors import (

@@ -20,7 +20,8 @@ class Row:
     """What became of one tile operation.
 
     line: `file:line`. source: the line's text. width: of one transfer, as text. rounds: transfers a thread, or issues.
-    instructions: (mnemonic, how often a thread carries it out). declines: variant -> its reasons.
+    instructions: (mnemonic, how often a thread carries it out). limit: what kept it from being wider, or None.
+    declines: variant -> its reasons, those that would have come first at the front.
     """
 
     line: str
@@ -30,6 +31,7 @@ class Row:
     width: str
     rounds: str
     instructions: tuple[tuple[str, int], ...]
+    limit: str | None
     declines: tuple[tuple[str, tuple[str, ...]], ...]
 
     @property
@@ -37,11 +39,6 @@ class Row:
         """In the order of the table's headings."""
         instructions = ", ".join(f"{trips} x {name}" for name, trips in self.instructions) or "-"
         return self.line, self.operation, self.variant, self.width, self.rounds, instructions
-
-    @property
-    def nearest(self) -> tuple[str, str] | None:
-        """(variant, reason) of the first variant that only one condition kept away."""
-        return next(((name, reasons[0]) for name, reasons in self.declines if len(reasons) == 1), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +63,7 @@ class Explanation:
         return "\n".join(shown)
 
     def _repr_html_(self) -> str:
-        heads = "".join(f"<th style='text-align:left'>{h}</th>" for h in (*_HEADINGS, "other variants"))
+        heads = "".join(f"<th style='text-align:left'>{h}</th>" for h in (*_HEADINGS, "why not another"))
         body = "".join(f"<tr>{_html_cells(r)}</tr>" for r in self.rows)
         caption = f"<b>{html.escape(self.kernel)}</b> for {html.escape(self.target)}"
         return f"<div>{caption}<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>"
@@ -82,7 +79,8 @@ def row(verdict: Verdict) -> Row:
         variant=verdict.variant,
         width=_width(plan),
         rounds=str(_first(plan, "rounds", "issues") or "-"),
-        instructions=tuple(getattr(plan, "instructions", ())),
+        instructions=tuple(plan.instructions),
+        limit=getattr(plan, "limit", None) or None,
         declines=tuple((name, tuple(reasons)) for name, reasons in verdict.declines.items()),
     )
 
@@ -111,21 +109,16 @@ def _aligned(lines: Sequence[tuple[str, ...]]) -> list[str]:
 
 
 def _reasons(r: Row) -> list[str]:
-    """Why the other variants declined, and what to change."""
-    if not r.declines:
-        return []
-    shown = ["", f"{r.line}: {r.source}" if r.source else r.line]
-    for name, reasons in r.declines:
-        shown.append(f"  not {name}: {'; '.join(reasons)}")
-    if r.nearest is not None:
-        name, reason = r.nearest
-        shown.append(f"  to get {name}, change one thing: {reason}")
-    return shown
+    """Why it isn't wider, and why the other variants declined: what a reason names is what to change."""
+    shown = [f"  not wider: {r.limit}"] if r.limit else []
+    shown += [f"  not {name}: {'; '.join(reasons)}" for name, reasons in r.declines]
+    return ["", f"{r.line}: {r.source}" if r.source else r.line, *shown] if shown else []
 
 
 def _html_cells(r: Row) -> str:
+    wider = [("wider", (r.limit,))] if r.limit else []
     others = "<br>".join(
-        f"<b>{html.escape(name)}</b>: {html.escape('; '.join(reasons))}" for name, reasons in r.declines
+        f"not <b>{html.escape(name)}</b>: {html.escape('; '.join(reasons))}" for name, reasons in (*wider, *r.declines)
     )
     cells = "".join(f"<td style='text-align:left'>{html.escape(c)}</td>" for c in r.cells)
     title = html.escape(r.source, quote=True)

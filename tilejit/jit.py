@@ -14,18 +14,20 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, overload
 
-from . import frontend, ir
+from . import frontend
 from .errors import LaunchError, ResourceError
 from .ir.types import Signature
 from .runtime import devices
+from .runtime.arrays import Argument
 from .runtime.device import Device, Function, Launch
-from .runtime.signature import Argument, bind, describe, describe_one, freeze, overlaps, read, signature
+from .runtime.signature import bind, describe, describe_one, freeze, hypothetical, overlaps, read, signature
 from .runtime.simulated import SimulatedDevice, SimulatedFunction
 from .target import MAX_THREADS, Target
 from .target import target as find_target
 
 if TYPE_CHECKING:
     from .explain import Explanation
+    from .ir.nodes import Kernel as TileKernel
     from .pipeline import Compiled
     from .simulator import Report
 
@@ -118,7 +120,8 @@ class Kernel:
         Parameters whose annotation pins them may be left out.
         """
         pinned = {p.name: p.spec for p in self.parameters[len(args) :] if p.spec is not None}
-        values = bind(self.name, self.parameters, args, {**pinned, **constexprs})
+        given = bind(self.name, self.parameters, args, {**pinned, **constexprs})
+        values = [hypothetical(p, v) for p, v in zip(self.parameters, given, strict=True)]
         arguments, _ = read(self.parameters, values)
         chosen = find_target(target) if target is not None else self.options.target or devices.default().target
         count = self.options.threads if threads is None else _threads(threads)
@@ -146,14 +149,16 @@ class Kernel:
                 found = self._variants[key] = self._make(typed, request)
             return found
 
-    def function(self, launcher: Launcher, values: Sequence[Any], arguments: list[Argument], key: list[Any]) -> Function:
+    def function(
+        self, threads: int, values: Sequence[Any], arguments: Sequence[Argument], key: Sequence[Any]
+    ) -> Function:
         """The loaded kernel for a launch, by its quick key where that was seen before."""
         device = devices.of(arguments)
         captured = frontend.captures(self.source)
-        quick = (device, launcher.threads, captured, overlaps(arguments), *key)
+        quick = (device, threads, captured, overlaps(arguments), *key)
         found = self._functions.get(quick)
         if found is None:
-            found = self._functions[quick] = self._load(device, launcher.threads, values, arguments)
+            found = self._functions[quick] = self._load(device, threads, values, arguments)
         return found
 
     def _load(self, device: Device, threads: int, values: Sequence[Any], arguments: Sequence[Argument]) -> Function:
@@ -176,7 +181,7 @@ class Kernel:
         aliased = frozenset(i for a, b in pairs if names[a] in written or names[b] in written for i in (a, b))
         return signature(self.parameters, values, arguments, request.target, aliased)
 
-    def _build(self, typed: Signature, request: Request) -> ir.Kernel:
+    def _build(self, typed: Signature, request: Request) -> TileKernel:
         return frontend.build(
             self.source,
             typed,
@@ -236,7 +241,7 @@ class Launcher:
         kernel = self.kernel
         values = bind(kernel.name, kernel.parameters, args, constexprs)
         arguments, key = read(kernel.parameters, values)
-        function = kernel.function(self, values, arguments, key)
+        function = kernel.function(self.threads, values, arguments, key)
         function.launch(self.launch(values), arguments)
 
     def bind(self, *args: Any, **constexprs: Any) -> PreparedLaunch:
@@ -265,7 +270,7 @@ class PreparedLaunch:
         self._values = values
         self._captured = frontend.captures(kernel.source)
         self._overlaps = overlaps(arguments)
-        self._function = kernel.function(launcher, values, arguments, self._key)
+        self._function = kernel.function(launcher.threads, values, arguments, self._key)
         self._run = self._function.prepare(launcher.launch(values), arguments)
 
     @property

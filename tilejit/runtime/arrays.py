@@ -76,6 +76,10 @@ class ArrayView(NamedTuple):
         return together & -together
 
 
+#: an argument as the devices see it: constexprs are None
+Argument = ArrayView | bool | int | float | None
+
+
 # ---- facts --------------------------------------------------------------------------------------------------
 
 _FACTS_LIMIT = 8192

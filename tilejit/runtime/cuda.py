@@ -15,7 +15,7 @@ from cuda.bindings import driver
 from ..errors import DeviceError, LaunchError
 from ..target import Target, for_capability
 from . import assertions
-from .arrays import ArrayView
+from .arrays import Argument, ArrayView
 from .cuda_driver import (
     SUCCESS,
     call,
@@ -30,10 +30,9 @@ from .cuda_driver import (
 )
 from .cuda_memory import CudaMemory, staged
 from .device import Launch, WriteCheck, positions
-from .signature import Argument
 
 if TYPE_CHECKING:
-    from ..ir import Param
+    from ..ir.nodes import Param
     from ..pipeline import Compiled
 
 _STATIC_SHARED_BYTES = 48 * 1024

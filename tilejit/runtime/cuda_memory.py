@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from cuda.bindings import driver
 
-from .arrays import MAX_ALIGN, ArrayView
+from .arrays import MAX_ALIGN, Argument, ArrayView
 from .cuda_driver import SUCCESS, call, current
-from .signature import Argument
 
 
 class CudaMemory:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ..errors import LaunchError
 from ..target import Target
-from .arrays import ArrayView, Memory
-from .signature import Argument
+from .arrays import Argument, ArrayView, Memory
 
 if TYPE_CHECKING:
     from ..pipeline import Compiled

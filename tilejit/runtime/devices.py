@@ -19,9 +19,8 @@ import numpy as np
 from ..dtypes import DTYPES, DType, from_numpy
 from ..errors import DeviceError, LaunchError
 from ..target import target as find_target
-from .arrays import SIMULATOR, ArrayView, DeviceArray
+from .arrays import SIMULATOR, Argument, ArrayView, DeviceArray
 from .device import Device
-from .signature import Argument
 from .simulated import SimulatedDevice
 
 _chosen: ContextVar[str | None] = ContextVar("tilejit_device", default=None)

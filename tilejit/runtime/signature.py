@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..dtypes import DType, bool_, float32, from_numpy, int32, int64
 from ..errors import LaunchError
-from ..frontend import Parameter
 from ..frontend.language import Spec
 from ..ir.types import ArgumentType, ArrayType, ConstexprType, ScalarType, Signature
 from ..target import Target
-from .arrays import ArrayView, facts_of, is_array, row_major, view_of
+from .arrays import Argument, ArrayView, facts_of, is_array, row_major, view_of
 
-#: an argument as the devices see it: constexprs are None
-Argument = ArrayView | bool | int | float | None
+if TYPE_CHECKING:
+    from ..frontend import Parameter
 
 _NO_ARGUMENT = object()
 
@@ -73,7 +72,7 @@ def read(parameters: Sequence[Parameter], values: Sequence[Any]) -> tuple[list[A
         if kind == "constexpr":
             arguments.append(None)
             key.append(freeze(value, parameter.name))
-        elif kind == "array" or (kind == "any" and is_array(value)):
+        elif kind == "array" or (kind == "any" and (is_array(value) or isinstance(value, ArrayView))):
             view = _array(parameter, value)
             arguments.append(view)
             facts = view.facts
@@ -134,8 +133,8 @@ def freeze(value: Any, name: str) -> Any:
 
 
 def _array(parameter: Parameter, value: Any) -> ArrayView:
-    if isinstance(value, Spec):
-        return view_of_spec(value)
+    if isinstance(value, ArrayView):
+        return value
     if isinstance(value, (bool, int, float, np.generic)):
         raise LaunchError(
             f"{parameter.name} is an array parameter; got {type(value).__name__} {value!r}",
@@ -144,9 +143,14 @@ def _array(parameter: Parameter, value: Any) -> ArrayView:
     return view_of(value)
 
 
-def view_of_spec(spec: Spec) -> ArrayView:
-    """A hypothetical array: as aligned as one can be, at no address."""
-    return ArrayView(0, facts_of(spec.dtype, spec.shape, spec.strides, None), True, spec)
+def hypothetical(parameter: Parameter, value: Any) -> Any:
+    """What stands for an argument where nothing is launched: a spec for an array, a dtype for a scalar."""
+    if isinstance(value, Spec):
+        # as aligned as an array can be, at no address
+        return ArrayView(0, facts_of(value.dtype, value.shape, value.strides, None), True, value)
+    if isinstance(value, DType) and parameter.kind != "constexpr":
+        return value.numpy.type(0)
+    return value
 
 
 # ---- scalars ----------------------------------------------------------------------------------------------------
@@ -154,8 +158,6 @@ def view_of_spec(spec: Spec) -> ArrayView:
 
 def _scalar_dtype(parameter: Parameter, value: Any) -> DType:
     """The type of an unannotated scalar; see LANGUAGE, "Parameters"."""
-    if isinstance(value, DType):
-        return value
     if isinstance(value, (bool, np.bool_)):
         return bool_
     if isinstance(value, np.generic):
@@ -177,8 +179,6 @@ def scalar(parameter: Parameter, value: Any, dtype: DType) -> bool | int | float
 
     raises: LaunchError where it can't.
     """
-    if isinstance(value, DType):
-        return 0
     number = value.item() if isinstance(value, np.generic) else value
     if not isinstance(number, (bool, int, float)):
         # ml_dtypes scalars have no Python counterpart in `item`

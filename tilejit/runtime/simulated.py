@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import DeviceError, LaunchError
-from ..ir import Param
 from ..simulator import Pointer, Report, run
 from ..source import Span
 from ..target import Target
 from ..target import target as find_target
-from .arrays import SIMULATOR, ArrayView
+from .arrays import SIMULATOR, Argument, ArrayView
 from .device import Launch, WriteCheck, positions
-from .signature import Argument
 
 if TYPE_CHECKING:
+    from ..ir.nodes import Param
     from ..pipeline import Compiled
 
 _DEFAULT_TARGET = "sm_90a"
