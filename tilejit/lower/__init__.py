@@ -1,0 +1,27 @@
+"""Tile IR to lane IR: every tile operation goes to the variant that the rule engine chooses for it."""
+
+from __future__ import annotations
+
+from ..ir.nodes import Kernel
+from ..target import Target
+from . import copy_gmem_smem, copy_reg, elementwise_reg
+from .engine import Condition, Context, Decline, Plan, Variant, Verdict
+from .lowering import Lowered
+from .lowering import lower as _lower
+
+__all__ = ["Condition", "Context", "Decline", "Lowered", "Plan", "VARIANTS", "Variant", "Verdict", "lower"]
+
+#: every way in which tilejit carries out a tile operation
+VARIANTS: tuple[Variant, ...] = (
+    copy_gmem_smem.VARIANT,
+    copy_reg.VARIANT,
+    elementwise_reg.VARIANT,
+)
+
+
+def lower(kernel: Kernel, target: Target) -> Lowered:
+    """The kernel at lane level, and what was chosen for each tile operation.
+
+    raises: DispatchError where no variant accepts an operation.
+    """
+    return _lower(kernel, target, VARIANTS)

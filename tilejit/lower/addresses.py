@@ -1,0 +1,193 @@
+"""Index arithmetic: from the number of a vector to an address, and to what lies inside a tensor's edges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from ..dtypes import DType, int32, int64
+from ..ir import build, facts
+from ..ir.nodes import TRUE, Cast, Const, Expr, Op, Var
+from ..layout import Swizzle
+from .atoms import Atom
+from .regions import Folded, Offset, Scaled, Side, Stride, Thread
+
+__all__ = [
+    "advanced", "digits", "edge_dims", "index_dtype", "inside", "linear", "moves_whole", "possible_bits", "swizzled",
+]  # fmt: skip
+
+
+def index_dtype(side: Side) -> DType:
+    """The type in which offsets into this side's memory are computed."""
+    return int64 if side.buffer.space == "global" else int32
+
+
+def digits(index: Expr, extents: Sequence[int]) -> list[Expr]:
+    """The digits of `index`, slowest first; it is below the extents' product."""
+    found = []
+    for k, extent in enumerate(extents):
+        digit = build.floordiv(index, prod(extents[k + 1 :]))
+        found.append(build.mod(digit, extent) if k else digit)
+    return found
+
+
+def linear(side: Side, column: int, atoms: Sequence[Atom], values: Sequence[Expr]) -> Expr:
+    """Where digits `values` of `atoms` lead on `side`, the atoms' region number `column`: before swizzling."""
+    dtype = index_dtype(side)
+    total: Expr = build.const(0, dtype)
+    for offset in side.offsets:
+        total = build.add(total, _offset(offset, dtype))
+    for atom, value in zip(atoms, values, strict=True):
+        total = build.add(total, _moved(atom.strides[column], value, dtype))
+    return total
+
+
+def _offset(offset: Offset, dtype: DType) -> Expr:
+    return _moved(offset.stride, offset.index, dtype)
+
+
+def _moved(stride: Stride, value: Expr, dtype: DType) -> Expr:
+    if isinstance(stride, Thread):
+        return build.const(0, dtype)
+    if isinstance(stride, Folded):
+        at = build.add(build.cast(stride.start, dtype), build.cast(value, dtype))
+        total: Expr = build.const(0, dtype)
+        for divisor, extent, step in stride.parts:
+            total = build.add(total, build.mul(build.mod(build.floordiv(at, divisor), extent), step))
+        return total
+    if isinstance(stride, Scaled):
+        return build.mul(build.mul(build.cast(value, dtype), build.cast(stride.var, dtype)), stride.factor)
+    return build.mul(build.cast(value, dtype), stride)
+
+
+# ---- swizzles -----------------------------------------------------------------------------------------------
+
+
+def swizzled(address: Expr, swizzle: Swizzle | None) -> Expr:
+    """The address that a swizzle leads to."""
+    if swizzle is None:
+        return address
+    mask = ((1 << swizzle.bits) - 1) << swizzle.base
+    if swizzle.inner:
+        moved = build.bitwise_and(build.right_shift(address, swizzle.shift), mask)
+    else:
+        moved = build.left_shift(build.bitwise_and(address, mask), swizzle.shift)
+    return build.bitwise_xor(address, moved)
+
+
+def advanced(swizzle: Swizzle | None, base: Expr, still: Expr, moved: Expr, whole: Expr) -> Expr:
+    """The address at `whole`, from `base`, that at `still`, where `whole` is `still` + `moved` and this is provable.
+
+    swz(a + c) is swz(a) xor swz(c) where a and c share no bits: a swizzle is linear over bits.
+    """
+    if build.add(still, moved) != whole:
+        return swizzled(whole, swizzle)
+    if swizzle is None:
+        return build.add(base, moved)
+    bits = possible_bits(moved)
+    if bits < 0 or possible_bits(still) & bits:
+        return swizzled(whole, swizzle)
+    return build.bitwise_xor(base, swizzled(moved, swizzle))
+
+
+def possible_bits(expr: Expr) -> int:
+    """The bits that may be set in a value that is not negative; -1 where nothing is known."""
+    if isinstance(expr, Const):
+        return int(expr.value) if expr.value >= 0 else -1
+    found = _from_facts(expr)
+    if isinstance(expr, Cast):
+        return found & possible_bits(expr.x) if facts.keeps_value(expr) else found
+    if not isinstance(expr, Op) or len(expr.args) != 2:
+        return found
+    left, right = (possible_bits(a) for a in expr.args)
+    amount = expr.args[1]
+    if expr.name == "add" and left >= 0 and right >= 0 and left & right == 0:
+        return found & (left | right)
+    if not isinstance(amount, Const) or left < 0 or amount.value <= 0 or int(amount.value).bit_count() != 1:
+        return found
+    places = int(amount.value).bit_length() - 1
+    if expr.name == "mul":
+        return found & (left << places)
+    if expr.name == "floordiv":
+        return found & (left >> places)
+    return found & left & (int(amount.value) - 1) if expr.name == "mod" else found
+
+
+def _from_facts(expr: Expr) -> int:
+    low, high = facts.bounds(expr)
+    multiple = facts.multiple_of(expr)
+    if low is None or low < 0:
+        return -1
+    if multiple == 0:
+        return 0
+    above = ~((multiple & -multiple) - 1)
+    return above if high is None else above & ((1 << high.bit_length()) - 1)
+
+
+# ---- edges --------------------------------------------------------------------------------------------------
+
+
+def edge_dims(side: Side) -> tuple[int, ...]:
+    """The buffer's dimensions in which the region isn't known to lie inside the tensor."""
+    region = side.region
+    if region.in_bounds or side.buffer.space != "global":
+        return ()
+    found = []
+    for d, (start, size) in enumerate(zip(region.starts, side.buffer.shape, strict=True)):
+        extent = region.extents[d] or 1
+        wide = build.cast(start, int64)
+        known = build.logical_and(
+            build.greater_equal(wide, 0), build.less_equal(build.add(wide, extent), _size(size))
+        )
+        if known != TRUE:
+            found.append(d)
+    return tuple(found)
+
+
+def _size(size: int | Var) -> Expr:
+    return build.const(size, int64) if isinstance(size, int) else size
+
+
+def inside(
+    side: Side,
+    dims: Sequence[int],
+    atoms: Sequence[Atom],
+    values: Sequence[Expr],
+    step: int = 0,
+    run_dim: int | None = None,
+) -> Expr:
+    """Whether an element lies inside the tensor in `dims`: that at digits `values`, and `step` further in `run_dim`.
+
+    run_dim: the dimension of the region along which a vector runs.
+    """
+    cond: Expr = TRUE
+    for d in dims:
+        at = build.cast(side.region.starts[d], int64)
+        if d in side.places:
+            at = build.add(at, _index(side.places.index(d), atoms, values))
+            at = build.add(at, step) if side.places.index(d) == run_dim else at
+        cond = build.logical_and(cond, build.greater_equal(at, 0))
+        cond = build.logical_and(cond, build.less(at, _size(side.buffer.shape[d])))
+    return cond
+
+
+def _index(dim: int, atoms: Sequence[Atom], values: Sequence[Expr]) -> Expr:
+    total: Expr = build.const(0, int64)
+    for atom, value in zip(atoms, values, strict=True):
+        if atom.dim == dim:
+            total = build.add(total, build.mul(build.cast(value, int64), atom.weight))
+    return total
+
+
+def moves_whole(side: Side, dims: Sequence[int], atoms: Sequence[Atom], width: int) -> bool:
+    """Whether each vector of `width` along the last atom lies on one side of every edge in `dims`.
+
+    True where the dimension's start and size are multiples of the width, as is what all other digits add.
+    """
+    run_dim = atoms[-1].dim if atoms else None
+    if width == 1 or run_dim is None or side.places[run_dim] not in dims:
+        return True
+    d = side.places[run_dim]
+    others = (a.weight for a in atoms[:-1] if a.dim == run_dim)
+    known = (facts.multiple_of(side.region.starts[d]), facts.multiple_of(_size(side.buffer.shape[d])), *others)
+    return all(k % width == 0 for k in known)

@@ -1,0 +1,138 @@
+"""Asking the dispatcher without a kernel: `tj.operand`, `tj.sym`, `tj.dispatch`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .. import target as targets
+from ..dtypes import DType, bool_, float32, int32, int64
+from ..errors import DispatchError, KernelTypeError
+from ..ir import build
+from ..ir.nodes import SCOPES, SPACES, Buffer, Const, Expr, Region, Strided, TileOp, Var
+from ..layout import TileLayout
+from ..ops.tile import TILE_OPERATIONS
+from . import VARIANTS
+from .engine import Context, Verdict
+from .engine import dispatch as _dispatch
+
+__all__ = ["Operand", "dispatch", "operand", "sym"]
+
+Start = int | Var
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A buffer to ask about. region: (start, extent) a dimension, the whole buffer where None.
+
+    strides: "runtime" for a global tensor whose strides are known only at launch, the last dimension's being 1.
+    align: bytes that divide the base and those strides.
+    """
+
+    space: str
+    shape: tuple[int, ...]
+    dtype: DType
+    layout: TileLayout | None = None
+    region: tuple[tuple[Start, int], ...] | None = None
+    strides: str | tuple[int, ...] | None = None
+    align: int | None = None
+
+    def named(self, name: str) -> Region:
+        """The region, its buffer called `name`."""
+        buffer = Buffer(name, self.space, self.dtype, self.shape, self._layout(name), self._align())
+        window = self.region or tuple((0, n) for n in self.shape)
+        starts = tuple(build.const(s, int64) if isinstance(s, int) else s for s, _ in window)
+        return Region(buffer, starts, tuple(e for _, e in window))
+
+    def _align(self) -> int:
+        if self.align is not None:
+            return self.align
+        if self.space == "local":
+            return self.dtype.bytes
+        return 128 if self.space == "shared" else 16
+
+    def _layout(self, name: str) -> TileLayout | Strided:
+        if self.strides == "runtime":
+            multiple = max(1, self._align() // self.dtype.bytes)
+            outer = tuple(Var(f"{name}.stride.{d}", int64, multiple) for d in range(len(self.shape) - 1))
+            return Strided((*outer, 1), self._align())
+        if self.strides is not None:
+            return Strided(tuple(int(s) for s in self.strides), self._align())
+        return self.layout if self.layout is not None else TileLayout.row_major(self.shape)
+
+
+def operand(
+    space: str,
+    shape: Sequence[int],
+    dtype: DType,
+    layout: TileLayout | None = None,
+    region: Sequence[tuple[Start, int]] | None = None,
+    *,
+    strides: str | Sequence[int] | None = None,
+    align: int | None = None,
+) -> Operand:
+    """A buffer, or a region of one, for `dispatch`.
+
+    space: "global", "shared", "local" or "tmem". region: (start, extent) a dimension; a start may be a `sym`.
+    strides: "runtime" for a global tensor whose strides are known only at launch. align: bytes.
+    """
+    if space not in SPACES:
+        raise KernelTypeError(f"no memory space {space!r}", hint=f"one of {', '.join(SPACES)}")
+    extents = tuple(int(n) for n in shape)
+    window = None if region is None else tuple((s if isinstance(s, Var) else int(s), int(e)) for s, e in region)
+    if window is not None and len(window) != len(extents):
+        raise KernelTypeError(f"a region of {len(window)} dimensions doesn't fit shape {extents}")
+    if strides is not None and space != "global":
+        raise KernelTypeError(f"only global tensors have strides; {space} buffers have a layout")
+    if isinstance(strides, str) and strides != "runtime":
+        raise KernelTypeError(f"strides={strides!r}", hint='"runtime", or one number a dimension')
+    given = strides if strides is None or isinstance(strides, str) else tuple(strides)
+    return Operand(space, extents, dtype, layout, window, given, align)
+
+
+def sym(name: str, *, multiple_of: int = 1, dtype: DType = int64) -> Var:
+    """A value known only at run time, of which `multiple_of` is known to be a divisor."""
+    return Var(name, dtype, multiple_of)
+
+
+def dispatch(
+    name: str,
+    scope: str,
+    *operands: Operand | Expr | bool | int | float,
+    threads: int = 128,
+    target: str | targets.Target = "sm_90a",
+    variant: str | None = None,
+    require_bits: int | None = None,
+) -> Verdict:
+    """The variant that carries out an operation, its plan, and why the others don't.
+
+    operands: in the operation's order, destination first; scalars as numbers. threads: of the CTA.
+    raises: DispatchError where no variant accepts.
+    """
+    if name not in TILE_OPERATIONS:
+        raise DispatchError(f"no tile operation {name!r}", hint=f"one of {', '.join(TILE_OPERATIONS)}")
+    if scope not in SCOPES:
+        raise DispatchError(f"no scope {scope!r}", hint=f"one of {', '.join(SCOPES)}")
+    table = TILE_OPERATIONS[name]
+    least, most = table.arity
+    if not least <= len(operands) <= most:
+        raise DispatchError(f"{name} takes {least} to {most} operands; got {len(operands)}")
+    given = tuple(
+        o.named(entry.name) if isinstance(o, Operand) else _scalar(o, operands)
+        for entry, o in zip(table.operands, operands, strict=False)
+    )
+    attrs = tuple((k, v) for k, v in (("variant", variant), ("require_bits", require_bits)) if v is not None)
+    return _dispatch(TileOp(name, scope, given, attrs), Context(targets.target(target), threads), VARIANTS)
+
+
+def _scalar(value: Expr | bool | int | float, operands: Sequence[object]) -> Expr:
+    """A number as a weak literal: of the first tile's type where its kind allows."""
+    if not isinstance(value, (bool, int, float)):
+        return value
+    if isinstance(value, bool):
+        return Const(value, bool_)
+    tiles = [o.dtype for o in operands if isinstance(o, Operand)]
+    wanted = tiles[-1] if tiles else int32
+    if isinstance(value, int):
+        return build.const(value, wanted if wanted != bool_ else int32)
+    return build.const(value, wanted if wanted.is_float else float32)

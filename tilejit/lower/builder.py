@@ -1,0 +1,103 @@
+"""What emitters write lane IR with: statements in order, fresh names, scratch registers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+
+from ..dtypes import DType, int32
+from ..ir import build, facts
+from ..ir.nodes import TRUE, Alloc, Buffer, Const, Expr, For, If, Let, Special, Stmt, Var
+from ..layout import TileLayout
+from ..source import Span
+
+__all__ = ["Builder", "scope_thread"]
+
+#: scope -> the id that counts its threads
+_THREAD_ID = {"warp": "lane_id", "warpgroup": "tid_in_wg", "cta": "thread_id"}
+
+
+def scope_thread(scope: str, threads: int, name: str) -> Var:
+    """The variable that holds a thread's index in its scope."""
+    return Var(name, int32, bounds=(0, threads - 1))
+
+
+class Builder:
+    """Collects the statements of one kernel's lowering; names are fresh within it.
+
+    allocs: scratch buffers, which live as long as the kernel and so stand at its beginning.
+    """
+
+    def __init__(self) -> None:
+        self.allocs: list[Stmt] = []
+        self.span: Span | None = None
+        self._open: list[list[Stmt]] = [[]]
+        self._numbers = count()
+
+    def name(self, stem: str) -> str:
+        return f"{stem}.{next(self._numbers)}"
+
+    def append(self, stmt: Stmt) -> None:
+        self._open[-1].append(stmt)
+
+    @contextmanager
+    def block(self) -> Iterator[list[Stmt]]:
+        """Statements appended inside go to the list that it gives."""
+        self._open.append([])
+        try:
+            yield self._open[-1]
+        finally:
+            self._open.pop()
+
+    def let(self, stem: str, value: Expr) -> Expr:
+        """A name for `value`, with what is known of it; constants and names stay as they are."""
+        if isinstance(value, (Const, Var)):
+            return value
+        low, high = facts.bounds(value)
+        known = None if low is None or high is None else (low, high)
+        var = Var(self.name(stem), value.dtype, facts.multiple_of(value), known)
+        self.append(Let(var, value, span=self.span))
+        return var
+
+    def thread(self, scope: str, threads: int) -> Expr:
+        """The thread's index in its scope, known to be below `threads`."""
+        if threads == 1:
+            return build.const(0, int32)
+        var = scope_thread(scope, threads, self.name("thread"))
+        self.append(Let(var, Special(_THREAD_ID[scope]), span=self.span))
+        return var
+
+    def scratch(self, stem: str, dtype: DType, count: int) -> Buffer:
+        """Registers of each thread's own."""
+        buffer = Buffer(self.name(stem), "local", dtype, (count,), TileLayout.row_major((count,)), dtype.bytes)
+        self.allocs.append(Alloc(buffer, span=self.span))
+        return buffer
+
+    @contextmanager
+    def loop(self, stem: str, trips: int, *, unrolled: bool) -> Iterator[Expr]:
+        """A counted loop; of one trip only its body, with the constant 0."""
+        if trips == 1:
+            yield build.const(0, int32)
+            return
+        var = Var(self.name(stem), int32, bounds=(0, trips - 1))
+        with self.block() as body:
+            yield var
+        zero, one = build.const(0, int32), build.const(1, int32)
+        self.append(For(var, zero, build.const(trips, int32), one, tuple(body), unrolled, span=self.span))
+
+    @contextmanager
+    def when(self, cond: Expr) -> Iterator[None]:
+        """Statements that run where `cond` holds; no branch where it always does."""
+        if cond == TRUE:
+            yield
+            return
+        with self.block() as body:
+            yield
+        self.append(If(cond, tuple(body), span=self.span))
+
+    def take(self) -> tuple[Stmt, ...]:
+        """What has been appended since, outside of any block."""
+        assert len(self._open) == 1
+        taken, self._open[0] = tuple(self._open[0]), []
+        return taken

@@ -1,0 +1,73 @@
+"""Conditions that several variants share."""
+
+from __future__ import annotations
+
+from ..ir.nodes import SCOPES, Region, TileOp
+from .engine import Condition, Context
+
+__all__ = ["COPY", "SCOPE", "copy_sides", "memory_pair"]
+
+
+def _scope(op: TileOp, context: Context) -> str | None:
+    if op.scope not in SCOPES:
+        return f"needs a scope among {', '.join(SCOPES)}; got {op.scope}"
+    need = context.count(op.scope)
+    if need > context.threads:
+        return f"a {op.scope} has {need} threads; the CTA has {context.threads}"
+    return None
+
+
+def _regions(op: TileOp, context: Context) -> str | None:
+    if len(op.operands) < 2 or not all(isinstance(o, Region) for o in op.operands[:2]):
+        return "needs a destination and a source in memory or registers; got a scalar"
+    return None
+
+
+def _dtypes(op: TileOp, context: Context) -> str | None:
+    dst, src = op.operands[:2]
+    if dst.dtype != src.dtype:
+        return f"needs one dtype on both sides; got {dst.dtype} and {src.dtype} (cast converts)"
+    return None
+
+
+def _shapes(op: TileOp, context: Context) -> str | None:
+    if _regions(op, context) is not None:
+        return None
+    dst, src = copy_sides(op)
+    if _without_units(dst) != _without_units(src):
+        return f"needs equal shapes; got {dst.shape} and {src.shape}"
+    return None
+
+
+def _without_units(region: Region) -> tuple[int, ...]:
+    return tuple(e for e in region.shape if e != 1)
+
+
+def copy_sides(op: TileOp) -> tuple[Region, Region]:
+    """Destination and source of a copy."""
+    dst, src = op.operands[:2]
+    assert isinstance(dst, Region) and isinstance(src, Region)
+    return dst, src
+
+
+def memory_pair(text: str, *pairs: tuple[str, str]) -> Condition:
+    """Needs (destination, source) in one of `pairs` of spaces. text: these, for the reason."""
+
+    def test(op: TileOp, context: Context) -> str | None:
+        if _regions(op, context) is not None:
+            return None
+        dst, src = (r.buffer.space for r in copy_sides(op))
+        return None if (dst, src) in pairs else f"moves {text}; got {src} -> {dst}"
+
+    return Condition("memory pair", test)
+
+
+SCOPE = Condition("scope", _scope)
+
+#: what every copy needs
+COPY = (
+    SCOPE,
+    Condition("operands", _regions),
+    Condition("dtype", _dtypes),
+    Condition("shape", _shapes),
+)

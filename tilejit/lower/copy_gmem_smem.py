@@ -1,0 +1,53 @@
+"""copy between global and shared memory, through registers.
+
+accepts: one side global, the other shared; equal dtypes and shapes; any layouts that a slice can name; regions of
+    any size, past a global tensor's edges too; any scope.
+emits: the widest provable vectors, shared out among the scope's threads: a serial loop over rounds, a load and a
+    store each, the last round predicated, ragged ends of rows by narrower accesses.
+source: DISPATCH 4 and 13; Apache TVM, TIRx `vec_auto`.
+"""
+
+from __future__ import annotations
+
+from ..errors import LayoutError
+from ..ir.nodes import Region, TileOp
+from .builder import Builder
+from .conditions import COPY, copy_sides, memory_pair
+from .engine import Context, Decline, Variant
+from .partition import MemoryCopy, emit_memory_copy, plan_memory_copy
+from .regions import Folded, side
+
+Plan = MemoryCopy
+
+
+def plan(op: TileOp, context: Context) -> Plan | Decline:
+    regions = copy_sides(op)
+    try:
+        dst, src = (side(r, op.scope) for r in regions)
+        for part in (dst, src):
+            _sliced(part.region, any(isinstance(s.stride, Folded) for s in part.steps))
+        return plan_memory_copy(dst, src, context.count(op.scope), vectorized=True)
+    except LayoutError as error:
+        return Decline((error.message,), error.hint)
+
+
+def _sliced(region: Region, folded: bool) -> None:
+    if folded:
+        raise LayoutError(
+            f"the region of {region.buffer.name} is no slice of its layout",
+            hint="start it at a multiple of its extent",
+        )
+
+
+def emit(plan: Plan, op: TileOp, b: Builder) -> None:
+    emit_memory_copy(plan, op, b)
+
+
+VARIANT = Variant(
+    "gmem_smem",
+    ("copy",),
+    10,
+    (*COPY, memory_pair("global <-> shared", ("shared", "global"), ("global", "shared"))),
+    plan,
+    emit,
+)

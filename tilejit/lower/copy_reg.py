@@ -1,0 +1,197 @@
+"""copy between registers and shared or global memory, each thread its own part.
+
+accepts: one side local and owned by exactly the threads of the scope (replicas count), the other shared or global;
+    equal dtypes and shapes; layouts with common digits.
+emits: the widest vectors that are contiguous in memory and in registers alike and provably aligned, unrolled. All
+    owners of a replicated tile load it, the lowest one stores it.
+source: DISPATCH 5 and 13; Apache TVM, TIRx `vec_auto`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from ..dtypes import int32
+from ..errors import LayoutError
+from ..ir import build
+from ..ir.nodes import Const, Expr, TileOp, Var
+from .access import vector_width
+from .addresses import advanced, digits, edge_dims, linear, swizzled
+from .atoms import Atom, joined, reach, refine, vectors
+from .builder import Builder
+from .conditions import COPY, copy_sides, memory_pair
+from .elements import possible_starts
+from .engine import Context, Decline, Variant
+from .evaluate import evaluate
+from .launch import launch_values
+from .moves import Edges, Run, access_name, edges_of, fill_value, load, store
+from .owners import lowest_owner, need_all_threads, thread_digit
+from .regions import Side, Thread, side
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """In round r each thread moves its vector r, counted along its registers.
+
+    vector_width: elements of one access. rounds: accesses a thread. threads: of the scope.
+    owned: the digits spread over threads; atoms: those of r. Both on (registers, memory).
+    loads: whether the registers are the destination. limit: why vectors aren't wider.
+    run_dim: the region's dimension along which vectors run, None where it spans several.
+    """
+
+    vector_width: int
+    rounds: int
+    threads: int
+    owned: tuple[Atom, ...]
+    atoms: tuple[Atom, ...]
+    registers: Side
+    memory: Side
+    loads: bool
+    edges: Edges
+    run_dim: int | None
+    limit: str
+
+    @property
+    def vector_bits(self) -> int:
+        return self.vector_width * self.memory.buffer.dtype.bits
+
+    @property
+    def instructions(self) -> tuple[tuple[str, int], ...]:
+        """(mnemonic, trips a thread)."""
+        width = self.vector_width if self.edges.whole else 1
+        verb = "ld" if self.loads else "st"
+        name = access_name(verb, self.memory.buffer.space, width, self.memory.buffer.dtype)
+        return ((name, self.rounds * self.vector_width // width),)
+
+    def values(self, trip: Expr, thread: Expr) -> list[Expr]:
+        """The digits of `owned` and `atoms`."""
+        own = [thread_digit(thread, a, s) for a in self.owned if isinstance(s := a.strides[0], Thread)]
+        return [*own, *digits(trip, [a.extent for a in self.atoms])]
+
+    def address(self, trip: Expr, thread: Expr) -> Expr:
+        """Where a thread's vector lies in memory, before swizzling."""
+        return linear(self.memory, 1, (*self.owned, *self.atoms), self.values(trip, thread))
+
+    def register(self, trip: Expr) -> Expr:
+        """The first register of a vector."""
+        return linear(self.registers, 0, self.atoms, digits(trip, [a.extent for a in self.atoms]))
+
+    def schedule(self) -> np.ndarray:
+        """One row a transfer: (round, thread, source element, destination element), rounds outermost.
+
+        Run-time starts count as 0; run-time strides as those of a row-major tensor.
+        """
+        return self.transfers()[:, :4]
+
+    def transfers(self) -> np.ndarray:
+        """As `schedule`, with the elements that are moved as a fifth column."""
+        at = np.arange(self.rounds * self.threads, dtype=np.int64)
+        trip = Var("trip", int32, bounds=(0, self.rounds - 1))
+        thread = Var("thread", int32, bounds=(0, self.threads - 1))
+        known = {**launch_values((self.memory,)), "trip": at // self.threads, "thread": at % self.threads}
+        address = swizzled(self.address(trip, thread), self.memory.swizzle)
+        rows = [evaluate(e, known) for e in (trip, thread, address, self.register(trip))]
+        if not self.loads:
+            rows[2], rows[3] = rows[3], rows[2]
+        table = np.stack([np.broadcast_to(c, at.shape) for c in (*rows, np.int64(self.vector_width))], axis=1)
+        if self.loads:
+            return table
+        return table[np.broadcast_to(evaluate(lowest_owner(self.registers, thread), known), at.shape)]
+
+
+def plan(op: TileOp, context: Context) -> Plan | Decline:
+    dst, src = copy_sides(op)
+    loads = dst.buffer.space == "local"
+    try:
+        registers, memory = (side(r, op.scope) for r in ((dst, src) if loads else (src, dst)))
+        threads = context.count(op.scope)
+        need_all_threads(registers, op.scope, threads)
+        return _plan(registers, memory, threads, loads)
+    except LayoutError as error:
+        return Decline((error.message,), error.hint)
+
+
+def _plan(registers: Side, memory: Side, threads: int, loads: bool) -> Plan:
+    edges = edge_dims(memory)
+    free = [memory.places[d] not in edges for d in range(len(memory.shape))]
+    found = refine((registers, memory))
+    if any(a.is_folded for a in found):
+        raise LayoutError(
+            f"{registers.buffer.name} and {memory.buffer.name} split a dimension so differently "
+            "that one step in registers isn't one step in memory",
+            hint="choose layouts whose extents divide each other",
+        )
+    owned = tuple(a for a in found if isinstance(a.strides[0], Thread))
+    own = sorted((a for a in found if not isinstance(a.strides[0], Thread)), key=_register_stride, reverse=True)
+    atoms = joined(own, free)
+    width = vector_width((registers, memory), (*owned, *atoms), ragged=False)
+    counted = vectors(atoms, width.elements)
+    return Plan(
+        width.elements,
+        prod(a.extent for a in counted),
+        threads,
+        owned,
+        counted,
+        registers,
+        memory,
+        loads,
+        edges_of(memory, edges, (*owned, *atoms), width.elements),
+        atoms[-1].dim if atoms else None,
+        width.limit,
+    )
+
+
+def _register_stride(atom: Atom) -> int:
+    stride = atom.strides[0]
+    assert isinstance(stride, int)
+    return abs(stride)
+
+
+def emit(plan: Plan, op: TileOp, b: Builder) -> None:
+    thread = b.thread(op.scope, plan.threads)
+    zero = build.const(0, int32)
+    base = b.let("memory", swizzled(plan.address(zero, thread), plan.memory.swizzle))
+    first = plan.register(zero)
+    if isinstance(first, Const):
+        _emit_rounds(plan, op, b, thread, base, first)
+        return
+    # registers have no addresses: one copy for each register that the region may start at
+    first = b.let("register", first)
+    for start in possible_starts(plan.registers.buffer, first, reach(plan.atoms, 0) + plan.vector_width):
+        with b.when(build.equal(first, start)):
+            _emit_rounds(plan, op, b, thread, base, build.const(start, int32))
+
+
+def _emit_rounds(plan: Plan, op: TileOp, b: Builder, thread: Expr, base: Expr, first: Expr) -> None:
+    zero = build.const(0, int32)
+    mine = build.TRUE if plan.loads else lowest_owner(plan.registers, thread)
+    with b.when(mine), b.loop("round", plan.rounds, unrolled=True) as trip:
+        still, start = plan.address(zero, thread), plan.address(zero, zero)
+        moved = build.sub(plan.address(trip, zero), start)
+        address = advanced(plan.memory.swizzle, base, still, moved, plan.address(trip, thread))
+        register = build.add(first, build.sub(plan.register(trip), plan.register(zero)))
+        values = tuple(plan.values(trip, thread))
+        run = Run(plan.memory, plan.edges, address, (*plan.owned, *plan.atoms), values, plan.run_dim)
+        if plan.loads:
+            load(b, plan.registers.buffer, register, run, 0, plan.vector_width, fill_value(op))
+        else:
+            store(b, plan.registers.buffer, register, run, 0, plan.vector_width)
+
+
+VARIANT = Variant(
+    "reg",
+    ("copy",),
+    10,
+    (
+        *COPY,
+        memory_pair(
+            "local <-> shared or global",
+            ("local", "shared"), ("local", "global"), ("shared", "local"), ("global", "local"),
+        ),
+    ),
+    plan,
+    emit,
+)  # fmt: skip

@@ -1,0 +1,62 @@
+"""Where one element of a buffer lives, from its logical indices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from ..dtypes import DType, int32, int64
+from ..errors import LayoutError
+from ..ir import build, facts
+from ..ir.nodes import Buffer, Expr, Strided
+from ..layout import TileLayout
+from ..layout.iters import merged, refined, weights
+from .addresses import swizzled
+
+__all__ = ["element_offset", "possible_starts"]
+
+
+def element_offset(buffer: Buffer, indices: Sequence[Expr]) -> Expr:
+    """The element's offset in memory, swizzled, or for a thread's own tile its register.
+
+    raises: LayoutError where other threads may own the element.
+    """
+    dtype = int64 if buffer.space == "global" else int32
+    if isinstance(buffer.layout, Strided):
+        terms = zip(indices, buffer.layout.strides, strict=True)
+        return _sum([build.mul(build.cast(i, dtype), s) for i, s in terms], dtype)
+    return swizzled(_tiled(buffer, buffer.layout, indices, dtype), buffer.layout.swizzle)
+
+
+def _tiled(buffer: Buffer, layout: TileLayout, indices: Sequence[Expr], dtype: DType) -> Expr:
+    shape = tuple(n for n in buffer.shape if isinstance(n, int))
+    layout = layout.adapted(shape) if prod(shape) != layout.size() else layout
+    if any(a.is_thread for a in layout.axes()):
+        raise LayoutError(
+            f"{buffer.name} is spread over threads; its elements can't be named one by one",
+            hint="use .registers for the calling thread's own part",
+        )
+    terms: list[Expr] = [build.const(sum(v for _, v in layout.offset), dtype)]
+    for index, group in zip(indices, refined(layout.shard, shape), strict=True):
+        run = merged(group)
+        for k, (it, worth) in enumerate(zip(run, weights([i.extent for i in run]), strict=True)):
+            digit = build.floordiv(build.cast(index, dtype), worth)
+            terms.append(build.mul(build.mod(digit, it.extent) if k else digit, it.stride))
+    return _sum(terms, dtype)
+
+
+def _sum(terms: Sequence[Expr], dtype: DType) -> Expr:
+    total: Expr = build.const(0, dtype)
+    for term in terms:
+        total = build.add(total, term)
+    return total
+
+
+def possible_starts(buffer: Buffer, first: Expr, reach: int) -> range:
+    """The registers at which `first`, known only at run time, may point so that `reach` more follow."""
+    assert isinstance(buffer.layout, TileLayout)
+    low, high = facts.bounds(first)
+    last = buffer.layout.storage().span() - reach
+    step = max(facts.multiple_of(first), 1)
+    lowest = -(-max(low or 0, 0) // step) * step
+    return range(lowest, min(last, last if high is None else high) + 1, step)

@@ -1,0 +1,247 @@
+"""Elementwise operations, casts and fills in registers, each thread on its own.
+
+accepts: a local destination owned by exactly the threads of the scope; local inputs that broadcast to it and lie in
+    the same threads, scalars; any of the operations in `tilejit.ops`.
+emits: one scalar operation a register, unrolled; pairs where one instruction takes two and registers are adjacent.
+source: DISPATCH 8 and 13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+
+from ..dtypes import int32
+from ..errors import LayoutError
+from ..ir import build
+from ..ir.nodes import Const, Expr, Load, Region, Store, TileOp, Var, Vector
+from ..ops.elementwise import ELEMENTWISE, result_type
+from .addresses import digits, linear
+from .atoms import Atom, joined, reach, refine
+from .builder import Builder
+from .conditions import SCOPE
+from .elements import possible_starts
+from .engine import Condition, Context, Decline, Variant
+from .evaluate import evaluate
+from .owners import need_all_threads
+from .regions import Side, Step, Thread, side
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """In round r each thread computes its register r, counted along the destination's.
+
+    vector_width: elements of one step. rounds: steps a thread. threads: of the scope.
+    sides: destination, then the inputs that are tiles. atoms: the digits of r on them.
+    limit: why steps aren't wider.
+    """
+
+    vector_width: int
+    rounds: int
+    threads: int
+    operation: str
+    atoms: tuple[Atom, ...]
+    sides: tuple[Side, ...]
+    limit: str
+
+    @property
+    def instructions(self) -> tuple[tuple[str, int], ...]:
+        """(operation, trips a thread)."""
+        dtype = self.sides[0].buffer.dtype
+        return ((f"{self.operation}.{dtype.name}", self.rounds * self.vector_width),)
+
+    def register(self, column: int, trip: Expr) -> Expr:
+        """The register of side `column` that a thread uses in a round."""
+        return linear(self.sides[column], column, self.atoms, digits(trip, [a.extent for a in self.atoms]))
+
+    def schedule(self) -> np.ndarray:
+        """One row a step: (round, thread, register of each input that is a tile …, register of the destination)."""
+        at = np.arange(self.rounds * self.threads, dtype=np.int64)
+        trip = Var("trip", int32, bounds=(0, self.rounds - 1))
+        known = {"trip": at // self.threads}
+        columns = [self.register(k, trip) for k in (*range(1, len(self.sides)), 0)]
+        rows = [at // self.threads, at % self.threads, *(evaluate(c, known) for c in columns)]
+        return np.stack([np.broadcast_to(r, at.shape) for r in rows], axis=1)
+
+
+# ---- conditions ---------------------------------------------------------------------------------------------
+
+
+def _tiles(op: TileOp) -> tuple[Region, ...]:
+    return tuple(o for o in op.operands if isinstance(o, Region))
+
+
+def _local(op: TileOp, context: Context) -> str | None:
+    outside = [r for r in _tiles(op) if r.buffer.space != "local"]
+    if outside:
+        listed = ", ".join(f"{r.buffer.name} is {r.buffer.space}" for r in outside)
+        return f"works on local tiles; {listed} (load it first)"
+    return None
+
+
+def _types(op: TileOp, context: Context) -> str | None:
+    if op.name not in ELEMENTWISE:
+        return None
+    rule = result_type(op.name, tuple(o.dtype for o in op.operands[1:]))
+    return rule if isinstance(rule, str) else None
+
+
+def _broadcasts(op: TileOp, context: Context) -> str | None:
+    dst, *inputs = _tiles(op)
+    for given in inputs:
+        fits = len(given.shape) <= len(dst.shape) and all(
+            e in (1, n) for e, n in zip(reversed(given.shape), reversed(dst.shape), strict=False)
+        )
+        if not fits:
+            return f"shape {given.shape} of {given.buffer.name} doesn't broadcast to {dst.shape}"
+    return None
+
+
+# ---- plan ---------------------------------------------------------------------------------------------------
+
+
+def plan(op: TileOp, context: Context) -> Plan | Decline:
+    threads = context.count(op.scope)
+    try:
+        dst, *inputs = (side(r, op.scope) for r in _tiles(op))
+        for given in (dst, *inputs):
+            need_all_threads(given, op.scope, threads)
+        sides = (dst, *(_broadcast(i, dst) for i in inputs))
+        found = refine(sides)
+        _need_equal_threads(found, sides)
+    except LayoutError as error:
+        return Decline((error.message,), error.hint)
+    own = [a for a in found if not isinstance(a.strides[0], Thread)]
+    own.sort(key=lambda a: abs(a.strides[0]) if isinstance(a.strides[0], int) else 0, reverse=True)
+    atoms = joined(own, [True] * len(dst.shape))
+    return Plan(1, prod(a.extent for a in atoms), threads, op.name, atoms, sides, "")
+
+
+def _broadcast(given: Side, dst: Side) -> Side:
+    """`given` over the destination's dimensions: a dimension that it lacks, or has once, doesn't move it."""
+    shape, own = dst.region.shape, given.region.shape
+    behind = len(shape) - len(own)
+    dims, next_dim = [], 0
+    for k, extent in enumerate(shape):
+        has = k >= behind and own[k - behind] != 1
+        if has:
+            dims.append(given.dims[next_dim])
+            next_dim += 1
+        elif extent != 1:
+            dims.append((Step(extent, 0),))
+    return replace(given, shape=dst.shape, dims=tuple(dims))
+
+
+def _need_equal_threads(atoms: Sequence[Atom], sides: Sequence[Side]) -> None:
+    """Every input's element lies in the threads that own the destination's.
+
+    All sides are owned by the whole scope, so where an input doesn't move along one of the destination's thread
+    digits, its replicas do.
+    """
+    name = sides[0].buffer.name
+    for atom in atoms:
+        own, *others = atom.strides
+        if atom.is_folded:
+            raise LayoutError(f"{name} and an input split a dimension over registers so differently that none fit")
+        for stride, given in zip(others, sides[1:], strict=True):
+            if stride == own or (isinstance(own, Thread) and stride == 0):
+                continue
+            if isinstance(own, Thread) or isinstance(stride, Thread):
+                raise LayoutError(
+                    f"{given.buffer.name} and {name} give dimension {atom.dim} to different threads",
+                    hint="copy it to a tile with the destination's layout first",
+                )
+
+
+# ---- emission -----------------------------------------------------------------------------------------------
+
+
+def emit(plan: Plan, op: TileOp, b: Builder) -> None:
+    operands = [o if isinstance(o, Region) else b.let("scalar", o) for o in op.operands]
+    starts = [plan.register(k, build.const(0, int32)) for k in range(len(plan.sides))]
+    _emit_at(plan, op, b, operands, starts, 0)
+
+
+def _emit_at(
+    plan: Plan, op: TileOp, b: Builder, operands: Sequence[Region | Expr], starts: list[Expr], side_number: int
+) -> None:
+    """Settles each side's first register, by one branch for each that it may be, then computes."""
+    if side_number == len(starts):
+        _emit_rounds(plan, op, b, operands, starts)
+        return
+    first = starts[side_number]
+    if isinstance(first, Const):
+        _emit_at(plan, op, b, operands, starts, side_number + 1)
+        return
+    first = b.let("register", first)
+    for start in possible_starts(plan.sides[side_number].buffer, first, reach(plan.atoms, side_number) + 1):
+        settled = [*starts[:side_number], build.const(start, int32), *starts[side_number + 1 :]]
+        with b.when(build.equal(first, start)):
+            _emit_at(plan, op, b, operands, settled, side_number + 1)
+
+
+def _emit_rounds(
+    plan: Plan, op: TileOp, b: Builder, operands: Sequence[Region | Expr], starts: Sequence[Expr]
+) -> None:
+    zero = build.const(0, int32)
+
+    def register(column: int, trip: Expr) -> Expr:
+        moved = build.sub(plan.register(column, trip), plan.register(column, zero))
+        return build.add(starts[column], moved)
+
+    dst = plan.sides[0].buffer
+    staged = b.scratch(op.name, dst.dtype, plan.rounds) if _overlaps(plan) else None
+    with b.loop("round", plan.rounds, unrolled=True) as trip:
+        values: list[Expr] = []
+        column = 1
+        for operand in operands[1:]:
+            if isinstance(operand, Region):
+                values.append(Load(Vector(operand.buffer, register(column, trip))))
+                column += 1
+            else:
+                values.append(operand)
+        value = _value(op, values, operands[0])
+        to = Vector(dst, register(0, trip)) if staged is None else Vector(staged, trip)
+        b.append(Store(to, value, span=b.span))
+    if staged is not None:
+        with b.loop("round", plan.rounds, unrolled=True) as trip:
+            b.append(Store(Vector(dst, register(0, trip)), Load(Vector(staged, trip)), span=b.span))
+
+
+def _overlaps(plan: Plan) -> bool:
+    """Whether an input shares registers with the destination in another order than its own."""
+    trip = Var("trip", int32, bounds=(0, max(plan.rounds - 1, 0)))
+    dst = plan.register(0, trip)
+    return any(
+        given.buffer.root == plan.sides[0].buffer.root and plan.register(k, trip) != dst
+        for k, given in enumerate(plan.sides)
+    )
+
+
+def _value(op: TileOp, values: Sequence[Expr], dst: Region | Expr) -> Expr:
+    """The operation in the type in which it computes, rounded once: to the destination's type."""
+    if op.name in ("fill", "cast"):
+        return build.cast(values[0], dst.dtype, op.attr("saturate") is not False)
+    rule = result_type(op.name, tuple(v.dtype for v in values))
+    assert not isinstance(rule, str)
+    keep = 1 if ELEMENTWISE[op.name].kind == "select" else 0
+    converted = [*values[:keep], *(build.cast(v, rule[0]) for v in values[keep:])]
+    return build.cast(build.op(op.name, *converted), dst.dtype)
+
+
+VARIANT = Variant(
+    "reg",
+    ("fill", "cast", *ELEMENTWISE),
+    10,
+    (
+        SCOPE,
+        Condition("memory", _local),
+        Condition("types", _types),
+        Condition("broadcast", _broadcasts),
+    ),
+    plan,
+    emit,
+)

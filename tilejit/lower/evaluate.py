@@ -1,0 +1,29 @@
+"""Expressions evaluated on NumPy arrays, for schedules: many rounds and threads at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ..ir.nodes import Cast, Const, Expr, Load, Op, Special, Var
+from ..ops.elementwise import ELEMENTWISE
+
+__all__ = ["evaluate"]
+
+Array = np.ndarray
+
+
+def evaluate(expr: Expr, values: Mapping[str, Array | int]) -> Array:
+    """The value of an integer or bool_ expression; variables that `values` doesn't name are 0."""
+    if isinstance(expr, Const):
+        return np.asarray(expr.value, dtype=expr.dtype.numpy)
+    if isinstance(expr, (Var, Special)):
+        return np.asarray(values.get(expr.name, 0), dtype=expr.dtype.numpy)
+    if isinstance(expr, Cast):
+        return evaluate(expr.x, values).astype(expr.dtype.numpy)
+    if isinstance(expr, Load):
+        raise TypeError(f"an address doesn't read memory; got {expr!r}")
+    assert isinstance(expr, Op)
+    args = [evaluate(a, values) for a in expr.args]
+    return np.asarray(ELEMENTWISE[expr.name].formula(*args))

@@ -1,0 +1,101 @@
+"""The walk over a kernel: tile operations are dispatched, element accesses become vectors, all else stays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ..errors import DispatchError, LayoutError
+from ..ir import build
+from ..ir.nodes import Const, Element, Expr, For, If, Kernel, Let, Load, Loop, Stmt, Store, TileOp, Vector
+from ..target import Target
+from .builder import Builder
+from .elements import element_offset, possible_starts
+from .engine import Context, Variant, Verdict, dispatch
+
+__all__ = ["Lowered", "lower"]
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A kernel at lane level, and the verdict on each tile operation in the order of the program."""
+
+    kernel: Kernel
+    verdicts: tuple[Verdict, ...]
+
+
+def lower(kernel: Kernel, target: Target, variants: Sequence[Variant]) -> Lowered:
+    """The kernel at lane level, its operations carried out by `variants`."""
+    walk = _Walk(Context(target, kernel.threads), variants)
+    walk.block(kernel.body)
+    body = (*walk.builder.allocs, *walk.builder.take())
+    return Lowered(replace(kernel, body=body), tuple(walk.verdicts))
+
+
+class _Walk:
+    def __init__(self, context: Context, variants: Sequence[Variant]) -> None:
+        self.context = context
+        self.variants = variants
+        self.builder = Builder()
+        self.verdicts: list[Verdict] = []
+
+    def block(self, body: tuple[Stmt, ...]) -> None:
+        for stmt in body:
+            self.stmt(stmt)
+
+    def inner(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        with self.builder.block() as found:
+            self.block(body)
+        return tuple(found)
+
+    def stmt(self, stmt: Stmt) -> None:
+        self.builder.span = stmt.span
+        if isinstance(stmt, TileOp):
+            self.operation(stmt)
+        elif isinstance(stmt, Let) and isinstance(stmt.value, Load) and isinstance(stmt.value.place, Element):
+            self.read(stmt, stmt.value.place)
+        elif isinstance(stmt, Store) and isinstance(stmt.place, Element):
+            self.write(stmt, stmt.place)
+        elif isinstance(stmt, If):
+            self.builder.append(replace(stmt, then=self.inner(stmt.then), orelse=self.inner(stmt.orelse)))
+        elif isinstance(stmt, (For, Loop)):
+            self.builder.append(replace(stmt, body=self.inner(stmt.body)))
+        else:
+            self.builder.append(stmt)
+
+    def operation(self, op: TileOp) -> None:
+        verdict = dispatch(op, self.context, self.variants)
+        self.verdicts.append(verdict)
+        chosen = next(v for v in self.variants if v.name == verdict.variant and op.name in v.operations)
+        chosen.emit(verdict.plan, op, self.builder)
+
+    def offset(self, place: Element) -> Expr:
+        try:
+            return element_offset(place.buffer, place.indices)
+        except LayoutError as error:
+            raise DispatchError(error.message, span=place.span, hint=error.hint) from None
+
+    def read(self, stmt: Let, place: Element) -> None:
+        offset = self.offset(place)
+        if place.buffer.space != "local" or isinstance(offset, Const):
+            self.builder.append(replace(stmt, value=Load(Vector(place.buffer, offset), span=stmt.value.span)))
+            return
+        value: Expr | None = None
+        first = self.builder.let("register", offset)
+        for start in possible_starts(place.buffer, first, 1):
+            here = Load(Vector(place.buffer, build.const(start, offset.dtype)))
+            value = here if value is None else build.where(build.equal(first, start), here, value)
+        if value is None:
+            raise DispatchError(f"{place.buffer.name} has no register at this index", span=place.span)
+        self.builder.append(replace(stmt, value=value))
+
+    def write(self, stmt: Store, place: Element) -> None:
+        offset = self.offset(place)
+        if place.buffer.space != "local" or isinstance(offset, Const):
+            self.builder.append(replace(stmt, place=Vector(place.buffer, offset, span=place.span)))
+            return
+        first = self.builder.let("register", offset)
+        for start in possible_starts(place.buffer, first, 1):
+            with self.builder.when(build.equal(first, start)):
+                target = Vector(place.buffer, build.const(start, offset.dtype), span=place.span)
+                self.builder.append(replace(stmt, place=target))

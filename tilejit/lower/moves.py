@@ -1,0 +1,106 @@
+"""How vectors are moved: the statements, and what the instructions are called."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..dtypes import DType
+from ..ir import build
+from ..ir.nodes import TRUE, Buffer, Expr, Move, Region, TileOp, Vector
+from .addresses import inside, moves_whole
+from .atoms import Atom
+from .builder import Builder
+from .regions import Side
+
+__all__ = ["Edges", "Run", "access_name", "edges_of", "fill_value", "load", "pieces", "store"]
+
+
+def access_name(verb: str, space: str, width: int, dtype: DType) -> str:
+    """The PTX mnemonic of one access of `width` elements."""
+    bits = width * dtype.bits
+    lane = 64 if dtype.bits == 64 else min(bits, 32)
+    count = bits // lane
+    return f"{verb}.{space}" + (f".v{count}" if count > 1 else "") + f".b{lane}"
+
+
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """The edges of a global tensor that a region may pass.
+
+    dims: dimensions of the buffer. whole: whether no vector straddles an edge.
+    """
+
+    dims: tuple[int, ...] = ()
+    whole: bool = True
+
+
+def edges_of(side: Side, dims: tuple[int, ...], atoms: Sequence[Atom], width: int) -> Edges:
+    """The edges in `dims` for vectors of `width` along the last atom."""
+    return Edges(dims, moves_whole(side, dims, atoms, width))
+
+
+def pieces(count: int) -> list[tuple[int, int]]:
+    """(start, width) of the widest aligned vectors that make up `count` elements from an aligned start."""
+    found, start = [], 0
+    while start < count:
+        width = 1 << ((count - start).bit_length() - 1)
+        found.append((start, width))
+        start += width
+    return found
+
+
+def fill_value(op: TileOp) -> Expr:
+    """What a copy reads outside its source."""
+    if len(op.operands) > 2:
+        value = op.operands[2]
+        assert not isinstance(value, Region)
+        return build.cast(value, op.operands[0].dtype)
+    return build.const(0, op.operands[0].dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One vector on the memory side.
+
+    address: of its first element, swizzled. values: the digits of `atoms` that lead to it, which count vectors.
+    dim: the dimension of the region along which it runs.
+    """
+
+    side: Side
+    edges: Edges
+    address: Expr
+    atoms: tuple[Atom, ...]
+    values: tuple[Expr, ...]
+    dim: int | None
+
+    def within(self, step: int) -> Expr:
+        """Whether the element `step` further lies inside the tensor."""
+        return inside(self.side, self.edges.dims, self.atoms, self.values, step, self.dim)
+
+    def parts(self, start: int, width: int) -> list[tuple[int, int, Expr]]:
+        """(start, width, predicate) of the accesses that move `width` elements from `start`."""
+        if not self.edges.dims:
+            return [(start, width, TRUE)]
+        if self.edges.whole:
+            return [(start, width, self.within(0))]
+        return [(start + k, 1, self.within(start + k)) for k in range(width)]
+
+
+def load(b: Builder, registers: Buffer, first: Expr, run: Run, start: int, width: int, fill: Expr) -> None:
+    """Moves elements [start, start + width) of a run to registers from `first` + start."""
+    for k, count, cond in run.parts(start, width):
+        to = Vector(registers, build.add(first, k), count)
+        src = Vector(run.side.buffer, build.add(run.address, k), count)
+        if cond == TRUE:
+            b.append(Move(to, src, span=b.span))
+        else:
+            b.append(Move(to, src, cond, fill, span=b.span))
+
+
+def store(b: Builder, registers: Buffer, first: Expr, run: Run, start: int, width: int) -> None:
+    """Moves registers from `first` + start to elements [start, start + width) of a run."""
+    for k, count, cond in run.parts(start, width):
+        src = Vector(registers, build.add(first, k), count)
+        to = Vector(run.side.buffer, build.add(run.address, k), count)
+        b.append(Move(to, src, None if cond == TRUE else cond, span=b.span))
