@@ -15,7 +15,12 @@ import numpy as np
 from tests import longhand
 from tilejit.dtypes import DTYPES, DType, int32, int64
 from tilejit.ir import build, nodes
+from tilejit.ir.types import ArgumentType, ArrayType, ScalarType, Signature
 from tilejit.layout import Swizzle, TileLayout
+from tilejit.pipeline import Compiled, compile
+from tilejit.runtime.arrays import Argument, view_of
+from tilejit.runtime.device import Device, Launch
+from tilejit.target import target as find_target
 
 
 @dataclass
@@ -209,3 +214,29 @@ def _fits(operand: dict[str, Any], symbols: dict[str, int]) -> bool:
 def index_of(value: int) -> nodes.Const:
     """A literal index."""
     return nodes.Const(value, int32)
+
+
+def run(kernel: nodes.Kernel, arrays: dict[str, np.ndarray], scalars: dict[str, int], device: Device) -> Compiled:
+    """Compiles a tile kernel for its target and launches one CTA of it on `device`; arrays are changed in place."""
+    kinds: list[tuple[str, ArgumentType]] = []
+    values: list[Argument] = []
+    for param in kernel.params:
+        if param.kind == "pointer":
+            kinds.append((param.of, ArrayType(param.dtype, 1, 0, 16, 1)))
+            values.append(view_of(arrays[param.of].view(param.dtype.numpy)))
+        else:
+            kinds.append((param.of, ScalarType(param.dtype)))
+            values.append(scalars[param.of])
+    made = compile(kernel, Signature(tuple(kinds)), find_target(kernel.target))
+    device.load(made).launch(Launch((1, 1, 1), kernel.threads), values)
+    device.synchronize()
+    return made
+
+
+def aligned(array: np.ndarray, align: int = 16) -> np.ndarray:
+    """The same values at an address that is a multiple of `align` bytes."""
+    room = np.zeros(array.nbytes + align, np.uint8)
+    start = -room.ctypes.data % align
+    placed = room[start : start + array.nbytes].view(array.dtype)
+    placed[:] = array
+    return placed
