@@ -181,11 +181,13 @@ def test_a_slice_adds_to_the_offset_that_is_there() -> None:
     assert part == S[(2, 64) : (64, 1)] + (64 * 3 + 128)
 
 
-@pytest.mark.parametrize("case", of_op("structured_apply"))
+# fallback_symbolic_stride has a run-time stride; layouts hold integers.
+STRUCTURED = [p for p in of_op("structured_apply") if "symbolic_stride" not in p.values[0]["id"]]
+
+
+@pytest.mark.parametrize("case", STRUCTURED)
 def test_swizzled_addresses_agree_with_upstreams_structured_form(case: Case) -> None:
     data = case["layout"]
-    if any(isinstance(stride, dict) for _, stride, _ in data["shard"]):
-        pytest.skip("the stride is a run-time value; layouts hold integers")
     layout = layout_of(data)
     symbols = isinstance(data.get("offset", {}).get("m"), dict)
     for at, address in case["expect"].get("points", []):
@@ -221,7 +223,7 @@ def test_one_xor_a_round_gives_upstreams_addresses(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", of_op("legacy_swizzle_recognizer"))
-def test_rounds_that_the_signed_stride_form_accepts_are_one_xor_here(case: Case) -> None:
+def test_rounds_of_the_signed_stride_form_are_one_xor_where_no_bits_are_shared(case: Case) -> None:
     s = case["swizzle"]
     swizzle = Swizzle(s["swizzle_len"], s["per_element"], s["atom_len"], s["inner"])
     factor = {"tid*64": 64, "tid*8": 8}.get(case["base"]["sym"], 1) if isinstance(case["base"], dict) else 0
@@ -229,8 +231,9 @@ def test_rounds_that_the_signed_stride_form_accepts_are_one_xor_here(case: Case)
     for tid in range(32):
         bases |= tid * factor
     offsets = rounds_of(case)
-    if case["expect"]["recognized"] is not None:
-        assert all(swizzle.xor_separable(bases, int(k)) for k in offsets)
+    # Steps inside a chunk (case 3) are no register adds upstream, but they are a xor.
+    expected = case["expect"]["recognized"] is not None or case["id"].endswith("/3")
+    assert all(swizzle.xor_separable(bases, int(k)) for k in offsets) == expected
 
 
 @pytest.mark.parametrize("case", of_op("wg_local_layout"))

@@ -14,6 +14,7 @@ from tilejit.layout.axes import (
     wid_in_wg,
 )
 from tilejit.layout.build import R, S
+from tilejit.layout.draw import svg
 from tilejit.layout.grouping import common_refinement, group_many
 from tilejit.layout.iters import Iter, digits, weights
 from tilejit.layout.stock import (
@@ -48,6 +49,7 @@ __all__ = [
     "group_many",
     "laneid",
     "m",
+    "svg",
     "swizzled_atom_layout",
     "tcgen05_atom",
     "tcgen05_atom_layout",

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tilejit.errors import LayoutError
 from tilejit.layout import places, tiling
 from tilejit.layout.axes import Axis, Term, fusion, m, scope_of
+from tilejit.layout.draw import svg
 from tilejit.layout.grouping import group_many
 from tilejit.layout.iters import Iter, digits, groups_to, merged, refined, sliced, steps, weights
 from tilejit.layout.swizzle import Swizzle
@@ -67,6 +68,11 @@ class TileLayout:
         object.__setattr__(self, "replica", tuple(replica))
         object.__setattr__(self, "offset", tuple(kept))
         object.__setattr__(self, "swizzle", swizzle)
+        if not all(isinstance(it, Iter) for it in (*self.shard, *self.replica)):
+            raise LayoutError(
+                f"shard and replica are iterators; got {self.shard} and {self.replica}",
+                hint="write S[extents : strides], or use from_iters for (extent, stride, axis name) triples",
+            )
         if not self.shard and not self.replica:
             raise LayoutError("a layout needs at least one iterator", hint="a single element is S[1]")
 
@@ -398,6 +404,10 @@ class TileLayout:
         if self.swizzle is None:
             return text
         return f"({text}).swizzled({self.swizzle!r})" if " + " in text else f"{text}.swizzled({self.swizzle!r})"
+
+    def _repr_svg_(self) -> str:
+        """The tile as a grid, for Jupyter."""
+        return svg(self)
 
     # ---- helpers ----
 
