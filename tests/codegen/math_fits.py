@@ -124,15 +124,17 @@ def fits() -> tuple[Fit, ...]:
         Fit("ERFC", "log2(erfc(a)) over a - 7/4 (float32) or a - 2 (float64), from a = 1 to where erf(a) rounds to 1",
             lambda t: mp.log(mp.erfc(t + ERFC_CENTRE[mp.mp.dps])) / mp.log(2),
             lambda t: mp.erfc(t + ERFC_CENTRE[mp.mp.dps]), lambda d: ERFC_INTERVAL[d], (6, 17)),
-        Fit("GELU", "exp(a²/2)·Phi(-a)·(a + 4) over v = 1 - 2a/(a + 4), a >= 0",
-            _mills_scaled, lambda v: 1 / _mills_scaled(v), lambda d: GELU_INTERVAL[d], (9, 22)),
+        Fit("PHI", "(Phi(x) - 1/2) / x over x², |x| <= 1",
+            lambda s: mp.erf(mp.sqrt(s / 2)) / 2 / mp.sqrt(s), _one, _fixed(mp.mpf(0), mp.mpf(1)), (4, 9)),
+        Fit("GELU", "exp(a²/2)·Phi(-a)·(a + 4) over v = 1 - 2a/(a + 4), a >= 1",
+            _mills_scaled, lambda v: 1 / _mills_scaled(v), lambda d: GELU_INTERVAL[d], (9, 19)),
     )
 
 
 PRECISION = {"float32": 40, "float64": 70}
 ERFC_CENTRE = {40: mp.mpf("1.75"), 70: mp.mpf(2)}
 ERFC_INTERVAL = {"float32": (mp.mpf("-0.75"), mp.mpf("2.25")), "float64": (mp.mpf(-1), mp.mpf(4))}
-GELU_INTERVAL = {"float32": (8 / mp.mpf(19) - 1, mp.mpf(1)), "float64": (8 / mp.mpf(44) - 1, mp.mpf(1))}
+GELU_INTERVAL = {"float32": (8 / mp.mpf(19) - 1, mp.mpf("0.6")), "float64": (8 / mp.mpf(44) - 1, mp.mpf("0.6"))}
 
 
 def coefficients(fit: Fit, dtype: str, degree: int) -> tuple[tuple[float, ...], float]:

@@ -24,8 +24,9 @@ def erf(e: Emitter, x: Value) -> Value:
 def gelu(e: Emitter, x: Value) -> Value:
     """x·Phi(x), Phi the normal distribution's cumulative function; NaN at minus infinity as the product is.
 
-    With a = |x| and q = a/(a + 4), a·Phi(-a) = exp(-a²/2)·q·P(1 - 2q): that keeps its relative precision
-    where 1 + erf(x/sqrt(2)) cancels. For positive x the result is x - x·Phi(-x).
+    Up to |x| = 1 Phi(x) = 1/2 + x·Q(x²). Beyond, with a = |x| and q = a/(a + 4),
+    a·Phi(-a) = exp(-a²/2)·q·P(1 - 2q) keeps its relative precision where 1 + erf(x/sqrt(2)) cancels;
+    for positive x the result is x - x·Phi(-x).
     """
     magnitude = abs(x)
     limit = e.format.gelu_limit
@@ -37,5 +38,8 @@ def gelu(e: Emitter, x: Value) -> Value:
     square_low = e.fma(a, a, -square)
     w, n = exp_parts(e, square * -0.5, square_low * -0.5)
     tail = scale(e.fma(mills, w, mills), scale_factors(e, n))
-    result = e.select(x < 0.0, -tail, x - tail)
+    large = e.select(x < 0.0, -tail, x - tail)
+
+    small = x * e.fma(x, e.horner(x * x, e.format.table("PHI")), 0.5)
+    result = e.select(magnitude > 1.0, large, small)
     return e.select(x.equals(-float("inf")), float("nan"), result)
