@@ -287,12 +287,23 @@ class PreparedLaunch:
             return
         values = self._rebind(args)
         arguments, key = read(kernel.parameters, values)
+        function = self._function
         if key != self._key or overlaps(arguments) != self._overlaps:
+            function = self._same_signature(values, arguments, key)
+        function.launch(self._launcher.launch(values), arguments)
+
+    def _same_signature(self, values: list[Any], arguments: list[Argument], key: list[Any]) -> Function:
+        """The function for arguments that may differ in what the signature leaves out, such as more alignment."""
+        kernel, threads = self._launcher.kernel, self._launcher.threads
+        with no_recompile():
+            function = kernel.function(threads, values, arguments, key)
+        if function.compiled is not self._function.compiled:
             raise LaunchError(
-                f"these arguments of {kernel.name} have another signature than those it was bound with",
+                f"these arguments of {kernel.name} have another signature than those it was bound with: "
+                f"{describe(function.compiled.signature)}",
                 hint=f"bind again, or launch {kernel.name}[grid](...)",
             )
-        self._function.launch(self._launcher.launch(values), arguments)
+        return function
 
     def _rebind(self, args: tuple[Any, ...]) -> list[Any]:
         """New values; constexprs may be left out."""
