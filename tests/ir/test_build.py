@@ -22,10 +22,10 @@ from tilejit.dtypes import (
     DType,
     bfloat16,
     bool_,
+    float8_e4m3fn,
     float16,
     float32,
     float64,
-    float8_e4m3fn,
     int8,
     int32,
     int64,
@@ -36,7 +36,7 @@ from tilejit.errors import KernelTypeError
 from tilejit.ir import build
 from tilejit.ir.nodes import Cast, Const, Expr, Op, Special, Var
 
-I = Var("i", int32)
+N = Var("i", int32)
 J = Var("j", int32, 4, (0, 124))
 A = Var("a", int64)
 B = Var("b", int64, 8, (0, 2**40))
@@ -95,7 +95,7 @@ def test_sums_of_products_have_their_constant_last() -> None:
 
 
 def test_a_tiles_stop_minus_its_start_is_its_extent() -> None:
-    start, stop = build.mul(I, 64), build.mul(build.add(I, 1), 64)
+    start, stop = build.mul(N, 64), build.mul(build.add(N, 1), 64)
     assert build.difference(stop, start) == 64
     assert build.difference(build.mul(build.add(A, 1), 64), build.mul(A, 64)) == 64
     assert build.difference(A, B) is None
@@ -104,8 +104,8 @@ def test_a_tiles_stop_minus_its_start_is_its_extent() -> None:
 def test_a_cast_is_looked_through_only_where_nothing_overflows() -> None:
     narrow = build.add(J, 4)
     assert build.difference(build.cast(narrow, int64), build.cast(J, int64)) == 4
-    unknown = build.add(I, 4)
-    assert build.difference(build.cast(unknown, int64), build.cast(I, int64)) is None
+    unknown = build.add(N, 4)
+    assert build.difference(build.cast(unknown, int64), build.cast(N, int64)) is None
 
 
 def test_a_cast_that_undoes_another_disappears() -> None:
@@ -122,19 +122,19 @@ def test_division_takes_out_what_divides() -> None:
     assert build.mod(build.add(build.mul(A, 8), 5), 8) == Const(5, int64)
     assert build.floordiv(LANE, 32) == Const(0, int32)
     assert build.mod(LANE, 32) == LANE
-    assert build.floordiv(build.mul(I, 8), 8) != I
-    assert build.mod(build.mul(I, 8), 8) == Const(0, int32)
+    assert build.floordiv(build.mul(N, 8), 8) != N
+    assert build.mod(build.mul(N, 8), 8) == Const(0, int32)
     assert build.floordiv(build.floordiv(A, 4), 8) == Op("floordiv", (A, Const(32, int64)), int64)
 
 
 def test_facts_decide_comparisons_and_extremes() -> None:
     assert build.less(LANE, 32) == build.TRUE
     assert build.less(build.add(A, 1), A) == build.FALSE
-    assert build.less(build.add(I, 1), I) != build.FALSE
+    assert build.less(build.add(N, 1), N) != build.FALSE
     assert build.minimum(LANE, 31) == LANE
     assert build.maximum(B, 0) == B
-    assert build.where(build.less(LANE, 32), I, J) == I
-    assert build.logical_and(build.less(LANE, 32), build.less(I, J)) == build.less(I, J)
+    assert build.where(build.less(LANE, 32), N, J) == N
+    assert build.logical_and(build.less(LANE, 32), build.less(N, J)) == build.less(N, J)
 
 
 def test_floats_are_folded_only_where_every_machine_agrees() -> None:

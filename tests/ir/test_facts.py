@@ -9,7 +9,7 @@ from tilejit.dtypes import int32, int64, uint8
 from tilejit.ir.facts import bounds, multiple_of
 from tilejit.ir.nodes import Cast, Const, Expr, Op, Special, Var
 
-I = Var("i", int32)
+N = Var("i", int32)
 J = Var("j", int32, 4, (0, 124))
 B = Var("b", int64, 8, (0, 2**40))
 
@@ -34,9 +34,9 @@ def test_sums_and_products_carry_divisors() -> None:
 
 
 def test_a_product_that_may_wrap_around_keeps_only_its_power_of_two() -> None:
-    assert multiple_of(Op("mul", (I, Const(12, int32)), int32)) == 4
+    assert multiple_of(Op("mul", (N, Const(12, int32)), int32)) == 4
     assert multiple_of(Op("mul", (J, Const(3, int32)), int32)) == 12
-    assert bounds(Op("mul", (I, Const(12, int32)), int32)) == (-(2**31), 2**31 - 1)
+    assert bounds(Op("mul", (N, Const(12, int32)), int32)) == (-(2**31), 2**31 - 1)
 
 
 def test_ids_have_their_ranges() -> None:
