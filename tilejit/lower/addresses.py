@@ -9,11 +9,12 @@ from ..dtypes import DType, int32, int64
 from ..ir import build, facts
 from ..ir.nodes import TRUE, Cast, Const, Expr, Op, Var
 from ..layout import Swizzle
-from .atoms import Atom
-from .regions import Folded, Offset, Scaled, Side, Stride, Thread
+from .atoms import Atom, chained
+from .regions import Folded, Scaled, Side, Stride, Thread
 
 __all__ = [
-    "advanced", "digits", "edge_dims", "index_dtype", "inside", "linear", "moves_whole", "possible_bits", "swizzled",
+    "adds_up", "advanced", "digits", "edge_dims", "index_dtype", "inside", "linear", "moves_whole", "origin",
+    "possible_bits", "reached", "swizzled",
 ]  # fmt: skip
 
 
@@ -31,19 +32,36 @@ def digits(index: Expr, extents: Sequence[int]) -> list[Expr]:
     return found
 
 
-def linear(side: Side, column: int, atoms: Sequence[Atom], values: Sequence[Expr]) -> Expr:
-    """Where digits `values` of `atoms` lead on `side`, the atoms' region number `column`: before swizzling."""
+def origin(side: Side) -> Expr:
+    """Where the region starts, before swizzling."""
     dtype = index_dtype(side)
     total: Expr = build.const(0, dtype)
     for offset in side.offsets:
-        total = build.add(total, _offset(offset, dtype))
+        total = build.add(total, _moved(offset.stride, offset.index, dtype))
+    return total
+
+
+def linear(side: Side, column: int, atoms: Sequence[Atom], values: Sequence[Expr]) -> Expr:
+    """How far digits `values` of `atoms` lead on `side`, the atoms' region number `column`."""
+    dtype = index_dtype(side)
+    total: Expr = build.const(0, dtype)
     for atom, value in zip(atoms, values, strict=True):
         total = build.add(total, _moved(atom.strides[column], value, dtype))
     return total
 
 
-def _offset(offset: Offset, dtype: DType) -> Expr:
-    return _moved(offset.stride, offset.index, dtype)
+def reached(side: Side, column: int, atoms: Sequence[Atom], index: Expr) -> Expr:
+    """How far `index`, which counts all digits of `atoms`, leads on `side`."""
+    own = chained(atoms, column)
+    return linear(side, column, own, digits(index, [a.extent for a in own]))
+
+
+def adds_up(column: int, atoms: Sequence[Atom], a: Expr, b: Expr) -> bool:
+    """Whether the way that index `a` + `b` leads is the sum of those of `a` and of `b`: no digit carries."""
+    own = chained(atoms, column)
+    extents = [x.extent for x in own]
+    each = zip(own, digits(a, extents), digits(b, extents), digits(build.add(a, b), extents), strict=True)
+    return all(build.add(x, y) == z and not isinstance(atom.strides[column], Folded) for atom, x, y, z in each)
 
 
 def _moved(stride: Stride, value: Expr, dtype: DType) -> Expr:
@@ -75,18 +93,16 @@ def swizzled(address: Expr, swizzle: Swizzle | None) -> Expr:
     return build.bitwise_xor(address, moved)
 
 
-def advanced(swizzle: Swizzle | None, base: Expr, still: Expr, moved: Expr, whole: Expr) -> Expr:
-    """The address at `whole`, from `base`, that at `still`, where `whole` is `still` + `moved` and this is provable.
+def advanced(swizzle: Swizzle | None, base: Expr, still: Expr, moved: Expr) -> Expr:
+    """The swizzled address at `still` + `moved`, from `base`, that at `still`.
 
     swz(a + c) is swz(a) xor swz(c) where a and c share no bits: a swizzle is linear over bits.
     """
-    if build.add(still, moved) != whole:
-        return swizzled(whole, swizzle)
     if swizzle is None:
         return build.add(base, moved)
     bits = possible_bits(moved)
     if bits < 0 or possible_bits(still) & bits:
-        return swizzled(whole, swizzle)
+        return swizzled(build.add(still, moved), swizzle)
     return build.bitwise_xor(base, swizzled(moved, swizzle))
 
 

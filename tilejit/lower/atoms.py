@@ -12,7 +12,7 @@ from ..ir.nodes import Const
 from ..layout.grouping import common_refinement
 from .regions import Folded, Scaled, Side, Step, Stride, Thread
 
-__all__ = ["Atom", "joined", "reach", "refine", "vectors"]
+__all__ = ["Atom", "chained", "joined", "reach", "refine", "vectors"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +115,16 @@ def _continues(before: Atom, atom: Atom, free: Sequence[bool]) -> bool:
     if before.dim is not None and before.dim == atom.dim and before.weight == atom.extent * atom.weight:
         return True
     return all(a.dim is None or free[a.dim] for a in (before, atom))
+
+
+def chained(atoms: Sequence[Atom], column: int) -> tuple[Atom, ...]:
+    """The digits merged as far as one side alone goes on evenly; of use for that side's addresses only."""
+    run: list[Atom] = []
+    for atom in atoms:
+        while run and _chains(run[-1].strides[column], atom.strides[column], atom.extent):
+            atom = Atom(run.pop().extent * atom.extent, atom.strides, None, 1)
+        run.append(atom)
+    return tuple(run)
 
 
 def _chains(slow: Stride, fast: Stride, extent: int) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import count
 
 from ..dtypes import DType, int32
@@ -95,6 +95,24 @@ class Builder:
         with self.block() as body:
             yield
         self.append(If(cond, tuple(body), span=self.span))
+
+    @contextmanager
+    def either(self, cond: Expr) -> Iterator[AbstractContextManager[None]]:
+        """Statements that run where `cond` holds; those inside the context that it gives run where it doesn't."""
+        with self.block() as then:
+            orelse: list[Stmt] = []
+            yield self._aside(orelse)
+        if isinstance(cond, Const):
+            for stmt in then if cond.value else orelse:
+                self.append(stmt)
+            return
+        self.append(If(cond, tuple(then), tuple(orelse), span=self.span))
+
+    @contextmanager
+    def _aside(self, found: list[Stmt]) -> Iterator[None]:
+        with self.block() as inner:
+            yield
+        found.extend(inner)
 
     def take(self) -> tuple[Stmt, ...]:
         """What has been appended since, outside of any block."""

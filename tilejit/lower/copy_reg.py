@@ -19,7 +19,7 @@ from ..errors import LayoutError
 from ..ir import build
 from ..ir.nodes import Const, Expr, TileOp, Var
 from .access import vector_width
-from .addresses import advanced, digits, edge_dims, linear, swizzled
+from .addresses import advanced, digits, edge_dims, linear, origin, reached, swizzled
 from .atoms import Atom, joined, reach, refine, vectors
 from .builder import Builder
 from .conditions import COPY, copy_sides, memory_pair
@@ -71,13 +71,18 @@ class Plan:
         own = [thread_digit(thread, a, s) for a in self.owned if isinstance(s := a.strides[0], Thread)]
         return [*own, *digits(trip, [a.extent for a in self.atoms])]
 
-    def address(self, trip: Expr, thread: Expr) -> Expr:
-        """Where a thread's vector lies in memory, before swizzling."""
-        return linear(self.memory, 1, (*self.owned, *self.atoms), self.values(trip, thread))
+    def base(self, thread: Expr) -> Expr:
+        """Where a thread's first vector lies in memory, before swizzling."""
+        own = [thread_digit(thread, a, s) for a in self.owned if isinstance(s := a.strides[0], Thread)]
+        return build.add(origin(self.memory), linear(self.memory, 1, self.owned, own))
+
+    def moved(self, trip: Expr) -> Expr:
+        """How far a round's vector lies from the first, before swizzling."""
+        return reached(self.memory, 1, self.atoms, trip)
 
     def register(self, trip: Expr) -> Expr:
         """The first register of a vector."""
-        return linear(self.registers, 0, self.atoms, digits(trip, [a.extent for a in self.atoms]))
+        return build.add(origin(self.registers), reached(self.registers, 0, self.atoms, trip))
 
     def schedule(self) -> np.ndarray:
         """One row a transfer: (round, thread, source element, destination element), rounds outermost.
@@ -92,7 +97,7 @@ class Plan:
         trip = Var("trip", int32, bounds=(0, self.rounds - 1))
         thread = Var("thread", int32, bounds=(0, self.threads - 1))
         known = {**launch_values((self.memory,)), "trip": at // self.threads, "thread": at % self.threads}
-        address = swizzled(self.address(trip, thread), self.memory.swizzle)
+        address = swizzled(build.add(self.base(thread), self.moved(trip)), self.memory.swizzle)
         rows = [evaluate(e, known) for e in (trip, thread, address, self.register(trip))]
         if not self.loads:
             rows[2], rows[3] = rows[3], rows[2]
@@ -153,7 +158,7 @@ def _register_stride(atom: Atom) -> int:
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
     thread = b.thread(op.scope, plan.threads)
     zero = build.const(0, int32)
-    base = b.let("memory", swizzled(plan.address(zero, thread), plan.memory.swizzle))
+    base = b.let("memory", swizzled(plan.base(thread), plan.memory.swizzle))
     first = plan.register(zero)
     if isinstance(first, Const):
         _emit_rounds(plan, op, b, thread, base, first)
@@ -166,13 +171,10 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
 
 
 def _emit_rounds(plan: Plan, op: TileOp, b: Builder, thread: Expr, base: Expr, first: Expr) -> None:
-    zero = build.const(0, int32)
     mine = build.TRUE if plan.loads else lowest_owner(plan.registers, thread)
     with b.when(mine), b.loop("round", plan.rounds, unrolled=True) as trip:
-        still, start = plan.address(zero, thread), plan.address(zero, zero)
-        moved = build.sub(plan.address(trip, zero), start)
-        address = advanced(plan.memory.swizzle, base, still, moved, plan.address(trip, thread))
-        register = build.add(first, build.sub(plan.register(trip), plan.register(zero)))
+        address = advanced(plan.memory.swizzle, base, plan.base(thread), plan.moved(trip))
+        register = build.add(first, reached(plan.registers, 0, plan.atoms, trip))
         values = tuple(plan.values(trip, thread))
         run = Run(plan.memory, plan.edges, address, (*plan.owned, *plan.atoms), values, plan.run_dim)
         if plan.loads:

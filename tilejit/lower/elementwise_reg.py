@@ -19,7 +19,7 @@ from ..errors import LayoutError
 from ..ir import build
 from ..ir.nodes import Const, Expr, Load, Region, Store, TileOp, Var, Vector
 from ..ops.elementwise import ELEMENTWISE, result_type
-from .addresses import digits, linear
+from .addresses import origin, reached
 from .atoms import Atom, joined, reach, refine
 from .builder import Builder
 from .conditions import SCOPE
@@ -55,7 +55,7 @@ class Plan:
 
     def register(self, column: int, trip: Expr) -> Expr:
         """The register of side `column` that a thread uses in a round."""
-        return linear(self.sides[column], column, self.atoms, digits(trip, [a.extent for a in self.atoms]))
+        return build.add(origin(self.sides[column]), reached(self.sides[column], column, self.atoms, trip))
 
     def schedule(self) -> np.ndarray:
         """One row a step: (round, thread, register of each input that is a tile …, register of the destination)."""
@@ -186,11 +186,8 @@ def _emit_at(
 def _emit_rounds(
     plan: Plan, op: TileOp, b: Builder, operands: Sequence[Region | Expr], starts: Sequence[Expr]
 ) -> None:
-    zero = build.const(0, int32)
-
     def register(column: int, trip: Expr) -> Expr:
-        moved = build.sub(plan.register(column, trip), plan.register(column, zero))
-        return build.add(starts[column], moved)
+        return build.add(starts[column], reached(plan.sides[column], column, plan.atoms, trip))
 
     dst = plan.sides[0].buffer
     staged = b.scratch(op.name, dst.dtype, plan.rounds) if _overlaps(plan) else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..dtypes import DType
@@ -78,29 +78,38 @@ class Run:
         """Whether the element `step` further lies inside the tensor."""
         return inside(self.side, self.edges.dims, self.atoms, self.values, step, self.dim)
 
-    def parts(self, start: int, width: int) -> list[tuple[int, int, Expr]]:
-        """(start, width, predicate) of the accesses that move `width` elements from `start`."""
-        if not self.edges.dims:
-            return [(start, width, TRUE)]
-        if self.edges.whole:
-            return [(start, width, self.within(0))]
-        return [(start + k, 1, self.within(start + k)) for k in range(width)]
-
 
 def load(b: Builder, registers: Buffer, first: Expr, run: Run, start: int, width: int, fill: Expr) -> None:
     """Moves elements [start, start + width) of a run to registers from `first` + start."""
-    for k, count, cond in run.parts(start, width):
+
+    def one(k: int, count: int, cond: Expr) -> None:
         to = Vector(registers, build.add(first, k), count)
         src = Vector(run.side.buffer, build.add(run.address, k), count)
-        if cond == TRUE:
-            b.append(Move(to, src, span=b.span))
-        else:
-            b.append(Move(to, src, cond, fill, span=b.span))
+        guard = (None, None) if cond == TRUE else (cond, fill)
+        b.append(Move(to, src, *guard, span=b.span))
+
+    _guarded(b, run, start, width, one)
 
 
 def store(b: Builder, registers: Buffer, first: Expr, run: Run, start: int, width: int) -> None:
     """Moves registers from `first` + start to elements [start, start + width) of a run."""
-    for k, count, cond in run.parts(start, width):
+
+    def one(k: int, count: int, cond: Expr) -> None:
         src = Vector(registers, build.add(first, k), count)
         to = Vector(run.side.buffer, build.add(run.address, k), count)
         b.append(Move(to, src, None if cond == TRUE else cond, span=b.span))
+
+    _guarded(b, run, start, width, one)
+
+
+def _guarded(b: Builder, run: Run, start: int, width: int, one: Callable[[int, int, Expr], None]) -> None:
+    """One access of `width` elements where they all lie inside the tensor, else one an element."""
+    if run.edges.whole or width == 1:
+        one(start, width, run.within(start))
+        return
+    each = [run.within(start + k) for k in range(width)]
+    with b.either(build.logical_and(each[0], each[-1])) as otherwise:
+        one(start, width, TRUE)
+        with otherwise:
+            for k, cond in enumerate(each):
+                one(start + k, 1, cond)

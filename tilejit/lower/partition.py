@@ -12,7 +12,7 @@ from ..dtypes import int32
 from ..ir import build
 from ..ir.nodes import Buffer, Expr, TileOp, Var
 from .access import vector_width
-from .addresses import advanced, digits, edge_dims, linear, swizzled
+from .addresses import adds_up, advanced, digits, edge_dims, origin, reached, swizzled
 from .atoms import Atom, joined, refine, vectors
 from .builder import Builder
 from .evaluate import evaluate
@@ -65,9 +65,13 @@ class MemoryCopy:
 
     def addresses(self, vector: Expr) -> tuple[Expr, Expr]:
         """Where a vector goes and where it comes from, after swizzling."""
-        values = self.values(vector)
-        dst, src = (linear(s, k, self.atoms, values) for k, s in enumerate((self.dst, self.src)))
+        dst, src = (self.linear(column, vector) for column in (0, 1))
         return swizzled(dst, self.dst.swizzle), swizzled(src, self.src.swizzle)
+
+    def linear(self, column: int, vector: Expr) -> Expr:
+        """The address of a vector on one side (0: destination) before swizzling."""
+        side = (self.dst, self.src)[column]
+        return build.add(origin(side), reached(side, column, self.atoms, vector))
 
     def schedule(self) -> np.ndarray:
         """One row a vector: (round, thread, source element, destination element), rounds outermost.
@@ -144,7 +148,7 @@ def emit_memory_copy(plan: MemoryCopy, op: TileOp, b: Builder) -> None:
     thread = b.thread(op.scope, plan.threads)
     registers = b.scratch(op.name, plan.dst.buffer.dtype, plan.vector_width)
     whole, rest = divmod(plan.count, plan.threads)
-    bases = tuple(b.let(k, e) for k, e in zip(("dst", "src"), plan.addresses(thread), strict=True))
+    bases = [_base(plan, column, thread, b) for column in (0, 1)]
     if whole:
         with b.loop("round", whole, unrolled=False) as trip:
             _emit_vector(plan, op, b, registers, bases, thread, build.mul(trip, plan.threads))
@@ -154,15 +158,28 @@ def emit_memory_copy(plan: MemoryCopy, op: TileOp, b: Builder) -> None:
             _emit_vector(plan, op, b, registers, bases, thread, first)
 
 
+def _base(plan: MemoryCopy, column: int, thread: Expr, b: Builder) -> Expr | None:
+    """The address of a thread's vector in round 0; None where later rounds don't add to it."""
+    trip = Var("trip", int32, bounds=(0, plan.rounds))
+    if plan.rounds > 1 and not adds_up(column, plan.atoms, build.mul(trip, plan.threads), thread):
+        return None
+    side = (plan.dst, plan.src)[column]
+    return b.let(("dst", "src")[column], swizzled(plan.linear(column, thread), side.swizzle))
+
+
 def _emit_vector(
-    plan: MemoryCopy, op: TileOp, b: Builder, registers: Buffer, bases: Sequence[Expr], thread: Expr, first: Expr
+    plan: MemoryCopy,
+    op: TileOp,
+    b: Builder,
+    registers: Buffer,
+    bases: Sequence[Expr | None],
+    thread: Expr,
+    first: Expr,
 ) -> None:
-    vector = build.add(first, thread)
-    values = tuple(plan.values(vector))
-    sides = (plan.dst, plan.src)
+    values = tuple(plan.values(build.add(first, thread)))
     dst, src = (
         Run(side, edges, _address(plan, column, bases[column], thread, first), plan.atoms, values, plan.run_dim)
-        for column, (side, edges) in enumerate(zip(sides, plan.edges, strict=True))
+        for column, (side, edges) in enumerate(zip((plan.dst, plan.src), plan.edges, strict=True))
     )
     zero, fill = build.const(0, int32), fill_value(op)
 
@@ -173,20 +190,16 @@ def _emit_vector(
     if plan.tail == plan.vector_width:
         move(0, plan.vector_width)
         return
-    complete = build.less(values[-1], plan.atoms[-1].extent - 1)
-    with b.when(complete):
+    with b.either(build.less(values[-1], plan.atoms[-1].extent - 1)) as otherwise:
         move(0, plan.vector_width)
-    with b.when(build.logical_not(complete)):
-        for start, width in pieces(plan.tail):
-            move(start, width)
+        with otherwise:
+            for start, width in pieces(plan.tail):
+                move(start, width)
 
 
-def _address(plan: MemoryCopy, column: int, base: Expr, thread: Expr, first: Expr) -> Expr:
-    """The address of vector `first` + `thread`, from that of vector `thread` where the two add up."""
+def _address(plan: MemoryCopy, column: int, base: Expr | None, thread: Expr, first: Expr) -> Expr:
+    """The address of vector `first` + `thread`."""
     side = (plan.dst, plan.src)[column]
-
-    def at(vector: Expr) -> Expr:
-        return linear(side, column, plan.atoms, plan.values(vector))
-
-    moved = build.sub(at(first), at(build.const(0, int32)))
-    return advanced(side.swizzle, base, at(thread), moved, at(build.add(first, thread)))
+    if base is None:
+        return swizzled(plan.linear(column, build.add(first, thread)), side.swizzle)
+    return advanced(side.swizzle, base, plan.linear(column, thread), reached(side, column, plan.atoms, first))

@@ -1,0 +1,158 @@
+"""Proof by enumeration: what a plan moves, against what the layouts say.
+
+Nothing here knows how plans are made; places come from the layouts, element by element.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from ..ir.nodes import Buffer, Const, Region, Strided, TileOp
+from ..layout import TileLayout
+from . import copy_reg, elementwise_reg
+from .launch import launch_values
+from .partition import MemoryCopy
+from .regions import THREADS, Side
+
+__all__ = ["replay"]
+
+Array = np.ndarray
+
+
+def replay(plan: object, op: TileOp) -> None:
+    """Raise AssertionError unless each element of the operation is moved once, from and to the right place.
+
+    Run-time starts count as 0, run-time strides as `launch_values` says.
+    """
+    if isinstance(plan, MemoryCopy):
+        _replay_memory(plan)
+    elif isinstance(plan, copy_reg.Plan):
+        _replay_registers(plan, op.scope)
+    elif isinstance(plan, elementwise_reg.Plan):
+        _replay_elementwise(plan, op)
+
+
+def _replay_memory(plan: MemoryCopy) -> None:
+    expected = np.stack([_addresses(plan.src), _addresses(plan.dst)], axis=1)
+    rows = _expanded(plan.transfers(), (2, 3))
+    _same("(source, destination)", rows[:, 2:4], expected)
+    _aligned(plan.transfers()[:, 2:4], plan.vector_width)
+    assert rows[:, 1].max(initial=0) < plan.threads, "a thread that the scope doesn't have"
+    assert len(rows) == 0 or rows[:, 0].max() == plan.rounds - 1, "more rounds than the plan says"
+
+
+def _replay_registers(plan: copy_reg.Plan, scope: str) -> None:
+    memory = _addresses(plan.memory)
+    owners, registers = _owners(plan.registers.region, scope)
+    if not plan.loads:
+        first = owners.argmin(axis=0)
+        owners, registers = (np.take_along_axis(x, first[None], axis=0) for x in (owners, registers))
+    expected = np.stack([np.broadcast_to(memory, owners.shape), owners, registers], axis=-1).reshape(-1, 3)
+    at, to = (2, 3) if plan.loads else (3, 2)
+    rows = _expanded(plan.transfers(), (2, 3))
+    _same("(memory, thread, register)", rows[:, [at, 1, to]], expected)
+    _aligned(plan.transfers()[:, [at]], plan.vector_width)
+
+
+def _replay_elementwise(plan: elementwise_reg.Plan, op: TileOp) -> None:
+    regions = [o for o in op.operands if isinstance(o, Region)]
+    owners, registers = _owners(regions[0], op.scope)
+    rows = plan.schedule()
+    expected = np.stack([owners.ravel(), registers.ravel()], axis=1)
+    _same("(thread, register)", rows[:, [1, -1]], expected)
+    found = {(int(r[1]), int(r[-1])): r[2:-1] for r in rows}
+    for column, given in enumerate(regions[1:]):
+        places = _holders(given, regions[0], op.scope)
+        for thread, register, index in zip(owners.ravel(), registers.ravel(), _indices(owners), strict=True):
+            held = places[int(index)]
+            at = (int(thread), int(found[int(thread), int(register)][column]))
+            assert at in held, f"thread {at[0]} computes with register {at[1]} of {given.buffer.name}, not {held}"
+
+
+def _indices(owners: Array) -> Array:
+    return np.broadcast_to(np.arange(owners.shape[1]), owners.shape).ravel()
+
+
+def _holders(given: Region, dst: Region, scope: str) -> list[set[tuple[int, int]]]:
+    """For each element of `dst` the places of the element of `given` that broadcasts to it."""
+    owners, registers = _owners(given, scope)
+    flat = np.arange(prod(given.shape)).reshape(given.shape)
+    wanted = np.broadcast_to(flat, dst.shape).ravel()
+    return [set(zip(owners[:, i].tolist(), registers[:, i].tolist(), strict=True)) for i in wanted]
+
+
+# ---- what the layouts say -----------------------------------------------------------------------------------
+
+
+def _flat(region: Region, shape: tuple[int, ...]) -> Array:
+    """The flat index in the buffer of each element of the region, in its own row-major order."""
+    spans = [
+        np.arange(1 if e is None else e) + (int(s.value) if isinstance(s, Const) else 0)
+        for s, e in zip(region.starts, region.extents, strict=True)
+    ]
+    grid = np.meshgrid(*spans, indexing="ij")
+    return np.ravel_multi_index([g.ravel() for g in grid], shape) if grid else np.zeros(1, np.int64)
+
+
+def _shape(buffer: Buffer) -> tuple[int, ...]:
+    return tuple(n if isinstance(n, int) else 2**20 for n in buffer.shape)
+
+
+def _addresses(side: Side) -> Array:
+    region, layout = side.region, side.buffer.layout
+    if isinstance(layout, Strided):
+        known = launch_values((side,))
+        strides = [s if isinstance(s, int) else known[s.name] for s in layout.strides]
+        spans = [
+            (np.arange(e or 1) + (int(s.value) if isinstance(s, Const) else 0)) * stride
+            for s, e, stride in zip(region.starts, region.extents, strides, strict=True)
+        ]
+        total = sum(np.ix_(*spans), start=np.zeros((), np.int64))
+        return np.asarray(total).ravel()
+    shape = _shape(side.buffer)
+    table = layout.map_all(shape)
+    return np.asarray(sum(v for v in table.values()))[_flat(region, shape)]
+
+
+def _owners(region: Region, scope: str) -> tuple[Array, Array]:
+    """(thread, register) of each element, one row a replica."""
+    layout = region.buffer.layout
+    assert isinstance(layout, TileLayout)
+    shape = _shape(region.buffer)
+    table = layout.map_all(shape)
+    zero = np.zeros((1, prod(shape)), np.int64)
+    thread, register = zero, zero
+    for name, values in table.items():
+        if name in THREADS["cta"]:
+            thread = thread + values * THREADS[scope][name]
+        else:
+            register = register + values
+    flat = _flat(region, shape)
+    both = np.broadcast_arrays(np.atleast_2d(thread), np.atleast_2d(register))
+    return both[0][:, flat], both[1][:, flat]
+
+
+# ---- comparing ----------------------------------------------------------------------------------------------
+
+
+def _expanded(rows: Array, columns: tuple[int, ...]) -> Array:
+    """One row an element from one row a vector, whose width is the last column."""
+    widths = rows[:, -1]
+    every = np.repeat(rows, widths, axis=0)
+    step = np.arange(len(every)) - np.repeat(np.cumsum(widths) - widths, widths)
+    for c in columns:
+        every[:, c] += step
+    return every
+
+
+def _same(what: str, found: Array, expected: Array) -> None:
+    assert len(found) == len(expected), f"{len(found)} elements are moved; {len(expected)} should be"
+    a, b = (x[np.lexsort(x.T[::-1])] for x in (found, expected))
+    wrong = np.flatnonzero((a != b).any(axis=1))
+    assert len(wrong) == 0, f"{what} {a[wrong[0]].tolist()} is moved where {b[wrong[0]].tolist()} should be"
+
+
+def _aligned(starts: Array, width: int) -> None:
+    assert not (starts % width).any(), f"a vector of {width} starts at {starts[(starts % width).any(axis=1)][0].tolist()}"
