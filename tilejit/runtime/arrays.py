@@ -139,8 +139,8 @@ def is_array(value: object) -> bool:
         return True
     if isinstance(value, (np.generic, int, float)):
         return False
-    kind = type(value)
-    return hasattr(kind, "data_ptr") or hasattr(kind, "__cuda_array_interface__") or hasattr(kind, "__dlpack__")
+    # asking for the interface computes it, so it comes last
+    return any(hasattr(value, name) for name in ("data_ptr", "__dlpack__", "__cuda_array_interface__"))
 
 
 def view_of(value: Any) -> ArrayView:

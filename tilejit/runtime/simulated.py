@@ -13,6 +13,7 @@ from ..simulator import Pointer, Report, run
 from ..source import Span
 from ..target import Target
 from ..target import target as find_target
+from . import assertions
 from .arrays import SIMULATOR, Argument, ArrayView
 from .device import Launch, WriteCheck, positions
 
@@ -105,8 +106,9 @@ class SimulatedFunction:
         """Runs the kernel and returns what the simulator saw."""
         compiled = self.compiled
         self._check_written(arguments)
-        values = [self._value(param, arguments[self._positions[param.of]]) for param in compiled.params]
-        return run(
+        record = np.zeros(assertions.WORDS, np.int32)
+        values = [self._value(param, arguments, record) for param in compiled.params]
+        report = run(
             compiled.ptx,
             compiled.entry,
             launch.grid,
@@ -118,8 +120,15 @@ class SimulatedFunction:
             locate=self._locate,
             capability=compiled.target.number,
         )
+        assertions.check(compiled, record, assertions.SimulatedAssertionError)
+        return report
 
-    def _value(self, param: Param, argument: Argument) -> Pointer | np.generic:
+    def _value(
+        self, param: Param, arguments: Sequence[Argument], record: np.ndarray[Any, Any]
+    ) -> Pointer | np.generic:
+        if param.kind == assertions.KIND:
+            return Pointer(record)
+        argument = arguments[self._positions[param.of]]
         if not isinstance(argument, ArrayView):
             with np.errstate(over="ignore"):
                 return param.dtype.numpy.type(argument)  # type: ignore[no-any-return]

@@ -1,0 +1,225 @@
+"""Arrays of every owner become the same view."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tilejit import dtypes
+from tilejit.errors import LaunchError
+from tilejit.runtime.arrays import SIMULATOR, DeviceArray, facts_of, is_array, row_major, view_of
+from tilejit.runtime.simulated import SimulatedMemory
+
+
+class Tensor:
+    """What tilejit reads of a torch tensor, around a NumPy array."""
+
+    def __init__(self, array, device="cuda:0", dtype=None):
+        self.array = array
+        self.shape = array.shape
+        self.dtype = dtype or f"torch.{array.dtype.name}"
+        self.device = device
+
+    def data_ptr(self):
+        return self.array.ctypes.data
+
+    def stride(self):
+        return tuple(s // self.array.itemsize for s in self.array.strides)
+
+
+class Interface:
+    """An array of CuPy's kind."""
+
+    def __init__(self, array, **changes):
+        data = (array.ctypes.data, not array.flags.writeable)
+        self.__cuda_array_interface__ = {
+            "data": data, "shape": array.shape, "typestr": array.dtype.str, "strides": None, "version": 3, **changes
+        }  # fmt: skip
+
+
+class Exporter:
+    """An array that speaks DLPack only."""
+
+    def __init__(self, array, versioned=True):
+        self.array = array
+        self.versioned = versioned
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+    def __dlpack__(self, *, stream=None, max_version=None):
+        if not self.versioned and max_version is not None:
+            raise TypeError("unexpected keyword max_version")
+        return self.array.__dlpack__(max_version=max_version)
+
+
+def test_a_numpy_array_is_a_view_of_host_memory():
+    a = np.zeros((3, 8), np.float32)
+    view = view_of(a)
+    assert view.pointer == a.ctypes.data
+    assert view.facts.device is None
+    assert (view.facts.shape, view.facts.strides) == ((3, 8), (8, 1))
+    assert (view.facts.low_bytes, view.facts.high_bytes) == (0, 96)
+    assert view.host is a and view.writable
+
+
+def test_negative_strides_reach_below_the_first_element():
+    a = np.zeros((3, 8), np.float32)[::-1]
+    facts = view_of(a).facts
+    assert facts.strides == (-8, 1)
+    assert (facts.low_bytes, facts.high_bytes) == (-64, 32)
+
+
+@given(
+    shape=st.lists(st.integers(1, 5), min_size=0, max_size=3),
+    steps=st.lists(st.sampled_from([-2, -1, 1, 2]), min_size=3, max_size=3),
+    order=st.permutations(range(3)),
+)
+@settings(max_examples=60, deadline=None)
+def test_bounds_are_those_that_numpy_computes(shape, steps, order):
+    a = np.zeros([2 * n + 1 for n in shape], np.int16)
+    permuted = a.transpose([d for d in order if d < len(shape)])
+    a = np.asarray(permuted[tuple(slice(None, None, s) for s in steps[: len(shape)])])
+    low, high = np.lib.array_utils.byte_bounds(a)
+    facts = view_of(a).facts
+    start = a.ctypes.data
+    assert (start + facts.low_bytes, start + facts.high_bytes) == (low, high)
+
+
+def test_an_empty_array_reaches_nothing():
+    facts = view_of(np.zeros((3, 0), np.float32)[::-1]).facts
+    assert (facts.low_bytes, facts.high_bytes) == (0, 0)
+
+
+def test_the_same_shape_and_strides_share_their_facts():
+    a, b = np.zeros((4, 4)), np.ones((4, 4))
+    assert view_of(a).facts is view_of(b).facts
+    assert view_of(a.T).facts is not view_of(b).facts
+
+
+def test_alignment_is_the_largest_power_of_two_that_divides_address_and_strides():
+    buffer = np.zeros(4096, np.uint8)
+    start = -buffer.ctypes.data % 64
+    base = buffer[start : start + 2048].view(np.float32)
+    assert view_of(base).align == 32
+    assert view_of(base[1:]).align == 4
+    assert view_of(base[2:]).align == 8
+    assert view_of(base[:96].reshape(4, 24)[:, :6]).align == 32
+    assert view_of(base[:24].reshape(4, 6)).align == 8
+    assert view_of(base[: 4 * 6].reshape(4, 6)).facts.extent_align == 8
+
+
+def test_the_last_dimension_with_stride_1_is_the_unit_dimension():
+    f32 = dtypes.float32
+    assert facts_of(f32, (4, 1), (1, 1), None).unit_dim == 1
+    assert facts_of(f32, (4, 8), (1, 4), None).unit_dim == 0
+    assert facts_of(f32, (4, 8), (16, 2), None).unit_dim is None
+    assert facts_of(f32, (4, 8), (16, 2), None).extent_align == 1
+
+
+@pytest.mark.parametrize("dtype", dtypes.DTYPES.values(), ids=str)
+def test_every_element_type_comes_in_from_numpy_and_from_a_tensor(dtype):
+    a = np.zeros((2, 4), dtype.numpy)
+    assert view_of(a).facts.dtype == dtype
+    name = "bool" if dtype.name == "bool_" else dtype.name
+    assert view_of(Tensor(a, dtype=f"torch.{name}")).facts.dtype == dtype
+
+
+def test_a_tensor_on_a_gpu_has_its_ordinal_and_no_host_memory():
+    view = view_of(Tensor(np.zeros((2, 3), np.float16), "cuda:1"))
+    assert view.facts.device == 1
+    assert view.host is None
+    assert view_of(Tensor(np.zeros(2, np.float16), "cuda")).facts.device == 0
+
+
+def test_a_tensor_in_host_memory_is_used_in_place():
+    a = np.arange(12, dtype=np.int32).reshape(3, 4)[::-1, ::2]
+    view = view_of(Tensor(a, "cpu"))
+    np.testing.assert_array_equal(view.host, a)
+    view.host[0, 0] = -7
+    assert a[0, 0] == -7
+
+
+def test_a_tensor_on_another_kind_of_device_is_refused():
+    with pytest.raises(LaunchError, match="is on mps:0"):
+        view_of(Tensor(np.zeros(2, np.float32), "mps:0"))
+
+
+def test_the_cuda_array_interface_gives_strides_or_means_row_major():
+    a = np.zeros((4, 6), np.float64)
+    assert view_of(Interface(a)).facts.strides == (6, 1)
+    assert view_of(Interface(a, strides=(8, 32))).facts.strides == (1, 4)
+    assert not view_of(Interface(a, data=(1024, True))).writable
+    assert view_of(Interface(a, stream=7)).producer == 7
+
+
+def test_a_type_that_has_no_typestr_is_read_from_the_object():
+    a = Interface(np.zeros(4, np.uint16), typestr="<V2")
+    a.dtype = np.dtype(ml_dtypes.bfloat16)
+    assert view_of(a).facts.dtype == dtypes.bfloat16
+
+
+@pytest.mark.parametrize("versioned", [True, False])
+def test_dlpack_capsules_of_both_kinds_are_read(versioned):
+    a = np.arange(24, dtype=np.int64).reshape(4, 6)[:, ::2]
+    view = view_of(Exporter(a, versioned))
+    assert view.pointer == a.ctypes.data
+    assert view.facts.strides == (6, 2)
+    np.testing.assert_array_equal(view.host, a)
+
+
+def test_a_read_only_export_stays_read_only():
+    a = np.zeros(4, np.float32)
+    a.flags.writeable = False
+    assert not view_of(Exporter(a)).writable
+    assert not view_of(a).writable
+
+
+@pytest.mark.parametrize("bad", [np.zeros(2, ">f4"), np.zeros(2, np.complex64), np.zeros(2, "U3")])
+def test_types_without_a_name_are_refused(bad):
+    with pytest.raises(LaunchError, match="can't be passed"):
+        view_of(bad)
+
+
+def test_strides_that_are_no_multiple_of_the_element_are_refused():
+    a = np.zeros(4, np.dtype([("a", np.uint8), ("b", np.float32)]))["b"]
+    with pytest.raises(LaunchError, match="strides of .5,. bytes"):
+        view_of(a)
+
+
+def test_numbers_are_no_arrays():
+    assert not any(map(is_array, (1, 2.0, True, np.float32(3), "text", None)))
+    assert all(map(is_array, (np.zeros(1), Tensor(np.zeros(1)), Interface(np.zeros(1)), Exporter(np.zeros(1)))))
+    with pytest.raises(LaunchError, match="str is not an array"):
+        view_of("text")
+
+
+def test_a_device_array_copies_in_and_out():
+    d = DeviceArray(SimulatedMemory(24), dtypes.float32, (2, 3))
+    a = np.arange(6, dtype=np.float32).reshape(2, 3)
+    d.copy_from(a)
+    np.testing.assert_array_equal(d.numpy(), a)
+    assert (d.shape, d.strides, d.size, d.nbytes, d.device) == ((2, 3), (3, 1), 6, 24, "sim")
+    assert d.view().facts.device == SIMULATOR
+    with pytest.raises(LaunchError, match="doesn't fit"):
+        d.copy_from(a.astype(np.float64))
+
+
+def test_a_freed_device_array_says_so():
+    d = DeviceArray(SimulatedMemory(24), dtypes.float32, (2, 3))
+    d.free()
+    d.free()
+    for use in (d.numpy, d.view):
+        with pytest.raises(LaunchError, match="was freed"):
+            use()
+
+
+def test_what_nothing_wrote_reads_as_nan():
+    assert np.isnan(DeviceArray(SimulatedMemory(16), dtypes.float32, (4,)).numpy()).all()
+
+
+def test_row_major_strides():
+    assert row_major((2, 3, 4)) == (12, 4, 1)
+    assert row_major(()) == ()
+    assert row_major((3, 0, 2)) == (2, 2, 1)

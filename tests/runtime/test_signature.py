@@ -1,0 +1,229 @@
+"""What of a call's arguments the compiled kernel depends on, and nothing else."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tilejit as tj
+from tilejit import dtypes
+from tilejit.errors import LaunchError
+from tilejit.runtime.arrays import view_of
+from tilejit.runtime.signature import bind, describe, freeze, hypothetical, overlaps, read, scalar, signature
+from tilejit.target import target
+
+
+@dataclass(frozen=True)
+class Parameter:
+    name: str
+    kind: str = "any"
+    dtype: Any = None
+    spec: Any = None
+    default: Any = None
+    has_default: bool = False
+
+
+A, B = Parameter("A", "array"), Parameter("B", "array")
+N = Parameter("N", "constexpr")
+
+
+def aligned(shape, dtype=np.float32, offset=0):
+    """An array whose address is a multiple of 64, plus `offset` bytes."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    memory = np.zeros(size + 128, np.uint8)
+    start = -memory.ctypes.data % 64 + offset
+    return memory[start : start + size].view(dtype).reshape(shape)
+
+
+def types(parameters, *values, architecture="sm_90a", aliased=()):
+    arguments, _ = read(parameters, values)
+    return dict(signature(parameters, values, arguments, target(architecture), frozenset(aliased)).arguments)
+
+
+# ---- binding ----------------------------------------------------------------------------------------------------
+
+
+def test_arguments_bind_by_position_and_keyword_with_defaults():
+    x = Parameter("x", "scalar", dtypes.float32, default=2.0, has_default=True)
+    assert bind("k", (A, N, x), (1,), {"N": 3}) == [1, 3, 2.0]
+    assert bind("k", (A, N, x), (1, 2, 3), {}) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "message"),
+    [
+        ((1,), {}, "k misses N"),
+        ((1, 2, 3), {}, "takes 2 arguments; 3 positional"),
+        ((1,), {"M": 2}, "no parameter 'M'"),
+        ((1, 2), {"N": 2}, "got 'N' twice"),
+    ],
+)
+def test_arguments_that_do_not_bind_are_named(args, kwargs, message):
+    with pytest.raises(LaunchError, match=message):
+        bind("k", (A, N), args, kwargs)
+
+
+# ---- arrays -----------------------------------------------------------------------------------------------------
+
+
+def test_shapes_and_strides_are_no_part_of_the_signature():
+    first = types((A,), aligned((8, 16)))
+    assert first == types((A,), aligned((24, 32)))
+    assert first != types((A,), aligned((8, 8, 2)))
+    assert first != types((A,), aligned((8, 16)).T)
+    assert first != types((A,), aligned((8, 16), np.int32))
+
+
+@pytest.mark.parametrize(("architecture", "most"), [("sm_75", 16), ("sm_90a", 16), ("sm_100a", 32), ("sm_120", 32)])
+def test_alignment_counts_up_to_what_the_target_can_use(architecture, most):
+    kind = types((A,), aligned((8, 16)), architecture=architecture)["A"]
+    assert (kind.align, kind.extent_align) == (most, most)
+
+
+@given(st.sampled_from([1, 2, 4, 8, 16, 32]), st.integers(1, 40))
+def test_alignment_divides_address_and_rows(offset, columns):
+    a = aligned((4, columns), np.uint8, offset)
+    kind = types((A,), a, architecture="sm_100a")["A"]
+    for number in (a.ctypes.data, columns):
+        assert number % kind.align == 0
+    assert kind.align == min(math.gcd(offset, columns, 32) & -math.gcd(offset, columns, 32), 32)
+    assert columns % kind.extent_align == 0
+
+
+def test_a_quick_key_is_at_least_as_fine_as_the_signature():
+    arrays = [aligned((n, m), dtype, o) for n in (1, 2) for m in (1, 3, 4) for dtype in (np.int8, np.int32)
+              for o in (0, 4, 32)]  # fmt: skip
+    seen: dict[Any, Any] = {}
+    for a in [*arrays, *(x.T for x in arrays)]:
+        _, key = read((A,), (a,))
+        for architecture in ("sm_90a", "sm_100a"):
+            kind = types((A,), a, architecture=architecture)["A"]
+            assert seen.setdefault((tuple(key), architecture), kind) == kind
+
+
+def test_overlapping_arrays_are_found_in_pairs():
+    memory = np.zeros(100, np.float32)
+    views = [view_of(a) for a in (memory[:50], memory[50:], memory[40:60], np.zeros(3), memory[:0])]
+    assert overlaps(views) == ((0, 2), (1, 2)) or set(overlaps(views)) == {(0, 2), (1, 2)}
+    assert overlaps(views[:2]) == ()
+    assert overlaps([views[0], 3, None, views[0]]) == ((0, 3),)
+
+
+def test_the_overlap_bit_is_part_of_the_signature():
+    a = aligned((4, 4))
+    assert types((A, B), a, a)["A"] != types((A, B), a, a, aliased=(0, 1))["A"]
+
+
+# ---- pinned arrays ----------------------------------------------------------------------------------------------
+
+
+def pinned(shape=(4, 8), dtype=dtypes.float32, strides=None):
+    return Parameter("A", "array", spec=tj.spec(shape, dtype, strides))
+
+
+def test_a_pinned_array_is_static():
+    kind = types((pinned(),), aligned((4, 8)))["A"]
+    assert (kind.shape, kind.strides) == ((4, 8), (8, 1))
+    kind = types((pinned(strides=(16, 1)),), aligned((4, 16))[:, :8])["A"]
+    assert (kind.shape, kind.strides) == ((4, 8), (16, 1))
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (np.zeros((4, 8)), "A is pinned to float32; got float64"),
+        (np.zeros((8, 4), np.float32), r"A is pinned to shape \(4, 8\); got \(8, 4\)"),
+        (np.zeros((8, 4), np.float32).T, r"A is pinned to row-major, strides \(8, 1\) \(elements\); got \(1, 4\)"),
+        (np.zeros(32, np.float32), r"got \(32,\)"),
+    ],
+)
+def test_an_array_unlike_its_pin_is_refused_with_expected_and_got(array, message):
+    with pytest.raises(LaunchError, match=message):
+        types((pinned(),), array)
+
+
+def test_the_stride_of_a_single_row_does_not_matter():
+    a = aligned((4, 8))[::4]
+    assert a.strides == (128, 4)
+    assert types((pinned((1, 8)),), a)["A"].strides == (8, 1)
+
+
+def test_shapes_of_pinned_arrays_are_in_the_quick_key():
+    _, first = read((pinned(),), (aligned((4, 8)),))
+    _, second = read((pinned(),), (aligned((8, 8)),))
+    assert first != second
+
+
+def test_a_number_for_an_array_is_refused():
+    with pytest.raises(LaunchError, match="A is an array parameter; got int 3"):
+        read((A,), (3,))
+
+
+def test_a_spec_is_no_argument_of_a_launch():
+    with pytest.raises(LaunchError, match="Spec is not an array"):
+        read((A,), (tj.spec((4,), dtypes.float32),))
+
+
+def test_a_spec_stands_for_an_array_as_aligned_as_can_be():
+    values = [hypothetical(A, tj.spec((4, 8), dtypes.float32)), hypothetical(B, dtypes.int64)]
+    arguments, _ = read((A, Parameter("n")), values)
+    found = signature((A, Parameter("n")), values, arguments, target("sm_90a"), frozenset())
+    assert describe(found) == "A: float32[:, :1] align 16 extent 16, n: int64"
+
+
+# ---- scalars and constexprs -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [
+        (3, "int32"), (-(2**31), "int32"), (2**31, "int64"), (1.5, "float32"), (True, "bool_"),
+        (np.float16(1), "float16"), (np.uint8(1), "uint8"), (np.bool_(True), "bool_"), (np.float64(1), "float64"),
+    ],
+)  # fmt: skip
+def test_an_unannotated_scalar_has_its_natural_type(value, dtype):
+    assert types((Parameter("x"),), value)["x"].dtype.name == dtype
+
+
+@pytest.mark.parametrize("value", [None, "text", 1j, 2**63])
+def test_what_has_no_type_is_refused(value):
+    with pytest.raises(LaunchError, match=r"can't be a|holds"):
+        types((Parameter("x"),), value)
+
+
+def test_an_annotated_scalar_must_fit():
+    p = Parameter("n", "scalar", dtypes.int8)
+    assert scalar(p, 127, dtypes.int8) == 127
+    with pytest.raises(LaunchError, match="n is int8, which holds -128 to 127; got 128"):
+        scalar(p, 128, dtypes.int8)
+    with pytest.raises(LaunchError, match=r"n is int8; got float 1\.5"):
+        scalar(p, 1.5, dtypes.int8)
+    with pytest.raises(LaunchError, match="n is int8; got str"):
+        scalar(p, "1", dtypes.int8)
+
+
+def test_floats_beyond_a_type_become_infinite_as_in_numpy():
+    p = Parameter("x", "scalar", dtypes.float32)
+    assert scalar(p, 1e300, dtypes.float32) == math.inf
+    assert scalar(p, -1e300, dtypes.float32) == -math.inf
+    assert scalar(p, 3.40282350e38, dtypes.float32) == float(np.finfo(np.float32).max)
+    assert scalar(p, 65519.0, dtypes.float16) == 65504.0
+    assert scalar(p, 1e300, dtypes.float64) == 1e300
+
+
+def test_constexprs_differ_by_type_and_value():
+    frozen = [freeze(v, "N") for v in (1, 1.0, True, 0.0, -0.0, (1,), (1.0,), (True,), "1", None)]
+    assert len(set(frozen)) == len(frozen)
+    assert freeze(math.nan, "N") == freeze(-math.nan, "N") or math.copysign(1, math.nan) == 1
+    assert freeze((1, (2, "x")), "N") == freeze((1, (2, "x")), "N")
+
+
+def test_a_constexpr_that_can_change_is_refused():
+    with pytest.raises(LaunchError, match="N is a constexpr; a list can't be one"):
+        freeze([1], "N")
+    with pytest.raises(LaunchError, match="N is a constexpr"):
+        freeze((1, [2]), "N")
