@@ -1,0 +1,162 @@
+"""A CUDA driver in host memory: enough to see what the runtime asks of the real one, in which order."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+from cuda.bindings import driver as real
+
+SUCCESS = real.CUresult.CUDA_SUCCESS
+
+
+class FakeDriver:
+    """Takes the place of `cuda.bindings.driver`; names that it doesn't define are the real module's.
+
+    kernel: called at each launch with the addresses of the parameters. calls: names and arguments, in order.
+    """
+
+    def __init__(self, devices=2, capability=(9, 0)):
+        self.devices = devices
+        self.capability = capability
+        self.contexts = []
+        self.memory = {}
+        self.calls = []
+        self.capturing = set()
+        self.errors = {}
+        self.kernel = lambda parameters: None
+        self.refusal = None
+
+    def __getattr__(self, name):
+        if name.startswith("cu"):
+            raise AttributeError(f"the fake driver has no {name}")
+        return getattr(real, name)
+
+    def _done(self, name, *values):
+        return (self.errors.get(name, SUCCESS), *values)
+
+    def cuInit(self, flags):
+        return self._done("cuInit")
+
+    def cuDeviceGetCount(self):
+        return SUCCESS, self.devices
+
+    def cuDriverGetVersion(self):
+        return SUCCESS, 13000
+
+    def cuDeviceGet(self, ordinal):
+        return SUCCESS, ordinal
+
+    def cuDeviceGetName(self, size, device):
+        return SUCCESS, b"Fake GPU\0"
+
+    def cuDevicePrimaryCtxRetain(self, device):
+        return SUCCESS, 100 + device
+
+    def cuDeviceGetAttribute(self, attribute, device):
+        major = attribute == real.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
+        return SUCCESS, self.capability[0 if major else 1]
+
+    def cuGetErrorString(self, error):
+        return SUCCESS, b"what it means"
+
+    # contexts
+
+    def cuCtxPushCurrent(self, context):
+        self.contexts.append(context)
+        return (SUCCESS,)
+
+    def cuCtxPopCurrent(self):
+        return SUCCESS, self.contexts.pop()
+
+    def cuCtxGetCurrent(self):
+        return SUCCESS, self.contexts[-1] if self.contexts else 0
+
+    def cuCtxSynchronize(self):
+        self.calls.append(("synchronize", self.contexts[-1]))
+        return self._done("cuCtxSynchronize")
+
+    # modules
+
+    def cuThreadExchangeStreamCaptureMode(self, mode):
+        self.calls.append(("capture mode", mode))
+        return SUCCESS, "previous"
+
+    def cuModuleLoadDataEx(self, image, count, options, values):
+        assert image.endswith(b"\0")
+        if self.refusal is not None:
+            values[0][: len(self.refusal[1])] = self.refusal[1]
+            return self.refusal[0], None
+        return SUCCESS, ("module", self.contexts[-1])
+
+    def cuModuleGetFunction(self, module, name):
+        return SUCCESS, ("function", name.decode(), module[1])
+
+    def cuFuncSetAttribute(self, function, attribute, value):
+        self.calls.append(("attribute", attribute.name, value))
+        return (SUCCESS,)
+
+    def cuLaunchKernel(self, function, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra):
+        assert function[2] == self.contexts[-1], "launched in another device's context"
+        self.calls.append(("launch", (gx, gy, gz), (bx, by, bz), shared, stream))
+        if self.errors.get("cuLaunchKernel", SUCCESS) == SUCCESS:
+            self.kernel(ctypes.cast(parameters, ctypes.POINTER(ctypes.c_void_p)))
+        return self._done("cuLaunchKernel")
+
+    # memory
+
+    def cuMemAlloc(self, size):
+        buffer = np.full(size + 256, 0xFF, np.uint8)
+        at = buffer.ctypes.data
+        at += -at % 256
+        self.memory[at] = buffer
+        return self._done("cuMemAlloc", at)
+
+    def cuMemAllocAsync(self, size, stream):
+        return self.cuMemAlloc(size)
+
+    def cuMemFree(self, pointer):
+        del self.memory[pointer]
+        return (SUCCESS,)
+
+    def cuMemFreeAsync(self, pointer, stream):
+        return self.cuMemFree(pointer)
+
+    def cuMemcpyHtoD(self, to, source, size):
+        ctypes.memmove(to, source, size)
+        return (SUCCESS,)
+
+    cuMemcpyDtoH = cuMemcpyHtoD
+
+    def cuMemcpyHtoDAsync(self, to, source, size, stream):
+        self.calls.append(("in", size, stream))
+        return self.cuMemcpyHtoD(to, source, size)
+
+    def cuMemcpyDtoHAsync(self, to, source, size, stream):
+        self.calls.append(("out", size, stream))
+        return self.cuMemcpyHtoD(to, source, size)
+
+    # streams
+
+    def cuStreamIsCapturing(self, stream):
+        status = real.CUstreamCaptureStatus
+        active = status.CU_STREAM_CAPTURE_STATUS_ACTIVE
+        return SUCCESS, active if stream in self.capturing else status.CU_STREAM_CAPTURE_STATUS_NONE
+
+    def cuStreamSynchronize(self, stream):
+        self.calls.append(("stream synchronize", stream))
+        return self._done("cuStreamSynchronize")
+
+    def cuEventCreate(self, flags):
+        return SUCCESS, "event"
+
+    def cuEventRecord(self, event, stream):
+        self.calls.append(("record", stream))
+        return (SUCCESS,)
+
+    def cuStreamWaitEvent(self, stream, event, flags):
+        self.calls.append(("wait", stream))
+        return (SUCCESS,)
+
+    def cuEventDestroy(self, event):
+        return (SUCCESS,)

@@ -1,0 +1,353 @@
+"""What the CUDA device asks of the driver, seen by a fake one."""
+
+import ctypes
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import tilejit as tj
+from tilejit import dtypes
+from tilejit.errors import DeviceError, LaunchError
+from tilejit.ir.nodes import Param
+from tilejit.ir.types import Signature
+from tilejit.runtime.arrays import DeviceArray, view_of
+from tilejit.runtime.device import Launch
+from tilejit.target import target
+
+pytest.importorskip("cuda.bindings")
+
+from tests.runtime.fake_driver import FakeDriver  # noqa: E402
+from tests.runtime.test_arrays import Interface, Tensor  # noqa: E402
+from tilejit.runtime import cuda, cuda_driver, cuda_memory  # noqa: E402
+from tilejit.runtime.assertions import DeviceAssertionError  # noqa: E402
+
+GRID = Launch((3, 1, 1), 64)
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    driver = FakeDriver()
+    for module in (cuda, cuda_driver, cuda_memory):
+        monkeypatch.setattr(module, "driver", driver)
+    return driver
+
+
+@pytest.fixture
+def device(fake):
+    return cuda.CudaDevice(0)
+
+
+def pointer(name, written=False):
+    return Param("pointer", name, dtypes.int64, written=written)
+
+
+def scalar(name, dtype):
+    return Param("scalar", name, dtype)
+
+
+def compiled(*params, names="A B C", **changes):
+    arguments = tuple((name, None) for name in names.split())
+    made = {
+        "params": params, "signature": Signature(arguments), "ptx": "ptx", "entry": "k", "shared_bytes": 0,
+        "dynamic_shared": False, "assertions": (), "target": target("sm_90a"), **changes
+    }  # fmt: skip
+    return SimpleNamespace(**made)
+
+
+def parameter(parameters, n, kind):
+    return ctypes.cast(parameters[n], ctypes.POINTER(kind))[0]
+
+
+def array_at(address, shape, dtype=np.float32):
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    return np.frombuffer((ctypes.c_char * size).from_address(address), dtype).reshape(shape)
+
+
+def launches(fake):
+    return [c for c in fake.calls if c[0] == "launch"]
+
+
+# ---- parameters -------------------------------------------------------------------------------------------------
+
+
+def test_parameters_are_packed_by_their_kinds(fake, device):
+    seen = []
+    kinds = (ctypes.c_uint64, ctypes.c_int64, ctypes.c_int64, ctypes.c_float, ctypes.c_int8, ctypes.c_bool)
+    fake.kernel = lambda p: seen.append([parameter(p, n, kind) for n, kind in enumerate(kinds)])
+    f = device.load(
+        compiled(
+            pointer("A"), Param("extent", "A", dtypes.int64, axis=1), Param("stride", "A", dtypes.int64, axis=0),
+            scalar("B", dtypes.float32), scalar("C", dtypes.int8), scalar("D", dtypes.bool_), names="A B C D",
+        )
+    )  # fmt: skip
+    a = view_of(Tensor(np.zeros((4, 8), np.float32)[:, ::2]))
+    f.launch(GRID, [a, 2.5, -3, True])
+    assert seen == [[a.pointer, 4, 8, 2.5, -3, True]]
+    assert launches(fake) == [("launch", (3, 1, 1), (64, 1, 1), 0, 0)]
+
+
+@pytest.mark.parametrize("name", dtypes.DTYPES)
+def test_a_scalar_of_every_type_arrives(fake, device, name):
+    dtype = dtypes.DTYPES[name]
+    seen = []
+    fake.kernel = lambda p: seen.append(array_at(p[0], (1,), dtype.numpy)[0].copy())
+    device.load(compiled(scalar("A", dtype))).launch(GRID, [1.5 if dtype.is_float else 1])
+    assert seen == [dtype.numpy.type(1.5 if dtype.is_float else 1)]
+
+
+# ---- host arrays ------------------------------------------------------------------------------------------------
+
+
+def test_host_arrays_are_copied_in_and_those_written_back(fake, device):
+    a, b = np.arange(6, dtype=np.float32), np.zeros(6, np.float32)
+
+    def kernel(p):
+        array_at(parameter(p, 1, ctypes.c_uint64), 6)[:] = 2 * array_at(parameter(p, 0, ctypes.c_uint64), 6)
+        array_at(parameter(p, 0, ctypes.c_uint64), 6)[:] = -1
+
+    fake.kernel = kernel
+    device.load(compiled(pointer("A"), pointer("B", written=True))).launch(GRID, [view_of(a), view_of(b)])
+    np.testing.assert_array_equal(b, 2 * np.arange(6))
+    np.testing.assert_array_equal(a, np.arange(6))
+    assert not fake.memory, "the copies were not freed"
+    assert ("stream synchronize", 0) in fake.calls
+
+
+def test_overlapping_host_arrays_share_one_copy(fake, device):
+    memory = np.arange(10, dtype=np.float32)
+    a, b = memory[:8], memory[4:]
+    addresses = []
+    fake.kernel = lambda p: addresses.extend(parameter(p, n, ctypes.c_uint64) for n in (0, 1))
+    device.load(compiled(pointer("A", written=True), pointer("B"))).launch(GRID, [view_of(a), view_of(b)])
+    assert addresses[1] - addresses[0] == 16
+    assert [c for c in fake.calls if c[0] == "in"] == [("in", 40, 0)]
+    assert [c for c in fake.calls if c[0] == "out"] == [("out", 32, 0)]
+
+
+@pytest.mark.parametrize("offset", [0, 4, 8, 12, 20])
+def test_a_copy_keeps_the_address_alignment(fake, device, offset):
+    memory = np.zeros(256, np.uint8)
+    start = -memory.ctypes.data % 32 + offset
+    a = memory[start : start + 64].view(np.float32)
+    addresses = []
+    fake.kernel = lambda p: addresses.append(parameter(p, 0, ctypes.c_uint64))
+    device.load(compiled(pointer("A"))).launch(GRID, [view_of(a)])
+    assert addresses[0] % 32 == a.ctypes.data % 32
+
+
+def test_what_lies_between_the_elements_is_not_written_back(fake, device):
+    memory = np.zeros((4, 6), np.float32)
+    a = memory[::-1, 1:4]
+
+    def kernel(p):
+        first = parameter(p, 0, ctypes.c_uint64)
+        for row in range(4):
+            array_at(first - 24 * row, 3)[:] = row + 1
+        memory[:, 5] = 9  # another thread of the host, meanwhile
+
+    fake.kernel = kernel
+    device.load(compiled(pointer("A", written=True))).launch(GRID, [view_of(a)])
+    np.testing.assert_array_equal(a, np.arange(1, 5)[:, None] * np.ones(3))
+    np.testing.assert_array_equal(memory[:, 5], 9)
+
+
+def test_a_read_only_array_is_an_input_only(fake, device):
+    a = np.zeros(4, np.float32)
+    a.flags.writeable = False
+    device.load(compiled(pointer("A"))).launch(GRID, [view_of(a)])
+    with pytest.raises(LaunchError, match="A is a read-only array and the kernel writes it"):
+        device.load(compiled(pointer("A", written=True))).launch(GRID, [view_of(a)])
+    assert len(launches(fake)) == 1
+
+
+def test_an_empty_host_array_needs_no_copy(fake, device):
+    device.load(compiled(pointer("A", written=True))).launch(GRID, [view_of(np.zeros((3, 0), np.float32))])
+    assert [c[0] for c in fake.calls if c[0] in ("in", "out")] == []
+
+
+def test_host_arrays_are_refused_while_a_graph_is_captured(fake, device):
+    fake.capturing.add(7)
+    f = device.load(compiled(pointer("A")))
+    with pytest.raises(LaunchError, match="while a graph is being captured"):
+        f.launch(GRID._replace(stream=7), [view_of(np.zeros(4, np.float32))])
+    f.launch(GRID._replace(stream=7), [view_of(Tensor(np.zeros(4, np.float32)))])
+    assert len(launches(fake)) == 1
+
+
+def test_a_launch_that_fails_leaves_host_arrays_alone(fake, device):
+    fake.errors["cuLaunchKernel"] = fake.CUresult.CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
+    a = np.arange(4, dtype=np.float32)
+    with pytest.raises(LaunchError, match="CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES from cuLaunchKernel"):
+        device.load(compiled(pointer("A", written=True))).launch(GRID, [view_of(a)])
+    np.testing.assert_array_equal(a, np.arange(4))
+    assert not fake.memory
+
+
+# ---- streams ----------------------------------------------------------------------------------------------------
+
+
+class Protocol:
+    def __cuda_stream__(self):
+        return 0, 11
+
+
+class Torch:
+    cuda_stream = 12
+
+
+class Closed:
+    is_closed = True
+
+
+@pytest.mark.parametrize(("stream", "handle"), [(None, 0), (10, 10), (Protocol(), 11), (Torch(), 12)])
+def test_every_kind_of_stream_is_taken(fake, device, stream, handle):
+    device.load(compiled()).launch(GRID._replace(stream=stream), [])
+    assert launches(fake)[0][-1] == handle
+
+
+@pytest.mark.parametrize(("stream", "message"), [("s", "str is not a stream"), (Closed(), "was closed")])
+def test_what_is_no_stream_is_refused(fake, device, stream, message):
+    with pytest.raises(LaunchError, match=message):
+        device.load(compiled()).launch(GRID._replace(stream=stream), [])
+
+
+def test_the_default_is_the_current_stream_of_the_first_device_arrays_framework(fake, device, monkeypatch):
+    current = {0: 77}
+    torch = SimpleNamespace(Tensor=Tensor, _C=SimpleNamespace(_cuda_getCurrentRawStream=current.__getitem__))
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    f = device.load(compiled(pointer("A"), pointer("B")))
+    tensor, other = view_of(Tensor(np.zeros(4, np.float32))), view_of(Interface(np.zeros(4, np.float32)))
+    f.launch(GRID, [tensor, other])
+    f.launch(GRID, [other, tensor])
+    f.launch(GRID._replace(stream=5), [tensor, other])
+    assert [c[-1] for c in launches(fake)] == [77, 0, 5]
+
+
+def test_an_array_made_on_another_stream_is_waited_for(fake, device):
+    a = view_of(Interface(np.zeros(4, np.float32), stream=9))
+    device.load(compiled(pointer("A"))).launch(GRID._replace(stream=5), [a])
+    assert fake.calls[-3:-1] == [("record", 9), ("wait", 5)]
+
+
+# ---- devices and loading ----------------------------------------------------------------------------------------
+
+
+def test_each_device_launches_in_its_own_context(fake):
+    devices = [cuda.CudaDevice(n) for n in (0, 1)]
+    functions = [d.load(compiled()) for d in devices]
+    for f in (functions[1], functions[0], functions[1]):
+        f.launch(GRID, [])
+    assert len(launches(fake)) == 3
+    assert not fake.contexts, "a context was left current"
+
+
+def test_a_device_that_is_not_there_is_a_device_error(fake):
+    with pytest.raises(DeviceError, match=r"no device cuda:2(.|\n)*there are 2"):
+        cuda.CudaDevice(2)
+
+
+def test_a_target_that_the_device_can_not_run_is_a_device_error(device):
+    device.check(target("sm_80"))
+    device.check(target("sm_90a"))
+    with pytest.raises(DeviceError, match=r"cuda:0 has compute capability 9\.0 and can't run code for sm_100a"):
+        device.check(target("sm_100a"))
+
+
+def test_ptx_that_the_driver_refuses_is_a_device_error_with_its_log(fake, device):
+    fake.refusal = (fake.CUresult.CUDA_ERROR_UNSUPPORTED_PTX_VERSION, b"Unsupported .version 9.9")
+    with pytest.raises(DeviceError, match=r"CUDA 13\.0\) refused the PTX: CUDA_ERROR_UNSUPPORTED(.|\n)*version 9\.9"):
+        device.load(compiled())
+
+
+def test_loading_is_allowed_during_capture(fake, device):
+    device.load(compiled())
+    relaxed = fake.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+    assert fake.calls[:2] == [("capture mode", relaxed), ("capture mode", "previous")]
+
+
+def test_large_dynamic_shared_memory_is_asked_for(fake, device):
+    device.load(compiled(shared_bytes=100_000, dynamic_shared=True)).launch(GRID, [])
+    assert ("attribute", "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES", 100_000) in fake.calls
+    assert launches(fake)[0][3] == 100_000
+    device.load(compiled(shared_bytes=40_000)).launch(GRID, [])
+    assert launches(fake)[1][3] == 0
+
+
+@pytest.mark.parametrize(("devices", "error", "message"), [(0, None, "no device"), (1, "NO_DEVICE", "NO_DEVICE")])
+def test_why_there_is_no_gpu_is_told(fake, devices, error, message):
+    fake.devices = devices
+    if error:
+        fake.errors["cuInit"] = getattr(fake.CUresult, f"CUDA_ERROR_{error}")
+    assert message in cuda.problem()
+
+
+# ---- memory and assertions --------------------------------------------------------------------------------------
+
+
+def test_a_device_array_owns_memory_until_it_is_freed(fake, device):
+    d = DeviceArray(device.allocate(24), dtypes.float32, (6,))
+    d.copy_from(np.arange(6, dtype=np.float32))
+    np.testing.assert_array_equal(d.numpy(), np.arange(6))
+    assert d.device == "cuda:0" and len(fake.memory) == 1
+    d.free()
+    assert not fake.memory
+    e = DeviceArray(device.allocate(24), dtypes.float32, (6,))
+    del e
+    assert not fake.memory
+
+
+def test_an_assert_that_failed_is_raised_at_the_next_synchronisation_and_once(fake, device):
+    record = Param("assertions", "", dtypes.uint32, written=True)
+    f = device.load(compiled(record, assertions=(("n > 0", None), ("n < 9", None))))
+
+    def kernel(p):
+        array_at(parameter(p, 0, ctypes.c_uint64), 5, np.int32)[:] = (2, 31, 4, 0, 0)
+
+    fake.kernel = kernel
+    f.launch(GRID, [])
+    with pytest.raises(DeviceAssertionError, match=r"thread 31 of CTA \(4, 0, 0\): n < 9"):
+        device.synchronize()
+    device.synchronize()
+    assert issubclass(DeviceAssertionError, (tj.LaunchError, AssertionError))
+
+
+def test_an_assert_is_raised_when_results_are_copied_back(fake, device):
+    record = Param("assertions", "", dtypes.uint32, written=True)
+    f = device.load(compiled(pointer("A", written=True), record, assertions=(("", None),)))
+
+    def kernel(p):
+        array_at(parameter(p, 1, ctypes.c_uint64), 5, np.int32)[:] = (1, 0, 0, 0, 0)
+
+    fake.kernel = kernel
+    with pytest.raises(DeviceAssertionError, match="thread 0"):
+        f.launch(GRID, [view_of(np.zeros(4, np.float32))])
+
+
+# ---- prepared launches ------------------------------------------------------------------------------------------
+
+
+def test_a_prepared_launch_packs_once(fake, device):
+    seen = []
+    fake.kernel = lambda p: seen.append((parameter(p, 0, ctypes.c_uint64), parameter(p, 1, ctypes.c_int32)))
+    f = device.load(compiled(pointer("A"), scalar("B", dtypes.int32)))
+    a, b = (view_of(Tensor(np.zeros(4, np.float32))) for _ in range(2))
+    p, q = f.prepare(GRID, [a, 1]), f.prepare(GRID, [b, 2])
+    for run in (p, q, p):
+        run()
+    assert seen == [(a.pointer, 1), (b.pointer, 2), (a.pointer, 1)]
+
+
+def test_a_prepared_launch_copies_host_arrays_each_time(fake, device):
+    a = np.zeros(4, np.float32)
+
+    def kernel(p):
+        array_at(parameter(p, 0, ctypes.c_uint64), 4)[:] += 1
+
+    fake.kernel = kernel
+    run = device.load(compiled(pointer("A", written=True))).prepare(GRID, [view_of(a)])
+    run()
+    a *= 10
+    run()
+    np.testing.assert_array_equal(a, 11)
