@@ -48,13 +48,19 @@ def remez(
             right[row] = values[index]
         solution = mp.lu_solve(system, right)
         coefficients = [solution[i] for i in range(degree + 1)]
-        errors = [(mp.polyval(coefficients[::-1], x) - v) * w
-                  for x, v, w in zip(points, values, weights, strict=True)]
+        errors = [(_polynomial(coefficients, x) - v) * w for x, v, w in zip(points, values, weights, strict=True)]
         worst = max(abs(error) for error in errors)
         if worst <= abs(solution[degree + 1]) * mp.mpf("1.01"):
             break
         chosen = _exchange(errors, count)
     return coefficients, worst
+
+
+def _polynomial(coefficients: list[Real], x: Real) -> Real:
+    result = mp.mpf(0)
+    for c in reversed(coefficients):
+        result = result * x + c
+    return result
 
 
 def _exchange(errors: list[Real], count: int) -> list[int]:
@@ -121,7 +127,8 @@ def fits() -> tuple[Fit, ...]:
             (4, 10)),
         Fit("ERF", "erf(x) / x - 1 over x², |x| <= 1",
             lambda s: mp.erf(mp.sqrt(s)) / mp.sqrt(s) - 1, _one, _fixed(mp.mpf(0), mp.mpf(1)), (5, 11)),
-        Fit("ERFC", "log2(erfc(a)) over a - 7/4 (float32) or a - 2 (float64), from a = 1 to where erf(a) rounds to 1",
+        Fit("ERFC",
+            "log2(erfc(a)) over a - 7/4 (float32) or a - 2 (float64), a from 1 to erf_limit",
             lambda t: mp.log(mp.erfc(t + ERFC_CENTRE[mp.mp.dps])) / mp.log(2),
             lambda t: mp.erfc(t + ERFC_CENTRE[mp.mp.dps]), lambda d: ERFC_INTERVAL[d], (6, 17)),
         Fit("PHI", "(Phi(x) - 1/2) / x over x², |x| <= 1",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from functools import lru_cache
+from functools import cache
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -45,7 +45,7 @@ exit:
 """
 
 
-@lru_cache(maxsize=None)
+@cache
 def _compiled(op: str, dtype: str) -> tuple[object, object]:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 
 from . import error_function, exponential, integer, logarithm, remainder, trigonometric
 from .emitter import Emitter, Value
@@ -66,7 +66,7 @@ def dependencies(op: str, dtype: str) -> tuple[tuple[str, str], ...]:
     return ()
 
 
-@lru_cache(maxsize=None)
+@cache
 def definition(op: str, dtype: str) -> str:
     """The function as LLVM text; LLVM's parser declares the intrinsics it calls.
 

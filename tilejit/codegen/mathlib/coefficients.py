@@ -90,7 +90,7 @@ COEFFICIENTS: dict[str, dict[str, tuple[float, ...]]] = {
             float.fromhex("0x1.42c01a0000000p-8"),
             float.fromhex("-0x1.28c08a0000000p-11"),
         ),
-        # log2(erfc(a)) over a - 7/4 (float32) or a - 2 (float64), from a = 1 to where erf(a) rounds to 1; error 2^-29.33
+        # log2(erfc(a)) over a - 7/4 (float32) or a - 2 (float64), a from 1 to erf_limit; error 2^-29.33
         "ERFC": (
             float.fromhex("-0x1.8eadd80000000p+2"),
             float.fromhex("-0x1.6d99c60000000p+2"),
@@ -282,7 +282,7 @@ COEFFICIENTS: dict[str, dict[str, tuple[float, ...]]] = {
             float.fromhex("0x1.d784541e4e326p-27"),
             float.fromhex("-0x1.acdf3eb67afb3p-31"),
         ),
-        # log2(erfc(a)) over a - 7/4 (float32) or a - 2 (float64), from a = 1 to where erf(a) rounds to 1; error 2^-56.55
+        # log2(erfc(a)) over a - 7/4 (float32) or a - 2 (float64), a from 1 to erf_limit; error 2^-56.55
         "ERFC": (
             float.fromhex("-0x1.ef5bbc912e9dep+2"),
             float.fromhex("-0x1.97f093d6590d2p+2"),

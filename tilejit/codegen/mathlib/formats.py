@@ -11,10 +11,11 @@ __all__ = ["FORMATS", "Format"]
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """An IEEE 754 binary format.
+    """An IEEE 754 binary format, and where in it the functions stop changing.
 
-    precision_bits: stored bits of the significand. exp_limit: exp is 0 or infinite beyond ±this;
-    exp2_limit, silu_limit, gelu_limit: likewise (silu and gelu for negative arguments).
+    precision_bits: stored bits of the significand. exp_limit, exp2_limit: beyond ±this exp and exp2 are 0 or
+    infinite. silu_limit, gelu_limit: below minus this they are -0. tanh_limit, erf_limit: beyond ±this they
+    are ±1. erf_centre: where erf's polynomial for large arguments is expanded.
     """
 
     dtype: str
@@ -53,10 +54,12 @@ class Format:
 FORMATS = {
     "float32": Format(
         "float32", "float", "i32", "f32", 32, 23,
-        exp_limit=104.0, exp2_limit=152.0, silu_limit=110.0, gelu_limit=15.0, erf_limit=4.0, erf_centre=1.75, tanh_limit=10.0,
+        exp_limit=104.0, exp2_limit=152.0, silu_limit=110.0, gelu_limit=15.0, tanh_limit=10.0,
+        erf_limit=4.0, erf_centre=1.75,
     ),
     "float64": Format(
         "float64", "double", "i64", "f64", 64, 52,
-        exp_limit=746.0, exp2_limit=1077.0, silu_limit=760.0, gelu_limit=40.0, erf_limit=6.0, erf_centre=2.0, tanh_limit=20.0,
+        exp_limit=746.0, exp2_limit=1077.0, silu_limit=760.0, gelu_limit=40.0, tanh_limit=20.0,
+        erf_limit=6.0, erf_centre=2.0,
     ),
 }  # fmt: skip
