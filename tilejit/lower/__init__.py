@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..ir.nodes import Kernel
 from ..target import Target
-from . import copy_gmem_smem, copy_reg, elementwise_reg
+from . import copy_fallback, copy_gmem_smem, copy_reg, elementwise_reg
 from .engine import Condition, Context, Decline, Plan, Variant, Verdict
 from .lowering import Lowered
 from .lowering import lower as _lower
@@ -15,6 +15,7 @@ __all__ = ["Condition", "Context", "Decline", "Lowered", "Plan", "VARIANTS", "Va
 VARIANTS: tuple[Variant, ...] = (
     copy_gmem_smem.VARIANT,
     copy_reg.VARIANT,
+    copy_fallback.VARIANT,
     elementwise_reg.VARIANT,
 )
 

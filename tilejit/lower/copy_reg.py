@@ -96,7 +96,8 @@ class Plan:
         at = np.arange(self.rounds * self.threads, dtype=np.int64)
         trip = Var("trip", int32, bounds=(0, self.rounds - 1))
         thread = Var("thread", int32, bounds=(0, self.threads - 1))
-        known = {**launch_values((self.memory,)), "trip": at // self.threads, "thread": at % self.threads}
+        known: dict[str, np.ndarray | int] = {**launch_values((self.memory.region,))}
+        known |= {"trip": at // self.threads, "thread": at % self.threads}
         address = swizzled(build.add(self.base(thread), self.moved(trip)), self.memory.swizzle)
         rows = [evaluate(e, known) for e in (trip, thread, address, self.register(trip))]
         if not self.loads:
@@ -104,7 +105,8 @@ class Plan:
         table = np.stack([np.broadcast_to(c, at.shape) for c in (*rows, np.int64(self.vector_width))], axis=1)
         if self.loads:
             return table
-        return table[np.broadcast_to(evaluate(lowest_owner(self.registers, thread), known), at.shape)]
+        mine = np.broadcast_to(evaluate(lowest_owner(self.registers, thread), known), at.shape)
+        return np.asarray(table[mine])
 
 
 def plan(op: TileOp, context: Context) -> Plan | Decline:

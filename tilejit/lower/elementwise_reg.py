@@ -104,20 +104,27 @@ def _broadcasts(op: TileOp, context: Context) -> str | None:
 
 
 def plan(op: TileOp, context: Context) -> Plan | Decline:
-    threads = context.count(op.scope)
     try:
         dst, *inputs = (side(r, op.scope) for r in _tiles(op))
-        for given in (dst, *inputs):
-            need_all_threads(given, op.scope, threads)
         sides = (dst, *(_broadcast(i, dst) for i in inputs))
-        found = refine(sides)
-        _need_equal_threads(found, sides)
+        return plan_sides(op.name, sides, op.scope, context.count(op.scope))
     except LayoutError as error:
         return Decline((error.message,), error.hint)
+
+
+def plan_sides(operation: str, sides: tuple[Side, ...], scope: str, threads: int) -> Plan:
+    """One step a register of the destination, the first of `sides`, which all have its shape.
+
+    raises: LayoutError where they don't lie in the same threads, those of the whole scope.
+    """
+    for given in sides:
+        need_all_threads(given, scope, threads)
+    found = refine(sides)
+    _need_equal_threads(found, sides)
     own = [a for a in found if not isinstance(a.strides[0], Thread)]
     own.sort(key=lambda a: abs(a.strides[0]) if isinstance(a.strides[0], int) else 0, reverse=True)
-    atoms = joined(own, [True] * len(dst.shape))
-    return Plan(1, prod(a.extent for a in atoms), threads, op.name, atoms, sides, "")
+    atoms = joined(own, [True] * len(sides[0].shape))
+    return Plan(1, prod(a.extent for a in atoms), threads, operation, atoms, sides, "")
 
 
 def _broadcast(given: Side, dst: Side) -> Side:
@@ -160,7 +167,7 @@ def _need_equal_threads(atoms: Sequence[Atom], sides: Sequence[Side]) -> None:
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
-    operands = [o if isinstance(o, Region) else b.let("scalar", o) for o in op.operands]
+    operands = [o if isinstance(o, Region) else b.let("scalar", o) for o in op.operands[: arity(op.name) + 1]]
     starts = [plan.register(k, build.const(0, int32)) for k in range(len(plan.sides))]
     _emit_at(plan, op, b, operands, starts, 0)
 
@@ -218,9 +225,14 @@ def _overlaps(plan: Plan) -> bool:
     )
 
 
+def arity(operation: str) -> int:
+    """How many values go into one of the results."""
+    return ELEMENTWISE[operation].arity if operation in ELEMENTWISE else 1
+
+
 def _value(op: TileOp, values: Sequence[Expr], dst: Region | Expr) -> Expr:
     """The operation in the type in which it computes, rounded once: to the destination's type."""
-    if op.name in ("fill", "cast"):
+    if op.name not in ELEMENTWISE:
         return build.cast(values[0], dst.dtype, op.attr("saturate") is not False)
     rule = result_type(op.name, tuple(v.dtype for v in values))
     assert not isinstance(rule, str)

@@ -4,29 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..ir.nodes import Strided, Var
-from .regions import Side
+from ..ir.nodes import Region, Strided, Var
 
 __all__ = ["launch_values"]
 
 
-def launch_values(sides: Sequence[Side]) -> dict[str, int]:
+def launch_values(regions: Sequence[Region]) -> dict[str, int]:
     """Run-time strides by name, as of row-major tensors whose rows are as long as alignment allows."""
     found: dict[str, int] = {}
-    for side in sides:
-        layout = side.buffer.layout
+    for region in regions:
+        layout = region.buffer.layout
         if isinstance(layout, Strided):
-            found.update(_strides(side, layout))
+            found.update(_strides(region, layout))
     return found
 
 
-def _strides(side: Side, layout: Strided) -> dict[str, int]:
+def _strides(region: Region, layout: Strided) -> dict[str, int]:
     found: dict[str, int] = {}
     size = 1
     order = sorted(range(len(layout.strides)), key=lambda d: (d == layout.unit_dim, d))
     for d in reversed(order):
-        stride, extent = layout.strides[d], side.buffer.shape[d]
-        reach = extent if isinstance(extent, int) else (side.region.extents[d] or 1)
+        stride, extent = layout.strides[d], region.buffer.shape[d]
+        reach = extent if isinstance(extent, int) else (region.extents[d] or 1)
         if isinstance(stride, Var):
             multiple = max(stride.multiple_of, 1)
             size = -(-size // multiple) * multiple

@@ -85,8 +85,10 @@ def load(b: Builder, registers: Buffer, first: Expr, run: Run, start: int, width
     def one(k: int, count: int, cond: Expr) -> None:
         to = Vector(registers, build.add(first, k), count)
         src = Vector(run.side.buffer, build.add(run.address, k), count)
-        guard = (None, None) if cond == TRUE else (cond, fill)
-        b.append(Move(to, src, *guard, span=b.span))
+        if cond == TRUE:
+            b.append(Move(to, src, span=b.span))
+        else:
+            b.append(Move(to, src, cond, fill, span=b.span))
 
     _guarded(b, run, start, width, one)
 

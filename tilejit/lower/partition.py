@@ -84,7 +84,7 @@ class MemoryCopy:
         """As `schedule`, with the elements that are moved as a fifth column."""
         vector = np.arange(self.count, dtype=np.int64)
         var = Var("vector", int32, bounds=(0, max(self.count - 1, 0)))
-        known = {**launch_values((self.dst, self.src)), "vector": vector}
+        known: dict[str, np.ndarray | int] = {**launch_values((self.dst.region, self.src.region)), "vector": vector}
         dst, src = (np.broadcast_to(evaluate(e, known), vector.shape) for e in self.addresses(var))
         width = np.full_like(vector, self.vector_width)
         if self.tail != self.vector_width:

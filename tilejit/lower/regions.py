@@ -12,7 +12,10 @@ from ..ir.nodes import Buffer, Const, Expr, Region, Strided, Var
 from ..layout import Swizzle, TileLayout
 from ..layout.iters import Iter, merged, refined, sliced, weights
 
-__all__ = ["Folded", "Offset", "Scaled", "Side", "Step", "Stride", "THREADS", "Thread", "side", "stride_multiple"]
+__all__ = [
+    "Folded", "Offset", "Scaled", "Side", "Step", "Stride", "THREADS", "Thread", "scope_step", "side",
+    "stride_multiple",
+]  # fmt: skip
 
 #: scope -> thread axis -> how many of the scope's threads one step along it is
 THREADS: dict[str, dict[str, int]] = {
@@ -179,7 +182,7 @@ def _tiled(region: Region, layout: TileLayout, scope: str) -> Side:
         tuple(kept),
         tuple(found[d] for d in kept),
         tuple(o for o in offsets if not _is_zero(o.index)),
-        tuple(_step(it, scope) for it in layout.replica if it.extent > 1),
+        tuple(scope_step(it, scope) for it in layout.replica if it.extent > 1),
         None if layout.swizzle is None or layout.swizzle.is_identity else layout.swizzle,
     )
 
@@ -213,7 +216,7 @@ def _window(
                 )
             return (Step(extent, _folded(group, start)),), []
         run, moved = found
-    return tuple(_step(it, scope) for it in run if it.extent > 1), moved
+    return tuple(scope_step(it, scope) for it in run if it.extent > 1), moved
 
 
 def _constant_window(
@@ -238,7 +241,8 @@ def _moving_window(
     if not run:
         return (), []
     known = facts.multiple_of(start)
-    outer, tail, rest, size = list(run), [], extent, 1
+    outer, rest, size = list(run), extent, 1
+    tail: list[Iter] = []
     while len(outer) > 1 and known % (size * outer[-1].extent) == 0 and rest % outer[-1].extent == 0:
         it = outer.pop()
         tail.insert(0, it)
@@ -265,7 +269,11 @@ def _folded(group: tuple[Iter, ...], start: Expr) -> Folded:
     return Folded(start, tuple((w, it.extent, it.stride) for w, it in zip(worth, run, strict=True)))
 
 
-def _step(it: Iter, scope: str) -> Step:
+def scope_step(it: Iter, scope: str) -> Step:
+    """An iterator as a step in registers, or among the threads of one scope.
+
+    raises: LayoutError where it counts threads of a wider one.
+    """
     if not it.axis.is_thread:
         return Step(it.extent, it.stride)
     if it.axis.name not in THREADS[scope]:

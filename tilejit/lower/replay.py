@@ -13,8 +13,9 @@ from ..ir.nodes import Buffer, Const, Region, Strided, TileOp
 from ..layout import TileLayout
 from . import copy_reg, elementwise_reg
 from .launch import launch_values
+from .owner_copy import OwnerCopy
 from .partition import MemoryCopy
-from .regions import THREADS, Side
+from .regions import THREADS
 
 __all__ = ["replay"]
 
@@ -29,13 +30,15 @@ def replay(plan: object, op: TileOp) -> None:
     if isinstance(plan, MemoryCopy):
         _replay_memory(plan)
     elif isinstance(plan, copy_reg.Plan):
-        _replay_registers(plan, op.scope)
+        _replay_registers(plan, plan.memory.region, plan.registers.region, op.scope)
+    elif isinstance(plan, OwnerCopy):
+        _replay_registers(plan, plan.memory, plan.registers, op.scope)
     elif isinstance(plan, elementwise_reg.Plan):
         _replay_elementwise(plan, op)
 
 
 def _replay_memory(plan: MemoryCopy) -> None:
-    expected = np.stack([_addresses(plan.src), _addresses(plan.dst)], axis=1)
+    expected = np.stack([_addresses(plan.src.region), _addresses(plan.dst.region)], axis=1)
     rows = _expanded(plan.transfers(), (2, 3))
     _same("(source, destination)", rows[:, 2:4], expected)
     _aligned(plan.transfers()[:, 2:4], plan.vector_width)
@@ -43,9 +46,9 @@ def _replay_memory(plan: MemoryCopy) -> None:
     assert len(rows) == 0 or rows[:, 0].max() == plan.rounds - 1, "more rounds than the plan says"
 
 
-def _replay_registers(plan: copy_reg.Plan, scope: str) -> None:
-    memory = _addresses(plan.memory)
-    owners, registers = _owners(plan.registers.region, scope)
+def _replay_registers(plan: copy_reg.Plan | OwnerCopy, place: Region, tile: Region, scope: str) -> None:
+    memory = _addresses(place)
+    owners, registers = _owners(tile, scope)
     if not plan.loads:
         first = owners.argmin(axis=0)
         owners, registers = (np.take_along_axis(x, first[None], axis=0) for x in (owners, registers))
@@ -93,17 +96,17 @@ def _flat(region: Region, shape: tuple[int, ...]) -> Array:
         for s, e in zip(region.starts, region.extents, strict=True)
     ]
     grid = np.meshgrid(*spans, indexing="ij")
-    return np.ravel_multi_index([g.ravel() for g in grid], shape) if grid else np.zeros(1, np.int64)
+    return np.asarray(np.ravel_multi_index([g.ravel() for g in grid], shape)) if grid else np.zeros(1, np.int64)
 
 
 def _shape(buffer: Buffer) -> tuple[int, ...]:
     return tuple(n if isinstance(n, int) else 2**20 for n in buffer.shape)
 
 
-def _addresses(side: Side) -> Array:
-    region, layout = side.region, side.buffer.layout
+def _addresses(region: Region) -> Array:
+    layout = region.buffer.layout
     if isinstance(layout, Strided):
-        known = launch_values((side,))
+        known = launch_values((region,))
         strides = [s if isinstance(s, int) else known[s.name] for s in layout.strides]
         spans = [
             (np.arange(e or 1) + (int(s.value) if isinstance(s, Const) else 0)) * stride
@@ -111,9 +114,10 @@ def _addresses(side: Side) -> Array:
         ]
         total = sum(np.ix_(*spans), start=np.zeros((), np.int64))
         return np.asarray(total).ravel()
-    shape = _shape(side.buffer)
+    shape = _shape(region.buffer)
     table = layout.map_all(shape)
-    return np.asarray(sum(v for v in table.values()))[_flat(region, shape)]
+    total = np.sum(np.stack(list(table.values())), axis=0)
+    return np.asarray(total)[_flat(region, shape)]
 
 
 def _owners(region: Region, scope: str) -> tuple[Array, Array]:
@@ -155,4 +159,5 @@ def _same(what: str, found: Array, expected: Array) -> None:
 
 
 def _aligned(starts: Array, width: int) -> None:
-    assert not (starts % width).any(), f"a vector of {width} starts at {starts[(starts % width).any(axis=1)][0].tolist()}"
+    wrong = starts[(starts % width).any(axis=1)]
+    assert len(wrong) == 0, f"a vector of {width} starts at {wrong[0].tolist()}"
