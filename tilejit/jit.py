@@ -149,6 +149,10 @@ class Kernel:
                 found = self._variants[key] = self._make(typed, request)
             return found
 
+    def compile_signature(self, typed: Signature, target: Target, threads: int) -> Compiled:
+        """Compiles for a signature that another target's variant has; not kept."""
+        return self._make(typed, Request(target, threads, (), (), self.options.debug)).compiled
+
     def function(
         self, threads: int, values: Sequence[Any], arguments: Sequence[Argument], key: Sequence[Any]
     ) -> Function:

@@ -25,6 +25,9 @@ from .simulated import SimulatedDevice
 
 _chosen: ContextVar[str | None] = ContextVar("tilejit_device", default=None)
 
+#: the GPUs that were used so far, for `synchronize`
+_used: list[Device] = []
+
 _SYNTAX = "write cuda, cuda:1, sim or sim:sm_100a"
 
 
@@ -51,6 +54,31 @@ def default() -> Device:
     """The device of a launch whose arguments don't decide."""
     name = _chosen.get() or os.environ.get("TILEJIT_DEVICE")
     return named(name) if name else _best()
+
+
+def reason() -> str:
+    """Why `default` is what it is."""
+    if _chosen.get():
+        return "tj.use_device says so"
+    name = os.environ.get("TILEJIT_DEVICE")
+    if name:
+        return f"TILEJIT_DEVICE={name}"
+    problem = cuda_problem()
+    return "a driver and a GPU answer" if problem is None else problem
+
+
+def gpus() -> list[str]:
+    """Every GPU in a line of its own, and the driver's version; empty where none can be used."""
+    if cuda_problem() is not None:
+        return []
+    from . import cuda
+
+    found = [cuda.CudaDevice(n) for n in range(cuda.device_count())]
+    return [
+        f"{d.name} {d.product}, compute capability {d.capability // 10}.{d.capability % 10}, target {d.target}, "
+        f"driver for CUDA {cuda.driver_version()}"
+        for d in found
+    ]
 
 
 def of(arguments: Sequence[Argument]) -> Device:
@@ -121,7 +149,9 @@ def _cuda(ordinal: int) -> Device:
         raise DeviceError(f"no device cuda:{ordinal}: {problem}", hint="TILEJIT_DEVICE=sim runs on the simulator")
     from . import cuda
 
-    return cuda.CudaDevice(ordinal)
+    opened = cuda.CudaDevice(ordinal)
+    _used.append(opened)
+    return opened
 
 
 def _name(number: int) -> str:
@@ -152,5 +182,6 @@ def empty(shape: int | Sequence[int], dtype: DType, device: str | None = None) -
 
 
 def synchronize() -> None:
-    """Waits until the device in use has done all its work, and raises what asserts and the driver report."""
-    default().synchronize()
+    """Waits until every device has done its work, and raises what asserts and the driver report."""
+    for used in tuple(_used):
+        used.synchronize()

@@ -1,0 +1,91 @@
+"""Imports go upwards in the table of CONTRIBUTING only, inside functions too."""
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+import tilejit
+
+PACKAGE = Path(tilejit.__file__).parent
+
+BASE = {"errors", "source", "dtypes", "target"}
+COMPILER = BASE | {"layout", "ir", "ops"}
+
+#: part of the package -> the parts that it may import besides itself
+MAY_IMPORT: dict[str, set[str]] = {
+    **dict.fromkeys(BASE, BASE),
+    "layout": BASE,
+    # the tables of operations are plain data and NumPy; the IR's verifier and constructors read them
+    "ops": BASE,
+    "ir": BASE | {"layout", "ops"},
+    "frontend": COMPILER,
+    "lower": COMPILER,
+    "codegen": COMPILER,
+    # verdicts as text: below the pipeline, whose `Compiled.explain()` answers with it
+    "explain": COMPILER | {"lower"},
+    "pipeline": COMPILER | {"frontend", "lower", "codegen", "explain"},
+    "simulator": {"errors"},
+    "runtime": COMPILER | {"frontend", "lower", "codegen", "pipeline", "simulator"},
+}
+ALL = set(MAY_IMPORT) | {"jit", "testing", "__main__", "__init__"}
+MAY_IMPORT |= dict.fromkeys(("jit", "testing", "__main__", "__init__"), ALL)
+
+#: packages of others -> the files that may import them
+ONLY = {
+    "llvmlite": lambda path: path.parts[0] == "codegen",
+    "cuda": lambda path: path.parts[0] == "runtime" and path.name.startswith("cuda"),
+}
+THIRD_PARTY = {"numpy", "ml_dtypes", "llvmlite", "cuda"}
+
+FILES = sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py"))
+
+
+def part_of(path):
+    """`runtime` of runtime/cuda.py, `jit` of jit.py."""
+    return path.parts[0].removesuffix(".py")
+
+
+def imported(path):
+    """(line, absolute dotted name) of everything that a file imports, wherever it stands."""
+    package = ["tilejit", *path.parts[:-1]]
+    for node in ast.walk(ast.parse((PACKAGE / path).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            base = [*base, *(node.module.split(".") if node.module else [])]
+            names = [alias.name for alias in node.names]
+            if "*" in names:
+                yield node.lineno, "*"
+            # `from . import cuda` names a module, `from .cuda import call` a name in one
+            yield from ((node.lineno, ".".join([*base, name])) for name in names)
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_a_file_imports_only_from_above_its_part(path):
+    part = part_of(path)
+    assert part in MAY_IMPORT, f"{part} is not in the table"
+    allowed = MAY_IMPORT[part] | {part}
+    for line, name in imported(path):
+        parts = name.split(".")
+        if parts[0] == "tilejit" and len(parts) > 1 and parts[1] in ALL:
+            assert parts[1] in allowed, f"{path}:{line}: {part} imports {name}"
+        elif parts[0] == "tilejit":
+            assert part in ("jit", "testing", "__main__"), f"{path}:{line}: {part} imports the package's public names"
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_only_one_part_imports_each_foreign_package_and_none_imports_everything(path):
+    for line, name in imported(path):
+        assert name != "*", f"{path}:{line}: import *"
+        root = name.split(".")[0]
+        if root in ONLY:
+            assert ONLY[root](path), f"{path}:{line} imports {name}"
+        assert root == "tilejit" or root in THIRD_PARTY or root in sys.stdlib_module_names, f"{path}:{line}: {name}"
+
+
+def test_every_part_of_the_table_exists():
+    there = {part_of(path) for path in FILES}
+    assert set(MAY_IMPORT) - there <= {"testing"}

@@ -1,0 +1,142 @@
+"""The command line: `python -m tilejit doctor | explain FILE[::KERNEL] | cache`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import runpy
+import sys
+from collections.abc import Iterator, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .errors import LaunchError, TilejitError
+from .jit import Kernel
+from .runtime import devices
+from .runtime.simulated import checks_wanted
+from .target import Target
+from .target import target as find_target
+
+if TYPE_CHECKING:
+    from .pipeline import Compiled
+
+_PACKAGES = ("tilejit", "numpy", "ml_dtypes", "llvmlite", "cuda-bindings", "cuda-core")
+
+#: option -> the attribute of `Compiled` that it prints instead of the verdicts
+_TEXTS = {"--ptx": "ptx", "--tile-ir": "tile_ir", "--lane-ir": "lane_ir", "--llvm": "llvm_ir"}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command; returns the exit status."""
+    options = _parser().parse_args(argv)
+    try:
+        if options.command == "doctor":
+            print(*doctor(), sep="\n")
+        elif options.command == "explain":
+            target = find_target(options.target) if options.target else None
+            print(*explain(options.place, target, options.text, run=options.run), sep="\n")
+        else:
+            print(*cache(options.action), sep="\n")
+    except TilejitError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tilejit", description=sys.modules["tilejit"].__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("doctor", help="device, driver, versions, and what will be used and why")
+    explained = commands.add_parser("explain", help="which variant each tile operation gets, and why not another")
+    explained.add_argument("place", metavar="FILE[::KERNEL]")
+    explained.add_argument("--target", help="an architecture such as sm_100a")
+    explained.add_argument("--run", action="store_true", help="run FILE as a program, to see what it launches")
+    texts = explained.add_mutually_exclusive_group()
+    for option, attribute in _TEXTS.items():
+        texts.add_argument(option, dest="text", action="store_const", const=attribute, help="print that instead")
+    cached = commands.add_parser("cache", help="what is kept of compiled kernels")
+    cached.add_argument("action", nargs="?", choices=("info", "clear"), default="info")
+    return parser
+
+
+def doctor() -> Iterator[str]:
+    """What is installed and what a launch would use, line by line."""
+    yield f"python         {platform.python_version()} on {platform.platform()}"
+    for package in _PACKAGES:
+        yield f"{package:<14} {_version(package)}"
+    problem = devices.cuda_problem()
+    gpus = devices.gpus()
+    yield f"GPUs           {gpus[0] if gpus else 'none: ' + str(problem)}"
+    yield from (f"               {gpu}" for gpu in gpus[1:])
+    yield f"simulator      checks are {'on' if checks_wanted() else 'off (TILEJIT_SIM_CHECKS=0)'}"
+    used = devices.default()
+    yield f"will be used   {used.name}, compiling for {used.target}, because {devices.reason()}"
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def cache(action: str) -> Iterator[str]:
+    """What there is to say of the cache."""
+    yield "Compiled kernels are kept in the memory of the process that compiled them; tilejit writes nothing to disk."
+    if action == "clear":
+        yield "There is nothing to clear."
+    yield "The CUDA driver keeps its own cache of what it made of PTX; CUDA_CACHE_DISABLE=1 turns it off."
+
+
+def explain(place: str, target: Target | None, text: str | None, *, run: bool = False) -> Iterator[str]:
+    """The verdicts on kernels of a file, or one of their texts.
+
+    A kernel is compiled as its `tj.spec` annotations pin it, else as the file launched it while it ran.
+    place: FILE or FILE::KERNEL. text: an attribute of `Compiled`. run: as a program rather than as a module.
+    """
+    file, _, wanted = place.partition("::")
+    kernels = _kernels(file, run)
+    if wanted and wanted not in kernels:
+        raise LaunchError(f"{file} has no kernel {wanted!r}", hint=f"its kernels: {', '.join(kernels) or 'none'}")
+    chosen = [kernels[wanted]] if wanted else list(kernels.values())
+    if not chosen:
+        raise LaunchError(f"{file} has no kernels", hint="decorate a function with @tj.kernel")
+    found = [compiled for kernel in chosen for compiled in _compiled(kernel, target)]
+    if not found:
+        raise LaunchError(
+            f"nothing says what arguments {' and '.join(k.name for k in chosen)} get in {file}",
+            hint="pin them, `A: tj.Tensor = tj.spec((32, 8), tj.float32)`, or pass --run to run the file as a "
+            "program and explain what it launches",
+        )
+    for compiled in found:
+        yield str(compiled.explain()) if text is None else str(getattr(compiled, text))
+
+
+def _kernels(file: str, run: bool) -> dict[str, Kernel]:
+    """The kernels that a file defines, by name, once it has run."""
+    path = Path(file)
+    if not path.is_file():
+        raise LaunchError(f"there is no file {file}", hint="write FILE or FILE::KERNEL")
+    before = sys.path[:], sys.argv
+    sys.path.insert(0, os.fspath(path.resolve().parent))
+    sys.argv = [file]
+    try:
+        names = runpy.run_path(file, run_name="__main__" if run else path.stem)
+    finally:
+        sys.path[:], sys.argv = before
+    return {value.name: value for value in names.values() if isinstance(value, Kernel)}
+
+
+def _compiled(kernel: Kernel, target: Target | None) -> list[Compiled]:
+    """As its parameters pin it, else every variant that was launched."""
+    if all(p.spec is not None or p.has_default for p in kernel.parameters):
+        return [kernel.compile(target=target)]
+    if target is None:
+        return [v.compiled for v in kernel.signatures]
+    return [kernel.compile_signature(v.signature, target, v.threads) for v in kernel.signatures]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
