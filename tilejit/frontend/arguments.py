@@ -1,0 +1,56 @@
+"""Matching a call's arguments with the parameters that it names."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+
+from .context import Context
+from .values import Value
+
+__all__ = ["REQUIRED", "bind", "optional"]
+
+#: marks a parameter that a call must give
+REQUIRED = object()
+
+
+def bind(
+    ctx: Context, node: ast.Call, what: str, parameters: tuple[str, ...], required: int
+) -> dict[str, ast.expr | None]:
+    """Parameter name -> the argument's expression, None where it isn't given.
+
+    required: how many of the first parameters must be given.
+    """
+    for argument in (*node.args, *node.keywords):
+        if isinstance(argument, ast.Starred) or (isinstance(argument, ast.keyword) and argument.arg is None):
+            raise ctx.syntax_error(argument, "* and ** can't be used in calls in a kernel", "write the arguments out")
+    found: dict[str, ast.expr | None] = dict.fromkeys(parameters)
+    if len(node.args) > len(parameters):
+        raise ctx.type_error(
+            node, f"{what} takes {_count(parameters)}; got {len(node.args)}", f"its parameters: {', '.join(parameters)}"
+        )
+    found.update(zip(parameters, node.args, strict=False))
+    for keyword in node.keywords:
+        assert keyword.arg is not None
+        if keyword.arg not in found:
+            close = difflib.get_close_matches(keyword.arg, parameters, 1)
+            hint = f"did you mean {close[0]}?" if close else f"its parameters: {', '.join(parameters) or 'none'}"
+            raise ctx.type_error(keyword, f"{what} has no parameter {keyword.arg}", hint)
+        if found[keyword.arg] is not None:
+            raise ctx.type_error(keyword, f"{what} gets {keyword.arg} twice")
+        found[keyword.arg] = keyword.value
+    missing = [name for name in parameters[:required] if found[name] is None]
+    if missing:
+        raise ctx.type_error(node, f"{what} needs {', '.join(missing)}", f"its parameters: {', '.join(parameters)}")
+    return found
+
+
+def _count(parameters: tuple[str, ...]) -> str:
+    return "no arguments" if not parameters else f"at most {len(parameters)} argument{'s' * (len(parameters) > 1)}"
+
+
+def optional(ctx: Context, argument: ast.expr | None) -> Value | None:
+    """The argument's value, None where it isn't given or is None."""
+    if argument is None or (isinstance(argument, ast.Constant) and argument.value is None):
+        return None
+    return ctx.evaluate(argument)

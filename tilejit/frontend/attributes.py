@@ -1,0 +1,90 @@
+"""Attributes: `A.shape`, `x.dtype`, `r.registers`, `tj.warp.copy`, and methods before they are called."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from typing import Any
+
+from ..dtypes import DType
+from ..layout import TileLayout
+from . import memory as mem
+from .context import Context
+from .language import SCOPE_OPERATIONS, Intrinsic, Namespace, Scope
+from .regions import strides_of
+from .values import Constant, Items, Memory, Method, Operation, Scalar, Value, describe
+
+__all__ = ["attribute"]
+
+_MEMORY = ("T", "astype", "dtype", "layout", "ndim", "permute", "registers", "shape", "strides", "tile", "view")
+_MEMORY_METHODS = ("astype", "permute", "tile", "view")
+_SCALAR = ("astype", "dtype")
+
+
+def attribute(ctx: Context, node: ast.Attribute, base: Value) -> Value:
+    """`base.name`."""
+    if isinstance(base, Memory):
+        return _of_memory(ctx, node, base)
+    if isinstance(base, Scalar):
+        return _of_scalar(ctx, node, base)
+    if isinstance(base, Constant):
+        return _of_constant(ctx, node, base.value)
+    raise ctx.type_error(node, f"{describe(base)} has no attribute {node.attr}")
+
+
+def _missing(ctx: Context, node: ast.Attribute, what: str, names: tuple[str, ...]) -> Exception:
+    close = difflib.get_close_matches(node.attr, names, 1)
+    hint = f"did you mean {close[0]}?" if close else f"it has {', '.join(names)}"
+    return ctx.type_error(node, f"{what} has no attribute {node.attr}", hint)
+
+
+def _of_memory(ctx: Context, node: ast.Attribute, base: Memory) -> Value:
+    name = node.attr
+    if name == "shape":
+        extents = (base.extents[d] for d in base.dims)
+        return Items(tuple(Constant(e) if isinstance(e, int) else Scalar(e) for e in extents if e is not None))
+    if name == "strides":
+        return Items(strides_of(ctx, node, base))
+    if name == "dtype":
+        return Constant(base.dtype)
+    if name == "ndim":
+        return Constant(len(base.dims))
+    if name == "layout" and isinstance(base.buffer.layout, TileLayout) and base.is_whole:
+        return Constant(base.buffer.layout)
+    if name == "T":
+        return mem.permute(ctx, node, base, tuple(reversed(range(len(base.dims)))))
+    if name == "registers":
+        return mem.registers(ctx, node, base)
+    if name in _MEMORY_METHODS:
+        return Method(base, name)
+    raise _missing(ctx, node, describe(base), _MEMORY)
+
+
+def _of_scalar(ctx: Context, node: ast.Attribute, base: Scalar) -> Value:
+    if node.attr == "dtype":
+        return Constant(base.dtype)
+    if node.attr == "astype":
+        return Method(base, "astype")
+    raise _missing(ctx, node, describe(base), _SCALAR)
+
+
+def _of_constant(ctx: Context, node: ast.Attribute, value: Any) -> Value:
+    if isinstance(value, Scope):
+        if node.attr in SCOPE_OPERATIONS:
+            return Operation(value.name, node.attr)
+        raise _missing(ctx, node, repr(value), tuple(SCOPE_OPERATIONS))
+    if isinstance(value, Namespace):
+        if node.attr in value.members:
+            return Constant(Intrinsic(f"{value.name}.{node.attr}", ""))
+        raise _missing(ctx, node, repr(value), value.members)
+    if isinstance(value, DType) and node.attr in ("name", "kind", "bits", "bytes", "is_float", "is_integer"):
+        return Constant(getattr(value, node.attr))
+    if isinstance(value, TileLayout) and node.attr in ("shape", "size", "span"):
+        found = getattr(value, node.attr)
+        return Constant(found) if callable(found) else Items(tuple(map(Constant, found)))
+    if isinstance(value, (bool, int, float)) and node.attr == "astype":
+        return Method(Constant(value), "astype")
+    raise ctx.type_error(
+        node, f"{value!r} has no attribute {node.attr} that a kernel can use",
+        "compute it outside and capture the number, or pass it as a tj.constexpr",
+    )  # fmt: skip

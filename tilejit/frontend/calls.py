@@ -1,0 +1,348 @@
+"""Calls: intrinsics, Python's builtins, types, methods, helpers."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from types import BuiltinFunctionType, FunctionType
+from typing import Any
+
+from ..dtypes import DType, bool_, float32, int32
+from ..ir import build
+from ..ir.nodes import Special, Sync
+from ..layout import R, S, Swizzle, TileLayout
+from ..ops.elementwise import ELEMENTWISE
+from . import memory as mem
+from . import regions, tiles
+from .arguments import bind, optional
+from .context import Context
+from .inline import closure_of, inline
+from .language import Function, Intrinsic, cdiv, next_power_of_2, static_assert
+from .messages import print_values
+from .scalars import convert, fold, operate, truth
+from .tileops import call_operation, memory_operand
+from .values import Closure, Constant, Items, Memory, Method, Operation, Scalar, Value, describe
+
+__all__ = ["call"]
+
+#: builtins that run in Python on compile-time values
+_PURE: tuple[Any, ...] = (
+    abs, all, any, bin, bool, divmod, float, hex, int, isinstance, issubclass, len, max, min, oct, ord, chr, pow, repr,
+    reversed, round, sorted, str, sum, tuple, type, format, callable, complex, hash, cdiv, next_power_of_2,
+)  # fmt: skip
+
+
+def call(ctx: Context, node: ast.Call) -> Value:
+    """What a call gives."""
+    callee = ctx.evaluate(node.func)
+    if isinstance(callee, Operation):
+        return call_operation(ctx, node, callee)
+    if isinstance(callee, Method):
+        return _METHODS[callee.name](ctx, node, callee.receiver)
+    if isinstance(callee, Closure):
+        return inline(ctx, node, callee)
+    if isinstance(callee, Constant):
+        return _call_constant(ctx, node, callee.value)
+    raise ctx.type_error(node, f"{describe(callee)} can't be called")
+
+
+def _call_constant(ctx: Context, node: ast.Call, callee: Any) -> Value:
+    if isinstance(callee, Intrinsic):
+        return _intrinsic(ctx, node, callee)
+    if isinstance(callee, Function):
+        return inline(ctx, node, closure_of(ctx, callee))
+    if isinstance(callee, DType):
+        return _convert_to(ctx, node, callee)
+    if callee is static_assert:
+        return _static_assert(ctx, node)
+    if callee is print:
+        return print_values(ctx, node)
+    if callee is range or getattr(callee, "name", None) == "static_range":
+        raise ctx.syntax_error(node, "a range is for loops only", "write for i in range(...)")
+    handler = _BUILTINS.get(callee) if isinstance(callee, (type, BuiltinFunctionType, FunctionType)) else None
+    if handler is not None:
+        return handler(ctx, node)
+    if _runs_in_python(callee):
+        return _python_call(ctx, node, callee)
+    raise _not_callable(ctx, node, callee)
+
+
+def _runs_in_python(callee: Any) -> bool:
+    if any(callee is known for known in _PURE) or callee in (TileLayout, Swizzle):
+        return True
+    if getattr(callee, "__module__", None) == "math" and isinstance(callee, BuiltinFunctionType):
+        return True
+    owner = getattr(callee, "__self__", None)
+    return isinstance(owner, (TileLayout, type(S), type(R)))
+
+
+def _not_callable(ctx: Context, node: ast.Call, callee: Any) -> Exception:
+    if isinstance(callee, FunctionType):
+        return ctx.syntax_error(
+            node, f"{callee.__name__} is a plain Python function: a kernel can't call it",
+            f"decorate {callee.__name__} with @tj.function",
+        )  # fmt: skip
+    if isinstance(callee, type) or callable(callee):
+        name = getattr(callee, "__name__", repr(callee))
+        return ctx.syntax_error(
+            node, f"{name} can't be called in a kernel", "compute it outside and capture the value"
+        )
+    return ctx.type_error(node, f"{callee!r} can't be called")
+
+
+def _values(ctx: Context, node: ast.Call) -> list[Value]:
+    for argument in node.args:
+        if isinstance(argument, ast.Starred):
+            raise ctx.syntax_error(argument, "* can't be used in calls in a kernel", "write the arguments out")
+    return [ctx.evaluate(argument) for argument in node.args]
+
+
+def _python_call(ctx: Context, node: ast.Call, callee: Callable[..., Any]) -> Value:
+    values = _values(ctx, node)
+    keywords = {k.arg: ctx.constant(ctx.evaluate(k.value), k.value, k.arg) for k in node.keywords if k.arg}
+    found = fold(ctx, node, lambda *a: callee(*a, **keywords), values)
+    if found is None:
+        other = next(v for v in values if not isinstance(v, Constant))
+        name = getattr(callee, "__name__", repr(callee))
+        raise ctx.type_error(
+            node, f"{name} runs when the kernel is compiled; this is {describe(other)}",
+            _RUN_TIME_NAMES.get(name, "give it compile-time values"),
+        )  # fmt: skip
+    return found
+
+
+_RUN_TIME_NAMES = {
+    "sum": "for tiles there is tj.sum",
+    "len": "the extents of memory are in .shape",
+    "round": "at run time there is tj.round",
+    "pow": "at run time there is **",
+    "exp": "at run time there is tj.exp",
+    "sqrt": "at run time there is tj.sqrt",
+    "cdiv": "write (a + b - 1) // b",
+}
+
+
+# ---- builtins that take run-time scalars too ----------------------------------------------------------------
+
+
+def _extreme(name: str, python: Callable[..., Any]) -> Callable[[Context, ast.Call], Value]:
+    def handler(ctx: Context, node: ast.Call) -> Value:
+        if node.keywords:
+            return _python_call(ctx, node, python)
+        values = _values(ctx, node)
+        if len(values) == 1 and isinstance(values[0], Items):
+            values = list(values[0].items)
+        if all(isinstance(v, Constant) for v in values):
+            return _python_call(ctx, node, python)
+        if any(isinstance(v, Memory) for v in values):
+            raise ctx.type_error(
+                node, f"{python.__name__} takes scalars; this is {describe(values[0])}",
+                f"element by element there is tj.{name}(a, b)",
+            )  # fmt: skip
+        found = values[0]
+        for value in values[1:]:
+            folded = fold(ctx, node, python, (found, value))
+            found = operate(ctx, node, name, (found, value)) if folded is None else folded
+        return found
+
+    return handler
+
+
+def _abs(ctx: Context, node: ast.Call) -> Value:
+    values = _values(ctx, node)
+    if len(values) != 1:
+        raise ctx.type_error(node, f"abs takes 1 argument; got {len(values)}")
+    folded = fold(ctx, node, abs, values)
+    if folded is not None:
+        return folded
+    return _elementwise_value(ctx, node, "abs", values)
+
+
+def _conversion(python: Callable[..., Any], dtype: DType) -> Callable[[Context, ast.Call], Value]:
+    """int(x), float(x), bool(x): of run-time scalars to int32 (int64 stays), float32 (float64 stays), bool_."""
+
+    def handler(ctx: Context, node: ast.Call) -> Value:
+        values = _values(ctx, node)
+        folded = fold(ctx, node, python, values)
+        if folded is not None:
+            return folded
+        if len(values) != 1:
+            raise ctx.type_error(node, f"{python.__name__} takes 1 argument; got {len(values)}")
+        if dtype == bool_:
+            found = truth(ctx, node, values[0])
+            return Constant(found) if isinstance(found, bool) else Scalar(found)
+        expr = ctx.scalar(values[0], node)
+        keeps = expr.dtype.is_integer if dtype.is_integer else expr.dtype.is_float
+        return Scalar(expr) if keeps else Scalar(build.cast(expr, dtype))
+
+    return handler
+
+
+_BUILTINS: dict[Any, Callable[[Context, ast.Call], Value]] = {
+    min: _extreme("minimum", min),
+    max: _extreme("maximum", max),
+    abs: _abs,
+    int: _conversion(int, int32),
+    float: _conversion(float, float32),
+    bool: _conversion(bool, bool_),
+}
+
+
+def _convert_to(ctx: Context, node: ast.Call, dtype: DType) -> Value:
+    arguments = bind(ctx, node, f"tj.{dtype}", ("value",), 1)
+    assert arguments["value"] is not None
+    value = ctx.evaluate(arguments["value"])
+    if isinstance(value, Memory):
+        return tiles.cast(ctx, node, value, dtype)
+    return convert(ctx, node, value, dtype)
+
+
+def _static_assert(ctx: Context, node: ast.Call) -> Value:
+    arguments = bind(ctx, node, "tj.static_assert", ("condition", "message"), 1)
+    condition = arguments["condition"]
+    assert condition is not None
+    holds = truth(ctx, condition, ctx.evaluate(condition))
+    if not isinstance(holds, bool):
+        raise ctx.type_error(condition, "static_assert needs a condition that is known at compile time", "use assert")
+    message = optional(ctx, arguments["message"])
+    if not holds:
+        text = "" if message is None else f": {ctx.constant(message, node, 'the message')}"
+        raise ctx.type_error(node, f"static_assert failed{text}")
+    return Constant(None)
+
+
+# ---- intrinsics ---------------------------------------------------------------------------------------------
+
+
+def _intrinsic(ctx: Context, node: ast.Call, callee: Intrinsic) -> Value:
+    handler = _INTRINSICS.get(callee.name)
+    if handler is not None:
+        return handler(ctx, node)
+    if callee.name in ELEMENTWISE:
+        return _expression(ctx, node, callee.name)
+    raise ctx.type_error(
+        node, f"tj.{callee.name} is not available in this version of tilejit",
+        "the README lists the operations that there are",
+    )  # fmt: skip
+
+
+_PARAMETERS = {1: ("x",), 2: ("x", "y"), 3: ("x", "y", "z")}
+_NAMED = {"where": ("condition", "x", "y"), "clamp": ("x", "low", "high")}
+
+
+def _expression(ctx: Context, node: ast.Call, name: str) -> Value:
+    parameters = _NAMED.get(name, _PARAMETERS[ELEMENTWISE[name].arity])
+    arguments = bind(ctx, node, f"tj.{name}", parameters, len(parameters))
+    values = [ctx.evaluate(argument) for argument in arguments.values() if argument is not None]
+    return _elementwise_value(ctx, node, name, values)
+
+
+def _elementwise_value(ctx: Context, node: ast.AST, name: str, values: list[Value]) -> Value:
+    if any(isinstance(v, Memory) and v.is_local for v in values):
+        return tiles.elementwise(ctx, node, name, values)
+    return operate(ctx, node, name, values)
+
+
+def _axis(name: str) -> Callable[[Context, ast.Call], Value]:
+    def handler(ctx: Context, node: ast.Call) -> Value:
+        arguments = bind(ctx, node, f"tj.{name}", ("axis",), 0)
+        axis = optional(ctx, arguments["axis"])
+        number = 0 if axis is None else ctx.integer(axis, node, "the axis")
+        if number not in (0, 1, 2):
+            raise ctx.type_error(node, f"axis {number} of the grid; there are 0, 1 and 2")
+        return Scalar(Special(f"{name}.{number}", ctx.span(node)))
+
+    return handler
+
+
+def _special(name: str) -> Callable[[Context, ast.Call], Value]:
+    def handler(ctx: Context, node: ast.Call) -> Value:
+        bind(ctx, node, f"tj.{name}", (), 0)
+        return Scalar(Special(name, ctx.span(node)))
+
+    return handler
+
+
+def _elect(ctx: Context, node: ast.Call) -> Value:
+    """One thread of the warp: lane 0."""
+    bind(ctx, node, "tj.elect", (), 0)
+    return Scalar(build.op("equal", Special("lane_id", ctx.span(node)), build.const(0, int32)))
+
+
+def _sync(scope: str) -> Callable[[Context, ast.Call], Value]:
+    def handler(ctx: Context, node: ast.Call) -> Value:
+        bind(ctx, node, f"tj.{scope}_sync", (), 0)
+        ctx.emit(Sync(scope, ctx.span(node)))
+        return Constant(None)
+
+    return handler
+
+
+def _assume_in_bounds(ctx: Context, node: ast.Call) -> Value:
+    from dataclasses import replace
+
+    arguments = bind(ctx, node, "tj.assume_in_bounds", ("region",), 1)
+    assert arguments["region"] is not None
+    return replace(memory_operand(ctx, arguments["region"], "what is assumed in bounds"), in_bounds=True)
+
+
+_INTRINSICS: dict[str, Callable[[Context, ast.Call], Value]] = {
+    **{name: _axis(name) for name in ("cta_id", "num_ctas")},
+    **{name: _special(name) for name in ("thread_id", "lane_id", "warp_id", "warpgroup_id")},
+    **{f"{scope}_sync": _sync(scope) for scope in ("cta", "warpgroup", "warp")},
+    "elect": _elect,
+    "assume_in_bounds": _assume_in_bounds,
+    "alloc_shared": mem.alloc_shared,
+    "alloc_local": mem.alloc_local,
+    "alloc_tmem": mem.alloc_tmem,
+}
+
+
+# ---- methods ------------------------------------------------------------------------------------------------
+
+
+def _astype(ctx: Context, node: ast.Call, receiver: Value) -> Value:
+    arguments = bind(ctx, node, ".astype", ("dtype", "saturate"), 1)
+    wanted = arguments["dtype"]
+    assert wanted is not None
+    dtype = mem.element_type(ctx, wanted, ctx.evaluate(wanted))
+    given = optional(ctx, arguments["saturate"])
+    saturate = True if given is None else bool(ctx.constant(given, node, "saturate="))
+    if isinstance(receiver, Memory):
+        return tiles.cast(ctx, node, receiver, dtype, saturate)
+    return convert(ctx, node, receiver, dtype, saturate)
+
+
+def _tile(ctx: Context, node: ast.Call, receiver: Value) -> Value:
+    assert isinstance(receiver, Memory)
+    arguments = bind(ctx, node, ".tile", ("shape", "index"), 2)
+    shape_node, index_node = arguments["shape"], arguments["index"]
+    assert shape_node is not None and index_node is not None
+    shape = mem.static_shape(ctx, shape_node, ctx.evaluate(shape_node))
+    at = ctx.evaluate(index_node)
+    items = at.items if isinstance(at, Items) else (at,)
+    coordinates = [regions.index_value(ctx, index_node, item, receiver.buffer) for item in items]
+    return regions.tile(ctx, node, receiver, shape, coordinates)
+
+
+def _permute(ctx: Context, node: ast.Call, receiver: Value) -> Value:
+    assert isinstance(receiver, Memory)
+    values = _values(ctx, node)
+    if len(values) == 1 and isinstance(values[0], Items):
+        values = list(values[0].items)
+    return mem.permute(ctx, node, receiver, tuple(ctx.integer(v, node, "a dimension") for v in values))
+
+
+def _view(ctx: Context, node: ast.Call, receiver: Value) -> Value:
+    assert isinstance(receiver, Memory)
+    return mem.view(ctx, node, receiver)
+
+
+_METHODS: dict[str, Callable[[Context, ast.Call, Value], Value]] = {
+    "astype": _astype,
+    "tile": _tile,
+    "permute": _permute,
+    "view": _view,
+}
+
+

@@ -1,0 +1,63 @@
+"""What a kernel reads from outside, as a key: it changes whenever a captured value does."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import Any
+
+from ..dtypes import DType
+from ..layout import Swizzle, TileLayout
+from .language import Function, Intrinsic, Namespace, Scope
+from .source import KernelSource
+
+__all__ = ["captures"]
+
+
+def captures(source: KernelSource) -> Hashable:
+    """The captured values and, transitively, the text of every `@tj.function` among them.
+
+    Numbers are told apart by type and bits. What a kernel can't use counts by its type only.
+    """
+    return _captures(source, ())
+
+
+def _captures(source: KernelSource, inside: tuple[KernelSource, ...]) -> Hashable:
+    return tuple((chain, _token(*_resolve(source, chain), inside)) for chain in source.references)
+
+
+def _resolve(source: KernelSource, chain: tuple[str, ...]) -> tuple[bool, Any]:
+    """What a chain of attributes stands for, as far as it goes through modules."""
+    known, value = source.lookup(chain[0])
+    for name in chain[1:]:
+        if not known or not isinstance(value, ModuleType):
+            break
+        known, value = hasattr(value, name), getattr(value, name, None)
+    return known, value
+
+
+def _token(known: bool, value: Any, inside: tuple[KernelSource, ...]) -> Hashable:
+    if not known:
+        return "missing"
+    if isinstance(value, Function):
+        return _function(value.source, inside)
+    if isinstance(value, float):
+        return "float", value.hex()
+    if type(value) is tuple:
+        return "tuple", tuple(_token(True, item, inside) for item in value)
+    if value is None or isinstance(value, (bool, int, str, DType, TileLayout, Swizzle, Intrinsic, Scope, Namespace)):
+        return type(value).__qualname__, value
+    if isinstance(value, (ModuleType, BuiltinFunctionType, FunctionType, type)):
+        name = getattr(value, "__qualname__", value.__name__)
+        return type(value).__qualname__, getattr(value, "__module__", None), name
+    if getattr(value, "shape", None) == () and hasattr(value, "item"):
+        return type(value).__qualname__, repr(value)
+    return "opaque", type(value).__qualname__
+
+
+def _function(source: KernelSource, inside: tuple[KernelSource, ...]) -> Hashable:
+    if source in inside:
+        return "recursive", source.name
+    fn = source.function
+    defaults = tuple(_token(True, d, inside) for d in (*(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values()))
+    return "function", source.text, defaults, _captures(source, (*inside, source))

@@ -1,0 +1,278 @@
+"""The state of reading one kernel: what is emitted so far, the running functions, names and errors."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..dtypes import DType
+from ..errors import KernelSyntaxError, KernelTypeError, TilejitError
+from ..ir import build, facts
+from ..ir.nodes import Alloc, Buffer, Const, Declare, Expr, Let, Special, Stmt, Var, View
+from ..layout import TileLayout
+from ..source import Span
+from ..target import Target
+from .source import KernelSource, local_names
+from .values import Binding, Constant, Memory, Scalar, Unset, Value, default_type, describe, is_number
+
+__all__ = ["Context", "Frame"]
+
+
+@dataclass(slots=True, eq=False)
+class Frame:
+    """One running function.
+
+    env: what its names stand for now. locals: the names that it binds anywhere. caller: where it was called, None
+    for the kernel. outer: the running function that it is nested in. targets: what `break`, `continue` and
+    `return` may leave, innermost last (see `jumps`).
+    """
+
+    source: KernelSource
+    node: ast.FunctionDef
+    caller: Span | None = None
+    outer: Frame | None = None
+    env: dict[str, Binding] = field(default_factory=dict)
+    locals: frozenset[str] = frozenset()
+    targets: list[Any] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.locals = local_names(self.node)
+
+
+@dataclass(slots=True)
+class Context:
+    """Everything that the reading functions share.
+
+    expressions, statements: the tables of node kinds. block: where statements go now. allocations: buffers and
+    views, which come first in the kernel. definitions: what integer `Let`s stand for. depth: run-time branches
+    and loops around the current place. loops: the IR loops around it, innermost last (see `jumps`).
+    """
+
+    expressions: Mapping[type[ast.expr], Callable[[Context, Any], Value]]
+    statements: Mapping[type[ast.stmt], Callable[[Context, Any], bool]]
+    target: Target
+    threads: int
+    frame: Frame
+    block: list[Stmt] = field(default_factory=list)
+    allocations: list[Stmt] = field(default_factory=list)
+    used: dict[str, int] = field(default_factory=dict)
+    definitions: dict[str, Expr] = field(default_factory=dict)
+    hint: str | None = None
+    depth: int = 0
+    loops: list[Any] = field(default_factory=list)
+    calls: list[ast.FunctionDef] = field(default_factory=list)
+
+    # ---- places and errors ----
+
+    def span(self, node: ast.AST) -> Span:
+        return self.frame.source.span(node, self.frame.caller)
+
+    def type_error(self, node: ast.AST, message: str, hint: str | None = None) -> KernelTypeError:
+        return KernelTypeError(message, span=self.span(node), hint=hint)
+
+    def syntax_error(self, node: ast.AST, message: str, hint: str | None = None) -> KernelSyntaxError:
+        return KernelSyntaxError(message, span=self.span(node), hint=hint)
+
+    @contextmanager
+    def located(self, node: ast.AST) -> Iterator[None]:
+        """Give errors from below, which know no place, that of `node`."""
+        try:
+            yield
+        except TilejitError as error:
+            if error.span is None:
+                error.span = self.span(node)
+            raise
+
+    # ---- reading ----
+
+    def evaluate(self, node: ast.expr) -> Value:
+        """What an expression stands for; `A[i, j]` is loaded."""
+        handler = self.expressions.get(type(node))
+        if handler is None:
+            raise self.syntax_error(node, *unsupported(node))
+        return handler(self, node)
+
+    def execute(self, body: list[ast.stmt]) -> bool:
+        """Read statements; returns whether control reaches their end."""
+        for node in body:
+            handler = self.statements.get(type(node))
+            if handler is None:
+                raise self.syntax_error(node, *unsupported(node))
+            if not handler(self, node):
+                return False
+        return True
+
+    # ---- emitting ----
+
+    def emit(self, statement: Stmt) -> None:
+        self.block.append(statement)
+
+    @contextmanager
+    def nested(self, depth: int = 1) -> Iterator[list[Stmt]]:
+        """Emit into a new list: the body of a branch or loop that runs conditionally."""
+        outer, self.block = self.block, []
+        self.depth += depth
+        try:
+            yield self.block
+        finally:
+            self.block = outer
+            self.depth -= depth
+
+    @contextmanager
+    def hinted(self, name: str | None) -> Iterator[None]:
+        """Name what is allocated inside after the variable that it is assigned to."""
+        outer, self.hint = self.hint, name
+        try:
+            yield
+        finally:
+            self.hint = outer
+
+    def unique(self, name: str) -> str:
+        """`name`, or `name.1` and so on where it is taken."""
+        candidate = name
+        while candidate in self.used:
+            self.used[name] += 1
+            candidate = f"{name}.{self.used[name]}"
+        self.used[candidate] = 0
+        # a dropped attempt may have used the name for something else
+        self.definitions.pop(candidate, None)
+        return candidate
+
+    def let(self, name: str, value: Expr, span: Span) -> Expr:
+        """The value by name, with what is known of it."""
+        if isinstance(value, (Const, Var, Special)):
+            return value
+        multiple, bounds = 1, None
+        if value.dtype.is_integer:
+            multiple = facts.multiple_of(value)
+            low, high = facts.bounds(value)
+            bounds = (low, high) if low is not None and high is not None else None
+        var = Var(self.unique(name), value.dtype, multiple, bounds, span)
+        if value.dtype.is_integer:
+            self.definitions[var.name] = value
+        self.emit(Let(var, value, span))
+        return var
+
+    def declare(self, name: str, dtype: DType, init: Expr | None, span: Span) -> Var:
+        var = Var(self.unique(name), dtype, span=span)
+        self.emit(Declare(var, init, span))
+        return var
+
+    def local(self, name: str, shape: tuple[int, ...], dtype: DType, layout: TileLayout, span: Span) -> Memory:
+        """A fresh local buffer for the result of an expression."""
+        buffer = Buffer(self.unique(self.hint or name), "local", dtype, shape, layout, 16, None, span)
+        self.allocations.append(Alloc(buffer, span))
+        return Memory.whole(buffer, writable=False)
+
+    def view(self, buffer: Buffer, span: Span) -> None:
+        self.allocations.append(View(buffer, span))
+
+    # ---- trying ----
+
+    def mark(self) -> tuple[int, dict[str, int], dict[str, Binding]]:
+        """Where reading can go back to."""
+        return len(self.allocations), dict(self.used), dict(self.frame.env)
+
+    def back(self, mark: tuple[int, dict[str, int], dict[str, Binding]]) -> None:
+        """Forget what was read since `mark`; the block is the caller's to drop."""
+        allocated, used, env = mark
+        del self.allocations[allocated:]
+        self.used = dict(used)
+        self.frame.env = dict(env)
+
+    # ---- scalars and constants ----
+
+    def scalar(self, value: Value, node: ast.AST, dtype: DType | None = None, what: str = "a scalar") -> Expr:
+        """The value as an expression; a literal takes `dtype`, else its own default."""
+        if isinstance(value, Scalar):
+            return value.expr
+        if isinstance(value, Constant) and is_number(value):
+            return self.literal(value.value, dtype or default_type(value.value), node)
+        raise self.type_error(node, f"{what} is needed here; this is {describe(value)}", _scalar_hint(value))
+
+    def literal(self, number: bool | int | float, dtype: DType, node: ast.AST) -> Const:
+        """A number as a constant of `dtype`, which must hold it."""
+        if dtype.is_integer:
+            low, high = facts.full_range(dtype)
+            if isinstance(number, float) and not number.is_integer():
+                raise self.type_error(node, f"{number!r} is not an integer; {dtype} is needed here")
+            if not low <= number <= high:
+                raise self.type_error(
+                    node, f"{number} doesn't fit in {dtype}", f"convert one side, for example tj.int64({number})"
+                )
+        return build.const(number, dtype)
+
+    def constant(self, value: Value, node: ast.AST, what: str) -> Any:
+        """The value when it is known at compile time."""
+        from .values import as_python
+
+        try:
+            return as_python(value)
+        except ValueError:
+            raise self.type_error(
+                node, f"{what} must be known at compile time; this is {describe(value)}",
+                "use a literal, a captured constant or a tj.constexpr parameter",
+            ) from None  # fmt: skip
+
+    def integer(self, value: Value, node: ast.AST, what: str) -> int:
+        """A compile-time integer."""
+        number = self.constant(value, node, what)
+        if isinstance(number, bool) or not isinstance(number, int):
+            raise self.type_error(node, f"{what} must be an integer; got {number!r}")
+        return number
+
+    def read(self, name: str, node: ast.AST) -> Value:
+        """What a local name stands for."""
+        value = self.frame.env[name].value
+        if isinstance(value, Unset):
+            raise self.type_error(node, value.reason, value.hint)
+        return value
+
+
+def _scalar_hint(value: Value) -> str | None:
+    if isinstance(value, Memory):
+        return "index it, as in A[i, j], or use an operation on tiles such as tj.maximum and &"
+    return None
+
+
+#: what to write instead of syntax that kernels don't have
+_INSTEAD: dict[str, tuple[str, str]] = {
+    "Lambda": ("a lambda", "write a nested def, or a @tj.function"),
+    "ListComp": ("a list comprehension", "write a for loop over tj.static_range"),
+    "SetComp": ("a set comprehension", "write a for loop over tj.static_range"),
+    "DictComp": ("a dict comprehension", "write a for loop over tj.static_range"),
+    "GeneratorExp": ("a generator expression", "write a for loop over tj.static_range"),
+    "List": ("a list", "write a tuple (a, b), or allocate with tj.alloc_local"),
+    "Set": ("a set", "write a tuple"),
+    "Dict": ("a dict", "pass separate values or tuples"),
+    "Await": ("await", "asynchronous operations have their own waits, such as tj.cp_async.wait"),
+    "Yield": ("yield", "return a value from the helper, or store into a buffer"),
+    "YieldFrom": ("yield from", "return a value from the helper, or store into a buffer"),
+    "NamedExpr": ("an assignment expression :=", "assign on a line of its own"),
+    "Starred": ("a starred expression", "write the items out"),
+    "Try": ("try", "kernels have no exceptions: test the condition with if"),
+    "TryStar": ("try", "kernels have no exceptions: test the condition with if"),
+    "With": ("with", "kernels have no context managers"),
+    "AsyncWith": ("async with", "kernels have no context managers"),
+    "AsyncFor": ("async for", "write for"),
+    "AsyncFunctionDef": ("an async function", "write def"),
+    "Raise": ("raise", "write assert condition, 'message'"),
+    "ClassDef": ("a class", "define it outside; kernels take numbers, types, layouts and tuples"),
+    "Import": ("import", "import at the top of the module"),
+    "ImportFrom": ("import", "import at the top of the module"),
+    "Global": ("global", "kernels can't change globals: store into an array"),
+    "Nonlocal": ("nonlocal", "return the value from the nested function"),
+    "Delete": ("del", "leave it out: names need no deletion"),
+    "Match": ("match", "write if and elif"),
+    "TypeAlias": ("a type alias", "define it at the top of the module"),
+}
+
+
+def unsupported(node: ast.AST) -> tuple[str, str]:
+    """Message and hint for a kind of syntax that kernels don't have."""
+    name = type(node).__name__
+    what, instead = _INSTEAD.get(name, (f"this syntax ({name})", "use the Python that kernels have: see the README"))
+    return f"{what} can't be used in a kernel", instead

@@ -1,0 +1,240 @@
+"""Expressions: one function per kind of syntax."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+from ..ir import build
+from ..ir.nodes import Stmt
+from . import tiles
+from .attributes import attribute
+from .calls import call
+from .context import Context
+from .control import choose, chosen
+from .regions import load_element, subscript
+from .scalars import BINARY, COMPARE, UNARY, fold, operate, truth
+from .values import Constant, Items, Memory, Scalar, Unset, Value, describe, from_python
+
+__all__ = ["EXPRESSIONS"]
+
+
+def _constant(ctx: Context, node: ast.Constant) -> Value:
+    if isinstance(node.value, (complex, bytes)):
+        raise ctx.syntax_error(node, f"{node.value!r} can't be used in a kernel", "use integers and floats")
+    if node.value is Ellipsis:
+        raise ctx.syntax_error(node, "... can't be used in a kernel", "write every dimension, : for a whole one")
+    return Constant(node.value)
+
+
+def _name(ctx: Context, node: ast.Name) -> Value:
+    frame = ctx.frame
+    while True:
+        if node.id in frame.env:
+            value = frame.env[node.id].value
+            if isinstance(value, Unset):
+                raise ctx.type_error(node, value.reason, value.hint)
+            return value
+        if node.id in frame.locals:
+            raise ctx.type_error(node, f"{node.id} has no value yet", "assign it before it is read, on every path")
+        if frame.outer is None:
+            break
+        frame = frame.outer
+    known, found = frame.source.lookup(node.id)
+    if not known:
+        names = [*frame.env, *frame.source.function.__globals__]
+        close = difflib.get_close_matches(node.id, names, 1)
+        hint = f"did you mean {close[0]}?" if close else "assign it, or define it at the top of the module"
+        raise ctx.type_error(node, f"there is no name {node.id}", hint)
+    return captured(ctx, node, node.id, found)
+
+
+def captured(ctx: Context, node: ast.AST, name: str, found: Any) -> Value:
+    """A value from outside the kernel, if it is of a kind that kernels can use."""
+    if type(found) is tuple:
+        return Items(tuple(captured(ctx, node, f"{name}[{k}]", item) for k, item in enumerate(found)))
+    if isinstance(found, (list, dict, set, bytearray)):
+        raise ctx.type_error(
+            node, f"{name} is a {type(found).__name__}; a kernel captures numbers, types, layouts and tuples of these",
+            "make it a tuple, or pass it as a tj.constexpr",
+        )  # fmt: skip
+    if hasattr(found, "__array_interface__") and hasattr(found, "shape") and found.shape == ():
+        return Constant(found.item())
+    if hasattr(found, "__array_interface__") or hasattr(found, "__cuda_array_interface__"):
+        raise ctx.type_error(node, f"{name} is an array; a kernel doesn't capture arrays", "pass it as an argument")
+    return Constant(found)
+
+
+def _attribute(ctx: Context, node: ast.Attribute) -> Value:
+    base = ctx.evaluate(node.value)
+    if isinstance(base, Constant) and isinstance(base.value, ModuleType):
+        if not hasattr(base.value, node.attr):
+            close = difflib.get_close_matches(node.attr, dir(base.value), 1)
+            raise ctx.type_error(
+                node, f"{base.value.__name__} has no {node.attr}", f"did you mean {close[0]}?" if close else None
+            )
+        return captured(ctx, node, ast.unparse(node), getattr(base.value, node.attr))
+    return attribute(ctx, node, base)
+
+
+def _subscript(ctx: Context, node: ast.Subscript) -> Value:
+    found = subscript(ctx, node)
+    if isinstance(found, Memory) and not found.dims:
+        return load_element(ctx, node, found)
+    return found
+
+
+def _tuple(ctx: Context, node: ast.Tuple) -> Value:
+    return Items(tuple(ctx.evaluate(item) for item in node.elts))
+
+
+def _binary(ctx: Context, node: ast.BinOp) -> Value:
+    return binary(ctx, node, node.op, ctx.evaluate(node.left), ctx.evaluate(node.right))
+
+
+def binary(ctx: Context, node: ast.AST, op: ast.operator, left: Value, right: Value) -> Value:
+    """`left op right`."""
+    if isinstance(op, ast.MatMult):
+        raise ctx.syntax_error(node, "@ can't be used in a kernel", "call gemm on a scope: tj.warp.gemm(acc, a, b)")
+    name, compute = BINARY[type(op)]
+    if isinstance(left, Items) and isinstance(right, Items) and name == "add":
+        return Items(left.items + right.items)
+    folded = fold(ctx, node, compute, (left, right))
+    return apply(ctx, node, name, (left, right)) if folded is None else folded
+
+
+def apply(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> Value:
+    """An elementwise operation on scalars or, if one is a local tile, on tiles."""
+    if any(isinstance(v, Memory) and v.is_local for v in values):
+        return tiles.elementwise(ctx, node, name, values)
+    return operate(ctx, node, name, values)
+
+
+def _unary(ctx: Context, node: ast.UnaryOp) -> Value:
+    value = ctx.evaluate(node.operand)
+    if isinstance(node.op, ast.Not):
+        found = truth(ctx, node.operand, value)
+        return Constant(not found) if isinstance(found, bool) else Scalar(build.op("logical_not", found))
+    name, compute = UNARY[type(node.op)]
+    folded = fold(ctx, node, compute, (value,))
+    if folded is not None:
+        return folded
+    return apply(ctx, node, name, (value,)) if name else value
+
+
+def _compare(ctx: Context, node: ast.Compare) -> Value:
+    return _compared(ctx, node, ctx.evaluate(node.left), node.ops, node.comparators)
+
+
+def _compared(
+    ctx: Context, node: ast.Compare, left: Value, ops: Sequence[ast.cmpop], rest: Sequence[ast.expr]
+) -> Value:
+    right = ctx.evaluate(rest[0])
+    first = comparison(ctx, node, ops[0], left, right)
+    if len(rest) == 1:
+        return first
+    return _and_then(ctx, node, first, lambda: _compared(ctx, node, right, ops[1:], rest[1:]))
+
+
+def comparison(ctx: Context, node: ast.AST, op: ast.cmpop, left: Value, right: Value) -> Value:
+    """`left op right`."""
+    if isinstance(op, (ast.Is, ast.IsNot)):
+        return _identity(ctx, node, op, left, right)
+    if isinstance(op, (ast.In, ast.NotIn)):
+        sought, among = (ctx.constant(v, node, "each side of in") for v in (left, right))
+        return Constant((sought in among) == isinstance(op, ast.In))
+    name, compute = COMPARE[type(op)]
+    folded = fold(ctx, node, compute, (left, right))
+    return apply(ctx, node, name, (left, right)) if folded is None else folded
+
+
+def _identity(ctx: Context, node: ast.AST, op: ast.cmpop, left: Value, right: Value) -> Value:
+    """`is` on compile-time values; a run-time value is never None."""
+    wanted = isinstance(op, ast.Is)
+    if isinstance(left, Constant) and isinstance(right, Constant):
+        return Constant((left.value is right.value) == wanted)
+    if any(isinstance(v, Constant) and v.value is None for v in (left, right)):
+        return Constant(not wanted)
+    raise ctx.type_error(node, f"is compares {describe(left)} with {describe(right)}", "compare values with ==")
+
+
+def _boolean(ctx: Context, node: ast.BoolOp) -> Value:
+    combine = _and_then if isinstance(node.op, ast.And) else _or_else
+
+    def rest_from(k: int) -> Value:
+        value = ctx.evaluate(node.values[k])
+        return value if k + 1 == len(node.values) else combine(ctx, node, value, lambda: rest_from(k + 1))
+
+    return rest_from(0)
+
+
+def _and_then(ctx: Context, node: ast.AST, left: Value, right: Callable[[], Value]) -> Value:
+    """`left and right`: the right side is evaluated only where the left one holds."""
+    return _short_circuit(ctx, node, left, right, stops_on=False)
+
+
+def _or_else(ctx: Context, node: ast.AST, left: Value, right: Callable[[], Value]) -> Value:
+    return _short_circuit(ctx, node, left, right, stops_on=True)
+
+
+def _short_circuit(
+    ctx: Context, node: ast.AST, left: Value, right: Callable[[], Value], *, stops_on: bool
+) -> Value:
+    cond = truth(ctx, node, left)
+    if isinstance(cond, bool):
+        return left if cond is stops_on else right()
+    with ctx.nested() as block:
+        second = right()
+    if not block and _is_bool(left) and _is_bool(second):
+        other = truth(ctx, node, second)
+        expr = build.const(other, cond.dtype) if isinstance(other, bool) else other
+        return Scalar(build.op("logical_or" if stops_on else "logical_and", cond, expr))
+    stopped: tuple[list[Stmt], Value] = ([], left)
+    sides = (stopped, (block, second)) if stops_on else ((block, second), stopped)
+    return chosen(ctx, node, cond, *sides, name="holds")
+
+
+def _is_bool(value: Value) -> bool:
+    if isinstance(value, Scalar):
+        return value.dtype.kind == "bool"
+    return isinstance(value, Constant) and isinstance(value.value, bool)
+
+
+def _conditional(ctx: Context, node: ast.IfExp) -> Value:
+    cond = truth(ctx, node.test, ctx.evaluate(node.test))
+    if isinstance(cond, bool):
+        return ctx.evaluate(node.body if cond else node.orelse)
+    return choose(
+        ctx, node, cond, lambda: ctx.evaluate(node.body), lambda: ctx.evaluate(node.orelse), ctx.hint or "chosen"
+    )
+
+
+def _joined_string(ctx: Context, node: ast.JoinedStr) -> Value:
+    return Constant("".join(str(ctx.constant(ctx.evaluate(part), part, "an f-string's part")) for part in node.values))
+
+
+def _formatted(ctx: Context, node: ast.FormattedValue) -> Value:
+    value = ctx.constant(ctx.evaluate(node.value), node.value, "what an f-string shows")
+    spec = "" if node.format_spec is None else ctx.constant(ctx.evaluate(node.format_spec), node, "a format")
+    text = {115: str, 114: repr, 97: ascii}.get(node.conversion, lambda v: v)(value)
+    return from_python(format(text, spec))
+
+
+EXPRESSIONS: dict[type[ast.expr], Callable[[Context, Any], Value]] = {
+    ast.Constant: _constant,
+    ast.Name: _name,
+    ast.Attribute: _attribute,
+    ast.Subscript: _subscript,
+    ast.Tuple: _tuple,
+    ast.BinOp: _binary,
+    ast.UnaryOp: _unary,
+    ast.Compare: _compare,
+    ast.BoolOp: _boolean,
+    ast.IfExp: _conditional,
+    ast.JoinedStr: _joined_string,
+    ast.FormattedValue: _formatted,
+    ast.Call: call,
+}

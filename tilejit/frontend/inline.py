@@ -1,0 +1,124 @@
+"""Calls of `@tj.function`s and nested functions: their bodies are read where they are called."""
+
+from __future__ import annotations
+
+import ast
+
+from .arguments import bind
+from .context import Context, Frame
+from .control import NeedsBlock, Target, run_block
+from .language import Function
+from .values import Binding, Closure, Constant, Unset, Value
+
+__all__ = ["RESULT", "closure_of", "inline", "make_closure"]
+
+#: the name under which a function's result is kept; no Python name looks like it
+RESULT = "<result>"
+
+
+def closure_of(ctx: Context, function: Function) -> Closure:
+    """A `@tj.function` as a value; its defaults are captured values."""
+    from .expressions import captured
+
+    fn = function.source.function
+    node = function.source.node
+    positional = [a.arg for a in (*node.args.posonlyargs, *node.args.args)]
+    given = fn.__defaults__ or ()
+    defaults = dict(zip(positional[len(positional) - len(given) :], given, strict=True)) | (fn.__kwdefaults__ or {})
+    values = {name: captured(ctx, node, name, value) for name, value in defaults.items()}
+    return Closure(node, function.source, None, values)
+
+
+def make_closure(ctx: Context, node: ast.FunctionDef) -> Closure:
+    """A nested function; its defaults are evaluated now."""
+    a = node.args
+    if a.vararg is not None or a.kwarg is not None:
+        raise ctx.syntax_error(node, "*args and **kwargs can't be used in a kernel", "name the parameters")
+    positional = [*a.posonlyargs, *a.args]
+    defaults = {
+        arg.arg: ctx.evaluate(value)
+        for arg, value in zip(positional[len(positional) - len(a.defaults) :], a.defaults, strict=True)
+    }
+    for arg, value in zip(a.kwonlyargs, a.kw_defaults, strict=True):
+        if value is not None:
+            defaults[arg.arg] = ctx.evaluate(value)
+    return Closure(node, ctx.frame.source, ctx.frame, defaults)
+
+
+def inline(ctx: Context, node: ast.Call, closure: Closure) -> Value:
+    """The function's result; what it does is emitted here."""
+    if closure.node in ctx.calls:
+        raise ctx.type_error(
+            node, f"{closure.node.name} calls itself: functions are inlined, so recursion doesn't end",
+            "write a loop",
+        )  # fmt: skip
+    frame = Frame(closure.source, closure.node, ctx.span(node), closure.frame)
+    frame.env.update(_arguments(ctx, node, closure, frame))
+    outer = ctx.frame
+    ctx.frame = frame
+    ctx.calls.append(closure.node)
+    try:
+        with ctx.hinted(None):
+            return _run(ctx, frame)
+    finally:
+        ctx.frame = outer
+        ctx.calls.pop()
+
+
+def _arguments(ctx: Context, node: ast.Call, closure: Closure, frame: Frame) -> dict[str, Binding]:
+    a = closure.node.args
+    if a.vararg is not None or a.kwarg is not None:
+        raise ctx.syntax_error(node, f"{closure.node.name} has *args or **kwargs", "name its parameters")
+    names = tuple(arg.arg for arg in (*a.posonlyargs, *a.args, *a.kwonlyargs))
+    given = bind(ctx, node, closure.node.name, names, 0)
+    env: dict[str, Binding] = {}
+    for name in names:
+        argument = given[name]
+        if argument is None and name not in closure.defaults:
+            raise ctx.type_error(node, f"{closure.node.name} needs {name}", f"its parameters: {', '.join(names)}")
+        value = closure.defaults[name] if argument is None else ctx.evaluate(argument)
+        env[name] = Binding(value, ctx.span(node if argument is None else argument))
+    return env
+
+
+def _run(ctx: Context, frame: Frame) -> Value:
+    """Read the body straight through; as a block where a run-time branch returns."""
+    body = frame.node.body
+    straight = Target("function", frame.node, ctx.depth, straight=True)
+    mark, emitted = ctx.mark(), len(ctx.block)
+    block, depth = ctx.block, ctx.depth
+    frame.targets.append(straight)
+    try:
+        ctx.execute(body)
+        return _result(ctx, frame)
+    except NeedsBlock as needs:
+        if needs.target is not straight:
+            raise
+        del block[emitted:]
+        ctx.block, ctx.depth = block, depth
+        ctx.back(mark)
+    finally:
+        frame.targets.clear()
+    run_block(ctx, frame.node, "function", (RESULT,), lambda _: _body(ctx, frame))
+    return _result(ctx, frame)
+
+
+def _body(ctx: Context, frame: Frame) -> bool:
+    reached = ctx.execute(frame.node.body)
+    if reached:
+        frame.env[RESULT] = Binding(Constant(None), ctx.span(frame.node))
+    return reached
+
+
+def _result(ctx: Context, frame: Frame) -> Value:
+    if RESULT not in frame.env:
+        return Constant(None)
+    value = frame.env[RESULT].value
+    if isinstance(value, Unset):
+        raise ctx.type_error(
+            frame.node, value.reason.replace(RESULT, f"the result of {frame.node.name}"), "return one kind of value"
+        )
+    return value
+
+
+

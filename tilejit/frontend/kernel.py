@@ -1,0 +1,77 @@
+"""A kernel's source and its argument types, read into tile IR."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ..errors import KernelTypeError, ResourceError
+from ..ir import verify
+from ..ir.nodes import Element, For, If, Kernel, Loop, Param, Region, Stmt, Store, TileOp
+from ..ir.types import Signature
+from ..target import MAX_THREADS, Target
+from .context import Context, Frame
+from .expressions import EXPRESSIONS
+from .parameters import arguments
+from .source import KernelSource
+from .statements import STATEMENTS
+
+__all__ = ["build"]
+
+
+def build(
+    source: KernelSource,
+    signature: Signature,
+    *,
+    threads: int,
+    target: Target,
+    max_registers: int | None = None,
+    cluster: tuple[int, int, int] | None = None,
+    debug: bool = False,
+) -> Kernel:
+    """The kernel's tile IR for one signature, verified and checked for uniformity.
+
+    raises: KernelSyntaxError, KernelTypeError, LayoutError, ResourceError, DispatchError, each with its place.
+    """
+    span = source.span(source.node)
+    if not 1 <= threads <= MAX_THREADS:
+        raise ResourceError(f"{threads} threads in a CTA", span=span, hint=f"a CTA has 1 to {MAX_THREADS} threads")
+    given = arguments(source, signature)
+    frame = Frame(source, source.node, env=dict(given.env))
+    ctx = Context(EXPRESSIONS, STATEMENTS, target, threads, frame)
+    for name in (*given.env, *(p.var.name for p in given.params if p.var is not None)):
+        ctx.used.setdefault(name, 0)
+    ctx.execute(source.node.body)
+    body = (*ctx.allocations, *ctx.block)
+    kernel = Kernel(
+        source.name, _with_writes(given.params, body), threads, target.name, body, max_registers, cluster, debug, span
+    )
+    _verify(kernel)
+    return kernel
+
+
+def _verify(kernel: Kernel) -> None:
+    for violation in verify.verify(kernel, "tile"):
+        raise KernelTypeError(violation.message, span=violation.span)
+
+
+def _with_writes(params: tuple[Param, ...], body: tuple[Stmt, ...]) -> tuple[Param, ...]:
+    """The parameters, those pointers marked through which the kernel may write."""
+    written = set(_written(body))
+    return tuple(replace(p, written=True) if p.kind == "pointer" and p.of in written else p for p in params)
+
+
+def _written(body: tuple[Stmt, ...]) -> Iterator[str]:
+    for statement in body:
+        if isinstance(statement, Store) and isinstance(statement.place, Element):
+            yield statement.place.buffer.root.name
+        elif isinstance(statement, TileOp) and isinstance(statement.operands[0], Region):
+            yield statement.operands[0].buffer.root.name
+        elif isinstance(statement, If):
+            yield from _written(statement.then)
+            yield from _written(statement.orelse)
+        elif isinstance(statement, (For, Loop)):
+            yield from _written(statement.body)
+
+
+

@@ -1,0 +1,251 @@
+"""The names that users write in kernels: `tj.cta_id`, `tj.warp`, `tj.constexpr`, `@tj.function` and the rest.
+
+The frontend knows them by identity. Outside a kernel they do nothing but say so; host helpers work on both sides.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..dtypes import DType
+from ..errors import KernelSyntaxError, KernelTypeError
+from ..ops.elementwise import ELEMENTWISE
+from ..ops.tile import TILE_OPERATIONS
+from .source import KernelSource
+
+__all__ = [
+    "ELEMENTWISE_NAMES",
+    "Function",
+    "Intrinsic",
+    "Namespace",
+    "SCOPE_OPERATIONS",
+    "Scope",
+    "Spec",
+    "Tensor",
+    "cdiv",
+    "constexpr",
+    "function",
+    "inf",
+    "intrinsics",
+    "nan",
+    "next_power_of_2",
+    "spec",
+    "static_assert",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Intrinsic:
+    """A function that exists inside kernels only.
+
+    name: as users write it after `tj.`. meaning: one line.
+    """
+
+    name: str
+    meaning: str
+
+    def __call__(self, *args: object, **kwargs: object) -> Any:
+        raise KernelTypeError(
+            f"tj.{self.name} can only be called inside a kernel",
+            hint="call it in a function that is decorated with @tj.kernel or @tj.function",
+        )
+
+    def __repr__(self) -> str:
+        return f"tj.{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The threads that carry out a tile operation together: `tj.thread`, `tj.warp`, `tj.warpgroup`, `tj.cta`."""
+
+    name: str
+
+    def __getattr__(self, operation: str) -> Intrinsic:
+        if operation in SCOPE_OPERATIONS:
+            return Intrinsic(f"{self.name}.{operation}", SCOPE_OPERATIONS[operation])
+        raise AttributeError(f"tj.{self.name} has no operation {operation!r}")
+
+    def __dir__(self) -> list[str]:
+        return sorted(SCOPE_OPERATIONS)
+
+    def __repr__(self) -> str:
+        return f"tj.{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """A group of intrinsics, such as `tj.cp_async`."""
+
+    name: str
+    members: tuple[str, ...]
+
+    def __getattr__(self, member: str) -> Intrinsic:
+        if member in self.members:
+            return Intrinsic(f"{self.name}.{member}", "")
+        raise AttributeError(f"tj.{self.name} has no member {member!r}")
+
+    def __repr__(self) -> str:
+        return f"tj.{self.name}"
+
+
+class Tensor:
+    """Annotation of an array parameter; its default may be a `tj.spec(...)` that pins the type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constexpr:
+    """Annotation of a compile-time parameter."""
+
+    def __repr__(self) -> str:
+        return "tj.constexpr"
+
+
+constexpr: Any = Constexpr()
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """An array's type without an array: shape, dtype and strides in elements."""
+
+    shape: tuple[int, ...]
+    dtype: DType
+    strides: tuple[int, ...]
+
+
+def spec(shape: int | Sequence[int], dtype: DType, strides: Sequence[int] | None = None) -> Spec:
+    """Describe an array: to pin a parameter's type, or to compile without arrays.
+
+    strides: in elements; C-contiguous where none are given.
+    """
+    extents = (shape,) if isinstance(shape, int) else tuple(shape)
+    if not isinstance(dtype, DType):
+        raise KernelTypeError(f"{dtype!r} is not an element type", hint="write tj.float32, or another type")
+    if any(not isinstance(e, int) or e < 0 for e in extents):
+        raise KernelTypeError(f"a shape is made of integers that are not negative; got {extents}")
+    if strides is None:
+        dense = tuple(math.prod(extents[d + 1 :]) for d in range(len(extents)))
+        return Spec(extents, dtype, dense)
+    if len(strides) != len(extents):
+        raise KernelTypeError(f"{len(strides)} strides {tuple(strides)} for shape {extents}")
+    return Spec(extents, dtype, tuple(strides))
+
+
+class Function:
+    """What `@tj.function` makes: a helper that kernels inline. It can't be called on the host."""
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, fn)
+        self.source = KernelSource.of(fn)
+
+    def __call__(self, *args: object, **kwargs: object) -> Any:
+        raise KernelTypeError(
+            f"{self.source.name} is a @tj.function: it can only be called inside a kernel",
+            hint="call it from a function that is decorated with @tj.kernel",
+        )
+
+    def __repr__(self) -> str:
+        return f"<tj.function {self.source.name}>"
+
+
+def function(fn: Callable[..., Any]) -> Any:
+    """Decorate a helper so that kernels can call it; it is inlined."""
+    if not callable(fn):
+        raise KernelSyntaxError("@tj.function takes no arguments", hint="write @tj.function above the def")
+    return Function(fn)
+
+
+# ---- host helpers that work in kernels too ------------------------------------------------------------------
+
+inf = math.inf
+nan = math.nan
+
+
+def cdiv(a: int, b: int) -> int:
+    """a / b, rounded up."""
+    return -(-a // b)
+
+
+def next_power_of_2(n: int) -> int:
+    """The least power of two that is not below `n`; 1 for n below 1."""
+    return 1 << max(n - 1, 0).bit_length()
+
+
+def static_assert(condition: object, message: str = "") -> None:
+    """Raise unless the condition holds; in a kernel when it is compiled."""
+    if not condition:
+        raise KernelTypeError(f"static_assert failed{': ' + message if message else ''}")
+
+
+# ---- the table of names -------------------------------------------------------------------------------------
+
+#: elementwise operations under the names that users write, which are not those of Python's builtins
+ELEMENTWISE_NAMES: tuple[str, ...] = tuple(ELEMENTWISE)
+
+_MEMORY = {
+    "alloc_shared": "shared memory",
+    "alloc_local": "registers",
+    "alloc_tmem": "tensor memory",
+    "assume_in_bounds": "the region, known not to pass its tensor's edge",
+}
+_IDS = {
+    "cta_id": "index of this CTA in the grid, along an axis",
+    "num_ctas": "CTAs of the grid, along an axis",
+    "thread_id": "index of this thread in its CTA",
+    "lane_id": "index of this thread in its warp",
+    "warp_id": "index of this warp in its CTA",
+    "warpgroup_id": "index of this warpgroup in its CTA",
+    "static_range": "as range, but unrolled: the index is known at compile time",
+    "elect": "whether this is the one thread of its warp that is elected",
+}
+_SYNCS = {
+    "cta_sync": "a barrier among all threads of the CTA",
+    "warpgroup_sync": "a barrier among the threads of a warpgroup",
+    "warp_sync": "a barrier among the threads of a warp",
+}
+_REDUCTIONS = ("sum", "max", "min", "prod", "any", "all", "argmax", "argmin")
+_RESERVED = {
+    **dict.fromkeys(_REDUCTIONS, "reduction over axes"),
+    "uniform": "the value, which all threads of the scope hold",
+    "alloc_barrier": "an mbarrier",
+    "named_barrier": "a barrier among some threads of the CTA",
+    **dict.fromkeys(("shuffle", "shuffle_xor", "shuffle_up", "shuffle_down"), "a value from another lane"),
+    **dict.fromkeys(("vote_any", "vote_all", "vote_ballot"), "a vote among the lanes"),
+}
+
+#: what a scope offers: name -> one line
+SCOPE_OPERATIONS: dict[str, str] = {
+    **{name: op.meaning for name, op in TILE_OPERATIONS.items()},
+    "load": "a local tile with what the region holds",
+    "store": "writes a local tile to a region",
+    "zeros": "a local tile of zeros",
+    "full": "a local tile of one value",
+    "indices": "a local tile of each element's index along an axis",
+    "gemm": "acc += a @ b on tensor cores",
+    **dict.fromkeys(_REDUCTIONS, "reduction over axes"),
+}
+
+SCOPES = tuple(Scope(name) for name in ("thread", "warp", "warpgroup", "cta"))
+
+NAMESPACES = (
+    Namespace("atomic", ("add", "max", "min", "cas", "exch")),
+    Namespace("cp_async", ("commit", "wait")),
+    Namespace("tcgen05", ("wait_ld", "wait_st")),
+    Namespace("fast", ("exp", "exp2", "log", "log2", "sin", "cos", "tanh", "rsqrt", "div", "sqrt", "reciprocal")),
+    Namespace("mma", ("layout_a", "layout_b", "layout_c")),
+)
+
+
+def intrinsics() -> dict[str, Intrinsic | Scope | Namespace]:
+    """Every name of the language that is looked up as `tj.<name>`, but for types and host helpers."""
+    table: dict[str, Intrinsic | Scope | Namespace] = {}
+    for names in (_MEMORY, _IDS, _SYNCS, _RESERVED):
+        table.update({name: Intrinsic(name, meaning) for name, meaning in names.items()})
+    table.update({name: Intrinsic(name, op.meaning) for name, op in ELEMENTWISE.items()})
+    table.update({scope.name: scope for scope in SCOPES})
+    table["wg"] = table["warpgroup"]
+    table.update({space.name: space for space in NAMESPACES})
+    return table

@@ -1,0 +1,255 @@
+"""Making memory: `tj.alloc_shared`, `tj.alloc_local`; and reinterpreting it: views, permutations, registers."""
+
+from __future__ import annotations
+
+import ast
+import math
+from typing import Any
+
+from ..dtypes import DType
+from ..errors import LayoutError, ResourceError
+from ..ir.nodes import Alloc, Buffer, Const, Strided
+from ..layout import Swizzle, TileLayout
+from ..layout.stock import swizzled_atom_layout
+from .arguments import bind, optional
+from .context import Context
+from .regions import reinterpreted
+from .values import Items, Memory, Value, describe
+
+__all__ = ["alloc_local", "alloc_shared", "alloc_tmem", "buffer_layout", "element_type", "static_shape"]
+
+_SHARED_ALIGN = 128
+_LOCAL_ALIGN = 16
+
+
+def static_shape(ctx: Context, node: ast.AST, value: Value) -> tuple[int, ...]:
+    """A shape of compile-time extents; one number is a shape of one dimension."""
+    items = value.items if isinstance(value, Items) else (value,)
+    shape = tuple(ctx.integer(item, node, "an extent of a shape") for item in items)
+    if any(extent < 1 for extent in shape):
+        raise ctx.type_error(node, f"extents must be positive; got {shape}")
+    return shape
+
+
+def element_type(ctx: Context, node: ast.AST, value: Value) -> DType:
+    """An element type, such as tj.float32."""
+    found = ctx.constant(value, node, "the element type")
+    if not isinstance(found, DType):
+        raise ctx.type_error(node, f"{found!r} is not an element type", "write tj.float32, or A.dtype")
+    return found
+
+
+def buffer_layout(ctx: Context, node: ast.AST, value: Value, shape: tuple[int, ...], space: str) -> TileLayout:
+    """A layout that the user gave, checked against the shape and the kind of memory."""
+    layout = ctx.constant(value, node, "a layout")
+    if isinstance(layout, Swizzle):
+        layout = TileLayout.row_major(shape, layout)
+    if not isinstance(layout, TileLayout):
+        raise ctx.type_error(node, f"{layout!r} is not a layout", "write S[(32, 8) : (1 @ laneid, 1)]")
+    with ctx.located(node):
+        layout = layout.adapted(shape)
+        if layout.size() != math.prod(shape):
+            raise LayoutError(
+                f"{layout!r} has {layout.size()} elements; shape {shape} has {math.prod(shape)}",
+                hint="give a layout whose extents multiply to the shape's size",
+            )
+        layout.verify_well_formed()
+        if space == "shared" and layout.scope is not None:
+            raise LayoutError(
+                f"{layout!r} has thread axes; shared memory is one memory for all threads",
+                hint="use memory strides only, as in S[(32, 8) : (8, 1)]",
+            )
+        if space == "local" and layout.swizzle is not None:
+            raise LayoutError(f"{layout!r} is swizzled; registers have no banks", hint="leave the swizzle out")
+    return layout
+
+
+def alloc_shared(ctx: Context, node: ast.Call) -> Value:
+    """`tj.alloc_shared(shape, dtype, layout=None, swizzle=None)`."""
+    arguments = bind(ctx, node, "tj.alloc_shared", ("shape", "dtype", "layout", "swizzle"), 2)
+    shape, dtype = _shape_and_type(ctx, arguments)
+    layout_node, swizzle_node = arguments["layout"], arguments["swizzle"]
+    given, mode = optional(ctx, layout_node), optional(ctx, swizzle_node)
+    layout = TileLayout.row_major(shape)
+    if given is not None and layout_node is not None:
+        layout = buffer_layout(ctx, layout_node, given, shape, "shared")
+    if mode is not None and swizzle_node is not None:
+        swizzle = ctx.constant(mode, swizzle_node, "a swizzle")
+        layout = _swizzled(ctx, swizzle_node, swizzle, layout, shape, dtype, given is not None)
+    align = _SHARED_ALIGN
+    if layout.swizzle is not None and not layout.swizzle.is_identity:
+        align = max(align, layout.swizzle.period * dtype.bytes)
+    return _allocated(ctx, node, "shared", shape, dtype, layout, align)
+
+
+def _swizzled(
+    ctx: Context, node: ast.AST, swizzle: Any, layout: TileLayout, shape: tuple[int, ...], dtype: DType, given: bool
+) -> TileLayout:
+    if isinstance(swizzle, Swizzle):
+        return layout.swizzled(swizzle)
+    if not isinstance(swizzle, str):
+        hint = 'write swizzle="128B", or tj.Swizzle(bits, base, shift)'
+        raise ctx.type_error(node, f"{swizzle!r} is not a swizzle", hint)
+    if given:
+        raise ctx.type_error(
+            node, f"swizzle={swizzle!r} makes a layout of its own", "leave layout= out, or give a tj.Swizzle(...)"
+        )
+    with ctx.located(node):
+        return swizzled_atom_layout(shape, dtype.bits, swizzle)
+
+
+def _shape_and_type(ctx: Context, arguments: dict[str, ast.expr | None]) -> tuple[tuple[int, ...], DType]:
+    shape_node, dtype_node = arguments["shape"], arguments["dtype"]
+    assert shape_node is not None and dtype_node is not None
+    shape = static_shape(ctx, shape_node, ctx.evaluate(shape_node))
+    return shape, element_type(ctx, dtype_node, ctx.evaluate(dtype_node))
+
+
+def _allocated(
+    ctx: Context, node: ast.Call, space: str, shape: tuple[int, ...], dtype: DType, layout: TileLayout, align: int
+) -> Memory:
+    buffer = Buffer(ctx.unique(ctx.hint or space), space, dtype, shape, layout, align, None, ctx.span(node))
+    ctx.allocations.append(Alloc(buffer, ctx.span(node)))
+    return Memory.whole(buffer)
+
+
+def alloc_local(ctx: Context, node: ast.Call) -> Value:
+    """`tj.alloc_local(shape, dtype, layout=None)`."""
+    arguments = bind(ctx, node, "tj.alloc_local", ("shape", "dtype", "layout"), 2)
+    shape, dtype = _shape_and_type(ctx, arguments)
+    layout_node = arguments["layout"]
+    given = optional(ctx, layout_node)
+    layout = TileLayout.row_major(shape or (1,))
+    if given is not None and layout_node is not None:
+        layout = buffer_layout(ctx, layout_node, given, shape, "local")
+    return _allocated(ctx, node, "local", shape, dtype, layout, _LOCAL_ALIGN)
+
+
+def alloc_tmem(ctx: Context, node: ast.Call) -> Value:
+    """Tensor memory: refused where the target has none."""
+    arguments = bind(ctx, node, "tj.alloc_tmem", ("shape", "dtype", "layout"), 2)
+    _shape_and_type(ctx, arguments)
+    if not ctx.target.has_tcgen05:
+        raise ResourceError(
+            f"{ctx.target.name} has no tensor memory", span=ctx.span(node), hint="compile for sm_100a or sm_103a"
+        )
+    raise ctx.type_error(
+        node, "tj.alloc_tmem is not available in this version of tilejit, on sm_100a or sm_103a either",
+        "keep the tile in shared memory or in registers",
+    )  # fmt: skip
+
+
+# ---- reinterpreting -----------------------------------------------------------------------------------------
+
+
+def registers(ctx: Context, node: ast.AST, memory: Memory) -> Memory:
+    """The calling thread's own part of a local tile, as one dimension."""
+    if not memory.is_local or not memory.is_whole:
+        raise ctx.type_error(node, f".registers is of a whole local tile; this is {describe(memory)}")
+    assert isinstance(memory.buffer.layout, TileLayout)
+    count = memory.buffer.layout.storage().span()
+    view = reinterpreted(ctx, node, memory, (count,), memory.dtype, TileLayout.row_major((count,)))
+    return Memory.whole(view.buffer, writable=memory.writable, constant_indices=True)
+
+
+def permute(ctx: Context, node: ast.AST, memory: Memory, axes: tuple[int, ...]) -> Memory:
+    """Dimensions in another order; the starts and extents of a region go along."""
+    rank = len(memory.dims)
+    wanted = tuple(a + rank if -rank <= a < 0 else a for a in axes)
+    if sorted(wanted) != list(range(rank)):
+        raise ctx.type_error(node, f"{axes} doesn't permute the {rank} dimensions of {memory.buffer.name}")
+    # dropped dimensions stay in front
+    dropped = [d for d in range(len(memory.extents)) if memory.extents[d] is None]
+    order = (*dropped, *(memory.dims[a] for a in wanted))
+    buffer = memory.buffer
+    layout = buffer.layout
+    if isinstance(layout, Strided):
+        strides = tuple(layout.strides[d] for d in order)
+        moved: TileLayout | Strided = Strided(strides, layout.align, layout.extent_align)
+    else:
+        with ctx.located(node):
+            grouped, ends = layout.group([e for e in buffer.shape if isinstance(e, int)])
+            moved = grouped.permute_groups(ends, order)
+    shape = tuple(buffer.shape[d] for d in order)
+    view = reinterpreted(ctx, node, memory, shape, memory.dtype, moved)
+    return Memory(
+        view.buffer, tuple(memory.starts[d] for d in order), tuple(memory.extents[d] for d in order),
+        memory.writable, memory.in_bounds, memory.constant_indices, ctx.span(node),
+    )  # fmt: skip
+
+
+def view(ctx: Context, node: ast.Call, memory: Memory) -> Memory:
+    """`.view(shape, layout=None)` or `.view(dtype)`."""
+    arguments = bind(ctx, node, ".view", ("shape", "layout"), 1)
+    first = arguments["shape"]
+    assert first is not None
+    value = ctx.evaluate(first)
+    base = _sliced_layout(ctx, node, memory)
+    if isinstance(getattr(value, "value", None), DType):
+        if arguments["layout"] is not None:
+            raise ctx.type_error(node, ".view(dtype) takes no layout", "chain them: .view(dtype).view(shape, layout)")
+        return _as_type(ctx, node, memory, base, element_type(ctx, first, value))
+    shape = static_shape(ctx, first, value)
+    layout_node = arguments["layout"]
+    given = optional(ctx, layout_node)
+    if isinstance(base, Strided):
+        raise ctx.type_error(
+            node, f"{memory.buffer.name} has strides that are known only at launch: it can't take another shape",
+            "pin its type with tj.spec(shape, dtype) as the parameter's default",
+        )  # fmt: skip
+    if given is not None and layout_node is not None:
+        layout = buffer_layout(ctx, layout_node, given, shape, memory.buffer.space)
+        _check_storage(ctx, node, memory, layout)
+        return reinterpreted(ctx, node, memory, shape, memory.dtype, layout)
+    if math.prod(shape) != base.size():
+        raise ctx.type_error(
+            node, f"shape {shape} has {math.prod(shape)} elements; {memory.buffer.name} has {base.size()}"
+        )
+    return reinterpreted(ctx, node, memory, shape, memory.dtype, base)
+
+
+def _check_storage(ctx: Context, node: ast.AST, memory: Memory, layout: TileLayout) -> None:
+    have = memory.buffer.layout
+    assert isinstance(have, TileLayout)
+    if not memory.is_whole:
+        raise ctx.type_error(node, ".view with a layout is of a whole buffer", "view first, then slice")
+    if layout.storage().footprint() > have.storage().footprint():
+        raise ctx.type_error(
+            node, f"{layout!r} needs {layout.storage().footprint()} elements of storage; "
+            f"{memory.buffer.name} has {have.storage().footprint()}",
+        )  # fmt: skip
+
+
+def _sliced_layout(ctx: Context, node: ast.AST, memory: Memory) -> TileLayout | Strided:
+    """The layout of what a region holds, its offset included."""
+    layout = memory.buffer.layout
+    if memory.is_whole:
+        return layout
+    if isinstance(layout, Strided) or not all(isinstance(s, Const) for s in memory.starts):
+        raise ctx.type_error(
+            node, "a region whose place is known only at run time can't be reinterpreted", "view first, then slice"
+        )
+    region = memory.region(ctx.span(node))
+    box = [(int(s.value), e or 1) for s, e in zip(region.starts, region.extents, strict=True) if isinstance(s, Const)]
+    with ctx.located(node):
+        return layout.slice([e for e in memory.buffer.shape if isinstance(e, int)], box)
+
+
+def _as_type(
+    ctx: Context, node: ast.AST, memory: Memory, layout: TileLayout | Strided, dtype: DType
+) -> Memory:
+    shape = memory.buffer.shape if memory.is_whole else memory.shape
+    before, after = memory.dtype.bits, dtype.bits
+    if before == after:
+        return reinterpreted(ctx, node, memory, shape, dtype, layout)
+    if isinstance(layout, Strided) or not shape or not isinstance(shape[-1], int):
+        raise ctx.type_error(
+            node, f"{memory.buffer.name} has strides that are known only at launch: {dtype} has another width than "
+            f"{memory.dtype}", "pin its type with tj.spec(shape, dtype) as the parameter's default",
+        )  # fmt: skip
+    last = shape[-1] * before
+    if last % after != 0:
+        raise ctx.type_error(node, f"rows of {last} bits don't divide into {dtype}")
+    with ctx.located(node):
+        changed = layout.unpack(before // after) if before > after else layout.pack(after // before)
+    return reinterpreted(ctx, node, memory, (*shape[:-1], last // after), dtype, changed)

@@ -1,0 +1,70 @@
+"""`print` and `assert`."""
+
+from __future__ import annotations
+
+import ast
+
+from ..dtypes import bool_
+from ..ir import build
+from ..ir.nodes import Assert, Expr, Print
+from .context import Context
+from .scalars import truth
+from .values import Constant, Items, Memory, Scalar, Value, describe
+
+__all__ = ["assert_holds", "print_values"]
+
+
+def print_values(ctx: Context, node: ast.Call) -> Value:
+    """`print(...)` with `sep=` and `end=`."""
+    separators = {"sep": " ", "end": "\n"}
+    for keyword in node.keywords:
+        if keyword.arg not in separators:
+            raise ctx.syntax_error(keyword, f"print in a kernel has no {keyword.arg or '**'}", "it has sep= and end=")
+        text = ctx.constant(ctx.evaluate(keyword.value), keyword.value, f"{keyword.arg}=")
+        separators[keyword.arg] = separators[keyword.arg] if text is None else str(text)
+    parts: list[str | Expr] = []
+    for k, argument in enumerate(node.args):
+        parts.extend([separators["sep"]] if k else [])
+        parts.extend(_parts(ctx, argument, ctx.evaluate(argument), quoted=False))
+    parts.append(separators["end"])
+    ctx.emit(Print(_merged(parts), ctx.span(node)))
+    return Constant(None)
+
+
+def _parts(ctx: Context, node: ast.AST, value: Value, *, quoted: bool) -> list[str | Expr]:
+    if isinstance(value, Constant):
+        return [repr(value.value) if quoted else str(value.value)]
+    if isinstance(value, Scalar):
+        return [value.expr]
+    if isinstance(value, Items):
+        inner: list[str | Expr] = ["("]
+        for k, item in enumerate(value.items):
+            inner.extend([", "] if k else [])
+            inner.extend(_parts(ctx, node, item, quoted=True))
+        return [*inner, ",)" if len(value.items) == 1 else ")"]
+    hint = "index it: print(A[i, j])" if isinstance(value, Memory) else None
+    raise ctx.type_error(node, f"print takes scalars and text; this is {describe(value)}", hint)
+
+
+def _merged(parts: list[str | Expr]) -> tuple[str | Expr, ...]:
+    """Neighbouring texts as one."""
+    merged: list[str | Expr] = []
+    for part in parts:
+        if isinstance(part, str) and merged and isinstance(merged[-1], str):
+            merged[-1] += part
+        elif part != "":
+            merged.append(part)
+    return tuple(merged)
+
+
+def assert_holds(ctx: Context, node: ast.Assert) -> bool:
+    """`assert cond, message`: always control goes on, as far as the compiler knows."""
+    cond = truth(ctx, node.test, ctx.evaluate(node.test))
+    if cond is True:
+        return True
+    message = ctx.frame.source.segment(node.test)
+    if node.msg is not None:
+        message = str(ctx.constant(ctx.evaluate(node.msg), node.msg, "the message of assert"))
+    expr = build.const(cond, bool_) if isinstance(cond, bool) else cond
+    ctx.emit(Assert(expr, message, ctx.span(node)))
+    return True

@@ -1,0 +1,176 @@
+"""Kernel parameters: what annotations and defaults say, and what the IR's parameters become."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from dataclasses import dataclass
+from typing import Any
+
+from ..dtypes import DType, int64
+from ..errors import KernelSyntaxError, KernelTypeError
+from ..ir.nodes import Buffer, Param, Strided, Var
+from ..ir.types import ArrayType, ConstexprType, ScalarType, Signature
+from ..layout import TileLayout
+from ..layout.axes import m
+from ..layout.iters import Iter
+from .language import Constexpr, Spec, Tensor
+from .source import KernelSource
+from .values import Binding, Memory, Scalar, Value, from_python
+
+__all__ = ["NO_DEFAULT", "Arguments", "Parameter", "arguments", "parameters"]
+
+_LARGEST_EXTENT = 2**40
+
+
+class _NoDefault:
+    def __repr__(self) -> str:
+        return "no default"
+
+
+NO_DEFAULT = _NoDefault()
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of a kernel, as its definition says.
+
+    kind: "array", "scalar", "constexpr", or "any" where the argument decides. dtype: of a scalar.
+    spec: the type that an array is pinned to. default: `NO_DEFAULT` where there is none.
+    """
+
+    name: str
+    kind: str
+    dtype: DType | None = None
+    spec: Spec | None = None
+    default: Any = NO_DEFAULT
+
+
+def parameters(source: KernelSource) -> tuple[Parameter, ...]:
+    """The kernel's parameters, in order.
+
+    raises: KernelSyntaxError for *args and **kwargs, KernelTypeError for annotations that mean nothing.
+    """
+    a = source.node.args
+    for star in (a.vararg, a.kwarg):
+        if star is not None:
+            raise KernelSyntaxError(
+                f"a kernel can't have *{star.arg}", span=source.span(star), hint="name every parameter"
+            )
+    listed = (*a.posonlyargs, *a.args, *a.kwonlyargs)
+    signature = inspect.signature(source.function)
+    return tuple(_parameter(source, arg, signature.parameters[arg.arg].default) for arg in listed)
+
+
+def _parameter(source: KernelSource, arg: ast.arg, default: Any) -> Parameter:
+    given = NO_DEFAULT if default is inspect.Parameter.empty else default
+    annotation = _annotation(source, arg)
+    if isinstance(given, Spec):
+        if annotation not in (None, Tensor):
+            raise _error(source, arg, f"{arg.arg} has a tj.spec as default but is annotated {annotation!r}")
+        return Parameter(arg.arg, "array", None, given)
+    if annotation is None or annotation in (int, float, bool):
+        return Parameter(arg.arg, "any", None, None, given)
+    if annotation is Tensor:
+        return Parameter(arg.arg, "array", None, None, given)
+    if isinstance(annotation, Constexpr):
+        return Parameter(arg.arg, "constexpr", None, None, given)
+    if isinstance(annotation, DType):
+        return Parameter(arg.arg, "scalar", annotation, None, given)
+    raise _error(source, arg, f"the annotation of {arg.arg} is {annotation!r}, which says nothing to tilejit")
+
+
+def _error(source: KernelSource, arg: ast.arg, message: str) -> KernelTypeError:
+    return KernelTypeError(
+        message,
+        span=source.span(arg.annotation or arg),
+        hint="write tj.Tensor, tj.constexpr, or a type such as tj.int32",
+    )
+
+
+def _annotation(source: KernelSource, arg: ast.arg) -> Any:
+    """The annotation's value; strings are evaluated where the kernel was defined."""
+    fn = source.function
+    found = fn.__annotations__.get(arg.arg)
+    if not isinstance(found, str):
+        return found
+    closure = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=False))
+    names = {name: cell.cell_contents for name, cell in closure.items() if _is_filled(cell)}
+    try:
+        return eval(found, fn.__globals__, names)
+    except (NameError, AttributeError, SyntaxError, TypeError) as error:
+        raise _error(source, arg, f"the annotation {found!r} of {arg.arg} can't be evaluated: {error}") from None
+
+
+def _is_filled(cell: Any) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018
+    except ValueError:
+        return False
+    return True
+
+
+# ---- what the IR sees ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """The IR's parameters, in order, and what the names stand for inside."""
+
+    params: tuple[Param, ...]
+    env: dict[str, Binding]
+
+
+def arguments(source: KernelSource, signature: Signature) -> Arguments:
+    """The kernel's parameters for argument types: pointers, extents, strides, scalars; constexprs are values."""
+    a = source.node.args
+    nodes = {arg.arg: arg for arg in (*a.posonlyargs, *a.args, *a.kwonlyargs)}
+    params: list[Param] = []
+    env: dict[str, Binding] = {}
+    for name, kind in signature.arguments:
+        span = source.span(nodes[name])
+        value: Value
+        if isinstance(kind, ArrayType):
+            buffer = _buffer(name, kind)
+            params.extend(_array_params(name, kind, buffer))
+            value = Memory.whole(buffer)
+        elif isinstance(kind, ScalarType):
+            var = Var(name, kind.dtype)
+            params.append(Param("scalar", name, kind.dtype, var))
+            value = Scalar(var)
+        else:
+            assert isinstance(kind, ConstexprType)
+            value = from_python(kind.value)
+        env[name] = Binding(value, span)
+    return Arguments(tuple(params), env)
+
+
+def _buffer(name: str, kind: ArrayType) -> Buffer:
+    itemsize = kind.dtype.bytes
+    shape: tuple[int | Var, ...] = kind.shape or tuple(
+        Var(
+            f"{name}.shape.{d}", int64,
+            max(1, kind.extent_align // itemsize) if d == kind.unit_dim else 1, (0, _LARGEST_EXTENT),
+        )
+        for d in range(kind.rank)
+    )  # fmt: skip
+    if kind.shape is not None and kind.strides is not None and all(e > 0 for e in kind.shape):
+        iters = (Iter(e, s, m) for e, s in zip(kind.shape, kind.strides, strict=True))
+        return Buffer(name, "global", kind.dtype, shape, TileLayout(tuple(iters) or (Iter(1, 1, m),)), kind.align)
+    strides: tuple[int | Var, ...] = kind.strides or tuple(
+        1 if d == kind.unit_dim else Var(f"{name}.stride.{d}", int64, max(1, kind.align // itemsize))
+        for d in range(kind.rank)
+    )
+    return Buffer(name, "global", kind.dtype, shape, Strided(strides, kind.align, kind.extent_align), kind.align)
+
+
+def _array_params(name: str, kind: ArrayType, buffer: Buffer) -> list[Param]:
+    found = [Param("pointer", name, kind.dtype, buffer=buffer, noalias=not kind.overlaps)]
+    for axis, extent in enumerate(buffer.shape):
+        if isinstance(extent, Var):
+            found.append(Param("extent", name, int64, extent, axis=axis))
+    if isinstance(buffer.layout, Strided):
+        for axis, stride in enumerate(buffer.layout.strides):
+            if isinstance(stride, Var):
+                found.append(Param("stride", name, int64, stride, axis=axis))
+    return found

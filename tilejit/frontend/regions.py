@@ -1,0 +1,321 @@
+"""Indexing memory: slices, single elements, regions of regions, tiles, views."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ..dtypes import DType
+from ..ir import build
+from ..ir.nodes import Buffer, Cast, Const, Element, Expr, Let, Load, Op, Store, Strided, Var
+from ..layout import TileLayout
+from .context import Context
+from .scalars import convert
+from .values import Constant, Items, Memory, Scalar, Unset, Value, describe, index_type, is_number
+
+__all__ = ["index", "load_element", "store_element", "strides_of", "subscript", "tile"]
+
+_BUDGET = 400
+
+
+@dataclass(frozen=True, slots=True)
+class _Slice:
+    lower: Expr | None
+    upper: Expr | None
+    node: ast.AST
+
+
+@dataclass(frozen=True, slots=True)
+class _At:
+    position: Expr
+    node: ast.AST
+
+
+def subscript(ctx: Context, node: ast.Subscript) -> Value:
+    """What `x[...]` names: an item of a tuple, or a region or element of memory, which is not loaded."""
+    base = place(ctx, node.value)
+    if isinstance(base, Items):
+        return _item(ctx, node, base)
+    if isinstance(base, Constant) and isinstance(base.value, str):
+        return Constant(base.value[ctx.integer(ctx.evaluate(node.slice), node.slice, "an index of a string")])
+    if not isinstance(base, Memory):
+        raise ctx.type_error(node, f"{describe(base)} can't be indexed")
+    return index(ctx, node, base)
+
+
+def place(ctx: Context, node: ast.expr) -> Value:
+    """As `evaluate`, but `A[i, j]` is an address."""
+    return subscript(ctx, node) if isinstance(node, ast.Subscript) else ctx.evaluate(node)
+
+
+def _item(ctx: Context, node: ast.Subscript, base: Items) -> Value:
+    if isinstance(node.slice, ast.Slice):
+        ends = [None if e is None else ctx.integer(ctx.evaluate(e), e, "an end of a tuple's slice")
+                for e in (node.slice.lower, node.slice.upper, node.slice.step)]  # fmt: skip
+        return Items(base.items[slice(*ends)])
+    position = ctx.integer(ctx.evaluate(node.slice), node.slice, "the index of a tuple")
+    if not -len(base.items) <= position < len(base.items):
+        raise ctx.type_error(node, f"index {position} is outside a tuple of {len(base.items)}")
+    found = base.items[position]
+    if isinstance(found, Unset):
+        raise ctx.type_error(node, found.reason, found.hint)
+    return found
+
+
+def index(ctx: Context, node: ast.Subscript, memory: Memory) -> Memory:
+    """The box of `memory` that an index names."""
+    parts = _parts(ctx, node, memory)
+    axes = [k for k, part in enumerate(parts) if part is None]
+    if axes and not memory.is_local:
+        raise ctx.type_error(node, "None adds a dimension to local tiles only", "use .view(shape)")
+    given = [part for part in parts if part is not None]
+    if len(given) > len(memory.dims):
+        raise ctx.type_error(
+            node, f"{len(given)} indices for {len(memory.dims)} dimensions of {memory.buffer.name}"
+        )
+    found = _box(ctx, memory, given)
+    found = replace(found, span=ctx.span(node))
+    return _with_axes(ctx, node, found, axes, parts) if axes else found
+
+
+def _parts(ctx: Context, node: ast.Subscript, memory: Memory) -> list[_Slice | _At | None]:
+    listed = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    parts: list[_Slice | _At | None] = []
+    for part in listed:
+        if isinstance(part, ast.Slice):
+            parts.append(_slice(ctx, part, memory))
+            continue
+        value = ctx.evaluate(part)
+        if isinstance(value, Constant) and value.value is None:
+            parts.append(None)
+            continue
+        items = value.items if isinstance(value, Items) else (value,)
+        parts.extend(_At(index_value(ctx, part, item, memory.buffer), part) for item in items)
+    return parts
+
+
+def _slice(ctx: Context, node: ast.Slice, memory: Memory) -> _Slice:
+    if node.step is not None:
+        step = ctx.evaluate(node.step)
+        if not isinstance(step, Constant) or step.value not in (None, 1):
+            raise ctx.type_error(node.step, "a slice's step must be 1", "take the dense region and choose by index")
+    ends = [
+        None if end is None else index_value(ctx, end, ctx.evaluate(end), memory.buffer)
+        for end in (node.lower, node.upper)
+    ]
+    return _Slice(ends[0], ends[1], node)
+
+
+def index_value(ctx: Context, node: ast.AST, value: Value, buffer: Buffer) -> Expr:
+    """An index in the buffer's index type."""
+    dtype = index_type(buffer)
+    if is_number(value) and isinstance(value, Constant) and type(value.value) is int:
+        return ctx.literal(value.value, dtype, node)
+    if not isinstance(value, Scalar) or not value.dtype.is_integer:
+        raise ctx.type_error(
+            node, f"an index must be an integer; this is {describe(value)}",
+            "convert it: int(x)" if isinstance(value, Scalar) else None,
+        )  # fmt: skip
+    return build.cast(value.expr, dtype)
+
+
+def _box(ctx: Context, memory: Memory, parts: Sequence[_Slice | _At]) -> Memory:
+    starts, extents = list(memory.starts), list(memory.extents)
+    for dim, part in zip(memory.dims, parts, strict=False):
+        extent = extents[dim]
+        assert extent is not None
+        if isinstance(part, _At):
+            _check_index(ctx, part, memory, dim, extent)
+            starts[dim] = build.add(starts[dim], part.position)
+            extents[dim] = None
+            continue
+        lower = part.lower or build.const(0, index_type(memory.buffer))
+        taken = extent if part.lower is None and part.upper is None else _extent(ctx, part, lower, extent)
+        _check_slice(ctx, part, memory, dim, lower, taken, extent)
+        starts[dim] = build.add(starts[dim], lower)
+        extents[dim] = taken
+    return replace(memory, starts=tuple(starts), extents=tuple(extents), in_bounds=False)
+
+
+def _extent(ctx: Context, part: _Slice, lower: Expr, full: int | Expr) -> int:
+    upper = part.upper
+    if upper is None:
+        upper = build.const(full, lower.dtype) if isinstance(full, int) else full
+    extent = build.difference(upper, lower)
+    if extent is None:
+        extent = build.difference(expanded(ctx, upper), expanded(ctx, lower))
+    if extent is None:
+        raise ctx.type_error(
+            part.node, "the extent of this slice is not known at compile time",
+            "write it as A[i : i + N] with N a constant or a tj.constexpr, or A.tile((N,), (i,))",
+        )  # fmt: skip
+    if extent <= 0:
+        raise ctx.type_error(
+            part.node, f"this slice has extent {extent}; it must be positive",
+            "indices don't count from the end: write A.shape[d] - 1 for the last",
+        )  # fmt: skip
+    return extent
+
+
+def _check_index(ctx: Context, part: _At, memory: Memory, dim: int, extent: int | Expr) -> None:
+    position = part.position
+    if not isinstance(position, Const):
+        if memory.constant_indices:
+            raise ctx.type_error(
+                part.node, "registers are indexed by compile-time constants",
+                "loop over tj.static_range, which makes the index a constant",
+            )  # fmt: skip
+        return
+    if position.value < 0:
+        raise ctx.type_error(
+            part.node, f"index {position.value} is outside: indices don't count from the end",
+            f"write {memory.buffer.name}.shape[{dim}] - {-position.value}",
+        )  # fmt: skip
+    if isinstance(extent, int) and position.value >= extent and memory.buffer.space != "global":
+        raise ctx.type_error(
+            part.node,
+            f"index {position.value} is outside dimension {dim} of {memory.buffer.name}, whose extent is {extent}",
+        )
+
+
+def _check_slice(
+    ctx: Context, part: _Slice, memory: Memory, dim: int, lower: Expr, taken: int | Expr, extent: int | Expr
+) -> None:
+    """A global region may pass the edge; any other must be inside, as far as that is known."""
+    if memory.buffer.space == "global" or not isinstance(lower, Const) or not isinstance(taken, int):
+        return
+    start = int(lower.value)
+    if isinstance(extent, int) and (start < 0 or start + taken > extent):
+        raise ctx.type_error(
+            part.node,
+            f"[{start} : {start + taken}] leaves dimension {dim} of {memory.buffer.name}, whose extent is {extent}",
+            "only regions of global tensors may pass the edge",
+        )
+
+
+def expanded(ctx: Context, expr: Expr) -> Expr:
+    """The expression with names replaced by what they were defined as, so that differences can cancel."""
+    budget = [_BUDGET]
+
+    def walk(e: Expr) -> Expr:
+        budget[0] -= 1
+        if budget[0] < 0:
+            return e
+        if isinstance(e, Var) and e.name in ctx.definitions:
+            return walk(ctx.definitions[e.name])
+        if isinstance(e, Cast):
+            return build.cast(walk(e.x), e.dtype)
+        return build.op(e.name, *(walk(a) for a in e.args)) if isinstance(e, Op) else e
+
+    return walk(expr)
+
+
+def tile(ctx: Context, node: ast.AST, memory: Memory, shape: Sequence[int], at: Sequence[Expr]) -> Memory:
+    """The tile of this shape at these tile coordinates."""
+    dims = memory.dims
+    if len(shape) != len(dims) or len(at) != len(dims):
+        raise ctx.type_error(
+            node,
+            f".tile of {len(dims)} dimensions takes as many extents and coordinates; got {len(shape)} and {len(at)}",
+        )
+    parts = []
+    for extent, coordinate in zip(shape, at, strict=True):
+        if extent < 1:
+            raise ctx.type_error(node, f"a tile's extents must be positive; got {tuple(shape)}")
+        lower = build.mul(coordinate, extent)
+        parts.append(_Slice(lower, build.add(lower, extent), node))
+    return replace(_box(ctx, memory, parts), span=ctx.span(node))
+
+
+def _with_axes(
+    ctx: Context, node: ast.Subscript, memory: Memory, axes: list[int], parts: Sequence[_Slice | _At | None]
+) -> Memory:
+    """A local tile with dimensions of one added where the index says None."""
+    if not memory.is_whole:
+        raise ctx.type_error(
+            node, "None goes with whole dimensions only, as in x[:, None]", "slice first, then add None"
+        )
+    shape = list(memory.shape)
+    padded = list(parts) + [build] * (len(shape) - sum(p is not None for p in parts))
+    with_ones = [1 if part is None else shape.pop(0) for part in padded]
+    return reinterpreted(ctx, node, memory, tuple(with_ones), memory.dtype, memory.buffer.layout)
+
+
+def reinterpreted(
+    ctx: Context,
+    node: ast.AST,
+    memory: Memory,
+    shape: tuple[int | Var, ...],
+    dtype: DType,
+    layout: TileLayout | Strided,
+) -> Memory:
+    """A view of a whole buffer."""
+    base = memory.buffer
+    name = ctx.unique(f"{base.root.name}.view")
+    buffer = Buffer(name, base.space, dtype, shape, layout, base.align, base, ctx.span(node))
+    ctx.view(buffer, ctx.span(node))
+    return Memory.whole(buffer, writable=memory.writable, constant_indices=memory.constant_indices)
+
+
+def strides_of(ctx: Context, node: ast.AST, memory: Memory) -> tuple[Value, ...]:
+    """Elements from one index to the next, per kept dimension."""
+    layout, shape = memory.buffer.layout, memory.buffer.shape
+    if isinstance(layout, Strided):
+        every = [Constant(s) if isinstance(s, int) else Scalar(s) for s in layout.strides]
+        return tuple(every[d] for d in memory.dims)
+    with ctx.located(node):
+        grouped, ends = layout.group([int(e) for e in shape if isinstance(e, int)])
+    found: list[Value] = []
+    for dim in memory.dims:
+        iters = TileLayout(grouped.shard[ends[dim] : ends[dim + 1]] or grouped.shard[:1]).canonical(fuse=False).shard
+        if len(iters) > 1 or layout.swizzle is not None or iters[0].axis.is_thread:
+            raise ctx.type_error(node, f"dimension {dim} of {memory.buffer.name} has no single stride: {layout}")
+        found.append(Constant(iters[0].stride))
+    return tuple(found)
+
+
+# ---- single elements ----------------------------------------------------------------------------------------
+
+
+def _element(ctx: Context, node: ast.AST, memory: Memory) -> Element:
+    layout = memory.buffer.layout
+    if memory.is_local and isinstance(layout, TileLayout) and layout.scope is not None:
+        raise ctx.type_error(
+            node, f"{memory.buffer.name} is spread over the threads of a {layout.scope[1]}: it has no single elements",
+            "use .registers for the calling thread's own, or copy the tile to shared memory",
+        )  # fmt: skip
+    return Element(memory.buffer, memory.starts, ctx.span(node))
+
+
+def load_element(ctx: Context, node: ast.AST, memory: Memory) -> Scalar:
+    """The value at a place."""
+    element = _element(ctx, node, memory)
+    span = ctx.span(node)
+    var = Var(ctx.unique(f"{memory.buffer.root.name}.value"), memory.dtype, span=span)
+    ctx.emit(Let(var, Load(element, span), span))
+    return Scalar(var)
+
+
+def store_element(ctx: Context, node: ast.AST, memory: Memory, value: Value) -> None:
+    """Write a scalar, converted to the memory's type."""
+    require_writable(ctx, node, memory)
+    if isinstance(value, Memory):
+        raise ctx.type_error(
+            node, f"one element takes a scalar; this is {describe(value)}", "write tj.cta.store(region, tile)"
+        )
+    converted = convert(ctx, node, value, memory.dtype)
+    ctx.emit(Store(_element(ctx, node, memory), converted.expr, ctx.span(node)))
+
+
+def require_writable(ctx: Context, node: ast.AST, memory: Memory) -> None:
+    if not memory.writable:
+        raise ctx.type_error(
+            node, f"{memory.buffer.name} is the result of an expression: it can't be written",
+            "make a buffer with tj.alloc_local, or rebind the name: x = ...",
+        )  # fmt: skip
+
+
+def elements(shape: Sequence[int]) -> int:
+    return math.prod(shape)

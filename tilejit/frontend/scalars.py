@@ -1,0 +1,164 @@
+"""Arithmetic on literals and run-time scalars: types, folding, truth."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any
+
+from ..dtypes import DType, bool_, promote
+from ..errors import KernelTypeError
+from ..ir import build
+from ..ir.nodes import Cast, Const, Expr
+from ..ops.elementwise import ELEMENTWISE
+from .context import Context
+from .values import Constant, Items, Memory, Scalar, Value, as_python, default_type, describe, from_python, is_number
+
+__all__ = ["BINARY", "COMPARE", "UNARY", "convert", "fold", "operate", "settle", "truth"]
+
+#: Python's operators -> (elementwise operation, what it does to compile-time values)
+BINARY: dict[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
+    ast.Add: ("add", operator.add),
+    ast.Sub: ("sub", operator.sub),
+    ast.Mult: ("mul", operator.mul),
+    ast.Div: ("div", operator.truediv),
+    ast.FloorDiv: ("floordiv", operator.floordiv),
+    ast.Mod: ("mod", operator.mod),
+    ast.Pow: ("pow", operator.pow),
+    ast.BitAnd: ("bitwise_and", operator.and_),
+    ast.BitOr: ("bitwise_or", operator.or_),
+    ast.BitXor: ("bitwise_xor", operator.xor),
+    ast.LShift: ("left_shift", operator.lshift),
+    ast.RShift: ("right_shift", operator.rshift),
+}
+
+UNARY: dict[type[ast.unaryop], tuple[str, Callable[[Any], Any]]] = {
+    ast.USub: ("neg", operator.neg),
+    ast.Invert: ("bitwise_not", operator.invert),
+    ast.UAdd: ("", operator.pos),
+}
+
+COMPARE: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], Any]]] = {
+    ast.Eq: ("equal", operator.eq),
+    ast.NotEq: ("not_equal", operator.ne),
+    ast.Lt: ("less", operator.lt),
+    ast.LtE: ("less_equal", operator.le),
+    ast.Gt: ("greater", operator.gt),
+    ast.GtE: ("greater_equal", operator.ge),
+}
+
+_RANK = {"bool": 0, "int": 1, "uint": 1, "float": 2}
+
+
+def fold(ctx: Context, node: ast.AST, compute: Callable[..., Any], values: Sequence[Value]) -> Value | None:
+    """What Python makes of compile-time values; None where one is known only at run time."""
+    try:
+        arguments = [as_python(value) for value in values]
+    except ValueError:
+        return None
+    try:
+        return from_python(compute(*arguments))
+    except (ArithmeticError, TypeError, ValueError) as error:
+        raise ctx.type_error(node, f"{type(error).__name__} in a compile-time expression: {error}") from None
+
+
+def operate(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> Value:
+    """An elementwise operation on scalars, at least one of them known at run time only or the result typed."""
+    arguments, weak = settle(ctx, node, name, values)
+    with ctx.located(node):
+        return Scalar(build.op(name, *arguments), weak and not _gives_bool(name))
+
+
+def _gives_bool(name: str) -> bool:
+    return ELEMENTWISE[name].kind in ("comparison", "logical")
+
+
+def settle(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> tuple[list[Expr], bool]:
+    """The operands as expressions, literals in the type of the others; and whether none had a type yet."""
+    keep = 1 if ELEMENTWISE[name].kind == "select" else 0
+    conditions = [_condition(ctx, node, v) for v in values[:keep]]
+    rest = values[keep:]
+    for value in rest:
+        _check_scalar(ctx, node, name, value)
+    common, weak = common_type(rest)
+    return conditions + [as_type(ctx, node, v, common) for v in rest], weak
+
+
+def common_type(values: Sequence[Value], others: Sequence[DType] = ()) -> tuple[DType, bool]:
+    """The type in which typed values meet, or that of the widest literal; and whether all are literals."""
+    typed = [*others, *(v.dtype for v in values if isinstance(v, Scalar) and not v.weak)]
+    if typed:
+        return reduce(promote, typed), False
+    return reduce(promote, [_weak_type(v) for v in values]), any(isinstance(v, Scalar) for v in values)
+
+
+def as_type(ctx: Context, node: ast.AST, value: Value, common: DType) -> Expr:
+    """A typed value as it is; a literal, or a variable of literals, in `common` unless that is of a lower kind."""
+    if isinstance(value, Scalar) and not value.weak:
+        return value.expr
+    own = _weak_type(value)
+    dtype = common if _RANK[own.kind] <= _RANK[common.kind] else own
+    if isinstance(value, Scalar):
+        return build.cast(value.expr, dtype)
+    assert isinstance(value, Constant)
+    return ctx.literal(value.value, dtype, node)
+
+
+def _weak_type(value: Value) -> DType:
+    return value.dtype if isinstance(value, Scalar) else default_type(value.value)  # type: ignore[union-attr]
+
+
+def _check_scalar(ctx: Context, node: ast.AST, name: str, value: Value) -> None:
+    if isinstance(value, Scalar) or is_number(value):
+        return
+    hint = None
+    if isinstance(value, Memory) and not value.is_local:
+        hint = "bring it into registers first: x = tj.cta.load(region)"
+    raise ctx.type_error(node, f"{name} takes scalars and local tiles; got {describe(value)}", hint)
+
+
+def _condition(ctx: Context, node: ast.AST, value: Value) -> Expr:
+    found = truth(ctx, node, value)
+    return build.const(found, bool_) if isinstance(found, bool) else found
+
+
+def truth(ctx: Context, node: ast.AST, value: Value) -> bool | Expr:
+    """Whether a value holds: a bool where that is known, else an expression of bool_."""
+    if isinstance(value, Constant):
+        return bool(value.value)
+    if isinstance(value, Items):
+        return bool(value.items)
+    if isinstance(value, Scalar):
+        expr = value.expr if value.dtype == bool_ else build.op("not_equal", value.expr, build.const(0, value.dtype))
+        return bool(expr.value) if isinstance(expr, Const) else expr
+    raise ctx.type_error(
+        node, f"a condition must be a scalar; this is {describe(value)}",
+        "on tiles use &, |, ~ and tj.where" if isinstance(value, Memory) else None,
+    )  # fmt: skip
+
+
+def convert(ctx: Context, node: ast.AST, value: Value, dtype: DType, saturate: bool = True) -> Scalar:
+    """A scalar converted to a type."""
+    if isinstance(value, Constant) and is_number(value):
+        if dtype.is_integer and isinstance(value.value, float):
+            return Scalar(_truncated(ctx, node, value.value, dtype))
+        return Scalar(ctx.literal(value.value, dtype, node))
+    expr = ctx.scalar(value, node)
+    if dtype.is_fp8 and not saturate:
+        return Scalar(Cast(expr, dtype, saturate=False, span=ctx.span(node)))
+    return Scalar(build.cast(expr, dtype))
+
+
+def _truncated(ctx: Context, node: ast.AST, number: float, dtype: DType) -> Const:
+    try:
+        return ctx.literal(int(number), dtype, node)
+    except (ValueError, OverflowError):
+        raise ctx.type_error(node, f"{number!r} can't be converted to {dtype}") from None
+
+
+def require_scalar_type(dtype: DType, what: str) -> None:
+    """fp8 is storage only."""
+    if dtype.is_fp8:
+        raise KernelTypeError(f"{what} of {dtype}: fp8 is storage; cast it first, for example to float32")

@@ -1,0 +1,258 @@
+"""Kernel source: the text of a function, read when its decorator runs and checked against its code."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import linecache
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from types import CodeType, FunctionType
+from typing import Any
+
+from ..errors import KernelSyntaxError, TilejitError
+from ..source import Span
+
+__all__ = ["KernelSource"]
+
+# features that a module switches on for all of its functions (`from __future__ import …`)
+_FUTURES = 0x1FF0000
+
+
+@dataclass(frozen=True, eq=False)
+class KernelSource:
+    """One function's text and syntax tree.
+
+    lines: of the whole file. node: the function's definition. references: what it reads from outside, as
+    (name, attributes) chains in order.
+    """
+
+    function: FunctionType
+    file: str
+    lines: tuple[str, ...] = field(repr=False)
+    node: ast.FunctionDef = field(repr=False)
+    references: tuple[tuple[str, ...], ...] = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        return self.node.name
+
+    @property
+    def text(self) -> str:
+        """The definition's own lines, decorators included."""
+        first = self.function.__code__.co_firstlineno
+        return "\n".join(self.lines[first - 1 : self.node.end_lineno])
+
+    @staticmethod
+    def of(fn: Callable[..., Any]) -> KernelSource:
+        """Read the source of `fn`.
+
+        raises: KernelSyntaxError where there is no source, where it isn't a plain `def`, or where the file no
+        longer holds the text that the function was compiled from.
+        """
+        if not isinstance(fn, FunctionType):
+            raise KernelSyntaxError(
+                f"{fn!r} is not a Python function", hint="put the decorator directly above a def at the bottom"
+            )
+        code = fn.__code__
+        if code.co_name == "<lambda>":
+            raise KernelSyntaxError("a kernel can't be a lambda", hint="write it with def")
+        lines = _lines(fn)
+        tree = _parse("\n".join(lines) + "\n", code.co_filename, fn.__name__)
+        node = _definition(tree, code)
+        if isinstance(node, ast.AsyncFunctionDef):
+            raise KernelSyntaxError(f"{code.co_name} is an async function; kernels are plain ones", hint="write def")
+        if node is None or not _is_compiled_from(code, "\n".join(lines) + "\n"):
+            raise KernelSyntaxError(
+                f"the source of {code.co_name} in {code.co_filename} is not what it was compiled from",
+                hint="the file was edited after it was imported: import it again, or restart",
+            )
+        return KernelSource(fn, code.co_filename, lines, node, _references(node))
+
+    def span(self, node: ast.AST, caller: Span | None = None) -> Span:
+        """Where `node` stands."""
+        line, column = getattr(node, "lineno", self.node.lineno), getattr(node, "col_offset", 0)
+        end_line = getattr(node, "end_lineno", None) or line
+        end_column = getattr(node, "end_col_offset", None) or column + 1
+        text = self.lines[line - 1]
+        return Span(
+            self.file, line, _characters(text, column), end_line,
+            _characters(self.lines[end_line - 1], end_column), text, caller,
+        )  # fmt: skip
+
+    def segment(self, node: ast.AST) -> str:
+        """The node's text, where it is on one line."""
+        span = self.span(node)
+        return span.text[span.column : span.end_column] if span.line == span.end_line else span.text.strip()
+
+    def lookup(self, name: str) -> tuple[bool, Any]:
+        """Whether a name from outside exists now, and what it stands for: closure, globals, builtins."""
+        fn = self.function
+        if name in fn.__code__.co_freevars and fn.__closure__ is not None:
+            cell = fn.__closure__[fn.__code__.co_freevars.index(name)]
+            try:
+                return True, cell.cell_contents
+            except ValueError:
+                return False, None
+        if name in fn.__globals__:
+            return True, fn.__globals__[name]
+        builtins = fn.__globals__.get("__builtins__", {})
+        table = builtins if isinstance(builtins, dict) else vars(builtins)
+        return name in table, table.get(name)
+
+
+def _characters(text: str, utf8_column: int) -> int:
+    """A column in characters; Python's tree counts UTF-8 bytes."""
+    return utf8_column if text.isascii() else len(text.encode()[:utf8_column].decode(errors="ignore"))
+
+
+def _lines(fn: FunctionType) -> tuple[str, ...]:
+    file = fn.__code__.co_filename
+    linecache.checkcache(file)
+    lines = linecache.getlines(file, fn.__globals__)
+    if not lines:
+        raise KernelSyntaxError(
+            f"the source of {fn.__name__} is not available (its file is {file!r})",
+            hint="define kernels in a file or a Jupyter cell, or register the text with linecache before exec",
+        )
+    return tuple(line.rstrip("\n") for line in lines)
+
+
+@lru_cache(maxsize=64)
+def _parse(text: str, file: str, name: str) -> ast.Module:
+    try:
+        return ast.parse(text, file)
+    except SyntaxError:
+        raise KernelSyntaxError(
+            f"the source of {name} in {file} is not Python any more",
+            hint="the file was edited after it was imported: import it again, or restart",
+        ) from None
+
+
+def _definition(tree: ast.Module, code: CodeType) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == code.co_name:
+            first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+            if first == code.co_firstlineno:
+                return node
+    return None
+
+
+@lru_cache(maxsize=64)
+def _compiled(text: str, file: str, flags: int) -> CodeType:
+    return compile(text, file, "exec", flags=flags, dont_inherit=True)
+
+
+def _is_compiled_from(code: CodeType, text: str) -> bool:
+    """Whether compiling the whole file gives this very code again."""
+    module = _compiled(text, code.co_filename, code.co_flags & _FUTURES)
+    found = [c for c in _codes(module) if c.co_name == code.co_name and c.co_firstlineno == code.co_firstlineno]
+    return any(_same(code, c) for c in found)
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if inspect.iscode(constant):
+            yield from _codes(constant)
+
+
+def _same(actual: CodeType, expected: CodeType) -> bool:
+    if actual.co_varnames[: actual.co_argcount] != expected.co_varnames[: expected.co_argcount]:
+        return False
+    if "@pytest_ar" in actual.co_names:
+        return _same_but_for_asserts(actual, expected)
+    parts = ("co_code", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_firstlineno")
+    if any(getattr(actual, p) != getattr(expected, p) for p in parts):
+        return False
+    if len(actual.co_consts) != len(expected.co_consts):
+        return False
+    return all(_same_constant(a, b) for a, b in zip(actual.co_consts, expected.co_consts, strict=True))
+
+
+def _same_constant(a: object, b: object) -> bool:
+    if inspect.iscode(a) and inspect.iscode(b):
+        return _same(a, b)
+    # repr tells 0.0 from -0.0, and nan from other numbers though it isn't equal to itself
+    return type(a) is type(b) and repr(a) == repr(b)
+
+
+def _same_but_for_asserts(actual: CodeType, expected: CodeType) -> bool:
+    """pytest rewrites the asserts of test modules; what else is in the code must still be there."""
+    plain = [c for c in expected.co_consts if not inspect.iscode(c)]
+    there = {(type(c), repr(c)) for c in actual.co_consts}
+    names = set(expected.co_names) - {"AssertionError"}
+    return names <= set(actual.co_names) and all((type(c), repr(c)) in there for c in plain)
+
+
+# ---- what a function reads from outside ---------------------------------------------------------------------
+
+
+def _references(node: ast.FunctionDef) -> tuple[tuple[str, ...], ...]:
+    found: dict[tuple[str, ...], None] = {}
+    _collect_body(node, frozenset(), found)
+    return tuple(found)
+
+
+def local_names(node: ast.FunctionDef) -> frozenset[str]:
+    """The names that a function binds: its parameters, and whatever it assigns outside nested functions."""
+    a = node.args
+    names = {arg.arg for arg in (*a.posonlyargs, *a.args, *a.kwonlyargs)}
+    names.update(arg.arg for arg in (a.vararg, a.kwarg) if arg is not None)
+    return frozenset(names | assigned_names(node.body))
+
+
+def assigned_names(body: list[ast.stmt]) -> set[str]:
+    """The names that statements bind, outside nested functions."""
+    names: set[str] = set()
+    pending: list[ast.AST] = list(body)
+    while pending:
+        node = pending.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            names.add(node.name)
+            continue
+        if isinstance(node, ast.Lambda):
+            continue
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        pending.extend(ast.iter_child_nodes(node))
+    return names
+
+
+def _collect_body(node: ast.FunctionDef, outer: frozenset[str], found: dict[tuple[str, ...], None]) -> None:
+    bound = outer | local_names(node)
+    for statement in node.body:
+        _collect(statement, bound, found)
+
+
+def _collect(node: ast.AST, bound: frozenset[str], found: dict[tuple[str, ...], None]) -> None:
+    if isinstance(node, ast.FunctionDef):
+        for outside in (*node.decorator_list, *node.args.defaults, *(d for d in node.args.kw_defaults if d)):
+            _collect(outside, bound, found)
+        _collect_body(node, bound, found)
+        return
+    if isinstance(node, (ast.Name, ast.Attribute)):
+        chain = _chain(node)
+        if chain is not None:
+            if chain[0] not in bound:
+                found[chain] = None
+            return
+    for child in ast.iter_child_nodes(node):
+        _collect(child, bound, found)
+
+
+def _chain(node: ast.expr) -> tuple[str, ...] | None:
+    """`a.b.c` as ("a", "b", "c"); None for anything else."""
+    attributes: list[str] = []
+    while isinstance(node, ast.Attribute):
+        attributes.append(node.attr)
+        node = node.value
+    return (node.id, *reversed(attributes)) if isinstance(node, ast.Name) else None
+
+
+def defined_in(error: TilejitError, span: Span) -> TilejitError:
+    """The same error with a place, where it has none yet."""
+    if error.span is None:
+        error.span = span
+    return error

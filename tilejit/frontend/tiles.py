@@ -1,0 +1,120 @@
+"""Expressions on local tiles: each makes a fresh tile."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from functools import reduce
+
+from ..dtypes import DType, bool_, promote
+from ..ir import build
+from ..ir.nodes import Const, Expr, Region, TileOp
+from ..layout import TileLayout
+from ..ops.elementwise import ELEMENTWISE, result_type
+from .context import Context
+from .scalars import as_type
+from .values import Memory, Scalar, Value, describe, is_number, owner_scope
+
+__all__ = ["broadcast_shape", "cast", "elementwise", "inputs", "layout_of"]
+
+_RANK = {"bool": 0, "int": 1, "uint": 1, "float": 2}
+
+
+def elementwise(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> Memory:
+    """The operation on tiles and scalars, as a fresh tile in the layout of the largest."""
+    operands, dtypes = inputs(ctx, node, name, values)
+    rule = result_type(name, dtypes)
+    if isinstance(rule, str):
+        raise ctx.type_error(node, rule)
+    tiles = [v for v in values if isinstance(v, Memory)]
+    shape = broadcast_shape(ctx, node, [t.shape for t in tiles])
+    anchor = max(tiles, key=lambda t: _count(t.shape))
+    if _count(anchor.shape) != _count(shape):
+        raise ctx.type_error(
+            node, f"none of the tiles has the result's shape {shape}", "copy one into a tile of that shape first"
+        )
+    layout = layout_of(ctx, node, anchor)
+    result = ctx.local(name, shape, rule[1], layout, ctx.span(node))
+    ctx.emit(TileOp(name, owner_scope(layout), (result.region(ctx.span(node)), *operands), (), ctx.span(node)))
+    return result
+
+
+def inputs(
+    ctx: Context, node: ast.AST, name: str, values: Sequence[Value]
+) -> tuple[tuple[Region | Expr, ...], tuple[DType, ...]]:
+    """An operation's inputs as operands, and their types; a scalar never widens the tiles' type within its kind."""
+    keep = 1 if ELEMENTWISE[name].kind == "select" else 0
+    tiled = [v.dtype for v in values[keep:] if isinstance(v, Memory)]
+    common = reduce(promote, tiled) if tiled else None
+    operands: list[Region | Expr] = []
+    dtypes: list[DType] = []
+    for k, value in enumerate(values):
+        operand = _input(ctx, node, name, value, bool_ if k < keep else common)
+        operands.append(operand)
+        dtypes.append(operand.dtype)
+    return tuple(operands), tuple(dtypes)
+
+
+def _input(ctx: Context, node: ast.AST, name: str, value: Value, common: DType | None) -> Region | Expr:
+    if isinstance(value, Memory):
+        return value.region(ctx.span(node))
+    if not isinstance(value, Scalar) and not is_number(value):
+        raise ctx.type_error(node, f"{name} takes tiles and scalars; got {describe(value)}")
+    if common is None:
+        return ctx.scalar(value, node)
+    if isinstance(value, Scalar) and not value.weak:
+        return build.cast(value.expr, common) if _RANK[value.dtype.kind] <= _RANK[common.kind] else value.expr
+    return as_type(ctx, node, value, common)
+
+
+def broadcast_shape(ctx: Context, node: ast.AST, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """The shape to which all broadcast, as in NumPy."""
+    rank = max(map(len, shapes))
+    padded = [(1,) * (rank - len(s)) + s for s in shapes]
+    result = tuple(max(extents) for extents in zip(*padded, strict=True))
+    if any(e not in (1, full) for s in padded for e, full in zip(s, result, strict=True)):
+        raise ctx.type_error(
+            node, f"shapes {' and '.join(map(str, shapes))} don't broadcast",
+            "extents must be equal or 1, counted from the right; x[:, None] adds a dimension",
+        )  # fmt: skip
+    return result
+
+
+def _count(shape: tuple[int, ...]) -> int:
+    count = 1
+    for extent in shape:
+        count *= extent
+    return count
+
+
+def layout_of(ctx: Context, node: ast.AST, tile: Memory) -> TileLayout:
+    """The layout of a local tile's own elements, from register 0."""
+    layout = tile.buffer.layout
+    assert isinstance(layout, TileLayout)
+    if tile.is_whole:
+        return layout
+    if not all(isinstance(s, Const) for s in tile.starts):
+        raise ctx.type_error(node, "a part of a tile whose start is known only at run time has no layout of its own")
+    box = [
+        (int(s.value) if isinstance(s, Const) else 0, 1 if e is None else int(e))  # type: ignore[arg-type]
+        for s, e in zip(tile.starts, tile.extents, strict=True)
+    ]
+    with ctx.located(node):
+        part = layout.slice([int(e) for e in tile.buffer.shape if isinstance(e, int)], box)
+    return part.replace(offset=tuple((a, v) for a, v in part.offset if a.is_thread))
+
+
+def cast(ctx: Context, node: ast.AST, tile: Memory, dtype: DType, saturate: bool = True) -> Memory:
+    """A local tile converted to a type."""
+    if not tile.is_local:
+        raise ctx.type_error(
+            node, f"astype takes local tiles and scalars; got {describe(tile)}", "load it first: tj.cta.load(region)"
+        )
+    layout, span = layout_of(ctx, node, tile), ctx.span(node)
+    result = ctx.local("cast", tile.shape, dtype, layout, span)
+    attrs = () if saturate else (("saturate", False),)
+    ctx.emit(TileOp("cast", owner_scope(layout), (result.region(span), tile.region(span)), attrs, span))
+    return result
+
+
+

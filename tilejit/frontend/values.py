@@ -1,0 +1,229 @@
+"""What names stand for while a kernel is read: compile-time values, run-time scalars, memory, tuples, functions."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from ..dtypes import DType, bool_, float32, int32
+from ..errors import KernelTypeError
+from ..ir.nodes import Buffer, Const, Expr, Region
+from ..layout import TileLayout
+from ..source import Span
+from .source import KernelSource
+
+if TYPE_CHECKING:
+    from .context import Frame
+
+__all__ = ["Binding", "Closure", "Constant", "Items", "Memory", "Method", "Operation", "Scalar", "Unset", "Value"]
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A Python value that is known when the kernel is compiled. Numbers are weak: they take the other side's type."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A run-time scalar.
+
+    weak: its type isn't settled yet: a variable that so far joins literals only.
+    """
+
+    expr: Expr
+    weak: bool = False
+
+    @property
+    def dtype(self) -> DType:
+        return self.expr.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A tuple."""
+
+    items: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A buffer or a box of one.
+
+    extents: per dimension of the buffer; None where a scalar index dropped it; an expression where it is known
+    only at run time (dimensions of a global tensor).
+    writable: made by `alloc_*` or a parameter, not the result of an expression.
+    constant_indices: its elements are the thread's registers, so that indices must be known when it is compiled.
+    """
+
+    buffer: Buffer
+    starts: tuple[Expr, ...]
+    extents: tuple[int | Expr | None, ...]
+    writable: bool = True
+    in_bounds: bool = False
+    constant_indices: bool = False
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    @staticmethod
+    def whole(buffer: Buffer, *, writable: bool = True, constant_indices: bool = False) -> Memory:
+        """All of a buffer."""
+        zero = Const(0, index_type(buffer))
+        starts = (zero,) * len(buffer.shape)
+        return Memory(buffer, starts, tuple(buffer.shape), writable, False, constant_indices, buffer.span)
+
+    @property
+    def dtype(self) -> DType:
+        return self.buffer.dtype
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """The buffer's dimensions that are kept."""
+        return tuple(d for d, e in enumerate(self.extents) if e is not None)
+
+    @property
+    def is_local(self) -> bool:
+        return self.buffer.space == "local"
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is all of its buffer."""
+        at_start = all(isinstance(s, Const) and s.value == 0 for s in self.starts)
+        return at_start and self.extents == self.buffer.shape
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents of the dimensions that are kept, which must be static."""
+        return self.region().shape
+
+    def region(self, span: Span | None = None) -> Region:
+        """As the IR's region; KernelTypeError where an extent is known only at run time."""
+        place = span or self.span
+        static: list[int | None] = []
+        for dim, extent in enumerate(self.extents):
+            if extent is None or isinstance(extent, int):
+                static.append(extent)
+            elif isinstance(extent, Const):
+                static.append(int(extent.value))
+            else:
+                raise KernelTypeError(
+                    f"dimension {dim} of {self.buffer.name} has an extent that is known only at run time",
+                    span=place,
+                    hint=f"take a part of static extent, such as {self.buffer.name}[..., 0:N] with N a tj.constexpr, "
+                    "or pin the shape with tj.spec(...)",
+                )
+        return Region(self.buffer, self.starts, tuple(static), self.in_bounds, place)
+
+    def at(self, span: Span) -> Memory:
+        return replace(self, span=span)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Closure:
+    """A function that is inlined where it is called.
+
+    frame: the running function that defined it, for a nested one; None for a `@tj.function`.
+    """
+
+    node: ast.FunctionDef
+    source: KernelSource
+    frame: Frame | None
+    defaults: dict[str, Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """`receiver.name`, to be called."""
+
+    receiver: Value
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """`tj.<scope>.<name>`, to be called."""
+
+    scope: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unset:
+    """A name that has no usable value here.
+
+    reason: the sentence for the error; hint: what to do.
+    """
+
+    reason: str
+    hint: str
+
+
+Value = Constant | Scalar | Items | Memory | Closure | Method | Operation | Unset
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A name's value and where it was given."""
+
+    value: Value
+    span: Span
+
+
+def index_type(buffer: Buffer) -> DType:
+    """The type of indices into a buffer: int64 for global tensors, int32 for what fits in an SM."""
+    from ..dtypes import int64
+
+    return int64 if buffer.space == "global" else int32
+
+
+def default_type(number: bool | int | float) -> DType:
+    """The type of a literal that meets no typed value."""
+    if isinstance(number, bool):
+        return bool_
+    return int32 if isinstance(number, int) else float32
+
+
+def is_number(value: Value) -> bool:
+    return isinstance(value, Constant) and isinstance(value.value, (bool, int, float))
+
+
+def owner_scope(layout: TileLayout) -> str:
+    """The scope that owns a local tile: its layout's outermost level, thread where it has no thread axis."""
+    return "thread" if layout.scope is None else layout.scope[1]
+
+
+def describe(value: Value) -> str:
+    """What a value is, for error messages."""
+    if isinstance(value, Constant):
+        return f"the constant {value.value!r}"
+    if isinstance(value, Scalar):
+        return f"a scalar of {value.dtype}"
+    if isinstance(value, Items):
+        return f"a tuple of {len(value.items)}"
+    if isinstance(value, Memory):
+        kept = [e.value if isinstance(e, Const) else e for e in value.extents if e is not None]
+        extents = (e if isinstance(e, int) else "?" for e in kept)
+        kind = "tile" if value.is_local else "region"
+        return f"a {value.buffer.space} {kind} of shape ({', '.join(map(str, extents))}) and {value.dtype}"
+    if isinstance(value, Closure):
+        return f"the function {value.node.name}"
+    if isinstance(value, Method):
+        return f"the method {value.name}"
+    return f"tj.{value.scope}.{value.name}" if isinstance(value, Operation) else "an unset name"
+
+
+def as_python(value: Value) -> Any:
+    """The Python value of a constant, or of a tuple of constants; ValueError for anything else."""
+    if isinstance(value, Constant):
+        return value.value
+    if isinstance(value, Items):
+        return tuple(as_python(item) for item in value.items)
+    raise ValueError(describe(value))
+
+
+def from_python(value: Any) -> Value:
+    """A compile-time Python value; tuples become `Items`."""
+    if type(value) is tuple:
+        return Items(tuple(from_python(item) for item in value))
+    return Constant(value)
