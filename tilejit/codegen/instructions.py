@@ -99,6 +99,24 @@ _CONVERSIONS = (
 )  # fmt: skip
 
 
+_PAIRS = (
+    *(
+        MachineInstruction(
+            f"cvt.rn.{kind}.f32", f"cvt.rn.{kind}.f32 $0, $2, $1;", "r", "ff", 80, (7, 0),
+            "two float32 to nearest even; $2 to the upper half",
+        )
+        for kind in ("f16x2", "bf16x2")
+    ),
+    *(
+        MachineInstruction(
+            f"{name}.rn.f32x2", f"{name}.rn.f32x2 $0, " + ", ".join(f"${k + 1}" for k in range(arity)) + ";",
+            "l", "l" * arity, 100, (8, 6), f"{name} of two float32 at once, each to nearest even",
+        )
+        for name, arity in (("add", 2), ("sub", 2), ("mul", 2), ("fma", 3))
+    ),
+)  # fmt: skip
+
+
 def _fast(name: str, meaning: str, ptx: tuple[int, int] = (6, 0)) -> MachineInstruction:
     return MachineInstruction(name, f"{name} $0, $1;", "f", "f", 75, ptx, meaning)
 
@@ -217,6 +235,7 @@ _FENCES = (
 TABLE: dict[str, MachineInstruction] = {
     entry.name: entry
     for entry in (
-        *_BARRIERS, *_WARP, *_CONVERSIONS, *_APPROXIMATIONS, *_ATOMICS, *_MATRIX, *_COPY_ASYNC, *_TMEM, *_FENCES,
+        *_BARRIERS, *_WARP, *_CONVERSIONS, *_PAIRS, *_APPROXIMATIONS, *_ATOMICS, *_MATRIX, *_COPY_ASYNC, *_TMEM,
+        *_FENCES,
     )
 }  # fmt: skip

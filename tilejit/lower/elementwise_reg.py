@@ -10,17 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from math import prod
 
 import numpy as np
 
-from ..dtypes import int32
+from ..dtypes import DType, bfloat16, float16, float32, int32
 from ..errors import LayoutError
 from ..ir import build
-from ..ir.nodes import Const, Expr, Load, Region, Store, TileOp, Var, Vector
+from ..ir.nodes import Const, Expr, Instruction, Load, Move, Region, Store, TileOp, Var, Vector
 from ..ops.elementwise import ELEMENTWISE, result_type
+from ..target import Target
+from .access import run_length, vector_width
 from .addresses import origin, reached
-from .atoms import Atom, joined, reach, refine
+from .atoms import Atom, joined, reach, refine, vectors
 from .builder import Builder
 from .conditions import SCOPE
 from .elements import possible_starts
@@ -32,11 +35,11 @@ from .regions import Side, Step, Thread, side
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """In round r each thread computes its register r, counted along the destination's.
+    """In round r each thread computes its step r, counted along the destination's registers.
 
     vector_width: elements of one step. rounds: steps a thread. threads: of the scope.
     sides: destination, then the inputs that are tiles. atoms: the digits of r on them.
-    limit: why steps aren't wider.
+    packed: the instruction that computes a step of two, None where each element has its own.
     """
 
     vector_width: int
@@ -45,11 +48,13 @@ class Plan:
     operation: str
     atoms: tuple[Atom, ...]
     sides: tuple[Side, ...]
-    limit: str
+    packed: str | None = None
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(operation, trips a thread)."""
+        """(mnemonic, or operation and type where LLVM chooses; trips a thread)."""
+        if self.packed is not None:
+            return ((self.packed, self.rounds),)
         dtype = self.sides[0].buffer.dtype
         return ((f"{self.operation}.{dtype.name}", self.rounds * self.vector_width),)
 
@@ -107,9 +112,10 @@ def plan(op: TileOp, context: Context) -> Plan | Decline:
     try:
         dst, *inputs = (side(r, op.scope) for r in _tiles(op))
         sides = (dst, *(_broadcast(i, dst) for i in inputs))
-        return plan_sides(op.name, sides, op.scope, context.count(op.scope))
+        found = plan_sides(op.name, sides, op.scope, context.count(op.scope))
     except LayoutError as error:
         return Decline((error.message,), error.hint)
+    return _paired(found, op, context)
 
 
 def plan_sides(operation: str, sides: tuple[Side, ...], scope: str, threads: int) -> Plan:
@@ -124,7 +130,46 @@ def plan_sides(operation: str, sides: tuple[Side, ...], scope: str, threads: int
     own = [a for a in found if not isinstance(a.strides[0], Thread)]
     own.sort(key=lambda a: abs(a.strides[0]) if isinstance(a.strides[0], int) else 0, reverse=True)
     atoms = joined(own, [True] * len(sides[0].shape))
-    return Plan(1, prod(a.extent for a in atoms), threads, operation, atoms, sides, "")
+    return Plan(1, prod(a.extent for a in atoms), threads, operation, atoms, sides)
+
+
+def _paired(plan: Plan, op: TileOp, context: Context) -> Plan:
+    """The plan with two elements a step, where registers are adjacent and an instruction or a word holds two."""
+    run = run_length(plan.atoms)
+    if run % 2:
+        return plan
+    packed = _packed_arithmetic(plan, op, context.target)
+    if packed is None:
+        if op.name != "cast" or vector_width(plan.sides, plan.atoms, ragged=False).elements < 2:
+            return plan
+        kinds = (plan.sides[1].buffer.dtype, plan.sides[0].buffer.dtype)
+        if kinds not in _CAST_PAIRS or context.target.number < 80:
+            return plan
+        packed = _CAST_PAIRS[kinds]
+    atoms = vectors(plan.atoms, 2)
+    return replace(plan, vector_width=2, rounds=plan.rounds // 2, atoms=atoms, packed=packed)
+
+
+#: (source, destination) types of which one 32-bit register holds a pair -> the instruction that converts one;
+#: None: each half has its own
+_CAST_PAIRS: dict[tuple[DType, DType], str | None] = {
+    (float32, float16): "cvt.rn.f16x2.f32",
+    (float32, bfloat16): "cvt.rn.bf16x2.f32",
+    (float16, float32): None,
+    (bfloat16, float32): None,
+}
+
+
+def _packed_arithmetic(plan: Plan, op: TileOp, target: Target) -> str | None:
+    """The instruction for two float32 at once, rounding to nearest even as the scalar one does.
+
+    source: PTX ISA, "Floating Point Instructions: add": `.f32x2` needs sm_100.
+    """
+    if op.name not in ("add", "sub", "mul", "fma") or target.number < 100:
+        return None
+    rule = result_type(op.name, tuple(o.dtype for o in op.operands[1:]))
+    tiles = all(given.buffer.dtype == float32 for given in plan.sides)
+    return f"{op.name}.rn.f32x2" if tiles and rule == (float32, float32) else None
 
 
 def _broadcast(given: Side, dst: Side) -> Side:
@@ -184,7 +229,8 @@ def _emit_at(
         _emit_at(plan, op, b, operands, starts, side_number + 1)
         return
     first = b.let("register", first)
-    for start in possible_starts(plan.sides[side_number].buffer, first, reach(plan.atoms, side_number) + 1):
+    size = reach(plan.atoms, side_number) + plan.vector_width
+    for start in possible_starts(plan.sides[side_number].buffer, first, size):
         settled = [*starts[:side_number], build.const(start, int32), *starts[side_number + 1 :]]
         with b.when(build.equal(first, start)):
             _emit_at(plan, op, b, operands, settled, side_number + 1)
@@ -193,26 +239,54 @@ def _emit_at(
 def _emit_rounds(
     plan: Plan, op: TileOp, b: Builder, operands: Sequence[Region | Expr], starts: Sequence[Expr]
 ) -> None:
-    def register(column: int, trip: Expr) -> Expr:
-        return build.add(starts[column], reached(plan.sides[column], column, plan.atoms, trip))
+    dst, width = plan.sides[0].buffer, plan.vector_width
 
-    dst = plan.sides[0].buffer
-    staged = b.scratch(op.name, dst.dtype, plan.rounds) if _overlaps(plan) else None
+    def place(column: int, trip: Expr) -> Vector:
+        moved = reached(plan.sides[column], column, plan.atoms, trip)
+        return Vector(plan.sides[column].buffer, build.add(starts[column], moved), width)
+
+    staged = b.scratch(op.name, dst.dtype, plan.rounds * width) if _overlaps(plan) else None
+    given = _inputs(plan, operands[1:], b)
     with b.loop("round", plan.rounds, unrolled=True) as trip:
-        values: list[Expr] = []
-        column = 1
-        for operand in operands[1:]:
-            if isinstance(operand, Region):
-                values.append(Load(Vector(operand.buffer, register(column, trip))))
-                column += 1
-            else:
-                values.append(operand)
-        value = _value(op, values, operands[0])
-        to = Vector(dst, register(0, trip)) if staged is None else Vector(staged, trip)
-        b.append(Store(to, value, span=b.span))
+        columns = count(1)
+        values = [place(next(columns), trip) if isinstance(v, Region) else v for v in given]
+        to = place(0, trip) if staged is None else Vector(staged, build.mul(trip, width), width)
+        _emit_step(plan, op, b, to, values)
     if staged is not None:
         with b.loop("round", plan.rounds, unrolled=True) as trip:
-            b.append(Store(Vector(dst, register(0, trip)), Load(Vector(staged, trip)), span=b.span))
+            b.append(Move(place(0, trip), Vector(staged, build.mul(trip, width), width), span=b.span))
+
+
+def _inputs(plan: Plan, operands: Sequence[Region | Expr], b: Builder) -> list[Region | Expr | Vector]:
+    """The inputs; scalars twice, in registers, where an instruction takes pairs."""
+    if plan.packed is None:
+        return list(operands)
+    found: list[Region | Expr | Vector] = []
+    for operand in operands:
+        if isinstance(operand, Region):
+            found.append(operand)
+            continue
+        pair = b.scratch("pair", float32, 2)
+        for k in range(2):
+            b.append(Store(Vector(pair, build.const(k, int32)), build.cast(operand, float32), span=b.span))
+        found.append(Vector(pair, build.const(0, int32), 2))
+    return found
+
+
+def _emit_step(plan: Plan, op: TileOp, b: Builder, to: Vector, values: Sequence[Region | Expr | Vector]) -> None:
+    if plan.packed is not None:
+        pairs = tuple(v for v in values if not isinstance(v, Region))
+        b.append(Instruction(plan.packed, (to,), pairs, span=b.span))
+        return
+    for k in range(plan.vector_width):
+        scalars = [_one(v, k) if isinstance(v, Vector) else v for v in values if not isinstance(v, Region)]
+        place = Vector(to.buffer, build.add(to.offset, k))
+        loaded = [Load(v) if isinstance(v, Vector) else v for v in scalars]
+        b.append(Store(place, _value(op, loaded, to.buffer.dtype), span=b.span))
+
+
+def _one(vector: Vector, step: int) -> Vector:
+    return Vector(vector.buffer, build.add(vector.offset, step))
 
 
 def _overlaps(plan: Plan) -> bool:
@@ -230,15 +304,15 @@ def arity(operation: str) -> int:
     return ELEMENTWISE[operation].arity if operation in ELEMENTWISE else 1
 
 
-def _value(op: TileOp, values: Sequence[Expr], dst: Region | Expr) -> Expr:
+def _value(op: TileOp, values: Sequence[Expr], dtype: DType) -> Expr:
     """The operation in the type in which it computes, rounded once: to the destination's type."""
     if op.name not in ELEMENTWISE:
-        return build.cast(values[0], dst.dtype, op.attr("saturate") is not False)
+        return build.cast(values[0], dtype, op.attr("saturate") is not False)
     rule = result_type(op.name, tuple(v.dtype for v in values))
     assert not isinstance(rule, str)
     keep = 1 if ELEMENTWISE[op.name].kind == "select" else 0
     converted = [*values[:keep], *(build.cast(v, rule[0]) for v in values[keep:])]
-    return build.cast(build.op(op.name, *converted), dst.dtype)
+    return build.cast(build.op(op.name, *converted), dtype)
 
 
 VARIANT = Variant(

@@ -62,7 +62,10 @@ def _replay_registers(plan: copy_reg.Plan | OwnerCopy, place: Region, tile: Regi
 def _replay_elementwise(plan: elementwise_reg.Plan, op: TileOp) -> None:
     regions = [o for o in op.operands if isinstance(o, Region)]
     owners, registers = _owners(regions[0], op.scope)
-    rows = plan.schedule()
+    steps = plan.schedule()
+    rows = _expanded(
+        np.column_stack([steps, np.full(len(steps), plan.vector_width)]), tuple(range(2, steps.shape[1]))
+    )[:, :-1]
     expected = np.stack([owners.ravel(), registers.ravel()], axis=1)
     _same("(thread, register)", rows[:, [1, -1]], expected)
     found = {(int(r[1]), int(r[-1])): r[2:-1] for r in rows}
@@ -96,7 +99,9 @@ def _flat(region: Region, shape: tuple[int, ...]) -> Array:
         for s, e in zip(region.starts, region.extents, strict=True)
     ]
     grid = np.meshgrid(*spans, indexing="ij")
-    return np.asarray(np.ravel_multi_index([g.ravel() for g in grid], shape)) if grid else np.zeros(1, np.int64)
+    if not grid:
+        return np.zeros(1, np.int64)
+    return np.asarray(np.ravel_multi_index([g.ravel() for g in grid], shape), dtype=np.int64)
 
 
 def _shape(buffer: Buffer) -> tuple[int, ...]:
@@ -116,8 +121,9 @@ def _addresses(region: Region) -> Array:
         return np.asarray(total).ravel()
     shape = _shape(region.buffer)
     table = layout.map_all(shape)
-    total = np.sum(np.stack(list(table.values())), axis=0)
-    return np.asarray(total)[_flat(region, shape)]
+    total: Array = np.sum(np.stack(list(table.values())), axis=0)
+    found: Array = total[_flat(region, shape)]
+    return found
 
 
 def _owners(region: Region, scope: str) -> tuple[Array, Array]:
