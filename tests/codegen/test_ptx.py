@@ -1,0 +1,484 @@
+"""What the PTX of small lane-level kernels looks like."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.codegen.kernels import array, kernel, pointer
+from tests.toolchain import ptxas_accepts
+from tilejit.codegen import Generated, generate
+from tilejit.dtypes import (
+    DType,
+    bfloat16,
+    bool_,
+    float8_e4m3fn,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint32,
+)
+from tilejit.errors import TilejitError
+from tilejit.ir import build
+from tilejit.ir.nodes import (
+    Alloc,
+    Assert,
+    Assign,
+    Break,
+    Buffer,
+    Const,
+    Continue,
+    Declare,
+    Expr,
+    For,
+    If,
+    Instruction,
+    Kernel,
+    Let,
+    Load,
+    Loop,
+    Move,
+    Op,
+    Param,
+    Print,
+    Return,
+    Special,
+    Stmt,
+    Store,
+    Sync,
+    Var,
+    Vector,
+    View,
+)
+from tilejit.layout import TileLayout
+from tilejit.source import Span
+from tilejit.target import target
+
+THREAD = Special("thread_id")
+
+
+def const(value: float, dtype: DType = int32) -> Const:
+    return Const(value, dtype)
+
+
+def local(name: str, dtype: DType, size: int) -> Buffer:
+    return Buffer(name, "local", dtype, (size,), TileLayout.row_major((size,)), dtype.bytes)
+
+
+def shared(name: str, dtype: DType, size: int, align: int = 128) -> Buffer:
+    return Buffer(name, "shared", dtype, (size,), TileLayout.row_major((size,)), align)
+
+
+def made(k: Kernel) -> Generated:
+    """The kernel's PTX for its target, which ptxas accepts."""
+    generated = generate(k, target(k.target))
+    ptxas_accepts(generated.ptx, k.target)
+    return generated
+
+
+def instructions(ptx: str) -> list[str]:
+    """The instructions, without directives, labels and comments."""
+    lines = (line.strip() for line in ptx.splitlines())
+    return [line for line in lines if line.endswith(";") and not line.startswith((".", "//"))]
+
+
+def locations(ptx: str, mnemonic: str) -> list[tuple[str, int, int]]:
+    """File number, line and column that hold where each instruction `mnemonic` stands."""
+    found: list[tuple[str, int, int]] = []
+    current = ("0", 0, 0)
+    for line in ptx.splitlines():
+        if match := re.match(r"\s*\.loc\s+(\d+) (\d+) (\d+)", line):
+            current = (match[1], int(match[2]), int(match[3]))
+        elif line.strip().startswith(mnemonic):
+            found.append(current)
+    return found
+
+
+def unrolled(var: Var, count: int, *body: Stmt) -> For:
+    return For(var, const(0), const(count), const(1), body, unrolled=True)
+
+
+# ---- moves --------------------------------------------------------------------------------------------------
+
+CONTAINERS = [
+    (float32, 4, "v4.b32"), (float32, 2, "v2.b32"), (float32, 1, "b32"), (int32, 4, "v4.b32"), (float64, 2, "v2.b64"),
+    (float64, 1, "b64"), (int64, 2, "v2.b64"), (float16, 8, "v4.b32"), (float16, 4, "v2.b32"), (float16, 2, "b32"),
+    (float16, 1, "b16"), (bfloat16, 8, "v4.b32"), (uint8, 16, "v4.b32"), (uint8, 8, "v2.b32"), (uint8, 4, "b32"),
+    (uint8, 2, "b16"), (uint8, 1, "b8"), (bool_, 4, "b32"), (float8_e4m3fn, 16, "v4.b32"), (int16, 2, "b32"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("dtype", "width", "container"), CONTAINERS, ids=lambda v: str(v))
+def test_a_move_is_one_access_of_its_width(dtype: DType, width: int, container: str) -> None:
+    a, b, r, s = array("A", dtype, 4096), array("B", dtype, 4096), local("r", dtype, width), shared("s", dtype, 4096)
+    offset = build.mul(THREAD, width)
+    there, here = Vector(s, offset, width), Vector(r, const(0), width)
+    body = [
+        Alloc(s),
+        Alloc(r),
+        Move(here, Vector(a, offset, width)),
+        Move(there, here),
+        Sync("cta"),
+        Move(here, Vector(s, build.bitwise_xor(offset, width), width)),
+        Move(Vector(b, offset, width), here),
+    ]
+    ptx = made(kernel(body, [pointer(a), pointer(b, written=True)])).ptx
+    accesses = re.findall(r"\b(?:ld|st)\.(?:global|shared)\S*", ptx)
+    assert accesses == [f"{way}.{container}" for way in ("ld.global", "st.shared", "ld.shared", "st.global")]
+
+
+def test_32_bytes_are_one_access_from_sm_100a_and_two_before() -> None:
+    a, b, r = array("A", float32, 4096, 32), array("B", float32, 4096, 32), local("r", float32, 8)
+    offset = build.mul(THREAD, 8)
+    body = [
+        Alloc(r),
+        Move(Vector(r, const(0), 8), Vector(a, offset, 8)),
+        Move(Vector(b, offset, 8), Vector(r, const(0), 8)),
+    ]
+    params = [pointer(a), pointer(b, written=True)]
+    older = made(kernel(body, params, "sm_90a")).ptx
+    assert older.count("ld.global.v4.b32") == 2
+
+
+def test_registers_leave_no_stack_frame() -> None:
+    a, b, r, i = array("A", float16, 4096), array("B", float16, 4096), local("r", float16, 16), Var("i", int32)
+    place = lambda buffer: Vector(buffer, build.add(build.mul(THREAD, 16), build.mul(i, 8)), 8)  # noqa: E731
+    value = build.op("mul", Load(Vector(r, i)), Load(Vector(r, i)))
+    body = [
+        Alloc(r),
+        unrolled(i, 2, Move(Vector(r, build.mul(i, 8), 8), place(a))),
+        unrolled(i, 16, Store(Vector(r, i), value)),
+        unrolled(i, 2, Move(place(b), Vector(r, build.mul(i, 8), 8))),
+    ]
+    ptx = made(kernel(body, [pointer(a), pointer(b, written=True)])).ptx
+    assert ".local" not in ptx and "__local_depot" not in ptx
+    assert ptx.count("ld.global.v4.b32") == ptx.count("st.global.v4.b32") == 2
+
+
+def test_a_predicated_load_fills_the_registers_where_it_does_not_happen() -> None:
+    a, b, r = array("A", float32, 4096), array("B", float32, 4096), local("r", float32, 4)
+    n = Var("n", int32)
+    inside = build.less(THREAD, n)
+    load = Move(Vector(r, const(0), 4), Vector(a, build.mul(THREAD, 4), 4), inside, Const(float("-inf"), float32))
+    body = [Alloc(r), load, Move(Vector(b, build.mul(THREAD, 4), 4), Vector(r, const(0), 4))]
+    ptx = made(kernel(body, [pointer(a), Param("scalar", "n", int32, var=n), pointer(b, written=True)])).ptx
+    assert ptx.count("ld.global.v4.b32") == 1 and "0fFF800000" in ptx
+    guard, load_at = ptx.index("bra"), ptx.index("ld.global")
+    assert guard < load_at
+
+
+def test_a_move_that_never_happens_is_no_access() -> None:
+    a, b, r = array("A", uint8, 4096), array("B", uint8, 4096), local("r", uint8, 16)
+    never = Move(Vector(r, const(0), 16), Vector(a, const(0), 16), Const(False, bool_), Const(7, uint8))
+    body = [Alloc(r), never, Move(Vector(b, const(0), 16), Vector(r, const(0), 16))]
+    ptx = made(kernel(body, [pointer(a), pointer(b, written=True)])).ptx
+    assert "ld.global" not in ptx and str(0x07070707) in ptx
+
+
+def test_a_view_is_its_roots_storage() -> None:
+    a, r = array("A", uint32, 4096), local("r", float32, 4)
+    bits = Buffer("bits", "local", uint32, (4,), TileLayout.row_major((4,)), 4, base=r)
+    body = [
+        Alloc(r),
+        View(bits),
+        Store(Vector(r, const(2)), build.cast(THREAD, float32)),
+        Store(Vector(a, THREAD), Load(Vector(bits, const(2)))),
+    ]
+    ptx = made(kernel(body, [pointer(a, written=True)])).ptx
+    assert "cvt.rn.f32" in ptx and "st.global.b32" in ptx and ".local" not in ptx
+
+
+# ---- arithmetic ---------------------------------------------------------------------------------------------
+
+
+def expression_ptx(value: Expr, result: DType, inputs: dict[str, DType], name: str = "sm_90a") -> str:
+    """PTX of one thread's `out[thread] = value`, with scalar parameters."""
+    out = array("out", result, 4096)
+    params = [Param("scalar", n, d, var=Var(n, d)) for n, d in inputs.items()]
+    return made(kernel([Store(Vector(out, THREAD), value)], [pointer(out, written=True), *params], name)).ptx
+
+
+def test_nothing_is_contracted() -> None:
+    x, y, z = (Var(n, float32) for n in "xyz")
+    inputs = dict.fromkeys("xyz", float32)
+    two = expression_ptx(build.add(build.mul(x, y), z), float32, inputs)
+    assert "mul.rn.f32" in two and "add.rn.f32" in two and "fma" not in two
+    one = expression_ptx(build.op("fma", x, y, z), float32, inputs)
+    assert "fma.rn.f32" in one and "mul.rn" not in one
+
+
+@pytest.mark.parametrize("dtype", [float32, float64])
+def test_division_and_roots_are_the_rounded_ones_without_flushing(dtype: DType) -> None:
+    x, y = Var("x", dtype), Var("y", dtype)
+    suffix = f"f{dtype.bits}"
+    ptx = expression_ptx(build.op("div", build.op("sqrt", x), y), dtype, {"x": dtype, "y": dtype})
+    assert f"div.rn.{suffix}" in ptx and f"sqrt.rn.{suffix}" in ptx and ".ftz" not in ptx and ".approx" not in ptx
+
+
+def test_half_types_compute_in_float32_and_round_once() -> None:
+    x, y = Var("x", bfloat16), Var("y", bfloat16)
+    ptx = expression_ptx(build.op("mul", x, y), bfloat16, {"x": bfloat16, "y": bfloat16})
+    assert "mul.rn.f32" in ptx and ptx.count("cvt.rn.bf16.f32") == 1
+    older = expression_ptx(build.op("mul", x, y), bfloat16, {"x": bfloat16, "y": bfloat16}, "sm_75")
+    assert "mul.rn.f32" in older and "bf16" not in older
+
+
+def test_division_of_what_is_not_negative_is_a_shift() -> None:
+    ptx = expression_ptx(build.floordiv(THREAD, const(8)), int32, {})
+    assert "shr" in ptx or "bfe" in ptx
+    assert "div" not in ptx
+
+
+def test_fp8_is_converted_by_the_hardware_from_sm_89() -> None:
+    x = Var("x", float32)
+    newer = expression_ptx(build.cast(x, float8_e4m3fn), float8_e4m3fn, {"x": float32}, "sm_89")
+    assert "cvt.rn.satfinite.e4m3x2.f32" in newer
+    older = expression_ptx(build.cast(x, float8_e4m3fn), float8_e4m3fn, {"x": float32}, "sm_86")
+    assert "e4m3" not in older
+    unsaturated = expression_ptx(build.cast(x, float8_e4m3fn, saturate=False), float8_e4m3fn, {"x": float32}, "sm_89")
+    assert "e4m3" not in unsaturated
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), -0.0, 1e-45, 3.4e38, 1e300])
+@pytest.mark.parametrize("dtype", [float16, bfloat16, float32, float64])
+def test_any_float_can_be_a_literal(value: float, dtype: DType) -> None:
+    assert "st.global" in expression_ptx(Const(value, dtype), dtype, {})
+
+
+@pytest.mark.parametrize("value", [2**63 - 1, -(2**63), 2**64 - 1, -1, 2**31])
+def test_a_huge_integer_wraps_as_a_literal(value: int) -> None:
+    wrapped = (value + 2**63) % 2**64 - 2**63
+    assert str(wrapped) in expression_ptx(Const(value, int64), int64, {})
+
+
+# ---- control flow -------------------------------------------------------------------------------------------
+
+
+def test_a_loop_stays_a_loop_without_a_pragma() -> None:
+    a, b, i = array("A", float32, 4096), array("B", float32, 4096), Var("i", int32, bounds=(0, 7))
+    r = local("r", float32, 4)
+    offset = build.add(build.mul(i, 512), build.mul(THREAD, 4))
+    loop = For(i, const(0), const(8), const(1), (
+        Move(Vector(r, const(0), 4), Vector(a, offset, 4)),
+        Move(Vector(b, offset, 4), Vector(r, const(0), 4)),
+    ))  # fmt: skip
+    ptx = made(kernel([Alloc(r), loop], [pointer(a), pointer(b, written=True)])).ptx
+    assert ptx.count("ld.global.v4.b32") == 1 and "pragma" not in ptx and ptx.count("bra") == 1
+
+
+def test_a_unrolled_loop_is_written_out() -> None:
+    a, i = array("A", int32, 4096), Var("i", int32)
+    ptx = made(kernel([unrolled(i, 5, Store(Vector(a, i), i))], [pointer(a, written=True)])).ptx
+    assert ptx.count("st.global.b32") == 5 and "bra" not in ptx
+
+
+def test_break_continue_and_return_make_legal_blocks() -> None:
+    a, i, n = array("A", int32, 4096), Var("i", int32), Var("n", int32)
+    total = Var("total", int32)
+    body = [
+        Declare(total, const(0)),
+        Declare(Var("left", int32), n),
+        For(i, const(0), n, const(1), (
+            If(build.equal(i, 3), (Continue(),)),
+            If(build.greater(i, 10), (Break(), Store(Vector(a, i), i)), (Assign(total, build.add(total, i)),)),
+            If(build.equal(total, 77), (Return(),)),
+        )),
+        Loop((
+            Assign(Var("left", int32), build.sub(Var("left", int32), 1)),
+            If(build.less(Var("left", int32), 0), (Break(),)),
+            If(build.equal(build.mod(Var("left", int32), 2), 0), (Continue(),), (Assign(total, build.add(total, 1)),)),
+        )),
+        If(build.less(total, 0), (Return(),), (Store(Vector(a, THREAD), total), Return())),
+        Store(Vector(a, const(0)), const(1)),
+    ]  # fmt: skip
+    ptx = made(kernel(body, [pointer(a, written=True), Param("scalar", "n", int32, var=n)])).ptx
+    assert ".local" not in ptx and "ret;" in ptx
+
+
+@pytest.mark.parametrize(("start", "stop", "step"), [(7, -1, -1), (0, 100, 7), (2**31 - 10, 2**31 - 1, 4)])
+def test_loops_of_any_step_are_legal(start: int, stop: int, step: int) -> None:
+    a, i = array("A", int32, 4096), Var("i", int32)
+    loop = For(i, const(start), const(stop), const(step), (Store(Vector(a, build.mod(i, 64)), i),))
+    assert "bra" in made(kernel([loop], [pointer(a, written=True)])).ptx
+
+
+def test_a_loop_near_the_end_of_its_type_counts_wider() -> None:
+    a, i, n = array("A", int32, 4096), Var("i", int32), Var("n", int32)
+    loop = For(i, const(0), n, const(4), (Store(Vector(a, build.mod(i, 64)), i),))
+    assert "phi i64" in made(kernel([loop], [pointer(a, True), Param("scalar", "n", int32, var=n)])).llvm_ir
+    loop = For(i, const(0), n, const(1), (Store(Vector(a, build.mod(i, 64)), i),))
+    assert "phi i32" in made(kernel([loop], [pointer(a, True), Param("scalar", "n", int32, var=n)])).llvm_ir
+
+
+# ---- barriers, machine instructions ---------------------------------------------------------------------------
+
+
+def test_barriers_are_those_of_their_scope() -> None:
+    a = array("A", int32, 4096)
+    body = [Store(Vector(a, THREAD), const(1)), Sync("cta"), Sync("warp"), Sync("warpgroup")]
+    listed = instructions(made(kernel(body, [pointer(a, True)], threads=256)).ptx)
+    assert "bar.sync \t0;" in listed or "bar.sync 0;" in listed
+    assert "bar.warp.sync -1;" in listed
+    named = [line for line in listed if line.endswith(", 128;")]
+    assert len(named) == 1 and named[0].startswith("bar.sync %r")
+
+
+def test_an_instruction_that_the_target_lacks_is_an_error_with_its_place() -> None:
+    s = shared("s", float16, 64)
+    r = local("r", float16, 2)
+    span = Span("k.py", 3, 4, 3, 9, "    tj.warp.copy(s, r)")
+    store = Instruction("stmatrix.x1", (), (Vector(s, const(0), 8), Vector(r, const(0), 2)), span=span)
+    with pytest.raises(TilejitError, match="stmatrix.x1: needs sm_90 or newer; target is sm_80") as raised:
+        generate(kernel([Alloc(s), Alloc(r), store], [], "sm_80"), target("sm_80"))
+    assert raised.value.span is span
+
+
+def test_matrix_loads_take_a_shared_address_and_fill_registers() -> None:
+    s, r, a = shared("s", float16, 512), local("r", float16, 8), array("A", float16, 4096)
+    row = build.mul(Special("lane_id"), 8)
+    body = [
+        Alloc(s),
+        Alloc(r),
+        Store(Vector(s, THREAD), Const(1.0, float16)),
+        Sync("cta"),
+        Instruction("ldmatrix.x4.trans", (Vector(r, const(0), 8),), (Vector(s, row, 8),)),
+        Move(Vector(a, build.mul(THREAD, 8), 8), Vector(r, const(0), 8)),
+    ]
+    ptx = made(kernel(body, [pointer(a, True)])).ptx
+    assert re.search(
+        r"ldmatrix\.sync\.aligned\.m8n8\.x4\.trans\.shared\.b16 \{%r\d+, %r\d+, %r\d+, %r\d+\}, \[%r\d+\];", ptx
+    )
+    assert "mov.b32 {" not in ptx, "registers go from the matrix load to the store as they are"
+
+
+def test_loaded_tensor_memory_is_used_only_behind_its_wait() -> None:
+    r, a = local("r", float32, 4), array("A", float32, 4096)
+    pending = Vector(r, const(0), 4)
+    body = [
+        Alloc(r),
+        Instruction("tcgen05.ld.32x32b.x4", (pending,), (const(0),)),
+        Instruction("tcgen05.wait.ld", (pending,), (pending,)),
+        Move(Vector(a, build.mul(THREAD, 4), 4), pending),
+    ]
+    lines = instructions(made(kernel(body, [pointer(a, True)], "sm_100a")).ptx)
+    order = [next(i for i, line in enumerate(lines) if key in line) for key in ("tcgen05.ld", "wait::ld", "st.global")]
+    assert order == sorted(order)
+
+
+# ---- the module ---------------------------------------------------------------------------------------------
+
+
+def test_the_kernel_is_an_entry_with_its_limits() -> None:
+    a = array("A", float32, 4096)
+    ptx = made(kernel([Store(Vector(a, THREAD), Const(1.0, float32))], [pointer(a, True)], max_registers=40)).ptx
+    assert ".visible .entry k(" in ptx and ".maxntid 128" in ptx and ".maxnreg 40" in ptx
+    assert ".param .u64 .ptr .global .align 16 k_param_0" in ptx
+
+
+@pytest.mark.parametrize("name", ["softmax", "größe", "_private", "abs", "ret", "add", "bar", "reg", "func"])
+def test_any_python_name_becomes_a_legal_entry(name: str) -> None:
+    a = array("A", float32, 4096)
+    generated = made(kernel([Store(Vector(a, THREAD), Const(1.0, float32))], [pointer(a, True)], name=name))
+    assert f".visible .entry {generated.entry}(" in generated.ptx
+    assert generated.entry.isascii()
+
+
+def aliasing(noalias: bool) -> str:
+    """A kernel that stores, waits and loads through two pointers."""
+    a, b, c = (array(n, float32, 4096) for n in "ABC")
+    value = Var("v", float32)
+    body = [
+        Store(Vector(a, THREAD), Const(1.0, float32)),
+        Sync("cta"),
+        Let(value, Load(Vector(b, THREAD))),
+        Store(Vector(c, THREAD), value),
+    ]
+    params = [
+        Param("pointer", "A", float32, buffer=a, written=True, noalias=noalias),
+        Param("pointer", "B", float32, buffer=b, noalias=noalias),
+        Param("pointer", "C", float32, buffer=c, written=True, noalias=noalias),
+    ]
+    return made(kernel(body, params)).ptx
+
+
+def test_only_a_proof_that_nothing_overlaps_makes_read_only_loads() -> None:
+    assert "ld.global.nc" in aliasing(noalias=True)
+    assert "ld.global.nc" not in aliasing(noalias=False)
+
+
+def test_shared_memory_beyond_48_kb_is_dynamic() -> None:
+    def with_shared(*sizes: int) -> Generated:
+        buffers = [shared(f"s{n}", float32, size) for n, size in enumerate(sizes)]
+        a, v = array("A", float32, 4096), Var("v", float32)
+        body: list[Stmt] = [Alloc(b) for b in buffers]
+        body += [Store(Vector(b, THREAD), Const(1.0, float32)) for b in buffers]
+        body += [
+            Sync("cta"),
+            Let(v, Load(Vector(buffers[-1], build.bitwise_xor(THREAD, 1)))),
+            Store(Vector(a, THREAD), v),
+        ]
+        return made(kernel(body, [pointer(a, True)]))
+
+    small = with_shared(100, 4096)
+    assert not small.dynamic_shared and small.shared_bytes == 512 + 4 * 4096
+    assert ".extern" not in small.ptx and ".align 128 .b8 shared1_s1[16384]" in small.ptx
+    large = with_shared(100, 16384)
+    assert large.dynamic_shared and large.shared_bytes == 512 + 4 * 16384
+    assert ".extern .shared .align 128 .b8 dynamic_shared[];" in large.ptx
+    assert "dynamic_shared+512" in large.ptx or "+512]" in large.ptx
+
+
+def test_lines_are_the_statements_and_columns_count_spans() -> None:
+    helper = Span("h.py", 40, 0, 40, 5, "x", caller=Span("k.py", 11, 0, 11, 5, "y"))
+    spans = [Span("k.py", 10, 0, 10, 5, "z"), helper]
+    a = array("A", float32, 4096)
+    body = [
+        Store(Vector(a, THREAD), Const(1.0, float32), span=spans[0]),
+        Sync("cta"),
+        Store(Vector(a, THREAD), Const(2.0, float32), span=spans[1]),
+    ]
+    generated = made(kernel(body, [pointer(a, True)], span=Span("k.py", 9, 0, 9, 5, "def")))
+    files = dict(re.findall(r'\.file\t(\d+) "([^"]+)"', generated.ptx))
+    places = [
+        (files[f], line, generated.spans[column - 1]) for f, line, column in locations(generated.ptx, "st.global")
+    ]
+    assert places == [("k.py", 10, spans[0]), ("h.py", 40, helper)]
+    assert ".section\t.debug_info" not in generated.ptx and ", debug" not in generated.ptx
+
+
+def test_print_passes_its_values_in_a_row() -> None:
+    n = Var("n", int8)
+    body = [Print(("n% =", Const(True, bool_), n, Const(1.5, float32), THREAD, Special("cta_id.0"), "\n"))]
+    ptx = made(kernel(body, [Param("scalar", "n", int8, var=n)])).ptx
+    assert "vprintf" in ptx
+    text = re.search(r"text0\[\d+\] = \{([\d, ]+)\}", ptx)
+    assert text is not None
+    assert bytes(int(x) for x in text[1].split(",")).rstrip(b"\0") == b"n%% =%d%d%g%d%lld\n"
+
+
+def test_an_assertion_records_and_ends_the_thread_only_in_debug() -> None:
+    a, span = array("A", int32, 4096), Span("k.py", 5, 0, 5, 5, "assert n > 0")
+    check = Assert(build.greater(Var("n", int32), 0), "n must be positive", span=span)
+    body = [check, Store(Vector(a, THREAD), Var("n", int32))]
+    params = [pointer(a, True), Param("scalar", "n", int32, var=Var("n", int32))]
+    plain = made(kernel(body, params))
+    assert "atom" not in plain.ptx and plain.assertions == ()
+    debug = made(kernel(body, [*params, Param("assertions", "", uint32, written=True)], debug=True))
+    assert debug.ptx.count("atom.global.cas.b32") == 1 and "trap" not in debug.ptx
+    assert debug.assertions == (("n must be positive", span),)
+
+
+def test_an_operation_without_implementation_is_an_error_that_names_it() -> None:
+    span = Span("k.py", 5, 0, 5, 5, "tj.gamma(x)")
+    x = Var("x", float64)
+    out = array("out", float64, 4096)
+    body = [Store(Vector(out, THREAD), Op("gamma", (x,), float64, span=span))]
+    with pytest.raises(TilejitError, match="gamma has no implementation for float64") as raised:
+        generate(kernel(body, [pointer(out, True), Param("scalar", "x", float64, var=x)]), target("sm_90a"))
+    assert raised.value.span is span
