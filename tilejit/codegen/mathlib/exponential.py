@@ -14,31 +14,31 @@ __all__ = [
 ]  # fmt: skip
 
 
-def clamp(e: Emitter, x: Value, low: float, high: float) -> Value:
-    """x limited to [low, high]; NaN stays NaN."""
-    below = e.select(x > high, high, x)
-    return e.select(below < low, low, below)
+def clamp(e: Emitter, x: Value, limit: float) -> Value:
+    """x limited to ±limit; NaN stays NaN."""
+    return e.select(abs(x) > limit, e.intrinsic("copysign", e.constant(x.type, limit), x), x)
 
 
 def round_to_integer(e: Emitter, x: Value, factor: float = 1.0) -> tuple[Value, Value]:
-    """The integer nearest to x·factor, as a float and as an i32; garbage but no poison where x is NaN."""
+    """The integer nearest to x·factor, as a float and as an i32 in its low bits.
+
+    The integer may have a multiple of 2^22 added, which shifting it into an exponent field loses.
+    Where x is NaN it is garbage, but no poison.
+    """
     shift = e.format.round_shift
     shifted = x + shift if factor == 1.0 else e.fma(x, factor, shift)
-    low_bits = e.convert("trunc", e.bits(shifted), "i32")
-    # The bits of 1.5·2^52 end in 32 zeros, those of 1.5·2^23 don't.
-    integer = low_bits - 0x4B400000 if e.format.bits == 32 else low_bits
-    return shifted - shift, integer
+    return shifted - shift, e.convert("trunc", e.bits(shifted), "i32")
 
 
 def power_of_two(e: Emitter, n: Value) -> Value:
-    """2^n for an i32 n in the range of normal exponents."""
+    """2^n for an n of `round_to_integer` in the range of normal exponents."""
     biased = e.convert("zext", n + e.format.bias, e.format.integer)
     return e.from_bits(biased << e.format.precision_bits)
 
 
 def scale_factors(e: Emitter, n: Value) -> tuple[Value, Value]:
     """Two powers of two with product 2^n, so that only the second multiplication can round."""
-    half = n >> 1
+    half = n.logical_shift_right(1)
     return power_of_two(e, half), power_of_two(e, n - half)
 
 
@@ -72,13 +72,13 @@ def exp2_parts(e: Emitter, x: Value, correction: Value | None = None) -> tuple[V
 
 def exp(e: Emitter, x: Value) -> Value:
     limit = e.format.exp_limit
-    w, n = exp_parts(e, clamp(e, x, -limit, limit))
+    w, n = exp_parts(e, clamp(e, x, limit))
     return scale(w + 1.0, scale_factors(e, n))
 
 
 def exp2(e: Emitter, x: Value) -> Value:
     limit = e.format.exp2_limit
-    p, n = exp2_parts(e, clamp(e, x, -limit, limit))
+    p, n = exp2_parts(e, clamp(e, x, limit))
     return scale(p, scale_factors(e, n))
 
 

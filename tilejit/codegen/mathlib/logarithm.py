@@ -91,7 +91,7 @@ def power(e: Emitter, x: Value, y: Value) -> Value:
     log_high, log_low = _log2_in_two_parts(e, magnitude)
     product = y * log_high
     product_low = e.fma(y, log_low, e.fma(y, log_high, -product))
-    limited = clamp(e, product, -limit, limit)
+    limited = clamp(e, product, limit)
     p, n = exp2_parts(e, limited, e.select(abs(product) > limit, 0.0, product_low))
     result = scale(p, scale_factors(e, n))
 
