@@ -15,7 +15,9 @@ from tilejit.layout import R, S, Swizzle, TileLayout, laneid, tx
 from tilejit.ops.elementwise import ELEMENTWISE, value_type
 from tilejit.ops.tile import TILE_OPERATIONS
 
-NAMES = st.sampled_from(("i", "x", "if", "nan", "lane_id", "A.shape.0", "größe", "two words", "a`b\\", "step", "float32"))
+NAMES = st.sampled_from(
+    ("i", "x", "if", "nan", "lane_id", "A.shape.0", "größe", "two words", "a`b\\", "step", "float32")
+)
 TEXT = st.text(max_size=12)
 LAYOUTS: tuple[TileLayout, ...] = (
     S[(32, 8) : (8, 1)],
@@ -77,7 +79,9 @@ class Writer:
 
     def op(self, dtype: DType, depth: int) -> ir.Expr:
         name = self.draw(st.sampled_from(tuple(ELEMENTWISE)))
-        compute = self.draw(st.sampled_from((int32, int64, float32, bool_))) if value_type(name, int32) == bool_ else dtype
+        compute = dtype
+        if value_type(name, int32) == bool_:
+            compute = self.draw(st.sampled_from((int32, int64, float32, bool_)))
         args = [self.expr(compute, depth - 1) for _ in range(ELEMENTWISE[name].arity)]
         if name == "where":
             args[0] = self.expr(bool_, depth - 1)
@@ -129,7 +133,8 @@ class Writer:
     # ---- statements ----
 
     def stmt(self, depth: int) -> ir.Stmt:
-        simple = [self.let, self.declare, self.assign, self.alloc, self.view, self.store, self.word, self.print, self.test]
+        simple = [self.let, self.declare, self.assign, self.alloc, self.view, self.store]
+        simple += [self.word, self.print, self.test]
         simple += [self.tile_op, self.tile_op] if self.level == "tile" else [self.move, self.instruction]
         nested = [lambda: self.branch(depth), lambda: self.count_loop(depth), lambda: ir.Loop(self.body(depth - 1))]
         return self.one_of(*simple, *(nested if depth else []))
@@ -207,8 +212,9 @@ class Writer:
         operands: list[ir.Region | ir.Expr] = [self.region()]
         for _ in range(self.draw(st.integers(0, 3))):
             operands.append(self.region() if self.draw(st.booleans()) else self.scalar_operand())
-        attrs = {"variant": self.draw(st.one_of(st.none(), TEXT)), "require_bits": self.draw(st.integers(-9, 128)), "on": True}
-        kept = tuple(attrs.items())[: self.draw(st.integers(0, 3))]
+        variant = self.draw(st.one_of(st.none(), TEXT))
+        attrs = (("variant", variant), ("require_bits", self.draw(st.integers(-9, 128))), ("on", True))
+        kept = attrs[: self.draw(st.integers(0, 3))]
         return ir.TileOp(name, self.draw(st.sampled_from(ir.SCOPES)), tuple(operands), kept)
 
     def scalar_operand(self) -> ir.Expr:
@@ -230,9 +236,8 @@ class Writer:
         if not self.buffers:
             return ir.Instruction(name)
         outputs = tuple(self.vector() for _ in range(self.draw(st.integers(0, 2))))
-        inputs = tuple(
-            self.vector() if self.draw(st.booleans()) else self.expr(int32, 2) for _ in range(self.draw(st.integers(0, 2)))
-        )
+        count = self.draw(st.integers(0, 2))
+        inputs = tuple(self.vector() if self.draw(st.booleans()) else self.expr(int32, 2) for _ in range(count))
         return ir.Instruction(name, outputs, inputs)
 
     # ---- kernels ----
@@ -254,10 +259,11 @@ class Writer:
 
     def kernel(self) -> ir.Kernel:
         params = self.params()
-        return ir.Kernel(
-            self.name(), params, self.draw(st.sampled_from((32, 1024))), "sm_90a", self.body(2),
-            self.draw(st.sampled_from((None, 64))), self.draw(st.sampled_from((None, (2, 1, 1)))), self.draw(st.booleans()),
-        )  # fmt: skip
+        threads = self.draw(st.sampled_from((32, 1024)))
+        registers = self.draw(st.sampled_from((None, 64)))
+        cluster = self.draw(st.sampled_from((None, (2, 1, 1))))
+        body = self.body(2)
+        return ir.Kernel(self.name(), params, threads, "sm_90a", body, registers, cluster, self.draw(st.booleans()))
 
 
 @st.composite

@@ -1,0 +1,167 @@
+"""Sound kernels pass; each invariant, broken, is reported."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from tests.ir.test_text import LANE, SQRT
+from tilejit.dtypes import float8_e4m3fn, float32, int32
+from tilejit.ir import nodes as ir
+from tilejit.ir.parser import from_text
+from tilejit.ir.verify import verify
+from tilejit.source import Span
+
+PARAMS = """\
+  param A: global float32[A.shape.0, 8] strides(A.stride.0, 1; align 16; extent_align 4) align 16 written
+  param A.shape.0: int64 within 0..1099511627776 extent 0 of A
+  param A.stride.0: int64 multiple_of 4 stride 0 of A
+  param n: int32 scalar of n
+"""
+BUFFERS = """\
+  alloc s: shared float32[32, 8] S[(32, 8) : (8, 1)] align 128
+  alloc r: local float32[32, 8] S[(32, 8) : (1 @ laneid, 1)] align 4
+  alloc h: local float16[8] S[8 : 1] align 4
+"""
+
+
+def faults(level: str, *lines: str) -> list[str]:
+    body = "".join(f"  {line}\n" for line in lines)
+    kernel = from_text(f"kernel k threads=64 target=sm_90a\n{PARAMS}{BUFFERS}{body}")
+    return [v.message for v in verify(kernel, level)]
+
+
+def test_sound_kernels_have_no_violations() -> None:
+    assert verify(from_text(SQRT), "tile") == []
+    assert verify(from_text(LANE), "lane") == []
+    copy = "warp.copy s[0 +: 32, 0 +: 8], A[-8 +: 32, 0 +: 8], 0.0"
+    assert faults("tile", copy, "warp.add r[0 +: 32, 0 +: 8], s[0, 0 +: 8], 1.5") == []
+    assert faults("lane", "let t: float32 = s[%lane_id +: 1]", "store r[3 +: 1] <- t + r[2 +: 1]") == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["let x: int32 = 1", "let x: int32 = 2"], "x is defined twice"),
+        (["if n < 0", "  let x: int32 = 1", "set x = 2"], "x is used outside the block"),
+        (["let x: int32 = 1", "set x = 2"], "x isn't declared as one that changes"),
+        (["var x: int32 multiple_of 4"], "no facts hold of it"),
+        (["let x: int32 within 4..2 = 1"], "which is empty"),
+        (["let x: int32 = n + int64(n)"], "cast its arguments"),
+        (["let x: int64 = n"], "x must be of int64; got int32"),
+        (["let x: float32 = sqrt(n)"], "cast its arguments"),
+        (["let x: int32 = int32(n + h[0])"], "must be the whole value of a `Let`"),
+        (["let x: float16 = sqrt(1.0:float16)"], "computes in float32"),
+        (["let x: float8_e5m2 = neg(1.0:float8_e5m2)"], "fp8 is storage"),
+        (["let x: int32 = sqrt(n, n)"], "takes 1 operands; got 2"),
+        (["let x: int32 = add(n, n):int64"], "it says int64"),
+        (["let x: int8 = 300"], "300 is no value of int8"),
+        (["let x: float32 = 0.1"], "0.1 is no value of float32"),
+        (["if n", "  pass"], "a condition must be of bool_"),
+        (["assert n, \"m\""], "an assertion must be of bool_"),
+        (["break"], "break outside a loop"),
+        (["for i: int32 in 0 .. n step 0", "  pass"], "the step of i is zero"),
+        (["for i: int32 in 0 .. n step 1", "  pass", "let y: int32 = i"], "i is used outside"),
+        (["for i: float32 in 0.0 .. 1.0 step 1.0", "  pass"], "must be an integer"),
+        (["unrolled for i: int32 in 0 .. 2 step 1", "  pass"], "unrolled at lane level only"),
+        (["alloc s: shared float32[8] S[8 : 1] align 4"], "buffer s is defined twice"),
+        (["alloc q: shared float32[8] S[16 : 1] align 4"], "q has 8 elements; its layout"),
+        (["alloc q: shared float32[32] S[32 : 1 @ laneid] align 4"], "only registers have"),
+        (["alloc q: shared float32[8] S[8 : 1] align 12"], "which is no power of two"),
+        (["alloc q: global float32[8] S[8 : 1] align 4"], "only shared, local and tensor memory"),
+        (["view q: local float32[256] S[256 : 1] align 4 of s"], "is a view of s in shared"),
+        (["warp.copy s[0 +: 32, 4 +: 8], A[0 +: 32, 0 +: 8]"], "dimension 1 of s has 8 elements; 8 from 4 lie outside"),
+        (["warp.copy s[0 +: 32], A[0 +: 32, 0 +: 8]"], "1 dimensions of s, which has 2"),
+        (["warp.copy s[%lane_id + 32 +: 1, 0 +: 8], A[0, 0 +: 8]"], "1 from 32 or more lie outside"),
+        (["warp.copy s[0 +: 16, 0 +: 8], A[0 +: 32, 0 +: 8]"], "from shape (32, 8) to shape (16, 8)"),
+        (["warp.copy h[0 +: 8], A[0, 0 +: 8]"], "from float32 to float16; only a cast"),
+        (["warp.copy s[0 +: 32, 0 +: 8], A[0 +: 32, 0 +: 8], 0:int32"], "with a fill of int32"),
+        (["warp.copy s[0 +: 32, 0 +: 8], 1.0"], "src can't be a scalar"),
+        (["warp.copy s[0 +: 32, 0 +: 8]"], "copy takes 2 or 3 operands; got 1"),
+        (["warp.melt s[0 +: 32, 0 +: 8]"], "no tile operation is called 'melt'"),
+        (["warp.sqrt r[0 +: 32, 0 +: 8], s[0 +: 32, 0 +: 8]; colour=1"], "has no attribute 'colour'"),
+        (["warp.add r[0 +: 32, 0 +: 8], r[0 +: 32, 0 +: 4], 1.0"], "doesn't broadcast to (32, 8)"),
+        (["warp.where r[0 +: 32, 0 +: 8], 1.0, 2.0, 3.0"], "condition of where must be bool_"),
+        (["move r[0 +: 4] <- s[0 +: 4]"], "Move at tile level"),
+        (["store r[0 +: 1] <- 1.0"], "a vector of r at tile level"),
+        (["store s[1, 9] <- 1.0"], "1 from 9 lie outside"),
+        (["store s[1] <- 1.0"], "1 indices of s, which has 2"),
+        (["store s[1, 1] <- 1"], "s must be of float32; got"),
+        (["thread.sync"], "no barrier among the threads of 'thread'"),
+    ],
+)  # fmt: skip
+def test_a_broken_invariant_of_tile_ir_is_reported(lines: list[str], message: str) -> None:
+    lines = [line.replace("<- 1", "<- 1:int32") if line == "store s[1, 1] <- 1" else line for line in lines]
+    found = faults("tile", *lines)
+    assert any(message in f for f in found), found
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["warp.sqrt r[0 +: 32, 0 +: 8], r[0 +: 32, 0 +: 8]"], "tile operation sqrt at lane level"),
+        (["let x: float32 = s[0, 0]"], "an element of s at lane level"),
+        (["store r[0 +: 1] <- s[0 +: 1] + 1.0"], "must be the whole value of a `Let`"),
+        (["store s[0 +: 2] <- 1.0"], "a store writes one element"),
+        (["let x: float32 = s[0 +: 2]"], "a load reads one element"),
+        (["move r[0 +: 4] <- s[0 +: 2]"], "a move of 2 x float32 into 4 x float32"),
+        (["move h[0 +: 2] <- s[0 +: 2]"], "a move of 2 x float32 into 2 x float16"),
+        (["move s[0 +: 4] <- A[0 +: 4]"], "goes through registers"),
+        (["move r[0 +: 3] <- s[0 +: 3]"], "an access of 12 bytes to s"),
+        (["move r[6 +: 4] <- s[0 +: 4]"], "r holds 8 elements; 4 from 6 lie outside"),
+        (["move r[0 +: 4] <- s[256 +: 4]"], "s holds 256 elements"),
+        (["move r[0 +: 4] <- A[0:int32 +: 4]"], "offsets into global memory are of int64"),
+        (["move r[%lane_id +: 1] <- s[0 +: 1]"], "register of r named by lane_id"),
+        (["for i: int32 in 0 .. 4 step 1", "  move r[i +: 1] <- s[0 +: 1]"], "register of r named by i"),
+        (["move r[0 +: 1] <- s[0 +: 1] otherwise 1.0"], "where a predicate doesn't hold"),
+        (["move r[0 +: 1] <- s[0 +: 1] when n"], "a predicate must be of bool_"),
+        (["unrolled for i: int32 in 0 .. n step 1", "  pass"], "the bounds of unrolled i aren't constant"),
+        (["unrolled for i: int32 in 0 .. 2 step 1", "  break"], "break in an unrolled loop"),
+        (["instruction ldmatrix s[0 +: 4] <- r[0 +: 4]"], "ldmatrix fills registers; s is shared"),
+    ],
+)  # fmt: skip
+def test_a_broken_invariant_of_lane_ir_is_reported(lines: list[str], message: str) -> None:
+    found = faults("lane", *lines)
+    assert any(message in f for f in found), found
+
+
+def test_unknown_buffers_and_variables_are_reported() -> None:
+    s = ir.Buffer("s", "shared", float32, (8,), from_text(SQRT).body[0].buffer.layout, 4)  # type: ignore[union-attr]
+    use = ir.Store(ir.Element(s, (ir.Var("i", int32),)), ir.Const(1.0, float32))
+    found = [v.message for v in verify(ir.Kernel("k", (), 32, "sm_90a", (use,)), "tile")]
+    assert "buffer s is used before its definition" in found
+    assert "i is used before its definition" in found
+
+
+def test_a_use_must_say_what_the_definition_says() -> None:
+    let = ir.Let(ir.Var("i", int32, 4), ir.Const(4, int32))
+    use = ir.Let(ir.Var("j", int32), ir.Var("i", int32, 8))
+    (found,) = verify(ir.Kernel("k", (), 32, "sm_90a", (let, use)), "tile")
+    assert "used as" in found.message and "defined as" in found.message
+
+
+def test_kernels_and_parameters_are_checked() -> None:
+    bad = ir.Param("extent", "A", int32, ir.Var("A.shape.0", int32))
+    found = [v.message for v in verify(ir.Kernel("k", (bad,), 2000, "sm_1", ()), "tile")]
+    assert any("threads; got 2000" in f for f in found)
+    assert any("unknown target 'sm_1'" in f for f in found)
+    assert any("has an axis and is of int64" in f for f in found)
+
+
+def test_infinity_is_a_value_of_e5m2_only() -> None:
+    let = ir.Let(ir.Var("x", float8_e4m3fn), ir.Const(math.inf, float8_e4m3fn))
+    (found,) = verify(ir.Kernel("k", (), 32, "sm_90a", (let,)), "tile")
+    assert "inf is no value of float8_e4m3fn" in found.message
+
+
+def test_a_violation_carries_its_place() -> None:
+    span = Span("k.py", 3, 4, 3, 9, "    break")
+    (found,) = verify(ir.Kernel("k", (), 32, "sm_90a", (ir.Break(span=span),)), "tile")
+    assert found.span == span
+    assert "k.py:3:5" in str(found)
+
+
+def test_a_level_is_tile_or_lane() -> None:
+    with pytest.raises(ValueError, match="'tile' or 'lane'"):
+        verify(from_text(SQRT), "middle")
