@@ -9,8 +9,7 @@ from hypothesis import given, settings
 
 from tilejit.errors import LayoutError
 from tilejit.layout import R, S, Swizzle, TCol, TileLayout, TLane, laneid, svg, tmem_datapath_layout, tx, warpid
-
-from .strategies import layouts
+from tilejit.testing import layouts
 
 NS = "{http://www.w3.org/2000/svg}"
 

@@ -31,8 +31,7 @@ from tilejit.layout import (
     wgid,
     wid_in_wg,
 )
-
-from .strategies import dense_layouts, layouts, memory_layouts, regions_of, shapes_of, swizzles
+from tilejit.testing import dense_layouts, layouts, memory_layouts, regions_of, shapes_of, swizzles
 
 IN_SCOPE = {
     "S": S, "R": R, "Swizzle": Swizzle, "Axis": Axis, "m": m, "laneid": laneid, "warpid": warpid, "wgid": wgid,
