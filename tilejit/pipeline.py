@@ -36,7 +36,7 @@ __all__ = ["PASSES", "Compiled", "Pass", "compile"]
 class Compiled:
     """A kernel compiled for one signature and target.
 
-    tile_ir, lane_ir: IR as text before and after dispatch. timings: milliseconds by stage.
+    tile, lane: the kernel before and after dispatch. timings: milliseconds by stage.
     params: what the launch must pass, in the order of the PTX's parameters: of those of the tile kernel, the ones
     that are used. One of kind "assertions" is the address of a zeroed record (`codegen.report.RECORD`).
     spans: column c of a `.loc` (1-based) stands for spans[c - 1].
@@ -51,8 +51,8 @@ class Compiled:
     threads: int
     cluster: tuple[int, int, int] | None
     params: tuple[Param, ...]
-    tile_ir: str
-    lane_ir: str
+    tile: Kernel
+    lane: Kernel
     llvm_ir: str
     ptx: str
     shared_bytes: int
@@ -61,6 +61,16 @@ class Compiled:
     assertions: tuple[tuple[str, Span | None], ...]
     verdicts: tuple[Verdict, ...]
     timings: dict[str, float]
+
+    @property
+    def tile_ir(self) -> str:
+        """The kernel before dispatch, as text."""
+        return to_text(self.tile)
+
+    @property
+    def lane_ir(self) -> str:
+        """The kernel after dispatch, as text."""
+        return to_text(self.lane)
 
     def explain(self) -> Explanation:
         """Which variant each tile operation got, and why not another."""
@@ -85,12 +95,11 @@ class Compiled:
 class State:
     """What the passes hand on: the kernel as it stands, and what they found out.
 
-    texts: the kernel's text at both levels. generated: None until code generation.
+    generated: None until code generation.
     """
 
     kernel: Kernel
     target: Target
-    texts: dict[str, str] = field(default_factory=dict)
     verdicts: tuple[Verdict, ...] = ()
     generated: Generated | None = None
     timings: dict[str, float] = field(default_factory=dict)
@@ -130,7 +139,6 @@ def _check_limits(state: State) -> None:
 
 
 def _lower(state: State) -> None:
-    state.texts["tile"] = to_text(state.kernel)
     lowered = lower(state.kernel, state.target)
     state.kernel, state.verdicts = lowered.kernel, tuple(lowered.verdicts)
 
@@ -195,7 +203,6 @@ def _statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
 
 
 def _generate(state: State) -> None:
-    state.texts["lane"] = to_text(state.kernel)
     state.generated = generate(state.kernel, state.target)
     state.timings.update({f"codegen.{stage}": ms for stage, ms in state.generated.timings.items()})
 
@@ -260,17 +267,17 @@ def compile(kernel: Kernel, signature: Signature, target: Target) -> Compiled:
         if step.level:
             _verify(step, state)
             state.timings["verify"] = state.timings.get("verify", 0.0) + 1e3 * (time.perf_counter() - ended)
-    return _compiled(state, signature)
+    return _compiled(kernel, state, signature)
 
 
 def _verify(step: Pass, state: State) -> None:
-    violations = verify(state.kernel, step.level)  # type: ignore[arg-type]
+    violations = verify(state.kernel, step.level)
     if violations:
         listed = "\n".join(str(v) for v in violations)
         raise AssertionError(f"pass {step.name} left {state.kernel.name} at {step.level} level broken:\n{listed}")
 
 
-def _compiled(state: State, signature: Signature) -> Compiled:
+def _compiled(tile: Kernel, state: State, signature: Signature) -> Compiled:
     kernel, made = state.kernel, state.generated
     assert made is not None
     return Compiled(
@@ -281,8 +288,8 @@ def _compiled(state: State, signature: Signature) -> Compiled:
         threads=kernel.threads,
         cluster=kernel.cluster,
         params=kernel.params,
-        tile_ir=state.texts["tile"],
-        lane_ir=state.texts["lane"],
+        tile=tile,
+        lane=kernel,
         llvm_ir=made.llvm_ir,
         ptx=made.ptx,
         shared_bytes=made.shared_bytes,

@@ -1,0 +1,142 @@
+"""The passes: their order, their limits, and what they make of a whole kernel."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.toolchain import ptxas_accepts
+from tilejit.dtypes import DType, float16, float32, int64
+from tilejit.errors import ResourceError
+from tilejit.ir import build
+from tilejit.ir.nodes import Alloc, Assert, Buffer, Kernel, Param, Region, Stmt, Store, Sync, TileOp, Var, Vector
+from tilejit.ir.types import ArrayType, Signature
+from tilejit.layout import S, TileLayout, laneid
+from tilejit.pipeline import PASSES, Compiled, Pass, check_order, compile
+from tilejit.source import Span
+from tilejit.target import target
+
+SIGNATURE = Signature((("A", ArrayType(float32, 2, 1, 16, 16)), ("B", ArrayType(float32, 2, 1, 16, 16))))
+
+
+def whole(buffer: Buffer) -> Region:
+    shape = tuple(n for n in buffer.shape if isinstance(n, int))
+    return Region(buffer, tuple(build.const(0, int64) for _ in shape), shape, in_bounds=True)
+
+
+def sqrt_tile(dtype: DType = float32, columns: int = 8, **options: object) -> Kernel:
+    """Global to shared to registers, square root, and back, by one warp."""
+    layout = TileLayout.row_major((32, columns))
+    a, b = (Buffer(name, "global", dtype, (32, columns), layout, 16) for name in "AB")
+    smem = Buffer("smem", "shared", dtype, (32, columns), layout, 128)
+    r = Buffer("r", "local", dtype, (32, columns), S[(32, columns) : (1 @ laneid, 1)], 16)
+
+    def copy(dst: Buffer, src: Buffer, line: int) -> Stmt:
+        return TileOp("copy", "warp", (whole(dst), whole(src)), span=Span("k.py", line, 4, line, 20, "    copy"))
+
+    body = (
+        Alloc(smem), Alloc(r), copy(smem, a, 2), Sync("cta"), copy(r, smem, 4),
+        TileOp("sqrt", "warp", (whole(r), whole(r))), copy(smem, r, 6), Sync("cta"), copy(b, smem, 8),
+    )  # fmt: skip
+    extent = Var("A.shape.0", int64)
+    params = (
+        Param("pointer", "A", dtype, buffer=a),
+        Param("extent", "A", int64, extent, axis=0),
+        Param("pointer", "B", dtype, buffer=b, written=True),
+    )
+    made = Kernel("sqrt_tile", params, 32, "sm_90a", body, span=Span("k.py", 1, 0, 1, 9, "def sqrt_tile"))
+    return replace(made, **options)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def compiled() -> Compiled:
+    return compile(sqrt_tile(), SIGNATURE, target("sm_90a"))
+
+
+def test_a_pass_before_one_that_it_must_follow_is_an_error_with_the_reason() -> None:
+    with pytest.raises(ValueError, match="pass shared_memory must come after lower: operations that"):
+        check_order(tuple(p for p in PASSES if p.name != "lower"))
+
+
+def test_every_reason_names_a_pass() -> None:
+    names = {p.name for p in PASSES}
+    assert all(name in names and reason for p in PASSES for name, reason in p.after)
+    assert len(names) == len(PASSES) and all(isinstance(p, Pass) for p in PASSES)
+
+
+def test_a_tile_kernel_becomes_ptx_that_ptxas_accepts(compiled: Compiled) -> None:
+    ptxas_accepts(compiled.ptx, "sm_90a")
+    assert "ld.global.v4.b32" in compiled.ptx and "ld.shared.v4.b32" in compiled.ptx
+    assert compiled.ptx.count("sqrt.rn.f32") == 8
+    assert compiled.shared_bytes == 32 * 8 * 4 and not compiled.dynamic_shared
+    assert compiled.entry == "sqrt_tile" and f".entry {compiled.entry}(" in compiled.ptx
+
+
+def test_parameters_that_nothing_uses_are_dropped(compiled: Compiled) -> None:
+    assert [(p.kind, p.of) for p in compiled.params] == [("pointer", "A"), ("pointer", "B")]
+    assert "sqrt_tile_param_2" not in compiled.ptx
+
+
+def test_every_stage_is_timed(compiled: Compiled) -> None:
+    assert set(compiled.timings) >= {"lower", "verify", "codegen", "codegen.llvm_passes", "codegen.llvm_emit"}
+    assert all(ms >= 0 for ms in compiled.timings.values())
+
+
+def test_the_texts_are_those_of_their_level(compiled: Compiled) -> None:
+    assert "warp.copy" in compiled.tile_ir and "warp.copy" not in compiled.lane_ir
+    assert "move " in compiled.lane_ir and "define ptx_kernel void @sqrt_tile" in compiled.llvm_ir
+    assert [v.variant for v in compiled.verdicts] == ["gmem_smem", "reg", "reg", "reg", "gmem_smem"]
+    assert "gmem_smem" in str(compiled.explain())
+
+
+def test_saving_writes_each_text(compiled: Compiled, tmp_path: Path) -> None:
+    files = compiled.save(tmp_path / "kernel.ptx")
+    assert sorted(f.name for f in files) == ["kernel.lane", "kernel.ll", "kernel.ptx", "kernel.tile"]
+    assert (tmp_path / "kernel.ptx").read_text() == compiled.ptx
+
+
+def test_half_rows_of_16_are_two_vectors_a_lane() -> None:
+    ptx = compile(sqrt_tile(float16, 16), SIGNATURE, target("sm_90a")).ptx
+    ptxas_accepts(ptx, "sm_90a")
+    assert ptx.count("ld.shared.v4.b32") >= 2 and ptx.count("sqrt.rn.f32") == 16
+    assert ".local" not in ptx
+
+
+def test_too_much_shared_memory_names_the_largest_buffers() -> None:
+    kernel = sqrt_tile()
+    big = Buffer("stages", "shared", float32, (64, 1024), TileLayout.row_major((64, 1024)), 128)
+    with pytest.raises(
+        ResourceError, match=r"263,168 bytes of shared memory; sm_90a has 232,448 .*stages 262,144, smem"
+    ):
+        compile(replace(kernel, body=(Alloc(big), *kernel.body)), SIGNATURE, target("sm_90a"))
+
+
+def test_too_many_threads_are_refused_before_anything_is_lowered() -> None:
+    with pytest.raises(ResourceError, match="asks for 2048 threads in a CTA; the limit is 1024"):
+        compile(sqrt_tile(threads=2048), SIGNATURE, target("sm_90a"))
+
+
+def test_clusters_need_a_target_that_has_them() -> None:
+    with pytest.raises(ResourceError, match="need sm_90 or newer, target is sm_80"):
+        compile(sqrt_tile(cluster=(2, 1, 1)), SIGNATURE, target("sm_80"))
+
+
+def test_an_assertion_gets_its_record_in_debug_only() -> None:
+    kernel = sqrt_tile()
+    check = Assert(build.less(Var("A.shape.0", int64), 100), "too tall", span=kernel.span)
+    asserting = replace(kernel, body=(*kernel.body, check))
+    debug = compile(replace(asserting, debug=True), SIGNATURE, target("sm_90a"))
+    assert [(p.kind, p.of) for p in debug.params][-1] == ("assertions", "")
+    assert debug.assertions == (("too tall", kernel.span),)
+    ptxas_accepts(debug.ptx, "sm_90a")
+    plain = compile(asserting, SIGNATURE, target("sm_90a"))
+    assert plain.assertions == () and all(p.kind != "assertions" for p in plain.params)
+
+
+def test_a_broken_kernel_is_a_bug_that_names_the_pass() -> None:
+    kernel = sqrt_tile()
+    unknown = Store(Vector(kernel.params[0].buffer, Var("nowhere", int64)), build.const(1.0, float32))  # type: ignore[arg-type]
+    with pytest.raises(AssertionError, match="pass limits left sqrt_tile at tile level broken"):
+        compile(replace(kernel, body=(*kernel.body, unknown)), SIGNATURE, target("sm_90a"))
