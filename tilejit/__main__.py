@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .errors import LaunchError, TilejitError
+from .frontend import NO_DEFAULT
 from .jit import Kernel
 from .runtime import devices
 from .runtime.simulated import checks_wanted
@@ -131,7 +132,7 @@ def _kernels(file: str, run: bool) -> dict[str, Kernel]:
 
 def _compiled(kernel: Kernel, target: Target | None) -> list[Compiled]:
     """As its parameters pin it, else every variant that was launched."""
-    if all(p.spec is not None or p.has_default for p in kernel.parameters):
+    if all(p.spec is not None or p.default is not NO_DEFAULT for p in kernel.parameters):
         return [kernel.compile(target=target)]
     if target is None:
         return [v.compiled for v in kernel.signatures]

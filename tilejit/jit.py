@@ -18,9 +18,9 @@ from . import frontend
 from .errors import LaunchError, ResourceError
 from .ir.types import Signature
 from .runtime import devices
-from .runtime.arrays import Argument
+from .runtime.captured import Captured
 from .runtime.device import Device, Function, Launch
-from .runtime.signature import bind, describe, describe_one, freeze, hypothetical, overlaps, read, signature
+from .runtime.signature import Call, bind, describe, describe_one, freeze, hypothetical, signature
 from .runtime.simulated import SimulatedDevice, SimulatedFunction
 from .target import MAX_THREADS, Target
 from .target import target as find_target
@@ -89,6 +89,7 @@ class Kernel:
         self.options = options
         self.source = frontend.KernelSource.of(fn)
         self.parameters = tuple(frontend.parameters(self.source))
+        self.captured = Captured(self.source)
         self.name: str = fn.__name__
         self._variants: dict[tuple[Any, ...], Variant] = {}
         self._functions: dict[tuple[Any, ...], Function] = {}
@@ -122,10 +123,10 @@ class Kernel:
         pinned = {p.name: p.spec for p in self.parameters[len(args) :] if p.spec is not None}
         given = bind(self.name, self.parameters, args, {**pinned, **constexprs})
         values = [hypothetical(p, v) for p, v in zip(self.parameters, given, strict=True)]
-        arguments, _ = read(self.parameters, values)
+        call = Call(self.parameters, values)
         chosen = find_target(target) if target is not None else self.options.target or devices.default().target
         count = self.options.threads if threads is None else _threads(threads)
-        return self.variant(Request(chosen, count, values, arguments, self.options.debug)).compiled
+        return self.variant(Request(chosen, count, values, call, self.options.debug)).compiled
 
     def explain(
         self, *args: Any, target: str | Target | None = None, threads: int | None = None, **constexprs: Any
@@ -135,13 +136,12 @@ class Kernel:
 
     def variant(self, request: Request) -> Variant:
         """The compiled variant that a request needs, made now if there is none."""
-        pairs = overlaps(request.arguments)
         with self._lock:
-            typed = self._signature(request, pairs)
+            typed = self._signature(request)
             constexprs = tuple(
                 freeze(v, p.name) for p, v in zip(self.parameters, request.values, strict=True) if p.kind == "constexpr"
             )
-            captured = frontend.captures(self.source)
+            captured = self.captured.number()
             key = (typed, constexprs, request.threads, request.target.name, request.debug, captured)
             found = self._variants.get(key)
             if found is None:
@@ -151,39 +151,37 @@ class Kernel:
 
     def compile_signature(self, typed: Signature, target: Target, threads: int) -> Compiled:
         """Compiles for a signature that another target's variant has; not kept."""
-        return self._make(typed, Request(target, threads, (), (), self.options.debug)).compiled
+        return self._make(typed, Request(target, threads, (), Call((), ()), self.options.debug)).compiled
 
-    def function(
-        self, threads: int, values: Sequence[Any], arguments: Sequence[Argument], key: Sequence[Any]
-    ) -> Function:
+    def function(self, threads: int, values: Sequence[Any], call: Call) -> Function:
         """The loaded kernel for a launch, by its quick key where that was seen before."""
-        device = devices.of(arguments)
-        captured = frontend.captures(self.source)
-        quick = (device, threads, captured, overlaps(arguments), *key)
+        device = devices.of(call)
+        quick = (device, threads, self.captured.number(), call.key)
         found = self._functions.get(quick)
         if found is None:
-            found = self._functions[quick] = self._load(device, threads, values, arguments)
+            found = self._functions[quick] = self._load(device, threads, values, call)
         return found
 
-    def _load(self, device: Device, threads: int, values: Sequence[Any], arguments: Sequence[Argument]) -> Function:
+    def _load(self, device: Device, threads: int, values: Sequence[Any], call: Call) -> Function:
         target = self.options.target or device.target
         device.check(target)
         simulated = isinstance(device, SimulatedDevice)
-        request = Request(target, threads, values, arguments, self.options.debug or simulated)
+        request = Request(target, threads, values, call, self.options.debug or simulated)
         return device.load(self.variant(request).compiled)
 
-    def _signature(self, request: Request, pairs: Sequence[tuple[int, int]]) -> Signature:
+    def _signature(self, request: Request) -> Signature:
         """The types of the arguments; of overlapping arrays, only those where one is written have the bit."""
-        _, _, values, arguments, _ = request
-        every = frozenset(i for pair in pairs for i in pair)
-        typed = signature(self.parameters, values, arguments, request.target, every)
-        if not pairs:
+        target, _, values, call, _ = request
+        every = frozenset(i for pair in call.overlaps for i in pair)
+        typed = signature(self.parameters, values, call.arguments, target, every)
+        if not every:
             return typed
         tile = self._build(typed, request)
         written = {p.of for p in tile.params if p.written}
         names = [p.name for p in self.parameters]
-        aliased = frozenset(i for a, b in pairs if names[a] in written or names[b] in written for i in (a, b))
-        return signature(self.parameters, values, arguments, request.target, aliased)
+        pairs = [pair for pair in call.overlaps if names[pair[0]] in written or names[pair[1]] in written]
+        aliased = frozenset(i for pair in pairs for i in pair)
+        return signature(self.parameters, values, call.arguments, target, aliased)
 
     def _build(self, typed: Signature, request: Request) -> TileKernel:
         return frontend.build(
@@ -220,12 +218,12 @@ class Kernel:
 
 
 class Request(NamedTuple):
-    """What a variant is compiled for; values and arguments in the order of the parameters."""
+    """What a variant is compiled for; values in the order of the parameters."""
 
     target: Target
     threads: int
     values: Sequence[Any]
-    arguments: Sequence[Argument]
+    call: Call
     debug: bool
 
 
@@ -244,9 +242,8 @@ class Launcher:
         """Launches; returns before the kernel ends where the device works on its own."""
         kernel = self.kernel
         values = bind(kernel.name, kernel.parameters, args, constexprs)
-        arguments, key = read(kernel.parameters, values)
-        function = kernel.function(self.threads, values, arguments, key)
-        function.launch(self.launch(values), arguments)
+        call = Call(kernel.parameters, values)
+        kernel.function(self.threads, values, call).launch(self.launch(values), call)
 
     def bind(self, *args: Any, **constexprs: Any) -> PreparedLaunch:
         """Resolves everything now, so that `p()` only launches."""
@@ -270,12 +267,11 @@ class PreparedLaunch:
 
     def _resolve(self, values: list[Any]) -> None:
         launcher, kernel = self._launcher, self._launcher.kernel
-        arguments, self._key = read(kernel.parameters, values)
+        call = Call(kernel.parameters, values)
         self._values = values
-        self._captured = frontend.captures(kernel.source)
-        self._overlaps = overlaps(arguments)
-        self._function = kernel.function(launcher.threads, values, arguments, self._key)
-        self._run = self._function.prepare(launcher.launch(values), arguments)
+        self._captured = kernel.captured.number()
+        self._function = kernel.function(launcher.threads, values, call)
+        self._run = self._function.prepare(launcher.launch(values), call)
 
     @property
     def compiled(self) -> Compiled:
@@ -284,23 +280,21 @@ class PreparedLaunch:
 
     def __call__(self, *args: Any) -> None:
         kernel = self._launcher.kernel
-        if frontend.captures(kernel.source) != self._captured:
+        if kernel.captured.number() != self._captured:
             self._resolve(self._values)
         if not args:
             self._run()
             return
         values = self._rebind(args)
-        arguments, key = read(kernel.parameters, values)
-        function = self._function
-        if key != self._key or overlaps(arguments) != self._overlaps:
-            function = self._same_signature(values, arguments, key)
-        function.launch(self._launcher.launch(values), arguments)
+        call = Call(kernel.parameters, values)
+        function = self._same_signature(values, call)
+        function.launch(self._launcher.launch(values), call)
 
-    def _same_signature(self, values: list[Any], arguments: list[Argument], key: list[Any]) -> Function:
+    def _same_signature(self, values: list[Any], call: Call) -> Function:
         """The function for arguments that may differ in what the signature leaves out, such as more alignment."""
         kernel, threads = self._launcher.kernel, self._launcher.threads
         with no_recompile():
-            function = kernel.function(threads, values, arguments, key)
+            function = kernel.function(threads, values, call)
         if function.compiled is not self._function.compiled:
             raise LaunchError(
                 f"these arguments of {kernel.name} have another signature than those it was bound with: "
@@ -385,10 +379,10 @@ def simulate(
     chosen = find_target(target) if target is not None else k.options.target or SimulatedDevice(None).target
     launcher = Launcher(k, grid, k.options.threads if threads is None else _threads(threads), None)
     values = bind(k.name, k.parameters, args, constexprs)
-    arguments, _ = read(k.parameters, values)
+    call = Call(k.parameters, values)
     launch = launcher.launch(values)
-    compiled = k.variant(Request(chosen, launch.threads, values, arguments, True)).compiled
-    return SimulatedFunction(compiled).simulate(launch, arguments, checks=checks, profile=profile)
+    compiled = k.variant(Request(chosen, launch.threads, values, call, True)).compiled
+    return SimulatedFunction(compiled).simulate(launch, call.arguments, checks=checks, profile=profile)
 
 
 # ---- what users write between the brackets ----------------------------------------------------------------------

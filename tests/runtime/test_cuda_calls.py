@@ -10,10 +10,12 @@ import pytest
 import tilejit as tj
 from tilejit import dtypes
 from tilejit.errors import DeviceError, LaunchError
+from tilejit.frontend import Parameter
 from tilejit.ir.nodes import Param
 from tilejit.ir.types import Signature
-from tilejit.runtime.arrays import DeviceArray, view_of
+from tilejit.runtime.arrays import DeviceArray
 from tilejit.runtime.device import Launch
+from tilejit.runtime.signature import Call
 from tilejit.target import target
 
 pytest.importorskip("cuda.bindings")
@@ -60,6 +62,10 @@ def parameter(parameters, n, kind):
     return ctypes.cast(parameters[n], ctypes.POINTER(kind))[0]
 
 
+def call(*values):
+    return Call([Parameter(f"p{n}", "any") for n in range(len(values))], values)
+
+
 def array_at(address, shape, dtype=np.float32):
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     return np.frombuffer((ctypes.c_char * size).from_address(address), dtype).reshape(shape)
@@ -82,9 +88,9 @@ def test_parameters_are_packed_by_their_kinds(fake, device):
             scalar("B", dtypes.float32), scalar("C", dtypes.int8), scalar("D", dtypes.bool_), names="A B C D",
         )
     )  # fmt: skip
-    a = view_of(Tensor(np.zeros((4, 8), np.float32)[:, ::2]))
-    f.launch(GRID, [a, 2.5, -3, True])
-    assert seen == [[a.pointer, 4, 8, 2.5, -3, True]]
+    a = Tensor(np.zeros((4, 8), np.float32)[:, ::2])
+    f.launch(GRID, call(a, 2.5, -3, True))
+    assert seen == [[a.data_ptr(), 4, 8, 2.5, -3, True]]
     assert launches(fake) == [("launch", (3, 1, 1), (64, 1, 1), 0, 0)]
 
 
@@ -93,7 +99,7 @@ def test_a_scalar_of_every_type_arrives(fake, device, name):
     dtype = dtypes.DTYPES[name]
     seen = []
     fake.kernel = lambda p: seen.append(array_at(p[0], (1,), dtype.numpy)[0].copy())
-    device.load(compiled(scalar("A", dtype))).launch(GRID, [1.5 if dtype.is_float else 1])
+    device.load(compiled(scalar("A", dtype))).launch(GRID, call(1.5 if dtype.is_float else 1))
     assert seen == [dtype.numpy.type(1.5 if dtype.is_float else 1)]
 
 
@@ -108,7 +114,7 @@ def test_host_arrays_are_copied_in_and_those_written_back(fake, device):
         array_at(parameter(p, 0, ctypes.c_uint64), 6)[:] = -1
 
     fake.kernel = kernel
-    device.load(compiled(pointer("A"), pointer("B", written=True))).launch(GRID, [view_of(a), view_of(b)])
+    device.load(compiled(pointer("A"), pointer("B", written=True))).launch(GRID, call(a, b))
     np.testing.assert_array_equal(b, 2 * np.arange(6))
     np.testing.assert_array_equal(a, np.arange(6))
     assert not fake.memory, "the copies were not freed"
@@ -120,7 +126,7 @@ def test_overlapping_host_arrays_share_one_copy(fake, device):
     a, b = memory[:8], memory[4:]
     addresses = []
     fake.kernel = lambda p: addresses.extend(parameter(p, n, ctypes.c_uint64) for n in (0, 1))
-    device.load(compiled(pointer("A", written=True), pointer("B"))).launch(GRID, [view_of(a), view_of(b)])
+    device.load(compiled(pointer("A", written=True), pointer("B"))).launch(GRID, call(a, b))
     assert addresses[1] - addresses[0] == 16
     assert [c for c in fake.calls if c[0] == "in"] == [("in", 40, 0)]
     assert [c for c in fake.calls if c[0] == "out"] == [("out", 32, 0)]
@@ -133,7 +139,7 @@ def test_a_copy_keeps_the_address_alignment(fake, device, offset):
     a = memory[start : start + 64].view(np.float32)
     addresses = []
     fake.kernel = lambda p: addresses.append(parameter(p, 0, ctypes.c_uint64))
-    device.load(compiled(pointer("A"))).launch(GRID, [view_of(a)])
+    device.load(compiled(pointer("A"))).launch(GRID, call(a))
     assert addresses[0] % 32 == a.ctypes.data % 32
 
 
@@ -148,7 +154,7 @@ def test_what_lies_between_the_elements_is_not_written_back(fake, device):
         memory[:, 5] = 9  # another thread of the host, meanwhile
 
     fake.kernel = kernel
-    device.load(compiled(pointer("A", written=True))).launch(GRID, [view_of(a)])
+    device.load(compiled(pointer("A", written=True))).launch(GRID, call(a))
     np.testing.assert_array_equal(a, np.arange(1, 5)[:, None] * np.ones(3))
     np.testing.assert_array_equal(memory[:, 5], 9)
 
@@ -156,14 +162,14 @@ def test_what_lies_between_the_elements_is_not_written_back(fake, device):
 def test_a_read_only_array_is_an_input_only(fake, device):
     a = np.zeros(4, np.float32)
     a.flags.writeable = False
-    device.load(compiled(pointer("A"))).launch(GRID, [view_of(a)])
+    device.load(compiled(pointer("A"))).launch(GRID, call(a))
     with pytest.raises(LaunchError, match="A is a read-only array and the kernel writes it"):
-        device.load(compiled(pointer("A", written=True))).launch(GRID, [view_of(a)])
+        device.load(compiled(pointer("A", written=True))).launch(GRID, call(a))
     assert len(launches(fake)) == 1
 
 
 def test_an_empty_host_array_needs_no_copy(fake, device):
-    device.load(compiled(pointer("A", written=True))).launch(GRID, [view_of(np.zeros((3, 0), np.float32))])
+    device.load(compiled(pointer("A", written=True))).launch(GRID, call(np.zeros((3, 0), np.float32)))
     assert [c[0] for c in fake.calls if c[0] in ("in", "out")] == []
 
 
@@ -171,8 +177,8 @@ def test_host_arrays_are_refused_while_a_graph_is_captured(fake, device):
     fake.capturing.add(7)
     f = device.load(compiled(pointer("A")))
     with pytest.raises(LaunchError, match="while a graph is being captured"):
-        f.launch(GRID._replace(stream=7), [view_of(np.zeros(4, np.float32))])
-    f.launch(GRID._replace(stream=7), [view_of(Tensor(np.zeros(4, np.float32)))])
+        f.launch(GRID._replace(stream=7), call(np.zeros(4, np.float32)))
+    f.launch(GRID._replace(stream=7), call(Tensor(np.zeros(4, np.float32))))
     assert len(launches(fake)) == 1
 
 
@@ -180,7 +186,7 @@ def test_a_launch_that_fails_leaves_host_arrays_alone(fake, device):
     fake.errors["cuLaunchKernel"] = fake.CUresult.CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
     a = np.arange(4, dtype=np.float32)
     with pytest.raises(LaunchError, match="CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES from cuLaunchKernel"):
-        device.load(compiled(pointer("A", written=True))).launch(GRID, [view_of(a)])
+        device.load(compiled(pointer("A", written=True))).launch(GRID, call(a))
     np.testing.assert_array_equal(a, np.arange(4))
     assert not fake.memory
 
@@ -203,14 +209,14 @@ class Closed:
 
 @pytest.mark.parametrize(("stream", "handle"), [(None, 0), (10, 10), (Protocol(), 11), (Torch(), 12)])
 def test_every_kind_of_stream_is_taken(fake, device, stream, handle):
-    device.load(compiled()).launch(GRID._replace(stream=stream), [])
+    device.load(compiled()).launch(GRID._replace(stream=stream), call())
     assert launches(fake)[0][-1] == handle
 
 
 @pytest.mark.parametrize(("stream", "message"), [("s", "str is not a stream"), (Closed(), "was closed")])
 def test_what_is_no_stream_is_refused(fake, device, stream, message):
     with pytest.raises(LaunchError, match=message):
-        device.load(compiled()).launch(GRID._replace(stream=stream), [])
+        device.load(compiled()).launch(GRID._replace(stream=stream), call())
 
 
 def test_the_default_is_the_current_stream_of_the_first_device_arrays_framework(fake, device, monkeypatch):
@@ -218,16 +224,16 @@ def test_the_default_is_the_current_stream_of_the_first_device_arrays_framework(
     torch = SimpleNamespace(Tensor=Tensor, _C=SimpleNamespace(_cuda_getCurrentRawStream=current.__getitem__))
     monkeypatch.setitem(sys.modules, "torch", torch)
     f = device.load(compiled(pointer("A"), pointer("B")))
-    tensor, other = view_of(Tensor(np.zeros(4, np.float32))), view_of(Interface(np.zeros(4, np.float32)))
-    f.launch(GRID, [tensor, other])
-    f.launch(GRID, [other, tensor])
-    f.launch(GRID._replace(stream=5), [tensor, other])
+    tensor, other = Tensor(np.zeros(4, np.float32)), Interface(np.zeros(4, np.float32))
+    f.launch(GRID, call(tensor, other))
+    f.launch(GRID, call(other, tensor))
+    f.launch(GRID._replace(stream=5), call(tensor, other))
     assert [c[-1] for c in launches(fake)] == [77, 0, 5]
 
 
 def test_an_array_made_on_another_stream_is_waited_for(fake, device):
-    a = view_of(Interface(np.zeros(4, np.float32), stream=9))
-    device.load(compiled(pointer("A"))).launch(GRID._replace(stream=5), [a])
+    a = Interface(np.zeros(4, np.float32), stream=9)
+    device.load(compiled(pointer("A"))).launch(GRID._replace(stream=5), call(a))
     assert fake.calls[-3:-1] == [("record", 9), ("wait", 5)]
 
 
@@ -238,7 +244,7 @@ def test_each_device_launches_in_its_own_context(fake):
     devices = [cuda.CudaDevice(n) for n in (0, 1)]
     functions = [d.load(compiled()) for d in devices]
     for f in (functions[1], functions[0], functions[1]):
-        f.launch(GRID, [])
+        f.launch(GRID, call())
     assert len(launches(fake)) == 3
     assert not fake.contexts, "a context was left current"
 
@@ -268,10 +274,10 @@ def test_loading_is_allowed_during_capture(fake, device):
 
 
 def test_large_dynamic_shared_memory_is_asked_for(fake, device):
-    device.load(compiled(shared_bytes=100_000, dynamic_shared=True)).launch(GRID, [])
+    device.load(compiled(shared_bytes=100_000, dynamic_shared=True)).launch(GRID, call())
     assert ("attribute", "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES", 100_000) in fake.calls
     assert launches(fake)[0][3] == 100_000
-    device.load(compiled(shared_bytes=40_000)).launch(GRID, [])
+    device.load(compiled(shared_bytes=40_000)).launch(GRID, call())
     assert launches(fake)[1][3] == 0
 
 
@@ -306,7 +312,7 @@ def test_an_assert_that_failed_is_raised_at_the_next_synchronisation_and_once(fa
         array_at(parameter(p, 0, ctypes.c_uint64), 5, np.int32)[:] = (2, 31, 4, 0, 0)
 
     fake.kernel = kernel
-    f.launch(GRID, [])
+    f.launch(GRID, call())
     with pytest.raises(DeviceAssertionError, match=r"thread 31 of CTA \(4, 0, 0\): n < 9"):
         device.synchronize()
     device.synchronize()
@@ -322,7 +328,7 @@ def test_an_assert_is_raised_when_results_are_copied_back(fake, device):
 
     fake.kernel = kernel
     with pytest.raises(DeviceAssertionError, match="thread 0"):
-        f.launch(GRID, [view_of(np.zeros(4, np.float32))])
+        f.launch(GRID, call(np.zeros(4, np.float32)))
 
 
 # ---- prepared launches ------------------------------------------------------------------------------------------
@@ -332,11 +338,11 @@ def test_a_prepared_launch_packs_once(fake, device):
     seen = []
     fake.kernel = lambda p: seen.append((parameter(p, 0, ctypes.c_uint64), parameter(p, 1, ctypes.c_int32)))
     f = device.load(compiled(pointer("A"), scalar("B", dtypes.int32)))
-    a, b = (view_of(Tensor(np.zeros(4, np.float32))) for _ in range(2))
-    p, q = f.prepare(GRID, [a, 1]), f.prepare(GRID, [b, 2])
+    a, b = (Tensor(np.zeros(4, np.float32)) for _ in range(2))
+    p, q = f.prepare(GRID, call(a, 1)), f.prepare(GRID, call(b, 2))
     for run in (p, q, p):
         run()
-    assert seen == [(a.pointer, 1), (b.pointer, 2), (a.pointer, 1)]
+    assert seen == [(a.data_ptr(), 1), (b.data_ptr(), 2), (a.data_ptr(), 1)]
 
 
 def test_a_prepared_launch_copies_host_arrays_each_time(fake, device):
@@ -346,7 +352,7 @@ def test_a_prepared_launch_copies_host_arrays_each_time(fake, device):
         array_at(parameter(p, 0, ctypes.c_uint64), 4)[:] += 1
 
     fake.kernel = kernel
-    run = device.load(compiled(pointer("A", written=True))).prepare(GRID, [view_of(a)])
+    run = device.load(compiled(pointer("A", written=True))).prepare(GRID, call(a))
     run()
     a *= 10
     run()

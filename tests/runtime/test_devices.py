@@ -7,8 +7,9 @@ import tilejit as tj
 from tests.runtime.test_arrays import Tensor
 from tilejit import dtypes
 from tilejit.errors import DeviceError, LaunchError
+from tilejit.frontend import Parameter
 from tilejit.runtime import devices
-from tilejit.runtime.arrays import view_of
+from tilejit.runtime.signature import Call
 from tilejit.runtime.simulated import SimulatedDevice
 from tilejit.target import target
 
@@ -20,8 +21,12 @@ def no_environment(monkeypatch):
     monkeypatch.delenv("TILEJIT_DEVICE", raising=False)
 
 
+def call(*arrays):
+    return Call([Parameter("A", "any")] * len(arrays), arrays)
+
+
 def host():
-    return view_of(np.zeros(4, np.float32))
+    return np.zeros(4, np.float32)
 
 
 @without_gpu
@@ -34,7 +39,7 @@ def test_without_a_gpu_the_simulator_is_used_and_says_why():
 def test_the_environment_is_read_at_each_launch(monkeypatch):
     monkeypatch.setenv("TILEJIT_DEVICE", "sim:sm_100a")
     assert tj.device() == "sim:sm_100a"
-    assert devices.of([host()]).target.name == "sm_100a"
+    assert devices.of(call(host())).target.name == "sm_100a"
     monkeypatch.setenv("TILEJIT_DEVICE", "sim")
     assert tj.device() == "sim"
     assert devices.reason() == "TILEJIT_DEVICE=sim"
@@ -67,23 +72,23 @@ def test_a_gpu_that_is_not_there_is_a_device_error(monkeypatch):
 
 
 def test_arrays_on_two_devices_are_refused():
-    a, b = (view_of(Tensor(np.zeros(4, np.float32), f"cuda:{n}")) for n in (0, 1))
+    a, b = (Tensor(np.zeros(4, np.float32), f"cuda:{n}") for n in (0, 1))
     with pytest.raises(LaunchError, match="two devices, cuda:0 and cuda:1"):
-        devices.of([host(), a, 3, None, b])
+        call(host(), a, 3, b)
 
 
 def test_a_device_array_is_refused_on_the_simulator():
-    a = view_of(Tensor(np.zeros(4, np.float32)))
+    a = Tensor(np.zeros(4, np.float32))
     with tj.use_device("sim"), pytest.raises(LaunchError, match="simulator can't read a GPU's memory"):
-        devices.of([a])
+        devices.of(call(a))
 
 
 def test_an_array_of_the_simulator_runs_there():
     with tj.use_device("sim"):
         a = tj.empty((4,), dtypes.float32)
-    assert devices.of([a.view()]).name == "sim"
+    assert devices.of(call(a)).name == "sim"
     with tj.use_device("sim:sm_100a"):
-        assert devices.of([a.view()]).name == "sim:sm_100a"
+        assert devices.of(call(a)).name == "sim:sm_100a"
 
 
 def test_to_device_copies_with_shape_and_dtype():

@@ -1,7 +1,6 @@
 """What of a call's arguments the compiled kernel depends on, and nothing else."""
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,20 +11,9 @@ from hypothesis import strategies as st
 import tilejit as tj
 from tilejit import dtypes
 from tilejit.errors import LaunchError
-from tilejit.runtime.arrays import view_of
-from tilejit.runtime.signature import bind, describe, freeze, hypothetical, overlaps, read, scalar, signature
+from tilejit.frontend import Parameter
+from tilejit.runtime.signature import Call, bind, describe, freeze, hypothetical, scalar, signature
 from tilejit.target import target
-
-
-@dataclass(frozen=True)
-class Parameter:
-    name: str
-    kind: str = "any"
-    dtype: Any = None
-    spec: Any = None
-    default: Any = None
-    has_default: bool = False
-
 
 A, B = Parameter("A", "array"), Parameter("B", "array")
 N = Parameter("N", "constexpr")
@@ -40,15 +28,15 @@ def aligned(shape, dtype=np.float32, offset=0):
 
 
 def types(parameters, *values, architecture="sm_90a", aliased=()):
-    arguments, _ = read(parameters, values)
-    return dict(signature(parameters, values, arguments, target(architecture), frozenset(aliased)).arguments)
+    call = Call(parameters, values)
+    return dict(signature(parameters, values, call.arguments, target(architecture), frozenset(aliased)).arguments)
 
 
 # ---- binding ----------------------------------------------------------------------------------------------------
 
 
 def test_arguments_bind_by_position_and_keyword_with_defaults():
-    x = Parameter("x", "scalar", dtypes.float32, default=2.0, has_default=True)
+    x = Parameter("x", "scalar", dtypes.float32, default=2.0)
     assert bind("k", (A, N, x), (1,), {"N": 3}) == [1, 3, 2.0]
     assert bind("k", (A, N, x), (1, 2, 3), {}) == [1, 2, 3]
 
@@ -99,18 +87,19 @@ def test_a_quick_key_is_at_least_as_fine_as_the_signature():
               for o in (0, 4, 32)]  # fmt: skip
     seen: dict[Any, Any] = {}
     for a in [*arrays, *(x.T for x in arrays)]:
-        _, key = read((A,), (a,))
+        key = Call((A,), (a,)).key
         for architecture in ("sm_90a", "sm_100a"):
             kind = types((A,), a, architecture=architecture)["A"]
-            assert seen.setdefault((tuple(key), architecture), kind) == kind
+            assert seen.setdefault((key, architecture), kind) == kind
 
 
 def test_overlapping_arrays_are_found_in_pairs():
     memory = np.zeros(100, np.float32)
-    views = [view_of(a) for a in (memory[:50], memory[50:], memory[40:60], np.zeros(3), memory[:0])]
-    assert overlaps(views) == ((0, 2), (1, 2)) or set(overlaps(views)) == {(0, 2), (1, 2)}
-    assert overlaps(views[:2]) == ()
-    assert overlaps([views[0], 3, None, views[0]]) == ((0, 3),)
+    arrays = [memory[:50], memory[50:], memory[40:60], np.zeros(3), memory[:0]]
+    x = Parameter("x", "any")
+    assert Call([x] * 5, arrays).overlaps == ((0, 2), (1, 2))
+    assert Call([x] * 2, arrays[:2]).overlaps == ()
+    assert Call([x, x, N, x], [arrays[0], 3, 4, arrays[0]]).overlaps == ((0, 3),)
 
 
 def test_the_overlap_bit_is_part_of_the_signature():
@@ -153,25 +142,23 @@ def test_the_stride_of_a_single_row_does_not_matter():
 
 
 def test_shapes_of_pinned_arrays_are_in_the_quick_key():
-    _, first = read((pinned(),), (aligned((4, 8)),))
-    _, second = read((pinned(),), (aligned((8, 8)),))
-    assert first != second
+    assert Call((pinned(),), (aligned((4, 8)),)).key != Call((pinned(),), (aligned((8, 8)),)).key
 
 
 def test_a_number_for_an_array_is_refused():
     with pytest.raises(LaunchError, match="A is an array parameter; got int 3"):
-        read((A,), (3,))
+        Call((A,), (3,))
 
 
 def test_a_spec_is_no_argument_of_a_launch():
     with pytest.raises(LaunchError, match="Spec is not an array"):
-        read((A,), (tj.spec((4,), dtypes.float32),))
+        Call((A,), (tj.spec((4,), dtypes.float32),))
 
 
 def test_a_spec_stands_for_an_array_as_aligned_as_can_be():
     values = [hypothetical(A, tj.spec((4, 8), dtypes.float32)), hypothetical(B, dtypes.int64)]
-    arguments, _ = read((A, Parameter("n")), values)
-    found = signature((A, Parameter("n")), values, arguments, target("sm_90a"), frozenset())
+    arguments = Call((A, Parameter("n", "any")), values).arguments
+    found = signature((A, Parameter("n", "any")), values, arguments, target("sm_90a"), frozenset())
     assert describe(found) == "A: float32[:, :1] align 16 extent 16, n: int64"
 
 
@@ -186,13 +173,13 @@ def test_a_spec_stands_for_an_array_as_aligned_as_can_be():
     ],
 )  # fmt: skip
 def test_an_unannotated_scalar_has_its_natural_type(value, dtype):
-    assert types((Parameter("x"),), value)["x"].dtype.name == dtype
+    assert types((Parameter("x", "any"),), value)["x"].dtype.name == dtype
 
 
 @pytest.mark.parametrize("value", [None, "text", 1j, 2**63])
 def test_what_has_no_type_is_refused(value):
     with pytest.raises(LaunchError, match=r"can't be a|holds"):
-        types((Parameter("x"),), value)
+        types((Parameter("x", "any"),), value)
 
 
 def test_an_annotated_scalar_must_fit():

@@ -26,6 +26,13 @@ SIMULATOR = -1
 MAX_ALIGN = 32
 
 
+def device_name(number: int | None) -> str:
+    """`cuda:0`, `sim`, or `host memory`."""
+    if number is None:
+        return "host memory"
+    return "sim" if number == SIMULATOR else f"cuda:{number}"
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What dtype, shape, strides and device say of an array without its address.
@@ -328,7 +335,7 @@ class DeviceArray:
     @property
     def device(self) -> str:
         """`cuda:0`, `sim`, …"""
-        return "sim" if self._facts.device == SIMULATOR else f"cuda:{self._facts.device}"
+        return device_name(self._facts.device)
 
     @property
     def memory(self) -> Memory:

@@ -30,6 +30,7 @@ from .cuda_driver import (
 )
 from .cuda_memory import CudaMemory, staged
 from .device import Launch, WriteCheck, positions
+from .signature import Call
 
 if TYPE_CHECKING:
     from ..ir.nodes import Param
@@ -156,26 +157,25 @@ class CudaFunction:
         self._lock = threading.Lock()
         self._packed = Packed(self._packer, len(compiled.params))
 
-    def launch(self, launch: Launch, arguments: Sequence[Argument]) -> None:
-        self._check_written(arguments)
-        stream, staging = self._stream(launch, arguments)
+    def launch(self, launch: Launch, call: Call) -> None:
+        self._check_written(call.arguments)
+        stream = self._stream(launch, call)
         if self.device.is_current():
-            self._launch(launch, arguments, stream, staging)
+            self._launch(launch, call, stream)
             return
         with current(self.device.context):
-            self._launch(launch, arguments, stream, staging)
+            self._launch(launch, call, stream)
 
-    def prepare(self, launch: Launch, arguments: Sequence[Argument]) -> Callable[[], None]:
-        self._check_written(arguments)
-        _, staging = self._stream(launch, arguments)
-        if staging or any(type(a) is ArrayView and a.producer is not None for a in arguments):
-            return lambda: self.launch(launch, arguments)
+    def prepare(self, launch: Launch, call: Call) -> Callable[[], None]:
+        self._check_written(call.arguments)
+        if call.has_host or call.waits:
+            return lambda: self.launch(launch, call)
         packed = Packed(self._packer, len(self._getters))
-        packed.fill(self._values(arguments))
+        packed.fill(self._values(call.arguments))
 
         def run() -> None:
             # the arguments stay alive as long as what launches them
-            stream, _ = self._stream(launch, arguments)
+            stream = self._stream(launch, call)
             if self.device.is_current():
                 self._enqueue(launch, stream, packed)
                 return
@@ -192,39 +192,34 @@ class CudaFunction:
             self._record.copy_in(np.zeros_like(record))
         assertions.check(self.compiled, record, assertions.DeviceAssertionError)
 
-    def _stream(self, launch: Launch, arguments: Sequence[Argument]) -> tuple[int, bool]:
-        """The stream's handle, and whether host arrays must be copied."""
-        first, staging = None, False
-        for argument in arguments:
-            if type(argument) is not ArrayView:
-                continue
-            if argument.facts.device is None:
-                staging = True
-            elif first is None:
-                first = argument.owner
+    def _stream(self, launch: Launch, call: Call) -> int:
+        """The stream's handle: the user's, else that of the framework that owns the first device array."""
         if launch.stream is not None:
-            return stream_handle(launch.stream), staging
-        return framework_stream(first, self.device.number) if first is not None else 0, staging
+            return stream_handle(launch.stream)
+        return 0 if call.first is None else framework_stream(call.first.owner, self.device.number)
 
-    def _launch(self, launch: Launch, arguments: Sequence[Argument], stream: int, staging: bool) -> None:
-        for argument in arguments:
-            if type(argument) is ArrayView and argument.producer is not None:
-                _order(stream, argument.producer)
-        if not staging:
-            with self._lock:
-                self._packed.fill(self._values(arguments))
-                self._enqueue(launch, stream, self._packed)
+    def _launch(self, launch: Launch, call: Call, stream: int) -> None:
+        if call.waits:
+            _order(stream, call.arguments)
+        if call.has_host:
+            self._launch_staged(launch, call, stream)
             return
+        with self._lock:
+            self._packed.fill(self._values(call.arguments))
+            self._enqueue(launch, stream, self._packed)
+
+    def _launch_staged(self, launch: Launch, call: Call, stream: int) -> None:
+        """With copies of the host arrays."""
         if is_capturing(stream):
             raise LaunchError(
                 "a NumPy array can't be an argument while a graph is being captured: its copies would not be in it",
                 hint="pass device arrays, such as tj.to_device(a)",
             )
-        with staged(arguments, self._written, stream) as moved:
+        with staged(call.arguments, self._written, stream) as moved:
             packed = Packed(self._packer, len(self._getters))
             packed.fill(self._values(moved))
             self._enqueue(launch, stream, packed)
-        if self.asserts and any(_is_host(arguments[p]) for p in self._written):
+        if self.asserts and any(_is_host(call.arguments[p]) for p in self._written):
             self.check_assertions()
 
     def _values(self, arguments: Sequence[Argument]) -> list[Any]:
@@ -277,9 +272,11 @@ def _getter(param: Param, index: int, record: int) -> Callable[[Sequence[Any]], 
     return lambda arguments: arguments[index]
 
 
-def _order(stream: int, producer: int) -> None:
+def _order(stream: int, arguments: Sequence[Argument]) -> None:
+    """Makes the stream wait for those on which arguments are made."""
+    producers = {a.producer for a in arguments if type(a) is ArrayView and a.producer is not None}
     # 0 and 1 both name the legacy stream
-    if producer > 1 and producer != stream or producer == 1 and stream > 1:
+    for producer in producers - ({0, 1} if stream in (0, 1) else {stream}):
         wait_for(stream, producer)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from ..errors import LaunchError
 from ..target import Target
 from .arrays import Argument, ArrayView, Memory
+from .signature import Call
 
 if TYPE_CHECKING:
     from ..pipeline import Compiled
@@ -27,11 +28,11 @@ class Function(Protocol):
     @property
     def compiled(self) -> Compiled: ...
 
-    def launch(self, launch: Launch, arguments: Sequence[Argument]) -> None:
+    def launch(self, launch: Launch, call: Call) -> None:
         """Runs the kernel; arguments in the order of its Python parameters."""
         ...
 
-    def prepare(self, launch: Launch, arguments: Sequence[Argument]) -> Callable[[], None]:
+    def prepare(self, launch: Launch, call: Call) -> Callable[[], None]:
         """What runs the kernel with these arguments at each call."""
         ...
 

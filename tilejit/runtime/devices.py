@@ -19,8 +19,9 @@ import numpy as np
 from ..dtypes import DTYPES, DType, from_numpy
 from ..errors import DeviceError, LaunchError
 from ..target import target as find_target
-from .arrays import SIMULATOR, Argument, ArrayView, DeviceArray
+from .arrays import SIMULATOR, DeviceArray
 from .device import Device
+from .signature import Call
 from .simulated import SimulatedDevice
 
 _chosen: ContextVar[str | None] = ContextVar("tilejit_device", default=None)
@@ -81,24 +82,15 @@ def gpus() -> list[str]:
     ]
 
 
-def of(arguments: Sequence[Argument]) -> Device:
+def of(call: Call) -> Device:
     """The device on which these arguments run.
 
-    raises: LaunchError where they lie on two devices.
+    raises: LaunchError for a GPU's array where the simulator is asked for by name.
     """
-    number = None
-    for argument in arguments:
-        if type(argument) is not ArrayView or argument.facts.device is None:
-            continue
-        if number is None:
-            number = argument.facts.device
-        elif number != argument.facts.device:
-            raise LaunchError(
-                f"the arguments lie on two devices, {_name(number)} and {_name(argument.facts.device)}",
-                hint="copy them to one device first",
-            )
-    if number is None:
+    if call.first is None:
         return default()
+    number = call.first.facts.device
+    assert number is not None
     if number == SIMULATOR:
         chosen = default()
         return chosen if chosen.number == SIMULATOR else named("sim")
@@ -152,10 +144,6 @@ def _cuda(ordinal: int) -> Device:
     opened = cuda.CudaDevice(ordinal)
     _used.append(opened)
     return opened
-
-
-def _name(number: int) -> str:
-    return "sim" if number == SIMULATOR else f"cuda:{number}"
 
 
 # ---- memory -----------------------------------------------------------------------------------------------------

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..dtypes import DType, bool_, float32, from_numpy, int32, int64
 from ..errors import LaunchError
+from ..frontend import NO_DEFAULT, Parameter
 from ..frontend.language import Spec
 from ..ir.types import ArgumentType, ArrayType, ConstexprType, ScalarType, Signature
 from ..target import Target
-from .arrays import Argument, ArrayView, facts_of, is_array, row_major, view_of
-
-if TYPE_CHECKING:
-    from ..frontend import Parameter
+from .arrays import Argument, ArrayView, device_name, facts_of, is_array, row_major, view_of
 
 _NO_ARGUMENT = object()
 
@@ -49,7 +47,7 @@ def bind(name: str, parameters: Sequence[Parameter], args: tuple[Any, ...], kwar
             raise LaunchError(f"{name} got {key!r} twice", hint="pass it by position or by keyword")
         values[positions[key]] = value
     for i, parameter in enumerate(parameters):
-        if values[i] is _NO_ARGUMENT and parameter.has_default:
+        if values[i] is _NO_ARGUMENT and parameter.default is not NO_DEFAULT:
             values[i] = parameter.default
     missing = [p.name for p, v in zip(parameters, values, strict=True) if v is _NO_ARGUMENT]
     if missing:
@@ -60,38 +58,65 @@ def bind(name: str, parameters: Sequence[Parameter], args: tuple[Any, ...], kwar
 # ---- at every launch --------------------------------------------------------------------------------------------
 
 
-def read(parameters: Sequence[Parameter], values: Sequence[Any]) -> tuple[list[Argument], list[Any]]:
-    """The arguments and their quick key; `values` in the order of the parameters.
+class Call:
+    """What one pass over a launch's arguments finds.
 
-    raises: LaunchError for a value that its parameter can't take.
+    arguments: as the devices see them. key: the quick key. overlaps: pairs of arrays whose byte ranges meet.
+    first: the first array in a device's memory. has_host: some array is in host memory. waits: some array's content
+    has yet to be made on its producer's stream.
     """
-    arguments: list[Argument] = []
-    key: list[Any] = []
-    for parameter, value in zip(parameters, values, strict=True):
-        kind = parameter.kind
-        if kind == "constexpr":
-            arguments.append(None)
-            key.append(freeze(value, parameter.name))
-        elif kind == "array" or (kind == "any" and (is_array(value) or isinstance(value, ArrayView))):
-            view = _array(parameter, value)
-            arguments.append(view)
-            facts = view.facts
-            # a pinned array is checked once for each combination of shape and strides, so these are in its key
-            number = facts.kind if parameter.spec is None else -64 * (facts.number + 1)
-            key.append(number + view.align)
-        else:
-            dtype = parameter.dtype or _scalar_dtype(parameter, value)
-            arguments.append(scalar(parameter, value, dtype))
-            key.append(dtype.name)
-    return arguments, key
+
+    __slots__ = ("arguments", "first", "has_host", "key", "overlaps", "waits")
+
+    def __init__(self, parameters: Sequence[Parameter], values: Sequence[Any]) -> None:
+        self.arguments: list[Argument] = []
+        self.first: ArrayView | None = None
+        self.has_host = self.waits = False
+        key: list[Any] = []
+        ranges: list[tuple[int, int, int]] = []
+        for parameter, value in zip(parameters, values, strict=True):
+            kind = parameter.kind
+            if kind == "array" or (kind == "any" and _is_array(value)):
+                key.append(self._add_array(parameter, value, ranges))
+            elif kind == "constexpr":
+                self.arguments.append(None)
+                key.append(freeze(value, parameter.name))
+            else:
+                dtype = parameter.dtype or _scalar_dtype(parameter, value)
+                self.arguments.append(scalar(parameter, value, dtype))
+                key.append(dtype.name)
+        self.overlaps = overlaps(ranges)
+        self.key = (self.overlaps, *key)
+
+    def _add_array(self, parameter: Parameter, value: Any, ranges: list[tuple[int, int, int]]) -> int:
+        """Its part of the quick key."""
+        view = _array(parameter, value)
+        pointer, facts, _, _, _, producer = view
+        if facts.high_bytes:
+            ranges.append((pointer + facts.low_bytes, pointer + facts.high_bytes, len(self.arguments)))
+        self.arguments.append(view)
+        if facts.device is None:
+            self.has_host = True
+        elif self.first is None:
+            self.first = view
+        elif self.first.facts.device != facts.device:
+            raise LaunchError(
+                f"the arguments lie on two devices, {device_name(self.first.facts.device)} and "
+                f"{device_name(facts.device)}",
+                hint="copy them to one device first",
+            )
+        if producer is not None:
+            self.waits = True
+        together = pointer | facts.stride_align
+        # a pinned array is checked once for each combination of shape and strides, so these are in its key
+        number = facts.kind if parameter.spec is None else -64 * (facts.number + 1)
+        return number + (together & -together)
 
 
-def overlaps(arguments: Sequence[Argument]) -> tuple[tuple[int, int], ...]:
-    """The pairs of array arguments whose byte ranges meet, as positions."""
-    ranges = []
-    for i, view in enumerate(arguments):
-        if type(view) is ArrayView and view.facts.high_bytes > view.facts.low_bytes:
-            ranges.append((view.pointer + view.facts.low_bytes, view.pointer + view.facts.high_bytes, i))
+def overlaps(ranges: list[tuple[int, int, int]]) -> tuple[tuple[int, int], ...]:
+    """The pairs of arrays whose byte ranges meet; ranges: (low, high, position)."""
+    if len(ranges) < 2:
+        return ()
     ranges.sort()
     reached = 0
     for low, high, _ in ranges:
@@ -102,12 +127,14 @@ def overlaps(arguments: Sequence[Argument]) -> tuple[tuple[int, int], ...]:
 
 
 def _all_pairs(ranges: list[tuple[int, int, int]]) -> tuple[tuple[int, int], ...]:
-    return tuple(
-        (min(a[2], b[2]), max(a[2], b[2]))
-        for n, a in enumerate(ranges)
-        for b in ranges[n + 1 :]
-        if b[0] < a[1]
-    )
+    pairs = [
+        (min(a[2], b[2]), max(a[2], b[2])) for n, a in enumerate(ranges) for b in ranges[n + 1 :] if b[0] < a[1]
+    ]
+    return tuple(sorted(pairs))
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, ArrayView) or is_array(value)
 
 
 def freeze(value: Any, name: str) -> Any:
@@ -133,9 +160,9 @@ def freeze(value: Any, name: str) -> Any:
 
 
 def _array(parameter: Parameter, value: Any) -> ArrayView:
-    if isinstance(value, ArrayView):
+    if type(value) is ArrayView:
         return value
-    if isinstance(value, (bool, int, float, np.generic)):
+    if isinstance(value, (int, float, np.generic)):
         raise LaunchError(
             f"{parameter.name} is an array parameter; got {type(value).__name__} {value!r}",
             hint=f"annotate it, `{parameter.name}: tj.int32` or `tj.constexpr`, to pass a number",

@@ -16,6 +16,7 @@ from ..target import target as find_target
 from . import assertions
 from .arrays import SIMULATOR, Argument, ArrayView
 from .device import Launch, WriteCheck, positions
+from .signature import Call
 
 if TYPE_CHECKING:
     from ..ir.nodes import Param
@@ -94,11 +95,11 @@ class SimulatedFunction:
         self._positions = positions(compiled)
         self._check_written = WriteCheck(compiled)
 
-    def prepare(self, launch: Launch, arguments: Sequence[Argument]) -> Callable[[], None]:
-        return lambda: self.launch(launch, arguments)
+    def prepare(self, launch: Launch, call: Call) -> Callable[[], None]:
+        return lambda: self.launch(launch, call)
 
-    def launch(self, launch: Launch, arguments: Sequence[Argument]) -> None:
-        self.simulate(launch, arguments, checks=checks_wanted())
+    def launch(self, launch: Launch, call: Call) -> None:
+        self.simulate(launch, call.arguments, checks=checks_wanted())
 
     def simulate(
         self, launch: Launch, arguments: Sequence[Argument], *, checks: bool, profile: bool = False
