@@ -20,10 +20,16 @@ class Machine:
     memory: flat arrays of global and shared buffers by name. registers: arrays (threads, registers) by name.
     """
 
-    def __init__(self, kernel: ir.Kernel, memory: Mapping[str, Array], scalars: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        kernel: ir.Kernel,
+        memory: Mapping[str, Array],
+        scalars: Mapping[str, int],
+        registers: Mapping[str, Array] | None = None,
+    ) -> None:
         self.threads = kernel.threads
         self.memory = dict(memory)
-        self.registers: dict[str, Array] = {}
+        self.registers: dict[str, Array] = dict(registers or {})
         self.values: dict[str, Array] = {k: np.full(self.threads, v) for k, v in scalars.items()}
         self.accesses = 0
         self.run(kernel.body, np.ones(self.threads, bool))

@@ -133,18 +133,33 @@ def side(region: Region, scope: str) -> Side:
     """
     layout = region.buffer.layout
     if isinstance(layout, Strided):
-        return _strided(region, layout)
+        return _strided(region, layout.strides)
+    fixed = _fixed_strides(region.buffer, layout)
+    if fixed is not None:
+        return _strided(region, fixed)
     return _tiled(region, layout, scope)
+
+
+def _fixed_strides(buffer: Buffer, layout: TileLayout) -> tuple[int, ...] | None:
+    """The strides of a global tensor that has one a dimension: its regions may pass its edges."""
+    shape = tuple(n for n in buffer.shape if isinstance(n, int))
+    plain = layout.swizzle is None and not layout.replica and not layout.offset
+    if buffer.space != "global" or not plain or len(shape) != len(buffer.shape) or prod(shape) != layout.size():
+        return None
+    groups = [merged(g) for g in refined(layout.shard, shape)]
+    if any(len(g) > 1 or any(it.axis.is_thread for it in g) for g in groups):
+        return None
+    return tuple(g[0].stride if g else 1 for g in groups)
 
 
 def _extents(region: Region) -> tuple[int, ...]:
     return tuple(1 if e is None else e for e in region.extents)
 
 
-def _strided(region: Region, layout: Strided) -> Side:
+def _strided(region: Region, given: tuple[int | Var, ...]) -> Side:
     extents = _extents(region)
     kept = [d for d, e in enumerate(extents) if e != 1]
-    strides = [s if isinstance(s, int) else Scaled(s) for s in layout.strides]
+    strides = [s if isinstance(s, int) else Scaled(s) for s in given]
     offsets = tuple(
         Offset(start, stride, f"start {d} of {region.buffer.name}")
         for d, (start, stride) in enumerate(zip(region.starts, strides, strict=True))

@@ -17,7 +17,7 @@ from .owner_copy import OwnerCopy
 from .partition import MemoryCopy
 from .regions import THREADS
 
-__all__ = ["replay"]
+__all__ = ["addresses", "owners_of", "replay"]
 
 Array = np.ndarray
 
@@ -38,7 +38,7 @@ def replay(plan: object, op: TileOp) -> None:
 
 
 def _replay_memory(plan: MemoryCopy) -> None:
-    expected = np.stack([_addresses(plan.src.region), _addresses(plan.dst.region)], axis=1)
+    expected = np.stack([addresses(plan.src.region), addresses(plan.dst.region)], axis=1)
     rows = _expanded(plan.transfers(), (2, 3))
     _same("(source, destination)", rows[:, 2:4], expected)
     _aligned(plan.transfers()[:, 2:4], plan.vector_width)
@@ -47,8 +47,8 @@ def _replay_memory(plan: MemoryCopy) -> None:
 
 
 def _replay_registers(plan: copy_reg.Plan | OwnerCopy, place: Region, tile: Region, scope: str) -> None:
-    memory = _addresses(place)
-    owners, registers = _owners(tile, scope)
+    memory = addresses(place)
+    owners, registers = owners_of(tile, scope)
     if not plan.loads:
         first = owners.argmin(axis=0)
         owners, registers = (np.take_along_axis(x, first[None], axis=0) for x in (owners, registers))
@@ -61,7 +61,7 @@ def _replay_registers(plan: copy_reg.Plan | OwnerCopy, place: Region, tile: Regi
 
 def _replay_elementwise(plan: elementwise_reg.Plan, op: TileOp) -> None:
     regions = [o for o in op.operands if isinstance(o, Region)]
-    owners, registers = _owners(regions[0], op.scope)
+    owners, registers = owners_of(regions[0], op.scope)
     steps = plan.schedule()
     rows = _expanded(
         np.column_stack([steps, np.full(len(steps), plan.vector_width)]), tuple(range(2, steps.shape[1]))
@@ -83,7 +83,7 @@ def _indices(owners: Array) -> Array:
 
 def _holders(given: Region, dst: Region, scope: str) -> list[set[tuple[int, int]]]:
     """For each element of `dst` the places of the element of `given` that broadcasts to it."""
-    owners, registers = _owners(given, scope)
+    owners, registers = owners_of(given, scope)
     flat = np.arange(prod(given.shape)).reshape(given.shape)
     wanted = np.broadcast_to(flat, dst.shape).ravel()
     return [set(zip(owners[:, i].tolist(), registers[:, i].tolist(), strict=True)) for i in wanted]
@@ -108,7 +108,7 @@ def _shape(buffer: Buffer) -> tuple[int, ...]:
     return tuple(n if isinstance(n, int) else 2**20 for n in buffer.shape)
 
 
-def _addresses(region: Region) -> Array:
+def addresses(region: Region) -> Array:
     layout = region.buffer.layout
     if isinstance(layout, Strided):
         known = launch_values((region,))
@@ -121,12 +121,11 @@ def _addresses(region: Region) -> Array:
         return np.asarray(total).ravel()
     shape = _shape(region.buffer)
     table = layout.map_all(shape)
-    total: Array = np.sum(np.stack(list(table.values())), axis=0)
-    found: Array = total[_flat(region, shape)]
-    return found
+    place: Array = np.sum(np.stack(list(table.values())), axis=0)[_flat(region, shape)]
+    return place
 
 
-def _owners(region: Region, scope: str) -> tuple[Array, Array]:
+def owners_of(region: Region, scope: str) -> tuple[Array, Array]:
     """(thread, register) of each element, one row a replica."""
     layout = region.buffer.layout
     assert isinstance(layout, TileLayout)
