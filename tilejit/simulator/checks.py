@@ -1,0 +1,375 @@
+"""Race and initialisation checks: what every cell of memory remembers of its last write and read.
+
+A cell is the smallest width in which the kernel accesses its state space. It keeps two records, of the last write
+(W) and of the reads since (R): the event, a number that grows with every executed memory instruction, and who.
+
+    63            32 31 30 29             0
+    |    event      |kind|      who       |   kind 0: one thread (its number in the grid, from 1); several threads
+                                               of 1: one warp, 2: one CTA, 3: the grid
+
+Two accesses are ordered when a CTA barrier, or within a warp a warp barrier, lies between them; or when the first
+thread's warp (between CTAs: its CTA) has released and the second one's has acquired since the first access. That is
+coarser than the PTX memory model, always towards silence: what is reported is a race.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilejit.errors import RaceError, UninitializedReadError
+from tilejit.simulator.lanes import Index, Lanes
+from tilejit.simulator.memory import Region
+from tilejit.simulator.opcodes.memory import Site
+from tilejit.simulator.places import Places
+
+Record = NDArray[np.uint64]
+UNWRITTEN = np.uint64(2**64 - 1)
+ONE = np.uint64(1)
+HALF = np.uint64(32)
+LOW = np.uint64(0xFFFFFFFF)
+WHO = np.uint64(0x3FFFFFFF)
+KIND_SHIFT = np.uint64(30)
+
+
+class Shadow:
+    """The records of one region's cells. cell_shift: log2 of a cell's bytes."""
+
+    def __init__(self, region: Region, cell_shift: int, initialized: bool) -> None:
+        cells = region.view(f"u{1 << cell_shift}" if cell_shift < 4 else "V16", cell_shift)[0].size + 1
+        self.cell_shift = cell_shift
+        self.writes = np.full(cells, 0 if initialized else UNWRITTEN, np.uint64)
+        self.reads = np.zeros(cells, np.uint64)
+        self.shared = region.space == "shared"
+
+
+class LocalShadow:
+    """Which cells of a thread's own memory have been written; nobody else can see them."""
+
+    def __init__(self, region: Region, cell_shift: int) -> None:
+        self.cell_shift = cell_shift
+        self.written = np.zeros((region.memory.size >> cell_shift) + 1, bool)
+
+
+class Clock:
+    """Event numbers, and since which event each CTA and warp is synchronised."""
+
+    def __init__(self, ctas: int, warps: int) -> None:
+        self.event = 1
+        self.pcs = array("I", [0, 0])
+        self.cta_start = np.zeros(ctas, np.int64)
+        self.warp_start = np.zeros(warps, np.int64)
+        self.acquired = (np.zeros(ctas, np.int64), np.zeros(warps, np.int64))
+        self.released = (np.zeros(ctas, np.int64), np.zeros(warps, np.int64))
+        self.common_start: int | None = 0
+        self.synchronised = False
+
+    def tick(self, pc: int) -> int:
+        self.event += 1
+        self.pcs.append(pc)
+        return self.event
+
+    def cta_barrier(self, ctas: Index, all_of_chunk: bool) -> None:
+        self.tick(0)
+        self.cta_start[ctas] = self.event
+        self.common_start = self.event if all_of_chunk else None
+
+    def warp_barrier(self, warps: Index) -> None:
+        self.tick(0)
+        self.warp_start[warps] = self.event
+
+    def synchronise(self, lanes: Lanes, acquire: bool, release: bool) -> None:
+        """The executing threads acquire or release: their warps and CTAs count from here."""
+        self.tick(0)
+        self.synchronised = True
+        for yes, marks in ((acquire, self.acquired), (release, self.released)):
+            if yes:
+                marks[0][lanes.get("cta")] = self.event
+                marks[1][lanes.get("warp")] = self.event
+
+
+class Checker:
+    """Examines each access against the records and updates them."""
+
+    def __init__(self, lanes: Lanes, clock: Clock, places: Places, sites: list[Site]) -> None:
+        self.lanes = lanes
+        self.clock = clock
+        self.places = places
+        self.strong_pcs = np.zeros(len(places.function.body) + 1, bool)
+        for site in sites:
+            self.strong_pcs[site.pc] |= site.strong
+        tags: dict[Any, int] = {}
+        body = places.function.body
+        self.tags = np.array([tags.setdefault(x.loc or ("pc", i), len(tags)) for i, x in enumerate(body)] + [-1])
+
+    # -- what generated code's accesses call
+
+    def load(self, region: Region, index: Any, site: Site) -> None:
+        """Check and record a load of element `index` (array of one per executing thread)."""
+        if region.space == "local":
+            self.load_local(region, index, site)
+            return
+        shadow: Shadow = region.shadow
+        cells, me = self.cells(shadow, index, site)
+        base = self.base(shadow, site, cells.size)
+        writes = shadow.writes[cells]
+        bad = writes >= base
+        if np.count_nonzero(bad):
+            self.examine_load(region, cells, me, writes, np.flatnonzero(bad), site)
+        stamp = me + np.uint64(self.clock.tick(site.pc) << 32)
+        self.record_read(shadow, cells, me, stamp, base)
+
+    def store(self, region: Region, index: Any, value: Any, view: NDArray[Any], site: Site) -> None:
+        """Check a store against earlier accesses, carry it out, and check it against itself."""
+        if region.space == "local":
+            view[index] = value
+            region.shadow.written[self.cells(region.shadow, index, site)[0]] = True
+            return
+        shadow: Shadow = region.shadow
+        cells, me = self.cells(shadow, index, site)
+        base = self.base(shadow, site, cells.size)
+        writes, reads = shadow.writes[cells], shadow.reads[cells]
+        touched = (writes + ONE > base) | (reads >= base)
+        if np.count_nonzero(touched):
+            self.examine_store(region, cells, me, np.flatnonzero(touched), (index, value, view), site)
+        view[index] = value
+        stamp = me + np.uint64(self.clock.tick(site.pc) << 32)
+        shadow.writes[cells] = stamp
+        lost = shadow.writes[cells] != stamp
+        if np.count_nonzero(lost):
+            self.examine_collision(region, cells, me, np.flatnonzero(lost), (index, value, view), site)
+
+    def atomic(self, region: Region, index: Any, site: Site) -> None:
+        """Check and record an atomic update: a race with plain accesses only."""
+        shadow: Shadow = region.shadow
+        cells, me = self.cells(shadow, index, site)
+        base = self.base(shadow, site, cells.size)
+        writes, reads = shadow.writes[cells], shadow.reads[cells]
+        bad = np.flatnonzero((writes >= base) | (reads >= base))
+        if bad.size:
+            self.examine_load(region, cells, me, writes, bad, site)
+            self.report_conflicts(region, cells, me, reads, bad, site, "read")
+        shadow.writes[cells] = me + np.uint64(self.clock.tick(site.pc) << 32)
+
+    def load_local(self, region: Region, index: Any, site: Site) -> None:
+        cells, me = self.cells(region.shadow, index, site)
+        written = region.shadow.written[cells]
+        if np.count_nonzero(written) < written.size:
+            self.report_uninitialized(region, cells, me, int(np.flatnonzero(~written)[0]), site)
+
+    # -- pieces
+
+    def cells(self, shadow: Shadow | LocalShadow, index: Any, site: Site) -> tuple[Index, Record]:
+        me: Record = self.lanes.get("gid")
+        spread = site.shift - shadow.cell_shift
+        if not spread:
+            return index, me
+        k = 1 << spread
+        wide = (index << spread)[:, None] + np.arange(k)
+        return wide.reshape(-1), np.repeat(me, k)
+
+    def base(self, shadow: Shadow, site: Site, count: int) -> Any:
+        """Records below this value are older than the last barrier and can be ignored."""
+        if not shadow.shared:
+            return ONE
+        start = self.clock.common_start
+        if start is not None:
+            return np.uint64(start << 32)
+        each = self.clock.cta_start[self.lanes.get("cta")].astype(np.uint64) << HALF
+        return each if each.size == count else np.repeat(each, count // each.size)
+
+    def record_read(self, shadow: Shadow, cells: Index, me: Record, stamp: Record, base: Any) -> None:
+        old = shadow.reads[cells]
+        other = np.flatnonzero((old >= base) & ((old & LOW) != me))
+        if other.size:
+            stamp = stamp.copy()
+            keep = other[self.unordered(old[other], self.who(me[other]), strong=False)]
+            stamp[keep] = self.combine(old[keep], me[keep])
+        shadow.reads[cells] = stamp
+        back = shadow.reads[cells]
+        lost = np.flatnonzero(back != stamp)
+        if lost.size:
+            self.mark_several(shadow.reads, cells[lost], back[lost], me[lost])
+
+    def mark_several(self, records: Record, cells: Index, winner: Record, me: Record) -> None:
+        merged = self.combine(winner, me)
+        order = np.argsort((merged >> KIND_SHIFT) & np.uint64(3), kind="stable")
+        records[cells[order]] = merged[order]
+
+    def combine(self, old: Record, me: Record) -> Record:
+        """The record of `old`'s threads and me together: the narrowest kind that holds both, the older event."""
+        their_cta, their_warp, kind = self.whose(old)
+        my_cta, my_warp = self.who(me)
+        same_warp = (their_warp == my_warp) & (kind <= 1)
+        same_cta = (their_cta == my_cta) & (kind <= 2)
+        low = np.where(same_warp, (1 << 30) | my_warp, np.where(same_cta, (2 << 30) | my_cta, 3 << 30))
+        result: Record = (old & ~LOW) | low.astype(np.uint64)
+        return result
+
+    def who(self, me: Record) -> tuple[Index, Index]:
+        """(CTA, warp) of thread numbers, both counted over the grid."""
+        thread = (me & WHO).astype(np.int64) - 1
+        cta = thread // self.lanes.threads
+        warp = cta * self.lanes.warps_per_cta + thread % self.lanes.threads // 32
+        return cta, warp
+
+    def whose(self, record: Record) -> tuple[Index, Index, Index]:
+        """(CTA, warp, kind) of records; CTA and warp are -1 where the kind is wider."""
+        kind = ((record & LOW) >> KIND_SHIFT).astype(np.int64)
+        cta, warp = self.who(record)
+        ident = (record & WHO).astype(np.int64)
+        warp = np.where(kind == 0, warp, np.where(kind == 1, ident, -1))
+        cta = np.where(kind == 0, cta, np.where(kind == 1, ident // self.lanes.warps_per_cta, ident))
+        return np.where(kind == 3, -1, cta), warp, kind
+
+    def unordered(self, record: Record, me: tuple[Index, Index], strong: bool) -> NDArray[np.bool_]:
+        """Whether nothing orders the recorded access before mine. `strong`: mine is atomic or volatile."""
+        my_cta, my_warp = me
+        event = (record >> HALF).astype(np.int64)
+        cta, warp, kind = self.whose(record)
+        same_cta, same_warp = cta == my_cta, warp == my_warp
+        clock = self.clock
+        ordered = same_cta & (event < clock.cta_start[my_cta])
+        ordered |= same_warp & (event < clock.warp_start[my_warp])
+        if clock.synchronised:
+            one = kind <= 1
+            acquired = np.where(same_cta, clock.acquired[1][my_warp], clock.acquired[0][my_cta]) > event
+            released = np.where(same_cta, clock.released[1][warp], clock.released[0][cta]) > event
+            ordered |= acquired & (released | ~one)
+        if strong:
+            ordered |= self.strong_pcs[self.pcs(event)]
+        return ~ordered
+
+    def pcs(self, event: Index) -> Index:
+        # A copy: the array can't grow while NumPy holds its buffer.
+        log = np.frombuffer(self.clock.pcs, np.uint32).copy()
+        return log[np.minimum(event, log.size - 1)].astype(np.int64)
+
+    def examine_load(self, region: Region, cells: Index, me: Record, writes: Record, bad: Index, site: Site) -> None:
+        never = bad[writes[bad] == UNWRITTEN]
+        if never.size:
+            self.report_uninitialized(region, cells, me, int(never[0]), site)
+        self.report_conflicts(region, cells, me, writes, bad, site, "write")
+
+    def report_conflicts(
+        self, region: Region, cells: Index, me: Record, records: Record, at: Index, site: Site, what: str
+    ) -> None:
+        """Raise for the first record in `at` that is another thread's and unordered."""
+        at = at[(records[at] != 0) & (records[at] != UNWRITTEN) & ((records[at] & LOW) != me[at])]
+        if not at.size:
+            return
+        mine = self.who(me[at])
+        races = self.unordered(records[at], mine, site.strong)
+        cta, warp, kind = self.whose(records[at])
+        if what == "write":
+            # Several threads stored the same value: one of them may read it back.
+            races &= (kind == 0) | ((kind == 1) & (warp != mine[1])) | ((kind == 2) & (cta != mine[0]))
+        if np.count_nonzero(races):
+            first = at[np.flatnonzero(races)[0]]
+            self.report_race(region, int(cells[first]), int(me[first]), int(records[first]), site, what)
+
+    def examine_store(
+        self, region: Region, cells: Index, me: Record, at: Index, data: tuple[Any, Any, NDArray[Any]], site: Site
+    ) -> None:
+        shadow: Shadow = region.shadow
+        index, value, view = data
+        writes, reads = shadow.writes[cells], shadow.reads[cells]
+        # The same value from the same operation, stored again since: harmless to everybody who reads it.
+        event = (writes[at] >> HALF).astype(np.int64)
+        written = (writes[at] != UNWRITTEN) & (writes[at] != 0)
+        same_operation = written & (self.tags[self.pcs(np.where(written, event, 0))] == self.tags[site.pc])
+        if np.count_nonzero(same_operation):
+            lanes = at // (cells.size // index.size)
+            same_operation &= equal_bits(view[index], value)[lanes]
+            same_operation &= self.unordered(writes[at], self.who(me[at]), strong=False)
+        at = at[~same_operation]
+        if at.size:
+            self.report_conflicts_of_store(region, cells, me, writes, at, site)
+            self.report_conflicts(region, cells, me, reads, at, site, "read")
+
+    def report_conflicts_of_store(
+        self, region: Region, cells: Index, me: Record, writes: Record, at: Index, site: Site
+    ) -> None:
+        at = at[(writes[at] != 0) & (writes[at] != UNWRITTEN) & ((writes[at] & LOW) != me[at])]
+        if not at.size:
+            return
+        races = np.flatnonzero(self.unordered(writes[at], self.who(me[at]), site.strong))
+        if races.size:
+            first = at[races[0]]
+            self.report_race(region, int(cells[first]), int(me[first]), int(writes[first]), site, "write")
+
+    def examine_collision(
+        self, region: Region, cells: Index, me: Record, lost: Index, data: tuple[Any, Any, NDArray[Any]], site: Site
+    ) -> None:
+        """Threads that stored to one place by one instruction: a race unless the values are equal."""
+        shadow: Shadow = region.shadow
+        index, value, view = data
+        lanes = lost // (cells.size // index.size)
+        differs = np.flatnonzero(~equal_bits(view[index], value)[lanes])
+        winner = shadow.writes[cells]
+        if differs.size and not site.strong:
+            first = lost[differs[0]]
+            self.report_race(region, int(cells[first]), int(me[first]), int(winner[first]), site, "write")
+        self.mark_several(shadow.writes, cells[lost], winner[lost], me[lost])
+
+    # -- messages
+
+    def place(self, region: Region, cell: int, site: Site) -> str:
+        shadow: Shadow | LocalShadow = region.shadow
+        offset = cell << shadow.cell_shift
+        if region.owner:
+            offset %= region.stride
+        else:
+            offset += region.view(f"u{1 << min(shadow.cell_shift, 3)}", shadow.cell_shift)[1]
+        return place(region, offset, 1 << site.shift)
+
+    def report_uninitialized(self, region: Region, cells: Index, me: Record, at: int, site: Site) -> NoReturn:
+        raise UninitializedReadError(
+            f"{self.lanes.describe(int(me[at]))} reads {1 << site.shift} bytes at "
+            f"{self.place(region, int(cells[at]), site)}, which nothing has written\n  {self.places.describe(site.pc)}"
+        )
+
+    def report_race(self, region: Region, cell: int, me: int, record: int, site: Site, what: str) -> NoReturn:
+        event, low = record >> 32, record & 0xFFFFFFFF
+        pc = self.clock.pcs[event]
+        kind, who = low >> 30, low & 0x3FFFFFFF
+        if kind == 0:
+            other = self.lanes.describe(who)
+        elif kind == 1:
+            cta = self.lanes.cta_coordinates(who // self.lanes.warps_per_cta)
+            other = f"a thread of warp {who % self.lanes.warps_per_cta} of CTA {cta}"
+        elif kind == 2:
+            other = f"a thread of CTA {self.lanes.cta_coordinates(who)}"
+        else:
+            other = "a thread of another CTA"
+        verb = {"load": "reads", "store": "writes", "atomic": "updates"}[site.kind]
+        raise RaceError(
+            f"race in {region.space} memory: {self.lanes.describe(me)} {verb} {1 << site.shift} bytes at "
+            f"{self.place(region, cell, site)}\n  {self.places.describe(site.pc)}\n"
+            f"and {other} {'read' if what == 'read' else 'wrote'} it, with nothing that orders the two\n"
+            f"  {self.places.describe(pc)}",
+            hint="put a barrier between the two accesses, or give each thread its own place",
+        )
+
+
+def equal_bits(a: NDArray[Any], b: Any) -> NDArray[np.bool_]:
+    """Element by element, whether the bits are equal (NaN equals itself)."""
+    b = np.ascontiguousarray(np.broadcast_to(b, a.shape).astype(a.dtype, copy=False))
+    width = a.dtype.itemsize
+    if width <= 8:
+        return a.view(f"u{width}") == b.view(f"u{width}")
+    same = a.view("u8").reshape(a.size, -1) == b.view("u8").reshape(a.size, -1)
+    result: NDArray[np.bool_] = same.all(axis=1)
+    return result
+
+
+def place(region: Region, offset: int, width: int) -> str:
+    """'smem+20 (element 5 of 4 bytes)' for a byte offset into a region."""
+    part = region.part_at(offset)
+    name, start = (part.name, part.start) if part else (region.parts[0].name, region.parts[0].start)
+    inside = offset - start
+    element = f", element {inside // width} of {width} bytes" if inside % width == 0 else ""
+    return f"{name}{inside:+d} bytes{element}"

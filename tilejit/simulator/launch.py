@@ -1,0 +1,290 @@
+"""Launches a kernel on the simulator: places its arguments, runs the grid chunk by chunk, reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilejit.errors import LaunchError
+from tilejit.simulator.access import Access
+from tilejit.simulator.checks import UNWRITTEN, Checker, Clock, LocalShadow, Shadow
+from tilejit.simulator.lanes import Lanes
+from tilejit.simulator.machine import Machine
+from tilejit.simulator.memory import LOCAL_BASE, SHARED_BASE, AddressMap, Part, Region
+from tilejit.simulator.opcodes.move import WINDOWS
+from tilejit.simulator.places import Locate, Places
+from tilejit.simulator.printf import Printer
+from tilejit.simulator.profile import Profiler
+from tilejit.simulator.report import Line, Report
+from tilejit.simulator.translate import Program, translate
+
+# Past 8 K to 16 K threads NumPy's temporaries leave the cache.
+CHUNK_THREADS = 8192
+CHUNK_BYTES = 1 << 28
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """An array argument: bytes that the kernel uses in place.
+
+    memory: one-dimensional uint8 view of all bytes that may be accessed.
+    offset_bytes: where in it the argument points.
+    initialized: False for an output whose elements must be written before they are read.
+    """
+
+    memory: NDArray[np.uint8]
+    offset_bytes: int = 0
+    name: str = ""
+    writable: bool = True
+    initialized: bool = True
+
+
+Argument = Pointer | bytes | np.generic | int
+
+
+def run(
+    ptx: str,
+    entry: str,
+    grid: tuple[int, ...],
+    block: tuple[int, ...],
+    args: Sequence[Argument],
+    *,
+    checks: bool = True,
+    profile: bool = False,
+    dynamic_shared_bytes: int = 0,
+    locate: Callable[[int, int, int], str] | None = None,
+    capability: int = 90,
+    write: Callable[[str], object] | None = None,
+) -> Report:
+    """Execute kernel `entry` of a PTX text on NumPy.
+
+    args: one per parameter; scalars are written into the parameter's bytes as they are.
+    locate: turns a `.loc` (file, line, column) into text for messages.
+    write: takes what the kernel prints; standard output if None.
+    raises: SimulationError for what the kernel does wrong, LaunchError for arguments that don't fit.
+    """
+    program = translate(ptx, entry, dynamic_shared_bytes)
+    launch = _Launch(program, _three(grid, "grid"), _three(block, "block"), checks, profile, locate, write)
+    with np.errstate(all="ignore"):
+        launch.place(args)
+        launch.run()
+    return launch.report()
+
+
+def _three(extents: Sequence[int], what: str) -> tuple[int, int, int]:
+    x, y, z = (*(int(e) for e in extents), 1, 1, 1)[:3]
+    if min(x, y, z) < 1 or len(extents) > 3:
+        raise LaunchError(f"{what} {tuple(extents)} must be one to three positive numbers")
+    if what == "block" and x * y * z > 1024:
+        raise LaunchError(f"a CTA has at most 1024 threads; block {tuple(extents)} has {x * y * z}")
+    return x, y, z
+
+
+class _Launch:
+    def __init__(
+        self, program: Program, grid: tuple[int, int, int], block: tuple[int, int, int], checks: bool, profile: bool,
+        locate: Locate | None, write: Callable[[str], object] | None,
+    ) -> None:  # fmt: skip
+        self.program = program
+        self.grid = grid
+        self.block = block
+        self.checks = checks
+        self.threads = block[0] * block[1] * block[2]
+        self.ctas = grid[0] * grid[1] * grid[2]
+        self.places = Places(program.module, program.function, locate)
+        self.memory = AddressMap()
+        self.printer = Printer(self.memory, write)
+        self.profiler = Profiler() if profile else None
+        self.block_lanes = [0] * len(program.blocks)
+        self.per_chunk = self.chunk_ctas()
+        self.params = b""
+
+    def chunk_ctas(self) -> int:
+        """CTAs per chunk; all of them if the kernel may wait for other CTAs."""
+        program = self.program
+        waits = any(
+            s.strong and s.kind != "store" and s.space != "shared" for s in program.sites
+        ) and _has_waiting_loop(program)  # fmt: skip
+        if waits:
+            return self.ctas
+        bytes_per_cta = program.shared_bytes * 5 + program.local_bytes * self.threads + 1
+        return max(1, min(self.ctas, CHUNK_THREADS // self.threads or 1, CHUNK_BYTES // bytes_per_cta))
+
+    # -- memory
+
+    def place(self, args: Sequence[Argument]) -> None:
+        """Give arrays device addresses, fill the parameter space, and lay out variables."""
+        function = self.program.function
+        if len(args) != len(function.params):
+            raise LaunchError(f"{function.name} takes {len(function.params)} arguments, got {len(args)}")
+        pointers = [a for a in args if isinstance(a, Pointer)]
+        for p in pointers:
+            if p.memory.dtype != np.uint8 or p.memory.ndim != 1 or not p.memory.flags.c_contiguous:
+                raise LaunchError(f"array {p.name or '?'} must be a contiguous one-dimensional uint8 view")
+        addresses = self.memory.add_arrays([(p.memory, p.name, p.writable, p.initialized) for p in pointers])
+        known = {id(p): a for p, a in zip(pointers, addresses, strict=True)}
+        space = bytearray(max((p.offset + p.size_bytes for p in function.params), default=0))
+        for param, arg in zip(function.params, args, strict=True):
+            data = _scalar_bytes(arg, param.size_bytes, known)
+            if len(data) != param.size_bytes:
+                raise LaunchError(f"parameter {param.name} has {param.size_bytes} bytes; its argument {len(data)}")
+            space[param.offset : param.offset + param.size_bytes] = data
+        self.params = bytes(space)
+        if self.params:
+            memory = np.frombuffer(self.params, np.uint8)
+            parts = [Part(p.name, p.offset, p.size_bytes, False) for p in function.params]
+            self.memory.add(Region("param", 0, memory.size, memory, parts, writable=False))
+        self.place_variables()
+        if self.checks:
+            self.shadow_globals(pointers)
+
+    def place_variables(self) -> None:
+        for variable, at in self.program.placed:
+            if variable.space not in ("global", "const"):
+                continue
+            data = bytearray(variable.data or bytes(variable.size_bytes))
+            for offset, name, generic in variable.symbols:
+                data[offset : offset + 8] = self.symbol(name, generic).to_bytes(8, "little")
+            memory = np.frombuffer(data, np.uint8)
+            part = Part(variable.name, 0, variable.size_bytes)
+            self.memory.add(
+                Region(variable.space, at, variable.size_bytes, memory, [part], writable=variable.space == "global")
+            )
+
+    def symbol(self, name: str, generic: bool) -> int:
+        for variable, at in self.program.placed:
+            if variable.name == name:
+                return at + (WINDOWS[variable.space] if generic else 0)
+        raise LaunchError(f"the PTX initialises a variable with {name}, which it doesn't define")
+
+    def shadow_globals(self, pointers: Sequence[Pointer]) -> None:
+        """Records for global memory that the kernel may write: nothing else can race or be uninitialised."""
+        shift = self.program.cell_shift["global"]
+        stores = any(s.kind != "load" and s.space in ("global", "") for s in self.program.sites)
+        fresh = {p.memory.__array_interface__["data"][0] for p in pointers if not p.initialized}
+        for region in self.memory.regions:
+            if region.space != "global":
+                continue
+            base = region.memory.__array_interface__["data"][0]
+            parts = [p for p in region.parts if base + p.start in fresh]
+            if not (parts or (stores and region.writable)):
+                continue
+            region.shadow = Shadow(region, shift, True)
+            lead = region.view("u1", 0)[1] if not shift else -region.base % (1 << shift)
+            for p in parts:
+                first = -(-(p.start - lead) >> shift) if p.start > lead else 0
+                last = (p.start + p.size_bytes - lead) >> shift
+                region.shadow.writes[first:last] = UNWRITTEN
+
+    def chunk_memory(self, lanes: Lanes) -> list[Region]:
+        """Shared and local memory for the CTAs of one chunk."""
+        regions = []
+        program = self.program
+        shared = _round_up(program.shared_bytes, 256)
+        local = _round_up(program.local_bytes, 32)
+        backing = {
+            "shared": (np.zeros(shared * lanes.ctas, np.uint8), "cta", shared, SHARED_BASE),
+            "local": (np.zeros(local * lanes.total, np.uint8), "lane", local, LOCAL_BASE),
+        }
+        for variable, at in program.placed:
+            if variable.space not in backing:
+                continue
+            memory, owner, stride, base = backing[variable.space]
+            size = variable.size_bytes
+            if variable.external:
+                size = max(program.shared_bytes + SHARED_BASE - at, 0)
+            start = at - base
+            # A slice keeps one copy per owner `stride` bytes apart; the last one may be shorter.
+            part = memory[start:]
+            region = Region(variable.space, at, size, part, [Part(variable.name, 0, size)], owner, stride)
+            regions.append(region)
+        return regions
+
+    # -- running
+
+    def run(self) -> None:
+        program = self.program
+        warps = -(-self.threads // 32)
+        clock = Clock(self.ctas, self.ctas * warps) if self.checks else None
+        lanes = Lanes(self.grid, self.block, 0, min(self.per_chunk, self.ctas))
+        checker = Checker(lanes, clock, self.places, list(program.sites)) if clock is not None else None
+        for first in range(0, self.ctas, self.per_chunk):
+            count = min(self.per_chunk, self.ctas - first)
+            if first:
+                lanes = Lanes(self.grid, self.block, first, count)
+            self.run_chunk(lanes, clock, checker)
+
+    def run_chunk(self, lanes: Lanes, clock: Clock | None, checker: Checker | None) -> None:
+        program = self.program
+        before = (list(self.memory.regions), list(self.memory.starts))
+        for region in self.chunk_memory(lanes):
+            if checker is not None and region.space == "shared":
+                region.shadow = Shadow(region, program.cell_shift["shared"], False)
+            elif checker is not None:
+                region.shadow = LocalShadow(region, program.cell_shift["local"])
+            self.memory.add(region)
+        access = Access(list(program.sites), self.memory, lanes, self.places, checker)
+        access.rebind(lanes)
+        access.observer = self.profiler
+        if self.profiler is not None:
+            self.profiler.lanes = lanes
+        if clock is not None:
+            clock.cta_barrier(np.arange(lanes.first, lanes.first + lanes.ctas), True)
+        machine = Machine(program, lanes, access, clock, self.places, self.params, self.printer)
+        machine.run()
+        for i, count in enumerate(machine.block_lanes):
+            self.block_lanes[i] += count
+        self.memory.regions, self.memory.starts = before
+
+    def report(self) -> Report:
+        program = self.program
+        report = Report(program.function.name, self.grid, self.block, self.checks, self.profiler is not None)
+        body = program.function.body
+        for compiled, count in zip(program.blocks, self.block_lanes, strict=True):
+            block = compiled.block
+            pcs = set(block.pcs) | ({block.end_pc} if block.end_pc >= 0 else set())
+            for pc in pcs if count else ():
+                opcode = body[pc].root + body[pc].suffix
+                report.instructions[opcode] = report.instructions.get(opcode, 0) + count
+                self.line_of(report, pc).instructions += count
+        if self.profiler is not None:
+            for pc, traffic in self.profiler.traffic.items():
+                self.line_of(report, pc).traffic.add(traffic)
+        return report
+
+    def line_of(self, report: Report, pc: int) -> Line:
+        location = self.places.location(pc)
+        number = location.line if location else 0
+        if location:
+            report.locations.setdefault(number, location.text)
+        return report.lines.setdefault(number, Line(number))
+
+
+def _round_up(value: int, unit: int) -> int:
+    return -(-value // unit) * unit
+
+
+def _scalar_bytes(arg: Argument, size: int, addresses: dict[int, int]) -> bytes:
+    if isinstance(arg, Pointer):
+        return (addresses[id(arg)] + arg.offset_bytes).to_bytes(8, "little")
+    if isinstance(arg, bytes):
+        return arg
+    if isinstance(arg, np.generic):
+        return arg.tobytes()
+    if isinstance(arg, int):
+        return (int(arg) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+    raise LaunchError(f"argument {arg!r} is neither an array nor a scalar")
+
+
+def _has_waiting_loop(program: Program) -> bool:
+    """Whether a backward branch encloses an access that looks at what other threads change."""
+    for compiled in program.blocks:
+        block = compiled.block
+        for target in block.targets:
+            if 0 <= target <= block.index and program.spins[target : block.index + 1].any():
+                return True
+    return False

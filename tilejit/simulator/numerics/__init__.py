@@ -1,0 +1,1 @@
+"""What PTX arithmetic computes, on NumPy arrays and scalars alike."""

@@ -1,0 +1,266 @@
+"""Conversions between formats: saturation, directed rounding, and the two 8-bit floats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilejit.simulator.numerics import floats
+from tilejit.simulator.numerics.floats import F2, F4, F8, U2, U4, U8, bf16_to_f32
+from tilejit.simulator.numerics.integer import sel
+
+Value = Any
+
+_ROUND: dict[str, Callable[[Value], Value]] = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
+
+
+def int_sat(x: Value, target: np.dtype[Any]) -> Value:
+    """Integer → integer, clamped to the target's range."""
+    info, own = np.iinfo(target), np.iinfo(x.dtype)
+    low, high = max(info.min, own.min), min(info.max, own.max)
+    return np.clip(x, x.dtype.type(low), x.dtype.type(high)).astype(target)
+
+
+def round_integral(x: Value, mode: str) -> Value:
+    """Float → float of integral value."""
+    return _ROUND[mode](x)
+
+
+def float_to_int(x: Value, target: np.dtype[Any], mode: str, wide_source: bool) -> Value:
+    """Float → integer, clamped. NaN gives 0, or the top bit alone if float64 or 64-bit integers take part.
+
+    source: PTX ISA, "cvt", notes on NaN and out-of-range inputs.
+    """
+    info = np.iinfo(target)
+    rounded = _ROUND[mode](x.astype(F8))
+    high = F8(2.0 ** (info.bits - (info.min < 0)))
+    over, under = rounded >= high, rounded < F8(info.min)
+    nan = rounded != rounded
+    special = over | under | nan
+    safe = sel(special, F8(0), rounded)
+    if target == np.uint64:
+        result = safe.astype(np.uint64)
+    else:
+        result = safe.astype(np.int64).astype(target)
+    if not np.count_nonzero(special):
+        return result
+    kind = target.type
+    top_bit = wide_source or info.bits == 64
+    not_a_number = kind((1 << (info.bits - 1)) if info.min == 0 else info.min) if top_bit else kind(0)
+    result = sel(over, kind(info.max), sel(under, kind(info.min), result))
+    return sel(nan, not_a_number, result)
+
+
+def _sticky_f64(x: Value) -> Value:
+    """Integer → float64 that still rounds correctly to narrower formats: lost bits leave one sticky bit."""
+    if x.dtype.itemsize < 8:
+        return x.astype(F8)
+    negative = x < 0
+    magnitude = sel(negative, -x, x).view(U8)
+    low = magnitude & U8(0x7FF)
+    big = magnitude >= U8(1 << 53)
+    sticky = (magnitude & ~U8(0x7FF)) | ((low != 0).astype(U8) << U8(11))
+    value = sel(big, sticky, magnitude).astype(F8)
+    return sel(negative, -value, value)
+
+
+def int_to_float(x: Value, target: str, mode: str) -> Value:
+    """Integer → f16, bf16 (as bits), f32 or f64."""
+    if target == "f64":
+        return _int_to_f64(x, mode)
+    wide = _sticky_f64(x)
+    return f64_to(wide, target, mode)
+
+
+def _int_to_f64(x: Value, mode: str) -> Value:
+    if mode == "rn" or x.dtype.itemsize < 8:
+        return x.astype(F8)
+    high = (x >> x.dtype.type(32)).astype(F8) * F8(2.0**32)
+    low = (x & x.dtype.type(0xFFFFFFFF)).astype(F8)
+    return floats.directed(*floats.two_sum(high, low), mode)
+
+
+def f64_to(x: Value, target: str, mode: str) -> Value:
+    """float64 → f16, bf16 (as bits) or f32 by mode rn, rz, rm, rp."""
+    if target == "f32":
+        return floats.canonical(x.astype(F4)) if mode == "rn" else floats.narrow_directed(x, mode)
+    if mode == "rn":
+        return floats.f64_to_bf16(x) if target == "bf16" else floats._to_f16(x)
+    return _narrow_by_bits(floats.f64_to_f32_odd(x), target, mode)
+
+
+def _narrow_by_bits(x: Value, target: str, mode: str) -> Value:
+    """float32 (exact or rounded to odd) → f16 or bf16 by a directed rounding."""
+    if target == "bf16":
+        near = floats.f32_to_bf16(x)
+        back = bf16_to_f32(near)
+    else:
+        near = floats.f32_to_f16(x).view(U2)
+        back = near.view(F2).astype(F4)
+    down = mode == "rm" or mode == "rz"
+    negative = np.signbit(x)
+    if mode == "rz":
+        wrong = np.abs(back) > np.abs(x)
+        shrinks = wrong | (wrong == wrong)
+    else:
+        wrong = back > x if down else back < x
+        shrinks = ~negative if down else negative
+    moved = sel(shrinks, near - U2(1), near + U2(1))
+    if mode != "rz":
+        zero = (near << U2(1)) == 0
+        moved = sel(zero, U2(0x8001) if down else U2(1), moved)
+    bits = sel(wrong & np.isfinite(x), moved, near)
+    return bits if target == "bf16" else bits.view(F2)
+
+
+def float_to_float(x: Value, target: str, mode: str) -> Value:
+    """f16 or f32 or f64 values → `target`; bf16 goes out as bits."""
+    if target == "f64":
+        return x.astype(F8)
+    if x.dtype == F8:
+        return f64_to(x, target, mode)
+    if target == "f32":
+        return x.astype(F4)
+    if x.dtype == F2 and target == "f16":
+        return x
+    wide = x.astype(F4)
+    if mode == "rn":
+        return floats.f32_to_bf16(wide) if target == "bf16" else floats.f32_to_f16(wide)
+    return _narrow_by_bits(wide, target, mode)
+
+
+def relu(x: Value) -> Value:
+    """Negative values → 0; NaN stays."""
+    return sel((x > 0) | (x != x), x, x.dtype.type(0))
+
+
+def saturate_finite(x: Value, largest: float) -> Value:
+    """Clamp to the largest finite magnitude; NaN stays."""
+    return sel(x != x, x, np.clip(x, x.dtype.type(-largest), x.dtype.type(largest)))
+
+
+def to_tf32(x: Value, mode: str) -> Value:
+    """float32 → tf32, 10 bits of fraction: rna rounds ties away from zero, rn to even, rz cuts off."""
+    bits = x.view(U4)
+    if mode == "rz":
+        rounded = bits
+    elif mode == "rn":
+        rounded = bits + U4(0xFFF) + ((bits >> U4(13)) & U4(1))
+    else:
+        rounded = bits + U4(0x1000)
+    cut = rounded & U4(0xFFFFE000)
+    return sel(x != x, U4(0x7FFFFFFF), sel(np.isinf(x), bits, cut))
+
+
+# -- 8-bit floats: sign, exponent, fraction; e4m3 has no infinities
+
+
+def _decode_table(exponent_bits: int, fraction_bits: int) -> NDArray[np.float64]:
+    bias = (1 << (exponent_bits - 1)) - 1
+    codes = np.arange(256)
+    exponent = (codes >> fraction_bits) & ((1 << exponent_bits) - 1)
+    fraction = (codes & ((1 << fraction_bits) - 1)) / (1 << fraction_bits)
+    normal = (1 + fraction) * 2.0 ** (exponent - bias)
+    values = np.where(exponent == 0, fraction * 2.0 ** (1 - bias), normal)
+    if fraction_bits == 2:
+        top = exponent == (1 << exponent_bits) - 1
+        values = np.where(top, np.where(fraction == 0, np.inf, np.nan), values)
+    else:
+        values = np.where((codes & 0x7F) == 0x7F, np.nan, values)
+    return np.where(codes & 0x80, -values, values)
+
+
+_TABLES = {"e4m3": _decode_table(4, 3), "e5m2": _decode_table(5, 2)}
+_FINITE = {"e4m3": 0x7F, "e5m2": 0x7C}
+
+
+def encode_fp8(x: Value, form: str) -> Value:
+    """float32/float64 → 8 bits, nearest even, overflow and infinity to the largest finite value, NaN to 0x7f."""
+    fraction_bits, lowest = (3, -6) if form == "e4m3" else (2, -14)
+    finite = _TABLES[form][: _FINITE[form]]
+    wide = x.astype(F8)
+    magnitude = np.minimum(np.abs(wide), finite[-1])
+    nan = wide != wide
+    magnitude = sel(nan, F8(0), magnitude)
+    exponent = np.frexp(magnitude)[1] - 1
+    step = np.ldexp(F8(1), np.maximum(exponent, lowest) - fraction_bits)
+    rounded = np.minimum(np.rint(magnitude / step) * step, finite[-1])
+    code = np.searchsorted(finite, rounded).astype(U2)
+    code = code | sel(np.signbit(wide), U2(0x80), U2(0))
+    return sel(nan, U2(0x7F), code)
+
+
+def pack_fp8(high: Value, low: Value, form: str, positive: bool) -> Value:
+    """cvt.rn.satfinite.e4m3x2.f32 and e5m2x2: two floats → 16 bits, the first operand in the upper byte."""
+    if positive:
+        high, low = relu(high), relu(low)
+    return (encode_fp8(high, form) << U2(8)) | encode_fp8(low, form)
+
+
+def f16x2_to_fp8(x: Value, form: str, positive: bool) -> Value:
+    return pack_fp8(floats.f16_high(x).astype(F4), floats.f16_low(x).astype(F4), form, positive)
+
+
+_F16_OF = {form: table.astype(np.float16).view(np.uint16) for form, table in _TABLES.items()}
+for _codes in _F16_OF.values():
+    _codes[np.isnan(_codes.view(np.float16))] = 0x7FFF
+
+
+def fp8_to_f16x2(x: Value, form: str, positive: bool) -> Value:
+    """Two 8-bit floats → f16x2; exact."""
+    table = _F16_OF[form]
+    low, high = table[x & U2(0xFF)], table[x >> U2(8)]
+    if positive:
+        low, high = relu(low.view(F2)).view(U2), relu(high.view(F2)).view(U2)
+    return low.astype(U4) | (high.astype(U4) << U4(16))
+
+
+def pack_f16x2(high: Value, low: Value, target: str, mode: str, flags: tuple[str, ...]) -> Value:
+    """cvt.rn.f16x2.f32 d, a, b and bf16x2: a in the upper half."""
+    parts = []
+    for x in (low, high):
+        bits = narrow(x, target, mode, flags)
+        parts.append((bits if target == "bf16" else bits.view(U2)).astype(U4))
+    return parts[0] | (parts[1] << U4(16))
+
+
+def narrow(x: Value, target: str, mode: str, flags: tuple[str, ...]) -> Value:
+    """float32 → f16 or bf16 (as bits) with .relu and .satfinite."""
+    if "relu" in flags:
+        x = relu(x)
+    if "satfinite" in flags:
+        x = saturate_finite(x, 65504.0 if target == "f16" else float(bf16_to_f32(U2(0x7F7F))))
+    return float_to_float(x, target, mode)
+
+
+def half_modified(function: Any, t: str, lane: Any, flags: tuple[str, ...], *operands: Value) -> Value:
+    """A 16-bit operation with .ftz, .sat or .relu, on one value or on both halves."""
+
+    def apply(*values: Value) -> Value:
+        if "ftz" in flags:
+            values = tuple(_ftz16(v) for v in values)
+        result = function(*values)
+        if "sat" in flags:
+            result = floats.saturate(result)
+        if "relu" in flags:
+            wide = bf16_to_f32(result) if lane == U2 else result
+            result = sel((wide > 0) | (wide != wide), result, result.dtype.type(0))
+        return _ftz16(result) if "ftz" in flags else result
+
+    return floats.halves(apply, lane, *operands) if t.endswith("x2") else apply(*operands)
+
+
+def _ftz16(x: Value) -> Value:
+    return sel(np.abs(x) < F2(2.0**-14), np.copysign(F2(0), x), x)
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    f.__name__: f
+    for f in (
+        int_sat, round_integral, float_to_int, int_to_float, float_to_float, relu, to_tf32, pack_fp8, f16x2_to_fp8,
+        fp8_to_f16x2, pack_f16x2, narrow, half_modified,
+    )
+}  # fmt: skip

@@ -1,0 +1,555 @@
+"""Floating-point arithmetic with PTX's roundings, NaN and zero rules. Operands are arrays or NumPy scalars.
+
+Narrow formats are computed exactly or to odd in float64 and rounded once: rounding to odd keeps one sticky bit, so
+that a second rounding to a format at least two bits narrower gives the correctly rounded result (Boldo and
+Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd", 2008).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from tilejit.simulator.numerics.integer import sel
+
+Value = Any
+U2, U4, U8, F2, F4, F8 = np.uint16, np.uint32, np.uint64, np.float16, np.float32, np.float64
+NAN32 = U4(0x7FFFFFFF).view(F4)
+NAN16 = U2(0x7FFF)
+_TINY32 = F4(2.0**-126)
+
+
+def ftz(x: Value) -> Value:
+    """Subnormal float32 → zero of the same sign."""
+    small = np.abs(x) < _TINY32
+    return x if not np.count_nonzero(small) else sel(small, np.copysign(F4(0), x), x)
+
+
+def saturate(x: Value) -> Value:
+    """Clamp to [0, 1]; NaN and -0 give +0."""
+    one, zero = x.dtype.type(1), x.dtype.type(0)
+    return sel(x > zero, np.minimum(x, one), zero)
+
+
+# -- bfloat16 as bits
+
+
+def bf16_to_f32(x: Value) -> Value:
+    return (x.astype(U4) << U4(16)).view(F4)
+
+
+def f32_to_bf16(x: Value) -> Value:
+    """Round to nearest even; NaN gives 0x7fff."""
+    bits = x.view(U4)
+    rounded = ((bits + U4(0x7FFF) + ((bits >> U4(16)) & U4(1))) >> U4(16)).astype(U2)
+    nan = x != x
+    return rounded if not np.count_nonzero(nan) else sel(nan, NAN16, rounded)
+
+
+def f64_to_bf16(x: Value) -> Value:
+    return f32_to_bf16(f64_to_f32_odd(x))
+
+
+def f64_to_f32_odd(x: Value) -> Value:
+    """float64 → float32 rounded to odd, so that a narrower rounding may follow."""
+    near = x.astype(F4)
+    back = near.astype(F8)
+    inexact = (back != x) & (x == x)
+    if not np.count_nonzero(inexact):
+        return near
+    bits = near.view(U4)
+    toward_zero = sel(inexact & (np.abs(back) > np.abs(x)), bits - U4(1), bits)
+    return sel(inexact, toward_zero | U4(1), toward_zero).view(F4)
+
+
+def f32_to_f16(x: Value) -> Value:
+    """float32 → float16 bits as float16; NaN gives 0x7fff."""
+    r = x.astype(F2)
+    nan = x != x
+    return r if not np.count_nonzero(nan) else sel(nan, NAN16.view(F2), r)
+
+
+def two_sum(a: Value, b: Value) -> tuple[Value, Value]:
+    """The rounded sum and its exact error (Knuth)."""
+    s = a + b
+    t = s - a
+    return s, (a - (s - t)) + (b - t)
+
+
+def add_odd(a: Value, b: Value) -> Value:
+    """The float64 sum rounded to odd."""
+    s, error = two_sum(a, b)
+    return make_odd(s, error)
+
+
+def make_odd(s: Value, error: Value) -> Value:
+    """Round-to-odd version of a nearest-rounded s whose exact value is s + error."""
+    bits = s.view(U8)
+    inexact = (error != 0) & (error == error) & ((bits & U8(1)) == 0)
+    if not np.count_nonzero(inexact):
+        return s
+    away = (error > 0) == (s > 0)
+    # s == 0 with an error can't be: a sum that rounds to zero is exact.
+    odd = sel(away, bits + U8(1), bits - U8(1))
+    return sel(inexact & np.isfinite(s), odd, bits).view(F8)
+
+
+# -- fused multiply-add
+
+
+def fma_f32(a: Value, b: Value, c: Value) -> Value:
+    """fma.rn.f32: the product is exact in float64; only sums next to a rounding boundary need care."""
+    product = a.astype(F8) * b
+    wide_c = c.astype(F8)
+    s = product + wide_c
+    bits = s.view(U8)
+    doubled = bits << U8(1)
+    # Candidates for double rounding: exactly on float32's midpoint, or float32-subnormal (a coarser grid).
+    risky = ((bits & U8(0x1FFFFFFF)) == U8(0x10000000)) | (doubled - U8(1) < U8((897 << 53) - 1))
+    if not np.count_nonzero(risky):
+        return s.astype(F4)
+    return add_odd(product, wide_c).astype(F4)
+
+
+def _split(x: Value) -> tuple[Value, Value]:
+    t = x * F8(134217729.0)
+    high = t - (t - x)
+    return high, x - high
+
+
+def two_product(a: Value, b: Value) -> tuple[Value, Value]:
+    """The rounded float64 product and its exact error (Dekker), away from overflow and underflow."""
+    p = a * b
+    ah, al = _split(a)
+    bh, bl = _split(b)
+    return p, ((ah * bh - p) + ah * bl + al * bh) + al * bl
+
+
+def fma_f64(a: Value, b: Value, c: Value) -> Value:
+    """fma.rn.f64: error-free transforms; lanes with extreme exponents go through exact fractions."""
+    p, low = two_product(a, b)
+    s, error = two_sum(c, low)
+    t, rest = two_sum(p, s)
+    result = t + add_odd(rest, error)
+    hard = _hard_f64(a, b, c, p)
+    if not np.count_nonzero(hard):
+        return result
+    if not np.ndim(result):
+        return F8(_fma_exact(float(a), float(b), float(c)))
+    a, b, c = (np.broadcast_to(x, result.shape) for x in (a, b, c))
+    result = result.copy()
+    for i in np.flatnonzero(np.broadcast_to(hard, result.shape)):
+        result[i] = _fma_exact(float(a[i]), float(b[i]), float(c[i]))
+    return result
+
+
+def _hard_f64(a: Value, b: Value, c: Value, p: Value) -> Value:
+    """Where splitting could overflow or the product's error underflow, and where operands aren't finite."""
+    big, small = F8(2.0**960), F8(2.0**-900)
+    magnitude = np.abs(p)
+    easy = (np.abs(a) < big) & (np.abs(b) < big) & (np.abs(c) < big) & (magnitude < big)
+    return ~(easy & (magnitude > small))
+
+
+def _fma_exact(a: float, b: float, c: float) -> float:
+    plain = F8(a) * F8(b) + F8(c)
+    if not (np.isfinite(a) and np.isfinite(b)):
+        return float(plain)
+    if not np.isfinite(c):
+        return c
+    exact = Fraction(a) * Fraction(b) + Fraction(c)
+    if exact == 0:
+        return float(F8(a) * F8(b) + F8(c)) if a == 0 or b == 0 or c == 0 else 0.0
+    return fraction_to_float(exact)
+
+
+def fraction_to_float(x: Fraction) -> float:
+    """Nearest float64; overflow gives an infinity."""
+    try:
+        return x.numerator / x.denominator
+    except OverflowError:
+        return float("inf") if x > 0 else float("-inf")
+
+
+def fma_f16(a: Value, b: Value, c: Value) -> Value:
+    """fma.rn.f16: product and sum in float64 lose nothing that float16's rounding sees."""
+    return _to_f16(add_odd(a.astype(F8) * b.astype(F8), c.astype(F8)))
+
+
+def _to_f16(x: Value) -> Value:
+    r = x.astype(F2)
+    nan = r != r
+    return r if not np.count_nonzero(nan) else sel(nan, NAN16.view(F2), r)
+
+
+def fma_bf16(a: Value, b: Value, c: Value) -> Value:
+    product = bf16_to_f32(a).astype(F8) * bf16_to_f32(b).astype(F8)
+    return f64_to_bf16(add_odd(product, bf16_to_f32(c).astype(F8)))
+
+
+def add_f16(a: Value, b: Value) -> Value:
+    return _to_f16(a.astype(F4) + b.astype(F4))
+
+
+def sub_f16(a: Value, b: Value) -> Value:
+    return _to_f16(a.astype(F4) - b.astype(F4))
+
+
+def mul_f16(a: Value, b: Value) -> Value:
+    return _to_f16(a.astype(F4) * b.astype(F4))
+
+
+def add_bf16(a: Value, b: Value) -> Value:
+    return f64_to_bf16(add_odd(bf16_to_f32(a).astype(F8), bf16_to_f32(b).astype(F8)))
+
+
+def sub_bf16(a: Value, b: Value) -> Value:
+    return add_bf16(a, b ^ U2(0x8000))
+
+
+def mul_bf16(a: Value, b: Value) -> Value:
+    return f64_to_bf16(bf16_to_f32(a).astype(F8) * bf16_to_f32(b).astype(F8))
+
+
+# -- minimum and maximum
+
+
+def min_float(a: Value, b: Value) -> Value:
+    """The smaller; a number beats NaN; -0 is below +0."""
+    return _fix_zero(np.fmin(a, b), a, b, lambda x, y: x | y)
+
+
+def max_float(a: Value, b: Value) -> Value:
+    return _fix_zero(np.fmax(a, b), a, b, lambda x, y: x & y)
+
+
+def _fix_zero(r: Value, a: Value, b: Value, join: Callable[[Value, Value], Value]) -> Value:
+    zero = (a == 0) & (b == 0)
+    if np.count_nonzero(zero):
+        unsigned = np.dtype(f"u{r.dtype.itemsize}")
+        r = sel(zero, join(a.view(unsigned), b.view(unsigned)).view(r.dtype), r)
+    return canonical(r)
+
+
+def canonical(r: Value) -> Value:
+    """NaN → the NaN that NVIDIA's floating-point units give: all bits set but the sign."""
+    nan = r != r
+    if not np.count_nonzero(nan):
+        return r
+    unsigned = np.dtype(f"u{r.dtype.itemsize}")
+    if r.dtype.itemsize == 8:
+        return sel(nan, U8(0x7FF8000000000000).view(F8), r)
+    return sel(nan, unsigned.type(2 ** (8 * r.dtype.itemsize - 1) - 1).view(r.dtype), r)
+
+
+def min_nan(a: Value, b: Value) -> Value:
+    """min.NaN: NaN wins."""
+    return sel((a != a) | (b != b), canonical(a + b), min_float(a, b))
+
+
+def max_nan(a: Value, b: Value) -> Value:
+    return sel((a != a) | (b != b), canonical(a + b), max_float(a, b))
+
+
+# -- directed rounding
+
+
+def directed(s: Value, error: Value, mode: str) -> Value:
+    """float64 s (nearest) with exact value s + error → float64 rounded by mode rz, rm or rp."""
+    bits = s.view(U8)
+    positive = s > 0
+    inexact = (error != 0) & np.isfinite(s)
+    if mode == "rz":
+        shrink, grow = inexact & ((error > 0) != positive), None
+    elif mode == "rm":
+        shrink, grow = inexact & (error < 0) & positive, inexact & (error < 0) & ~positive
+    else:
+        shrink, grow = inexact & (error > 0) & ~positive, inexact & (error > 0) & positive
+    out = sel(shrink, bits - U8(1), bits)
+    if grow is not None:
+        out = sel(grow, bits + U8(1), out)
+    return out.view(F8)
+
+
+def narrow_directed(x: Value, mode: str) -> Value:
+    """float64 → float32 by mode rz, rm or rp."""
+    near = x.astype(F4)
+    back = near.astype(F8)
+    bits = near.view(U4)
+    above, below = back > x, back < x
+    negative = np.signbit(near)
+    if mode == "rz":
+        down = (above & ~negative) | (below & negative)
+        return sel(down & np.isfinite(x), bits - U4(1), bits).view(F4)
+    wrong = above if mode == "rm" else below
+    # Towards minus infinity a positive value shrinks and a negative one grows in magnitude.
+    shrinks = ~negative if mode == "rm" else negative
+    smallest = U4(0x80000001) if mode == "rm" else U4(1)
+    moved = sel(shrinks, bits - U4(1), bits + U4(1))
+    moved = sel((bits << U4(1)) == 0, smallest, moved)
+    return sel(wrong & np.isfinite(x), moved, bits).view(F4)
+
+
+def add_dir_f32(a: Value, b: Value, mode: str) -> Value:
+    wide = add_odd(a.astype(F8), b.astype(F8))
+    r = narrow_directed(wide, mode)
+    return _exact_zero(r, wide, a, b, mode)
+
+
+def _exact_zero(r: Value, wide: Value, a: Value, b: Value, mode: str) -> Value:
+    """x - x is -0 when rounding towards minus infinity."""
+    if mode != "rm":
+        return r
+    cancelled = (wide == 0) & (a != 0)
+    return sel(cancelled, r.dtype.type(-0.0), r)
+
+
+def mul_dir_f32(a: Value, b: Value, mode: str) -> Value:
+    return narrow_directed(a.astype(F8) * b.astype(F8), mode)
+
+
+def fma_dir_f32(a: Value, b: Value, c: Value, mode: str) -> Value:
+    product = a.astype(F8) * b.astype(F8)
+    wide = add_odd(product, c.astype(F8))
+    return _exact_zero(narrow_directed(wide, mode), wide, product, c, mode)
+
+
+def div_dir_f32(a: Value, b: Value, mode: str) -> Value:
+    """A float64 quotient of float32 numbers, rounded to odd by its remainder's sign."""
+    q = a.astype(F8) / b.astype(F8)
+    p, low = two_product(q, b.astype(F8))
+    remainder = (a.astype(F8) - p) - low
+    error = sel(b > 0, remainder, -remainder)
+    return narrow_directed(make_odd(q, sel(np.isfinite(q), error, F8(0))), mode)
+
+
+def sqrt_dir_f32(a: Value, mode: str) -> Value:
+    root = np.sqrt(a.astype(F8))
+    p, low = two_product(root, root)
+    error = (a.astype(F8) - p) - low
+    return narrow_directed(make_odd(root, sel(np.isfinite(root), error, F8(0))), mode)
+
+
+def add_dir_f64(a: Value, b: Value, mode: str) -> Value:
+    s, error = two_sum(a, b)
+    return _exact_zero(directed(s, error, mode), s, a, b, mode)
+
+
+def mul_dir_f64(a: Value, b: Value, mode: str) -> Value:
+    return fma_dir_f64(a, b, F8(-0.0), mode)
+
+
+def fma_dir_f64(a: Value, b: Value, c: Value, mode: str) -> Value:
+    return _each(_fma_dir_exact, mode, a, b, c)
+
+
+def div_dir_f64(a: Value, b: Value, mode: str) -> Value:
+    return _each(lambda x, y, m: _round_fraction(x / y, lambda: Fraction(x) / Fraction(y), m), mode, a, b)
+
+
+def sqrt_dir_f64(a: Value, mode: str) -> Value:
+    return _each(_sqrt_dir_exact, mode, a)
+
+
+def _each(function: Callable[..., float], mode: str, *operands: Value) -> Value:
+    """Directed float64 roundings are rare: exact arithmetic, thread by thread."""
+    arrays = np.broadcast_arrays(*operands)
+    out = np.empty(arrays[0].shape, F8)
+    flat = out.reshape(-1)
+    for i, values in enumerate(zip(*(x.reshape(-1) for x in arrays), strict=True)):
+        flat[i] = function(*values, mode)
+    return out if out.ndim else out[()]
+
+
+def _fma_dir_exact(a: Any, b: Any, c: Any, mode: str) -> float:
+    near = _fma_exact(float(a), float(b), float(c))
+    if near == 0 and mode == "rm" and a * b != 0 and a * b == -c:
+        return -0.0
+    return _round_fraction(near, lambda: Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c)), mode)
+
+
+def _sqrt_dir_exact(a: Any, mode: str) -> float:
+    near = float(np.sqrt(a))
+    if not np.isfinite(near) or near == 0:
+        return near
+    square = Fraction(near) ** 2
+    error = Fraction(float(a)) - square
+    return _step(near, error, mode)
+
+
+def _round_fraction(near: Any, exact: Callable[[], Fraction], mode: str) -> float:
+    near = float(near)
+    if np.isnan(near):
+        return near
+    if np.isinf(near):
+        try:
+            value = exact()
+        except (OverflowError, ValueError, ZeroDivisionError):
+            return near
+        return _step(float(np.nextafter(near, 0)), value - Fraction(float(np.nextafter(near, 0))), mode)
+    try:
+        return _step(near, exact() - Fraction(near), mode)
+    except (OverflowError, ValueError, ZeroDivisionError):
+        return near
+
+
+def _step(near: float, error: Fraction, mode: str) -> float:
+    """Move a float64 one step where its error says that `mode` rounds to the other side."""
+    if error == 0:
+        return near
+    down = mode == "rm" or (mode == "rz" and (near > 0 or (near == 0 and error > 0)))
+    if down and error < 0:
+        return float(np.nextafter(near, -np.inf))
+    if not down and error > 0:
+        return float(np.nextafter(near, np.inf))
+    return near
+
+
+# -- packed halves
+
+
+def f16_low(x: Value) -> Value:
+    return (x & U4(0xFFFF)).astype(U2).view(F2)
+
+
+def f16_high(x: Value) -> Value:
+    return (x >> U4(16)).astype(U2).view(F2)
+
+
+def bf16_low(x: Value) -> Value:
+    return (x << U4(16)).view(F4)
+
+
+def bf16_high(x: Value) -> Value:
+    return (x & U4(0xFFFF0000)).view(F4)
+
+
+def halves(function: Callable[..., Value], dtype: Any, *operands: Value) -> Value:
+    """Apply a 16-bit function to the low and the high halves of packed operands."""
+    low = function(*((x & U4(0xFFFF)).astype(U2).view(dtype) for x in operands))
+    high = function(*((x >> U4(16)).astype(U2).view(dtype) for x in operands))
+    return low.view(U2).astype(U4) | (high.view(U2).astype(U4) << U4(16))
+
+
+def _bf16_pick(pick: Callable[[Value, Value], Value]) -> Callable[[Value, Value], Value]:
+    def apply(a: Value, b: Value) -> Value:
+        return f32_to_bf16(pick(bf16_to_f32(a), bf16_to_f32(b)))
+
+    return apply
+
+
+min_bf16, max_bf16 = _bf16_pick(min_float), _bf16_pick(max_float)
+min_nan_bf16, max_nan_bf16 = _bf16_pick(min_nan), _bf16_pick(max_nan)
+
+
+def pair(function: Callable[..., Value]) -> Callable[..., Value]:
+    """A float32 function on both halves of 64-bit f32x2 operands."""
+
+    def apply(*operands: Value) -> Value:
+        low = function(*((x & U8(0xFFFFFFFF)).astype(U4).view(F4) for x in operands))
+        high = function(*((x >> U8(32)).astype(U4).view(F4) for x in operands))
+        return low.view(U4).astype(U8) | (high.view(U4).astype(U8) << U8(32))
+
+    return apply
+
+
+add_f32x2 = pair(np.add)
+sub_f32x2 = pair(np.subtract)
+mul_f32x2 = pair(np.multiply)
+fma_f32x2 = pair(fma_f32)
+
+
+# -- approximations
+
+
+def ex2(x: Value) -> Value:
+    """2^x, correctly rounded in practice (the ISA allows 2 ulp)."""
+    return np.exp2(x.astype(F8)).astype(F4)
+
+
+def lg2(x: Value) -> Value:
+    return np.log2(x.astype(F8)).astype(F4)
+
+
+def sin(x: Value) -> Value:
+    return np.sin(x.astype(F8)).astype(F4)
+
+
+def cos(x: Value) -> Value:
+    return np.cos(x.astype(F8)).astype(F4)
+
+
+def tanh(x: Value) -> Value:
+    return np.tanh(x.astype(F8)).astype(F4)
+
+
+def rsqrt(x: Value) -> Value:
+    return (F8(1) / np.sqrt(x.astype(F8))).astype(F4)
+
+
+def rsqrt_f64(x: Value) -> Value:
+    return F8(1) / np.sqrt(x)
+
+
+def rcp_ftz_f64(x: Value) -> Value:
+    """rcp.approx.ftz.f64 and rsqrt.approx.ftz.f64 keep the upper 32 bits of operand and result only."""
+    return _upper(F8(1) / _upper(_ftz64(x)))
+
+
+def rsqrt_ftz_f64(x: Value) -> Value:
+    return _upper(F8(1) / np.sqrt(_upper(_ftz64(x))))
+
+
+def _upper(x: Value) -> Value:
+    return (x.view(U8) & U8(0xFFFFFFFF00000000)).view(F8)
+
+
+def _ftz64(x: Value) -> Value:
+    return sel(np.abs(x) < F8(2.0**-1022), np.copysign(F8(0), x), x)
+
+
+def through_f32(function: Callable[[Value], Value]) -> dict[str, Callable[[Value], Value]]:
+    """float16 and bfloat16 forms of a float32 approximation."""
+    return {
+        "f16": lambda x: f32_to_f16(function(x.astype(F4))),
+        "bf16": lambda x: f32_to_bf16(function(bf16_to_f32(x))),
+    }
+
+
+def testp(x: Value, how: str) -> Value:
+    tiny = np.finfo(x.dtype).tiny
+    if how == "finite":
+        return np.isfinite(x)
+    if how == "infinite":
+        return np.isinf(x)
+    if how == "number":
+        return x == x
+    if how == "notanumber":
+        return x != x
+    subnormal = (np.abs(x) < tiny) & (x != 0)
+    # A zero is normal for testp, which knows nothing between normal and subnormal.
+    return subnormal if how == "subnormal" else np.isfinite(x) & ~subnormal
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    f.__name__: f
+    for f in (
+        ftz, saturate, bf16_to_f32, f32_to_bf16, f64_to_bf16, f32_to_f16, fma_f32, fma_f64, fma_f16, fma_bf16, add_f16,
+        sub_f16, mul_f16, add_bf16, sub_bf16, mul_bf16, min_float, max_float, min_nan, max_nan, add_dir_f32,
+        mul_dir_f32, fma_dir_f32, div_dir_f32, sqrt_dir_f32, add_dir_f64, mul_dir_f64, fma_dir_f64, div_dir_f64,
+        sqrt_dir_f64, f16_low, f16_high, bf16_low, bf16_high, halves, ex2, lg2, sin, cos, tanh, rsqrt, rsqrt_f64,
+        rcp_ftz_f64, rsqrt_ftz_f64, testp, narrow_directed, canonical,
+    )
+} | {
+    "min_bf16": min_bf16, "max_bf16": max_bf16, "min_nan_bf16": min_nan_bf16, "max_nan_bf16": max_nan_bf16,
+    "add_f32x2": add_f32x2, "sub_f32x2": sub_f32x2, "mul_f32x2": mul_f32x2, "fma_f32x2": fma_f32x2,
+    "minimum": np.minimum, "maximum": np.maximum, "add": np.add, "sqrt": np.sqrt, "copysign": np.copysign,
+    "ex2_f16": through_f32(ex2)["f16"], "ex2_bf16": through_f32(ex2)["bf16"],
+    "tanh_f16": through_f32(tanh)["f16"], "tanh_bf16": through_f32(tanh)["bf16"],
+    "add_f16x2": lambda a, b: halves(add_f16, F2, a, b), "add_bf16x2": lambda a, b: halves(add_bf16, U2, a, b),
+    "min_f16x2": lambda a, b: halves(min_float, F2, a, b), "max_f16x2": lambda a, b: halves(max_float, F2, a, b),
+    "min_bf16x2": lambda a, b: halves(min_bf16, U2, a, b), "max_bf16x2": lambda a, b: halves(max_bf16, U2, a, b),
+}  # fmt: skip

@@ -1,0 +1,284 @@
+"""Integer instructions that NumPy has no operator for. Operands are arrays or NumPy scalars of one dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Value = Any  # a NumPy array with one element per thread, or a NumPy scalar that all threads share
+U64 = np.uint64
+_SIGNED = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
+_UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+
+
+def sel(p: Value, a: Value, b: Value) -> Value:
+    """a where p else b; stays a scalar where p is one."""
+    if isinstance(p, np.bool_):
+        return a if p else b
+    return np.where(p, a, b)
+
+
+def not_(p: Value) -> Value:
+    return np.logical_not(p)
+
+
+def div_u(a: Value, b: Value) -> Value:
+    """Quotient; all ones where the divisor is zero, as NVIDIA GPUs give (the ISA leaves it open)."""
+    zero = b == 0
+    q = a // b
+    return q if not np.count_nonzero(zero) else sel(zero, a.dtype.type(np.iinfo(a.dtype).max), q)
+
+
+def rem_u(a: Value, b: Value) -> Value:
+    zero = b == 0
+    r = a % b
+    return r if not np.count_nonzero(zero) else sel(zero, a, r)
+
+
+def div_s(a: Value, b: Value) -> Value:
+    """Quotient truncated towards zero; all ones where the divisor is zero."""
+    zero = b == 0
+    q = (a - np.fmod(a, b)) // b
+    return q if not np.count_nonzero(zero) else sel(zero, a.dtype.type(-1), q)
+
+
+def rem_s(a: Value, b: Value) -> Value:
+    """Remainder with the dividend's sign."""
+    zero = b == 0
+    r = np.fmod(a, b)
+    return r if not np.count_nonzero(zero) else sel(zero, a, r)
+
+
+def mul_hi(a: Value, b: Value) -> Value:
+    """The upper half of the product, for every integer type."""
+    size = a.dtype.itemsize
+    if size < 8:
+        wide = {"u": _UNSIGNED, "i": _SIGNED}[a.dtype.kind][2 * size]
+        return ((a.astype(wide) * b.astype(wide)) >> wide(8 * size)).astype(a.dtype)
+    high = mul_hi_u64(a.view(np.uint64), b.view(np.uint64))
+    if a.dtype.kind == "u":
+        return high
+    # Reading the operands as signed subtracts b·2^64 where a is negative, and a·2^64 where b is.
+    zero = np.int64(0)
+    return high.view(np.int64) - sel(a < 0, b, zero) - sel(b < 0, a, zero)
+
+
+def mul_hi_u64(a: Value, b: Value) -> Value:
+    """Upper 64 bits of a product of 64-bit numbers, by 32-bit halves."""
+    half, mask = U64(32), U64(0xFFFFFFFF)
+    al, ah, bl, bh = a & mask, a >> half, b & mask, b >> half
+    middle = ah * bl + ((al * bl) >> half)
+    other = al * bh + (middle & mask)
+    return ah * bh + (middle >> half) + (other >> half)
+
+
+def add_sat(a: Value, b: Value) -> Value:
+    """add.sat.s32: clamps instead of wrapping."""
+    wide = a.astype(np.int64) + b.astype(np.int64)
+    return np.clip(wide, -(2**31), 2**31 - 1).astype(np.int32)
+
+
+def sub_sat(a: Value, b: Value) -> Value:
+    wide = a.astype(np.int64) - b.astype(np.int64)
+    return np.clip(wide, -(2**31), 2**31 - 1).astype(np.int32)
+
+
+def mulhi_sat(a: Value, b: Value, c: Value) -> Value:
+    """mad.hi.sat.s32."""
+    return add_sat(mul_hi(a, b), c)
+
+
+def mul24(a: Value, b: Value, high: bool) -> Value:
+    """mul24: the product of the low 24 bits, bits 47..16 (hi) or 31..0 (lo)."""
+    wide = np.int64 if a.dtype.kind == "i" else np.uint64
+    product = _low24(a).astype(wide) * _low24(b).astype(wide)
+    return (product >> wide(16) if high else product).astype(a.dtype)
+
+
+def _low24(a: Value) -> Value:
+    eight = a.dtype.type(8)
+    return (a << eight) >> eight
+
+
+def shl(a: Value, n: Value) -> Value:
+    """Shift left; amounts past the width give zero."""
+    return a << n.astype(a.dtype)
+
+
+def shr(a: Value, n: Value) -> Value:
+    """Shift right; amounts past the width give zero, or the sign for signed types."""
+    if a.dtype.kind == "u":
+        return a >> n.astype(a.dtype)
+    width = 8 * a.dtype.itemsize
+    return a >> np.minimum(n, np.uint32(width - 1)).astype(a.dtype)
+
+
+def shf_l(low: Value, high: Value, n: Value, clamp: bool) -> Value:
+    """shf.l: the upper word of (high:low) << n."""
+    n = np.minimum(n, np.uint32(32)) if clamp else n & np.uint32(31)
+    return (_pair(low, high) << n.astype(np.uint64) >> U64(32)).astype(np.uint32)
+
+
+def shf_r(low: Value, high: Value, n: Value, clamp: bool) -> Value:
+    """shf.r: the lower word of (high:low) >> n."""
+    n = np.minimum(n, np.uint32(32)) if clamp else n & np.uint32(31)
+    return (_pair(low, high) >> n.astype(np.uint64)).astype(np.uint32)
+
+
+def _pair(low: Value, high: Value) -> Value:
+    return low.astype(np.uint64) | (high.astype(np.uint64) << U64(32))
+
+
+def lop3(a: Value, b: Value, c: Value, table: int) -> Value:
+    """The three-input function whose truth table is `table` (bit 4·a + 2·b + c)."""
+    result: Value = a & np.uint32(0)
+    for row in range(8):
+        if table >> row & 1:
+            term = (a if row & 4 else ~a) & (b if row & 2 else ~b) & (c if row & 1 else ~c)
+            result = result | term
+    return result
+
+
+def bfe(a: Value, position: Value, length: Value) -> Value:
+    """Bit field extract; fields past the top are padded with zeros, or the field's sign."""
+    bits = 8 * a.dtype.itemsize
+    unsigned = _UNSIGNED[a.dtype.itemsize]
+    pos = (position & np.uint32(255)).astype(np.int64)
+    size = (length & np.uint32(255)).astype(np.int64)
+    field = a.view(unsigned) >> np.minimum(pos, bits).astype(unsigned)
+    mask = _low_mask(size, bits, unsigned)
+    field = field & mask
+    if a.dtype.kind == "u":
+        return field
+    top = np.minimum(pos + size - 1, bits - 1)
+    sign = (a.view(unsigned) >> np.maximum(top, 0).astype(unsigned)) & unsigned(1)
+    fill = sel((sign != 0) & (size > 0), ~_low_mask(np.minimum(size, np.maximum(bits - pos, 0)), bits, unsigned), unsigned(0))
+    return (field | fill).view(a.dtype)
+
+
+def bfi(a: Value, b: Value, position: Value, length: Value) -> Value:
+    """Bit field insert: the low `length` bits of a into b at `position`."""
+    bits = 8 * b.dtype.itemsize
+    kind = b.dtype.type
+    pos = (position & np.uint32(255)).astype(np.int64)
+    size = (length & np.uint32(255)).astype(np.int64)
+    shift = np.minimum(pos, bits).astype(kind)
+    mask = _low_mask(size, bits, kind) << shift
+    return (b & ~mask) | ((a << shift) & mask)
+
+
+def _low_mask(size: Value, bits: int, kind: Callable[..., Any]) -> Value:
+    """A mask of `size` low bits, `size` clamped to the width."""
+    ones = kind(2**bits - 1)
+    drop = np.maximum(bits - np.minimum(size, bits), 0)
+    return ones >> drop.astype(ones.dtype)
+
+
+def bmsk(position: Value, length: Value, clamp: bool) -> Value:
+    """Bit mask: `length` ones from `position` up."""
+    if clamp:
+        pos, size = position.astype(np.int64), length.astype(np.int64)
+    else:
+        pos, size = (position & np.uint32(31)).astype(np.int64), (length & np.uint32(31)).astype(np.int64)
+    return _low_mask(size, 32, np.uint32) << np.minimum(pos, 32).astype(np.uint32)
+
+
+_REVERSED = np.array([int(f"{i:08b}"[::-1], 2) for i in range(256)], np.uint8)
+_ONES = np.array([i.bit_count() for i in range(256)], np.uint8)
+
+
+def _bytes(a: Value) -> NDArray[np.uint8]:
+    return np.ascontiguousarray(a).reshape(-1, 1).view(np.uint8)
+
+
+def _like(result: NDArray[Any], a: Value) -> Value:
+    return result if np.ndim(a) else result[0]
+
+
+def brev(a: Value) -> Value:
+    return _like(_REVERSED[_bytes(a)][:, ::-1].copy().view(a.dtype).ravel(), a)
+
+
+def popc(a: Value) -> Value:
+    return _like(_ONES[_bytes(a)].sum(axis=1, dtype=np.uint32), a)
+
+
+def bfind(a: Value, shift_amount: bool) -> Value:
+    """Position of the highest bit that differs from the sign, 0xffffffff where there is none."""
+    size = a.dtype.itemsize
+    bits = a.view(_UNSIGNED[size])
+    if a.dtype.kind == "i":
+        bits = sel(a < 0, ~bits, bits)
+    position = np.uint32(8 * size - 1) - clz(bits)
+    if not shift_amount:
+        return position
+    return sel(bits == 0, position, np.uint32(8 * size - 1) - position)
+
+
+def clz(a: Value) -> Value:
+    """Leading zeros, by smearing the top bit downwards and counting."""
+    bits = a
+    shift = 1
+    while shift < 8 * a.dtype.itemsize:
+        bits = bits | (bits >> a.dtype.type(shift))
+        shift *= 2
+    return np.uint32(8 * a.dtype.itemsize) - popc(bits)
+
+
+def prmt(a: Value, b: Value, selector: Value, mode: str) -> Value:
+    """Byte permute: selector nibbles choose among the eight bytes of (b:a); bit 3 replicates the sign."""
+    both = _pair(a, b)
+    if not mode:
+        return _prmt_default(both, selector)
+    rows = {
+        "f4e": ((0, 1, 2, 3), (1, 2, 3, 4), (2, 3, 4, 5), (3, 4, 5, 6)),
+        "b4e": ((0, 7, 6, 5), (1, 0, 7, 6), (2, 1, 0, 7), (3, 2, 1, 0)),
+        "rc8": ((0, 0, 0, 0), (1, 1, 1, 1), (2, 2, 2, 2), (3, 3, 3, 3)),
+        "ecl": ((0, 1, 2, 3), (1, 1, 2, 3), (2, 2, 2, 3), (3, 3, 3, 3)),
+        "ecr": ((0, 0, 0, 0), (0, 1, 1, 1), (0, 1, 2, 2), (0, 1, 2, 3)),
+        "rc16": ((0, 1, 0, 1), (2, 3, 2, 3), (0, 1, 0, 1), (2, 3, 2, 3)),
+    }[mode]
+    packed = np.array([sum(byte << 4 * i for i, byte in enumerate(row)) for row in rows], np.uint32)
+    return _prmt_default(both, packed[selector & np.uint32(3)])
+
+
+def _prmt_default(both: Value, selector: Value) -> Value:
+    result: Value = np.uint32(0)
+    for i in range(4):
+        nibble = selector >> np.uint32(4 * i)
+        byte = (both >> ((nibble & np.uint32(7)) * np.uint32(8)).astype(np.uint64)).astype(np.uint32) & np.uint32(255)
+        signs = (byte >> np.uint32(7)) * np.uint32(255)
+        byte = sel((nibble & np.uint32(8)) != 0, signs, byte)
+        result = result | (byte << np.uint32(8 * i))
+    return result
+
+
+def dp4a(a: Value, b: Value, c: Value) -> Value:
+    """Four-way byte dot product; the signedness of a and b is that of their byte dtypes' views."""
+    total = c.astype(np.int64)
+    for i in range(4):
+        total = total + _byte(a, i) * _byte(b, i)
+    return total.astype(np.uint32)
+
+
+def _byte(a: Value, i: int) -> Value:
+    part = (a >> a.dtype.type(8 * i)).astype(np.int8 if a.dtype.kind == "i" else np.uint8)
+    return part.astype(np.int64)
+
+
+def pack2(low: Value, high: Value, bits: int) -> Value:
+    """(high:low) of two unsigned halves of `bits` bits each."""
+    wide = _UNSIGNED[bits // 4]
+    return low.astype(wide) | (high.astype(wide) << wide(bits))
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    f.__name__: f
+    for f in (
+        sel, not_, div_u, rem_u, div_s, rem_s, mul_hi, add_sat, sub_sat, mulhi_sat, mul24, shl, shr, shf_l, shf_r,
+        lop3, bfe, bfi, bmsk, brev, popc, clz, bfind, prmt, dp4a, pack2,
+    )
+}  # fmt: skip

@@ -1,0 +1,59 @@
+"""The table of instructions: opcode → (pattern of its modifiers, what emits it).
+
+A new instruction is one entry: a regular expression over everything after the opcode, whose named groups the
+emitting function receives. Where several patterns match, the first one counts; where none does, the instruction is
+unsupported.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any
+
+from tilejit.simulator.emitter import Entry
+from tilejit.simulator.opcodes import convert, floats, integer, memory, move, sync
+
+_TABLES: tuple[dict[str, Any], ...] = (
+    integer.ENTRIES, floats.ENTRIES, convert.ENTRIES, move.ENTRIES, memory.ENTRIES, sync.ENTRIES,
+)  # fmt: skip
+
+
+def _merge() -> dict[str, tuple[tuple[re.Pattern[str], Entry], ...]]:
+    merged: dict[str, tuple[tuple[re.Pattern[str], Entry], ...]] = {}
+    for table in _TABLES:
+        for root, forms in table.items():
+            merged[root] = merged.get(root, ()) + tuple((_lazy(p), f) for p, f in forms)
+    return merged
+
+
+class _Lazy:
+    """A pattern that is compiled when it is first needed: start-up matters more than a first use."""
+
+    __slots__ = ("pattern", "source")
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.pattern: re.Pattern[str] | None = None
+
+    def fullmatch(self, text: str) -> re.Match[str] | None:
+        if self.pattern is None:
+            self.pattern = re.compile(self.source)
+        return self.pattern.fullmatch(text)
+
+
+def _lazy(source: str) -> Any:
+    return _Lazy(source)
+
+
+INSTRUCTIONS = _merge()
+
+
+@lru_cache(maxsize=4096)
+def lookup(root: str, suffix: str) -> tuple[Entry, dict[str, str]] | None:
+    """The entry for an opcode with its modifiers, and what its pattern's groups matched."""
+    for pattern, entry in INSTRUCTIONS.get(root, ()):
+        match = pattern.fullmatch(suffix)
+        if match:
+            return entry, match.groupdict()
+    return None

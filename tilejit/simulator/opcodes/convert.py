@@ -1,0 +1,118 @@
+"""cvt: conversions between all types."""
+
+from __future__ import annotations
+
+from tilejit.simulator.emitter import PTX_DTYPE, Emitter
+
+Match = dict[str, str]
+
+
+def int_to_int(e: Emitter, m: Match) -> None:
+    source, target = PTX_DTYPE[m["s"]], PTX_DTYPE[m["t"]]
+    value = e.src(1, source)
+    if m["sat"]:
+        e.dst(0, target, f"int_sat({value}, {target})")
+    elif source == target or (source[1] == target[1]):
+        e.dst(0, target, value if source == target else f"{value}.view({target})")
+    else:
+        e.dst(0, target, f"{value}.astype({target})")
+
+
+def _float_source(e: Emitter, m: Match) -> str:
+    t = m["s"]
+    value = e.src(1, PTX_DTYPE[t])
+    if t == "bf16":
+        value = f"bf16_to_f32({value})"
+    return f"ftz({value})" if m.get("ftz") and t == "f32" else value
+
+
+def float_to_int(e: Emitter, m: Match) -> None:
+    target = PTX_DTYPE[m["t"]]
+    value = _float_source(e, m)
+    e.dst(0, target, f"float_to_int({value}, {target}, {m['round']!r}, {m['s'] == 'f64'})")
+
+
+def int_to_float(e: Emitter, m: Match) -> None:
+    source, t = PTX_DTYPE[m["s"]], m["t"]
+    value = e.src(1, source)
+    if m["round"] == "rn" and (t == "f64" or (t == "f32" and source[1] in "1248")):
+        expression = f"{value}.astype({PTX_DTYPE[t]})"
+    else:
+        expression = f"int_to_float({value}, {t!r}, {m['round']!r})"
+    e.dst(0, PTX_DTYPE[t], f"saturate({expression})" if m["sat"] and t != "bf16" else expression)
+
+
+def float_to_float(e: Emitter, m: Match) -> None:
+    t, s = m["t"], m["s"]
+    mode = m["round"] or ""
+    value = _float_source(e, m)
+    if mode in ("rni", "rzi", "rmi", "rpi"):
+        if t != s:
+            e.fail("rounding to an integer keeps the type")
+        expression = f"round_integral({value}, {mode!r})"
+        if t == "bf16":
+            expression = f"f32_to_bf16({expression})"
+    else:
+        narrows = {"f64": 3, "f32": 2, "f16": 1, "bf16": 1}
+        if narrows[t] < narrows[s] and not mode:
+            e.fail("a conversion that loses bits needs a rounding")
+        expression = f"float_to_float({value}, {t!r}, {mode or 'rn'!r})"
+    if m["sat"]:
+        expression = f"saturate({expression})"
+    elif m["ftz"] and t == "f32":
+        expression = f"ftz({expression})"
+    e.dst(0, PTX_DTYPE[t], expression)
+
+
+def narrow(e: Emitter, m: Match) -> None:
+    """f32 → f16/bf16 with .relu or .satfinite."""
+    value = _float_source(e, {**m, "s": "f32"})
+    e.dst(0, PTX_DTYPE[m["t"]], f"narrow({value}, {m['t']!r}, {m['round']!r}, {_flags(m)})")
+
+
+def _flags(m: Match) -> str:
+    return repr(tuple(x for x in ("relu", "satfinite") if m.get(x)))
+
+
+def pack_half(e: Emitter, m: Match) -> None:
+    high, low = e.src(1, "f4"), e.src(2, "f4")
+    e.dst(0, "u4", f"pack_f16x2({high}, {low}, {m['t']!r}, {m['round']!r}, {_flags(m)})")
+
+
+def pack_fp8(e: Emitter, m: Match) -> None:
+    high, low = e.src(1, "f4"), e.src(2, "f4")
+    e.dst(0, "u2", f"pack_fp8({high}, {low}, {m['t']!r}, {bool(m['relu'])})")
+
+
+def f16x2_to_fp8(e: Emitter, m: Match) -> None:
+    e.dst(0, "u2", f"f16x2_to_fp8({e.src(1, 'u4')}, {m['t']!r}, {bool(m['relu'])})")
+
+
+def fp8_to_f16x2(e: Emitter, m: Match) -> None:
+    e.dst(0, "u4", f"fp8_to_f16x2({e.src(1, 'u2')}, {m['s']!r}, {bool(m['relu'])})")
+
+
+def tf32(e: Emitter, m: Match) -> None:
+    e.dst(0, "u4", f"to_tf32({e.src(1, 'f4')}, {m['round']!r})")
+
+
+INT = "[us](?:8|16|32|64)"
+FLOAT = "f16|bf16|f32|f64"
+INTEGRAL = r"\.(?P<round>rni|rzi|rmi|rpi)"
+ROUND = r"\.(?P<round>rn|rz|rm|rp)"
+FP8 = r"(?P<{}>e4m3|e5m2)x2"
+ENTRIES = {
+    "cvt": (
+        (rf"(?P<sat>\.sat)?\.(?P<t>{INT})\.(?P<s>{INT})", int_to_int),
+        (INTEGRAL + rf"(?P<ftz>\.ftz)?(?P<sat>\.sat)?\.(?P<t>{INT})\.(?P<s>{FLOAT})", float_to_int),
+        (ROUND + rf"(?P<sat>\.sat)?\.(?P<t>{FLOAT})\.(?P<s>{INT})", int_to_float),
+        (rf"(?:\.(?P<round>rn|rz|rm|rp|rni|rzi|rmi|rpi))?(?P<ftz>\.ftz)?(?P<sat>\.sat)?\.(?P<t>{FLOAT})\.(?P<s>{FLOAT})",
+         float_to_float),
+        (ROUND + r"(?P<relu>\.relu)?(?P<satfinite>\.satfinite)?\.(?P<t>f16|bf16)\.f32", narrow),
+        (ROUND + r"(?P<relu>\.relu)?(?P<satfinite>\.satfinite)?\.(?P<t>f16|bf16)x2\.f32", pack_half),
+        (r"\.rn\.satfinite(?P<relu>\.relu)?\." + FP8.format("t") + r"\.f32", pack_fp8),
+        (r"\.rn\.satfinite(?P<relu>\.relu)?\." + FP8.format("t") + r"\.f16x2", f16x2_to_fp8),
+        (r"\.rn(?P<relu>\.relu)?\.f16x2\." + FP8.format("s"), fp8_to_f16x2),
+        (r"\.(?P<round>rna|rn|rz)(?:\.satfinite)?\.tf32\.f32", tf32),
+    ),
+}  # fmt: skip

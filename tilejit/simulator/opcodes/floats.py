@@ -1,0 +1,181 @@
+"""Floating-point arithmetic."""
+
+from __future__ import annotations
+
+from tilejit.simulator.emitter import PTX_DTYPE, Emitter
+
+Match = dict[str, str]
+_OPERATOR = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+
+
+def _ftz(e: Emitter, m: Match, values: list[str]) -> list[str]:
+    return [e.temp(f"ftz({x})") for x in values] if m.get("ftz") else values
+
+
+def _result(e: Emitter, m: Match, dtype: str, expression: str) -> None:
+    if m.get("sat"):
+        expression = f"saturate({expression})"
+    elif m.get("ftz"):
+        expression = f"ftz({expression})"
+    e.dst(0, dtype, expression)
+
+
+def binary(e: Emitter, m: Match) -> None:
+    """add, sub, mul, div in f32 and f64; NumPy's operators round to nearest even."""
+    dtype = PTX_DTYPE[m["t"]]
+    a, b = _ftz(e, m, [e.src(1, dtype), e.src(2, dtype)])
+    mode = m.get("round") or "rn"
+    root = e.ins.root
+    if mode in ("rn", "approx", "full"):
+        _result(e, m, dtype, f"{a} {_OPERATOR[root]} {b}")
+        return
+    if root == "sub":
+        root, b = "add", f"-{b}"
+    _result(e, m, dtype, f"{root}_dir_{m['t']}({a}, {b}, {mode!r})")
+
+
+def fma(e: Emitter, m: Match) -> None:
+    dtype = PTX_DTYPE[m["t"]]
+    a, b, c = _ftz(e, m, [e.src(i, dtype) for i in (1, 2, 3)])
+    mode = m.get("round") or "rn"
+    name = f"fma_{m['t']}({a}, {b}, {c})" if mode == "rn" else f"fma_dir_{m['t']}({a}, {b}, {c}, {mode!r})"
+    _result(e, m, dtype, name)
+
+
+def half(e: Emitter, m: Match) -> None:
+    """add, sub, mul, fma in f16, bf16 and their packed forms."""
+    t, base = m["t"], m["t"].removesuffix("x2")
+    n = 3 if e.ins.root == "fma" else 2
+    dtype = PTX_DTYPE[t]
+    operands = [e.src(i + 1, dtype) for i in range(n)]
+    name = f"{e.ins.root}_{base}"
+    lane = PTX_DTYPE[base]
+    if m.get("ftz") or m.get("sat") or m.get("relu"):
+        e.dst(0, dtype, f"half_modified({name}, {t!r}, {lane}, {m_flags(m)}, {', '.join(operands)})")
+        return
+    call = f"{name}({', '.join(operands)})" if t == base else f"halves({name}, {lane}, {', '.join(operands)})"
+    e.dst(0, dtype, call)
+
+
+def m_flags(m: Match) -> str:
+    flags = tuple(x for x in ("ftz", "sat", "relu") if m.get(x))
+    return repr(flags)
+
+
+def f32x2(e: Emitter, m: Match) -> None:
+    operands = ", ".join(e.src(i, "u8") for i in range(1, 4 if e.ins.root == "fma" else 3))
+    e.dst(0, "u8", f"{e.ins.root}_f32x2({operands})")
+
+
+def minmax(e: Emitter, m: Match) -> None:
+    t, base = m["t"], m["t"].removesuffix("x2")
+    dtype = PTX_DTYPE[t]
+    name = f"{e.ins.root}_nan" if m.get("nan") else f"{e.ins.root}_float"
+    if base == "bf16":
+        name = name.replace("_float", "") + "_bf16"
+    operands = _ftz(e, m, [e.src(i, dtype) for i in range(1, len(e.ins.operands))])
+    lane = PTX_DTYPE[base]
+    result = operands[0]
+    for other in operands[1:]:
+        result = f"{name}({result}, {other})" if t == base else f"halves({name}, {lane}, {result}, {other})"
+    e.dst(0, dtype, result)
+
+
+def sign(e: Emitter, m: Match) -> None:
+    """neg and abs: bit operations, so that NaN's sign follows too."""
+    t = m["t"]
+    unsigned = {"f16": "u2", "bf16": "u2", "f64": "u8"}.get(t, "u4")
+    mask = {"f16": 0x8000, "bf16": 0x8000, "f32": 1 << 31, "f64": 1 << 63}.get(t, 0x80008000)
+    bits = 8 * int(unsigned[1])
+    value = e.src(1, unsigned, "f32" if t == "f32" else "f64" if t == "f64" else "")
+    if m.get("ftz"):
+        value = e.temp(f"ftz({e.src(1, 'f4')}).view(u4)")
+    if e.ins.root == "neg":
+        e.dst(0, unsigned, f"{value} ^ {e.names.constant(mask, unsigned)}")
+    else:
+        e.dst(0, unsigned, f"{value} & {e.names.constant(~mask & ((1 << bits) - 1), unsigned)}")
+
+
+def unary(e: Emitter, m: Match) -> None:
+    """sqrt and rcp, rounded."""
+    dtype = PTX_DTYPE[m["t"]]
+    (a,) = _ftz(e, m, [e.src(1, dtype)])
+    mode = m["round"]
+    one = e.names.constant({"f4": 0x3F800000, "f8": 0x3FF0000000000000}[dtype], dtype)
+    if mode in ("rn", "approx"):
+        _result(e, m, dtype, f"sqrt({a})" if e.ins.root == "sqrt" else f"{one} / {a}")
+    elif e.ins.root == "sqrt":
+        _result(e, m, dtype, f"sqrt_dir_{m['t']}({a}, {mode!r})")
+    else:
+        _result(e, m, dtype, f"div_dir_{m['t']}({one}, {a}, {mode!r})")
+
+
+def approximate(e: Emitter, m: Match) -> None:
+    """ex2, lg2, sin, cos, tanh, rsqrt in f32: within the ISA's stated error."""
+    (a,) = _ftz(e, m, [e.src(1, "f4")])
+    _result(e, m, "f4", f"{e.ins.root}({a})")
+
+
+def approximate_half(e: Emitter, m: Match) -> None:
+    t, base = m["t"], m["t"].removesuffix("x2")
+    dtype = PTX_DTYPE[t]
+    name = f"{e.ins.root}_{base}"
+    call = f"{name}({e.src(1, dtype)})" if t == base else f"halves({name}, {PTX_DTYPE[base]}, {e.src(1, dtype)})"
+    e.dst(0, dtype, call)
+
+
+def approximate_f64(e: Emitter, m: Match) -> None:
+    e.dst(0, "f8", f"{e.ins.root}{'_ftz' if m.get('ftz') else ''}_f64({e.src(1, 'f8')})")
+
+
+def copysign(e: Emitter, m: Match) -> None:
+    """copysign d, a, b: the sign of a with the magnitude of b."""
+    dtype = PTX_DTYPE[m["t"]]
+    e.dst(0, dtype, f"copysign({e.src(2, dtype)}, {e.src(1, dtype)})")
+
+
+def testp(e: Emitter, m: Match) -> None:
+    e.dst(0, "p", f"testp({e.src(1, PTX_DTYPE[m['t']])}, {m['how']!r})")
+
+
+ROUND = r"(?:\.(?P<round>rn|rz|rm|rp))?"
+F32 = ROUND + r"(?P<ftz>\.ftz)?(?P<sat>\.sat)?\.(?P<t>f32)"
+F64 = ROUND + r"\.(?P<t>f64)"
+HALF = r"(?:\.rn)?(?P<ftz>\.ftz)?(?P<sat>\.sat)?\.(?P<t>f16|f16x2)"
+BF16 = r"(?:\.rn)?\.(?P<t>bf16|bf16x2)"
+X2 = r"(?:\.rn)?\.f32x2"
+ARITHMETIC = ((F32, binary), (F64, binary), (HALF, half), (BF16, half), (X2, f32x2))
+MINMAX = (
+    (r"(?P<ftz>\.ftz)?(?P<nan>\.NaN)?\.(?P<t>f32)", minmax), (r"\.(?P<t>f64)", minmax),
+    (r"(?P<nan>\.NaN)?\.(?P<t>f16|f16x2|bf16|bf16x2)", minmax),
+)  # fmt: skip
+SIGN = ((r"(?P<ftz>\.ftz)?\.(?P<t>f32)", sign), (r"\.(?P<t>f64|f16|f16x2|bf16|bf16x2)", sign))
+UNARY = (
+    (r"\.(?P<round>rn|rz|rm|rp|approx)(?P<ftz>\.ftz)?\.(?P<t>f32)", unary),
+    (r"\.(?P<round>rn|rz|rm|rp)\.(?P<t>f64)", unary),
+)
+APPROX = ((r"\.approx(?P<ftz>\.ftz)?\.f32", approximate),)
+APPROX_HALF = ((r"\.approx\.(?P<t>f16|f16x2)", approximate_half), (r"\.approx(?:\.ftz)?\.(?P<t>bf16|bf16x2)", approximate_half))
+ENTRIES = {
+    "add": ARITHMETIC,
+    "sub": ARITHMETIC,
+    "mul": ARITHMETIC,
+    "div": ((F32.replace("rn|", "rn|approx|full|"), binary), (F64, binary)),
+    "fma": ((F32, fma), (F64, fma), (r"\.rn(?P<ftz>\.ftz)?(?P<sat>\.sat)?(?P<relu>\.relu)?\.(?P<t>f16|f16x2)", half),
+            (r"\.rn(?P<relu>\.relu)?\.(?P<t>bf16|bf16x2)", half), (X2, f32x2)),
+    "mad": ((F32, fma), (F64, fma)),
+    "min": MINMAX,
+    "max": MINMAX,
+    "neg": SIGN,
+    "abs": SIGN,
+    "sqrt": UNARY,
+    "rcp": (*UNARY, (r"\.approx(?P<ftz>\.ftz)\.f64", approximate_f64)),
+    "rsqrt": (*APPROX, (r"\.approx(?P<ftz>\.ftz)?\.f64", approximate_f64)),
+    "ex2": (*APPROX, *APPROX_HALF),
+    "tanh": ((r"\.approx\.f32", approximate), *APPROX_HALF),
+    "lg2": APPROX,
+    "sin": APPROX,
+    "cos": APPROX,
+    "copysign": ((r"\.(?P<t>f32|f64)", copysign),),
+    "testp": ((r"\.(?P<how>finite|infinite|number|notanumber|normal|subnormal)\.(?P<t>f32|f64)", testp),),
+}  # fmt: skip

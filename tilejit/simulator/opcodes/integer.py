@@ -1,0 +1,244 @@
+"""Integer, logic, shift and bit-field instructions."""
+
+from __future__ import annotations
+
+from tilejit.simulator.emitter import PTX_DTYPE, SIZE, Emitter
+
+Match = dict[str, str]
+INT = r"\.(?P<t>[us](?:16|32|64))"
+BITS = r"\.(?P<t>b(?:16|32|64))"
+
+
+def _unsigned(t: str) -> str:
+    return f"u{SIZE[PTX_DTYPE[t]]}"
+
+
+def _signed(t: str) -> str:
+    return f"i{SIZE[PTX_DTYPE[t]]}"
+
+
+def _wrapping(operator: str) -> object:
+    """Instructions whose low bits don't depend on signedness: computed in whichever dtype is at hand."""
+
+    def emit(e: Emitter, m: Match) -> None:
+        dtype = e.either(_unsigned(m["t"]), _signed(m["t"]), 1, 2)
+        e.dst(0, dtype, f"{e.src(1, dtype)} {operator} {e.src(2, dtype)}")
+
+    return emit
+
+
+add = _wrapping("+")
+sub = _wrapping("-")
+mul_lo = _wrapping("*")
+
+
+def add_sat(e: Emitter, m: Match) -> None:
+    e.dst(0, "i4", f"{e.ins.root}_sat({e.src(1, 'i4')}, {e.src(2, 'i4')})")
+
+
+def mad_lo(e: Emitter, m: Match) -> None:
+    dtype = e.either(_unsigned(m["t"]), _signed(m["t"]), 1, 2, 3)
+    e.dst(0, dtype, f"{e.src(1, dtype)} * {e.src(2, dtype)} + {e.src(3, dtype)}")
+
+
+def mul_hi(e: Emitter, m: Match) -> None:
+    dtype = PTX_DTYPE[m["t"]]
+    product = f"mul_hi({e.src(1, dtype)}, {e.src(2, dtype)})"
+    e.dst(0, dtype, product if e.ins.root == "mul" else f"{product} + {e.src(3, dtype)}")
+
+
+def mad_hi_sat(e: Emitter, m: Match) -> None:
+    e.dst(0, "i4", f"mulhi_sat({e.src(1, 'i4')}, {e.src(2, 'i4')}, {e.src(3, 'i4')})")
+
+
+def mul_wide(e: Emitter, m: Match) -> None:
+    dtype = PTX_DTYPE[m["t"]]
+    wide = dtype[0] + str(2 * SIZE[dtype])
+    product = f"{e.src(1, dtype)}.astype({wide}) * {e.src(2, dtype)}.astype({wide})"
+    e.dst(0, wide, product if e.ins.root == "mul" else f"{product} + {e.src(3, wide)}")
+
+
+def mul24(e: Emitter, m: Match) -> None:
+    dtype = PTX_DTYPE[m["t"]]
+    product = f"mul24({e.src(1, dtype)}, {e.src(2, dtype)}, {m['part'] == 'hi'})"
+    e.dst(0, dtype, product if e.ins.root == "mul24" else f"{product} + {e.src(3, dtype)}")
+
+
+def divide(e: Emitter, m: Match) -> None:
+    dtype = PTX_DTYPE[m["t"]]
+    kind = "u" if dtype[0] == "u" else "s"
+    e.dst(0, dtype, f"{e.ins.root}_{kind}({e.src(1, dtype)}, {e.src(2, dtype)})")
+
+
+def minmax(e: Emitter, m: Match) -> None:
+    dtype = PTX_DTYPE[m["t"]]
+    e.dst(0, dtype, f"{e.ins.root}imum({e.src(1, dtype)}, {e.src(2, dtype)})")
+
+
+def minmax_x2(e: Emitter, m: Match) -> None:
+    """min/max of two packed 16-bit integers."""
+    half = m["t"][0].replace("s", "i") + "2"
+    e.dst(0, "u4", f"halves({e.ins.root}imum, {half}, {e.src(1, 'u4')}, {e.src(2, 'u4')})")
+
+
+def add_x2(e: Emitter, m: Match) -> None:
+    e.dst(0, "u4", f"halves(add, u2, {e.src(1, 'u4')}, {e.src(2, 'u4')})")
+
+
+def neg(e: Emitter, m: Match) -> None:
+    e.dst(0, _signed(m["t"]), f"-{e.src(1, _signed(m['t']))}")
+
+
+def absolute(e: Emitter, m: Match) -> None:
+    e.dst(0, _signed(m["t"]), f"abs({e.src(1, _signed(m['t']))})")
+
+
+def sad(e: Emitter, m: Match) -> None:
+    d = PTX_DTYPE[m["t"]]
+    a, b = e.src(1, d), e.src(2, d)
+    e.dst(0, d, f"{e.src(3, d)} + maximum({a}, {b}) - minimum({a}, {b})")
+
+
+def carry_add(e: Emitter, m: Match) -> None:
+    """add.cc / addc: the carry is a register of its own."""
+    d = _unsigned(m["t"])
+    a, b = e.src(1, d), e.src(2, d)
+    extra = f" + {e.read('%carry', 'u4')}.astype({d})" if e.ins.root in ("addc", "madc") else ""
+    total = e.temp(f"{a} + {b}")
+    result = e.temp(f"{total}{extra}")
+    if m["cc"]:
+        e.write("%carry", "u4", f"(({total} < {a}) | ({result} < {total})).astype(u4)")
+    e.dst(0, d, result)
+
+
+def borrow_sub(e: Emitter, m: Match) -> None:
+    """sub.cc / subc: %carry holds the borrow."""
+    d = _unsigned(m["t"])
+    a, b = e.src(1, d), e.src(2, d)
+    total = e.temp(f"{a} - {b}")
+    result = e.temp(f"{total} - {e.read('%carry', 'u4')}.astype({d})" if e.ins.root == "subc" else total)
+    if m["cc"]:
+        e.write("%carry", "u4", f"(({a} < {b}) | ({total} < {result})).astype(u4)")
+    e.dst(0, d, result)
+
+
+def logic(e: Emitter, m: Match) -> None:
+    operator = {"and": "&", "or": "|", "xor": "^"}[e.ins.root]
+    dtype = "p" if m["t"] == "pred" else e.either(_unsigned(m["t"]), _signed(m["t"]), 1, 2)
+    e.dst(0, dtype, f"{e.src(1, dtype)} {operator} {e.src(2, dtype)}")
+
+
+def invert(e: Emitter, m: Match) -> None:
+    dtype = PTX_DTYPE[m["t"]]
+    e.dst(0, dtype, f"not_({e.src(1, 'p')})" if dtype == "p" else f"~{e.src(1, dtype)}")
+
+
+def cnot(e: Emitter, m: Match) -> None:
+    dtype = PTX_DTYPE[m["t"]]
+    e.dst(0, dtype, f"({e.src(1, dtype)} == 0).astype({dtype})")
+
+
+def shift(e: Emitter, m: Match) -> None:
+    """shl, shr; the amount is 32 bits wide whatever the type."""
+    dtype = PTX_DTYPE[m["t"]]
+    amount = e.ins.operands[2]
+    width = 8 * SIZE[dtype]
+    if amount[0].isdigit():
+        n = int(amount, 0)
+        clamped = min(n, width - 1) if dtype[0] == "i" else n
+        operator = "<<" if e.ins.root == "shl" else ">>"
+        if n < width or dtype[0] == "i":
+            if operator == "<<":
+                dtype = e.either(dtype, f"i{width // 8}", 1)
+            e.dst(0, dtype, f"{e.src(1, dtype)} {operator} {e.names.constant(clamped, dtype)}")
+            return
+    e.dst(0, dtype, f"{e.ins.root}({e.src(1, dtype)}, {e.src(2, 'u4')})")
+
+
+def funnel(e: Emitter, m: Match) -> None:
+    low, high, amount = e.src(1, "u4"), e.src(2, "u4"), e.src(3, "u4")
+    e.dst(0, "u4", f"shf_{m['dir']}({low}, {high}, {amount}, {m['mode'] == 'clamp'})")
+
+
+def lop3(e: Emitter, m: Match) -> None:
+    a, b, c = (e.src(i, "u4") for i in (1, 2, 3))
+    e.dst(0, "u4", f"lop3({a}, {b}, {c}, {int(e.ins.operands[4], 0)})")
+
+
+def bfe(e: Emitter, m: Match) -> None:
+    dtype = PTX_DTYPE[m["t"]]
+    e.dst(0, dtype, f"bfe({e.src(1, dtype)}, {e.src(2, 'u4')}, {e.src(3, 'u4')})")
+
+
+def bfi(e: Emitter, m: Match) -> None:
+    dtype = PTX_DTYPE[m["t"]]
+    e.dst(0, dtype, f"bfi({e.src(1, dtype)}, {e.src(2, dtype)}, {e.src(3, 'u4')}, {e.src(4, 'u4')})")
+
+
+def bmsk(e: Emitter, m: Match) -> None:
+    e.dst(0, "u4", f"bmsk({e.src(1, 'u4')}, {e.src(2, 'u4')}, {m['mode'] == 'clamp'})")
+
+
+def count(e: Emitter, m: Match) -> None:
+    """popc, clz: always a 32-bit result."""
+    e.dst(0, "u4", f"{e.ins.root}({e.src(1, PTX_DTYPE[m['t']])})")
+
+
+def bfind(e: Emitter, m: Match) -> None:
+    e.dst(0, "u4", f"bfind({e.src(1, PTX_DTYPE[m['t']])}, {bool(m['shift'])})")
+
+
+def brev(e: Emitter, m: Match) -> None:
+    dtype = PTX_DTYPE[m["t"]]
+    e.dst(0, dtype, f"brev({e.src(1, dtype)})")
+
+
+def prmt(e: Emitter, m: Match) -> None:
+    a, b, c = (e.src(i, "u4") for i in (1, 2, 3))
+    e.dst(0, "u4", f"prmt({a}, {b}, {c}, {m['mode'] or ''!r})")
+
+
+def dp4a(e: Emitter, m: Match) -> None:
+    a = e.src(1, PTX_DTYPE[m["a"]])
+    b = e.src(2, PTX_DTYPE[m["b"]])
+    signed = "s" in m["a"] + m["b"]
+    e.dst(0, "u4", f"dp4a({a}, {b}, {e.src(3, 'i4' if signed else 'u4')})")
+
+
+ENTRIES = {
+    "add": ((INT, add), (r"\.sat\.(?P<t>s32)", add_sat), (r"\.(?P<t>[us]16x2)", add_x2),
+            (r"\.(?P<cc>cc)\.(?P<t>[us](?:32|64))", carry_add)),
+    "addc": ((r"(?:\.(?P<cc>cc))?\.(?P<t>[us](?:32|64))", carry_add),),
+    "sub": ((INT, sub), (r"\.sat\.(?P<t>s32)", add_sat), (r"\.(?P<cc>cc)\.(?P<t>[us](?:32|64))", borrow_sub)),
+    "subc": ((r"(?:\.(?P<cc>cc))?\.(?P<t>[us](?:32|64))", borrow_sub),),
+    "mul": ((r"\.lo" + INT, mul_lo), (r"\.hi" + INT, mul_hi), (r"\.wide\.(?P<t>[us](?:16|32))", mul_wide)),
+    "mad": ((r"\.lo" + INT, mad_lo), (r"\.hi" + INT, mul_hi), (r"\.hi\.sat\.(?P<t>s32)", mad_hi_sat),
+            (r"\.wide\.(?P<t>[us](?:16|32))", mul_wide)),
+    "mul24": ((r"\.(?P<part>hi|lo)\.(?P<t>[us]32)", mul24),),
+    "mad24": ((r"\.(?P<part>hi|lo)\.(?P<t>[us]32)", mul24),),
+    "div": ((INT, divide),),
+    "rem": ((INT, divide),),
+    "min": ((INT, minmax), (r"\.(?P<t>[us]16)x2", minmax_x2)),
+    "max": ((INT, minmax), (r"\.(?P<t>[us]16)x2", minmax_x2)),
+    "neg": ((r"\.(?P<t>s(?:16|32|64))", neg),),
+    "abs": ((r"\.(?P<t>s(?:16|32|64))", absolute),),
+    "sad": ((INT, sad),),
+    "and": ((r"\.(?P<t>b16|b32|b64|pred)", logic),),
+    "or": ((r"\.(?P<t>b16|b32|b64|pred)", logic),),
+    "xor": ((r"\.(?P<t>b16|b32|b64|pred)", logic),),
+    "not": ((r"\.(?P<t>b16|b32|b64|pred)", invert),),
+    "cnot": ((BITS, cnot),),
+    "shl": ((BITS, shift),),
+    "shr": ((r"\.(?P<t>[bus](?:16|32|64))", shift),),
+    "shf": ((r"\.(?P<dir>[lr])\.(?P<mode>wrap|clamp)\.b32", funnel),),
+    "lop3": ((r"\.b32", lop3),),
+    "bfe": ((r"\.(?P<t>[us](?:32|64))", bfe),),
+    "bfi": ((r"\.(?P<t>b(?:32|64))", bfi),),
+    "bmsk": ((r"\.(?P<mode>wrap|clamp)\.b32", bmsk),),
+    "popc": ((r"\.(?P<t>b(?:32|64))", count),),
+    "clz": ((r"\.(?P<t>b(?:32|64))", count),),
+    "bfind": ((r"(?P<shift>\.shiftamt)?\.(?P<t>[us](?:32|64))", bfind),),
+    "brev": ((r"\.(?P<t>b(?:32|64))", brev),),
+    "prmt": ((r"\.b32(?:\.(?P<mode>f4e|b4e|rc8|ecl|ecr|rc16))?", prmt),),
+    "dp4a": ((r"\.(?P<a>[us]32)\.(?P<b>[us]32)", dp4a),),
+}  # fmt: skip

@@ -1,0 +1,242 @@
+"""Loads, stores, atomics and fences."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tilejit.simulator.emitter import PTX_DTYPE, SIZE, Emitter, vector
+from tilejit.simulator.ptx import parse_number
+
+Match = dict[str, str]
+SPACE = r"(?:\.(?P<space>global|shared|local|const|param)(?:::cta|::entry|::func)?)?"
+SCOPE = r"(?P<scope>\.cta|\.cluster|\.gpu|\.sys)?"
+CACHE = r"(?:\.(?:ca|cg|cs|lu|cv|wb|wt))?"
+HINTS = r"(?:\.L[12]::\w+)*"
+TYPES = r"\.(?P<t>[bus]8|[bus]16|[bus]32|[bus]64|b128|f32|f64)"
+LOAD = (
+    r"(?P<sem>\.weak|\.volatile|\.relaxed|\.acquire|\.mmio\.relaxed)?" + SCOPE + SPACE
+    + CACHE + r"(?:\.nc)?" + CACHE + HINTS + r"(?:\.(?P<vec>v[248]))?" + TYPES
+)  # fmt: skip
+STORE = (
+    r"(?P<sem>\.weak|\.volatile|\.relaxed|\.release|\.mmio\.relaxed)?" + SCOPE + SPACE
+    + CACHE + HINTS + r"(?:\.(?P<vec>v[248]))?" + TYPES
+)  # fmt: skip
+ATOM = (
+    r"(?P<sem>\.relaxed|\.acquire|\.release|\.acq_rel)?" + SCOPE + r"(?:\.(?P<space>global|shared)(?:::cta)?)?"
+    r"\.(?P<op>add|min|max|and|or|xor|exch|cas|inc|dec)(?P<noftz>\.noftz)?"
+    r"(?:\.(?P<vec>v[248]))?\.(?P<t>b16|[bus]32|[bus]64|f16|f16x2|bf16|bf16x2|f32|f64)"
+)
+_ADDRESS = re.compile(r"\[\s*([%$\w@]+)\s*(?:\+\s*(-?\w+))?\s*\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One memory instruction, as the machine needs to know it.
+
+    space: "" for a generic address.
+    offset: bytes added to the address register.
+    shift: log2 of the bytes one thread moves; dtype: as what it moves them.
+    kind: "load" | "store" | "atomic"; strong: ordered accesses, which don't race with each other.
+    """
+
+    index: int
+    pc: int
+    space: str
+    offset: int
+    shift: int
+    dtype: str
+    address_dtype: str
+    kind: str
+    strong: bool = False
+    acquire: bool = False
+    release: bool = False
+    op: str = ""
+
+
+def address(e: Emitter, operand: str) -> tuple[str, str, int]:
+    """(expression, its dtype, constant offset) of `[register+offset]`, `[symbol+offset]` or `[number]`."""
+    match = _ADDRESS.fullmatch(operand)
+    if match is None:
+        e.fail(f"address {operand!r} is not understood")
+    name = match[1]
+    offset = _signed(match[2]) if match[2] else 0
+    if name[0].isdigit():
+        return e.names.constant(parse_number(name), "u8"), "u8", offset
+    if name in e.names.addresses:
+        return e.names.constant(e.names.addresses[name], "u8"), "u8", offset
+    bits = e.names.register_bits.get(name, 0)
+    if bits not in (32, 64):
+        e.fail(f"{name} is not an address register")
+    dtype = f"u{bits // 8}"
+    value = e.read(name, dtype)
+    e.check_defined(name, value)
+    return value, dtype, offset
+
+
+def _signed(text: str) -> int:
+    value = parse_number(text)
+    return value - (1 << 64) if value >> 63 else value
+
+
+def site(e: Emitter, kind: str, m: Match, operand: str, shift: int, dtype: str) -> tuple[str, str]:
+    """Register a memory instruction; returns (its number, the address expression)."""
+    space = m.get("space") or ""
+    value, address_dtype, offset = address(e, operand)
+    sem = m.get("sem") or ""
+    strong = kind == "atomic" or sem in (".volatile", ".relaxed", ".acquire", ".release", ".mmio.relaxed")
+    sites = e.names.sites
+    sites.append(
+        Site(
+            len(sites), e.pc, space, offset, shift, dtype, address_dtype, kind, strong,
+            acquire=strong and kind != "store", release=sem in (".release", ".acq_rel"), op=m.get("op") or "",
+        )
+    )  # fmt: skip
+    return str(len(sites) - 1), value
+
+
+_WIDE = {16: "V16", 32: "V32"}
+
+
+def load(e: Emitter, m: Match) -> None:
+    dtype = PTX_DTYPE.get(m["t"], "V16")
+    count = int(m["vec"][1:]) if m["vec"] else 1
+    targets = vector(e.ins.operands[0])
+    if len(targets) != count:
+        e.fail(f"expected {count} destination registers")
+    if m["space"] == "param" and _load_param(e, targets, dtype):
+        return
+    size = 16 if m["t"] == "b128" else SIZE[dtype]
+    total = size * count
+    if count == 1 and dtype != "V16":
+        number, value = site(e, "load", m, e.ins.operands[1], total.bit_length() - 1, dtype)
+        e.write(targets[0], dtype, f"S.load({number}, {value})")
+        return
+    if dtype == "V16" or total not in (2, 4, 8, 16, 32):
+        e.fail("this access width is not supported")
+    whole = _WIDE.get(total, f"u{total}")
+    number, value = site(e, "load", m, e.ins.operands[1], total.bit_length() - 1, whole)
+    raw = e.temp(f"elements(S.load({number}, {value}), {dtype}, {count})")
+    for i, target in enumerate(targets):
+        if target != "_":
+            e.write(target, dtype, f"{raw}[{i}]")
+
+
+def _load_param(e: Emitter, targets: list[str], dtype: str) -> bool:
+    """Loads from the parameter space at a constant offset: values that all threads share."""
+    match = _ADDRESS.fullmatch(e.ins.operands[1])
+    if match is None:
+        e.fail(f"address {e.ins.operands[1]!r} is not understood")
+    offset = _signed(match[2]) if match[2] else 0
+    if match[1] in e.call_params:
+        name = f"{match[1]}+{offset}"
+        for i, target in enumerate(targets):
+            e.write(target, dtype, e.read(f"{match[1]}+{offset + i * SIZE[dtype]}" if i else name, dtype))
+        return True
+    if match[1] not in e.names.params:
+        return False
+    start = e.names.params[match[1]] + offset
+    for i, target in enumerate(targets):
+        if target != "_":
+            e.write(target, dtype, f"r{e.param_slot(start + i * SIZE[dtype], dtype)}")
+    return True
+
+
+def store(e: Emitter, m: Match) -> None:
+    dtype = PTX_DTYPE.get(m["t"], "V16")
+    count = int(m["vec"][1:]) if m["vec"] else 1
+    sources = vector(e.ins.operands[1])
+    if len(sources) != count:
+        e.fail(f"expected {count} source registers")
+    if dtype == "V16":
+        e.fail("128-bit registers are not supported")
+    if m["space"] == "param":
+        _store_param(e, sources, dtype)
+        return
+    if dtype[0] == "i":
+        dtype = f"u{dtype[1]}"
+    total = SIZE[dtype] * count
+    values = [_stored(e, x, dtype, m["t"]) for x in sources]
+    if count == 1:
+        kind = values[0][1]
+        number, value = site(e, "store", m, e.ins.operands[0], total.bit_length() - 1, kind)
+        e.stmt(f"S.store({number}, {value}, {values[0][0]})")
+        return
+    if total not in (2, 4, 8, 16, 32):
+        e.fail("this access width is not supported")
+    whole = _WIDE.get(total, f"u{total}")
+    number, value = site(e, "store", m, e.ins.operands[0], total.bit_length() - 1, whole)
+    parts = ", ".join(x[0] for x in values)
+    kinds = {x[1] for x in values}
+    element = kinds.pop() if len(kinds) == 1 else dtype
+    if kinds:
+        parts = ", ".join(e.source(x, dtype, m["t"]) for x in sources)
+    e.stmt(f"S.store({number}, {value}, joined(S.n, {element}, {whole}, ({parts},)))")
+
+
+def _stored(e: Emitter, source: str, dtype: str, ptx_type: str) -> tuple[str, str]:
+    """(value, dtype) of what is stored, as a float of the width where the register is at hand only so."""
+    if e.is_register(source) and e.names.register_bits.get(source) == 8 * SIZE[dtype] and SIZE[dtype] >= 4:
+        slot = e.names.slots.get(source)
+        views = e.views.get(slot) if slot is not None else None
+        at_hand = views if views is not None else {e.names.home[slot]: ""} if slot is not None else {}
+        other = f"f{SIZE[dtype]}"
+        if other in at_hand and dtype not in at_hand:
+            return e.source(source, other, ptx_type), other
+    return e.source(source, dtype, ptx_type), dtype
+
+
+def _store_param(e: Emitter, sources: list[str], dtype: str) -> None:
+    match = _ADDRESS.fullmatch(e.ins.operands[0])
+    if match is None or match[1] not in e.call_params:
+        e.fail("only parameters of a call can be stored to")
+    offset = _signed(match[2]) if match[2] else 0
+    for i, source in enumerate(sources):
+        name = f"{match[1]}+{offset + i * SIZE[dtype]}"
+        e.names.register_bits[name] = 8 * SIZE[dtype]
+        e.write(name, dtype, e.source(source, dtype))
+
+
+def atomic(e: Emitter, m: Match) -> None:
+    """atom and red; red has no destination."""
+    operands = e.ins.operands
+    first = 1 if e.ins.root == "atom" else 0
+    if m["vec"]:
+        e.fail("vector atomics are not supported")
+    op, t = m["op"], m["t"]
+    dtype = PTX_DTYPE[t]
+    needed = first + (3 if op == "cas" else 2)
+    if len(operands) != needed:
+        e.fail(f"{e.ins.root}.{op} takes {needed} operands")
+    number, value = site(e, "atomic", {**m, "op": f"{op}.{t}"}, operands[first], SIZE[dtype].bit_length() - 1, dtype)
+    sources = [e.source(x, dtype, t) for x in operands[first + 1 :]]
+    wanted = e.ins.root == "atom" and operands[0] != "_"
+    call = f"S.atomic({number}, {value}, {wanted}, {', '.join(sources)})"
+    if wanted:
+        e.dst(0, dtype, call)
+    else:
+        e.stmt(call)
+
+
+def fence(e: Emitter, m: Match) -> None:
+    e.stmt("S.fence()")
+
+
+def nothing(e: Emitter, m: Match) -> None:
+    """Hints that change no result."""
+
+
+ENTRIES = {
+    "ld": ((LOAD, load),),
+    "ldu": ((SPACE + r"(?:\.(?P<vec>v[24]))?" + TYPES, load),),
+    "st": ((STORE, store),),
+    "atom": ((ATOM, atomic),),
+    "red": ((ATOM, atomic),),
+    "membar": ((r"\.(?:cta|gl|sys)", fence),),
+    "fence": ((r"(?:\.(?:sc|acq_rel|acquire|release))?(?:\.(?:cta|cluster|gpu|sys))", fence),
+              (r"\.proxy\.(?:alias|async|async\.global|async\.shared::cta)", fence)),
+    "prefetch": ((r"(?:\.global|\.local)?\.L[12]", nothing), (r"\.global\.L2::evict_(?:last|normal)", nothing)),
+    "prefetchu": ((r"\.L1", nothing),),
+    "discard": ((r"(?:\.global)?\.L2", nothing),),
+    "applypriority": ((r"(?:\.global)?\.L2::evict_normal", nothing),),
+}  # fmt: skip

@@ -1,0 +1,208 @@
+"""Data movement between registers, comparison and selection, special registers, address conversion."""
+
+from __future__ import annotations
+
+from tilejit.simulator.emitter import PTX_DTYPE, SIZE, SPECIAL, Emitter, vector
+
+Match = dict[str, str]
+ANY = r"\.(?P<t>b16|b32|b64|u16|u32|u64|s16|s32|s64|f16|bf16|f32|f64|f16x2|bf16x2)"
+
+# The generic address space holds a window per state space. Device addresses lie above 2^32, so that an address
+# that was truncated to 32 bits faults.
+WINDOWS = {"shared": 1 << 44, "local": 2 << 44, "const": 3 << 44, "param": 4 << 44, "global": 0}
+
+_COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+            "lo": "<", "ls": "<=", "hi": ">", "hs": ">="}  # fmt: skip
+_INVERSE = {"ltu": ">=", "leu": ">", "gtu": "<=", "geu": "<"}
+
+
+def mov(e: Emitter, m: Match) -> None:
+    target, source = _two(e)
+    dtype = PTX_DTYPE[m["t"]]
+    if target[0] == "{":
+        unpack(e, vector(target), source, dtype)
+    elif source[0] == "{":
+        pack(e, target, vector(source), dtype)
+    elif e.is_register(source):
+        special = SPECIAL.get(source)
+        if special is None and e.names.register_bits.get(target) == e.names.register_bits[source]:
+            e.alias(target, source)
+        else:
+            # mov.u32 of a special register whose type is wider or narrower converts by bits.
+            e.write(target, dtype, e.source(source, dtype))
+    elif source[0] in "0123456789-+":
+        bits = e.literal(source, dtype, m["t"])
+        float_literal = source[:2].lower() in ("0f", "0d") and dtype[0] == "u" and SIZE[dtype] >= 4
+        e.set_constant(target, bits, f"f{SIZE[dtype]}" if float_literal else dtype)
+    else:
+        e.write(target, dtype, e.source(source, dtype))
+
+
+def _two(e: Emitter) -> tuple[str, str]:
+    if len(e.ins.operands) != 2:
+        e.fail("expected two operands")
+    return e.ins.operands[0], e.ins.operands[1]
+
+
+def pack(e: Emitter, target: str, parts: list[str], dtype: str) -> None:
+    """mov.b32/b64 d, {a, b, ...}: the first element is lowest."""
+    size = SIZE[dtype] // len(parts)
+    total = f"u{SIZE[dtype]}"
+    terms = []
+    for i, part in enumerate(parts):
+        value = e.source(part, f"u{size}")
+        wide = f"{value}.astype({total})"
+        terms.append(wide if i == 0 else f"({wide} << {e.names.constant(8 * size * i, total)})")
+    e.write(target, total, " | ".join(terms))
+
+
+def unpack(e: Emitter, parts: list[str], source: str, dtype: str) -> None:
+    """mov.b32/b64 {a, b, ...}, s."""
+    size = SIZE[dtype] // len(parts)
+    total = f"u{SIZE[dtype]}"
+    value = e.source(source, total)
+    results = []
+    for i in range(len(parts)):
+        shifted = value if i == 0 else f"({value} >> {e.names.constant(8 * size * i, total)})"
+        results.append(e.temp(f"{shifted}.astype(u{size})") if parts[i] != "_" else "")
+    for part, result in zip(parts, results, strict=True):
+        if part != "_":
+            e.write(part, f"u{size}", result)
+
+
+def mov_pred(e: Emitter, m: Match) -> None:
+    target, source = _two(e)
+    if e.is_register(source):
+        e.alias(target, source)
+    else:
+        e.set_constant(target, e.literal(source, "p", ""), "p")
+
+
+def cvta(e: Emitter, m: Match) -> None:
+    """Between an address within a state space and a generic one."""
+    dtype = PTX_DTYPE[m["t"]]
+    base = WINDOWS[m["space"]]
+    operator = "-" if m["to"] else "+"
+    if not base and e.is_register(e.ins.operands[1]):
+        e.alias(e.ins.operands[0], e.ins.operands[1])
+        return
+    e.dst(0, dtype, f"{e.src(1, dtype)} {operator} {e.names.constant(base, dtype)}")
+
+
+def isspacep(e: Emitter, m: Match) -> None:
+    window = f"({e.src(1, 'u8')} >> {e.names.constant(44, 'u8')})"
+    e.dst(0, "p", f"{window} == {e.names.constant(WINDOWS[m['space']] >> 44, 'u8')}")
+
+
+def selp(e: Emitter, m: Match) -> None:
+    unsigned = f"u{SIZE[PTX_DTYPE[m['t']]]}"
+    dtype = PTX_DTYPE[m["t"]]
+    if dtype[0] in "ui":
+        dtype = _at_hand(e, unsigned)
+    e.dst(0, dtype, f"sel({e.src(3, 'p')}, {e.src(1, dtype)}, {e.src(2, dtype)})")
+
+
+def _at_hand(e: Emitter, unsigned: str) -> str:
+    """The float dtype if both inputs are at hand only so: selection moves bits, whatever the type says."""
+    for other in (f"f{unsigned[1]}", f"i{unsigned[1]}"):
+        registers = [i for i in (1, 2) if e.is_register(e.ins.operands[i])]
+        if registers and all(e.either(unsigned, other, i) == other for i in registers):
+            literal = [i for i in (1, 2) if i not in registers]
+            if other[0] == "i" or not literal or e.ins.operands[literal[0]][:2].lower() in ("0f", "0d"):
+                return other
+    return unsigned
+
+
+def slct(e: Emitter, m: Match) -> None:
+    dtype = PTX_DTYPE[m["t"]]
+    selector = e.src(3, PTX_DTYPE[m["c"]])
+    e.dst(0, dtype, f"sel({selector} >= 0, {e.src(1, dtype)}, {e.src(2, dtype)})")
+
+
+def compare(e: Emitter, how: str, a: str, b: str, is_float: bool) -> str:
+    """An expression for one comparison; the ...u forms are true for NaN, the others false."""
+    if how == "num":
+        return f"(({a} == {a}) & ({b} == {b}))"
+    if how == "nan":
+        return f"(({a} != {a}) | ({b} != {b}))"
+    if how in _INVERSE:
+        return f"not_({a} {_INVERSE[how]} {b})"
+    if how == "equ":
+        return f"not_(({a} < {b}) | ({a} > {b}))"
+    if how == "neu" or (how == "ne" and not is_float):
+        return f"({a} != {b})"
+    if how == "ne":
+        return f"(({a} < {b}) | ({a} > {b}))"
+    return f"({a} {_COMPARE[how]} {b})"
+
+
+def setp(e: Emitter, m: Match) -> None:
+    t = m["t"]
+    targets = [x.strip() for x in e.ins.operands[0].split("|")]
+    result = e.temp(_comparison(e, m, 1))
+    results = [result, f"not_({result})"]
+    if m.get("bool"):
+        combine = {"and": "&", "or": "|", "xor": "^"}[m["bool"]]
+        other = e.src(3, "p")
+        results = [f"{x} {combine} {other}" for x in results]
+    elif len(e.ins.operands) != 3:
+        e.fail(f"setp.{m['how']}.{t} takes three operands")
+    values = [e.temp(x) for x in results[: len(targets)]]
+    for target, value in zip(targets, values, strict=True):
+        if target != "_":
+            e.write(target, "p", value)
+
+
+def _comparison(e: Emitter, m: Match, first: int) -> str:
+    t = m["t"]
+    if t == "bf16":
+        a, b = (f"bf16_to_f32({e.src(first + i, 'u2')})" for i in (0, 1))
+    else:
+        dtype = PTX_DTYPE[t]
+        if m["how"] in ("eq", "ne") and dtype[0] in "ui":
+            dtype = e.either(f"u{dtype[1]}", f"i{dtype[1]}", first, first + 1)
+        a, b = e.src(first, dtype), e.src(first + 1, dtype)
+        if m.get("ftz"):
+            a, b = e.temp(f"ftz({a})"), e.temp(f"ftz({b})")
+    return compare(e, m["how"], a, b, "f" in t)
+
+
+def set_(e: Emitter, m: Match) -> None:
+    """set: like setp into a register: all ones or 1.0."""
+    result = _comparison(e, m, 1)
+    if m.get("bool"):
+        result = f"({result} {({'and': '&', 'or': '|', 'xor': '^'})[m['bool']]} {e.src(3, 'p')})"
+    if m["d"] == "f32":
+        e.dst(0, "f4", f"{result}.astype(f4)")
+    else:
+        e.dst(0, "i4", f"-{result}.astype(i4)")
+
+
+def setp_x2(e: Emitter, m: Match) -> None:
+    """setp on f16x2/bf16x2: p for the low halves, q for the high ones."""
+    targets = [x.strip() for x in e.ins.operands[0].split("|")]
+    low = "f16_low" if m["t"] == "f16x2" else "bf16_low"
+    a, b = e.src(1, "u4"), e.src(2, "u4")
+    for target, half in zip(targets, (low, low.replace("low", "high")), strict=False):
+        x, y = e.temp(f"{half}({a})"), e.temp(f"{half}({b})")
+        result = e.temp(compare(e, m["how"], x, y, True))
+        if target != "_":
+            e.write(target, "p", result)
+
+
+INT_HOW = r"\.(?P<how>eq|ne|lt|le|gt|ge|lo|ls|hi|hs)"
+FLOAT_HOW = r"\.(?P<how>eq|ne|lt|le|gt|ge|equ|neu|ltu|leu|gtu|geu|num|nan)"
+BOOL = r"(?:\.(?P<bool>and|or|xor))?"
+SET_D = r"\.(?P<d>u32|s32|f32)"
+ENTRIES = {
+    "mov": ((ANY, mov), (r"\.pred", mov_pred)),
+    "cvta": ((r"(?P<to>\.to)?\.(?P<space>global|shared|local|const|param)(?:::cta)?\.(?P<t>u32|u64)", cvta),),
+    "isspacep": ((r"\.(?P<space>global|shared|local|const|param)(?:::cta)?", isspacep),),
+    "selp": ((ANY, selp),),
+    "slct": ((r"\.(?P<t>[bus](?:16|32|64)|f32|f64)\.(?P<c>s32|f32)", slct),),
+    "setp": ((INT_HOW + BOOL + r"\.(?P<t>[bus](?:16|32|64))", setp),
+             (FLOAT_HOW + BOOL + r"(?P<ftz>\.ftz)?\.(?P<t>f16|bf16|f32|f64)", setp),
+             (FLOAT_HOW + r"(?P<ftz>\.ftz)?\.(?P<t>f16x2|bf16x2)", setp_x2)),
+    "set": ((INT_HOW + BOOL + SET_D + r"\.(?P<t>[bus](?:16|32|64))", set_),
+            (FLOAT_HOW + BOOL + r"(?P<ftz>\.ftz)?" + SET_D + r"\.(?P<t>f16|bf16|f32|f64)", set_)),
+}  # fmt: skip

@@ -1,0 +1,136 @@
+"""Barriers, warp-level exchange, calls and the end of a thread."""
+
+from __future__ import annotations
+
+from tilejit.simulator.emitter import PTX_DTYPE, Emitter
+
+Match = dict[str, str]
+
+
+def barrier(e: Emitter, m: Match) -> None:
+    """bar.sync/arrive/red and barrier.*: a block's last instruction; the machine does the waiting."""
+    operands = list(e.ins.operands)
+    how = m["how"]
+    result = operands.pop(0) if how == "red" else ""
+    predicate = operands.pop() if how == "red" else ""
+    if how == "red" and not operands:
+        e.fail("bar.red takes a barrier")
+    number = e.source(operands[0], "u4")
+    count = e.source(operands[1], "u4") if len(operands) > 1 else "None"
+    aligned = e.ins.root == "bar" or m["aligned"] is not None
+    if how == "arrive" and count == "None":
+        e.fail("bar.arrive needs a thread count")
+    value = e.source(predicate, "p") if predicate else "None"
+    e.extra = f"({how!r}, {number}, {count}, {aligned}, {value}, {m.get('op') or ''!r})"
+    if result:
+        # The result arrives when the barrier completes: the machine writes this register.
+        e.barrier_result(result, "u4" if m["op"] == "popc" else "p")
+
+
+def barrier_shorthand(e: Emitter, m: Match) -> None:
+    """barrier.cta.sync.aligned.all and the like, LLVM's names for barriers over all threads of a CTA."""
+    e.extra = f"('sync', {e.src(0, 'u4')}, None, {m['aligned'] is not None}, None, '')"
+
+
+def warp_barrier(e: Emitter, m: Match) -> None:
+    e.stmt(f"S.warp_sync({e.src(0, 'u4')}, {e.pc})")
+
+
+def shfl(e: Emitter, m: Match) -> None:
+    targets = [x.strip() for x in e.ins.operands[0].split("|")]
+    value, lane, clamp = e.src(1, "u4"), e.src(2, "u4"), e.src(3, "u4")
+    mask = e.src(4, "u4") if m["sync"] else "None"
+    both = e.temp(f"S.shfl({m['mode']!r}, {value}, {lane}, {clamp}, {mask}, {e.pc})")
+    e.write(targets[0], "u4", f"{both}[0]")
+    if len(targets) > 1 and targets[1] != "_":
+        e.write(targets[1], "p", f"{both}[1]")
+
+
+def vote(e: Emitter, m: Match) -> None:
+    mask = e.src(2, "u4") if m["sync"] else "None"
+    call = f"S.vote({m['mode']!r}, {e.src(1, 'p')}, {mask}, {e.pc})"
+    e.dst(0, "u4" if m["mode"] == "ballot" else "p", call)
+
+
+def activemask(e: Emitter, m: Match) -> None:
+    e.dst(0, "u4", "S.activemask()")
+
+
+def match(e: Emitter, m: Match) -> None:
+    targets = [x.strip() for x in e.ins.operands[0].split("|")]
+    both = e.temp(f"S.match({m['mode']!r}, {e.src(1, PTX_DTYPE[m['t']])}, {e.src(2, 'u4')}, {e.pc})")
+    e.write(targets[0], "u4", f"{both}[0]")
+    if len(targets) > 1:
+        e.write(targets[1], "p", f"{both}[1]")
+
+
+def redux(e: Emitter, m: Match) -> None:
+    dtype = PTX_DTYPE[m["t"]]
+    nan = bool(m.get("nan"))
+    e.dst(0, dtype, f"S.redux({m['op']!r}, {e.src(1, dtype)}, {e.src(2, 'u4')}, {e.pc}, {bool(m.get('abs'))}, {nan})")
+
+
+def elect(e: Emitter, m: Match) -> None:
+    targets = [x.strip() for x in e.ins.operands[0].split("|")]
+    both = e.temp(f"S.elect({e.src(1, 'u4')}, {e.pc})")
+    if targets[0] != "_":
+        e.write(targets[0], "u4", f"{both}[0]")
+    if len(targets) > 1:
+        e.write(targets[1], "p", f"{both}[1]")
+
+
+def call(e: Emitter, m: Match) -> None:
+    """vprintf(format, arguments) and __assertfail; nothing else is defined outside the kernel."""
+    operands = list(e.ins.operands)
+    result = operands.pop(0).strip("()") if operands[0][0] == "(" else ""
+    name = operands[0]
+    arguments = [x.strip() for x in operands[1].strip("()").split(",")] if len(operands) > 1 else []
+    if name == "vprintf" and len(arguments) == 2:
+        values = [e.read(f"{x}+0", "u8") for x in arguments]
+        printed = e.temp(f"S.vprintf({values[0]}, {values[1]})")
+        if result:
+            e.names.register_bits[f"{result}+0"] = 32
+            e.write(f"{result}+0", "u4", printed)
+        return
+    if name == "__assertfail":
+        values = [e.read(f"{x}+0", "u4" if i == 2 else "u8") for i, x in enumerate(arguments)]
+        e.stmt(f"S.assertfail({e.pc}, {', '.join(values)})")
+        return
+    e.fail(f"call of {name}: only vprintf and __assertfail are known")
+
+
+def nothing(e: Emitter, m: Match) -> None:
+    """Hints and pauses that change no result."""
+
+
+def trap(e: Emitter, m: Match) -> None:
+    e.stmt(f"S.trap({e.pc})")
+
+
+def setmaxnreg(e: Emitter, m: Match) -> None:
+    """Register reallocation: no effect on results."""
+
+
+_ALIGNED = r"(?P<aligned>\.aligned)?"
+_RED = r"\.(?P<how>red)\.(?P<op>popc)" + _ALIGNED + r"\.u32"
+_RED_PRED = r"\.(?P<how>red)\.(?P<op>and|or)" + _ALIGNED + r"\.pred"
+ENTRIES = {
+    "bar": ((r"(?:\.cta)?\.(?P<how>sync|arrive)" + _ALIGNED, barrier), (r"(?:\.cta)?" + _RED, barrier),
+            (r"(?:\.cta)?" + _RED_PRED, barrier), (r"\.warp\.sync", warp_barrier)),
+    "barrier": ((r"(?:\.cta)?\.(?P<how>sync|arrive)" + _ALIGNED, barrier), (r"(?:\.cta)?" + _RED, barrier),
+                (r"(?:\.cta)?" + _RED_PRED, barrier)),
+    "shfl": ((r"(?P<sync>\.sync)?\.(?P<mode>up|down|bfly|idx)\.b32", shfl),),
+    "vote": ((r"(?P<sync>\.sync)?\.(?P<mode>all|any|uni)\.pred", vote), (r"(?P<sync>\.sync)?\.(?P<mode>ballot)\.b32", vote)),
+    "activemask": ((r"\.b32", activemask),),
+    "match": ((r"\.(?P<mode>any|all)\.sync\.(?P<t>b32|b64)", match),),
+    "redux": ((r"\.sync\.(?P<op>add|min|max)\.(?P<t>[us]32)", redux), (r"\.sync\.(?P<op>and|or|xor)\.(?P<t>b32)", redux),
+              (r"\.sync\.(?P<op>min|max)(?P<abs>\.abs)?(?P<nan>\.NaN)?\.(?P<t>f32)", redux)),
+    "elect": ((r"\.sync", elect),),
+    "call": ((r"(?:\.uni)?", call),),
+    "trap": ((r"", trap),),
+    "brkpt": ((r"", nothing),),
+    "nanosleep": ((r"\.u32", nothing),),
+    "pmevent": ((r"(?:\.mask)?", nothing),),
+    "griddepcontrol": ((r"\.(?:launch_dependents|wait)", nothing),),
+    "setmaxnreg": ((r"\.(?:inc|dec)\.sync\.aligned\.u32", setmaxnreg),),
+}  # fmt: skip

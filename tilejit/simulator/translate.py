@@ -1,0 +1,230 @@
+"""PTX text → a program: one Python function per basic block, cached by the text."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilejit.errors import UnsupportedInstructionError
+from tilejit.simulator.blocks import Block, liveness, split
+from tilejit.simulator.emitter import DTYPES, SPECIAL, Emitter, Names
+from tilejit.simulator.memory import ELEMENTS, LOCAL_BASE, SHARED_BASE, elements, joined
+from tilejit.simulator.numerics import convert, floats, integer
+from tilejit.simulator.opcodes import lookup
+from tilejit.simulator.opcodes.memory import Site
+from tilejit.simulator.opcodes.move import WINDOWS
+from tilejit.simulator.ptx import Function, Module, Variable, parse
+
+RUNTIME: dict[str, Any] = {
+    **integer.FUNCTIONS, **floats.FUNCTIONS, **convert.FUNCTIONS, "abs": abs,
+    "V16": ELEMENTS["V16"], "V32": ELEMENTS["V32"], "elements": elements, "joined": joined,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """One block's function `run(machine, *inputs)` → (extra, *outputs), and the slots of both."""
+
+    block: Block
+    run: Callable[..., tuple[Any, ...]]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    result: tuple[int, str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A translated kernel.
+
+    slots: register name → slot; homes: each slot's dtype between blocks.
+    placed: variables with their addresses in their own state space.
+    cell_shift: log2 of the narrowest access, per state space, for the race checks' cells.
+    """
+
+    module: Module
+    function: Function
+    blocks: tuple[Compiled, ...]
+    slots: dict[str, int]
+    homes: tuple[str, ...]
+    sites: tuple[Site, ...]
+    placed: tuple[tuple[Variable, int], ...]
+    cell_shift: dict[str, int]
+    shared_bytes: int
+    local_bytes: int
+    spins: NDArray[np.bool_]
+
+
+def translate(ptx: str, entry: str, dynamic_shared_bytes: int) -> Program:
+    """Parse and translate kernel `entry`; raises UnsupportedInstructionError for anything unknown."""
+    return _translate(hashlib.sha256(ptx.encode()).digest(), entry, dynamic_shared_bytes, _Text(ptx))
+
+
+class _Text:
+    """PTX that takes no part in the cache's key: its hash does."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Text)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+@lru_cache(maxsize=256)
+def _translate(digest: bytes, entry: str, dynamic_shared_bytes: int, ptx: _Text) -> Program:
+    module = parse(ptx.text)
+    if entry not in module.functions:
+        known = ", ".join(module.functions) or "none"
+        raise UnsupportedInstructionError(f"the PTX has no kernel {entry}; it has: {known}")
+    function = module.functions[entry]
+    return _Translator(module, function, dynamic_shared_bytes).program()
+
+
+class _Translator:
+    def __init__(self, module: Module, function: Function, dynamic_shared_bytes: int) -> None:
+        self.module = module
+        self.function = function
+        self.dynamic_shared_bytes = dynamic_shared_bytes
+        self.sizes: dict[str, int] = {}
+        self.placed = self.place_variables()
+        self.never: frozenset[str] = frozenset()
+
+    def place_variables(self) -> tuple[tuple[Variable, int], ...]:
+        """Give every variable an address in its state space; a red zone follows each."""
+        next_free = {"shared": SHARED_BASE, "local": LOCAL_BASE, "const": 1 << 16, "global": 1 << 33}
+        placed = []
+        variables = [*self.module.variables.values(), *self.function.variables.values()]
+        # Dynamic shared memory comes last, as on the device.
+        for variable in sorted(variables, key=lambda v: v.external):
+            space = variable.space
+            align = max(variable.align, 16)
+            at = -(-next_free[space] // align) * align
+            size = self.dynamic_shared_bytes if variable.external and space == "shared" else variable.size_bytes
+            placed.append((variable, at))
+            if not variable.external:
+                next_free[space] = at + size + 64
+            else:
+                self.sizes["dynamic"] = max(self.sizes.get("dynamic", 0), at + size)
+        self.sizes["shared"] = max(next_free["shared"], self.sizes.get("dynamic", 0))
+        self.sizes["local"] = next_free["local"]
+        return tuple(placed)
+
+    def program(self) -> Program:
+        blocks = split(self.function)
+        emitters, names = self.emit(blocks, frozenset())
+        live = self.live(blocks, emitters)
+        undefined = self.undefined(names, live[0] if live else 0)
+        if undefined:
+            emitters, names = self.emit(blocks, undefined)
+            live = self.live(blocks, emitters)
+        return self.assemble(blocks, emitters, names, live)
+
+    def undefined(self, names: Names, live: int) -> frozenset[str]:
+        """Registers that some path reads unwritten, less those that LLVM left undefined on purpose."""
+        implicit = {"%param:", "%tid", "%carry"}
+        return frozenset(
+            name
+            for name, slot in names.slots.items()
+            if live >> slot & 1 and name not in SPECIAL and name not in self.function.undefined
+            and not any(name.startswith(x) for x in implicit)
+        )  # fmt: skip
+
+    def emit(self, blocks: list[Block], undefined: frozenset[str]) -> tuple[list[Emitter], Names]:
+        function = self.function
+        addresses = {v.name: at for v, at in self.placed}
+        addresses |= {p.name: WINDOWS["param"] + p.offset for p in function.params}
+        params = {p.name: p.offset for p in function.params}
+        names = Names({**function.registers, "%carry": 32}, addresses, params)
+        names.namespace.update(RUNTIME)
+        names.maybe_undefined = undefined
+        defined = _defined(function)
+        names.never_written = frozenset(x for x in undefined if x not in defined)
+        return [self.emit_block(block, names) for block in blocks], names
+
+    def emit_block(self, block: Block, names: Names) -> Emitter:
+        e = Emitter(names, self.module)
+        e.call_params = self.function.call_params
+        body = self.function.body
+        for pc in block.pcs:
+            ins = body[pc]
+            e.ins, e.pc = ins, pc
+            found = lookup(ins.root, ins.suffix)
+            if found is None:
+                e.fail(f"{ins.root}{ins.suffix} is not supported")
+            try:
+                found[0](e, found[1])
+            except IndexError:
+                e.fail("an operand is missing")
+        if block.predicate:
+            e.ins, e.pc = body[block.end_pc], block.end_pc
+            dtype = "p" if block.kind == "branch" else "u4"
+            value = e.read(block.predicate, dtype)
+            e.check_defined(block.predicate, value)
+            e.extra = value
+        return e
+
+    def live(self, blocks: list[Block], emitters: list[Emitter]) -> list[int]:
+        uses = [sum(1 << s for s in e.inputs) for e in emitters]
+        defs = [sum(1 << s for s in e.written) for e in emitters]
+        return liveness(blocks, uses, defs)
+
+    def assemble(self, blocks: list[Block], emitters: list[Emitter], names: Names, live: list[int]) -> Program:
+        sources = []
+        outputs: list[tuple[int, ...]] = []
+        for block, e in zip(blocks, emitters, strict=True):
+            after = 0
+            for target in block.targets:
+                after |= live[target] if target >= 0 else 0
+            out = [s for s in e.written if after >> s & 1]
+            outputs.append(tuple(out))
+            sources.append(e.finish(f"b{block.index}", out, e.extra))
+        exec(compile("".join(sources), f"<ptx {self.function.name}>", "exec"), names.namespace)
+        compiled = tuple(
+            Compiled(block, names.namespace[f"b{block.index}"], tuple(e.inputs), out, e.result_slot)
+            for block, e, out in zip(blocks, emitters, outputs, strict=True)
+        )
+        homes = tuple(h or f"u{b // 8}" for h, b in zip(names.home, names.bits, strict=True))
+        return Program(
+            self.module, self.function, compiled, dict(names.slots), homes, tuple(names.sites), self.placed,
+            _cell_shift(names.sites), self.sizes["shared"] - SHARED_BASE, self.sizes["local"] - LOCAL_BASE,
+            _spins(blocks, names.sites),
+        )  # fmt: skip
+
+
+def _cell_shift(sites: list[Site]) -> dict[str, int]:
+    """The narrowest access to each state space; generic accesses may be to any."""
+    result = {}
+    for space in ("shared", "global", "local"):
+        shifts = [s.shift for s in sites if s.space in (space, "")]
+        result[space] = min(min(shifts, default=2), 4)
+    return result
+
+
+def _spins(blocks: list[Block], sites: list[Site]) -> NDArray[np.bool_]:
+    """Blocks that look at what other threads may change: a loop around one may wait for them."""
+    strong = {s.pc for s in sites if s.strong and s.kind != "store"}
+    return np.array([not strong.isdisjoint(b.pcs) for b in blocks])
+
+
+def _defined(function: Function) -> set[str]:
+    """Registers that may be written somewhere: the first operand of every instruction that has a destination."""
+    written: set[str] = set()
+    for ins in function.body:
+        if ins.operands and ins.root not in ("st", "red", "bra", "brx"):
+            written.update(x.strip() for x in ins.operands[0].strip("{}()").replace("|", ",").split(","))
+    return written
+
+
+def empty_value(home: str) -> Any:
+    """What a register holds before anything was written to it."""
+    return DTYPES[home].type(0)
