@@ -231,11 +231,16 @@ _FENCES = (
     ),
 )  # fmt: skip
 
+#: 32 bytes in one access; LLVM writes it as a plain load or store once the PTX version has it
+WIDE_ACCESS = "global.256"
+
+_WIDE = (MachineInstruction(WIDE_ACCESS, "", "", "", 100, (8, 8), "ld.global or st.global of 32 bytes", memory=True),)
+
 #: name -> instruction
 TABLE: dict[str, MachineInstruction] = {
     entry.name: entry
     for entry in (
         *_BARRIERS, *_WARP, *_CONVERSIONS, *_PAIRS, *_APPROXIMATIONS, *_ATOMICS, *_MATRIX, *_COPY_ASYNC, *_TMEM,
-        *_FENCES,
+        *_FENCES, *_WIDE,
     )
 }  # fmt: skip

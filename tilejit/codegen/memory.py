@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ..dtypes import DType
 from ..ir.nodes import Buffer
 from .context import Context, Value
+from .instructions import WIDE_ACCESS
 from .types import ADDRESS_SPACES, bits_of, memory_type, register_type
 
 
@@ -79,7 +80,7 @@ def read(ctx: Context, buffer: Buffer, offset: Value, words: Words) -> list[str]
     if buffer.space == "local":
         return [_read_register(ctx, buffer, offset, words, i) for i in range(words.number)]
     pointer, place = address(ctx, buffer, offset)
-    align = words.bits * words.number // 8
+    align = _access_bytes(ctx, buffer, words)
     vector = w.value(f"load {words.vector}, {pointer} {place}, align {align}")
     if words.number == 1:
         return [vector]
@@ -99,8 +100,17 @@ def write(ctx: Context, buffer: Buffer, offset: Value, words: Words, values: lis
         vector = "poison"
         for i, value in enumerate(values):
             vector = w.value(f"insertelement {words.vector} {vector}, {words.word} {value}, i32 {i}")
+    align = _access_bytes(ctx, buffer, words)
     pointer, place = address(ctx, buffer, offset)
-    w.effect(f"store {words.vector} {vector}, {pointer} {place}, align {words.bits * words.number // 8}")
+    w.effect(f"store {words.vector} {vector}, {pointer} {place}, align {align}")
+
+
+def _access_bytes(ctx: Context, buffer: Buffer, words: Words) -> int:
+    """The access's size, which its address is a multiple of; notes what PTX version it needs."""
+    size = words.bits * words.number // 8
+    if size == 32 and buffer.space == "global" and ctx.has(WIDE_ACCESS):
+        ctx.used[WIDE_ACCESS] = None
+    return size
 
 
 def _read_register(ctx: Context, buffer: Buffer, offset: Value, words: Words, index: int) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from ..dtypes import DType, float64, int32, int64, uint32, uint64
+from typing import NamedTuple
+
+from ..dtypes import float64, int32, uint32
 from ..ir.nodes import Assert, Print
 from .casts import cast
 from .context import Context, Value
 from .debug import quoted
 from .expressions import evaluate, special
-from .types import register_type
 
 #: the parameter that points at the record of the first failed assertion, see `RECORD`
 ASSERTIONS = "assertions"
@@ -17,47 +18,56 @@ ASSERTIONS = "assertions"
 RECORD = ("code", "thread", "cta_x", "cta_y", "cta_z")
 
 
+class _Argument(NamedTuple):
+    """A variadic argument: its conversion in the format, its LLVM type and value, its size in bytes."""
+
+    conversion: str
+    kind: str
+    text: str
+    size: int
+
+
 def printed(ctx: Context, stmt: Print) -> None:
     """`vprintf` of the parts: integers in decimal, floats as `%g`, bools as True and False."""
     pieces: list[str] = []
-    values: list[Value] = []
+    arguments: list[_Argument] = []
     for part in stmt.parts:
         if isinstance(part, str):
             pieces.append(part.replace("%", "%%"))
             continue
-        value = _printable(ctx, evaluate(ctx, part))
-        pieces.append(_FORMATS[value.dtype])
-        values.append(value)
+        argument = _argument(ctx, evaluate(ctx, part))
+        pieces.append(argument.conversion)
+        arguments.append(argument)
     text = _string(ctx, "".join(pieces))
-    ctx.writer.intrinsic("i32", "vprintf", ("ptr", text), ("ptr", _argument_block(ctx, values)))
+    ctx.writer.intrinsic("i32", "vprintf", ("ptr", text), ("ptr", _argument_block(ctx, arguments)))
 
 
-_FORMATS: dict[DType, str] = {int32: "%d", uint32: "%u", int64: "%lld", uint64: "%llu", float64: "%g"}
-
-
-def _printable(ctx: Context, value: Value) -> Value:
+def _argument(ctx: Context, value: Value) -> _Argument:
     """The value as the variadic argument that C makes of it."""
     dtype = value.dtype
+    if dtype.kind == "bool":
+        names = f"ptr {_string(ctx, 'True')}, ptr {_string(ctx, 'False')}"
+        return _Argument("%s", "ptr", ctx.writer.value(f"select i1 {value.text}, {names}"), 8)
     if dtype.is_float:
-        return cast(ctx, value, float64)
+        return _Argument("%g", "double", cast(ctx, value, float64).text, 8)
+    letter = "u" if dtype.kind == "uint" else "d"
     if dtype.bits == 64:
-        return value
-    return cast(ctx, value, uint32 if dtype.kind == "uint" else int32)
+        return _Argument(f"%ll{letter}", "i64", value.text, 8)
+    return _Argument(f"%{letter}", "i32", cast(ctx, value, uint32 if letter == "u" else int32).text, 4)
 
 
-def _argument_block(ctx: Context, values: list[Value]) -> str:
+def _argument_block(ctx: Context, arguments: list[_Argument]) -> str:
     """The address of the arguments in a row, each aligned to its size, as `vprintf` takes them."""
-    if not values:
+    if not arguments:
         return "null"
     w = ctx.writer
-    block = w.alloca(f"[{8 * len(values)} x i8]", 8)
+    block = w.alloca(f"[{8 * len(arguments)} x i8]", 8)
     at = 0
-    for value in values:
-        size = value.dtype.bytes
-        at = -(-at // size) * size
+    for argument in arguments:
+        at = -(-at // argument.size) * argument.size
         place = w.value(f"getelementptr i8, ptr {block}, i64 {at}")
-        w.effect(f"store {register_type(value.dtype)} {value.text}, ptr {place}, align {size}")
-        at += size
+        w.effect(f"store {argument.kind} {argument.text}, ptr {place}, align {argument.size}")
+        at += argument.size
     return block
 
 
