@@ -394,7 +394,7 @@ def _split(configuration: Any) -> tuple[Any, Any, Any]:
     Python gives `k[4, 4]` and `k[(4, 4)]` the same value, so a tuple of integers alone is a grid: with threads the
     grid is written as a tuple of its own, `k[(4,), 64]`.
     """
-    if not isinstance(configuration, tuple) or all(_is_integer(n) for n in configuration):
+    if type(configuration) is not tuple or all(_is_integer(n) for n in configuration):
         return configuration, None, None
     if len(configuration) > 3:
         raise LaunchError(
@@ -414,6 +414,8 @@ def check_grid(grid: Any) -> tuple[int, int, int]:
 
     raises: LaunchError for anything but one to three positive numbers within CUDA's limits.
     """
+    if type(grid) is int and 0 < grid <= _GRID_LIMITS[0]:
+        return grid, 1, 1
     given = tuple(grid) if isinstance(grid, (tuple, list)) else (grid,)
     if not 1 <= len(given) <= 3 or not all(_is_integer(n) for n in given):
         raise LaunchError(
@@ -425,7 +427,7 @@ def check_grid(grid: Any) -> tuple[int, int, int]:
             raise LaunchError(f"grid {sizes} has no CTAs", hint="skip the launch where there is nothing to do")
         if size > limit:
             raise LaunchError(f"grid {sizes} has {size} CTAs along axis {axis}; at most {limit} fit")
-    return (*sizes, 1, 1)[:3]  # type: ignore[return-value]
+    return _three(sizes)
 
 
 def _threads(threads: Any) -> int:
@@ -441,7 +443,12 @@ def _cluster(cluster: Sequence[int]) -> tuple[int, int, int]:
     sizes = (cluster,) if isinstance(cluster, int) else tuple(cluster)
     if not 1 <= len(sizes) <= 3 or any(not _is_integer(n) or n < 1 for n in sizes):
         raise LaunchError(f"{cluster!r} is not a cluster", hint="write one to three positive numbers of CTAs")
-    return (*sizes, 1, 1)[:3]
+    return _three(tuple(sizes))
+
+
+def _three(sizes: tuple[int, ...]) -> tuple[int, int, int]:
+    x, y, z = (*sizes, 1, 1)[:3]
+    return x, y, z
 
 
 # ---- records ----------------------------------------------------------------------------------------------------
