@@ -36,8 +36,9 @@ MAY_IMPORT |= dict.fromkeys(("jit", "testing", "__main__", "__init__"), ALL)
 ONLY = {
     "llvmlite": lambda path: path.parts[0] == "codegen",
     "cuda": lambda path: path.parts[0] == "runtime" and path.name.startswith("cuda"),
+    "hypothesis": lambda path: path.name == "testing.py",
 }
-THIRD_PARTY = {"numpy", "ml_dtypes", "llvmlite", "cuda"}
+THIRD_PARTY = {"numpy", "ml_dtypes", "llvmlite", "cuda", "hypothesis"}
 
 FILES = sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py"))
 
