@@ -108,7 +108,7 @@ def _fma_one(x: float, y: float, z: float) -> float:
     try:
         return exact.numerator / exact.denominator
     except OverflowError:
-        return math.copysign(math.inf, exact)
+        return math.inf if exact > 0 else -math.inf
 
 
 _fma_double = np.vectorize(_fma_one, otypes=[np.float64])
