@@ -145,7 +145,7 @@ def test_32_bytes_are_one_access_from_sm_100a_and_two_before() -> None:
     older = made(kernel(body, params, "sm_90a")).ptx
     assert older.count("ld.global.v4.b32") == 2
     newer = made(kernel(body, params, "sm_100a")).ptx
-    assert newer.count("ld.global.v8.b32") == 1 and ".version 8.8" in newer
+    assert newer.count("ld.global.v4.b64") == 1 and ".version 8.8" in newer
 
 
 def test_registers_leave_no_stack_frame() -> None:
