@@ -266,12 +266,18 @@ class _HostMemory:
         self.__array_interface__ = {"data": (pointer, False), "shape": (size,), "typestr": "|u1", "version": 3}
 
 
+def host_bytes(pointer: int, size: int, owner: object) -> np.ndarray[Any, Any]:
+    """Someone else's host memory as bytes."""
+    found: np.ndarray[Any, Any] = np.asarray(_HostMemory(pointer, size, owner))
+    return found
+
+
 def _host_array(pointer: int, facts: Facts, owner: object) -> np.ndarray[Any, Any]:
     """Someone else's host memory as a NumPy array."""
     size = facts.high_bytes - facts.low_bytes
     if size == 0:
         return np.empty(facts.shape, facts.dtype.numpy)
-    memory = np.asarray(_HostMemory(pointer + facts.low_bytes, size, owner))
+    memory = host_bytes(pointer + facts.low_bytes, size, owner)
     item = facts.dtype.bytes
     return np.ndarray(
         facts.shape, facts.dtype.numpy, memory, -facts.low_bytes, tuple(s * item for s in facts.strides)

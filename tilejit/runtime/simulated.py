@@ -10,11 +10,10 @@ import numpy as np
 
 from ..errors import DeviceError, LaunchError
 from ..simulator import Pointer, Report, run
-from ..source import Span
 from ..target import Target
 from ..target import target as find_target
 from . import assertions
-from .arrays import SIMULATOR, Argument, ArrayView
+from .arrays import SIMULATOR, Argument, ArrayView, DeviceArray, device_name, host_bytes
 from .device import Launch, WriteCheck, positions
 from .signature import Call
 
@@ -27,12 +26,16 @@ _POISON = 0xFF
 
 
 class SimulatedMemory:
-    """Host memory that stands for a device's; all ones at first, which floats read as NaN."""
+    """Host memory that stands for a device's; all ones at first, which floats read as NaN.
 
-    __slots__ = ("host",)
+    initialized: something was copied in, or a kernel wrote it; until then its reads are reported.
+    """
+
+    __slots__ = ("host", "initialized")
 
     def __init__(self, size: int) -> None:
         self.host: np.ndarray[Any, Any] = np.full(size, _POISON, np.uint8)
+        self.initialized = False
 
     @property
     def pointer(self) -> int:
@@ -44,6 +47,7 @@ class SimulatedMemory:
 
     def copy_in(self, array: np.ndarray[Any, Any]) -> None:
         self.host[:] = array.reshape(-1).view(np.uint8)
+        self.initialized = True
 
     def copy_out(self, array: np.ndarray[Any, Any]) -> None:
         array.reshape(-1).view(np.uint8)[:] = self.host
@@ -121,27 +125,43 @@ class SimulatedFunction:
             locate=self._locate,
             capability=compiled.target.number,
         )
+        self._note_written(arguments)
         assertions.check(compiled, record, assertions.SimulatedAssertionError)
         return report
+
+    def _note_written(self, arguments: Sequence[Argument]) -> None:
+        """What a kernel wrote may be read from now on."""
+        for param in self.compiled.params:
+            view = arguments[self._positions[param.of]] if param.written and param.kind == "pointer" else None
+            if isinstance(view, ArrayView) and isinstance(view.owner, DeviceArray):
+                memory = view.owner.memory
+                assert isinstance(memory, SimulatedMemory)
+                memory.initialized = True
 
     def _value(
         self, param: Param, arguments: Sequence[Argument], record: np.ndarray[Any, Any]
     ) -> Pointer | np.generic:
         if param.kind == assertions.KIND:
-            return Pointer(record)
+            return Pointer(record.view(np.uint8), name="assertions")
         argument = arguments[self._positions[param.of]]
         if not isinstance(argument, ArrayView):
             with np.errstate(over="ignore"):
                 return param.dtype.numpy.type(argument)  # type: ignore[no-any-return]
         if param.kind == "pointer":
-            return _pointer(argument)
+            return _pointer(argument, param)
         assert param.axis is not None
         facts = argument.facts
         return np.int64((facts.shape if param.kind == "extent" else facts.strides)[param.axis])
 
-    def _locate(self, file: int, line: int, column: int) -> Span | None:
+    def _locate(self, file: int, line: int, column: int) -> str:
+        """The Python line of a `.loc`, with the calls through which it was inlined."""
         spans = self.compiled.spans
-        return spans[column - 1] if 0 < column <= len(spans) else None
+        span = spans[column - 1] if 0 < column <= len(spans) else None
+        places = []
+        while span is not None:
+            places.append(f"{span}: {span.text.strip()}" if span.text else str(span))
+            span = span.caller
+        return "\n      called from ".join(places) or f"line {line}"
 
 
 def checks_wanted() -> bool:
@@ -149,11 +169,18 @@ def checks_wanted() -> bool:
     return os.environ.get("TILEJIT_SIM_CHECKS", "1") != "0"
 
 
-def _pointer(view: ArrayView) -> Pointer:
+def _pointer(view: ArrayView, param: Param) -> Pointer:
     """The bytes that the array reaches, for a kernel that gets the address of its first element."""
     if view.host is None:
         raise LaunchError(
-            f"an array lies on cuda:{view.facts.device}, and the simulator can't read a GPU's memory",
+            f"{param.of} lies on {device_name(view.facts.device)}, and the simulator can't read a GPU's memory",
             hint="copy it to host memory first (.cpu(), cupy.asnumpy)",
         )
-    return Pointer(view.host)
+    facts = view.facts
+    memory = host_bytes(view.pointer + facts.low_bytes, facts.high_bytes - facts.low_bytes, view.owner)
+    return Pointer(memory, -facts.low_bytes, param.of, param.written, _is_initialized(view))
+
+
+def _is_initialized(view: ArrayView) -> bool:
+    memory = view.owner.memory if isinstance(view.owner, DeviceArray) else None
+    return memory.initialized if isinstance(memory, SimulatedMemory) else True
