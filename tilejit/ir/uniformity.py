@@ -40,7 +40,8 @@ _THREAD_IDS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 def check(kernel: ir.Kernel) -> None:
     """Raise DispatchError where a collective operation or barrier stands where some threads of its scope don't come.
 
-    The error's place is the branch or loop that keeps them away; its message names the operation.
+    The error's place is the branch or loop that keeps them away; its message names the operation. So it does where
+    the threads of one operation mean different regions.
     """
     walk = _Walk(kernel.threads)
     state = _State(partial=frozenset(s for s, n in _SIZES.items() if kernel.threads % n != 0))
@@ -133,6 +134,7 @@ class _Walk:
                 self.collective(f"{scope}_sync", scope, stmt.span, state)
             case ir.TileOp(name, scope):
                 self.collective(f"{scope}.{name}", scope, stmt.span, state)
+                self.places(stmt, state)
 
     def departure(self, word: str, span: Span | None, state: _State) -> _Active:
         """Threads that leave in a branch leave those that remain at the branch's level."""
@@ -219,6 +221,23 @@ class _Walk:
                 span=span,
                 hint=f"launch a multiple of {size} threads, or branch so that the last {scope} doesn't come there",
             )
+
+    def places(self, op: ir.TileOp, state: _State) -> None:
+        """The threads of a collective operation must mean one region."""
+        if not self.reporting or op.scope == "thread":
+            return
+        for operand in op.operands:
+            if not isinstance(operand, ir.Region):
+                continue
+            for dim, start in enumerate(operand.starts):
+                if self.widened(self.level(start, state)) >= _LEVELS[op.scope]:
+                    continue
+                raise DispatchError(
+                    f"{op.scope}.{op.name} takes one region of {operand.buffer.name} for its whole {op.scope}, but "
+                    f"where dimension {dim} starts may differ from thread to thread",
+                    span=operand.span or op.span,
+                    hint=f"start at what is the same for the whole {op.scope}, or use the thread scope",
+                )
 
     def never(self, cond: ir.Expr, truth: bool, scope: str) -> bool:
         """Whether no thread of the last, partial instance of `scope` finds the condition to be `truth`."""

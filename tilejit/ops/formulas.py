@@ -12,7 +12,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from .cast import round_to_odd
+__all__ = [
+    "clamp", "cos", "erf", "exp", "exp2", "floordiv", "fma", "gelu", "log", "log2", "mod", "power", "reciprocal",
+    "relu", "rsqrt", "sigmoid", "silu", "sin", "sqrt", "tanh",
+]  # fmt: skip
 
 Array = np.ndarray
 
@@ -112,8 +115,3 @@ def _fma_one(x: float, y: float, z: float) -> float:
 
 
 _fma_double = np.vectorize(_fma_one, otypes=[np.float64])
-
-__all__ = [
-    "clamp", "cos", "erf", "exp", "exp2", "floordiv", "fma", "gelu", "log", "log2", "mod", "power", "reciprocal",
-    "relu", "round_to_odd", "rsqrt", "sigmoid", "silu", "sin", "sqrt", "tanh",
-]  # fmt: skip
