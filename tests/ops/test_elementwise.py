@@ -227,7 +227,8 @@ def test_fma_of_float64_rounds_once(x: float, y: float, z: float) -> None:
 
 
 def test_fma_has_the_special_values_of_its_parts() -> None:
-    x, y, z = np.float64([INF, 0.0, -0.0, 1.0, INF]), np.float64([0.0, INF, 5.0, 2.0, 1.0]), [1.0, NAN, -0.0, -2.0, -INF]
+    x, y = np.float64([INF, 0.0, -0.0, 1.0, INF]), np.float64([0.0, INF, 5.0, 2.0, 1.0])
+    z = [1.0, NAN, -0.0, -2.0, -INF]
     np.testing.assert_array_equal(reference("fma", x, y, np.float64(z)), [NAN, NAN, -0.0, 0.0, NAN])
 
 
