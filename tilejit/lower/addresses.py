@@ -100,10 +100,20 @@ def advanced(swizzle: Swizzle | None, base: Expr, still: Expr, moved: Expr) -> E
     """
     if swizzle is None:
         return build.add(base, moved)
-    bits = possible_bits(moved)
-    if bits < 0 or possible_bits(still) & bits:
+    bits, before = possible_bits(moved), possible_bits(still)
+    if bits < 0 or before & bits:
         return swizzled(build.add(still, moved), swizzle)
-    return build.bitwise_xor(base, swizzled(moved, swizzle))
+    read, written = _bits_of(swizzle)
+    if bits & read:
+        return build.bitwise_xor(base, swizzled(moved, swizzle))
+    return build.bitwise_xor(base, moved) if bits & written else build.add(base, moved)
+
+
+def _bits_of(swizzle: Swizzle) -> tuple[int, int]:
+    """The address bits that a swizzle reads, and those that it changes."""
+    low = ((1 << swizzle.bits) - 1) << swizzle.base
+    high = low << swizzle.shift
+    return (high, low) if swizzle.inner else (low, high)
 
 
 def possible_bits(expr: Expr) -> int:

@@ -55,7 +55,7 @@ class Builder:
         if isinstance(value, (Const, Var)):
             return value
         low, high = facts.bounds(value)
-        known = None if low is None or high is None else (low, high)
+        known = None if low is None or high is None or high >= 2**63 else (low, high)
         var = Var(self.name(stem), value.dtype, facts.multiple_of(value), known)
         self.append(Let(var, value, span=self.span))
         return var

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..dtypes import int32
 from ..ir import build
-from ..ir.nodes import Buffer, Expr, TileOp, Var
+from ..ir.nodes import Buffer, Const, Expr, TileOp, Var
 from .access import vector_width
 from .addresses import adds_up, advanced, digits, edge_dims, origin, reached, swizzled
 from .atoms import Atom, joined, refine, vectors
@@ -202,4 +202,6 @@ def _address(plan: MemoryCopy, column: int, base: Expr | None, thread: Expr, fir
     side = (plan.dst, plan.src)[column]
     if base is None:
         return swizzled(plan.linear(column, build.add(first, thread)), side.swizzle)
+    if isinstance(first, Const) and first.value == 0:
+        return base
     return advanced(side.swizzle, base, plan.linear(column, thread), reached(side, column, plan.atoms, first))

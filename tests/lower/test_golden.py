@@ -1,0 +1,121 @@
+"""DISPATCH's worked demonstrations as golden files: target, tile IR, lane IR."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.golden_files import Golden, joined
+from tilejit.dtypes import DType, float16, float32, int64, uint8
+from tilejit.ir.nodes import Alloc, Buffer, Const, Kernel, Param, Region, Strided, Sync, TileOp, Var
+from tilejit.ir.printer import to_text
+from tilejit.layout import Swizzle, TileLayout
+from tilejit.lower import lower
+from tilejit.lower.ask import operand
+from tilejit.target import target
+
+LANE_ROWS = "laneid"
+
+
+def kernel(name: str, threads: int, regions: list[Region], *body: TileOp | Sync, target: str = "sm_90a") -> Kernel:
+    """A kernel of these operations; global buffers are its parameters, all others it allocates."""
+    outside = [r.buffer for r in regions if r.buffer.space == "global"]
+    params = tuple(Param("pointer", b.name, b.dtype, buffer=b, written=True) for b in outside)
+    allocs = tuple(Alloc(r.buffer) for r in regions if r.buffer.space != "global")
+    return Kernel(name, params, threads, target, (*allocs, *body))
+
+
+def through_shared(dtype: DType) -> Kernel:
+    """A 32x32 tile, row-major on both sides, global -> shared -> global, by one warp."""
+    a, b = (operand("global", (32, 32), dtype).named(n) for n in "AB")
+    s = operand("shared", (32, 32), dtype).named("s")
+    down, up = TileOp("copy", "warp", (s, a)), TileOp("copy", "warp", (b, s))
+    return kernel("through_shared", 32, [a, b, s], down, Sync("warp"), up)
+
+
+def rows(k: int) -> TileLayout:
+    return TileLayout.from_iters([(32, 1, LANE_ROWS), (k, 1, "m")])
+
+
+def through_registers(dtype: DType, k: int) -> Kernel:
+    """A 32xk tile of which lane i owns row i, shared -> local -> shared."""
+    s = operand("shared", (32, k), dtype).named("s")
+    r = operand("local", (32, k), dtype, rows(k)).named("r")
+    return kernel("through_registers", 32, [s, r], TileOp("copy", "warp", (r, s)), TileOp("copy", "warp", (s, r)))
+
+
+def sqrt() -> Kernel:
+    r = operand("local", (32, 8), float32, rows(8)).named("r")
+    return kernel("roots", 32, [r], TileOp("sqrt", "warp", (r, r)))
+
+
+def binary_and_fma(arch: str) -> Kernel:
+    r, x = (operand("local", (32, 8), float32, rows(8)).named(n) for n in "rx")
+    twice = TileOp("add", "warp", (r, r, x))
+    fused = TileOp("fma", "warp", (r, r, Const(2.0, float32), x))
+    return kernel("sums", 32, [r, x], twice, fused, target=arch)
+
+
+def narrowed() -> Kernel:
+    """float32 to float16: adjacent registers go in pairs."""
+    r = operand("local", (32, 8), float32, rows(8)).named("r")
+    h = operand("local", (32, 8), float16, rows(8)).named("h")
+    return kernel("narrowed", 32, [r, h], TileOp("cast", "warp", (h, r)))
+
+
+def swizzled() -> Kernel:
+    """A swizzle whose rounds only add: the address of a round is one addition."""
+    a = operand("global", (128, 64), float16).named("A")
+    s = operand("shared", (128, 64), float16, TileLayout.row_major((128, 64), Swizzle(3, 3, 3))).named("s")
+    return kernel("swizzled", 128, [a, s], TileOp("copy", "cta", (s, a)))
+
+
+def edge() -> Kernel:
+    """A tile that may pass the edges of a tensor whose size is known only at launch."""
+    size = tuple(Var(f"A.shape.{d}", int64, m, (0, 2**40)) for d, m in ((0, 1), (1, 4)))
+    strided = Strided((Var("A.stride.0", int64, 4, (0, 2**40)), 1), 16, 16)
+    buffer = Buffer("A", "global", float32, size, strided, 16)
+    start = (Var("i", int64, 32, (0, 2**30)), Const(0, int64))
+    s = operand("shared", (32, 32), float32).named("s")
+    made = kernel("edge", 32, [s], TileOp("copy", "warp", (s, Region(buffer, start, (32, 32)))))
+    params = (
+        Param("pointer", "A", float32, buffer=buffer),
+        *(Param("extent", "A", int64, var=v, axis=d) for d, v in enumerate(size)),
+        Param("stride", "A", int64, var=strided.strides[0], axis=0),
+        Param("scalar", "i", int64, var=start[0]),
+    )
+    return Kernel("edge", params, 32, "sm_90a", made.body)
+
+
+def masked_tail() -> Kernel:
+    """1000 elements among 96 threads: the third round is partial."""
+    a = operand("global", (1000,), float32).named("A")
+    s = operand("shared", (1000,), float32).named("s")
+    return kernel("masked_tail", 96, [a, s], TileOp("copy", "cta", (s, a)))
+
+
+CASES: dict[str, Callable[[], Kernel]] = {
+    **{
+        f"copy/gmem_smem_{t.name}_32x32.tile": lambda t=t: through_shared(t) for t in (float32, float16, uint8)
+    },
+    **{
+        f"copy/reg_{t.name}_32x{k}.tile": lambda t=t, k=k: through_registers(t, k)
+        for t in (float32, float16)
+        for k in (8, 16)
+    },
+    "copy/gmem_smem_swizzled.tile": swizzled,
+    "copy/gmem_smem_edge.tile": edge,
+    "copy/gmem_smem_masked_tail.tile": masked_tail,
+    "elementwise/sqrt.tile": sqrt,
+    "elementwise/add_fma_sm_90a.tile": lambda: binary_and_fma("sm_90a"),
+    "elementwise/add_fma_sm_100a.tile": lambda: binary_and_fma("sm_100a"),
+    "elementwise/cast.tile": narrowed,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_demonstration_lowers_to_its_golden_lane_ir(name: str, golden: Golden) -> None:
+    tile = CASES[name]()
+    lane = lower(tile, target(tile.target)).kernel
+    golden.check(name, joined(tile.target, to_text(tile), to_text(lane)))
