@@ -10,7 +10,7 @@ import numpy as np
 
 from tilejit.codegen.mathlib import definition, symbol
 
-__all__ = ["LLVM_TYPES", "run", "wrap"]
+__all__ = ["BINARY", "LLVM_TYPES", "call", "run"]
 
 LLVM_TYPES = {"float32": "float", "float64": "double"} | {
     f"{sign}int{bits}": f"i{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
@@ -18,24 +18,29 @@ LLVM_TYPES = {"float32": "float", "float64": "double"} | {
 BINARY = ("pow", "mod", "floordiv", "left_shift", "right_shift")
 
 
-def wrap(op: str, dtype: str, convention: str = "", space: str = "") -> str:
-    """The function and a loop `loop(ptr x, ptr y, ptr out, i64 n)` that applies it."""
+def call(op: str, dtype: str) -> str:
+    """The LLVM text of the function applied to %a, and %b where it takes two."""
     kind = LLVM_TYPES[dtype]
     arguments = f"{kind} %a, {kind} %b" if op in BINARY else f"{kind} %a"
-    pointer = f"ptr{space}"
+    return f"call {kind} @{symbol(op, dtype)}({arguments})"
+
+
+def _loop(op: str, dtype: str) -> str:
+    """The function and `loop(ptr x, ptr y, ptr out, i64 n)`, which applies it to arrays."""
+    kind = LLVM_TYPES[dtype]
     return f"""{definition(op, dtype)}
-define {convention} void @loop({pointer} %x, {pointer} %y, {pointer} %out, i64 %n) {{
+define void @loop(ptr %x, ptr %y, ptr %out, i64 %n) {{
 entry:
   br label %body
 body:
   %i = phi i64 [ 0, %entry ], [ %next, %body ]
-  %px = getelementptr {kind}, {pointer} %x, i64 %i
-  %py = getelementptr {kind}, {pointer} %y, i64 %i
-  %po = getelementptr {kind}, {pointer} %out, i64 %i
-  %a = load {kind}, {pointer} %px
-  %b = load {kind}, {pointer} %py
-  %r = call {kind} @{symbol(op, dtype)}({arguments})
-  store {kind} %r, {pointer} %po
+  %px = getelementptr {kind}, ptr %x, i64 %i
+  %py = getelementptr {kind}, ptr %y, i64 %i
+  %po = getelementptr {kind}, ptr %out, i64 %i
+  %a = load {kind}, ptr %px
+  %b = load {kind}, ptr %py
+  %r = {call(op, dtype)}
+  store {kind} %r, ptr %po
   %next = add i64 %i, 1
   %more = icmp ult i64 %next, %n
   br i1 %more, label %body, label %exit
@@ -49,7 +54,7 @@ exit:
 def _compiled(op: str, dtype: str) -> tuple[object, object]:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    module = llvm.parse_assembly(wrap(op, dtype))
+    module = llvm.parse_assembly(_loop(op, dtype))
     module.verify()
     target = llvm.Target.from_default_triple()
     features = llvm.get_host_cpu_features().flatten()

@@ -3,60 +3,16 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
-from functools import cache
 
 import pytest
 
-from tests.codegen.math_host import LLVM_TYPES, wrap
+from tests.codegen.math_device import FUNCTIONS, TARGETS, ptx
 from tests.toolchain import ptxas_accepts
-from tilejit.codegen.mathlib import has
-
-OPS = (
-    "exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "sigmoid", "silu", "gelu", "rsqrt", "reciprocal", "pow",
-    "mod", "floordiv", "left_shift", "right_shift",
-)  # fmt: skip
-#: target -> PTX version feature
-TARGETS = {"sm_75": "+ptx63", "sm_90": "+ptx80", "sm_100": "+ptx86"}
-
-#: In a process of its own: LLVM ends the process where it can't select an instruction.
-COMPILE = """
-import sys
-import llvmlite.binding as llvm
-llvm.initialize_all_targets()
-llvm.initialize_all_asmprinters()
-target = llvm.Target.from_triple("nvptx64-nvidia-cuda")
-machine = target.create_target_machine(cpu=sys.argv[1], features=sys.argv[2], opt=3)
-module = llvm.parse_assembly(sys.stdin.read())
-module.verify()
-options = llvm.create_pipeline_tuning_options(speed_level=2)
-options.loop_unrolling = False
-builder = llvm.create_pass_builder(machine, options)
-builder.getModulePassManager().run(module, builder)
-sys.stdout.write(machine.emit_assembly(module))
-"""
-
-
-@cache
-def ptx(target: str) -> str:
-    """Every function of the library, each in a kernel of its own."""
-    kernels = [
-        wrap(op, dtype, "ptx_kernel", " addrspace(1)").replace("@loop", f"@{op}_{dtype}")
-        for dtype in LLVM_TYPES
-        for op in OPS
-        if has(op, dtype)
-    ]
-    text = 'target triple = "nvptx64-nvidia-cuda"\n' + "\n".join(kernels)
-    command = [sys.executable, "-c", COMPILE, target, TARGETS[target]]
-    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_ptxas_accepts_every_function(target: str) -> None:
-    assert ptx(target).count(".entry") == sum(has(op, dtype) for dtype in LLVM_TYPES for op in OPS)
+    assert ptx(target).count(".entry") == len(FUNCTIONS)
     ptxas_accepts(ptx(target), target)
 
 
