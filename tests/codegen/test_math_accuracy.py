@@ -18,7 +18,7 @@ LARGEST = {
     "log": 0.92,
     "log2": 1.68,
     "sin": 2.25,
-    "cos": 2.0,
+    "cos": 2.26,
     "tanh": 1.45,
     "erf": 1.64,
     "sigmoid": 2.83,
