@@ -7,25 +7,36 @@ the destination's whole storage back, so that an element too many is found as we
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from tests import longhand
-from tilejit.dtypes import DTYPES, DType, int32, int64
+from tilejit.dtypes import DTYPES, DType, from_numpy, int64
+from tilejit.frontend import Parameter
 from tilejit.ir import build, nodes
 from tilejit.ir.types import ArgumentType, ArrayType, ScalarType, Signature
 from tilejit.layout import Swizzle, TileLayout
+from tilejit.ops.cast import convert
+from tilejit.ops.elementwise import ELEMENTWISE, result_type
 from tilejit.pipeline import Compiled, compile
-from tilejit.runtime.arrays import Argument, view_of
 from tilejit.runtime.device import Device, Launch
+from tilejit.runtime.signature import Call
 from tilejit.target import target as find_target
+
+#: names in the starts of regions -> (the hardware's id, threads from one value to the next)
+IDS = {"t": ("thread_id", 1), "w": ("warp_id", 32), "g": ("warpgroup_id", 128)}
 
 
 @dataclass
 class Operand:
-    """One operand of a case: its data, its buffer, and its storage on the host."""
+    """One operand of a case: its data, its buffer, and its storage on the host.
+
+    A global tensor whose `data` has `strides` instead of a `layout` is known only at launch: `origin` is where its
+    first element lies in the storage of `storage` elements; `align` and `extent_align`, in bytes, are promised.
+    """
 
     name: str
     data: dict[str, Any]
@@ -41,7 +52,13 @@ class Operand:
         return DTYPES["bool_" if self.data["dtype"] == "bool" else self.data["dtype"]]
 
     @property
-    def layout(self) -> TileLayout:
+    def is_strided(self) -> bool:
+        return "strides" in self.data
+
+    @property
+    def layout(self) -> TileLayout | nodes.Strided:
+        if self.is_strided:
+            return self._strided()
         given = self.data["layout"]
         swizzle = given.get("swizzle")
         return TileLayout.from_iters(
@@ -53,17 +70,37 @@ class Operand:
             else None,
         )
 
+    def _strided(self) -> nodes.Strided:
+        multiple = max(1, self.data["align"] // self.dtype.bytes)
+        unit = self.data["unit_dim"]
+        strides = tuple(
+            1 if d == unit else nodes.Var(f"{self.name}.stride.{d}", int64, multiple)
+            for d in range(len(self.data["shape"]))
+        )
+        return nodes.Strided(strides, self.data["align"], self.data["extent_align"])
+
+    @property
+    def shape(self) -> tuple[int | nodes.Var, ...]:
+        """The buffer's extents; parameters where it is known only at launch."""
+        if not self.is_strided:
+            return tuple(self.data["shape"])
+        multiple = max(1, self.data["extent_align"] // self.dtype.bytes)
+        return tuple(
+            nodes.Var(f"{self.name}.shape.{d}", int64, multiple if d == self.data["unit_dim"] else 1, (0, 2**40))
+            for d in range(len(self.data["shape"]))
+        )
+
     @property
     def elements(self) -> int:
         """Elements of one instance of the storage: a thread's registers, or all of the memory."""
-        return longhand.storage_size(self.data["layout"])
+        return self.data["storage"] if self.is_strided else longhand.storage_size(self.data["layout"])
 
     @property
     def buffer(self) -> nodes.Buffer:
-        align = 16 if self.space != "local" else self.dtype.bytes
+        align = self.data.get("align", 16) if self.space != "local" else self.dtype.bytes
         if self.space == "shared":
             align = max(128, self._period_bytes())
-        return nodes.Buffer(self.name, self.space, self.dtype, tuple(self.data["shape"]), self.layout, align)
+        return nodes.Buffer(self.name, self.space, self.dtype, self.shape, self.layout, align)
 
     def _period_bytes(self) -> int:
         swizzle = self.layout.swizzle
@@ -82,18 +119,44 @@ class Operand:
             base=self.buffer,
         )
 
+    @property
+    def count(self) -> int:
+        """Elements of the storage of all threads together."""
+        return self.elements * (self.threads if self.space == "local" else 1)
+
     def host(self, suffix: str) -> nodes.Buffer:
         """The global buffer that fills the storage, or that it is written back to."""
-        count = self.elements * (self.threads if self.space == "local" else 1)
-        layout = TileLayout.row_major((count,))
-        return nodes.Buffer(f"{self.name}_{suffix}", "global", self.dtype, (count,), layout, 16)
+        layout = TileLayout.row_major((self.count,))
+        return nodes.Buffer(f"{self.name}_{suffix}", "global", self.dtype, (self.count,), layout, 16)
+
+    def view(self, storage: np.ndarray) -> np.ndarray:
+        """What the launch gets: for a strided tensor the storage as an array of its shape and strides."""
+        values = storage.view(self.dtype.numpy)
+        if not self.is_strided:
+            return values
+        item = self.dtype.bytes
+        strides = tuple(s * item for s in self.data["strides"])
+        return np.ndarray(tuple(self.data["shape"]), values.dtype, values, self.data["origin"] * item, strides)
+
+    def params(self, written: bool) -> list[nodes.Param]:
+        """The kernel parameters of a global operand."""
+        found = [nodes.Param("pointer", self.name, self.dtype, buffer=self.buffer, written=written)]
+        for d, extent in enumerate(self.shape):
+            if isinstance(extent, nodes.Var):
+                found.append(nodes.Param("extent", self.name, int64, var=extent, axis=d))
+        if isinstance(self.layout, nodes.Strided):
+            for d, stride in enumerate(self.layout.strides):
+                if isinstance(stride, nodes.Var):
+                    found.append(nodes.Param("stride", self.name, int64, var=stride, axis=d))
+        return found
 
     def region(self) -> nodes.Region:
         starts = tuple(self._start(start) for start, _ in self.data["region"])
-        return nodes.Region(self.buffer, starts, tuple(extent for _, extent in self.data["region"]))
+        extents = tuple(extent for _, extent in self.data["region"])
+        return nodes.Region(self.buffer, starts, extents, self.data.get("in_bounds", False))
 
     def _start(self, start: int | dict[str, str]) -> nodes.Expr:
-        """A number, or a sum of symbols: `t` is the thread, any other one a run-time parameter."""
+        """A number, or a sum of products of numbers, the thread's ids and run-time parameters."""
         if isinstance(start, int):
             return build.const(start, int64)
         total: nodes.Expr = build.const(0, int64)
@@ -107,35 +170,54 @@ class Operand:
     def _factor(self, text: str) -> nodes.Expr:
         if text.isdigit():
             return build.const(int(text), int64)
-        if text == "t":
-            return build.cast(nodes.Special("thread_id"), int64)
+        if text in IDS:
+            return build.cast(nodes.Special(IDS[text][0]), int64)
         return nodes.Var(text, int64)
 
-    def numbers(self, thread: int) -> list[int]:
-        """The logical element numbers of the region, in order, for one thread of the CTA."""
+    def indices(self, thread: int) -> Iterator[tuple[int, ...]]:
+        """The logical indices of the region, in order, for one thread of the CTA."""
         region = [(self._value(start, thread), extent) for start, extent in self.data["region"]]
-        return [longhand.flat(index, self.data["shape"]) for index in longhand.coordinates(region)]
+        return longhand.coordinates(region)
 
     def _value(self, start: int | dict[str, str], thread: int) -> int:
         if isinstance(start, int):
             return start
-        return eval(start["sym"], {"__builtins__": {}}, {"t": thread, **self.symbols})  # noqa: S307 - our own data
+        ids = {name: thread // step for name, (_, step) in IDS.items()}
+        return eval(start["sym"], {"__builtins__": {}}, {**ids, **self.symbols})  # noqa: S307 - our own data
+
+    def slots(self, index: tuple[int, ...], first_thread: int) -> list[int]:
+        """Where an element lies in the storage, for the instance that starts at a thread; nowhere if outside.
+
+        In the order of threads.
+        """
+        shape = self.data["shape"]
+        if not all(0 <= i < n for i, n in zip(index, shape, strict=True)):
+            assert self.space == "global", f"{index} lies outside {self.name}"
+            return []
+        if self.is_strided:
+            return [self.data["origin"] + sum(i * s for i, s in zip(index, self.data["strides"], strict=True))]
+        found = sorted(longhand.places(self.data["layout"], longhand.flat(index, shape)))
+        if self.space != "local":
+            return [element for _, element in found]
+        return [(first_thread + thread) * self.elements + register for thread, register in found]
 
 
-def kernel_around(operation: nodes.TileOp, operands: list[Operand], threads: int, target: str) -> nodes.Kernel:
+def kernel_around(
+    operation: nodes.TileOp, operands: list[Operand], threads: int, target: str, scalars: tuple[nodes.Var, ...] = ()
+) -> nodes.Kernel:
     """The kernel that fills all operands, carries `operation` out and writes the first operand back."""
     body: list[nodes.Stmt] = []
     params: list[nodes.Param] = []
     for operand in operands:
         if operand.space == "global":
-            written = operand is operands[0]
-            params.append(nodes.Param("pointer", operand.name, operand.dtype, buffer=operand.buffer, written=written))
+            params += operand.params(written=operand is operands[0])
             continue
         source = operand.host("in")
         params.append(nodes.Param("pointer", source.name, operand.dtype, buffer=source))
         body += [nodes.Alloc(operand.buffer), nodes.View(operand.flat), *_transfer(operand, source, threads, "fill")]
     for symbol in sorted({s for o in operands for s in o.symbols}):
         params.append(nodes.Param("scalar", symbol, int64, var=nodes.Var(symbol, int64)))
+    params += [nodes.Param("scalar", var.name, var.dtype, var=var) for var in scalars]
     body += [nodes.Sync("cta"), operation, nodes.Sync("cta")]
     if operands[0].space != "global":
         result = operands[0].host("out")
@@ -156,7 +238,8 @@ def _transfer(operand: Operand, host: nodes.Buffer, threads: int, way: str) -> l
 
     if operand.space == "local":
         first = build.mul(thread, build.const(operand.elements, int64))
-        moved = (one(build.const(k, int64), build.add(first, build.const(k, int64)), str(k)) for k in range(operand.elements))
+        places = [build.const(k, int64) for k in range(operand.elements)]
+        moved = (one(k, build.add(first, k), str(k.value)) for k in places)
         return [statement for pair in moved for statement in pair]
     i = nodes.Var(f"{operand.name}_{way}_i", int64, bounds=(0, operand.elements))
     limits = build.const(operand.elements, int64), build.const(threads, int64)
@@ -165,34 +248,87 @@ def _transfer(operand: Operand, host: nodes.Buffer, threads: int, way: str) -> l
 
 def bits(operand: Operand, random: np.random.Generator) -> np.ndarray:
     """Random bits for the operand's storage, as unsigned integers of its width; bool_ stays 0 or 1."""
-    count = operand.elements * (operand.threads if operand.space == "local" else 1)
     unsigned = np.dtype(f"u{operand.dtype.bytes}")
-    high = 2 if operand.dtype.kind == "bool" else np.iinfo(unsigned).max
-    return random.integers(0, high, count, dtype=unsigned, endpoint=operand.dtype.kind != "bool")
+    if operand.dtype.kind == "bool":
+        return random.integers(0, 2, operand.count, dtype=unsigned)
+    return random.integers(0, np.iinfo(unsigned).max, operand.count, dtype=unsigned, endpoint=True)
 
 
 #: threads of one instance of a scope; a CTA is all of them
 SCOPE_THREADS = {"thread": 1, "warp": 32, "warpgroup": 128}
 
 
-def copied(dst: Operand, src: Operand, scope: str, before: np.ndarray, source: np.ndarray) -> np.ndarray:
-    """What the destination's storage must hold after the copy, longhand."""
+def instances(operand: Operand, scope: str) -> range:
+    """The first thread of each instance of a scope."""
+    return range(0, operand.threads, SCOPE_THREADS.get(scope, operand.threads))
+
+
+def copied(
+    dst: Operand, src: Operand, scope: str, before: np.ndarray, source: np.ndarray, fill: int = 0
+) -> np.ndarray:
+    """What the destination's storage must hold after the copy, longhand. fill: bits of what lies outside."""
     after = before.copy()
-    step = SCOPE_THREADS.get(scope, dst.threads)
-    for first in range(0, dst.threads, step):
-        for to, at in zip(dst.numbers(first), src.numbers(first), strict=True):
-            value = source[_slot(src, at, first)[0]]
-            for slot in _slot(dst, to, first):
-                after[slot] = value
+    for first in instances(dst, scope):
+        for to, at in zip(dst.indices(first), src.indices(first), strict=True):
+            found = src.slots(at, first)
+            after[dst.slots(to, first)] = source[found[0]] if found else fill
     return after
 
 
-def _slot(operand: Operand, number: int, first_thread: int) -> list[int]:
-    """Indices in the host copy of the places of one logical element, for the instance that starts at a thread."""
-    found = sorted(longhand.places(operand.data["layout"], number))
-    if operand.space != "local":
-        return [element for _, element in found]
-    return [(first_thread + thread) * operand.elements + register for thread, register in found]
+def agreed(operand: Operand, scope: str, storage: np.ndarray) -> np.ndarray:
+    """The storage with one value in all places of a replicated element."""
+    whole = [(0, n) for n in operand.data["shape"]]
+    found = storage.copy()
+    for first in instances(operand, scope):
+        for index in longhand.coordinates(whole):
+            slots = operand.slots(index, first)
+            found[slots] = found[slots[0]]
+    return found
+
+
+def computed(
+    name: str,
+    dst: Operand,
+    inputs: list[Operand | np.generic],
+    scope: str,
+    before: np.ndarray,
+    held: dict[str, np.ndarray],
+) -> np.ndarray:
+    """What the destination's storage must hold after an elementwise operation on tiles and scalars, longhand."""
+    after = before.copy()
+    for first in instances(dst, scope):
+        values = [_gathered(i, first, held[i.name]) if isinstance(i, Operand) else np.asarray(i) for i in inputs]
+        value, _ = np.broadcast_arrays(meaning(name, dst.dtype, values), np.zeros(dst.region().shape))
+        flat = np.ascontiguousarray(value).view(after.dtype).ravel()
+        for k, index in enumerate(dst.indices(first)):
+            after[dst.slots(index, first)] = flat[k]
+    return after
+
+
+def alike(operand: Operand, scope: str, storage: np.ndarray) -> np.ndarray:
+    """A local tile's storage with the same values in each instance of a scope."""
+    found = storage.reshape(len(instances(operand, scope)), -1).copy()
+    found[:] = found[0]
+    return found.ravel()
+
+
+def meaning(name: str, dtype: DType, values: list[np.ndarray]) -> np.ndarray:
+    """An elementwise operation, a fill or a cast in NumPy: computed in its own type, rounded once to `dtype`."""
+    if name not in ELEMENTWISE:
+        return convert(values[0], dtype)
+    types = tuple(from_numpy(v.dtype) for v in values)
+    rule = result_type(name, types)
+    assert not isinstance(rule, str), rule
+    keep = 1 if ELEMENTWISE[name].kind == "select" else 0
+    converted = [*values[:keep], *(convert(v, rule[0]) for v in values[keep:])]
+    with np.errstate(all="ignore"):
+        return convert(np.asarray(ELEMENTWISE[name].formula(*converted)), dtype)
+
+
+def _gathered(operand: Operand, first: int, storage: np.ndarray) -> np.ndarray:
+    """The region's values, for the instance that starts at a thread."""
+    found = [storage[operand.slots(index, first)[0]] for index in operand.indices(first)]
+    return np.array(found, storage.dtype).view(operand.dtype.numpy).reshape(operand.region().shape)
 
 
 def symbol_values(operands: list[dict[str, Any]]) -> dict[str, int]:
@@ -211,32 +347,61 @@ def _fits(operand: dict[str, Any], symbols: dict[str, int]) -> bool:
     return all(end <= extent for end, extent in zip(last, operand["shape"], strict=True))
 
 
-def index_of(value: int) -> nodes.Const:
-    """A literal index."""
-    return nodes.Const(value, int32)
+def run(
+    kernel: nodes.Kernel, arrays: dict[str, np.ndarray], scalars: dict[str, bool | int | float], device: Device
+) -> Compiled:
+    """Compiles a tile kernel for its target and launches one CTA of it on `device`; arrays are changed in place.
 
-
-def run(kernel: nodes.Kernel, arrays: dict[str, np.ndarray], scalars: dict[str, int], device: Device) -> Compiled:
-    """Compiles a tile kernel for its target and launches one CTA of it on `device`; arrays are changed in place."""
+    arrays: by parameter, of its dtype.
+    """
     kinds: list[tuple[str, ArgumentType]] = []
-    values: list[Argument] = []
+    parameters: list[Parameter] = []
+    values: list[np.ndarray | bool | int | float] = []
     for param in kernel.params:
         if param.kind == "pointer":
-            kinds.append((param.of, ArrayType(param.dtype, 1, 0, 16, 1)))
-            values.append(view_of(arrays[param.of].view(param.dtype.numpy)))
-        else:
+            array = arrays[param.of]
+            kinds.append((param.of, ArrayType(param.dtype, array.ndim, None, 1, 1)))
+            parameters.append(Parameter(param.of, "array"))
+            values.append(array)
+        elif param.kind == "scalar":
             kinds.append((param.of, ScalarType(param.dtype)))
+            parameters.append(Parameter(param.of, "scalar", param.dtype))
             values.append(scalars[param.of])
     made = compile(kernel, Signature(tuple(kinds)), find_target(kernel.target))
-    device.load(made).launch(Launch((1, 1, 1), kernel.threads), values)
+    device.load(made).launch(Launch((1, 1, 1), kernel.threads), Call(parameters, values))
     device.synchronize()
     return made
 
 
-def aligned(array: np.ndarray, align: int = 16) -> np.ndarray:
-    """The same values at an address that is a multiple of `align` bytes."""
-    room = np.zeros(array.nbytes + align, np.uint8)
-    start = -room.ctypes.data % align
+def launch(
+    operation: nodes.TileOp,
+    operands: list[Operand],
+    held: dict[str, np.ndarray],
+    device: Device,
+    scalars: dict[nodes.Var, bool | int | float] | None = None,
+    target: str | None = None,
+) -> tuple[np.ndarray, Compiled]:
+    """Runs the kernel around `operation`; returns the first operand's storage, as `held` has it, and what was compiled.
+
+    held: each operand's storage before. scalars: further run-time parameters and their values.
+    """
+    dst, given = operands[0], scalars or {}
+    target = target or ("sm_90a" if device.number >= 0 else "sm_100a")
+    kernel = kernel_around(operation, operands, dst.threads, target, tuple(given))
+    storages = {o.name: aligned(held[o.name], o.buffer.align if o.space == "global" else 0) for o in operands}
+    arrays = {o.name if o.space == "global" else f"{o.name}_in": o.view(storages[o.name]) for o in operands}
+    result = storages[dst.name]
+    if dst.space != "global":
+        result = aligned(np.zeros_like(held[dst.name]))
+        arrays[f"{dst.name}_out"] = result.view(dst.dtype.numpy)
+    values = {**{name: v for o in operands for name, v in o.symbols.items()}, **{v.name: n for v, n in given.items()}}
+    return result, run(kernel, arrays, values, device)
+
+
+def aligned(array: np.ndarray, offset: int = 0) -> np.ndarray:
+    """The same values `offset` bytes past a multiple of 128."""
+    room = np.zeros(array.nbytes + 256, np.uint8)
+    start = -room.ctypes.data % 128 + offset % 128
     placed = room[start : start + array.nbytes].view(array.dtype)
     placed[:] = array
     return placed
