@@ -42,6 +42,16 @@ class Frame:
         self.locals = local_names(self.node)
 
 
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a dropped attempt must not change: buffers, names, values, and who leaves the loops around it."""
+
+    allocations: int
+    used: dict[str, int]
+    env: dict[str, Binding]
+    exits: tuple[Any, ...]
+
+
 @dataclass(slots=True)
 class Context:
     """Everything that the reading functions share.
@@ -172,16 +182,19 @@ class Context:
 
     # ---- trying ----
 
-    def mark(self) -> tuple[int, dict[str, int], dict[str, Binding]]:
+    def mark(self) -> Mark:
         """Where reading can go back to."""
-        return len(self.allocations), dict(self.used), dict(self.frame.env)
+        return Mark(
+            len(self.allocations), dict(self.used), dict(self.frame.env), tuple(loop.mark() for loop in self.loops)
+        )
 
-    def back(self, mark: tuple[int, dict[str, int], dict[str, Binding]]) -> None:
+    def back(self, mark: Mark) -> None:
         """Forget what was read since `mark`; the block is the caller's to drop."""
-        allocated, used, env = mark
-        del self.allocations[allocated:]
-        self.used = dict(used)
-        self.frame.env = dict(env)
+        del self.allocations[mark.allocations :]
+        self.used = dict(mark.used)
+        self.frame.env = dict(mark.env)
+        for loop, exits in zip(self.loops, mark.exits, strict=True):
+            loop.back(exits)
 
     # ---- scalars and constants ----
 

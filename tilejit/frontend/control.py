@@ -62,6 +62,17 @@ class OpenLoop:
     target: Target
     through: list[Target] = field(default_factory=list)
 
+    def mark(self) -> tuple[int, int, int, Var | None]:
+        """Who leaves so far."""
+        return len(self.target.ends), len(self.target.heads), len(self.through), self.target.flag
+
+    def back(self, mark: tuple[int, int, int, Var | None]) -> None:
+        """Forget who left since `mark`."""
+        ends, heads, through, self.target.flag = mark
+        del self.target.ends[ends:]
+        del self.target.heads[heads:]
+        del self.through[through:]
+
 
 # ---- leaving ------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from .context import Context
 from .control import choose, chosen
 from .regions import load_element, subscript
 from .scalars import BINARY, COMPARE, UNARY, fold, operate, truth
-from .values import Constant, Items, Memory, Scalar, Unset, Value, describe, from_python
+from .values import Constant, Items, Memory, Scalar, Unset, Value, describe
 
 __all__ = ["EXPRESSIONS"]
 
@@ -219,8 +219,8 @@ def _joined_string(ctx: Context, node: ast.JoinedStr) -> Value:
 def _formatted(ctx: Context, node: ast.FormattedValue) -> Value:
     value = ctx.constant(ctx.evaluate(node.value), node.value, "what an f-string shows")
     spec = "" if node.format_spec is None else ctx.constant(ctx.evaluate(node.format_spec), node, "a format")
-    text = {115: str, 114: repr, 97: ascii}.get(node.conversion, lambda v: v)(value)
-    return from_python(format(text, spec))
+    conversion = {115: str, 114: repr, 97: ascii}.get(node.conversion)
+    return Constant(format(value if conversion is None else conversion(value), spec))
 
 
 EXPRESSIONS: dict[type[ast.expr], Callable[[Context, Any], Value]] = {

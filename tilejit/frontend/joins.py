@@ -138,7 +138,7 @@ def _equal(a: Value, b: Value) -> bool:
             return False
         # repr tells 0.0 from -0.0 and finds nan equal to itself
         return repr(a.value) == repr(b.value) if isinstance(a.value, float) else bool(a.value == b.value)
-    return a == b
+    return bool(a == b)
 
 
 def _merge_scalars(name: str, bindings: Sequence[Binding]) -> Kind:

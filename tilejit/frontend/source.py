@@ -141,7 +141,8 @@ def _definition(tree: ast.Module, code: CodeType) -> ast.FunctionDef | ast.Async
 
 @lru_cache(maxsize=64)
 def _compiled(text: str, file: str, flags: int) -> CodeType:
-    return compile(text, file, "exec", flags=flags, dont_inherit=True)
+    code: CodeType = compile(text, file, "exec", flags=flags, dont_inherit=True)
+    return code
 
 
 def _is_compiled_from(code: CodeType, text: str) -> bool:

@@ -226,7 +226,8 @@ def _range_loop(ctx: Context, node: ast.For, limits: tuple[Expr, Expr, Expr]) ->
         raise ctx.syntax_error(node.target, "the variable of a range loop is one name", "write for i in range(...)")
     span, name = ctx.span(node), node.target.id
     start, stop, step = (ctx.let(f"{name}.{what}", e, span) for what, e in zip(_ENDS, limits, strict=True))
-    if all(isinstance(e, Const) for e in limits) and not range(*(e.value for e in limits)):  # type: ignore[union-attr]
+    constants = [int(e.value) for e in limits if isinstance(e, Const)]
+    if len(constants) == len(limits) and not range(*constants):
         return True
     made: list[Var] = []
 

@@ -67,7 +67,7 @@ def _attributes(ctx: Context, arguments: dict[str, ast.expr | None], names: tupl
             continue
         constant = ctx.constant(value, argument, f"{name}=")
         wanted = {"variant": str, "require_bits": int, "saturate": bool}[name]
-        if not isinstance(constant, wanted):
+        if not isinstance(constant, (str, int)) or type(constant) is not wanted:
             raise ctx.type_error(argument, f"{name}= takes {wanted.__name__}; got {constant!r}")
         found.append((name, constant))
     return tuple(found)
