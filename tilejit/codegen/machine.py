@@ -9,7 +9,8 @@ from .expressions import evaluate
 from .instructions import TABLE
 from .types import register_type
 
-_BITS = {"r": 32, "l": 64, "h": 16, "f": 32, "d": 64, "n": 32, "b": 1}
+#: bits in memory of an operand of each constraint; a predicate is a byte
+_BITS = {"r": 32, "l": 64, "h": 16, "f": 32, "d": 64, "n": 32, "b": 8}
 
 
 def instruction(ctx: Context, stmt: Instruction) -> None:
@@ -76,4 +77,6 @@ def _store_results(ctx: Context, stmt: Instruction, letters: str, result: str) -
 
 def _as_word(ctx: Context, text: str, letter: str) -> str:
     kind = TYPES[letter]
+    if letter == "b":
+        return ctx.writer.value(f"zext i1 {text} to i8")
     return text if kind.startswith("i") else ctx.writer.value(f"bitcast {kind} {text} to i{_BITS[letter]}")
