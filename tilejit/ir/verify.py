@@ -128,7 +128,8 @@ class _Checker:
             self.fault(f"buffer {buffer.name} is defined twice", span)
         sizes = buffer.shape + (buffer.layout.strides if isinstance(buffer.layout, ir.Strided) else ())
         for size in sizes:
-            if isinstance(size, ir.Var):
+            # lane IR addresses memory through vectors: extents and strides that it doesn't name are no parameters
+            if isinstance(size, ir.Var) and self.is_tile:
                 self.var(size, scope, span)
         for message in buffer_faults(buffer):
             self.fault(message, span)
