@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from ..dtypes import DTYPES, DType, bool_, int64
+from ..dtypes import DTYPES, DType, bool_
 from ..ops.elementwise import ELEMENTWISE
 from . import nodes as ir
 from .grammar import INFIX, NOT, default_dtype, derived_dtype, index_dtype, literal_dtype
@@ -54,13 +54,13 @@ def place(line: Line, names: Names) -> ir.Vector | ir.Element:
         return ir.Vector(buffer, _typed(dims[0][0], index_dtype(buffer)), dims[0][1])
     if any(extent is not None for _, extent in dims):
         line.fail("an element or one vector stands here; this is a region")
-    return ir.Element(buffer, tuple(_typed(start, int64) for start, _ in dims))
+    return ir.Element(buffer, tuple(_typed(start, index_dtype(buffer)) for start, _ in dims))
 
 
 def region(line: Line, names: Names) -> ir.Region:
     """NAME[START +: EXTENT, …], with `inside` or not."""
     buffer, dims = _box(line, names)
-    starts = tuple(_typed(start, int64) for start, _ in dims)
+    starts = tuple(_typed(start, index_dtype(buffer)) for start, _ in dims)
     return ir.Region(buffer, starts, tuple(extent for _, extent in dims), line.accept("inside"))
 
 

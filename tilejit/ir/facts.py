@@ -73,8 +73,15 @@ def bounds(expr: Expr) -> Bounds:
         return _cast_bounds(expr)
     if isinstance(expr, Op) and expr.name in _BOUNDS and all(a.dtype == expr.dtype for a in _values(expr)):
         found = _BOUNDS[expr.name](*(bounds(a) for a in _values(expr)))
-        return found if fits(found, expr.dtype) else dtype_range(expr.dtype)
+        return _in_range(found, expr.dtype) if fits(found, expr.dtype) else dtype_range(expr.dtype)
     return dtype_range(expr.dtype)
+
+
+def _in_range(found: Bounds, dtype: DType) -> Bounds:
+    """Without ends that the type doesn't reach."""
+    least, greatest = full_range(dtype)
+    low = None if found[0] is None or found[0] < least else found[0]
+    return low, (None if found[1] is None or found[1] > greatest else found[1])
 
 
 def _values(op: Op) -> tuple[Expr, ...]:

@@ -52,7 +52,7 @@ def default_dtype(is_float: bool) -> DType:
 
 
 def index_dtype(buffer: Buffer) -> DType:
-    """The type of bare literals in a vector's offset: shared and local memory are counted in int32."""
+    """The type of bare literals among a buffer's indices."""
     return int64 if buffer.space == "global" else int32
 
 

@@ -24,7 +24,7 @@ Blocks are indented as in Python. One line each, what is in brackets [] may be m
              and a place for a load of it; where a place itself may stand, a load is in parentheses
 
 A literal may say its type, 4:int64; bare it has the type that its place wants (the variable's, the buffer's, the
-other operands'; int64 for indices, int32 for offsets into shared memory and registers), else int32 or float32.
+other operands'; of indices int64 into global memory, else int32), else int32 or float32.
 A name that isn't one, or is a word of the grammar, stands in backquotes.
 """
 
@@ -34,7 +34,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator
 
-from ..dtypes import DType, bool_, int64
+from ..dtypes import DType, bool_
 from . import nodes as ir
 from .grammar import (
     ATOM,
@@ -228,18 +228,17 @@ def _layout(layout: object) -> str:
 
 def place_text(place: ir.Region | ir.Vector | ir.Element) -> str:
     """A region, a vector or an element."""
-    name = _name(place.buffer.name)
+    name, wanted = _name(place.buffer.name), index_dtype(place.buffer)
     if isinstance(place, ir.Vector):
-        return f"{name}[{expr_text(place.offset, index_dtype(place.buffer))} +: {place.width}]"
+        return f"{name}[{expr_text(place.offset, wanted)} +: {place.width}]"
     if isinstance(place, ir.Element):
-        return f"{name}[{', '.join(expr_text(i, int64) for i in place.indices)}]"
-    dims = [_dimension(s, e) for s, e in zip(place.starts, place.extents, strict=True)]
+        return f"{name}[{', '.join(expr_text(i, wanted) for i in place.indices)}]"
+    dims = [_dimension(expr_text(s, wanted), e) for s, e in zip(place.starts, place.extents, strict=True)]
     return f"{name}[{', '.join(dims)}]" + (" inside" if place.in_bounds else "")
 
 
-def _dimension(start: ir.Expr, extent: int | None) -> str:
-    text = expr_text(start, int64)
-    return text if extent is None else f"{text} +: {extent}"
+def _dimension(start: str, extent: int | None) -> str:
+    return start if extent is None else f"{start} +: {extent}"
 
 
 # ---- expressions --------------------------------------------------------------------------------------------

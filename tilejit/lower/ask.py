@@ -41,7 +41,8 @@ class Operand:
         """The region, its buffer called `name`."""
         buffer = Buffer(name, self.space, self.dtype, self.shape, self._layout(name), self._align())
         window = self.region or tuple((0, n) for n in self.shape)
-        starts = tuple(build.const(s, int64) if isinstance(s, int) else s for s, _ in window)
+        index = int64 if self.space == "global" else int32
+        starts = tuple(build.const(s, index) if isinstance(s, int) else s for s, _ in window)
         return Region(buffer, starts, tuple(e for _, e in window))
 
     def _align(self) -> int:
