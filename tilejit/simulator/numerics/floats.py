@@ -134,7 +134,11 @@ def fma_f64(a: Value, b: Value, c: Value) -> Value:
     s, error = two_sum(c, low)
     t, rest = two_sum(p, s)
     result = t + add_odd(rest, error)
-    hard = _hard_f64(a, b, c, p)
+    # A zero or non-finite factor makes the product exact; only its sum is rounded.
+    simple = (a == 0) | (b == 0) | ~np.isfinite(a) | ~np.isfinite(b)
+    if np.count_nonzero(simple):
+        result = sel(simple, p + c, result)
+    hard = _hard_f64(a, b, c, p) & ~simple
     if not np.count_nonzero(hard):
         return result
     if not np.ndim(result):
@@ -335,7 +339,13 @@ def sqrt_dir_f32(a: Value, mode: str) -> Value:
 
 def add_dir_f64(a: Value, b: Value, mode: str) -> Value:
     s, error = two_sum(a, b)
-    return _exact_zero(directed(s, error, mode), s, a, b, mode)
+    result = _exact_zero(directed(s, error, mode), s, a, b, mode)
+    overflow = np.isinf(s) & np.isfinite(a) & np.isfinite(b)
+    if np.count_nonzero(overflow):
+        largest = np.copysign(F8(np.finfo(F8).max), s)
+        inward = overflow & ((s > 0) if mode == "rm" else (s < 0) if mode == "rp" else True)
+        result = sel(inward, largest, result)
+    return result
 
 
 def mul_dir_f64(a: Value, b: Value, mode: str) -> Value:

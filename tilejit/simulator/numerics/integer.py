@@ -105,15 +105,19 @@ def _low24(a: Value) -> Value:
 
 def shl(a: Value, n: Value) -> Value:
     """Shift left; amounts past the width give zero."""
-    return a << n.astype(a.dtype)
+    return a << _amount(a, n)
 
 
 def shr(a: Value, n: Value) -> Value:
     """Shift right; amounts past the width give zero, or the sign for signed types."""
     if a.dtype.kind == "u":
-        return a >> n.astype(a.dtype)
+        return a >> _amount(a, n)
     width = 8 * a.dtype.itemsize
     return a >> np.minimum(n, np.uint32(width - 1)).astype(a.dtype)
+
+
+def _amount(a: Value, n: Value) -> Value:
+    return (n if a.dtype.itemsize >= 4 else np.minimum(n, np.uint32(16))).astype(a.dtype)
 
 
 def shf_l(low: Value, high: Value, n: Value, clamp: bool) -> Value:
