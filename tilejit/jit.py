@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, overload
 
 from . import frontend
 from .errors import LaunchError, ResourceError
+from .ir.nodes import Assert, Stmt
 from .ir.types import Signature
 from .runtime import devices
 from .runtime.captured import Captured
@@ -34,17 +35,24 @@ if TYPE_CHECKING:
 _GRID_LIMITS = (2**31 - 1, 65535, 65535)
 _PACKAGE = os.path.dirname(__file__) + os.sep
 
-_recompiling: ContextVar[bool] = ContextVar("tilejit_recompiling", default=True)
+#: where nothing may be compiled now, in words, or None
+_frozen: ContextVar[str | None] = ContextVar("tilejit_frozen", default=None)
 
 
 @contextmanager
 def no_recompile() -> Iterator[None]:
     """Inside, a launch that would compile raises a LaunchError that says what differs."""
-    token = _recompiling.set(False)
+    with _without_compiling("inside tj.no_recompile()"):
+        yield
+
+
+@contextmanager
+def _without_compiling(where: str) -> Iterator[None]:
+    token = _frozen.set(where)
     try:
         yield
     finally:
-        _recompiling.reset(token)
+        _frozen.reset(token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +70,15 @@ class Options:
 class Variant:
     """One compiled variant of a kernel, as `Kernel.signatures` lists it.
 
-    made: seconds since the epoch. call: `file:line` of the call that made it. timings: ms by stage.
+    asserts: it has assertions, so that debug makes a difference. made: seconds since the epoch.
+    call: `file:line` of the call that made it. timings: ms by stage.
     """
 
     signature: Signature
     threads: int
     target: Target
     debug: bool
+    asserts: bool
     made: float
     call: str
     timings: dict[str, float]
@@ -111,7 +121,7 @@ class Kernel:
     @property
     def signatures(self) -> tuple[Variant, ...]:
         """Every compiled variant, oldest first."""
-        return tuple(self._variants.values())
+        return tuple({id(v): v for v in self._variants.values()}.values())
 
     def compile(
         self, *args: Any, target: str | Target | None = None, threads: int | None = None, **constexprs: Any
@@ -142,11 +152,14 @@ class Kernel:
                 freeze(v, p.name) for p, v in zip(self.parameters, request.values, strict=True) if p.kind == "constexpr"
             )
             captured = self.captured.number()
-            key = (typed, constexprs, request.threads, request.target.name, request.debug, captured)
+            key = (typed, constexprs, request.threads, request.target.name, captured, request.debug)
             found = self._variants.get(key)
             if found is None:
                 self._refuse_recompilation(key)
                 found = self._variants[key] = self._make(typed, request)
+                if not found.asserts:
+                    either_way = (*key[:-1], not request.debug)
+                    self._variants[either_way] = found
             return found
 
     def compile_signature(self, typed: Signature, target: Target, threads: int) -> Compiled:
@@ -203,16 +216,18 @@ class Kernel:
         frontend_ms = 1e3 * (time.perf_counter() - started)
         compiled = pipeline.compile(tile, typed, request.target)
         timings = {"frontend": frontend_ms, **compiled.timings}
-        return Variant(typed, request.threads, request.target, request.debug, made, call, timings, compiled)
+        asserts = _has_asserts(tile.body)
+        return Variant(typed, request.threads, request.target, request.debug, asserts, made, call, timings, compiled)
 
     def _refuse_recompilation(self, key: tuple[Any, ...]) -> None:
-        if _recompiling.get():
+        where = _frozen.get()
+        if where is None:
             return
         if not self._variants:
-            raise LaunchError(f"{self.name} would be compiled for the first time inside tj.no_recompile()")
+            raise LaunchError(f"{self.name} would be compiled for the first time {where}", hint="launch it once before")
         nearest = min((_differences(old, key) for old in self._variants), key=len)
         raise LaunchError(
-            f"{self.name} would be compiled again inside tj.no_recompile(): {'; '.join(nearest)}",
+            f"{self.name} would be compiled again {where}: {'; '.join(nearest)}",
             hint="launch once with arguments like these before, or pass arrays of a compiled signature",
         )
 
@@ -293,7 +308,7 @@ class PreparedLaunch:
     def _same_signature(self, values: list[Any], call: Call) -> Function:
         """The function for arguments that may differ in what the signature leaves out, such as more alignment."""
         kernel, threads = self._launcher.kernel, self._launcher.threads
-        with no_recompile():
+        with _without_compiling("by a bound launch"):
             function = kernel.function(threads, values, call)
         if function.compiled is not self._function.compiled:
             raise LaunchError(
@@ -462,13 +477,21 @@ def _call_site() -> str:
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
+def _has_asserts(body: Sequence[Stmt]) -> bool:
+    """Whether a kernel's body asserts something, nested statements included."""
+    return any(
+        isinstance(s, Assert) or any(_has_asserts(getattr(s, part, ())) for part in ("then", "orelse", "body"))
+        for s in body
+    )
+
+
 def _differences(old: tuple[Any, ...], new: tuple[Any, ...]) -> list[str]:
     """What a new variant's key has that an old one hasn't, in words."""
     found = []
     for (name, was), (_, now) in zip(old[0].arguments, new[0].arguments, strict=True):
         if was != now:
             found.append(f"{describe_one(name, now)}, compiled was {describe_one(name, was)}")
-    labels = ("constexprs", "threads", "target", "debug", "captured values")
+    labels = ("constexprs", "threads", "target", "captured values", "debug")
     for label, was, now in zip(labels, old[1:], new[1:], strict=True):
         if was != now and not (label == "constexprs" and found):
             found.append(label if label == "captured values" else f"{label} {now}, compiled was {was}")

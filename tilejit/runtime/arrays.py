@@ -279,9 +279,9 @@ def _host_array(pointer: int, facts: Facts, owner: object) -> np.ndarray[Any, An
         return np.empty(facts.shape, facts.dtype.numpy)
     memory = host_bytes(pointer + facts.low_bytes, size, owner)
     item = facts.dtype.bytes
-    return np.ndarray(
-        facts.shape, facts.dtype.numpy, memory, -facts.low_bytes, tuple(s * item for s in facts.strides)
-    )
+    strides = tuple(s * item for s in facts.strides)
+    found: np.ndarray[Any, Any] = np.ndarray(facts.shape, facts.dtype.numpy, memory, -facts.low_bytes, strides)
+    return found
 
 
 # ---- our own ----------------------------------------------------------------------------------------------------

@@ -60,10 +60,18 @@ class Captured:
                 self._places.append((namespace, name, value))
                 # a module that computes its attributes may compute another one next time
                 fixed = fixed and value is not _MISSING
-            if isinstance(value, Function):
-                fixed = self._watch(value.source, [*inside, source]) and fixed
-            fixed = fixed and _is_immutable(value)
+            fixed = self._watch_value(value, [*inside, source]) and fixed
         return fixed
+
+    def _watch_value(self, value: Any, inside: list[KernelSource]) -> bool:
+        if isinstance(value, tuple):
+            # every item is watched, also after one that isn't fixed
+            fixed = [self._watch_value(item, inside) for item in value]
+            return all(fixed)
+        if isinstance(value, Function):
+            return self._watch(value.source, inside)
+        # an array without dimensions is a number to a kernel, and can change in place
+        return getattr(value, "shape", None) != () or not hasattr(value, "__setitem__")
 
     def _root(self, source: KernelSource, name: str) -> Any:
         fn = source.function
@@ -81,10 +89,3 @@ def _content(cell: CellType) -> Any:
         return cell.cell_contents
     except ValueError:
         return _MISSING
-
-
-def _is_immutable(value: Any) -> bool:
-    """Whether the value, as far as a kernel can use it, stays what it is: all but arrays without dimensions."""
-    if isinstance(value, tuple):
-        return all(map(_is_immutable, value))
-    return getattr(value, "shape", None) != () or not hasattr(value, "__setitem__")

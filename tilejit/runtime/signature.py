@@ -14,8 +14,8 @@ import numpy as np
 
 from ..dtypes import DType, bool_, float32, from_numpy, int32, int64
 from ..errors import LaunchError
-from ..frontend import NO_DEFAULT, Parameter
-from ..frontend.language import Spec
+from ..frontend import NO_DEFAULT, Parameter, captures
+from ..frontend.language import Function, Spec
 from ..ir.types import ArgumentType, ArrayType, ConstexprType, ScalarType, Signature
 from ..target import Target
 from .arrays import Argument, ArrayView, device_name, facts_of, is_array, row_major, view_of
@@ -149,6 +149,8 @@ def freeze(value: Any, name: str) -> Any:
         return (float, value.hex())
     if isinstance(value, tuple):
         return (kind, tuple(freeze(v, name) for v in value))
+    if isinstance(value, Function):
+        return (kind, value, captures(value.source))
     try:
         hash(value)
     except TypeError:

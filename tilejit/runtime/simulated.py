@@ -146,7 +146,8 @@ class SimulatedFunction:
         argument = arguments[self._positions[param.of]]
         if not isinstance(argument, ArrayView):
             with np.errstate(over="ignore"):
-                return param.dtype.numpy.type(argument)  # type: ignore[no-any-return]
+                number: np.generic = param.dtype.numpy.type(argument)
+            return number
         if param.kind == "pointer":
             return _pointer(argument, param)
         assert param.axis is not None
