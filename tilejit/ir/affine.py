@@ -6,7 +6,7 @@ sum have the same value, overflow or not.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ..dtypes import DType, bool_
 from .facts import Bounds, bounds, fits, full_range, keeps_value
@@ -17,8 +17,8 @@ __all__ = ["Affine", "affine", "wrap"]
 
 def wrap(value: int, dtype: DType) -> int:
     """`value` modulo 2**bits, in the range of an integer type."""
-    low, _ = full_range(dtype)
-    return (value - low) % (1 << dtype.bits) + low
+    low, high = full_range(dtype)
+    return value if low <= value <= high else (value - low) % (1 << dtype.bits) + low
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,8 @@ class Affine:
 
     def plus(self, other: Affine, factor: int = 1) -> Affine:
         """self + factor * other."""
+        if not other.terms:
+            return Affine(self.dtype, self.terms, _signed(self.constant + factor * other.constant, self.dtype.bits))
         found = dict(self.terms)
         for term, coefficient in other.terms:
             found[term] = found.get(term, 0) + factor * coefficient
@@ -100,16 +102,22 @@ class Affine:
 
 
 def _made(dtype: DType, terms: dict[Expr, int], constant: int) -> Affine:
-    signed = replace(dtype, kind="int")
-    kept = ((t, wrap(c, signed)) for t, c in terms.items())
-    return Affine(dtype, tuple((t, c) for t, c in kept if c != 0), wrap(constant, signed))
+    bits = dtype.bits
+    kept = tuple((t, w) for t, c in terms.items() if (w := _signed(c, bits)) != 0)
+    return Affine(dtype, kept, _signed(constant, bits))
+
+
+def _signed(value: int, bits: int) -> int:
+    """`value` modulo 2**bits, in the range of a signed integer."""
+    half = 1 << (bits - 1)
+    return value if -half <= value < half else ((value + half) & ((1 << bits) - 1)) - half
 
 
 def affine(expr: Expr) -> Affine:
     """`expr`, of an integer type, as a sum of products."""
     dtype = expr.dtype
     if isinstance(expr, Const):
-        return _made(dtype, {}, int(expr.value))
+        return Affine(dtype, (), _signed(int(expr.value), dtype.bits))
     if isinstance(expr, Cast):
         return _of_cast(expr)
     if not isinstance(expr, Op) or expr.name not in ("add", "sub", "neg", "mul", "left_shift"):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import gcd
 
-from ..dtypes import DType, bool_, int64
+from ..dtypes import DTYPES, DType, bool_, int64
 from .nodes import SPECIALS, Cast, Const, Expr, Op, Special, Var
 
 __all__ = ["Bounds", "bounds", "dtype_range", "fits", "full_range", "keeps_value", "multiple_of"]
@@ -30,6 +30,10 @@ def dtype_range(dtype: DType) -> Bounds:
 
 def full_range(dtype: DType) -> tuple[int, int]:
     """The least and greatest value of an integer type or bool_."""
+    return _RANGES[dtype.name]
+
+
+def _full_range(dtype: DType) -> tuple[int, int]:
     if dtype == bool_:
         return 0, 1
     if dtype.kind == "uint":
@@ -37,9 +41,12 @@ def full_range(dtype: DType) -> tuple[int, int]:
     return -(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1
 
 
+_RANGES = {name: _full_range(dtype) for name, dtype in DTYPES.items() if not dtype.is_float}
+
+
 def fits(found: Bounds, dtype: DType) -> bool:
     """Whether a result with these true bounds is what `dtype` holds: proved, or assumed as for int64."""
-    return dtype == int64 or _within(found, full_range(dtype))
+    return dtype is int64 or _within(found, full_range(dtype))
 
 
 def _within(found: Bounds, limits: tuple[int, int]) -> bool:
