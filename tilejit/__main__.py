@@ -16,7 +16,7 @@ from .errors import LaunchError, TilejitError
 from .frontend import NO_DEFAULT
 from .jit import Kernel
 from .runtime import devices
-from .runtime.simulated import checks_wanted
+from .runtime.device import checks_wanted
 from .target import Target
 from .target import target as find_target
 

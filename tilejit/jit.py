@@ -19,10 +19,10 @@ from .errors import LaunchError, ResourceError
 from .ir.nodes import Assert, Stmt
 from .ir.types import Signature
 from .runtime import devices
+from .runtime.arrays import SIMULATOR
 from .runtime.captured import Captured
 from .runtime.device import Device, Function, Launch
 from .runtime.signature import Call, bind, describe, describe_one, freeze, hypothetical, signature
-from .runtime.simulated import SimulatedDevice, SimulatedFunction
 from .target import MAX_THREADS, Target
 from .target import target as find_target
 
@@ -178,8 +178,7 @@ class Kernel:
     def _load(self, device: Device, threads: int, values: Sequence[Any], call: Call) -> Function:
         target = self.options.target or device.target
         device.check(target)
-        simulated = isinstance(device, SimulatedDevice)
-        request = Request(target, threads, values, call, self.options.debug or simulated)
+        request = Request(target, threads, values, call, self.options.debug or device.number == SIMULATOR)
         return device.load(self.variant(request).compiled)
 
     def _signature(self, request: Request) -> Signature:
@@ -391,7 +390,9 @@ def simulate(
 
     target: else the kernel's own, else sm_90a. profile: count wavefronts and sectors per source line.
     """
-    chosen = find_target(target) if target is not None else k.options.target or SimulatedDevice(None).target
+    from .runtime.simulated import SimulatedFunction
+
+    chosen = find_target(target) if target is not None else k.options.target or devices.named("sim").target
     launcher = Launcher(k, grid, k.options.threads if threads is None else _threads(threads), None)
     values = bind(k.name, k.parameters, args, constexprs)
     call = Call(k.parameters, values)

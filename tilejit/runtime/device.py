@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -91,3 +92,8 @@ class WriteCheck:
                     f"{name} is a read-only array and the kernel writes it",
                     hint="pass a copy, or an array that can be written",
                 )
+
+
+def checks_wanted() -> bool:
+    """Whether `TILEJIT_SIM_CHECKS` leaves the simulator's checks on."""
+    return os.environ.get("TILEJIT_SIM_CHECKS", "1") != "0"

@@ -22,7 +22,6 @@ from ..target import target as find_target
 from .arrays import SIMULATOR, DeviceArray
 from .device import Device
 from .signature import Call
-from .simulated import SimulatedDevice
 
 _chosen: ContextVar[str | None] = ContextVar("tilejit_device", default=None)
 
@@ -113,6 +112,9 @@ def named(name: str) -> Device:
     """The device called `name`; a DeviceError where there is none."""
     kind, colon, rest = name.partition(":")
     if kind == "sim":
+        # the simulator takes 60 ms to import, which a program on a GPU needn't wait for
+        from .simulated import SimulatedDevice
+
         return SimulatedDevice(find_target(rest) if colon else None)
     if kind == "cuda" and (not colon or rest.isdecimal()):
         return _cuda(int(rest or 0))

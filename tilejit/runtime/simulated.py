@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from ..target import Target
 from ..target import target as find_target
 from . import assertions
 from .arrays import SIMULATOR, Argument, ArrayView, DeviceArray, device_name, host_bytes
-from .device import Launch, WriteCheck, positions
+from .device import Launch, WriteCheck, checks_wanted, positions
 from .signature import Call
 
 if TYPE_CHECKING:
@@ -163,11 +162,6 @@ class SimulatedFunction:
             places.append(f"{span}: {span.text.strip()}" if span.text else str(span))
             span = span.caller
         return "\n      called from ".join(places) or f"line {line}"
-
-
-def checks_wanted() -> bool:
-    """Whether `TILEJIT_SIM_CHECKS` leaves the simulator's checks on."""
-    return os.environ.get("TILEJIT_SIM_CHECKS", "1") != "0"
 
 
 def _pointer(view: ArrayView, param: Param) -> Pointer:

@@ -1,0 +1,188 @@
+"""`python -m tilejit`, and what importing the package costs."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from tilejit.__main__ import main
+
+PINNED = """
+import tilejit as tj
+
+@tj.kernel(threads=32)
+def copy(A: tj.Tensor = tj.spec((32, 8), tj.float32), B: tj.Tensor = tj.spec((32, 8), tj.float32)):
+    smem = tj.alloc_shared((32, 8), A.dtype)
+    tj.warp.copy(smem, A[0:32, 0:8])
+    tj.cta_sync()
+    tj.warp.copy(B[0:32, 0:8], smem)
+"""
+
+LAUNCHED = """
+import numpy as np
+import tilejit as tj
+
+@tj.kernel(threads=32)
+def store(A: tj.Tensor, n: tj.constexpr):
+    A[tj.thread_id()] = n
+
+def main():
+    store[1](np.zeros(32, np.float32), 3)
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.fixture(autouse=True)
+def simulator(monkeypatch):
+    monkeypatch.setenv("TILEJIT_DEVICE", "sim")
+
+
+@pytest.fixture
+def run(capsys):
+    def run(*argv):
+        status = main([str(a) for a in argv])
+        shown = capsys.readouterr()
+        return status, shown.out, shown.err
+
+    return run
+
+
+@pytest.fixture
+def file(tmp_path):
+    def write(text, name="kernels.py"):
+        path = tmp_path / name
+        path.write_text(textwrap.dedent(text), encoding="utf-8")
+        return path
+
+    return write
+
+
+def test_doctor_says_what_will_be_used_and_why(run):
+    status, out, _ = run("doctor")
+    assert status == 0
+    assert "will be used   sim, compiling for sm_90a, because TILEJIT_DEVICE=sim" in out
+    for package in ("numpy", "llvmlite", "GPUs", "simulator"):
+        assert package in out
+
+
+@pytest.mark.parametrize("action", [[], ["info"], ["clear"]])
+def test_cache_says_that_nothing_is_on_disk(run, action):
+    status, out, _ = run("cache", *action)
+    assert status == 0 and "writes nothing to disk" in out
+
+
+def test_explain_compiles_a_pinned_kernel(run, file):
+    status, out, _ = run("explain", f"{file(PINNED)}::copy", "--target", "sm_100a")
+    assert status == 0
+    assert out.startswith("copy for sm_100a: 2 tile operations")
+    assert "kernels.py:7" in out and "gmem_smem" in out
+
+
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [("--ptx", ".target sm_80"), ("--tile-ir", "copy"), ("--lane-ir", "global"), ("--llvm", "ptx_kernel")],
+)
+def test_explain_prints_each_text(run, file, option, text):
+    status, out, _ = run("explain", file(PINNED), "--target", "sm_80", option)
+    assert status == 0 and text in out
+
+
+def test_explain_takes_what_a_program_launched(run, file):
+    path = file(LAUNCHED)
+    status, out, _ = run("explain", path, "--run", "--ptx")
+    assert status == 0 and ".target sm_90a" in out
+    status, out, _ = run("explain", path, "--run", "--ptx", "--target", "sm_75")
+    assert status == 0 and ".target sm_75" in out
+
+
+def test_explain_says_what_to_add_where_nothing_tells_the_arguments(run, file):
+    status, _, error = run("explain", file(LAUNCHED))
+    assert status == 1
+    assert "nothing says what arguments store get" in error and "tj.spec" in error and "--run" in error
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "message"),
+    [
+        (PINNED, "::other", "has no kernel 'other'"),
+        ("x = 1\n", "", "has no kernels"),
+        (None, "", "there is no file"),
+    ],
+)
+def test_explain_says_what_is_missing(run, file, tmp_path, text, place, message):
+    path = tmp_path / "absent.py" if text is None else file(text)
+    status, _, error = run("explain", f"{path}{place}")
+    assert status == 1 and message in error
+
+
+def test_an_unknown_target_is_an_error_in_words(run, file):
+    status, _, error = run("explain", file(PINNED), "--target", "sm_1")
+    assert status == 1 and error.startswith("DeviceError: unknown target 'sm_1'")
+
+
+# ---- importing --------------------------------------------------------------------------------------------------
+
+
+def python(code):
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_importing_loads_neither_llvm_nor_cuda():
+    heavy = python(
+        """
+        import sys
+        import tilejit as tj
+        print(tj.S, tj.cdiv(5, 2), tj.exp, tj.kernel)
+        print(sorted({"llvmlite", "cuda", "torch", "cupy"} & {m.split(".")[0] for m in sys.modules}))
+        """
+    )
+    assert heavy.splitlines()[-1] == "[]"
+
+
+def test_importing_takes_less_than_300_ms_after_numpy():
+    seconds = min(
+        float(python("import time, numpy; t = time.process_time(); import tilejit; tilejit.kernel; "
+                     "print(time.process_time() - t)"))
+        for _ in range(3)
+    )  # fmt: skip
+    assert seconds < 0.3
+
+
+def test_it_works_where_cuda_python_is_not_installed():
+    shown = python(
+        """
+        import os, sys
+        os.environ.pop("TILEJIT_DEVICE", None)
+        sys.modules["cuda"] = None
+        import numpy as np
+        import tilejit as tj
+        print(tj.device())
+        from tilejit.runtime import devices
+        print(devices.cuda_problem())
+        try:
+            with tj.use_device("cuda"):
+                pass
+        except tj.DeviceError as error:
+            print(error)
+        """
+    )
+    assert shown.splitlines()[0] == "sim"
+    assert "isn't installed" in shown.splitlines()[1]
+    assert "no device cuda:0" in shown
+
+
+def test_public_names_exist_and_are_listed():
+    import tilejit as tj
+
+    for name in tj.__all__:
+        assert getattr(tj, name) is not None
+    assert {"kernel", "exp", "warp", "cta_id", "float8_e5m2", "S"} <= set(dir(tj))
+    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+        tj.nonsense  # noqa: B018
