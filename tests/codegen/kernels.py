@@ -25,7 +25,7 @@ def pointer(buffer: Buffer, written: bool = False) -> Param:
     return Param("pointer", buffer.name, buffer.dtype, buffer=buffer, written=written)
 
 
-def kernel(body: Sequence[Stmt], params: Sequence[Param], target: str = "sm_90a", **options: object) -> Kernel:
+def kernel(body: Sequence[Stmt], params: Sequence[Param], target: str = "sm_90", **options: object) -> Kernel:
     """A kernel named `k` of 128 threads, unless the options say otherwise."""
     return Kernel(**{"name": "k", "threads": THREADS, **options}, params=tuple(params), target=target, body=tuple(body))  # type: ignore[arg-type]
 

@@ -1,4 +1,4 @@
-"""Statements run on the simulator do what they say: random programs, moves, prints, assertions."""
+"""Statements, run on the simulator and on a GPU, do what they say: random programs, moves, prints, assertions."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.codegen.kernels import array, kernel, pointer
+from tests.codegen.launching import Runner
 from tilejit.codegen import generate
 from tilejit.dtypes import DTYPES, DType, bool_, float16, float32, float64, int8, int32, int64, uint8, uint32
 from tilejit.ir import build
@@ -43,19 +44,11 @@ from tilejit.ir.nodes import (
 )
 from tilejit.layout import TileLayout
 from tilejit.ops.elementwise import ELEMENTWISE
-from tilejit.simulator import Pointer, run
+from tilejit.simulator import run
 from tilejit.target import target
 
 THREADS = 32
 THREAD = Special("thread_id")
-
-
-def simulate(k: Kernel, *args: Any, grid: int = 1, **options: Any) -> None:
-    """Runs the kernel; arrays are used in place."""
-    made = generate(k, target(k.target))
-    passed = [Pointer(a.view(np.uint8)) if isinstance(a, np.ndarray) else a for a in args]
-    dynamic = made.shared_bytes if made.dynamic_shared else 0
-    run(made.ptx, made.entry, (grid,), (k.threads,), passed, dynamic_shared_bytes=dynamic, **options)
 
 
 def const(value: int) -> Const:
@@ -156,13 +149,13 @@ def value_of(expr: Expr, state: dict[str, int]) -> int:
 
 @settings(max_examples=25)
 @given(body=blocks())
-def test_a_random_program_does_what_an_interpreter_does(body: tuple[Stmt, ...]) -> None:
+def test_a_random_program_does_what_an_interpreter_does(device: Runner, body: tuple[Stmt, ...]) -> None:
     out = array("out", int32, 3 * THREADS)
     stores = tuple(Store(Vector(out, build.add(build.mul(THREAD, 3), const(n))), v) for n, v in enumerate(VARIABLES))
     starts = [Declare(v, build.add(THREAD, n)) for n, v in enumerate(VARIABLES)]
     once = Loop((*body, Break()))
     found = np.full(3 * THREADS, -77, np.int32)
-    simulate(kernel([*starts, once, *stores], [pointer(out, written=True)], threads=THREADS), found)
+    device.run(kernel([*starts, once, *stores], [pointer(out, written=True)], threads=THREADS), [found])
     wanted = np.full(3 * THREADS, -77, np.int32)
     for thread in range(THREADS):
         state = {"thread": thread} | {v.name: thread + n for n, v in enumerate(VARIABLES)}
@@ -188,20 +181,20 @@ def counted(start: Expr, stop: Expr, step: int, *params: Param) -> tuple[Kernel,
 
 
 @pytest.mark.parametrize("stop", [2**31 - 1, 2**31 - 2, 2**31 - 3])
-def test_a_loop_to_the_end_of_its_type_ends(stop: int) -> None:
+def test_a_loop_to_the_end_of_its_type_ends(device: Runner, stop: int) -> None:
     n = Var("n", int32)
     k, found = counted(const(2**31 - 20), n, 4, Param("scalar", "n", int32, var=n))
-    simulate(k, found, np.int32(stop))
+    device.run(k, [found, np.int32(stop)])
     trips = range(2**31 - 20, stop, 4)
     assert found.tolist() == [len(trips), sum(trips)]
 
 
 @pytest.mark.parametrize("start", [-(2**31) + 7, 10])
-def test_a_loop_counts_down_to_a_run_time_stop(start: int) -> None:
+def test_a_loop_counts_down_to_a_run_time_stop(device: Runner, start: int) -> None:
     n = Var("n", int32)
     stop = max(start - 11, -(2**31))
     k, found = counted(const(start), n, -3, Param("scalar", "n", int32, var=n))
-    simulate(k, found, np.int32(stop))
+    device.run(k, [found, np.int32(stop)])
     trips = range(start, stop, -3)
     assert found.tolist() == [len(trips), sum(trips)]
 
@@ -219,7 +212,7 @@ def buffers(dtype: DType, width: int) -> tuple[Buffer, Buffer, Buffer, Buffer]:
 
 
 @pytest.mark.parametrize(("dtype", "width"), WIDTHS, ids=str)
-def test_moves_carry_every_bit(dtype: DType, width: int) -> None:
+def test_moves_carry_every_bit(device: Runner, dtype: DType, width: int) -> None:
     a, b, r, s = buffers(dtype, width)
     mine, other = build.mul(THREAD, width), build.mul(build.bitwise_xor(THREAD, 5), width)
     here = Vector(r, const(0), width)
@@ -230,7 +223,9 @@ def test_moves_carry_every_bit(dtype: DType, width: int) -> None:
     random = np.random.default_rng(1)
     data = random.integers(0, 2 if dtype.kind == "bool" else 256, (THREADS, width * dtype.bytes), dtype=np.uint8)
     found = np.zeros_like(data)
-    simulate(kernel(body, [pointer(a), pointer(b, written=True)], threads=THREADS), data.reshape(-1), found.reshape(-1))
+    device.run(
+        kernel(body, [pointer(a), pointer(b, written=True)], threads=THREADS), [data.reshape(-1), found.reshape(-1)]
+    )
     assert (found == data[np.arange(THREADS) ^ 5]).all()
 
 
@@ -238,7 +233,7 @@ def test_moves_carry_every_bit(dtype: DType, width: int) -> None:
     ("dtype", "width", "fill"),
     [(float32, 4, -2.5), (float16, 8, 1.5), (uint8, 16, 7), (float64, 1, 3.0), (int8, 2, -3)],
 )
-def test_what_lies_outside_is_filled_and_not_written(dtype: DType, width: int, fill: float) -> None:
+def test_what_lies_outside_is_filled_and_not_written(device: Runner, dtype: DType, width: int, fill: float) -> None:
     a, b, r, _ = buffers(dtype, width)
     n, given = Var("n", int32), Var("fill", dtype)
     inside = build.less(THREAD, n)
@@ -256,14 +251,14 @@ def test_what_lies_outside_is_filled_and_not_written(dtype: DType, width: int, f
     ]
     data = np.arange(1, 1 + THREADS * width).astype(dtype.numpy)
     found = np.full(THREADS * width, 99, dtype.numpy)
-    simulate(kernel(body, params, threads=THREADS), data, np.int32(20), dtype.numpy.type(fill), found)
+    device.run(kernel(body, params, threads=THREADS), [data, np.int32(20), dtype.numpy.type(fill), found])
     wanted = np.full((THREADS, width), 99, dtype.numpy)
     wanted[:20] = data.reshape(THREADS, width)[:20]
     wanted[20:23] = fill
     assert (found.reshape(THREADS, width) == wanted).all()
 
 
-def test_dynamic_shared_memory_is_one_block_of_separate_buffers() -> None:
+def test_dynamic_shared_memory_is_one_block_of_separate_buffers(device: Runner) -> None:
     layout = TileLayout.row_major((8192,))
     first, second = (Buffer(n, "shared", float32, (8192,), layout, 1024) for n in ("first", "second"))
     a, x, y = array("A", float32, THREADS), Var("x", float32), Var("y", float32)
@@ -277,11 +272,11 @@ def test_dynamic_shared_memory_is_one_block_of_separate_buffers() -> None:
         Store(Vector(a, THREAD), build.add(x, y)),
     ]  # fmt: skip
     found = np.zeros(THREADS, np.float32)
-    simulate(kernel(body, [pointer(a, True)], threads=THREADS), found)
+    device.run(kernel(body, [pointer(a, True)], threads=THREADS), [found])
     assert found.tolist() == [131.0 - t for t in range(THREADS)]
 
 
-def test_ids_are_those_of_the_launch() -> None:
+def test_ids_are_those_of_the_launch(device: Runner) -> None:
     names = (
         "thread_id",
         "lane_id",
@@ -299,7 +294,7 @@ def test_ids_are_those_of_the_launch() -> None:
     )
     body = [Store(Vector(a, build.add(place, n)), build.cast(Special(name), int64)) for n, name in enumerate(names)]
     found = np.zeros(2 * 256 * len(names), np.int64)
-    simulate(kernel(body, [pointer(a, True)], threads=256), found, grid=2)
+    device.run(kernel(body, [pointer(a, True)], threads=256), [found], grid=2)
     rows = found.reshape(2, 256, len(names))
     for cta in range(2):
         for t in range(256):
@@ -326,11 +321,12 @@ def test_print_writes_as_python_does() -> None:
     )
     params = [Param("scalar", "n", uint32, var=n), Param("scalar", "small", int8, var=small)]
     written: list[str] = []
-    simulate(kernel([Print(parts)], params, threads=1), np.uint32(4000000000), np.int8(-3), write=written.append)
+    made = generate(kernel([Print(parts)], params, threads=1), target("sm_90"))
+    run(made.ptx, made.entry, (1,), (1,), [np.uint32(4000000000), np.int8(-3)], write=written.append)
     assert "".join(written) == "100% of4000000000 -3 1.5 True -1099511627776\n"
 
 
-def test_the_first_failed_assertion_leaves_a_record_and_its_thread_ends() -> None:
+def test_the_first_failed_assertion_leaves_a_record_and_its_thread_ends(device: Runner) -> None:
     a, limit = array("A", int32, 2 * THREADS), Var("limit", int32)
     cta = Special("cta_id.0")
     place = build.add(build.mul(build.cast(cta, int32), THREADS), THREAD)
@@ -345,9 +341,9 @@ def test_the_first_failed_assertion_leaves_a_record_and_its_thread_ends() -> Non
         Param("assertions", "", uint32, written=True),
     ]
     found, record = np.zeros(2 * THREADS, np.int32), np.zeros(8, np.uint32)
-    simulate(kernel(body, params, threads=THREADS, debug=True), found, np.int32(40), record, grid=2)
+    device.run(kernel(body, params, threads=THREADS, debug=True), [found, np.int32(40), record], grid=2)
     assert found.tolist() == [1] * 40 + [0] * 24
     assert record[0] == 2 and 8 <= record[1] < THREADS and record[2:5].tolist() == [1, 0, 0]
     record[:] = 0
-    simulate(kernel(body, params, threads=THREADS, debug=True), found, np.int32(64), record, grid=2)
+    device.run(kernel(body, params, threads=THREADS, debug=True), [found, np.int32(64), record], grid=2)
     assert not record.any()

@@ -1,4 +1,4 @@
-"""Scalar code run on the simulator gives what NumPy gives, bit for bit where the operation is exact."""
+"""Scalar code, on the simulator and on a GPU, gives what NumPy gives, bit for bit where the operation is exact."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ import numpy as np
 import pytest
 
 from tests.codegen.kernels import Case, arguments, cast_cases, elementwise_kernel, operation_cases
-from tilejit.codegen import generate
+from tests.codegen.launching import Runner
 from tilejit.dtypes import DTYPES, DType
 from tilejit.ops.cast import convert
 from tilejit.ops.elementwise import ELEMENTWISE
-from tilejit.simulator import Pointer, run
-from tilejit.target import target
 
 INPUTS = 256
 
@@ -46,11 +44,12 @@ def samples(dtype: DType, seed: int) -> np.ndarray[Any, Any]:
     return random.permutation(np.where(random.random(INPUTS) < 0.7, normal, bits))
 
 
-def simulate(cases: Sequence[Case], inputs: dict[tuple[int, DType], np.ndarray[Any, Any]], name: str) -> list[Any]:
-    """The result of each case on the simulator."""
-    generated = generate(elementwise_kernel(cases, name, INPUTS), target(name))
+def results_of(
+    device: Runner, cases: Sequence[Case], inputs: dict[tuple[int, DType], np.ndarray[Any, Any]], name: str
+) -> list[Any]:
+    """The result of each case on the device."""
     arrays = arguments(cases, inputs)
-    run(generated.ptx, generated.entry, (1, 1, 1), (INPUTS, 1, 1), [Pointer(a.view(np.uint8)) for a in arrays])
+    device.run(elementwise_kernel(cases, name, INPUTS), arrays)
     results = dict(zip(dict.fromkeys(c.result for c in cases), arrays[len(inputs) :], strict=True))
     return [results[case.result][c * INPUTS : (c + 1) * INPUTS] for c, case in enumerate(cases)]
 
@@ -92,14 +91,14 @@ def report(case: Case, args: Sequence[np.ndarray[Any, Any]], found: Any, wanted:
     return f"{case}: {bad.sum()} differ: " + "; ".join(lines)
 
 
-@pytest.mark.parametrize("name", ["sm_75", "sm_90a"])
+@pytest.mark.parametrize("name", ["sm_75", "sm_90"])
 @pytest.mark.parametrize("dtype", [d for d in DTYPES.values() if operation_cases(d)], ids=str)
-def test_operations_are_what_the_table_says(dtype: DType, name: str) -> None:
+def test_operations_are_what_the_table_says(device: Runner, dtype: DType, name: str) -> None:
     cases = operation_cases(dtype)
     keys = dict.fromkeys((k, d) for case in cases for k, d in enumerate(case.dtypes))
     inputs = {key: samples(key[1], seed) for seed, key in enumerate(keys)}
     wrong: list[str] = []
-    for case, found in zip(cases, simulate(cases, inputs, name), strict=True):
+    for case, found in zip(cases, results_of(device, cases, inputs, name), strict=True):
         args = [inputs[k, d] for k, d in enumerate(case.dtypes)]
         wanted = ELEMENTWISE[case.name].reference(*args)
         bad = mismatch(found, wanted, tolerance(case))
@@ -110,11 +109,11 @@ def test_operations_are_what_the_table_says(dtype: DType, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["sm_75", "sm_89"])
 @pytest.mark.parametrize("dtype", list(DTYPES.values()), ids=str)
-def test_casts_are_numpys(dtype: DType, name: str) -> None:
+def test_casts_are_numpys(device: Runner, dtype: DType, name: str) -> None:
     cases = cast_cases(dtype)
     values = samples(dtype, 3)
     wrong: list[str] = []
-    for case, found in zip(cases, simulate(cases, {(0, dtype): values}, name), strict=True):
+    for case, found in zip(cases, results_of(device, cases, {(0, dtype): values}, name), strict=True):
         wanted = convert(values, case.result, case.saturate)
         known = np.ones(INPUTS, bool)
         if dtype.is_float and case.result.is_integer:
@@ -128,22 +127,22 @@ def test_casts_are_numpys(dtype: DType, name: str) -> None:
 
 @pytest.mark.parametrize("dtype", [d for d in DTYPES.values() if d.is_fp8], ids=str)
 @pytest.mark.parametrize("name", ["sm_75", "sm_89"])
-def test_every_fp8_number_survives_the_way_through_float32(dtype: DType, name: str) -> None:
+def test_every_fp8_number_survives_the_way_through_float32(device: Runner, dtype: DType, name: str) -> None:
     every = np.arange(256, dtype=np.uint8).view(dtype.numpy)
-    (wide,) = simulate([Case("cast", (dtype,), DTYPES["float32"])], {(0, dtype): every}, name)
+    (wide,) = results_of(device, [Case("cast", (dtype,), DTYPES["float32"])], {(0, dtype): every}, name)
     assert not mismatch(wide, every.astype(np.float32)).any()
-    (back,) = simulate([Case("cast", (DTYPES["float32"],), dtype)], {(0, DTYPES["float32"]): wide}, name)
+    (back,) = results_of(device, [Case("cast", (DTYPES["float32"],), dtype)], {(0, DTYPES["float32"]): wide}, name)
     finite = np.isfinite(wide)
     assert (back.view(np.uint8)[finite] == every.view(np.uint8)[finite]).all()
 
 
-def test_floats_beyond_an_integers_range_clamp_and_nan_is_zero() -> None:
+def test_floats_beyond_an_integers_range_clamp_and_nan_is_zero(device: Runner) -> None:
     values = np.resize(np.array([np.nan, np.inf, -np.inf, 1e30, -1e30, 300.7, -300.7], np.float32), INPUTS)
     results = [d for d in DTYPES.values() if d.is_integer]
     for source in (DTYPES["float32"], DTYPES["float64"]):
         cases = [Case("cast", (source,), to) for to in results]
         typed = values.astype(source.numpy)
-        for case, found in zip(cases, simulate(cases, {(0, source): typed}, "sm_90a"), strict=True):
+        for case, found in zip(cases, results_of(device, cases, {(0, source): typed}, "sm_90"), strict=True):
             info = np.iinfo(case.result.numpy)
             wanted = [0 if np.isnan(v) else int(min(max(np.trunc(v), info.min), info.max)) for v in values[:5]]
             assert [int(x) for x in found[:5]] == wanted, str(case)
