@@ -78,6 +78,17 @@ class Machine:
         fill = self.value(stmt.otherwise, active)
         self.put(stmt.dst, [np.where(reads, v, fill) for v in found], active)
 
+    def do_instruction(self, stmt: ir.Instruction, active: Array) -> None:
+        """Instructions that compute a pair of elements, each as the operation by itself."""
+        name = "cast" if stmt.name.startswith("cvt") else stmt.name.split(".")[0]
+        inputs = [self.get(v, active) for v in stmt.inputs if isinstance(v, ir.Vector)]
+        (output,) = stmt.outputs
+        pairs = list(zip(*inputs, strict=True))
+        if name == "cast":
+            self.put(output, [convert(x, output.buffer.dtype) for (x,) in pairs], active)
+        else:
+            self.put(output, [np.asarray(ELEMENTWISE[name].formula(*pair)) for pair in pairs], active)
+
     # ---- places ----
 
     def get(self, place: ir.Vector, active: Array) -> list[Array]:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from tests.lower.interpreter import Machine
 from tilejit.dtypes import DTYPES, DType
-from tilejit.ir.nodes import Alloc, Const, Kernel, Region, Strided, TileOp
+from tilejit.ir.nodes import Alloc, Const, Kernel, Param, Region, Strided, TileOp, Var
+from tilejit.ir.verify import verify
 from tilejit.layout import Swizzle, TileLayout
 from tilejit.lower import lower
 from tilejit.lower.ask import Operand, operand
@@ -29,7 +30,8 @@ def outcome(op: TileOp, threads: int) -> Verdict:
     """Lowers and carries out one copy, and compares all of memory and all registers with what it means."""
     dst, src = (o for o in op.operands[:2] if isinstance(o, Region))
     allocs = tuple(Alloc(r.buffer) for r in (dst, src) if r.buffer.space != "global")
-    made = lower(Kernel("case", (), threads, "sm_90a", (*allocs, op)), target("sm_90a"))
+    made = lower(Kernel("case", parameters(dst, src), threads, "sm_90a", (*allocs, op)), target("sm_90a"))
+    assert verify(made.kernel, "lane") == []
     (verdict,) = made.verdicts
     replay(verdict.plan, op)
     strides = launch_values((dst, src))
@@ -40,6 +42,16 @@ def outcome(op: TileOp, threads: int) -> Verdict:
         found = machine.after[name]
         assert np.array_equal(found.view(np.uint8), values.view(np.uint8)), f"{name} differs"
     return verdict
+
+
+def parameters(*regions: Region) -> tuple[Param, ...]:
+    """Pointers to the global buffers, and the strides known only at launch."""
+    found: list[Param] = []
+    for b in (r.buffer for r in regions if r.buffer.space == "global"):
+        found.append(Param("pointer", b.name, b.dtype, buffer=b, written=True))
+        strides = b.layout.strides if isinstance(b.layout, Strided) else ()
+        found += [Param("stride", b.name, v.dtype, v, axis=d) for d, v in enumerate(strides) if isinstance(v, Var)]
+    return tuple(found)
 
 
 class _Loaded:
