@@ -56,7 +56,7 @@ def compiled() -> Compiled:
 
 
 def test_a_pass_before_one_that_it_must_follow_is_an_error_with_the_reason() -> None:
-    with pytest.raises(ValueError, match="pass shared_memory must come after lower: operations that"):
+    with pytest.raises(ValueError, match="pass memory must come after lower: operations that"):
         check_order(tuple(p for p in PASSES if p.name != "lower"))
 
 
@@ -111,6 +111,15 @@ def test_too_much_shared_memory_names_the_largest_buffers() -> None:
         ResourceError, match=r"263,168 bytes of shared memory; sm_90a has 232,448 .*stages 262,144, smem"
     ):
         compile(replace(kernel, body=(Alloc(big), *kernel.body)), SIGNATURE, target("sm_90a"))
+
+
+def test_too_many_columns_of_tensor_memory_are_counted() -> None:
+    kernel = sqrt_tile(target="sm_100a")
+    layout = TileLayout.from_iters([(128, 1, "TLane"), (300, 1, "TCol")])
+    first, second = (Buffer(name, "tmem", float32, (128, 300), layout, 32) for name in ("acc", "acc2"))
+    needs = "needs 600 columns of tensor memory; a CTA has 512. Largest: acc 300, acc2 300"
+    with pytest.raises(ResourceError, match=needs):
+        compile(replace(kernel, body=(Alloc(first), Alloc(second), *kernel.body)), SIGNATURE, target("sm_100a"))
 
 
 def test_too_many_threads_are_refused_before_anything_is_lowered() -> None:

@@ -1,7 +1,7 @@
 """From a kernel at tile level to PTX: the passes in order, and what they make.
 
 ```
-tile IR ─ limits ─▶ ─ lower ─▶ lane IR ─ shared_memory, assertions, prune ─▶ ─ codegen ─▶ PTX
+tile IR ─ limits ─▶ ─ lower ─▶ lane IR ─ memory, assertions, prune ─▶ ─ codegen ─▶ PTX
 ```
 """
 
@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 from .codegen import Generated, generate
 from .codegen.report import ASSERTIONS
 from .codegen.storage import allocations, shared_plan, size_bytes
+from .codegen.tensor_memory import LIMIT as COLUMN_LIMIT
+from .codegen.tensor_memory import columns_of, tensor_memory_plan
 from .dtypes import uint32
 from .errors import ResourceError
 from .ir.nodes import Assert, Buffer, Kernel, Param, Stmt, Var
@@ -143,6 +145,20 @@ def _lower(state: State) -> None:
     state.kernel, state.verdicts = lowered.kernel, tuple(lowered.verdicts)
 
 
+def _check_memory(state: State) -> None:
+    _check_shared_memory(state)
+    plan = tensor_memory_plan(allocations(state.kernel.body))
+    if plan.columns > COLUMN_LIMIT:
+        largest = sorted((b for b, _ in plan.offsets), key=columns_of, reverse=True)
+        listed = ", ".join(f"{b.name} {columns_of(b)}" for b in largest[:5])
+        raise ResourceError(
+            f"{state.kernel.name} needs {plan.columns} columns of tensor memory; a CTA has {COLUMN_LIMIT}. "
+            f"Largest: {listed}",
+            span=largest[0].span or state.kernel.span,
+            hint="use narrower tiles, or one buffer for several purposes",
+        )
+
+
 def _check_shared_memory(state: State) -> None:
     total, limit = shared_plan(state.kernel.body).total_bytes, state.target.shared_bytes
     if total <= limit:
@@ -211,8 +227,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("limits", _check_limits, level="tile"),
     Pass("lower", _lower, level="lane", after=(("limits", "partitions count on a CTA that exists"),)),
     Pass(
-        "shared_memory",
-        _check_shared_memory,
+        "memory",
+        _check_memory,
         after=(("lower", "operations that cross warps allocate scratch when they are lowered"),),
     ),
     Pass(
@@ -234,7 +250,7 @@ PASSES: tuple[Pass, ...] = (
         _generate,
         after=(
             ("prune", "the PTX's parameters are those that the launch passes"),
-            ("shared_memory", "LLVM writes any amount; only the launch would fail"),
+            ("memory", "LLVM writes any amount; only the launch would fail"),
         ),
     ),
 )

@@ -373,6 +373,32 @@ def test_loaded_tensor_memory_is_used_only_behind_its_wait() -> None:
     assert order == sorted(order)
 
 
+def test_tensor_memory_is_reserved_and_freed_whichever_way_threads_end() -> None:
+    layout = TileLayout.from_iters([(128, 1, "TLane"), (16, 1, "TCol")])
+    first, second = (Buffer(n, "tmem", float16, (128, 16), layout, 32) for n in ("first", "second"))
+    r, a = local("r", float16, 16), array("A", float16, 4096)
+    here = Vector(r, const(0), 16)
+    body = [
+        Alloc(first),
+        Alloc(second),
+        Alloc(r),
+        *(Store(Vector(r, const(n)), Const(n, float16)) for n in range(16)),
+        Instruction("tcgen05.st.32x32b.x8", (), (Vector(second, const(0), 16), here)),
+        Instruction("tcgen05.wait.st"),
+        Sync("cta"),
+        If(build.less(THREAD, 64), (Return(),)),
+        Store(Vector(a, THREAD), Const(2.0, float16)),
+    ]
+    ptx = made(kernel(body, [pointer(a, True)], "sm_100a")).ptx
+    lines = instructions(ptx)
+    assert sum("tcgen05.alloc" in line for line in lines) == sum("tcgen05.dealloc" in line for line in lines) == 1
+    assert sum(line == "ret;" for line in lines) == 1
+    order = ("tcgen05.alloc", "tcgen05.relinquish", "tcgen05.st", "st.global", "tcgen05.dealloc", "ret")
+    places = [next(i for i, line in enumerate(lines) if line.startswith(name)) for name in order]
+    assert places == sorted(places)
+    assert re.search(r"add\.s32 \t%r\d+, %r\d+, 8;", ptx), "the second buffer follows the first one's 8 columns"
+
+
 # ---- the module ---------------------------------------------------------------------------------------------
 
 

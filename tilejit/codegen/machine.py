@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from ..dtypes import int32
 from ..ir.nodes import Instruction, Vector
 from . import memory
+from .casts import cast
 from .context import TYPES, Context, Value
 from .expressions import evaluate
 from .instructions import TABLE
@@ -32,9 +34,14 @@ def _total_words(item: object) -> int:
 
 
 def _vector_operands(ctx: Context, vector: Vector, letters: str) -> list[str]:
-    """A local vector's registers, or a shared or global vector's address."""
+    """A local vector's registers, or another vector's address.
+
+    In tensor memory the offset counts 32-bit columns, and 65536 a lane.
+    """
     w = ctx.writer
     offset = evaluate(ctx, vector.offset)
+    if vector.buffer.space == "tmem":
+        return [w.value(f"add i32 {ctx.base(vector.buffer)}, {cast(ctx, offset, int32).text}")]
     if vector.buffer.space == "local":
         total = vector.width * vector.buffer.dtype.bits
         bits = _BITS[letters[0]]

@@ -15,6 +15,7 @@ from .instructions import TABLE
 from .report import ASSERTIONS
 from .statements import block
 from .target_machine import TRIPLE, compile_text
+from .tensor_memory import TensorMemoryPlan, release, reserve, tensor_memory_plan
 from .types import register_type
 from .writer import Writer
 
@@ -75,12 +76,12 @@ def _module(ctx: Context, plan: storage.SharedPlan, entry: str) -> str:
     shared, bases = storage.shared_globals(plan)
     ctx.bases.update(bases)
     parameters = _parameters(ctx)
-    for buffer in storage.allocations(kernel.body):
+    buffers = list(storage.allocations(kernel.body))
+    for buffer in buffers:
         if buffer.space == "local":
             _registers(ctx, buffer)
     ctx.writer.at(kernel.span)
-    block(ctx, kernel.body)
-    ctx.writer.leave()
+    shared += _body(ctx, tensor_memory_plan(buffers))
     functions = [mathlib.definition(*key) for key in _with_dependencies(ctx)]
     return "\n".join([
         f'target triple = "{TRIPLE}"',
@@ -97,6 +98,19 @@ def _module(ctx: Context, plan: storage.SharedPlan, entry: str) -> str:
         *table.metadata(),
         "",
     ])  # fmt: skip
+
+
+def _body(ctx: Context, tmem: TensorMemoryPlan) -> list[str]:
+    """Writes the statements; returns the definitions of shared memory that they need."""
+    if not tmem.offsets:
+        block(ctx, ctx.kernel.body)
+        ctx.writer.leave()
+        return []
+    definition, address = reserve(ctx, tmem)
+    block(ctx, ctx.kernel.body)
+    ctx.writer.leave()
+    release(ctx, tmem, address)
+    return [definition]
 
 
 def _attributes(kernel: Kernel) -> str:

@@ -19,6 +19,8 @@ class Writer:
         self.declarations: dict[str, None] = {}
         self.block = "entry"
         self.open = True
+        #: where a thread that ends goes, if the kernel has something to do there
+        self.exit: str | None = None
         self._names = 0
         self._location = ""
 
@@ -79,7 +81,9 @@ class Writer:
 
     def leave(self) -> None:
         """Ends the block and the thread."""
-        if self.open:
+        if self.exit is not None:
+            self.jump(self.exit)
+        elif self.open:
             self.effect("ret void")
             self.open = False
 

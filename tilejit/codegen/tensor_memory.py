@@ -1,0 +1,98 @@
+"""Tensor memory: its columns are reserved at a kernel's entry and freed at its end, whichever way a thread gets there.
+
+An address holds a lane in its upper 16 bits and a 32-bit column in the lower ones.
+source: PTX ISA, "Tensor Memory Addressing" and "Tensor Memory Allocation and Management Instructions".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..ir.nodes import Buffer
+from ..layout import TileLayout
+from .context import Context
+from .expressions import special
+
+#: columns that one CTA may have
+LIMIT = 512
+
+_LEAST = 32
+_ADDRESS = "@tmem_address"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMemoryPlan:
+    """The tmem buffers of a kernel, each with its first column; `columns` that they need, `reserved` for them."""
+
+    offsets: tuple[tuple[Buffer, int], ...]
+    columns: int
+
+    @property
+    def reserved(self) -> int:
+        """A power of two of at least 32, as the hardware allocates."""
+        return max(_LEAST, 1 << (self.columns - 1).bit_length())
+
+
+def columns_of(buffer: Buffer) -> int:
+    """32-bit columns that a tmem buffer takes."""
+    assert isinstance(buffer.layout, TileLayout)
+    return -(-buffer.layout.span("TCol") * buffer.dtype.bits // 32)
+
+
+def tensor_memory_plan(buffers: Iterable[Buffer]) -> TensorMemoryPlan:
+    """Places the tmem buffers side by side."""
+    at = 0
+    offsets: list[tuple[Buffer, int]] = []
+    for buffer in buffers:
+        if buffer.space == "tmem":
+            offsets.append((buffer, at))
+            at += columns_of(buffer)
+    return TensorMemoryPlan(tuple(offsets), at)
+
+
+def reserve(ctx: Context, plan: TensorMemoryPlan) -> tuple[str, str]:
+    """Writes the allocation by the first warp; binds each buffer's address.
+
+    returns: the definition of the shared word that takes the address, and the address.
+    """
+    w, span = ctx.writer, ctx.kernel.span
+    allocate, ready = w.label("allocate"), w.label("allocated")
+    w.branch(_is_first_warp(ctx), allocate, ready)
+    w.start(allocate)
+    place = w.value(f"ptrtoint ptr addrspace(3) {_ADDRESS} to i32")
+    ctx.machine("tcgen05.alloc", place, str(plan.reserved), span=span)
+    ctx.machine("tcgen05.relinquish", span=span)
+    w.jump(ready)
+    w.start(ready)
+    ctx.machine("tcgen05.fence.before", span=span)
+    ctx.machine("bar.sync", span=span)
+    ctx.machine("tcgen05.fence.after", span=span)
+    address = w.value(f"load i32, ptr addrspace(3) {_ADDRESS}, align 4")
+    for buffer, column in plan.offsets:
+        ctx.bases[buffer.name] = w.value(f"add i32 {address}, {column}")
+    w.exit = w.label("exit")
+    return f"{_ADDRESS} = internal addrspace(3) global [4 x i8] undef, align 4", address
+
+
+def release(ctx: Context, plan: TensorMemoryPlan, address: str) -> None:
+    """Writes the kernel's end: once all threads are there the first warp frees the columns."""
+    w, span = ctx.writer, ctx.kernel.span
+    assert w.exit is not None
+    w.start(w.exit)
+    w.exit = None
+    ctx.machine("tcgen05.fence.before", span=span)
+    ctx.machine("bar.sync", span=span)
+    free, end = w.label("free"), w.label("end")
+    w.branch(_is_first_warp(ctx), free, end)
+    w.start(free)
+    ctx.machine("bar.warp.sync", span=span)
+    ctx.machine("tcgen05.fence.after", span=span)
+    ctx.machine("tcgen05.dealloc", address, str(plan.reserved), span=span)
+    w.jump(end)
+    w.start(end)
+    w.leave()
+
+
+def _is_first_warp(ctx: Context) -> str:
+    return ctx.writer.value(f"icmp eq i32 {special(ctx, 'warp_id').text}, 0")
