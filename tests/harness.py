@@ -176,7 +176,7 @@ class Operand:
 
     def indices(self, thread: int) -> Iterator[tuple[int, ...]]:
         """The logical indices of the region, in order, for one thread of the CTA."""
-        region = [(self._value(start, thread), extent) for start, extent in self.data["region"]]
+        region = [(self._value(start, thread), extent or 1) for start, extent in self.data["region"]]
         return longhand.coordinates(region)
 
     def _value(self, start: int | dict[str, str], thread: int) -> int:

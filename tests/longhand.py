@@ -63,8 +63,8 @@ def storage_size(layout: dict[str, Any]) -> int:
     """Elements of memory that hold the layout's own part, its last swizzle period whole."""
     span = 1 + sum((e - 1) * s for e, s, a in [*layout["shard"], *(layout.get("replica") or [])] if a == "m")
     span += (layout.get("offset") or {}).get("m", 0)
-    if layout.get("swizzle"):
-        sw = layout["swizzle"]
+    sw = layout.get("swizzle")
+    if sw and sw["swizzle_len"]:
         period = 2 ** (sw["per_element"] + sw["swizzle_len"] + sw["atom_len"])
         span = math.ceil(span / period) * period
     return span

@@ -1,0 +1,159 @@
+"""Any copy that can be written moves every element to its place and no other, whichever variant carries it out."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from tests import harness
+from tests.harness import Operand
+from tests.kernels.operands import Data, Place, extents, memory, places, region_shape, registers
+from tilejit.dtypes import DType
+from tilejit.ir import build, nodes
+from tilejit.lower.replay import replay
+from tilejit.runtime.device import Device
+from tilejit.testing import dtypes
+
+MEMORY_PAIRS = (("global", "shared"), ("shared", "global"))
+ANY_PAIR = tuple((d, s) for d in ("global", "shared", "local") for s in ("global", "shared", "local"))
+TARGETS = ("sm_75", "sm_80", "sm_90a", "sm_100a")
+
+
+class Copy:
+    """One copy: its operation, its operands, and what its storages hold before."""
+
+    def __init__(
+        self, place: Place, sides: tuple[Data, Data], symbols: dict[str, int], fill: Any, variant: str | None, seed: int
+    ) -> None:
+        self.place = place
+        self.dst, self.src = (
+            Operand(n, d, place.threads, symbols) for n, d in zip(("dst", "src"), sides, strict=True)
+        )
+        self.fill = np.asarray(fill or 0).astype(self.dst.dtype.numpy)
+        value = () if fill is None else (build.const(self.fill.item(), self.dst.dtype),)
+        attrs = () if variant is None else (("variant", variant),)
+        self.operation = nodes.TileOp("copy", place.scope, (self.dst.region(), self.src.region(), *value), attrs)
+        random = np.random.default_rng(seed)
+        self.held = {o.name: harness.bits(o, random) for o in (self.dst, self.src)}
+        if self.src.space == "local":
+            self.held["src"] = harness.agreed(self.src, place.scope, self.held["src"])
+            if self.dst.space != "local" and not place.apart:
+                self.held["src"] = harness.alike(self.src, place.scope, self.held["src"])
+
+    def __repr__(self) -> str:
+        return (
+            f"{self.place} {self.operation.attrs}\n  dst={self.dst.data}\n  src={self.src.data}\n"
+            f"  symbols={self.dst.symbols} fill={self.fill}"
+        )
+
+    @property
+    def is_static(self) -> bool:
+        """Whether a plan can be replayed: no names in starts, nothing outside."""
+        starts = (
+            isinstance(s, int) and s >= 0 and s + (e or 1) <= n
+            for o in (self.dst, self.src)
+            for (s, e), n in zip(o.data["region"], o.data["shape"], strict=True)
+        )
+        return all(starts)
+
+    def run(self, device: Device, target: str | None) -> nodes.TileOp:
+        """Runs it, compares, and returns the verdict."""
+        fill = int(self.fill.view(f"u{self.fill.itemsize}"))
+        expected = harness.copied(self.dst, self.src, self.place.scope, self.held["dst"], self.held["src"], fill)
+        found, made = harness.launch(self.operation, [self.dst, self.src], self.held, device, target=target)
+        np.testing.assert_array_equal(found, expected)
+        (verdict,) = made.verdicts
+        if self.is_static:
+            replay(verdict.plan, verdict.op)
+        event(verdict.variant)
+        event(f"{verdict.plan.vector_width * self.dst.dtype.bits} bits at a time")
+        return verdict
+
+
+@st.composite
+def fills(draw: st.DrawFn, dtype: DType) -> Any:
+    """A fill of the type, or None for none."""
+    if dtype.kind == "bool":
+        return draw(st.sampled_from((None, True)))
+    listed = [None, 0, 1, 5] + ([-1, 0.5] if dtype.is_float else [])
+    return draw(st.sampled_from(listed + ([math.inf] if dtype.is_float and dtype.name != "float8_e4m3fn" else [])))
+
+
+@st.composite
+def memory_copies(draw: st.DrawFn, pairs: tuple[tuple[str, str], ...], variant: str | None = None) -> Copy:
+    """A copy between two memories."""
+    scope, threads = draw(places())
+    place = Place(scope, threads, scope != "cta" and draw(st.booleans()))
+    dtype, shape = draw(dtypes()), draw(extents(1024 // place.instances if place.apart else 1024))
+    spaces = draw(st.sampled_from(pairs))
+    dst, first = draw(memory("x", spaces[0], dtype, shape, place, written=True))
+    src, second = draw(memory("y", spaces[1], dtype, shape, place, written=False))
+    return Copy(place, (dst, src), first | second, draw(fills(dtype)), variant, draw(st.integers(0, 2**32 - 1)))
+
+
+@st.composite
+def register_copies(draw: st.DrawFn, variant: str | None = None, windowed: bool = False) -> Copy:
+    """A copy between registers and a memory."""
+    scope, threads = draw(places())
+    dtype = draw(dtypes())
+    tile = draw(registers(dtype, scope, threads, windowed=windowed))
+    loads = draw(st.booleans())
+    # what instances store in one place must not differ, so it is apart or alike
+    place = Place(scope, threads, scope != "cta" and draw(st.booleans()))
+    space = draw(st.sampled_from(("global", "shared")))
+    other, symbols = draw(memory("x", space, dtype, region_shape(tile) or (1,), place, written=not loads))
+    sides = (tile, other) if loads else (other, tile)
+    return Copy(place, sides, symbols, draw(fills(dtype)), variant, draw(st.integers(0, 2**32 - 1)))
+
+
+@st.composite
+def local_copies(draw: st.DrawFn) -> Copy:
+    """A copy from a local tile to another one that lies in the same threads, its registers in another order."""
+    scope, threads = draw(places())
+    dtype = draw(dtypes())
+    src = draw(registers(dtype, scope, threads))
+    dst = draw(rearranged(src))
+    return Copy(Place(scope, threads), (dst, src), {}, None, None, draw(st.integers(0, 2**32 - 1)))
+
+
+@st.composite
+def rearranged(draw: st.DrawFn, tile: Data) -> Data:
+    """The same tile in the same threads, the registers in another order."""
+    shard = tile["layout"]["shard"]
+    own = [k for k, (_, _, axis) in enumerate(shard) if axis == "m"]
+    strides, step = dict.fromkeys(own, 0), 1
+    for k in draw(st.permutations(own)):
+        strides[k], step = step, step * shard[k][0]
+    moved = [(e, strides.get(k, s), a) for k, (e, s, a) in enumerate(shard)]
+    return {**tile, "layout": {**tile["layout"], "shard": moved}}
+
+
+@given(case=memory_copies(MEMORY_PAIRS), target=st.sampled_from(TARGETS))
+def test_gmem_smem_copies(case: Copy, target: str, device: Device) -> None:
+    verdict = case.run(device, None if device.number >= 0 else target)
+    assert verdict.variant in ("gmem_smem", "fallback")
+
+
+@given(case=register_copies(), target=st.sampled_from(TARGETS))
+def test_reg_copies(case: Copy, target: str, device: Device) -> None:
+    verdict = case.run(device, None if device.number >= 0 else target)
+    assert verdict.variant in ("reg", "ldstmatrix", "fallback")
+
+
+@given(case=memory_copies(tuple(p for p in ANY_PAIR if "local" not in p), "fallback"), target=st.sampled_from(TARGETS))
+def test_fallback_copies_between_memories(case: Copy, target: str, device: Device) -> None:
+    case.run(device, None if device.number >= 0 else target)
+
+
+@given(case=register_copies("fallback", windowed=True), target=st.sampled_from(TARGETS))
+def test_fallback_copies_of_registers(case: Copy, target: str, device: Device) -> None:
+    case.run(device, None if device.number >= 0 else target)
+
+
+@given(case=local_copies(), target=st.sampled_from(TARGETS))
+def test_fallback_copies_between_registers(case: Copy, target: str, device: Device) -> None:
+    case.run(device, None if device.number >= 0 else target)
