@@ -186,9 +186,6 @@ class _Walk:
         exits = self.exits.pop()
         end.continued = _Active()
         head.join(end)
-        for left in exits:
-            head.returned = head.returned.meet(left.returned)
-            head.broken = head.broken.meet(left.broken)
         return exits
 
     def leave(self, stmt: ir.For | ir.Loop, head: _State, exits: list[_State], state: _State) -> None:
