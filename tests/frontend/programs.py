@@ -32,7 +32,7 @@ def source_of(text: str, **names: Any) -> Callable[..., Any]:
     file = f"<kernel {next(_numbers)}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     scope: dict[str, Any] = {"tj": tj, "np": np, **names}
-    exec(compile(text, file, "exec"), scope)
+    exec(compile(text, file, "exec", dont_inherit=True), scope)
     functions = [v for v in scope.values() if getattr(getattr(v, "__code__", None), "co_filename", "") == file]
     return functions[-1]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import operator
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
@@ -61,9 +62,11 @@ def captured(ctx: Context, node: ast.AST, name: str, found: Any) -> Value:
             node, f"{name} is a {type(found).__name__}; a kernel captures numbers, types, layouts and tuples of these",
             "make it a tuple, or pass it as a tj.constexpr",
         )  # fmt: skip
-    if hasattr(found, "__array_interface__") and hasattr(found, "shape") and found.shape == ():
+    if isinstance(found, type):
+        return Constant(found)
+    if hasattr(found, "__array_interface__") and found.shape == ():
         return Constant(found.item())
-    if hasattr(found, "__array_interface__") or hasattr(found, "__cuda_array_interface__"):
+    if any(hasattr(found, name) for name in ("__array_interface__", "__cuda_array_interface__", "__dlpack__")):
         raise ctx.type_error(node, f"{name} is an array; a kernel doesn't capture arrays", "pass it as an argument")
     return Constant(found)
 
@@ -98,6 +101,9 @@ def _binary(ctx: Context, node: ast.BinOp) -> Value:
 def binary(ctx: Context, node: ast.AST, op: ast.operator, left: Value, right: Value) -> Value:
     """`left op right`."""
     if isinstance(op, ast.MatMult):
+        stride = fold(ctx, node, operator.matmul, (left, right))
+        if stride is not None:
+            return stride
         raise ctx.syntax_error(node, "@ can't be used in a kernel", "call gemm on a scope: tj.warp.gemm(acc, a, b)")
     name, compute = BINARY[type(op)]
     if isinstance(left, Items) and isinstance(right, Items) and name == "add":
@@ -219,8 +225,8 @@ def _joined_string(ctx: Context, node: ast.JoinedStr) -> Value:
 def _formatted(ctx: Context, node: ast.FormattedValue) -> Value:
     value = ctx.constant(ctx.evaluate(node.value), node.value, "what an f-string shows")
     spec = "" if node.format_spec is None else ctx.constant(ctx.evaluate(node.format_spec), node, "a format")
-    conversion = {115: str, 114: repr, 97: ascii}.get(node.conversion)
-    return Constant(format(value if conversion is None else conversion(value), spec))
+    converted = {115: str(value), 114: repr(value), 97: ascii(value)}.get(node.conversion, value)
+    return Constant(format(converted, spec))
 
 
 EXPRESSIONS: dict[type[ast.expr], Callable[[Context, Any], Value]] = {

@@ -137,7 +137,9 @@ def _equal(a: Value, b: Value) -> bool:
         if type(a.value) is not type(b.value):
             return False
         # repr tells 0.0 from -0.0 and finds nan equal to itself
-        return repr(a.value) == repr(b.value) if isinstance(a.value, float) else bool(a.value == b.value)
+        if isinstance(a.value, float):
+            return repr(a.value) == repr(b.value)
+        return bool(a.value == b.value)
     return bool(a == b)
 
 
@@ -178,7 +180,7 @@ def _takes(value: Value, dtype: DType) -> bool:
     if own.is_float:
         return dtype.is_float
     if isinstance(value, Constant) and dtype.is_integer:
-        return build.const(value.value, dtype).value == value.value
+        return bool(build.const(value.value, dtype).value == value.value)
     return True
 
 

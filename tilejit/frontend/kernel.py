@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ..errors import KernelTypeError, ResourceError
-from ..ir import verify
+from ..ir import uniformity, verify
 from ..ir.nodes import Element, For, If, Kernel, Loop, Param, Region, Stmt, Store, TileOp
 from ..ir.types import Signature
 from ..target import MAX_THREADS, Target
@@ -47,6 +47,7 @@ def build(
         source.name, _with_writes(given.params, body), threads, target.name, body, max_registers, cluster, debug, span
     )
     _verify(kernel)
+    uniformity.check(kernel)
     return kernel
 
 

@@ -92,12 +92,13 @@ def _annotation(source: KernelSource, arg: ast.arg) -> Any:
     """The annotation's value; strings are evaluated where the kernel was defined."""
     fn = source.function
     found = fn.__annotations__.get(arg.arg)
-    if not isinstance(found, str):
-        return found
     closure = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=False))
     names = {name: cell.cell_contents for name, cell in closure.items() if _is_filled(cell)}
     try:
-        return eval(found, fn.__globals__, names)
+        # a quoted annotation under `from __future__ import annotations` is a string twice
+        for _ in range(2):
+            found = eval(found, fn.__globals__, names) if isinstance(found, str) else found
+        return found
     except (NameError, AttributeError, SyntaxError, TypeError) as error:
         raise _error(source, arg, f"the annotation {found!r} of {arg.arg} can't be evaluated: {error}") from None
 

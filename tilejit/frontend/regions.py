@@ -6,11 +6,12 @@ import ast
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ..dtypes import DType
 from ..ir import build
 from ..ir.nodes import Buffer, Cast, Const, Element, Expr, Let, Load, Op, Store, Strided, Var
-from ..layout import TileLayout
+from ..layout import R, S, TileLayout
 from .context import Context
 from .scalars import convert
 from .values import Constant, Items, Memory, Scalar, Unset, Value, describe, index_type, is_number
@@ -22,6 +23,8 @@ _BUDGET = 400
 
 @dataclass(frozen=True, slots=True)
 class _Slice:
+    """The ends as written, of any integer type: what they differ by doesn't depend on a later conversion."""
+
     lower: Expr | None
     upper: Expr | None
     node: ast.AST
@@ -40,6 +43,8 @@ def subscript(ctx: Context, node: ast.Subscript) -> Value:
         return _item(ctx, node, base)
     if isinstance(base, Constant) and isinstance(base.value, str):
         return Constant(base.value[ctx.integer(ctx.evaluate(node.slice), node.slice, "an index of a string")])
+    if isinstance(base, Constant) and isinstance(base.value, (type(S), type(R))):
+        return _layout(ctx, node, base.value)
     if not isinstance(base, Memory):
         raise ctx.type_error(node, f"{describe(base)} can't be indexed")
     return index(ctx, node, base)
@@ -48,6 +53,14 @@ def subscript(ctx: Context, node: ast.Subscript) -> Value:
 def place(ctx: Context, node: ast.expr) -> Value:
     """As `evaluate`, but `A[i, j]` is an address."""
     return subscript(ctx, node) if isinstance(node, ast.Subscript) else ctx.evaluate(node)
+
+
+def _layout(ctx: Context, node: ast.Subscript, builder: Any) -> Constant:
+    """`S[extents : strides]` or `R[...]` of compile-time values."""
+    parts = [node.slice.lower, node.slice.upper] if isinstance(node.slice, ast.Slice) else [node.slice]
+    given = [None if p is None else ctx.constant(ctx.evaluate(p), p, "a layout's extents and strides") for p in parts]
+    with ctx.located(node):
+        return Constant(builder[given[0]] if len(given) == 1 else builder[given[0] : given[1]])
 
 
 def _item(ctx: Context, node: ast.Subscript, base: Items) -> Value:
@@ -102,7 +115,7 @@ def _slice(ctx: Context, node: ast.Slice, memory: Memory) -> _Slice:
         if not isinstance(step, Constant) or step.value not in (None, 1):
             raise ctx.type_error(node.step, "a slice's step must be 1", "take the dense region and choose by index")
     ends = [
-        None if end is None else index_value(ctx, end, ctx.evaluate(end), memory.buffer)
+        None if end is None else _integer(ctx, end, ctx.evaluate(end), memory.buffer)
         for end in (node.lower, node.upper)
     ]
     return _Slice(ends[0], ends[1], node)
@@ -110,6 +123,11 @@ def _slice(ctx: Context, node: ast.Slice, memory: Memory) -> _Slice:
 
 def index_value(ctx: Context, node: ast.AST, value: Value, buffer: Buffer) -> Expr:
     """An index in the buffer's index type."""
+    return build.cast(_integer(ctx, node, value, buffer), index_type(buffer))
+
+
+def _integer(ctx: Context, node: ast.AST, value: Value, buffer: Buffer) -> Expr:
+    """An index in its own type; a literal in the buffer's index type."""
     dtype = index_type(buffer)
     if is_number(value) and isinstance(value, Constant) and type(value.value) is int:
         return ctx.literal(value.value, dtype, node)
@@ -118,7 +136,7 @@ def index_value(ctx: Context, node: ast.AST, value: Value, buffer: Buffer) -> Ex
             node, f"an index must be an integer; this is {describe(value)}",
             "convert it: int(x)" if isinstance(value, Scalar) else None,
         )  # fmt: skip
-    return build.cast(value.expr, dtype)
+    return value.expr
 
 
 def _box(ctx: Context, memory: Memory, parts: Sequence[_Slice | _At]) -> Memory:
@@ -131,18 +149,20 @@ def _box(ctx: Context, memory: Memory, parts: Sequence[_Slice | _At]) -> Memory:
             starts[dim] = build.add(starts[dim], part.position)
             extents[dim] = None
             continue
-        lower = part.lower or build.const(0, index_type(memory.buffer))
-        taken = extent if part.lower is None and part.upper is None else _extent(ctx, part, lower, extent)
+        zero = build.const(0, index_type(memory.buffer))
+        lower = zero if part.lower is None else build.cast(part.lower, zero.dtype)
+        taken = extent if part.lower is None and part.upper is None else _extent(ctx, part, zero, extent)
         _check_slice(ctx, part, memory, dim, lower, taken, extent)
         starts[dim] = build.add(starts[dim], lower)
         extents[dim] = taken
     return replace(memory, starts=tuple(starts), extents=tuple(extents), in_bounds=False)
 
 
-def _extent(ctx: Context, part: _Slice, lower: Expr, full: int | Expr) -> int:
+def _extent(ctx: Context, part: _Slice, zero: Expr, full: int | Expr) -> int:
+    lower = zero if part.lower is None else part.lower
     upper = part.upper
     if upper is None:
-        upper = build.const(full, lower.dtype) if isinstance(full, int) else full
+        upper = build.const(full, zero.dtype) if isinstance(full, int) else full
     extent = build.difference(upper, lower)
     if extent is None:
         extent = build.difference(expanded(ctx, upper), expanded(ctx, lower))

@@ -35,7 +35,7 @@ def call_operation(ctx: Context, node: ast.Call, operation: Operation) -> Value:
         return _elementwise(ctx, node, operation)
     raise ctx.type_error(
         node, f"tj.{operation.scope}.{operation.name} is not available in this version of tilejit",
-        "see the list of tile operations in the README",
+        "the README lists the operations that there are",
     )  # fmt: skip
 
 
