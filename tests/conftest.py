@@ -59,9 +59,10 @@ def golden(request: pytest.FixtureRequest) -> Golden:
     return Golden(bless=request.config.getoption("--bless"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="session", autouse=True)
 def emitted_ptx() -> Iterator[EmittedPtx]:
-    """Collects PTX for ptxas: `emitted_ptx.add(ptx, target, name)`; what is refused fails at the session's end."""
+    """All PTX that tests compile, for ptxas: what it refuses fails the session, by the name of the test."""
     collected = EmittedPtx()
-    yield collected
+    with collected.recording():
+        yield collected
     collected.check()

@@ -8,12 +8,18 @@ import shutil
 import subprocess
 import sysconfig
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
 import pytest
+
+from tilejit import pipeline
+from tilejit.codegen import Generated
+from tilejit.ir.nodes import Kernel
+from tilejit.target import Target
 
 CACHE = Path(tempfile.gettempdir()) / f"tilejit-ptxas-{os.getuid()}"
 
@@ -57,7 +63,7 @@ def complaint_of(ptx: str, target: str) -> str | None:
     return None
 
 
-def complaints(programs: Iterable[tuple[str, str, str]], workers: int = 2) -> list[str]:
+def complaints(programs: Iterable[tuple[str, str, str]], workers: int = 4) -> list[str]:
     """Each refusal among (ptx, target, name)s, checked a few at a time."""
     listed = list(programs)
     with ThreadPoolExecutor(workers) as pool:
@@ -74,6 +80,22 @@ class EmittedPtx:
     def add(self, ptx: str, target: str, name: str) -> None:
         """Remembers one program; `name` says where it came from."""
         self.programs.setdefault((ptx, target), name)
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Remembers what the pipeline generates meanwhile, by the test that runs."""
+        original = pipeline.generate
+
+        def generate(kernel: Kernel, target: Target) -> Generated:
+            made = original(kernel, target)
+            self.add(made.ptx, target.name, os.environ.get("PYTEST_CURRENT_TEST", "no test").rsplit(" ", 1)[0])
+            return made
+
+        pipeline.generate = generate
+        try:
+            yield
+        finally:
+            pipeline.generate = original
 
     def check(self) -> None:
         """Fails with every refusal."""
