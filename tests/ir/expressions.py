@@ -64,15 +64,15 @@ def overflows_int64(expr: Expr, values: Environment) -> bool:
         return False
     if any(overflows_int64(a, values) for a in expr.args):
         return True
-    if expr.dtype != int64 or expr.name not in ("add", "sub", "mul", "neg", "left_shift", "floordiv"):
+    if expr.dtype != int64 or expr.name not in ("add", "sub", "mul", "neg", "abs", "left_shift", "floordiv"):
         return False
     true = _true_value(expr.name, [int(evaluate(a, values)) for a in expr.args])
     return not -(2**63) <= true < 2**63
 
 
 def _true_value(name: str, args: list[int]) -> int:
-    if name == "neg":
-        return -args[0]
+    if name in ("neg", "abs"):
+        return -args[0] if name == "neg" else abs(args[0])
     a, b = args
     if name == "left_shift":
         return a << b if 0 <= b < 64 else 0
