@@ -258,6 +258,19 @@ def test_what_lies_outside_is_filled_and_not_written(device: Runner, dtype: DTyp
     assert (found.reshape(THREADS, width) == wanted).all()
 
 
+@pytest.mark.parametrize("dtype", [float16, uint8, bool_, int8, float32, float64], ids=str)
+def test_a_threads_own_elements_need_no_order_and_no_neighbours(device: Runner, dtype: DType) -> None:
+    r = Buffer("r", "local", dtype, (7,), TileLayout.row_major((7,)), dtype.bytes)
+    out = array("out", dtype, 3 * THREADS)
+    body: list[Stmt] = [Alloc(r)]
+    body += [Store(Vector(r, const(n)), build.cast(build.bitwise_and(THREAD, n), dtype)) for n in (5, 2, 6)]
+    place = build.mul(THREAD, 3)
+    body += [Store(Vector(out, build.add(place, k)), Load(Vector(r, const(n)))) for k, n in enumerate((2, 5, 6))]
+    found = np.zeros((THREADS, 3), dtype.numpy)
+    device.run(kernel(body, [pointer(out, True)], threads=THREADS), [found.reshape(-1)])
+    assert found.tolist() == [[dtype.numpy.type(t & n).item() for n in (2, 5, 6)] for t in range(THREADS)]
+
+
 def test_dynamic_shared_memory_is_one_block_of_separate_buffers(device: Runner) -> None:
     layout = TileLayout.row_major((8192,))
     first, second = (Buffer(n, "shared", float32, (8192,), layout, 1024) for n in ("first", "second"))

@@ -57,9 +57,11 @@ def address(ctx: Context, buffer: Buffer, offset: Value, extra_bytes: int = 0) -
 
 def load(ctx: Context, buffer: Buffer, offset: Value) -> Value:
     """The element at `offset`."""
-    pointer, place = address(ctx, buffer, offset)
-    kind = memory_type(buffer.dtype)
-    text = ctx.writer.value(f"load {kind}, {pointer} {place}, align {buffer.dtype.bytes}")
+    if _shares_a_word(buffer, offset):
+        text = _load_component(ctx, buffer, offset)
+    else:
+        pointer, place = address(ctx, buffer, offset)
+        text = ctx.writer.value(f"load {memory_type(buffer.dtype)}, {pointer} {place}, align {buffer.dtype.bytes}")
     if buffer.dtype.kind == "bool":
         text = ctx.writer.value(f"icmp ne i8 {text}, 0")
     return Value(text, buffer.dtype)
@@ -70,8 +72,49 @@ def store(ctx: Context, buffer: Buffer, offset: Value, value: Value) -> None:
     text = value.text
     if buffer.dtype.kind == "bool":
         text = ctx.writer.value(f"zext i1 {text} to i8")
+    if _shares_a_word(buffer, offset):
+        _store_component(ctx, buffer, offset, text)
+        return
     pointer, place = address(ctx, buffer, offset)
     ctx.writer.effect(f"store {memory_type(buffer.dtype)} {text}, {pointer} {place}, align {buffer.dtype.bytes}")
+
+
+# ---- registers of less than 32 bits ---------------------------------------------------------------------------
+
+
+def _shares_a_word(buffer: Buffer, offset: Value) -> bool:
+    """Whether the element is part of a 32-bit register, as vectors move it.
+
+    Such an element is taken out of and put into its word as a vector's component, which becomes one `mov`. As an
+    access of its own size it would become shifts and masks once LLVM makes registers of the array.
+    """
+    return buffer.space == "local" and buffer.dtype.bits < 32 and offset.const is not None
+
+
+def _word(ctx: Context, buffer: Buffer, offset: Value) -> tuple[str, str, str, int]:
+    """The word's address and value, as a vector of elements: its type; and which component the element is."""
+    assert offset.const is not None
+    w = ctx.writer
+    first, at = divmod(int(offset.const.value) * buffer.dtype.bytes, 4)
+    place = ctx.base(buffer) if first == 0 else w.value(f"getelementptr i8, ptr {ctx.base(buffer)}, i64 {4 * first}")
+    kind = f"<{32 // buffer.dtype.bits} x {memory_type(buffer.dtype)}>"
+    word = w.value(f"load i32, ptr {place}, align 4")
+    return place, w.value(f"bitcast i32 {word} to {kind}"), kind, at // buffer.dtype.bytes
+
+
+def _load_component(ctx: Context, buffer: Buffer, offset: Value) -> str:
+    _, parts, kind, index = _word(ctx, buffer, offset)
+    return ctx.writer.value(f"extractelement {kind} {parts}, i32 {index}")
+
+
+def _store_component(ctx: Context, buffer: Buffer, offset: Value, text: str) -> None:
+    w = ctx.writer
+    place, parts, kind, index = _word(ctx, buffer, offset)
+    changed = w.value(f"insertelement {kind} {parts}, {memory_type(buffer.dtype)} {text}, i32 {index}")
+    w.effect(f"store i32 {w.value(f'bitcast {kind} {changed} to i32')}, ptr {place}, align 4")
+
+
+# ---- vectors --------------------------------------------------------------------------------------------------
 
 
 def read(ctx: Context, buffer: Buffer, offset: Value, words: Words) -> list[str]:

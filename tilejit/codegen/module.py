@@ -157,8 +157,8 @@ def _pointer_attributes(param: Param) -> str:
 
 def _registers(ctx: Context, buffer: Buffer) -> None:
     """A thread's part of a local buffer: a stack array, which LLVM turns into registers."""
-    size = storage.size_bytes(buffer)
-    ctx.bases[buffer.name] = ctx.writer.alloca(f"[{size} x i8]", 16)
+    words = -(-storage.size_bytes(buffer) // 4)
+    ctx.bases[buffer.name] = ctx.writer.alloca(f"[{words} x i32]", 16)
 
 
 def _with_dependencies(ctx: Context) -> list[tuple[str, str]]:
