@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..ir.nodes import Kernel
 from ..target import Target
-from . import copy_fallback, copy_gmem_smem, copy_reg, elementwise_reg
+from . import copy_fallback, copy_gmem_smem, copy_reg, elementwise_reg, elementwise_smem
 from .engine import Condition, Context, Decline, Plan, Variant, Verdict
 from .lowering import Lowered
 from .lowering import lower as _lower
@@ -17,6 +17,7 @@ VARIANTS: tuple[Variant, ...] = (
     copy_reg.VARIANT,
     copy_fallback.VARIANT,
     elementwise_reg.VARIANT,
+    elementwise_smem.VARIANT,
 )
 
 

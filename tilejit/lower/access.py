@@ -38,7 +38,7 @@ def vector_width(sides: Sequence[Side], atoms: Sequence[Atom], *, ragged: bool) 
     ragged: whether the last vector of a run may be a part of one; else the width divides the run.
     source: PTX ISA, "State Spaces, Types, and Variables: vectors" on natural alignment.
     """
-    bits = sides[0].buffer.dtype.bits
+    bits = max(s.buffer.dtype.bits for s in sides)
     run = run_length(atoms)
     width, limit = max(1, WIDEST_BITS // bits), ""
     while width > 1:

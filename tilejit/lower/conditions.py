@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..ir.nodes import SCOPES, Region, TileOp
 from .engine import Condition, Context
 
-__all__ = ["COPY", "SCOPE", "copy_sides", "memory_pair"]
+__all__ = ["COPY", "SCOPE", "copy_sides", "lead_of", "memory_pair"]
 
 
 def _scope(op: TileOp, context: Context) -> str | None:
@@ -48,6 +48,11 @@ def copy_sides(op: TileOp) -> tuple[Region, Region]:
     dst, src = op.operands[:2]
     assert isinstance(dst, Region) and isinstance(src, Region)
     return dst, src
+
+
+def lead_of(src: Region) -> int:
+    """Whose order a copy follows, 0 the destination's: the global side's, for coalescing."""
+    return 1 if src.buffer.space == "global" else 0
 
 
 def memory_pair(text: str, *pairs: tuple[str, str]) -> Condition:

@@ -13,15 +13,15 @@ from ..errors import LayoutError
 from ..ir.nodes import Region, TileOp
 from . import elementwise_reg
 from .builder import Builder
-from .conditions import COPY, copy_sides, memory_pair
+from .conditions import COPY, copy_sides, lead_of, memory_pair
 from .engine import Context, Decline, Variant
 from .owner_copy import OwnerCopy, emit_owner_copy, plan_owner_copy
-from .partition import MemoryCopy, emit_memory_copy, plan_memory_copy
+from .partition import Partition, emit_copy, plan_partition
 from .regions import side
 
 _SPACES = ("global", "shared", "local")
 
-Plan = MemoryCopy | OwnerCopy | elementwise_reg.Plan
+Plan = Partition | OwnerCopy | elementwise_reg.Plan
 
 
 def plan(op: TileOp, context: Context) -> Plan | Decline:
@@ -40,12 +40,12 @@ def _plan(regions: tuple[Region, Region], scope: str, threads: int) -> Plan:
     sides = (side(dst, scope), side(src, scope))
     if local == 2:
         return elementwise_reg.plan_sides("copy", sides, scope, threads)
-    return plan_memory_copy(*sides, threads, vectorized=False)
+    return plan_partition(sides, threads, lead_of(src), vectorized=False)
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
-    if isinstance(plan, MemoryCopy):
-        emit_memory_copy(plan, op, b)
+    if isinstance(plan, Partition):
+        emit_copy(plan, op, b)
     elif isinstance(plan, OwnerCopy):
         emit_owner_copy(plan, op, b)
     else:

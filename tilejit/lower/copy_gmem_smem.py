@@ -12,12 +12,12 @@ from __future__ import annotations
 from ..errors import LayoutError
 from ..ir.nodes import Region, TileOp
 from .builder import Builder
-from .conditions import COPY, copy_sides, memory_pair
+from .conditions import COPY, copy_sides, lead_of, memory_pair
 from .engine import Context, Decline, Variant
-from .partition import MemoryCopy, emit_memory_copy, plan_memory_copy
+from .partition import Partition, emit_copy, plan_partition
 from .regions import Folded, side
 
-Plan = MemoryCopy
+Plan = Partition
 
 
 def plan(op: TileOp, context: Context) -> Plan | Decline:
@@ -26,7 +26,7 @@ def plan(op: TileOp, context: Context) -> Plan | Decline:
         dst, src = (side(r, op.scope) for r in regions)
         for part in (dst, src):
             _sliced(part.region, any(isinstance(s.stride, Folded) for s in part.steps))
-        return plan_memory_copy(dst, src, context.count(op.scope), vectorized=True)
+        return plan_partition((dst, src), context.count(op.scope), lead_of(src.region), vectorized=True)
     except LayoutError as error:
         return Decline((error.message,), error.hint)
 
@@ -40,7 +40,7 @@ def _sliced(region: Region, folded: bool) -> None:
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
-    emit_memory_copy(plan, op, b)
+    emit_copy(plan, op, b)
 
 
 VARIANT = Variant(

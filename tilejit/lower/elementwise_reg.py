@@ -19,18 +19,18 @@ from ..dtypes import DType, bfloat16, float16, float32, int32
 from ..errors import LayoutError
 from ..ir import build
 from ..ir.nodes import Const, Expr, Instruction, Load, Move, Region, Store, TileOp, Var, Vector
-from ..ops.elementwise import ELEMENTWISE, result_type
+from ..ops.elementwise import result_type
 from ..target import Target
 from .access import run_length, vector_width
 from .addresses import origin, reached
 from .atoms import Atom, joined, reach, refine, vectors
 from .builder import Builder
-from .conditions import SCOPE
 from .elements import possible_starts
+from .elementwise import ELEMENTWISE_CONDITIONS, OPERATIONS, arity, broadcast, tiles, value_of
 from .engine import Condition, Context, Decline, Variant
 from .evaluate import evaluate
 from .owners import need_all_threads
-from .regions import Side, Step, Thread, side
+from .regions import Side, Thread, side
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,36 +72,11 @@ class Plan:
         return np.stack([np.broadcast_to(r, at.shape) for r in rows], axis=1)
 
 
-# ---- conditions ---------------------------------------------------------------------------------------------
-
-
-def _tiles(op: TileOp) -> tuple[Region, ...]:
-    return tuple(o for o in op.operands if isinstance(o, Region))
-
-
 def _local(op: TileOp, context: Context) -> str | None:
-    outside = [r for r in _tiles(op) if r.buffer.space != "local"]
+    outside = [r for r in tiles(op) if r.buffer.space != "local"]
     if outside:
         listed = ", ".join(f"{r.buffer.name} is {r.buffer.space}" for r in outside)
         return f"works on local tiles; {listed} (load it first)"
-    return None
-
-
-def _types(op: TileOp, context: Context) -> str | None:
-    if op.name not in ELEMENTWISE:
-        return None
-    rule = result_type(op.name, tuple(o.dtype for o in op.operands[1:]))
-    return rule if isinstance(rule, str) else None
-
-
-def _broadcasts(op: TileOp, context: Context) -> str | None:
-    dst, *inputs = _tiles(op)
-    for given in inputs:
-        fits = len(given.shape) <= len(dst.shape) and all(
-            e in (1, n) for e, n in zip(reversed(given.shape), reversed(dst.shape), strict=False)
-        )
-        if not fits:
-            return f"shape {given.shape} of {given.buffer.name} doesn't broadcast to {dst.shape}"
     return None
 
 
@@ -110,8 +85,8 @@ def _broadcasts(op: TileOp, context: Context) -> str | None:
 
 def plan(op: TileOp, context: Context) -> Plan | Decline:
     try:
-        dst, *inputs = (side(r, op.scope) for r in _tiles(op))
-        sides = (dst, *(_broadcast(i, dst) for i in inputs))
+        dst, *inputs = (side(r, op.scope) for r in tiles(op))
+        sides = (dst, *(broadcast(i, dst) for i in inputs))
         found = plan_sides(op.name, sides, op.scope, context.count(op.scope))
     except LayoutError as error:
         return Decline((error.message,), error.hint)
@@ -170,21 +145,6 @@ def _packed_arithmetic(plan: Plan, op: TileOp, target: Target) -> str | None:
     rule = result_type(op.name, tuple(o.dtype for o in op.operands[1:]))
     tiles = all(given.buffer.dtype == float32 for given in plan.sides)
     return f"{op.name}.rn.f32x2" if tiles and rule == (float32, float32) else None
-
-
-def _broadcast(given: Side, dst: Side) -> Side:
-    """`given` over the destination's dimensions: a dimension that it lacks, or has once, doesn't move it."""
-    shape, own = dst.region.shape, given.region.shape
-    behind = len(shape) - len(own)
-    dims, next_dim = [], 0
-    for k, extent in enumerate(shape):
-        has = k >= behind and own[k - behind] != 1
-        if has:
-            dims.append(given.dims[next_dim])
-            next_dim += 1
-        elif extent != 1:
-            dims.append((Step(extent, 0),))
-    return replace(given, shape=dst.shape, dims=tuple(dims))
 
 
 def _need_equal_threads(atoms: Sequence[Atom], sides: Sequence[Side]) -> None:
@@ -282,7 +242,7 @@ def _emit_step(plan: Plan, op: TileOp, b: Builder, to: Vector, values: Sequence[
         scalars = [_one(v, k) if isinstance(v, Vector) else v for v in values if not isinstance(v, Region)]
         place = Vector(to.buffer, build.add(to.offset, k))
         loaded = [Load(v) if isinstance(v, Vector) else v for v in scalars]
-        b.append(Store(place, _value(op, loaded, to.buffer.dtype), span=b.span))
+        b.append(Store(place, value_of(op, loaded, to.buffer.dtype), span=b.span))
 
 
 def _one(vector: Vector, step: int) -> Vector:
@@ -299,31 +259,13 @@ def _overlaps(plan: Plan) -> bool:
     )
 
 
-def arity(operation: str) -> int:
-    """How many values go into one of the results."""
-    return ELEMENTWISE[operation].arity if operation in ELEMENTWISE else 1
-
-
-def _value(op: TileOp, values: Sequence[Expr], dtype: DType) -> Expr:
-    """The operation in the type in which it computes, rounded once: to the destination's type."""
-    if op.name not in ELEMENTWISE:
-        return build.cast(values[0], dtype, op.attr("saturate") is not False)
-    rule = result_type(op.name, tuple(v.dtype for v in values))
-    assert not isinstance(rule, str)
-    keep = 1 if ELEMENTWISE[op.name].kind == "select" else 0
-    converted = [*values[:keep], *(build.cast(v, rule[0]) for v in values[keep:])]
-    return build.cast(build.op(op.name, *converted), dtype)
-
-
 VARIANT = Variant(
     "reg",
-    ("fill", "cast", *ELEMENTWISE),
+    OPERATIONS,
     10,
     (
-        SCOPE,
+        *ELEMENTWISE_CONDITIONS,
         Condition("memory", _local),
-        Condition("types", _types),
-        Condition("broadcast", _broadcasts),
     ),
     plan,
     emit,

@@ -1,8 +1,8 @@
-"""Copies from memory to memory, shared out evenly among the threads of a scope."""
+"""Work on memory, shared out evenly among the threads of a scope."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from ..dtypes import int32
 from ..ir import build
-from ..ir.nodes import Buffer, Const, Expr, TileOp, Var
+from ..ir.nodes import Const, Expr, TileOp, Var
 from .access import vector_width
 from .addresses import adds_up, advanced, digits, edge_dims, origin, reached, swizzled
 from .atoms import Atom, joined, refine, vectors
@@ -20,17 +20,18 @@ from .launch import launch_values
 from .moves import Edges, Run, access_name, edges_of, fill_value, load, pieces, store
 from .regions import Scaled, Side
 
-__all__ = ["MemoryCopy", "emit_memory_copy", "plan_memory_copy"]
+__all__ = ["Partition", "emit_copy", "emit_partition", "plan_partition"]
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryCopy:
-    """Vector v of the region is moved in round v // threads by thread v % threads; the last round may be partial.
+class Partition:
+    """Vector v of the region is handled in round v // threads by thread v % threads; the last round may be partial.
 
-    vector_width: elements of one access. rounds: accesses a thread, at most. threads: of the scope.
+    vector_width: elements of one access. rounds: vectors a thread, at most. threads: of the scope.
     count: vectors. tail: elements of the last vector of each run, vector_width where none is a part.
-    atoms: the digits of v, on (destination, source). limit: why vectors aren't wider.
+    atoms: the digits of v, on `sides`, the destination first. limit: why vectors aren't wider.
     run_dim: the region's dimension along which vectors run, None where it spans several.
+    single: for each side whether a vector takes one element of it.
     """
 
     vector_width: int
@@ -39,89 +40,94 @@ class MemoryCopy:
     count: int
     tail: int
     atoms: tuple[Atom, ...]
-    dst: Side
-    src: Side
-    edges: tuple[Edges, Edges]
+    sides: tuple[Side, ...]
+    edges: tuple[Edges, ...]
+    single: tuple[bool, ...]
     run_dim: int | None
     limit: str
 
     @property
     def vector_bits(self) -> int:
-        return self.vector_width * self.dst.buffer.dtype.bits
+        return self.vector_width * self.sides[0].buffer.dtype.bits
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, trips a thread); the narrower accesses of a partial vector aren't counted."""
-        found = []
-        for verb, side, edges in (("ld", self.src, self.edges[1]), ("st", self.dst, self.edges[0])):
-            width = self.vector_width if edges.whole else 1
-            name = access_name(verb, side.buffer.space, width, side.buffer.dtype)
-            found.append((name, self.rounds * self.vector_width // width))
-        return tuple(found)
+        """(mnemonic, trips a thread); the narrower accesses at edges and of partial vectors aren't counted."""
+        order = (*range(1, len(self.sides)), 0)
+        return tuple((self._access(k), self.rounds) for k in order)
+
+    def _access(self, column: int) -> str:
+        buffer = self.sides[column].buffer
+        width = 1 if self.single[column] else self.vector_width
+        return access_name("st" if column == 0 else "ld", buffer.space, width, buffer.dtype)
 
     def values(self, vector: Expr) -> list[Expr]:
         """The digits of `atoms` for one vector."""
         return digits(vector, [a.extent for a in self.atoms])
 
-    def addresses(self, vector: Expr) -> tuple[Expr, Expr]:
-        """Where a vector goes and where it comes from, after swizzling."""
-        dst, src = (self.linear(column, vector) for column in (0, 1))
-        return swizzled(dst, self.dst.swizzle), swizzled(src, self.src.swizzle)
-
     def linear(self, column: int, vector: Expr) -> Expr:
-        """The address of a vector on one side (0: destination) before swizzling."""
-        side = (self.dst, self.src)[column]
+        """The address of a vector on one side before swizzling."""
+        side = self.sides[column]
         return build.add(origin(side), reached(side, column, self.atoms, vector))
 
+    def address(self, column: int, vector: Expr) -> Expr:
+        """The address of a vector on one side."""
+        return swizzled(self.linear(column, vector), self.sides[column].swizzle)
+
     def schedule(self) -> np.ndarray:
-        """One row a vector: (round, thread, source element, destination element), rounds outermost.
+        """One row a vector: (round, thread, element of each source …, element of the destination), rounds outermost.
 
         Run-time starts count as 0; run-time strides as those of a row-major tensor.
         """
-        return self.transfers()[:, :4]
+        return self.transfers()[:, :-1]
 
     def transfers(self) -> np.ndarray:
-        """As `schedule`, with the elements that are moved as a fifth column."""
+        """As `schedule`, with the elements that are handled as a further column."""
         vector = np.arange(self.count, dtype=np.int64)
         var = Var("vector", int32, bounds=(0, max(self.count - 1, 0)))
-        known: dict[str, np.ndarray | int] = {**launch_values((self.dst.region, self.src.region)), "vector": vector}
-        dst, src = (np.broadcast_to(evaluate(e, known), vector.shape) for e in self.addresses(var))
+        known: dict[str, np.ndarray | int] = {**launch_values([s.region for s in self.sides]), "vector": vector}
+        found = [evaluate(self.address(k, var), known) for k in (*range(1, len(self.sides)), 0)]
+        places = [np.broadcast_to(column, vector.shape) for column in found]
         width = np.full_like(vector, self.vector_width)
         if self.tail != self.vector_width:
             last = self.atoms[-1].extent
             width[vector % last == last - 1] = self.tail
-        return np.stack([vector // self.threads, vector % self.threads, src, dst, width], axis=1)
+        return np.stack([vector // self.threads, vector % self.threads, *places, width], axis=1)
 
 
-def plan_memory_copy(dst: Side, src: Side, threads: int, *, vectorized: bool) -> MemoryCopy:
-    """The widest vectors that are provable, counted along the global side's order.
+def plan_partition(sides: tuple[Side, ...], threads: int, lead: int, *, vectorized: bool) -> Partition:
+    """The widest vectors that are provable, counted along the order of side `lead`.
 
-    vectorized: False moves element by element.
+    vectorized: False handles element by element.
     raises: LayoutError where the sides can't be put side by side.
     """
-    sides = (dst, src)
     edges = tuple(edge_dims(s) for s in sides)
-    free = [not any(s.places[d] in e for s, e in zip(sides, edges, strict=True)) for d in range(len(dst.shape))]
-    lead = 1 if src.buffer.space == "global" else 0
+    free = [not any(s.places[d] in e for s, e in zip(sides, edges, strict=True)) for d in range(len(sides[0].shape))]
     atoms = joined(_ordered(refine(sides), lead), free)
-    found = vector_width(sides, atoms, ragged=True)
+    single = tuple(k > 0 and bool(atoms) and atoms[-1].strides[k] == 0 for k in range(len(sides)))
+    moving = [k for k, one in enumerate(single) if not one]
+    found = vector_width([sides[k] for k in moving], _columns(atoms, moving), ragged=True)
     width = found.elements if vectorized else 1
     counted = vectors(atoms, width)
     count = prod(a.extent for a in counted)
-    tail = (atoms[-1].extent % width or width) if atoms else 1
-    return MemoryCopy(
+    return Partition(
         width,
         -(-count // threads),
         threads,
         count,
-        tail,
+        (atoms[-1].extent % width or width) if atoms else 1,
         counted,
-        dst,
-        src,
-        (edges_of(dst, edges[0], atoms, width), edges_of(src, edges[1], atoms, width)),
+        sides,
+        tuple(edges_of(s, e, atoms, width) for s, e in zip(sides, edges, strict=True)),
+        single,
         atoms[-1].dim if atoms else None,
         found.limit,
     )
+
+
+def _columns(atoms: Sequence[Atom], chosen: Sequence[int]) -> list[Atom]:
+    """The same digits on some of the sides only."""
+    return [Atom(a.extent, tuple(a.strides[k] for k in chosen), a.dim, a.weight) for a in atoms]
 
 
 def _ordered(atoms: tuple[Atom, ...], lead: int) -> tuple[Atom, ...]:
@@ -143,65 +149,67 @@ def _slowness(atom: Atom, lead: int) -> float:
 # ---- emission -----------------------------------------------------------------------------------------------
 
 
-def emit_memory_copy(plan: MemoryCopy, op: TileOp, b: Builder) -> None:
-    """A serial loop over whole rounds, then the partial one."""
+def emit_copy(plan: Partition, op: TileOp, b: Builder) -> None:
+    """From the second side to the first, through registers."""
+    registers = b.scratch(op.name, plan.sides[0].buffer.dtype, plan.vector_width)
+    zero, fill = build.const(0, int32), fill_value(op)
+
+    def step(runs: Sequence[Run], start: int, width: int) -> None:
+        load(b, registers, zero, runs[1], start, width, fill)
+        store(b, registers, zero, runs[0], start, width)
+
+    emit_partition(plan, op, b, step)
+
+
+#: (one vector on each side, first element of it, how many elements)
+Step = Callable[[Sequence[Run], int, int], None]
+
+
+def emit_partition(plan: Partition, op: TileOp, b: Builder, step: Step) -> None:
+    """A serial loop over whole rounds, then the partial one; `step` writes what is done with one vector."""
     thread = b.thread(op.scope, plan.threads)
-    registers = b.scratch(op.name, plan.dst.buffer.dtype, plan.vector_width)
     whole, rest = divmod(plan.count, plan.threads)
-    bases = [_base(plan, column, thread, b) for column in (0, 1)]
+    bases = [_base(plan, column, thread, b) for column in range(len(plan.sides))]
     if whole:
         with b.loop("round", whole, unrolled=False) as trip:
-            _emit_vector(plan, op, b, registers, bases, thread, build.mul(trip, plan.threads))
+            _emit_vector(plan, b, bases, thread, build.mul(trip, plan.threads), step)
     if rest:
         first = build.const(whole * plan.threads, int32)
         with b.when(build.less(thread, rest)):
-            _emit_vector(plan, op, b, registers, bases, thread, first)
+            _emit_vector(plan, b, bases, thread, first, step)
 
 
-def _base(plan: MemoryCopy, column: int, thread: Expr, b: Builder) -> Expr | None:
+def _base(plan: Partition, column: int, thread: Expr, b: Builder) -> Expr | None:
     """The address of a thread's vector in round 0; None where later rounds don't add to it."""
     trip = Var("trip", int32, bounds=(0, plan.rounds))
     if plan.rounds > 1 and not adds_up(column, plan.atoms, build.mul(trip, plan.threads), thread):
         return None
-    side = (plan.dst, plan.src)[column]
-    return b.let(("dst", "src")[column], swizzled(plan.linear(column, thread), side.swizzle))
+    return b.let("src" if column else "dst", plan.address(column, thread))
 
 
 def _emit_vector(
-    plan: MemoryCopy,
-    op: TileOp,
-    b: Builder,
-    registers: Buffer,
-    bases: Sequence[Expr | None],
-    thread: Expr,
-    first: Expr,
+    plan: Partition, b: Builder, bases: Sequence[Expr | None], thread: Expr, first: Expr, step: Step
 ) -> None:
     values = tuple(plan.values(build.add(first, thread)))
-    dst, src = (
+    runs = [
         Run(side, edges, _address(plan, column, bases[column], thread, first), plan.atoms, values, plan.run_dim)
-        for column, (side, edges) in enumerate(zip((plan.dst, plan.src), plan.edges, strict=True))
-    )
-    zero, fill = build.const(0, int32), fill_value(op)
-
-    def move(start: int, width: int) -> None:
-        load(b, registers, zero, src, start, width, fill)
-        store(b, registers, zero, dst, start, width)
-
+        for column, (side, edges) in enumerate(zip(plan.sides, plan.edges, strict=True))
+    ]
     if plan.tail == plan.vector_width:
-        move(0, plan.vector_width)
+        step(runs, 0, plan.vector_width)
         return
     with b.either(build.less(values[-1], plan.atoms[-1].extent - 1)) as otherwise:
-        move(0, plan.vector_width)
+        step(runs, 0, plan.vector_width)
         with otherwise:
             for start, width in pieces(plan.tail):
-                move(start, width)
+                step(runs, start, width)
 
 
-def _address(plan: MemoryCopy, column: int, base: Expr | None, thread: Expr, first: Expr) -> Expr:
+def _address(plan: Partition, column: int, base: Expr | None, thread: Expr, first: Expr) -> Expr:
     """The address of vector `first` + `thread`."""
-    side = (plan.dst, plan.src)[column]
     if base is None:
-        return swizzled(plan.linear(column, build.add(first, thread)), side.swizzle)
+        return plan.address(column, build.add(first, thread))
     if isinstance(first, Const) and first.value == 0:
         return base
-    return advanced(side.swizzle, base, plan.linear(column, thread), reached(side, column, plan.atoms, first))
+    moved = reached(plan.sides[column], column, plan.atoms, first)
+    return advanced(plan.sides[column].swizzle, base, plan.linear(column, thread), moved)

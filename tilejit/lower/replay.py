@@ -14,7 +14,7 @@ from ..layout import TileLayout
 from . import copy_reg, elementwise_reg
 from .launch import launch_values
 from .owner_copy import OwnerCopy
-from .partition import MemoryCopy
+from .partition import Partition
 from .regions import THREADS
 
 __all__ = ["addresses", "owners_of", "replay"]
@@ -27,7 +27,7 @@ def replay(plan: object, op: TileOp) -> None:
 
     Run-time starts count as 0, run-time strides as `launch_values` says.
     """
-    if isinstance(plan, MemoryCopy):
+    if isinstance(plan, Partition):
         _replay_memory(plan)
     elif isinstance(plan, copy_reg.Plan):
         _replay_registers(plan, plan.memory.region, plan.registers.region, op.scope)
@@ -37,8 +37,8 @@ def replay(plan: object, op: TileOp) -> None:
         _replay_elementwise(plan, op)
 
 
-def _replay_memory(plan: MemoryCopy) -> None:
-    expected = np.stack([addresses(plan.src.region), addresses(plan.dst.region)], axis=1)
+def _replay_memory(plan: Partition) -> None:
+    expected = np.stack([addresses(plan.sides[1].region), addresses(plan.sides[0].region)], axis=1)
     rows = _expanded(plan.transfers(), (2, 3))
     _same("(source, destination)", rows[:, 2:4], expected)
     _aligned(plan.transfers()[:, 2:4], plan.vector_width)
