@@ -69,6 +69,10 @@ class FakeDriver:
     def cuCtxPopCurrent(self):
         return SUCCESS, self.contexts.pop()
 
+    def cuCtxSetCurrent(self, context):
+        self.contexts[-1:] = [context]
+        return (SUCCESS,)
+
     def cuCtxGetCurrent(self):
         return SUCCESS, self.contexts[-1] if self.contexts else 0
 

@@ -246,7 +246,7 @@ def test_each_device_launches_in_its_own_context(fake):
     for f in (functions[1], functions[0], functions[1]):
         f.launch(GRID, call())
     assert len(launches(fake)) == 3
-    assert not fake.contexts, "a context was left current"
+    assert fake.contexts == [101], "the first launch's context was kept, and no other left behind"
 
 
 def test_a_device_that_is_not_there_is_a_device_error(fake):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -92,6 +92,7 @@ Argument = ArrayView | bool | int | float | None
 _FACTS_LIMIT = 8192
 _facts: dict[tuple[Any, ...], Facts] = {}
 _kinds: dict[tuple[Any, ...], int] = {}
+_readers: dict[type, Callable[[Any], ArrayView]] = {}
 _numbers = itertools.count()
 
 
@@ -142,7 +143,7 @@ def row_major(shape: Sequence[int]) -> tuple[int, ...]:
 
 def is_array(value: object) -> bool:
     """Whether `view_of` can read it: an array rather than a scalar."""
-    if isinstance(value, (np.ndarray, DeviceArray)):
+    if type(value) in _readers or isinstance(value, (ArrayView, DeviceArray, np.ndarray)):
         return True
     if isinstance(value, (np.generic, int, float)):
         return False
@@ -157,23 +158,34 @@ def view_of(value: Any) -> ArrayView:
     anything with `__cuda_array_interface__` or DLPack.
     raises: LaunchError for anything else, and for a dtype or strides that tilejit has no word for.
     """
-    if type(value) is np.ndarray:
-        return _view_of_numpy(value)
-    if isinstance(value, DeviceArray):
-        return value.view()
+    reader = _readers.get(type(value))
+    if reader is not None:
+        return reader(value)
     if hasattr(value, "data_ptr"):
-        return _view_of_tensor(value)
+        return _remembered(value, _view_of_tensor)
     if isinstance(value, np.ndarray):
-        return _view_of_numpy(value)
+        return _remembered(value, _view_of_numpy)
     interface = getattr(value, "__cuda_array_interface__", None)
     if interface is not None:
         return _view_of_interface(value, interface)
     if hasattr(value, "__dlpack__"):
         return _view_of_dlpack(value)
+    if isinstance(value, DeviceArray):
+        return _remembered(value, DeviceArray.view)
+    if isinstance(value, ArrayView):
+        return value
     raise LaunchError(
         f"{type(value).__name__} is not an array",
         hint="pass a NumPy array, a tensor of PyTorch, CuPy or JAX, or a tj.DeviceArray",
     )
+
+
+def _remembered(value: Any, reader: Callable[[Any], ArrayView]) -> ArrayView:
+    """The view, and the way to it for the next array of this type."""
+    if len(_readers) >= _FACTS_LIMIT:
+        _readers.clear()
+    _readers[type(value)] = reader
+    return reader(value)
 
 
 def _view_of_numpy(array: np.ndarray[Any, Any]) -> ArrayView:

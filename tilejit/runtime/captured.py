@@ -1,6 +1,6 @@
 """Whether what a kernel reads from outside has changed since its last launch.
 
-`frontend.captures` says what it is, in 10 to 50 us; here each place is compared by identity, in 40 ns.
+`frontend.captures` says what it is, as a key; here each place is compared by identity, and the key is a number.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ class Captured:
     def __init__(self, source: KernelSource) -> None:
         self._source = source
         self._numbers: dict[Hashable, int] = {}
-        self._places: list[tuple[dict[str, Any], str, Any]] = []
-        self._cells: list[tuple[CellType, Any]] = []
-        self._is_fixed = False
         self._number = -1
+        self._places: tuple[tuple[dict[str, Any], str, Any], ...] = ()
+        self._cells: tuple[tuple[CellType, Any], ...] = ()
+        self._is_fixed = False
 
     def number(self) -> int:
         """Equal numbers mean equal values, now and before."""
@@ -39,49 +39,66 @@ class Captured:
         return self._number
 
     def _read(self) -> int:
-        self._places, self._cells = [], []
-        self._is_fixed = self._watch(self._source, [])
-        token = captures(self._source)
+        watched = _Watched()
+        watched.source(self._source, [])
+        token = captures(self._source), tuple(map(repr, watched.loose))
         self._number = self._numbers.setdefault(token, len(self._numbers))
+        self._places = tuple((namespace, name, value) for (_, name), (namespace, value) in watched.places.items())
+        self._cells = tuple(watched.cells.values())
+        self._is_fixed = watched.is_fixed
         return self._number
 
-    def _watch(self, source: KernelSource, inside: list[KernelSource]) -> bool:
-        """Notes every place that the values come from; False where identity doesn't tell that one changed."""
+
+class _Watched:
+    """The places that a kernel's captured values come from, with what they hold now.
+
+    is_fixed: comparing these objects by identity tells every change. loose: numbers that change in place.
+    """
+
+    def __init__(self) -> None:
+        self.places: dict[tuple[int, str], tuple[dict[str, Any], Any]] = {}
+        self.cells: dict[int, tuple[CellType, Any]] = {}
+        self.loose: list[Any] = []
+        self.is_fixed = True
+
+    def source(self, source: KernelSource, inside: list[KernelSource]) -> None:
+        """Everything that one function reads, and the functions among it."""
         if source in inside:
-            return True
-        fixed = True
+            return
         for chain in source.references:
             value = self._root(source, chain[0])
             for name in chain[1:]:
+                # the language itself doesn't change
                 if not isinstance(value, ModuleType) or value.__name__.partition(".")[0] == "tilejit":
                     break
-                namespace = vars(value)
-                value = namespace.get(name, _MISSING)
-                self._places.append((namespace, name, value))
+                value = self._name(vars(value), name)
                 # a module that computes its attributes may compute another one next time
-                fixed = fixed and value is not _MISSING
-            fixed = self._watch_value(value, [*inside, source]) and fixed
-        return fixed
-
-    def _watch_value(self, value: Any, inside: list[KernelSource]) -> bool:
-        if isinstance(value, tuple):
-            # every item is watched, also after one that isn't fixed
-            fixed = [self._watch_value(item, inside) for item in value]
-            return all(fixed)
-        if isinstance(value, Function):
-            return self._watch(value.source, inside)
-        # an array without dimensions is a number to a kernel, and can change in place
-        return getattr(value, "shape", None) != () or not hasattr(value, "__setitem__")
+                self.is_fixed &= value is not _MISSING
+            self._value(value, [*inside, source])
 
     def _root(self, source: KernelSource, name: str) -> Any:
         fn = source.function
         if name in fn.__code__.co_freevars and fn.__closure__ is not None:
             cell = fn.__closure__[fn.__code__.co_freevars.index(name)]
-            self._cells.append((cell, _content(cell)))
+            self.cells[id(cell)] = cell, _content(cell)
             return _content(cell)
-        value = fn.__globals__.get(name, _MISSING)
-        self._places.append((fn.__globals__, name, value))
+        value = self._name(fn.__globals__, name)
         return source.lookup(name)[1] if value is _MISSING else value
+
+    def _name(self, namespace: dict[str, Any], name: str) -> Any:
+        value = namespace.get(name, _MISSING)
+        self.places[id(namespace), name] = namespace, value
+        return value
+
+    def _value(self, value: Any, inside: list[KernelSource]) -> None:
+        if isinstance(value, tuple):
+            for item in value:
+                self._value(item, inside)
+        elif isinstance(value, Function):
+            self.source(value.source, inside)
+        elif getattr(value, "shape", None) == () and hasattr(value, "__setitem__"):
+            self.loose.append(value)
+            self.is_fixed = False
 
 
 def _content(cell: CellType) -> Any:

@@ -130,9 +130,11 @@ class CudaDevice:
             function.check_assertions()
 
     def is_current(self) -> bool:
-        """Whether the calling thread's context is this device's."""
-        error, context = driver.cuCtxGetCurrent()
-        return bool(error == SUCCESS and int(context) == self._context_handle)
+        """Whether the calling thread's context is this device's; a thread that has none gets it."""
+        handle = int(call(driver.cuCtxGetCurrent))
+        if handle == 0:
+            call(driver.cuCtxSetCurrent, self.context)
+        return handle in (0, self._context_handle)
 
 
 class CudaFunction:

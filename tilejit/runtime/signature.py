@@ -25,6 +25,13 @@ _NO_ARGUMENT = object()
 #: what `struct` packs without complaint
 _LARGEST = {"float16": 65504.0, "float32": float(np.finfo(np.float32).max)}
 
+#: (Python type, dtype) -> least and greatest value that is passed as it is
+_PLAIN: dict[tuple[type, str], tuple[float, float]] = {
+    (int, "int32"): (-(2**31), 2**31 - 1),
+    (int, "int64"): (-(2**63), 2**63 - 1),
+    (float, "float32"): (-_LARGEST["float32"], _LARGEST["float32"]),
+}
+
 
 def bind(name: str, parameters: Sequence[Parameter], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
     """The call's values in the order of the parameters, as Python binds them.
@@ -76,21 +83,27 @@ class Call:
         ranges: list[tuple[int, int, int]] = []
         for parameter, value in zip(parameters, values, strict=True):
             kind = parameter.kind
-            if kind == "array" or (kind == "any" and _is_array(value)):
+            if kind == "array" or (kind == "any" and is_array(value)):
                 key.append(self._add_array(parameter, value, ranges))
             elif kind == "constexpr":
                 self.arguments.append(None)
                 key.append(freeze(value, parameter.name))
             else:
                 dtype = parameter.dtype or _scalar_dtype(parameter, value)
-                self.arguments.append(scalar(parameter, value, dtype))
+                limits = _PLAIN.get((type(value), dtype.name))
+                is_plain = limits is not None and limits[0] <= value <= limits[1]
+                self.arguments.append(value if is_plain else scalar(parameter, value, dtype))
                 key.append(dtype.name)
         self.overlaps = overlaps(ranges)
         self.key = (self.overlaps, *key)
 
     def _add_array(self, parameter: Parameter, value: Any, ranges: list[tuple[int, int, int]]) -> int:
         """Its part of the quick key."""
-        view = _array(parameter, value)
+        try:
+            view = view_of(value)
+        except LaunchError:
+            _refuse_number(parameter, value)
+            raise
         pointer, facts, _, _, _, producer = view
         if facts.high_bytes:
             ranges.append((pointer + facts.low_bytes, pointer + facts.high_bytes, len(self.arguments)))
@@ -133,10 +146,6 @@ def _all_pairs(ranges: list[tuple[int, int, int]]) -> tuple[tuple[int, int], ...
     return tuple(sorted(pairs))
 
 
-def _is_array(value: Any) -> bool:
-    return isinstance(value, ArrayView) or is_array(value)
-
-
 def freeze(value: Any, name: str) -> Any:
     """A constexpr as a key in which `1`, `1.0`, `True` and `-0.0` differ, in tuples too.
 
@@ -161,15 +170,12 @@ def freeze(value: Any, name: str) -> Any:
     return (kind, value)
 
 
-def _array(parameter: Parameter, value: Any) -> ArrayView:
-    if type(value) is ArrayView:
-        return value
+def _refuse_number(parameter: Parameter, value: Any) -> None:
     if isinstance(value, (int, float, np.generic)):
         raise LaunchError(
             f"{parameter.name} is an array parameter; got {type(value).__name__} {value!r}",
             hint=f"annotate it, `{parameter.name}: tj.int32` or `tj.constexpr`, to pass a number",
-        )
-    return view_of(value)
+        ) from None
 
 
 def hypothetical(parameter: Parameter, value: Any) -> Any:

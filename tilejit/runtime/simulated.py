@@ -151,7 +151,8 @@ class SimulatedFunction:
             return _pointer(argument, param)
         assert param.axis is not None
         facts = argument.facts
-        return np.int64((facts.shape if param.kind == "extent" else facts.strides)[param.axis])
+        size: np.generic = np.int64((facts.shape if param.kind == "extent" else facts.strides)[param.axis])
+        return size
 
     def _locate(self, file: int, line: int, column: int) -> str:
         """The Python line of a `.loc`, with the calls through which it was inlined."""
