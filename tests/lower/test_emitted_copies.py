@@ -61,7 +61,7 @@ class _Loaded:
         random = np.random.default_rng(1)
         self.before: dict[str, np.ndarray] = {}
         for r in regions:
-            shape: tuple[int, ...] = (_span(r),) if r.buffer.space != "local" else (kernel.threads, _span(r))
+            shape: tuple[int, ...] = (span(r),) if r.buffer.space != "local" else (kernel.threads, span(r))
             self.before[r.buffer.name] = _bits(random, r.buffer.dtype, shape)
         memory = {r.buffer.name: self.before[r.buffer.name].copy() for r in regions if r.buffer.space != "local"}
         own = {r.buffer.name: self.before[r.buffer.name].copy() for r in regions if r.buffer.space == "local"}
@@ -75,7 +75,7 @@ def _bits(random: np.random.Generator, dtype: DType, shape: tuple[int, ...]) -> 
     return random.integers(0, 100, shape).astype(dtype.numpy)
 
 
-def _span(region: Region) -> int:
+def span(region: Region) -> int:
     layout = region.buffer.layout
     if isinstance(layout, TileLayout):
         return layout.storage().footprint()
@@ -87,13 +87,13 @@ def _span(region: Region) -> int:
 
 def _copy(store: dict[str, np.ndarray], dst: Region, src: Region, scope: str, threads: int) -> None:
     step = COUNT.get(scope, threads)
-    inside_src, inside_dst = _inside(src), _inside(dst)
+    inside_src, inside_dst = inside(src), inside(dst)
     for first in range(0, threads, step):
         values = np.where(inside_src, _read(store[src.buffer.name], src, scope, first, inside_src), 0)
         _write(store[dst.buffer.name], dst, scope, first, values, inside_dst)
 
 
-def _inside(region: Region) -> np.ndarray:
+def inside(region: Region) -> np.ndarray:
     """Which elements of the region lie inside its buffer, flat."""
     spans = [
         (np.arange(e or 1) + int(s.value) >= 0) & (np.arange(e or 1) + int(s.value) < n)
