@@ -188,6 +188,12 @@ def test_strides_that_are_no_multiple_of_the_element_are_refused():
         view_of(a)
 
 
+def test_a_masked_array_is_refused():
+    for masked in (np.ma.masked_array([1.0, 2.0], [True, False]), Interface(np.zeros(2), mask=Interface(np.ones(2)))):
+        with pytest.raises(LaunchError, match="masked"):
+            view_of(masked)
+
+
 def test_numbers_are_no_arrays():
     assert not any(map(is_array, (1, 2.0, True, np.float32(3), "text", None)))
     assert all(map(is_array, (np.zeros(1), Tensor(np.zeros(1)), Interface(np.zeros(1)), Exporter(np.zeros(1)))))

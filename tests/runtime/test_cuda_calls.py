@@ -270,7 +270,7 @@ def test_ptx_that_the_driver_refuses_is_a_device_error_with_its_log(fake, device
 def test_loading_is_allowed_during_capture(fake, device):
     device.load(compiled())
     relaxed = fake.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
-    assert fake.calls[:2] == [("capture mode", relaxed), ("capture mode", "previous")]
+    assert fake.calls == [("capture mode", relaxed), ("capture mode", "previous")]
 
 
 def test_large_dynamic_shared_memory_is_asked_for(fake, device):
@@ -357,3 +357,13 @@ def test_a_prepared_launch_copies_host_arrays_each_time(fake, device):
     a *= 10
     run()
     np.testing.assert_array_equal(a, 11)
+
+
+def test_a_prepared_launch_does_not_use_freed_memory(fake, device):
+    d = DeviceArray(device.allocate(16), dtypes.float32, (4,))
+    run = device.load(compiled(pointer("A"))).prepare(GRID, call(d))
+    run()
+    d.free()
+    with pytest.raises(LaunchError, match="was freed"):
+        run()
+    assert len(launches(fake)) == 1

@@ -163,6 +163,8 @@ def view_of(value: Any) -> ArrayView:
         return reader(value)
     if hasattr(value, "data_ptr"):
         return _remembered(value, _view_of_tensor)
+    if isinstance(value, np.ndarray) and hasattr(value, "mask"):
+        raise LaunchError("a masked array can't be passed", hint="pass the data and the mask as two arrays")
     if isinstance(value, np.ndarray):
         return _remembered(value, _view_of_numpy)
     interface = getattr(value, "__cuda_array_interface__", None)
@@ -361,6 +363,10 @@ class DeviceArray:
         if self._memory is None:
             raise LaunchError(f"{self!r} was freed", hint="make another with tj.to_device or tj.empty")
         return self._memory
+
+    def check(self) -> None:
+        """Raises LaunchError once it has been freed."""
+        _ = self.memory
 
     def view(self) -> ArrayView:
         """The array as the launch sees it."""

@@ -15,7 +15,7 @@ from cuda.bindings import driver
 from ..errors import DeviceError, LaunchError
 from ..target import Target, for_capability
 from . import assertions
-from .arrays import Argument, ArrayView
+from .arrays import Argument, ArrayView, DeviceArray
 from .cuda_driver import (
     SUCCESS,
     call,
@@ -26,6 +26,7 @@ from .cuda_driver import (
     load,
     name,
     stream_handle,
+    uncaptured,
     wait_for,
 )
 from .cuda_memory import CudaMemory, staged
@@ -109,7 +110,7 @@ class CudaDevice:
             )
 
     def load(self, compiled: Compiled) -> CudaFunction:
-        with current(self.context):
+        with current(self.context), uncaptured():
             function = CudaFunction(self, compiled)
         if function.asserts:
             self._asserting.add(function)
@@ -174,9 +175,12 @@ class CudaFunction:
             return lambda: self.launch(launch, call)
         packed = Packed(self._packer, len(self._getters))
         packed.fill(self._values(call.arguments))
+        owned = [a.owner for a in call.arguments if type(a) is ArrayView and isinstance(a.owner, DeviceArray)]
 
         def run() -> None:
-            # the arguments stay alive as long as what launches them
+            # others' arrays live as long as this refers to them; ours may have been freed by name
+            for array in owned:
+                array.check()
             stream = self._stream(launch, call)
             if self.device.is_current():
                 self._enqueue(launch, stream, packed)

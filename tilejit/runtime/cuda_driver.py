@@ -70,11 +70,10 @@ def load(ptx: str, entry: str) -> tuple[Any, Any]:
     """
     log = bytearray(_LOG_BYTES)
     options = (driver.CUjit_option.CU_JIT_ERROR_LOG_BUFFER, driver.CUjit_option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES)
-    with _uncaptured():
-        error, module = driver.cuModuleLoadDataEx(ptx.encode() + b"\0", 2, list(options), [log, _LOG_BYTES])
-        if error != SUCCESS:
-            raise _refusal(error, log)
-        return module, call(driver.cuModuleGetFunction, module, entry.encode())
+    error, module = driver.cuModuleLoadDataEx(ptx.encode() + b"\0", 2, list(options), [log, _LOG_BYTES])
+    if error != SUCCESS:
+        raise _refusal(error, log)
+    return module, call(driver.cuModuleGetFunction, module, entry.encode())
 
 
 def _refusal(error: Any, log: bytearray) -> DeviceError | LaunchError:
@@ -90,8 +89,8 @@ def _refusal(error: Any, log: bytearray) -> DeviceError | LaunchError:
 
 
 @contextmanager
-def _uncaptured() -> Iterator[None]:
-    """Loading a module is no stream operation: it may go on while a stream is being captured."""
+def uncaptured() -> Iterator[None]:
+    """Inside, what is no stream operation, such as loading a module, works while a stream is being captured."""
     mode = call(driver.cuThreadExchangeStreamCaptureMode, driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED)
     try:
         yield
