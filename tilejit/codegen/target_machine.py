@@ -55,7 +55,10 @@ def compile_text(text: str, target: Target, ptx: tuple[int, int]) -> tuple[str, 
 
     machine = _machine(target.name, ptx)
     times = [time.perf_counter()]
-    module = llvm.parse_assembly(text)
+    # A context of its own is freed with the module; LLVM's global one keeps every type and location for ever.
+    module = llvm.parse_assembly(text, llvm.create_context())
+    # What the verifier would refuse can end the process in the passes.
+    module.verify()
     times.append(time.perf_counter())
     _optimise(module, machine)
     times.append(time.perf_counter())
