@@ -1,0 +1,148 @@
+"""The module around a kernel: entry, parameters, shared memory, line information, print and assert."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.codegen.kernels import array, kernel, pointer
+from tests.codegen.ptx_kit import THREAD, locations, made, shared
+from tilejit.codegen import Generated, generate
+from tilejit.dtypes import (
+    float32,
+    float64,
+    int8,
+    int32,
+    uint32,
+)
+from tilejit.errors import TilejitError
+from tilejit.ir import build
+from tilejit.ir.nodes import (
+    Alloc,
+    Assert,
+    Const,
+    Let,
+    Load,
+    Op,
+    Param,
+    Print,
+    Special,
+    Stmt,
+    Store,
+    Sync,
+    Var,
+    Vector,
+)
+from tilejit.source import Span
+from tilejit.target import target
+
+
+def test_the_kernel_is_an_entry_with_its_limits() -> None:
+    a = array("A", float32, 4096)
+    ptx = made(kernel([Store(Vector(a, THREAD), Const(1.0, float32))], [pointer(a, True)], max_registers=40)).ptx
+    assert ".visible .entry k(" in ptx and ".maxntid 128" in ptx and ".maxnreg 40" in ptx
+    assert ".param .u64 .ptr .global .align 16 k_param_0" in ptx
+
+
+@pytest.mark.parametrize("name", ["softmax", "größe", "_private", "abs", "ret", "add", "bar", "reg", "func"])
+def test_any_python_name_becomes_a_legal_entry(name: str) -> None:
+    a = array("A", float32, 4096)
+    generated = made(kernel([Store(Vector(a, THREAD), Const(1.0, float32))], [pointer(a, True)], name=name))
+    assert f".visible .entry {generated.entry}(" in generated.ptx
+    assert generated.entry.isascii()
+
+
+def aliasing(noalias: bool) -> str:
+    """A kernel that stores, waits and loads through two pointers."""
+    a, b, c = (array(n, float32, 4096) for n in "ABC")
+    value = Var("v", float32)
+    body = [
+        Store(Vector(a, THREAD), Const(1.0, float32)),
+        Sync("cta"),
+        Let(value, Load(Vector(b, THREAD))),
+        Store(Vector(c, THREAD), value),
+    ]
+    params = [
+        Param("pointer", "A", float32, buffer=a, written=True, noalias=noalias),
+        Param("pointer", "B", float32, buffer=b, noalias=noalias),
+        Param("pointer", "C", float32, buffer=c, written=True, noalias=noalias),
+    ]
+    return made(kernel(body, params)).ptx
+
+
+def test_only_a_proof_that_nothing_overlaps_makes_read_only_loads() -> None:
+    assert "ld.global.nc" in aliasing(noalias=True)
+    assert "ld.global.nc" not in aliasing(noalias=False)
+
+
+def test_shared_memory_beyond_48_kb_is_dynamic() -> None:
+    def with_shared(*sizes: int) -> Generated:
+        buffers = [shared(f"s{n}", float32, size) for n, size in enumerate(sizes)]
+        a, v = array("A", float32, 4096), Var("v", float32)
+        body: list[Stmt] = [Alloc(b) for b in buffers]
+        body += [Store(Vector(b, THREAD), Const(1.0, float32)) for b in buffers]
+        body += [
+            Sync("cta"),
+            Let(v, Load(Vector(buffers[-1], build.bitwise_xor(THREAD, 1)))),
+            Store(Vector(a, THREAD), v),
+        ]
+        return made(kernel(body, [pointer(a, True)]))
+
+    small = with_shared(100, 4096)
+    assert not small.dynamic_shared and small.shared_bytes == 512 + 4 * 4096
+    assert ".extern" not in small.ptx and ".align 128 .b8 shared1_s1[16384]" in small.ptx
+    large = with_shared(100, 16384)
+    assert large.dynamic_shared and large.shared_bytes == 512 + 4 * 16384
+    assert ".extern .shared .align 128 .b8 dynamic_shared[];" in large.ptx
+    assert "dynamic_shared+512" in large.ptx or "+512]" in large.ptx
+
+
+def test_lines_are_the_statements_and_columns_count_spans() -> None:
+    helper = Span("h.py", 40, 0, 40, 5, "x", caller=Span("k.py", 11, 0, 11, 5, "y"))
+    spans = [Span("k.py", 10, 0, 10, 5, "z"), helper]
+    a = array("A", float32, 4096)
+    body = [
+        Store(Vector(a, THREAD), Const(1.0, float32), span=spans[0]),
+        Sync("cta"),
+        Store(Vector(a, THREAD), Const(2.0, float32), span=spans[1]),
+    ]
+    generated = made(kernel(body, [pointer(a, True)], span=Span("k.py", 9, 0, 9, 5, "def")))
+    files = dict(re.findall(r'\.file\t(\d+) "([^"]+)"', generated.ptx))
+    places = [
+        (files[f], line, generated.spans[column - 1]) for f, line, column in locations(generated.ptx, "st.global")
+    ]
+    assert places == [("k.py", 10, spans[0]), ("h.py", 40, helper)]
+    assert ".section\t.debug_info" not in generated.ptx and ", debug" not in generated.ptx
+
+
+def test_print_passes_its_values_in_a_row() -> None:
+    n = Var("n", int8)
+    body = [Print(("n% =", build.greater(n, 0), n, Const(1.5, float32), THREAD, Special("cta_id.0"), "\n"))]
+    ptx = made(kernel(body, [Param("scalar", "n", int8, var=n)])).ptx
+    assert "vprintf" in ptx
+    texts = re.findall(r"text\d+\[\d+\] = \{([\d, ]+)\}", ptx)
+    strings = [bytes(int(x) for x in text.split(",")).rstrip(b"\0") for text in texts]
+    assert strings == [b"True", b"False", b"n%% =%s%d%g%d%lld\n"]
+
+
+def test_an_assertion_records_and_ends_the_thread_only_in_debug() -> None:
+    a, span = array("A", int32, 4096), Span("k.py", 5, 0, 5, 5, "assert n > 0")
+    check = Assert(build.greater(Var("n", int32), 0), "n must be positive", span=span)
+    body = [check, Store(Vector(a, THREAD), Var("n", int32))]
+    params = [pointer(a, True), Param("scalar", "n", int32, var=Var("n", int32))]
+    plain = made(kernel(body, params))
+    assert "atom" not in plain.ptx and plain.assertions == ()
+    debug = made(kernel(body, [*params, Param("assertions", "", uint32, written=True)], debug=True))
+    assert debug.ptx.count("atom.global.cas.b32") == 1 and "trap" not in debug.ptx
+    assert debug.assertions == (("n must be positive", span),)
+
+
+def test_an_operation_without_implementation_is_an_error_that_names_it() -> None:
+    span = Span("k.py", 5, 0, 5, 5, "tj.gamma(x)")
+    x = Var("x", float64)
+    out = array("out", float64, 4096)
+    body = [Store(Vector(out, THREAD), Op("gamma", (x,), float64, span=span))]
+    with pytest.raises(TilejitError, match="gamma has no implementation for float64") as raised:
+        generate(kernel(body, [pointer(out, True), Param("scalar", "x", float64, var=x)]), target("sm_90"))
+    assert raised.value.span is span
