@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import operator
 import os
 import sys
 import threading
@@ -15,15 +14,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, overload
 
 from . import frontend
-from .errors import LaunchError, ResourceError
+from .errors import LaunchError
 from .ir.nodes import Assert, Stmt
 from .ir.types import Signature
 from .runtime import devices
 from .runtime.arrays import SIMULATOR
 from .runtime.captured import Captured
 from .runtime.device import Device, Function, Launch
+from .runtime.grid import check_cluster, check_grid, check_threads, split
 from .runtime.signature import Call, bind, describe, describe_one, freeze, hypothetical, signature
-from .target import MAX_THREADS, Target
+from .target import Target
 from .target import target as find_target
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from .pipeline import Compiled
     from .simulator import Report
 
-_GRID_LIMITS = (2**31 - 1, 65535, 65535)
 _PACKAGE = os.path.dirname(__file__) + os.sep
 
 #: where nothing may be compiled now, in words, or None
@@ -106,8 +105,8 @@ class Kernel:
         self._lock = threading.RLock()
 
     def __getitem__(self, configuration: Any) -> Launcher:
-        grid, threads, stream = _split(configuration)
-        return Launcher(self, grid, self.options.threads if threads is None else _threads(threads), stream)
+        grid, threads, stream = split(configuration)
+        return Launcher(self, grid, self.options.threads if threads is None else check_threads(threads), stream)
 
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise LaunchError(
@@ -135,7 +134,7 @@ class Kernel:
         values = [hypothetical(p, v) for p, v in zip(self.parameters, given, strict=True)]
         call = Call(self.parameters, values)
         chosen = find_target(target) if target is not None else self.options.target or devices.default().target
-        count = self.options.threads if threads is None else _threads(threads)
+        count = self.options.threads if threads is None else check_threads(threads)
         return self.variant(Request(chosen, count, values, call, self.options.debug)).compiled
 
     def explain(
@@ -365,10 +364,10 @@ def kernel(
     cluster: CTAs of a cluster in each dimension. debug: asserts work on a GPU too.
     """
     options = Options(
-        _threads(threads),
+        check_threads(threads),
         None if target is None else find_target(target),
         max_registers,
-        None if cluster is None else _cluster(cluster),
+        None if cluster is None else check_cluster(cluster),
         debug,
     )
     if fn is None:
@@ -393,78 +392,12 @@ def simulate(
     from .runtime.simulated import SimulatedFunction
 
     chosen = find_target(target) if target is not None else k.options.target or devices.named("sim").target
-    launcher = Launcher(k, grid, k.options.threads if threads is None else _threads(threads), None)
+    launcher = Launcher(k, grid, k.options.threads if threads is None else check_threads(threads), None)
     values = bind(k.name, k.parameters, args, constexprs)
     call = Call(k.parameters, values)
     launch = launcher.launch(values)
     compiled = k.variant(Request(chosen, launch.threads, values, call, True)).compiled
     return SimulatedFunction(compiled).simulate(launch, call.arguments, checks=checks, profile=profile)
-
-
-# ---- what users write between the brackets ----------------------------------------------------------------------
-
-
-def _split(configuration: Any) -> tuple[Any, Any, Any]:
-    """Grid, threads or None, and stream or None of `k[...]`.
-
-    Python gives `k[4, 4]` and `k[(4, 4)]` the same value, so a tuple of integers alone is a grid: with threads the
-    grid is written as a tuple of its own, `k[(4,), 64]`.
-    """
-    if type(configuration) is not tuple or all(_is_integer(n) for n in configuration):
-        return configuration, None, None
-    if len(configuration) > 3:
-        raise LaunchError(
-            f"k[...] takes a grid, threads and a stream; got {len(configuration)} values",
-            hint="write k[grid], k[(grid,), threads] or k[(grid,), threads, stream]",
-        )
-    grid, threads, stream = (*configuration, None, None)[:3]
-    return grid, threads, stream
-
-
-def _is_integer(value: Any) -> bool:
-    return hasattr(value, "__index__") and not isinstance(value, bool) and getattr(value, "ndim", 0) == 0
-
-
-def check_grid(grid: Any) -> tuple[int, int, int]:
-    """The grid in three dimensions.
-
-    raises: LaunchError for anything but one to three positive numbers within CUDA's limits.
-    """
-    if type(grid) is int and 0 < grid <= _GRID_LIMITS[0]:
-        return grid, 1, 1
-    given = tuple(grid) if isinstance(grid, (tuple, list)) else (grid,)
-    if not 1 <= len(given) <= 3 or not all(_is_integer(n) for n in given):
-        raise LaunchError(
-            f"{grid!r} is not a grid", hint="write an int, a tuple of one to three ints, or a function that returns one"
-        )
-    sizes = tuple(operator.index(n) for n in given)
-    for axis, (size, limit) in enumerate(zip(sizes, _GRID_LIMITS, strict=False)):
-        if size < 1:
-            raise LaunchError(f"grid {sizes} has no CTAs", hint="skip the launch where there is nothing to do")
-        if size > limit:
-            raise LaunchError(f"grid {sizes} has {size} CTAs along axis {axis}; at most {limit} fit")
-    return _three(sizes)
-
-
-def _threads(threads: Any) -> int:
-    if not _is_integer(threads) or operator.index(threads) < 1:
-        raise LaunchError(f"{threads!r} is not a number of threads", hint=f"from 1 to {MAX_THREADS}")
-    count = operator.index(threads)
-    if count > MAX_THREADS:
-        raise ResourceError(f"a CTA of {count} threads; at most {MAX_THREADS} fit", hint="use more CTAs")
-    return count
-
-
-def _cluster(cluster: Sequence[int]) -> tuple[int, int, int]:
-    sizes = (cluster,) if isinstance(cluster, int) else tuple(cluster)
-    if not 1 <= len(sizes) <= 3 or any(not _is_integer(n) or n < 1 for n in sizes):
-        raise LaunchError(f"{cluster!r} is not a cluster", hint="write one to three positive numbers of CTAs")
-    return _three(tuple(sizes))
-
-
-def _three(sizes: tuple[int, ...]) -> tuple[int, int, int]:
-    x, y, z = (*sizes, 1, 1)[:3]
-    return x, y, z
 
 
 # ---- records ----------------------------------------------------------------------------------------------------

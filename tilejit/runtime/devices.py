@@ -110,6 +110,8 @@ def _refuse_simulator(number: int) -> None:
 @cache
 def named(name: str) -> Device:
     """The device called `name`; a DeviceError where there is none."""
+    if not isinstance(name, str):
+        raise DeviceError(f"unknown device {name!r}", hint=_SYNTAX)
     kind, colon, rest = name.partition(":")
     if kind == "sim":
         # the simulator takes 60 ms to import, which a program on a GPU needn't wait for
@@ -164,9 +166,12 @@ def to_device(array: Any, device: str | None = None) -> DeviceArray:
 
 def empty(shape: int | Sequence[int], dtype: DType, device: str | None = None) -> DeviceArray:
     """An array in a device's memory that nothing has been written to; `device` else the one in use."""
-    extents = (shape,) if isinstance(shape, int) else tuple(map(int, shape))
-    if any(n < 0 for n in extents):
-        raise LaunchError(f"an array can't have shape {extents}")
+    if not isinstance(dtype, DType):
+        raise LaunchError(f"{dtype!r} is not an element type", hint="write tj.float32, or another type")
+    given = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    if any(not hasattr(n, "__index__") or n < 0 for n in given):
+        raise LaunchError(f"an array can't have shape {shape!r}", hint="write an integer or a tuple of integers")
+    extents = tuple(map(int, given))
     where = named(device) if device is not None else default()
     return DeviceArray(where.allocate(math.prod(extents) * dtype.bytes), dtype, extents)
 

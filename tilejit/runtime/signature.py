@@ -101,9 +101,9 @@ class Call:
         """Its part of the quick key."""
         try:
             view = view_of(value)
-        except LaunchError:
+        except LaunchError as error:
             _refuse_number(parameter, value)
-            raise
+            raise LaunchError(f"{parameter.name}: {error.message}", hint=error.hint) from None
         pointer, facts, _, _, _, producer = view
         if facts.high_bytes:
             ranges.append((pointer + facts.low_bytes, pointer + facts.high_bytes, len(self.arguments)))

@@ -1,0 +1,75 @@
+"""What users write between the brackets of `k[...]`: grid, threads, stream."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import LaunchError, ResourceError
+from ..target import MAX_THREADS
+
+_LIMITS = (2**31 - 1, 65535, 65535)
+
+
+def split(configuration: Any) -> tuple[Any, Any, Any]:
+    """Grid, threads or None, and stream or None of `k[...]`.
+
+    Python gives `k[4, 4]` and `k[(4, 4)]` the same value, so a tuple of integers alone is a grid: with threads the
+    grid is written as a tuple of its own, `k[(4,), 64]`.
+    """
+    if type(configuration) is not tuple or all(_is_integer(n) for n in configuration):
+        return configuration, None, None
+    if len(configuration) > 3:
+        raise LaunchError(
+            f"k[...] takes a grid, threads and a stream; got {len(configuration)} values",
+            hint="write k[grid], k[(grid,), threads] or k[(grid,), threads, stream]",
+        )
+    grid, threads, stream = (*configuration, None, None)[:3]
+    return grid, threads, stream
+
+
+def _is_integer(value: Any) -> bool:
+    return hasattr(value, "__index__") and not isinstance(value, bool) and getattr(value, "ndim", 0) == 0
+
+
+def check_grid(grid: Any) -> tuple[int, int, int]:
+    """The grid in three dimensions.
+
+    raises: LaunchError for anything but one to three positive numbers within CUDA's limits.
+    """
+    if type(grid) is int and 0 < grid <= _LIMITS[0]:
+        return grid, 1, 1
+    given = tuple(grid) if isinstance(grid, (tuple, list)) else (grid,)
+    if not 1 <= len(given) <= 3 or not all(_is_integer(n) for n in given):
+        raise LaunchError(
+            f"{grid!r} is not a grid", hint="write an int, a tuple of one to three ints, or a function that returns one"
+        )
+    sizes = tuple(operator.index(n) for n in given)
+    for axis, (size, limit) in enumerate(zip(sizes, _LIMITS, strict=False)):
+        if size < 1:
+            raise LaunchError(f"grid {sizes} has no CTAs", hint="skip the launch where there is nothing to do")
+        if size > limit:
+            raise LaunchError(f"grid {sizes} has {size} CTAs along axis {axis}; at most {limit} fit")
+    return _three(sizes)
+
+
+def check_threads(threads: Any) -> int:
+    if not _is_integer(threads) or operator.index(threads) < 1:
+        raise LaunchError(f"{threads!r} is not a number of threads", hint=f"from 1 to {MAX_THREADS}")
+    count = operator.index(threads)
+    if count > MAX_THREADS:
+        raise ResourceError(f"a CTA of {count} threads; at most {MAX_THREADS} fit", hint="use more CTAs")
+    return count
+
+
+def check_cluster(cluster: Sequence[int]) -> tuple[int, int, int]:
+    sizes = (cluster,) if isinstance(cluster, int) else tuple(cluster)
+    if not 1 <= len(sizes) <= 3 or any(not _is_integer(n) or n < 1 for n in sizes):
+        raise LaunchError(f"{cluster!r} is not a cluster", hint="write one to three positive numbers of CTAs")
+    return _three(tuple(sizes))
+
+
+def _three(sizes: tuple[int, ...]) -> tuple[int, int, int]:
+    x, y, z = (*sizes, 1, 1)[:3]
+    return x, y, z
