@@ -14,6 +14,15 @@ def pointer(array, name="", **options):
     return Pointer(array.reshape(-1).view(np.uint8), name=name, **options)
 
 
+def aligned(array, unit=256):
+    """A copy of an array that starts at a multiple of `unit` bytes, as arrays on a device do."""
+    raw = np.zeros(array.nbytes + unit, np.uint8)
+    start = -raw.__array_interface__["data"][0] % unit
+    copy = raw[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
 def kernel(body, params="", registers=""):
     """A module with one kernel `k`; registers %p, %h (16), %r (32), %x (64) are declared."""
     return (

@@ -124,7 +124,10 @@ class Access:
             return self.load_split(number, index)
         region = bound.region
         if region.shadow is not None:
-            self.checker_().load(region, index, self.sites[number])
+            site = self.sites[number]
+            self.checker_().load(region, index, site)
+            if site.acquire:
+                self.checker_().clock.synchronise(self.lanes, True, False)
         return bound.view[index]
 
     def load_shared_address(self, number: int, address: Any) -> Any:
@@ -148,7 +151,10 @@ class Access:
         if not region.writable:
             self.report_read_only(self.sites[number], region, index)
         if region.shadow is not None:
-            self.checker_().store(region, index, value, bound.view, self.sites[number])
+            site = self.sites[number]
+            if site.release:
+                self.checker_().clock.synchronise(self.lanes, False, True)
+            self.checker_().store(region, index, value, bound.view, site)
         else:
             bound.view[index] = value
 
@@ -164,8 +170,10 @@ class Access:
             self.report_read_only(site, region, index)
         if region.shadow is not None:
             checker = self.checker_()
+            if site.release:
+                checker.clock.synchronise(self.lanes, False, True)
             checker.atomic(region, index, site)
-            checker.clock.synchronise(self.lanes, True, site.release)
+            checker.clock.synchronise(self.lanes, True, False)
         values = tuple(np.broadcast_to(x, index.shape) for x in operands)
         return update(site.op, bound.view, index, values, wanted)
 

@@ -91,6 +91,7 @@ class Emitter:
         self.count = 0
         self.ins: Instruction
         self.pc = 0
+        self.highest = -1
         self.extra = "None"
         self.call_params: dict[str, int] = {}
         self.result_slot: tuple[int, str] | None = None
@@ -148,26 +149,31 @@ class Emitter:
         return views[full]
 
     def is_register(self, operand: str) -> bool:
-        return operand[0] == "%" and (operand in self.names.register_bits or operand in SPECIAL)
+        return operand in self.names.register_bits or operand in SPECIAL
 
     def source(self, operand: str, dtype: str, ptx_type: str = "") -> str:
         """A source operand as `dtype`: register, literal, or address of a symbol."""
+        if not operand:
+            self.fail("an operand is empty")
         first = operand[0]
         if first == "%" and "+" not in operand:
             return self.read(operand, dtype)
         if first in "0123456789-+":
-            try:
-                return self.names.constant(self.literal(operand, dtype, ptx_type), dtype)
-            except ValueError:
-                self.fail(f"literal {operand!r} is not understood")
+            return self.names.constant(self.literal(operand, dtype, ptx_type), dtype)
         if first == "!" and dtype == "p":
             return self.temp(f"not_({self.read(operand[1:].strip(), 'p')})")
+        if operand in self.names.register_bits:
+            return self.read(operand, dtype)
         return self.names.constant(self.symbol(operand), dtype)
 
     def literal(self, operand: str, dtype: str, ptx_type: str) -> int:
-        if dtype == "p":
-            return int(parse_number(operand) != 0)
-        return parse_number(operand, ptx_type or f"{'f' if dtype[0] == 'f' else 'b'}{8 * SIZE[dtype]}")
+        """The bits of a literal operand."""
+        try:
+            if dtype == "p":
+                return int(parse_number(operand) != 0)
+            return parse_number(operand, ptx_type or f"{'f' if dtype[0] == 'f' else 'b'}{8 * SIZE[dtype]}")
+        except ValueError:
+            self.fail(f"literal {operand!r} is not understood")
 
     def symbol(self, operand: str) -> int:
         name, _, offset = (x.strip() for x in operand.partition("+"))
@@ -178,7 +184,17 @@ class Emitter:
     def src(self, index: int, dtype: str, ptx_type: str = "") -> str:
         if index >= len(self.ins.operands):
             self.fail("an operand is missing")
+        self.highest = max(self.highest, index)
         return self.source(self.ins.operands[index], dtype, ptx_type)
+
+    def begin(self, ins: Instruction, pc: int) -> None:
+        """Make `ins` the current instruction."""
+        self.ins, self.pc, self.highest = ins, pc, -1
+
+    def end(self) -> None:
+        """Check that no operand is left over."""
+        if 0 <= self.highest < len(self.ins.operands) - 1:
+            self.fail(f"{self.ins.root}{self.ins.suffix} takes {self.highest + 1} operands, got {len(self.ins.operands)}")
 
     def either(self, unsigned: str, signed: str, *indices: int) -> str:
         """`signed` if a register among these operands is at hand only so, else `unsigned`: saves a view."""

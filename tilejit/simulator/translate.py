@@ -119,7 +119,24 @@ class _Translator:
         self.sizes["local"] = next_free["local"]
         return tuple(placed)
 
+    def check_labels(self) -> None:
+        """Instructions that end a block emit no code: check their modifiers and labels here."""
+        tables = self.function.branch_tables
+        for ins in self.function.body:
+            if ins.root not in ("bra", "brx", "ret", "exit"):
+                continue
+            names: tuple[str, ...] = ins.operands if ins.root == "bra" else ()
+            if ins.root == "brx":
+                names = tables.get(ins.operands[-1], (ins.operands[-1],))
+            missing = [x for x in names if x not in self.function.labels]
+            count = {"bra": 1, "brx": 2}.get(ins.root, 0)
+            if missing or len(ins.operands) != count or lookup(ins.root, ins.suffix) is None:
+                e = Emitter(Names({}, {}, {}), self.module)
+                e.begin(ins, 0)
+                e.fail(f"label {missing[0]} is not defined" if missing else f"{ins.root}{ins.suffix} is not supported")
+
     def program(self) -> Program:
+        self.check_labels()
         blocks = split(self.function)
         emitters, names = self.emit(blocks, frozenset())
         live = self.live(blocks, emitters)
@@ -157,7 +174,7 @@ class _Translator:
         body = self.function.body
         for pc in block.pcs:
             ins = body[pc]
-            e.ins, e.pc = ins, pc
+            e.begin(ins, pc)
             found = lookup(ins.root, ins.suffix)
             if found is None:
                 e.fail(f"{ins.root}{ins.suffix} is not supported")
@@ -165,8 +182,9 @@ class _Translator:
                 found[0](e, found[1])
             except IndexError:
                 e.fail("an operand is missing")
+            e.end()
         if block.predicate:
-            e.ins, e.pc = body[block.end_pc], block.end_pc
+            e.begin(body[block.end_pc], block.end_pc)
             dtype = "p" if block.kind == "branch" else "u4"
             value = e.read(block.predicate, dtype)
             e.check_defined(block.predicate, value)

@@ -142,6 +142,7 @@ def shift(e: Emitter, m: Match) -> None:
     """shl, shr; the amount is 32 bits wide whatever the type."""
     dtype = PTX_DTYPE[m["t"]]
     amount = e.ins.operands[2]
+    e.highest = 2
     width = 8 * SIZE[dtype]
     if amount[0].isdigit():
         n = int(amount, 0)
@@ -161,7 +162,7 @@ def funnel(e: Emitter, m: Match) -> None:
 
 
 def lop3(e: Emitter, m: Match) -> None:
-    a, b, c = (e.src(i, "u4") for i in (1, 2, 3))
+    a, b, c, _ = (e.src(i, "u4") for i in (1, 2, 3, 4))
     e.dst(0, "u4", f"lop3({a}, {b}, {c}, {int(e.ins.operands[4], 0)})")
 
 

@@ -1,0 +1,116 @@
+"""Atomic updates: totals, the values that threads find, and every operation and type."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from tests.simulator.kit import simulate
+
+START = "mov.u32 %r1, %tid.x; ld.param.u64 %x1, [p0]; ld.param.u64 %x2, [p1]; ld.param.u64 %x3, [p2];\n"
+
+
+def update(op, t, memory, index, values, second=None):
+    """Thread i updates memory[index[i]] with values[i]; returns what each thread found."""
+    size = memory.dtype.itemsize
+    register = {2: "h", 4: "r", 8: "x"}[size]
+    found = np.zeros(index.size, memory.dtype)
+    extra = "" if second is None else f", %{register}11"
+    load = "" if second is None else (
+        f"ld.param.u64 %x8, [p4]; mad.wide.u32 %x8, %r1, {size}, %x8; ld.global.b{8 * size} %{register}11, [%x8];")
+    body = START + f"""
+    ld.param.u64 %x4, [p3]; {load}
+    mad.wide.u32 %x5, %r1, 4, %x2; ld.global.u32 %r2, [%x5]; mad.wide.u32 %x5, %r2, {size}, %x1;
+    mad.wide.u32 %x6, %r1, {size}, %x3; ld.global.b{8 * size} %{register}10, [%x6];
+    atom.global.{op}.{t} %{register}12, [%x5], %{register}10{extra};
+    mad.wide.u32 %x7, %r1, {size}, %x4; st.global.b{8 * size} [%x7], %{register}12; ret;
+    """
+    arrays = [memory, index.astype("u4"), values, found] + ([] if second is None else [second])
+    simulate(body, *arrays, block=index.size)
+    return found
+
+
+OPERATIONS = [
+    ("add", "u32", "u4"), ("add", "s32", "i4"), ("add", "u64", "u8"), ("add", "f32", "f4"), ("add", "f64", "f8"),
+    ("min", "s32", "i4"), ("max", "u32", "u4"), ("min", "u64", "u8"), ("max", "s64", "i8"), ("and", "b32", "u4"),
+    ("or", "b64", "u8"), ("xor", "b32", "u4"), ("exch", "b32", "u4"), ("exch", "b64", "u8"), ("inc", "u32", "u4"),
+    ("dec", "u32", "u4"), ("add.noftz", "f16", "f2"),
+]  # fmt: skip
+STEP = {
+    "add": lambda old, v: old + v, "min": min, "max": max, "and": lambda old, v: old & v, "or": lambda old, v: old | v,
+    "xor": lambda old, v: old ^ v, "exch": lambda old, v: v, "inc": lambda old, v: 0 * old if old >= v else old + 1,
+    "dec": lambda old, v: v if old == 0 or old > v else old - 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("op, t, dtype", OPERATIONS)
+@pytest.mark.parametrize("places", [1, 5, 128])
+def test_threads_update_one_by_one_in_ascending_order(op, t, dtype, places):
+    rng = np.random.default_rng(0)
+    n = 128
+    index = rng.integers(0, places, n) if places < n else rng.permutation(n)
+    memory = rng.integers(0, 50, max(places, n)).astype(dtype)
+    values = rng.integers(0, 60, n).astype(dtype)
+    expected, seen = memory.copy(), []
+    for i, v in zip(index, values, strict=True):
+        seen.append(expected[i])
+        expected[i] = STEP[op.split(".")[0]](expected[i], v)
+    found = update(op, t, memory, index, values)
+    assert (memory == expected).all()
+    assert found.tolist() == [x.item() for x in seen]
+
+
+def test_compare_and_swap_succeeds_once():
+    memory = np.zeros(4, "u4")
+    index = np.zeros(64, int)
+    found = update("cas", "b32", memory, index, np.zeros(64, "u4"), np.arange(100, 164, dtype="u4"))
+    assert memory.tolist() == [100, 0, 0, 0]
+    assert found.tolist() == [0] + [100] * 63
+
+
+@pytest.mark.parametrize("t, kind", [("f16x2", "f2"), ("bf16x2", ml_dtypes.bfloat16)])
+def test_packed_sums(t, kind):
+    memory = np.arange(4).astype(kind).view("u4").copy()
+    values = np.ones(2 * 32).astype(kind).view("u4").copy()
+    update("add.noftz", t, memory, np.zeros(32, int), values)
+    assert memory.view(kind).astype("f4").tolist() == [32, 33, 2, 3]
+
+
+def test_reductions_without_result_to_shared_memory():
+    body = """
+    .shared .align 4 .b8 total[4];
+    mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 0; @%p1 st.shared.u32 [total], 0; bar.sync 0;
+    red.shared.add.u32 [total], %r1; bar.sync 0;
+    ld.shared.u32 %r2, [total]; ld.param.u64 %x1, [p0]; mad.wide.u32 %x2, %r1, 4, %x1; st.global.u32 [%x2], %r2; ret;
+    """
+    out = np.zeros(256, "u4")
+    simulate(body, out, block=256)
+    assert out.tolist() == [sum(range(256))] * 256
+
+
+def test_a_lock_is_taken_by_one_thread_at_a_time():
+    body = """
+    mov.u32 %r1, %tid.x; and.b32 %r2, %r1, 31; ld.param.u64 %x1, [p0]; ld.param.u64 %x2, [p1];
+    setp.ne.u32 %p1, %r2, 0; @%p1 bra END;
+    SPIN: atom.acquire.gpu.global.cas.b32 %r3, [%x1], 0, 1; setp.ne.u32 %p2, %r3, 0; @%p2 bra SPIN;
+    fence.acq_rel.gpu; ld.global.u32 %r4, [%x2]; add.u32 %r4, %r4, 1; st.global.u32 [%x2], %r4; fence.acq_rel.gpu;
+    atom.release.gpu.global.exch.b32 %r5, [%x1], 0;
+    END: ret;
+    """
+    lock, count = np.zeros(1, "u4"), np.zeros(1, "u4")
+    simulate(body, lock, count, grid=7, block=128)
+    assert (lock[0], count[0]) == (0, 28)
+
+
+def test_the_last_cta_sums_what_the_others_left():
+    body = """
+    mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; ld.param.u64 %x1, [p0]; ld.param.u64 %x2, [p1]; ld.param.u64 %x3, [p2];
+    setp.ne.u32 %p1, %r1, 0; @%p1 bra END;
+    mad.wide.u32 %x4, %r2, 4, %x1; add.u32 %r3, %r2, 1; st.global.u32 [%x4], %r3; fence.acq_rel.gpu;
+    atom.global.add.u32 %r4, [%x2], 1; setp.ne.u32 %p2, %r4, 9; @%p2 bra END;
+    fence.acq_rel.gpu; mov.u32 %r5, 0; mov.u32 %r6, 0;
+    LOOP: mad.wide.u32 %x5, %r5, 4, %x1; ld.global.u32 %r7, [%x5]; add.u32 %r6, %r6, %r7; add.u32 %r5, %r5, 1;
+    setp.lt.u32 %p3, %r5, 10; @%p3 bra LOOP; st.global.u32 [%x3], %r6;
+    END: ret;
+    """
+    parts, counter, total = np.zeros(10, "u4"), np.zeros(1, "u4"), np.zeros(1, "u4")
+    simulate(body, parts, counter, total, grid=10)
+    assert total[0] == 55
