@@ -14,8 +14,8 @@ from tilejit import dtypes, frontend
 from tilejit.dtypes import DType
 from tilejit.ir import nodes as ir
 from tilejit.ir.types import ArrayType, ConstexprType, ScalarType, Signature
-from tilejit.ops.elementwise import ELEMENTWISE, value_type
 from tilejit.ops.cast import convert
+from tilejit.ops.elementwise import ELEMENTWISE, value_type
 from tilejit.target import target
 
 _numbers = itertools.count()

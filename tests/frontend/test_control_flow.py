@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 
 import tilejit as tj
-from tests.frontend.programs import run, statements, tile_ir, array
-from tilejit import dtypes
-from tilejit.ir import nodes as ir
+from tests.frontend.programs import run
 
 
 def both_ways(fn: Callable[..., Any], *scalars: Any, size: int = 8) -> np.ndarray:

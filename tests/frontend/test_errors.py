@@ -81,7 +81,7 @@ CASES = [
     ("A[0] = len(n)", "len(n)", TYPE, "when the kernel is compiled", "shape"),
     ("A[0] = tj.exp('x')", "tj.exp('x')", TYPE, "takes scalars and local tiles", ""),
     ("x = n & 1.5", "n & 1.5", TYPE, "takes integers", ""),
-    ("x = tj.float8_e4m3fn(n)\n    A[0] = x + 1", "x + 1", TYPE, "fp8 is storage", "float32"),
+    ("x = tj.float8_e4m3fn(n)\n    A[0] = x + 1", "x + 1", TYPE, "fp8 is storage.*float32", ""),
     ("A[0] = n if n > 0 else A", "n if n > 0 else A", TYPE, "the value is", ""),
     ("print(A)", "A", TYPE, "print takes scalars", "index it"),
     ("tj.static_assert(n > 0)", "n > 0", TYPE, "known at compile time", "assert"),

@@ -82,12 +82,22 @@ def _not_callable(ctx: Context, node: ast.Call, callee: Any) -> Exception:
             node, f"{callee.__name__} is a plain Python function: a kernel can't call it",
             f"decorate {callee.__name__} with @tj.function",
         )  # fmt: skip
+    if _is_kernel(callee):
+        return ctx.syntax_error(
+            node, f"{callee.__name__} is a kernel: a kernel can't launch another",
+            "launch them one after the other, or make it a @tj.function that both call",
+        )  # fmt: skip
     if isinstance(callee, type) or callable(callee):
         name = getattr(callee, "__name__", repr(callee))
         return ctx.syntax_error(
             node, f"{name} can't be called in a kernel", "compute it outside and capture the value"
         )
-    return ctx.type_error(node, f"{callee!r} can't be called")
+    return ctx.type_error(node, f"{callee!r} can't be called", "call a @tj.function or an operation of tilejit")
+
+
+def _is_kernel(callee: Any) -> bool:
+    """Whether it is what `@tj.kernel` makes, a class above this part."""
+    return hasattr(callee, "signatures") and hasattr(callee, "source")
 
 
 def _values(ctx: Context, node: ast.Call) -> list[Value]:
@@ -106,9 +116,13 @@ def _python_call(ctx: Context, node: ast.Call, callee: Callable[..., Any]) -> Va
         name = getattr(callee, "__name__", repr(callee))
         raise ctx.type_error(
             node, f"{name} runs when the kernel is compiled; this is {describe(other)}",
-            _RUN_TIME_NAMES.get(name, "give it compile-time values"),
+            _RUN_TIME_NAMES.get(name) or _run_time_name(name),
         )  # fmt: skip
     return found
+
+
+def _run_time_name(name: str) -> str:
+    return f"at run time there is tj.{name}" if name in ELEMENTWISE else "give it compile-time values"
 
 
 _RUN_TIME_NAMES = {
@@ -116,8 +130,6 @@ _RUN_TIME_NAMES = {
     "len": "the extents of memory are in .shape",
     "round": "at run time there is tj.round",
     "pow": "at run time there is **",
-    "exp": "at run time there is tj.exp",
-    "sqrt": "at run time there is tj.sqrt",
     "cdiv": "write (a + b - 1) // b",
 }
 
@@ -207,7 +219,7 @@ def _static_assert(ctx: Context, node: ast.Call) -> Value:
     message = optional(ctx, arguments["message"])
     if not holds:
         text = "" if message is None else f": {ctx.constant(message, node, 'the message')}"
-        raise ctx.type_error(node, f"static_assert failed{text}")
+        raise ctx.type_error(node, f"static_assert failed{text}", "change what the condition tests")
     return Constant(None)
 
 
@@ -249,7 +261,7 @@ def _axis(name: str) -> Callable[[Context, ast.Call], Value]:
         axis = optional(ctx, arguments["axis"])
         number = 0 if axis is None else ctx.integer(axis, node, "the axis")
         if number not in (0, 1, 2):
-            raise ctx.type_error(node, f"axis {number} of the grid; there are 0, 1 and 2")
+            raise ctx.type_error(node, f"axis {number} of the grid; there are 0, 1 and 2", "a grid has three axes")
         return Scalar(Special(f"{name}.{number}", ctx.span(node)))
 
     return handler

@@ -121,16 +121,22 @@ def spec(shape: int | Sequence[int], dtype: DType, strides: Sequence[int] | None
 
     strides: in elements; C-contiguous where none are given.
     """
+    if not isinstance(shape, (int, Sequence)) or isinstance(shape, (bool, str)):
+        raise KernelTypeError(f"{shape!r} is not a shape", hint="write an integer or a tuple of integers")
     extents = (shape,) if isinstance(shape, int) else tuple(shape)
     if not isinstance(dtype, DType):
         raise KernelTypeError(f"{dtype!r} is not an element type", hint="write tj.float32, or another type")
     if any(not isinstance(e, int) or e < 0 for e in extents):
-        raise KernelTypeError(f"a shape is made of integers that are not negative; got {extents}")
+        raise KernelTypeError(f"extents are integers that are not negative; got {extents}", hint="change the shape")
     if strides is None:
         dense = tuple(math.prod(extents[d + 1 :]) for d in range(len(extents)))
         return Spec(extents, dtype, dense)
     if len(strides) != len(extents):
-        raise KernelTypeError(f"{len(strides)} strides {tuple(strides)} for shape {extents}")
+        raise KernelTypeError(
+            f"{len(strides)} strides {tuple(strides)} for shape {extents}", hint="give one stride for each dimension"
+        )
+    if any(not isinstance(s, int) for s in strides):
+        raise KernelTypeError(f"strides are integers; got {tuple(strides)}", hint="count them in elements")
     return Spec(extents, dtype, tuple(strides))
 
 

@@ -27,7 +27,7 @@ def static_shape(ctx: Context, node: ast.AST, value: Value) -> tuple[int, ...]:
     items = value.items if isinstance(value, Items) else (value,)
     shape = tuple(ctx.integer(item, node, "an extent of a shape") for item in items)
     if any(extent < 1 for extent in shape):
-        raise ctx.type_error(node, f"extents must be positive; got {shape}")
+        raise ctx.type_error(node, f"extents must be positive; got {shape}", "give each at least 1")
     return shape
 
 
@@ -157,7 +157,10 @@ def permute(ctx: Context, node: ast.AST, memory: Memory, axes: tuple[int, ...]) 
     rank = len(memory.dims)
     wanted = tuple(a + rank if -rank <= a < 0 else a for a in axes)
     if sorted(wanted) != list(range(rank)):
-        raise ctx.type_error(node, f"{axes} doesn't permute the {rank} dimensions of {memory.buffer.name}")
+        raise ctx.type_error(
+            node, f"{axes} doesn't permute the {rank} dimensions of {memory.buffer.name}",
+            f"name each of {tuple(range(rank))} once",
+        )  # fmt: skip
     # dropped dimensions stay in front
     dropped = [d for d in range(len(memory.extents)) if memory.extents[d] is None]
     order = (*dropped, *(memory.dims[a] for a in wanted))

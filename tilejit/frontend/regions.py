@@ -46,7 +46,7 @@ def subscript(ctx: Context, node: ast.Subscript) -> Value:
     if isinstance(base, Constant) and isinstance(base.value, (type(S), type(R))):
         return _layout(ctx, node, base.value)
     if not isinstance(base, Memory):
-        raise ctx.type_error(node, f"{describe(base)} can't be indexed")
+        raise ctx.type_error(node, f"{describe(base)} can't be indexed", "tensors, buffers and tuples can")
     return index(ctx, node, base)
 
 
@@ -70,7 +70,9 @@ def _item(ctx: Context, node: ast.Subscript, base: Items) -> Value:
         return Items(base.items[slice(*ends)])
     position = ctx.integer(ctx.evaluate(node.slice), node.slice, "the index of a tuple")
     if not -len(base.items) <= position < len(base.items):
-        raise ctx.type_error(node, f"index {position} is outside a tuple of {len(base.items)}")
+        raise ctx.type_error(
+            node, f"index {position} is outside a tuple of {len(base.items)}", f"from 0 to {len(base.items) - 1}"
+        )
     found = base.items[position]
     if isinstance(found, Unset):
         raise ctx.type_error(node, found.reason, found.hint)

@@ -61,7 +61,10 @@ def fold(ctx: Context, node: ast.AST, compute: Callable[..., Any], values: Seque
     try:
         return from_python(compute(*arguments))
     except (ArithmeticError, TypeError, ValueError) as error:
-        raise ctx.type_error(node, f"{type(error).__name__} in a compile-time expression: {error}") from None
+        raise ctx.type_error(
+            node, f"{type(error).__name__} in a compile-time expression: {error}",
+            "Python computes this when the kernel is compiled: change its operands",
+        ) from None  # fmt: skip
 
 
 def operate(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> Value:
@@ -113,7 +116,7 @@ def _weak_type(value: Value) -> DType:
 def _check_scalar(ctx: Context, node: ast.AST, name: str, value: Value) -> None:
     if isinstance(value, Scalar) or is_number(value):
         return
-    hint = None
+    hint = "give a number, a scalar or a local tile"
     if isinstance(value, Memory) and not value.is_local:
         hint = "bring it into registers first: x = tj.cta.load(region)"
     raise ctx.type_error(node, f"{name} takes scalars and local tiles; got {describe(value)}", hint)

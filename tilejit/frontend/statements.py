@@ -82,11 +82,13 @@ def _named(ctx: Context, node: ast.AST, name: str, value: Value) -> Value:
 
 def _unpack(ctx: Context, target: ast.Tuple | ast.List, value: Value) -> None:
     if not isinstance(value, Items):
-        raise ctx.type_error(target, f"{describe(value)} can't be unpacked; a tuple can")
+        raise ctx.type_error(target, f"{describe(value)} can't be unpacked; a tuple can", "use one name")
     if any(isinstance(t, ast.Starred) for t in target.elts):
         raise ctx.syntax_error(target, "* can't be used in an assignment in a kernel", "name every item")
     if len(value.items) != len(target.elts):
-        raise ctx.type_error(target, f"{len(target.elts)} names for a tuple of {len(value.items)}")
+        raise ctx.type_error(
+            target, f"{len(target.elts)} names for a tuple of {len(value.items)}", "give each item a name, or _"
+        )
     for inner, item in zip(target.elts, value.items, strict=True):
         _bind(ctx, inner, item)
 

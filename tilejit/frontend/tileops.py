@@ -43,7 +43,10 @@ def memory_operand(ctx: Context, node: ast.expr, what: str) -> Memory:
     """An operand that names memory: a buffer, a region, or an element's place."""
     value = regions.place(ctx, node)
     if not isinstance(value, Memory):
-        raise ctx.type_error(node, f"{what} must be a buffer or a region; this is {describe(value)}")
+        raise ctx.type_error(
+            node, f"{what} must be a buffer or a region; this is {describe(value)}",
+            "pass a tensor, what tj.alloc_... made, or a slice of these",
+        )  # fmt: skip
     return value.at(ctx.span(node))
 
 
@@ -68,7 +71,9 @@ def _attributes(ctx: Context, arguments: dict[str, ast.expr | None], names: tupl
         constant = ctx.constant(value, argument, f"{name}=")
         wanted = {"variant": str, "require_bits": int, "saturate": bool}[name]
         if not isinstance(constant, (str, int)) or type(constant) is not wanted:
-            raise ctx.type_error(argument, f"{name}= takes {wanted.__name__}; got {constant!r}")
+            raise ctx.type_error(
+                argument, f"{name}= takes {wanted.__name__}; got {constant!r}", f"leave {name}= out, or change it"
+            )
         found.append((name, constant))
     return tuple(found)
 
@@ -143,7 +148,7 @@ def _elementwise(ctx: Context, node: ast.Call, operation: Operation) -> Value:
     operands, dtypes = tiles.inputs(ctx, node, name, values if _has_tile(values) else _typed(ctx, node, values, dst))
     rule = result_type(name, dtypes)
     if isinstance(rule, str):
-        raise ctx.type_error(node, rule)
+        raise ctx.type_error(node, rule, "convert the operands first: x.astype(...)")
     _broadcasts(ctx, node, dst, operands)
     attrs = _attributes(ctx, arguments, ("variant",))
     ctx.emit(TileOp(name, operation.scope, (dst, *operands), attrs, ctx.span(node)))
@@ -165,7 +170,10 @@ def _broadcasts(ctx: Context, node: ast.AST, dst: Region, operands: tuple[Region
     shapes = [o.shape for o in operands if isinstance(o, Region)]
     if shapes and _dense(tiles.broadcast_shape(ctx, node, [dst.shape, *shapes])) != _dense(dst.shape):
         given = " and ".join(map(str, shapes))
-        raise ctx.type_error(node, f"inputs of shape {given} don't broadcast to the destination's {dst.shape}")
+        raise ctx.type_error(
+            node, f"inputs of shape {given} don't broadcast to the destination's {dst.shape}",
+            "make the destination as large as what the inputs broadcast to",
+        )  # fmt: skip
 
 
 def _dense(shape: tuple[int, ...]) -> tuple[int, ...]:

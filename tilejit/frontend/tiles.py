@@ -25,7 +25,7 @@ def elementwise(ctx: Context, node: ast.AST, name: str, values: Sequence[Value])
     operands, dtypes = inputs(ctx, node, name, values)
     rule = result_type(name, dtypes)
     if isinstance(rule, str):
-        raise ctx.type_error(node, rule)
+        raise ctx.type_error(node, rule, "convert the operands first: x.astype(...)")
     tiles = [v for v in values if isinstance(v, Memory)]
     shape = broadcast_shape(ctx, node, [t.shape for t in tiles])
     anchor = max(tiles, key=lambda t: _count(t.shape))
