@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests import harness
 from tests.harness import Operand
 from tests.kernels.operands import Data, Place, extents, memory, places, region_shape, registers
+from tests.kernels.rearranged import rearranged
 from tilejit.dtypes import DType
 from tilejit.ir import build, nodes
 from tilejit.lower.replay import replay
@@ -118,18 +119,6 @@ def local_copies(draw: st.DrawFn) -> Copy:
     src = draw(registers(dtype, scope, threads))
     dst = draw(rearranged(src))
     return Copy(Place(scope, threads), (dst, src), {}, None, None, draw(st.integers(0, 2**32 - 1)))
-
-
-@st.composite
-def rearranged(draw: st.DrawFn, tile: Data) -> Data:
-    """The same tile in the same threads, the registers in another order."""
-    shard = tile["layout"]["shard"]
-    own = [k for k, (_, _, axis) in enumerate(shard) if axis == "m"]
-    strides, step = dict.fromkeys(own, 0), 1
-    for k in draw(st.permutations(own)):
-        strides[k], step = step, step * shard[k][0]
-    moved = [(e, strides.get(k, s), a) for k, (e, s, a) in enumerate(shard)]
-    return {**tile, "layout": {**tile["layout"], "shard": moved}}
 
 
 @given(case=memory_copies(MEMORY_PAIRS), target=st.sampled_from(TARGETS))
