@@ -21,7 +21,7 @@ from .runtime import devices
 from .runtime.arrays import SIMULATOR
 from .runtime.captured import Captured
 from .runtime.device import Device, Function, Launch
-from .runtime.grid import check_cluster, check_grid, check_threads, split
+from .runtime.grid import check_cluster, check_grid, check_registers, check_threads, split
 from .runtime.signature import Call, bind, describe, describe_one, freeze, hypothetical, signature
 from .target import Target
 from .target import target as find_target
@@ -366,7 +366,7 @@ def kernel(
     options = Options(
         check_threads(threads),
         None if target is None else find_target(target),
-        max_registers,
+        None if max_registers is None else check_registers(max_registers),
         None if cluster is None else check_cluster(cluster),
         debug,
     )

@@ -72,7 +72,7 @@ def op(name: str, *args: Expr) -> Expr:
     """
     rule = result_type(name, tuple(a.dtype for a in args))
     if isinstance(rule, str):
-        raise KernelTypeError(rule)
+        raise KernelTypeError(rule, hint="convert the operands first: x.astype(...)")
     compute, result = rule
     keep = 1 if ELEMENTWISE[name].kind == "select" else 0
     converted = args[:keep] + tuple(cast(a, compute) for a in args[keep:])

@@ -54,7 +54,8 @@ class Swizzle:
         """
         width = dtype if isinstance(dtype, int) else dtype.bits
         if mode not in SWIZZLE_BITS:
-            raise LayoutError(f"swizzle mode {mode!r} is none of {', '.join(map(repr, SWIZZLE_BITS))}")
+            modes = ", ".join(map(repr, SWIZZLE_BITS))
+            raise LayoutError(f"swizzle mode {mode!r} is none of {modes}", hint="choose one of these")
         if width not in (4, 8, 16, 32, 64, 128):
             raise LayoutError(f"no swizzle for elements of {width} bits; a 16-byte chunk needs 4, 8, 16, 32, 64 or 128")
         return cls(SWIZZLE_BITS[mode], (128 // width).bit_length() - 1, 3)

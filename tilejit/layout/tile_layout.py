@@ -64,6 +64,8 @@ class TileLayout:
         for axis, value in offset:
             total[axis] = total.get(axis, 0) + operator.index(value)
         kept = sorted(((a, v) for a, v in total.items() if v != 0), key=lambda pair: pair[0].name)
+        if not isinstance(shard, Iterable):
+            raise LayoutError(f"{shard!r} is not a layout", hint="write S[extents : strides]")
         object.__setattr__(self, "shard", tuple(shard))
         object.__setattr__(self, "replica", tuple(replica))
         object.__setattr__(self, "offset", tuple(kept))

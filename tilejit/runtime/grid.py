@@ -10,6 +10,9 @@ from ..errors import LaunchError, ResourceError
 from ..target import MAX_THREADS
 
 _LIMITS = (2**31 - 1, 65535, 65535)
+_LONG_GRID = "axis 0 may be the longest: put the largest extent there, or give each CTA more work"
+#: source: CUDA C++ Programming Guide, "Compute Capabilities", registers per thread
+_MAX_REGISTERS = 255
 
 
 def split(configuration: Any) -> tuple[Any, Any, Any]:
@@ -50,7 +53,7 @@ def check_grid(grid: Any) -> tuple[int, int, int]:
         if size < 1:
             raise LaunchError(f"grid {sizes} has no CTAs", hint="skip the launch where there is nothing to do")
         if size > limit:
-            raise LaunchError(f"grid {sizes} has {size} CTAs along axis {axis}; at most {limit} fit")
+            raise LaunchError(f"grid {sizes} has {size} CTAs along axis {axis}; at most {limit} fit", hint=_LONG_GRID)
     return _three(sizes)
 
 
@@ -61,6 +64,14 @@ def check_threads(threads: Any) -> int:
     if count > MAX_THREADS:
         raise ResourceError(f"a CTA of {count} threads; at most {MAX_THREADS} fit", hint="use more CTAs")
     return count
+
+
+def check_registers(limit: Any) -> int:
+    if not _is_integer(limit) or not 1 <= operator.index(limit) <= _MAX_REGISTERS:
+        raise ResourceError(
+            f"max_registers={limit!r}; a thread has 1 to {_MAX_REGISTERS}", hint="leave it out for no limit of your own"
+        )
+    return operator.index(limit)
 
 
 def check_cluster(cluster: Sequence[int]) -> tuple[int, int, int]:
