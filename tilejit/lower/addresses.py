@@ -13,8 +13,8 @@ from .atoms import Atom, chained
 from .regions import Folded, Scaled, Side, Stride, Thread
 
 __all__ = [
-    "adds_up", "advanced", "digits", "edge_dims", "index_dtype", "inside", "linear", "moves_whole", "origin",
-    "possible_bits", "reached", "swizzled",
+    "adds_up", "advanced", "all_inside", "digits", "edge_dims", "index_dtype", "inside", "linear", "moves_whole",
+    "origin", "possible_bits", "reached", "swizzled",
 ]  # fmt: skip
 
 
@@ -158,16 +158,18 @@ def edge_dims(side: Side) -> tuple[int, ...]:
     region = side.region
     if region.in_bounds or side.buffer.space != "global":
         return ()
-    found = []
-    for d, (start, size) in enumerate(zip(region.starts, side.buffer.shape, strict=True)):
-        extent = region.extents[d] or 1
-        wide = build.cast(start, int64)
-        known = build.logical_and(
-            build.greater_equal(wide, 0), build.less_equal(build.add(wide, extent), _size(size))
-        )
-        if known != TRUE:
-            found.append(d)
-    return tuple(found)
+    return tuple(d for d in range(len(region.starts)) if all_inside(side, (d,)) != TRUE)
+
+
+def all_inside(side: Side, dims: Sequence[int]) -> Expr:
+    """Whether the whole region lies inside the tensor in `dims`."""
+    cond: Expr = TRUE
+    for d in dims:
+        start = build.cast(side.region.starts[d], int64)
+        end = build.add(start, side.region.extents[d] or 1)
+        cond = build.logical_and(cond, build.greater_equal(start, 0))
+        cond = build.logical_and(cond, build.less_equal(end, _size(side.buffer.shape[d])))
+    return cond
 
 
 def _size(size: int | Var) -> Expr:

@@ -9,6 +9,7 @@ source: DISPATCH 5 and 13; Apache TVM, TIRx `vec_auto`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -27,7 +28,7 @@ from .elements import possible_starts
 from .engine import Context, Decline, Variant
 from .evaluate import evaluate
 from .launch import launch_values
-from .moves import Edges, Run, access_name, edges_of, fill_value, load, store
+from .moves import Edges, Run, access_name, at_edges, edges_of, fill_value, load, store
 from .owners import lowest_owner, need_all_threads, thread_digit
 from .regions import Side, Thread, side
 
@@ -60,11 +61,10 @@ class Plan:
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, trips a thread)."""
-        width = self.vector_width if self.edges.whole else 1
+        """(mnemonic, trips a thread); the narrower accesses at edges aren't counted."""
         verb = "ld" if self.loads else "st"
-        name = access_name(verb, self.memory.buffer.space, width, self.memory.buffer.dtype)
-        return ((name, self.rounds * self.vector_width // width),)
+        name = access_name(verb, self.memory.buffer.space, self.vector_width, self.memory.buffer.dtype)
+        return ((name, self.rounds),)
 
     def values(self, trip: Expr, thread: Expr) -> list[Expr]:
         """The digits of `owned` and `atoms`."""
@@ -174,15 +174,27 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
 
 def _emit_rounds(plan: Plan, op: TileOp, b: Builder, thread: Expr, base: Expr, first: Expr) -> None:
     mine = build.TRUE if plan.loads else lowest_owner(plan.registers, thread)
-    with b.when(mine), b.loop("round", plan.rounds, unrolled=True) as trip:
-        address = advanced(plan.memory.swizzle, base, plan.base(thread), plan.moved(trip))
-        register = build.add(first, reached(plan.registers, 0, plan.atoms, trip))
-        values = tuple(plan.values(trip, thread))
-        run = Run(plan.memory, plan.edges, address, (*plan.owned, *plan.atoms), values, plan.run_dim)
-        if plan.loads:
-            load(b, plan.registers.buffer, register, run, 0, plan.vector_width, fill_value(op))
-        else:
-            store(b, plan.registers.buffer, register, run, 0, plan.vector_width)
+
+    def write(edges: Sequence[Edges]) -> None:
+        with b.loop("round", plan.rounds, unrolled=True) as trip:
+            _emit_vector(plan, op, b, edges[0], (thread, trip), base, first)
+
+    with b.when(mine):
+        at_edges(b, [(plan.memory, plan.edges)], write)
+
+
+def _emit_vector(
+    plan: Plan, op: TileOp, b: Builder, edges: Edges, where: tuple[Expr, Expr], base: Expr, first: Expr
+) -> None:
+    thread, trip = where
+    address = advanced(plan.memory.swizzle, base, plan.base(thread), plan.moved(trip))
+    register = build.add(first, reached(plan.registers, 0, plan.atoms, trip))
+    values = tuple(plan.values(trip, thread))
+    run = Run(plan.memory, edges, address, (*plan.owned, *plan.atoms), values, plan.run_dim)
+    if plan.loads:
+        load(b, plan.registers.buffer, register, run, 0, plan.vector_width, fill_value(op))
+    else:
+        store(b, plan.registers.buffer, register, run, 0, plan.vector_width)
 
 
 VARIANT = Variant(

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from ..dtypes import DType
 from ..ir import build
 from ..ir.nodes import TRUE, Buffer, Expr, Move, Region, TileOp, Vector
-from .addresses import inside, moves_whole
+from .addresses import all_inside, inside, moves_whole
 from .atoms import Atom
 from .builder import Builder
 from .regions import Side
 
-__all__ = ["Edges", "Run", "access_name", "edges_of", "fill_value", "load", "pieces", "store"]
+__all__ = ["Edges", "Run", "access_name", "at_edges", "edges_of", "fill_value", "load", "pieces", "store"]
 
 
 def access_name(verb: str, space: str, width: int, dtype: DType) -> str:
@@ -90,7 +90,7 @@ def load(b: Builder, registers: Buffer, first: Expr, run: Run, start: int, width
         else:
             b.append(Move(to, src, cond, fill, span=b.span))
 
-    _guarded(b, run, start, width, one)
+    _guarded(run, start, width, one)
 
 
 def store(b: Builder, registers: Buffer, first: Expr, run: Run, start: int, width: int) -> None:
@@ -101,17 +101,30 @@ def store(b: Builder, registers: Buffer, first: Expr, run: Run, start: int, widt
         to = Vector(run.side.buffer, build.add(run.address, k), count)
         b.append(Move(to, src, None if cond == TRUE else cond, span=b.span))
 
-    _guarded(b, run, start, width, one)
+    _guarded(run, start, width, one)
 
 
-def _guarded(b: Builder, run: Run, start: int, width: int, one: Callable[[int, int, Expr], None]) -> None:
-    """One access of `width` elements where they all lie inside the tensor, else one an element."""
+def _guarded(run: Run, start: int, width: int, one: Callable[[int, int, Expr], None]) -> None:
+    """One access of `width` elements, or one an element where a vector may straddle an edge."""
     if run.edges.whole or width == 1:
         one(start, width, run.within(start))
         return
-    each = [run.within(start + k) for k in range(width)]
-    with b.either(build.logical_and(each[0], each[-1])) as otherwise:
-        one(start, width, TRUE)
+    for k in range(start, start + width):
+        one(k, 1, run.within(k))
+
+
+def at_edges(
+    b: Builder, sides: Sequence[tuple[Side, Edges]], write: Callable[[Sequence[Edges]], None]
+) -> None:
+    """Writes statements once for regions inside their tensors, without a predicate, and once for those at an edge."""
+    edges = [e for _, e in sides]
+    if not any(e.dims for e in edges):
+        write(edges)
+        return
+    cond: Expr = TRUE
+    for side, e in sides:
+        cond = build.logical_and(cond, all_inside(side, e.dims))
+    with b.either(cond) as otherwise:
+        write([Edges() for _ in edges])
         with otherwise:
-            for k, cond in enumerate(each):
-                one(start + k, 1, cond)
+            write(edges)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -17,7 +17,7 @@ from .atoms import Atom, joined, refine, vectors
 from .builder import Builder
 from .evaluate import evaluate
 from .launch import launch_values
-from .moves import Edges, Run, access_name, edges_of, fill_value, load, pieces, store
+from .moves import Edges, Run, access_name, at_edges, edges_of, fill_value, load, pieces, store
 from .regions import Scaled, Side
 
 __all__ = ["Partition", "emit_copy", "emit_partition", "plan_partition"]
@@ -121,7 +121,7 @@ def plan_partition(sides: tuple[Side, ...], threads: int, lead: int, *, vectoriz
         tuple(edges_of(s, e, atoms, width) for s, e in zip(sides, edges, strict=True)),
         single,
         atoms[-1].dim if atoms else None,
-        found.limit,
+        found.limit if vectorized else "goes element by element",
     )
 
 
@@ -168,8 +168,16 @@ Step = Callable[[Sequence[Run], int, int], None]
 def emit_partition(plan: Partition, op: TileOp, b: Builder, step: Step) -> None:
     """A serial loop over whole rounds, then the partial one; `step` writes what is done with one vector."""
     thread = b.thread(op.scope, plan.threads)
-    whole, rest = divmod(plan.count, plan.threads)
     bases = [_base(plan, column, thread, b) for column in range(len(plan.sides))]
+
+    def write(edges: Sequence[Edges]) -> None:
+        _emit_rounds(replace(plan, edges=tuple(edges)), b, bases, thread, step)
+
+    at_edges(b, list(zip(plan.sides, plan.edges, strict=True)), write)
+
+
+def _emit_rounds(plan: Partition, b: Builder, bases: Sequence[Expr | None], thread: Expr, step: Step) -> None:
+    whole, rest = divmod(plan.count, plan.threads)
     if whole:
         with b.loop("round", whole, unrolled=False) as trip:
             _emit_vector(plan, b, bases, thread, build.mul(trip, plan.threads), step)
