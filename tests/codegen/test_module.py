@@ -45,6 +45,12 @@ def test_the_kernel_is_an_entry_with_its_limits() -> None:
     assert ".param .u64 .ptr .global .align 16 k_param_0" in ptx
 
 
+def test_a_cluster_is_part_of_the_entry() -> None:
+    a = array("A", float32, 4096)
+    ptx = made(kernel([Store(Vector(a, THREAD), Const(1.0, float32))], [pointer(a, True)], cluster=(2, 1, 1))).ptx
+    assert ".reqnctapercluster 2, 1, 1" in ptx
+
+
 @pytest.mark.parametrize("name", ["softmax", "größe", "_private", "abs", "ret", "add", "bar", "reg", "func"])
 def test_any_python_name_becomes_a_legal_entry(name: str) -> None:
     a = array("A", float32, 4096)
