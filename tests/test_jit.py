@@ -132,6 +132,14 @@ def test_arguments_go_by_position_keyword_and_default():
     np.testing.assert_array_equal(b[:32], 6 * a[:32])
 
 
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "float64", "int8", "uint16", "int64"])
+def test_arrays_of_every_width_are_launched(name):
+    dtype = getattr(tj, name).numpy
+    a, b = numbers(64).astype(dtype), np.zeros(64, dtype)
+    make_add()[2](a, b, 1)
+    np.testing.assert_array_equal(b, (numbers(64) + 1).astype(dtype))
+
+
 # ---- one compilation for each signature -------------------------------------------------------------------------
 
 

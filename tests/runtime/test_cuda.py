@@ -27,6 +27,7 @@ def in_place(A: tj.Tensor, B: tj.Tensor):
     r = tj.alloc_local((128,), A.dtype, layout=ROW)
     tj.cta.copy(r, A[0:128])
     tj.cta.add(r, r, 1)
+    tj.cta_sync()
     tj.cta.copy(B[0:128], r)
 
 
