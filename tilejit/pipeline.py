@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -205,9 +205,9 @@ def _collect_names(node: Any, named: set[str]) -> None:
         named.add("buffer " + node.root.name)
     elif isinstance(node, Var):
         named.add(node.name)
-    elif is_dataclass(node) and not isinstance(node, Span):
-        for item in fields(node):
-            _collect_names(getattr(node, item.name), named)
+    elif not isinstance(node, (Span, str)):
+        for name in getattr(node, "__slots__", ()):
+            _collect_names(getattr(node, name), named)
 
 
 def _statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
