@@ -42,6 +42,21 @@ def fma(e: Emitter, m: Match) -> None:
     _result(e, m, dtype, name)
 
 
+def mixed(e: Emitter, m: Match) -> None:
+    """add, sub, fma of f16 or bf16 into f32: all factors but the last operand are converted, then f32 arithmetic."""
+    own, last = PTX_DTYPE[m["a"]], len(e.ins.operands) - 1
+    wide = "bf16_to_f32({})" if m["a"] == "bf16" else "{}.astype(f4)"
+    values = [e.temp(wide.format(e.src(i, own))) for i in range(1, last)] + [e.src(last, "f4")]
+    mode, root = m.get("round") or "rn", e.ins.root
+    if mode == "rn":
+        plain = f"{values[0]} {_OPERATOR[root]} {values[1]}" if root != "fma" else f"fma_f32({', '.join(values)})"
+        _result(e, m, "f4", plain)
+        return
+    if root == "sub":
+        root, values[1] = "add", f"-{values[1]}"
+    _result(e, m, "f4", f"{root}_dir_f32({', '.join(values)}, {mode!r})")
+
+
 def half(e: Emitter, m: Match) -> None:
     """add, sub, mul, fma in f16, bf16 and their packed forms."""
     t, base = m["t"], m["t"].removesuffix("x2")
@@ -143,6 +158,7 @@ F32 = ROUND + r"(?P<ftz>\.ftz)?(?P<sat>\.sat)?\.(?P<t>f32)"
 F64 = ROUND + r"\.(?P<t>f64)"
 HALF = r"(?:\.rn)?(?P<ftz>\.ftz)?(?P<sat>\.sat)?\.(?P<t>f16|f16x2)"
 BF16 = r"(?:\.rn)?\.(?P<t>bf16|bf16x2)"
+MIXED = ROUND + r"(?P<sat>\.sat)?\.f32\.(?P<a>f16|bf16)"
 X2 = r"(?:\.rn)?\.f32x2"
 ARITHMETIC = ((F32, binary), (F64, binary), (HALF, half), (BF16, half), (X2, f32x2))
 MINMAX = (
@@ -157,12 +173,13 @@ UNARY = (
 APPROX = ((r"\.approx(?P<ftz>\.ftz)?\.f32", approximate),)
 APPROX_HALF = ((r"\.approx\.(?P<t>f16|f16x2)", approximate_half), (r"\.approx(?:\.ftz)?\.(?P<t>bf16|bf16x2)", approximate_half))
 ENTRIES = {
-    "add": ARITHMETIC,
-    "sub": ARITHMETIC,
+    "add": (*ARITHMETIC, (MIXED, mixed)),
+    "sub": (*ARITHMETIC, (MIXED, mixed)),
     "mul": ARITHMETIC,
     "div": ((F32.replace("rn|", "rn|approx|full|"), binary), (F64, binary)),
     "fma": ((F32, fma), (F64, fma), (r"\.rn(?P<ftz>\.ftz)?(?P<sat>\.sat)?(?P<relu>\.relu)?\.(?P<t>f16|f16x2)", half),
-            (r"\.rn(?P<relu>\.relu)?\.(?P<t>bf16|bf16x2)", half), (X2, f32x2)),
+            (r"\.rn(?P<relu>\.relu)?\.(?P<t>bf16|bf16x2)", half), (X2, f32x2),
+            (MIXED, mixed)),
     "mad": ((F32, fma), (F64, fma)),
     "min": MINMAX,
     "max": MINMAX,
