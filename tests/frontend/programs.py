@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import linecache
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,9 @@ def source_of(text: str, **names: Any) -> Callable[..., Any]:
     return functions[-1]
 
 
-def tile_ir(fn: Callable[..., Any] | str, *types: Any, threads: int = 32, on: str = "sm_90a", **names: Any) -> ir.Kernel:
+def tile_ir(
+    fn: Callable[..., Any] | str, *types: Any, threads: int = 32, on: str = "sm_90a", **names: Any
+) -> ir.Kernel:
     """The tile IR of a kernel; argument types in order: array and scalar types, a DType, or a constexpr's value."""
     function = source_of(fn, **names) if isinstance(fn, str) else fn
     source = frontend.KernelSource.of(function)
@@ -58,8 +61,8 @@ def statements(body: tuple[ir.Stmt, ...], kind: type[Any]) -> list[Any]:
     for s in body:
         if isinstance(s, kind):
             found.append(s)
-        for inner in (("then", "orelse") if isinstance(s, ir.If) else ("body",) if isinstance(s, (ir.For, ir.Loop)) else ()):
-            found += statements(getattr(s, inner), kind)
+        for inner in ("then", "orelse", "body"):
+            found += statements(getattr(s, inner, ()), kind)
     return found
 
 
@@ -100,10 +103,8 @@ class Thread:
                 self.values[param.var.name] = np.asarray(value).astype(param.dtype.numpy)[()]
 
     def run(self) -> Thread:
-        try:
+        with suppress(_Return):
             self.body(self.kernel.body)
-        except _Return:
-            pass
         return self
 
     def body(self, body: tuple[ir.Stmt, ...]) -> None:

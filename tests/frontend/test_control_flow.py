@@ -163,7 +163,7 @@ def loops_over_a_tuple(A, n):
     k = 0
     for weight in (3, 5, 7):
         A[k] = weight * n
-        k += 1
+        k += 2
 
 
 def a_range_with_steps(A, n):

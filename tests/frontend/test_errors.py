@@ -61,7 +61,9 @@ CASES = [
     ("A[1.5] = 0", "1.5", TYPE, "must be an integer", ""),
     ("A[0:32] = n", "A[0:32]", TYPE, "single elements", "fill"),
     ("s = tj.alloc_shared((8,), A.dtype)\n    A[0] = s[8]", "8", TYPE, "index 8 is outside", ""),
-    ("s = tj.alloc_shared((8,), A.dtype)\n    tj.thread.fill(s[4:12], 0)", "4:12", TYPE, "leaves dimension 0", "global"),
+    (
+        "s = tj.alloc_shared((8,), A.dtype)\n"
+        "    tj.thread.fill(s[4:12], 0)", "4:12", TYPE, "leaves dimension 0", "global"),
     ("x = tj.warp.load(A[0:64])\n    tj.warp.fill(x, 0)", "x", TYPE, "result of an expression", "alloc_local"),
     ("x = tj.warp.load(A[0:64])\n    A[0] = x[3]", "x[3]", TYPE, "spread over the threads", "registers"),
     ("x = tj.warp.load(A[0:65])", "tj.warp.load(A[0:65])", TYPE, "65 elements", "layout="),
@@ -102,7 +104,8 @@ CASES = [
      LayoutError, "thread axes", "memory strides"),
     ("s = tj.alloc_shared((8, 7), A.dtype, swizzle='128B')", "'128B'", LayoutError, "divide into atoms", "pad"),
     ("s = tj.alloc_shared((8, 8), A.dtype, swizzle='12B')", "'12B'", LayoutError, "12B", ""),
-    ("tj.alloc_tmem((128, 64), A.dtype)", "tj.alloc_tmem((128, 64), A.dtype)", ResourceError, "no tensor memory", "sm_100a"),
+    ("tj.alloc_tmem((128, 64), A.dtype)", "tj.alloc_tmem((128, 64), A.dtype)", ResourceError, "no tensor memory",
+     "sm_100a"),
     ("if tj.lane_id() > 3:\n        tj.warp_sync()", "tj.lane_id() > 3", DispatchError, "warp_sync", "branch"),
     ("r = tj.alloc_local(4, A.dtype)\n    for i in range(n):\n        A[0] = r.registers[i]", "i", TYPE,
      "compile-time constants", "static_range"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-import tilejit as tj
 from tests.frontend.programs import array, statements, tile_ir
 from tilejit import dtypes
 from tilejit.errors import KernelTypeError
@@ -113,7 +112,10 @@ def test_the_extent_is_found_through_names() -> None:
 
 
 def test_assume_in_bounds_marks_the_region_only() -> None:
-    found = regions("tj.thread.fill(tj.assume_in_bounds(A[i : i + 4, 0:8]), 0)\n    tj.thread.fill(A[i : i + 4, 0:8], 0)")
+    found = regions(
+        "tj.thread.fill(tj.assume_in_bounds(A[i : i + 4, 0:8]), 0)\n"
+        "    tj.thread.fill(A[i : i + 4, 0:8], 0)"
+    )
     assert [r.in_bounds for r in found] == [True, False]
 
 
@@ -172,5 +174,3 @@ def test_buffers_of_a_loop_and_of_helpers_are_made_once_each() -> None:
     kernel = tile_ir(text, A2, dtypes.int32)
     assert [s.buffer.name for s in kernel.body if isinstance(s, ir.Alloc)] == ["s", "s.1"]
 
-
-assert tj

@@ -30,7 +30,8 @@ def test_annotations_say_the_kind_of_each_parameter() -> None:
 
 def test_string_annotations_are_evaluated_where_the_kernel_was_defined() -> None:
     found = of(
-        "from __future__ import annotations\ndef make(half):\n    def k(A: tj.Tensor, n: half):\n        A[0] = half(n)\n"
+        "from __future__ import annotations\ndef make(half):\n"
+        "    def k(A: tj.Tensor, n: half):\n        A[0] = half(n)\n"
         "    return k\nk = make(tj.float16)\n"
     )
     assert [p.kind for p in found] == ["array", "scalar"]

@@ -84,7 +84,8 @@ def one_statement(draw: st.DrawFn, depth: int, loop: bool, leaves: str) -> list[
 
 @st.composite
 def programs(draw: st.DrawFn) -> str:
-    helper = ["@tj.function", "def helper(A, n, a, c):", "    b = c + 1", *indented(draw(blocks(2, False, "return a - b")))]
+    helper = ["@tj.function", "def helper(A, n, a, c):", "    b = c + 1"]
+    helper += indented(draw(blocks(2, False, "return a - b")))
     start = draw(st.sampled_from(["a, b, c = 0, 1, 2", "a, b, c = n, n + 1, 0"]))
     kernel = ["def kernel(A, n):", f"    {start}", *indented(draw(blocks(3, False)))]
     return "\n".join([*helper, "    return a + c", "", *kernel, "    A[0] += a", "    A[1] += b * 3 + c"])

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import tilejit as tj
 from tests.frontend.programs import Thread, array, run, statements, tile_ir
 from tilejit import dtypes
 from tilejit.dtypes import DTYPES, DType
@@ -81,14 +80,23 @@ def test_at_the_head_of_a_loop_a_literal_takes_the_typed_sides_type(start: str, 
 
 
 def test_a_variable_that_never_changes_in_a_loop_stays_a_constant() -> None:
-    text = "def k(A, n):\n    w = 8\n    for i in range(n):\n        w = 8\n        tj.thread.fill(A[i : i + w], 0)\n    A[w] = 1\n"
+    text = (
+        "def k(A, n):\n    w = 8\n    for i in range(n):\n"
+        "        w = 8\n        tj.thread.fill(A[i : i + w], 0)\n    A[w] = 1\n"
+    )
     kernel = tile_ir(text, array(), dtypes.int32)
     assert statements(kernel.body, ir.Declare) == []
 
 
+NUMPY = {
+    "+": np.add, "-": np.subtract, "*": np.multiply, "//": np.floor_divide, "%": np.remainder, "&": np.bitwise_and,
+    "|": np.bitwise_or, "^": np.bitwise_xor, "<": np.less, "==": np.equal,
+}  # fmt: skip
+
+
 @given(
     st.sampled_from([d for d in DTYPES.values() if d.is_integer]),
-    st.sampled_from(["+", "-", "*", "//", "%", "&", "|", "^", "<", "=="]),
+    st.sampled_from(sorted(NUMPY)),
     st.integers(-(2**63), 2**63 - 1),
     st.integers(-100, 100),
 )
@@ -97,13 +105,15 @@ def test_integer_arithmetic_is_numpys(dtype: DType, op: str, x: int, y: int) -> 
     out = np.zeros(1, np.int64)
     run(f"def k(A, x, y):\n    A[0] = tj.int64(x {op} y)\n", out, a, b)
     with np.errstate(all="ignore"):
-        expected = {"+": np.add, "-": np.subtract, "*": np.multiply, "//": np.floor_divide, "%": np.remainder,
-                    "&": np.bitwise_and, "|": np.bitwise_or, "^": np.bitwise_xor, "<": np.less, "==": np.equal}[op](a, b)  # fmt: skip
+        expected = NUMPY[op](a, b)
     assert out[0] == np.asarray(expected).astype(np.int64)
 
 
 def test_an_index_knows_what_divides_it_and_its_range() -> None:
-    text = "def k(A, n):\n    i = tj.cta_id(0)\n    at = i * 64\n    for j in range(0, 256, 16):\n        A[at + j] = 0\n"
+    text = (
+        "def k(A, n):\n    i = tj.cta_id(0)\n    at = i * 64\n"
+        "    for j in range(0, 256, 16):\n        A[at + j] = 0\n"
+    )
     kernel = tile_ir(text, array(), dtypes.int32)
     (at,) = [s.var for s in statements(kernel.body, ir.Let) if s.var.name == "at"]
     assert (at.multiple_of, at.dtype) == (64, dtypes.int64)
@@ -134,7 +144,9 @@ def test_print_writes_text_and_scalars_as_python_does(capsys: Any) -> None:
 
 
 def test_assert_keeps_its_message_or_its_text() -> None:
-    kernel = tile_ir("def k(A, n):\n    assert n > 0, 'positive'\n    assert n < 9\n    assert True\n", array(), dtypes.int32)
+    kernel = tile_ir(
+        "def k(A, n):\n    assert n > 0, 'positive'\n"
+        "    assert n < 9\n    assert True\n", array(), dtypes.int32)
     assert [s.message for s in statements(kernel.body, ir.Assert)] == ["positive", "n < 9"]
 
 
@@ -145,14 +157,18 @@ def test_a_scalar_is_converted_to_the_arrays_type_when_it_is_stored() -> None:
 
 
 def test_constexpr_branches_leave_only_one_side() -> None:
-    text = "def k(A, N):\n    if N > 2:\n        A[0] = 1\n    else:\n        A[0] = nowhere\n    A[1] = 2 if N else nowhere\n"
+    text = (
+        "def k(A, N):\n    if N > 2:\n        A[0] = 1\n"
+        "    else:\n        A[0] = nowhere\n    A[1] = 2 if N else nowhere\n"
+    )
     kernel = tile_ir(text, array(), 3)
     assert statements(kernel.body, ir.If) == []
 
 
 def test_none_and_in_are_compile_time_tests() -> None:
     text = (
-        "def k(A, N):\n    if N is None:\n        A[0] = 1\n    if A.dtype in (tj.float16, tj.float32):\n        A[1] = 1\n"
+        "def k(A, N):\n    if N is None:\n        A[0] = 1\n"
+        "    if A.dtype in (tj.float16, tj.float32):\n        A[1] = 1\n"
         "    if A.shape[0] is not None and N not in (1, 2):\n        A[2] = 1\n"
     )
     assert len(statements(tile_ir(text, array(), None).body, ir.Store)) == 3
@@ -168,5 +184,3 @@ def test_the_threads_own_ids_are_specials() -> None:
     Thread(kernel, {"A": out}, {"lane_id": 1, "warp_id": 1}).run()
     assert not out.any()
 
-
-assert tj

@@ -108,7 +108,10 @@ def test_text_in_linecache_is_found_and_two_functions_are_told_apart() -> None:
 
 
 def test_a_decorated_function_is_found_by_its_first_decorator() -> None:
-    kernel = source_of("def same(f):\n    return f\n\ndef other(n):\n    return same\n\n@same\n@other(\n  3)\ndef k(A):\n    A[0] = 7\n")
+    kernel = source_of(
+        "def same(f):\n    return f\n\ndef other(n):\n"
+        "    return same\n\n@same\n@other(\n  3)\ndef k(A):\n    A[0] = 7\n"
+    )
     assert KernelSource.of(kernel).text.startswith("@same")
 
 
@@ -133,6 +136,9 @@ def test_future_annotations_and_closures_compile_alike() -> None:
 
 def test_references_are_what_a_function_reads_from_outside() -> None:
     source = KernelSource.of(
-        source_of("def k(A, n):\n    x = n + LIMIT\n    def inner(y):\n        return x + y + tj.inf\n    A[0] = inner(len(A.shape))\n")
+        source_of(
+            "def k(A, n):\n    x = n + LIMIT\n    def inner(y):\n"
+            "        return x + y + tj.inf\n    A[0] = inner(len(A.shape))\n"
+        )
     )
     assert source.references == (("LIMIT",), ("tj", "inf"), ("len",))

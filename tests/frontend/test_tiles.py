@@ -20,9 +20,8 @@ ROWS = S[(32, 8) : (1 @ laneid, 1)]
 def ops(body: str, *types: object, threads: int = 32) -> list[ir.TileOp]:
     """The tile operations in the body of `def k(A, B, n, x)`: float16 and float32 arrays, int32, float32."""
     text = f"def k(A, B, n, x):\n    r = tj.alloc_local((32, 8), A.dtype, layout=ROWS)\n    {body}\n"
-    kernel = tile_ir(
-        text, array(dtypes.float16, 2), array(dtypes.float32, 2), dtypes.int32, dtypes.float32, threads=threads, ROWS=ROWS
-    )
+    types = (array(dtypes.float16, 2), array(dtypes.float32, 2), dtypes.int32, dtypes.float32)
+    kernel = tile_ir(text, *types, threads=threads, ROWS=ROWS)
     assert from_text(to_text(kernel)) == kernel
     return statements(kernel.body, ir.TileOp)
 
@@ -53,7 +52,10 @@ def test_attributes_are_kept_in_the_tables_order() -> None:
 
 
 def test_scalars_and_broadcasting_tiles_may_stand_for_inputs() -> None:
-    text = "tj.warp.add(r, r, 1)\n    tj.warp.mul(r, n, r)\n    tj.warp.sub(r, r, r[:, 0:1])\n    tj.warp.fma(r, r, x, 2)"
+    text = (
+        "tj.warp.add(r, r, 1)\n    tj.warp.mul(r, n, r)\n"
+        "    tj.warp.sub(r, r, r[:, 0:1])\n    tj.warp.fma(r, r, x, 2)"
+    )
     found = ops(text)
     assert found[0].operands[2] == ir.Const(1.0, dtypes.float16)
     assert found[1].operands[1].dtype == dtypes.float16
@@ -74,7 +76,8 @@ def test_operations_of_scalars_only_fill_the_destination() -> None:
 @pytest.mark.parametrize(
     ("expression", "dtype"),
     [("r + 1", dtypes.float16), ("r * x", dtypes.float16), ("r + 1.5", dtypes.float16), ("n - r", dtypes.float16),
-     ("tj.exp(r)", dtypes.float16), ("r < x", dtypes.bool_), ("-r", dtypes.float16), ("r.astype(tj.int32)", dtypes.int32),
+     ("tj.exp(r)", dtypes.float16), ("r < x", dtypes.bool_), ("-r", dtypes.float16),
+     ("r.astype(tj.int32)", dtypes.int32),
      ("r.astype(tj.int32) + x", dtypes.float32), ("r.astype(tj.int8) + 1", dtypes.int8),
      ("r.astype(tj.int32) / 2", dtypes.float32), ("tj.where(r > 0, r, 0)", dtypes.float16), ("abs(r)", dtypes.float16),
      ("~(r < 1) & (r > -1)", dtypes.bool_), ("r + r.astype(tj.float32)", dtypes.float32), ("r ** 2", dtypes.float16)],
@@ -110,7 +113,7 @@ def test_vectors_of_a_synthesised_layout_stay_inside_a_row(shape: str, layout: o
 
 
 def test_zeros_and_full_are_tiles() -> None:
-    found = ops("y = tj.warp.zeros((32, 8), tj.float32, layout=ROWS) + tj.warp.full((32, 8), 3, tj.float32, layout=ROWS)")
+    found = ops("y = tj.warp.zeros((32, 8), tj.float32, ROWS) + tj.warp.full((32, 8), 3, tj.float32, layout=ROWS)")
     assert [op.name for op in found] == ["fill", "fill", "add"]
     assert found[1].operands[1] == ir.Const(3.0, dtypes.float32)
 
@@ -122,7 +125,10 @@ def test_none_adds_a_dimension() -> None:
 
 
 def test_a_tile_that_changes_in_a_loop_is_kept_in_one_buffer() -> None:
-    text = "a = tj.warp.zeros((32, 8), tj.float32, layout=ROWS)\n    for i in range(n):\n        a = a + i\n    b = a * 2"
+    text = (
+        "a = tj.warp.zeros((32, 8), tj.float32, layout=ROWS)\n"
+        "    for i in range(n):\n        a = a + i\n    b = a * 2"
+    )
     found = ops(text)
     kept = found[1].operands[0].buffer
     assert [op.name for op in found] == ["fill", "cast", "add", "cast", "mul"]
