@@ -34,8 +34,10 @@ class Copy:
         self.dst, self.src = (
             Operand(n, d, place.threads, symbols) for n, d in zip(("dst", "src"), sides, strict=True)
         )
-        self.fill = np.asarray(fill or 0).astype(self.dst.dtype.numpy)
-        value = () if fill is None else (build.const(self.fill.item(), self.dst.dtype),)
+        # a constant is rounded to its type, and fp8 saturates
+        constant = build.const(fill or 0, self.dst.dtype)
+        self.fill = np.asarray(constant.value).astype(self.dst.dtype.numpy)
+        value = () if fill is None else (constant,)
         attrs = () if variant is None else (("variant", variant),)
         self.operation = nodes.TileOp("copy", place.scope, (self.dst.region(), self.src.region(), *value), attrs)
         random = np.random.default_rng(seed)
