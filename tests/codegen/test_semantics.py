@@ -8,9 +8,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.codegen.kernels import Case, arguments, cast_cases, elementwise_kernel, operation_cases
+from tests.codegen.kernels import (
+    Case,
+    arguments,
+    array,
+    cast_cases,
+    elementwise_kernel,
+    kernel,
+    operation_cases,
+    pointer,
+)
 from tests.codegen.launching import Runner
-from tilejit.dtypes import DTYPES, DType
+from tilejit.dtypes import DTYPES, DType, int32
+from tilejit.ir.nodes import Const, Store, Vector
 from tilejit.ops.cast import convert
 from tilejit.ops.elementwise import ELEMENTWISE
 
@@ -146,3 +156,17 @@ def test_floats_beyond_an_integers_range_clamp_and_nan_is_zero(device: Runner) -
             info = np.iinfo(case.result.numpy)
             wanted = [0 if np.isnan(v) else int(min(max(np.trunc(v), info.min), info.max)) for v in values[:5]]
             assert [int(x) for x in found[:5]] == wanted, str(case)
+
+
+@pytest.mark.parametrize("dtype", [d for d in DTYPES.values() if d.kind != "bool"], ids=str)
+def test_a_literal_keeps_every_bit(device: Runner, dtype: DType) -> None:
+    values = samples(dtype, 11)[:64]
+    out = array("out", dtype, len(values))
+    python = [int(v) if dtype.is_integer else float(v) for v in values]
+    body = [Store(Vector(out, Const(n, int32)), Const(v, dtype)) for n, v in enumerate(python)]
+    found = np.zeros(len(values), dtype.numpy)
+    device.run(kernel(body, [pointer(out, written=True)], threads=1), [found])
+    nan = np.isnan(values.astype(np.float64))
+    bits = f"u{dtype.bytes}"
+    assert (found.view(bits)[~nan] == values.view(bits)[~nan]).all()
+    assert np.isnan(found[nan].astype(np.float64)).all()
