@@ -1,0 +1,277 @@
+"""What a kernel can't say: the class, the words, the line, the caret, and what to do."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import tilejit as tj
+from tests.errors.kit import default_arguments, execute, kernel_text, points_at, refused
+
+SYNTAX, TYPE, LAYOUT, DISPATCH = tj.KernelSyntaxError, tj.KernelTypeError, tj.LayoutError, tj.DispatchError
+
+# statements with the place of the error between « and », what the message says, what the help says
+SYNTAX_CASES = [
+    ("f = «lambda x: x»", "a lambda", "nested def"),
+    ("«try:»\n    A[0, 0] = 1\nfinally:\n    pass", "try", "test the condition with if"),
+    ("«with A:»\n    pass", "with", "no context managers"),
+    ("«class C:»\n    pass", "a class", "define it outside"),
+    ("x = «[i for i in range(3)]»", "a list comprehension", "tj.static_range"),
+    ("x = sum«(i for i in range(3))»", "a generator expression", "tj.static_range"),
+    ("x = «{i: 1 for i in range(3)}»", "a dict comprehension", "tj.static_range"),
+    ("x = «{i for i in range(3)}»", "a set comprehension", "tj.static_range"),
+    ("x = helper(«*A»)", "* and **", "write the arguments out"),
+    ("x = helper(«**A»)", "* and **", "write the arguments out"),
+    ("«global q»", "global", "store into an array"),
+    ("«del n»", "del", "leave it out"),
+    ("«import os»", "import", "at the top of the module"),
+    ("«from os import path»", "import", "at the top of the module"),
+    ("«async def f():»\n    pass", "an async function", "write def"),
+    ("if («y := n») > 0:\n    A[0, 0] = 1", "an assignment expression :=", "on a line of its own"),
+    ("x = «{1, 2}»", "a set", "write a tuple"),
+    ("x = «{1: 2}»", "a dict", "tuples"),
+    ("x = «[1, 2]»", "a list", "write a tuple"),
+    ("«raise ValueError»", "raise", "assert condition"),
+    ("«yield n»", "yield", "store into a buffer"),
+    ("for i in «A»:\n    pass", "a for loop goes over range(...)", "tj.static_range"),
+    ("for i in range(3):\n    pass\nelse:\n    «A[0, 0] = 1»", "else of a loop", "set a flag"),
+    ("while n > 0:\n    break\nelse:\n    «pass»", "else of a loop", "set a flag"),
+    ("«match n:»\n    case 1:\n        pass", "match", "if and elif"),
+    ("x = «A @ B»", "@", "gemm"),
+    ("«x: int»", "a declaration without a value", "assign a value"),
+    ("«A.x» = 3", "an attribute can't be assigned", "in a variable"),
+    ("«*x, y» = (1, 2, 3)", "* can't be used in an assignment", "name every item"),
+    ("print(n, «file=3»)", "print in a kernel has no file", "sep= and end="),
+    ("«open('f')»", "open can't be called", "compute it outside"),
+    ("«np.zeros(3)»", "zeros can't be called", "compute it outside"),
+    ("«k(A, B, n)»", "k is a kernel", "make it a @tj.function"),
+    ("x = «range(3)»", "a range is for loops only", "for i in range(...)"),
+    ("return «3»", "a kernel returns nothing", "into an array argument"),
+]
+
+TYPE_CASES = [
+    ("x = «'abc'.upper»()", "'abc' has no attribute upper", "compute it outside"),
+    ('x = f"{«n»}"', "must be known at compile time; this is a scalar of int32", "tj.constexpr"),
+    ("x = 1 if n in «WORDS» else 2", "WORDS is a list; a kernel captures numbers", "make it a tuple"),
+    ("«x, y» = (1, 2, 3)", "2 names for a tuple of 3", "give each item a name"),
+    ("«x, y» = n", "a scalar of int32 can't be unpacked", "one name"),
+    ("print(«A»)", "print takes scalars and text; this is a global region", "index it"),
+    ("«math.sin(n)»", "sin runs when the kernel is compiled", "tj.sin"),
+    ("x = «missing» + 1", "there is no name missing", "define it at the top of the module"),
+    ("x = «tj.cta.coppy»(A, B)", "tj.cta has no attribute coppy", "did you mean copy?"),
+    ("x = «tj.cta_id(5)»", "axis 5 of the grid", "three axes"),
+    ("x = «helper(1, 2)»", "helper takes at most 1 argument; got 2", "its parameters: x"),
+    ("x = «helper()»", "helper needs x", "its parameters: x"),
+    ("x = helper(«y=2»)", "helper has no parameter y", "its parameters: x"),
+    ("x = «A[0, 0, 0]»", "3 indices for 2 dimensions of A", ""),
+    ("x = A[«0.5», 0]", "an index must be an integer; this is the constant 0.5", ""),
+    ("x = A[«n > 0», 0]", "an index must be an integer; this is a scalar of bool_", "int(x)"),
+    ("x = «A + 1»", "add takes scalars and local tiles; got a global region of shape (?, ?)", "tj.cta.load"),
+    ("x = «A[0, 0] & 1»", "bitwise_and takes integers or bool_; got float32", "convert the operands"),
+    ("x = «1 << -1»", "ValueError in a compile-time expression: negative shift count", "change its operands"),
+    ("x = «1 // 0»", "ZeroDivisionError in a compile-time expression", "change its operands"),
+    ("x = «n + 2**40»", "1099511627776 doesn't fit in int32", "tj.int64(1099511627776)"),
+    ("if «A»:\n    pass", "a condition must be a scalar", "tj.where"),
+    ("x = «A[0, 0] + 'text'»", "got the constant 'text'", "give a number"),
+    ("x = «tj.exp('a')»", "exp takes scalars and local tiles; got the constant 'a'", "give a number"),
+    ("x = «tj.exp(n, n)»", "tj.exp takes at most 1 argument; got 2", "its parameters: x"),
+    ("x = «pow(n, 2)»", "pow runs when the kernel is compiled", "**"),
+    ("x = «A.shape[2]»", "index 2 is outside a tuple of 2", "from 0 to 1"),
+    ("x = «n.shape»", "a scalar of int32 has no attribute shape", "it has astype, dtype"),
+    ("tj.cta.copy(B[«0:n», 0:8], A[0:n, 0:8])", "the extent of this slice is not known", "A.tile((N,), (i,))"),
+    ("tj.cta.copy(B[0:8, 0:8:«2»], A[0:8, 0:8:2])", "a slice's step must be 1", "dense region"),
+    ("tj.cta.copy(B[«8:0», 0:8], A[8:0, 0:8])", "this slice has extent -8", "don't count from the end"),
+    ("«tj.cta.copy(B[0:8, 0:8], A[0:8, 0:4])»", "the destination has (8, 8), the source (8, 4)", "slice the larger"),
+    ("tj.cta.copy(«B[0:8]», A[0:8])", "dimension 1 of B has an extent that is known only at run time", "tj.spec(...)"),
+    (
+        "s = tj.alloc_shared((8, 8), tj.float16)\n«tj.cta.copy(s, A[0:8, 0:8])»",
+        "the destination is float16, the source float32", "x.astype(tj.float16)",
+    ),
+    (
+        "s = tj.alloc_shared((8, 8), tj.float32)\ntj.cta.copy(s[«4:12», 0:8], A[0:8, 0:8])",
+        "[4 : 12] leaves dimension 0 of s, whose extent is 8", "only regions of global tensors may pass the edge",
+    ),
+    ("s = tj.alloc_shared((8, 8), tj.float32)\nx = s[«8», 0]", "index 8 is outside dimension 0 of s, whose extent", ""),
+    ("s = tj.alloc_shared((8, 8), tj.float32)\nx = s[«-1», 0]", "indices don't count from the end", "s.shape[0] - 1"),
+    ("s = tj.alloc_shared(«(8, n)», tj.float32)", "must be known at compile time", "tj.constexpr"),
+    ("s = tj.alloc_shared(«(8, 0)», tj.float32)", "extents must be positive; got (8, 0)", ""),
+    ("s = tj.alloc_shared((8, 8), «float»)", "<class 'float'> is not an element type", "tj.float32"),
+    ("s = «tj.alloc_shared((8, 8))»", "tj.alloc_shared needs dtype", "shape, dtype, layout, swizzle"),
+    ("tj.warp.copy(B[0:8, 0:8], A[0:8, 0:8], variant=«3»)", "variant= takes str; got 3", ""),
+    ("tj.warp.copy(B[0:8, 0:8], A[0:8, 0:8], «nonsense=1»)", "tj.warp.copy has no parameter nonsense", "require_bits"),
+    ("«tj.cta.sqrt(B[0:8, 0:8], A[0:8, 0:4])»", "shapes (8, 8) and (8, 4) don't broadcast", "x[:, None]"),
+    ("«tj.cta.add(B[0:8, 0:8], A[0:8, 0:8])»", "tj.cta.add needs b", "dst, a, b"),
+    ("tj.cta.store(B[0:64, 0:64], «A[0:64, 0:64]»)", "store takes a local tile", "copy(dst, src)"),
+    ("x = A[0, 0].astype(tj.float8_e4m3fn)\ny = «x + x»", "fp8 is storage; cast it first", "astype"),
+    ("s = tj.alloc_shared((8, 8), tj.float8_e4m3fn)\n«tj.cta.add(s, s, s)»", "fp8 is storage; cast it first", "astype"),
+    ("if n > 0:\n    x = n\ny = «x»", "x has a value on one path only", "before the branch, or on both sides"),
+    ("for i in range(n):\n    x = n\ny = «x»", "x may have no value here", "before the loop"),
+    ("for i in «tj.static_range(n)»:\n    pass", "must be known at compile time", "tj.constexpr"),
+    ("for i in «tj.static_range(100000)»:\n    pass", "out 100000 times; the limit is 4096", "range(...)"),
+    ("for i in «range(n, 3, 0)»:\n    pass", "range with a step of 0", "other than 0"),
+    ("«tj.static_assert(False, 'this')»", "static_assert failed: this", "condition"),
+    ("tj.static_assert(«n > 0»)", "static_assert needs a condition that is known at compile time", "use assert"),
+]  # fmt: skip
+
+LAYOUT_CASES = [
+    (
+        "r = tj.alloc_local((8, 8), tj.float32, layout=«LANES»)",
+        "S[(32, 8) : (1 @ laneid, 1)] has 256 elements; shape (8, 8) has 64", "multiply to the shape's size",
+    ),
+    (
+        "s = tj.alloc_shared((8, 8), tj.float32, swizzle=«'128B'»)",
+        "shape (8, 8) doesn't divide into atoms of 8 rows by 32 columns", "pad the tile",
+    ),
+    (
+        "s = tj.alloc_shared((8, 8), tj.float32, swizzle=«'100B'»)",
+        "swizzle mode '100B' is none of 'none', '32B', '64B', '128B'", "choose one of these",
+    ),
+]  # fmt: skip
+
+DISPATCH_CASES = [
+    (
+        "r = tj.alloc_local((8, 8), tj.float32)\n«tj.cta.copy(r, A[0:8, 0:8])»",
+        "r has no thread axes: it is each thread's own, and a cta has 64 threads", "tj.thread",
+    ),
+    (
+        "r = tj.alloc_local((128, 4), tj.float32, layout=S[(128, 4) : (1 @ tx, 1)])\n"
+        "«tj.cta.copy(r, A.tile((128, 4), (0, 0)))»",
+        "128 threads own the region of r; the cta has 64", "",
+    ),
+    ("«tj.warp.copy(B[0:8, 0:8], A[0:8, 0:8], variant='tma')»", "copy has no variant 'tma'", "gmem_smem, reg"),
+    (
+        "s = tj.alloc_shared((8, 7), tj.float32)\n«tj.warp.copy(s, A[0:8, 0:7], require_bits=128)»",
+        "moves 32 bits at a time; require_bits=128: rows of s start every 28 bytes; needs a multiple of 16",
+        "require fewer bits",
+    ),
+    (
+        "«tj.warpgroup.copy(B[0:8, 0:8], A[0:8, 0:8])»",
+        "needs whole warpgroups of 128 threads; the last warpgroup of a CTA of 64 threads has 64", "multiple of 128",
+    ),
+]  # fmt: skip
+
+# a collective in a branch that not all threads of its scope take: the branch is marked
+DIVERGENT_CASES = [
+    ("if «tj.lane_id() == 0»:\n    tj.warp.copy(B[0:8, 0:8], A[0:8, 0:8])", "warp.copy at .*:{1} needs all .* warp"),
+    ("if «tj.lane_id() == 0»:\n    pass\nelse:\n    tj.cta_sync()", "cta_sync at .*:{3} needs all .* cta"),
+    ("if «tj.lane_id() % 2»:\n    tj.warp_sync()", "warp_sync at .*:{1} needs all .* warp"),
+    ("«for i in range(tj.thread_id()):»\n    tj.cta_sync()", "cta_sync at .*:{1} .* the loop isn't taken alike"),
+    ("if «tj.thread_id() > 5»:\n    return\ntj.cta_sync()", "cta_sync at .*:{2} .*`return` in the `if`"),
+    (
+        "for i in range(4):\n    if «tj.thread_id() > i»:\n        break\n    tj.cta_sync()",
+        "cta_sync at .*:{3} .*`break` in the `if`",
+    ),
+    ("while «A[tj.thread_id(), 0] > 0»:\n    tj.cta_sync()", "cta_sync at .*:{1} needs all"),
+    ("x = A[tj.thread_id(), 0] > 0\nif «x»:\n    tj.cta_sync()", "cta_sync at .*:{2} needs all"),
+    ("if «tj.warp_id() == 0»:\n    tj.cta_sync()", "cta_sync at .*:{1} needs all .* cta"),
+    ("if «tj.warp_id() == 0»:\n    tj.warpgroup_sync()", "warpgroup_sync at .*:{1} needs all .* warpgroup"),
+    ("if «A[tj.lane_id(), 0] > 0»:\n    x = tj.warp.load(A[0:32, 0:8])", "warp.copy at .*:{1} needs all"),
+]  # fmt: skip
+
+CASES = [
+    *((*case, SYNTAX) for case in SYNTAX_CASES),
+    *((*case, TYPE) for case in TYPE_CASES),
+    *((*case, LAYOUT) for case in LAYOUT_CASES),
+    *((*case, DISPATCH) for case in DISPATCH_CASES),
+]
+
+
+def check(error, marked, kind, words, hint):
+    assert type(error) is kind, error
+    assert words in error.message, error
+    assert hint in (error.hint or ""), error
+    if hint:
+        assert str(error).endswith(f"help: {error.hint}")
+    points_at(error, marked)
+
+
+@pytest.mark.parametrize(("body", "words", "hint", "kind"), CASES, ids=[case[0] for case in CASES])
+def test_a_refused_kernel_says_what_is_wrong_and_where(body, words, hint, kind):
+    error, marked = refused(kernel_text(body), default_arguments())
+    check(error, marked, kind, words, hint)
+
+
+@pytest.mark.parametrize(("body", "words"), DIVERGENT_CASES, ids=[case[0] for case in DIVERGENT_CASES])
+def test_a_collective_that_not_all_threads_reach_names_the_branch(body, words):
+    error, marked = refused(kernel_text(body), default_arguments())
+    first = marked.text.split("\n").index("def k(A: tj.Tensor, B: tj.Tensor, n: tj.int32):") + 2
+    pattern = re.sub(r"\{(\d)\}", lambda m: str(first + int(m[1])), words)
+    assert type(error) is DISPATCH
+    assert re.search(pattern, error.message), (pattern, error.message)
+    assert "move it out of the branch" in error.hint
+    points_at(error, marked)
+
+
+def test_the_same_branches_are_fine_where_all_threads_take_them():
+    body = """
+if tj.warp_id() == 0:
+    tj.warp.copy(B[0:8, 0:8], A[0:8, 0:8])
+    tj.warp_sync()
+if n > 0 and tj.cta_id(0) % 2 == 0:
+    tj.cta_sync()
+for i in range(n):
+    if A[i, 0] > 0:
+        break
+    tj.cta_sync()
+"""
+    namespace, _ = execute(kernel_text(body))
+    assert "bar.sync" in namespace["k"].compile(*default_arguments(), target="sm_90a").ptx
+
+
+def test_a_warp_operation_needs_whole_warps():
+    error, marked = refused(
+        kernel_text("«tj.warp.copy(B[0:8, 0:8], A[0:8, 0:8])»", options="threads=40"), default_arguments()
+    )
+    check(error, marked, DISPATCH, "needs whole warps of 32 threads; the last warp of a CTA of 40 threads has 8", "")
+
+
+@pytest.mark.parametrize(
+    ("body", "one", "other"),
+    [
+        ("if n > 0:\n    x = n\nelse:\n    x = A[0, 0]\ny = «x»", ("int32", 1), ("float32", 3)),
+        ("if n > 0:\n    x = tj.int64(n)\nelse:\n    x = n\ny = «x»", ("int64", 1), ("int32", 3)),
+        ("x = n\nfor i in range(n):\n    x = «x» + A[0, 0]", ("int32", 0), ("float32", 2)),
+    ],
+)
+def test_paths_that_disagree_name_both_lines(body, one, other):
+    error, marked = refused(kernel_text(body), default_arguments())
+    assert type(error) is TYPE
+    first = marked.text.split("\n").index("def k(A: tj.Tensor, B: tj.Tensor, n: tj.int32):") + 2
+    for dtype, line in (one, other):
+        assert re.search(rf"{dtype}\b.*line {first + line}\b|line {first + line}\b.*{dtype}", error.message), error
+    assert "convert one of them" in error.hint
+
+
+def test_recursion_shows_both_calls():
+    error, marked = refused(kernel_text("x = recursive(n)"), default_arguments())
+    check_text = str(error)
+    assert type(error) is TYPE and "recursive calls itself" in error.message
+    assert "return recursive(x)\n" in check_text and "called from" in check_text and "x = recursive(n)" in check_text
+    assert error.span.caller.line == marked.text.split("\n").index("    x = recursive(n)") + 1
+
+
+def test_shared_memory_that_does_not_fit_names_the_largest_buffers():
+    body = """
+s = «tj.alloc_shared((256, 256), tj.float32)»
+t = tj.alloc_shared((16, 16), tj.float32)
+u = tj.alloc_shared((16, 32), tj.float32)
+tj.cta.copy(s[0:16, 0:16], A[0:16, 0:16])
+tj.cta.copy(t, A[0:16, 0:16])
+tj.cta.copy(u, A[0:16, 0:32])
+"""
+    error, marked = refused(kernel_text(body), default_arguments())
+    words = "k needs 265,216 bytes of shared memory; sm_90a has 232,448 for a CTA. Largest: s 262,144, u 2,048, t 1,024"
+    check(error, marked, tj.ResourceError, words, "smaller tiles")
+
+
+def test_tensor_memory_needs_a_target_that_has_it():
+    error, marked = refused(kernel_text("t = «tj.alloc_tmem((128, 32), tj.float32)»"), default_arguments())
+    check(error, marked, tj.ResourceError, "sm_90a has no tensor memory", "sm_100a")
+
+
+def test_carets_count_display_columns():
+    error, _ = refused(kernel_text("print('宽', [1])"), default_arguments())
+    line, carets = str(error).split("\n")[2:4]
+    assert line == "    print('宽', [1])"
+    assert carets == "    " + " " * 12 + "^^^"
