@@ -448,6 +448,12 @@ def test_arrays_of_any_strides_are_used_in_place(view):
     assert np.count_nonzero(memory) == b.size
 
 
+def test_empty_arrays_can_be_passed():
+    empty = np.zeros(0, np.float32)
+    make_add()[1](empty, empty[::-1], 1)
+    make_add()[1](tj.empty(0, tj.float32), empty, 1)
+
+
 def test_device_arrays_of_the_simulator_hold_data_between_launches():
     add = make_add()
     a, b = tj.to_device(numbers()), tj.empty(64, tj.float32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ _HEADINGS = ("line", "operation", "variant", "width", "rounds", "instructions pe
 class Row:
     """What became of one tile operation.
 
-    line: `file:line`. source: the line's text. width: of one transfer, as text. rounds: transfers a thread, or issues.
+    line: `file.py:7`. source: the line's text. width: of one transfer, as text. rounds: transfers a thread, or issues.
     instructions: (mnemonic, how often a thread carries it out). limit: what kept it from being wider, or None.
     declines: variant -> its reasons, those that would have come first at the front.
     """
@@ -73,7 +74,7 @@ def row(verdict: Verdict) -> Row:
     """A verdict as a row of the table."""
     span, plan = verdict.span, verdict.plan
     return Row(
-        line=str(span) if span is not None else "-",
+        line=f"{os.path.basename(span.file)}:{span.line}" if span is not None else "-",
         source=span.text.strip() if span is not None else "",
         operation=f"{verdict.op.scope}.{verdict.op.name}",
         variant=verdict.variant,

@@ -182,6 +182,16 @@ def test_host_arrays_are_refused_while_a_graph_is_captured(fake, device):
     assert len(launches(fake)) == 1
 
 
+def test_host_arrays_are_refused_while_torch_captures(fake, device, monkeypatch):
+    cuda_of_torch = TorchCuda()
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(Tensor=Tensor, cuda=cuda_of_torch))
+    f, a = device.load(compiled(pointer("A"))), np.zeros(4, np.float32)
+    f.launch(GRID, call(a))
+    cuda_of_torch.capturing = True
+    with pytest.raises(LaunchError, match="while a graph is being captured"):
+        f.launch(GRID, call(a))
+
+
 def test_a_launch_that_fails_leaves_host_arrays_alone(fake, device):
     fake.errors["cuLaunchKernel"] = fake.CUresult.CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
     a = np.arange(4, dtype=np.float32)
@@ -203,6 +213,16 @@ class Torch:
     cuda_stream = 12
 
 
+class TorchCuda:
+    capturing = False
+
+    def is_available(self):
+        return True
+
+    def is_current_stream_capturing(self):
+        return self.capturing
+
+
 class Closed:
     is_closed = True
 
@@ -221,7 +241,8 @@ def test_what_is_no_stream_is_refused(fake, device, stream, message):
 
 def test_the_default_is_the_current_stream_of_the_first_device_arrays_framework(fake, device, monkeypatch):
     current = {0: 77}
-    torch = SimpleNamespace(Tensor=Tensor, _C=SimpleNamespace(_cuda_getCurrentRawStream=current.__getitem__))
+    private = SimpleNamespace(_cuda_getCurrentRawStream=current.__getitem__)
+    torch = SimpleNamespace(Tensor=Tensor, cuda=TorchCuda(), _C=private)
     monkeypatch.setitem(sys.modules, "torch", torch)
     f = device.load(compiled(pointer("A"), pointer("B")))
     tensor, other = Tensor(np.zeros(4, np.float32)), Interface(np.zeros(4, np.float32))

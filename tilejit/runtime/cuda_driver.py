@@ -138,7 +138,10 @@ def framework_stream(owner: Any, ordinal: int) -> int:
 
 
 def is_capturing(stream: int) -> bool:
-    """Whether work on a stream goes into a graph."""
+    """Whether work on a stream goes into a graph, or a framework's current stream does."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
+        return True
     status = call(driver.cuStreamIsCapturing, stream)
     return bool(status != driver.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE)
 

@@ -156,24 +156,30 @@ def _cuda(ordinal: int) -> Device:
 def to_device(array: Any, device: str | None = None) -> DeviceArray:
     """A copy of an array in a device's memory, row-major; `device` else the one in use."""
     source = np.ascontiguousarray(array).reshape(np.shape(array))
-    dtype = from_numpy(source.dtype) if source.dtype.isnative else None
-    if dtype is None:
-        raise LaunchError(f"an array of dtype {source.dtype!r} can't be passed", hint=f"one of {', '.join(DTYPES)}")
-    made = empty(source.shape, dtype, device)
+    made = empty(source.shape, source.dtype, device)
     made.copy_from(source)
     return made
 
 
-def empty(shape: int | Sequence[int], dtype: DType, device: str | None = None) -> DeviceArray:
+def empty(shape: int | Sequence[int], dtype: DType | np.dtype[Any], device: str | None = None) -> DeviceArray:
     """An array in a device's memory that nothing has been written to; `device` else the one in use."""
-    if not isinstance(dtype, DType):
-        raise LaunchError(f"{dtype!r} is not an element type", hint="write tj.float32, or another type")
+    kind = dtype if isinstance(dtype, DType) else _dtype(dtype)
+    if kind is None:
+        raise LaunchError(f"{dtype!r} is not an element type", hint=f"one of {', '.join(DTYPES)}")
     given = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     if any(not hasattr(n, "__index__") or n < 0 for n in given):
         raise LaunchError(f"an array can't have shape {shape!r}", hint="write an integer or a tuple of integers")
     extents = tuple(map(int, given))
     where = named(device) if device is not None else default()
-    return DeviceArray(where.allocate(math.prod(extents) * dtype.bytes), dtype, extents)
+    return DeviceArray(where.allocate(math.prod(extents) * kind.bytes), kind, extents)
+
+
+def _dtype(dtype: Any) -> DType | None:
+    try:
+        kind = np.dtype(dtype)
+    except TypeError:
+        return None
+    return from_numpy(kind) if kind.isnative else None
 
 
 def synchronize() -> None:
