@@ -271,6 +271,31 @@ def test_a_threads_own_elements_need_no_order_and_no_neighbours(device: Runner, 
     assert found.tolist() == [[dtype.numpy.type(t & n).item() for n in (2, 5, 6)] for t in range(THREADS)]
 
 
+@pytest.mark.parametrize("space", ["global", "shared"])
+def test_a_value_from_before_a_barrier_is_not_used_after_it(device: Runner, space: str) -> None:
+    layout = TileLayout.row_major((4,))
+    a = array("A", float32, 4) if space == "global" else Buffer("S", "shared", float32, (4,), layout, 16)
+    out, before, after = array("out", float32, THREADS), Var("before", float32), Var("after", float32)
+    first, one = Vector(a, const(0)), Const(1.0, float32)
+    body: list[Stmt] = [
+        If(build.equal(THREAD, 3), (Store(first, one),)),
+        Sync("cta"),
+        Let(before, Load(first)),
+        Sync("cta"),
+        If(build.equal(THREAD, 5), (Store(first, build.add(before, one)),)),
+        Sync("cta"),
+        Let(after, Load(first)),
+        Store(Vector(out, THREAD), build.add(build.mul(after, Const(10.0, float32)), before)),
+    ]
+    params = [Param("pointer", b.name, float32, buffer=b, written=True, noalias=True) for b in (out, a)]
+    found, memory = np.zeros(THREADS, np.float32), np.zeros(4, np.float32)
+    if space == "shared":
+        device.run(kernel([Alloc(a), *body], params[:1], threads=THREADS), [found])
+    else:
+        device.run(kernel(body, params, threads=THREADS), [found, memory])
+    assert found.tolist() == [21.0] * THREADS
+
+
 def test_dynamic_shared_memory_is_one_block_of_separate_buffers(device: Runner) -> None:
     layout = TileLayout.row_major((8192,))
     first, second = (Buffer(n, "shared", float32, (8192,), layout, 1024) for n in ("first", "second"))

@@ -144,15 +144,14 @@ def _scalar(ctx: Context, param: Param, name: str) -> Value:
 
 
 def _pointer_attributes(param: Param) -> str:
-    """What LLVM may assume of the pointer.
+    """What LLVM may assume of the pointer: its alignment, and that nothing changes what it points at.
 
-    Only what the signature proves: with a `noalias` that isn't true a store before a barrier vanished, and the
-    neighbour's load became `ld.global.nc`.
+    `noalias` stands only on what the kernel never writes and, as the signature proves, no other argument overlaps.
+    On an array that is written it would be wrong even without overlap: LLVM takes no barrier to let another thread
+    write it, and uses the value from before.
     """
     align = f"align {param.buffer.align} " if param.buffer is not None else ""
-    if not param.noalias:
-        return align
-    return f"noalias {align}" if param.written else f"noalias readonly {align}"
+    return f"noalias readonly {align}" if param.noalias and not param.written else align
 
 
 def _registers(ctx: Context, buffer: Buffer) -> None:
