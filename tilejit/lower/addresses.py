@@ -181,8 +181,8 @@ def inside(
     dims: Sequence[int],
     atoms: Sequence[Atom],
     values: Sequence[Expr],
-    step: int = 0,
-    run_dim: int | None = None,
+    step: Expr,
+    run_dim: int | None,
 ) -> Expr:
     """Whether an element lies inside the tensor in `dims`: that at digits `values`, and `step` further in `run_dim`.
 
@@ -193,7 +193,7 @@ def inside(
         at = build.cast(side.region.starts[d], int64)
         if d in side.places:
             at = build.add(at, _index(side.places.index(d), atoms, values))
-            at = build.add(at, step) if side.places.index(d) == run_dim else at
+            at = build.add(at, build.cast(step, int64)) if side.places.index(d) == run_dim else at
         cond = build.logical_and(cond, build.greater_equal(at, 0))
         cond = build.logical_and(cond, build.less(at, _size(side.buffer.shape[d])))
     return cond

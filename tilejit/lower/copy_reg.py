@@ -187,7 +187,8 @@ def _emit_vector(
     plan: Plan, op: TileOp, b: Builder, edges: Edges, where: tuple[Expr, Expr], base: Expr, first: Expr
 ) -> None:
     thread, trip = where
-    address = advanced(plan.memory.swizzle, base, plan.base(thread), plan.moved(trip))
+    still = base if plan.memory.swizzle is None else plan.base(thread)
+    address = advanced(plan.memory.swizzle, base, still, plan.moved(trip))
     register = build.add(first, reached(plan.registers, 0, plan.atoms, trip))
     values = tuple(plan.values(trip, thread))
     run = Run(plan.memory, edges, address, (*plan.owned, *plan.atoms), values, plan.run_dim)

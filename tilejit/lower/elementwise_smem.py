@@ -37,7 +37,7 @@ def plan(op: TileOp, context: Context) -> Plan | Decline:
     try:
         dst, *inputs = (side(r, op.scope) for r in tiles(op))
         sides = (dst, *(broadcast(i, dst) for i in inputs))
-        return plan_partition(sides, context.count(op.scope), 0, vectorized=True)
+        return plan_partition(sides, context.count(op.scope), 0, vectorized=True, broadcasts=True)
     except LayoutError as error:
         return Decline((error.message,), error.hint)
 

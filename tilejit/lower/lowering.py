@@ -12,6 +12,7 @@ from ..target import Target
 from .builder import Builder
 from .elements import element_offset, possible_starts
 from .engine import Context, Variant, Verdict, dispatch
+from .replay import replay
 
 __all__ = ["Lowered", "lower"]
 
@@ -25,16 +26,17 @@ class Lowered:
 
 
 def lower(kernel: Kernel, target: Target, variants: Sequence[Variant]) -> Lowered:
-    """The kernel at lane level, its operations carried out by `variants`."""
-    walk = _Walk(Context(target, kernel.threads), variants)
+    """The kernel at lane level, its operations carried out by `variants`; of a debug kernel each plan is replayed."""
+    walk = _Walk(Context(target, kernel.threads), variants, kernel.debug)
     walk.block(kernel.body)
     body = (*walk.builder.allocs, *walk.builder.take())
     return Lowered(replace(kernel, body=body), tuple(walk.verdicts))
 
 
 class _Walk:
-    def __init__(self, context: Context, variants: Sequence[Variant]) -> None:
+    def __init__(self, context: Context, variants: Sequence[Variant], debug: bool) -> None:
         self.context = context
+        self.debug = debug
         self.variants = variants
         self.builder = Builder()
         self.verdicts: list[Verdict] = []
@@ -66,6 +68,8 @@ class _Walk:
     def operation(self, op: TileOp) -> None:
         verdict = dispatch(op, self.context, self.variants)
         self.verdicts.append(verdict)
+        if self.debug:
+            replay(verdict.plan, op)
         chosen = next(v for v in self.variants if v.name == verdict.variant and op.name in v.operations)
         chosen.emit(verdict.plan, op, self.builder)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ..dtypes import DType
+from ..dtypes import DType, int32
 from ..ir import build
 from ..ir.nodes import TRUE, Buffer, Expr, Move, Region, TileOp, Vector
 from .addresses import all_inside, inside, moves_whole
@@ -74,7 +74,7 @@ class Run:
     values: tuple[Expr, ...]
     dim: int | None
 
-    def within(self, step: int) -> Expr:
+    def within(self, step: Expr) -> Expr:
         """Whether the element `step` further lies inside the tensor."""
         return inside(self.side, self.edges.dims, self.atoms, self.values, step, self.dim)
 
@@ -82,7 +82,7 @@ class Run:
 def load(b: Builder, registers: Buffer, first: Expr, run: Run, start: int, width: int, fill: Expr) -> None:
     """Moves elements [start, start + width) of a run to registers from `first` + start."""
 
-    def one(k: int, count: int, cond: Expr) -> None:
+    def one(k: Expr, count: int, cond: Expr) -> None:
         to = Vector(registers, build.add(first, k), count)
         src = Vector(run.side.buffer, build.add(run.address, k), count)
         if cond == TRUE:
@@ -90,27 +90,29 @@ def load(b: Builder, registers: Buffer, first: Expr, run: Run, start: int, width
         else:
             b.append(Move(to, src, cond, fill, span=b.span))
 
-    _guarded(run, start, width, one)
+    _guarded(b, run, start, width, one)
 
 
 def store(b: Builder, registers: Buffer, first: Expr, run: Run, start: int, width: int) -> None:
     """Moves registers from `first` + start to elements [start, start + width) of a run."""
 
-    def one(k: int, count: int, cond: Expr) -> None:
+    def one(k: Expr, count: int, cond: Expr) -> None:
         src = Vector(registers, build.add(first, k), count)
         to = Vector(run.side.buffer, build.add(run.address, k), count)
         b.append(Move(to, src, None if cond == TRUE else cond, span=b.span))
 
-    _guarded(run, start, width, one)
+    _guarded(b, run, start, width, one)
 
 
-def _guarded(run: Run, start: int, width: int, one: Callable[[int, int, Expr], None]) -> None:
+def _guarded(b: Builder, run: Run, start: int, width: int, one: Callable[[Expr, int, Expr], None]) -> None:
     """One access of `width` elements, or one an element where a vector may straddle an edge."""
     if run.edges.whole or width == 1:
-        one(start, width, run.within(start))
+        first = build.const(start, int32)
+        one(first, width, run.within(first))
         return
-    for k in range(start, start + width):
-        one(k, 1, run.within(k))
+    with b.loop("element", width, unrolled=True) as k:
+        at = build.add(k, start)
+        one(at, 1, run.within(at))
 
 
 def at_edges(

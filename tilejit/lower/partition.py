@@ -95,16 +95,18 @@ class Partition:
         return np.stack([vector // self.threads, vector % self.threads, *places, width], axis=1)
 
 
-def plan_partition(sides: tuple[Side, ...], threads: int, lead: int, *, vectorized: bool) -> Partition:
+def plan_partition(
+    sides: tuple[Side, ...], threads: int, lead: int, *, vectorized: bool, broadcasts: bool = False
+) -> Partition:
     """The widest vectors that are provable, counted along the order of side `lead`.
 
-    vectorized: False handles element by element.
+    vectorized: False handles element by element. broadcasts: one element of an input may serve a whole vector.
     raises: LayoutError where the sides can't be put side by side.
     """
     edges = tuple(edge_dims(s) for s in sides)
     free = [not any(s.places[d] in e for s, e in zip(sides, edges, strict=True)) for d in range(len(sides[0].shape))]
     atoms = joined(_ordered(refine(sides), lead), free)
-    single = tuple(k > 0 and bool(atoms) and atoms[-1].strides[k] == 0 for k in range(len(sides)))
+    single = tuple(broadcasts and k > 0 and bool(atoms) and atoms[-1].strides[k] == 0 for k in range(len(sides)))
     moving = [k for k, one in enumerate(single) if not one]
     found = vector_width([sides[k] for k in moving], _columns(atoms, moving), ragged=True)
     width = found.elements if vectorized else 1
@@ -220,4 +222,5 @@ def _address(plan: Partition, column: int, base: Expr | None, thread: Expr, firs
     if isinstance(first, Const) and first.value == 0:
         return base
     moved = reached(plan.sides[column], column, plan.atoms, first)
-    return advanced(plan.sides[column].swizzle, base, plan.linear(column, thread), moved)
+    swizzle = plan.sides[column].swizzle
+    return advanced(swizzle, base, base if swizzle is None else plan.linear(column, thread), moved)

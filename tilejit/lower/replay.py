@@ -38,12 +38,23 @@ def replay(plan: object, op: TileOp) -> None:
 
 
 def _replay_memory(plan: Partition) -> None:
-    expected = np.stack([addresses(plan.sides[1].region), addresses(plan.sides[0].region)], axis=1)
-    rows = _expanded(plan.transfers(), (2, 3))
-    _same("(source, destination)", rows[:, 2:4], expected)
-    _aligned(plan.transfers()[:, 2:4], plan.vector_width)
+    dst, *sources = (s.region for s in plan.sides)
+    expected = np.stack([*(_along(r, dst) for r in sources), addresses(dst)], axis=1)
+    rows = plan.transfers()
+    last = rows.shape[1] - 2
+    moving = [c for c in range(2, last) if not plan.single[c - 1]]
+    _same("(sources, destination)", _expanded(rows, (*moving, last))[:, 2:-1], expected)
+    _aligned(rows[:, [*moving, last]], plan.vector_width)
     assert rows[:, 1].max(initial=0) < plan.threads, "a thread that the scope doesn't have"
     assert len(rows) == 0 or rows[:, 0].max() == plan.rounds - 1, "more rounds than the plan says"
+
+
+def _along(region: Region, dst: Region) -> Array:
+    """The address of the element of `region` that goes with each of `dst`."""
+    found = addresses(region)
+    if len(found) == prod(dst.shape):
+        return found
+    return np.broadcast_to(found.reshape(region.shape), dst.shape).ravel()
 
 
 def _replay_registers(plan: copy_reg.Plan | OwnerCopy, place: Region, tile: Region, scope: str) -> None:
@@ -92,55 +103,60 @@ def _holders(given: Region, dst: Region, scope: str) -> list[set[tuple[int, int]
 # ---- what the layouts say -----------------------------------------------------------------------------------
 
 
-def _flat(region: Region, shape: tuple[int, ...]) -> Array:
-    """The flat index in the buffer of each element of the region, in its own row-major order."""
+def _coordinates(region: Region) -> list[Array]:
+    """Each element's index in every dimension of the buffer, the region's elements in row-major order."""
     spans = [
         np.arange(1 if e is None else e) + (int(s.value) if isinstance(s, Const) else 0)
         for s, e in zip(region.starts, region.extents, strict=True)
     ]
-    grid = np.meshgrid(*spans, indexing="ij")
-    if not grid:
-        return np.zeros(1, np.int64)
-    return np.asarray(np.ravel_multi_index([g.ravel() for g in grid], shape), dtype=np.int64)
-
-
-def _shape(buffer: Buffer) -> tuple[int, ...]:
-    return tuple(n if isinstance(n, int) else 2**20 for n in buffer.shape)
+    return [g.ravel() for g in np.meshgrid(*spans, indexing="ij")] if spans else []
 
 
 def addresses(region: Region) -> Array:
-    layout = region.buffer.layout
+    """Where each element of a region of memory lives."""
+    layout, at = region.buffer.layout, _coordinates(region)
     if isinstance(layout, Strided):
         known = launch_values((region,))
         strides = [s if isinstance(s, int) else known[s.name] for s in layout.strides]
-        spans = [
-            (np.arange(e or 1) + (int(s.value) if isinstance(s, Const) else 0)) * stride
-            for s, e, stride in zip(region.starts, region.extents, strides, strict=True)
-        ]
-        total = sum(np.ix_(*spans), start=np.zeros((), np.int64))
-        return np.asarray(total).ravel()
-    shape = _shape(region.buffer)
-    table = layout.map_all(shape)
-    place: Array = np.sum(np.stack(list(table.values())), axis=0)[_flat(region, shape)]
-    return place
+        return np.asarray(sum(x * s for x, s in zip(at, strides, strict=True)))
+    places = _places(layout, region.buffer, at)
+    return np.asarray(sum(places.values(), start=np.zeros(1, np.int64))[0])
 
 
 def owners_of(region: Region, scope: str) -> tuple[Array, Array]:
     """(thread, register) of each element, one row a replica."""
     layout = region.buffer.layout
     assert isinstance(layout, TileLayout)
-    shape = _shape(region.buffer)
-    table = layout.map_all(shape)
-    zero = np.zeros((1, prod(shape)), np.int64)
+    zero = np.zeros((1, prod(region.shape)), np.int64)
     thread, register = zero, zero
-    for name, values in table.items():
+    for name, values in _places(layout, region.buffer, _coordinates(region)).items():
         if name in THREADS["cta"]:
             thread = thread + values * THREADS[scope][name]
         else:
             register = register + values
-    flat = _flat(region, shape)
-    both = np.broadcast_arrays(np.atleast_2d(thread), np.atleast_2d(register))
-    return both[0][:, flat], both[1][:, flat]
+    both = np.broadcast_arrays(thread, register)
+    return both[0], both[1]
+
+
+def _places(layout: TileLayout, buffer: Buffer, at: list[Array]) -> dict[str, Array]:
+    """Axis name -> coordinate of each element, one row a replica."""
+    shape = tuple(n for n in buffer.shape if isinstance(n, int))
+    grouped, ends = layout.group(shape)
+    here: dict[str, Array] = {axis.name: np.full(1, value) for axis, value in layout.offset}
+    for index, first, last in zip(at, ends, ends[1:], strict=False):
+        rest = index
+        for k in reversed(range(first, last)):
+            it = grouped.shard[k]
+            digit, rest = (rest, rest) if k == first else (rest % it.extent, rest // it.extent)
+            here[it.axis.name] = here.get(it.axis.name, np.zeros(1, np.int64)) + digit * it.stride
+    here = {name: value[None] for name, value in here.items()}
+    copy = np.arange(prod(it.extent for it in layout.replica))
+    for it in layout.replica:
+        digit, copy = copy % it.extent, copy // it.extent
+        here[it.axis.name] = here.get(it.axis.name, np.zeros((1, 1), np.int64)) + digit[:, None] * it.stride
+    if layout.swizzle is not None:
+        here["m"] = layout.swizzle.apply(here.get("m", np.zeros((1, 1), np.int64)))
+    return here
 
 
 # ---- comparing ----------------------------------------------------------------------------------------------
