@@ -6,8 +6,6 @@ so that only tilejit's own part is measured.
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -20,7 +18,6 @@ from tilejit.runtime import devices
 pytest.importorskip("cuda.bindings")
 
 HAS_GPU = devices.cuda_problem() is None
-CACHES = (devices.cuda_problem, devices.named, devices._cuda, devices._best)
 
 
 @tj.kernel(threads=32)
@@ -30,26 +27,18 @@ def three_arrays(A: tj.Tensor, B: tj.Tensor, C: tj.Tensor, n: tj.int32):
 
 
 @pytest.fixture(scope="module")
-def driver() -> Iterator[None]:
-    """The real driver, or a fake one where there is none."""
-    if HAS_GPU:
-        yield
+def driver() -> None:
+    """The real driver, or a fake one where there is none: for good, since memory outlives the tests."""
+    if devices.cuda_problem() is None:
         return
     from tests.runtime.fake_driver import SUCCESS, FakeDriver
     from tilejit.runtime import cuda, cuda_driver, cuda_memory
 
     fake = FakeDriver()
     fake.cuLaunchKernel = lambda *args: (SUCCESS,)
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (cuda, cuda_driver, cuda_memory):
-            patch.setattr(module, "driver", fake)
-        for cached in CACHES:
-            cached.cache_clear()
-        yield
-        # memory goes back to the driver that it came from
-        three_arrays._functions.clear()
-        gc.collect()
-    for cached in CACHES:
+    for module in (cuda, cuda_driver, cuda_memory):
+        module.driver = fake
+    for cached in (devices.cuda_problem, devices.named, devices._cuda, devices._best):
         cached.cache_clear()
 
 
