@@ -118,6 +118,8 @@ def test_options_are_checked_where_they_are_given():
         make_add(target="sm_1")
     with pytest.raises(tj.LaunchError, match="is not a cluster"):
         make_add(cluster=(0,))
+    with pytest.raises(tj.LaunchError, match=r"grid \(3, 1, 1\) isn't made of whole clusters of \(2, 1, 1\)"):
+        make_add(cluster=2)[3](numbers(), numbers())
 
 
 def test_arguments_go_by_position_keyword_and_default():

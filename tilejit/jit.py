@@ -21,7 +21,7 @@ from .runtime import devices
 from .runtime.arrays import SIMULATOR
 from .runtime.captured import Captured
 from .runtime.device import Device, Function, Launch
-from .runtime.grid import check_cluster, check_grid, check_registers, check_threads, split
+from .runtime.grid import check_cluster, check_clustered, check_grid, check_registers, check_threads, split
 from .runtime.signature import Call, bind, describe, describe_one, freeze, hypothetical, signature
 from .target import Target
 from .target import target as find_target
@@ -268,6 +268,9 @@ class Launcher:
         if callable(grid):
             named = {p.name: v for p, v in zip(self.kernel.parameters, values, strict=True)}
             grid = check_grid(grid(named))
+        cluster = self.kernel.options.cluster
+        if cluster is not None:
+            check_clustered(grid, cluster)
         return Launch(grid, self.threads, self.stream)
 
 

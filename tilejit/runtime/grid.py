@@ -81,6 +81,14 @@ def check_cluster(cluster: Sequence[int]) -> tuple[int, int, int]:
     return _three(tuple(sizes))
 
 
+def check_clustered(grid: tuple[int, int, int], cluster: tuple[int, int, int]) -> None:
+    """Raises LaunchError where the grid isn't made of whole clusters."""
+    if any(n % c for n, c in zip(grid, cluster, strict=True)):
+        raise LaunchError(
+            f"grid {grid} isn't made of whole clusters of {cluster} CTAs", hint="round each size up to a multiple"
+        )
+
+
 def _three(sizes: tuple[int, ...]) -> tuple[int, int, int]:
     x, y, z = (*sizes, 1, 1)[:3]
     return x, y, z
