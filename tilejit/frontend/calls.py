@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from dataclasses import replace
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
@@ -291,8 +292,6 @@ def _sync(scope: str) -> Callable[[Context, ast.Call], Value]:
 
 
 def _assume_in_bounds(ctx: Context, node: ast.Call) -> Value:
-    from dataclasses import replace
-
     arguments = bind(ctx, node, "tj.assume_in_bounds", ("region",), 1)
     assert arguments["region"] is not None
     return replace(memory_operand(ctx, arguments["region"], "what is assumed in bounds"), in_bounds=True)

@@ -16,7 +16,7 @@ from ..layout import TileLayout
 from ..source import Span
 from ..target import Target
 from .source import KernelSource, local_names
-from .values import Binding, Constant, Memory, Scalar, Unset, Value, default_type, describe, is_number
+from .values import Binding, Constant, Memory, Scalar, Value, as_python, default_type, describe, is_number
 
 __all__ = ["Context", "Frame"]
 
@@ -220,8 +220,6 @@ class Context:
 
     def constant(self, value: Value, node: ast.AST, what: str) -> Any:
         """The value when it is known at compile time."""
-        from .values import as_python
-
         try:
             return as_python(value)
         except ValueError:
@@ -237,12 +235,6 @@ class Context:
             raise self.type_error(node, f"{what} must be an integer; got {number!r}")
         return number
 
-    def read(self, name: str, node: ast.AST) -> Value:
-        """What a local name stands for."""
-        value = self.frame.env[name].value
-        if isinstance(value, Unset):
-            raise self.type_error(node, value.reason, value.hint)
-        return value
 
 
 def _scalar_hint(value: Value) -> str | None:

@@ -16,9 +16,10 @@ from .attributes import attribute
 from .calls import call
 from .context import Context
 from .control import choose, chosen
+from .names import captured, lookup
 from .regions import load_element, subscript
 from .scalars import BINARY, COMPARE, UNARY, fold, operate, truth
-from .values import Constant, Items, Memory, Scalar, Unset, Value, describe
+from .values import Constant, Items, Memory, Scalar, Value, describe
 
 __all__ = ["EXPRESSIONS"]
 
@@ -29,46 +30,6 @@ def _constant(ctx: Context, node: ast.Constant) -> Value:
     if node.value is Ellipsis:
         raise ctx.syntax_error(node, "... can't be used in a kernel", "write every dimension, : for a whole one")
     return Constant(node.value)
-
-
-def _name(ctx: Context, node: ast.Name) -> Value:
-    frame = ctx.frame
-    while True:
-        if node.id in frame.env:
-            value = frame.env[node.id].value
-            if isinstance(value, Unset):
-                raise ctx.type_error(node, value.reason, value.hint)
-            return value
-        if node.id in frame.locals:
-            raise ctx.type_error(node, f"{node.id} has no value yet", "assign it before it is read, on every path")
-        if frame.outer is None:
-            break
-        frame = frame.outer
-    known, found = frame.source.lookup(node.id)
-    if not known:
-        names = [*frame.env, *frame.source.function.__globals__]
-        close = difflib.get_close_matches(node.id, names, 1)
-        hint = f"did you mean {close[0]}?" if close else "assign it, or define it at the top of the module"
-        raise ctx.type_error(node, f"there is no name {node.id}", hint)
-    return captured(ctx, node, node.id, found)
-
-
-def captured(ctx: Context, node: ast.AST, name: str, found: Any) -> Value:
-    """A value from outside the kernel, if it is of a kind that kernels can use."""
-    if type(found) is tuple:
-        return Items(tuple(captured(ctx, node, f"{name}[{k}]", item) for k, item in enumerate(found)))
-    if isinstance(found, (list, dict, set, bytearray)):
-        raise ctx.type_error(
-            node, f"{name} is a {type(found).__name__}; a kernel captures numbers, types, layouts and tuples of these",
-            "make it a tuple, or pass it as a tj.constexpr",
-        )  # fmt: skip
-    if isinstance(found, type):
-        return Constant(found)
-    if hasattr(found, "__array_interface__") and found.shape == ():
-        return Constant(found.item())
-    if any(hasattr(found, name) for name in ("__array_interface__", "__cuda_array_interface__", "__dlpack__")):
-        raise ctx.type_error(node, f"{name} is an array; a kernel doesn't capture arrays", "pass it as an argument")
-    return Constant(found)
 
 
 def _attribute(ctx: Context, node: ast.Attribute) -> Value:
@@ -231,7 +192,7 @@ def _formatted(ctx: Context, node: ast.FormattedValue) -> Value:
 
 EXPRESSIONS: dict[type[ast.expr], Callable[[Context, Any], Value]] = {
     ast.Constant: _constant,
-    ast.Name: _name,
+    ast.Name: lookup,
     ast.Attribute: _attribute,
     ast.Subscript: _subscript,
     ast.Tuple: _tuple,

@@ -8,6 +8,7 @@ from .arguments import bind
 from .context import Context, Frame
 from .control import NeedsBlock, Target, run_block
 from .language import Function
+from .names import captured
 from .values import Binding, Closure, Constant, Unset, Value
 
 __all__ = ["RESULT", "closure_of", "inline", "make_closure"]
@@ -18,8 +19,6 @@ RESULT = "<result>"
 
 def closure_of(ctx: Context, function: Function) -> Closure:
     """A `@tj.function` as a value; its defaults are captured values."""
-    from .expressions import captured
-
     fn = function.source.function
     node = function.source.node
     positional = [a.arg for a in (*node.args.posonlyargs, *node.args.args)]

@@ -248,6 +248,7 @@ def place(ctx: Context, name: str, kind: Kind, init: Value | None, span: Span) -
     """Declare where values of a kind are kept, holding `init` at first."""
     if isinstance(kind, Same):
         return kind
+    name = name.strip("<>")
     if isinstance(kind, ScalarKind):
         value = None if init is None else coerced(init, kind.dtype)
         return ScalarSlot(ctx.declare(name, kind.dtype, value, span), kind.weak)

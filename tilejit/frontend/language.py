@@ -18,7 +18,6 @@ from ..ops.tile import TILE_OPERATIONS
 from .source import KernelSource
 
 __all__ = [
-    "ELEMENTWISE_NAMES",
     "Function",
     "Intrinsic",
     "Namespace",
@@ -187,9 +186,6 @@ def static_assert(condition: object, message: str = "") -> None:
 
 
 # ---- the table of names -------------------------------------------------------------------------------------
-
-#: elementwise operations under the names that users write, which are not those of Python's builtins
-ELEMENTWISE_NAMES: tuple[str, ...] = tuple(ELEMENTWISE)
 
 _MEMORY = {
     "alloc_shared": "shared memory",

@@ -16,7 +16,7 @@ from .context import Context
 from .regions import reinterpreted
 from .values import Items, Memory, Value, describe
 
-__all__ = ["alloc_local", "alloc_shared", "alloc_tmem", "buffer_layout", "element_type", "static_shape"]
+__all__ = ["alloc_local", "alloc_shared", "alloc_tmem", "element_type", "own_layout", "static_shape"]
 
 _SHARED_ALIGN = 128
 _LOCAL_ALIGN = 16
@@ -64,6 +64,17 @@ def buffer_layout(ctx: Context, node: ast.AST, value: Value, shape: tuple[int, .
     return layout
 
 
+def own_layout(ctx: Context, node: ast.AST, value: Value, shape: tuple[int, ...], space: str) -> TileLayout:
+    """As `buffer_layout`, for memory that is made: each element needs a place of its own."""
+    layout = buffer_layout(ctx, node, value, shape, space)
+    if not layout.is_injective():
+        raise LayoutError(
+            f"{layout!r} puts several elements of shape {shape} in one place", span=ctx.span(node),
+            hint="give strides under which each element has a place of its own",
+        )  # fmt: skip
+    return layout
+
+
 def alloc_shared(ctx: Context, node: ast.Call) -> Value:
     """`tj.alloc_shared(shape, dtype, layout=None, swizzle=None)`."""
     arguments = bind(ctx, node, "tj.alloc_shared", ("shape", "dtype", "layout", "swizzle"), 2)
@@ -72,7 +83,7 @@ def alloc_shared(ctx: Context, node: ast.Call) -> Value:
     given, mode = optional(ctx, layout_node), optional(ctx, swizzle_node)
     layout = TileLayout.row_major(shape)
     if given is not None and layout_node is not None:
-        layout = buffer_layout(ctx, layout_node, given, shape, "shared")
+        layout = own_layout(ctx, layout_node, given, shape, "shared")
     if mode is not None and swizzle_node is not None:
         swizzle = ctx.constant(mode, swizzle_node, "a swizzle")
         layout = _swizzled(ctx, swizzle_node, swizzle, layout, shape, dtype, given is not None)
@@ -121,7 +132,7 @@ def alloc_local(ctx: Context, node: ast.Call) -> Value:
     given = optional(ctx, layout_node)
     layout = TileLayout.row_major(shape or (1,))
     if given is not None and layout_node is not None:
-        layout = buffer_layout(ctx, layout_node, given, shape, "local")
+        layout = own_layout(ctx, layout_node, given, shape, "local")
     return _allocated(ctx, node, "local", shape, dtype, layout, _LOCAL_ALIGN)
 
 

@@ -52,10 +52,10 @@ def parameters(source: KernelSource) -> tuple[Parameter, ...]:
     raises: KernelSyntaxError for *args and **kwargs, KernelTypeError for annotations that mean nothing.
     """
     a = source.node.args
-    for star in (a.vararg, a.kwarg):
+    for stars, star in (("*", a.vararg), ("**", a.kwarg)):
         if star is not None:
             raise KernelSyntaxError(
-                f"a kernel can't have *{star.arg}", span=source.span(star), hint="name every parameter"
+                f"a kernel can't have {stars}{star.arg}", span=source.span(star), hint="name every parameter"
             )
     listed = (*a.posonlyargs, *a.args, *a.kwonlyargs)
     signature = inspect.signature(source.function)

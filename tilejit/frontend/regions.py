@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -337,7 +336,3 @@ def require_writable(ctx: Context, node: ast.AST, memory: Memory) -> None:
             node, f"{memory.buffer.name} is the result of an expression: it can't be written",
             "make a buffer with tj.alloc_local, or rebind the name: x = ...",
         )  # fmt: skip
-
-
-def elements(shape: Sequence[int]) -> int:
-    return math.prod(shape)

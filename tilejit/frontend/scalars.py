@@ -9,7 +9,6 @@ from functools import reduce
 from typing import Any
 
 from ..dtypes import DType, bool_, promote
-from ..errors import KernelTypeError
 from ..ir import build
 from ..ir.nodes import Cast, Const, Expr
 from ..ops.elementwise import ELEMENTWISE
@@ -159,9 +158,3 @@ def _truncated(ctx: Context, node: ast.AST, number: float, dtype: DType) -> Cons
         return ctx.literal(int(number), dtype, node)
     except (ValueError, OverflowError):
         raise ctx.type_error(node, f"{number!r} can't be converted to {dtype}") from None
-
-
-def require_scalar_type(dtype: DType, what: str) -> None:
-    """fp8 is storage only."""
-    if dtype.is_fp8:
-        raise KernelTypeError(f"{what} of {dtype}: fp8 is storage; cast it first, for example to float32")

@@ -11,7 +11,7 @@ from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import Any
 
-from ..errors import KernelSyntaxError, TilejitError
+from ..errors import KernelSyntaxError
 from ..source import Span
 
 __all__ = ["KernelSource"]
@@ -250,10 +250,3 @@ def _chain(node: ast.expr) -> tuple[str, ...] | None:
         attributes.append(node.attr)
         node = node.value
     return (node.id, *reversed(attributes)) if isinstance(node, ast.Name) else None
-
-
-def defined_in(error: TilejitError, span: Span) -> TilejitError:
-    """The same error with a place, where it has none yet."""
-    if error.span is None:
-        error.span = span
-    return error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
+from math import gcd
 from typing import Any
 
 from ..dtypes import DType, int32, promote
@@ -16,7 +17,7 @@ from .inline import RESULT, make_closure
 from .language import Intrinsic
 from .messages import assert_holds
 from .regions import load_element, place, store_element
-from .scalars import truth
+from .scalars import convert, truth
 from .source import assigned_names
 from .values import Binding, Constant, Items, Memory, Scalar, Unset, Value, describe
 
@@ -45,8 +46,6 @@ def _annotated(ctx: Context, node: ast.AnnAssign) -> bool:
         value = ctx.evaluate(node.value)
     annotation = ctx.evaluate(node.annotation)
     if isinstance(annotation, Constant) and isinstance(annotation.value, DType) and not isinstance(value, Memory):
-        from .scalars import convert
-
         value = convert(ctx, node, value, annotation.value)
     _bind(ctx, node.target, value)
     return True
@@ -255,8 +254,6 @@ _ENDS = ("start", "stop", "step")
 
 def _loop_var(ctx: Context, node: ast.AST, name: str, start: Expr, stop: Expr, step: Expr) -> Var:
     """The index, with what its range says of it."""
-    from math import gcd
-
     multiple = gcd(facts.multiple_of(start), facts.multiple_of(step))
     (first, after), (low, high) = facts.bounds(start), facts.bounds(stop)
     bounds: tuple[int, int] | None = None

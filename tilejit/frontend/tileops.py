@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Callable
 
 from ..dtypes import DType
@@ -15,8 +16,8 @@ from ..target import WARP, WARPGROUP
 from . import regions, tiles
 from .arguments import bind, optional
 from .context import Context
-from .memory import buffer_layout, element_type, static_shape
-from .scalars import convert
+from .memory import element_type, own_layout, static_shape
+from .scalars import as_type, convert
 from .values import Constant, Memory, Operation, Scalar, Value, describe
 
 __all__ = ["call_operation"]
@@ -161,8 +162,6 @@ def _has_tile(values: list[Value]) -> bool:
 
 def _typed(ctx: Context, node: ast.AST, values: list[Value], dst: Region) -> list[Value]:
     """Scalars only: literals take the destination's type where its kind is not lower."""
-    from .scalars import as_type
-
     return [Scalar(as_type(ctx, node, v, dst.dtype)) if isinstance(v, (Constant, Scalar)) else v for v in values]
 
 
@@ -206,7 +205,7 @@ def _layout(
     given = optional(ctx, argument)
     if given is None or argument is None:
         return synthesised(ctx, node, scope, like.shape, like.dtype, _innermost(like))
-    return buffer_layout(ctx, argument, given, like.shape, "local")
+    return own_layout(ctx, argument, given, like.shape, "local")
 
 
 def _innermost(region: Region) -> int:
@@ -223,7 +222,7 @@ def synthesised(
     ctx: Context, node: ast.AST, scope: str, shape: tuple[int, ...], dtype: DType, innermost: int
 ) -> TileLayout:
     """A coalesced layout: rounds of vectors, one vector a thread after the other, in row-major order."""
-    count = regions.elements(shape)
+    count = math.prod(shape)
     if scope == "thread":
         return TileLayout.row_major(shape or (1,))
     threads = {"warp": WARP, "warpgroup": WARPGROUP, "cta": ctx.threads}[scope]
@@ -281,7 +280,7 @@ def _filled(
     if given is None or layout_node is None:
         layout = synthesised(ctx, node, operation.scope, shape, dtype, shape[-1] if shape else 1)
     else:
-        layout = buffer_layout(ctx, layout_node, given, shape, "local")
+        layout = own_layout(ctx, layout_node, given, shape, "local")
     result = ctx.local(operation.name, shape, dtype, layout, ctx.span(node))
     fill = _fill_value(ctx, node, value, dtype)
     ctx.emit(TileOp("fill", operation.scope, (result.region(ctx.span(node)), fill), (), ctx.span(node)))

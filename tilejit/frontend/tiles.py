@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Sequence
 from functools import reduce
 
@@ -28,8 +29,8 @@ def elementwise(ctx: Context, node: ast.AST, name: str, values: Sequence[Value])
         raise ctx.type_error(node, rule, "convert the operands first: x.astype(...)")
     tiles = [v for v in values if isinstance(v, Memory)]
     shape = broadcast_shape(ctx, node, [t.shape for t in tiles])
-    anchor = max(tiles, key=lambda t: _count(t.shape))
-    if _count(anchor.shape) != _count(shape):
+    anchor = max(tiles, key=lambda t: math.prod(t.shape))
+    if math.prod(anchor.shape) != math.prod(shape):
         raise ctx.type_error(
             node, f"none of the tiles has the result's shape {shape}", "copy one into a tile of that shape first"
         )
@@ -80,13 +81,6 @@ def broadcast_shape(ctx: Context, node: ast.AST, shapes: Sequence[tuple[int, ...
     return result
 
 
-def _count(shape: tuple[int, ...]) -> int:
-    count = 1
-    for extent in shape:
-        count *= extent
-    return count
-
-
 def layout_of(ctx: Context, node: ast.AST, tile: Memory) -> TileLayout:
     """The layout of a local tile's own elements, from register 0."""
     layout = tile.buffer.layout
@@ -115,6 +109,3 @@ def cast(ctx: Context, node: ast.AST, tile: Memory, dtype: DType, saturate: bool
     attrs = () if saturate else (("saturate", False),)
     ctx.emit(TileOp("cast", owner_scope(layout), (result.region(span), tile.region(span)), attrs, span))
     return result
-
-
-

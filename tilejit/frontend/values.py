@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ..dtypes import DType, bool_, float32, int32
+from ..dtypes import DType, bool_, float32, int32, int64
 from ..errors import KernelTypeError
 from ..ir.nodes import Buffer, Const, Expr, Region
 from ..layout import TileLayout
@@ -172,8 +172,6 @@ class Binding:
 
 def index_type(buffer: Buffer) -> DType:
     """The type of indices into a buffer: int64 for global tensors, int32 for what fits in an SM."""
-    from ..dtypes import int64
-
     return int64 if buffer.space == "global" else int32
 
 

@@ -1,0 +1,53 @@
+"""Names: those of the running functions, and what they capture from outside the kernel."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from typing import Any
+
+from .context import Context
+from .values import Constant, Items, Unset, Value
+
+__all__ = ["captured", "lookup"]
+
+
+def lookup(ctx: Context, node: ast.Name) -> Value:
+    """What a name stands for: in the running function, in those it is nested in, or outside the kernel."""
+    frame = ctx.frame
+    while True:
+        if node.id in frame.env:
+            value = frame.env[node.id].value
+            if isinstance(value, Unset):
+                raise ctx.type_error(node, value.reason, value.hint)
+            return value
+        if node.id in frame.locals:
+            raise ctx.type_error(node, f"{node.id} has no value yet", "assign it before it is read, on every path")
+        if frame.outer is None:
+            break
+        frame = frame.outer
+    known, found = frame.source.lookup(node.id)
+    if not known:
+        names = [*frame.env, *frame.source.function.__globals__]
+        close = difflib.get_close_matches(node.id, names, 1)
+        hint = f"did you mean {close[0]}?" if close else "assign it, or define it at the top of the module"
+        raise ctx.type_error(node, f"there is no name {node.id}", hint)
+    return captured(ctx, node, node.id, found)
+
+
+def captured(ctx: Context, node: ast.AST, name: str, found: Any) -> Value:
+    """A value from outside the kernel, if it is of a kind that kernels can use."""
+    if type(found) is tuple:
+        return Items(tuple(captured(ctx, node, f"{name}[{k}]", item) for k, item in enumerate(found)))
+    if isinstance(found, (list, dict, set, bytearray)):
+        raise ctx.type_error(
+            node, f"{name} is a {type(found).__name__}; a kernel captures numbers, types, layouts and tuples of these",
+            "make it a tuple, or pass it as a tj.constexpr",
+        )  # fmt: skip
+    if isinstance(found, type):
+        return Constant(found)
+    if hasattr(found, "__array_interface__") and found.shape == ():
+        return Constant(found.item())
+    if any(hasattr(found, name) for name in ("__array_interface__", "__cuda_array_interface__", "__dlpack__")):
+        raise ctx.type_error(node, f"{name} is an array; a kernel doesn't capture arrays", "pass it as an argument")
+    return Constant(found)
