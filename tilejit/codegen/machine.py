@@ -20,20 +20,16 @@ def instruction(ctx: Context, stmt: Instruction) -> None:
     entry = TABLE[stmt.name]
     operands: list[str] = []
     for item in stmt.inputs:
-        letters = entry.inputs[len(operands) :] if not entry.tied else "r" * _total_words(item)
+        letter = "r" if entry.tied else entry.inputs[len(operands)]
         if isinstance(item, Vector):
-            operands += _vector_operands(ctx, item, letters)
+            operands += _vector_operands(ctx, item, letter)
         else:
-            operands.append(_converted(ctx, evaluate(ctx, item), letters[0]))
+            operands.append(_converted(ctx, evaluate(ctx, item), letter))
     result = ctx.machine(stmt.name, *operands, span=stmt.span)
     _store_results(ctx, stmt, entry.outputs if not entry.tied else "r" * len(operands), result)
 
 
-def _total_words(item: object) -> int:
-    return item.width * item.buffer.dtype.bits // 32 if isinstance(item, Vector) else 1
-
-
-def _vector_operands(ctx: Context, vector: Vector, letters: str) -> list[str]:
+def _vector_operands(ctx: Context, vector: Vector, letter: str) -> list[str]:
     """A local vector's registers, or another vector's address.
 
     In tensor memory the offset counts 32-bit columns, and 65536 a lane.
@@ -43,17 +39,40 @@ def _vector_operands(ctx: Context, vector: Vector, letters: str) -> list[str]:
     if vector.buffer.space == "tmem":
         return [w.value(f"add i32 {ctx.base(vector.buffer)}, {cast(ctx, offset, int32).text}")]
     if vector.buffer.space == "local":
-        total = vector.width * vector.buffer.dtype.bits
-        bits = _BITS[letters[0]]
-        words = memory.Words(bits, total // bits, f"i{bits}")
+        words = _words(vector)
         values = memory.read(ctx, vector.buffer, offset, words)
-        kinds = (TYPES[letter] for letter in letters)
-        return [
-            v if k == words.word else w.value(f"bitcast {words.word} {v} to {k}")
-            for v, k in zip(values, kinds, strict=False)
-        ]
+        return _regrouped(ctx, values, (words.word, words.bits), (TYPES[letter], _BITS[letter]))
     pointer, place = memory.address(ctx, vector.buffer, offset)
-    return [w.value(f"ptrtoint {pointer} {place} to {TYPES[letters[0]]}")]
+    return [w.value(f"ptrtoint {pointer} {place} to {TYPES[letter]}")]
+
+
+def _words(vector: Vector) -> memory.Words:
+    """The registers of a local vector, as moves read and write them."""
+    dtype, total = vector.buffer.dtype, vector.width * vector.buffer.dtype.bits
+    bits = 64 if dtype.bits == 64 else min(total, 32)
+    return memory.Words(bits, total // bits, register_type(dtype) if dtype.bits == bits >= 32 else f"i{bits}")
+
+
+def _regrouped(ctx: Context, values: list[str], source: tuple[str, int], target: tuple[str, int]) -> list[str]:
+    """The same bits in registers of another type and size; both are (LLVM type, bits)."""
+    w = ctx.writer
+    (kind, bits), (to, to_bits) = source, target
+    if kind == to:
+        return values
+    if bits == to_bits:
+        return [w.value(f"bitcast {kind} {v} to {to}") for v in values]
+    if bits > to_bits:
+        parts = f"<{bits // to_bits} x {to}>"
+        split = [w.value(f"bitcast {kind} {v} to {parts}") for v in values]
+        return [w.value(f"extractelement {parts} {v}, i32 {i}") for v in split for i in range(bits // to_bits)]
+    count = to_bits // bits
+    vector, joined = f"<{count} x {kind}>", []
+    for at in range(0, len(values), count):
+        group = "poison"
+        for i, value in enumerate(values[at : at + count]):
+            group = w.value(f"insertelement {vector} {group}, {kind} {value}, i32 {i}")
+        joined.append(w.value(f"bitcast {vector} {group} to {to}"))
+    return joined
 
 
 def _converted(ctx: Context, value: Value, letter: str) -> str:
@@ -74,16 +93,13 @@ def _store_results(ctx: Context, stmt: Instruction, letters: str, result: str) -
         parts = [result] if letters else []
     at = 0
     for vector in stmt.outputs:
-        bits = _BITS[letters[at]]
-        count = vector.width * vector.buffer.dtype.bits // bits
-        words = memory.Words(bits, count, f"i{bits}")
-        chosen = [_as_word(ctx, p, letters[at]) for p in parts[at : at + count]]
-        memory.write(ctx, vector.buffer, evaluate(ctx, vector.offset), words, chosen)
+        words, letter = _words(vector), letters[at]
+        count = words.bits * words.number // _BITS[letter]
+        chosen = parts[at : at + count]
+        if letter == "b":
+            chosen = [w.value(f"zext i1 {part} to i8") for part in chosen]
+        made = _regrouped(
+            ctx, chosen, ("i8" if letter == "b" else TYPES[letter], _BITS[letter]), (words.word, words.bits)
+        )
+        memory.write(ctx, vector.buffer, evaluate(ctx, vector.offset), words, made)
         at += count
-
-
-def _as_word(ctx: Context, text: str, letter: str) -> str:
-    kind = TYPES[letter]
-    if letter == "b":
-        return ctx.writer.value(f"zext i1 {text} to i8")
-    return text if kind.startswith("i") else ctx.writer.value(f"bitcast {kind} {text} to i{_BITS[letter]}")
