@@ -32,7 +32,7 @@ _PUBLIC: dict[str, tuple[str, ...]] = {
     "frontend.language": (
         "Spec", "Tensor", "cdiv", "constexpr", "function", "inf", "nan", "next_power_of_2", "spec", "static_assert",
     ),
-    "lower": ("dispatch", "operand", "sym"),
+    "lower.ask": ("dispatch", "operand", "sym"),
     "pipeline": ("Compiled",),
     "runtime.arrays": ("DeviceArray",),
     "runtime.devices": ("device", "empty", "synchronize", "to_device", "use_device"),
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from .frontend.language import Spec, Tensor, cdiv, function, inf, nan, next_power_of_2, spec, static_assert
     from .jit import Kernel, PreparedLaunch, kernel, no_recompile, simulate
     from .layout import R, S, Swizzle, TCol, TileLayout, TLane, laneid, m, tid_in_wg, tx, warpid, wgid, wid_in_wg
-    from .lower import dispatch, operand, sym
+    from .lower.ask import dispatch, operand, sym
     from .pipeline import Compiled
     from .runtime.arrays import DeviceArray
     from .runtime.devices import device, empty, synchronize, to_device, use_device
