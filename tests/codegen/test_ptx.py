@@ -308,6 +308,24 @@ def test_matrix_loads_take_a_shared_address_and_fill_registers() -> None:
     assert "mov.b32 {" not in ptx, "registers go from the matrix load to the store as they are"
 
 
+def test_pairs_of_registers_are_one_without_shifts() -> None:
+    r, q, a, b = local("r", float32, 4), local("q", float32, 4), array("A", float32, 4096), array("B", float32, 4096)
+    place = build.mul(THREAD, 4)
+    body: list[Stmt] = [
+        Alloc(r),
+        Alloc(q),
+        Move(Vector(r, const(0), 4), Vector(a, place, 4)),
+        Move(Vector(q, const(0), 4), Vector(b, place, 4)),
+    ]
+    for n in (0, 2):
+        pair = Vector(r, const(n), 2)
+        body.append(Instruction("add.rn.f32x2", (pair,), (pair, Vector(q, const(n), 2))))
+    body.append(Move(Vector(b, place, 4), Vector(r, const(0), 4)))
+    ptx = made(kernel(body, [pointer(a), pointer(b, written=True)], "sm_100a")).ptx
+    assert ptx.count("add.rn.f32x2") == 2 and "or.b64" not in ptx
+    assert ptx.count("ld.global.v2.b64") == 2 and ptx.count("st.global.v2.b64") == 1
+
+
 def test_loaded_tensor_memory_is_used_only_behind_its_wait() -> None:
     r, a = local("r", float32, 4), array("A", float32, 4096)
     pending = Vector(r, const(0), 4)

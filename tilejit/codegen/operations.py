@@ -65,8 +65,7 @@ def operation(
 # ---- bool ---------------------------------------------------------------------------------------------------
 
 _BOOL_BINARY = {
-    "bitwise_and": "and", "logical_and": "and", "mul": "and", "minimum": "and", "bitwise_or": "or", "logical_or": "or",
-    "add": "or", "maximum": "or", "bitwise_xor": "xor", "not_equal": "xor",
+    "bitwise_and": "and", "logical_and": "and", "bitwise_or": "or", "logical_or": "or", "bitwise_xor": "xor",
 }  # fmt: skip
 
 
@@ -75,11 +74,6 @@ def _of_bool(ctx: Context, name: str, args: Sequence[str]) -> Value:
         return Value(ctx.writer.value(f"xor i1 {args[0]}, true"), bool_)
     if name in _BOOL_BINARY:
         return Value(ctx.writer.value(f"{_BOOL_BINARY[name]} i1 {args[0]}, {args[1]}"), bool_)
-    if name == "clamp":
-        above = ctx.writer.value(f"or i1 {args[0]}, {args[1]}")
-        return Value(ctx.writer.value(f"and i1 {above}, {args[2]}"), bool_)
-    if name in ("abs", "relu"):
-        return Value(args[0], bool_)
     return Value(ctx.writer.value(f"icmp {_UNSIGNED_COMPARISONS[name]} i1 {args[0]}, {args[1]}"), bool_)
 
 
