@@ -33,20 +33,20 @@ def through_registers(
     rows = tj.alloc_local(SHAPE, A.dtype, layout=OWNERS)
     columns = tj.alloc_local(SHAPE, A.dtype, layout=OTHERS)
     staged = tj.alloc_shared(SHAPE, A.dtype)
-    tj.cta.copy(rows, A[k : k + SHAPE[0], :])
+    tj.cta.copy(rows, A[k : k + SHAPE[0], 0 : SHAPE[1]])
     tj.cta.copy(staged, rows)
     tj.cta_sync()
     tj.cta.copy(columns, staged)
-    tj.cta.copy(B[0 : SHAPE[0], :], columns)
+    tj.cta.copy(B[0 : SHAPE[0], 0 : SHAPE[1]], columns)
 
 
 @tj.kernel
 def each_warp_its_rows(A: tj.Tensor, B: tj.Tensor, ROWS: tj.constexpr, COLUMNS: tj.constexpr):
     w = tj.warp_id()
     staged = tj.alloc_shared((8 * ROWS, COLUMNS), A.dtype)
-    tj.warp.copy(staged[w * ROWS : w * ROWS + ROWS, :], A[w * ROWS : w * ROWS + ROWS, :])
+    tj.warp.copy(staged[w * ROWS : w * ROWS + ROWS, :], A[w * ROWS : w * ROWS + ROWS, 0:COLUMNS])
     tj.warp_sync()
-    tj.warp.copy(B[w * ROWS : w * ROWS + ROWS, :], staged[w * ROWS : w * ROWS + ROWS, :])
+    tj.warp.copy(B[w * ROWS : w * ROWS + ROWS, 0:COLUMNS], staged[w * ROWS : w * ROWS + ROWS, :])
 
 
 @tj.kernel
@@ -54,11 +54,11 @@ def axpy(A: tj.Tensor, X: tj.Tensor, B: tj.Tensor, scale: tj.float32, SHAPE: tj.
     a = tj.alloc_local(SHAPE, A.dtype, layout=OWNERS)
     x = tj.alloc_local(SHAPE, X.dtype, layout=OWNERS)
     b = tj.alloc_local(SHAPE, B.dtype, layout=OWNERS)
-    tj.cta.copy(a, A[:, :])
-    tj.cta.copy(x, X[:, :])
+    tj.cta.copy(a, A[0 : SHAPE[0], 0 : SHAPE[1]])
+    tj.cta.copy(x, X[0 : SHAPE[0], 0 : SHAPE[1]])
     tj.cta.mul(b, a, scale)
     tj.cta.add(b, b, x)
-    tj.cta.copy(B[:, :], b)
+    tj.cta.copy(B[0 : SHAPE[0], 0 : SHAPE[1]], b)
 
 
 def device_name(device: Device) -> str:
