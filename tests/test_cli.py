@@ -68,6 +68,13 @@ def test_doctor_says_what_will_be_used_and_why(run):
         assert package in out
 
 
+def test_doctor_tells_of_a_device_that_is_not_there(run, monkeypatch):
+    monkeypatch.setenv("TILEJIT_DEVICE", "sim:sm_1")
+    status, out, _ = run("doctor")
+    assert status == 0
+    assert "will be used   nothing: unknown target 'sm_1'" in out
+
+
 @pytest.mark.parametrize("action", [[], ["info"], ["clear"]])
 def test_cache_says_that_nothing_is_on_disk(run, action):
     status, out, _ = run("cache", *action)

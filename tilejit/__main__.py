@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .errors import LaunchError, TilejitError
+from .errors import DeviceError, LaunchError, TilejitError
 from .frontend import NO_DEFAULT
 from .jit import Kernel
 from .runtime import devices
@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(*doctor(), sep="\n")
         elif options.command == "explain":
             target = find_target(options.target) if options.target else None
-            print(*explain(options.place, target, options.text, run=options.run), sep="\n")
+            print(*explain(options.place, target, options.text, run=options.run), sep="\n\n")
         else:
             print(*cache(options.action), sep="\n")
     except TilejitError as error:
@@ -72,7 +72,11 @@ def doctor() -> Iterator[str]:
     yield f"GPUs           {gpus[0] if gpus else 'none: ' + str(problem)}"
     yield from (f"               {gpu}" for gpu in gpus[1:])
     yield f"simulator      checks are {'on' if checks_wanted() else 'off (TILEJIT_SIM_CHECKS=0)'}"
-    used = devices.default()
+    try:
+        used = devices.default()
+    except DeviceError as error:
+        yield f"will be used   nothing: {error}"
+        return
     yield f"will be used   {used.name}, compiling for {used.target}, because {devices.reason()}"
 
 
