@@ -43,6 +43,7 @@ from tilejit.ir.nodes import (
     Param,
     Return,
     Special,
+    Stmt,
     Store,
     Sync,
     Var,

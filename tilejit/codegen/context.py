@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ..dtypes import DType
-from ..errors import TilejitError
+from ..errors import DispatchError
 from ..ir.nodes import Buffer, Const, Kernel
 from ..source import Span
 from ..target import Target
@@ -63,12 +63,12 @@ class Context:
         """Writes one instruction of the instruction table; returns its result, "" if it has none.
 
         operands: LLVM values, one for each of the entry's inputs.
-        raises: TilejitError where the target doesn't have it.
+        raises: DispatchError where the target doesn't have it.
         """
         entry = TABLE[name]
         missing = entry.missing(self.target)
         if missing is not None:
-            raise TilejitError(f"{entry.name}: {missing}", span=span, hint="compile for a newer target")
+            raise DispatchError(f"{entry.name}: {missing}", span=span, hint="compile for a newer target")
         self.used[name] = None
         text = call_text(entry, operands)
         if not entry.outputs and not (entry.tied and operands):

@@ -43,7 +43,7 @@ class Generated:
 def generate(kernel: Kernel, target: Target) -> Generated:
     """PTX of a kernel at lane level.
 
-    raises: KernelTypeError for an operation without implementation, TilejitError for an instruction that the target
+    raises: KernelTypeError for an operation without implementation, DispatchError for an instruction that the target
     doesn't have.
     """
     began = time.perf_counter()
