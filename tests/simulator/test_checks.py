@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from tests.simulator.kit import HEADER, kernel, pointer, simulate
 
+from tests.simulator.kit import aligned, kernel, pointer, simulate
 from tilejit.errors import (
     DeadlockError,
     DivergenceError,
@@ -144,6 +144,14 @@ def test_a_register_that_nothing_writes_is_reported():
         attempt("add.u32 %r2, %r20, 1; st.global.u32 [%x2], %r2;")
 
 
+@pytest.mark.parametrize("text", [
+    "mov.b64 %x5, {%r1, %r20};", "selp.b32 %r2, %r20, %r1, %p1;", "prmt.b32 %r2, %r1, %r20, 0x3210;",
+    "shl.b32 %r2, %r1, 3; mad.wide.u32 %x3, %r1, 4, %x2; st.global.v2.u32 [%x3], {%r1, %r20};",
+])  # fmt: skip
+def test_parts_of_vectors_that_llvm_leaves_undefined_are_no_reads(text):
+    attempt("setp.eq.u32 %p1, %r1, 99;" + text, out=aligned(np.zeros(128, "u4")))
+
+
 def test_an_address_register_left_unwritten_on_one_path_is_reported():
     body = "setp.lt.u32 %p1, %r1, 5; @%p1 bra SKIP; mov.u64 %x5, %x2;\nSKIP: st.global.u32 [%x5], %r1;"
     with pytest.raises(UninitializedReadError, match=r"thread 0 .* %x5"):
@@ -221,16 +229,19 @@ def test_copies_that_warps_repeat_at_different_times_dont_race():
     shr.u32 %r7, %r1, 5; and.b32 %r5, %r1, 31; mov.u32 %r3, tile; mad.lo.u32 %r4, %r5, 4, %r3;
     setp.ne.u32 %p1, %r7, 0; @%p1 bra LATER;
     LATER2: .loc 1 5 1
-    st.shared.u32 [%r4], %r5; bar.warp.sync -1; xor.b32 %r6, %r5, 9; mad.lo.u32 %r8, %r6, 4, %r3; ld.shared.u32 %r2, [%r8];
-    bra END;
-    LATER: bar.warp.sync -1; mov.u32 %r10, 0; L: add.u32 %r10, %r10, 1; setp.lt.u32 %p2, %r10, 5; @%p2 bra L; bra LATER2;
+    st.shared.u32 [%r4], %r5; bar.warp.sync -1;
+    xor.b32 %r6, %r5, 9; mad.lo.u32 %r8, %r6, 4, %r3; ld.shared.u32 %r2, [%r8]; bra END;
+    LATER: bar.warp.sync -1; mov.u32 %r10, 0;
+    L: add.u32 %r10, %r10, 1; setp.lt.u32 %p2, %r10, 5; @%p2 bra L; bra LATER2;
     END:
     """
     attempt(body)
 
 
 def test_a_different_value_after_equal_ones_is_a_race():
-    body = "shr.u32 %r7, %r1, 5; st.shared.u32 [tile], 7; setp.ne.u32 %p1, %r7, 1; @%p1 bra END; st.shared.u32 [tile], 8; END:"
+    body = """
+    shr.u32 %r7, %r1, 5; st.shared.u32 [tile], 7; setp.ne.u32 %p1, %r7, 1; @%p1 bra END; st.shared.u32 [tile], 8; END:
+    """
     with pytest.raises(RaceError):
         attempt(body)
 
@@ -302,7 +313,7 @@ def test_ctas_that_write_one_place_race():
 
 def test_ctas_race_across_chunks():
     with pytest.raises(RaceError, match="global memory"):
-        attempt("mov.u32 %r5, 0; setp.lt.u32 %p1, %r9, 40; selp.u32 %r5, 1, 2, %p1; st.global.u32 [%x2], %r5;", n=1024, grid=48)
+        attempt("setp.lt.u32 %p1, %r9, 40; selp.u32 %r5, 1, 2, %p1; st.global.u32 [%x2], %r5;", n=1024, grid=48)
 
 
 def test_reading_what_another_cta_writes_is_a_race():
@@ -312,7 +323,9 @@ def test_reading_what_another_cta_writes_is_a_race():
 
 
 def test_threads_of_a_cta_race_in_global_memory_without_a_barrier():
-    body = "st.global.u32 [%x2], %r1; BARRIER xor.b32 %r5, %r1, 63; mad.wide.u32 %x3, %r5, 4, %x1; ld.global.u32 %r2, [%x3];"
+    body = """
+    st.global.u32 [%x2], %r1; BARRIER xor.b32 %r5, %r1, 63; mad.wide.u32 %x3, %r5, 4, %x1; ld.global.u32 %r2, [%x3];
+    """
     with pytest.raises(RaceError):
         attempt(body.replace("BARRIER", ""))
     attempt(body.replace("BARRIER", "bar.sync 0;"))
@@ -347,8 +360,7 @@ def test_two_barriers_in_the_branches_of_a_warp_are_divergence():
 
 
 def test_unaligned_barriers_may_stand_in_the_branches_of_a_warp():
-    body = "setp.lt.u32 %p1, %r1, 16; @%p1 bra A; barrier.sync 0; bra B; A: barrier.sync 0; B: st.global.u32 [%x2], %r1;"
-    attempt(body)
+    attempt("setp.lt.u32 %p1, %r1, 16; @%p1 bra A; barrier.sync 0; bra B; A: barrier.sync 0; B: mov.u32 %r2, 0;")
 
 
 def test_a_barrier_that_never_gets_all_its_threads_is_a_deadlock():
@@ -365,7 +377,7 @@ def test_warps_that_wait_at_different_barriers_are_reported():
 def test_spinning_on_a_flag_that_nobody_sets_is_a_deadlock():
     body = "SPIN: ld.volatile.global.u32 %r2, [%x2]; setp.eq.u32 %p1, %r2, 0; @%p1 bra SPIN;"
     with pytest.raises(DeadlockError, match="spin"):
-        attempt(".shared .align 4 .b8 t[4];" + "setp.gt.u32 %p2, %r1, 5; @%p2 bra W;" + body + "W: bar.sync 0;", registers="")
+        attempt("setp.gt.u32 %p2, %r1, 5; @%p2 bra W;" + body + "W: bar.sync 0;")
 
 
 def test_trap_is_an_error():
@@ -387,6 +399,6 @@ def test_a_failing_kernel_leaves_no_numpy_settings_behind():
 
 
 def test_loads_from_a_module_with_files_name_them():
-    module = HEADER + kernel(".loc 1 7 0\nmov.u64 %x1, 0; ld.global.u32 %r1, [%x1]; ret;")[len(HEADER) :] + '.file 1 "dir/kernel.py"\n'
+    module = kernel(".loc 1 7 0\nmov.u64 %x1, 0; ld.global.u32 %r1, [%x1]; ret;") + '.file 1 "dir/kernel.py"\n'
     with pytest.raises(OutOfBoundsError, match="dir/kernel.py:7"):
         run(module, "k", (1,), (1,), [])

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from tests.simulator.kit import aligned, evaluate, kernel, pointer, simulate
 
+from tests.simulator.kit import aligned, evaluate, kernel, pointer, simulate
 from tilejit.simulator import run
 
 THREAD = "mov.u32 %r1, %tid.x; ld.param.u64 %x1, [p0]; mad.wide.u32 %x2, %r1, 4, %x1;\n"
@@ -159,7 +159,8 @@ def test_special_registers_describe_a_three_dimensional_launch():
     body = """
     mov.u32 %r1, %tid.x; mov.u32 %r2, %tid.y; mov.u32 %r3, %tid.z; mov.u32 %r4, %ntid.x; mov.u32 %r5, %ntid.y;
     mad.lo.u32 %r6, %r3, %r5, %r2; mad.lo.u32 %r6, %r6, %r4, %r1;
-    mov.u32 %r7, %ctaid.x; mov.u32 %r8, %ctaid.y; mov.u32 %r9, %ctaid.z; mov.u32 %r10, %nctaid.x; mov.u32 %r11, %nctaid.y;
+    mov.u32 %r7, %ctaid.x; mov.u32 %r8, %ctaid.y; mov.u32 %r9, %ctaid.z;
+    mov.u32 %r10, %nctaid.x; mov.u32 %r11, %nctaid.y;
     mad.lo.u32 %r12, %r9, %r11, %r8; mad.lo.u32 %r12, %r12, %r10, %r7;
     mov.u32 %r13, %ntid.z; mul.lo.u32 %r14, %r4, %r5; mul.lo.u32 %r14, %r14, %r13; mad.lo.u32 %r15, %r12, %r14, %r6;
     ld.param.u64 %x1, [p0]; mad.wide.u32 %x2, %r15, 4, %x1; mov.u32 %r16, %laneid; mov.u32 %r17, %warpid;
@@ -193,7 +194,8 @@ def test_printing_formats_in_thread_order():
     body = """
     .local .align 8 .b8 depot[32];
     mov.u32 %r1, %tid.x; mov.b64 %x1, depot; cvta.local.u64 %x2, %x1;
-    st.local.u32 [%x1], %r1; cvt.rn.f64.u32 %x3, %r1; st.local.f64 [%x1+8], %x3; mov.u64 %x4, 123456789012; st.local.u64 [%x1+16], %x4;
+    st.local.u32 [%x1], %r1; cvt.rn.f64.u32 %x3, %r1; st.local.f64 [%x1+8], %x3;
+    mov.u64 %x4, 123456789012; st.local.u64 [%x1+16], %x4;
     mov.u64 %x5, form; cvta.global.u64 %x6, %x5;
     { .param .b64 param0; .param .b64 param1; .param .b32 retval0;
     st.param.b64 [param0], %x6; st.param.b64 [param1], %x2;
@@ -237,7 +239,8 @@ def test_constant_tables_and_addresses_of_variables():
     """
     module = kernel(body, ".param .u64 p0").replace(
         ".visible .entry",
-        ".const .align 4 .b32 table[4] = {10, 20, 30, 0x28};\n.global .align 8 .u64 where[1] = {generic(table)};\n.visible .entry",
+        ".const .align 4 .b32 table[4] = {10, 20, 30, 0x28};\n"
+        ".global .align 8 .u64 where[1] = {generic(table)};\n.visible .entry",
     )
     out = np.zeros(4, "u4")
     run(module, "k", (1,), (4,), [pointer(out)])
@@ -293,7 +296,8 @@ def test_generic_addresses_reach_every_state_space_in_one_instruction():
     body = """
     mov.u32 %r3, tile; shl.b32 %r4, %r1, 2; add.u32 %r4, %r4, %r3; add.u32 %r5, %r1, 500; st.shared.u32 [%r4], %r5;
     cvt.u64.u32 %x3, %r4; cvta.shared.u64 %x3, %x3; st.global.u32 [%x2], %r1;
-    and.b32 %r6, %r1, 1; setp.eq.u32 %p1, %r6, 0; selp.b64 %x4, %x3, %x2, %p1; ld.u32 %r2, [%x4]; add.u32 %r2, %r2, 1; st.u32 [%x4], %r2;
+    and.b32 %r6, %r1, 1; setp.eq.u32 %p1, %r6, 0; selp.b64 %x4, %x3, %x2, %p1;
+    ld.u32 %r2, [%x4]; add.u32 %r2, %r2, 1; st.u32 [%x4], %r2;
     """
     got = threads(body, registers=".shared .align 4 .b8 tile[256];")
     assert got == [i + 501 if i % 2 == 0 else i + 1 for i in range(64)]

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from tests.simulator.kit import HEADER, kernel, pointer
 
+from tests.simulator.kit import HEADER, kernel, pointer
 from tilejit.errors import LaunchError, UnsupportedInstructionError
 from tilejit.simulator import run
 
@@ -17,8 +17,10 @@ def refuse(body, match, module=None):
 
 @pytest.mark.parametrize("text", [
     "frobnicate.u32 %r1, %r2;", "add.u7 %r1, %r1, %r1;", "add.rn.u32 %r1, %r1, %r1;", "add.f32.rn %r1, %r1, %r1;",
-    "ld.globl.u32 %r1, [%x1];", "cvt.f16.f64x %h1, %x1;", "mul.u32 %r1, %r1, %r1;", "shfl.sync.b32 %r1, %r1, 1, 31, -1;",
-    "setp.foo.u32 %p1, %r1, %r2;", "atom.global.mul.u32 %r1, [%x1], 1;", "wgmma.fence.sync.aligned;",
+    "ld.globl.u32 %r1, [%x1];", "cvt.f16.f64x %h1, %x1;", "mul.u32 %r1, %r1, %r1;",
+    "shfl.sync.b32 %r1, %r1, 1, 31, -1;",
+    "setp.foo.u32 %p1, %r1, %r2;",
+    "atom.global.mul.u32 %r1, [%x1], 1;", "wgmma.fence.sync.aligned;",
     "bra.frob END; END:", "exit.now;",
 ])  # fmt: skip
 def test_unknown_opcodes_and_modifiers_are_refused(text):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from tests.simulator.kit import simulate
 
 THREAD = "mov.u32 %r1, %tid.x; ld.param.u64 %x1, [p0];\n"
@@ -10,8 +11,8 @@ TILE = ".shared .align 128 .b8 tile[8192];"
 
 def shared(stride_bytes, access, register="%r2"):
     body = THREAD + f".loc 1 40 0\nmov.u32 %r3, tile; mad.lo.u32 %r4, %r1, {stride_bytes}, %r3;\n.loc 1 41 0\n"
-    report = simulate(body + f"st.shared.{access} [%r4], {register};\nret;", np.zeros(1, "u4"), registers=TILE + " mov.u32 %r2, 1; mov.u64 %x5, 0;",
-                      profile=True)  # fmt: skip
+    body = "mov.u32 %r2, 1;" + body + f"st.shared.{access} [%r4], {register};\nret;"
+    report = simulate(body, np.zeros(1, "u4"), registers=TILE, profile=True)
     return report.line(41)
 
 
@@ -40,7 +41,8 @@ def test_global_sectors(stride, sectors, ideal):
 
 
 def test_instructions_are_counted_per_thread_and_line():
-    body = THREAD + ".loc 1 3 0\nsetp.lt.u32 %p1, %r1, 10; @!%p1 bra SKIP;\n.loc 1 4 0\nadd.u32 %r2, %r1, 1;\nSKIP: ret;"
+    body = THREAD + ".loc 1 3 0\nsetp.lt.u32 %p1, %r1, 10; @!%p1 bra SKIP;\n"
+    body += ".loc 1 4 0\nadd.u32 %r2, %r1, 1;\nSKIP: ret;"
     report = simulate(body, np.zeros(1, "u4"), grid=2)
     assert report.instructions["add.u32"] == 20
     assert report.instructions["ret"] == 64

@@ -109,7 +109,9 @@ class Access:
     def actual(self, site: Site, address: Any) -> NDArray[np.uint64]:
         """The addresses themselves, offset added, as 64-bit numbers."""
         wide = np.atleast_1d(address)
-        return (wide + wide.dtype.type(site.offset % 2 ** (8 * wide.dtype.itemsize))).astype(np.uint64)
+        offset = wide.dtype.type(site.offset % 2 ** (8 * wide.dtype.itemsize))
+        result: NDArray[np.uint64] = (wide + offset).astype(np.uint64)
+        return result
 
     # -- called by generated code
 

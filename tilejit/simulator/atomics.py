@@ -15,7 +15,8 @@ Step = Callable[[Array, tuple[Array, ...]], Array]
 
 
 def _increment(old: Array, v: tuple[Array, ...]) -> Array:
-    return np.where(old >= v[0], old.dtype.type(0), old + old.dtype.type(1))
+    result: Array = np.where(old >= v[0], old.dtype.type(0), old + old.dtype.type(1))
+    return result
 
 
 def _decrement(old: Array, v: tuple[Array, ...]) -> Array:

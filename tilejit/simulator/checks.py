@@ -1,11 +1,13 @@
 """Race and initialisation checks: what every cell of memory remembers of its last write and read.
 
-A cell is the smallest width in which the kernel accesses its state space. It keeps two records, of the last write
-(W) and of the reads since (R): the event, a number that grows with every executed memory instruction, and who.
+A cell is the smallest width in which the kernel accesses its state space. It keeps three records, of its last write,
+of the first thread that read it since the last barrier, and of the last one that differs from that: if any thread
+but the next writer has read it, one of the two shows it. A record is an event, a number that grows with every
+executed memory instruction, and who.
 
     63            32 31 30 29             0
-    |    event      |kind|      who       |   kind 0: one thread (its number in the grid, from 1); several threads
-                                               of 1: one warp, 2: one CTA, 3: the grid
+    |    event      |kind|      who       |   kind 0: one thread (its number in the grid, from 1); several writers
+                                               of equal values in 1: one warp, 2: one CTA, 3: the grid
 
 Two accesses are ordered when a CTA barrier, or within a warp a warp barrier, lies between them; or when the first
 thread's warp (between CTAs: its CTA) has released and the second one's has acquired since the first access. That is
@@ -42,7 +44,8 @@ class Shadow:
         cells = region.view(f"u{1 << cell_shift}" if cell_shift < 4 else "V16", cell_shift)[0].size + 1
         self.cell_shift = cell_shift
         self.writes = np.full(cells, 0 if initialized else UNWRITTEN, np.uint64)
-        self.reads = np.zeros(cells, np.uint64)
+        self.first_reads = np.zeros(cells, np.uint64)
+        self.last_reads = np.zeros(cells, np.uint64)
         self.shared = region.space == "shared"
 
 
@@ -131,8 +134,8 @@ class Checker:
         shadow: Shadow = region.shadow
         cells, me = self.cells(shadow, index, site)
         base = self.base(shadow, site, cells.size)
-        writes, reads = shadow.writes[cells], shadow.reads[cells]
-        touched = (writes + ONE > base) | (reads >= base)
+        writes = shadow.writes[cells]
+        touched = (writes + ONE > base) | (shadow.first_reads[cells] >= base)
         if np.count_nonzero(touched):
             self.examine_store(region, cells, me, np.flatnonzero(touched), (index, value, view), site)
         view[index] = value
@@ -147,11 +150,11 @@ class Checker:
         shadow: Shadow = region.shadow
         cells, me = self.cells(shadow, index, site)
         base = self.base(shadow, site, cells.size)
-        writes, reads = shadow.writes[cells], shadow.reads[cells]
-        bad = np.flatnonzero((writes >= base) | (reads >= base))
+        writes = shadow.writes[cells]
+        bad = np.flatnonzero((writes >= base) | (shadow.first_reads[cells] >= base))
         if bad.size:
             self.examine_load(region, cells, me, writes, bad, site)
-            self.report_conflicts(region, cells, me, reads, bad, site, "read")
+            self.report_reads(region, cells, me, bad, site)
         shadow.writes[cells] = me + np.uint64(self.clock.tick(site.pc) << 32)
 
     def load_local(self, region: Region, index: Any, site: Site) -> None:
@@ -182,17 +185,20 @@ class Checker:
         return each if each.size == count else np.repeat(each, count // each.size)
 
     def record_read(self, shadow: Shadow, cells: Index, me: Record, stamp: Record, base: Any) -> None:
-        old = shadow.reads[cells]
-        other = np.flatnonzero((old >= base) & ((old & LOW) != me))
-        if other.size:
-            stamp = stamp.copy()
-            keep = other[self.unordered(old[other], self.who(me[other]), strong=False)]
-            stamp[keep] = self.combine(old[keep], me[keep])
-        shadow.reads[cells] = stamp
-        back = shadow.reads[cells]
-        lost = np.flatnonzero(back != stamp)
-        if lost.size:
-            self.mark_several(shadow.reads, cells[lost], back[lost], me[lost])
+        first = shadow.first_reads
+        old = first[cells]
+        claim = old < base
+        if np.count_nonzero(claim) < claim.size:
+            # The first reader keeps its place; its record follows its latest read.
+            claim |= (old & LOW) == me
+            mine = np.flatnonzero(claim)[::-1]
+            first[cells[mine]] = stamp[mine]
+        else:
+            # Backwards, so that of several threads the lowest is the first reader.
+            first[cells[::-1]] = stamp[::-1]
+        others = np.flatnonzero((first[cells] & LOW) != me)
+        if others.size:
+            shadow.last_reads[cells[others]] = stamp[others]
 
     def mark_several(self, records: Record, cells: Index, winner: Record, me: Record) -> None:
         merged = self.combine(winner, me)
@@ -241,12 +247,14 @@ class Checker:
             ordered |= acquired & (released | ~one)
         if strong:
             ordered |= self.strong_pcs[self.pcs(event)]
-        return ~ordered
+        result: NDArray[np.bool_] = ~ordered
+        return result
 
     def pcs(self, event: Index) -> Index:
         # A copy: the array can't grow while NumPy holds its buffer.
         log = np.frombuffer(self.clock.pcs, np.uint32).copy()
-        return log[np.minimum(event, log.size - 1)].astype(np.int64)
+        result: Index = log[np.minimum(event, log.size - 1)].astype(np.int64)
+        return result
 
     def examine_load(self, region: Region, cells: Index, me: Record, writes: Record, bad: Index, site: Site) -> None:
         never = bad[writes[bad] == UNWRITTEN]
@@ -276,7 +284,7 @@ class Checker:
     ) -> None:
         shadow: Shadow = region.shadow
         index, value, view = data
-        writes, reads = shadow.writes[cells], shadow.reads[cells]
+        writes = shadow.writes[cells]
         # The same value from the same operation, stored again since: harmless to everybody who reads it.
         event = (writes[at] >> HALF).astype(np.int64)
         written = (writes[at] != UNWRITTEN) & (writes[at] != 0)
@@ -288,7 +296,13 @@ class Checker:
         at = at[~same_operation]
         if at.size:
             self.report_conflicts_of_store(region, cells, me, writes, at, site)
-            self.report_conflicts(region, cells, me, reads, at, site, "read")
+            self.report_reads(region, cells, me, at, site)
+
+    def report_reads(self, region: Region, cells: Index, me: Record, at: Index, site: Site) -> None:
+        """Raise if another thread has read one of the cells `at`, unordered with me."""
+        shadow: Shadow = region.shadow
+        for records in (shadow.first_reads, shadow.last_reads):
+            self.report_conflicts(region, cells, me, records[cells], at, site, "read")
 
     def report_conflicts_of_store(
         self, region: Region, cells: Index, me: Record, writes: Record, at: Index, site: Site
@@ -360,10 +374,11 @@ def equal_bits(a: NDArray[Any], b: Any) -> NDArray[np.bool_]:
     b = np.ascontiguousarray(np.broadcast_to(b, a.shape).astype(a.dtype, copy=False))
     width = a.dtype.itemsize
     if width <= 8:
-        return a.view(f"u{width}") == b.view(f"u{width}")
+        result: NDArray[np.bool_] = a.view(f"u{width}") == b.view(f"u{width}")
+        return result
     same = a.view("u8").reshape(a.size, -1) == b.view("u8").reshape(a.size, -1)
-    result: NDArray[np.bool_] = same.all(axis=1)
-    return result
+    every: NDArray[np.bool_] = same.all(axis=1)
+    return every
 
 
 def place(region: Region, offset: int, width: int) -> str:

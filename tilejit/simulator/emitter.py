@@ -129,12 +129,13 @@ class Emitter:
                 slot = names.slot(name)
         except KeyError:
             self.fail(f"{name} is not declared")
-        if name in names.never_written:
+        if name in names.never_written and not self.may_be_undefined():
             self.stmt(f"S.never_written({name!r}, {self.pc})")
         bits = names.bits[slot]
         size = SIZE[dtype]
         if (dtype == "p") != (bits == 1) or 8 * size > max(bits, 8):
-            self.fail(f"register {name} has {bits} bits; the operand needs {8 * size if dtype != 'p' else 'a predicate'}")
+            needed = 8 * size if dtype != "p" else "a predicate"
+            self.fail(f"register {name} has {bits} bits; the operand needs {needed}")
         full = dtype if 8 * size == bits or bits == 1 else f"u{bits // 8}"
         if not names.home[slot]:
             names.home[slot] = full
@@ -147,6 +148,11 @@ class Emitter:
             tail = f".view({dtype})" if dtype[0] == "f" else ""
             return self.temp(f"{views[full]}.astype({dtype if not tail else f'u{size}'}){tail}")
         return views[full]
+
+    def may_be_undefined(self) -> bool:
+        """Whether LLVM leaves operands of this instruction undefined: parts of a vector that nobody looks at."""
+        root = self.ins.root
+        return root in ("mov", "selp", "prmt", "bfi") or (root == "st" and ".v" in self.ins.suffix)
 
     def is_register(self, operand: str) -> bool:
         return operand in self.names.register_bits or operand in SPECIAL
@@ -177,9 +183,9 @@ class Emitter:
 
     def symbol(self, operand: str) -> int:
         name, _, offset = (x.strip() for x in operand.partition("+"))
-        if name in self.names.addresses:
-            return self.names.addresses[name] + (parse_number(offset) if offset else 0)
-        self.fail(f"{operand} is not declared")
+        if name not in self.names.addresses:
+            self.fail(f"{operand} is not declared")
+        return self.names.addresses[name] + (parse_number(offset) if offset else 0)
 
     def src(self, index: int, dtype: str, ptx_type: str = "") -> str:
         if index >= len(self.ins.operands):
@@ -194,7 +200,8 @@ class Emitter:
     def end(self) -> None:
         """Check that no operand is left over."""
         if 0 <= self.highest < len(self.ins.operands) - 1:
-            self.fail(f"{self.ins.root}{self.ins.suffix} takes {self.highest + 1} operands, got {len(self.ins.operands)}")
+            got, opcode = len(self.ins.operands), self.ins.root + self.ins.suffix
+            self.fail(f"{opcode} takes {self.highest + 1} operands, got {got}")
 
     def either(self, unsigned: str, signed: str, *indices: int) -> str:
         """`signed` if a register among these operands is at hand only so, else `unsigned`: saves a view."""

@@ -408,7 +408,7 @@ def special_register(name: str, lanes: Lanes, program: Program) -> Any:
     return np.uint64(0) if kind in ("%clock64", "%globaltimer") else None
 
 
-def _narrow(values: NDArray[np.int64]) -> NDArray[np.uint32]:
+def _narrow(values: NDArray[Any]) -> NDArray[np.uint32]:
     return values.astype(np.uint32)
 
 
@@ -417,4 +417,4 @@ def _lane_mask(relation: str, lane: NDArray[np.uint64]) -> NDArray[np.uint32]:
     equal = one << lane
     below = equal - one
     masks = {"eq": equal, "lt": below, "le": below | equal, "gt": ~(below | equal), "ge": ~below}
-    return (masks[relation] & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+    return _narrow(masks[relation] & np.uint64(0xFFFFFFFF))

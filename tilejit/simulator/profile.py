@@ -69,25 +69,29 @@ def wavefronts(
     a bank delivers one 4-byte word a wavefront, to any number of threads.
     """
     per_pass = 32 * BANK_BYTES // max(width, BANK_BYTES)
-    passes = warp * 32 + lane // max(per_pass, 1)
+    passes = warp * (32 // per_pass) + lane // per_pass
     words = max(width // BANK_BYTES, 1)
     word = (address[:, None] // BANK_BYTES + np.arange(words)).reshape(-1)
-    passes = np.repeat(passes, words)
     # Distinct words of each pass, then how many of them fall into one bank.
-    pairs = np.unique(np.stack((passes, word), axis=1), axis=0)
-    number, inverse = np.unique(pairs[:, 0], return_inverse=True)
-    load = np.zeros((number.size, BANKS), np.int64)
-    np.add.at(load, (inverse.reshape(-1), pairs[:, 1] % BANKS), 1)
-    distinct = load.sum(axis=1)
-    return int(load.max(axis=1).sum()), int((-(-distinct // BANKS)).sum())
+    keys = distinct((np.repeat(passes, words) << 40) | word)
+    cells = np.bincount((keys >> 40) * BANKS + (keys & (BANKS - 1)))
+    load = np.append(cells, np.zeros(-cells.size % BANKS, np.int64)).reshape(-1, BANKS)
+    return int(load.max(axis=1).sum()), int((-(-load.sum(axis=1) // BANKS)).sum())
+
+
+def distinct(keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The keys that differ, ascending."""
+    keys = np.sort(keys)
+    result: NDArray[np.int64] = keys[np.append(True, keys[1:] != keys[:-1])]
+    return result
 
 
 def sectors(warp: NDArray[np.int64], address: NDArray[np.int64], width: int) -> tuple[int, int]:
     """(32-byte sectors, the least that could hold the bytes) of one global-memory instruction."""
-    first, last = address // SECTOR_BYTES, (address + width - 1) // SECTOR_BYTES
-    touched = np.concatenate((np.stack((warp, first), axis=1), np.stack((warp, last), axis=1)))
-    count = np.unique(touched, axis=0).shape[0]
-    distinct = np.unique(np.stack((warp, address), axis=1), axis=0)
-    _, per_warp = np.unique(distinct[:, 0], return_counts=True)
-    ideal = int((-(-per_warp * width // SECTOR_BYTES)).sum())
-    return int(count), min(ideal, int(count))
+    origin = address.min() // SECTOR_BYTES * SECTOR_BYTES
+    keys = (warp << 40) | (address - origin)
+    sector = keys // SECTOR_BYTES
+    # An aligned access lies within one sector, except 64-byte ones, which don't exist.
+    count = distinct(sector).size
+    per_warp = np.bincount(distinct(keys) >> 40)
+    return count, min(int((-(-per_warp * width // SECTOR_BYTES)).sum()), count)

@@ -15,14 +15,14 @@ from tilejit.errors import UnsupportedInstructionError
 from tilejit.simulator.blocks import Block, liveness, split
 from tilejit.simulator.emitter import DTYPES, SPECIAL, Emitter, Names
 from tilejit.simulator.memory import ELEMENTS, LOCAL_BASE, SHARED_BASE, elements, joined
-from tilejit.simulator.numerics import convert, floats, integer
+from tilejit.simulator.numerics import convert, directed, floats, integer
 from tilejit.simulator.opcodes import lookup
 from tilejit.simulator.opcodes.memory import Site
 from tilejit.simulator.opcodes.move import WINDOWS
 from tilejit.simulator.ptx import Function, Module, Variable, parse
 
 RUNTIME: dict[str, Any] = {
-    **integer.FUNCTIONS, **floats.FUNCTIONS, **convert.FUNCTIONS, "abs": abs,
+    **integer.FUNCTIONS, **floats.FUNCTIONS, **directed.FUNCTIONS, **convert.FUNCTIONS, "abs": abs,
     "V16": ELEMENTS["V16"], "V32": ELEMENTS["V32"], "elements": elements, "joined": joined,
 }  # fmt: skip
 
@@ -63,6 +63,11 @@ class Program:
 def translate(ptx: str, entry: str, dynamic_shared_bytes: int) -> Program:
     """Parse and translate kernel `entry`; raises UnsupportedInstructionError for anything unknown."""
     return _translate(hashlib.sha256(ptx.encode()).digest(), entry, dynamic_shared_bytes, _Text(ptx))
+
+
+def clear_cache() -> None:
+    """Forget all translations."""
+    _translate.cache_clear()
 
 
 class _Text:

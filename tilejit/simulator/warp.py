@@ -16,6 +16,12 @@ Table = NDArray[Any]
 _BITS = np.uint64(1) << np.arange(WARP, dtype=np.uint64)
 
 
+def _masks(bits: NDArray[np.uint64]) -> NDArray[np.uint32]:
+    """One 32-bit mask per row of 32 zeros and ones."""
+    result: NDArray[np.uint32] = (bits @ _BITS).astype(np.uint32)
+    return result
+
+
 class NotTogether(Exception):
     """Lanes that a warp-synchronous instruction names haven't arrived; the machine tries again later."""
 
@@ -64,14 +70,14 @@ class Warps:
             return np.full(self.count, 0xFFFFFFFF, np.uint32)
         bits = np.zeros(self.count * WARP, np.uint64)
         bits[self.slots()] = 1
-        return (bits.reshape(self.count, WARP) @ _BITS).astype(np.uint32)
+        return _masks(bits.reshape(self.count, WARP))
 
     def living(self) -> NDArray[np.uint32]:
         """The mask of lanes that have not exited, per warp of the chunk."""
         full = self.lanes.full
         bits = np.zeros(self.count * WARP, np.uint64)
         bits[full["chunk_warp"] * WARP + full["lane"]] = self.alive
-        return (bits.reshape(self.count, WARP) @ _BITS).astype(np.uint32)
+        return _masks(bits.reshape(self.count, WARP))
 
     def require(self, mask: Value, pc: int) -> Value:
         """Check that every living lane in `mask` executes this instruction with the caller in its own mask.

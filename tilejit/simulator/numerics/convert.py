@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilejit.simulator.numerics import floats
+from tilejit.simulator.numerics import directed, floats
 from tilejit.simulator.numerics.floats import F2, F4, F8, U2, U4, U8, bf16_to_f32
 from tilejit.simulator.numerics.integer import sel
 
@@ -80,15 +80,15 @@ def _int_to_f64(x: Value, mode: str) -> Value:
         return x.astype(F8)
     high = (x >> x.dtype.type(32)).astype(F8) * F8(2.0**32)
     low = (x & x.dtype.type(0xFFFFFFFF)).astype(F8)
-    return floats.directed(*floats.two_sum(high, low), mode)
+    return directed.directed(*floats.two_sum(high, low), mode)
 
 
 def f64_to(x: Value, target: str, mode: str) -> Value:
     """float64 → f16, bf16 (as bits) or f32 by mode rn, rz, rm, rp."""
     if target == "f32":
-        return floats.canonical(x.astype(F4)) if mode == "rn" else floats.narrow_directed(x, mode)
+        return floats.canonical(x.astype(F4)) if mode == "rn" else directed.narrow_directed(x, mode)
     if mode == "rn":
-        return floats.f64_to_bf16(x) if target == "bf16" else floats._to_f16(x)
+        return floats.f64_to_bf16(x) if target == "bf16" else floats.f64_to_f16(x)
     return _narrow_by_bits(floats.f64_to_f32_odd(x), target, mode)
 
 

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 Value = Any  # a NumPy array with one element per thread, or a NumPy scalar that all threads share
 U64 = np.uint64
-_SIGNED = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
-_UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+_UNSIGNED: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
 def sel(p: Value, a: Value, b: Value) -> Value:
@@ -56,7 +55,7 @@ def mul_hi(a: Value, b: Value) -> Value:
     """The upper half of the product, for every integer type."""
     size = a.dtype.itemsize
     if size < 8:
-        wide = {"u": _UNSIGNED, "i": _SIGNED}[a.dtype.kind][2 * size]
+        wide = np.dtype(f"{a.dtype.kind}{2 * size}").type
         return ((a.astype(wide) * b.astype(wide)) >> wide(8 * size)).astype(a.dtype)
     high = mul_hi_u64(a.view(np.uint64), b.view(np.uint64))
     if a.dtype.kind == "u":
@@ -159,7 +158,8 @@ def bfe(a: Value, position: Value, length: Value) -> Value:
         return field
     top = np.minimum(pos + size - 1, bits - 1)
     sign = (a.view(unsigned) >> np.maximum(top, 0).astype(unsigned)) & unsigned(1)
-    fill = sel((sign != 0) & (size > 0), ~_low_mask(np.minimum(size, np.maximum(bits - pos, 0)), bits, unsigned), unsigned(0))
+    inside = np.minimum(size, np.maximum(bits - pos, 0))
+    fill = sel((sign != 0) & (size > 0), ~_low_mask(inside, bits, unsigned), unsigned(0))
     return (field | fill).view(a.dtype)
 
 

@@ -171,7 +171,9 @@ UNARY = (
     (r"\.(?P<round>rn|rz|rm|rp)\.(?P<t>f64)", unary),
 )
 APPROX = ((r"\.approx(?P<ftz>\.ftz)?\.f32", approximate),)
-APPROX_HALF = ((r"\.approx\.(?P<t>f16|f16x2)", approximate_half), (r"\.approx(?:\.ftz)?\.(?P<t>bf16|bf16x2)", approximate_half))
+APPROX_HALF = (
+    (r"\.approx\.(?P<t>f16|f16x2)", approximate_half), (r"\.approx(?:\.ftz)?\.(?P<t>bf16|bf16x2)", approximate_half),
+)  # fmt: skip
 ENTRIES = {
     "add": (*ARITHMETIC, (MIXED, mixed)),
     "sub": (*ARITHMETIC, (MIXED, mixed)),

@@ -50,8 +50,7 @@ def pack(e: Emitter, target: str, parts: list[str], dtype: str) -> None:
     total = f"u{SIZE[dtype]}"
     terms = []
     for i, part in enumerate(parts):
-        # LLVM fills the half that nobody looks at with a register that no instruction writes
-        value = e.names.constant(0, f"u{size}") if part in e.names.never_written else e.source(part, f"u{size}")
+        value = e.source(part, f"u{size}")
         wide = f"{value}.astype({total})"
         terms.append(wide if i == 0 else f"({wide} << {e.names.constant(8 * size * i, total)})")
     e.write(target, total, " | ".join(terms))
