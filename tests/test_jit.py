@@ -420,8 +420,25 @@ def test_an_error_on_the_simulator_names_the_python_line():
     def beyond(A: tj.Tensor):
         A[tj.thread_id() + 8] = 1
 
-    with pytest.raises(tj.OutOfBoundsError, match=r"A\[tj\.thread_id\(\) \+ 8\] = 1"):
+    with pytest.raises(tj.OutOfBoundsError, match=r"A\[tj\.thread_id\(\) \+ 8\] = 1") as caught:
         beyond[1](np.zeros(32, np.float32))
+    span = caught.value.span
+    assert span.file == __file__
+    assert span.text[span.column : span.end_column].startswith("A[tj.thread_id() + 8]")
+
+
+def test_a_race_names_both_python_lines():
+    @tj.kernel(threads=64)
+    def racing(A: tj.Tensor):
+        smem = tj.alloc_shared((64,), tj.float32)
+        smem[tj.thread_id()] = 1
+        A[tj.thread_id()] = smem[63 - tj.thread_id()]
+
+    with pytest.raises(tj.RaceError) as caught:
+        racing[1](np.zeros(64, np.float32))
+    assert "smem[tj.thread_id()] = 1" in str(caught.value)
+    assert "A[tj.thread_id()] = smem[63 - tj.thread_id()]" in str(caught.value)
+    assert caught.value.span is not None
 
 
 # ---- assert, strides, device arrays -----------------------------------------------------------------------------

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import DeviceError, LaunchError
+from ..errors import DeviceError, LaunchError, SimulationError
 from ..simulator import Pointer, Report, run
+from ..source import Span
 from ..target import Target
 from ..target import target as find_target
 from . import assertions
@@ -112,18 +113,23 @@ class SimulatedFunction:
         self._check_written(arguments)
         record = np.zeros(assertions.WORDS, np.int32)
         values = [self._value(param, arguments, record) for param in compiled.params]
-        report = run(
-            compiled.ptx,
-            compiled.entry,
-            launch.grid,
-            (launch.threads, 1, 1),
-            values,
-            checks=checks,
-            profile=profile,
-            dynamic_shared_bytes=compiled.shared_bytes if compiled.dynamic_shared else 0,
-            locate=self._locate,
-            capability=compiled.target.number,
-        )
+        places = _Places(compiled.spans)
+        try:
+            report = run(
+                compiled.ptx,
+                compiled.entry,
+                launch.grid,
+                (launch.threads, 1, 1),
+                values,
+                checks=checks,
+                profile=profile,
+                dynamic_shared_bytes=compiled.shared_bytes if compiled.dynamic_shared else 0,
+                locate=places.locate,
+                capability=compiled.target.number,
+            )
+        except SimulationError as error:
+            error.span = error.span or places.first_in(error.message)
+            raise
         self._note_written(arguments)
         assertions.check(compiled, record, assertions.SimulatedAssertionError)
         return report
@@ -154,15 +160,31 @@ class SimulatedFunction:
         size: np.generic = np.int64((facts.shape if param.kind == "extent" else facts.strides)[param.axis])
         return size
 
-    def _locate(self, file: int, line: int, column: int) -> str:
-        """The Python line of a `.loc`, with the calls through which it was inlined."""
-        spans = self.compiled.spans
-        span = spans[column - 1] if 0 < column <= len(spans) else None
-        places = []
+
+class _Places:
+    """Turns a `.loc` into its Python line, and finds the one that an error is about."""
+
+    def __init__(self, spans: Sequence[Span]) -> None:
+        self._spans = spans
+        self._told: dict[str, Span] = {}
+
+    def locate(self, file: int, line: int, column: int) -> str:
+        """The line as text, with the calls through which it was inlined."""
+        if not 0 < column <= len(self._spans):
+            return f"line {line}"
+        span: Span | None = self._spans[column - 1]
+        texts = []
         while span is not None:
-            places.append(f"{span}: {span.text.strip()}" if span.text else str(span))
+            texts.append(f"{span}: {span.text.strip()}" if span.text else str(span))
             span = span.caller
-        return "\n      called from ".join(places) or f"line {line}"
+        text = "\n      called from ".join(texts)
+        self._told[text] = self._spans[column - 1]
+        return text
+
+    def first_in(self, message: str) -> Span | None:
+        """The place that a message names first."""
+        named = [(message.index(text), span) for text, span in self._told.items() if text in message]
+        return min(named, key=lambda found: found[0])[1] if named else None
 
 
 def _pointer(view: ArrayView, param: Param) -> Pointer:
