@@ -28,9 +28,9 @@ def _machine(cpu: str, ptx: tuple[int, int]) -> Any:
 def _optimise(module: Any, machine: Any) -> None:
     """Runs the few passes that the back end doesn't run by itself: inlining, registers from memory, rotated loops.
 
-    The standard O3 pipeline takes 5 to 10 times as long for PTX that ptxas makes the same machine code of. Its
-    instruction combiner also takes vector loads apart, which the back end then puts together again: 45 ms instead
-    of 10 for sixteen exponentials. Loops are left rolled, as they are written: unrolling is ptxas's.
+    Measured on a copy loop: O3's pipeline takes 4 ms for 51 instructions of PTX, these passes 0.4 ms for 53. Its
+    instruction combiner also takes vector loads apart, which the back end then puts together again: 45 ms of emission
+    instead of 10 for sixteen exponentials. Loops are left rolled, as they are written: unrolling is ptxas's.
     """
     import llvmlite.binding as llvm
 
