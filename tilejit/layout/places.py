@@ -98,9 +98,22 @@ def _keys(layout: TileLayout) -> tuple[NDArray[np.int64], int]:
 
 def is_injective(layout: TileLayout) -> bool:
     """Whether no two elements share a place; an element's own replicas may."""
+    if _is_nested(layout.canonical()):
+        return True
     keys, _ = _keys(layout)
     each = sum(np.unique(column).size for column in keys.T) if keys.shape[0] > 1 else keys.size
     return bool(np.unique(keys).size == each)
+
+
+def _is_nested(layout: TileLayout) -> bool:
+    """Whether each iterator steps past all that those of smaller stride on its axis reach: then no places meet."""
+    reach: dict[Axis, int] = {}
+    moving = [i for i in (*layout.shard, *layout.replica) if i.extent > 1]
+    for it in sorted(moving, key=lambda i: abs(i.stride)):
+        if abs(it.stride) <= reach.get(it.axis, 0):
+            return False
+        reach[it.axis] = reach.get(it.axis, 0) + (it.extent - 1) * abs(it.stride)
+    return True
 
 
 def is_bijective(layout: TileLayout) -> bool:
