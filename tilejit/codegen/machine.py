@@ -39,18 +39,11 @@ def _vector_operands(ctx: Context, vector: Vector, letter: str) -> list[str]:
     if vector.buffer.space == "tmem":
         return [w.value(f"add i32 {ctx.base(vector.buffer)}, {cast(ctx, offset, int32).text}")]
     if vector.buffer.space == "local":
-        words = _words(vector)
+        words = memory.words_of(vector.buffer.dtype, vector.width)
         values = memory.read(ctx, vector.buffer, offset, words)
         return _regrouped(ctx, values, (words.word, words.bits), (TYPES[letter], _BITS[letter]))
     pointer, place = memory.address(ctx, vector.buffer, offset)
     return [w.value(f"ptrtoint {pointer} {place} to {TYPES[letter]}")]
-
-
-def _words(vector: Vector) -> memory.Words:
-    """The registers of a local vector, as moves read and write them."""
-    dtype, total = vector.buffer.dtype, vector.width * vector.buffer.dtype.bits
-    bits = 64 if dtype.bits == 64 else min(total, 32)
-    return memory.Words(bits, total // bits, register_type(dtype) if dtype.bits == bits >= 32 else f"i{bits}")
 
 
 def _regrouped(ctx: Context, values: list[str], source: tuple[str, int], target: tuple[str, int]) -> list[str]:
@@ -93,7 +86,7 @@ def _store_results(ctx: Context, stmt: Instruction, letters: str, result: str) -
         parts = [result] if letters else []
     at = 0
     for vector in stmt.outputs:
-        words, letter = _words(vector), letters[at]
+        words, letter = memory.words_of(vector.buffer.dtype, vector.width), letters[at]
         count = words.bits * words.number // _BITS[letter]
         chosen = parts[at : at + count]
         if letter == "b":

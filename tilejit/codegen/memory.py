@@ -32,8 +32,8 @@ def words_of(dtype: DType, width: int) -> Words:
     """The words that a vector of `width` elements travels as."""
     total = width * dtype.bits
     bits = 64 if dtype.bits == 64 else min(total, 32)
-    if total % bits or total & (total - 1):
-        raise ValueError(f"no access moves {width} elements of {dtype} at once")
+    if total % bits:
+        raise ValueError(f"{width} elements of {dtype} don't fill whole registers")
     # An element that is a word keeps its type: else LLVM rewrites the access where its value is first used, and
     # the access gets that line.
     return Words(bits, total // bits, register_type(dtype) if dtype.bits == bits and dtype.bits >= 32 else f"i{bits}")
@@ -151,6 +151,8 @@ def write(ctx: Context, buffer: Buffer, offset: Value, words: Words, values: lis
 def _access_bytes(ctx: Context, buffer: Buffer, words: Words) -> int:
     """The access's size, which its address is a multiple of; notes what PTX version it needs."""
     size = words.bits * words.number // 8
+    if size & (size - 1):
+        raise ValueError(f"no access of {buffer.name} moves {size} bytes at once")
     if size == 32 and buffer.space == "global" and ctx.has(WIDE_ACCESS):
         ctx.used[WIDE_ACCESS] = None
     return size
