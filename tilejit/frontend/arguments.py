@@ -6,7 +6,7 @@ import ast
 import difflib
 
 from .context import Context
-from .values import Value
+from .values import Constant, Value
 
 __all__ = ["REQUIRED", "bind", "optional"]
 
@@ -51,6 +51,7 @@ def _count(parameters: tuple[str, ...]) -> str:
 
 def optional(ctx: Context, argument: ast.expr | None) -> Value | None:
     """The argument's value, None where it isn't given or is None."""
-    if argument is None or (isinstance(argument, ast.Constant) and argument.value is None):
+    if argument is None:
         return None
-    return ctx.evaluate(argument)
+    value = ctx.evaluate(argument)
+    return None if isinstance(value, Constant) and value.value is None else value
