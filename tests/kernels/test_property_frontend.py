@@ -171,8 +171,8 @@ def test_arithmetic_on_registers_rounds_as_numpy_does(
     seed = data.draw(st.integers(0, 2**32 - 1))
     random = np.random.default_rng(seed)
     a, x = (random.normal(size=shape).astype(dtype) for _ in range(2))
-    # float16 times a float32 scalar computes in float32 and rounds once to the destination's type
-    product = (a.astype(np.float32) * np.float32(scale)).astype(dtype)
+    # a scalar takes the tile's type; float16 computes in float32 and rounds once
+    product = (a.astype(np.float32) * dtype(scale).astype(np.float32)).astype(dtype)
     total = (product.astype(np.float32) + x.astype(np.float32)).astype(dtype)
     check(
         axpy, 1, a, x, np.zeros_like(a), scale, expected={"B": total}, device=device_name(device), threads=threads,
