@@ -96,6 +96,9 @@ class FakeDriver:
     def cuModuleGetFunction(self, module, name):
         return SUCCESS, ("function", name.decode(), module[1])
 
+    def cuFuncGetAttribute(self, attribute, function):
+        return SUCCESS, 32
+
     def cuFuncSetAttribute(self, function, attribute, value):
         self.calls.append(("attribute", attribute.name, value))
         return (SUCCESS,)

@@ -18,6 +18,7 @@ _INVALID_PTX = (
     driver.CUresult.CUDA_ERROR_INVALID_PTX,
     driver.CUresult.CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
     driver.CUresult.CUDA_ERROR_NO_BINARY_FOR_GPU,
+    driver.CUresult.CUDA_ERROR_JIT_COMPILER_NOT_FOUND,
 )
 
 
@@ -73,7 +74,10 @@ def load(ptx: str, entry: str) -> tuple[Any, Any]:
     error, module = driver.cuModuleLoadDataEx(ptx.encode() + b"\0", 2, list(options), [log, _LOG_BYTES])
     if error != SUCCESS:
         raise _refusal(error, log)
-    return module, call(driver.cuModuleGetFunction, module, entry.encode())
+    function = call(driver.cuModuleGetFunction, module, entry.encode())
+    # under lazy loading the code comes with the first use; asking for an attribute makes that now, before a capture
+    call(driver.cuFuncGetAttribute, driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NUM_REGS, function)
+    return module, function
 
 
 def _refusal(error: Any, log: bytearray) -> DeviceError | LaunchError:
