@@ -192,6 +192,16 @@ def a_name_of_two_types_that_is_not_read_afterwards(A, n):
         A[1] = 1 if t else 0
 
 
+def an_index_of_an_unrolled_loop_is_used_again(A, n):
+    for i in tj.static_range(2):
+        A[i] = n
+    k = 0
+    while k < n:
+        k += 1
+        for i in range(k):
+            A[2] += i
+
+
 def a_loop_in_a_branch_in_a_loop(A, n):
     best = -1
     for i in range(n):
@@ -211,6 +221,7 @@ EVERY = [
     short_circuits, conditional_expression, chained_comparisons, floors, a_flag, breaks_out_of_an_unrolled_loop,
     continues_in_an_unrolled_loop, loops_over_a_tuple, a_range_with_steps, augmented_elements,
     a_name_of_two_types_that_is_not_read_afterwards, a_loop_in_a_branch_in_a_loop,
+    an_index_of_an_unrolled_loop_is_used_again,
 ]  # fmt: skip
 
 

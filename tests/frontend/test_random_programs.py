@@ -91,7 +91,7 @@ def programs(draw: st.DrawFn) -> str:
     return "\n".join([*helper, "    return a + c", "", *kernel, "    A[0] += a", "    A[1] += b * 3 + c"])
 
 
-@settings(max_examples=60)
+@settings(max_examples=50)
 @given(programs(), st.integers(-3, 9))
 def test_random_programs_compute_what_python_computes(text: str, n: int) -> None:
     found = np.zeros(8, np.int32)

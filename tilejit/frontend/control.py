@@ -289,8 +289,10 @@ def _kinds_of_loop(
     """What each name holds at the head and behind the loop, by its value before it and wherever a round ends."""
     found: dict[str, Kind] = {}
     for name in kinds:
-        unchanged = value_of(heads[name])
-        given = [env[name] for env in (*target.heads, *target.ends) if env[name].value != unchanged]
+        head = value_of(heads[name])
+        # a value that is as at the head is the one before the loop, but what has no value there stays without
+        kept = None if isinstance(head, Unset) else head
+        given = [env[name] for env in (*target.heads, *target.ends) if env[name].value != kept]
         found[name] = merge(name, [entry[name], *given])
     return found
 
