@@ -47,7 +47,8 @@ class DType:
         if self.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
             import ml_dtypes
 
-            return np.dtype(getattr(ml_dtypes, self.name))
+            scalar: type = getattr(ml_dtypes, self.name)
+            return np.dtype(scalar)
         return np.dtype(self.name)
 
     def __repr__(self) -> str:
