@@ -238,6 +238,25 @@ def test_copies_that_warps_repeat_at_different_times_dont_race():
     attempt(body)
 
 
+def test_a_warp_reads_its_copy_after_another_warp_stored_it_again():
+    # Warp 0 stores and waits in a loop while warp 1 stores the same values; then warp 0 reads.
+    body = """
+    shr.u32 %r7, %r1, 5; and.b32 %r5, %r1, 31; mov.u32 %r3, tile; mad.lo.u32 %r4, %r5, 4, %r3; mov.u32 %r10, 0;
+    bra STORE;
+    READ: bar.warp.sync -1; xor.b32 %r6, %r5, 9; mad.lo.u32 %r8, %r6, 4, %r3; ld.shared.u32 %r2, [%r8]; bra END;
+    WAIT: add.u32 %r10, %r10, 1; setp.lt.u32 %p2, %r10, 3; @%p2 bra WAIT;
+    STORE: .loc 1 5 1
+    setp.eq.u32 %p3, %r10, 0; setp.eq.and.u32 %p4, %r7, 1, %p3; @%p4 bra WAIT;
+    st.shared.u32 [%r4], VALUE;
+    setp.eq.u32 %p1, %r7, 1; @%p1 bra READ;
+    mov.u32 %r10, 0; LATE: add.u32 %r10, %r10, 1; setp.lt.u32 %p2, %r10, 9; @%p2 bra LATE; bra READ;
+    END:
+    """
+    attempt(body.replace("VALUE", "%r5"))
+    with pytest.raises(RaceError):
+        attempt(body.replace("VALUE", "%r1"))
+
+
 def test_a_different_value_after_equal_ones_is_a_race():
     body = """
     shr.u32 %r7, %r1, 5; st.shared.u32 [tile], 7; setp.ne.u32 %p1, %r7, 1; @%p1 bra END; st.shared.u32 [tile], 8; END:
@@ -378,6 +397,20 @@ def test_spinning_on_a_flag_that_nobody_sets_is_a_deadlock():
     body = "SPIN: ld.volatile.global.u32 %r2, [%x2]; setp.eq.u32 %p1, %r2, 0; @%p1 bra SPIN;"
     with pytest.raises(DeadlockError, match="spin"):
         attempt("setp.gt.u32 %p2, %r1, 5; @%p2 bra W;" + body + "W: bar.sync 0;")
+
+
+def test_everybody_spinning_is_a_deadlock():
+    with pytest.raises(DeadlockError, match="63 more spin"):
+        attempt("SPIN: ld.volatile.global.u32 %r2, [%x2]; setp.eq.u32 %p1, %r2, 0; @%p1 bra SPIN;")
+
+
+def test_a_loop_that_counts_its_polls_is_no_deadlock():
+    attempt("""
+    mov.u32 %r5, 0;
+    SPIN: ld.volatile.global.u32 %r2, [%x2]; add.u32 %r5, %r5, 1; setp.ge.u32 %p2, %r5, 5000; @%p2 bra OUT;
+    setp.eq.u32 %p1, %r2, 0; @%p1 bra SPIN;
+    OUT:
+    """)
 
 
 def test_trap_is_an_error():

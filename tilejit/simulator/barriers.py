@@ -68,8 +68,22 @@ class Barriers:
                 )
             values = None if value is None else np.broadcast_to(value, positions.shape)[at]
             arrival = Arrival(block, positions[at], how != "arrive", aligned, count, result, values, op)
-            self.waiting.setdefault(int(number), []).append(arrival)
+            self.wait(int(number), arrival)
         return self.complete()
+
+    def wait(self, number: int, arrival: Arrival) -> None:
+        """Adds an arrival; threads that came to the same instruction by different ways stand there together."""
+        arrivals = self.waiting.setdefault(number, [])
+        same = (a for a in arrivals if a.waits and arrival.waits and a.block is arrival.block)
+        earlier = next((a for a in same if a.count == arrival.count), None)
+        if earlier is None:
+            arrivals.append(arrival)
+            return
+        positions = np.concatenate([earlier.positions, arrival.positions])
+        order = np.argsort(positions)
+        earlier.positions = positions[order]
+        if earlier.value is not None and arrival.value is not None:
+            earlier.value = np.concatenate([earlier.value, arrival.value])[order]
 
     def complete(self) -> list[Released]:
         """Release every CTA in which a barrier has all its threads."""

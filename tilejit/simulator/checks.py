@@ -136,10 +136,13 @@ class Checker:
         base = self.base(shadow, site, cells.size)
         writes = shadow.writes[cells]
         touched = (writes + ONE > base) | (shadow.first_reads[cells] >= base)
+        again: Index | None = None
         if np.count_nonzero(touched):
-            self.examine_store(region, cells, me, np.flatnonzero(touched), (index, value, view), site)
+            again = self.examine_store(region, cells, me, np.flatnonzero(touched), (index, value, view), site)
         view[index] = value
         stamp = me + np.uint64(self.clock.tick(site.pc) << 32)
+        if again is not None and again.size:
+            stamp[again] = self.combine(writes[again], me[again])
         shadow.writes[cells] = stamp
         lost = shadow.writes[cells] != stamp
         if np.count_nonzero(lost):
@@ -281,7 +284,8 @@ class Checker:
 
     def examine_store(
         self, region: Region, cells: Index, me: Record, at: Index, data: tuple[Any, Any, NDArray[Any]], site: Site
-    ) -> None:
+    ) -> Index:
+        """Raise for a race at the cells `at`; returns which of them repeat what another thread has stored."""
         shadow: Shadow = region.shadow
         index, value, view = data
         writes = shadow.writes[cells]
@@ -293,10 +297,12 @@ class Checker:
             lanes = at // (cells.size // index.size)
             same_operation &= equal_bits(view[index], value)[lanes]
             same_operation &= self.unordered(writes[at], self.who(me[at]), strong=False)
+        again = at[same_operation]
         at = at[~same_operation]
         if at.size:
             self.report_conflicts_of_store(region, cells, me, writes, at, site)
             self.report_reads(region, cells, me, at, site)
+        return again[(writes[again] & LOW) != me[again]]
 
     def report_reads(self, region: Region, cells: Index, me: Record, at: Index, site: Site) -> None:
         """Raise if another thread has read one of the cells `at`, unordered with me."""

@@ -23,10 +23,6 @@ from tilejit.simulator.places import Places
 from tilejit.simulator.translate import Compiled, Program, empty_value
 from tilejit.simulator.warp import NotTogether, Warps
 
-# Rounds in which every group was parked and nothing changed in memory, until that counts as deadlock.
-PATIENCE = 2000
-
-
 class Machine:
     """The threads of one chunk; generated code calls its methods as `S`."""
 
@@ -56,8 +52,7 @@ class Machine:
         self.exits = 0
         self.current = 0
         self.owned: set[int] = set()
-        self.stuck = 0
-        self.last_progress = (-1, -1)
+        self.last_round: tuple[Any, ...] = ()
         self.held_progress = (-1, -1, -1)
         self.met: set[int] = set()
 
@@ -162,12 +157,12 @@ class Machine:
             self.send(block.index, block.targets[int(i)], None if whole else positions[at_i])
 
     def send(self, origin: int, target: int, group: Index | None) -> None:
-        """Move a group to a block; a group that goes back in a waiting loop is parked if others exist."""
+        """Move a group to a block; a group that goes back in a loop that may wait for others is parked."""
         if target == EXIT:
             self.finish(group)
             return
-        back = target <= origin and (self.ready or self.parked or self.held or self.barriers.waiting)
-        self.merge(self.parked if back and self.may_spin(target, origin) else self.ready, target, group)
+        waits = target <= origin and self.may_spin(target, origin)
+        self.merge(self.parked if waits else self.ready, target, group)
 
     def merge(self, into: dict[int, Index | None], target: int, group: Index | None) -> None:
         if target not in into:
@@ -233,16 +228,29 @@ class Machine:
         if self.held and self.parked:
             self.unpark()
         elif self.parked:
-            self.stuck = 0 if progress != self.last_progress else self.stuck + 1
-            self.last_progress = progress
-            if self.stuck > PATIENCE:
-                self.report_deadlock()
+            self.check_progress(progress)
             self.unpark()
         elif self.held:
             self.retry_held(progress)
         else:
             self.barriers.report(self.describe_others())
         return True
+
+    def check_progress(self, progress: tuple[int, int]) -> None:
+        """Deadlock: a whole round changed neither memory nor a register that the waiting loops still use."""
+        if not self.last_round or self.last_round[0] != progress:
+            self.last_round = (progress,)
+            return
+        now = (progress, {b: self.fingerprint(b, g) for b, g in self.parked.items()})
+        if now == self.last_round:
+            self.report_deadlock()
+        self.last_round = now
+
+    def fingerprint(self, number: int, group: Index | None) -> int:
+        """A hash of a group's threads and of the registers live into its block."""
+        live = self.program.live[number]
+        values = [r if group is None or not r.ndim else r[group] for i, r in enumerate(self.registers) if live >> i & 1]
+        return hash((None if group is None else group.tobytes(), *(v.tobytes() for v in values)))
 
     def unpark(self) -> None:
         for number, group in self.parked.items():

@@ -45,6 +45,8 @@ class Program:
     slots: register name → slot; homes: each slot's dtype between blocks.
     placed: variables with their addresses in their own state space.
     cell_shift: log2 of the narrowest access, per state space, for the race checks' cells.
+    spins: blocks that look at what other threads may change.
+    live: registers live into each block, as bit sets of slots.
     """
 
     module: Module
@@ -58,6 +60,7 @@ class Program:
     shared_bytes: int
     local_bytes: int
     spins: NDArray[np.bool_]
+    live: tuple[int, ...]
 
 
 def translate(ptx: str, entry: str, dynamic_shared_bytes: int) -> Program:
@@ -220,7 +223,7 @@ class _Translator:
         return Program(
             self.module, self.function, compiled, dict(names.slots), homes, tuple(names.sites), self.placed,
             _cell_shift(names.sites), self.sizes["shared"] - SHARED_BASE, self.sizes["local"] - LOCAL_BASE,
-            _spins(blocks, names.sites),
+            _spins(blocks, names.sites), tuple(live),
         )  # fmt: skip
 
 
