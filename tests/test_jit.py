@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tilejit as tj
+from tests.runtime.test_arrays import Exporter, Tensor
 from tilejit import S, tx
 
 ROW = S[(32,) : (1 @ tx,)]
@@ -338,6 +339,20 @@ def test_compile_needs_neither_arrays_nor_the_target(target):
     compiled = make_add().compile(vector, vector, tj.int32, target=target, threads=64)
     assert f".target {target}" in compiled.ptx
     assert compiled.threads == 64
+
+
+def test_what_was_compiled_for_specs_is_launched_with_arrays():
+    add, vector = make_add(), tj.spec((64,), tj.float32)
+    add.compile(vector, vector, 1)
+    with tj.no_recompile():
+        add[2](aligned(64), aligned(64), 1)
+    assert len(add.signatures) == 1
+
+
+def test_arrays_of_other_frameworks_in_host_memory_are_launched_in_place():
+    a, b = numbers(), np.zeros(64, np.float32)
+    make_add()[2](Tensor(a, "cpu"), Exporter(b), 1)
+    np.testing.assert_array_equal(b, a + 1)
 
 
 def test_explain_is_short_for_compile_and_explain():

@@ -131,7 +131,7 @@ class Kernel:
         """
         pinned = {p.name: p.spec for p in self.parameters[len(args) :] if p.spec is not None}
         given = bind(self.name, self.parameters, args, {**pinned, **constexprs})
-        values = [hypothetical(p, v) for p, v in zip(self.parameters, given, strict=True)]
+        values = [hypothetical(p, n, v) for n, (p, v) in enumerate(zip(self.parameters, given, strict=True))]
         call = Call(self.parameters, values)
         chosen = find_target(target) if target is not None else self.options.target or devices.default().target
         count = self.options.threads if threads is None else check_threads(threads)

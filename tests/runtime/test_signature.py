@@ -156,7 +156,7 @@ def test_a_spec_is_no_argument_of_a_launch():
 
 
 def test_a_spec_stands_for_an_array_as_aligned_as_can_be():
-    values = [hypothetical(A, tj.spec((4, 8), dtypes.float32)), hypothetical(B, dtypes.int64)]
+    values = [hypothetical(A, 0, tj.spec((4, 8), dtypes.float32)), hypothetical(B, 1, dtypes.int64)]
     arguments = Call((A, Parameter("n", "any")), values).arguments
     found = signature((A, Parameter("n", "any")), values, arguments, target("sm_90a"), frozenset())
     assert describe(found) == "A: float32[:, :1] align 16 extent 16, n: int64"

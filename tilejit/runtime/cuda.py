@@ -7,6 +7,7 @@ import struct
 import threading
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -163,15 +164,12 @@ class CudaFunction:
     def launch(self, launch: Launch, call: Call) -> None:
         self._check_written(call.arguments)
         stream = self._stream(launch, call)
-        if self.device.is_current():
-            self._launch(launch, call, stream)
-            return
-        with current(self.device.context):
+        with nullcontext() if self.device.is_current() else current(self.device.context):
             self._launch(launch, call, stream)
 
     def prepare(self, launch: Launch, call: Call) -> Callable[[], None]:
         self._check_written(call.arguments)
-        if call.has_host or call.waits:
+        if call.has_host:
             return lambda: self.launch(launch, call)
         packed = Packed(self._packer, len(self._getters))
         packed.fill(self._values(call.arguments))
@@ -182,10 +180,9 @@ class CudaFunction:
             for array in owned:
                 array.check()
             stream = self._stream(launch, call)
-            if self.device.is_current():
-                self._enqueue(launch, stream, packed)
-                return
-            with current(self.device.context):
+            with nullcontext() if self.device.is_current() else current(self.device.context):
+                if call.waits:
+                    _order(stream, call.arguments)
                 self._enqueue(launch, stream, packed)
 
         return run

@@ -178,11 +178,13 @@ def _refuse_number(parameter: Parameter, value: Any) -> None:
         ) from None
 
 
-def hypothetical(parameter: Parameter, value: Any) -> Any:
+def hypothetical(parameter: Parameter, position: int, value: Any) -> Any:
     """What stands for an argument where nothing is launched: a spec for an array, a dtype for a scalar."""
     if isinstance(value, Spec):
-        # as aligned as an array can be, at no address
-        return ArrayView(0, facts_of(value.dtype, value.shape, value.strides, None), True, value)
+        # as aligned as an array can be, and apart from every other
+        return ArrayView(
+            (position + 1) << 48, facts_of(value.dtype, value.shape, value.strides, None), True, value
+        )
     if isinstance(value, DType) and parameter.kind != "constexpr":
         return value.numpy.type(0)
     return value
