@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.lower.interpreter import Machine
 from tilejit.dtypes import DTYPES, DType
-from tilejit.ir.nodes import Alloc, Const, Kernel, Param, Region, Strided, TileOp, Var
+from tilejit.ir.nodes import Alloc, Const, Expr, Kernel, Param, Region, Strided, TileOp, Var
 from tilejit.ir.verify import verify
 from tilejit.layout import Swizzle, TileLayout
 from tilejit.lower import lower
@@ -26,22 +26,39 @@ COUNT = {"thread": 1, "warp": 32, "warpgroup": 128}
 TYPES = [DTYPES[n] for n in ("float32", "float16", "uint8", "float64", "bool_")]
 
 
-def outcome(op: TileOp, threads: int) -> Verdict:
-    """Lowers and carries out one copy, and compares all of memory and all registers with what it means."""
+def outcome(op: TileOp, threads: int, asked: TileOp | None = None) -> Verdict:
+    """Lowers and carries out one copy, and compares all of memory and all registers with what it means.
+
+    asked: the same copy with starts that are known only at run time, to be lowered in its place.
+    """
     dst, src = (o for o in op.operands[:2] if isinstance(o, Region))
     allocs = tuple(Alloc(r.buffer) for r in (dst, src) if r.buffer.space != "global")
-    made = lower(Kernel("case", parameters(dst, src), threads, "sm_90a", (*allocs, op)), target("sm_90a"))
+    starts = {} if asked is None else starts_of(op, asked)
+    params = (*parameters(dst, src), *(Param("scalar", v.name, v.dtype, v) for v in starts))
+    made = lower(Kernel("case", params, threads, "sm_90a", (*allocs, asked or op)), target("sm_90a"))
     assert verify(made.kernel, "lane") == []
     (verdict,) = made.verdicts
-    replay(verdict.plan, op)
-    strides = launch_values((dst, src))
-    machine = _Loaded(made.kernel, (dst, src), strides)
+    replay(verdict.plan, asked or op)
+    scalars = launch_values((dst, src)) | {v.name: value for v, value in starts.items()}
+    machine = _Loaded(made.kernel, (dst, src), scalars)
     expected = {name: values.copy() for name, values in machine.before.items()}
     _copy(expected, dst, src, op.scope, threads)
     for name, values in expected.items():
         found = machine.after[name]
         assert np.array_equal(found.view(np.uint8), values.view(np.uint8)), f"{name} differs"
     return verdict
+
+
+def starts_of(op: TileOp, asked: TileOp) -> dict[Var, int]:
+    """The value of each start that `asked` leaves open, from the constants of `op`."""
+    found: dict[Var, int] = {}
+    for fixed, loose in zip(op.operands, asked.operands, strict=True):
+        assert isinstance(fixed, Region) and isinstance(loose, Region)
+        for value, start in zip(fixed.starts, loose.starts, strict=True):
+            if isinstance(start, Var):
+                assert isinstance(value, Const)
+                found[start] = int(value.value)
+    return found
 
 
 def parameters(*regions: Region) -> tuple[Param, ...]:
@@ -216,6 +233,42 @@ def test_a_copy_between_memory_and_registers_moves_each_element_once_and_nothing
     outcome(op, threads)
     forced = replace(op, attrs=(("variant", "fallback"),))
     outcome(forced, threads)
+
+
+def loosened(data: st.DataObject, region: Region) -> Region:
+    """The region with starts known only at run time, of each of which some divisor is known."""
+    starts: list[Expr] = []
+    for d, start in enumerate(region.starts):
+        assert isinstance(start, Const)
+        value = int(start.value)
+        known = data.draw(st.sampled_from([k for k in (1, 2, 3, 4, 8, 16) if value % k == 0]))
+        bounds = (0, 64) if value >= 0 and data.draw(st.booleans()) else None
+        starts.append(Var(f"{region.buffer.name}.start.{d}", start.dtype, known, bounds))
+    return replace(region, starts=tuple(starts))
+
+
+@given(st.data())
+def test_starts_known_only_at_run_time_move_the_same_elements(data: st.DataObject) -> None:
+    dtype = data.draw(st.sampled_from(TYPES))
+    extents = data.draw(EXTENTS.filter(lambda e: prod(e) <= 512))
+    scope, threads = data.draw(st.sampled_from([("thread", 1), ("warp", 32), ("cta", 48)]))
+    spaces = data.draw(st.sampled_from([("shared", "global"), ("global", "shared"), ("shared", "shared")]))
+    dst, src = (data.draw(memory(s, extents, dtype)).named(n) for s, n in zip(spaces, ("dst", "src"), strict=True))
+    asked = TileOp("copy", scope, (loosened(data, dst), loosened(data, src)))
+    outcome(TileOp("copy", scope, (dst, src)), threads, asked)
+
+
+@given(st.data())
+def test_a_threads_own_tile_may_start_at_a_register_known_only_at_run_time(data: st.DataObject) -> None:
+    dtype = data.draw(st.sampled_from(TYPES))
+    extents = data.draw(EXTENTS.filter(lambda e: prod(e) <= 32))
+    shape, region = data.draw(windows(extents))
+    tile = operand("local", shape, dtype, region=region)
+    place = data.draw(memory(data.draw(st.sampled_from(["shared", "global"])), extents, dtype))
+    pair = (tile, place) if data.draw(st.booleans()) else (place, tile)
+    dst, src = pair[0].named("dst"), pair[1].named("src")
+    asked = TileOp("copy", "thread", (loosened(data, dst), loosened(data, src)))
+    outcome(TileOp("copy", "thread", (dst, src)), 1, asked)
 
 
 def test_a_strided_region_of_a_row_major_tile_is_left_alone_outside() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..ir.nodes import Kernel
 from ..target import Target
-from . import copy_fallback, copy_gmem_smem, copy_reg, elementwise_reg, elementwise_smem
+from . import copy_fallback, copy_gmem_smem, copy_ldstmatrix, copy_reg, elementwise_reg, elementwise_smem
 from .engine import Condition, Context, Decline, Plan, Variant, Verdict
 from .lowering import Lowered
 from .lowering import lower as _lower
@@ -13,6 +13,7 @@ __all__ = ["Condition", "Context", "Decline", "Lowered", "Plan", "VARIANTS", "Va
 
 #: every way in which tilejit carries out a tile operation
 VARIANTS: tuple[Variant, ...] = (
+    copy_ldstmatrix.VARIANT,
     copy_gmem_smem.VARIANT,
     copy_reg.VARIANT,
     copy_fallback.VARIANT,

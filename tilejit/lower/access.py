@@ -9,7 +9,7 @@ from ..ir.nodes import Strided
 from .atoms import Atom
 from .regions import Folded, Scaled, Side, Stride, Thread, stride_multiple
 
-__all__ = ["Width", "run_length", "vector_width"]
+__all__ = ["Width", "misaligned", "run_length", "vector_width"]
 
 #: the widest access of one thread
 WIDEST_BITS = 128
@@ -58,7 +58,7 @@ def _obstacle(sides: Sequence[Side], atoms: Sequence[Atom], run: int, width: int
     if not ragged and run % width:
         return f"runs of {run} elements don't divide into vectors of {width}"
     for index, side in enumerate(sides):
-        reason = _misaligned(side, [a.strides[index] for a in atoms[:-1]], width)
+        reason = misaligned(side, [a.strides[index] for a in atoms[:-1]], width)
         if reason is not None:
             return reason
     return None
@@ -77,7 +77,7 @@ def _no_run(sides: Sequence[Side], atoms: Sequence[Atom]) -> str:
     return "one element is all there is"
 
 
-def _misaligned(side: Side, strides: Sequence[Stride], width: int) -> str | None:
+def misaligned(side: Side, strides: Sequence[Stride], width: int) -> str | None:
     """Why some address of `side` isn't a multiple of `width` elements, or None."""
     bytes_each = side.buffer.dtype.bytes
     if side.swizzle is not None and side.swizzle.chunk < width:

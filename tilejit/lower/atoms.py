@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from ..dtypes import int64
@@ -12,7 +12,7 @@ from ..ir.nodes import Const
 from ..layout.grouping import common_refinement
 from .regions import Folded, Scaled, Side, Step, Stride, Thread
 
-__all__ = ["Atom", "chained", "joined", "reach", "refine", "vectors"]
+__all__ = ["Atom", "chained", "joined", "reach", "refine", "split", "vectors"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +145,12 @@ def vectors(atoms: Sequence[Atom], width: int) -> tuple[Atom, ...]:
     return (*atoms[:-1], *([counted] if count > 1 else []))
 
 
+
+
+def split(atom: Atom, inner: int) -> tuple[Atom, Atom]:
+    """The digit as two, the faster of which has `inner` values; these divide the digit's."""
+    outer = tuple(_times(s, inner) for s in atom.strides)
+    return Atom(atom.extent // inner, outer, atom.dim, atom.weight * inner), replace(atom, extent=inner)
 
 
 def reach(atoms: Sequence[Atom], column: int) -> int:

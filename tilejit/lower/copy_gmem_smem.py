@@ -10,12 +10,12 @@ source: DISPATCH 4 and 13; Apache TVM, TIRx `vec_auto`.
 from __future__ import annotations
 
 from ..errors import LayoutError
-from ..ir.nodes import Region, TileOp
+from ..ir.nodes import TileOp
 from .builder import Builder
 from .conditions import COPY, copy_sides, lead_of, memory_pair
 from .engine import Context, Decline, Variant
 from .partition import Partition, emit_copy, plan_partition
-from .regions import Folded, side
+from .regions import need_slice, side
 
 Plan = Partition
 
@@ -25,18 +25,10 @@ def plan(op: TileOp, context: Context) -> Plan | Decline:
     try:
         dst, src = (side(r, op.scope) for r in regions)
         for part in (dst, src):
-            _sliced(part.region, any(isinstance(s.stride, Folded) for s in part.steps))
+            need_slice(part)
         return plan_partition((dst, src), context.count(op.scope), lead_of(src.region), vectorized=True)
     except LayoutError as error:
         return Decline((error.message,), error.hint)
-
-
-def _sliced(region: Region, folded: bool) -> None:
-    if folded:
-        raise LayoutError(
-            f"the region of {region.buffer.name} is no slice of its layout",
-            hint="start it at a multiple of its extent",
-        )
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:

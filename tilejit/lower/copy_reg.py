@@ -30,7 +30,7 @@ from .evaluate import evaluate
 from .launch import launch_values
 from .moves import Edges, Run, access_name, at_edges, edges_of, fill_value, load, store
 from .owners import lowest_owner, need_all_threads, thread_digit
-from .regions import Side, Thread, side
+from .regions import Side, Thread, need_slice, side
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +116,8 @@ def plan(op: TileOp, context: Context) -> Plan | Decline:
         registers, memory = (side(r, op.scope) for r in ((dst, src) if loads else (src, dst)))
         threads = context.count(op.scope)
         need_all_threads(registers, op.scope, threads)
+        need_slice(registers)
+        need_slice(memory)
         return _plan(registers, memory, threads, loads)
     except LayoutError as error:
         return Decline((error.message,), error.hint)

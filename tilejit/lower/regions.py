@@ -13,8 +13,8 @@ from ..layout import Swizzle, TileLayout
 from ..layout.iters import Iter, merged, refined, sliced, weights
 
 __all__ = [
-    "Folded", "Offset", "Scaled", "Side", "Step", "Stride", "THREADS", "Thread", "scope_step", "side",
-    "stride_multiple",
+    "Folded", "Offset", "Scaled", "Side", "Step", "Stride", "THREADS", "Thread", "need_slice", "scope_step",
+    "side", "stride_multiple",
 ]  # fmt: skip
 
 #: scope -> thread axis -> how many of the scope's threads one step along it is
@@ -138,6 +138,16 @@ def side(region: Region, scope: str) -> Side:
     if fixed is not None:
         return _strided(region, fixed)
     return _tiled(region, layout, scope)
+
+
+def need_slice(side: Side) -> None:
+    """Raise LayoutError where a dimension of the region doesn't move along steps."""
+    for dim, steps in zip(side.places, side.dims, strict=True):
+        if any(isinstance(s.stride, Folded) for s in steps):
+            raise LayoutError(
+                f"dimension {dim} of {side.buffer.name} is cut where its layout has no slice",
+                hint="start at a multiple of the extent, known as such: tj.sym(..., multiple_of=) or i * extent",
+            )
 
 
 def _fixed_strides(buffer: Buffer, layout: TileLayout) -> tuple[int, ...] | None:

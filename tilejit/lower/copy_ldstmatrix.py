@@ -1,0 +1,249 @@
+"""copy between registers and shared memory by ldmatrix and stmatrix: a warp moves 8x8 tiles together.
+
+accepts: one side local, the other shared; 16-bit elements; whole warps that own the registers, replicas over warps
+    too. In registers lane l holds elements 2(l%4) and 2(l%4)+1 of row l//4 of each tile; in memory the rows or the
+    columns of each tile are 16 aligned bytes, which a swizzle keeps together.
+emits: an instruction for 4, 2 or 1 tiles, as many as fit, unrolled over all of a warp's tiles.
+source: DISPATCH 6; PTX ISA, "Warp-level matrix load instruction: ldmatrix" and "... store instruction: stmatrix".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from ..dtypes import int32
+from ..errors import LayoutError
+from ..ir import build
+from ..ir.nodes import TRUE, Const, Expr, Instruction, TileOp, Var, Vector
+from ..target import WARP
+from .addresses import advanced, digits, linear, origin, swizzled
+from .atoms import Atom
+from .builder import Builder
+from .conditions import COPY, copy_sides, memory_pair
+from .engine import Condition, Context, Decline, Variant
+from .evaluate import evaluate
+from .launch import launch_values
+from .matrix_tiles import ROW, Tiles, split_tiles
+from .owners import lowest_owner, need_all_threads, thread_digit
+from .regions import Side, Step, Thread, side
+
+#: the oldest targets that have the instructions
+_SINCE = {"ldmatrix": 75, "stmatrix": 90}
+
+#: from here on the addresses of lanes beyond an instruction's last row are ignored; before, they must be valid
+_IGNORES_ADDRESSES = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Issue m of each warp moves `num` tiles; lane 8j+i has the address of row i of tile j.
+
+    trans: whether columns, not rows, lie together in memory. issues: instructions of a warp. threads: of the scope.
+    loads: whether the registers are the destination. repeats: whether lanes beyond the last row repeat addresses.
+    """
+
+    num: int
+    trans: bool
+    issues: int
+    threads: int
+    tiles: Tiles
+    registers: Side
+    memory: Side
+    loads: bool
+    repeats: bool
+
+    @property
+    def vector_bits(self) -> int:
+        """A row is moved at once."""
+        return ROW * self.memory.buffer.dtype.bits
+
+    @property
+    def limit(self) -> str:
+        return ""
+
+    @property
+    def instruction(self) -> str:
+        """The name in the table of instructions."""
+        return f"{_mnemonic(self.loads)}.x{self.num}" + (".trans" if self.trans else "")
+
+    @property
+    def instructions(self) -> tuple[tuple[str, int], ...]:
+        """(mnemonic, trips a thread)."""
+        trans = ".trans" if self.trans else ""
+        return ((f"{_mnemonic(self.loads)}.sync.aligned.m8n8.x{self.num}{trans}.shared.b16", self.issues),)
+
+    def base(self, thread: Expr) -> Expr:
+        """The address that a thread gives in issue 0, before swizzling."""
+        row = build.mul(build.mod(thread, ROW), self.tiles.pitch)
+        own = linear(self.memory, 1, self.tiles.warps, [_digit(thread, a) for a in self.tiles.warps])
+        return build.add(build.add(build.add(origin(self.memory), own), self._tile(thread)), row)
+
+    def _tile(self, thread: Expr) -> Expr:
+        if self.num == 1:
+            return build.const(0, int32)
+        tile = build.mod(build.floordiv(thread, ROW), self.num if self.repeats else WARP // ROW)
+        return linear(self.memory, 1, self.tiles.inner, digits(tile, [a.extent for a in self.tiles.inner]))
+
+    def moved(self, issue: Expr) -> Expr:
+        """How far an issue's addresses lie from those of issue 0, before swizzling."""
+        return linear(self.memory, 1, self.tiles.outer, self._outer(issue))
+
+    def register(self, issue: Expr, tile: int) -> Expr:
+        """The first of the two elements that a lane holds of one tile of an issue."""
+        inner = digits(build.const(tile, int32), [a.extent for a in self.tiles.inner])
+        there = build.add(
+            linear(self.registers, 0, self.tiles.outer, self._outer(issue)),
+            linear(self.registers, 0, self.tiles.inner, inner),
+        )
+        return build.add(origin(self.registers), there)
+
+    def _outer(self, issue: Expr) -> list[Expr]:
+        return digits(issue, [a.extent for a in self.tiles.outer])
+
+    def words(self) -> list[list[int]]:
+        """For each issue the 32-bit registers of a thread's tile that it moves, in the order of the instruction."""
+        found: list[list[int]] = []
+        for issue in range(self.issues):
+            first = [self.register(build.const(issue, int32), tile) for tile in range(self.num)]
+            found.append([int(f.value) // 2 for f in first if isinstance(f, Const)])
+        return found
+
+    def schedule(self) -> np.ndarray:
+        """One row an address: (issue, thread, shared element), issues outermost; run-time starts count as 0."""
+        at = np.arange(self.issues * self.threads, dtype=np.int64)
+        issue = Var("issue", int32, bounds=(0, self.issues - 1))
+        thread = Var("thread", int32, bounds=(0, self.threads - 1))
+        known: dict[str, np.ndarray | int] = {**launch_values((self.memory.region,))}
+        known |= {"issue": at // self.threads, "thread": at % self.threads}
+        address = swizzled(build.add(self.base(thread), self.moved(issue)), self.memory.swizzle)
+        columns = (known["issue"], known["thread"], np.broadcast_to(evaluate(address, known), at.shape))
+        return np.stack([np.asarray(c) for c in columns], axis=1)
+
+    def transfers(self) -> np.ndarray:
+        """One row an element: (issue, thread, source element, destination element, 1), as the instructions move them.
+
+        source: PTX ISA, "ldmatrix": lane l gets elements 2(l%4) and 2(l%4)+1 of row l//4 of each tile.
+        """
+        given = self.schedule()[:, 2].reshape(self.issues, self.threads // WARP, WARP)
+        issue, thread, tile, half = np.indices((self.issues, self.threads, self.num, 2)).reshape(4, -1)
+        warp, lane = thread // WARP, thread % WARP
+        row, column = lane // 4, 2 * (lane % 4) + half
+        if self.trans:
+            row, column = column, row
+        memory = given[issue, warp, ROW * tile + row] + column
+        words = np.array(self.words(), np.int64)
+        register = 2 * words[issue, tile] + half
+        columns = (memory, register) if self.loads else (register, memory)
+        rows = np.stack([issue, thread, *columns, np.ones_like(issue)], axis=1)
+        if self.loads:
+            return rows
+        thread_var = Var("thread", int32, bounds=(0, self.threads - 1))
+        mine = np.broadcast_to(evaluate(lowest_owner(self.registers, thread_var), {"thread": thread}), thread.shape)
+        return np.asarray(rows[mine])
+
+
+def _mnemonic(loads: bool) -> str:
+    return "ldmatrix" if loads else "stmatrix"
+
+
+def _digit(thread: Expr, atom: Atom) -> Expr:
+    stride = atom.strides[0]
+    assert isinstance(stride, Thread)
+    return thread_digit(thread, atom, stride)
+
+
+# ---- conditions ---------------------------------------------------------------------------------------------
+
+
+def _spaces(op: TileOp) -> tuple[str, ...]:
+    return tuple(getattr(getattr(o, "buffer", None), "space", "") for o in op.operands[:2])
+
+
+def _whole_warps(op: TileOp, context: Context) -> str | None:
+    if op.scope == "thread":
+        return "needs whole warps; called on one thread"
+    threads = context.count(op.scope)
+    return f"needs whole warps; the {op.scope} has {threads} threads" if threads % WARP else None
+
+
+def _width(op: TileOp, context: Context) -> str | None:
+    dtype = op.operands[0].dtype
+    return None if dtype.bits == 16 else f"needs 16-bit elements; {dtype} has {dtype.bits} bits"
+
+
+def _target(op: TileOp, context: Context) -> str | None:
+    if _spaces(op) not in (("local", "shared"), ("shared", "local")):
+        return None
+    name = _mnemonic(_spaces(op)[0] == "local")
+    since = _SINCE[name]
+    return None if context.target.number >= since else f"{name} needs sm_{since} or newer; target is {context.target}"
+
+
+# ---- plan and emission --------------------------------------------------------------------------------------
+
+
+def plan(op: TileOp, context: Context) -> Plan | Decline:
+    dst, src = copy_sides(op)
+    loads = dst.buffer.space == "local"
+    try:
+        registers, memory = (side(r, op.scope) for r in ((dst, src) if loads else (src, dst)))
+        threads = context.count(op.scope)
+        need_all_threads(registers, op.scope, threads)
+        _need_replicas_over_warps(registers)
+        tiles = split_tiles(registers, memory)
+    except LayoutError as error:
+        # `reg` takes what this declines: the hint stands in the reason, where `explain` shows it
+        return Decline((f"{error.message} ({error.hint})" if error.hint else error.message,), error.hint)
+    issues = prod(a.extent for a in tiles.outer)
+    repeats = context.target.number < _IGNORES_ADDRESSES
+    return Plan(tiles.num, tiles.trans, issues, threads, tiles, registers, memory, loads, repeats)
+
+
+def _need_replicas_over_warps(registers: Side) -> None:
+    for step in registers.replicas:
+        if _is_within_warp(step):
+            raise LayoutError(
+                f"{step.extent} lanes of a warp hold the same elements of {registers.buffer.name}; "
+                "in an 8x8 tile each lane holds its own",
+                hint="replicate over whole warps",
+            )
+
+
+def _is_within_warp(step: Step) -> bool:
+    return isinstance(step.stride, Thread) and step.stride.stride % WARP != 0
+
+
+def emit(plan: Plan, op: TileOp, b: Builder) -> None:
+    thread = b.thread(op.scope, plan.threads)
+    swizzle = plan.memory.swizzle
+    still = plan.base(thread)
+    base = b.let("row", swizzled(still, swizzle))
+    # whole warps hold replicas, so the lanes of a warp agree
+    mine = TRUE if plan.loads else lowest_owner(plan.registers, thread)
+    with b.when(mine), b.loop("issue", plan.issues, unrolled=True) as issue:
+        address = advanced(swizzle, base, base if swizzle is None else still, plan.moved(issue))
+        row = Vector(plan.memory.buffer, address, ROW)
+        words = tuple(Vector(plan.registers.buffer, plan.register(issue, tile), 2) for tile in range(plan.num))
+        if plan.loads:
+            b.append(Instruction(plan.instruction, words, (row,), span=b.span))
+        else:
+            b.append(Instruction(plan.instruction, (), (row, *words), span=b.span))
+
+
+VARIANT = Variant(
+    "ldstmatrix",
+    ("copy",),
+    20,
+    (
+        *COPY,
+        memory_pair("local <-> shared", ("local", "shared"), ("shared", "local")),
+        Condition("whole warps", _whole_warps),
+        Condition("16-bit elements", _width),
+        Condition("instruction", _target),
+    ),
+    plan,
+    emit,
+)
