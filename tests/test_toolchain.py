@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+import tilejit as tj
 from tests import golden_files, toolchain
 from tests.golden_files import Golden
+from tilejit import pipeline
 
 GOOD = ".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }\n"
 
@@ -26,6 +28,19 @@ def test_ptxas_names_what_it_refuses() -> None:
     emitted.add(GOOD.replace("ret", "nonsense"), "sm_90", "bad one")
     with pytest.raises(AssertionError, match="bad one"):
         emitted.check()
+
+
+@tj.kernel(threads=32)
+def nothing(A: tj.Tensor):
+    A[0] = 1.0
+
+
+def test_all_that_the_pipeline_generates_is_recorded_under_the_tests_name() -> None:
+    emitted, generate = toolchain.EmittedPtx(), pipeline.generate
+    with emitted.recording():
+        compiled = nothing.compile(tj.spec((4,), tj.float32), target="sm_80")
+    assert pipeline.generate is generate
+    assert emitted.programs[compiled.ptx, "sm_80"].endswith("is_recorded_under_the_tests_name")
 
 
 def test_a_golden_file_is_compared_and_blessed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
