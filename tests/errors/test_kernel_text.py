@@ -116,6 +116,22 @@ TYPE_CASES = [
 
 LAYOUT_CASES = [
     (
+        "s = tj.alloc_shared((8, 8), tj.float32, layout=«S[(8, 8) : (1, 1)]»)",
+        "S[(8, 8) : (1, 1)] puts several elements of shape (8, 8) in one place", "a place of its own",
+    ),
+    (
+        "r = tj.alloc_local((32, 8), tj.float32, layout=«S[(32, 8) : (1 @ laneid, 0)]»)",
+        "puts several elements of shape (32, 8) in one place", "a place of its own",
+    ),
+    (
+        "s = tj.alloc_shared((32, 8), tj.float32, layout=«LANES»)",
+        "has thread axes; shared memory is one memory for all threads", "memory strides only",
+    ),
+    (
+        "r = tj.alloc_local((64, 8), tj.float32, layout=«S[(64, 8) : (1 @ laneid, 1)]»)",
+        "reaches laneid 63; a warp has 32 threads", "a wider scope",
+    ),
+    (
         "r = tj.alloc_local((8, 8), tj.float32, layout=«LANES»)",
         "S[(32, 8) : (1 @ laneid, 1)] has 256 elements; shape (8, 8) has 64", "multiply to the shape's size",
     ),

@@ -1,0 +1,286 @@
+"""Launches that are refused: the class, the words, what to do, and that no argument has changed."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+import tilejit as tj
+from tests.errors.kit import HEADER, Marked, execute, kernel_text, points_at
+
+LAUNCH, RESOURCE, DEVICE = tj.LaunchError, tj.ResourceError, tj.DeviceError
+
+
+@pytest.fixture(autouse=True)
+def simulator(monkeypatch):
+    monkeypatch.setenv("TILEJIT_DEVICE", "sim")
+
+
+@tj.kernel(threads=32)
+def add(A: tj.Tensor, B: tj.Tensor, n=0):
+    i = tj.cta_id(0) * 32 + tj.thread_id()
+    if i < A.shape[0]:
+        B[i] = A[i] + n
+
+
+@tj.kernel(threads=32)
+def pinned(A: tj.Tensor = tj.spec((4, 8), tj.float32)):  # noqa: B008
+    A[tj.thread_id() // 8, tj.thread_id() % 8] = 1
+
+
+@tj.kernel(threads=32)
+def typed(A: tj.Tensor, n: tj.int8, x: tj.float32, u: tj.uint16, K: tj.constexpr = 1):
+    A[0] = x + n + u + K
+
+
+@tj.kernel(threads=32)
+def big(A: tj.Tensor):
+    small = tj.alloc_shared((16,), tj.float32)
+    large = tj.alloc_shared((64, 1024), tj.float32)
+    large[0, 0] = A[0]
+    small[0] = A[0]
+    A[0] = large[0, 0] + small[0]
+
+
+class CudaArray:
+    """What CuPy's arrays look like."""
+
+    __cuda_array_interface__ = {"shape": (64,), "typestr": "<f4", "data": (0x7F0000000000, False), "version": 3}
+
+
+class TorchDevice:
+    """The device of a tensor on a GPU."""
+
+    type, index = "cuda", 0
+
+    def __str__(self):
+        return "cuda:0"
+
+
+class TorchTensor:
+    """What a tensor on a GPU looks like."""
+
+    device, dtype, shape = TorchDevice(), "torch.float32", (64,)
+
+    def data_ptr(self):
+        return 0x7F0000000000
+
+    def stride(self):
+        return (1,)
+
+
+A = np.arange(64, dtype=np.float32)
+B = np.zeros(64, np.float32)
+READ_ONLY = B.view()
+READ_ONLY.flags.writeable = False
+
+
+def freed():
+    array = tj.to_device(A)
+    array.free()
+    add[1](array, B)
+
+
+def on(device):
+    with tj.use_device(device):
+        add[1](A, B)
+
+
+# the launch, its error's class, what the message says, what the help says
+ARGUMENTS = [
+    (lambda: add(A, B), LAUNCH, "add is a kernel and needs a grid", "write add[grid](...)"),
+    (lambda: add[1](A), LAUNCH, "add misses B", "pass every parameter that has no default"),
+    (lambda: add[1](), LAUNCH, "add misses A, B", "pass every parameter that has no default"),
+    (lambda: add[1](A, B, 1, 2), LAUNCH, "add takes 3 arguments; 4 positional ones were given", "A, B, n"),
+    (lambda: add[1](A, B, m=1), LAUNCH, "add has no parameter 'm'", "its parameters: A, B, n"),
+    (lambda: add[1](A, B, A=A), LAUNCH, "add got 'A' twice", "by position or by keyword"),
+    (lambda: add[1]([1, 2], B), LAUNCH, "A: list is not an array", "a NumPy array"),
+    (lambda: add[1](A, "text"), LAUNCH, "B: str is not an array", "a NumPy array"),
+    (lambda: add[1](A, None), LAUNCH, "B: NoneType is not an array", "a NumPy array"),
+    (lambda: add[1](3, B), LAUNCH, "A is an array parameter; got int 3", "A: tj.int32"),
+    (lambda: add[1](A, B.astype(object)), LAUNCH, "B: an array of dtype dtype('O')", "float32"),
+    (lambda: add[1](A.astype(complex), B), LAUNCH, "A: an array of dtype dtype('complex128')", "float32"),
+    (lambda: add[1](A.astype(">f4"), B), LAUNCH, "A: an array of dtype dtype('>f4')", "float32"),
+    (lambda: add[1](np.zeros(3, [("x", "f4")]), B), LAUNCH, "A: an array of dtype", "float32"),
+    (lambda: add[1](A, B, "x"), LAUNCH, "n can't be a str", "`n: tj.constexpr`"),
+    (lambda: add[1](A, B, 1j), LAUNCH, "n can't be a complex", "`n: tj.constexpr`"),
+    (lambda: add[1](A, B, 2**70), LAUNCH, "n is int64, which holds -9223372036854775808 to", "wider type"),
+    (lambda: add[1](A, READ_ONLY), LAUNCH, "B is a read-only array and the kernel writes it", "can be written"),
+    (lambda: add[1](CudaArray(), B), LAUNCH, "cuda:0, and the simulator can't read", "copy it to host memory"),
+    (lambda: add[1](TorchTensor(), B), LAUNCH, "cuda:0, and the simulator can't read", "copy it to host memory"),
+    (freed, LAUNCH, "DeviceArray([64], float32, 'sim') was freed", "tj.to_device or tj.empty"),
+    (lambda: typed[1](B, 200, 1.0, 1), LAUNCH, "n is int8, which holds -128 to 127; got 200", "wider type"),
+    (lambda: typed[1](B, 1.5, 1.0, 1), LAUNCH, "n is int8; got float 1.5", "pass ints"),
+    (lambda: typed[1](B, 1, "x", 1), LAUNCH, "x is float32; got str 'x'", "pass floats"),
+    (lambda: typed[1](B, 1, 1.0, -1), LAUNCH, "u is uint16, which holds 0 to 65535; got -1", "wider type"),
+    (lambda: typed[1](B, 1, 1.0, 1, [1]), LAUNCH, "K is a constexpr; a list can't be one", "tuples of these"),
+    (lambda: add[1].bind(A), LAUNCH, "add misses B", "pass every parameter that has no default"),
+    (lambda: add[1].bind(A, B, 1)(A), LAUNCH, "add takes 3 arguments that aren't constexprs; got 1", "pass all"),
+    (lambda: add[1].bind(A, B, 1)(A, "x", 1), LAUNCH, "B: str is not an array", "a NumPy array"),
+]
+
+PINNED = [
+    (lambda: pinned[1](np.zeros((4, 8))), "A is pinned to float32; got float64"),
+    (lambda: pinned[1](np.zeros((8, 4), np.float32)), "A is pinned to shape (4, 8); got (8, 4)"),
+    (lambda: pinned[1](np.zeros((4, 8, 1), np.float32)), "A is pinned to shape (4, 8); got (4, 8, 1)"),
+    (lambda: pinned[1](np.zeros(32, np.float32)), "A is pinned to shape (4, 8); got (32,)"),
+    (lambda: pinned[1](np.zeros((8, 4), np.float32).T), "row-major, strides (8, 1) (elements); got (1, 4)"),
+    (lambda: pinned[1](np.zeros((4, 16), np.float32)[:, ::2]), "row-major, strides (8, 1) (elements); got (16, 2)"),
+]
+ARGUMENTS += [(launch, LAUNCH, words, "pass an array like that") for launch, words in PINNED]
+
+GRIDS = [
+    (lambda: add[0](A, B), LAUNCH, "grid (0,) has no CTAs", "skip the launch"),
+    (lambda: add[-1](A, B), LAUNCH, "grid (-1,) has no CTAs", "skip the launch"),
+    (lambda: add[2, 0](A, B), LAUNCH, "grid (2, 0) has no CTAs", "skip the launch"),
+    (lambda: add[1.5](A, B), LAUNCH, "1.5 is not a grid", "an int, a tuple of one to three ints"),
+    (lambda: add["x"](A, B), LAUNCH, "'x' is not a grid", "an int, a tuple of one to three ints"),
+    (lambda: add[None](A, B), LAUNCH, "None is not a grid", "an int, a tuple of one to three ints"),
+    (lambda: add[()](A, B), LAUNCH, "() is not a grid", "an int, a tuple of one to three ints"),
+    (lambda: add[(1, 2, 3, 4)](A, B), LAUNCH, "(1, 2, 3, 4) is not a grid", "an int, a tuple of one to three ints"),
+    (lambda: add[lambda m: "x"](A, B), LAUNCH, "'x' is not a grid", "a function that returns one"),
+    (lambda: add[2**31](A, B), LAUNCH, "2147483648 CTAs along axis 0; at most 2147483647 fit", "axis 0"),
+    (lambda: add[1, 65536](A, B), LAUNCH, "65536 CTAs along axis 1; at most 65535 fit", "axis 0"),
+    (lambda: add[(1,), 0](A, B), LAUNCH, "0 is not a number of threads", "from 1 to 1024"),
+    (lambda: add[(1,), "x"](A, B), LAUNCH, "'x' is not a number of threads", "from 1 to 1024"),
+    (lambda: add[(1,), 2000](A, B), RESOURCE, "a CTA of 2000 threads; at most 1024 fit", "more CTAs"),
+    (lambda: add[(1,), 32, None, 3](A, B), LAUNCH, "takes a grid, threads and a stream; got 4 values", "k[grid]"),
+    (lambda: tj.simulate(add, 0, A, B), LAUNCH, "grid (0,) has no CTAs", "skip the launch"),
+]
+
+DEVICES = [
+    (lambda: on("abacus"), "unknown device 'abacus'", "sim:sm_100a"),
+    (lambda: on(3), "unknown device 3", "sim:sm_100a"),
+    (lambda: on("cuda:x"), "unknown device 'cuda:x'", "cuda:1"),
+    (lambda: on("cuda:99"), "no device cuda:99", ""),
+    (lambda: on("sim:sm_1"), "unknown target 'sm_1'", "sm_90a"),
+    (lambda: add.compile(A, B, 1, target="sm_999"), "unknown target 'sm_999'", "sm_90a"),
+    (lambda: add.compile(A, B, 1, target=90), "unknown target 90", "sm_90a"),
+    (lambda: tj.kernel(target="gfx90a"), "unknown target 'gfx90a'", "sm_90a"),
+    (lambda: tj.simulate(add, 1, A, B, target="sm_2"), "unknown target 'sm_2'", "sm_90a"),
+    (lambda: tj.empty(3, tj.float32, "abacus"), "unknown device 'abacus'", "sim:sm_100a"),
+]
+
+OPTIONS = [
+    (lambda: tj.kernel(threads=0), LAUNCH, "0 is not a number of threads", "from 1 to 1024"),
+    (lambda: tj.kernel(threads=2.5), LAUNCH, "2.5 is not a number of threads", "from 1 to 1024"),
+    (lambda: tj.kernel(threads=1025), RESOURCE, "a CTA of 1025 threads; at most 1024 fit", "more CTAs"),
+    (lambda: tj.kernel(max_registers=0), RESOURCE, "max_registers=0; a thread has 1 to 255", "leave it out"),
+    (lambda: tj.kernel(max_registers=300), RESOURCE, "max_registers=300; a thread has 1 to 255", "leave it out"),
+    (lambda: tj.kernel(cluster=(1, 2, 3, 4)), LAUNCH, "(1, 2, 3, 4) is not a cluster", "one to three positive"),
+    (lambda: tj.kernel(3), tj.KernelSyntaxError, "3 is not a Python function", "above a def"),
+    (lambda: tj.kernel(lambda A: None), tj.KernelSyntaxError, "a kernel can't be a lambda", "def"),
+    (lambda: tj.empty((3,), complex), LAUNCH, "is not an element type", "float32"),
+    (lambda: tj.empty((-3,), tj.float32), LAUNCH, "an array can't have shape (-3,)", "a tuple of integers"),
+    (lambda: tj.empty("x", tj.float32), LAUNCH, "an array can't have shape 'x'", "a tuple of integers"),
+    (lambda: tj.to_device(["a"]), LAUNCH, "dtype('<U1') is not an element type", "float32"),
+    (lambda: tj.spec(None, tj.float32), tj.KernelTypeError, "None is not a shape", "a tuple of integers"),
+    (lambda: tj.spec((3,), "float32"), tj.KernelTypeError, "'float32' is not an element type", "tj.float32"),
+    (lambda: tj.spec((-1,), tj.float32), tj.KernelTypeError, "not negative; got (-1,)", "change the shape"),
+    (lambda: tj.spec((3, 4), tj.float32, (1,)), tj.KernelTypeError, "1 strides (1,) for shape (3, 4)", "one stride"),
+    (lambda: tj.spec(3, tj.float32, ("a",)), tj.KernelTypeError, "strides are integers; got ('a',)", "elements"),
+    (lambda: tj.TileLayout(3), tj.LayoutError, "3 is not a layout", "S[extents : strides]"),
+]
+CASES = [*ARGUMENTS, *GRIDS, *((call, DEVICE, words, help) for call, words, help in DEVICES), *OPTIONS]
+
+
+@pytest.mark.parametrize(("call", "kind", "words", "help"), CASES, ids=[f"{c[2]}-{n}" for n, c in enumerate(CASES)])
+def test_a_refused_call_says_why_and_leaves_arrays_alone(call, kind, words, help):
+    before = A.tobytes(), B.tobytes()
+    with pytest.raises(tj.TilejitError) as caught:
+        call()
+    assert type(caught.value) is kind, caught.value
+    assert words in caught.value.message
+    assert help in (caught.value.hint or "")
+    assert (A.tobytes(), B.tobytes()) == before
+
+
+def test_shared_memory_beyond_the_target_is_refused_at_the_launch():
+    a = A.copy()
+    with pytest.raises(RESOURCE, match="needs 262,272 bytes.*sm_90a has 232,448.*Largest: large 262,144, small 64"):
+        big[1](a)
+    with tj.use_device("sim:sm_75"), pytest.raises(RESOURCE, match="sm_75 has 65,536"):
+        big[1](a)
+    assert (a == A).all()
+
+
+def test_a_refused_kernel_leaves_arrays_alone():
+    a, b = A.copy(), B.copy()
+    with pytest.raises(tj.KernelTypeError, match="global region") as caught:
+        add[1](a, b, a)
+    assert caught.value.span.text.strip() == "B[i] = A[i] + n"
+    assert (a == A).all() and (b == B).all()
+
+
+@pytest.mark.parametrize("name", ["abacus", "sim:sm_1", "cuda:-1", "sim:sm_90a:0", "gpu"])
+def test_nonsense_in_the_environment_is_a_device_error(name, monkeypatch):
+    monkeypatch.setenv("TILEJIT_DEVICE", name)
+    before = B.tobytes()
+    with pytest.raises(DEVICE, match="unknown (device|target)"):
+        add[1](A, B)
+    assert B.tobytes() == before
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: tj.cta_id(0), lambda: tj.cta.copy(A, B), lambda: tj.alloc_shared((3,), tj.float32), lambda: tj.exp(3),
+        lambda: tj.static_range(3), lambda: tj.cta_sync(), lambda: tj.atomic.add(A, 1), lambda: tj.warp.load(A),
+    ],
+)  # fmt: skip
+def test_names_of_kernels_called_on_the_host_say_so(call):
+    with pytest.raises(tj.KernelTypeError, match=r"tj\.[\w.]+ can only be called inside a kernel") as caught:
+        call()
+    assert "@tj.kernel" in caught.value.hint
+
+
+def test_a_helper_called_on_the_host_says_so():
+    @tj.function
+    def helper(x):
+        return x
+
+    with pytest.raises(tj.KernelTypeError, match=r"helper is a @tj.function: it can only be called inside a kernel"):
+        helper(3)
+
+
+# ---- the kernel's source ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("edit", ["    A[0] = 2", "    A[0] = 1\n    A[1] = 2", "    pass"])
+def test_an_edited_file_is_an_error_and_never_another_text(edit, tmp_path, monkeypatch):
+    text = "import tilejit as tj\n\ndef k(A):\n    A[0] = 1\n"
+    path = tmp_path / "edited_kernel.py"
+    path.write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    import edited_kernel
+
+    path.write_text(text.replace("    A[0] = 1", edit))
+    with pytest.raises(tj.KernelSyntaxError, match=r"edited_kernel.py is not what it was compiled from") as caught:
+        tj.kernel(edited_kernel.k)
+    assert "import it again" in caught.value.hint
+    del sys.modules["edited_kernel"]
+
+
+def test_text_that_was_never_registered_has_no_source():
+    with pytest.raises(tj.KernelSyntaxError, match=r"the source of k is not available") as caught:
+        execute(kernel_text("A[0] = 1", "A"), header="import tilejit as tj\n", registered=False)
+    assert "linecache" in caught.value.hint
+
+
+PARAMETERS = [
+    ("A, *«rest»", tj.KernelSyntaxError, r"can't have \*rest"),
+    ("A, **«rest»", tj.KernelSyntaxError, r"can't have \*\*rest"),
+    ("A: «'nonsense'»", tj.KernelTypeError, "the annotation 'nonsense' of A can't be evaluated"),
+    ("A, n: «tj.int32» = tj.spec((3,), tj.float32)", tj.KernelTypeError, "n has a tj.spec as default"),
+]
+
+
+@pytest.mark.parametrize(("parameters", "kind", "words"), PARAMETERS)
+def test_a_parameter_that_means_nothing_is_refused_by_the_decorator(parameters, kind, words):
+    text = kernel_text("pass", parameters)
+    with pytest.raises(kind, match=words) as caught:
+        execute(text)
+    points_at(caught.value, Marked.of(HEADER + text))
