@@ -7,6 +7,7 @@ that holds a float costs no reinterpretation between float instructions. Between
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -35,6 +36,10 @@ SPECIAL = {
     **dict.fromkeys(("%total_smem_size", "%dynamic_smem_size", "%globaltimer_lo"), "u4"),
     **dict.fromkeys(("%clock64", "%globaltimer"), "u8"),
 }
+
+# Shorter blocks leave the cache's memory alone anyway.
+LONG_BLOCK = 24
+_LOCAL = re.compile(r"\bv\d+\b")
 
 SIZE = {name: dtype.itemsize for name, dtype in DTYPES.items()}
 
@@ -322,8 +327,25 @@ class Emitter:
                 views[home] = self.temp(f"{next(iter(views.values()))}.view({home})")
             results.append(views[home])
         head = "".join(f", r{slot}" for slot in self.inputs)
+        if len(self.lines) > LONG_BLOCK:
+            self.drop_dead({*results, extra})
         body = "\n".join(self.lines)
         return f"def {name}(S{head}):\n{body}\n return ({extra}, {', '.join(results)})\n"
+
+    def drop_dead(self, kept: set[str]) -> None:
+        """Delete each variable after its last use: NumPy then computes in memory that is still in the cache."""
+        last: dict[str, int] = {}
+        for i, line in enumerate(self.lines):
+            for name in _LOCAL.findall(line):
+                last[name] = i
+        for text in kept:
+            for name in _LOCAL.findall(text):
+                last.pop(name, None)
+        dead: dict[int, list[str]] = {}
+        for name, i in last.items():
+            dead.setdefault(i, []).append(name)
+        for i, names in dead.items():
+            self.lines[i] += f"; del {', '.join(names)}"
 
 
 Entry = Callable[[Emitter, dict[str, str]], None]

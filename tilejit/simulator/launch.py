@@ -18,7 +18,7 @@ from tilejit.simulator.opcodes.move import WINDOWS
 from tilejit.simulator.places import Locate, Places
 from tilejit.simulator.printf import Printer
 from tilejit.simulator.profile import Profiler
-from tilejit.simulator.report import Line, Report
+from tilejit.simulator.report import Report
 from tilejit.simulator.translate import Program, translate
 
 # Past 8 K to 16 K threads NumPy's temporaries leave the cache.
@@ -241,26 +241,13 @@ class _Launch:
 
     def report(self) -> Report:
         program = self.program
-        report = Report(program.function.name, self.grid, self.block, self.checks, self.profiler is not None)
-        body = program.function.body
+        counts: list[tuple[int, int]] = []
         for compiled, count in zip(program.blocks, self.block_lanes, strict=True):
             block = compiled.block
-            pcs = set(block.pcs) | ({block.end_pc} if block.end_pc >= 0 else set())
-            for pc in pcs if count else ():
-                opcode = body[pc].root + body[pc].suffix
-                report.instructions[opcode] = report.instructions.get(opcode, 0) + count
-                self.line_of(report, pc).instructions += count
-        if self.profiler is not None:
-            for pc, traffic in self.profiler.traffic.items():
-                self.line_of(report, pc).traffic.add(traffic)
-        return report
-
-    def line_of(self, report: Report, pc: int) -> Line:
-        location = self.places.location(pc)
-        number = location.line if location else 0
-        if location:
-            report.locations.setdefault(number, location.text)
-        return report.lines.setdefault(number, Line(number))
+            pcs = block.pcs if block.end_pc < 0 or block.end_pc in block.pcs[-1:] else [*block.pcs, block.end_pc]
+            counts.extend((pc, count) for pc in pcs if count)
+        traffic = self.profiler.traffic if self.profiler is not None else None
+        return Report(program.function.name, self.grid, self.block, self.checks, self.places, counts, traffic)
 
 
 def _round_up(value: int, unit: int) -> int:

@@ -41,6 +41,15 @@ class Places:
             text = f"{self.module.files.get(loc[0], f'file {loc[0]}')}:{loc[1]}"
         return Location(*loc, text)
 
+    def source_line(self, pc: int) -> int:
+        """The line of the source, 0 where there is none."""
+        loc = self.function.body[pc].loc
+        return loc[1] if loc else 0
+
+    def opcode(self, pc: int) -> str:
+        ins = self.function.body[pc]
+        return ins.root + ins.suffix
+
     def describe(self, pc: int) -> str:
         """Two lines at most: the PTX line with its text, and where it comes from."""
         line = self.function.body[pc].line

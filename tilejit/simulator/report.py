@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
+from tilejit.simulator.places import Places
 from tilejit.simulator.profile import Traffic
 
 
@@ -42,22 +45,56 @@ class Line:
         return self.traffic.sectors - self.traffic.ideal_sectors
 
 
-@dataclass(slots=True)
 class Report:
-    """What ran, how often, and at which cost.
+    """What ran, how often, and at which cost; worked out when it is asked for."""
 
-    instructions: opcode → how many threads executed it.
-    lines: source line → its share; memory traffic only with profile=True.
-    """
+    def __init__(
+        self,
+        entry: str,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        checks: bool,
+        places: Places,
+        counts: Sequence[tuple[int, int]],
+        traffic: Mapping[int, Traffic] | None,
+    ) -> None:
+        """counts: (instruction, threads that executed it); traffic: by instruction, None without a profile."""
+        self.entry = entry
+        self.grid = grid
+        self.block = block
+        self.checks = checks
+        self.profiled = traffic is not None
+        self.locations: dict[int, str] = {}
+        self._places = places
+        self._counts = counts
+        self._traffic = traffic or {}
 
-    entry: str
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    checks: bool
-    profiled: bool
-    instructions: dict[str, int] = field(default_factory=dict)
-    lines: dict[int, Line] = field(default_factory=dict)
-    locations: dict[int, str] = field(default_factory=dict)
+    @cached_property
+    def instructions(self) -> dict[str, int]:
+        """Opcode → how many threads executed it."""
+        result: dict[str, int] = {}
+        for pc, count in self._counts:
+            opcode = self._places.opcode(pc)
+            result[opcode] = result.get(opcode, 0) + count
+        return result
+
+    @cached_property
+    def lines(self) -> dict[int, Line]:
+        """Source line → its share; memory traffic only with profile=True. Line 0 is what has no `.loc`."""
+        result: dict[int, Line] = {}
+        for pc, count in self._counts:
+            self._line_of(result, pc).instructions += count
+        for pc, traffic in self._traffic.items():
+            self._line_of(result, pc).traffic.add(traffic)
+        return result
+
+    def _line_of(self, lines: dict[int, Line], pc: int) -> Line:
+        number = self._places.source_line(pc)
+        if number not in lines:
+            lines[number] = Line(number)
+            location = self._places.location(pc)
+            self.locations[number] = location.text if location else ""
+        return lines[number]
 
     def line(self, number: int) -> Line:
         """The share of a line of the kernel's source; zeros where nothing was executed."""
