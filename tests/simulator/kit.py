@@ -23,10 +23,10 @@ def aligned(array, unit=256):
     return copy
 
 
-def kernel(body, params="", registers=""):
+def kernel(body, params="", registers="", header=HEADER):
     """A module with one kernel `k`; registers %p, %h (16), %r (32), %x (64) are declared."""
     return (
-        f"{HEADER}.visible .entry k({params})\n{{\n.reg .pred %p<32>;\n.reg .b16 %h<64>;\n.reg .b32 %r<64>;\n"
+        f"{header}.visible .entry k({params})\n{{\n.reg .pred %p<32>;\n.reg .b16 %h<64>;\n.reg .b32 %r<64>;\n"
         f".reg .b64 %x<64>;\n{registers}\n{body}\n}}\n"
     )
 
@@ -41,12 +41,11 @@ def simulate(body, *arrays, grid=1, block=32, registers="", **options):
 PREFIX = {1: "h", 2: "h", 4: "r", 8: "x"}
 
 
-def evaluate(text, *inputs, out, threads=256, predicate=False, checks=False):
-    """Apply `text`, with {d}, {a}, {b}, {c} for destination and sources, to whole arrays; returns the results."""
+def elementwise(text, inputs, out, predicate=False):
+    """(body, arrays, elements) of a kernel that applies `text` to one element of each array per thread."""
     n = max(x.size for x in inputs)
     inputs = [np.ascontiguousarray(np.broadcast_to(x, (n,))) for x in inputs]
-    out = np.dtype(out)
-    result = np.zeros(n, out)
+    result = np.zeros(n, np.dtype(out))
     lines = [
         "mov.u32 %r60, %tid.x; mov.u32 %r61, %ctaid.x; mov.u32 %r62, %ntid.x; mad.lo.u32 %r60, %r61, %r62, %r60;",
         f"setp.ge.u32 %p30, %r60, {n}; @%p30 bra END; cvt.u64.u32 %x60, %r60;",
@@ -57,7 +56,7 @@ def evaluate(text, *inputs, out, threads=256, predicate=False, checks=False):
         names["abc"[i]] = register = f"%{PREFIX[size]}{i + 1}"
         lines.append(f"ld.param.u64 %x61, [p{i}]; mad.lo.u64 %x61, %x60, {size}, %x61;")
         lines.append(f"ld.global.b{8 * size} {register}, [%x61];")
-    size = out.itemsize
+    size = result.dtype.itemsize
     names["d"] = f"%{PREFIX[size]}10" if not predicate else "%p1"
     lines.append(text.format(**names))
     if predicate:
@@ -65,8 +64,14 @@ def evaluate(text, *inputs, out, threads=256, predicate=False, checks=False):
         lines.append("selp.b16 %h10, 1, 0, %p1;")
     lines.append(f"ld.param.u64 %x61, [p{len(inputs)}]; mad.lo.u64 %x61, %x60, {size}, %x61;")
     lines.append(f"st.global.b{8 * size} [%x61], {names['d']};\nEND:\nret;")
-    simulate("\n".join(lines), *inputs, result, grid=-(-n // threads), block=threads, checks=checks)
-    return result
+    return "\n".join(lines), [*inputs, result], n
+
+
+def evaluate(text, *inputs, out, threads=256, predicate=False, checks=False):
+    """Apply `text`, with {d}, {a}, {b}, {c} for destination and sources, to whole arrays; returns the results."""
+    body, arrays, n = elementwise(text, inputs, out, predicate)
+    simulate(body, *arrays, grid=-(-n // threads), block=threads, checks=checks)
+    return arrays[-1]
 
 
 def bits(array):

@@ -302,7 +302,8 @@ class Checker:
         if at.size:
             self.report_conflicts_of_store(region, cells, me, writes, at, site)
             self.report_reads(region, cells, me, at, site)
-        return again[(writes[again] & LOW) != me[again]]
+        others: Index = again[(writes[again] & LOW) != me[again]]
+        return others
 
     def report_reads(self, region: Region, cells: Index, me: Record, at: Index, site: Site) -> None:
         """Raise if another thread has read one of the cells `at`, unordered with me."""

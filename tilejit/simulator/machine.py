@@ -23,6 +23,7 @@ from tilejit.simulator.places import Places
 from tilejit.simulator.translate import Compiled, Program, empty_value
 from tilejit.simulator.warp import NotTogether, Warps
 
+
 class Machine:
     """The threads of one chunk; generated code calls its methods as `S`."""
 
