@@ -65,7 +65,7 @@ def one_statement(draw: st.DrawFn, depth: int, loop: bool, leaves: str) -> list[
         place = f"A[{draw(expressions(depth=1))} % 8]"
         return [f"{place} {draw(st.sampled_from(['=', '+=']))} {draw(st.sampled_from(NAMES))}"]
     if kind == "call":
-        return [f"{draw(st.sampled_from(NAMES))} = helper(A, n, {draw(expressions(depth=1))}, c)"]
+        return [f"{draw(st.sampled_from(NAMES))} = helper(A, n, {draw(expressions(depth=1))}, c) % 100"]
     if kind in ("break", "continue", "leave"):
         return [f"if {draw(conditions())}:", f"    {leaves if kind == 'leave' else kind}"]
     if kind == "if":

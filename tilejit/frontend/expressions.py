@@ -111,8 +111,11 @@ def comparison(ctx: Context, node: ast.AST, op: ast.cmpop, left: Value, right: V
     if isinstance(op, (ast.Is, ast.IsNot)):
         return _identity(ctx, node, op, left, right)
     if isinstance(op, (ast.In, ast.NotIn)):
-        sought, among = (ctx.constant(v, node, "each side of in") for v in (left, right))
-        return Constant((sought in among) == isinstance(op, ast.In))
+        sought, among = (Constant(ctx.constant(v, node, "each side of in")) for v in (left, right))
+        wanted = isinstance(op, ast.In)
+        found = fold(ctx, node, lambda item, items: (item in items) == wanted, (sought, among))
+        assert found is not None
+        return found
     name, compute = COMPARE[type(op)]
     folded = fold(ctx, node, compute, (left, right))
     return apply(ctx, node, name, (left, right)) if folded is None else folded

@@ -58,7 +58,8 @@ def fold(ctx: Context, node: ast.AST, compute: Callable[..., Any], values: Seque
     except ValueError:
         return None
     try:
-        return from_python(compute(*arguments))
+        with ctx.located(node):
+            return from_python(compute(*arguments))
     except (ArithmeticError, TypeError, ValueError) as error:
         raise ctx.type_error(
             node, f"{type(error).__name__} in a compile-time expression: {error}",

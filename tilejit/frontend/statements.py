@@ -270,13 +270,13 @@ def _static_range(ctx: Context, node: ast.Call) -> Sequence[Value]:
     limits = [ctx.integer(v, node, "a limit of tj.static_range") for v in values]
     if limits[2] == 0:
         raise ctx.type_error(node, "tj.static_range with a step of 0 doesn't end", "give a step other than 0")
-    indices = range(*limits)
-    if len(indices) > _MAX_UNROLLED:
+    count = -((limits[0] - limits[1]) // limits[2])
+    if count > _MAX_UNROLLED:
         raise ctx.type_error(
-            node, f"tj.static_range writes its body out {len(indices)} times; the limit is {_MAX_UNROLLED}",
+            node, f"tj.static_range writes its body out {count} times; the limit is {_MAX_UNROLLED}",
             "loop over range(...)",
         )  # fmt: skip
-    return [Constant(i) for i in indices]
+    return [Constant(i) for i in range(*limits)]
 
 
 def _static_loop(ctx: Context, node: ast.For, items: Sequence[Value]) -> bool:

@@ -18,7 +18,7 @@ from .arguments import bind, optional
 from .context import Context
 from .memory import element_type, own_layout, static_shape
 from .scalars import as_type, convert
-from .values import Constant, Memory, Operation, Scalar, Value, describe
+from .values import Constant, Memory, Operation, Scalar, Value, describe, is_number
 
 __all__ = ["call_operation"]
 
@@ -162,7 +162,10 @@ def _has_tile(values: list[Value]) -> bool:
 
 def _typed(ctx: Context, node: ast.AST, values: list[Value], dst: Region) -> list[Value]:
     """Scalars only: literals take the destination's type where its kind is not lower."""
-    return [Scalar(as_type(ctx, node, v, dst.dtype)) if isinstance(v, (Constant, Scalar)) else v for v in values]
+    scalar = [isinstance(v, Scalar) or is_number(v) for v in values]
+    return [
+        Scalar(as_type(ctx, node, v, dst.dtype)) if known else v for v, known in zip(values, scalar, strict=True)
+    ]
 
 
 def _broadcasts(ctx: Context, node: ast.AST, dst: Region, operands: tuple[Region | Expr, ...]) -> None:

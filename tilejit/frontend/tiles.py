@@ -28,6 +28,12 @@ def elementwise(ctx: Context, node: ast.AST, name: str, values: Sequence[Value])
     if isinstance(rule, str):
         raise ctx.type_error(node, rule, "convert the operands first: x.astype(...)")
     tiles = [v for v in values if isinstance(v, Memory)]
+    for tile in tiles:
+        if not tile.is_local:
+            raise ctx.type_error(
+                node, f"{name} takes scalars and local tiles; got {describe(tile)}",
+                "bring it into registers first: x = tj.cta.load(region)",
+            )  # fmt: skip
     shape = broadcast_shape(ctx, node, [t.shape for t in tiles])
     anchor = max(tiles, key=lambda t: math.prod(t.shape))
     if math.prod(anchor.shape) != math.prod(shape):
