@@ -42,6 +42,8 @@ def _vector_operands(ctx: Context, vector: Vector, letter: str) -> list[str]:
         words = memory.words_of(vector.buffer.dtype, vector.width)
         values = memory.read(ctx, vector.buffer, offset, words)
         return _regrouped(ctx, values, (words.word, words.bits), (TYPES[letter], _BITS[letter]))
+    if vector.buffer.space == "shared" and letter == "r":
+        return [_shared_address(ctx, vector, offset)]
     pointer, place = memory.address(ctx, vector.buffer, offset)
     return [w.value(f"ptrtoint {pointer} {place} to {TYPES[letter]}")]
 
@@ -66,6 +68,17 @@ def _regrouped(ctx: Context, values: list[str], source: tuple[str, int], target:
             group = w.value(f"insertelement {vector} {group}, {kind} {value}, i32 {i}")
         joined.append(w.value(f"bitcast {vector} {group} to {to}"))
     return joined
+
+
+def _shared_address(ctx: Context, vector: Vector, offset: Value) -> str:
+    """A 32-bit address, computed in 32 bits: pointers have 64, which would cost two additions and a truncation."""
+    w, size = ctx.writer, vector.buffer.dtype.bytes
+    base = w.value(f"ptrtoint ptr addrspace(3) {ctx.base(vector.buffer)} to i32")
+    if offset.const is not None:
+        at_bytes = int(offset.const.value) * size
+        return w.value(f"add i32 {base}, {at_bytes}") if at_bytes else base
+    scaled = w.value(f"mul i32 {offset.text}, {size}") if size > 1 else offset.text
+    return w.value(f"add i32 {base}, {scaled}")
 
 
 def _converted(ctx: Context, value: Value, letter: str) -> str:
