@@ -278,7 +278,9 @@ def copied(
 
 
 def agreed(operand: Operand, scope: str, storage: np.ndarray) -> np.ndarray:
-    """The storage with one value in all places of a replicated element."""
+    """The storage with one value in all places of a replicated element of a local tile."""
+    if operand.space != "local":
+        return storage
     whole = [(0, n) for n in operand.data["shape"]]
     found = storage.copy()
     for first in instances(operand, scope):
@@ -340,8 +342,9 @@ def in_multiple_precision(name: str, values: np.ndarray) -> np.ndarray:
 
 
 def _gathered(operand: Operand, first: int, storage: np.ndarray) -> np.ndarray:
-    """The region's values, for the instance that starts at a thread."""
-    found = [storage[operand.slots(index, first)[0]] for index in operand.indices(first)]
+    """The region's values, for the instance that starts at a thread; 0 outside a tensor."""
+    places = (operand.slots(index, first) for index in operand.indices(first))
+    found = [storage[at[0]] if at else 0 for at in places]
     return np.array(found, storage.dtype).view(operand.dtype.numpy).reshape(operand.region().shape)
 
 

@@ -73,25 +73,25 @@ def memory(
     place: Place,
     *,
     written: bool,
-    swizzled: bool = True,
+    same_rank: bool = False,
 ) -> tuple[Data, dict[str, int]]:
     """A buffer in memory with a region of this shape, and the values of the run-time names in its starts.
 
-    written: no two elements share a place.
+    written: no two elements share a place. same_rank: else dimensions of one element come and go.
     """
     strided = space == "global" and draw(st.booleans())
     region: list[tuple[int | dict[str, str], int | None]] = []
     sizes: list[int] = []
     symbols: dict[str, int] = {}
     wanted = list(shape)
-    if draw(st.integers(0, 3)) == 0:
+    if not same_rank and draw(st.integers(0, 3)) == 0:
         wanted.insert(draw(st.integers(0, len(wanted))), 1)
     for d, extent in enumerate(wanted):
         moved = place.apart and d == _spread_dim(wanted)
         start, low, size = draw(_window(f"{name}{d}", extent, place if moved else None, edges=strided))
         if isinstance(start, dict) and f"{name}{d}" in start["sym"]:
             symbols[f"{name}{d}"] = low
-        dropped = extent == 1 and draw(st.booleans())
+        dropped = extent == 1 and not same_rank and draw(st.booleans())
         region.append((start, None if dropped else extent))
         sizes.append(size)
     data: Data = {"scope": space, "dtype": dtype.name, "shape": sizes, "region": region}
@@ -100,7 +100,7 @@ def memory(
     if strided:
         data |= draw(_strided(dtype, sizes, written))
         return data, symbols
-    data["layout"] = draw(_tile_layout(sizes, written, swizzled))
+    data["layout"] = draw(_tile_layout(sizes, written))
     if space == "global":
         data["align"] = draw(st.sampled_from([n for n in (1, 2, 4, 8, 16) if n >= dtype.bytes] or [16]))
     assume(storage_size(data["layout"]) * dtype.bytes <= 40_000)
@@ -175,7 +175,7 @@ def _orders(draw: st.DrawFn, rank: int) -> list[list[int]]:
 
 
 @st.composite
-def _tile_layout(draw: st.DrawFn, sizes: Sequence[int], written: bool, swizzled: bool) -> Data:
+def _tile_layout(draw: st.DrawFn, sizes: Sequence[int], written: bool) -> Data:
     """A layout of memory: dimensions cut into digits in any order, gaps between them, an offset, a swizzle."""
     digits: list[int] = []
     for size in sizes:
@@ -191,7 +191,7 @@ def _tile_layout(draw: st.DrawFn, sizes: Sequence[int], written: bool, swizzled:
     layout: Data = {"shard": [(e, s, "m") for e, s in zip(digits, strides, strict=True)]}
     if draw(st.integers(0, 3)) == 0:
         layout["offset"] = {"m": draw(st.sampled_from((1, 2, 4, 8, 16)))}
-    if swizzled and draw(st.booleans()):
+    if draw(st.booleans()):
         bits = draw(st.integers(0, 3))
         shift = draw(st.integers(bits, 3))
         layout["swizzle"] = {
@@ -233,3 +233,11 @@ def plain(layout: TileLayout) -> Data:
 def region_shape(data: Data) -> tuple[int, ...]:
     """The region's extents, dimensions of one element left out."""
     return tuple(e for _, e in data["region"] if e not in (1, None))
+
+
+def is_static(data: Data) -> bool:
+    """Whether a plan can be replayed on it: no names in starts, nothing outside."""
+    return all(
+        isinstance(start, int) and start >= 0 and start + (extent or 1) <= size
+        for (start, extent), size in zip(data["region"], data["shape"], strict=True)
+    )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests import harness
 from tests.harness import Operand
-from tests.kernels.operands import Data, Place, extents, memory, places, region_shape, registers
+from tests.kernels.operands import Data, Place, extents, is_static, memory, places, region_shape, registers
 from tests.kernels.rearranged import rearranged
 from tilejit.dtypes import DType
 from tilejit.ir import build, nodes
@@ -53,16 +53,6 @@ class Copy:
             f"  symbols={self.dst.symbols} fill={self.fill}"
         )
 
-    @property
-    def is_static(self) -> bool:
-        """Whether a plan can be replayed: no names in starts, nothing outside."""
-        starts = (
-            isinstance(s, int) and s >= 0 and s + (e or 1) <= n
-            for o in (self.dst, self.src)
-            for (s, e), n in zip(o.data["region"], o.data["shape"], strict=True)
-        )
-        return all(starts)
-
     def run(self, device: Device, target: str | None) -> nodes.TileOp:
         """Runs it, compares, and returns the verdict."""
         fill = int(self.fill.view(f"u{self.fill.itemsize}"))
@@ -70,10 +60,10 @@ class Copy:
         found, made = harness.launch(self.operation, [self.dst, self.src], self.held, device, target=target)
         np.testing.assert_array_equal(found, expected)
         (verdict,) = made.verdicts
-        if self.is_static:
+        if is_static(self.dst.data) and is_static(self.src.data):
             replay(verdict.plan, verdict.op)
         event(verdict.variant)
-        event(f"{verdict.plan.vector_width * self.dst.dtype.bits} bits at a time")
+        event(f"{getattr(verdict.plan, 'vector_bits', 0)} bits at a time")
         return verdict
 
 

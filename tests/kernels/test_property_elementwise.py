@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests import harness
 from tests.harness import Operand
-from tests.kernels.operands import Data, places, registers
+from tests.kernels.operands import Data, Place, extents, is_static, memory, places, registers
 from tests.kernels.rearranged import broadcast, rearranged
 from tests.kernels.tolerances import tolerance
 from tilejit.dtypes import DTYPES, DType, bool_
@@ -70,8 +70,9 @@ class Computation:
         ulp = tolerance(self.name, self.dst.dtype)
         assert_equal(self.name, *same_zeros(self.name, found.view(dtype), expected.view(dtype)), ulp=ulp)
         (verdict,) = made.verdicts
-        assert verdict.variant == "reg"
-        replay(verdict.plan, verdict.op)
+        assert verdict.variant == ("reg" if self.dst.space == "local" else "smem")
+        if all(is_static(o.data) for o in self.tiles):
+            replay(verdict.plan, verdict.op)
 
 
 def same_zeros(name: str, *values: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -212,6 +213,50 @@ def in_range(inputs: list[Any], held: dict[str, np.ndarray]) -> tuple[list[Any],
             dtype = DTYPES[_name(given_)]
             found.append((np.abs(tame(dtype, one)) if dtype.is_float else one)[0])
     return found, kept
+
+
+@st.composite
+def memory_computations(draw: st.DrawFn) -> Computation:
+    """Any operation on shared and global memory, with tiles that broadcast, and scalars."""
+    name = draw(st.sampled_from([*ELEMENTWISE, "cast", "fill"]))
+    scope, threads = draw(places())
+    place = Place(scope, threads, scope != "cta" and draw(st.booleans()))
+    types = draw(input_types(name))
+    dst_type = draw(dtypes()) if name in ("cast", "fill") else result_type(name, types)[1]
+    shape = draw(extents(512 // place.instances if place.apart else 512))
+    spaces = st.sampled_from(("shared", "global"))
+    data, symbols = draw(memory("x", draw(spaces), dst_type, shape, place, written=True, same_rank=True))
+    found: list[Data | np.generic] = []
+    for k, dtype in enumerate(types):
+        if name == "fill" or (name != "cast" and draw(st.integers(0, 3)) == 0):
+            found.append(draw(arrays((1,), dtype))[0])
+            continue
+        # an instance's own rows can't be those that all share
+        own = shape if place.apart else draw(broadcast_shape(shape))
+        other, names = draw(memory("uvw"[k], draw(spaces), dtype, own, place, written=False, same_rank=True))
+        found.append(other)
+        symbols |= names
+    dst = Operand("dst", data, threads, symbols)
+    inputs = [Operand("abc"[k], f, threads, symbols) if isinstance(f, dict) else f for k, f in enumerate(found)]
+    held = {o.name: draw(storage(o)) for o in (dst, *inputs) if isinstance(o, Operand)}
+    if name in ("cast", "fill") and dst_type.is_integer:
+        inputs, held = in_range(inputs, held)
+    event(name)
+    return Computation(name, scope, dst, inputs, held)
+
+
+@st.composite
+def broadcast_shape(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape that broadcasts to `shape`."""
+    found = tuple(draw(st.sampled_from((n, n, 1))) for n in shape)
+    behind = draw(st.integers(0, len(shape) - 1)) if draw(st.booleans()) else 0
+    return found[behind:]
+
+
+@given(case=memory_computations(), target=st.sampled_from(TARGETS), at_run_time=st.booleans())
+def test_elementwise_memory_computed(case: Computation, target: str, at_run_time: bool, device: Device) -> None:
+    assume(not any(not isinstance(i, Operand) and DTYPES[_name(i)].is_fp8 for i in case.inputs))
+    case.run(device, None if device.number >= 0 else target, at_run_time)
 
 
 @given(case=computations(), target=st.sampled_from(TARGETS), at_run_time=st.booleans())
