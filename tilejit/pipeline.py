@@ -1,7 +1,7 @@
 """From a kernel at tile level to PTX: the passes in order, and what they make.
 
 ```
-tile IR ─ limits ─▶ ─ lower ─▶ lane IR ─ memory, assertions, prune ─▶ ─ codegen ─▶ PTX
+tile IR ─ limits, initialized ─▶ ─ lower ─▶ lane IR ─ memory, assertions, prune ─▶ ─ codegen ─▶ PTX
 ```
 """
 
@@ -20,6 +20,7 @@ from .codegen.tensor_memory import LIMIT as COLUMN_LIMIT
 from .codegen.tensor_memory import columns_of, tensor_memory_plan
 from .dtypes import uint32
 from .errors import ResourceError
+from .ir import initialized
 from .ir.nodes import Assert, Buffer, Kernel, Param, Stmt, Var
 from .ir.printer import to_text
 from .ir.types import Signature
@@ -140,6 +141,10 @@ def _check_limits(state: State) -> None:
         )
 
 
+def _check_initialized(state: State) -> None:
+    initialized.check(state.kernel)
+
+
 def _lower(state: State) -> None:
     lowered = lower(state.kernel, state.target)
     state.kernel, state.verdicts = lowered.kernel, tuple(lowered.verdicts)
@@ -225,7 +230,16 @@ def _generate(state: State) -> None:
 
 PASSES: tuple[Pass, ...] = (
     Pass("limits", _check_limits, level="tile"),
-    Pass("lower", _lower, level="lane", after=(("limits", "partitions count on a CTA that exists"),)),
+    Pass("initialized", _check_initialized),
+    Pass(
+        "lower",
+        _lower,
+        level="lane",
+        after=(
+            ("limits", "partitions count on a CTA that exists"),
+            ("initialized", "afterwards a tile is no longer one buffer that an operation writes or reads"),
+        ),
+    ),
     Pass(
         "memory",
         _check_memory,

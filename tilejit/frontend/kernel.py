@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ..errors import KernelTypeError, ResourceError
-from ..ir import initialized, uniformity, verify
+from ..ir import uniformity, verify
 from ..ir.nodes import Element, For, If, Kernel, Loop, Param, Region, Stmt, Store, TileOp
 from ..ir.types import Signature
 from ..target import MAX_THREADS, Target
@@ -29,7 +29,7 @@ def build(
     cluster: tuple[int, int, int] | None = None,
     debug: bool = False,
 ) -> Kernel:
-    """The kernel's tile IR for one signature, verified, checked for uniformity and for reads of what nothing has written.
+    """The kernel's tile IR for one signature, verified and checked for uniformity.
 
     raises: KernelSyntaxError, KernelTypeError, LayoutError, ResourceError, DispatchError, each with its place.
     """
@@ -47,7 +47,6 @@ def build(
         source.name, _with_writes(given.params, body), threads, target.name, body, max_registers, cluster, debug, span
     )
     _verify(kernel)
-    initialized.check(kernel)
     uniformity.check(kernel)
     return kernel
 
