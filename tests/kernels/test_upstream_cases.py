@@ -58,7 +58,7 @@ ARITY = {"add": 2, "sub": 2, "mul": 2, "fdiv": 2, "maximum": 2, "fma": 3}
 ZERO = {"const": 0.0, "dtype": "float32"}
 
 
-@pytest.mark.parametrize("case", cases("elementwise_reg"))
+@pytest.mark.parametrize("case", cases("elementwise_reg") + cases("elementwise_smem"))
 def test_an_elementwise_case_computes_every_element_and_touches_no_other(case: dict[str, Any], device: Device) -> None:
     name, scope = NAMES.get(case["op"], case["op"]), case["scope"]
     given = [ZERO] if case["op"] == "zero" else case["inputs"][: ARITY.get(case["op"], 1)]
