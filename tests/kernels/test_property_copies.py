@@ -13,7 +13,7 @@ from tests import harness
 from tests.harness import Operand
 from tests.kernels.operands import Data, Place, extents, is_static, memory, places, region_shape, registers
 from tests.kernels.rearranged import rearranged
-from tilejit.dtypes import DType
+from tilejit.dtypes import DTYPES, DType
 from tilejit.ir import build, nodes
 from tilejit.lower.replay import replay
 from tilejit.runtime.device import Device
@@ -111,6 +111,58 @@ def local_copies(draw: st.DrawFn) -> Copy:
     src = draw(registers(dtype, scope, threads))
     dst = draw(rearranged(src))
     return Copy(Place(scope, threads), (dst, src), {}, None, None, draw(st.integers(0, 2**32 - 1)))
+
+
+@st.composite
+def matrix_copies(draw: st.DrawFn) -> Copy:
+    """A copy between shared memory and registers in the order in which ldmatrix and stmatrix deal out 8x8 tiles."""
+    scope, threads = draw(st.sampled_from((("warp", 32), ("warp", 64), ("warpgroup", 128), ("cta", 64), ("cta", 96))))
+    dtype = DTYPES[draw(st.sampled_from(("float16", "bfloat16", "int16", "uint16")))]
+    warps = 1 if scope == "warp" else threads // 32
+    tiles = draw(st.lists(st.sampled_from((2, 2, 3, 4)), max_size=2))
+    registers_of_tile, step = [], 2
+    for k in draw(st.permutations(range(len(tiles)))):
+        registers_of_tile.append((k, step))
+        step *= tiles[k]
+    own = dict(registers_of_tile)
+    axis = "wid_in_wg" if scope == "warpgroup" else "warpid"
+    digits = {"warp": (warps, 1, axis), "row": (8, 4, "laneid"), "pair": (4, 1, "laneid"), "half": (2, 1, "m")}
+    digits |= {f"tile{k}": (n, own[k], "m") for k, n in enumerate(tiles)}
+    if warps == 1:
+        del digits["warp"]
+    strides = draw(matrix_strides({name: extent for name, (extent, _, _) in digits.items()}))
+    order = draw(st.permutations(list(digits)))
+    shape = [digits[name][0] for name in order]
+    common = {"dtype": dtype.name, "shape": shape, "region": [(0, n) for n in shape]}
+    tile = {**common, "scope": "local", "layout": {"shard": [digits[name] for name in order]}}
+    other = {**common, "scope": "shared", "layout": {"shard": [(digits[n][0], strides[n], "m") for n in order]}}
+    if draw(st.booleans()):
+        bits = draw(st.integers(1, 3))
+        other["layout"]["swizzle"] = {"per_element": 3, "swizzle_len": bits, "atom_len": 3, "inner": True}
+    sides = (tile, other) if draw(st.booleans()) else (other, tile)
+    return Copy(Place(scope, threads), sides, {}, None, None, draw(st.integers(0, 2**32 - 1)))
+
+
+@st.composite
+def matrix_strides(draw: st.DrawFn, extents: dict[str, int]) -> dict[str, int]:
+    """Where each digit leads in memory: rows or columns of 8 elements together, all else in any order, with gaps."""
+    is_column = draw(st.booleans())
+    strides = {"row": 1} if is_column else {"half": 1, "pair": 2}
+    step = 8
+    for name in draw(st.permutations([n for n in extents if n not in strides and n != "pair"])):
+        strides[name] = step
+        if is_column and name == "half":
+            strides["pair"] = 2 * step
+        step *= 8 if is_column and name == "half" else extents[name]
+        # a gap that isn't a multiple of 8 elements leaves the copy to another variant
+        step += draw(st.sampled_from((0, 0, 0, 8, 16, 4)))
+    return strides
+
+
+@given(case=matrix_copies(), target=st.sampled_from(TARGETS))
+def test_ldstmatrix_copies(case: Copy, target: str, matrix_device: Device) -> None:
+    verdict = case.run(matrix_device, None if matrix_device.number >= 0 else target)
+    assert verdict.variant in ("ldstmatrix", "reg")
 
 
 @given(case=memory_copies(MEMORY_PAIRS), target=st.sampled_from(TARGETS))

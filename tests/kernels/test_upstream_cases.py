@@ -41,6 +41,17 @@ def storages(operands: list[Operand], seed: str) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("case", cases("copy_gmem_smem") + cases("copy_reg") + cases("copy_fallback"))
 def test_a_copy_case_moves_every_element_to_its_place_and_no_other(case: dict[str, Any], device: Device) -> None:
+    copies_as_it_should(case, device)
+
+
+@pytest.mark.parametrize("case", cases("copy_ldstmatrix"))
+def test_a_matrix_copy_moves_every_element_to_its_place_and_no_other(
+    case: dict[str, Any], matrix_device: Device
+) -> None:
+    copies_as_it_should(case, matrix_device)
+
+
+def copies_as_it_should(case: dict[str, Any], device: Device) -> None:
     dst, src = operands_of(case, ["dst", "src"], [case["dst"], case["src"]])
     held = storages([dst, src], case["id"])
     if src.space == "local" and '"sym": "t' not in json.dumps(case["dst"]):
