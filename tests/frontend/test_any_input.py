@@ -64,8 +64,9 @@ def attempt(template: str, a: str, b: str) -> None:
     if not _is_python(body):
         return
     text = (
-        "def k(A, n, x):\n    r = tj.alloc_local((8, 4), tj.float16, layout=ROWS)\n    v = tj.warp.load(A[n, 0:64])\n"
-        f"    own = tj.alloc_local(4, tj.float32)\n    s = tj.alloc_shared((8, 4), A.dtype)\n    {body}\n"
+        "def k(A, n, x):\n    r = tj.alloc_local((8, 4), tj.float16, layout=ROWS)\n    tj.warp.fill(r, 1)\n"
+        "    own = tj.alloc_local(4, tj.float32)\n    tj.thread.fill(own, 2)\n    v = tj.warp.load(A[n, 0:64])\n"
+        f"    s = tj.alloc_shared((8, 4), A.dtype)\n    {body}\n"
     )
     names = {"ROWS": tj.S[(8, 4) : (4 @ tj.laneid, 1 @ tj.laneid)], "S": tj.S, "helper": helper, "kernel": attempt}
     try:
