@@ -171,16 +171,24 @@ _MATRIX = tuple(
 
 
 def _async(name: str, text: str, inputs: str, meaning: str) -> MachineInstruction:
+    """source: PTX ISA, "Data Movement and Conversion Instructions: cp.async"."""
     return MachineInstruction(name, text, "", inputs, 80, (7, 0), meaning, memory=True)
 
 
 _COPY_ASYNC = (
     *(
-        _async(
-            f"cp.async.{size}", f"cp.async.{cache}.shared.global [$0], [$1], {size}, $2;", "rlr",
-            f"starts to copy $2 bytes, and zeros up to {size}, from global $1 to shared $0",
-        )
+        entry
         for size, cache in ((4, "ca"), (8, "ca"), (16, "cg"))
+        for entry in (
+            _async(
+                f"cp.async.{size}", f"cp.async.{cache}.shared.global [$0], [$1], {size};", "rl",
+                f"starts to copy {size} bytes from global $1 to shared $0",
+            ),
+            _async(
+                f"cp.async.{size}.zfill", f"cp.async.{cache}.shared.global [$0], [$1], {size}, $2;", "rlr",
+                f"starts to copy $2 bytes, and zeros up to {size}, from global $1 to shared $0",
+            ),
+        )
     ),
     _async("cp.async.commit", "cp.async.commit_group;", "", "the copies started since the last one are a group"),
     _async("cp.async.wait", "cp.async.wait_group $0;", "n", "waits until at most $0 groups are unfinished"),

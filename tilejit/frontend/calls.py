@@ -10,7 +10,7 @@ from typing import Any
 
 from ..dtypes import DType, bool_, float32, int32
 from ..ir import build
-from ..ir.nodes import Special, Sync
+from ..ir.nodes import Instruction, Special, Sync
 from ..layout import R, S, Swizzle, TileLayout
 from ..ops.elementwise import ELEMENTWISE
 from . import memory as mem
@@ -291,6 +291,23 @@ def _sync(scope: str) -> Callable[[Context, ast.Call], Value]:
     return handler
 
 
+def _commit(ctx: Context, node: ast.Call) -> Value:
+    bind(ctx, node, "tj.cp_async.commit", (), 0)
+    ctx.emit(Instruction("cp.async.commit", span=ctx.span(node)))
+    return Constant(None)
+
+
+def _wait(ctx: Context, node: ast.Call) -> Value:
+    arguments = bind(ctx, node, "tj.cp_async.wait", ("n",), 1)
+    argument = arguments["n"]
+    assert argument is not None
+    groups = ctx.integer(ctx.evaluate(argument), argument, "the number of groups that may be unfinished")
+    if groups < 0:
+        raise ctx.type_error(argument, f"{groups} groups can't be unfinished", "wait(0) waits for all")
+    ctx.emit(Instruction("cp.async.wait", (), (build.const(groups, int32),), ctx.span(node)))
+    return Constant(None)
+
+
 def _assume_in_bounds(ctx: Context, node: ast.Call) -> Value:
     arguments = bind(ctx, node, "tj.assume_in_bounds", ("region",), 1)
     assert arguments["region"] is not None
@@ -302,6 +319,8 @@ _INTRINSICS: dict[str, Callable[[Context, ast.Call], Value]] = {
     **{name: _special(name) for name in ("thread_id", "lane_id", "warp_id", "warpgroup_id")},
     **{f"{scope}_sync": _sync(scope) for scope in ("cta", "warpgroup", "warp")},
     "elect": _elect,
+    "cp_async.commit": _commit,
+    "cp_async.wait": _wait,
     "assume_in_bounds": _assume_in_bounds,
     "alloc_shared": mem.alloc_shared,
     "alloc_local": mem.alloc_local,

@@ -83,8 +83,14 @@ def _attributes(ctx: Context, arguments: dict[str, ast.expr | None], names: tupl
 
 
 def _copy(ctx: Context, node: ast.Call, operation: Operation) -> Value:
-    names = ("dst", "src", "fill", *TILE_OPERATIONS[operation.name].attrs)
-    arguments = bind(ctx, node, f"tj.{operation.scope}.{operation.name}", names, 2)
+    what = f"tj.{operation.scope}.{operation.name}"
+    extra = ("barrier",) if operation.name == "copy_async" else ()
+    arguments = bind(ctx, node, what, ("dst", "src", "fill", *extra, *TILE_OPERATIONS[operation.name].attrs), 2)
+    if optional(ctx, arguments.get("barrier")) is not None:
+        raise ctx.type_error(
+            arguments["barrier"] or node, "copy_async with a barrier is not available in this version of tilejit",
+            "leave barrier= out, then tj.cp_async.commit() and tj.cp_async.wait(n)",
+        )  # fmt: skip
     assert arguments["dst"] is not None and arguments["src"] is not None
     dst, src = _destination(ctx, arguments["dst"]), _region(ctx, arguments["src"], "the source")
     _same_shape(ctx, node, dst, src)

@@ -382,7 +382,9 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One instruction from the instruction table (`tilejit.codegen.instructions`), by name (lane level).
+    """One instruction from the instruction table (`tilejit.codegen.instructions`), by name.
+
+    Lane level, but for what each thread carries out without memory or registers, such as `cp.async.wait`.
 
     outputs: local vectors that it fills. inputs: scalars, or vectors whose address (shared, global) or registers
     (local) it takes.

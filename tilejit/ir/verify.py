@@ -8,8 +8,8 @@ Control: `Break` and `Continue` stand in a loop that isn't unrolled; a step isn'
 level and have constant bounds.
 Memory: spaces, ranks, extents, layouts and alignments fit together (see `verify_memory`); a region or an element of
 shared, local or tensor memory that is provably outside is a violation, as is one with an unknown scope.
-Tile level: no `Vector`, `Move`, `Instruction`; tile operations have the operands and attributes of their table, a
-`Load` is the whole value of a `Let`.
+Tile level: no `Vector`, `Move`; an `Instruction` takes scalars and has no result; tile operations have the operands and
+attributes of their table, a `Load` is the whole value of a `Let`.
 Lane level: no `TileOp`, `Element`, `Region`; vectors stand in `Move`, `Load`, `Store` and `Instruction` only; a load
 from memory is the whole value of a `Let`; registers are named by constants and variables of unrolled loops.
 """
@@ -277,7 +277,8 @@ class _Checker:
                 self.fault("`otherwise` fills registers where a predicate doesn't hold", stmt.span)
 
     def instruction(self, stmt: ir.Instruction, scope: _Scope) -> None:
-        self.lane_only(stmt, stmt.span)
+        if stmt.outputs or any(isinstance(value, ir.Vector) for value in stmt.inputs):
+            self.lane_only(stmt, stmt.span)
         for output in stmt.outputs:
             self.vector(output, scope, stmt.span)
             if output.buffer.space != "local":

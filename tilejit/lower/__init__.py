@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from ..ir.nodes import Kernel
 from ..target import Target
-from . import copy_fallback, copy_gmem_smem, copy_ldstmatrix, copy_reg, elementwise_reg, elementwise_smem
+from . import (
+    copy_async_ldgsts,
+    copy_fallback,
+    copy_gmem_smem,
+    copy_ldstmatrix,
+    copy_reg,
+    elementwise_reg,
+    elementwise_smem,
+)
 from .engine import Condition, Context, Decline, Plan, Variant, Verdict
 from .lowering import Lowered
 from .lowering import lower as _lower
@@ -17,6 +25,7 @@ VARIANTS: tuple[Variant, ...] = (
     copy_gmem_smem.VARIANT,
     copy_reg.VARIANT,
     copy_fallback.VARIANT,
+    copy_async_ldgsts.VARIANT,
     elementwise_reg.VARIANT,
     elementwise_smem.VARIANT,
 )

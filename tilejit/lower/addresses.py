@@ -7,14 +7,14 @@ from math import prod
 
 from ..dtypes import DType, int32, int64
 from ..ir import build, facts
-from ..ir.nodes import TRUE, Cast, Const, Expr, Op, Var
+from ..ir.nodes import TRUE, Cast, Const, Expr, Op
 from ..layout import Swizzle
 from .atoms import Atom, chained
 from .regions import Folded, Scaled, Side, Stride, Thread
 
 __all__ = [
-    "adds_up", "advanced", "all_inside", "digits", "edge_dims", "index_dtype", "inside", "linear", "moves_whole",
-    "origin", "possible_bits", "reached", "swizzled",
+    "adds_up", "advanced", "all_inside", "digits", "edge_dims", "extent_of", "index_dtype", "index_in", "inside",
+    "linear", "moves_whole", "origin", "possible_bits", "reached", "swizzled",
 ]  # fmt: skip
 
 
@@ -168,12 +168,8 @@ def all_inside(side: Side, dims: Sequence[int]) -> Expr:
         start = build.cast(side.region.starts[d], int64)
         end = build.add(start, side.region.extents[d] or 1)
         cond = build.logical_and(cond, build.greater_equal(start, 0))
-        cond = build.logical_and(cond, build.less_equal(end, _size(side.buffer.shape[d])))
+        cond = build.logical_and(cond, build.less_equal(end, extent_of(side, d)))
     return cond
-
-
-def _size(size: int | Var) -> Expr:
-    return build.const(size, int64) if isinstance(size, int) else size
 
 
 def inside(
@@ -190,13 +186,27 @@ def inside(
     """
     cond: Expr = TRUE
     for d in dims:
-        at = build.cast(side.region.starts[d], int64)
-        if d in side.places:
-            at = build.add(at, _index(side.places.index(d), atoms, values))
-            at = build.add(at, build.cast(step, int64)) if side.places.index(d) == run_dim else at
+        at = index_in(side, d, atoms, values, step, run_dim)
         cond = build.logical_and(cond, build.greater_equal(at, 0))
-        cond = build.logical_and(cond, build.less(at, _size(side.buffer.shape[d])))
+        cond = build.logical_and(cond, build.less(at, extent_of(side, d)))
     return cond
+
+
+def index_in(
+    side: Side, d: int, atoms: Sequence[Atom], values: Sequence[Expr], step: Expr, run_dim: int | None
+) -> Expr:
+    """The index in dimension `d` of the buffer of what `inside` tests."""
+    at = build.cast(side.region.starts[d], int64)
+    if d not in side.places:
+        return at
+    at = build.add(at, _index(side.places.index(d), atoms, values))
+    return build.add(at, build.cast(step, int64)) if side.places.index(d) == run_dim else at
+
+
+def extent_of(side: Side, d: int) -> Expr:
+    """How large the buffer is in dimension `d`."""
+    size = side.buffer.shape[d]
+    return build.const(size, int64) if isinstance(size, int) else size
 
 
 def _index(dim: int, atoms: Sequence[Atom], values: Sequence[Expr]) -> Expr:
@@ -217,5 +227,5 @@ def moves_whole(side: Side, dims: Sequence[int], atoms: Sequence[Atom], width: i
         return True
     d = side.places[run_dim]
     others = (a.weight for a in atoms[:-1] if a.dim == run_dim)
-    known = (facts.multiple_of(side.region.starts[d]), facts.multiple_of(_size(side.buffer.shape[d])), *others)
+    known = (facts.multiple_of(side.region.starts[d]), facts.multiple_of(extent_of(side, d)), *others)
     return all(k % width == 0 for k in known)

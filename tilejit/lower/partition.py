@@ -167,21 +167,23 @@ def emit_copy(plan: Partition, op: TileOp, b: Builder) -> None:
 Step = Callable[[Sequence[Run], int, int], None]
 
 
-def emit_partition(plan: Partition, op: TileOp, b: Builder, step: Step) -> None:
-    """A serial loop over whole rounds, then the partial one; `step` writes what is done with one vector."""
+def emit_partition(plan: Partition, op: TileOp, b: Builder, step: Step, *, unrolled: bool = False) -> None:
+    """A loop over whole rounds, then the partial one; `step` writes what is done with one vector."""
     thread = b.thread(op.scope, plan.threads)
     bases = [_base(plan, column, thread, b) for column in range(len(plan.sides))]
 
     def write(edges: Sequence[Edges]) -> None:
-        _emit_rounds(replace(plan, edges=tuple(edges)), b, bases, thread, step)
+        _emit_rounds(replace(plan, edges=tuple(edges)), b, bases, thread, step, unrolled)
 
     at_edges(b, list(zip(plan.sides, plan.edges, strict=True)), write)
 
 
-def _emit_rounds(plan: Partition, b: Builder, bases: Sequence[Expr | None], thread: Expr, step: Step) -> None:
+def _emit_rounds(
+    plan: Partition, b: Builder, bases: Sequence[Expr | None], thread: Expr, step: Step, unrolled: bool
+) -> None:
     whole, rest = divmod(plan.count, plan.threads)
     if whole:
-        with b.loop("round", whole, unrolled=False) as trip:
+        with b.loop("round", whole, unrolled=unrolled) as trip:
             _emit_vector(plan, b, bases, thread, build.mul(trip, plan.threads), step)
     if rest:
         first = build.const(whole * plan.threads, int32)

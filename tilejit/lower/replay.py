@@ -11,8 +11,9 @@ import numpy as np
 
 from ..ir.nodes import Buffer, Const, Region, Strided, TileOp
 from ..layout import TileLayout
-from . import copy_reg, elementwise_reg
+from . import copy_ldstmatrix, copy_reg, elementwise_reg
 from .launch import launch_values
+from .matrix_tiles import ROW
 from .owner_copy import OwnerCopy
 from .partition import Partition
 from .regions import THREADS
@@ -31,6 +32,10 @@ def replay(plan: object, op: TileOp) -> None:
         _replay_memory(plan)
     elif isinstance(plan, copy_reg.Plan):
         _replay_registers(plan, plan.memory.region, plan.registers.region, op.scope)
+        _aligned(plan.transfers()[:, [2 if plan.loads else 3]], plan.vector_width)
+    elif isinstance(plan, copy_ldstmatrix.Plan):
+        _replay_registers(plan, plan.memory.region, plan.registers.region, op.scope)
+        _aligned(plan.schedule()[:, 2:], ROW)
     elif isinstance(plan, OwnerCopy):
         _replay_registers(plan, plan.memory, plan.registers, op.scope)
     elif isinstance(plan, elementwise_reg.Plan):
@@ -57,7 +62,9 @@ def _along(region: Region, dst: Region) -> Array:
     return np.broadcast_to(found.reshape(region.shape), dst.shape).ravel()
 
 
-def _replay_registers(plan: copy_reg.Plan | OwnerCopy, place: Region, tile: Region, scope: str) -> None:
+def _replay_registers(
+    plan: copy_reg.Plan | copy_ldstmatrix.Plan | OwnerCopy, place: Region, tile: Region, scope: str
+) -> None:
     memory = addresses(place)
     owners, registers = owners_of(tile, scope)
     if not plan.loads:
@@ -67,7 +74,6 @@ def _replay_registers(plan: copy_reg.Plan | OwnerCopy, place: Region, tile: Regi
     at, to = (2, 3) if plan.loads else (3, 2)
     rows = _expanded(plan.transfers(), (2, 3))
     _same("(memory, thread, register)", rows[:, [at, 1, to]], expected)
-    _aligned(plan.transfers()[:, [at]], plan.vector_width)
 
 
 def _replay_elementwise(plan: elementwise_reg.Plan, op: TileOp) -> None:

@@ -1,0 +1,153 @@
+"""copy_async from global to shared memory by cp.async: past the registers, done when the kernel has waited.
+
+accepts: a global source and a shared destination; equal dtypes and shapes; 4, 8 or 16 bytes in a row on both sides,
+    provably aligned; swizzles that keep them together; regions past the tensor's edges, which read as 0.
+emits: the widest copies, shared out among the scope's threads, the last round predicated; at a tensor's edge with
+    the number of bytes that lie inside. `.cg`, past the first-level cache, for 16 bytes, `.ca` for fewer. Commit and
+    wait are the caller's.
+source: DISPATCH 9.3 and 13; PTX ISA, "Data Movement and Conversion Instructions: cp.async".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from math import copysign
+
+from ..dtypes import int32, int64
+from ..errors import LayoutError
+from ..ir import build, facts
+from ..ir.nodes import Const, Expr, Instruction, TileOp, Vector
+from .addresses import extent_of, index_in, inside
+from .builder import Builder
+from .conditions import COPY, copy_sides, lead_of, memory_pair
+from .engine import Condition, Context, Decline, Variant
+from .moves import Run, pieces
+from .partition import Partition, emit_partition, plan_partition
+from .regions import need_slice, side
+
+#: bytes of one copy -> the caches that it goes through
+_CACHES = {4: "ca", 8: "ca", 16: "cg"}
+
+_NARROWEST = min(_CACHES)
+
+#: the oldest target that has cp.async
+_SINCE = 80
+
+#: rounds up to which a loop is written out, so that addresses become constant offsets
+_UNROLLED = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(Partition):
+    """As a partition, each vector one cp.async."""
+
+    @property
+    def instructions(self) -> tuple[tuple[str, int], ...]:
+        """(mnemonic, trips a thread); the narrower copies of partial vectors aren't counted."""
+        return ((f"cp.async.{_CACHES[self.vector_bits // 8]}.shared.global", self.rounds),)
+
+
+def _target(op: TileOp, context: Context) -> str | None:
+    if context.target.number >= _SINCE:
+        return None
+    return f"cp.async needs sm_{_SINCE} or newer; target is {context.target}"
+
+
+def _zero_fill(op: TileOp, context: Context) -> str | None:
+    fill = op.operands[2] if len(op.operands) > 2 else None
+    if fill is None or isinstance(fill, Const) and fill.value == 0 and copysign(1, fill.value) > 0:
+        return None
+    given = fill.value if isinstance(fill, Const) else "a value known only at run time"
+    return f"fills with 0 what lies outside the tensor; got fill={given} (copy takes any)"
+
+
+def plan(op: TileOp, context: Context) -> Plan | Decline:
+    regions = copy_sides(op)
+    try:
+        sides = tuple(side(r, op.scope) for r in regions)
+        for part in sides:
+            need_slice(part)
+        found = plan_partition(sides, context.count(op.scope), lead_of(regions[1]), vectorized=True)
+        _need_wide(found)
+        _need_prefixes(found)
+    except LayoutError as error:
+        return Decline((error.message,), error.hint)
+    return Plan(**{f.name: getattr(found, f.name) for f in fields(Partition)})
+
+
+def _need_wide(found: Partition) -> None:
+    """Raise LayoutError where some copy would be narrower than there is."""
+    size = found.vector_bits // 8
+    if size < _NARROWEST:
+        raise LayoutError(
+            f"cp.async moves 4, 8 or 16 bytes; at most {size} lie together and aligned here: {found.limit}",
+            hint="change what the reason names, or use copy, which moves any number of bytes",
+        )
+    bytes_each = size // found.vector_width
+    last = pieces(found.tail)[-1][1] * bytes_each
+    if last < _NARROWEST:
+        raise LayoutError(
+            f"rows end in {last} bytes; cp.async moves 4, 8 or 16",
+            hint="make rows a multiple of 4 bytes, or use copy, which moves any number of bytes",
+        )
+
+
+def _need_prefixes(found: Partition) -> None:
+    """Raise LayoutError where a vector may straddle a tensor's beginning: cp.async leaves out last bytes only."""
+    source, edges, dim = found.sides[1], found.edges[1], found.run_dim
+    if edges.whole or dim is None:
+        return
+    start = source.region.starts[source.places[dim]]
+    low, _ = facts.bounds(start)
+    if (low is not None and low >= 0) or facts.multiple_of(start) % found.vector_width == 0:
+        return
+    raise LayoutError(
+        f"start {source.places[dim]} of {source.buffer.name} may be negative, and isn't known to be a multiple of "
+        f"{found.vector_width}, so that a vector may straddle the tensor's beginning",
+        hint="start at a multiple of the vector, or use copy",
+    )
+
+
+def emit(plan: Plan, op: TileOp, b: Builder) -> None:
+    def step(runs: Sequence[Run], start: int, width: int) -> None:
+        to, source = (Vector(r.side.buffer, build.add(r.address, start), width) for r in runs)
+        size = width * op.operands[0].dtype.bytes
+        count = _bytes_inside(runs[1], start, width)
+        if count == build.const(size, int32):
+            b.append(Instruction(f"cp.async.{size}", (), (to, source), span=b.span))
+        else:
+            b.append(Instruction(f"cp.async.{size}.zfill", (), (to, source, count), span=b.span))
+
+    emit_partition(plan, op, b, step, unrolled=plan.rounds <= _UNROLLED)
+
+
+def _bytes_inside(run: Run, start: int, width: int) -> Expr:
+    """How many bytes of elements [start, start + width) of a run lie inside the tensor, the first ones."""
+    size = build.const(width * run.side.buffer.dtype.bytes, int32)
+    first = build.const(start, int32)
+    d = None if run.dim is None or run.edges.whole else run.side.places[run.dim]
+    if d is None:
+        return build.where(run.within(first), size, build.const(0, int32))
+    others = tuple(other for other in run.edges.dims if other != d)
+    at = index_in(run.side, d, run.atoms, run.values, first, run.dim)
+    cond = inside(run.side, others, run.atoms, run.values, first, run.dim)
+    cond = build.logical_and(cond, build.greater_equal(at, 0))
+    left = build.maximum(build.sub(extent_of(run.side, d), at), build.const(0, int64))
+    count = build.cast(build.minimum(left, build.const(width, int64)), int32)
+    return build.where(cond, build.mul(count, run.side.buffer.dtype.bytes), build.const(0, int32))
+
+
+VARIANT = Variant(
+    "ldgsts",
+    ("copy_async",),
+    20,
+    (
+        *COPY,
+        memory_pair("global -> shared", ("shared", "global")),
+        Condition("instruction", _target),
+        Condition("fill", _zero_fill),
+    ),
+    plan,
+    emit,
+)
