@@ -119,6 +119,14 @@ def test_assume_in_bounds_marks_the_region_only() -> None:
     assert [r.in_bounds for r in found] == [True, False]
 
 
+def test_a_part_of_a_region_in_bounds_is_in_bounds() -> None:
+    whole = "tj.assume_in_bounds(A[i : i + 8, 0:8])"
+    assert region(f"{whole}[4:8, :]").in_bounds
+    assert region(f"{whole}[2, 0:4]").in_bounds
+    assert not region(f"{whole}[4:12, :]").in_bounds
+    assert not region(f"{whole}[n : n + 2, :]").in_bounds
+
+
 def test_a_permuted_region_keeps_its_place() -> None:
     found = region("A[i : i + 4, 8:16].T")
     assert found.shape == (8, 4)

@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import tilejit as tj
 from tests.frontend.programs import run, source_of
 
 NAMES = ("a", "b", "c")
@@ -91,18 +92,32 @@ def programs(draw: st.DrawFn) -> str:
     return "\n".join([*helper, "    return a + c", "", *kernel, "    A[0] += a", "    A[1] += b * 3 + c"])
 
 
+def by_python(text: str, n: int) -> np.ndarray:
+    """What the program writes when Python runs it."""
+    found = np.zeros(8, np.int32)
+    kernel = source_of(text)
+    names = kernel.__globals__
+    names["helper"] = names["helper"].source.function
+    names["tj"] = _Python
+    kernel(found, n)
+    return found
+
+
 @settings(max_examples=50)
 @given(programs(), st.integers(-3, 9))
 def test_random_programs_compute_what_python_computes(text: str, n: int) -> None:
     found = np.zeros(8, np.int32)
     run(source_of(text), found, n)
-    expected = np.zeros(8, np.int32)
-    kernel = source_of(text)
-    names = kernel.__globals__
-    names["helper"] = names["helper"].source.function
-    names["tj"] = _Python
-    kernel(expected, n)
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(found, by_python(text, n))
+
+
+@settings(max_examples=20)
+@given(programs(), st.integers(-3, 9))
+def test_random_programs_compute_it_as_ptx_too(text: str, n: int) -> None:
+    found = np.zeros(8, np.int32)
+    with tj.use_device("sim"):
+        tj.kernel(threads=1)(source_of(text))[1](found, n)
+    np.testing.assert_array_equal(found, by_python(text, n))
 
 
 class _Python:

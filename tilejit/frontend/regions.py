@@ -142,11 +142,13 @@ def _integer(ctx: Context, node: ast.AST, value: Value, buffer: Buffer) -> Expr:
 
 def _box(ctx: Context, memory: Memory, parts: Sequence[_Slice | _At]) -> Memory:
     starts, extents = list(memory.starts), list(memory.extents)
+    inside = memory.in_bounds
     for dim, part in zip(memory.dims, parts, strict=False):
         extent = extents[dim]
         assert extent is not None
         if isinstance(part, _At):
             _check_index(ctx, part, memory, dim, extent)
+            inside &= _is_inside(part.position, 1, extent)
             starts[dim] = build.add(starts[dim], part.position)
             extents[dim] = None
             continue
@@ -154,9 +156,17 @@ def _box(ctx: Context, memory: Memory, parts: Sequence[_Slice | _At]) -> Memory:
         lower = zero if part.lower is None else build.cast(part.lower, zero.dtype)
         taken = extent if part.lower is None and part.upper is None else _extent(ctx, part, zero, extent)
         _check_slice(ctx, part, memory, dim, lower, taken, extent)
+        inside &= _is_inside(lower, taken, extent)
         starts[dim] = build.add(starts[dim], lower)
         extents[dim] = taken
-    return replace(memory, starts=tuple(starts), extents=tuple(extents), in_bounds=False)
+    return replace(memory, starts=tuple(starts), extents=tuple(extents), in_bounds=inside)
+
+
+def _is_inside(start: Expr, taken: int | Expr, extent: int | Expr) -> bool:
+    """Whether a part of a region is provably in it, so that a region within bounds has its parts there."""
+    if not isinstance(start, Const) or not isinstance(taken, int) or not isinstance(extent, int):
+        return start == build.const(0, start.dtype) and taken == extent
+    return start.value >= 0 and start.value + taken <= extent
 
 
 def _extent(ctx: Context, part: _Slice, zero: Expr, full: int | Expr) -> int:
