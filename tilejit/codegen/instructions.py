@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..ops.gemm import MMA, Mma
 from ..target import Target
 
 
@@ -170,6 +171,30 @@ _MATRIX = tuple(
 )
 
 
+#: registers of an accumulator by its type: constraint letters
+_SUMS = {"float32": "ffff", "float16": "rr", "int32": "rrrr"}
+
+
+def _mma(form: Mma) -> MachineInstruction:
+    """The product of one form; the registers of A, of B and of the accumulator."""
+    sums, left, right = _SUMS[form.acc.name], 2 * form.halves, form.halves
+    count = len(sums)
+    listed = (_registers(0, count), _registers(count, left), _registers(count + left, right))
+    text = f"{form.name} {', '.join(listed)}, {_registers(count + left + right, count)};"
+    meaning = f"a 16x8 tile: {form.a} 16x{form.k} times {form.b} {form.k}x8, plus {form.acc}"
+    return MachineInstruction(
+        form.name, text, sums, "r" * (left + right) + sums, form.since, form.ptx, meaning, convergent=True
+    )
+
+
+_PRODUCTS = (
+    *map(_mma, MMA),
+    MachineInstruction(
+        "cvt.rna.tf32.f32", "cvt.rna.tf32.f32 $0, $1;", "r", "f", 80, (7, 0), "to nearest, ties away from zero"
+    ),
+)
+
+
 def _async(name: str, text: str, inputs: str, meaning: str) -> MachineInstruction:
     """source: PTX ISA, "Data Movement and Conversion Instructions: cp.async"."""
     return MachineInstruction(name, text, "", inputs, 80, (7, 0), meaning, memory=True)
@@ -248,7 +273,7 @@ _WIDE = (MachineInstruction(WIDE_ACCESS, "", "", "", 100, (8, 8), "ld.global or 
 TABLE: dict[str, MachineInstruction] = {
     entry.name: entry
     for entry in (
-        *_BARRIERS, *_WARP, *_CONVERSIONS, *_PAIRS, *_APPROXIMATIONS, *_ATOMICS, *_MATRIX, *_COPY_ASYNC, *_TMEM,
+        *_BARRIERS, *_WARP, *_CONVERSIONS, *_PAIRS, *_APPROXIMATIONS, *_ATOMICS, *_MATRIX, *_PRODUCTS, *_COPY_ASYNC, *_TMEM,
         *_FENCES, *_WIDE,
     )
 }  # fmt: skip

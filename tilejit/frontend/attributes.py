@@ -75,7 +75,7 @@ def _of_constant(ctx: Context, node: ast.Attribute, value: Any) -> Value:
         raise _missing(ctx, node, repr(value), tuple(SCOPE_OPERATIONS))
     if isinstance(value, Namespace):
         if node.attr in value.members:
-            return Constant(Intrinsic(f"{value.name}.{node.attr}", ""))
+            return Constant(getattr(value, node.attr))
         raise _missing(ctx, node, repr(value), value.members)
     if isinstance(value, DType) and node.attr in ("name", "kind", "bits", "bytes", "is_float", "is_integer"):
         return Constant(getattr(value, node.attr))

@@ -11,7 +11,7 @@ from typing import Any
 from ..dtypes import DType, bool_, float32, int32
 from ..ir import build
 from ..ir.nodes import Instruction, Special, Sync
-from ..layout import R, S, Swizzle, TileLayout
+from ..layout import R, S, Swizzle, TileLayout, layout_a, layout_b, layout_c
 from ..ops.elementwise import ELEMENTWISE
 from . import memory as mem
 from . import regions, tiles
@@ -30,6 +30,7 @@ __all__ = ["call"]
 _PURE: tuple[Any, ...] = (
     abs, all, any, bin, bool, divmod, float, hex, int, isinstance, issubclass, len, max, min, oct, ord, chr, pow, repr,
     reversed, round, sorted, str, sum, tuple, type, format, callable, complex, hash, cdiv, next_power_of_2,
+    layout_a, layout_b, layout_c,
 )  # fmt: skip
 
 

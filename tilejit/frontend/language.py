@@ -13,6 +13,7 @@ from typing import Any
 
 from ..dtypes import DType
 from ..errors import KernelSyntaxError, KernelTypeError
+from ..layout import layout_a, layout_b, layout_c
 from ..ops.elementwise import ELEMENTWISE
 from ..ops.tile import TILE_OPERATIONS
 from .source import KernelSource
@@ -77,12 +78,19 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
-    """A group of intrinsics, such as `tj.cp_async`."""
+    """A group of intrinsics, such as `tj.cp_async`.
+
+    functions: members that are plain functions, which the host may call too.
+    """
 
     name: str
     members: tuple[str, ...]
+    functions: tuple[Callable[..., Any], ...] = ()
 
-    def __getattr__(self, member: str) -> Intrinsic:
+    def __getattr__(self, member: str) -> Any:
+        for function in self.functions:
+            if function.__name__ == member:
+                return function
         if member in self.members:
             return Intrinsic(f"{self.name}.{member}", "")
         raise AttributeError(f"tj.{self.name} has no member {member!r}")
@@ -226,7 +234,6 @@ SCOPE_OPERATIONS: dict[str, str] = {
     "zeros": "a local tile of zeros",
     "full": "a local tile of one value",
     "indices": "a local tile of each element's index along an axis",
-    "gemm": "acc += a @ b on tensor cores",
     **dict.fromkeys(_REDUCTIONS, "reduction over axes"),
 }
 
@@ -237,7 +244,7 @@ NAMESPACES = (
     Namespace("cp_async", ("commit", "wait")),
     Namespace("tcgen05", ("wait_ld", "wait_st")),
     Namespace("fast", ("exp", "exp2", "log", "log2", "sin", "cos", "tanh", "rsqrt", "div", "sqrt", "reciprocal")),
-    Namespace("mma", ("layout_a", "layout_b", "layout_c")),
+    Namespace("mma", ("layout_a", "layout_b", "layout_c"), (layout_a, layout_b, layout_c)),
 )
 
 

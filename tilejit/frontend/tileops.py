@@ -11,6 +11,7 @@ from ..ir.nodes import Expr, Region, Strided, TileOp
 from ..layout import Axis, TileLayout
 from ..layout.iters import Iter
 from ..ops.elementwise import ELEMENTWISE, result_type
+from ..ops.gemm import shape_fault, type_fault
 from ..ops.tile import TILE_OPERATIONS
 from ..target import WARP, WARPGROUP
 from . import regions, tiles
@@ -70,7 +71,7 @@ def _attributes(ctx: Context, arguments: dict[str, ast.expr | None], names: tupl
         if value is None or argument is None:
             continue
         constant = ctx.constant(value, argument, f"{name}=")
-        wanted = {"variant": str, "require_bits": int, "saturate": bool}[name]
+        wanted = {"variant": str, "require_bits": int, "saturate": bool, "precision": str}[name]
         if not isinstance(constant, (str, int)) or type(constant) is not wanted:
             raise ctx.type_error(
                 argument, f"{name}= takes {wanted.__name__}; got {constant!r}", f"leave {name}= out, or change it"
@@ -141,6 +142,22 @@ def _cast(ctx: Context, node: ast.Call, operation: Operation) -> Value:
     _broadcasts(ctx, node, dst, (src,))
     attrs = _attributes(ctx, arguments, ("variant", "saturate"))
     ctx.emit(TileOp("cast", operation.scope, (dst, src), attrs, ctx.span(node)))
+    return Constant(None)
+
+
+def _gemm(ctx: Context, node: ast.Call, operation: Operation) -> Value:
+    arguments = bind(ctx, node, f"tj.{operation.scope}.gemm", ("acc", "a", "b", "precision", "variant"), 3)
+    assert arguments["acc"] is not None and arguments["a"] is not None and arguments["b"] is not None
+    acc = _destination(ctx, arguments["acc"])
+    a, b = (_region(ctx, arguments[name], f"{name} of gemm") for name in ("a", "b"))
+    attrs = _attributes(ctx, arguments, TILE_OPERATIONS["gemm"].attrs)
+    shapes = shape_fault(acc.shape, a.shape, b.shape)
+    if shapes is not None:
+        raise ctx.type_error(node, shapes, "slice or transpose the operands: .T")
+    types = type_fault(acc.dtype, a.dtype, b.dtype, dict(attrs).get("precision"))
+    if types is not None:
+        raise ctx.type_error(node, types, "the README lists the types that gemm takes")
+    ctx.emit(TileOp("gemm", operation.scope, (acc, a, b), attrs, ctx.span(node)))
     return Constant(None)
 
 
@@ -301,6 +318,7 @@ _HANDLERS: dict[str, Callable[[Context, ast.Call, Operation], Value]] = {
     "copy_async": _copy,
     "fill": _fill,
     "cast": _cast,
+    "gemm": _gemm,
     "load": _load,
     "store": _store,
     "zeros": _zeros,

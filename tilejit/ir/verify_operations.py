@@ -9,6 +9,7 @@ import numpy as np
 
 from ..dtypes import DType, bool_
 from ..ops.elementwise import ELEMENTWISE, result_type, value_type
+from ..ops.gemm import shape_fault, type_fault
 from ..ops.tile import TILE_OPERATIONS, TileOperation
 from . import nodes as ir
 from .facts import full_range
@@ -85,6 +86,11 @@ def _shape_and_type_faults(op: ir.TileOp) -> Iterator[str]:
     regions = [i for i in inputs if isinstance(i, ir.Region)]
     if op.name in ("copy", "copy_async"):
         yield from _copy_faults(op, dst, regions[0])
+        return
+    if op.name == "gemm":
+        a, b = regions
+        faults = (shape_fault(dst.shape, a.shape, b.shape), type_fault(dst.dtype, a.dtype, b.dtype, op.attr("precision")))
+        yield from (f"gemm: {fault}" for fault in faults if fault is not None)
         return
     for region in regions:
         if not broadcasts(region.shape, dst.shape):

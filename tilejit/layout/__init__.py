@@ -15,6 +15,7 @@ from tilejit.layout.axes import (
 )
 from tilejit.layout.build import R, S
 from tilejit.layout.draw import svg
+from tilejit.layout.fragments import layout_a, layout_b, layout_c
 from tilejit.layout.grouping import common_refinement, group_many
 from tilejit.layout.iters import Iter, digits, weights
 from tilejit.layout.stock import (
@@ -48,6 +49,9 @@ __all__ = [
     "digits",
     "group_many",
     "laneid",
+    "layout_a",
+    "layout_b",
+    "layout_c",
     "m",
     "svg",
     "swizzled_atom_layout",

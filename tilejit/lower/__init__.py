@@ -12,6 +12,7 @@ from . import (
     copy_reg,
     elementwise_reg,
     elementwise_smem,
+    gemm_mma,
 )
 from .engine import Condition, Context, Decline, Plan, Variant, Verdict
 from .lowering import Lowered
@@ -28,6 +29,7 @@ VARIANTS: tuple[Variant, ...] = (
     copy_async_ldgsts.VARIANT,
     elementwise_reg.VARIANT,
     elementwise_smem.VARIANT,
+    gemm_mma.VARIANT,
 )
 
 

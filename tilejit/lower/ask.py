@@ -104,10 +104,12 @@ def dispatch(
     target: str | targets.Target = "sm_90a",
     variant: str | None = None,
     require_bits: int | None = None,
+    precision: str | None = None,
 ) -> Verdict:
     """The variant that carries out an operation, its plan, and why the others don't.
 
     operands: in the operation's order, destination first; scalars as numbers. threads: of the CTA.
+    precision: "tf32" for a gemm of float32.
     raises: DispatchError where no variant accepts.
     """
     if name not in TILE_OPERATIONS:
@@ -122,7 +124,7 @@ def dispatch(
         o.named(entry.name) if isinstance(o, Operand) else _scalar(o, operands)
         for entry, o in zip(table.operands, operands, strict=False)
     )
-    attrs = tuple((k, v) for k, v in (("variant", variant), ("require_bits", require_bits)) if v is not None)
+    attrs = tuple((k, v) for k, v in (("precision", precision), ("variant", variant), ("require_bits", require_bits)) if v is not None)
     return _dispatch(TileOp(name, scope, given, attrs), Context(targets.target(target), threads), VARIANTS)
 
 

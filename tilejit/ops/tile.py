@@ -66,8 +66,14 @@ _MOVES = (
     TileOperation("cast", (_DST, _SRC), ("variant", "saturate"), "dst = src converted to dst's dtype"),
 )  # fmt: skip
 
+_GEMM = TileOperation(
+    "gemm", (Operand("acc"), Operand("a"), Operand("b")), ("precision", "variant"),
+    "acc += a @ b on tensor cores; float32 factors are rounded to tf32",
+)  # fmt: skip
+
 #: name -> operation
 TILE_OPERATIONS: dict[str, TileOperation] = {
     **{op.name: op for op in _MOVES},
     **{name: _elementwise(name) for name in ELEMENTWISE},
+    _GEMM.name: _GEMM,
 }

@@ -1,0 +1,131 @@
+"""`tj.mma`: which lane and register of a warp holds each element of a tensor-core product's operands.
+
+In a fragment lane 4g + t has, for each 32-bit register, elements that are neighbours along one dimension:
+
+    A (16 x k)     row g + 8i        columns pack*t + p + 4*pack*h      register i + 2h
+    B (k x 8)      rows pack*t + p + 4*pack*h       column g            register h
+    C, D (16 x 8)  row g + 8i        columns 2t + j                     register 2i + j
+
+with i, j, h in {0, 1} and pack elements p in a register: 1 of float32 (as tf32), 2 of 16 bits, 4 of 8 bits.
+source: PTX ISA, "Matrix Fragments for mma.m16n8k8", "... mma.m16n8k16 with floating point type", "... mma.m16n8k32".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilejit.dtypes import DTYPES, DType, float16, float32, int32
+from tilejit.errors import LayoutError
+from tilejit.layout.axes import laneid, m, warpid, wid_in_wg
+from tilejit.layout.iters import Iter
+from tilejit.layout.tile_layout import TileLayout
+
+__all__ = ["layout_a", "layout_b", "layout_c"]
+
+_WARP_AXES = {"cta": warpid, "warpgroup": wid_in_wg}
+
+_ROWS, _COLUMNS = 16, 8
+
+#: name of a factor's type -> what k must be a multiple of
+_K = {
+    **dict.fromkeys(("float32", "float16", "bfloat16"), 8),
+    **dict.fromkeys(("int8", "uint8", "float8_e4m3fn", "float8_e5m2"), 32),
+}
+
+
+def layout_a(
+    shape: Sequence[int], dtype: DType, warps: tuple[int, int] = (1, 1), scope: str = "cta"
+) -> TileLayout:
+    """The layout of A for `s.gemm`, of shape (M, K).
+
+    dtype: of A's elements; float32 stands for tf32.
+    warps: (wm, wn): warp wn*y + x owns the rows of block y of wm, and shares them with all x.
+    scope: "cta" or "warpgroup": what the warps are counted in.
+    raises: LayoutError where the shape doesn't divide.
+    """
+    rows, depth = _shape(shape, "A", "(M, K)")
+    wm, wn = _warps(warps, scope)
+    _need_multiple("M", rows, _ROWS, wm)
+    pack, words = _packed(depth, dtype)
+    axis = _WARP_AXES[scope]
+    height = (
+        Iter(wm, wn, axis), Iter(rows // (_ROWS * wm), 2 * pack * words, m), Iter(2, pack, m), Iter(8, 4, laneid),
+    )  # fmt: skip
+    width = (Iter(words, 2 * pack, m), Iter(4, 1, laneid), Iter(pack, 1, m))
+    return _layout((*height, *width), Iter(wn, 1, axis))
+
+
+def layout_b(
+    shape: Sequence[int], dtype: DType, warps: tuple[int, int] = (1, 1), scope: str = "cta"
+) -> TileLayout:
+    """The layout of B for `s.gemm`, of shape (K, N); as `layout_a`, but block x of wn is the columns' of warp wn*y + x.
+
+    dtype: of B's elements.
+    """
+    depth, columns = _shape(shape, "B", "(K, N)")
+    wm, wn = _warps(warps, scope)
+    _need_multiple("N", columns, _COLUMNS, wn)
+    pack, words = _packed(depth, dtype)
+    axis = _WARP_AXES[scope]
+    height = (Iter(words, pack, m), Iter(4, 1, laneid), Iter(pack, 1, m))
+    width = (Iter(wn, 1, axis), Iter(columns // (_COLUMNS * wn), pack * words, m), Iter(8, 4, laneid))
+    return _layout((*height, *width), Iter(wm, wn, axis))
+
+
+def layout_c(
+    shape: Sequence[int], dtype: DType = float32, warps: tuple[int, int] = (1, 1), scope: str = "cta"
+) -> TileLayout:
+    """The layout of the accumulator for `s.gemm`, of shape (M, N): warp wn*y + x owns block (y, x) of (wm, wn).
+
+    dtype: float32, float16 or int32.
+    """
+    rows, columns = _shape(shape, "the accumulator", "(M, N)")
+    wm, wn = _warps(warps, scope)
+    _need_multiple("M", rows, _ROWS, wm)
+    _need_multiple("N", columns, _COLUMNS, wn)
+    if dtype not in (float32, float16, int32):
+        raise LayoutError(f"tensor cores accumulate in float32, float16 or int32; got {dtype!r}")
+    tiles = columns // (_COLUMNS * wn)
+    axis = _WARP_AXES[scope]
+    height = (Iter(wm, wn, axis), Iter(rows // (_ROWS * wm), 4 * tiles, m), Iter(2, 2, m), Iter(8, 4, laneid))
+    width = (Iter(wn, 1, axis), Iter(tiles, 4, m), Iter(4, 1, laneid), Iter(2, 1, m))
+    return _layout((*height, *width), Iter(1, 1, axis))
+
+
+def _layout(shard: Sequence[Iter], replica: Iter) -> TileLayout:
+    kept = tuple(it for it in shard if it.extent > 1)
+    return TileLayout(kept, (replica,) if replica.extent > 1 else ())
+
+
+def _shape(shape: Sequence[int], operand: str, wanted: str) -> tuple[int, int]:
+    if not isinstance(shape, Sequence) or len(shape) != 2 or not all(isinstance(n, int) for n in shape):
+        raise LayoutError(f"{operand} has shape {wanted}; got {shape!r}")
+    return shape[0], shape[1]
+
+
+def _warps(warps: tuple[int, int], scope: str) -> tuple[int, int]:
+    if scope not in _WARP_AXES:
+        raise LayoutError(f"warps are counted in a cta or a warpgroup; got scope={scope!r}")
+    listed = tuple(warps) if isinstance(warps, Sequence) else ()
+    if len(listed) != 2 or not all(isinstance(n, int) and n >= 1 for n in listed):
+        raise LayoutError(f"warps is (warps along M, warps along N); got {warps!r}")
+    return listed[0], listed[1]
+
+
+def _need_multiple(name: str, extent: int, tile: int, warps: int) -> None:
+    if extent < 1 or extent % (tile * warps):
+        among = f" for each of {warps} warps" if warps > 1 else ""
+        raise LayoutError(
+            f"{name} is {extent}; a fragment needs a multiple of {tile}{among}",
+            hint=f"make {name} a multiple of {tile * warps}",
+        )
+
+
+def _packed(depth: int, dtype: DType) -> tuple[int, int]:
+    """(elements in a register, registers along K)."""
+    if not isinstance(dtype, DType) or dtype.name not in _K:
+        names = ", ".join(name for name in DTYPES if name in _K)
+        raise LayoutError(f"tensor cores multiply {names}; got {dtype!r}")
+    _need_multiple("K", depth, _K[dtype.name], 1)
+    pack = 32 // dtype.bits
+    return pack, depth // (4 * pack)

@@ -1,0 +1,261 @@
+"""gemm by mma.sync: each warp multiplies the fragments that its lanes hold.
+
+accepts: local operands of whole warps in the layouts of `tj.mma.layout_a/b/c`, or in others that give each lane the
+    same elements up to the order of tiles and registers; types that an instruction of the target multiplies.
+emits: one instruction for each tile of 16 x 8 x k of a warp, unrolled; for float32 before it a conversion to tf32.
+source: DISPATCH 9.7; PTX ISA, "Multiply-and-Accumulate Instruction: mma" and "Matrix Fragments for mma.m16n8k16 ...".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from ..dtypes import float32, int32
+from ..errors import LayoutError
+from ..ir import build
+from ..ir.nodes import Buffer, Const, Expr, Instruction, Region, TileOp, Vector
+from ..layout import TileLayout
+from ..ops.gemm import MMA_M, MMA_N, Mma, forms, shape_fault, type_fault
+from ..target import WARP
+from .addresses import digits, linear, origin
+from .atoms import Atom
+from .builder import Builder
+from .conditions import SCOPE
+from .engine import Condition, Context, Decline, Variant
+from .fragments import ACC, A, B, Fragments, need_lanes, nearest, share
+from .owners import need_all_threads
+from .regions import Side, need_slice, side
+
+#: rounds a float32 to the 10 bits of fraction that tensor cores multiply; the bits of a float32 as they are have
+#: no defined meaning as tf32 (PTX ISA, "Alternate Floating-Point Data Formats")
+_TO_TF32 = "cvt.rna.tf32.f32"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """For each step of k, each m and each n a warp adds one product of tiles.
+
+    form: the instruction. threads: of the scope. sides: acc, a, b. digits: how their registers count tiles.
+    """
+
+    form: Mma
+    threads: int
+    sides: tuple[Side, Side, Side]
+    digits: Fragments
+
+    @property
+    def tiles(self) -> tuple[int, int, int]:
+        """How many tiles a warp has along m, n and k."""
+        m, n, k = (prod(a.extent for a in d) for d in (self.digits.m, self.digits.n, self.digits.k))
+        return m, n, k
+
+    @property
+    def issues(self) -> int:
+        """Instructions of a warp."""
+        return prod(self.tiles)
+
+    @property
+    def instructions(self) -> tuple[tuple[str, int], ...]:
+        """(mnemonic, trips a thread)."""
+        rounded = ((_TO_TF32, self._converted),) if self.form.a == float32 else ()
+        return (*rounded, (self.form.name, self.issues))
+
+    @property
+    def _converted(self) -> int:
+        m, n, k = self.tiles
+        return (2 * m + n) * k * self.form.halves
+
+    def acc_words(self, m: Expr, n: Expr) -> tuple[Expr, ...]:
+        """The accumulator's first element of each of an instruction's registers."""
+        tile = self._at(ACC, (*self.digits.m, *self.digits.n), (m, n))
+        step = self.digits.pair if self.form.acc_pack == 1 else 0
+        return tuple(
+            build.add(tile, row * self.digits.row[ACC] + column)
+            for row in range(2)
+            for column in ((0, step) if step else (0,))
+        )
+
+    def a_words(self, m: Expr, k: Expr) -> tuple[Expr, ...]:
+        """The first element of each of the registers of A."""
+        tile = self._at(A, (*self.digits.m, *self.digits.k), (m, k))
+        row, half = self.digits.row[A], self.digits.half[A]
+        return tuple(build.add(tile, h * half + i * row) for h in range(self.form.halves) for i in range(2))
+
+    def b_words(self, n: Expr, k: Expr) -> tuple[Expr, ...]:
+        """The first element of each of the registers of B."""
+        tile = self._at(B, (*self.digits.n, *self.digits.k), (n, k))
+        return tuple(build.add(tile, h * self.digits.half[B]) for h in range(self.form.halves))
+
+    def _at(self, column: int, atoms: tuple[Atom, ...], tile: tuple[Expr, Expr]) -> Expr:
+        own = {ACC: (self.digits.m, self.digits.n), A: (self.digits.m, self.digits.k), B: (self.digits.n, self.digits.k)}
+        values = [v for group, index in zip(own[column], tile, strict=True) for v in digits(index, _extents(group))]
+        there = linear(self.sides[column], column, atoms, values)
+        return build.add(origin(self.sides[column]), there)
+
+    def schedule(self) -> np.ndarray:
+        """One row an instruction, in order: (m, n, k, registers of acc ..., of a ..., of b ...), as elements."""
+        rows = []
+        for k, m, n in np.ndindex(self.tiles[2], *self.tiles[:2]):
+            at_m, at_n, at_k = (build.const(int(x), int32) for x in (m, n, k))
+            words = (*self.acc_words(at_m, at_n), *self.a_words(at_m, at_k), *self.b_words(at_n, at_k))
+            rows.append([m, n, k, *(int(w.value) for w in words if isinstance(w, Const))])
+        return np.array(rows, np.int64)
+
+
+def _extents(atoms: tuple[Atom, ...]) -> list[int]:
+    return [a.extent for a in atoms]
+
+
+# ---- conditions ---------------------------------------------------------------------------------------------
+
+
+def _operands(op: TileOp) -> tuple[Region, Region, Region]:
+    acc, a, b = op.operands
+    assert isinstance(acc, Region) and isinstance(a, Region) and isinstance(b, Region)
+    return acc, a, b
+
+
+def _shapes(op: TileOp) -> tuple[tuple[int, ...], ...]:
+    return tuple(r.shape for r in _operands(op))
+
+
+def _local(op: TileOp, context: Context) -> str | None:
+    outside = [r for r in _operands(op) if r.buffer.space != "local"]
+    if outside:
+        listed = ", ".join(f"{r.buffer.name} is {r.buffer.space}" for r in outside)
+        return f"multiplies local tiles; {listed} (load it first, with layout=tj.mma.layout_a/b)"
+    return None
+
+
+def _whole_warps(op: TileOp, context: Context) -> str | None:
+    if op.scope == "thread":
+        return "needs whole warps; called on one thread"
+    threads = context.count(op.scope)
+    return f"needs whole warps; the {op.scope} has {threads} threads" if threads % WARP else None
+
+
+def _types(op: TileOp, context: Context) -> str | None:
+    acc, a, b = (r.dtype for r in _operands(op))
+    return type_fault(acc, a, b, op.attr("precision"))
+
+
+def _shape(op: TileOp, context: Context) -> str | None:
+    return shape_fault(*_shapes(op))
+
+
+def _available(op: TileOp, context: Context) -> tuple[Mma, ...]:
+    acc, a, b = (r.dtype for r in _operands(op))
+    return tuple(f for f in forms(a, b, acc) if context.target.number >= f.since)
+
+
+def _target(op: TileOp, context: Context) -> str | None:
+    acc, a, b = (r.dtype for r in _operands(op))
+    known = forms(a, b, acc)
+    if not known or _available(op, context):
+        return None
+    since = min(f.since for f in known)
+    return f"mma of {a} by {b} into {acc} needs sm_{since} or newer; target is {context.target}"
+
+
+def _sizes(op: TileOp, context: Context) -> str | None:
+    if _shape(op, context) is not None:
+        return None
+    (rows, columns), (_, depth), _ = _shapes(op)
+    steps = [f.k for f in _available(op, context)]
+    wanted = [("M", rows, MMA_M), ("N", columns, MMA_N), *([("K", depth, min(steps))] if steps else [])]
+    wrong = [f"{name} is {n}; needs a multiple of {tile}" for name, n, tile in wanted if n % tile]
+    return "; ".join(wrong) or None
+
+
+def _separate(op: TileOp, context: Context) -> str | None:
+    acc, *factors = (r.buffer for r in _operands(op))
+    shared = [f.name for f in factors if f.root == acc.root]
+    return f"{acc.name} shares its registers with {shared[0]}" if shared else None
+
+
+# ---- plan and emission --------------------------------------------------------------------------------------
+
+
+def plan(op: TileOp, context: Context) -> Plan | Decline:
+    threads = context.count(op.scope)
+    sides: list[Side] = []
+    for column, region in enumerate(_operands(op)):
+        try:
+            sides.append(_fragment(region, column, op.scope, threads, _available(op, context)[0]))
+        except LayoutError as error:
+            return Decline((error.message,), nearest(_operands(op), (column,), op.scope, threads))
+    acc, a, b = sides
+    form = next(f for f in _available(op, context) if _shapes(op)[1][1] % f.k == 0)
+    try:
+        return Plan(form, threads, (acc, a, b), share((acc, a, b), form))
+    except LayoutError as error:
+        return Decline((error.message,), nearest(_operands(op), (ACC, A, B), op.scope, threads))
+
+
+def _fragment(region: Region, column: int, scope: str, threads: int, form: Mma) -> Side:
+    """One operand as its threads see it.
+
+    raises: LayoutError where it isn't a fragment for whatever the other operands are.
+    """
+    found = side(region, scope)
+    need_slice(found)
+    need_lanes(found, column)
+    need_all_threads(found, scope, threads)
+    pack = form.acc_pack if column == ACC else form.pack
+    first = origin(found)
+    if not isinstance(first, Const):
+        raise LayoutError(f"the region of {found.buffer.name} starts at a register known only at run time")
+    if int(first.value) % pack:
+        raise LayoutError(f"the region of {found.buffer.name} starts inside a 32-bit register, at element {first.value}")
+    return found
+
+
+def emit(plan: Plan, op: TileOp, b: Builder) -> None:
+    m, n, k = plan.tiles
+    acc, *factors = (s.buffer for s in plan.sides)
+    if plan.form.a == float32:
+        factors = _rounded(plan, b)
+    # products that follow each other go to different accumulators, so that none waits for the one before
+    with b.loop("k", k, unrolled=True) as at_k, b.loop("m", m, unrolled=True) as at_m:
+        with b.loop("n", n, unrolled=True) as at_n:
+            sums = tuple(Vector(acc, at, plan.form.acc_pack) for at in plan.acc_words(at_m, at_n))
+            left = (Vector(factors[0], at, plan.form.pack) for at in plan.a_words(at_m, at_k))
+            right = (Vector(factors[1], at, plan.form.pack) for at in plan.b_words(at_n, at_k))
+            b.append(Instruction(plan.form.name, sums, (*left, *right, *sums), span=b.span))
+
+
+def _rounded(plan: Plan, b: Builder) -> list[Buffer]:
+    """Copies of A and B with their values rounded to tf32."""
+    m, n, k = plan.tiles
+    made: list[Buffer] = []
+    for column, words, count in ((A, plan.a_words, m), (B, plan.b_words, n)):
+        source = plan.sides[column].buffer
+        assert isinstance(source.layout, TileLayout)
+        rounded = b.scratch(f"{source.name}.tf32", float32, source.layout.storage().span())
+        made.append(rounded)
+        with b.loop("k", k, unrolled=True) as at_k, b.loop("tile", count, unrolled=True) as tile:
+            for at in words(tile, at_k):
+                b.append(Instruction(_TO_TF32, (Vector(rounded, at),), (Vector(source, at),), span=b.span))
+    return made
+
+
+VARIANT = Variant(
+    "mma",
+    ("gemm",),
+    10,
+    (
+        SCOPE,
+        Condition("memory", _local),
+        Condition("whole warps", _whole_warps),
+        Condition("types", _types),
+        Condition("shapes", _shape),
+        Condition("instruction", _target),
+        Condition("sizes", _sizes),
+        Condition("registers", _separate),
+    ),
+    plan,
+    emit,
+)
