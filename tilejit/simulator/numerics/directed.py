@@ -57,10 +57,10 @@ def add_dir_f32(a: Value, b: Value, mode: str) -> Value:
 
 
 def _exact_zero(r: Value, wide: Value, a: Value, b: Value, mode: str) -> Value:
-    """x - x is -0 when rounding towards minus infinity."""
+    """A sum that is exactly zero is -0 when rounding towards minus infinity, unless both summands are +0."""
     if mode != "rm":
         return r
-    cancelled = (wide == 0) & (a != 0)
+    cancelled = (wide == 0) & (np.signbit(a) | np.signbit(b))
     return sel(cancelled, r.dtype.type(-0.0), r)
 
 
@@ -102,7 +102,7 @@ def add_dir_f64(a: Value, b: Value, mode: str) -> Value:
 
 
 def mul_dir_f64(a: Value, b: Value, mode: str) -> Value:
-    return fma_dir_f64(a, b, F8(-0.0), mode)
+    return _each(lambda x, y, m: _round_fraction(x * y, lambda: Fraction(x) * Fraction(y), m), mode, a, b)
 
 
 def fma_dir_f64(a: Value, b: Value, c: Value, mode: str) -> Value:
@@ -129,8 +129,8 @@ def _each(function: Callable[..., float], mode: str, *operands: Value) -> Value:
 
 def _fma_dir_exact(a: Any, b: Any, c: Any, mode: str) -> float:
     near = fma_exact(float(a), float(b), float(c))
-    if near == 0 and mode == "rm" and a * b != 0 and a * b == -c:
-        return -0.0
+    if near == 0 and mode == "rm" and Fraction(float(a)) * Fraction(float(b)) == -Fraction(float(c)):
+        return -0.0 if np.signbit(a) != np.signbit(b) or np.signbit(c) else 0.0
     return _round_fraction(near, lambda: Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c)), mode)
 
 

@@ -57,10 +57,10 @@ def float_to_float(e: Emitter, m: Match) -> None:
         if narrows[t] < narrows[s] and not mode:
             e.fail("a conversion that loses bits needs a rounding")
         expression = f"float_to_float({value}, {t!r}, {mode or 'rn'!r})"
+    if m["ftz"] and t == "f32":
+        expression = f"ftz({expression})"
     if m["sat"]:
         expression = f"saturate({expression})"
-    elif m["ftz"] and t == "f32":
-        expression = f"ftz({expression})"
     e.dst(0, PTX_DTYPE[t], expression)
 
 

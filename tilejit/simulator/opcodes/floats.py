@@ -13,10 +13,10 @@ def _ftz(e: Emitter, m: Match, values: list[str]) -> list[str]:
 
 
 def _result(e: Emitter, m: Match, dtype: str, expression: str) -> None:
+    if m.get("ftz"):
+        expression = f"ftz({expression})"
     if m.get("sat"):
         expression = f"saturate({expression})"
-    elif m.get("ftz"):
-        expression = f"ftz({expression})"
     e.dst(0, dtype, expression)
 
 
