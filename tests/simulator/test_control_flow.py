@@ -237,6 +237,19 @@ def test_scalar_parameters_keep_their_bytes():
     assert out[16:18].tolist() == [1, 128]
 
 
+@pytest.mark.parametrize("read", ["ld.param.b64 %x2, [%x3];", "cvta.param.u64 %x3, %x3; ld.b64 %x2, [%x3];"])
+def test_a_parameters_address_may_be_chosen_at_run_time(read):
+    body = f"""
+    mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 1; mov.b64 %x3, p1; mov.b64 %x4, p2; selp.b64 %x3, %x4, %x3, %p1;
+    {read}
+    ld.param.u64 %x1, [p0]; mad.wide.u32 %x1, %r1, 8, %x1; st.global.u64 [%x1], %x2; ret;
+    """
+    out = np.zeros(2, "u8")
+    params = ".param .u64 p0, .param .u64 p1, .param .u64 p2"
+    run(kernel(body, params), "k", (1,), (2,), [pointer(out.view("u1")), np.uint64(5), np.uint64(7)])
+    assert out.tolist() == [5, 7]
+
+
 def test_inner_scopes_have_their_own_registers():
     text = "{{ .reg .u32 t; .reg .pred q; add.u32 t, {a}, 1; setp.gt.u32 q, t, 5; @q mov.u32 t, 0; mov.u32 {d}, t; }}"
     a = np.arange(10, dtype="u4")

@@ -18,7 +18,6 @@ from tilejit.simulator.memory import ELEMENTS, LOCAL_BASE, SHARED_BASE, elements
 from tilejit.simulator.numerics import convert, directed, floats, integer
 from tilejit.simulator.opcodes import lookup
 from tilejit.simulator.opcodes.memory import Site
-from tilejit.simulator.opcodes.move import WINDOWS
 from tilejit.simulator.ptx import Function, Module, Variable, parse
 
 RUNTIME: dict[str, Any] = {
@@ -167,9 +166,9 @@ class _Translator:
     def emit(self, blocks: list[Block], undefined: frozenset[str]) -> tuple[list[Emitter], Names]:
         function = self.function
         addresses = {v.name: at for v, at in self.placed}
-        addresses |= {p.name: WINDOWS["param"] + p.offset for p in function.params}
+        # like a variable's, a parameter's address is one in its own state space; cvta makes it generic
         params = {p.name: p.offset for p in function.params}
-        names = Names({**function.registers, "%carry": 32}, addresses, params)
+        names = Names({**function.registers, "%carry": 32}, addresses | params, params)
         names.namespace.update(RUNTIME)
         names.maybe_undefined = undefined
         defined = _defined(function)
