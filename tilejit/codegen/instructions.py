@@ -273,7 +273,7 @@ _WIDE = (MachineInstruction(WIDE_ACCESS, "", "", "", 100, (8, 8), "ld.global or 
 TABLE: dict[str, MachineInstruction] = {
     entry.name: entry
     for entry in (
-        *_BARRIERS, *_WARP, *_CONVERSIONS, *_PAIRS, *_APPROXIMATIONS, *_ATOMICS, *_MATRIX, *_PRODUCTS, *_COPY_ASYNC, *_TMEM,
-        *_FENCES, *_WIDE,
+        *_BARRIERS, *_WARP, *_CONVERSIONS, *_PAIRS, *_APPROXIMATIONS, *_ATOMICS, *_MATRIX, *_PRODUCTS, *_COPY_ASYNC,
+        *_TMEM, *_FENCES, *_WIDE,
     )
 }  # fmt: skip

@@ -10,7 +10,7 @@ from ..dtypes import DType
 from ..layout import TileLayout
 from . import memory as mem
 from .context import Context
-from .language import SCOPE_OPERATIONS, Intrinsic, Namespace, Scope
+from .language import SCOPE_OPERATIONS, Namespace, Scope
 from .regions import strides_of
 from .values import Constant, Items, Memory, Method, Operation, Scalar, Value, describe
 

@@ -149,7 +149,7 @@ def _gemm(ctx: Context, node: ast.Call, operation: Operation) -> Value:
     arguments = bind(ctx, node, f"tj.{operation.scope}.gemm", ("acc", "a", "b", "precision", "variant"), 3)
     assert arguments["acc"] is not None and arguments["a"] is not None and arguments["b"] is not None
     acc = _destination(ctx, arguments["acc"])
-    a, b = (_region(ctx, arguments[name], f"{name} of gemm") for name in ("a", "b"))
+    a, b = _region(ctx, arguments["a"], "a of gemm"), _region(ctx, arguments["b"], "b of gemm")
     attrs = _attributes(ctx, arguments, TILE_OPERATIONS["gemm"].attrs)
     shapes = shape_fault(acc.shape, a.shape, b.shape)
     if shapes is not None:

@@ -89,8 +89,9 @@ def _shape_and_type_faults(op: ir.TileOp) -> Iterator[str]:
         return
     if op.name == "gemm":
         a, b = regions
-        faults = (shape_fault(dst.shape, a.shape, b.shape), type_fault(dst.dtype, a.dtype, b.dtype, op.attr("precision")))
-        yield from (f"gemm: {fault}" for fault in faults if fault is not None)
+        shapes = shape_fault(dst.shape, a.shape, b.shape)
+        types = type_fault(dst.dtype, a.dtype, b.dtype, op.attr("precision"))
+        yield from (f"gemm: {fault}" for fault in (shapes, types) if fault is not None)
         return
     for region in regions:
         if not broadcasts(region.shape, dst.shape):

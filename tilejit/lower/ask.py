@@ -124,7 +124,8 @@ def dispatch(
         o.named(entry.name) if isinstance(o, Operand) else _scalar(o, operands)
         for entry, o in zip(table.operands, operands, strict=False)
     )
-    attrs = tuple((k, v) for k, v in (("precision", precision), ("variant", variant), ("require_bits", require_bits)) if v is not None)
+    given_attrs = (("precision", precision), ("variant", variant), ("require_bits", require_bits))
+    attrs = tuple((k, v) for k, v in given_attrs if v is not None)
     return _dispatch(TileOp(name, scope, given, attrs), Context(targets.target(target), threads), VARIANTS)
 
 

@@ -121,7 +121,7 @@ def _along(name: str, sides: Sequence[Side], first: tuple[int, int], second: tup
     found: list[Atom] = []
     for atom in refine(views):
         if atom.is_folded:
-            raise LayoutError(f"{x.buffer.name} and {y.buffer.name} split {name} so differently that no tile is common")
+            raise LayoutError(f"{x.buffer.name} and {y.buffer.name} split {name} so that no tile is common")
         p, q = atom.strides
         if _is_threads(name, p, q):
             continue
@@ -192,8 +192,8 @@ def _need_words(sides: Sequence[Side], atoms: Sequence[Atom], form: Mma) -> None
             stride = atom.strides[column]
             if isinstance(stride, int) and stride % pack:
                 raise LayoutError(
-                    f"tiles of {sides[column].buffer.name} begin every {stride} elements of a lane ({atom.extent}:{stride}); "
-                    f"needs a multiple of {pack}, whole 32-bit registers"
+                    f"tiles of {sides[column].buffer.name} begin every {stride} elements of a lane "
+                    f"({atom.extent}:{stride}); needs a multiple of {pack}, whole 32-bit registers"
                 )
 
 

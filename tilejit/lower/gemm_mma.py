@@ -20,12 +20,12 @@ from ..ir.nodes import Buffer, Const, Expr, Instruction, Region, TileOp, Vector
 from ..layout import TileLayout
 from ..ops.gemm import MMA_M, MMA_N, Mma, forms, shape_fault, type_fault
 from ..target import WARP
-from .addresses import digits, linear, origin
+from .addresses import origin, reached
 from .atoms import Atom
 from .builder import Builder
 from .conditions import SCOPE
 from .engine import Condition, Context, Decline, Variant
-from .fragments import ACC, A, B, Fragments, need_lanes, nearest, share
+from .fragments import ACC, A, B, Fragments, nearest, need_lanes, share
 from .owners import need_all_threads
 from .regions import Side, need_slice, side
 
@@ -68,32 +68,34 @@ class Plan:
         m, n, k = self.tiles
         return (2 * m + n) * k * self.form.halves
 
+    @property
+    def acc_width(self) -> int:
+        """Elements of the accumulator that lie together: a lane's two columns, or one."""
+        return 2 if self.digits.pair == 1 else 1
+
     def acc_words(self, m: Expr, n: Expr) -> tuple[Expr, ...]:
-        """The accumulator's first element of each of an instruction's registers."""
-        tile = self._at(ACC, (*self.digits.m, *self.digits.n), (m, n))
-        step = self.digits.pair if self.form.acc_pack == 1 else 0
-        return tuple(
-            build.add(tile, row * self.digits.row[ACC] + column)
-            for row in range(2)
-            for column in ((0, step) if step else (0,))
-        )
+        """Where an instruction's elements of the accumulator begin, `acc_width` at a time."""
+        tile = self._at(ACC, (self.digits.m, m), (self.digits.n, n))
+        columns = (0,) if self.acc_width == 2 else (0, self.digits.pair)
+        return tuple(build.add(tile, i * self.digits.row[ACC] + j) for i in range(2) for j in columns)
 
     def a_words(self, m: Expr, k: Expr) -> tuple[Expr, ...]:
         """The first element of each of the registers of A."""
-        tile = self._at(A, (*self.digits.m, *self.digits.k), (m, k))
+        tile = self._at(A, (self.digits.m, m), (self.digits.k, k))
         row, half = self.digits.row[A], self.digits.half[A]
         return tuple(build.add(tile, h * half + i * row) for h in range(self.form.halves) for i in range(2))
 
     def b_words(self, n: Expr, k: Expr) -> tuple[Expr, ...]:
         """The first element of each of the registers of B."""
-        tile = self._at(B, (*self.digits.n, *self.digits.k), (n, k))
+        tile = self._at(B, (self.digits.n, n), (self.digits.k, k))
         return tuple(build.add(tile, h * self.digits.half[B]) for h in range(self.form.halves))
 
-    def _at(self, column: int, atoms: tuple[Atom, ...], tile: tuple[Expr, Expr]) -> Expr:
-        own = {ACC: (self.digits.m, self.digits.n), A: (self.digits.m, self.digits.k), B: (self.digits.n, self.digits.k)}
-        values = [v for group, index in zip(own[column], tile, strict=True) for v in digits(index, _extents(group))]
-        there = linear(self.sides[column], column, atoms, values)
-        return build.add(origin(self.sides[column]), there)
+    def _at(self, column: int, *tile: tuple[tuple[Atom, ...], Expr]) -> Expr:
+        """Where operand `column` has a tile, from (digits, their value) of each of its dimensions."""
+        there = origin(self.sides[column])
+        for atoms, index in tile:
+            there = build.add(there, reached(self.sides[column], column, atoms, index))
+        return there
 
     def schedule(self) -> np.ndarray:
         """One row an instruction, in order: (m, n, k, registers of acc ..., of a ..., of b ...), as elements."""
@@ -103,10 +105,6 @@ class Plan:
             words = (*self.acc_words(at_m, at_n), *self.a_words(at_m, at_k), *self.b_words(at_n, at_k))
             rows.append([m, n, k, *(int(w.value) for w in words if isinstance(w, Const))])
         return np.array(rows, np.int64)
-
-
-def _extents(atoms: tuple[Atom, ...]) -> list[int]:
-    return [a.extent for a in atoms]
 
 
 # ---- conditions ---------------------------------------------------------------------------------------------
@@ -209,7 +207,9 @@ def _fragment(region: Region, column: int, scope: str, threads: int, form: Mma) 
     if not isinstance(first, Const):
         raise LayoutError(f"the region of {found.buffer.name} starts at a register known only at run time")
     if int(first.value) % pack:
-        raise LayoutError(f"the region of {found.buffer.name} starts inside a 32-bit register, at element {first.value}")
+        raise LayoutError(
+            f"the region of {found.buffer.name} starts at element {first.value} of a lane, inside a 32-bit register"
+        )
     return found
 
 
@@ -219,12 +219,15 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
     if plan.form.a == float32:
         factors = _rounded(plan, b)
     # products that follow each other go to different accumulators, so that none waits for the one before
-    with b.loop("k", k, unrolled=True) as at_k, b.loop("m", m, unrolled=True) as at_m:
-        with b.loop("n", n, unrolled=True) as at_n:
-            sums = tuple(Vector(acc, at, plan.form.acc_pack) for at in plan.acc_words(at_m, at_n))
-            left = (Vector(factors[0], at, plan.form.pack) for at in plan.a_words(at_m, at_k))
-            right = (Vector(factors[1], at, plan.form.pack) for at in plan.b_words(at_n, at_k))
-            b.append(Instruction(plan.form.name, sums, (*left, *right, *sums), span=b.span))
+    with (
+        b.loop("k", k, unrolled=True) as at_k,
+        b.loop("m", m, unrolled=True) as at_m,
+        b.loop("n", n, unrolled=True) as at_n,
+    ):
+        sums = tuple(Vector(acc, at, plan.acc_width) for at in plan.acc_words(at_m, at_n))
+        left = (Vector(factors[0], at, plan.form.pack) for at in plan.a_words(at_m, at_k))
+        right = (Vector(factors[1], at, plan.form.pack) for at in plan.b_words(at_n, at_k))
+        b.append(Instruction(plan.form.name, sums, (*left, *right, *sums), span=b.span))
 
 
 def _rounded(plan: Plan, b: Builder) -> list[Buffer]:
