@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from tests.lower.instructions import AsyncCopies, matrix
 from tilejit.ir import nodes as ir
 from tilejit.layout import TileLayout
 from tilejit.ops.cast import convert
@@ -32,6 +33,7 @@ class Machine:
         self.registers: dict[str, Array] = dict(registers or {})
         self.values: dict[str, Array] = {k: np.full(self.threads, v) for k, v in scalars.items()}
         self.accesses = 0
+        self.copies = AsyncCopies()
         self.run(kernel.body, np.ones(self.threads, bool))
 
     def run(self, body: tuple[ir.Stmt, ...], active: Array) -> None:
@@ -79,6 +81,20 @@ class Machine:
         self.put(stmt.dst, [np.where(reads, v, fill) for v in found], active)
 
     def do_instruction(self, stmt: ir.Instruction, active: Array) -> None:
+        if stmt.name.startswith(("ldmatrix", "stmatrix")):
+            matrix(self, stmt, active)
+        elif stmt.name == "cp.async.commit":
+            self.copies.commit()
+        elif stmt.name == "cp.async.wait":
+            (count,) = stmt.inputs
+            assert isinstance(count, ir.Const)
+            self.copies.wait(int(count.value))
+        elif stmt.name.startswith("cp.async"):
+            self.copies.start(self, stmt, active)
+        else:
+            self.pair(stmt, active)
+
+    def pair(self, stmt: ir.Instruction, active: Array) -> None:
         """Instructions that compute a pair of elements, each as the operation by itself."""
         name = "cast" if stmt.name.startswith("cvt") else stmt.name.split(".")[0]
         inputs = [self.get(v, active) for v in stmt.inputs if isinstance(v, ir.Vector)]
@@ -93,7 +109,8 @@ class Machine:
 
     def get(self, place: ir.Vector, active: Array) -> list[Array]:
         store, at = self.locate(place, active)
-        return [store[(np.arange(self.threads), at + k) if store.ndim == 2 else at + k] for k in range(place.width)]
+        places = [np.minimum(at + k, store.shape[-1] - 1) for k in range(place.width)]
+        return [store[(np.arange(self.threads), p) if store.ndim == 2 else p] for p in places]
 
     def put(self, place: ir.Vector, values: list[Array], active: Array) -> None:
         store, at = self.locate(place, active)
@@ -109,7 +126,8 @@ class Machine:
         at = np.where(active, self.value(place.offset, active), 0)
         local = place.buffer.space == "local"
         store = self.registers[place.buffer.root.name] if local else self.memory[place.buffer.root.name]
-        assert at.min() >= 0 and at.max() + place.width <= store.shape[-1], f"{place} leaves the buffer"
+        used = at[active]
+        assert ((used >= 0) & (used + place.width <= store.shape[-1])).all(), f"{place} leaves the buffer"
         if not local:
             assert not (at % place.width).any(), f"{place} is misaligned"
             self.accesses += 1

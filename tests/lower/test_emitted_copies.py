@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.lower.interpreter import Machine
-from tilejit.dtypes import DTYPES, DType
-from tilejit.ir.nodes import Alloc, Const, Expr, Kernel, Param, Region, Strided, TileOp, Var
+from tilejit.dtypes import DTYPES, DType, int32
+from tilejit.ir.nodes import Alloc, Const, Expr, Instruction, Kernel, Param, Region, Strided, TileOp, Var
 from tilejit.ir.verify import verify
 from tilejit.layout import Swizzle, TileLayout
 from tilejit.lower import lower
@@ -22,6 +22,7 @@ from tilejit.lower.launch import launch_values
 from tilejit.lower.replay import addresses, owners_of, replay
 from tilejit.target import target
 
+FINISH = (Instruction("cp.async.commit"), Instruction("cp.async.wait", (), (Const(0, int32),)))
 COUNT = {"thread": 1, "warp": 32, "warpgroup": 128}
 TYPES = [DTYPES[n] for n in ("float32", "float16", "uint8", "float64", "bool_")]
 
@@ -35,7 +36,8 @@ def outcome(op: TileOp, threads: int, asked: TileOp | None = None) -> Verdict:
     allocs = tuple(Alloc(r.buffer) for r in (dst, src) if r.buffer.space != "global")
     starts = {} if asked is None else starts_of(op, asked)
     params = (*parameters(dst, src), *(Param("scalar", v.name, v.dtype, v) for v in starts))
-    made = lower(Kernel("case", params, threads, "sm_90a", (*allocs, asked or op)), target("sm_90a"))
+    finish = FINISH if op.name == "copy_async" else ()
+    made = lower(Kernel("case", params, threads, "sm_90a", (*allocs, asked or op, *finish)), target("sm_90a"))
     assert verify(made.kernel, "lane") == []
     (verdict,) = made.verdicts
     replay(verdict.plan, asked or op)

@@ -1,0 +1,87 @@
+"""Matrix and asynchronous instructions on the machine of `tests.lower.interpreter`, written from the PTX ISA.
+
+Row i of tile j lies at the address of lane 8j+i; lane l holds elements 2(l%4) and 2(l%4)+1 of row l//4. With `.trans`
+the tile is transposed on its way. A cp.async lands when its group has been waited for, not before.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilejit.ir import nodes as ir
+
+if TYPE_CHECKING:
+    from tests.lower.interpreter import Machine
+
+Array = np.ndarray
+
+#: (array, index, value) of one element that is on its way
+Landing = tuple[Array, int, object]
+
+
+def matrix(machine: Machine, stmt: ir.Instruction, active: Array) -> None:
+    """ldmatrix or stmatrix by all whole warps that are active."""
+    mnemonic, size, *trans = stmt.name.split(".")
+    loads = mnemonic == "ldmatrix"
+    row, *words = (v for v in (*stmt.inputs, *stmt.outputs) if isinstance(v, ir.Vector))
+    assert size == f"x{len(words)}" and row.buffer.space == "shared" and all(w.width == 2 for w in words)
+    memory = machine.memory[row.buffer.root.name]
+    addresses = machine.value(row.offset, active)
+    registers = [(machine.registers[w.buffer.root.name], machine.value(w.offset, active)) for w in words]
+    for first in range(0, machine.threads, 32):
+        warp = active[first : first + 32]
+        assert len(warp) == 32 and warp.all() == warp.any(), f"a part of a warp carries out {stmt.name}"
+        if not warp.any():
+            continue
+        for tile, (values, at) in enumerate(registers):
+            for i in range(8):
+                place = int(addresses[first + 8 * tile + i])
+                assert place % 8 == 0 and 0 <= place <= len(memory) - 8, f"{stmt.name}: row at element {place}"
+                for k in range(8):
+                    r, c = (k, i) if trans else (i, k)
+                    lane = first + 4 * r + c // 2
+                    register = int(at[lane]) + c % 2
+                    if loads:
+                        values[lane, register] = memory[place + k]
+                    else:
+                        memory[place + k] = values[lane, register]
+
+
+class AsyncCopies:
+    """The cp.async of one CTA, all threads in step: those not committed, and the groups that haven't landed."""
+
+    def __init__(self) -> None:
+        self.open: list[Landing] = []
+        self.groups: list[list[Landing]] = []
+
+    def start(self, machine: Machine, stmt: ir.Instruction, active: Array) -> None:
+        dst, src = (v for v in stmt.inputs[:2] if isinstance(v, ir.Vector))
+        each = dst.buffer.dtype.bytes
+        size = int(stmt.name.split(".")[2])
+        assert dst.width * each == size and src.width == dst.width
+        whole = np.full(machine.threads, size)
+        counts = machine.value(stmt.inputs[2], active) if len(stmt.inputs) == 3 else whole  # type: ignore[arg-type]
+        targets, sources = (machine.value(v.offset, active) for v in (dst, src))
+        memory, outside = machine.memory[dst.buffer.root.name], machine.memory[src.buffer.root.name]
+        for thread in np.flatnonzero(active):
+            count, to, at = int(counts[thread]), int(targets[thread]), int(sources[thread])
+            assert 0 <= count <= size and count % each == 0
+            assert to % dst.width == 0 and 0 <= to <= len(memory) - dst.width
+            for k in range(dst.width):
+                inside = k * each < count
+                assert not inside or 0 <= at + k < len(outside), f"{src} leaves the tensor"
+                self.open.append((memory, to + k, outside[at + k] if inside else 0))
+            assert at % src.width == 0 or count == 0
+
+    def commit(self) -> None:
+        self.groups.append(self.open)
+        self.open = []
+
+    def wait(self, unfinished: int) -> None:
+        landing = self.groups[: len(self.groups) - unfinished]
+        self.groups = self.groups[len(landing) :]
+        for group in landing:
+            for memory, at, value in group:
+                memory[at] = value
