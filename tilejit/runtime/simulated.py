@@ -172,12 +172,14 @@ class _Places:
         """The line as text, with the calls through which it was inlined."""
         if not 0 < column <= len(self._spans):
             return f"line {line}"
+        # of an instruction that LLVM made from several lines it keeps none, but the column of what stands before it
+        near = "" if line else "near "
         span: Span | None = self._spans[column - 1]
         texts = []
         while span is not None:
             texts.append(f"{span}: {span.text.strip()}" if span.text else str(span))
             span = span.caller
-        text = "\n      called from ".join(texts)
+        text = near + "\n      called from ".join(texts)
         self._told[text] = self._spans[column - 1]
         return text
 
