@@ -3,6 +3,7 @@
 import gc
 import threading
 import weakref
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -506,3 +507,18 @@ def test_a_kernel_does_not_keep_its_arguments_alive():
     del tensor
     gc.collect()
     assert alive() is None
+
+
+def test_an_error_leaves_without_the_frames_of_the_library(monkeypatch):
+    @tj.kernel
+    def past_the_end(A):
+        A[A.shape[0]] = 1
+
+    def frames():
+        with pytest.raises(tj.OutOfBoundsError) as caught:
+            past_the_end[1](np.zeros(4, np.float32))
+        return [Path(str(entry.path)).name for entry in caught.traceback]
+
+    assert frames() == ["test_jit.py", "errors.py"]
+    monkeypatch.setenv("TILEJIT_FULL_TRACEBACK", "1")
+    assert "machine.py" in frames()

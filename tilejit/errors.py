@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+import functools
+import os
+from collections.abc import Callable
+from typing import ParamSpec, Protocol, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Rendered(Protocol):
@@ -113,3 +119,21 @@ class AsyncHazardError(SimulationError):
 
 class UnsupportedInstructionError(SimulationError):
     """PTX that the simulator doesn't know."""
+
+
+def entry_point(function: Callable[P, T]) -> Callable[P, T]:
+    """Marks what users call: an error of ours leaves it without the frames of the library's inside.
+
+    `TILEJIT_FULL_TRACEBACK=1` keeps them.
+    """
+
+    @functools.wraps(function)
+    def entry(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return function(*args, **kwargs)
+        except TilejitError as error:
+            if os.environ.get("TILEJIT_FULL_TRACEBACK", "0") != "0":
+                raise
+            raise error.with_traceback(None) from error.__cause__
+
+    return entry

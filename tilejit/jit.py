@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, overload
 
 from . import frontend
-from .errors import LaunchError
+from .errors import LaunchError, entry_point
 from .ir.nodes import Assert, Stmt
 from .ir.types import Signature
 from .runtime import devices
@@ -104,10 +104,12 @@ class Kernel:
         self._functions: dict[tuple[Any, ...], Function] = {}
         self._lock = threading.RLock()
 
+    @entry_point
     def __getitem__(self, configuration: Any) -> Launcher:
         grid, threads, stream = split(configuration)
         return Launcher(self, grid, self.options.threads if threads is None else check_threads(threads), stream)
 
+    @entry_point
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise LaunchError(
             f"{self.name} is a kernel and needs a grid",
@@ -122,6 +124,7 @@ class Kernel:
         """Every compiled variant, oldest first."""
         return tuple({id(v): v for v in self._variants.values()}.values())
 
+    @entry_point
     def compile(
         self, *args: Any, target: str | Target | None = None, threads: int | None = None, **constexprs: Any
     ) -> Compiled:
@@ -137,6 +140,7 @@ class Kernel:
         count = self.options.threads if threads is None else check_threads(threads)
         return self.variant(Request(chosen, count, values, call, self.options.debug)).compiled
 
+    @entry_point
     def explain(
         self, *args: Any, target: str | Target | None = None, threads: int | None = None, **constexprs: Any
     ) -> Explanation:
@@ -251,6 +255,7 @@ class Launcher:
         self.threads = threads
         self.stream = stream
 
+    @entry_point
     def __call__(self, *args: Any, **constexprs: Any) -> None:
         """Launches; returns before the kernel ends where the device works on its own."""
         kernel = self.kernel
@@ -258,6 +263,7 @@ class Launcher:
         call = Call(kernel.parameters, values)
         kernel.function(self.threads, values, call).launch(self.launch(values), call)
 
+    @entry_point
     def bind(self, *args: Any, **constexprs: Any) -> PreparedLaunch:
         """Resolves everything now, so that `p()` only launches."""
         return PreparedLaunch(self, bind(self.kernel.name, self.kernel.parameters, args, constexprs))
@@ -294,6 +300,7 @@ class PreparedLaunch:
         """What it launches."""
         return self._function.compiled
 
+    @entry_point
     def __call__(self, *args: Any) -> None:
         kernel = self._launcher.kernel
         if kernel.captured.number() != self._captured:
@@ -351,6 +358,7 @@ def kernel(
 ) -> Callable[[Callable[..., Any]], Kernel]: ...
 
 
+@entry_point
 def kernel(
     fn: Callable[..., Any] | None = None,
     /,
@@ -374,10 +382,11 @@ def kernel(
         debug,
     )
     if fn is None:
-        return lambda decorated: Kernel(decorated, options)
+        return entry_point(lambda decorated: Kernel(decorated, options))
     return Kernel(fn, options)
 
 
+@entry_point
 def simulate(
     k: Kernel,
     grid: Any,

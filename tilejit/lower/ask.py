@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from .. import target as targets
 from ..dtypes import DType, bool_, float32, int32, int64
-from ..errors import DispatchError, KernelTypeError
+from ..errors import DispatchError, KernelTypeError, entry_point
 from ..ir import build
 from ..ir.nodes import SCOPES, SPACES, Buffer, Const, Expr, Region, Strided, TileOp, Var
 from ..layout import TileLayout
@@ -62,6 +62,7 @@ class Operand:
         return self.layout if self.layout is not None else TileLayout.row_major(self.shape)
 
 
+@entry_point
 def operand(
     space: str,
     shape: Sequence[int],
@@ -96,6 +97,7 @@ def sym(name: str, *, multiple_of: int = 1, dtype: DType = int64) -> Var:
     return Var(name, dtype, multiple_of)
 
 
+@entry_point
 def dispatch(
     name: str,
     scope: str,
