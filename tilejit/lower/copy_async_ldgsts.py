@@ -16,7 +16,7 @@ from math import copysign
 
 from ..dtypes import int32, int64
 from ..errors import LayoutError
-from ..ir import build, facts
+from ..ir import build
 from ..ir.nodes import Const, Expr, Instruction, TileOp, Vector
 from .addresses import extent_of, index_in, inside
 from .builder import Builder
@@ -70,7 +70,6 @@ def plan(op: TileOp, context: Context) -> Plan | Decline:
             need_slice(part)
         found = plan_partition(sides, context.count(op.scope), lead_of(regions[1]), vectorized=True)
         _need_wide(found)
-        _need_prefixes(found)
     except LayoutError as error:
         return Decline((error.message,), error.hint)
     return Plan(**{f.name: getattr(found, f.name) for f in fields(Partition)})
@@ -93,22 +92,6 @@ def _need_wide(found: Partition) -> None:
         )
 
 
-def _need_prefixes(found: Partition) -> None:
-    """Raise LayoutError where a vector may straddle a tensor's beginning: cp.async leaves out last bytes only."""
-    source, edges, dim = found.sides[1], found.edges[1], found.run_dim
-    if edges.whole or dim is None:
-        return
-    start = source.region.starts[source.places[dim]]
-    low, _ = facts.bounds(start)
-    if (low is not None and low >= 0) or facts.multiple_of(start) % found.vector_width == 0:
-        return
-    raise LayoutError(
-        f"start {source.places[dim]} of {source.buffer.name} may be negative, and isn't known to be a multiple of "
-        f"{found.vector_width}, so that a vector may straddle the tensor's beginning",
-        hint="start at a multiple of the vector, or use copy",
-    )
-
-
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
     def step(runs: Sequence[Run], start: int, width: int) -> None:
         to, source = (Vector(r.side.buffer, build.add(r.address, start), width) for r in runs)
@@ -123,7 +106,10 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
 
 
 def _bytes_inside(run: Run, start: int, width: int) -> Expr:
-    """How many bytes of elements [start, start + width) of a run lie inside the tensor, the first ones."""
+    """How many bytes of elements [start, start + width) of a run lie inside the tensor: the first ones.
+
+    None of a vector lies before the tensor's beginning unless all do: aligned, it starts at a multiple of its width.
+    """
     size = build.const(width * run.side.buffer.dtype.bytes, int32)
     first = build.const(start, int32)
     d = None if run.dim is None or run.edges.whole else run.side.places[run.dim]
