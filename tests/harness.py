@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import mpmath as mp
@@ -44,6 +45,8 @@ class Operand:
     data: dict[str, Any]
     threads: int
     symbols: dict[str, int] = field(default_factory=dict)
+    #: places of elements that were asked for before
+    seen: dict[int, list[tuple[int, int]]] = field(default_factory=dict, repr=False)
 
     @property
     def space(self) -> str:
@@ -92,7 +95,7 @@ class Operand:
             for d in range(len(self.data["shape"]))
         )
 
-    @property
+    @cached_property
     def elements(self) -> int:
         """Elements of one instance of the storage: a thread's registers, or all of the memory."""
         return self.data["storage"] if self.is_strided else longhand.storage_size(self.data["layout"])
@@ -187,6 +190,12 @@ class Operand:
         ids = {name: thread // step for name, (_, step) in IDS.items()}
         return eval(start["sym"], {"__builtins__": {}}, {**ids, **self.symbols})  # noqa: S307 - our own data
 
+    @cached_property
+    def is_common(self) -> bool:
+        """Whether every instance of a scope works on the same elements."""
+        starts = " ".join(start["sym"] for start, _ in self.data["region"] if isinstance(start, dict))
+        return self.space != "local" and not set(IDS) & set(starts.replace("*", " ").split())
+
     def slots(self, index: tuple[int, ...], first_thread: int) -> list[int]:
         """Where an element lies in the storage, for the instance that starts at a thread; nowhere if outside.
 
@@ -198,7 +207,10 @@ class Operand:
             return []
         if self.is_strided:
             return [self.data["origin"] + sum(i * s for i, s in zip(index, self.data["strides"], strict=True))]
-        found = sorted(longhand.places(self.data["layout"], longhand.flat(index, shape)))
+        number = longhand.flat(index, shape)
+        found = self.seen.get(number)
+        if found is None:
+            found = self.seen[number] = sorted(longhand.places(self.data["layout"], number))
         if self.space != "local":
             return [element for _, element in found]
         return [(first_thread + thread) * self.elements + register for thread, register in found]
@@ -271,6 +283,8 @@ def copied(
     """What the destination's storage must hold after the copy, longhand. fill: bits of what lies outside."""
     after = before.copy()
     for first in instances(dst, scope):
+        if first and dst.is_common and src.is_common:
+            break
         for to, at in zip(dst.indices(first), src.indices(first), strict=True):
             found = src.slots(at, first)
             after[dst.slots(to, first)] = source[found[0]] if found else fill
@@ -301,6 +315,8 @@ def computed(
     """What the destination's storage must hold after an elementwise operation on tiles and scalars, longhand."""
     after = before.copy()
     for first in instances(dst, scope):
+        if first and all(o.is_common for o in (dst, *inputs) if isinstance(o, Operand)):
+            break
         values = [_gathered(i, first, held[i.name]) if isinstance(i, Operand) else np.asarray(i) for i in inputs]
         value, _ = np.broadcast_arrays(meaning(name, dst.dtype, values), np.zeros(dst.region().shape))
         flat = np.ascontiguousarray(value).view(after.dtype).ravel()
