@@ -164,7 +164,9 @@ def _without_pair(atoms: list[Atom], acc: Side, form: Mma) -> tuple[int, list[At
     step = pair.strides[ACC]
     assert isinstance(step, int)
     if form.acc_pack == 2 and step != 1:
-        raise LayoutError(f"a lane's columns 2t and 2t + 1 of {acc.buffer.name} lie {step} apart; needs 1, one register")
+        raise LayoutError(
+            f"a lane's columns 2t and 2t + 1 of {acc.buffer.name} lie {step} registers apart; needs 1, a 32-bit pair"
+        )
     return step, [a for a in atoms if a is not pair]
 
 
