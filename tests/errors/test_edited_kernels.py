@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import tokenize
 import warnings
 
@@ -58,9 +59,20 @@ assert n >= 0, "not negative"
 """,
 ]
 
-SPARE = ["0", "-1", "1.5", "'s'", "None", "A", "B", "n", "x", "tj", "(", ")", "[", "]", ",", ":", "=", ".", "*", "not",
-         "tj.cta", "tj.warp", "tj.thread_id()", "A.shape", "()", "(1, 2)", "S", "laneid", "float", "lambda: 0", "True",
-         "tj.float8_e5m2", "2**70", "64", "range", "@", "if", "in", "is", "print", "len", "helper"]  # fmt: skip
+VALUES = [
+    "0", "-1", "1.5", "'s'", "None", "A", "B", "n", "x", "tj", "tj.cta", "tj.warp", "tj.thread_id()", "A.shape",
+    "S", "()", "(1, 2)", "laneid", "float", "True", "tj.float8_e5m2", "2**70", "64", "range", "print", "len",
+    "helper", "A[0, 0]", "A[0:8, 0:64]", "(n > 0)", "tj.inf", "x[0]", "tj.alloc_shared((8,), tj.int8)", "f'{n}'",
+    "-n",
+]  # fmt: skip
+OPERATORS = [
+    "+", "-", "*", "/", "//", "%", "**", "&", "|", "^", "<<", ">>", "@", "<", "==", "!=", "and", "or", "in", "is",
+]  # fmt: skip
+LINES = [
+    "x = 1", "x = A", "n = 1.5", "return", "pass", "tj.cta_sync()", "tj.warp_sync()", "A[0, 0] = n", "B = A",
+    "i = n", "assert n", "x += 1", "x, y = n, 2", "print(n, x)", "A = B.T", "x = tj.alloc_local((8,), tj.float32)",
+]  # fmt: skip
+NAMED = re.compile(r"\s*([A-Za-z_]\w*|\d[\d.]*)$")
 
 
 def words(body: str) -> list[str]:
@@ -84,24 +96,48 @@ def test_the_pieces_join_to_the_body():
     assert ["".join(pieces) for pieces in PIECES] == [body.strip() + "\n" for body in BODIES]
 
 
+def edit_token(draw, pieces):
+    """Delete, double, swap or exchange one token; often for one of its kind, so that Python still reads it."""
+    at = draw(st.integers(0, len(pieces) - 1))
+    kind = draw(st.sampled_from(["exchange", "exchange", "exchange", "delete", "double", "swap"]))
+    if kind == "delete":
+        del pieces[at]
+    elif kind == "double":
+        pieces.insert(at, pieces[at])
+    elif kind == "swap":
+        other = draw(st.integers(0, len(pieces) - 1))
+        pieces[at], pieces[other] = pieces[other], pieces[at]
+    elif NAMED.match(pieces[at]):
+        pieces[at] = " " + draw(st.sampled_from(VALUES))
+    elif pieces[at].strip() in OPERATORS:
+        pieces[at] = f" {draw(st.sampled_from(OPERATORS))} "
+
+
+def edit_line(draw, lines):
+    """Delete, double, swap or insert a line."""
+    at = draw(st.integers(0, len(lines) - 1))
+    kind = draw(st.sampled_from(["delete", "double", "swap", "insert"]))
+    if kind == "delete":
+        del lines[at]
+    elif kind == "double":
+        lines.insert(at, lines[at])
+    elif kind == "swap":
+        other = draw(st.integers(0, len(lines) - 1))
+        lines[at], lines[other] = lines[other], lines[at]
+    else:
+        indent = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
+        lines.insert(at, f"{indent}{draw(st.sampled_from(LINES))}\n")
+
+
 @st.composite
 def edited(draw):
     pieces = list(draw(st.sampled_from(PIECES)))
-    for _ in range(draw(st.integers(1, 2))):
-        at = draw(st.integers(0, len(pieces) - 1))
-        kind = draw(st.sampled_from(["delete", "double", "replace", "swap", "insert"]))
-        if kind == "delete":
-            del pieces[at]
-        elif kind == "double":
-            pieces.insert(at, pieces[at])
-        elif kind == "replace":
-            pieces[at] = " " + draw(st.sampled_from(SPARE))
-        elif kind == "insert":
-            pieces.insert(at, " " + draw(st.sampled_from(SPARE)))
-        else:
-            other = draw(st.integers(0, len(pieces) - 1))
-            pieces[at], pieces[other] = pieces[other], pieces[at]
-    return "".join(pieces)
+    for _ in range(draw(st.integers(0, 2))):
+        edit_token(draw, pieces)
+    lines = "".join(pieces).splitlines(keepends=True)
+    for _ in range(draw(st.integers(0, 2))):
+        edit_line(draw, lines)
+    return "".join(lines)
 
 
 def compiles(body: str) -> bool:
