@@ -1,0 +1,100 @@
+"""C = activation(A @ B + bias) on tensor cores: cp.async stages → swizzled shared memory → ldmatrix → mma.sync.
+
+A is M × K, B is K × N, both float16 or bfloat16 and row-major; M, N and K are run-time values, any that keep rows at
+16-byte steps give the widest copies, and tiles may hang over every edge. Run it: `python examples/matmul.py`.
+
+Each CTA of eight warps makes a 128 × 256 tile of C, each warp 64 × 64 of it. While the tensor cores work on one slice
+of K, cp.async fetches the next ones:
+
+    stage        0            1            2
+    step k    multiply     arriving     arriving   →  step k + 1: stage 1 is multiplied, stage 0 fetched anew
+"""
+
+import numpy as np
+
+import tilejit as tj
+
+BM, BN, BK = 128, 256, 64
+STAGES = 3
+WARPS = (2, 4)
+STEP = 16  # columns of A that one mma instruction multiplies
+GROUP = 8  # rows of CTA tiles that are worked on together, so that their part of B stays in L2
+
+
+@tj.function
+def tile_of(cta, rows, columns):
+    """The tile of C that a CTA makes: down groups of GROUP rows of tiles, so that neighbours share A and B in L2."""
+    group = cta // (GROUP * columns)
+    first = group * GROUP
+    height = min(rows - first, GROUP)
+    within = cta % (GROUP * columns)
+    return first + within % height, within // height
+
+
+@tj.kernel(threads=256)
+def matmul(A: tj.Tensor, B: tj.Tensor, bias: tj.Tensor, C: tj.Tensor, activation: tj.constexpr):
+    """bias: M × N, where a row of N that repeats has stride 0 (`np.broadcast_to`, `torch.expand`)."""
+    row, column = tile_of(tj.cta_id(0), tj.cdiv(C.shape[0], BM), tj.cdiv(C.shape[1], BN))
+    steps = tj.cdiv(A.shape[1], BK)
+
+    a_stages = tj.alloc_shared((STAGES, BM, BK), A.dtype, swizzle="128B")
+    b_stages = tj.alloc_shared((STAGES, BK, BN), B.dtype, swizzle="128B")
+    a = tj.alloc_local((BM, STEP), A.dtype, layout=tj.mma.layout_a((BM, STEP), A.dtype, warps=WARPS))
+    b = tj.alloc_local((STEP, BN), B.dtype, layout=tj.mma.layout_b((STEP, BN), B.dtype, warps=WARPS))
+    fragment = tj.mma.layout_c((BM, BN), tj.float32, warps=WARPS)
+    sums = tj.alloc_local((BM, BN), tj.float32, layout=fragment)
+    tj.cta.fill(sums, 0.0)
+
+    for step in tj.static_range(STAGES - 1):
+        tj.cta.copy_async(a_stages[step], A.tile((BM, BK), (row, step)))
+        tj.cta.copy_async(b_stages[step], B.tile((BK, BN), (step, column)))
+        tj.cp_async.commit()
+
+    for step in range(steps):
+        tj.cp_async.wait(STAGES - 2)
+        tj.cta_sync()  # this step's slices are there for all, and nobody reads last step's any more
+        coming = step + STAGES - 1  # past the end of K the tiles read as zeros, without touching memory
+        tj.cta.copy_async(a_stages[coming % STAGES], A.tile((BM, BK), (row, coming)))
+        tj.cta.copy_async(b_stages[coming % STAGES], B.tile((BK, BN), (coming, column)))
+        tj.cp_async.commit()
+        now = step % STAGES
+        for k in tj.static_range(0, BK, STEP):
+            tj.cta.copy(a, a_stages[now, :, k : k + STEP])
+            tj.cta.copy(b, b_stages[now, k : k + STEP, :])
+            tj.cta.gemm(sums, a, b)
+
+    added = tj.alloc_local((BM, BN), bias.dtype, layout=fragment)
+    tj.cta.copy(added, bias.tile((BM, BN), (row, column)))
+    out = sums + added
+    if activation == "relu":
+        out = tj.relu(out)
+    elif activation == "gelu":
+        out = tj.gelu(out)
+    tj.cta.copy(C.tile((BM, BN), (row, column)), out.astype(C.dtype))
+
+
+def grid(m: int, n: int) -> int:
+    """CTAs for an m × n product."""
+    return tj.cdiv(m, BM) * tj.cdiv(n, BN)
+
+
+def main() -> None:
+    random = np.random.default_rng(0)
+    m, n, k = 200, 328, 136  # ragged: tiles hang over all edges
+    a = random.standard_normal((m, k)).astype(np.float16)
+    b = random.standard_normal((k, n)).astype(np.float16)
+    bias = np.broadcast_to(random.standard_normal(n).astype(np.float16), (m, n))
+    c = np.empty((m, n), np.float16)
+
+    matmul[grid(m, n)](a, b, bias, c, "relu")
+
+    expected = np.maximum(a.astype(np.float64) @ b.astype(np.float64) + bias, 0)
+    error = np.abs(c - expected).max() / np.abs(expected).max()
+    print(f"device {tj.device()}, {m} x {n} x {k} float16, {grid(m, n)} CTAs of 256 threads")
+    print(matmul.explain(a, b, bias, c, "relu"))
+    print(f"largest error {error:.1e} of the largest value, against NumPy in float64")
+    assert error < 1e-3, "the result is wrong"
+
+
+if __name__ == "__main__":
+    main()
