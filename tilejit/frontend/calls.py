@@ -45,7 +45,7 @@ def call(ctx: Context, node: ast.Call) -> Value:
         return inline(ctx, node, callee)
     if isinstance(callee, Constant):
         return _call_constant(ctx, node, callee.value)
-    raise ctx.type_error(node, f"{describe(callee)} can't be called")
+    raise ctx.type_error(node, f"{describe(callee)} can't be called", "index memory with [ ]; call a @tj.function")
 
 
 def _call_constant(ctx: Context, node: ast.Call, callee: Any) -> Value:
@@ -132,7 +132,6 @@ _RUN_TIME_NAMES = {
     "len": "the extents of memory are in .shape",
     "round": "at run time there is tj.round",
     "pow": "at run time there is **",
-    "cdiv": "write (a + b - 1) // b",
 }
 
 
@@ -172,6 +171,21 @@ def _abs(ctx: Context, node: ast.Call) -> Value:
     return _elementwise_value(ctx, node, "abs", values)
 
 
+def _cdiv(ctx: Context, node: ast.Call) -> Value:
+    """a / b, rounded up. Where b is known to be positive a + b - 1 stays positive too, and cheap to divide."""
+    values = _values(ctx, node)
+    folded = fold(ctx, node, cdiv, values)
+    if folded is not None:
+        return folded
+    if len(values) != 2 or node.keywords:
+        raise ctx.type_error(node, f"cdiv takes 2 arguments; got {len(values) + len(node.keywords)}", "cdiv(a, b)")
+    a, b = values
+    if isinstance(b, Constant) and isinstance(b.value, int) and b.value > 0:
+        return operate(ctx, node, "floordiv", (operate(ctx, node, "add", (a, Constant(b.value - 1))), b))
+    down = operate(ctx, node, "floordiv", (operate(ctx, node, "neg", (a,)), b))
+    return operate(ctx, node, "neg", (down,))
+
+
 def _conversion(python: Callable[..., Any], dtype: DType) -> Callable[[Context, ast.Call], Value]:
     """int(x), float(x), bool(x): of run-time scalars to int32 (int64 stays), float32 (float64 stays), bool_."""
 
@@ -196,6 +210,7 @@ _BUILTINS: dict[Any, Callable[[Context, ast.Call], Value]] = {
     min: _extreme("minimum", min),
     max: _extreme("maximum", max),
     abs: _abs,
+    cdiv: _cdiv,
     int: _conversion(int, int32),
     float: _conversion(float, float32),
     bool: _conversion(bool, bool_),
