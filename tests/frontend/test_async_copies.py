@@ -1,0 +1,82 @@
+"""copy_async, its commit and its wait in tile IR."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.frontend.programs import array, statements, tile_ir
+from tilejit.dtypes import float16, int32
+from tilejit.errors import DispatchError, KernelTypeError
+from tilejit.ir.nodes import Const, Instruction, Kernel, TileOp, Vector
+from tilejit.ir.parser import from_text
+from tilejit.ir.printer import to_text
+from tilejit.ir.verify import verify
+
+KERNEL = """def k(A, n):
+    s = tj.alloc_shared((32, 32), A.dtype)
+    for i in range(n):
+        tj.warp.copy_async(s, A[i * 32 : i * 32 + 32, 0:32], fill=0)
+        tj.cp_async.commit()
+    tj.cp_async.wait({groups})
+    tj.warp_sync()
+"""
+
+
+def build(groups: str = "1") -> Kernel:
+    return tile_ir(KERNEL.format(groups=groups), array(float16, 2), int32)
+
+
+def test_commit_and_wait_stand_where_they_are_written() -> None:
+    found = statements(build().body, Instruction)
+    assert found == [Instruction("cp.async.commit"), Instruction("cp.async.wait", (), (Const(1, int32),))]
+    assert [op.name for op in statements(build().body, TileOp)] == ["copy_async"]
+    assert all(i.span is not None for i in found)
+
+
+def test_a_kernel_with_them_is_valid_and_round_trips() -> None:
+    kernel = build()
+    assert verify(kernel, "tile") == []
+    assert from_text(to_text(kernel)) == kernel
+
+
+def test_the_number_of_groups_may_be_a_constexpr() -> None:
+    kernel = tile_ir("def k(A, stages: tj.constexpr):\n    tj.cp_async.wait(stages - 2)\n", array(float16, 2), 4)
+    assert statements(kernel.body, Instruction)[0].inputs == (Const(2, int32),)
+
+
+def test_instructions_that_touch_memory_are_of_the_lane_level() -> None:
+    kernel = build()
+    (copy,) = statements(kernel.body, TileOp)
+    place = Vector(copy.operands[0].buffer, Const(0, int32), 8)
+    touching = Instruction("ldmatrix.x1", (), (place,))
+    changed = Kernel(kernel.name, kernel.params, kernel.threads, kernel.target, (*kernel.body, touching))
+    assert any("Instruction at tile level" in v.message for v in verify(changed, "tile"))
+
+
+def test_a_barrier_is_an_error_that_says_what_there_is() -> None:
+    call = "tj.warp.copy_async(s, A[0:32, 0:32], barrier=n)"
+    text = f"def k(A, n):\n    s = tj.alloc_shared((32, 32), A.dtype)\n    {call}\n"
+    with pytest.raises(KernelTypeError, match="copy_async with a barrier is not available") as error:
+        tile_ir(text, array(float16, 2), int32)
+    assert "tj.cp_async.commit()" in (error.value.hint or "")
+
+
+def test_copy_has_no_barrier() -> None:
+    text = "def k(A):\n    s = tj.alloc_shared((32, 32), A.dtype)\n    tj.warp.copy(s, A[0:32, 0:32], barrier=1)\n"
+    with pytest.raises(KernelTypeError, match="no parameter barrier"):
+        tile_ir(text, array(float16, 2))
+
+
+def test_waiting_is_each_threads_own_and_may_stand_in_any_branch() -> None:
+    text = "def k(n):\n    if tj.lane_id() < n:\n        tj.cp_async.commit()\n        tj.cp_async.wait(0)\n"
+    assert len(statements(tile_ir(text, int32).body, Instruction)) == 2
+
+
+def test_a_copy_in_a_branch_that_not_all_threads_take_is_refused() -> None:
+    text = """def k(A, n):
+    s = tj.alloc_shared((32, 32), A.dtype)
+    if tj.lane_id() < n:
+        tj.warp.copy_async(s, A[0:32, 0:32])
+"""
+    with pytest.raises(DispatchError):
+        tile_ir(text, array(float16, 2), int32)
