@@ -141,13 +141,19 @@ def edited(draw):
 
 
 def compiles(body: str) -> bool:
-    """Whether a body compiles; anything but Python's own SyntaxError and a TilejitError propagates."""
+    """Whether a body compiles; anything but Python's own SyntaxError and a TilejitError propagates.
+
+    Every TilejitError has a place and says what to do.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             namespace, _ = execute(kernel_text(body.strip("\n")))
             namespace["k"].compile(*ARGUMENTS, target="sm_90a")
-        except (SyntaxError, tj.TilejitError):
+        except SyntaxError:
+            return False
+        except tj.TilejitError as error:
+            assert error.span is not None and error.hint, error
             return False
     return True
 

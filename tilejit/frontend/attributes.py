@@ -29,7 +29,7 @@ def attribute(ctx: Context, node: ast.Attribute, base: Value) -> Value:
         return _of_scalar(ctx, node, base)
     if isinstance(base, Constant):
         return _of_constant(ctx, node, base.value)
-    raise ctx.type_error(node, f"{describe(base)} has no attribute {node.attr}")
+    raise ctx.type_error(node, f"{describe(base)} has no attribute {node.attr}", "tensors, tiles and scalars have some")
 
 
 def _missing(ctx: Context, node: ast.Attribute, what: str, names: tuple[str, ...]) -> Exception:

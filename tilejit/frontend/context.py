@@ -232,15 +232,15 @@ class Context:
         """A compile-time integer."""
         number = self.constant(value, node, what)
         if isinstance(number, bool) or not isinstance(number, int):
-            raise self.type_error(node, f"{what} must be an integer; got {number!r}")
+            raise self.type_error(node, f"{what} must be an integer; got {number!r}", "write a whole number")
         return number
 
 
 
-def _scalar_hint(value: Value) -> str | None:
+def _scalar_hint(value: Value) -> str:
     if isinstance(value, Memory):
         return "index it, as in A[i, j], or use an operation on tiles such as tj.maximum and &"
-    return None
+    return "give a number, or a scalar that is known at run time"
 
 
 #: what to write instead of syntax that kernels don't have

@@ -37,9 +37,9 @@ def _attribute(ctx: Context, node: ast.Attribute) -> Value:
     if isinstance(base, Constant) and isinstance(base.value, ModuleType):
         if not hasattr(base.value, node.attr):
             close = difflib.get_close_matches(node.attr, dir(base.value), 1)
-            raise ctx.type_error(
-                node, f"{base.value.__name__} has no {node.attr}", f"did you mean {close[0]}?" if close else None
-            )
+            name = base.value.__name__
+            hint = f"did you mean {close[0]}?" if close else f"dir({name}) lists its names"
+            raise ctx.type_error(node, f"{name} has no {node.attr}", hint)
         return captured(ctx, node, ast.unparse(node), getattr(base.value, node.attr))
     return attribute(ctx, node, base)
 

@@ -113,6 +113,8 @@ def _shape_and_type(ctx: Context, arguments: dict[str, ast.expr | None]) -> tupl
     shape_node, dtype_node = arguments["shape"], arguments["dtype"]
     assert shape_node is not None and dtype_node is not None
     shape = static_shape(ctx, shape_node, ctx.evaluate(shape_node))
+    if not shape:
+        raise ctx.type_error(shape_node, "memory needs at least one dimension", "a single element has shape (1,)")
     return shape, element_type(ctx, dtype_node, ctx.evaluate(dtype_node))
 
 

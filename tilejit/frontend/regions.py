@@ -87,8 +87,9 @@ def index(ctx: Context, node: ast.Subscript, memory: Memory) -> Memory:
     given = [part for part in parts if part is not None]
     if len(given) > len(memory.dims):
         raise ctx.type_error(
-            node, f"{len(given)} indices for {len(memory.dims)} dimensions of {memory.buffer.name}"
-        )
+            node, f"{len(given)} indices for {len(memory.dims)} dimensions of {memory.buffer.name}",
+            "give one index or slice for each dimension",
+        )  # fmt: skip
     found = _box(ctx, memory, given)
     found = replace(found, span=ctx.span(node))
     return _with_axes(ctx, node, found, axes, parts) if axes else found
@@ -135,7 +136,7 @@ def _integer(ctx: Context, node: ast.AST, value: Value, buffer: Buffer) -> Expr:
     if not isinstance(value, Scalar) or not value.dtype.is_integer:
         raise ctx.type_error(
             node, f"an index must be an integer; this is {describe(value)}",
-            "convert it: int(x)" if isinstance(value, Scalar) else None,
+            "convert it: int(x)" if isinstance(value, Scalar) else "index with integers and slices",
         )  # fmt: skip
     return value.expr
 
@@ -208,6 +209,7 @@ def _check_index(ctx: Context, part: _At, memory: Memory, dim: int, extent: int 
         raise ctx.type_error(
             part.node,
             f"index {position.value} is outside dimension {dim} of {memory.buffer.name}, whose extent is {extent}",
+            f"from 0 to {extent - 1}",
         )
 
 

@@ -195,7 +195,7 @@ def _over_tuple(ctx: Context, node: ast.For, value: Value) -> bool:
 
 def _range_arguments(ctx: Context, node: ast.Call, what: str) -> list[Value]:
     if node.keywords or not 1 <= len(node.args) <= 3 or any(isinstance(a, ast.Starred) for a in node.args):
-        raise ctx.type_error(node, f"{what} takes stop, or start and stop, or start, stop and step")
+        raise ctx.type_error(node, f"{what} takes stop, or start and stop, or start, stop and step", "as in Python")
     values = [ctx.evaluate(argument) for argument in node.args]
     if len(values) == 1:
         values.insert(0, Constant(0))

@@ -66,7 +66,7 @@ def _input(ctx: Context, node: ast.AST, name: str, value: Value, common: DType |
     if isinstance(value, Memory):
         return value.region(ctx.span(node))
     if not isinstance(value, Scalar) and not is_number(value):
-        raise ctx.type_error(node, f"{name} takes tiles and scalars; got {describe(value)}")
+        raise ctx.type_error(node, f"{name} takes tiles and scalars; got {describe(value)}", "give one of these")
     if common is None:
         return ctx.scalar(value, node)
     if isinstance(value, Scalar) and not value.weak:

@@ -106,7 +106,7 @@ def _as_int(value: object, what: str) -> int:
     try:
         return operator.index(value)  # type: ignore[arg-type]
     except TypeError:
-        raise LayoutError(f"{what} must be an integer; got {value!r}") from None
+        raise LayoutError(f"{what} must be an integer; got {value!r}", hint="write 4 @ laneid") from None
 
 
 laneid = Axis("laneid")

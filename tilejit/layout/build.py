@@ -46,7 +46,8 @@ def _iters(spec: object) -> tuple[Iter, ...]:
     extents = _extents(spec.start)
     strides = _strides(spec.stop, extents, single=not isinstance(spec.start, Sequence))
     if len(strides) != len(extents):
-        raise LayoutError(f"{len(extents)} extents {extents} with {len(strides)} strides")
+        found = f"{len(extents)} extents {extents} with {len(strides)} strides"
+        raise LayoutError(found, hint="give each extent a stride")
     return tuple(Iter(n, t.value, t.axis) for n, t in zip(extents, strides, strict=True))
 
 
@@ -55,7 +56,7 @@ def _extents(spec: object) -> tuple[int, ...]:
     try:
         return tuple(operator.index(n) for n in listed)
     except TypeError:
-        raise LayoutError(f"extents are integers; got {spec!r}") from None
+        raise LayoutError(f"extents are integers; got {spec!r}", hint="write S[(32, 8) : (8, 1)]") from None
 
 
 def _strides(spec: object, extents: Sequence[int], *, single: bool) -> tuple[Term, ...]:

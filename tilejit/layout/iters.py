@@ -22,7 +22,10 @@ class Iter:
 
     def __post_init__(self) -> None:
         if self.extent < 1:
-            raise LayoutError(f"an extent is at least 1; got {self.extent} with stride {self.stride} on {self.axis}")
+            raise LayoutError(
+                f"an extent is at least 1; got {self.extent} with stride {self.stride} on {self.axis}",
+                hint="leave empty dimensions out",
+            )
 
     def __repr__(self) -> str:
         return f"{self.extent}:{self.stride}@{self.axis}"
