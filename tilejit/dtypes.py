@@ -10,9 +10,9 @@ import numpy as np
 __all__ = ["DType", "DTYPES", "from_numpy", "promote"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DType:
-    """An element type.
+    """An element type; there is one object for each, so that they compare by identity.
 
     name: as users write it (`float32`). kind: "bool", "int", "uint" or "float".
     bits: width in memory; `bool_` takes 8.
@@ -22,19 +22,19 @@ class DType:
     kind: str
     bits: int
 
-    @property
+    @cached_property
     def bytes(self) -> int:
         return self.bits // 8
 
-    @property
+    @cached_property
     def is_float(self) -> bool:
         return self.kind == "float"
 
-    @property
+    @cached_property
     def is_integer(self) -> bool:
         return self.kind in ("int", "uint")
 
-    @property
+    @cached_property
     def is_fp8(self) -> bool:
         """fp8 is storage: it must be cast before arithmetic."""
         return self.is_float and self.bits == 8

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..dtypes import DType, bool_
+from ..dtypes import DType, bool_, int64
 from .facts import Bounds, bounds, fits, full_range, keeps_value
 from .nodes import Cast, Const, Expr, Op
+from .remember import remembered
 
-__all__ = ["Affine", "affine", "wrap"]
+__all__ = ["Affine", "affine", "product", "wrap"]
 
 
 def wrap(value: int, dtype: DType) -> int:
@@ -35,6 +36,8 @@ class Affine:
     def plus(self, other: Affine, factor: int = 1) -> Affine:
         """self + factor * other."""
         if not other.terms:
+            if other.constant == 0:
+                return self
             return Affine(self.dtype, self.terms, _signed(self.constant + factor * other.constant, self.dtype.bits))
         found = dict(self.terms)
         for term, coefficient in other.terms:
@@ -42,7 +45,7 @@ class Affine:
         return _made(self.dtype, found, self.constant + factor * other.constant)
 
     def times(self, factor: int) -> Affine:
-        return Affine(self.dtype).plus(self, factor)
+        return self if factor == 1 else Affine(self.dtype).plus(self, factor)
 
     def bounds(self) -> Bounds:
         """Of the true sum, before it wraps around; None where unknown."""
@@ -68,7 +71,7 @@ class Affine:
     @property
     def is_exact(self) -> bool:
         """Whether the sum provably doesn't wrap around (assumed of int64)."""
-        return fits(self.bounds(), self.dtype)
+        return self.dtype is int64 or fits(self.bounds(), self.dtype)
 
     def split(self, divisor: int) -> tuple[Affine, Affine]:
         """(quotient, rest) with self = divisor * quotient + rest, and 0 <= the rest's constant < divisor."""
@@ -81,24 +84,7 @@ class Affine:
 
     def expr(self) -> Expr:
         """The sum as an expression: positive terms first, the constant last."""
-        ordered = sorted(self.terms, key=lambda t: t[1] < 0)
-        total: Expr | None = None
-        for term, coefficient in ordered:
-            total = self._join(total, term, coefficient)
-        if total is None:
-            return Const(wrap(self.constant, self.dtype), self.dtype)
-        if self.constant == 0:
-            return total
-        return Op("add", (total, Const(wrap(self.constant, self.dtype), self.dtype)), self.dtype)
-
-    def _join(self, total: Expr | None, term: Expr, coefficient: int) -> Expr:
-        if total is None and coefficient == -1:
-            return Op("neg", (term,), self.dtype)
-        size = coefficient if total is None else abs(coefficient)
-        scaled = term if size == 1 else Op("mul", (term, Const(wrap(size, self.dtype), self.dtype)), self.dtype)
-        if total is None:
-            return scaled
-        return Op("add" if coefficient > 0 else "sub", (total, scaled), self.dtype)
+        return _expr(self)
 
 
 def _made(dtype: DType, terms: dict[Expr, int], constant: int) -> Affine:
@@ -113,6 +99,35 @@ def _signed(value: int, bits: int) -> int:
     return value if -half <= value < half else ((value + half) & ((1 << bits) - 1)) - half
 
 
+@remembered
+def _expr(form: Affine) -> Expr:
+    ordered = sorted(form.terms, key=_is_negative)
+    total: Expr | None = None
+    for term, coefficient in ordered:
+        total = _joined(total, term, coefficient, form.dtype)
+    if form.constant or total is None:
+        constant = Const(wrap(form.constant, form.dtype), form.dtype)
+        total = constant if total is None else Op("add", (total, constant), form.dtype)
+    if ordered == list(form.terms):
+        affine.keep(total, form)
+    return total
+
+
+def _is_negative(term: tuple[Expr, int]) -> bool:
+    return term[1] < 0
+
+
+def _joined(total: Expr | None, term: Expr, coefficient: int, dtype: DType) -> Expr:
+    if total is None and coefficient == -1:
+        return Op("neg", (term,), dtype)
+    size = coefficient if total is None else abs(coefficient)
+    scaled = term if size == 1 else Op("mul", (term, Const(wrap(size, dtype), dtype)), dtype)
+    if total is None:
+        return scaled
+    return Op("add" if coefficient > 0 else "sub", (total, scaled), dtype)
+
+
+@remembered
 def affine(expr: Expr) -> Affine:
     """`expr`, of an integer type, as a sum of products."""
     dtype = expr.dtype
@@ -131,10 +146,14 @@ def affine(expr: Expr) -> Affine:
         return parts[0].times(-1)
     if expr.name == "left_shift":
         return _of_shift(expr, parts)
-    for scaled, by in (parts, parts[::-1]):
-        if not by.terms:
-            return scaled.times(by.constant)
-    return Affine(dtype, ((expr, 1),))
+    return product(parts[0], parts[1]) or Affine(dtype, ((expr, 1),))
+
+
+def product(a: Affine, b: Affine) -> Affine | None:
+    """a * b, None where neither is a constant."""
+    if not b.terms:
+        return a.times(b.constant)
+    return None if a.terms else b.times(a.constant)
 
 
 def _of_shift(expr: Op, parts: list[Affine]) -> Affine:

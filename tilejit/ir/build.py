@@ -10,7 +10,7 @@ narrower types.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from ..dtypes import DType, bool_, int32, promote
 from ..errors import KernelTypeError
 from ..ops.cast import convert
 from ..ops.elementwise import ELEMENTWISE, result_type, value_type
-from .affine import affine, wrap
+from .affine import Affine, affine, product, wrap
 from .facts import bounds, full_range, multiple_of
 from .nodes import Cast, Const, Expr, Load, Op, Special, Var
 
@@ -26,7 +26,7 @@ __all__ = [
     "FALSE", "TRUE", "Scalar", "add", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "cast", "const",
     "difference", "equal", "floordiv", "greater", "greater_equal", "left_shift", "less", "less_equal", "logical_and",
     "logical_not", "logical_or", "maximum", "minimum", "mod", "mul", "neg", "not_equal", "op", "right_shift",
-    "shift_left", "shift_right", "sub", "where",
+    "shift_left", "shift_right", "sub", "total", "where",
 ]  # fmt: skip
 
 Scalar = Expr | bool | int | float
@@ -94,11 +94,12 @@ def _plain(name: str, args: tuple[Expr, ...]) -> Op:
 
 def _folded(name: str, args: tuple[Expr, ...]) -> Const | None:
     """The constant that the operation gives on constants."""
+    for a in args:
+        if not isinstance(a, Const):
+            return None
     if name not in _FOLDABLE or (name == "pow" and args[0].dtype.is_float):
         return None
     values = [np.asarray(a.value, dtype=a.dtype.numpy) for a in args if isinstance(a, Const)]
-    if len(values) != len(args):
-        return None
     with np.errstate(all="ignore"):
         value = np.asarray(ELEMENTWISE[name].formula(*values))
     return const(value.item(), value_type(name, args[-1].dtype))
@@ -128,10 +129,16 @@ def _weak(value: bool | int | float, dtype: DType) -> Const:
 _EXPR = (Const, Var, Special, Op, Cast, Load)
 
 
-def _binary(name: str, a: Scalar, b: Scalar) -> tuple[Expr, Expr, Const | None]:
+def _operands(name: str, a: Scalar, b: Scalar) -> tuple[Expr, Expr]:
+    """Both in the type in which the operation computes."""
     x, y = _pair(a, b)
     if x.dtype == bool_ and ELEMENTWISE[name].kind in ("arithmetic", "exact", "shift"):
-        x, y = cast(x, int32), cast(y, int32)
+        return cast(x, int32), cast(y, int32)
+    return x, y
+
+
+def _binary(name: str, a: Scalar, b: Scalar) -> tuple[Expr, Expr, Const | None]:
+    x, y = _operands(name, a, b)
     return x, y, _folded(name, (x, y))
 
 
@@ -140,18 +147,26 @@ def _binary(name: str, a: Scalar, b: Scalar) -> tuple[Expr, Expr, Const | None]:
 
 def add(a: Scalar, b: Scalar) -> Expr:
     """a + b."""
-    x, y, folded = _binary("add", a, b)
-    if folded is not None or x.dtype.is_float:
-        return folded or _plain("add", (x, y))
+    x, y = _operands("add", a, b)
+    if x.dtype.is_float:
+        return _folded("add", (x, y)) or _plain("add", (x, y))
     return affine(x).plus(affine(y)).expr()
 
 
 def sub(a: Scalar, b: Scalar) -> Expr:
     """a - b."""
-    x, y, folded = _binary("sub", a, b)
-    if folded is not None or x.dtype.is_float:
-        return folded or _plain("sub", (x, y))
+    x, y = _operands("sub", a, b)
+    if x.dtype.is_float:
+        return _folded("sub", (x, y)) or _plain("sub", (x, y))
     return affine(x).plus(affine(y), -1).expr()
+
+
+def total(terms: Iterable[Expr], dtype: DType) -> Expr:
+    """The sum of terms of one integer type; 0 of none."""
+    found = Affine(dtype)
+    for term in terms:
+        found = found.plus(affine(term))
+    return found.expr()
 
 
 def neg(a: Expr) -> Expr:
@@ -164,21 +179,20 @@ def neg(a: Expr) -> Expr:
 
 def mul(a: Scalar, b: Scalar) -> Expr:
     """a * b."""
-    x, y, folded = _binary("mul", a, b)
-    if folded is not None or x.dtype.is_float:
-        return folded or _plain("mul", (x, y))
+    x, y = _operands("mul", a, b)
+    if x.dtype.is_float:
+        return _folded("mul", (x, y)) or _plain("mul", (x, y))
     if isinstance(x, Const):
         x, y = y, x
-    return affine(_plain("mul", (x, y))).expr()
+    scaled = product(affine(x), affine(y))
+    return _plain("mul", (x, y)) if scaled is None else scaled.expr()
 
 
 def floordiv(a: Scalar, b: Scalar) -> Expr:
     """a // b, rounding down."""
-    x, y, folded = _binary("floordiv", a, b)
-    if folded is not None or x.dtype.is_float:
-        return folded or _plain("floordiv", (x, y))
-    if not isinstance(y, Const) or y.value <= 0:
-        return _plain("floordiv", (x, y))
+    x, y = _operands("floordiv", a, b)
+    if x.dtype.is_float or not isinstance(y, Const) or y.value <= 0:
+        return _folded("floordiv", (x, y)) or _plain("floordiv", (x, y))
     return _divided(x, int(y.value))
 
 
@@ -209,12 +223,12 @@ def _quotient(x: Expr, by: int) -> Expr:
 
 def mod(a: Scalar, b: Scalar) -> Expr:
     """a % b, with the sign of b."""
-    x, y, folded = _binary("mod", a, b)
-    if folded is not None or x.dtype.is_float:
-        return folded or _plain("mod", (x, y))
-    if not isinstance(y, Const) or y.value <= 0:
-        return _plain("mod", (x, y))
+    x, y = _operands("mod", a, b)
+    if x.dtype.is_float or not isinstance(y, Const) or y.value <= 0:
+        return _folded("mod", (x, y)) or _plain("mod", (x, y))
     by = int(y.value)
+    if isinstance(x, Const):
+        return const(x.value % by, x.dtype)
     if multiple_of(x) % by == 0:
         return const(0, x.dtype)
     total = affine(x)
@@ -350,11 +364,11 @@ def not_equal(a: Scalar, b: Scalar) -> Expr:
 
 
 def _comparison(name: str, a: Scalar, b: Scalar) -> Expr:
-    x, y, folded = _binary(name, a, b)
-    if folded is not None:
-        return folded
-    decided = None if x.dtype.is_float else _decided(name, x, y)
-    return _plain(name, (x, y)) if decided is None else Const(decided, bool_)
+    x, y = _operands(name, a, b)
+    decided = _decided(name, x, y)
+    if decided is not None:
+        return Const(decided, bool_)
+    return _folded(name, (x, y)) or _plain(name, (x, y))
 
 
 def _decided(name: str, x: Expr, y: Expr) -> bool | None:

@@ -12,6 +12,7 @@ from math import gcd
 
 from ..dtypes import DTYPES, DType, bool_, int64
 from .nodes import SPECIALS, Cast, Const, Expr, Op, Special, Var
+from .remember import remembered
 
 __all__ = ["Bounds", "bounds", "dtype_range", "fits", "full_range", "keeps_value", "multiple_of"]
 
@@ -66,6 +67,7 @@ def keeps_value(cast: Cast) -> bool:
 # ---- bounds -------------------------------------------------------------------------------------------------
 
 
+@remembered
 def bounds(expr: Expr) -> Bounds:
     """The least and the greatest value of `expr`, inclusive, each None where unknown; of bool_ 0 and 1."""
     if expr.dtype.is_float:
@@ -78,10 +80,17 @@ def bounds(expr: Expr) -> Bounds:
         return (1 if expr.name.startswith("num_ctas") else 0), SPECIALS[expr.name][1]
     if isinstance(expr, Cast):
         return _cast_bounds(expr)
-    if isinstance(expr, Op) and expr.name in _BOUNDS and all(a.dtype == expr.dtype for a in _values(expr)):
-        found = _BOUNDS[expr.name](*(bounds(a) for a in _values(expr)))
-        return _in_range(found, expr.dtype) if fits(found, expr.dtype) else dtype_range(expr.dtype)
+    if isinstance(expr, Op) and expr.name in _BOUNDS:
+        return _op_bounds(expr)
     return dtype_range(expr.dtype)
+
+
+def _op_bounds(op: Op) -> Bounds:
+    values, dtype = _values(op), op.dtype
+    if any(a.dtype is not dtype for a in values):
+        return dtype_range(dtype)
+    found = _BOUNDS[op.name](*[bounds(a) for a in values])
+    return _in_range(found, dtype) if fits(found, dtype) else dtype_range(dtype)
 
 
 def _in_range(found: Bounds, dtype: DType) -> Bounds:
@@ -235,6 +244,7 @@ _BOUNDS: dict[str, Callable[..., Bounds]] = {
 # ---- divisors -----------------------------------------------------------------------------------------------
 
 
+@remembered
 def multiple_of(expr: Expr) -> int:
     """A number that divides every value of `expr`; 1 where nothing is known, 0 where it is always zero."""
     if expr.dtype.is_float:

@@ -35,19 +35,14 @@ def digits(index: Expr, extents: Sequence[int]) -> list[Expr]:
 def origin(side: Side) -> Expr:
     """Where the region starts, before swizzling."""
     dtype = index_dtype(side)
-    total: Expr = build.const(0, dtype)
-    for offset in side.offsets:
-        total = build.add(total, _moved(offset.stride, offset.index, dtype))
-    return total
+    return build.total([_moved(o.stride, o.index, dtype) for o in side.offsets], dtype)
 
 
 def linear(side: Side, column: int, atoms: Sequence[Atom], values: Sequence[Expr]) -> Expr:
     """How far digits `values` of `atoms` lead on `side`, the atoms' region number `column`."""
     dtype = index_dtype(side)
-    total: Expr = build.const(0, dtype)
-    for atom, value in zip(atoms, values, strict=True):
-        total = build.add(total, _moved(atom.strides[column], value, dtype))
-    return total
+    each = [_moved(a.strides[column], value, dtype) for a, value in zip(atoms, values, strict=True)]
+    return build.total(each, dtype)
 
 
 def reached(side: Side, column: int, atoms: Sequence[Atom], index: Expr) -> Expr:
@@ -69,10 +64,10 @@ def _moved(stride: Stride, value: Expr, dtype: DType) -> Expr:
         return build.const(0, dtype)
     if isinstance(stride, Folded):
         at = build.add(build.cast(stride.start, dtype), build.cast(value, dtype))
-        total: Expr = build.const(0, dtype)
-        for divisor, extent, step in stride.parts:
-            total = build.add(total, build.mul(build.mod(build.floordiv(at, divisor), extent), step))
-        return total
+        each = [
+            build.mul(build.mod(build.floordiv(at, divisor), extent), step) for divisor, extent, step in stride.parts
+        ]
+        return build.total(each, dtype)
     if isinstance(stride, Scaled):
         return build.mul(build.mul(build.cast(value, dtype), build.cast(stride.var, dtype)), stride.factor)
     return build.mul(build.cast(value, dtype), stride)
@@ -210,11 +205,12 @@ def extent_of(side: Side, d: int) -> Expr:
 
 
 def _index(dim: int, atoms: Sequence[Atom], values: Sequence[Expr]) -> Expr:
-    total: Expr = build.const(0, int64)
-    for atom, value in zip(atoms, values, strict=True):
-        if atom.dim == dim:
-            total = build.add(total, build.mul(build.cast(value, int64), atom.weight))
-    return total
+    each = [
+        build.mul(build.cast(value, int64), atom.weight)
+        for atom, value in zip(atoms, values, strict=True)
+        if atom.dim == dim
+    ]
+    return build.total(each, int64)
 
 
 def moves_whole(side: Side, dims: Sequence[int], atoms: Sequence[Atom], width: int) -> bool:
