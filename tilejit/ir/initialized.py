@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..errors import KernelTypeError
+from ..ops.tile import TILE_OPERATIONS
 from ..source import Span
 from .nodes import (
     Alloc,
@@ -91,7 +92,8 @@ def _targets(body: Sequence[Stmt]) -> Iterator[str]:
 def _reads(statement: Stmt) -> Iterator[tuple[str, Span | None]]:
     """The buffers that a statement itself reads, without the statements in it."""
     if isinstance(statement, TileOp):
-        for operand in statement.operands[1:]:
+        updates = TILE_OPERATIONS[statement.name].updates
+        for operand in statement.operands[0 if updates else 1 :]:
             yield from _operand(operand)
     elif isinstance(statement, (Let, Assign)):
         yield from _loads(statement.value)

@@ -27,13 +27,14 @@ class TileOperation:
     """One tile operation.
 
     operands: in order, the destination first. attrs: names of the attributes it may carry, in order.
-    meaning: one line.
+    meaning: one line. updates: whether it also reads its destination.
     """
 
     name: str
     operands: tuple[Operand, ...]
     attrs: tuple[str, ...]
     meaning: str
+    updates: bool = False
 
     @property
     def arity(self) -> tuple[int, int]:
@@ -68,7 +69,7 @@ _MOVES = (
 
 _GEMM = TileOperation(
     "gemm", (Operand("acc"), Operand("a"), Operand("b")), ("precision", "variant"),
-    "acc += a @ b on tensor cores; float32 factors are rounded to tf32",
+    "acc += a @ b on tensor cores; float32 factors are rounded to tf32", updates=True,
 )  # fmt: skip
 
 #: name -> operation

@@ -1,0 +1,101 @@
+"""mma.sync longhand: which element each register of each lane is, as the PTX ISA says it form by form.
+
+i counts a lane's elements of one operand, from the lowest bits of its first register on; g is lane // 4, t lane % 4.
+source: PTX ISA, "Matrix Fragments for mma.m16n8k8", "... mma.m16n8k16 with floating point type", "... mma.m16n8k32".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+
+from tests.lower.interpreter import Machine
+from tilejit.ir import nodes as ir
+
+Array = np.ndarray
+Place = Callable[[int, int, int], tuple[int, int]]
+
+#: (k, bits of a factor) -> (elements of A in a lane, row and column of element i), and the same of B
+A_PLACES: dict[tuple[int, int], tuple[int, Place]] = {
+    (8, 16): (4, lambda g, t, i: (g if i in (0, 1) else g + 8, t * 2 + (i & 1))),
+    (16, 16): (8, lambda g, t, i: (g if i in (0, 1, 4, 5) else g + 8, t * 2 + (i & 1) + (0 if i < 4 else 8))),
+    (8, 32): (4, lambda g, t, i: (g if i in (0, 2) else g + 8, t if i in (0, 1) else t + 4)),
+    (32, 8): (
+        16,
+        lambda g, t, i: (g if i < 4 or 8 <= i < 12 else g + 8, t * 4 + (i & 3) + (0 if i < 8 else 16)),
+    ),
+}
+B_PLACES: dict[tuple[int, int], tuple[int, Place]] = {
+    (8, 16): (2, lambda g, t, i: (t * 2 + i, g)),
+    (16, 16): (4, lambda g, t, i: (t * 2 + (i & 1) + (0 if i < 2 else 8), g)),
+    (8, 32): (2, lambda g, t, i: (t if i == 0 else t + 4, g)),
+    (32, 8): (8, lambda g, t, i: (t * 4 + (i & 3) + (0 if i < 4 else 16), g)),
+}
+
+
+def c_place(g: int, t: int, i: int) -> tuple[int, int]:
+    """The row and column of element i of C and D, in every form."""
+    return (g if i < 2 else g + 8), t * 2 + (i & 1)
+
+
+_NAME = re.compile(r"mma\.sync\.aligned\.m16n8k(\d+)\.row\.col\.(\w+)\.(\w+)\.(\w+)\.(\w+)")
+_BITS = {"f16": 16, "bf16": 16, "tf32": 32, "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8}
+
+
+class Tensor(Machine):
+    """The machine of lane IR with products; it has none of the hardware's rounding inside a product."""
+
+    def do_instruction(self, stmt: ir.Instruction, active: Array) -> None:
+        if stmt.name.startswith("mma."):
+            self.multiply(stmt, active)
+        elif stmt.name == "cvt.rna.tf32.f32":
+            (source,), (output,) = stmt.inputs, stmt.outputs
+            assert isinstance(source, ir.Vector)
+            (values,) = self.get(source, active)
+            # half of the last bit kept is added to the magnitude, what is below it cut off
+            patterns = (values.view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)
+            self.put(output, [patterns.view(np.float32)], active)
+        else:
+            super().do_instruction(stmt, active)
+
+    def multiply(self, stmt: ir.Instruction, active: Array) -> None:
+        assert active.all() and self.threads % 32 == 0, "a part of a warp multiplies"
+        found = _NAME.fullmatch(stmt.name)
+        assert found is not None
+        k, bits = int(found[1]), _BITS[found[3]]
+        (a_count, a_place), (b_count, b_place) = A_PLACES[k, bits], B_PLACES[k, bits]
+        held = [np.array(self.get(v, active)) for v in stmt.inputs if isinstance(v, ir.Vector)]
+        a, b, c = _parted(held, (a_count, b_count, 4))
+        sums: Array = np.empty((4, self.threads), c.dtype)
+        for first in range(0, self.threads, 32):
+            lanes = slice(first, first + 32)
+            left = _matrix(a[:, lanes], (16, k), a_place)
+            right = _matrix(b[:, lanes], (k, 8), b_place)
+            made = _matrix(c[:, lanes], (16, 8), c_place) + left @ right
+            for lane in range(32):
+                for i in range(4):
+                    sums[i, first + lane] = made[c_place(lane // 4, lane % 4, i)]
+        at = 0
+        for output in stmt.outputs:
+            self.put(output, list(sums[at : at + output.width]), active)
+            at += output.width
+        assert at == 4
+
+
+def _parted(held: list[Array], counts: tuple[int, ...]) -> list[Array]:
+    """The elements of each operand, one row an element, from those of each vector in turn."""
+    rows = [row for vector in held for row in vector]
+    assert len(rows) == sum(counts), f"{len(rows)} elements of a lane for {counts}"
+    ends = np.cumsum(counts)
+    return [np.array(rows[end - n : end]) for n, end in zip(counts, ends, strict=True)]
+
+
+def _matrix(elements: Array, shape: tuple[int, int], place: Place) -> Array:
+    made = np.full(shape, np.nan)
+    for lane in range(32):
+        for i, values in enumerate(elements):
+            made[place(lane // 4, lane % 4, i)] = float(values[lane])
+    assert not np.isnan(made).any(), "the lanes' elements don't cover the matrix"
+    return made
