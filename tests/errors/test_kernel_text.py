@@ -52,7 +52,7 @@ SYNTAX_CASES = [
 
 TYPE_CASES = [
     ("x = «'abc'.upper»()", "'abc' has no attribute upper", "compute it outside"),
-    ('x = f"{«n»}"', "known at compile time; this is a scalar of int32", "tj.constexpr"),
+    ('x = f"{«n»}"', "known at compile time; this is a scalar of int32", ""),
     ("x = 1 if n in «WORDS» else 2", "WORDS is a list; a kernel captures numbers", "make it a tuple"),
     ("«x, y» = (1, 2, 3)", "2 names for a tuple of 3", "give each item a name"),
     ("«x, y» = n", "a scalar of int32 can't be unpacked", "one name"),
