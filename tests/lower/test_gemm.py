@@ -233,6 +233,22 @@ NEAR_MISSES: dict[str, tuple[Callable[[], list[Operand]], str]] = {
         lambda: with_layout(1, (16, 4, "laneid"), (2, 4, "m"), (4, 1, "laneid"), (2, 1, "m")),
         "64 threads own the region of a; the warp has 32",
     ),
+    "k over A's lanes in another order": (
+        lambda: with_layout(
+            1, (2, 2, "m"), (8, 4, "laneid"), (2, 4, "m"), (2, 1, "laneid"), (2, 2, "laneid"), (2, 1, "m")
+        ),
+        "a and b don't agree on k: it goes along 2:1@laneid in one, 2:2@laneid in the other",
+    ),
+    "rows over A's lanes in another order": (
+        lambda: with_layout(
+            1, (2, 2, "m"), (2, 4, "laneid"), (4, 8, "laneid"), (2, 4, "m"), (4, 1, "laneid"), (2, 1, "m")
+        ),
+        "acc and a don't agree on m: it goes along 2:16@laneid in one, 2:4@laneid in the other",
+    ),
+    "columns over the accumulator's lanes in another order": (
+        lambda: with_layout(0, (2, 2, "m"), (8, 4, "laneid"), (2, 1, "laneid"), (2, 2, "laneid"), (2, 1, "m")),
+        "acc and b don't agree on n: it goes along 2:1@laneid in one, 2:16@laneid in the other",
+    ),
     "no lanes": (
         lambda: with_layout(1, (16, 16, "m"), (16, 1, "m")),
         "a is no fragment: dimension 0 goes along no lanes; needs lanes 8:4@laneid",
