@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .. import target as targets
 from ..dtypes import DType, bool_, float32, int32, int64
-from ..errors import DispatchError, KernelTypeError, entry_point
+from ..errors import DispatchError, KernelTypeError, LayoutError, entry_point
 from ..ir import build
-from ..ir.nodes import SCOPES, SPACES, Buffer, Const, Expr, Region, Strided, TileOp, Var
+from ..ir.nodes import SCOPES, SPACES, Buffer, Cast, Const, Expr, Op, Region, Special, Strided, TileOp, Var
 from ..layout import TileLayout
 from ..ops.tile import TILE_OPERATIONS
 from . import VARIANTS
@@ -19,6 +20,7 @@ from .engine import dispatch as _dispatch
 __all__ = ["Operand", "dispatch", "operand", "sym"]
 
 Start = int | Var
+_OPERANDS = "pass what tj.operand made, numbers and tj.sym, the destination first"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +82,46 @@ def operand(
     """
     if space not in SPACES:
         raise KernelTypeError(f"no memory space {space!r}", hint=f"one of {', '.join(SPACES)}")
+    if not isinstance(dtype, DType):
+        raise KernelTypeError(f"{dtype!r} is not an element type", hint="write tj.float32, or another type")
     extents = tuple(int(n) for n in shape)
+    if any(n < 1 for n in extents):
+        raise KernelTypeError(f"extents must be positive; got {extents}", hint="give each at least 1")
+    if layout is not None:
+        _check_layout(layout, extents)
     window = None if region is None else tuple((s if isinstance(s, Var) else int(s), int(e)) for s, e in region)
     if window is not None and len(window) != len(extents):
-        raise KernelTypeError(f"a region of {len(window)} dimensions doesn't fit shape {extents}")
+        raise KernelTypeError(
+            f"a region of {len(window)} dimensions doesn't fit shape {extents}", hint="one (start, extent) a dimension"
+        )
+    if window is not None and space != "global":
+        _check_inside(window, extents, space)
     if strides is not None and space != "global":
         raise KernelTypeError(f"only global tensors have strides; {space} buffers have a layout")
     if isinstance(strides, str) and strides != "runtime":
         raise KernelTypeError(f"strides={strides!r}", hint='"runtime", or one number a dimension')
     given = strides if strides is None or isinstance(strides, str) else tuple(strides)
     return Operand(space, extents, dtype, layout, window, given, align)
+
+
+def _check_layout(layout: TileLayout, shape: tuple[int, ...]) -> None:
+    if not isinstance(layout, TileLayout):
+        raise LayoutError(f"{layout!r} is not a layout", hint="write S[(32, 8) : (1 @ laneid, 1)]")
+    if layout.size() != math.prod(shape):
+        raise LayoutError(
+            f"{layout!r} has {layout.size()} elements; shape {shape} has {math.prod(shape)}",
+            hint="give a layout whose extents multiply to the shape's size",
+        )
+
+
+def _check_inside(window: Sequence[tuple[Start, int]], shape: tuple[int, ...], space: str) -> None:
+    for dim, ((start, extent), size) in enumerate(zip(window, shape, strict=True)):
+        first = start if isinstance(start, int) else 0
+        if first < 0 or first + extent > size:
+            raise KernelTypeError(
+                f"[{start} : {start} + {extent}] leaves dimension {dim} of the {space} buffer, whose extent is {size}",
+                hint="only regions of global tensors may pass the edge",
+            )
 
 
 def sym(name: str, *, multiple_of: int = 1, dtype: DType = int64) -> Var:
@@ -121,7 +153,7 @@ def dispatch(
     table = TILE_OPERATIONS[name]
     least, most = table.arity
     if not least <= len(operands) <= most:
-        raise DispatchError(f"{name} takes {least} to {most} operands; got {len(operands)}")
+        raise DispatchError(f"{name} takes {least} to {most} operands; got {len(operands)}", hint=_OPERANDS)
     given = tuple(
         o.named(entry.name) if isinstance(o, Operand) else _scalar(o, operands)
         for entry, o in zip(table.operands, operands, strict=False)
@@ -133,8 +165,10 @@ def dispatch(
 
 def _scalar(value: Expr | bool | int | float, operands: Sequence[object]) -> Expr:
     """A number as a weak literal: of the first tile's type where its kind allows."""
-    if not isinstance(value, (bool, int, float)):
+    if isinstance(value, (Var, Const, Special, Op, Cast)):
         return value
+    if not isinstance(value, (bool, int, float)):
+        raise KernelTypeError(f"{value!r} is no operand", hint=_OPERANDS)
     if isinstance(value, bool):
         return Const(value, bool_)
     tiles = [o.dtype for o in operands if isinstance(o, Operand)]
