@@ -155,9 +155,15 @@ def _pointer_attributes(param: Param) -> str:
 
 
 def _registers(ctx: Context, buffer: Buffer) -> None:
-    """A thread's part of a local buffer: a stack array, which LLVM turns into registers."""
+    """A thread's part of a local buffer: a stack array, which LLVM turns into registers.
+
+    Elements that share a 32-bit register start as zeros. Else, where a loop writes one of them, LLVM carries the
+    other along from a register that nothing wrote, and computes with it.
+    """
     words = -(-storage.size_bytes(buffer) // 4)
-    ctx.bases[buffer.name] = ctx.writer.alloca(f"[{words} x i32]", 16)
+    base = ctx.bases[buffer.name] = ctx.writer.alloca(f"[{words} x i32]", 16)
+    if buffer.dtype.bits < 32:
+        ctx.writer.entry.append(f"  call void @llvm.memset.inline.p0.i64(ptr {base}, i8 0, i64 {4 * words}, i1 false)")
 
 
 def _with_dependencies(ctx: Context) -> list[tuple[str, str]]:
