@@ -77,15 +77,40 @@ def _moved(stride: Stride, value: Expr, dtype: DType) -> Expr:
 
 
 def swizzled(address: Expr, swizzle: Swizzle | None) -> Expr:
-    """The address that a swizzle leads to."""
+    """The address that a swizzle leads to.
+
+    Terms that are multiples of the swizzle's period are added afterwards: it doesn't see them.
+    """
     if swizzle is None:
         return address
+    far, near = _apart(address, swizzle)
     mask = ((1 << swizzle.bits) - 1) << swizzle.base
     if swizzle.inner:
-        moved = build.bitwise_and(build.right_shift(address, swizzle.shift), mask)
+        moved = build.bitwise_and(build.right_shift(near, swizzle.shift), mask)
     else:
-        moved = build.left_shift(build.bitwise_and(address, mask), swizzle.shift)
-    return build.bitwise_xor(address, moved)
+        moved = build.left_shift(build.bitwise_and(near, mask), swizzle.shift)
+    return build.add(build.bitwise_xor(near, moved), far)
+
+
+def _apart(address: Expr, swizzle: Swizzle) -> tuple[Expr, Expr]:
+    """(multiples of the swizzle's period, the rest), whose sum is the address."""
+    far: Expr = build.const(0, address.dtype)
+    near = far
+    for term in _terms(address):
+        if isinstance(term, Const):
+            inside = int(term.value) % swizzle.period
+            far, near = build.add(far, int(term.value) - inside), build.add(near, inside)
+        elif facts.multiple_of(term) % swizzle.period == 0:
+            far = build.add(far, term)
+        else:
+            near = build.add(near, term)
+    return far, near
+
+
+def _terms(expr: Expr) -> list[Expr]:
+    if isinstance(expr, Op) and expr.name == "add":
+        return [term for arg in expr.args for term in _terms(arg)]
+    return [expr]
 
 
 def advanced(swizzle: Swizzle | None, base: Expr, still: Expr, moved: Expr) -> Expr:
@@ -95,13 +120,16 @@ def advanced(swizzle: Swizzle | None, base: Expr, still: Expr, moved: Expr) -> E
     """
     if swizzle is None:
         return build.add(base, moved)
-    bits, before = possible_bits(moved), possible_bits(still)
+    far, near = _apart(moved, swizzle)
+    bits = possible_bits(near)
+    # what is a multiple of the period has no bits in it
+    before = possible_bits(_apart(still, swizzle)[1] if 0 <= bits < swizzle.period else still)
     if bits < 0 or before & bits:
         return swizzled(build.add(still, moved), swizzle)
     read, written = _bits_of(swizzle)
     if bits & read:
-        return build.bitwise_xor(base, swizzled(moved, swizzle))
-    return build.bitwise_xor(base, moved) if bits & written else build.add(base, moved)
+        return build.add(build.bitwise_xor(base, swizzled(near, swizzle)), far)
+    return build.add(build.bitwise_xor(base, near) if bits & written else build.add(base, near), far)
 
 
 def _bits_of(swizzle: Swizzle) -> tuple[int, int]:
