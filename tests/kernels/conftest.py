@@ -20,3 +20,11 @@ def matrix_device(device: Device) -> Device:
     if device.number < 0 and "ldmatrix" not in INSTRUCTIONS:
         pytest.skip("the simulator doesn't know ldmatrix")
     return device
+
+
+@pytest.fixture(scope="session")
+def tensor_device(device: Device) -> Device:
+    """A device that has mma."""
+    if device.number < 0 and "mma" not in INSTRUCTIONS:
+        pytest.skip("the simulator doesn't know mma")
+    return device
