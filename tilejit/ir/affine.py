@@ -35,9 +35,11 @@ class Affine:
 
     def plus(self, other: Affine, factor: int = 1) -> Affine:
         """self + factor * other."""
+        if not other.terms and other.constant == 0:
+            return self
+        if not self.terms and self.constant == 0 and factor == 1:
+            return other
         if not other.terms:
-            if other.constant == 0:
-                return self
             return Affine(self.dtype, self.terms, _signed(self.constant + factor * other.constant, self.dtype.bits))
         found = dict(self.terms)
         for term, coefficient in other.terms:
@@ -84,13 +86,17 @@ class Affine:
 
     def expr(self) -> Expr:
         """The sum as an expression: positive terms first, the constant last."""
+        if not self.terms:
+            return Const(wrap(self.constant, self.dtype), self.dtype)
+        if self.constant == 0 and len(self.terms) == 1 and self.terms[0][1] == 1:
+            return self.terms[0][0]
         return _expr(self)
 
 
 def _made(dtype: DType, terms: dict[Expr, int], constant: int) -> Affine:
     bits = dtype.bits
-    kept = tuple((t, w) for t, c in terms.items() if (w := _signed(c, bits)) != 0)
-    return Affine(dtype, kept, _signed(constant, bits))
+    kept = [(t, w) for t, c in terms.items() if (w := _signed(c, bits)) != 0]
+    return Affine(dtype, tuple(kept), _signed(constant, bits))
 
 
 def _signed(value: int, bits: int) -> int:
@@ -105,11 +111,11 @@ def _expr(form: Affine) -> Expr:
     total: Expr | None = None
     for term, coefficient in ordered:
         total = _joined(total, term, coefficient, form.dtype)
-    if form.constant or total is None:
-        constant = Const(wrap(form.constant, form.dtype), form.dtype)
-        total = constant if total is None else Op("add", (total, constant), form.dtype)
-    if ordered == list(form.terms):
-        affine.keep(total, form)
+    assert total is not None
+    if form.constant:
+        total = Op("add", (total, Const(wrap(form.constant, form.dtype), form.dtype)), form.dtype)
+    if isinstance(total, Op) and ordered == list(form.terms):
+        _form.keep(total, form)
     return total
 
 
@@ -127,16 +133,22 @@ def _joined(total: Expr | None, term: Expr, coefficient: int, dtype: DType) -> E
     return Op("add" if coefficient > 0 else "sub", (total, scaled), dtype)
 
 
-@remembered
 def affine(expr: Expr) -> Affine:
     """`expr`, of an integer type, as a sum of products."""
-    dtype = expr.dtype
     if isinstance(expr, Const):
-        return Affine(dtype, (), _signed(int(expr.value), dtype.bits))
+        return Affine(expr.dtype, (), _signed(int(expr.value), expr.dtype.bits))
+    if isinstance(expr, Cast) or (isinstance(expr, Op) and expr.name in _SUMS):
+        return _form(expr)
+    return Affine(expr.dtype, ((expr, 1),))
+
+
+_SUMS = frozenset(("add", "sub", "neg", "mul", "left_shift"))
+
+
+@remembered
+def _form(expr: Cast | Op) -> Affine:
     if isinstance(expr, Cast):
         return _of_cast(expr)
-    if not isinstance(expr, Op) or expr.name not in ("add", "sub", "neg", "mul", "left_shift"):
-        return Affine(dtype, ((expr, 1),))
     parts = [affine(a) for a in expr.args]
     if expr.name == "add":
         return parts[0].plus(parts[1])
@@ -146,7 +158,7 @@ def affine(expr: Expr) -> Affine:
         return parts[0].times(-1)
     if expr.name == "left_shift":
         return _of_shift(expr, parts)
-    return product(parts[0], parts[1]) or Affine(dtype, ((expr, 1),))
+    return product(parts[0], parts[1]) or Affine(expr.dtype, ((expr, 1),))
 
 
 def product(a: Affine, b: Affine) -> Affine | None:

@@ -67,27 +67,29 @@ def keeps_value(cast: Cast) -> bool:
 # ---- bounds -------------------------------------------------------------------------------------------------
 
 
-@remembered
 def bounds(expr: Expr) -> Bounds:
     """The least and the greatest value of `expr`, inclusive, each None where unknown; of bool_ 0 and 1."""
     if expr.dtype.is_float:
         return UNKNOWN
+    if isinstance(expr, (Op, Cast)):
+        return _computed_bounds(expr)
     if isinstance(expr, Const):
         return int(expr.value), int(expr.value)
     if isinstance(expr, Var):
         return expr.bounds if expr.bounds is not None else dtype_range(expr.dtype)
     if isinstance(expr, Special):
         return (1 if expr.name.startswith("num_ctas") else 0), SPECIALS[expr.name][1]
-    if isinstance(expr, Cast):
-        return _cast_bounds(expr)
-    if isinstance(expr, Op) and expr.name in _BOUNDS:
-        return _op_bounds(expr)
     return dtype_range(expr.dtype)
+
+
+@remembered
+def _computed_bounds(expr: Op | Cast) -> Bounds:
+    return _cast_bounds(expr) if isinstance(expr, Cast) else _op_bounds(expr)
 
 
 def _op_bounds(op: Op) -> Bounds:
     values, dtype = _values(op), op.dtype
-    if any(a.dtype is not dtype for a in values):
+    if op.name not in _BOUNDS or any(a.dtype is not dtype for a in values):
         return dtype_range(dtype)
     found = _BOUNDS[op.name](*[bounds(a) for a in values])
     return _in_range(found, dtype) if fits(found, dtype) else dtype_range(dtype)
@@ -244,20 +246,20 @@ _BOUNDS: dict[str, Callable[..., Bounds]] = {
 # ---- divisors -----------------------------------------------------------------------------------------------
 
 
-@remembered
 def multiple_of(expr: Expr) -> int:
     """A number that divides every value of `expr`; 1 where nothing is known, 0 where it is always zero."""
     if expr.dtype.is_float:
         return 1
+    if isinstance(expr, (Op, Cast)):
+        return _computed_multiple(expr)
     if isinstance(expr, Const):
         return abs(int(expr.value))
-    if isinstance(expr, Var):
-        return expr.multiple_of
-    if isinstance(expr, Cast):
-        return _cast_multiple(expr)
-    if isinstance(expr, Op):
-        return _op_multiple(expr)
-    return 1
+    return expr.multiple_of if isinstance(expr, Var) else 1
+
+
+@remembered
+def _computed_multiple(expr: Op | Cast) -> int:
+    return _cast_multiple(expr) if isinstance(expr, Cast) else _op_multiple(expr)
 
 
 def power_of_two(number: int) -> int:

@@ -11,7 +11,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 #: entries of one function; expressions are a few hundred bytes
-LIMIT = 4096
+LIMIT = 2048
 
 
 class Remembered(Generic[K, V]):

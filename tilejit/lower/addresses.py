@@ -27,7 +27,8 @@ def digits(index: Expr, extents: Sequence[int]) -> list[Expr]:
     """The digits of `index`, slowest first; it is below the extents' product."""
     found = []
     for k, extent in enumerate(extents):
-        digit = build.floordiv(index, prod(extents[k + 1 :]))
+        below = prod(extents[k + 1 :])
+        digit = build.floordiv(index, below) if below > 1 else index
         found.append(build.mod(digit, extent) if k else digit)
     return found
 
