@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, overload
 
 from . import frontend
-from .errors import LaunchError, entry_point
+from .errors import KernelSyntaxError, LaunchError, entry_point
 from .ir.nodes import Assert, Stmt
 from .ir.types import Signature
 from .runtime import devices
@@ -214,9 +214,16 @@ class Kernel:
         from . import pipeline
 
         call, made, started = _call_site(), time.time(), time.perf_counter()
-        tile = self._build(typed, request)
-        frontend_ms = 1e3 * (time.perf_counter() - started)
-        compiled = pipeline.compile(tile, typed, request.target)
+        try:
+            tile = self._build(typed, request)
+            frontend_ms = 1e3 * (time.perf_counter() - started)
+            compiled = pipeline.compile(tile, typed, request.target)
+        except RecursionError:
+            raise KernelSyntaxError(
+                f"{self.name} has an expression of several hundred operations, deeper than Python recurses",
+                span=self.source.span(self.source.node),
+                hint="give parts of it names of their own",
+            ) from None
         timings = {"frontend": frontend_ms, **compiled.timings}
         asserts = _has_asserts(tile.body)
         return Variant(typed, request.threads, request.target, request.debug, asserts, made, call, timings, compiled)

@@ -284,3 +284,10 @@ def test_a_parameter_that_means_nothing_is_refused_by_the_decorator(parameters, 
     with pytest.raises(kind, match=words) as caught:
         execute(text)
     points_at(caught.value, Marked.of(HEADER + text))
+
+
+def test_an_expression_deeper_than_python_recurses_is_refused():
+    names, _ = execute("@tj.kernel\ndef deep(A):\n    A[0] = " + " + ".join(["A[0]"] * 900) + "\n")
+    with pytest.raises(tj.KernelSyntaxError, match="deeper than Python recurses") as caught:
+        names["deep"][1](np.zeros(1, np.float32))
+    assert caught.value.hint == "give parts of it names of their own"
