@@ -17,7 +17,7 @@ import numpy as np
 
 from tests import longhand
 from tests.codegen.math_reference import EXACT
-from tilejit.dtypes import DTYPES, DType, float64, from_numpy, int64
+from tilejit.dtypes import DTYPES, DType, float64, from_numpy, int32, int64
 from tilejit.frontend import Parameter
 from tilejit.ir import build, nodes
 from tilejit.ir.types import ArgumentType, ArrayType, ScalarType, Signature
@@ -216,6 +216,10 @@ class Operand:
         return [(first_thread + thread) * self.elements + register for thread, register in found]
 
 
+#: for what a copy_async has started
+WAIT = (nodes.Instruction("cp.async.commit"), nodes.Instruction("cp.async.wait", (), (build.const(0, int32),)))
+
+
 def kernel_around(
     operation: nodes.TileOp, operands: list[Operand], threads: int, target: str, scalars: tuple[nodes.Var, ...] = ()
 ) -> nodes.Kernel:
@@ -232,7 +236,7 @@ def kernel_around(
     for symbol in sorted({s for o in operands for s in o.symbols}):
         params.append(nodes.Param("scalar", symbol, int64, var=nodes.Var(symbol, int64)))
     params += [nodes.Param("scalar", var.name, var.dtype, var=var) for var in scalars]
-    body += [nodes.Sync("cta"), operation, nodes.Sync("cta")]
+    body += [nodes.Sync("cta"), operation, *(WAIT if operation.name == "copy_async" else ()), nodes.Sync("cta")]
     if operands[0].space != "global":
         result = operands[0].host("out")
         params.append(nodes.Param("pointer", result.name, result.dtype, buffer=result, written=True))

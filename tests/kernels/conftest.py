@@ -28,3 +28,11 @@ def tensor_device(device: Device) -> Device:
     if device.number < 0 and "mma" not in INSTRUCTIONS:
         pytest.skip("the simulator doesn't know mma")
     return device
+
+
+@pytest.fixture(scope="session")
+def async_device(device: Device) -> Device:
+    """A device that has cp.async."""
+    if device.number < 0 and "cp" not in INSTRUCTIONS:
+        pytest.skip("the simulator doesn't know cp.async")
+    return device

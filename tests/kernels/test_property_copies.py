@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from tests.harness import Operand
 from tests.kernels.operands import Data, Place, extents, is_static, memory, places, region_shape, registers
 from tests.kernels.rearranged import rearranged
 from tilejit.dtypes import DTYPES, DType
+from tilejit.errors import DispatchError
 from tilejit.ir import build, nodes
 from tilejit.lower.replay import replay
 from tilejit.runtime.device import Device
@@ -163,6 +165,19 @@ def matrix_strides(draw: st.DrawFn, extents: dict[str, int]) -> dict[str, int]:
 def test_ldstmatrix_copies(case: Copy, target: str, matrix_device: Device) -> None:
     verdict = case.run(matrix_device, None if matrix_device.number >= 0 else target)
     assert verdict.variant in ("ldstmatrix", "reg")
+
+
+@given(case=memory_copies((("shared", "global"),)), target=st.sampled_from(TARGETS[1:]))
+def test_ldgsts_copies(case: Copy, target: str, async_device: Device) -> None:
+    case.operation = replace(case.operation, name="copy_async", operands=case.operation.operands[:2])
+    case.fill = np.zeros_like(case.fill)
+    try:
+        verdict = case.run(async_device, None if async_device.number >= 0 else target)
+    except DispatchError as error:
+        event("refused")
+        assert all(text in str(error) for text in ("ldgsts", "no variant accepts"))
+        return
+    assert verdict.variant == "ldgsts"
 
 
 @given(case=memory_copies(MEMORY_PAIRS), target=st.sampled_from(TARGETS))

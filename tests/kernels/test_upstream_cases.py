@@ -51,13 +51,20 @@ def test_a_matrix_copy_moves_every_element_to_its_place_and_no_other(
     copies_as_it_should(case, matrix_device)
 
 
+@pytest.mark.parametrize("case", cases("copy_async_ldgsts"))
+def test_an_asynchronous_copy_moves_every_element_to_its_place_and_no_other(
+    case: dict[str, Any], async_device: Device
+) -> None:
+    copies_as_it_should(case, async_device)
+
+
 def copies_as_it_should(case: dict[str, Any], device: Device) -> None:
     dst, src = operands_of(case, ["dst", "src"], [case["dst"], case["src"]])
     held = storages([dst, src], case["id"])
     if src.space == "local" and '"sym": "t' not in json.dumps(case["dst"]):
         # every instance writes to one place, which is no race where the values are equal
         held["src"] = harness.alike(src, case["scope"], held["src"])
-    operation = nodes.TileOp("copy", case["scope"], (dst.region(), src.region()))
+    operation = nodes.TileOp(case["op"], case["scope"], (dst.region(), src.region()))
     found, _ = harness.launch(operation, [dst, src], held, device)
     expected = harness.copied(dst, src, case["scope"], held["dst"], held["src"])
     np.testing.assert_array_equal(found, expected)
