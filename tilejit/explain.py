@@ -54,6 +54,9 @@ class Explanation:
     def of(kernel: str, target: Target, verdicts: Sequence[Verdict]) -> Explanation:
         return Explanation(kernel, target.name, tuple(row(v) for v in verdicts))
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         head = f"{self.kernel} for {self.target}: {len(self.rows)} tile operations"
         if not self.rows:
