@@ -243,7 +243,7 @@ def _tmem_transfers(shape: str) -> tuple[MachineInstruction, ...]:
 _TMEM = (
     *(entry for shape in TCGEN05_REGISTERS for entry in _tmem_transfers(shape)),
     _tmem("tcgen05.wait.ld", "tcgen05.wait::ld.sync.aligned;", "", "", "waits for this thread's loads", tied=True),
-    _tmem("tcgen05.wait.st", "tcgen05.wait::st.sync.aligned;", "", "", "waits for this thread's stores"),
+    _tmem("tcgen05.wait.st", "tcgen05.wait::st.sync.aligned;", "", "", "waits for this thread's stores", tied=True),
     _tmem(
         "tcgen05.alloc", "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [$0], $1;", "", "rr",
         "reserves $1 columns and writes their address to shared $0",

@@ -11,7 +11,7 @@ from typing import Any
 from ..dtypes import DType, bool_, float32, int32
 from ..ir import build
 from ..ir.nodes import Instruction, Special, Sync
-from ..layout import R, S, Swizzle, TileLayout, layout_a, layout_b, layout_c
+from ..layout import R, S, Swizzle, TileLayout, atom_layout, datapath, layout_a, layout_b, layout_c
 from ..ops.elementwise import ELEMENTWISE
 from . import memory as mem
 from . import regions, tiles
@@ -30,7 +30,7 @@ __all__ = ["call"]
 _PURE: tuple[Any, ...] = (
     abs, all, any, bin, bool, divmod, float, hex, int, isinstance, issubclass, len, max, min, oct, ord, chr, pow, repr,
     reversed, round, sorted, str, sum, tuple, type, format, callable, complex, hash, cdiv, next_power_of_2,
-    layout_a, layout_b, layout_c,
+    layout_a, layout_b, layout_c, atom_layout, datapath,
 )  # fmt: skip
 
 
@@ -324,6 +324,16 @@ def _wait(ctx: Context, node: ast.Call) -> Value:
     return Constant(None)
 
 
+def _tcgen05_wait(name: str) -> Callable[[Context, ast.Call], Value]:
+    def handler(ctx: Context, node: ast.Call) -> Value:
+        bind(ctx, node, f"tj.tcgen05.wait_{name}", (), 0)
+        mem.need_tensor_memory(ctx, node)
+        ctx.emit(Instruction(f"tcgen05.wait.{name}", span=ctx.span(node)))
+        return Constant(None)
+
+    return handler
+
+
 def _assume_in_bounds(ctx: Context, node: ast.Call) -> Value:
     arguments = bind(ctx, node, "tj.assume_in_bounds", ("region",), 1)
     assert arguments["region"] is not None
@@ -337,6 +347,8 @@ _INTRINSICS: dict[str, Callable[[Context, ast.Call], Value]] = {
     "elect": _elect,
     "cp_async.commit": _commit,
     "cp_async.wait": _wait,
+    "tcgen05.wait_ld": _tcgen05_wait("ld"),
+    "tcgen05.wait_st": _tcgen05_wait("st"),
     "assume_in_bounds": _assume_in_bounds,
     "alloc_shared": mem.alloc_shared,
     "alloc_local": mem.alloc_local,

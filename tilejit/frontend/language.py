@@ -13,7 +13,7 @@ from typing import Any
 
 from ..dtypes import DType
 from ..errors import KernelSyntaxError, KernelTypeError
-from ..layout import layout_a, layout_b, layout_c
+from ..layout import atom_layout, datapath, layout_a, layout_b, layout_c
 from ..ops.elementwise import ELEMENTWISE
 from ..ops.tile import TILE_OPERATIONS
 from .source import KernelSource
@@ -242,7 +242,8 @@ SCOPES = tuple(Scope(name) for name in ("thread", "warp", "warpgroup", "cta"))
 NAMESPACES = (
     Namespace("atomic", ("add", "max", "min", "cas", "exch")),
     Namespace("cp_async", ("commit", "wait")),
-    Namespace("tcgen05", ("wait_ld", "wait_st")),
+    Namespace("tcgen05", ("wait_ld", "wait_st", "atom_layout"), (atom_layout,)),
+    Namespace("tmem", ("datapath",), (datapath,)),
     Namespace("fast", ("exp", "exp2", "log", "log2", "sin", "cos", "tanh", "rsqrt", "div", "sqrt", "reciprocal")),
     Namespace("mma", ("layout_a", "layout_b", "layout_c"), (layout_a, layout_b, layout_c)),
 )

@@ -9,17 +9,24 @@ from typing import Any
 from ..dtypes import DType
 from ..errors import LayoutError, ResourceError
 from ..ir.nodes import Alloc, Buffer, Const, Strided
-from ..layout import Swizzle, TileLayout
+from ..layout import Swizzle, TileLayout, datapath
 from ..layout.stock import swizzled_atom_layout
+from ..target import TARGETS
 from .arguments import bind, optional
 from .context import Context
 from .regions import reinterpreted
 from .values import Items, Memory, Value, describe
 
-__all__ = ["alloc_local", "alloc_shared", "alloc_tmem", "element_type", "own_layout", "static_shape"]
+__all__ = [
+    "alloc_local", "alloc_shared", "alloc_tmem", "element_type", "need_tensor_memory", "own_layout", "static_shape",
+]  # fmt: skip
 
 _SHARED_ALIGN = 128
 _LOCAL_ALIGN = 16
+
+#: tensor memory is addressed by whole columns of 32 bits
+_TMEM_ALIGN = 4
+_TMEM_LANES = 128
 
 
 def static_shape(ctx: Context, node: ast.AST, value: Value) -> tuple[int, ...]:
@@ -59,9 +66,23 @@ def buffer_layout(ctx: Context, node: ast.AST, value: Value, shape: tuple[int, .
                 f"{layout!r} has thread axes; shared memory is one memory for all threads",
                 hint="use memory strides only, as in S[(32, 8) : (8, 1)]",
             )
+        if space == "tmem":
+            _check_tmem(layout)
         if space == "local" and layout.swizzle is not None:
             raise LayoutError(f"{layout!r} is swizzled; registers have no banks", hint="leave the swizzle out")
     return layout
+
+
+def _check_tmem(layout: TileLayout) -> None:
+    """Raise LayoutError unless a layout is one of lanes and columns."""
+    strange = [axis.name for axis in layout.axes() if axis.name not in ("TLane", "TCol")]
+    if strange or layout.swizzle is not None:
+        raise LayoutError(
+            f"{layout!r} has {'axis ' + strange[0] if strange else 'a swizzle'}; tensor memory has TLane and TCol",
+            hint="use tj.tmem.datapath(path, rows, columns)",
+        )
+    if layout.span("TLane") > _TMEM_LANES:
+        raise LayoutError(f"{layout!r} reaches lane {layout.span('TLane') - 1}; there are {_TMEM_LANES}")
 
 
 def own_layout(ctx: Context, node: ast.AST, value: Value, shape: tuple[int, ...], space: str) -> TileLayout:
@@ -139,17 +160,35 @@ def alloc_local(ctx: Context, node: ast.Call) -> Value:
 
 
 def alloc_tmem(ctx: Context, node: ast.Call) -> Value:
-    """Tensor memory: refused where the target has none."""
+    """`tj.alloc_tmem(shape, dtype, layout=None)`: rows are lanes where no layout is given."""
     arguments = bind(ctx, node, "tj.alloc_tmem", ("shape", "dtype", "layout"), 2)
-    _shape_and_type(ctx, arguments)
-    if not ctx.target.has_tcgen05:
-        raise ResourceError(
-            f"{ctx.target.name} has no tensor memory", span=ctx.span(node), hint="compile for sm_100a or sm_103a"
+    shape, dtype = _shape_and_type(ctx, arguments)
+    need_tensor_memory(ctx, node)
+    layout_node = arguments["layout"]
+    given = optional(ctx, layout_node)
+    if given is not None and layout_node is not None:
+        layout = own_layout(ctx, layout_node, given, shape, "tmem")
+    elif len(shape) == 2 and shape[0] == _TMEM_LANES:
+        layout = datapath("D", *shape)
+    else:
+        raise ctx.type_error(
+            node, f"a tensor memory tile has {_TMEM_LANES} rows where no layout is given; its shape is {shape}",
+            'give a layout: tj.tmem.datapath("F" or "B", rows, columns) has 64 rows',
+        )  # fmt: skip
+    if dtype.bits not in (8, 16, 32):
+        raise ctx.type_error(
+            node, f"tensor memory holds elements of 8, 16 and 32 bits; {dtype} has {dtype.bits}", "use a narrower type"
         )
-    raise ctx.type_error(
-        node, "tj.alloc_tmem is not available in this version of tilejit, on sm_100a or sm_103a either",
-        "keep the tile in shared memory or in registers",
-    )  # fmt: skip
+    return _allocated(ctx, node, "tmem", shape, dtype, layout, _TMEM_ALIGN)
+
+
+def need_tensor_memory(ctx: Context, node: ast.AST) -> None:
+    """Raise ResourceError where the target has no tensor memory."""
+    if not ctx.target.has_tcgen05:
+        having = " or ".join(t.name for t in TARGETS.values() if t.has_tcgen05)
+        raise ResourceError(
+            f"{ctx.target.name} has no tensor memory", span=ctx.span(node), hint=f"compile for {having}, which have"
+        )
 
 
 # ---- reinterpreting -----------------------------------------------------------------------------------------

@@ -25,6 +25,9 @@ __all__ = ["check"]
 
 THREAD, WARP_LEVEL, WARPGROUP_LEVEL, CTA = range(4)
 
+#: instructions that all lanes of a warp carry out together -> what users call
+_WARP_INSTRUCTIONS = {"tcgen05.wait.ld": "tcgen05.wait_ld", "tcgen05.wait.st": "tcgen05.wait_st"}
+
 _LEVELS = {"thread": THREAD, "warp": WARP_LEVEL, "warpgroup": WARPGROUP_LEVEL, "cta": CTA}
 _SIZES = {"warp": WARP, "warpgroup": WARPGROUP}
 
@@ -132,6 +135,8 @@ class _Walk:
                 state.returned = state.returned.meet(self.departure("return", stmt.span, state))
             case ir.Sync(scope):
                 self.collective(f"{scope}_sync", scope, stmt.span, state)
+            case ir.Instruction(name) if name in _WARP_INSTRUCTIONS:
+                self.collective(_WARP_INSTRUCTIONS[name], "warp", stmt.span, state)
             case ir.TileOp(name, scope):
                 self.collective(f"{scope}.{name}", scope, stmt.span, state)
                 self.places(stmt, state)

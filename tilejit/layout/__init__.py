@@ -29,6 +29,7 @@ from tilejit.layout.stock import (
     wg_local,
 )
 from tilejit.layout.swizzle import Swizzle
+from tilejit.layout.tensor_memory import atom_layout, datapath
 from tilejit.layout.tile_layout import Replica, TileLayout
 
 __all__ = [
@@ -45,7 +46,9 @@ __all__ = [
     "Tcgen05Shape",
     "Term",
     "TileLayout",
+    "atom_layout",
     "common_refinement",
+    "datapath",
     "digits",
     "group_many",
     "laneid",

@@ -6,6 +6,7 @@ from ..ir.nodes import Kernel
 from ..target import Target
 from . import (
     copy_async_ldgsts,
+    copy_async_tcgen05_ldst,
     copy_fallback,
     copy_gmem_smem,
     copy_ldstmatrix,
@@ -27,6 +28,7 @@ VARIANTS: tuple[Variant, ...] = (
     copy_reg.VARIANT,
     copy_fallback.VARIANT,
     copy_async_ldgsts.VARIANT,
+    copy_async_tcgen05_ldst.VARIANT,
     elementwise_reg.VARIANT,
     elementwise_smem.VARIANT,
     gemm_mma.VARIANT,

@@ -1,0 +1,51 @@
+"""What users name of tensor memory: `tj.tmem.datapath` and `tj.tcgen05.atom_layout`."""
+
+from __future__ import annotations
+
+from tilejit.dtypes import DType
+from tilejit.errors import LayoutError
+from tilejit.layout.axes import m
+from tilejit.layout.iters import Iter
+from tilejit.layout.stock import TCGEN05_SHAPES, tcgen05_atom_layout, tmem_datapath_layout
+from tilejit.layout.tile_layout import TileLayout
+
+__all__ = ["atom_layout", "datapath"]
+
+_WORD = 32
+
+
+def datapath(path: str, rows: int, columns: int, half: int = 0) -> TileLayout:
+    """Where the rows of an accumulator lie in tensor memory.
+
+    path: "D": 128 rows, row r in lane r; "F": 64 rows, 16 of every 32 lanes, the upper ones where `half` is 1;
+    "B": 64 rows, the right half of the columns in lanes 64 to 127.
+    columns: in elements.
+    source: PTX ISA, "tcgen05: data path layout organization".
+    """
+    return tmem_datapath_layout(path, rows, columns, half)
+
+
+def atom_layout(shape: str, num: int, dtype: DType, rows: int = 128) -> TileLayout:
+    """Which thread and register of a warpgroup hold each element that `.shape.xN` moves.
+
+    shape: "32x32b", "16x64b", "16x128b" or "16x256b". num: the instruction's N, a power of two.
+    rows: of the tile: 128, where a `.16x*b` shape takes two instructions, or 64, for data paths F and B.
+    dtype: of 8, 16 or 32 bits; narrow elements share a register and a 32-bit column.
+    returns: a layout of (rows, columns) elements.
+    """
+    if shape not in TCGEN05_SHAPES:
+        raise LayoutError(f"no tcgen05 shape {shape!r}", hint=f"one of {', '.join(TCGEN05_SHAPES)}")
+    form = TCGEN05_SHAPES[shape]
+    if not isinstance(num, int) or not 1 <= num <= form.max_num or num & (num - 1):
+        raise LayoutError(f"{shape}.x{num} doesn't exist: N is a power of two up to {form.max_num}")
+    if rows not in (64, 128):
+        raise LayoutError(f"a warpgroup moves 64 or 128 rows; got {rows}")
+    if dtype.bits not in (8, 16, 32):
+        raise LayoutError(f"tensor memory holds elements of 8, 16 and 32 bits; {dtype} has {dtype.bits}")
+    halves = 2 if shape == "32x32b" and rows == 64 else 1
+    words = tcgen05_atom_layout(shape, (rows, num * form.columns * halves), _WORD)
+    packed = _WORD // dtype.bits
+    if packed == 1:
+        return words
+    spread = (Iter(it.extent, it.stride * packed, m) if it.axis == m else it for it in words.shard)
+    return TileLayout((*spread, Iter(packed, 1, m)))

@@ -1,0 +1,246 @@
+"""copy_async between tensor memory and registers by tcgen05.ld and tcgen05.st: a warpgroup moves its lanes together.
+
+accepts: one side local, the other tmem, on a warpgroup; elements of 8, 16 or 32 bits, packed alike on both sides; all
+    128 threads with the same registers; words that lie where one of the shapes moves them. Warp w reaches lanes 32w
+    to 32w+31 only. Columns and registers may start at run-time values.
+emits: the widest shape that the registers match throughout, in as few instructions as powers of two allow; two, 16
+    lanes apart, for each run of 128 rows in a `.16x*b` shape. Waiting is the caller's.
+source: DISPATCH 7 and 12; PTX ISA, "tcgen05: matrix fragments and data movement shapes" and "tcgen05.ld".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..dtypes import int32
+from ..errors import LayoutError
+from ..ir import build
+from ..ir.nodes import Const, Expr, Instruction, Region, TileOp, Vector
+from ..layout.stock import TCGEN05_SHAPES, Tcgen05Shape
+from ..target import TARGETS, WARP, WARPGROUP
+from .builder import Builder
+from .conditions import COPY, copy_sides, memory_pair
+from .elements import possible_starts
+from .engine import Condition, Context, Decline, Variant
+from .tensor_places import COLUMNS, Words, lane_fault, words
+
+#: a lane, in an address's upper half
+_LANE = 1 << 16
+
+_HALF = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """One instruction of every warp. row: the first lane, of the warp's 32. column: in the buffer, 32 bits each.
+
+    register, registers: the first 32-bit register of a thread's tile, and how many.
+    """
+
+    num: int
+    row: int
+    column: int
+    register: int
+    registers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The instructions, in the order of the registers.
+
+    shape: such as "32x32b". num: the largest N among them. slabs: halves of a warp's lanes that they reach.
+    registers, columns: what to add that is known only at run time.
+    """
+
+    shape: str
+    num: int
+    slabs: int
+    steps: tuple[Issue, ...]
+    loads: bool
+    registers: Expr
+    columns: Expr
+
+    @property
+    def issues(self) -> int:
+        """Instructions of each warp."""
+        return len(self.steps)
+
+    @property
+    def instructions(self) -> tuple[tuple[str, int], ...]:
+        """(mnemonic, trips a thread)."""
+        verb = "ld" if self.loads else "st"
+        names = [f"tcgen05.{verb}.sync.aligned.{self.shape}.x{s.num}.b32" for s in self.steps]
+        return tuple((name, names.count(name)) for name in dict.fromkeys(names))
+
+    def schedule(self) -> np.ndarray:
+        """One row an instruction: (issue, row, column, first register, registers), 32 bits each.
+
+        row: the first lane, of a warp's 32; run-time starts count as 0.
+        """
+        rows = [(i, s.row, s.column, s.register, s.registers) for i, s in enumerate(self.steps)]
+        return np.array(rows, dtype=np.int64)
+
+
+# ---- conditions ---------------------------------------------------------------------------------------------
+
+
+def _warpgroup(op: TileOp, context: Context) -> str | None:
+    return None if op.scope == "warpgroup" else f"needs the scope warpgroup, {WARPGROUP} threads; called on {op.scope}"
+
+
+def _width(op: TileOp, context: Context) -> str | None:
+    dtype = op.operands[0].dtype
+    return None if dtype.bits in (8, 16, 32) else f"needs elements of 8, 16 or 32 bits; {dtype} has {dtype.bits}"
+
+
+def _target(op: TileOp, context: Context) -> str | None:
+    if context.target.has_tcgen05:
+        return None
+    having = " or ".join(t.name for t in TARGETS.values() if t.has_tcgen05)
+    return f"tensor memory needs {having}; target is {context.target}"
+
+
+# ---- plan and emission --------------------------------------------------------------------------------------
+
+
+def plan(op: TileOp, context: Context) -> Plan | Decline:
+    dst, src = copy_sides(op)
+    loads = dst.buffer.space == "local"
+    local, tmem = (dst, src) if loads else (src, dst)
+    try:
+        found = words(local, tmem)
+    except LayoutError as error:
+        return Decline((error.message,), error.hint)
+    fault = _bounds_fault(found, tmem)
+    if fault is not None:
+        return Decline((fault,), "use fewer columns, at most 512 in all of a CTA's tensor memory")
+    for form in sorted(TCGEN05_SHAPES.values(), key=lambda f: f.columns, reverse=True):
+        steps = _steps(form, found)
+        if steps is not None:
+            num, slabs = max(s.num for s in steps), len({s.row for s in steps})
+            return Plan(form.name, num, slabs, steps, loads, found.moved_registers, found.moved_columns)
+    return _no_shape(found, local, tmem)
+
+
+def _bounds_fault(found: Words, tmem: Region) -> str | None:
+    last = int(found.columns.max())
+    if last < COLUMNS:
+        return None
+    return f"the region of {tmem.buffer.name} reaches column {last}; tensor memory has columns 0 to {COLUMNS - 1}"
+
+
+def _no_shape(found: Words, local: Region, tmem: Region) -> Decline:
+    lanes = lane_fault(found, tmem)
+    shapes = ", ".join(f".{name}" for name in TCGEN05_SHAPES)
+    return Decline(
+        (lanes or f"the registers of {local.buffer.name} lie as no shape moves them: none of {shapes}",),
+        f"give {local.buffer.name} the layout tj.tcgen05.atom_layout(shape, num, dtype) or "
+        f"S[(128, n) : (1 @ tid_in_wg, 1)], and {tmem.buffer.name} a data path with the same rows",
+    )
+
+
+def _steps(form: Tcgen05Shape, found: Words) -> tuple[Issue, ...] | None:
+    """The instructions of one shape that move all words, or None where some lie otherwise."""
+    lane, column = pattern(form)
+    units: list[Issue] = []
+    for at in range(0, len(found.registers), form.registers):
+        upto = at + form.registers
+        registers = found.registers[at:upto]
+        if len(registers) < form.registers or registers[-1] - registers[0] != form.registers - 1:
+            return None
+        row, first = found.lanes[:, at:upto] - lane, found.columns[:, at:upto] - column
+        if np.ptp(row) or np.ptp(first) or row[0, 0] not in ((0,) if form.name == "32x32b" else (0, _HALF)):
+            return None
+        units.append(Issue(1, int(row[0, 0]), int(first[0, 0]), int(registers[0]), form.registers))
+    return tuple(step for run in _runs(form, units) for step in _powers(form, run))
+
+
+def pattern(form: Tcgen05Shape) -> tuple[np.ndarray, np.ndarray]:
+    """(lane, column) of register r of thread t in `.x1` at row 0, each of shape (threads, registers).
+
+    source: PTX ISA, "tcgen05: matrix fragments and data movement shapes".
+    """
+    t, r = np.indices((WARPGROUP, form.registers))
+    warp, x = t // WARP, t % WARP
+    row, column = {
+        "32x32b": (x, r),
+        "16x64b": (x // 4 + 8 * (x % 2), x // 2 % 2),
+        "16x128b": (x // 4 + 8 * r, x % 4),
+        "16x256b": (x // 4 + 8 * (r // 2), r % 2 + 2 * (x % 4)),
+    }[form.name]
+    return WARP * warp + row, column
+
+
+def _runs(form: Tcgen05Shape, units: list[Issue]) -> list[list[Issue]]:
+    """Units that follow each other in registers and in columns, as `.xN` moves them."""
+    runs: list[list[Issue]] = []
+    for unit in units:
+        last = runs[-1][-1] if runs else None
+        follows = last is not None and (unit.row, unit.column, unit.register) == (
+            last.row, last.column + form.columns, last.register + form.registers,
+        )  # fmt: skip
+        if follows:
+            runs[-1].append(unit)
+        else:
+            runs.append([unit])
+    return runs
+
+
+def _powers(form: Tcgen05Shape, run: list[Issue]) -> list[Issue]:
+    """A run as instructions, the widest first."""
+    steps: list[Issue] = []
+    at = 0
+    while at < len(run):
+        num = min(form.max_num, 1 << ((len(run) - at).bit_length() - 1))
+        first = run[at]
+        steps.append(Issue(num, first.row, first.column, first.register, num * form.registers))
+        at += num
+    return steps
+
+
+def emit(plan: Plan, op: TileOp, b: Builder) -> None:
+    dst, src = copy_sides(op)
+    local = (dst if plan.loads else src).buffer
+    columns = b.let("column", plan.columns)
+    if isinstance(plan.registers, Const):
+        _emit_issues(plan, op, b, columns, int(plan.registers.value))
+        return
+    # registers have no addresses: one copy for each register that the region may start at
+    packed = 32 // local.dtype.bits
+    first = b.let("register", build.mul(plan.registers, packed))
+    reach = packed * max(step.register + step.registers for step in plan.steps)
+    for start in possible_starts(local, first, reach):
+        with b.when(build.equal(first, start)):
+            _emit_issues(plan, op, b, columns, start // packed)
+
+
+def _emit_issues(plan: Plan, op: TileOp, b: Builder, columns: Expr, first: int) -> None:
+    dst, src = copy_sides(op)
+    local, tmem = (dst.buffer, src.buffer) if plan.loads else (src.buffer, dst.buffer)
+    packed = 32 // local.dtype.bits
+    for step in plan.steps:
+        place = Vector(tmem, build.add(columns, build.const(step.row * _LANE + step.column, int32)))
+        registers = Vector(local, Const((first + step.register) * packed, int32), step.registers * packed)
+        size = f"{plan.shape}.x{step.num}"
+        if plan.loads:
+            b.append(Instruction(f"tcgen05.ld.{size}", (registers,), (place,), span=b.span))
+        else:
+            b.append(Instruction(f"tcgen05.st.{size}", (), (place, registers), span=b.span))
+
+
+VARIANT = Variant(
+    "tcgen05_ldst",
+    ("copy_async",),
+    10,
+    (
+        *COPY,
+        memory_pair("tmem <-> local", ("tmem", "local"), ("local", "tmem")),
+        Condition("warpgroup", _warpgroup),
+        Condition("width", _width),
+        Condition("target", _target),
+    ),
+    plan,
+    emit,
+)
