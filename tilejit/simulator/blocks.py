@@ -10,6 +10,7 @@ EXIT = -1
 
 # Warp-synchronous instructions start a block, so that lanes that arrive early can wait in front of it.
 WARP_SYNC_ROOTS = frozenset({"shfl", "vote", "match", "redux", "elect"})
+ALIGNED_ROOTS = frozenset({"ldmatrix", "stmatrix", "mma"})
 BARRIER_ROOTS = frozenset({"bar", "barrier"})
 
 
@@ -30,12 +31,16 @@ class Block:
     predicate: str = ""
     negated: bool = False
     end_pc: int = -1
-    warp_sync: bool = False
 
 
 def is_warp_sync(ins: Instruction) -> bool:
     """Whether lanes of a warp wait for each other at this instruction."""
     return ins.root in WARP_SYNC_ROOTS or (ins.root in BARRIER_ROOTS and ".warp" in ins.suffix)
+
+
+def is_aligned(ins: Instruction) -> bool:
+    """Whether all 32 lanes of a warp must execute this instruction together."""
+    return ins.root in ALIGNED_ROOTS
 
 
 def is_barrier(ins: Instruction) -> bool:
@@ -56,12 +61,12 @@ def split(function: Function) -> list[Block]:
     guarded = [pc for pc, ins in enumerate(body) if ins.guard and ins.root not in ("bra", "brx", "ret", "exit")]
     for block in blocks:
         _terminate(function, block, number, len(blocks))
-        block.warp_sync = bool(block.pcs) and is_warp_sync(body[block.pcs[0]])
     return _insert_guards(function, blocks, set(guarded))
 
 
 def _leaders(function: Function) -> set[int]:
     body = function.body
+    aligned = False
     leaders = {0, *(pc for pc in function.labels.values() if pc < len(body))}
     for pc, ins in enumerate(body):
         ends = ins.root in ("bra", "brx", "ret", "exit", "trap") or is_barrier(ins)
@@ -70,6 +75,11 @@ def _leaders(function: Function) -> set[int]:
             leaders.add(pc + 1)
         if is_warp_sync(ins) or (ins.guard and ins.root not in ("bra", "brx", "ret", "exit")):
             leaders.add(pc)
+        # After one aligned instruction the rest of a block has all lanes anyway.
+        aligned = aligned and pc not in leaders
+        if is_aligned(ins) and not aligned:
+            leaders.add(pc)
+            aligned = True
     return leaders
 
 

@@ -22,7 +22,8 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from tilejit.errors import RaceError, UninitializedReadError
+from tilejit.errors import AsyncHazardError, RaceError, UninitializedReadError
+from tilejit.simulator.flights import Batch, touching
 from tilejit.simulator.lanes import Index, Lanes
 from tilejit.simulator.memory import Region
 from tilejit.simulator.opcodes.memory import Site
@@ -30,6 +31,8 @@ from tilejit.simulator.places import Places
 
 Record = NDArray[np.uint64]
 UNWRITTEN = np.uint64(2**64 - 1)
+# The target of an asynchronous copy before its wait.
+IN_FLIGHT = np.uint64(2**64 - 2)
 ONE = np.uint64(1)
 HALF = np.uint64(32)
 LOW = np.uint64(0xFFFFFFFF)
@@ -106,6 +109,7 @@ class Checker:
             self.strong_pcs[site.pc] |= site.strong
         tags: dict[Any, int] = {}
         body = places.function.body
+        self.in_flight: list[Batch] = []
         self.tags = np.array([tags.setdefault(x.loc or ("pc", i), len(tags)) for i, x in enumerate(body)] + [-1])
 
     # -- what generated code's accesses call
@@ -133,6 +137,8 @@ class Checker:
             return
         shadow: Shadow = region.shadow
         cells, me = self.cells(shadow, index, site)
+        if self.in_flight:
+            self.check_sources(region, cells, me, site)
         base = self.base(shadow, site, cells.size)
         writes = shadow.writes[cells]
         touched = (writes + ONE > base) | (shadow.first_reads[cells] >= base)
@@ -152,6 +158,8 @@ class Checker:
         """Check and record an atomic update: a race with plain accesses only."""
         shadow: Shadow = region.shadow
         cells, me = self.cells(shadow, index, site)
+        if self.in_flight:
+            self.check_sources(region, cells, me, site)
         base = self.base(shadow, site, cells.size)
         writes = shadow.writes[cells]
         bad = np.flatnonzero((writes >= base) | (shadow.first_reads[cells] >= base))
@@ -166,13 +174,94 @@ class Checker:
         if np.count_nonzero(written) < written.size:
             self.report_uninitialized(region, cells, me, int(np.flatnonzero(~written)[0]), site)
 
+    # -- asynchronous copies
+
+    def start_copy(self, region: Region, index: Index, data: NDArray[Any], site: Site) -> Index:
+        """Check a copy's target against earlier accesses and close it until the wait.
+
+        returns: the cells of each executing thread's target, one row each.
+        """
+        shadow: Shadow = region.shadow
+        cells, me = self.cells(shadow, index, site)
+        base = self.base(shadow, site, cells.size)
+        writes = shadow.writes[cells]
+        at = np.flatnonzero((writes + ONE > base) | (shadow.first_reads[cells] >= base))
+        if at.size:
+            self.report_in_flight(region, cells, me, at[writes[at] == IN_FLIGHT], site)
+            self.report_conflicts_of_store(region, cells, me, writes, at, site)
+            self.report_reads(region, cells, me, at, site)
+        stamp = me + np.uint64(self.clock.tick(site.pc) << 32)
+        shadow.writes[cells] = stamp
+        winner = shadow.writes[cells]
+        lost = np.flatnonzero(winner != stamp)
+        if lost.size:
+            lanes = lost // (cells.size // index.size)
+            winners = np.searchsorted(self.lanes.get("gid"), winner[lost] & LOW)
+            differs = np.flatnonzero(~equal_bits(data[winners], data[lanes]))
+            if differs.size:
+                first = lost[differs[0]]
+                self.report_race(region, int(cells[first]), int(me[first]), int(winner[first]), site, "write")
+        shadow.writes[cells] = IN_FLIGHT
+        return cells.reshape(index.size, -1)
+
+    def end_copy(self, region: Region, cells: Index, threads: Record, pc: int) -> None:
+        """A copy has landed: from now on it is a store of the thread that started it."""
+        shadow: Shadow = region.shadow
+        me = np.repeat(threads, cells.shape[1])
+        flat = cells.reshape(-1)
+        stamp = me + np.uint64(self.clock.tick(pc) << 32)
+        shadow.writes[flat] = stamp
+        winner = shadow.writes[flat]
+        lost = np.flatnonzero(winner != stamp)
+        if lost.size:
+            self.mark_several(shadow.writes, flat[lost], winner[lost], me[lost])
+
+    def reread(self, region: Region, cells: Index, threads: Record, pc: int) -> None:
+        """Copies have read until now."""
+        me = np.repeat(threads, cells.shape[1])
+        stamp = me + np.uint64(self.clock.tick(pc) << 32)
+        self.record_read(region.shadow, cells.reshape(-1), me, stamp, ONE)
+
+    def check_sources(self, region: Region, cells: Index, me: Record, site: Site) -> None:
+        """Raise if a copy in flight still reads what is about to be written."""
+        found = touching(self.in_flight, region, cells, targets=False)
+        if found is None:
+            return
+        batch, copy, at = found
+        verb = {"store": "writes", "atomic": "updates"}[site.kind]
+        raise AsyncHazardError(
+            f"{self.lanes.describe(int(me[at]))} {verb} {1 << site.shift} bytes at "
+            f"{self.place(region, int(cells[at]), site)} of {region.space} memory\n  {self.places.describe(site.pc)}\n"
+            f"while an asynchronous copy of {self.lanes.describe(int(batch.threads[copy]))} still reads it\n"
+            f"  {self.places.describe(batch.pc)}",
+            hint="wait for the copy before its source changes",
+        )
+
+    def report_in_flight(self, region: Region, cells: Index, me: Record, at: Index, site: Site) -> None:
+        """Raise if there is any cell in `at`: it is the target of a copy in flight."""
+        if not at.size:
+            return
+        first = int(at[0])
+        found = touching(self.in_flight, region, cells[first : first + 1], targets=True)
+        assert found is not None, "a cell in flight belongs to a copy"
+        batch, copy, _ = found
+        verb = {"load": "reads", "store": "writes", "atomic": "updates"}[site.kind]
+        raise AsyncHazardError(
+            f"{self.lanes.describe(int(me[first]))} {verb} {1 << site.shift} bytes at "
+            f"{self.place(region, int(cells[first]), site)} of {region.space} memory\n"
+            f"  {self.places.describe(site.pc)}\n"
+            f"before the asynchronous copy of {self.lanes.describe(int(batch.threads[copy]))} to it was waited for\n"
+            f"  {self.places.describe(batch.pc)}",
+            hint="wait for the copy (cp.async.wait_group), then let a barrier tell the other threads",
+        )
+
     # -- pieces
 
     def cells(self, shadow: Shadow | LocalShadow, index: Any, site: Site) -> tuple[Index, Record]:
         me: Record = self.lanes.get("gid")
         spread = site.shift - shadow.cell_shift
-        if not spread:
-            return index, me
+        if spread <= 0:
+            return (index if not spread else index >> -spread), me
         k = 1 << spread
         wide = (index << spread)[:, None] + np.arange(k)
         return wide.reshape(-1), np.repeat(me, k)
@@ -260,6 +349,7 @@ class Checker:
         return result
 
     def examine_load(self, region: Region, cells: Index, me: Record, writes: Record, bad: Index, site: Site) -> None:
+        self.report_in_flight(region, cells, me, bad[writes[bad] == IN_FLIGHT], site)
         never = bad[writes[bad] == UNWRITTEN]
         if never.size:
             self.report_uninitialized(region, cells, me, int(never[0]), site)
@@ -289,6 +379,7 @@ class Checker:
         shadow: Shadow = region.shadow
         index, value, view = data
         writes = shadow.writes[cells]
+        self.report_in_flight(region, cells, me, at[writes[at] == IN_FLIGHT], site)
         # The same value from the same operation, stored again since: harmless to everybody who reads it.
         event = (writes[at] >> HALF).astype(np.int64)
         written = (writes[at] != UNWRITTEN) & (writes[at] != 0)

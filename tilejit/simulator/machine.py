@@ -17,8 +17,10 @@ from tilejit.simulator.access import Access
 from tilejit.simulator.barriers import Barriers, Released
 from tilejit.simulator.blocks import EXIT
 from tilejit.simulator.checks import Clock
+from tilejit.simulator.copies import AsyncCopies
 from tilejit.simulator.emitter import DTYPES
 from tilejit.simulator.lanes import WARP, Index, Lanes
+from tilejit.simulator.matrix import Matrices
 from tilejit.simulator.places import Places
 from tilejit.simulator.translate import Compiled, Program, empty_value
 from tilejit.simulator.warp import NotTogether, Warps
@@ -39,6 +41,8 @@ class Machine:
         self.printer = printer
         self.alive = np.ones(lanes.total, bool)
         self.warps = Warps(lanes, self.alive, places)
+        self.matrices = Matrices(lanes, self.warps, access)
+        self.copies = AsyncCopies(access, lanes, places)
         self.barriers = Barriers(lanes, self.alive, clock, places)
         self.registers: list[Any] = [empty_value(h) for h in program.homes]
         self.fill_special(params)

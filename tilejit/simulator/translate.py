@@ -230,7 +230,7 @@ def _cell_shift(sites: list[Site]) -> dict[str, int]:
     """The narrowest access to each state space; generic accesses may be to any."""
     result = {}
     for space in ("shared", "global", "local"):
-        shifts = [s.shift for s in sites if s.space in (space, "")]
+        shifts = [s.shift for s in sites if s.space in (space, "") and not s.part]
         result[space] = min(min(shifts, default=2), 4)
     return result
 

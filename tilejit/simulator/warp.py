@@ -103,6 +103,28 @@ class Warps:
             raise NotTogether
         return masks
 
+    def whole(self, pc: int) -> None:
+        """Check that all 32 lanes of every executing warp are here, as an .aligned instruction needs them."""
+        if self.lanes.group is None and self.exact:
+            return
+        active = self.active()
+        partial = np.flatnonzero((active != 0) & (active != np.uint32(0xFFFFFFFF)))
+        if not partial.size:
+            return
+        warp = int(partial[0])
+        missing = 0xFFFFFFFF & ~int(active[warp])
+        late = missing & int(self.living()[warp])
+        positions = self.lanes.positions()
+        at = int(positions[self.lanes.get("chunk_warp") == warp][0])
+        if late:
+            self.failed = (at, late)
+            raise NotTogether
+        lanes = ", ".join(str(i) for i in range(WARP) if missing >> i & 1)
+        raise DivergenceError(
+            f"{self.lanes.describe_position(at)} executes an instruction that all 32 lanes of a warp must execute "
+            f"together, but lanes {lanes} have exited or don't exist\n  {self.places.describe(pc)}"
+        )
+
     # -- instructions
 
     def shfl(self, mode: str, value: Value, b: Value, c: Value) -> tuple[Value, Value]:

@@ -173,14 +173,14 @@ def _decode_table(exponent_bits: int, fraction_bits: int) -> NDArray[np.float64]
     return np.where(codes & 0x80, -values, values)
 
 
-_TABLES = {"e4m3": _decode_table(4, 3), "e5m2": _decode_table(5, 2)}
+FP8_VALUES = {"e4m3": _decode_table(4, 3), "e5m2": _decode_table(5, 2)}
 _FINITE = {"e4m3": 0x7F, "e5m2": 0x7C}
 
 
 def encode_fp8(x: Value, form: str) -> Value:
     """float32/float64 → 8 bits, nearest even, overflow and infinity to the largest finite value, NaN to 0x7f."""
     fraction_bits, lowest = (3, -6) if form == "e4m3" else (2, -14)
-    finite = _TABLES[form][: _FINITE[form]]
+    finite = FP8_VALUES[form][: _FINITE[form]]
     wide = x.astype(F8)
     magnitude = np.minimum(np.abs(wide), finite[-1])
     nan = wide != wide
@@ -204,7 +204,7 @@ def f16x2_to_fp8(x: Value, form: str, positive: bool) -> Value:
     return pack_fp8(floats.f16_high(x).astype(F4), floats.f16_low(x).astype(F4), form, positive)
 
 
-_F16_OF = {form: table.astype(np.float16).view(np.uint16) for form, table in _TABLES.items()}
+_F16_OF = {form: table.astype(np.float16).view(np.uint16) for form, table in FP8_VALUES.items()}
 for _codes in _F16_OF.values():
     _codes[np.isnan(_codes.view(np.float16))] = 0x7FFF
 

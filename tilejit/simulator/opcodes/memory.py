@@ -38,6 +38,7 @@ class Site:
     offset: bytes added to the address register.
     shift: log2 of the bytes one thread moves; dtype: as what it moves them.
     kind: "load" | "store" | "atomic"; strong: ordered accesses, which don't race with each other.
+    part: moves a part of a wider access, so that its width says nothing about the kernel's elements.
     """
 
     index: int
@@ -52,6 +53,7 @@ class Site:
     acquire: bool = False
     release: bool = False
     op: str = ""
+    part: bool = False
 
 
 def address(e: Emitter, operand: str) -> tuple[str, str, int]:

@@ -1,0 +1,168 @@
+"""cp.async: copies from global to shared memory that land at the wait of the thread that started them.
+
+The source is read when the copy starts and must not change before the wait; the target must not be touched before
+it. Other threads see the target only with a barrier after the wait.
+
+source: PTX ISA, "Data Movement and Conversion Instructions: cp.async", and "cp.async.wait_group / wait_all".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilejit.errors import SimulationError
+from tilejit.simulator.access import Access
+from tilejit.simulator.flights import Batch, Side
+from tilejit.simulator.lanes import Index, Lanes
+from tilejit.simulator.memory import ELEMENTS, Bound
+from tilejit.simulator.places import Places
+
+
+class AsyncCopies:
+    """The copies in flight of a chunk's threads.
+
+    committed: groups that each thread has committed; complete: groups that it has waited for.
+    """
+
+    def __init__(self, access: Access, lanes: Lanes, places: Places) -> None:
+        self.access = access
+        self.lanes = lanes
+        self.places = places
+        self.committed = np.zeros(lanes.total, np.int64)
+        self.complete = np.zeros(lanes.total, np.int64)
+        self.pending: list[Batch] = []
+        if access.checker is not None:
+            access.checker.in_flight = self.pending
+
+    # -- called by generated code
+
+    def issue(self, target: int, to: Any, source: int, at: Any, single: int, kept: Any) -> None:
+        """cp.async: `target`, `source` and `single` (byte by byte) are numbers of memory instructions.
+
+        kept: how many bytes of the source each thread copies, the rest are zeros; None for all.
+        """
+        lanes = self.lanes
+        site = self.access.sites[target]
+        positions = lanes.positions()
+        batch = Batch(
+            site.pc, positions, lanes.get("gid"), self.committed[positions],
+            np.zeros(positions.size, ELEMENTS[site.dtype]), [], [], np.ones(positions.size, bool),
+        )  # fmt: skip
+        group = lanes.group
+        address = np.broadcast_to(at, positions.shape)
+        if kept is None:
+            self.read(batch, source, address, np.arange(positions.size))
+        else:
+            self.read_parts(batch, source, single, address, np.broadcast_to(kept, positions.shape))
+        lanes.select(group)
+        to = np.broadcast_to(to, positions.shape)
+        for part, bound, index in self.resolved(target, to, np.arange(positions.size)):
+            cells = None
+            if bound.region.shadow is not None:
+                cells = self.access.checker_().start_copy(bound.region, index, batch.data[part], site)
+            batch.targets.append(Side(part, bound.region, bound.view, index, cells, site))
+        lanes.select(group)
+        self.pending.append(batch)
+
+    def commit(self) -> None:
+        """cp.async.commit_group: what each thread has started since its last commit becomes a group."""
+        self.committed[self.lanes.positions()] += 1
+
+    def wait(self, newest: int) -> None:
+        """cp.async.wait_group: all but the `newest` groups of each thread land."""
+        positions = self.lanes.positions()
+        self.complete[positions] = np.maximum(self.complete[positions], self.committed[positions] - newest)
+        for batch in self.pending:
+            ready = batch.left & (batch.groups < self.complete[batch.positions])
+            if np.count_nonzero(ready):
+                self.land(batch, ready)
+        self.pending[:] = [b for b in self.pending if np.count_nonzero(b.left)]
+
+    def wait_all(self) -> None:
+        """cp.async.wait_all: as a commit and a wait for everything."""
+        self.commit()
+        self.wait(0)
+
+    # -- pieces
+
+    def resolved(self, number: int, address: NDArray[Any], copies: Index) -> Iterator[tuple[Index, Bound, Index]]:
+        """(copies, region, element index) for each region that the addresses of `copies` lie in.
+
+        The lanes that execute must be those of `copies`; while a region is looked at, they are its threads.
+        """
+        bound, index = self.access.resolve(number, address)
+        if bound is not None:
+            yield copies, bound, index
+            return
+        positions = self.lanes.positions()
+        for part in self.access.subsets(number, index):
+            self.lanes.select(positions[part])
+            bound, index = self.access.resolve(number, address[part])
+            assert bound is not None, "addresses of one region resolve to it"
+            yield copies[part], bound, index
+
+    def read(self, batch: Batch, number: int, address: NDArray[Any], copies: Index) -> None:
+        """Read the whole source of `copies`, whose threads execute."""
+        site = self.access.sites[number]
+        for part, bound, index in self.resolved(number, address, copies):
+            batch.data[part] = bound.view[index]
+            batch.sources.append(Side(part, bound.region, bound.view, index, self.checked(bound, index, site), site))
+
+    def read_parts(self, batch: Batch, source: int, single: int, address: NDArray[Any], kept: NDArray[Any]) -> None:
+        """Read only the first `kept` bytes of each source."""
+        site = self.access.sites[source]
+        width = 1 << site.shift
+        over = np.flatnonzero(kept > width)
+        if over.size:
+            who = self.lanes.describe_position(int(batch.positions[over[0]]))
+            raise SimulationError(
+                f"{who} copies {int(kept[over[0]])} of {width} bytes: the source can't be larger than the copy\n"
+                f"  {self.places.describe(site.pc)}"
+            )
+        whole = np.flatnonzero(kept == width)
+        if whole.size:
+            self.lanes.select(batch.positions[whole])
+            self.read(batch, source, address[whole], whole)
+        some = np.flatnonzero((kept > 0) & (kept < width))
+        if not some.size:
+            return
+        self.lanes.select(batch.positions[some])
+        self.access.check_alignment(site, address[some])
+        raw = batch.data.view(np.uint8).reshape(-1, width)
+        for byte in range(int(kept[some].max())):
+            copies = np.flatnonzero((kept > byte) & (kept < width))
+            self.lanes.select(batch.positions[copies])
+            where = address[copies] + address.dtype.type(byte)
+            for part, bound, index in self.resolved(single, where, copies):
+                raw[part, byte] = bound.view[index]
+                cells = self.checked(bound, index, self.access.sites[single])
+                batch.sources.append(Side(part, bound.region, bound.view, index, cells, site))
+
+    def checked(self, bound: Bound, index: Index, site: Any) -> Index | None:
+        """Check and record a read of the executing threads; its cells."""
+        if bound.region.shadow is None:
+            return None
+        checker = self.access.checker_()
+        checker.load(bound.region, index, site)
+        return checker.cells(bound.region.shadow, index, site)[0].reshape(index.size, -1)
+
+    def land(self, batch: Batch, ready: NDArray[np.bool_]) -> None:
+        """Write what has arrived, and record that source and target were in use until now."""
+        self.access.stores += 1
+        for side in batch.targets:
+            pick = ready[side.at]
+            copies = side.at[pick]
+            side.view[side.index[pick]] = batch.data[copies]
+            if side.cells is not None:
+                checker = self.access.checker_()
+                checker.end_copy(side.region, side.cells[pick], batch.threads[copies], batch.pc)
+        for side in batch.sources:
+            if side.cells is not None:
+                pick = ready[side.at]
+                checker = self.access.checker_()
+                checker.reread(side.region, side.cells[pick], batch.threads[side.at[pick]], batch.pc)
+        batch.left &= ~ready

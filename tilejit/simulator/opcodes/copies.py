@@ -1,0 +1,69 @@
+"""cp.async and the waits for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilejit.simulator.emitter import Emitter
+from tilejit.simulator.opcodes.memory import site
+from tilejit.simulator.ptx import parse_number
+
+Match = dict[str, str]
+_WHOLE = {4: "u4", 8: "u8", 16: "V16"}
+
+
+def cp_async(e: Emitter, m: Match) -> None:
+    """cp.async [dst], [src], size{, src-size or ignore-src}{, cache-policy}."""
+    operands = list(e.ins.operands)
+    if m["policy"]:
+        policy = operands.pop() if len(operands) > 3 else ""
+        e.source(policy, "u8")
+    if len(operands) not in (3, 4):
+        e.fail("cp.async takes three or four operands")
+    size = literal(e, operands[2])
+    if size not in ((16,) if m["cache"] == "cg" else (4, 8, 16)):
+        e.fail(f"cp.async.{m['cache']} can't copy {size} bytes")
+    kept = kept_bytes(e, operands[3], size) if len(operands) == 4 else "None"
+    shift, whole = size.bit_length() - 1, _WHOLE[size]
+    target, to = site(e, "store", {"space": "shared"}, operands[0], shift, whole)
+    source, address = site(e, "load", {"space": "global"}, operands[1], shift, whole)
+    sites = e.names.sites
+    sites.append(replace(sites[-1], index=len(sites), shift=0, dtype="u1", part=True))
+    e.stmt(f"S.copies.issue({target}, {to}, {source}, {address}, {len(sites) - 1}, {kept})")
+
+
+def kept_bytes(e: Emitter, operand: str, size: int) -> str:
+    """How many bytes each thread copies: a size, or none where the predicate ignore-src holds."""
+    name = operand.lstrip("!").strip()
+    if e.names.register_bits.get(name) != 1:
+        return e.source(operand, "u4")
+    none, every = (e.names.constant(x, "u4") for x in (0, size))
+    return e.temp(f"sel({e.source(operand, 'p')}, {none}, {every})")
+
+
+def literal(e: Emitter, operand: str) -> int:
+    try:
+        return parse_number(operand)
+    except ValueError:
+        e.fail(f"{operand!r} must be a constant")
+
+
+def commit(e: Emitter, m: Match) -> None:
+    e.stmt("S.copies.commit()")
+
+
+def wait(e: Emitter, m: Match) -> None:
+    if len(e.ins.operands) != 1:
+        e.fail("cp.async.wait_group takes one operand")
+    e.stmt(f"S.copies.wait({literal(e, e.ins.operands[0])})")
+
+
+def wait_all(e: Emitter, m: Match) -> None:
+    e.stmt("S.copies.wait_all()")
+
+
+ENTRIES = {
+    "cp": ((r"\.async\.(?P<cache>ca|cg)\.shared(?:::cta)?\.global(?P<policy>\.L2::cache_hint)?"
+            r"(?:\.L2::(?:64|128|256)B)?", cp_async),
+           (r"\.async\.commit_group", commit), (r"\.async\.wait_group", wait), (r"\.async\.wait_all", wait_all)),
+}  # fmt: skip

@@ -1,0 +1,100 @@
+"""Matrix fragments between shared memory and registers, and matrix products of a warp."""
+
+from __future__ import annotations
+
+from tilejit.simulator.emitter import Emitter, vector
+from tilejit.simulator.opcodes.memory import site
+from tilejit.simulator.opcodes.move import WINDOWS
+
+Match = dict[str, str]
+_ROW_SHIFT = 4
+
+# Registers of A, B and C per shape and type of A: PTX ISA, "Matrix Fragments for mma.m16n8k…".
+_F16 = {"m16n8k8": (2, 1), "m16n8k16": (4, 2)}
+_8_BITS = {"m16n8k16": (2, 1), "m16n8k32": (4, 2)}
+_REGISTERS = {
+    "f16": _F16, "bf16": _F16, "tf32": {"m16n8k4": (2, 1), "m16n8k8": (4, 2)},
+    "s8": _8_BITS, "u8": _8_BITS, "e4m3": _8_BITS, "e5m2": _8_BITS,
+}  # fmt: skip
+_DTYPE = {"f32": "f4", "f16": "u4", "s32": "i4"}
+
+
+def rows(e: Emitter, m: Match, kind: str, operand: str) -> tuple[str, str]:
+    """(number, address) of the 16-byte rows of matrices; a generic address must be one of shared memory."""
+    number, address = site(e, kind, {"space": "shared"}, operand, _ROW_SHIFT, "V16")
+    if m["space"]:
+        return number, address
+    if e.names.sites[-1].address_dtype != "u8":
+        e.fail("a generic address has 64 bits")
+    window = e.names.constant(WINDOWS["shared"], "u8")
+    return number, f"({address} - {window})"
+
+
+def ldmatrix(e: Emitter, m: Match) -> None:
+    targets, source = two(e)
+    registers = vector(targets)
+    check_count(e, registers, int(m["num"]))
+    number, address = rows(e, m, "load", source)
+    trans = m["trans"] is not None
+    values = e.temp(f"S.matrices.ldmatrix({number}, {address}, {len(registers)}, {trans}, {e.pc})")
+    for i, register in enumerate(registers):
+        e.write(register, "u4", f"{values}[{i}]")
+
+
+def stmatrix(e: Emitter, m: Match) -> None:
+    target, sources = two(e)
+    registers = vector(sources)
+    check_count(e, registers, int(m["num"]))
+    values = ", ".join(e.source(x, "u4") for x in registers)
+    number, address = rows(e, m, "store", target)
+    e.stmt(f"S.matrices.stmatrix({number}, {address}, ({values},), {m['trans'] is not None}, {e.pc})")
+
+
+def mma(e: Emitter, m: Match) -> None:
+    """mma.sync of A and B of equal width; C and D have one type."""
+    a_type, b_type, element = m["a"], m["b"], m["d"]
+    counts = _REGISTERS[a_type].get(m["shape"])
+    integer, narrow = a_type in ("s8", "u8"), a_type in ("e4m3", "e5m2")
+    if counts is None or m["c"] != element:
+        e.fail("there is no mma of this shape and these types")
+    if (element == "s32") != integer or (m["sat"] and not integer):
+        e.fail("there is no mma of these types")
+    if a_type != b_type and not (integer and b_type in ("s8", "u8")) and not (narrow and b_type in ("e4m3", "e5m2")):
+        e.fail(f"there is no mma of {a_type} and {b_type}")
+    if element == "f16" and a_type in ("bf16", "tf32"):
+        e.fail(f"there is no mma of {a_type} with f16 accumulators")
+    if len(e.ins.operands) != 4:
+        e.fail("mma takes four operands")
+    d, a, b, c = (vector(x) for x in e.ins.operands)
+    for registers, count in zip((d, a, b, c), (2 if element == "f16" else 4, *counts, len(d)), strict=True):
+        check_count(e, registers, count)
+    dtype = _DTYPE[element]
+    operands = [
+        "(" + ", ".join(e.source(x, t) for x in registers) + ",)"
+        for registers, t in ((a, "u4"), (b, "u4"), (c, dtype))
+    ]
+    types = (a_type, b_type, element)
+    values = e.temp(f"S.matrices.mma({types}, {m['sat'] is not None}, {e.pc}, {', '.join(operands)})")
+    for i, register in enumerate(d):
+        e.write(register, dtype, f"{values}[{i}]")
+
+
+def two(e: Emitter) -> tuple[str, str]:
+    if len(e.ins.operands) != 2:
+        e.fail("expected two operands")
+    return e.ins.operands[0], e.ins.operands[1]
+
+
+def check_count(e: Emitter, registers: list[str], count: int) -> None:
+    if len(registers) != count:
+        e.fail(f"expected a vector of {count} registers, got {len(registers)}")
+
+
+_FORM = r"\.sync\.aligned\.m8n8\.x(?P<num>[124])(?P<trans>\.trans)?(?P<space>\.shared(?:::cta)?)?\.b16"
+_TYPE = r"f16|bf16|tf32|s8|u8|e4m3|e5m2"
+ENTRIES = {
+    "ldmatrix": ((_FORM, ldmatrix),),
+    "stmatrix": ((_FORM, stmatrix),),
+    "mma": ((r"\.sync\.aligned\.(?P<shape>m16n8k(?:4|8|16|32))\.row\.col(?P<sat>\.satfinite)?\.(?P<d>f32|f16|s32)"
+             rf"\.(?P<a>{_TYPE})\.(?P<b>{_TYPE})\.(?P<c>f32|f16|s32)", mma),),
+}  # fmt: skip
