@@ -52,7 +52,8 @@ def multiplied(acc: Operand, a: Operand, b: Operand, scope: str = "warp", thread
     """Lowers one product, carries it out on small integers and compares with NumPy's, replicas included."""
     regions = tuple(o.named(n) for o, n in zip((acc, a, b), ("acc", "a", "b"), strict=True))
     attrs = () if precision is None else (("precision", precision),)
-    tile = Kernel("case", (), threads, arch, (*(Alloc(r.buffer) for r in regions), TileOp("gemm", scope, regions, attrs)))
+    allocs = (Alloc(r.buffer) for r in regions)
+    tile = Kernel("case", (), threads, arch, (*allocs, TileOp("gemm", scope, regions, attrs)))
     assert verify(tile, "tile") == []
     made = lower(tile, target(arch))
     assert verify(made.kernel, "lane") == []
@@ -273,7 +274,8 @@ def test_a_layout_that_is_no_fragment_says_what_is_in_the_way_and_what_fits(name
 def following(refused: DispatchError, given: list[Operand]) -> list[Operand]:
     """The operands with the layouts that the hint names."""
     assert refused.hint is not None and refused.hint.startswith("what fits: ")
-    for name, call in re.findall(r"(acc|a|b) layout=(tj\.mma\.layout_\w\(.*?\)(?=, (?:acc|a|b) layout|$))", refused.hint):
+    pattern = r"(acc|a|b) layout=(tj\.mma\.layout_\w\(.*?\)(?=, (?:acc|a|b) layout|$))"
+    for name, call in re.findall(pattern, refused.hint):
         column = ("acc", "a", "b").index(name)
         given[column] = replace(given[column], layout=eval(call, {"tj": tj}))  # noqa: S307 - our own text
     return given
@@ -437,7 +439,7 @@ def test_between_ldmatrix_and_mma_no_register_is_taken_apart(dtype: DType, emitt
     between = [lines[i] for i in range(loads[0], products[0]) if i not in loads]
     address = re.compile(r"(add\.s32|xor\.b32|or\.b32|shl\.b32|cvt\.u32\.u64) |mov\.b32 \S+ 0;")
     assert [line for line in between if not address.match(line)] == []
-    assert len(between) <= 2 * len(loads)
+    assert len(between) <= 3 * len(loads)
     emitted_ptx.add(made.ptx, "sm_90a", "staged")
 
 

@@ -94,7 +94,9 @@ def test_any_order_of_rows_columns_and_registers_multiplies_right(
 
 
 @given(st.data(), st.sampled_from(MMA), st.sampled_from(WARPS))
-def test_the_layouts_of_tj_mma_multiply_right_at_any_size(data: st.DataObject, form: Mma, warps: tuple[int, int]) -> None:
+def test_the_layouts_of_tj_mma_multiply_right_at_any_size(
+    data: st.DataObject, form: Mma, warps: tuple[int, int]
+) -> None:
     m, n, k = (data.draw(st.integers(1, 3)) for _ in range(3))
     assume(m * n * k * prod(warps) <= 12)
     _ask(form, factors(16 * m * warps[0], 8 * n * warps[1], form.k * k, form, warps), warps)
