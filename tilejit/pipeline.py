@@ -1,7 +1,7 @@
 """From a kernel at tile level to PTX: the passes in order, and what they make.
 
 ```
-tile IR ─ limits, initialized ─▶ ─ lower ─▶ lane IR ─ memory, assertions, prune ─▶ ─ codegen ─▶ PTX
+tile IR ─ limits, initialized ─▶ ─ lower ─▶ lane IR ─ memory, pending, assertions, prune ─▶ ─ codegen ─▶ PTX
 ```
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ from .ir.nodes import Assert, Buffer, Kernel, Param, Stmt, Var
 from .ir.printer import to_text
 from .ir.types import Signature
 from .ir.verify import verify
-from .lower import Verdict, lower
+from .lower import Verdict, lower, pending
 from .source import Span
 from .target import MAX_THREADS, Target
 
@@ -112,7 +113,8 @@ class State:
 class Pass:
     """One step of the pipeline.
 
-    level: of the kernel that it leaves, "tile" or "lane", which is verified; "" where it leaves the kernel alone.
+    level: of the kernel that it leaves, "tile" or "lane", which is verified if it is a new one; "" where the pass
+    leaves the kernel alone.
     after: the passes that must have run, each with the reason.
     """
 
@@ -150,12 +152,16 @@ def _lower(state: State) -> None:
     state.kernel, state.verdicts = lowered.kernel, tuple(lowered.verdicts)
 
 
+def _carry_pending(state: State) -> None:
+    state.kernel = pending.carry(state.kernel)
+
+
 def _check_memory(state: State) -> None:
     _check_shared_memory(state)
     plan = tensor_memory_plan(allocations(state.kernel.body))
     if plan.columns > COLUMN_LIMIT:
         largest = sorted((b for b, _ in plan.offsets), key=columns_of, reverse=True)
-        listed = ", ".join(f"{b.name} {columns_of(b)}" for b in largest[:5])
+        listed = ", ".join(f"{b.name} {columns_of(b)}" for b in largest)
         raise ResourceError(
             f"{state.kernel.name} needs {plan.columns} columns of tensor memory; a CTA has {COLUMN_LIMIT}. "
             f"Largest: {listed}",
@@ -189,10 +195,10 @@ def _bind_assertions(state: State) -> None:
 def _prune(state: State) -> None:
     """Drops the parameters that nothing names."""
     kernel = state.kernel
-    named: set[str] = set()
-    _collect_names(kernel.body, named)
+    named = _names(kernel.body)
     kept = tuple(p for p in kernel.params if p.kind == ASSERTIONS or _defined_by(p) in named)
-    state.kernel = replace(kernel, params=kept)
+    if kept != kernel.params:
+        state.kernel = replace(kernel, params=kept)
 
 
 def _defined_by(param: Param) -> str:
@@ -201,18 +207,27 @@ def _defined_by(param: Param) -> str:
     return param.var.name if param.var is not None else ""
 
 
-def _collect_names(node: Any, named: set[str]) -> None:
-    """The variables in `node`, and `buffer NAME` of the storage it touches; a buffer's own shape is no use."""
-    if isinstance(node, tuple):
-        for item in node:
-            _collect_names(item, named)
-    elif isinstance(node, Buffer):
-        named.add("buffer " + node.root.name)
-    elif isinstance(node, Var):
-        named.add(node.name)
-    elif not isinstance(node, (Span, str)):
-        for name in getattr(node, "__slots__", ()):
-            _collect_names(getattr(node, name), named)
+def _names(body: tuple[Stmt, ...]) -> set[str]:
+    """The variables in `body`, and `buffer NAME` of the storage it touches; a buffer's own shape is no use."""
+    named: set[str] = set()
+    waiting: list[Any] = [body]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, tuple):
+            waiting.extend(node)
+        elif isinstance(node, Buffer):
+            named.add("buffer " + node.root.name)
+        elif isinstance(node, Var):
+            named.add(node.name)
+        else:
+            waiting.extend([getattr(node, part) for part in _parts(node.__class__)])
+    return named
+
+
+@cache
+def _parts(kind: type) -> tuple[str, ...]:
+    """The fields of a node that may hold others."""
+    return tuple(name for name in getattr(kind, "__slots__", ()) if name not in ("span", "name", "dtype", "width"))
 
 
 def _statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
@@ -246,6 +261,12 @@ PASSES: tuple[Pass, ...] = (
         after=(("lower", "operations that cross warps allocate scratch when they are lowered"),),
     ),
     Pass(
+        "pending",
+        _carry_pending,
+        level="lane",
+        after=(("lower", "only then is it known which registers an asynchronous operation fills or reads"),),
+    ),
+    Pass(
         "assertions",
         _bind_assertions,
         after=(("lower", "lowering may prove an assertion and drop it"),),
@@ -264,6 +285,7 @@ PASSES: tuple[Pass, ...] = (
         _generate,
         after=(
             ("prune", "the PTX's parameters are those that the launch passes"),
+            ("pending", "LLVM moves what uses a register in front of a wait that doesn't carry it"),
             ("memory", "LLVM writes any amount; only the launch would fail"),
         ),
     ),
@@ -289,13 +311,15 @@ def compile(kernel: Kernel, signature: Signature, target: Target) -> Compiled:
     raises: DispatchError, KernelTypeError, ResourceError as the passes find.
     """
     state = State(kernel, target)
+    verified: Kernel | None = None
     for step in PASSES:
         began = time.perf_counter()
         step.run(state)
         ended = time.perf_counter()
         state.timings[step.name] = 1e3 * (ended - began)
-        if step.level:
+        if step.level and state.kernel is not verified:
             _verify(step, state)
+            verified = state.kernel
             state.timings["verify"] = state.timings.get("verify", 0.0) + 1e3 * (time.perf_counter() - ended)
     return _compiled(kernel, state, signature)
 
