@@ -69,3 +69,14 @@ def test_its_copies_take_the_instructions_made_for_them() -> None:
     assert "cp.async.wait_group 1;" in made.ptx and "cp.async.cg.shared.global" in made.ptx
     assert made.ptx.count("ldmatrix.sync.aligned.m8n8.x4.shared.b16") == 4
     assert made.ptx.count("stmatrix.sync.aligned.m8n8.x4.shared.b16") == 4
+
+
+@pytest.mark.skipif(not {"ldmatrix", "stmatrix", "cp"} <= set(INSTRUCTIONS), reason="the simulator lacks them")
+def test_swizzled_stages_have_no_bank_conflicts() -> None:
+    a = np.arange(128 * 192).reshape(128, 192).astype(np.float16)
+    matrix = tj.spec(a.shape, tj.float16)
+    lines = {v.span.line for v in streamed.compile(matrix, matrix, STAGES=3, OWNERS=OWNERS).verdicts if v.span}
+    report = tj.simulate(streamed, 2, a, np.zeros_like(a), STAGES=3, OWNERS=OWNERS, profile=True)
+    traffic = [report.line(n) for n in sorted(lines)]
+    assert sum(t.traffic.wavefronts > 0 for t in traffic) == len(lines) == 5
+    assert [t.bank_conflicts for t in traffic] == [0] * 5
