@@ -25,7 +25,9 @@ def _machine(cpu: str, ptx: tuple[int, int]) -> Any:
     # this, seven kernels get the same numbers of instructions and registers.
     llvm.set_option("tilejit", "-disable-machine-sink")
     features = f"+ptx{ptx[0]}{ptx[1]}"
-    return llvm.Target.from_triple(TRIPLE).create_target_machine(cpu=cpu, features=features, opt=3)
+    # Level 3 numbers all values once more, which costs 5 % of emission. Of 1,300 kernels 1,037 come out the same; of
+    # 97 of the others 88 need as many registers, 5 more and 4 fewer, with 0.2 % more SASS in all.
+    return llvm.Target.from_triple(TRIPLE).create_target_machine(cpu=cpu, features=features, opt=2)
 
 
 def _optimise(module: Any, machine: Any) -> None:

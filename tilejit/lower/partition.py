@@ -163,12 +163,15 @@ def emit_copy(plan: Partition, op: TileOp, b: Builder) -> None:
     emit_partition(plan, op, b, step)
 
 
+#: as many rounds are written out: LLVM needs a third less time for two rounds than for a loop of two
+_UNROLLED = 2
+
 #: (one vector on each side, first element of it, how many elements)
 Step = Callable[[Sequence[Run], int, int], None]
 
 
 def emit_partition(plan: Partition, op: TileOp, b: Builder, step: Step, *, unrolled: bool = False) -> None:
-    """A loop over whole rounds, then the partial one; `step` writes what is done with one vector."""
+    """A loop over whole rounds, or few written out, then the partial one; `step` writes what is done with one vector."""
     thread = b.thread(op.scope, plan.threads)
     bases = [_base(plan, column, thread, b) for column in range(len(plan.sides))]
 
@@ -183,7 +186,7 @@ def _emit_rounds(
 ) -> None:
     whole, rest = divmod(plan.count, plan.threads)
     if whole:
-        with b.loop("round", whole, unrolled=unrolled) as trip:
+        with b.loop("round", whole, unrolled=unrolled or whole <= _UNROLLED) as trip:
             _emit_vector(plan, b, bases, thread, build.mul(trip, plan.threads), step)
     if rest:
         first = build.const(whole * plan.threads, int32)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
+from functools import cache, reduce
 
 import numpy as np
 
@@ -111,6 +111,7 @@ ELEMENTWISE: dict[str, Elementwise] = {
 }
 
 
+@cache
 def result_type(name: str, dtypes: tuple[DType, ...]) -> tuple[DType, DType] | str:
     """The types in which the operation computes and which it returns, or why it can't take `dtypes`."""
     op = ELEMENTWISE[name]
