@@ -171,7 +171,7 @@ Step = Callable[[Sequence[Run], int, int], None]
 
 
 def emit_partition(plan: Partition, op: TileOp, b: Builder, step: Step, *, unrolled: bool = False) -> None:
-    """A loop over whole rounds, or few written out, then the partial one; `step` writes what is done with one vector."""
+    """Whole rounds in a loop, or few written out, then the partial one; `step` writes what is done with one vector."""
     thread = b.thread(op.scope, plan.threads)
     bases = [_base(plan, column, thread, b) for column in range(len(plan.sides))]
 
