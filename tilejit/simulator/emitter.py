@@ -84,13 +84,17 @@ class Names:
 
 
 class Emitter:
-    """Collects the statements of one block; opcode entries call its methods."""
+    """Collects the statements of one block; opcode entries call its methods.
+
+    parts: variable → (wide variable that it is an element of, which one, of how many).
+    """
 
     def __init__(self, names: Names, module: Module) -> None:
         self.names = names
         self.module = module
         self.lines: list[str] = []
         self.views: dict[int, dict[str, str]] = {}
+        self.parts: dict[str, tuple[str, int, int]] = {}
         self.inputs: dict[int, None] = {}
         self.written: dict[int, None] = {}
         self.count = 0
@@ -247,6 +251,19 @@ class Emitter:
         self.mark(slot, name)
         if not self.names.home[slot]:
             self.names.home[slot] = dtype
+
+    def write_part(self, name: str, dtype: str, whole: str, parts: str, index: int, count: int) -> None:
+        """Assign element `index` of `whole`, which `parts` lists, and remember where it comes from."""
+        self.write(name, dtype, f"{parts}[{index}]")
+        variable = self.views[self.names.slots[name]].get(dtype)
+        if variable is not None:
+            self.parts[variable] = (whole, index, count)
+
+    def whole_of(self, variables: list[str]) -> str | None:
+        """The wide variable that has exactly these elements in this order, if there is one."""
+        whole = self.parts.get(variables[0], ("", 0, 0))[0]
+        every = all(self.parts.get(x) == (whole, i, len(variables)) for i, x in enumerate(variables))
+        return whole if every else None
 
     def destination(self, name: str) -> int:
         names = self.names

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,36 @@ from numpy.typing import NDArray
 
 WARP = 32
 Index = NDArray[np.int64]
+
+
+@lru_cache(maxsize=8)
+def _template(threads: int, ctas: int) -> dict[str, NDArray[Any]]:
+    """What the lanes of all chunks of this shape share."""
+    thread = np.arange(threads, dtype=np.int64)
+    cta = np.repeat(np.arange(ctas, dtype=np.int64), threads)
+    arrays: dict[str, NDArray[Any]] = {
+        "thread": np.tile(thread, ctas),
+        "chunk_cta": cta,
+        "chunk_warp": np.tile(thread // WARP, ctas) + cta * -(-threads // WARP),
+        "lane": np.tile(thread % WARP, ctas),
+        "gid": np.arange(1, ctas * threads + 1, dtype=np.uint64),
+        "position": np.arange(ctas * threads, dtype=np.int64),
+    }
+    for array in arrays.values():
+        array.flags.writeable = False
+    return arrays
+
+
+@lru_cache(maxsize=32)
+def thread_coordinate(block: tuple[int, int, int], ctas: int, axis: int) -> Any:
+    """%tid along an axis for all threads of a chunk: one value where the block is flat."""
+    if block[axis] == 1:
+        return np.uint32(0)
+    x, y, z = block
+    thread = np.arange(x * y * z)
+    values = np.tile((thread % x, thread // x % y, thread // (x * y))[axis].astype(np.uint32), ctas)
+    values.flags.writeable = False
+    return values
 
 
 class Lanes:
@@ -27,18 +58,12 @@ class Lanes:
         self.total = ctas * self.threads
         self.n = self.total
         self.group: Index | None = None
-        thread = np.arange(self.threads, dtype=np.int64)
-        cta = np.repeat(np.arange(ctas, dtype=np.int64), self.threads)
-        self.full: dict[str, NDArray[Any]] = {
-            "thread": np.tile(thread, ctas),
-            "chunk_cta": cta,
-            "cta": cta + first,
-            "chunk_warp": np.tile(thread // WARP, ctas) + cta * self.warps_per_cta,
-            "lane": np.tile(thread % WARP, ctas),
-        }
-        self.full["warp"] = self.full["chunk_warp"] + first * self.warps_per_cta
-        gid = np.arange(1, self.total + 1, dtype=np.uint64) + np.uint64(first * self.threads)
-        self.full["gid"] = gid
+        self.full: dict[str, NDArray[Any]] = dict(_template(self.threads, ctas))
+        shifts = {"cta": ("chunk_cta", first), "warp": ("chunk_warp", first * self.warps_per_cta)}
+        for name, (origin, by) in shifts.items():
+            self.full[name] = self.full[origin] + by if by else self.full[origin]
+        if first:
+            self.full["gid"] = self.full["gid"] + np.uint64(first * self.threads)
         self.cache: dict[Any, NDArray[Any]] = {}
         self.offsets_full: dict[tuple[str, int], Index] = {}
 
@@ -66,7 +91,7 @@ class Lanes:
             return found
         full = self.offsets_full.get(key)
         if full is None:
-            who = self.full["chunk_cta"] if owner == "cta" else np.arange(self.total, dtype=np.int64)
+            who = self.full["chunk_cta" if owner == "cta" else "position"]
             full = self.offsets_full[key] = who * stride
         if self.group is None:
             return full
@@ -75,11 +100,18 @@ class Lanes:
 
     def positions(self) -> Index:
         """The executing lanes' positions in the chunk."""
-        return np.arange(self.total, dtype=np.int64) if self.group is None else self.group
+        return self.full["position"] if self.group is None else self.group
 
     def cta_coordinates(self, cta: int) -> tuple[int, int, int]:
         x, y, _ = self.grid
         return cta % x, cta // x % y, cta // (x * y)
+
+    def cta_coordinate(self, axis: int) -> Any:
+        """The executing chunk's %ctaid along an axis: one value if all its CTAs share it."""
+        x, y, _ = self.grid
+        cta = np.arange(self.first, self.first + self.ctas)
+        values = (cta % x, cta // x % y, cta // (x * y))[axis].astype(np.uint32)
+        return values[0] if (values == values[0]).all() else np.repeat(values, self.threads)
 
     def describe(self, gid: int) -> str:
         """'thread 5 (warp 0, lane 5) of CTA (0, 0, 0)' for a global thread number that counts from 1."""

@@ -271,6 +271,6 @@ def _has_waiting_loop(program: Program) -> bool:
     for compiled in program.blocks:
         block = compiled.block
         for target in block.targets:
-            if 0 <= target <= block.index and program.spins[target : block.index + 1].any():
+            if 0 <= target <= block.index and program.spins[block.index + 1] > program.spins[target]:
                 return True
     return False

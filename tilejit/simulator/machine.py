@@ -19,10 +19,10 @@ from tilejit.simulator.blocks import EXIT
 from tilejit.simulator.checks import Clock
 from tilejit.simulator.copies import AsyncCopies
 from tilejit.simulator.emitter import DTYPES
-from tilejit.simulator.lanes import WARP, Index, Lanes
+from tilejit.simulator.lanes import WARP, Index, Lanes, thread_coordinate
 from tilejit.simulator.matrix import Matrices
 from tilejit.simulator.places import Places
-from tilejit.simulator.translate import Compiled, Program, empty_value
+from tilejit.simulator.translate import Compiled, Program
 from tilejit.simulator.warp import NotTogether, Warps
 
 
@@ -44,7 +44,7 @@ class Machine:
         self.matrices = Matrices(lanes, self.warps, access)
         self.copies = AsyncCopies(access, lanes, places)
         self.barriers = Barriers(lanes, self.alive, clock, places)
-        self.registers: list[Any] = [empty_value(h) for h in program.homes]
+        self.registers: list[Any] = list(program.initial)
         self.fill_special(params)
         self.load = access.load
         self.store = access.store
@@ -62,17 +62,14 @@ class Machine:
         self.met: set[int] = set()
 
     def fill_special(self, params: bytes) -> None:
-        """Set special registers, parameters and the flags of registers that may be undefined."""
+        """Set special registers and parameters."""
         lanes = self.lanes
-        for name, slot in self.program.slots.items():
+        for name, slot in self.program.given:
             if name.startswith("%param:"):
                 _, offset, dtype = name.split(":")
-                size = DTYPES[dtype].itemsize
-                self.registers[slot] = np.frombuffer(params[int(offset) : int(offset) + size], DTYPES[dtype])[0]
-                continue
-            value = special_register(name, lanes, self.program)
-            if value is not None:
-                self.registers[slot] = value
+                self.registers[slot] = np.frombuffer(params, DTYPES[dtype], 1, int(offset))[0]
+            else:
+                self.registers[slot] = special_register(name, lanes, self.program)
 
     # -- scheduling
 
@@ -82,7 +79,7 @@ class Machine:
         while True:
             if not ready and not self.wake():
                 return
-            number = min(ready)
+            number = min(ready) if len(ready) > 1 else next(iter(ready))
             self.step(number, ready.pop(number))
 
     def step(self, number: int, group: Index | None) -> None:
@@ -184,7 +181,8 @@ class Machine:
         into[target] = None if both.size == self.lanes.total else both
 
     def may_spin(self, first: int, last: int) -> bool:
-        return bool(self.program.spins[first : last + 1].any())
+        spins = self.program.spins
+        return spins[last + 1] > spins[first]
 
     def finish(self, group: Index | None) -> None:
         """Threads exit; barriers that waited only for them complete."""
@@ -393,19 +391,13 @@ class Machine:
 def special_register(name: str, lanes: Lanes, program: Program) -> Any:
     """The value of a special register for all threads of a chunk, None for other names."""
     kind, _, axis = name.partition(".")
-    x, y, _ = lanes.block
-    gx, gy, _ = lanes.grid
     number = "xyz".find(axis) if axis else 0
     if kind in ("%ntid", "%nctaid"):
         return np.uint32((lanes.block if kind == "%ntid" else lanes.grid)[number])
     if kind == "%tid":
-        thread = lanes.full["thread"]
-        return _narrow((thread % x, thread // x % y, thread // (x * y))[number])
+        return thread_coordinate(lanes.block, lanes.ctas, number)
     if kind == "%ctaid":
-        cta = lanes.full["cta"]
-        if lanes.ctas == 1:
-            return np.uint32(lanes.cta_coordinates(lanes.first)[number])
-        return _narrow((cta % gx, cta // gx % gy, cta // (gx * gy))[number])
+        return lanes.cta_coordinate(number)
     if kind == "%laneid":
         return _narrow(lanes.full["lane"])
     if kind == "%warpid":

@@ -6,10 +6,8 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from tilejit.errors import UnsupportedInstructionError
 from tilejit.simulator.blocks import Block, liveness, split
@@ -44,7 +42,8 @@ class Program:
     slots: register name → slot; homes: each slot's dtype between blocks.
     placed: variables with their addresses in their own state space.
     cell_shift: log2 of the narrowest access, per state space, for the race checks' cells.
-    spins: blocks that look at what other threads may change.
+    spins: how many blocks in front of each one look at what other threads may change; one more entry than blocks.
+    initial: what each slot holds before the kernel starts; given: the slots that the machine fills, by name.
     live: registers live into each block, as bit sets of slots.
     """
 
@@ -58,8 +57,10 @@ class Program:
     cell_shift: dict[str, int]
     shared_bytes: int
     local_bytes: int
-    spins: NDArray[np.bool_]
+    spins: tuple[int, ...]
     live: tuple[int, ...]
+    initial: tuple[Any, ...]
+    given: tuple[tuple[str, int], ...]
 
 
 def translate(ptx: str, entry: str, dynamic_shared_bytes: int) -> Program:
@@ -222,7 +223,8 @@ class _Translator:
         return Program(
             self.module, self.function, compiled, dict(names.slots), homes, tuple(names.sites), self.placed,
             _cell_shift(names.sites), self.sizes["shared"] - SHARED_BASE, self.sizes["local"] - LOCAL_BASE,
-            _spins(blocks, names.sites), tuple(live),
+            _spins(blocks, names.sites), tuple(live), tuple(DTYPES[h].type(0) for h in homes),
+            tuple((n, s) for n, s in names.slots.items() if n in SPECIAL or n.startswith("%param:")),
         )  # fmt: skip
 
 
@@ -235,10 +237,10 @@ def _cell_shift(sites: list[Site]) -> dict[str, int]:
     return result
 
 
-def _spins(blocks: list[Block], sites: list[Site]) -> NDArray[np.bool_]:
-    """Blocks that look at what other threads may change: a loop around one may wait for them."""
+def _spins(blocks: list[Block], sites: list[Site]) -> tuple[int, ...]:
+    """Running count of blocks that look at what other threads may change: a loop around one may wait for them."""
     strong = {s.pc for s in sites if s.strong and s.kind != "store"}
-    return np.array([not strong.isdisjoint(b.pcs) for b in blocks])
+    return (0, *accumulate(int(not strong.isdisjoint(b.pcs)) for b in blocks))
 
 
 def _defined(function: Function) -> set[str]:
@@ -248,8 +250,3 @@ def _defined(function: Function) -> set[str]:
         if ins.operands and ins.root not in ("st", "red", "bra", "brx"):
             written.update(x.strip() for x in ins.operands[0].strip("{}()").replace("|", ",").split(","))
     return written
-
-
-def empty_value(home: str) -> Any:
-    """What a register holds before anything was written to it."""
-    return DTYPES[home].type(0)

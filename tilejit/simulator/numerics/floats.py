@@ -102,16 +102,22 @@ def make_odd(s: Value, error: Value) -> Value:
 
 def fma_f32(a: Value, b: Value, c: Value) -> Value:
     """fma.rn.f32: the product is exact in float64; only sums next to a rounding boundary need care."""
-    product = a.astype(F8) * b
+    product = a.astype(F8) * b.astype(F8)
     wide_c = c.astype(F8)
     s = product + wide_c
     bits = s.view(U8)
-    doubled = bits << U8(1)
+    result = s.astype(F4)
     # Candidates for double rounding: exactly on float32's midpoint, or float32-subnormal (a coarser grid).
-    risky = ((bits & U8(0x1FFFFFFF)) == U8(0x10000000)) | (doubled - U8(1) < U8((897 << 53) - 1))
+    risky = (bits & U8(0x1FFFFFFF)) == U8(0x10000000)
+    if not np.ndim(s) or np.minimum.reduce(result.view(U4) & U4(0x7FFFFFFF)) <= U4(0x00800000):
+        risky |= (bits << U8(1)) - U8(1) < U8((897 << 53) - 1)
     if not np.count_nonzero(risky):
-        return s.astype(F4)
-    return add_odd(product, wide_c).astype(F4)
+        return result
+    if not np.ndim(s):
+        return add_odd(product, wide_c).astype(F4)
+    at = np.flatnonzero(risky)
+    result[at] = add_odd(*(x[at] if np.ndim(x) else x for x in (product, wide_c))).astype(F4)
+    return result
 
 
 def _split(x: Value) -> tuple[Value, Value]:

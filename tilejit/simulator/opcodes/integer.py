@@ -54,8 +54,20 @@ def mad_hi_sat(e: Emitter, m: Match) -> None:
 def mul_wide(e: Emitter, m: Match) -> None:
     dtype = PTX_DTYPE[m["t"]]
     wide = dtype[0] + str(2 * SIZE[dtype])
-    product = f"{e.src(1, dtype)}.astype({wide}) * {e.src(2, dtype)}.astype({wide})"
+    product = f"{_widened(e, 1, dtype, wide)} * {_widened(e, 2, dtype, wide)}"
     e.dst(0, wide, product if e.ins.root == "mul" else f"{product} + {e.src(3, wide)}")
+
+
+def _widened(e: Emitter, index: int, dtype: str, wide: str) -> str:
+    """A source operand extended to twice its width; a literal at translation time."""
+    value = e.src(index, dtype)
+    operand = e.ins.operands[index]
+    if operand[0] not in "0123456789-":
+        return f"{value}.astype({wide})"
+    bits, width = e.literal(operand, dtype, ""), 8 * SIZE[dtype]
+    if dtype[0] == "i" and bits >> (width - 1):
+        bits -= 1 << width
+    return e.names.constant(bits & ((1 << 2 * width) - 1), wide)
 
 
 def mul24(e: Emitter, m: Match) -> None:

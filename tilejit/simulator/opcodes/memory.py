@@ -118,10 +118,11 @@ def load(e: Emitter, m: Match) -> None:
         e.fail("this access width is not supported")
     whole = _WIDE.get(total, f"u{total}")
     number, value = site(e, "load", m, e.ins.operands[1], total.bit_length() - 1, whole)
-    raw = e.temp(f"elements(S.load({number}, {value}), {dtype}, {count})")
+    raw = e.temp(f"S.load({number}, {value})")
+    parts = e.temp(f"elements({raw}, {dtype}, {count})")
     for i, target in enumerate(targets):
         if target != "_":
-            e.write(target, dtype, f"{raw}[{i}]")
+            e.write_part(target, dtype, raw, parts, i, count)
 
 
 def _load_param(e: Emitter, targets: list[str], dtype: str) -> bool:
@@ -168,6 +169,10 @@ def store(e: Emitter, m: Match) -> None:
         e.fail("this access width is not supported")
     whole = _WIDE.get(total, f"u{total}")
     number, value = site(e, "store", m, e.ins.operands[0], total.bit_length() - 1, whole)
+    unchanged = e.whole_of([x[0] for x in values])
+    if unchanged is not None:
+        e.stmt(f"S.store({number}, {value}, {unchanged})")
+        return
     parts = ", ".join(x[0] for x in values)
     kinds = {x[1] for x in values}
     element = kinds.pop() if len(kinds) == 1 else dtype
