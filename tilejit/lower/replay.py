@@ -11,12 +11,13 @@ import numpy as np
 
 from ..ir.nodes import Buffer, Const, Region, Strided, TileOp
 from ..layout import TileLayout
-from . import copy_ldstmatrix, copy_reg, elementwise_reg
+from . import copy_ldstmatrix, copy_reg, elementwise_reg, gemm_mma
 from .launch import launch_values
 from .matrix_tiles import ROW
 from .owner_copy import OwnerCopy
 from .partition import Partition
 from .regions import THREADS
+from .replay_gemm import replay_gemm
 
 __all__ = ["addresses", "owners_of", "replay"]
 
@@ -40,6 +41,8 @@ def replay(plan: object, op: TileOp) -> None:
         _replay_registers(plan, plan.memory, plan.registers, op.scope)
     elif isinstance(plan, elementwise_reg.Plan):
         _replay_elementwise(plan, op)
+    elif isinstance(plan, gemm_mma.Plan):
+        replay_gemm(plan, op, owners_of)
 
 
 def _replay_memory(plan: Partition) -> None:
