@@ -28,7 +28,7 @@ from tilejit.dtypes import (
     int32,
     uint8,
 )
-from tilejit.errors import DispatchError
+from tilejit.errors import DispatchError, KernelTypeError
 from tilejit.ir import build
 from tilejit.ir.nodes import Alloc, Kernel, Region, TileOp
 from tilejit.ir.printer import to_text
@@ -382,6 +382,14 @@ def multiply(A: tj.Tensor, B: tj.Tensor, C: tj.Tensor, SIZES: tj.constexpr, PREC
     tj.warp.fill(acc, 0)
     tj.warp.gemm(acc, a, b, precision=PRECISION)
     tj.warp.store(tj.assume_in_bounds(C[0:M, 0:N]), acc)
+
+
+def test_the_accumulator_is_read_so_it_must_have_been_written() -> None:
+    made = product(HALF, 16, 8, 16, filled=True)
+    fills = [s for s in made.body if isinstance(s, TileOp) and s.name == "fill"]
+    body = tuple(s for s in made.body if s is not fills[0])
+    with pytest.raises(KernelTypeError, match="acc is read before anything has been written to it"):
+        compile(replace(made, body=body), Signature(()), target("sm_90a"))
 
 
 ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a")
