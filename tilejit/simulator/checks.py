@@ -33,6 +33,7 @@ Record = NDArray[np.uint64]
 UNWRITTEN = np.uint64(2**64 - 1)
 # The target of an asynchronous copy before its wait.
 IN_FLIGHT = np.uint64(2**64 - 2)
+FOREVER = 1 << 62
 ONE = np.uint64(1)
 HALF = np.uint64(32)
 LOW = np.uint64(0xFFFFFFFF)
@@ -41,7 +42,11 @@ KIND_SHIFT = np.uint64(30)
 
 
 class Shadow:
-    """The records of one region's cells. cell_shift: log2 of a cell's bytes."""
+    """The records of one region's cells.
+
+    cell_shift: log2 of a cell's bytes.
+    wrote, read: the latest event of any record; 0 for none, FOREVER once records may hold marks that are no events.
+    """
 
     def __init__(self, region: Region, cell_shift: int, initialized: bool) -> None:
         cells = region.view(f"u{1 << cell_shift}" if cell_shift < 4 else "V16", cell_shift)[0].size + 1
@@ -50,6 +55,8 @@ class Shadow:
         self.first_reads = np.zeros(cells, np.uint64)
         self.last_reads = np.zeros(cells, np.uint64)
         self.shared = region.space == "shared"
+        self.wrote = 0
+        self.read = 0
 
 
 class LocalShadow:
@@ -140,16 +147,20 @@ class Checker:
         if self.in_flight:
             self.check_sources(region, cells, me, site)
         base = self.base(shadow, site, cells.size)
-        writes = shadow.writes[cells]
-        touched = (writes + ONE > base) | (shadow.first_reads[cells] >= base)
         again: Index | None = None
-        if np.count_nonzero(touched):
-            again = self.examine_store(region, cells, me, np.flatnonzero(touched), (index, value, view), site)
+        if since(shadow.wrote, base) or since(shadow.read, base):
+            touched = shadow.writes[cells] + ONE > base
+            if since(shadow.read, base):
+                touched |= shadow.first_reads[cells] >= base
+            if np.count_nonzero(touched):
+                again = self.examine_store(region, cells, me, np.flatnonzero(touched), (index, value, view), site)
         view[index] = value
-        stamp = me + np.uint64(self.clock.tick(site.pc) << 32)
+        stamp = self.stamp_write(shadow, me, site)
         if again is not None and again.size:
-            stamp[again] = self.combine(writes[again], me[again])
+            stamp[again] = self.combine(shadow.writes[cells[again]], me[again])
         shadow.writes[cells] = stamp
+        if ascending(cells):
+            return
         lost = shadow.writes[cells] != stamp
         if np.count_nonzero(lost):
             self.examine_collision(region, cells, me, np.flatnonzero(lost), (index, value, view), site)
@@ -166,7 +177,7 @@ class Checker:
         if bad.size:
             self.examine_load(region, cells, me, writes, bad, site)
             self.report_reads(region, cells, me, bad, site)
-        shadow.writes[cells] = me + np.uint64(self.clock.tick(site.pc) << 32)
+        shadow.writes[cells] = self.stamp_write(shadow, me, site)
 
     def load_local(self, region: Region, index: Any, site: Site) -> None:
         cells, me = self.cells(region.shadow, index, site)
@@ -202,6 +213,7 @@ class Checker:
                 first = lost[differs[0]]
                 self.report_race(region, int(cells[first]), int(me[first]), int(winner[first]), site, "write")
         shadow.writes[cells] = IN_FLIGHT
+        shadow.wrote = FOREVER
         return cells.reshape(index.size, -1)
 
     def end_copy(self, region: Region, cells: Index, threads: Record, pc: int) -> None:
@@ -257,6 +269,13 @@ class Checker:
 
     # -- pieces
 
+    def stamp_write(self, shadow: Shadow, me: Record, site: Site) -> Record:
+        """The records of a write by these threads, now."""
+        event = self.clock.tick(site.pc)
+        shadow.wrote = max(shadow.wrote, event)
+        stamp: Record = me + np.uint64(event << 32)
+        return stamp
+
     def cells(self, shadow: Shadow | LocalShadow, index: Any, site: Site) -> tuple[Index, Record]:
         me: Record = self.lanes.get("gid")
         spread = site.shift - shadow.cell_shift
@@ -278,13 +297,20 @@ class Checker:
 
     def record_read(self, shadow: Shadow, cells: Index, me: Record, stamp: Record, base: Any) -> None:
         first = shadow.first_reads
-        old = first[cells]
-        claim = old < base
-        if np.count_nonzero(claim) < claim.size:
+        free = not since(shadow.read, base)
+        shadow.read = self.clock.event
+        if not free:
+            old = first[cells]
+            claim = old < base
+            free = np.count_nonzero(claim) == claim.size
+        if not free:
             # The first reader keeps its place; its record follows its latest read.
             claim |= (old & LOW) == me
             mine = np.flatnonzero(claim)[::-1]
             first[cells[mine]] = stamp[mine]
+        elif ascending(cells):
+            first[cells] = stamp
+            return
         else:
             # Backwards, so that of several threads the lowest is the first reader.
             first[cells[::-1]] = stamp[::-1]
@@ -465,6 +491,16 @@ class Checker:
             f"  {self.places.describe(pc)}",
             hint="put a barrier between the two accesses, or give each thread its own place",
         )
+
+
+def since(event: int, base: Any) -> bool:
+    """Whether records of this event (0 for none) may count against `base`."""
+    return event > 0 and event >= int(base if np.ndim(base) == 0 else base.min()) >> 32
+
+
+def ascending(cells: Index) -> bool:
+    """Whether every cell lies above the one before it: then no two are the same."""
+    return np.count_nonzero(cells[1:] > cells[:-1]) == cells.size - 1
 
 
 def equal_bits(a: NDArray[Any], b: Any) -> NDArray[np.bool_]:

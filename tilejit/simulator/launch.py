@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,12 +67,22 @@ def run(
     write: takes what the kernel prints; standard output if None.
     raises: SimulationError for what the kernel does wrong, LaunchError for arguments that don't fit.
     """
+    _keep_freed_memory()
     program = translate(ptx, entry, dynamic_shared_bytes)
     launch = _Launch(program, _three(grid, "grid"), _three(block, "block"), checks, profile, locate, write)
     with np.errstate(all="ignore"):
         launch.place(args)
         launch.run()
     return launch.report()
+
+
+@lru_cache(maxsize=1)
+def _keep_freed_memory() -> None:
+    """Let the C library reuse the memory of temporaries, where giving it back costs a page fault per 4 KiB.
+
+    source: mallopt(3), M_MMAP_THRESHOLD: freeing a large block raises the sizes from which memory is given back.
+    """
+    np.empty(31 << 20, np.uint8)
 
 
 def _three(extents: Sequence[int], what: str) -> tuple[int, int, int]:
