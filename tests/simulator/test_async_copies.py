@@ -266,6 +266,7 @@ def test_forms_that_dont_exist_are_refused(text):
 def test_the_profile_counts_both_sides():
     out = aligned(np.zeros(256, np.uint32))
     body = START + ".loc 1 4 1\n" + COPY + ".loc 1 5 1\nmad.lo.u32 %r3, %r1, 64, %r2;" + COPY + "ret;"
-    report = simulate(body, aligned(np.zeros(256, np.uint32)), out, block=32, registers=TILE, profile=True, checks=False)
+    source = aligned(np.zeros(256, np.uint32))
+    report = simulate(body, source, out, block=32, registers=TILE, profile=True, checks=False)
     assert (report.line(4).shared_wavefronts, report.line(4).global_sectors) == (4, 16)
     assert report.line(5).shared_wavefronts == 4 * 4 and report.line(5).bank_conflicts == 12

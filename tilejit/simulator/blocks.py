@@ -10,7 +10,7 @@ EXIT = -1
 
 # Warp-synchronous instructions start a block, so that lanes that arrive early can wait in front of it.
 WARP_SYNC_ROOTS = frozenset({"shfl", "vote", "match", "redux", "elect"})
-ALIGNED_ROOTS = frozenset({"ldmatrix", "stmatrix", "mma"})
+ALIGNED_ROOTS = frozenset({"ldmatrix", "stmatrix", "mma", "tcgen05"})
 BARRIER_ROOTS = frozenset({"bar", "barrier"})
 
 
@@ -40,7 +40,7 @@ def is_warp_sync(ins: Instruction) -> bool:
 
 def is_aligned(ins: Instruction) -> bool:
     """Whether all 32 lanes of a warp must execute this instruction together."""
-    return ins.root in ALIGNED_ROOTS
+    return ins.root in ALIGNED_ROOTS and ".aligned" in ins.suffix
 
 
 def is_barrier(ins: Instruction) -> bool:

@@ -58,6 +58,7 @@ class Names:
         self.sites: list[Any] = []
         self.maybe_undefined: frozenset[str] = frozenset()
         self.never_written: frozenset[str] = frozenset()
+        self.loaded_later: frozenset[str] = frozenset()
         self.constants: dict[tuple[int, str], str] = {}
 
     def slot(self, name: str) -> int:
@@ -140,6 +141,8 @@ class Emitter:
             self.fail(f"{name} is not declared")
         if name in names.never_written and not self.may_be_undefined():
             self.stmt(f"S.never_written({name!r}, {self.pc})")
+        if name in names.loaded_later:
+            self.stmt(f"S.tmem.touch({name!r}, {self.pc}, 'reads')")
         bits = names.bits[slot]
         size = SIZE[dtype]
         if (dtype == "p") != (bits == 1) or 8 * size > max(bits, 8):
@@ -278,6 +281,8 @@ class Emitter:
         """`mov` between registers of one width: both names share the views."""
         target = self.destination(name)
         origin = self.names.slot(source)
+        if source in self.names.loaded_later:
+            self.stmt(f"S.tmem.touch({source!r}, {self.pc}, 'reads')")
         if not self.names.home[origin]:
             self.names.home[origin] = f"u{self.names.bits[origin] // 8}"
         self.views[target] = self.view_map(origin)
@@ -299,6 +304,8 @@ class Emitter:
 
     def mark(self, slot: int, name: str) -> None:
         self.written[slot] = None
+        if name in self.names.loaded_later:
+            self.stmt(f"S.tmem.touch({name!r}, {self.pc}, 'writes')")
         if name in self.names.maybe_undefined:
             self.set_constant(self.define_flag(name), 1, "p")
 

@@ -22,6 +22,7 @@ from tilejit.simulator.emitter import DTYPES
 from tilejit.simulator.lanes import WARP, Index, Lanes, thread_coordinate
 from tilejit.simulator.matrix import Matrices
 from tilejit.simulator.places import Places
+from tilejit.simulator.tensor_memory import TensorMemory
 from tilejit.simulator.translate import Compiled, Program
 from tilejit.simulator.warp import NotTogether, Warps
 
@@ -43,6 +44,7 @@ class Machine:
         self.warps = Warps(lanes, self.alive, places)
         self.matrices = Matrices(lanes, self.warps, access)
         self.copies = AsyncCopies(access, lanes, places)
+        self.tmem = TensorMemory(lanes, self.warps, access, clock, places)
         self.barriers = Barriers(lanes, self.alive, clock, places)
         self.registers: list[Any] = list(program.initial)
         self.fill_special(params)
@@ -78,9 +80,11 @@ class Machine:
         ready = self.ready
         while True:
             if not ready and not self.wake():
-                return
+                break
             number = min(ready) if len(ready) > 1 else next(iter(ready))
             self.step(number, ready.pop(number))
+        if self.clock is not None:
+            self.tmem.allocator.check_all_freed()
 
     def step(self, number: int, group: Index | None) -> None:
         """Run one block for one group and send its threads on."""

@@ -172,6 +172,7 @@ class _Translator:
         names = Names({**function.registers, "%carry": 32}, addresses | params, params)
         names.namespace.update(RUNTIME)
         names.maybe_undefined = undefined
+        names.loaded_later = _loaded_later(function)
         defined = _defined(function)
         names.never_written = frozenset(x for x in undefined if x not in defined)
         return [self.emit_block(block, names) for block in blocks], names
@@ -241,6 +242,12 @@ def _spins(blocks: list[Block], sites: list[Site]) -> tuple[int, ...]:
     """Running count of blocks that look at what other threads may change: a loop around one may wait for them."""
     strong = {s.pc for s in sites if s.strong and s.kind != "store"}
     return (0, *accumulate(int(not strong.isdisjoint(b.pcs)) for b in blocks))
+
+
+def _loaded_later(function: Function) -> frozenset[str]:
+    """Registers that tcgen05.ld writes: their values arrive at a wait."""
+    loads = [x for x in function.body if x.root == "tcgen05" and x.suffix.startswith(".ld.") and x.operands]
+    return frozenset(x.strip() for ins in loads for x in ins.operands[0].strip("{}").split(","))
 
 
 def _defined(function: Function) -> set[str]:

@@ -1,0 +1,95 @@
+"""tcgen05: tensor memory's allocation, loads, stores, waits and fences."""
+
+from __future__ import annotations
+
+from tilejit.simulator.emitter import Emitter, vector
+from tilejit.simulator.opcodes.copies import literal
+from tilejit.simulator.opcodes.matrix import check_count
+from tilejit.simulator.opcodes.memory import address, site
+from tilejit.simulator.opcodes.move import WINDOWS
+from tilejit.simulator.tensor_layout import SHAPES
+
+Match = dict[str, str]
+
+
+def alloc(e: Emitter, m: Match) -> None:
+    target, columns = operands(e, 2)
+    number, value = site(e, "store", {"space": "shared"}, target, 2, "u4")
+    if not m["space"]:
+        if e.names.sites[-1].address_dtype != "u8":
+            e.fail("a generic address has 64 bits")
+        value = f"({value} - {e.names.constant(WINDOWS['shared'], 'u8')})"
+    e.stmt(f"S.tmem.alloc({number}, {value}, {e.source(columns, 'u4')}, {e.pc})")
+
+
+def dealloc(e: Emitter, m: Match) -> None:
+    taddr, columns = operands(e, 2)
+    e.stmt(f"S.tmem.dealloc({e.source(taddr, 'u4')}, {e.source(columns, 'u4')}, {e.pc})")
+
+
+def relinquish(e: Emitter, m: Match) -> None:
+    operands(e, 0)
+    e.stmt(f"S.tmem.relinquish({e.pc})")
+
+
+def load(e: Emitter, m: Match) -> None:
+    """tcgen05.ld r, [taddr]{, immHalfSplitoff}."""
+    parts = operands(e, 3 if m["shape"] == "16x32bx2" else 2)
+    registers = vector(parts[0])
+    where = form(e, m, registers, parts[1], parts[2] if len(parts) == 3 else "0")
+    values = e.temp(f"S.tmem.load({where}, {e.pc})")
+    for i, register in enumerate(registers):
+        e.write(register, "u4", f"{values}[{i}]")
+    e.stmt(f"S.tmem.pending({tuple(registers)!r}, {e.pc})")
+
+
+def store(e: Emitter, m: Match) -> None:
+    """tcgen05.st [taddr]{, immHalfSplitoff}, r."""
+    parts = operands(e, 3 if m["shape"] == "16x32bx2" else 2)
+    registers = vector(parts[-1])
+    where = form(e, m, registers, parts[0], parts[1] if len(parts) == 3 else "0")
+    values = ", ".join(e.source(x, "u4") for x in registers)
+    e.stmt(f"S.tmem.store({where}, ({values},), {e.pc})")
+
+
+def form(e: Emitter, m: Match, registers: list[str], where: str, split: str) -> str:
+    """The arguments that say which cells: shape, num, packed, split, address."""
+    _, each, most = SHAPES[m["shape"]]
+    num = int(m["num"])
+    if num > most:
+        e.fail(f".{m['shape']} goes up to .x{most}")
+    check_count(e, registers, each * num)
+    value, dtype, offset = address(e, where)
+    if dtype != "u4":
+        e.fail("a tensor memory address has 32 bits")
+    if offset:
+        value = f"({value} + {e.names.constant(offset, 'u4')})"
+    return f"{m['shape']!r}, {num}, {m['packed'] is not None}, {literal(e, split)}, {value}"
+
+
+def wait(e: Emitter, m: Match) -> None:
+    operands(e, 0)
+    e.stmt(f"S.tmem.wait_{'load' if m['what'] == 'ld' else 'store'}({e.pc})")
+
+
+def fence(e: Emitter, m: Match) -> None:
+    operands(e, 0)
+    e.stmt(f"S.tmem.fence({m['how']!r})")
+
+
+def operands(e: Emitter, count: int) -> tuple[str, ...]:
+    if len(e.ins.operands) != count:
+        e.fail(f"expected {count} operands, got {len(e.ins.operands)}")
+    return e.ins.operands
+
+
+_GROUP = r"\.cta_group::1\.sync\.aligned"
+_SHAPE = r"\.sync\.aligned\.(?P<shape>32x32b|16x64b|16x128b|16x256b|16x32bx2)\.x(?P<num>1|2|4|8|16|32|64|128)"
+ENTRIES = {
+    "tcgen05": ((rf"\.alloc{_GROUP}(?P<space>\.shared::cta|\.shared)?\.b32", alloc),
+                (rf"\.dealloc{_GROUP}\.b32", dealloc), (rf"\.relinquish_alloc_permit{_GROUP}", relinquish),
+                (rf"\.ld{_SHAPE}(?P<packed>\.pack::16b)?\.b32", load),
+                (rf"\.st{_SHAPE}(?P<packed>\.unpack::16b)?\.b32", store),
+                (r"\.wait::(?P<what>ld|st)\.sync\.aligned", wait),
+                (r"\.fence::(?P<how>before|after)_thread_sync", fence)),
+}  # fmt: skip
