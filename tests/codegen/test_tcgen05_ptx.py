@@ -23,10 +23,11 @@ from tilejit.target import target
 TARGETS = ("sm_100a", "sm_103a")
 SIZES = [(s.name, 1 << k) for s in TCGEN05_SHAPES.values() for k in range(s.max_num.bit_length())]
 ROWS = S[(128, 8) : (1 @ tid_in_wg, 1)]
+TILE = tj.spec((128, 8), float16)
 
 
 @tj.kernel(threads=128)
-def there_and_back(A: tj.Tensor = tj.spec((128, 8), tj.float16), B: tj.Tensor = tj.spec((128, 8), tj.float16)):
+def there_and_back(A: tj.Tensor = TILE, B: tj.Tensor = TILE):
     r = tj.alloc_local((128, 8), A.dtype, layout=ROWS)
     t = tj.alloc_tmem((128, 8), A.dtype)
     tj.wg.copy(r, A)
@@ -49,8 +50,7 @@ def transfers(ptx: str) -> list[str]:
 
 @pytest.mark.parametrize("arch", TARGETS)
 def test_the_demonstration_is_one_store_and_one_load_of_four_registers(arch: str) -> None:
-    tile = tj.spec((128, 8), float16)
-    compiled = there_and_back.compile(tile, tile, target=arch)
+    compiled = there_and_back.compile(TILE, TILE, target=arch)
     plans = [v.plan for v in compiled.verdicts if v.variant == "tcgen05_ldst"]
     assert [(p.shape, p.num, p.slabs, p.issues) for p in plans] == [("32x32b", 4, 1, 1)] * 2
     assert [p.schedule().tolist() for p in plans] == [[[0, 0, 0, 0, 4]]] * 2
@@ -98,8 +98,7 @@ def test_nothing_touches_a_loading_register_before_its_wait(shape: str, num: int
 
 
 def test_the_checker_sees_a_wait_that_stands_too_late_or_not_at_all() -> None:
-    tile = tj.spec((128, 8), float16)
-    ptx = there_and_back.compile(tile, tile, target="sm_100a").ptx
+    ptx = there_and_back.compile(TILE, TILE, target="sm_100a").ptx
     wait = re.search(r"\t// begin inline asm\n\ttcgen05\.wait::ld.*\n\t// end inline asm\n", ptx)
     store = re.search(r"\tst\.global.*\n", ptx)
     assert wait is not None and store is not None

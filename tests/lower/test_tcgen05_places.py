@@ -245,7 +245,8 @@ def test_a_plan_says_its_schedule_in_32_bit_units() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "shape", "num", "dtype"), [("32x32b_x4_float16", "32x32b", 4, float16), ("16x256b_x1", "16x256b", 1, float32)]
+    ("name", "shape", "num", "dtype"),
+    [("32x32b_x4_float16", "32x32b", 4, float16), ("16x256b_x1", "16x256b", 1, float32)],
 )
 def test_a_round_trip_lowers_to_its_golden_lane_ir(
     name: str, shape: str, num: int, dtype: DType, golden: Golden

@@ -2,7 +2,8 @@
 
 The hardware's wait names no register, so nothing would keep LLVM from using one before it. Here every wait takes and
 returns all registers that may be pending where it stands; what is found pending at a use is the user's missing wait.
-Loops are followed to a fixed point, branches are joined.
+Loops are followed to a fixed point, branches are joined. Where control flow joins, LLVM may copy a register to make
+the values of both ways one: so branches and loops that load or wait end with a wait of their own.
 """
 
 from __future__ import annotations
@@ -57,90 +58,157 @@ def carry(kernel: Kernel) -> Kernel:
     """
     if not any(isinstance(s, Alloc) and s.buffer.space == "tmem" for s in kernel.body):
         return kernel
-    body, _ = _Walk().block(kernel.body, frozenset())
+    body, _ = _Walk().block(kernel.body, frozenset(), settled=False)
     return replace(kernel, body=body)
 
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """Registers that one instruction fills (kind `_LOAD`) or reads (`_STORE`)."""
+    """Registers that one instruction fills (kind `_LOAD`) or reads (`_STORE`).
+
+    settled: a wait that the user didn't write has come since.
+    """
 
     kind: str
     vector: Vector
     span: Span | None
+    settled: bool = False
 
     @property
     def range(self) -> tuple[int, int]:
         return _range(self.vector)
 
 
+#: what may be pending at one point
 _State = frozenset[_Pending]
 
 
 @dataclass(slots=True)
 class _Exits:
-    """What is pending at the breaks and at the continues of one loop."""
+    """What is pending at the breaks and at the continues of one loop. touched: it loads or waits."""
 
+    touched: bool
     breaks: set[_Pending] = field(default_factory=set)
     continues: set[_Pending] = field(default_factory=set)
 
 
 class _Walk:
+    """Rewrites statements; `found` collects them, `state` is what may be pending, None where nothing gets."""
+
     def __init__(self) -> None:
         self.loops: list[_Exits] = []
+        self.found: list[Stmt] = []
+        self.state: _State | None = frozenset()
 
-    def block(self, body: tuple[Stmt, ...], state: _State) -> tuple[tuple[Stmt, ...], _State]:
-        """The statements, their waits filled in, and what is pending at their end."""
-        found: list[Stmt] = []
+    def block(self, body: tuple[Stmt, ...], state: _State, settled: bool) -> tuple[tuple[Stmt, ...], _State | None]:
+        """The statements, and what is pending at their end. settled: they end with a wait for their loads."""
+        outer = self.found, self.state
+        self.found, self.state = [], state
         for stmt in body:
-            stmt, state = self.stmt(stmt, state)
-            found.append(stmt)
-        return tuple(found), state
+            self.stmt(stmt)
+        if settled:
+            self.settle(body[-1].span if body else None)
+        done = tuple(self.found), self.state
+        self.found, self.state = outer
+        return done
 
-    def stmt(self, stmt: Stmt, state: _State) -> tuple[Stmt, _State]:
-        if isinstance(stmt, Instruction) and stmt.name in _WAITS:
-            return _filled(stmt, state)
+    def settle(self, span: Span | None) -> None:
+        """Waits for the loads of which none has been waited for."""
+        loads = frozenset(p for p in self.state or () if p.kind == _LOAD and not p.settled)
+        if self.state is None or not loads:
+            return
+        self.found.append(_filled(Instruction("tcgen05.wait.ld", span=span), loads))
+        self.state = self.state - loads | {replace(p, settled=True) for p in loads}
+
+    def stmt(self, stmt: Stmt) -> None:
+        state = self.state or frozenset()
         if state:
             _check(stmt, state)
-        if isinstance(stmt, Instruction):
-            return stmt, state | _started(stmt)
         if isinstance(stmt, If):
-            then, after_then = self.block(stmt.then, state)
-            orelse, after_else = self.block(stmt.orelse, state)
-            return replace(stmt, then=then, orelse=orelse), after_then | after_else
-        if isinstance(stmt, (For, Loop)):
-            return self.loop(stmt, state)
-        if isinstance(stmt, Break):
-            self.loops[-1].breaks |= state
-            return stmt, frozenset()
-        if isinstance(stmt, Continue):
-            self.loops[-1].continues |= state
-            return stmt, frozenset()
-        return stmt, frozenset() if isinstance(stmt, Return) else state
+            self.branch(stmt)
+        elif isinstance(stmt, (For, Loop)):
+            self.loop(stmt)
+        elif isinstance(stmt, (Break, Continue)):
+            self.jump(stmt)
+        elif isinstance(stmt, Instruction) and stmt.name in _WAITS:
+            self.found.append(_filled(stmt, state))
+            self.state = frozenset(p for p in state if p.kind != _WAITS[stmt.name])
+        else:
+            self.found.append(stmt)
+            if isinstance(stmt, Return):
+                self.state = None
+            elif isinstance(stmt, Instruction):
+                self.state = state | _started(stmt)
 
-    def loop(self, stmt: For | Loop, state: _State) -> tuple[Stmt, _State]:
+    def branch(self, stmt: If) -> None:
+        if self.loops and self.loops[-1].touched and _jumps(stmt):
+            # not all lanes may take the jump, and the wait needs them all
+            self.settle(stmt.span)
+        state, settled = self.state or frozenset(), _touches((stmt,))
+        then, after_then = self.block(stmt.then, state, settled)
+        orelse, after_else = self.block(stmt.orelse, state, settled)
+        self.found.append(replace(stmt, then=then, orelse=orelse))
+        ways = [way for way in (after_then, after_else) if way is not None]
+        self.state = frozenset().union(*ways) if ways else None
+
+    def jump(self, stmt: Break | Continue) -> None:
+        exits = self.loops[-1]
+        if exits.touched:
+            self.settle(stmt.span)
+        (exits.breaks if isinstance(stmt, Break) else exits.continues).update(self.state or ())
+        self.found.append(stmt)
+        self.state = None
+
+    def loop(self, stmt: For | Loop) -> None:
+        touched = _touches(stmt.body)
+        if touched:
+            self.settle(stmt.span)
+        head = self.state or frozenset()
         while True:
-            self.loops.append(_Exits())
-            body, end = self.block(stmt.body, state)
+            self.loops.append(_Exits(touched))
+            body, end = self.block(stmt.body, head, touched)
             exits = self.loops.pop()
-            head = state | end | exits.continues
-            if head == state:
+            again = head.union(end or (), exits.continues)
+            if again == head:
                 break
-            state = head
-        after = exits.breaks if isinstance(stmt, Loop) else head | exits.breaks
-        return replace(stmt, body=body), frozenset(after)
+            head = again
+        self.found.append(replace(stmt, body=body))
+        self.state = frozenset(exits.breaks) if isinstance(stmt, Loop) else head | exits.breaks
+
+
+def _touches(body: tuple[Stmt, ...]) -> bool:
+    """Whether statements, nested ones too, load from tensor memory or wait for that."""
+    return any(
+        isinstance(s, Instruction) and (s.name.startswith(_LOAD) or _WAITS.get(s.name) == _LOAD)
+        or any(_touches(part) for part in _parts(s))
+        for s in body
+    )
+
+
+def _jumps(stmt: Stmt) -> bool:
+    """Whether a statement breaks or continues the loop around it."""
+    if isinstance(stmt, (Break, Continue)):
+        return True
+    return isinstance(stmt, If) and any(_jumps(s) for part in _parts(stmt) for s in part)
+
+
+def _parts(stmt: Stmt) -> tuple[tuple[Stmt, ...], ...]:
+    if isinstance(stmt, If):
+        return stmt.then, stmt.orelse
+    return (stmt.body,) if isinstance(stmt, (For, Loop)) else ()
 
 
 def _started(stmt: Instruction) -> _State:
     if stmt.name.startswith(_LOAD):
         return frozenset(_Pending(_LOAD, v, stmt.span) for v in stmt.outputs)
     if stmt.name.startswith(_STORE):
-        return frozenset(_Pending(_STORE, v, stmt.span) for v in stmt.inputs if _is_local(v))
+        sources = (v for v in stmt.inputs if isinstance(v, Vector) and v.buffer.space == "local")
+        return frozenset(_Pending(_STORE, v, stmt.span) for v in sources)
     return frozenset()
 
 
-def _filled(stmt: Instruction, state: _State) -> tuple[Instruction, _State]:
-    """A wait with the registers that it waits for, each once; and what stays pending."""
+def _filled(stmt: Instruction, state: _State) -> Instruction:
+    """A wait with the registers that it waits for, each once."""
     kind = _WAITS[stmt.name]
     mine = sorted((p for p in state if p.kind == kind), key=lambda p: (p.vector.buffer.root.name, p.range))
     vectors: list[Vector] = []
@@ -151,8 +219,7 @@ def _filled(stmt: Instruction, state: _State) -> tuple[Instruction, _State]:
         if first < last:
             vectors.append(_part(pending.vector, first, last))
             reached[name] = last
-    carried = tuple(vectors)
-    return replace(stmt, outputs=carried, inputs=carried), frozenset(p for p in state if p.kind != kind)
+    return replace(stmt, outputs=tuple(vectors), inputs=tuple(vectors))
 
 
 def _part(vector: Vector, first: int, last: int) -> Vector:
@@ -196,10 +263,6 @@ def _range(vector: Vector) -> tuple[int, int]:
     size = vector.buffer.dtype.bytes
     first = (low or 0) * size
     return first, 1 << 31 if high is None else (high + vector.width) * size
-
-
-def _is_local(operand: Expr | Vector) -> bool:
-    return isinstance(operand, Vector) and operand.buffer.space == "local"
 
 
 def _writes(stmt: Stmt) -> Iterator[Vector]:
