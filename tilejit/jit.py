@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 _PACKAGE = os.path.dirname(__file__) + os.sep
 
+#: grids whose launchers a kernel keeps
+_LAUNCHERS = 256
+
 #: where nothing may be compiled now, in words, or None
 _frozen: ContextVar[str | None] = ContextVar("tilejit_frozen", default=None)
 
@@ -102,10 +105,24 @@ class Kernel:
         self.name: str = fn.__name__
         self._variants: dict[tuple[Any, ...], Variant] = {}
         self._functions: dict[tuple[Any, ...], Function] = {}
+        self._launchers: dict[int, Launcher] = {}
         self._lock = threading.RLock()
 
-    @entry_point
     def __getitem__(self, configuration: Any) -> Launcher:
+        found = self._launchers.get(configuration) if type(configuration) is int else None
+        return found if found is not None else self._launcher(configuration)
+
+    @entry_point
+    def _launcher(self, configuration: Any) -> Launcher:
+        """A new launcher; that of a plain number is kept, which launches in a loop find again."""
+        made = self._configured(configuration)
+        if type(configuration) is int:
+            if len(self._launchers) >= _LAUNCHERS:
+                self._launchers.clear()
+            self._launchers[configuration] = made
+        return made
+
+    def _configured(self, configuration: Any) -> Launcher:
         grid, threads, stream = split(configuration)
         return Launcher(self, grid, self.options.threads if threads is None else check_threads(threads), stream)
 
@@ -181,6 +198,7 @@ class Kernel:
     def _load(self, device: Device, threads: int, values: Sequence[Any], call: Call) -> Function:
         target = self.options.target or device.target
         device.check(target)
+        devices.check_environment(call)
         request = Request(target, threads, values, call, self.options.debug or device.number == SIMULATOR)
         return device.load(self.variant(request).compiled)
 
@@ -254,13 +272,14 @@ class Request(NamedTuple):
 class Launcher:
     """A kernel with its grid: `k[grid, threads, stream]`."""
 
-    __slots__ = ("kernel", "grid", "threads", "stream")
+    __slots__ = ("kernel", "grid", "threads", "stream", "_fixed")
 
     def __init__(self, kernel: Kernel, grid: Any, threads: int, stream: Any) -> None:
         self.kernel = kernel
         self.grid = grid if callable(grid) else check_grid(grid)
         self.threads = threads
         self.stream = stream
+        self._fixed: Launch | None = None
 
     @entry_point
     def __call__(self, *args: Any, **constexprs: Any) -> None:
@@ -277,10 +296,15 @@ class Launcher:
 
     def launch(self, values: Sequence[Any]) -> Launch:
         """Grid, threads and stream; a grid function is called with the arguments by name."""
-        grid = self.grid
-        if callable(grid):
+        if self._fixed is not None:
+            return self._fixed
+        if callable(self.grid):
             named = {p.name: v for p, v in zip(self.kernel.parameters, values, strict=True)}
-            grid = check_grid(grid(named))
+            return self._on(check_grid(self.grid(named)))
+        self._fixed = self._on(self.grid)
+        return self._fixed
+
+    def _on(self, grid: tuple[int, int, int]) -> Launch:
         cluster = self.kernel.options.cluster
         if cluster is not None:
             check_clustered(grid, cluster)

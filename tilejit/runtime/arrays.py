@@ -370,7 +370,8 @@ class DeviceArray:
 
     def view(self) -> ArrayView:
         """The array as the launch sees it."""
-        memory = self.memory
+        # not `self.memory`: this runs for each array of each launch
+        memory = self._memory or self.memory
         host = memory.host
         shaped = None if host is None else host.view(self.dtype.numpy).reshape(self.shape)
         return ArrayView(memory.pointer, self._facts, True, self, shaped)

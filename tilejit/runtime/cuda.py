@@ -7,7 +7,6 @@ import struct
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -133,10 +132,15 @@ class CudaDevice:
 
     def is_current(self) -> bool:
         """Whether the calling thread's context is this device's; a thread that has none gets it."""
-        handle = int(call(driver.cuCtxGetCurrent))
+        error, context = driver.cuCtxGetCurrent()
+        if error != SUCCESS:
+            raise failure(error, "cuCtxGetCurrent")
+        handle = int(context)
+        if handle == self._context_handle:
+            return True
         if handle == 0:
             call(driver.cuCtxSetCurrent, self.context)
-        return handle in (0, self._context_handle)
+        return handle == 0
 
 
 class CudaFunction:
@@ -164,7 +168,10 @@ class CudaFunction:
     def launch(self, launch: Launch, call: Call) -> None:
         self._check_written(call.arguments)
         stream = self._stream(launch, call)
-        with nullcontext() if self.device.is_current() else current(self.device.context):
+        if self.device.is_current():
+            self._launch(launch, call, stream)
+            return
+        with current(self.device.context):
             self._launch(launch, call, stream)
 
     def prepare(self, launch: Launch, call: Call) -> Callable[[], None]:
@@ -180,10 +187,16 @@ class CudaFunction:
             for array in owned:
                 array.check()
             stream = self._stream(launch, call)
-            with nullcontext() if self.device.is_current() else current(self.device.context):
-                if call.waits:
-                    _order(stream, call.arguments)
-                self._enqueue(launch, stream, packed)
+            if self.device.is_current():
+                enqueue(stream)
+                return
+            with current(self.device.context):
+                enqueue(stream)
+
+        def enqueue(stream: int) -> None:
+            if call.waits:
+                _order(stream, call.arguments)
+            self._enqueue(launch, stream, packed)
 
         return run
 

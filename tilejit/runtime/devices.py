@@ -25,8 +25,8 @@ from .signature import Call
 
 _chosen: ContextVar[str | None] = ContextVar("tilejit_device", default=None)
 
-#: the GPUs that were used so far, for `synchronize`
-_used: list[Device] = []
+#: the GPUs that were used so far, by ordinal
+_used: dict[int, Device] = {}
 
 _SYNTAX = "write cuda, cuda:1, sim or sim:sm_100a"
 
@@ -93,13 +93,27 @@ def of(call: Call) -> Device:
     if number == SIMULATOR:
         chosen = default()
         return chosen if chosen.number == SIMULATOR else named("sim")
-    _refuse_simulator(number)
-    return _cuda(number)
+    opened = _used.get(number)
+    chosen_name = _chosen.get()
+    # the environment takes 1 us to read, so it isn't asked at every launch
+    if opened is None or chosen_name is not None:
+        _refuse_simulator(number, chosen_name)
+    return _cuda(number) if opened is None else opened
 
 
-def _refuse_simulator(number: int) -> None:
+def check_environment(call: Call) -> None:
+    """What `of` leaves out at every launch: whether the environment asks for the simulator.
+
+    raises: LaunchError as `of`.
+    """
+    number = None if call.first is None else call.first.facts.device
+    if number is not None and number != SIMULATOR:
+        _refuse_simulator(number, _chosen.get())
+
+
+def _refuse_simulator(number: int, chosen: str | None) -> None:
     """An array in a GPU's memory while the simulator is asked for by name."""
-    name = _chosen.get() or os.environ.get("TILEJIT_DEVICE")
+    name = chosen or os.environ.get("TILEJIT_DEVICE")
     if name and name.partition(":")[0] == "sim":
         raise LaunchError(
             f"an array lies on cuda:{number}, and the simulator can't read a GPU's memory",
@@ -146,7 +160,7 @@ def _cuda(ordinal: int) -> Device:
     from . import cuda
 
     opened = cuda.CudaDevice(ordinal)
-    _used.append(opened)
+    _used[ordinal] = opened
     return opened
 
 
@@ -184,5 +198,5 @@ def _dtype(dtype: Any) -> DType | None:
 
 def synchronize() -> None:
     """Waits until every device has done its work, and raises what asserts and the driver report."""
-    for used in tuple(_used):
+    for used in tuple(_used.values()):
         used.synchronize()
