@@ -18,6 +18,13 @@ from .expressions import special
 LIMIT = 512
 
 _LEAST = 32
+
+#: of a warpgroup
+_WARPS = 4
+
+#: 32 lanes, in an address's upper half
+_LANES_SHIFT = 16 + 5
+
 _ADDRESS = "@tmem_address"
 
 
@@ -69,8 +76,9 @@ def reserve(ctx: Context, plan: TensorMemoryPlan) -> tuple[str, str]:
     ctx.machine("bar.sync", span=span)
     ctx.machine("tcgen05.fence.after", span=span)
     address = w.value(f"load i32, ptr addrspace(3) {_ADDRESS}, align 4")
+    own = _own_lanes(ctx, address)
     for buffer, column in plan.offsets:
-        ctx.bases[buffer.name] = w.value(f"add i32 {address}, {column}")
+        ctx.bases[buffer.name] = w.value(f"add i32 {own}, {column}")
     w.exit = w.label("exit")
     return f"{_ADDRESS} = internal addrspace(3) global [4 x i8] undef, align 4", address
 
@@ -92,6 +100,16 @@ def release(ctx: Context, plan: TensorMemoryPlan, address: str) -> None:
     w.jump(end)
     w.start(end)
     w.leave()
+
+
+def _own_lanes(ctx: Context, address: str) -> str:
+    """The address from the lanes on that the calling warp reaches: 32 times its number in its warpgroup.
+
+    source: PTX ISA, "tcgen05.ld": the address is the base of what the warp moves; "Access restrictions".
+    """
+    w = ctx.writer
+    warp = w.value(f"and i32 {special(ctx, 'warp_id').text}, {_WARPS - 1}")
+    return w.value(f"add i32 {address}, {w.value(f'shl i32 {warp}, {_LANES_SHIFT}')}")
 
 
 def _is_first_warp(ctx: Context) -> str:
