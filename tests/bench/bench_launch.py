@@ -1,7 +1,7 @@
-"""Host time of one launch with three arrays, by who owns them and how it is written.
+"""Host time of one launch with three arrays, by who owns them and how it is written, and of Triton's launch.
 
 Run it: `python -m pytest tests/bench/bench_launch.py --benchmark-only`. Without a GPU a fake driver takes the calls,
-so that only tilejit's own part is measured.
+so that only tilejit's own part is measured; Triton takes part where it, torch and a GPU are there.
 """
 
 from __future__ import annotations
@@ -62,3 +62,26 @@ def test_launch_with_the_grid_kept(benchmark: Any, arguments: list[Any]) -> None
 
 def test_prepared_launch(benchmark: Any, arguments: list[Any]) -> None:
     benchmark(three_arrays[4].bind(*arguments))
+
+
+def triton_kernel() -> Any:
+    """What `three_arrays` does, as a Triton kernel."""
+    import triton
+    import triton.language as tl
+
+    @triton.jit
+    def kernel(a, b, c, n):  # type: ignore[no-untyped-def]
+        if n > 1_000_000:
+            tl.store(c, tl.load(a) + tl.load(b))
+
+    return kernel
+
+
+def test_launch_of_triton(benchmark: Any) -> None:
+    """With the same arguments; Triton wants the grid as a tuple."""
+    if not HAS_GPU:
+        pytest.skip("Triton launches on a GPU only")
+    torch, _ = pytest.importorskip("torch"), pytest.importorskip("triton")
+    kernel = triton_kernel()
+    a, b, c = (torch.zeros(128, 64, device="cuda") for _ in range(3))
+    benchmark(lambda: kernel[(4,)](a, b, c, 1))

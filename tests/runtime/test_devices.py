@@ -83,6 +83,16 @@ def test_a_device_array_is_refused_on_the_simulator():
         devices.of(call(a))
 
 
+def test_an_array_of_a_gpu_in_use_is_refused_where_the_environment_asks_for_the_simulator(monkeypatch):
+    a = Tensor(np.zeros(4, np.float32))
+    monkeypatch.setitem(devices._used, 0, object())
+    monkeypatch.setenv("TILEJIT_DEVICE", "sim")
+    # at each launch only what costs nothing is asked; the environment where arguments like these are new
+    assert devices.of(call(a)) is devices._used[0]
+    with pytest.raises(LaunchError, match="simulator can't read a GPU's memory"):
+        devices.check_environment(call(a))
+
+
 def test_an_array_of_the_simulator_runs_there():
     with tj.use_device("sim"):
         a = tj.empty((4,), dtypes.float32)

@@ -92,7 +92,8 @@ Argument = ArrayView | bool | int | float | None
 _FACTS_LIMIT = 8192
 _facts: dict[tuple[Any, ...], Facts] = {}
 _kinds: dict[tuple[Any, ...], int] = {}
-_readers: dict[type, Callable[[Any], ArrayView]] = {}
+#: how an array of this type is read, once one was
+readers: dict[type, Callable[[Any], ArrayView]] = {}
 _numbers = itertools.count()
 
 
@@ -143,7 +144,7 @@ def row_major(shape: Sequence[int]) -> tuple[int, ...]:
 
 def is_array(value: object) -> bool:
     """Whether `view_of` can read it: an array rather than a scalar."""
-    if type(value) in _readers or isinstance(value, (ArrayView, DeviceArray, np.ndarray)):
+    if type(value) in readers or isinstance(value, (ArrayView, DeviceArray, np.ndarray)):
         return True
     if isinstance(value, (np.generic, int, float)):
         return False
@@ -158,7 +159,7 @@ def view_of(value: Any) -> ArrayView:
     anything with `__cuda_array_interface__` or DLPack.
     raises: LaunchError for anything else, and for a dtype or strides that tilejit has no word for.
     """
-    reader = _readers.get(type(value))
+    reader = readers.get(type(value))
     if reader is not None:
         return reader(value)
     if hasattr(value, "data_ptr"):
@@ -184,9 +185,9 @@ def view_of(value: Any) -> ArrayView:
 
 def _remembered(value: Any, reader: Callable[[Any], ArrayView]) -> ArrayView:
     """The view, and the way to it for the next array of this type."""
-    if len(_readers) >= _FACTS_LIMIT:
-        _readers.clear()
-    _readers[type(value)] = reader
+    if len(readers) >= _FACTS_LIMIT:
+        readers.clear()
+    readers[type(value)] = reader
     return reader(value)
 
 

@@ -220,8 +220,9 @@ class CudaFunction:
         if call.has_host:
             self._launch_staged(launch, call, stream)
             return
+        values = self._values(call.arguments)
         with self._lock:
-            self._packed.fill(self._values(call.arguments))
+            self._packed.fill(values)
             self._enqueue(launch, stream, self._packed)
 
     def _launch_staged(self, launch: Launch, call: Call, stream: int) -> None:

@@ -18,7 +18,7 @@ from ..frontend import NO_DEFAULT, Parameter, captures
 from ..frontend.language import Function, Spec
 from ..ir.types import ArgumentType, ArrayType, ConstexprType, ScalarType, Signature
 from ..target import Target
-from .arrays import Argument, ArrayView, device_name, facts_of, is_array, row_major, view_of
+from .arrays import Argument, ArrayView, device_name, facts_of, is_array, readers, row_major, view_of
 
 _NO_ARGUMENT = object()
 
@@ -94,13 +94,14 @@ class Call:
                 is_plain = limits is not None and limits[0] <= value <= limits[1]
                 self.arguments.append(value if is_plain else scalar(parameter, value, dtype))
                 key.append(dtype.name)
-        self.overlaps = overlaps(ranges)
+        self.overlaps = overlaps(ranges) if len(ranges) > 1 else ()
         self.key = (self.overlaps, *key)
 
     def _add_array(self, parameter: Parameter, value: Any, ranges: list[tuple[int, int, int]]) -> int:
         """Its part of the quick key."""
         try:
-            view = view_of(value)
+            reader = readers.get(type(value))
+            view = reader(value) if reader is not None else view_of(value)
         except LaunchError as error:
             _refuse_number(parameter, value)
             raise LaunchError(f"{parameter.name}: {error.message}", hint=error.hint) from None
@@ -108,14 +109,14 @@ class Call:
         if facts.high_bytes:
             ranges.append((pointer + facts.low_bytes, pointer + facts.high_bytes, len(self.arguments)))
         self.arguments.append(view)
-        if facts.device is None:
+        first, device = self.first, facts.device
+        if device is None:
             self.has_host = True
-        elif self.first is None:
+        elif first is None:
             self.first = view
-        elif self.first.facts.device != facts.device:
+        elif first.facts.device != device:
             raise LaunchError(
-                f"the arguments lie on two devices, {device_name(self.first.facts.device)} and "
-                f"{device_name(facts.device)}",
+                f"the arguments lie on two devices, {device_name(first.facts.device)} and {device_name(device)}",
                 hint="copy them to one device first",
             )
         if producer is not None:
@@ -128,8 +129,6 @@ class Call:
 
 def overlaps(ranges: list[tuple[int, int, int]]) -> tuple[tuple[int, int], ...]:
     """The pairs of arrays whose byte ranges meet; ranges: (low, high, position)."""
-    if len(ranges) < 2:
-        return ()
     ranges.sort()
     reached = 0
     for low, high, _ in ranges:
