@@ -1,0 +1,28 @@
+"""The compiler's mapping and the simulator's are derived apart: no file of either side names the other's."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.test_imports import FILES, imported
+
+COMPILER = ("layout", "lower", "codegen", "frontend", "ir", "ops", "pipeline", "target")
+SIMULATOR = [path for path in FILES if path.parts[0] == "simulator"]
+OTHERS = [path for path in FILES if path.parts[0].removesuffix(".py") in COMPILER]
+
+
+@pytest.mark.parametrize("path", SIMULATOR, ids=str)
+def test_the_simulator_imports_nothing_of_the_compiler(path) -> None:
+    named = [name for _, name in imported(path) if name.split(".")[:1] == ["tilejit"]]
+    allowed = ("tilejit.errors", "tilejit.simulator")
+    assert [name for name in named if not name.startswith(allowed)] == []
+
+
+@pytest.mark.parametrize("path", OTHERS, ids=str)
+def test_the_compiler_imports_nothing_of_the_simulator(path) -> None:
+    assert [name for _, name in imported(path) if "simulator" in name.split(".")] == []
+
+
+def test_both_sides_have_their_tables() -> None:
+    assert "tensor_layout.py" in {path.name for path in SIMULATOR}
+    assert {"stock.py", "copy_async_tcgen05_ldst.py"} <= {path.name for path in OTHERS}
