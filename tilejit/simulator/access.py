@@ -21,9 +21,9 @@ _INT64 = np.dtype(np.int64)
 
 
 class Observer(Protocol):
-    """Sees every access: (instruction, region, byte offsets in the region, one per executing thread)."""
+    """Sees every access: (instruction, region, each executing thread's element, bytes in front of element 0)."""
 
-    def access(self, site: Site, region: Region, offsets: NDArray[Any]) -> None: ...
+    def access(self, site: Site, region: Region, index: NDArray[Any], lead: int) -> None: ...
 
 
 class Access:
@@ -88,7 +88,7 @@ class Access:
         if region.owner:
             index = index + self.lanes.offsets(region.owner, region.stride >> site.shift)
         if self.observer is not None:
-            self.observer.access(site, region, (index << site.shift) + bound.lead)
+            self.observer.access(site, region, index, bound.lead)
         return bound, index
 
     def rebind_site(self, site: Site, address: NDArray[Any], old: Bound) -> tuple[Bound, Any] | None:

@@ -98,6 +98,17 @@ class Lanes:
         self.cache[key] = full[self.group]
         return self.cache[key]
 
+    def whole_warps(self) -> bool:
+        """Whether the executing threads are all 32 lanes of each of their warps."""
+        if self.group is None and self.threads % WARP == 0:
+            return True
+        if self.n % WARP:
+            return False
+        if "whole" not in self.cache:
+            lane, warp = (self.get(x).reshape(-1, WARP) for x in ("lane", "chunk_warp"))
+            self.cache["whole"] = (lane == np.arange(WARP)).all() & (warp == warp[:, :1]).all()
+        return bool(self.cache["whole"])
+
     def positions(self) -> Index:
         """The executing lanes' positions in the chunk."""
         return self.full["position"] if self.group is None else self.group

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilejit.simulator.lanes import Lanes
+from tilejit.simulator.lanes import WARP, Index, Lanes
 from tilejit.simulator.memory import Region
 from tilejit.simulator.opcodes.memory import Site
 
@@ -16,6 +16,12 @@ BANKS = 32
 BANK_BYTES = 4
 SECTOR_BYTES = 32
 WAVEFRONT_BYTES = 128
+# Stands for the address of a lane that takes no part: lower than any.
+ABSENT = -(1 << 62)
+# Tells rows of 32 numbers apart by one product, nearly always; by_pattern compares them too.
+_WEIGHTS = np.arange(1, WARP + 1, dtype=np.int64) * 0x1E3779B97F4A7C15
+# Sets of patterns up to this size are worth remembering.
+_FEW = 16
 
 
 @dataclass(slots=True)
@@ -41,57 +47,91 @@ class Profiler:
         self.lanes: Lanes | None = None
         self.traffic: dict[int, Traffic] = {}
 
-    def access(self, site: Site, region: Region, offsets: NDArray[Any]) -> None:
+    def access(self, site: Site, region: Region, index: Index, lead: int) -> None:
+        """Count an access to element `index` of each executing thread; `lead` bytes lie in front of element 0."""
         assert self.lanes is not None
         if region.space not in ("shared", "global"):
             return
-        warp = self.lanes.get("chunk_warp")
         traffic = self.traffic.setdefault(site.pc, Traffic())
-        width = 1 << site.shift
-        if region.space == "shared":
-            base = offsets if not region.owner else offsets % region.stride
-            base = base + region.base
-            count, ideal = wavefronts(warp, self.lanes.get("lane"), base, width)
+        shared = region.space == "shared"
+        if self.lanes.whole_warps():
+            count, ideal = by_pattern(index.reshape(-1, WARP), site.shift, lead + region.base, shared)
+        else:
+            table = np.full((self.lanes.ctas * self.lanes.warps_per_cta, WARP), ABSENT)
+            table[self.lanes.get("chunk_warp"), self.lanes.get("lane")] = (index << site.shift) + (lead + region.base)
+            costs = wavefronts if shared else sectors
+            count, ideal = (int(x.sum()) for x in costs(table, 1 << site.shift))
+        if shared:
             traffic.wavefronts += count
             traffic.ideal_wavefronts += ideal
         else:
-            count, ideal = sectors(warp, offsets + region.base, width)
             traffic.sectors += count
             traffic.ideal_sectors += ideal
 
 
-def wavefronts(
-    warp: NDArray[np.int64], lane: NDArray[np.int64], address: NDArray[np.int64], width: int
-) -> tuple[int, int]:
-    """(wavefronts, the least possible) of one shared-memory instruction.
+def by_pattern(index: Index, shift: int, base: int, shared: bool) -> tuple[int, int]:
+    """(count, the least possible) of full warps: warps that differ by a shift that costs nothing count as one.
 
+    Shared memory may be shifted by words, which only renames the banks; global memory by sectors.
+    """
+    first = index[:, 0]
+    start = ((first << shift) + base) % (BANK_BYTES if shared else SECTOR_BYTES)
+    pattern = index - first[:, None]
+    keys = pattern @ _WEIGHTS + start
+    if np.count_nonzero(keys == keys[0]) == keys.size:
+        rows, times = np.zeros(1, np.int64), np.full(1, keys.size)
+        same = rows
+    else:
+        _, rows, same, times = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
+    equal = (pattern == pattern[rows][same]) & (start == start[rows][same])[:, None]
+    if np.count_nonzero(equal) < equal.size:
+        rows, times = np.arange(keys.size), np.ones(keys.size, np.int64)
+    costs = _costs if rows.size <= _FEW else _costs.__wrapped__
+    counts, ideals = costs(pattern[rows].tobytes(), start[rows].tobytes(), shift, shared)
+    return int(counts @ times), int(ideals @ times)
+
+
+@lru_cache(maxsize=1024)
+def _costs(pattern: bytes, start: bytes, shift: int, shared: bool) -> tuple[Index, Index]:
+    """What each warp costs whose lanes access `start` and, relative to lane 0, the elements of a row of `pattern`."""
+    table = np.frombuffer(pattern, np.int64).reshape(-1, WARP) << shift
+    table = table + np.frombuffer(start, np.int64)[:, None]
+    return wavefronts(table, 1 << shift) if shared else sectors(table, 1 << shift)
+
+
+def wavefronts(address: Index, width: int) -> tuple[Index, Index]:
+    """(wavefronts, the least possible) of each warp by one shared-memory instruction.
+
+    shape: address is warps x 32 lanes, ABSENT where a lane takes no part.
     A warp's 8-byte accesses go half-warp by half-warp, its 16-byte ones quarter by quarter. In each of those passes
     a bank delivers one 4-byte word a wavefront, to any number of threads.
     """
-    per_pass = 32 * BANK_BYTES // max(width, BANK_BYTES)
-    passes = warp * (32 // per_pass) + lane // per_pass
+    per_pass = WARP * BANK_BYTES // max(width, BANK_BYTES)
     words = max(width // BANK_BYTES, 1)
-    word = (address[:, None] // BANK_BYTES + np.arange(words)).reshape(-1)
-    # Distinct words of each pass, then how many of them fall into one bank.
-    keys = distinct((np.repeat(passes, words) << 40) | word)
-    cells = np.bincount((keys >> 40) * BANKS + (keys & (BANKS - 1)))
-    load = np.append(cells, np.zeros(-cells.size % BANKS, np.int64)).reshape(-1, BANKS)
-    return int(load.max(axis=1).sum()), int((-(-load.sum(axis=1) // BANKS)).sum())
+    word = (address.reshape(-1, per_pass, 1) // BANK_BYTES + np.arange(words)).reshape(-1, per_pass * words)
+    word = np.sort(word, axis=1)
+    pass_, at = np.nonzero(changes(word, word > ABSENT // (2 * BANK_BYTES)))
+    load = np.bincount(pass_ * BANKS + (word[pass_, at] & (BANKS - 1)), minlength=word.shape[0] * BANKS)
+    load = load.reshape(-1, BANKS)
+    per_warp = (address.shape[0], -1)
+    return load.max(axis=1).reshape(per_warp).sum(axis=1), (-(-load.sum(axis=1) // BANKS)).reshape(per_warp).sum(axis=1)
 
 
-def distinct(keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The keys that differ, ascending."""
-    keys = np.sort(keys)
-    result: NDArray[np.int64] = keys[np.append(True, keys[1:] != keys[:-1])]
-    return result
+def sectors(address: Index, width: int) -> tuple[Index, Index]:
+    """(32-byte sectors, the least that could hold the bytes) of each warp by one global-memory instruction.
 
-
-def sectors(warp: NDArray[np.int64], address: NDArray[np.int64], width: int) -> tuple[int, int]:
-    """(32-byte sectors, the least that could hold the bytes) of one global-memory instruction."""
-    origin = address.min() // SECTOR_BYTES * SECTOR_BYTES
-    keys = (warp << 40) | (address - origin)
-    sector = keys // SECTOR_BYTES
+    shape: address is warps x 32 lanes, ABSENT where a lane takes no part.
+    """
+    address = np.sort(address, axis=1)
+    there = address > ABSENT // 2
     # An aligned access lies within one sector, except 64-byte ones, which don't exist.
-    count = distinct(sector).size
-    per_warp = np.bincount(distinct(keys) >> 40)
-    return count, min(int((-(-per_warp * width // SECTOR_BYTES)).sum()), count)
+    count = changes(address // SECTOR_BYTES, there).sum(axis=1)
+    distinct = changes(address, there).sum(axis=1)
+    return count, -(-distinct * width // SECTOR_BYTES)
+
+
+def changes(rows: Index, there: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Where each sorted row has a value that it didn't have before, among those that are `there`."""
+    new = there.copy()
+    new[:, 1:] &= rows[:, 1:] != rows[:, :-1]
+    return new
