@@ -176,6 +176,12 @@ def test_atom_layouts_say_what_the_instruction_moves(shape: str, num: int, dtype
     assert below["m"] == (register + (num * form.registers if slab else 0)) * packed
 
 
+def test_128_rows_of_tensor_memory_lie_on_data_path_d_where_nothing_else_is_said() -> None:
+    local = operand("local", (128, 8), float16, S[(128, 8) : (1 @ tid_in_wg, 1)])
+    plan = dispatch("copy_async", "warpgroup", operand("tmem", (128, 8), float16), local, target="sm_100a").plan
+    assert (plan.shape, plan.num, plan.slabs, plan.issues) == ("32x32b", 4, 1, 1)
+
+
 # ---- run-time starts ----------------------------------------------------------------------------------------
 
 

@@ -11,7 +11,7 @@ from ..dtypes import DType, bool_, float32, int32, int64
 from ..errors import DispatchError, KernelTypeError, LayoutError, entry_point
 from ..ir import build
 from ..ir.nodes import SCOPES, SPACES, Buffer, Cast, Const, Expr, Op, Region, Special, Strided, TileOp, Var
-from ..layout import TileLayout
+from ..layout import TileLayout, datapath
 from ..ops.tile import TILE_OPERATIONS
 from . import VARIANTS
 from .engine import Context, Verdict
@@ -20,6 +20,8 @@ from .engine import dispatch as _dispatch
 __all__ = ["Operand", "dispatch", "operand", "sym"]
 
 Start = int | Var
+
+_TMEM_LANES = 128
 _OPERANDS = "pass what tj.operand made, numbers and tj.sym, the destination first"
 
 
@@ -61,7 +63,11 @@ class Operand:
             return Strided((*outer, 1), self._align())
         if self.strides is not None:
             return Strided(tuple(int(s) for s in self.strides), self._align())
-        return self.layout if self.layout is not None else TileLayout.row_major(self.shape)
+        if self.layout is not None:
+            return self.layout
+        if self.space == "tmem" and len(self.shape) == 2 and self.shape[0] == _TMEM_LANES:
+            return datapath("D", *self.shape)
+        return TileLayout.row_major(self.shape)
 
 
 @entry_point
