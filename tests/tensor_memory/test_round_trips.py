@@ -1,0 +1,35 @@
+"""Words stored in one shape and loaded in another, by kernels, all pairs: the second and third rungs of the evidence."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.tensor_memory.kit import check_pairs, sizes
+from tests.tensor_memory.sources import FORMS
+from tilejit.dtypes import DType, float16, float32, uint8
+
+TYPES = [float32, float16, uint8]
+WIDTHS = [1 << k for k in range(9)]
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("columns", WIDTHS[:8])
+def test_all_pairs_of_shapes_move_128_rows_to_where_the_oracle_says(columns: int, dtype: DType) -> None:
+    check_pairs("D", 0, columns, dtype)
+
+
+@pytest.mark.parametrize(("dtype", "half"), [(float32, 0), (float32, 1), (float16, 1), (uint8, 0)], ids=str)
+@pytest.mark.parametrize("columns", WIDTHS[1:])
+def test_all_pairs_of_shapes_move_64_rows_to_where_the_oracle_says(columns: int, dtype: DType, half: int) -> None:
+    check_pairs("F", half, columns, dtype)
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("num", WIDTHS[:8])
+def test_data_path_b_moves_both_halves_of_its_columns(num: int, dtype: DType) -> None:
+    check_pairs("B", 0, 2 * num, dtype)
+
+
+def test_the_pairs_cover_every_shape_and_number() -> None:
+    covered = [(path, c) for path, widths in (("D", WIDTHS[:8]), ("F", WIDTHS[1:])) for c in widths]
+    assert {form for path, columns in covered for form in sizes(path, columns).items()} == set(FORMS)
