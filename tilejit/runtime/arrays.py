@@ -11,6 +11,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -82,6 +83,9 @@ class ArrayView(NamedTuple):
         together = self.pointer | self.facts.stride_align
         return together & -together
 
+
+#: the view of a tuple of all its fields, in 0.1 us where the class takes 0.3
+_quick_view: Callable[[tuple[Any, ...]], ArrayView] = partial(tuple.__new__, ArrayView)
 
 #: an argument as the devices see it: constexprs are None
 Argument = ArrayView | bool | int | float | None
@@ -216,7 +220,7 @@ def _view_of_tensor(tensor: Any) -> ArrayView:
     facts = _facts.get(key) or _remember(key, _tensor_facts(*key))
     pointer = tensor.data_ptr()
     if facts.device is not None:
-        return ArrayView(pointer, facts, True, tensor)
+        return _quick_view((pointer, facts, True, tensor, None, None))
     return ArrayView(pointer, facts, True, tensor, _host_array(pointer, facts, tensor))
 
 
@@ -375,7 +379,7 @@ class DeviceArray:
         memory = self._memory or self.memory
         host = memory.host
         shaped = None if host is None else host.view(self.dtype.numpy).reshape(self.shape)
-        return ArrayView(memory.pointer, self._facts, True, self, shaped)
+        return _quick_view((memory.pointer, self._facts, True, self, shaped, None))
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """A copy in host memory; waits for what runs on the device and raises what it found."""

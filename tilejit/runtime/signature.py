@@ -26,10 +26,10 @@ _NO_ARGUMENT = object()
 _LARGEST = {"float16": 65504.0, "float32": float(np.finfo(np.float32).max)}
 
 #: (Python type, dtype) -> least and greatest value that is passed as it is
-_PLAIN: dict[tuple[type, str], tuple[float, float]] = {
-    (int, "int32"): (-(2**31), 2**31 - 1),
-    (int, "int64"): (-(2**63), 2**63 - 1),
-    (float, "float32"): (-_LARGEST["float32"], _LARGEST["float32"]),
+_PLAIN: dict[tuple[type, DType], tuple[float, float]] = {
+    (int, int32): (-(2**31), 2**31 - 1),
+    (int, int64): (-(2**63), 2**63 - 1),
+    (float, float32): (-_LARGEST["float32"], _LARGEST["float32"]),
 }
 
 
@@ -90,15 +90,16 @@ class Call:
                 key.append(freeze(value, parameter.name))
             else:
                 dtype = parameter.dtype or _scalar_dtype(parameter, value)
-                limits = _PLAIN.get((type(value), dtype.name))
+                limits = _PLAIN.get((type(value), dtype))
                 is_plain = limits is not None and limits[0] <= value <= limits[1]
                 self.arguments.append(value if is_plain else scalar(parameter, value, dtype))
-                key.append(dtype.name)
+                key.append(dtype)
         self.overlaps = overlaps(ranges) if len(ranges) > 1 else ()
         self.key = (self.overlaps, *key)
 
     def _add_array(self, parameter: Parameter, value: Any, ranges: list[tuple[int, int, int]]) -> int:
         """Its part of the quick key."""
+        arguments = self.arguments
         try:
             reader = readers.get(type(value))
             view = reader(value) if reader is not None else view_of(value)
@@ -107,8 +108,8 @@ class Call:
             raise LaunchError(f"{parameter.name}: {error.message}", hint=error.hint) from None
         pointer, facts, _, _, _, producer = view
         if facts.high_bytes:
-            ranges.append((pointer + facts.low_bytes, pointer + facts.high_bytes, len(self.arguments)))
-        self.arguments.append(view)
+            ranges.append((pointer + facts.low_bytes, pointer + facts.high_bytes, len(arguments)))
+        arguments.append(view)
         first, device = self.first, facts.device
         if device is None:
             self.has_host = True
