@@ -1,5 +1,7 @@
 """ldmatrix, stmatrix and mma.sync against longhand oracles, and every check on a wrong use of them."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -90,6 +92,29 @@ def test_integer_sums_wrap_around_or_saturate():
         simulate(program.text, *program.arrays)
         total = 32 * 127 * 127 + 2**31 - 1000
         assert (program.result() == (2**31 - 1 if saturate else total - 2**32)).all()
+
+
+@pytest.mark.parametrize("shape, element, acc", [
+    ("m16n8k16", "f16", "f32"), ("m16n8k16", "f16", "f16"), ("m16n8k16", "bf16", "f32"), ("m16n8k32", "s8", "s32"),
+])  # fmt: skip
+def test_products_that_follow_each_other_add_up(shape, element, acc):
+    program, once = programs.product_of(shape, element, element, acc)
+    start = program.arrays[2].copy()
+    *loads, multiply, rest = re.split(r"(?=mma|ld.param.u64 %x1, \[p3\])", program.text)
+    sums = re.findall(r"%r4\d", multiply)
+    again = re.sub(r", \{[^}]*\};\n$", f", {{{', '.join(sums)}}};\n", multiply)
+    simulate("".join([*loads, multiply, again, again, rest]), *program.arrays)
+    c = programs.gather(start.view(programs.ELEMENTS[acc]), programs.c_m16n8, (16, 8)).astype(float)
+    assert (program.result() == c + 3 * (once.astype(float) - c)).all()
+    # Sums in another order of registers, or one of them changed: as if they came from another block.
+    swapped = re.sub(r", \{[^}]*\};\n$", f", {{{', '.join([sums[1], sums[0], *sums[2:]])}}};\n", multiply)
+    split = "setp.eq.u32 %p1, %r60, 99; @%p1 bra S; S:\n"
+    for between, second in (("", again), ("", swapped), (f"mov.b32 {sums[0]}, 0;\n", again)):
+        whole, apart = [x.copy() for x in program.arrays], [x.copy() for x in program.arrays]
+        simulate("".join([*loads, multiply, between, second, rest]), *whole)
+        simulate("".join([*loads, multiply, between, split, second, rest]), *apart)
+        assert (whole[3] == apart[3]).all()
+        assert (whole[3] != program.arrays[3]).any()
 
 
 def test_infinities_and_nans_pass_through_products():

@@ -88,6 +88,7 @@ class Emitter:
     """Collects the statements of one block; opcode entries call its methods.
 
     parts: variable → (wide variable that it is an element of, which one, of how many).
+    known: expression, or variables in another form → the variable that holds it.
     """
 
     def __init__(self, names: Names, module: Module) -> None:
@@ -96,6 +97,7 @@ class Emitter:
         self.lines: list[str] = []
         self.views: dict[int, dict[str, str]] = {}
         self.parts: dict[str, tuple[str, int, int]] = {}
+        self.known: dict[str | tuple[str, ...], str] = {}
         self.inputs: dict[int, None] = {}
         self.written: dict[int, None] = {}
         self.count = 0
@@ -117,6 +119,12 @@ class Emitter:
         name = f"v{self.count}"
         self.lines.append(f" {name} = {expression}")
         return name
+
+    def once(self, expression: str) -> str:
+        """The variable with this value, which only depends on other variables: made once in a block."""
+        if expression not in self.known:
+            self.known[expression] = self.temp(expression)
+        return self.known[expression]
 
     def stmt(self, text: str) -> None:
         self.lines.append(" " + text)

@@ -24,7 +24,7 @@ SHAPES = {
 class Form:
     """A tcgen05.ld or .st: rows and columns from its address on, as lanes × registers (× halves if packed).
 
-    height: lanes of tensor memory; span: columns from the first to the last one touched.
+    height: lanes of tensor memory; used: the columns that differ.
     packed: each register holds the lower 16 bits of two neighbouring columns.
     """
 
@@ -33,7 +33,7 @@ class Form:
     packed: bool
     rows: Index
     columns: Index
-    span: int
+    used: Index
 
 
 @lru_cache(maxsize=256)
@@ -58,4 +58,4 @@ def form(shape: str, num: int, packed: bool, split: int) -> Form:
         row, column = np.stack([row, row], axis=2), np.stack([2 * column, 2 * column + 1], axis=2)
         second = second[:, :, None]
     column = column + second * split
-    return Form(f".{shape}.x{num}", height, packed, row, column, int(column.max()) + 1)
+    return Form(f".{shape}.x{num}", height, packed, row, column, np.unique(column))

@@ -28,7 +28,7 @@ from tilejit.errors import (
 from tilejit.simulator.access import Access
 from tilejit.simulator.checks import Clock
 from tilejit.simulator.lanes import WARP, Index, Lanes
-from tilejit.simulator.matrix import stacked
+from tilejit.simulator.numerics.products import stacked
 from tilejit.simulator.places import Places
 from tilejit.simulator.tensor_allocator import COLUMNS, ROWS, UNIT, Allocator
 from tilejit.simulator.tensor_layout import Form, form
@@ -240,11 +240,10 @@ class TensorMemory:
         return warps, first.reshape(-1, *[1] * offsets.ndim) + offsets
 
     def check_columns(self, kind: Form, warps: Index, column: Index, verb: str, pc: int) -> None:
-        used = np.unique(kind.columns)
         owned = self.allocator.owned
         for start in np.unique(column):
             rows = np.flatnonzero(column == start)
-            columns = start + used
+            columns = start + kind.used
             real = columns[columns < COLUMNS]
             fits = owned[warps[rows] // self.lanes.warps_per_cta][:, real].all(axis=1) & (real.size == columns.size)
             if not fits.all():

@@ -13,14 +13,14 @@ from tilejit.errors import UnsupportedInstructionError
 from tilejit.simulator.blocks import Block, liveness, split
 from tilejit.simulator.emitter import DTYPES, SPECIAL, Emitter, Names
 from tilejit.simulator.memory import ELEMENTS, LOCAL_BASE, SHARED_BASE, elements, joined
-from tilejit.simulator.numerics import convert, directed, floats, integer
+from tilejit.simulator.numerics import convert, directed, floats, integer, products
 from tilejit.simulator.opcodes import lookup
 from tilejit.simulator.opcodes.memory import Site
 from tilejit.simulator.ptx import Function, Module, Variable, parse
 
 RUNTIME: dict[str, Any] = {
-    **integer.FUNCTIONS, **floats.FUNCTIONS, **directed.FUNCTIONS, **convert.FUNCTIONS, "abs": abs,
-    "V16": ELEMENTS["V16"], "V32": ELEMENTS["V32"], "elements": elements, "joined": joined,
+    **integer.FUNCTIONS, **floats.FUNCTIONS, **directed.FUNCTIONS, **convert.FUNCTIONS, **products.FUNCTIONS,
+    "abs": abs, "V16": ELEMENTS["V16"], "V32": ELEMENTS["V32"], "elements": elements, "joined": joined,
 }  # fmt: skip
 
 

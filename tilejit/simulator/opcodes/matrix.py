@@ -69,14 +69,22 @@ def mma(e: Emitter, m: Match) -> None:
     for registers, count in zip((d, a, b, c), (2 if element == "f16" else 4, *counts, len(d)), strict=True):
         check_count(e, registers, count)
     dtype = _DTYPE[element]
-    operands = [
-        "(" + ", ".join(e.source(x, t) for x in registers) + ",)"
-        for registers, t in ((a, "u4"), (b, "u4"), (c, dtype))
-    ]
-    types = (a_type, b_type, element)
-    values = e.temp(f"S.matrices.mma({types}, {m['sat'] is not None}, {e.pc}, {', '.join(operands)})")
+    half = element == "f16"
+    e.stmt(f"S.warps.whole({e.pc})")
+    left = e.once(f"fragment_a({listed(e, a, 'u4')}, S.n, {a_type!r})")
+    right = e.once(f"fragment_b({listed(e, b, 'u4')}, S.n, {b_type!r})")
+    start = tuple(e.source(x, dtype) for x in c)
+    # A sum that an earlier product has left is at hand as a matrix.
+    total = e.known.get(start) or e.temp(f"fragment_c(({', '.join(start)},), S.n, {half})")
+    matrix = e.temp(f"product({left}, {right}, {total}, {element!r}, {m['sat'] is not None})")
+    values = e.temp(f"registers_d({matrix}, {half})")
     for i, register in enumerate(d):
         e.write(register, dtype, f"{values}[{i}]")
+    e.known[tuple(e.source(x, dtype) for x in d)] = matrix
+
+
+def listed(e: Emitter, registers: list[str], dtype: str) -> str:
+    return f"({', '.join(e.source(x, dtype) for x in registers)},)"
 
 
 def two(e: Emitter) -> tuple[str, str]:

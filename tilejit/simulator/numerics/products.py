@@ -1,0 +1,118 @@
+"""Products of mma.sync: which thread holds which element, and the arithmetic.
+
+With lane = 4·g + t (g: groupID, t: threadID_in_group), words of 32 bits and e elements in a word, the ISA's tables
+for all types of m16n8k* come to one:
+
+    A, register r   row g + 8·(r mod 2)    columns (t + 4·(r div 2))·e + 0 … e-1
+    B, register r   rows (t + 4·r)·e + 0 … e-1    column g
+    C and D, 32-bit elements, register r   row g + 8·(r div 2)    column 2·t + r mod 2
+    C and D, 16-bit elements, register r   row g + 8·r    columns 2·t, 2·t + 1
+
+source: PTX ISA, "Matrix Fragments for mma.m16n8k4 with .tf32 floating point type" and the sections after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilejit.simulator.lanes import WARP
+from tilejit.simulator.numerics import convert, floats
+
+Words = NDArray[np.uint32]
+Doubles = NDArray[np.float64]
+
+
+def stacked(values: Sequence[Any], n: int, dtype: Any) -> NDArray[Any]:
+    """Registers of `n` threads as an array of registers × threads."""
+    out = np.empty((len(values), n), dtype)
+    for i, value in enumerate(values):
+        out[i] = value
+    return out
+
+
+def decode(words: Words, element: str) -> Doubles:
+    """The elements of 32-bit words as float64: registers × threads × elements of a word, the lowest first.
+
+    tf32 keeps 10 bits of fraction; the lower 13 are cut off.
+    """
+    if element == "tf32":
+        values = (words & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
+    elif element == "bf16":
+        values = floats.bf16_to_f32(words.view(np.uint16)).astype(np.float64)
+    elif element == "f16":
+        values = words.view(np.float16).astype(np.float64)
+    elif element in ("s8", "u8"):
+        values = words.view(np.int8 if element == "s8" else np.uint8).astype(np.float64)
+    else:
+        values = convert.FP8_VALUES[element][words.view(np.uint8)]
+    elements: Doubles = values.reshape(*words.shape, -1)
+    return elements
+
+
+def fragment_a(values: Sequence[Any], n: int, element: str) -> Doubles:
+    """A from the registers of `n` threads: warps × 16 × k."""
+    elements = decode(stacked(values, n, np.uint32), element)
+    registers, threads, each = elements.shape
+    split = elements.reshape(registers // 2, 2, threads // WARP, 8, 4, each)
+    matrix: Doubles = split.transpose(2, 1, 3, 0, 4, 5).reshape(-1, 16, registers // 2 * 4 * each)
+    return matrix
+
+
+def fragment_b(values: Sequence[Any], n: int, element: str) -> Doubles:
+    """B: warps × k × 8."""
+    elements = decode(stacked(values, n, np.uint32), element)
+    registers, threads, each = elements.shape
+    split = elements.reshape(registers, threads // WARP, 8, 4, each)
+    matrix: Doubles = split.transpose(1, 0, 3, 4, 2).reshape(-1, registers * 4 * each, 8)
+    return matrix
+
+
+def fragment_c(values: Sequence[Any], n: int, half: bool) -> NDArray[Any]:
+    """C, in its own type: warps × 16 × 8. half: two elements in each register."""
+    registers = stacked(values, n, values[0].dtype)
+    if half:
+        elements = registers.view(np.float16).reshape(2, -1, 8, 4, 2).transpose(1, 0, 2, 3, 4)
+    else:
+        elements = registers.reshape(2, 2, -1, 8, 4).transpose(2, 0, 3, 4, 1)
+    matrix: NDArray[Any] = elements.reshape(-1, 16, 8)
+    return matrix
+
+
+def product(a: Doubles, b: Doubles, c: NDArray[Any], element: str, saturate: bool) -> NDArray[Any]:
+    """D = A·B + C, in C's type.
+
+    Products are exact and summed in float64, then rounded once; the ISA leaves order and precision open.
+    """
+    total = a @ b
+    total += c
+    return rounded(total, element, saturate)
+
+
+def registers_d(matrix: NDArray[Any], half: bool) -> NDArray[Any]:
+    """The reverse of fragment_c: registers × threads."""
+    split = matrix.reshape(-1, 2, 8, 4, 2)
+    if half:
+        registers: NDArray[Any] = np.ascontiguousarray(split.transpose(1, 0, 2, 3, 4)).view(np.uint32).reshape(2, -1)
+    else:
+        registers = split.transpose(1, 4, 0, 2, 3).reshape(4, -1)
+    return registers
+
+
+def rounded(total: Doubles, element: str, saturate: bool) -> NDArray[Any]:
+    """The sums in the accumulator's type; integers wrap around, or stop at the ends with `saturate`."""
+    if element == "f32":
+        result: NDArray[Any] = floats.canonical(total.astype(np.float32))
+        return result
+    if element == "f16":
+        half: NDArray[Any] = floats.f64_to_f16(total)
+        return half
+    if saturate:
+        total = np.clip(total, -(2.0**31), 2.0**31 - 1)
+    return total.astype(np.int64).astype(np.int32)
+
+
+FUNCTIONS: dict[str, Any] = {f.__name__: f for f in (fragment_a, fragment_b, fragment_c, product, registers_d)}
