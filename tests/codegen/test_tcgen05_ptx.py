@@ -21,6 +21,7 @@ from tilejit.pipeline import compile
 from tilejit.target import target
 
 TARGETS = ("sm_100a", "sm_103a")
+EVERY_TARGET = (*TARGETS, "sm_110a")
 SIZES = [(s.name, 1 << k) for s in TCGEN05_SHAPES.values() for k in range(s.max_num.bit_length())]
 ROWS = S[(128, 8) : (1 @ tid_in_wg, 1)]
 TILE = tj.spec((128, 8), float16)
@@ -48,7 +49,7 @@ def transfers(ptx: str) -> list[str]:
     return found[: len(found) - 1]  # the last barrier is that of the kernel's end
 
 
-@pytest.mark.parametrize("arch", TARGETS)
+@pytest.mark.parametrize("arch", EVERY_TARGET)
 def test_the_demonstration_is_one_store_and_one_load_of_four_registers(arch: str) -> None:
     compiled = there_and_back.compile(TILE, TILE, target=arch)
     plans = [v.plan for v in compiled.verdicts if v.variant == "tcgen05_ldst"]

@@ -82,6 +82,18 @@ class Plan:
         rows = [(i, s.row, s.column, s.register, s.registers) for i, s in enumerate(self.steps)]
         return np.array(rows, dtype=np.int64)
 
+    def transfers(self) -> np.ndarray:
+        """One row a register: (issue, thread, register, lane, column), 32 bits each; run-time starts count as 0."""
+        form = TCGEN05_SHAPES[self.shape]
+        lane, column = pattern(form)
+        rows = []
+        for i, step in enumerate(self.steps):
+            for k in range(step.registers):
+                unit, r = divmod(k, form.registers)
+                at = (i, np.arange(WARPGROUP), step.register + k, step.row + lane[:, r])
+                rows.append(np.broadcast_arrays(*at, step.column + unit * form.columns + column[:, r]))
+        return np.concatenate([np.stack(row, axis=1) for row in rows])
+
 
 # ---- conditions ---------------------------------------------------------------------------------------------
 

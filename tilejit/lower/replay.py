@@ -11,7 +11,7 @@ import numpy as np
 
 from ..ir.nodes import Buffer, Const, Region, Strided, TileOp
 from ..layout import TileLayout
-from . import copy_ldstmatrix, copy_reg, elementwise_reg, gemm_mma
+from . import copy_async_tcgen05_ldst, copy_ldstmatrix, copy_reg, elementwise_reg, gemm_mma
 from .launch import launch_values
 from .matrix_tiles import ROW
 from .owner_copy import OwnerCopy
@@ -37,6 +37,8 @@ def replay(plan: object, op: TileOp) -> None:
     elif isinstance(plan, copy_ldstmatrix.Plan):
         _replay_registers(plan, plan.memory.region, plan.registers.region, op.scope)
         _aligned(plan.schedule()[:, 2:], ROW)
+    elif isinstance(plan, copy_async_tcgen05_ldst.Plan):
+        _replay_tensor_memory(plan, op)
     elif isinstance(plan, OwnerCopy):
         _replay_registers(plan, plan.memory, plan.registers, op.scope)
     elif isinstance(plan, elementwise_reg.Plan):
@@ -77,6 +79,21 @@ def _replay_registers(
     at, to = (2, 3) if plan.loads else (3, 2)
     rows = _expanded(plan.transfers(), (2, 3))
     _same("(memory, thread, register)", rows[:, [at, 1, to]], expected)
+
+
+def _replay_tensor_memory(plan: copy_async_tcgen05_ldst.Plan, op: TileOp) -> None:
+    dst, src = (o for o in op.operands[:2] if isinstance(o, Region))
+    local, tmem = (dst, src) if plan.loads else (src, dst)
+    owners, registers = owners_of(local, op.scope)
+    assert isinstance(tmem.buffer.layout, TileLayout)
+    there = _places(tmem.buffer.layout, tmem.buffer, _coordinates(tmem))
+    packed = 32 // tmem.dtype.bits
+    none = np.zeros((1, 1), np.int64)
+    columns = (owners, registers, there.get("TLane", none), there.get("TCol", none))
+    expected = np.stack([c.ravel() for c in np.broadcast_arrays(*columns)], axis=1)
+    rows = plan.transfers()[:, 1:] * (1, packed, 1, packed)
+    every = _expanded(np.column_stack([rows, np.full(len(rows), packed)]), (1, 3))[:, :-1]
+    _same("(thread, register, lane, column)", every, expected)
 
 
 def _replay_elementwise(plan: elementwise_reg.Plan, op: TileOp) -> None:
