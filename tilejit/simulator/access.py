@@ -82,11 +82,11 @@ class Access:
             if int(_MAX(offset)) > bound.limit:
                 retry = self.rebind_site(site, address, bound)
                 return retry if retry is not None else (None, address)
-        index = offset >> bound.shift
-        index = index.view(_INT64) if site.address_dtype == "u8" else index.astype(_INT64)
+        offset >>= bound.shift
+        index = offset.view(_INT64) if site.address_dtype == "u8" else offset.astype(_INT64)
         region = bound.region
         if region.owner:
-            index = index + self.lanes.offsets(region.owner, region.stride >> site.shift)
+            index += self.lanes.offsets(region.owner, region.stride >> site.shift)
         if self.observer is not None:
             self.observer.access(site, region, index, bound.lead)
         return bound, index

@@ -18,7 +18,7 @@ SECTOR_BYTES = 32
 WAVEFRONT_BYTES = 128
 # Stands for the address of a lane that takes no part: lower than any.
 ABSENT = -(1 << 62)
-# Tells rows of 32 numbers apart by one product, nearly always; by_pattern compares them too.
+# Tells rows of 32 numbers apart by one product, nearly always; who uses it compares them too.
 _WEIGHTS = np.arange(1, WARP + 1, dtype=np.int64) * 0x1E3779B97F4A7C15
 # Sets of patterns up to this size are worth remembering.
 _FEW = 16
@@ -75,20 +75,28 @@ def by_pattern(index: Index, shift: int, base: int, shared: bool) -> tuple[int, 
     Shared memory may be shifted by words, which only renames the banks; global memory by sectors.
     """
     first = index[:, 0]
-    start = ((first << shift) + base) % (BANK_BYTES if shared else SECTOR_BYTES)
+    start = ((first << shift) + base) & ((BANK_BYTES if shared else SECTOR_BYTES) - 1)
     pattern = index - first[:, None]
-    keys = pattern @ _WEIGHTS + start
-    if np.count_nonzero(keys == keys[0]) == keys.size:
-        rows, times = np.zeros(1, np.int64), np.full(1, keys.size)
-        same = rows
-    else:
-        _, rows, same, times = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
-    equal = (pattern == pattern[rows][same]) & (start == start[rows][same])[:, None]
-    if np.count_nonzero(equal) < equal.size:
-        rows, times = np.arange(keys.size), np.ones(keys.size, np.int64)
+    rows, times = representatives(pattern, start)
     costs = _costs if rows.size <= _FEW else _costs.__wrapped__
     counts, ideals = costs(pattern[rows].tobytes(), start[rows].tobytes(), shift, shared)
     return int(counts @ times), int(ideals @ times)
+
+
+def representatives(pattern: Index, start: Index) -> tuple[Index, Index]:
+    """(warps that stand for all, how many warps each stands for): same row of `pattern` and same `start`."""
+    count = start.size
+    if same_rows(pattern, pattern[:1]) and same_rows(start, start[:1]):
+        return np.zeros(1, np.int64), np.full(1, count)
+    keys = pattern @ _WEIGHTS + start
+    _, rows, which, times = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
+    if same_rows(pattern, pattern[rows][which]) and same_rows(start, start[rows][which]):
+        return rows, times
+    return np.arange(count), np.ones(count, np.int64)
+
+
+def same_rows(a: Index, b: Index) -> bool:
+    return np.count_nonzero(a == b) == a.size
 
 
 @lru_cache(maxsize=1024)
