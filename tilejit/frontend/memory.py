@@ -187,7 +187,7 @@ def need_tensor_memory(ctx: Context, node: ast.AST) -> None:
     if not ctx.target.has_tcgen05:
         having = " or ".join(t.name for t in TARGETS.values() if t.has_tcgen05)
         raise ResourceError(
-            f"{ctx.target.name} has no tensor memory", span=ctx.span(node), hint=f"compile for {having}, which have"
+            f"{ctx.target.name} has no tensor memory", span=ctx.span(node), hint=f"compile for {having}, which have it"
         )
 
 
