@@ -155,7 +155,7 @@ class Checker:
             if np.count_nonzero(touched):
                 again = self.examine_store(region, cells, me, np.flatnonzero(touched), (index, value, view), site)
         view[index] = value
-        stamp = self.stamp_write(shadow, me, site)
+        stamp = self.stamp_write(shadow, me, site.pc)
         if again is not None and again.size:
             stamp[again] = self.combine(shadow.writes[cells[again]], me[again])
         shadow.writes[cells] = stamp
@@ -177,7 +177,7 @@ class Checker:
         if bad.size:
             self.examine_load(region, cells, me, writes, bad, site)
             self.report_reads(region, cells, me, bad, site)
-        shadow.writes[cells] = self.stamp_write(shadow, me, site)
+        shadow.writes[cells] = self.stamp_write(shadow, me, site.pc)
 
     def load_local(self, region: Region, index: Any, site: Site) -> None:
         cells, me = self.cells(region.shadow, index, site)
@@ -186,53 +186,6 @@ class Checker:
             self.report_uninitialized(region, cells, me, int(np.flatnonzero(~written)[0]), site)
 
     # -- asynchronous copies
-
-    def start_copy(self, region: Region, index: Index, data: NDArray[Any], site: Site) -> Index:
-        """Check a copy's target against earlier accesses and close it until the wait.
-
-        returns: the cells of each executing thread's target, one row each.
-        """
-        shadow: Shadow = region.shadow
-        cells, me = self.cells(shadow, index, site)
-        base = self.base(shadow, site, cells.size)
-        writes = shadow.writes[cells]
-        at = np.flatnonzero((writes + ONE > base) | (shadow.first_reads[cells] >= base))
-        if at.size:
-            self.report_in_flight(region, cells, me, at[writes[at] == IN_FLIGHT], site)
-            self.report_conflicts_of_store(region, cells, me, writes, at, site)
-            self.report_reads(region, cells, me, at, site)
-        stamp = me + np.uint64(self.clock.tick(site.pc) << 32)
-        shadow.writes[cells] = stamp
-        winner = shadow.writes[cells]
-        lost = np.flatnonzero(winner != stamp)
-        if lost.size:
-            lanes = lost // (cells.size // index.size)
-            winners = np.searchsorted(self.lanes.get("gid"), winner[lost] & LOW)
-            differs = np.flatnonzero(~equal_bits(data[winners], data[lanes]))
-            if differs.size:
-                first = lost[differs[0]]
-                self.report_race(region, int(cells[first]), int(me[first]), int(winner[first]), site, "write")
-        shadow.writes[cells] = IN_FLIGHT
-        shadow.wrote = FOREVER
-        return cells.reshape(index.size, -1)
-
-    def end_copy(self, region: Region, cells: Index, threads: Record, pc: int) -> None:
-        """A copy has landed: from now on it is a store of the thread that started it."""
-        shadow: Shadow = region.shadow
-        me = np.repeat(threads, cells.shape[1])
-        flat = cells.reshape(-1)
-        stamp = me + np.uint64(self.clock.tick(pc) << 32)
-        shadow.writes[flat] = stamp
-        winner = shadow.writes[flat]
-        lost = np.flatnonzero(winner != stamp)
-        if lost.size:
-            self.mark_several(shadow.writes, flat[lost], winner[lost], me[lost])
-
-    def reread(self, region: Region, cells: Index, threads: Record, pc: int) -> None:
-        """Copies have read until now."""
-        me = np.repeat(threads, cells.shape[1])
-        stamp = me + np.uint64(self.clock.tick(pc) << 32)
-        self.record_read(region.shadow, cells.reshape(-1), me, stamp, ONE)
 
     def check_sources(self, region: Region, cells: Index, me: Record, site: Site) -> None:
         """Raise if a copy in flight still reads what is about to be written."""
@@ -269,9 +222,9 @@ class Checker:
 
     # -- pieces
 
-    def stamp_write(self, shadow: Shadow, me: Record, site: Site) -> Record:
+    def stamp_write(self, shadow: Shadow, me: Record, pc: int) -> Record:
         """The records of a write by these threads, now."""
-        event = self.clock.tick(site.pc)
+        event = self.clock.tick(pc)
         shadow.wrote = max(shadow.wrote, event)
         stamp: Record = me + np.uint64(event << 32)
         return stamp

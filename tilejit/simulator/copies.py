@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 
 from tilejit.errors import SimulationError
 from tilejit.simulator.access import Access
+from tilejit.simulator.checks import FOREVER, IN_FLIGHT, LOW, ONE, Checker, Record, Shadow, equal_bits
 from tilejit.simulator.flights import Batch, Side
 from tilejit.simulator.lanes import Index, Lanes
-from tilejit.simulator.memory import ELEMENTS, Bound
+from tilejit.simulator.memory import ELEMENTS, Bound, Region
+from tilejit.simulator.opcodes.memory import Site
 from tilejit.simulator.places import Places
 
 
@@ -63,7 +65,7 @@ class AsyncCopies:
         for part, bound, index in self.resolved(target, to, np.arange(positions.size)):
             cells = None
             if bound.region.shadow is not None:
-                cells = self.access.checker_().start_copy(bound.region, index, batch.data[part], site)
+                cells = close_target(self.access.checker_(), bound.region, index, batch.data[part], site)
             batch.targets.append(Side(part, bound.region, bound.view, index, cells, site))
         lanes.select(group)
         self.pending.append(batch)
@@ -142,7 +144,7 @@ class AsyncCopies:
                 cells = self.checked(bound, index, self.access.sites[single])
                 batch.sources.append(Side(part, bound.region, bound.view, index, cells, site))
 
-    def checked(self, bound: Bound, index: Index, site: Any) -> Index | None:
+    def checked(self, bound: Bound, index: Index, site: Site) -> Index | None:
         """Check and record a read of the executing threads; its cells."""
         if bound.region.shadow is None:
             return None
@@ -158,11 +160,59 @@ class AsyncCopies:
             copies = side.at[pick]
             side.view[side.index[pick]] = batch.data[copies]
             if side.cells is not None:
-                checker = self.access.checker_()
-                checker.end_copy(side.region, side.cells[pick], batch.threads[copies], batch.pc)
+                open_target(self.access.checker_(), side.region, side.cells[pick], batch.threads[copies], batch.pc)
         for side in batch.sources:
             if side.cells is not None:
                 pick = ready[side.at]
-                checker = self.access.checker_()
-                checker.reread(side.region, side.cells[pick], batch.threads[side.at[pick]], batch.pc)
+                threads = batch.threads[side.at[pick]]
+                read_until_now(self.access.checker_(), side.region, side.cells[pick], threads, batch.pc)
         batch.left &= ~ready
+
+
+def close_target(checker: Checker, region: Region, index: Index, data: NDArray[Any], site: Site) -> Index:
+    """Check the targets of copies of `data` against earlier accesses and close them until the wait.
+
+    returns: the cells of each executing thread's target, one row each.
+    """
+    shadow: Shadow = region.shadow
+    cells, me = checker.cells(shadow, index, site)
+    base = checker.base(shadow, site, cells.size)
+    writes = shadow.writes[cells]
+    at = np.flatnonzero((writes + ONE > base) | (shadow.first_reads[cells] >= base))
+    if at.size:
+        checker.report_in_flight(region, cells, me, at[writes[at] == IN_FLIGHT], site)
+        checker.report_conflicts_of_store(region, cells, me, writes, at, site)
+        checker.report_reads(region, cells, me, at, site)
+    stamp = checker.stamp_write(shadow, me, site.pc)
+    shadow.writes[cells] = stamp
+    winner = shadow.writes[cells]
+    lost = np.flatnonzero(winner != stamp)
+    if lost.size:
+        lanes = lost // (cells.size // index.size)
+        winners = np.searchsorted(checker.lanes.get("gid"), winner[lost] & LOW)
+        differs = np.flatnonzero(~equal_bits(data[winners], data[lanes]))
+        if differs.size:
+            first = lost[differs[0]]
+            checker.report_race(region, int(cells[first]), int(me[first]), int(winner[first]), site, "write")
+    shadow.writes[cells] = IN_FLIGHT
+    shadow.wrote = FOREVER
+    return cells.reshape(index.size, -1)
+
+
+def open_target(checker: Checker, region: Region, cells: Index, threads: Record, pc: int) -> None:
+    """Copies have landed: from now on they are stores of the threads that started them."""
+    shadow: Shadow = region.shadow
+    me = np.repeat(threads, cells.shape[1])
+    flat = cells.reshape(-1)
+    stamp = checker.stamp_write(shadow, me, pc)
+    shadow.writes[flat] = stamp
+    winner = shadow.writes[flat]
+    lost = np.flatnonzero(winner != stamp)
+    if lost.size:
+        checker.mark_several(shadow.writes, flat[lost], winner[lost], me[lost])
+
+
+def read_until_now(checker: Checker, region: Region, cells: Index, threads: Record, pc: int) -> None:
+    """Copies have read their sources until now."""
+    me = np.repeat(threads, cells.shape[1])
+    checker.record_read(region.shadow, cells.reshape(-1), me, me + np.uint64(checker.clock.tick(pc) << 32), ONE)
