@@ -3,71 +3,79 @@
 A is M × K, B is K × N, both float16 or bfloat16 and row-major; M, N and K are run-time values, any that keep rows at
 16-byte steps give the widest copies, and tiles may hang over every edge. Run it: `python examples/matmul.py`.
 
-Each CTA of eight warps makes a 128 × 256 tile of C, each warp 64 × 64 of it. While the tensor cores work on one slice
-of K, cp.async fetches the next ones:
+Each CTA of eight warps makes a 256 × 128 tile of C, each warp 64 × 64 of it. Three things go on at a time: cp.async
+fetches slices of K for later steps, ldmatrix loads the next 16 columns of this one, the tensor cores multiply those
+before. So fragments are double, and shared memory has STAGES slices:
 
-    stage        0            1            2
-    step k    multiply     arriving     arriving   →  step k + 1: stage 1 is multiplied, stage 0 fetched anew
+    step k      multiply stage k    arriving: stages k + 1 … k + STAGES - 1, in turn (modulo STAGES)
 """
 
 import numpy as np
 
 import tilejit as tj
 
-BM, BN, BK = 128, 256, 64
-STAGES = 3
-WARPS = (2, 4)
+BM, BN, BK = 256, 128, 32
+STAGES = 4
+WARPS = (4, 2)
 STEP = 16  # columns of A that one mma instruction multiplies
 GROUP = 8  # rows of CTA tiles that are worked on together, so that their part of B stays in L2
 
 
 @tj.function
-def tile_of(cta, rows, columns):
+def tile_of(cta, columns):
     """The tile of C that a CTA makes: down groups of GROUP rows of tiles, so that neighbours share A and B in L2."""
-    group = cta // (GROUP * columns)
-    first = group * GROUP
-    height = min(rows - first, GROUP)
     within = cta % (GROUP * columns)
-    return first + within % height, within // height
+    return cta // (GROUP * columns) * GROUP + within % GROUP, within // GROUP
 
 
 @tj.kernel(threads=256)
 def matmul(A: tj.Tensor, B: tj.Tensor, bias: tj.Tensor, C: tj.Tensor, activation: tj.constexpr):
     """bias: M × N, where a row of N that repeats has stride 0 (`np.broadcast_to`, `torch.expand`)."""
-    row, column = tile_of(tj.cta_id(0), tj.cdiv(C.shape[0], BM), tj.cdiv(C.shape[1], BN))
-    steps = tj.cdiv(A.shape[1], BK)
+    row, column = tile_of(tj.cta_id(0), tj.cdiv(C.shape[1], BN))
+    if row * BM >= C.shape[0]:
+        return  # the last group may be lower than GROUP
 
-    a_stages = tj.alloc_shared((STAGES, BM, BK), A.dtype, swizzle="128B")
+    a_stages = tj.alloc_shared((STAGES, BM, BK), A.dtype, swizzle="64B")
     b_stages = tj.alloc_shared((STAGES, BK, BN), B.dtype, swizzle="128B")
-    a = tj.alloc_local((BM, STEP), A.dtype, layout=tj.mma.layout_a((BM, STEP), A.dtype, warps=WARPS))
-    b = tj.alloc_local((STEP, BN), B.dtype, layout=tj.mma.layout_b((STEP, BN), B.dtype, warps=WARPS))
-    fragment = tj.mma.layout_c((BM, BN), tj.float32, warps=WARPS)
-    sums = tj.alloc_local((BM, BN), tj.float32, layout=fragment)
+    a_fragment = tj.mma.layout_a((BM, STEP), A.dtype, warps=WARPS)
+    b_fragment = tj.mma.layout_b((STEP, BN), B.dtype, warps=WARPS)
+    c_fragment = tj.mma.layout_c((BM, BN), tj.float32, warps=WARPS)
+    a = tj.alloc_local((BM, STEP), A.dtype, layout=a_fragment), tj.alloc_local((BM, STEP), A.dtype, layout=a_fragment)
+    b = tj.alloc_local((STEP, BN), B.dtype, layout=b_fragment), tj.alloc_local((STEP, BN), B.dtype, layout=b_fragment)
+    sums = tj.alloc_local((BM, BN), tj.float32, layout=c_fragment)
     tj.cta.fill(sums, 0.0)
 
-    for step in tj.static_range(STAGES - 1):
+    for step in range(STAGES - 1):
         tj.cta.copy_async(a_stages[step], A.tile((BM, BK), (row, step)))
         tj.cta.copy_async(b_stages[step], B.tile((BK, BN), (step, column)))
         tj.cp_async.commit()
+    tj.cp_async.wait(STAGES - 2)
+    tj.cta_sync()
+    tj.cta.copy(a[0], a_stages[0, :, 0:STEP])
+    tj.cta.copy(b[0], b_stages[0, 0:STEP, :])
 
-    for step in range(steps):
-        tj.cp_async.wait(STAGES - 2)
-        tj.cta_sync()  # this step's slices are there for all, and nobody reads last step's any more
+    for step in range(tj.cdiv(A.shape[1], BK)):
+        now = tj.int32(step % STAGES)
+        following = (now + 1) % STAGES
+        tj.cta.copy(a[1], a_stages[now, :, STEP : 2 * STEP])
+        tj.cta.copy(b[1], b_stages[now, STEP : 2 * STEP, :])
         coming = step + STAGES - 1  # past the end of K the tiles read as zeros, without touching memory
-        tj.cta.copy_async(a_stages[coming % STAGES], A.tile((BM, BK), (row, coming)))
-        tj.cta.copy_async(b_stages[coming % STAGES], B.tile((BK, BN), (coming, column)))
+        free = (now + STAGES - 1) % STAGES  # the last step's: since the barrier nobody reads it any more
+        tj.cta.copy_async(a_stages[free], A.tile((BM, BK), (row, coming)))
+        tj.cta.copy_async(b_stages[free], B.tile((BK, BN), (coming, column)))
         tj.cp_async.commit()
-        now = step % STAGES
-        for k in tj.static_range(0, BK, STEP):
-            tj.cta.copy(a, a_stages[now, :, k : k + STEP])
-            tj.cta.copy(b, b_stages[now, k : k + STEP, :])
-            tj.cta.gemm(sums, a, b)
+        tj.cta.gemm(sums, a[0], b[0])
+        tj.cp_async.wait(STAGES - 2)
+        tj.cta_sync()  # the next step's slices are there for all, and all have read this one's
+        tj.cta.copy(a[0], a_stages[following, :, 0:STEP])
+        tj.cta.copy(b[0], b_stages[following, 0:STEP, :])
+        tj.cta.gemm(sums, a[1], b[1])
 
     # Through shared memory, tiles meet global memory in whole rows: 16 bytes a thread, and edges cost one loop.
     staged = tj.alloc_shared((BM, BN), C.dtype, swizzle="128B")
     tj.cta.copy(staged, bias.tile((BM, BN), (row, column)))
     tj.cta_sync()
-    out = tj.alloc_local((BM, BN), C.dtype, layout=fragment)
+    out = tj.alloc_local((BM, BN), C.dtype, layout=c_fragment)
     tj.cta.copy(out, staged)
     tj.cta.add(sums, sums, out)
     if activation == "relu":
@@ -82,8 +90,8 @@ def matmul(A: tj.Tensor, B: tj.Tensor, bias: tj.Tensor, C: tj.Tensor, activation
 
 
 def grid(m: int, n: int) -> int:
-    """CTAs for an m × n product."""
-    return tj.cdiv(m, BM) * tj.cdiv(n, BN)
+    """CTAs for an m × n product: whole groups."""
+    return tj.cdiv(m, GROUP * BM) * GROUP * tj.cdiv(n, BN)
 
 
 def main() -> None:

@@ -63,6 +63,8 @@ class AsyncCopies:
         assert dst.width * each == size and src.width == dst.width
         whole = np.full(machine.threads, size)
         counts = machine.value(stmt.inputs[2], active) if len(stmt.inputs) == 3 else whole  # type: ignore[arg-type]
+        if stmt.name.endswith(".ignore"):
+            counts = np.where(counts, 0, size)
         targets, sources = (machine.value(v.offset, active) for v in (dst, src))
         memory, outside = machine.memory[dst.buffer.root.name], machine.memory[src.buffer.root.name]
         for thread in np.flatnonzero(active):

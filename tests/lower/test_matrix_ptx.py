@@ -155,7 +155,8 @@ def test_cp_async_in_ptx(size: int, cache: str, arch: str) -> None:
     assert "ld.global" not in ptx and "st.shared" not in ptx and version(ptx) >= (7, 0)
 
 
-def test_at_an_edge_the_bytes_inside_are_an_operand() -> None:
+def test_at_an_edge_a_predicate_says_what_is_ignored() -> None:
     ptx = ptx_of(asynchronous_edge())
-    assert re.search(r"cp\.async\.cg\.shared\.global \[%r\d+\], \[%rd\d+\], 16, %r\d+;", ptx)
-    assert re.search(r"cp\.async\.cg\.shared\.global \[%r\d+\], \[%rd\d+\], 16;", ptx)
+    copies = re.findall(r"cp\.async\.cg\.shared\.global \[%r\d+\], \[%rd\d+\], 16(.*);", ptx)
+    assert len(copies) == 8 and all(re.fullmatch(r", %p\d+", operand) for operand in copies)
+    assert version(ptx) >= (7, 5) and "bra" not in ptx

@@ -195,9 +195,11 @@ _PRODUCTS = (
 )
 
 
-def _async(name: str, text: str, inputs: str, meaning: str) -> MachineInstruction:
+def _async(
+    name: str, text: str, inputs: str, meaning: str, ptx: tuple[int, int] = (7, 0)
+) -> MachineInstruction:
     """source: PTX ISA, "Data Movement and Conversion Instructions: cp.async"."""
-    return MachineInstruction(name, text, "", inputs, 80, (7, 0), meaning, memory=True)
+    return MachineInstruction(name, text, "", inputs, 80, ptx, meaning, memory=True)
 
 
 _COPY_ASYNC = (
@@ -212,6 +214,11 @@ _COPY_ASYNC = (
             _async(
                 f"cp.async.{size}.zfill", f"cp.async.{cache}.shared.global [$0], [$1], {size}, $2;", "rlr",
                 f"starts to copy $2 bytes, and zeros up to {size}, from global $1 to shared $0",
+            ),
+            # ptxas refuses the predicate before PTX 7.5
+            _async(
+                f"cp.async.{size}.ignore", f"cp.async.{cache}.shared.global [$0], [$1], {size}, $2;", "rlb",
+                f"starts to copy {size} bytes from global $1 to shared $0, zeros where $2", (7, 5),
             ),
         )
     ),

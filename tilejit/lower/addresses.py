@@ -13,7 +13,7 @@ from .atoms import Atom, chained
 from .regions import Folded, Scaled, Side, Stride, Thread
 
 __all__ = [
-    "adds_up", "advanced", "all_inside", "digits", "edge_dims", "extent_of", "index_dtype", "index_in", "inside",
+    "adds_up", "advanced", "all_inside", "digits", "edge_dims", "extent_of", "index_dtype", "index_within", "inside",
     "linear", "moves_whole", "origin", "possible_bits", "reached", "swizzled",
 ]  # fmt: skip
 
@@ -210,20 +210,20 @@ def inside(
     """
     cond: Expr = TRUE
     for d in dims:
-        at = index_in(side, d, atoms, values, step, run_dim)
+        at = _index_in(side, d, atoms, values, step, run_dim)
         cond = build.logical_and(cond, build.greater_equal(at, 0))
         cond = build.logical_and(cond, build.less(at, extent_of(side, d)))
     return cond
 
 
-def index_in(
+def _index_in(
     side: Side, d: int, atoms: Sequence[Atom], values: Sequence[Expr], step: Expr, run_dim: int | None
 ) -> Expr:
     """The index in dimension `d` of the buffer of what `inside` tests."""
     at = build.cast(side.region.starts[d], int64)
     if d not in side.places:
         return at
-    at = build.add(at, _index(side.places.index(d), atoms, values))
+    at = build.add(at, index_within(side.places.index(d), atoms, values, int64))
     return build.add(at, build.cast(step, int64)) if side.places.index(d) == run_dim else at
 
 
@@ -233,13 +233,14 @@ def extent_of(side: Side, d: int) -> Expr:
     return build.const(size, int64) if isinstance(size, int) else size
 
 
-def _index(dim: int, atoms: Sequence[Atom], values: Sequence[Expr]) -> Expr:
+def index_within(dim: int, atoms: Sequence[Atom], values: Sequence[Expr], dtype: DType) -> Expr:
+    """The index in dimension `dim` of the region at digits `values` of `atoms`."""
     each = [
-        build.mul(build.cast(value, int64), atom.weight)
+        build.mul(build.cast(value, dtype), atom.weight)
         for atom, value in zip(atoms, values, strict=True)
         if atom.dim == dim
     ]
-    return build.total(each, int64)
+    return build.total(each, dtype)
 
 
 def moves_whole(side: Side, dims: Sequence[int], atoms: Sequence[Atom], width: int) -> bool:

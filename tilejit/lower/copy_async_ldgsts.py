@@ -14,17 +14,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from math import copysign
 
-from ..dtypes import int32, int64
 from ..errors import LayoutError
 from ..ir import build
-from ..ir.nodes import Const, Expr, Instruction, TileOp, Vector
-from .addresses import extent_of, index_in, inside
+from ..ir.nodes import TRUE, Const, Expr, Instruction, TileOp, Vector
 from .builder import Builder
 from .conditions import COPY, copy_sides, lead_of, memory_pair
 from .engine import Condition, Context, Decline, Variant
 from .moves import Run, pieces
 from .partition import Partition, emit_partition, plan_partition
 from .regions import need_slice, side
+from .windows import Window, windows
 
 #: bytes of one copy -> the caches that it goes through
 _CACHES = {4: "ca", 8: "ca", 16: "cg"}
@@ -93,35 +92,45 @@ def _need_wide(found: Partition) -> None:
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
+    source = plan.sides[1]
+    seen = windows(source, plan.edges[1].dims, b)
+
     def step(runs: Sequence[Run], start: int, width: int) -> None:
-        to, source = (Vector(r.side.buffer, build.add(r.address, start), width) for r in runs)
+        to, what = (Vector(r.side.buffer, build.add(r.address, start), width) for r in runs)
         size = width * op.operands[0].dtype.bytes
-        count = _bytes_inside(runs[1], start, width)
-        if count == build.const(size, int32):
-            b.append(Instruction(f"cp.async.{size}", (), (to, source), span=b.span))
-        else:
-            b.append(Instruction(f"cp.async.{size}.zfill", (), (to, source, count), span=b.span))
+        if not seen:
+            b.append(Instruction(f"cp.async.{size}", (), (to, what), span=b.span))
+            return
+        cond = _inside(runs[1], seen, start)
+        if runs[1].edges.whole:
+            # a predicate is one to the hardware, too; a size that depends on one it has to compute
+            b.append(Instruction(f"cp.async.{size}.ignore", (), (to, what, build.logical_not(cond)), span=b.span))
+            return
+        count = build.where(cond, _bytes_inside(runs[1], seen, start, width), 0)
+        b.append(Instruction(f"cp.async.{size}.zfill", (), (to, what, count), span=b.span))
 
-    emit_partition(plan, op, b, step, unrolled=plan.rounds <= _UNROLLED)
+    # a copy of one kind with a predicate is as fast as a branch between two, and half the code
+    emit_partition(plan, op, b, step, unrolled=plan.rounds <= _UNROLLED, twice=False)
 
 
-def _bytes_inside(run: Run, start: int, width: int) -> Expr:
-    """How many bytes of elements [start, start + width) of a run lie inside the tensor: the first ones.
+def _inside(run: Run, seen: Sequence[Window], start: int) -> Expr:
+    """Whether element `start` of a run lies inside the tensor."""
+    cond: Expr = TRUE
+    for window in seen:
+        at = window.coordinate(run.atoms, run.values)
+        along = window.dim is not None and window.dim == run.dim
+        cond = build.logical_and(cond, window.holds(build.add(at, start) if along else at))
+    return cond
+
+
+def _bytes_inside(run: Run, seen: Sequence[Window], start: int, width: int) -> Expr:
+    """How many bytes of elements [start, start + width) of a run lie before the edge that it runs towards.
 
     None of a vector lies before the tensor's beginning unless all do: aligned, it starts at a multiple of its width.
     """
-    size = build.const(width * run.side.buffer.dtype.bytes, int32)
-    first = build.const(start, int32)
-    d = None if run.dim is None or run.edges.whole else run.side.places[run.dim]
-    if d is None:
-        return build.where(run.within(first), size, build.const(0, int32))
-    others = tuple(other for other in run.edges.dims if other != d)
-    at = index_in(run.side, d, run.atoms, run.values, first, run.dim)
-    cond = inside(run.side, others, run.atoms, run.values, first, run.dim)
-    cond = build.logical_and(cond, build.greater_equal(at, 0))
-    left = build.maximum(build.sub(extent_of(run.side, d), at), build.const(0, int64))
-    count = build.cast(build.minimum(left, build.const(width, int64)), int32)
-    return build.where(cond, build.mul(count, run.side.buffer.dtype.bytes), build.const(0, int32))
+    (ahead,) = (w for w in seen if w.dim is not None and w.dim == run.dim)
+    at = build.add(ahead.coordinate(run.atoms, run.values), start)
+    return build.mul(ahead.left(at, width), run.side.buffer.dtype.bytes)
 
 
 VARIANT = Variant(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 
@@ -72,7 +72,7 @@ def split_tiles(registers: Side, memory: Side) -> Tiles:
     reason = misaligned(memory, [pitch, *(a.strides[1] for a in (*warps, *words))], ROW)
     if reason is not None:
         raise LayoutError(reason, hint=f"what fits: rows at multiples of {ROW} elements, each row within a chunk")
-    inner, outer = _instructions(words)
+    inner, outer = _instructions(words, _register if trans else _step)
     return Tiles(trans, pitch, warps, inner, outer)
 
 
@@ -195,14 +195,17 @@ def _need_pitch(what: str, pitch: int, name: str, bytes_each: int) -> None:
     )
 
 
-def _instructions(words: Sequence[Atom]) -> tuple[tuple[Atom, ...], tuple[Atom, ...]]:
+def _instructions(
+    words: Sequence[Atom], distance: Callable[[Atom], int]
+) -> tuple[tuple[Atom, ...], tuple[Atom, ...]]:
     """The digits of the tile in an instruction, as many as fit, and those of the instruction.
 
-    Tiles of one instruction are those nearest in memory, in the order of their registers.
+    Tiles of one instruction are the nearest by `distance`, in the order of their registers. Of columns those follow
+    each other in registers: two that a product takes as one operand then need no moves to a pair of registers.
     """
     inner: list[Atom] = []
     outer: list[Atom] = []
-    for atom in sorted(words, key=_step):
+    for atom in sorted(words, key=distance):
         taken = gcd(atom.extent, _MOST // prod(a.extent for a in inner)) if _step(atom) > 0 else 1
         rest, part = split(atom, taken)
         inner += [part] if taken > 1 else []

@@ -170,15 +170,23 @@ _UNROLLED = 2
 Step = Callable[[Sequence[Run], int, int], None]
 
 
-def emit_partition(plan: Partition, op: TileOp, b: Builder, step: Step, *, unrolled: bool = False) -> None:
-    """Whole rounds in a loop, or few written out, then the partial one; `step` writes what is done with one vector."""
+def emit_partition(
+    plan: Partition, op: TileOp, b: Builder, step: Step, *, unrolled: bool = False, twice: bool = True
+) -> None:
+    """Whole rounds in a loop, or few written out, then the partial one; `step` writes what is done with one vector.
+
+    twice: whether regions inside their tensors get code of their own, without predicates.
+    """
     thread = b.thread(op.scope, plan.threads)
     bases = [_base(plan, column, thread, b) for column in range(len(plan.sides))]
 
     def write(edges: Sequence[Edges]) -> None:
         _emit_rounds(replace(plan, edges=tuple(edges)), b, bases, thread, step, unrolled)
 
-    at_edges(b, list(zip(plan.sides, plan.edges, strict=True)), write)
+    if twice:
+        at_edges(b, list(zip(plan.sides, plan.edges, strict=True)), write)
+    else:
+        write(plan.edges)
 
 
 def _emit_rounds(
