@@ -102,22 +102,35 @@ def make_odd(s: Value, error: Value) -> Value:
 
 def fma_f32(a: Value, b: Value, c: Value) -> Value:
     """fma.rn.f32: the product is exact in float64; only sums next to a rounding boundary need care."""
-    product = a.astype(F8) * b.astype(F8)
-    wide_c = c.astype(F8)
-    s = product + wide_c
-    bits = s.view(U8)
+    s = _multiply_add(a, b, c)
     result = s.astype(F4)
-    # Candidates for double rounding: exactly on float32's midpoint, or float32-subnormal (a coarser grid).
-    risky = (bits & U8(0x1FFFFFFF)) == U8(0x10000000)
-    if not np.ndim(s) or np.minimum.reduce(result.view(U4) & U4(0x7FFFFFFF)) <= U4(0x00800000):
-        risky |= (bits << U8(1)) - U8(1) < U8((897 << 53) - 1)
-    if not np.count_nonzero(risky):
-        return result
     if not np.ndim(s):
-        return add_odd(product, wide_c).astype(F4)
-    at = np.flatnonzero(risky)
-    result[at] = add_odd(*(x[at] if np.ndim(x) else x for x in (product, wide_c))).astype(F4)
+        return add_odd(a.astype(F8) * b.astype(F8), c.astype(F8)).astype(F4)
+    bits = s.view(U8)
+    # Candidates for double rounding: float32-subnormal sums (a coarser grid), and those exactly on a midpoint.
+    tiny = None
+    if np.minimum.reduce(result.view(U4) & U4(0x7FFFFFFF)) <= U4(0x00800000):
+        tiny = (bits << U8(1)) - U8(1) < U8((897 << 53) - 1)
+    bits &= U8(0x1FFFFFFF)
+    risky = bits == U8(0x10000000)
+    if tiny is not None:
+        risky |= tiny
+    if np.count_nonzero(risky):
+        at = np.flatnonzero(risky)
+        x, y, z = (v[at].astype(F8) if np.ndim(v) else v.astype(F8) for v in (a, b, c))
+        result[at] = add_odd(x * y, z).astype(F4)
     return result
+
+
+def _multiply_add(a: Value, b: Value, c: Value) -> Value:
+    """a * b + c in float64 without intermediate arrays where possible; the caller may overwrite the result."""
+    if not (np.ndim(a) and np.ndim(b)):
+        return a.astype(F8) * b.astype(F8) + c.astype(F8)
+    s, other = a.astype(F8), b.astype(F8)
+    s *= other
+    np.copyto(other, c)
+    s += other
+    return s
 
 
 def _split(x: Value) -> tuple[Value, Value]:
