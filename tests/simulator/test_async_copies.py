@@ -256,6 +256,7 @@ def test_a_source_larger_than_the_copy_is_an_error():
 @pytest.mark.parametrize("text", [
     "cp.async.cg.shared.global [%r3], [%x1], 8;", "cp.async.ca.shared.global [%r3], [%x1], 12;",
     "cp.async.ca.shared.global [%r3], [%x1];", "cp.async.wait_group %r3;", "cp.async.wait_group;",
+    "cp.async.wait_group -1;",
     "cp.async.cs.shared.global [%r3], [%x1], 4;", "cp.async.ca.shared.global [%r3], [%x1], %r4;",
 ])  # fmt: skip
 def test_forms_that_dont_exist_are_refused(text):

@@ -420,7 +420,8 @@ def test_all_lanes_of_a_warp_execute_it(instruction):
     "tcgen05.alloc.cta_group::1.sync.aligned.b32 [%r1], 32;", "tcgen05.wait::ld.sync.aligned %r1;",
     "tcgen05.ld.sync.aligned.32x32b.x3.b32 {%r1}, [%r2];", "tcgen05.ld.sync.aligned.32x32b.x2.b32 {%r1}, [%r2];",
     "tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r1}, [%x2];", "tcgen05.ld.sync.aligned.16x32bx2.x1.b32 {%r1}, [%r2];",
-    "tcgen05.ld.sync.aligned.16x32bx2.x1.b32 {%r1}, [%r2], %r3;", t.ld("16x128b", 128, 0), t.ld("16x256b", 64, 0),
+    "tcgen05.ld.sync.aligned.16x32bx2.x1.b32 {%r1}, [%r2], %r3;", "tcgen05.alloc.cta_group::1.sync.aligned.b32 [%x1];",
+    "tcgen05.ld.sync.aligned.16x32bx2.x1.b32 {%r1}, [%r2], -1;", t.ld("16x128b", 128, 0), t.ld("16x256b", 64, 0),
     "tcgen05.st.sync.aligned.32x32b.x1.pack::16b.b32 [%r2], {%r1};",
     "tcgen05.mma.cta_group::1.kind::f16 [%r1], %x1, %x2, %r2, %p1;",
 ])  # fmt: skip

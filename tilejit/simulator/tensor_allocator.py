@@ -13,8 +13,8 @@ import numpy as np
 from tilejit.errors import DeadlockError, SimulationError
 from tilejit.simulator.lanes import WARP, Lanes
 from tilejit.simulator.places import Places
+from tilejit.simulator.tensor_layout import COLUMNS
 
-ROWS, COLUMNS = 128, 512
 UNIT = 32
 
 

@@ -13,6 +13,8 @@ import numpy as np
 
 from tilejit.simulator.lanes import WARP, Index
 
+COLUMNS = 512
+
 # shape → (lanes of tensor memory, registers for .x1, largest .num)
 SHAPES = {
     "32x32b": (32, 1, 128), "16x64b": (16, 1, 128), "16x128b": (16, 2, 64), "16x256b": (16, 4, 32),

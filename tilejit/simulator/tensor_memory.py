@@ -30,10 +30,11 @@ from tilejit.simulator.checks import Clock
 from tilejit.simulator.lanes import WARP, Index, Lanes
 from tilejit.simulator.numerics.products import stacked
 from tilejit.simulator.places import Places
-from tilejit.simulator.tensor_allocator import COLUMNS, ROWS, UNIT, Allocator
-from tilejit.simulator.tensor_layout import Form, form
+from tilejit.simulator.tensor_allocator import UNIT, Allocator
+from tilejit.simulator.tensor_layout import COLUMNS, Form, form
 from tilejit.simulator.warp import Warps
 
+ROWS = 128
 CELLS = ROWS * COLUMNS
 ADDRESS_LANE_SHIFT = 16
 

@@ -9,6 +9,7 @@ from tilejit.simulator.opcodes.memory import site
 from tilejit.simulator.ptx import parse_number
 
 Match = dict[str, str]
+_MOST_GROUPS = 2**31 - 1
 _WHOLE = {4: "u4", 8: "u8", 16: "V16"}
 
 
@@ -20,7 +21,7 @@ def cp_async(e: Emitter, m: Match) -> None:
         e.source(policy, "u8")
     if len(operands) not in (3, 4):
         e.fail("cp.async takes three or four operands")
-    size = literal(e, operands[2])
+    size = literal(e, operands[2], 16)
     if size not in ((16,) if m["cache"] == "cg" else (4, 8, 16)):
         e.fail(f"cp.async.{m['cache']} can't copy {size} bytes")
     kept = kept_bytes(e, operands[3], size) if len(operands) == 4 else "None"
@@ -41,11 +42,15 @@ def kept_bytes(e: Emitter, operand: str, size: int) -> str:
     return e.temp(f"sel({e.source(operand, 'p')}, {none}, {every})")
 
 
-def literal(e: Emitter, operand: str) -> int:
+def literal(e: Emitter, operand: str, most: int) -> int:
+    """A constant operand from 0 to `most`."""
     try:
-        return parse_number(operand)
+        value = parse_number(operand)
     except ValueError:
         e.fail(f"{operand!r} must be a constant")
+    if value > most:
+        e.fail(f"{operand} must be from 0 to {most}")
+    return value
 
 
 def commit(e: Emitter, m: Match) -> None:
@@ -55,7 +60,7 @@ def commit(e: Emitter, m: Match) -> None:
 def wait(e: Emitter, m: Match) -> None:
     if len(e.ins.operands) != 1:
         e.fail("cp.async.wait_group takes one operand")
-    e.stmt(f"S.copies.wait({literal(e, e.ins.operands[0])})")
+    e.stmt(f"S.copies.wait({literal(e, e.ins.operands[0], _MOST_GROUPS)})")
 
 
 def wait_all(e: Emitter, m: Match) -> None:

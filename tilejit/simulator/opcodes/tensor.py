@@ -7,7 +7,7 @@ from tilejit.simulator.opcodes.copies import literal
 from tilejit.simulator.opcodes.matrix import check_count
 from tilejit.simulator.opcodes.memory import address, site
 from tilejit.simulator.opcodes.move import WINDOWS
-from tilejit.simulator.tensor_layout import SHAPES
+from tilejit.simulator.tensor_layout import COLUMNS, SHAPES
 
 Match = dict[str, str]
 
@@ -64,7 +64,7 @@ def form(e: Emitter, m: Match, registers: list[str], where: str, split: str) -> 
         e.fail("a tensor memory address has 32 bits")
     if offset:
         value = f"({value} + {e.names.constant(offset, 'u4')})"
-    return f"{m['shape']!r}, {num}, {m['packed'] is not None}, {literal(e, split)}, {value}"
+    return f"{m['shape']!r}, {num}, {m['packed'] is not None}, {literal(e, split, COLUMNS)}, {value}"
 
 
 def wait(e: Emitter, m: Match) -> None:
