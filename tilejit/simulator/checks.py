@@ -453,7 +453,7 @@ def since(event: int, base: Any) -> bool:
 
 def ascending(cells: Index) -> bool:
     """Whether every cell lies above the one before it: then no two are the same."""
-    return np.count_nonzero(cells[1:] > cells[:-1]) == cells.size - 1
+    return int(np.count_nonzero(cells[1:] > cells[:-1])) == cells.size - 1
 
 
 def equal_bits(a: NDArray[Any], b: Any) -> NDArray[np.bool_]:

@@ -96,7 +96,7 @@ def representatives(pattern: Index, start: Index) -> tuple[Index, Index]:
 
 
 def same_rows(a: Index, b: Index) -> bool:
-    return np.count_nonzero(a == b) == a.size
+    return int(np.count_nonzero(a == b)) == a.size
 
 
 @lru_cache(maxsize=1024)
@@ -140,6 +140,6 @@ def sectors(address: Index, width: int) -> tuple[Index, Index]:
 
 def changes(rows: Index, there: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Where each sorted row has a value that it didn't have before, among those that are `there`."""
-    new = there.copy()
+    new: NDArray[np.bool_] = there.copy()
     new[:, 1:] &= rows[:, 1:] != rows[:, :-1]
     return new

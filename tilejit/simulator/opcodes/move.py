@@ -139,7 +139,11 @@ def compare(e: Emitter, how: str, a: str, b: str, is_float: bool) -> str:
 def setp(e: Emitter, m: Match) -> None:
     t = m["t"]
     targets = [x.strip() for x in e.ins.operands[0].split("|")]
-    result = e.temp(_comparison(e, m, 1))
+    comparison = _comparison(e, m, 1)
+    if len(targets) == 1 and not m.get("bool") and len(e.ins.operands) == 3:
+        e.write(targets[0], "p", comparison)
+        return
+    result = e.temp(comparison)
     results = [result, f"not_({result})"]
     if m.get("bool"):
         combine = {"and": "&", "or": "|", "xor": "^"}[m["bool"]]
