@@ -4,6 +4,9 @@ What tcgen05.st stores lands at the wait of the warp that stored it; until then 
 registers that tcgen05.ld loads may not be read or written until the wait, and its cells not be stored to. Warp i of a
 warpgroup reaches lanes 32·i to 32·i+31 only.
 
+Stricter than the ISA in one point: it respects a true dependency through a register without a wait ("Register
+dependencies, same thread"). A kernel that leaves it at that frees or overwrites the cells too early all the same.
+
 source: PTX ISA, "Tensor Memory and Register Load/Store Instructions" and "Memory Consistency Model for 5th
 generation of TensorCore operations".
 """
