@@ -1,21 +1,45 @@
 """Speed of the simulator: python tests/bench/bench_simulator.py
 
 Prints thread instructions per second for chains of additions, beside what NumPy alone needs for one addition of as
-many elements; a copy through shared memory unchecked, checked and profiled; and translation time.
+many elements; copies through shared memory and the quickstart's full-HD picture unchecked, checked and profiled;
+the time of a tiny launch; and translation time.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import time
 from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 
+import tilejit as tj
 from tilejit.simulator import Pointer, run
 from tilejit.simulator.translate import clear_cache, translate
 
 HEADER = ".version 8.0\n.target sm_90\n.address_size 64\n"
 REGISTERS = ".reg .pred %p<4>; .reg .b32 %r<32>; .reg .f32 %f<32>; .reg .b64 %x<16>;\n"
+
+TILE = (32, 64)
+MODES: dict[str, dict[str, bool]] = {"unchecked": {"checks": False}, "checked": {}, "profiled": {"profile": True}}
+
+
+@tj.kernel(threads=128)
+def copy_tiles(A: tj.Tensor, B: tj.Tensor):
+    row, column = tj.cta_id(1), tj.cta_id(0)
+    staged = tj.alloc_shared(TILE, A.dtype)
+    tj.cta.copy(staged, A.tile(TILE, (row, column)))
+    tj.cta_sync()
+    tj.cta.copy(B.tile(TILE, (row, column)), staged)
+
+
+@tj.kernel(threads=32)
+def copy_line(A: tj.Tensor, B: tj.Tensor):
+    line = tj.alloc_local((32,), A.dtype, layout=tj.S[(32,) : (1 @ tj.tx,)])
+    tj.cta.copy(line, A[0:32])
+    tj.cta.copy(B[0:32], line)
 
 
 def best(function: Callable[[], object], repeat: int = 7) -> float:
@@ -78,6 +102,41 @@ def add_repeatedly(a: np.ndarray, f: np.ndarray) -> None:
             f = f + f
 
 
+def quickstart() -> ModuleType:
+    path = Path(__file__).parents[2] / "examples" / "quickstart.py"
+    spec = importlib.util.spec_from_file_location("quickstart", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def report_modes(what: str, call: Callable[[dict[str, bool]], object], repeat: int) -> None:
+    """Prints the time of a launch without checks, with all of them, and with the profile too."""
+    times = []
+    for options in MODES.values():
+        call(options)
+        times.append(best(lambda o=options: call(o), repeat))
+    print(f"{what}: " + ", ".join(f"{name} {t * 1e3:.2f} ms" for name, t in zip(MODES, times, strict=True)))
+
+
+def report_kernels() -> None:
+    source = np.random.default_rng(0).random((512, 512), np.float32)
+    target = np.zeros_like(source)
+    tiles = (8, 16)
+    report_modes(
+        "copy of 512 x 512, 16 bytes a thread", lambda o: tj.simulate(copy_tiles, tiles, source, target, **o), 15
+    )
+    assert (source == target).all()
+    line = np.arange(32, dtype=np.float32)
+    report_modes("tiny launch", lambda o: tj.simulate(copy_line, 1, line, line.copy(), **o), 100)
+    q = quickstart()
+    image = q.picture(q.HEIGHT, q.WIDTH)
+    out = np.empty_like(image)
+    grid = (tj.cdiv(q.WIDTH, q.TILE[1]), tj.cdiv(q.HEIGHT, q.TILE[0]))
+    report_modes("quickstart, 1920 x 1080", lambda o: tj.simulate(q.tone_map, grid, image, out, 0.8, 1 / 2.2, **o), 3)
+
+
 def main() -> None:
     out = np.zeros(1024, np.float32)
     text = chain(64)
@@ -95,10 +154,9 @@ def main() -> None:
     source = np.random.default_rng(0).random((512, 512), np.float32)
     target = np.zeros_like(source)
     text = copy_through_shared()
-    for name, options in (("unchecked", {"checks": False}), ("checked", {}), ("profiled", {"profile": True})):
-        args = [pointer(source, writable=False), pointer(target, initialized=False)]
-        seconds = best(lambda a=args, o=options: run(text, "k", (256,), (256,), a, **o))
-        print(f"copy of 512 x 512 through shared memory, {name}: {seconds * 1e3:.1f} ms")
+    args = [pointer(source, writable=False), pointer(target, initialized=False)]
+    report_modes("copy of 512 x 512, 4 bytes a thread", lambda o: run(text, "k", (256,), (256,), args, **o), 7)
+    report_kernels()
     text = chain(1000)
 
     def fresh() -> None:
