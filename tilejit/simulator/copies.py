@@ -55,13 +55,12 @@ class AsyncCopies:
             np.zeros(positions.size, ELEMENTS[site.dtype]), [], [], np.ones(positions.size, bool),
         )  # fmt: skip
         group = lanes.group
-        address = np.broadcast_to(at, positions.shape)
+        address, to = lanes.each(at), lanes.each(to)
         if kept is None:
             self.read(batch, source, address, np.arange(positions.size))
         else:
-            self.read_parts(batch, source, single, address, np.broadcast_to(kept, positions.shape))
+            self.read_parts(batch, source, single, address, lanes.each(kept))
         lanes.select(group)
-        to = np.broadcast_to(to, positions.shape)
         for part, bound, index in self.resolved(target, to, np.arange(positions.size)):
             cells = None
             if bound.region.shadow is not None:

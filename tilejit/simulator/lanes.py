@@ -109,6 +109,11 @@ class Lanes:
             self.cache["whole"] = (lane == np.arange(WARP)).all() & (warp == warp[:, :1]).all()
         return bool(self.cache["whole"])
 
+    def each(self, value: Any) -> NDArray[Any]:
+        """An array of one element per executing thread, from one or from a scalar that they share."""
+        result: NDArray[Any] = value if value.ndim else np.full(self.n, value)
+        return result
+
     def positions(self) -> Index:
         """The executing lanes' positions in the chunk."""
         return self.full["position"] if self.group is None else self.group

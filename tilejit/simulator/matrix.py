@@ -37,7 +37,7 @@ class Matrices:
         """
         self.warps.whole(pc)
         group = self.lanes.group
-        address = self.select_rows(np.broadcast_to(address, (self.lanes.n,)), num)
+        address = self.select_rows(self.lanes.each(address), num)
         rows = np.ascontiguousarray(self.access.load(number, address))
         self.lanes.select(group)
         if trans:
@@ -58,7 +58,7 @@ class Matrices:
         if trans:
             halves = words.view(np.uint16).reshape(-1, num, ROWS, ROWS).swapaxes(2, 3)
             words = np.ascontiguousarray(halves).view(np.uint32)
-        address = self.select_rows(np.broadcast_to(address, (self.lanes.n,)), num)
+        address = self.select_rows(self.lanes.each(address), num)
         self.access.store(number, address, words.reshape(-1).view(ELEMENTS["V16"]))
         self.lanes.select(group)
 

@@ -101,7 +101,7 @@ class TensorMemory:
         if self.clock is not None:
             # A synchronous instruction of the whole warp: ordered with its lanes' other accesses to the address.
             self.clock.warp_barrier(self.lanes.get("warp"))
-        self.access.store(number, np.broadcast_to(address, (self.lanes.n,)), np.repeat(starts, WARP))
+        self.access.store(number, self.lanes.each(address), np.repeat(starts, WARP))
 
     def dealloc(self, address: Any, columns: Any, pc: int) -> None:
         """tcgen05.dealloc: no load or store of the columns may be in flight or unordered."""
@@ -201,7 +201,7 @@ class TensorMemory:
 
     def uniform(self, value: Any, what: str, pc: int) -> Index:
         """One value per executing warp, which all of its threads must share."""
-        table = np.broadcast_to(value, (self.lanes.n,)).reshape(-1, WARP)
+        table = self.lanes.each(value).reshape(-1, WARP)
         wrong = np.flatnonzero((table != table[:, :1]).any(axis=1))
         if wrong.size:
             row = int(wrong[0])
