@@ -18,7 +18,7 @@ def test_all_pairs_of_shapes_move_128_rows_to_where_the_oracle_says(columns: int
     check_pairs("D", 0, columns, dtype)
 
 
-@pytest.mark.parametrize(("dtype", "half"), [(float32, 0), (float32, 1), (float16, 1), (uint8, 0)], ids=str)
+@pytest.mark.parametrize(("dtype", "half"), [(float32, 0), (float16, 1), (uint8, 0)], ids=str)
 @pytest.mark.parametrize("columns", WIDTHS[1:])
 def test_all_pairs_of_shapes_move_64_rows_to_where_the_oracle_says(columns: int, dtype: DType, half: int) -> None:
     check_pairs("F", half, columns, dtype)

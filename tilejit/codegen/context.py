@@ -35,7 +35,7 @@ class Context:
     bases: the address of each buffer that owns storage. continues, breaks: labels of the enclosing loops, innermost
     last. functions: mathematical functions called, as (operation, "float32" or "float64" or an integer type).
     used: names of the machine instructions used. strings: text constants, by their name.
-    messages: (message, span) of each assertion, by its code - 1.
+    messages: (message, span) of each assertion, by its code - 1. has_tensor_memory: columns are reserved.
     """
 
     kernel: Kernel
@@ -50,6 +50,7 @@ class Context:
     used: dict[str, None] = field(default_factory=dict)
     strings: dict[str, str] = field(default_factory=dict)
     messages: list[tuple[str, Span | None]] = field(default_factory=list)
+    has_tensor_memory: bool = False
 
     def base(self, buffer: Buffer) -> str:
         """The address of the storage that `buffer` or, for a view, its root owns."""

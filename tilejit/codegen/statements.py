@@ -36,6 +36,7 @@ from .context import Context, Value
 from .expressions import evaluate, special
 from .machine import instruction
 from .report import assertion, printed
+from .tensor_memory import cta_barrier
 from .types import register_type
 
 
@@ -241,7 +242,7 @@ def _guarded(ctx: Context, stmt: Move, words: memory.Words, predicate: Value) ->
 
 def _sync(ctx: Context, stmt: Sync) -> None:
     if stmt.scope == "cta":
-        ctx.machine("bar.sync", span=stmt.span)
+        cta_barrier(ctx, stmt.span)
     elif stmt.scope == "warp":
         ctx.machine("bar.warp.sync", span=stmt.span)
     elif stmt.scope == "warpgroup":

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 from ..ir.nodes import Buffer
 from ..layout import TileLayout
+from ..source import Span
+from ..target import WARPGROUP
 from .context import Context
 from .expressions import special
 
@@ -80,6 +82,7 @@ def reserve(ctx: Context, plan: TensorMemoryPlan) -> tuple[str, str]:
     for buffer, column in plan.offsets:
         ctx.bases[buffer.name] = w.value(f"add i32 {own}, {column}")
     w.exit = w.label("exit")
+    ctx.has_tensor_memory = True
     return f"{_ADDRESS} = internal addrspace(3) global [4 x i8] undef, align 4", address
 
 
@@ -100,6 +103,20 @@ def release(ctx: Context, plan: TensorMemoryPlan, address: str) -> None:
     w.jump(end)
     w.start(end)
     w.leave()
+
+
+def cta_barrier(ctx: Context, span: Span | None) -> None:
+    """Writes a barrier of the CTA, which orders accesses to tensor memory as well.
+
+    Only warps of several warpgroups reach the same lanes: within one there is nothing to order.
+    source: PTX ISA, "tcgen05.fence".
+    """
+    shared = ctx.has_tensor_memory and ctx.kernel.threads > WARPGROUP
+    if shared:
+        ctx.machine("tcgen05.fence.before", span=span)
+    ctx.machine("bar.sync", span=span)
+    if shared:
+        ctx.machine("tcgen05.fence.after", span=span)
 
 
 def _own_lanes(ctx: Context, address: str) -> str:
