@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from contextlib import AbstractContextManager, contextmanager
 from itertools import count
 
@@ -26,17 +26,20 @@ def scope_thread(scope: str, threads: int, name: str) -> Var:
 class Builder:
     """Collects the statements of one kernel's lowering; names are fresh within it.
 
+    taken: names that the kernel has already.
     allocs: scratch buffers, which live as long as the kernel and so stand at its beginning.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, taken: Set[str] = frozenset()) -> None:
+        self.taken = taken
         self.allocs: list[Stmt] = []
         self.span: Span | None = None
         self._open: list[list[Stmt]] = [[]]
         self._numbers = count()
 
     def name(self, stem: str) -> str:
-        return f"{stem}.{next(self._numbers)}"
+        """`stem` with a number, which no other name of the kernel is."""
+        return next(name for n in self._numbers if (name := f"{stem}.{n}") not in self.taken)
 
     def append(self, stmt: Stmt) -> None:
         self._open[-1].append(stmt)

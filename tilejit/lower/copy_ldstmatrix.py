@@ -114,12 +114,12 @@ class Plan:
     def schedule(self) -> np.ndarray:
         """One row an address: (issue, thread, shared element), issues outermost; run-time starts count as 0."""
         at = np.arange(self.issues * self.threads, dtype=np.int64)
-        issue = Var("issue", int32, bounds=(0, self.issues - 1))
-        thread = Var("thread", int32, bounds=(0, self.threads - 1))
+        issue = Var("plan.issue", int32, bounds=(0, self.issues - 1))
+        thread = Var("plan.thread", int32, bounds=(0, self.threads - 1))
         known: dict[str, np.ndarray | int] = {**launch_values((self.memory.region,))}
-        known |= {"issue": at // self.threads, "thread": at % self.threads}
+        known |= {"plan.issue": at // self.threads, "plan.thread": at % self.threads}
         address = swizzled(build.add(self.base(thread), self.moved(issue)), self.memory.swizzle)
-        columns = (known["issue"], known["thread"], np.broadcast_to(evaluate(address, known), at.shape))
+        columns = (known["plan.issue"], known["plan.thread"], np.broadcast_to(evaluate(address, known), at.shape))
         return np.stack([np.asarray(c) for c in columns], axis=1)
 
     def transfers(self) -> np.ndarray:
@@ -140,8 +140,8 @@ class Plan:
         rows = np.stack([issue, thread, *columns, np.ones_like(issue)], axis=1)
         if self.loads:
             return rows
-        thread_var = Var("thread", int32, bounds=(0, self.threads - 1))
-        mine = np.broadcast_to(evaluate(lowest_owner(self.registers, thread_var), {"thread": thread}), thread.shape)
+        lowest = lowest_owner(self.registers, Var("plan.thread", int32, bounds=(0, self.threads - 1)))
+        mine = np.broadcast_to(evaluate(lowest, {"plan.thread": thread}), thread.shape)
         return np.asarray(rows[mine])
 
 

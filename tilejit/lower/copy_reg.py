@@ -94,10 +94,10 @@ class Plan:
     def transfers(self) -> np.ndarray:
         """As `schedule`, with the elements that are moved as a fifth column."""
         at = np.arange(self.rounds * self.threads, dtype=np.int64)
-        trip = Var("trip", int32, bounds=(0, self.rounds - 1))
-        thread = Var("thread", int32, bounds=(0, self.threads - 1))
+        trip = Var("plan.trip", int32, bounds=(0, self.rounds - 1))
+        thread = Var("plan.thread", int32, bounds=(0, self.threads - 1))
         known: dict[str, np.ndarray | int] = {**launch_values((self.memory.region,))}
-        known |= {"trip": at // self.threads, "thread": at % self.threads}
+        known |= {"plan.trip": at // self.threads, "plan.thread": at % self.threads}
         address = swizzled(build.add(self.base(thread), self.moved(trip)), self.memory.swizzle)
         rows = [evaluate(e, known) for e in (trip, thread, address, self.register(trip))]
         if not self.loads:

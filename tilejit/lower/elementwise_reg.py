@@ -65,8 +65,8 @@ class Plan:
     def schedule(self) -> np.ndarray:
         """One row a step: (round, thread, register of each input that is a tile …, register of the destination)."""
         at = np.arange(self.rounds * self.threads, dtype=np.int64)
-        trip = Var("trip", int32, bounds=(0, self.rounds - 1))
-        known = {"trip": at // self.threads}
+        trip = Var("plan.trip", int32, bounds=(0, self.rounds - 1))
+        known = {"plan.trip": at // self.threads}
         columns = [self.register(k, trip) for k in (*range(1, len(self.sides)), 0)]
         rows = [at // self.threads, at % self.threads, *(evaluate(c, known) for c in columns)]
         return np.stack([np.broadcast_to(r, at.shape) for r in rows], axis=1)

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ..errors import DispatchError, LayoutError
 from ..ir import build
-from ..ir.nodes import Const, Element, Expr, For, If, Kernel, Let, Load, Loop, Stmt, Store, TileOp, Vector
+from ..ir.nodes import (
+    Alloc,
+    Const,
+    Declare,
+    Element,
+    Expr,
+    For,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Loop,
+    Stmt,
+    Store,
+    TileOp,
+    Vector,
+    View,
+)
 from ..target import Target
 from .builder import Builder
 from .elements import element_offset, possible_starts
@@ -27,18 +44,33 @@ class Lowered:
 
 def lower(kernel: Kernel, target: Target, variants: Sequence[Variant]) -> Lowered:
     """The kernel at lane level, its operations carried out by `variants`; of a debug kernel each plan is replayed."""
-    walk = _Walk(Context(target, kernel.threads), variants, kernel.debug)
+    walk = _Walk(Context(target, kernel.threads), variants, kernel.debug, Builder(frozenset(_names(kernel.body))))
     walk.block(kernel.body)
     body = (*walk.builder.allocs, *walk.builder.take())
     return Lowered(replace(kernel, body=body), tuple(walk.verdicts))
 
 
+def _names(body: Sequence[Stmt]) -> Iterator[str]:
+    """The names that statements give to variables and buffers; only these can end in a number as new ones do."""
+    for stmt in body:
+        if isinstance(stmt, (Let, Declare, For)):
+            yield stmt.var.name
+        elif isinstance(stmt, (Alloc, View)):
+            yield stmt.buffer.name
+        for part in _BODIES:
+            yield from _names(getattr(stmt, part, ()))
+
+
+#: where statements hold others
+_BODIES = ("then", "orelse", "body")
+
+
 class _Walk:
-    def __init__(self, context: Context, variants: Sequence[Variant], debug: bool) -> None:
+    def __init__(self, context: Context, variants: Sequence[Variant], debug: bool, builder: Builder) -> None:
         self.context = context
         self.debug = debug
         self.variants = variants
-        self.builder = Builder()
+        self.builder = builder
         self.verdicts: list[Verdict] = []
 
     def block(self, body: tuple[Stmt, ...]) -> None:

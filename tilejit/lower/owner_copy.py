@@ -117,10 +117,10 @@ class OwnerCopy:
     def transfers(self) -> np.ndarray:
         """As `schedule`, with the elements that are moved as a fifth column."""
         at = np.arange(self.rounds * self.threads, dtype=np.int64)
-        trip = Var("trip", int32, bounds=(0, self.rounds - 1))
-        thread = Var("thread", int32, bounds=(0, self.threads - 1))
-        known: dict[str, np.ndarray | int] = {**launch_values((self.memory,)), "trip": at // self.threads}
-        known["thread"] = at % self.threads
+        trip = Var("plan.trip", int32, bounds=(0, self.rounds - 1))
+        thread = Var("plan.thread", int32, bounds=(0, self.threads - 1))
+        known: dict[str, np.ndarray | int] = {**launch_values((self.memory,)), "plan.trip": at // self.threads}
+        known["plan.thread"] = at % self.threads
         cond, inner = self.place(trip, thread)
         address = element_offset(self.memory.buffer, self.indices(inner))
         rows = [evaluate(e, known) for e in (trip, thread, address, self.register(trip))]

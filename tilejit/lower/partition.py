@@ -84,8 +84,8 @@ class Partition:
     def transfers(self) -> np.ndarray:
         """As `schedule`, with the elements that are handled as a further column."""
         vector = np.arange(self.count, dtype=np.int64)
-        var = Var("vector", int32, bounds=(0, max(self.count - 1, 0)))
-        known: dict[str, np.ndarray | int] = {**launch_values([s.region for s in self.sides]), "vector": vector}
+        var = Var("plan.vector", int32, bounds=(0, max(self.count - 1, 0)))
+        known: dict[str, np.ndarray | int] = {**launch_values([s.region for s in self.sides]), "plan.vector": vector}
         found = [evaluate(self.address(k, var), known) for k in (*range(1, len(self.sides)), 0)]
         places = [np.broadcast_to(column, vector.shape) for column in found]
         width = np.full_like(vector, self.vector_width)

@@ -5,13 +5,15 @@ Nothing here knows how plans are made; places come from the layouts, element by 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 
 import numpy as np
 
-from ..ir.nodes import Buffer, Const, Region, Strided, TileOp
+from ..ir.nodes import Buffer, Region, Strided, TileOp
 from ..layout import TileLayout
 from . import copy_async_tcgen05_ldst, copy_ldstmatrix, copy_reg, elementwise_reg, gemm_mma
+from .evaluate import evaluate
 from .launch import launch_values
 from .matrix_tiles import ROW
 from .owner_copy import OwnerCopy
@@ -27,7 +29,7 @@ Array = np.ndarray
 def replay(plan: object, op: TileOp) -> None:
     """Raise AssertionError unless each element of the operation is moved once, from and to the right place.
 
-    Run-time starts count as 0, run-time strides as `launch_values` says.
+    Variables in starts count as 0, run-time strides as `launch_values` says.
     """
     if isinstance(plan, Partition):
         _replay_memory(plan)
@@ -49,7 +51,8 @@ def replay(plan: object, op: TileOp) -> None:
 
 def _replay_memory(plan: Partition) -> None:
     dst, *sources = (s.region for s in plan.sides)
-    expected = np.stack([*(_along(r, dst) for r in sources), addresses(dst)], axis=1)
+    known = launch_values((dst, *sources))
+    expected = np.stack([*(_along(r, dst, known) for r in sources), addresses(dst, known)], axis=1)
     rows = plan.transfers()
     last = rows.shape[1] - 2
     moving = [c for c in range(2, last) if not plan.single[c - 1]]
@@ -59,9 +62,9 @@ def _replay_memory(plan: Partition) -> None:
     assert len(rows) == 0 or rows[:, 0].max() == plan.rounds - 1, "more rounds than the plan says"
 
 
-def _along(region: Region, dst: Region) -> Array:
+def _along(region: Region, dst: Region, known: Mapping[str, int]) -> Array:
     """The address of the element of `region` that goes with each of `dst`."""
-    found = addresses(region)
+    found = addresses(region, known)
     if len(found) == prod(dst.shape):
         return found
     return np.broadcast_to(found.reshape(region.shape), dst.shape).ravel()
@@ -86,7 +89,7 @@ def _replay_tensor_memory(plan: copy_async_tcgen05_ldst.Plan, op: TileOp) -> Non
     local, tmem = (dst, src) if plan.loads else (src, dst)
     owners, registers = owners_of(local, op.scope)
     assert isinstance(tmem.buffer.layout, TileLayout)
-    there = _places(tmem.buffer.layout, tmem.buffer, _coordinates(tmem))
+    there = _places(tmem.buffer.layout, tmem.buffer, _coordinates(tmem, {}))
     packed = 32 // tmem.dtype.bits
     none = np.zeros((1, 1), np.int64)
     columns = (owners, registers, there.get("TLane", none), there.get("TCol", none))
@@ -129,20 +132,23 @@ def _holders(given: Region, dst: Region, scope: str) -> list[set[tuple[int, int]
 # ---- what the layouts say -----------------------------------------------------------------------------------
 
 
-def _coordinates(region: Region) -> list[Array]:
+def _coordinates(region: Region, known: Mapping[str, int]) -> list[Array]:
     """Each element's index in every dimension of the buffer, the region's elements in row-major order."""
     spans = [
-        np.arange(1 if e is None else e) + (int(s.value) if isinstance(s, Const) else 0)
+        np.arange(1 if e is None else e) + int(evaluate(s, known))
         for s, e in zip(region.starts, region.extents, strict=True)
     ]
     return [g.ravel() for g in np.meshgrid(*spans, indexing="ij")] if spans else []
 
 
-def addresses(region: Region) -> Array:
-    """Where each element of a region of memory lives."""
-    layout, at = region.buffer.layout, _coordinates(region)
+def addresses(region: Region, values: Mapping[str, int] | None = None) -> Array:
+    """Where each element of a region of memory lives.
+
+    values: of variables, those of `launch_values` unless given; what they don't name is 0.
+    """
+    known = launch_values((region,)) if values is None else values
+    layout, at = region.buffer.layout, _coordinates(region, known)
     if isinstance(layout, Strided):
-        known = launch_values((region,))
         strides = [s if isinstance(s, int) else known[s.name] for s in layout.strides]
         return np.asarray(sum(x * s for x, s in zip(at, strides, strict=True)))
     places = _places(layout, region.buffer, at)
@@ -155,7 +161,7 @@ def owners_of(region: Region, scope: str) -> tuple[Array, Array]:
     assert isinstance(layout, TileLayout)
     zero = np.zeros((1, prod(region.shape)), np.int64)
     thread, register = zero, zero
-    for name, values in _places(layout, region.buffer, _coordinates(region)).items():
+    for name, values in _places(layout, region.buffer, _coordinates(region, {})).items():
         if name in THREADS["cta"]:
             thread = thread + values * THREADS[scope][name]
         else:
