@@ -255,10 +255,7 @@ class Emitter:
                 expression, dtype = f"({expression}).view(u{size // 8})", f"u{size // 8}"
             wide = f"{'i' if dtype[0] == 'i' else 'u'}{bits // 8}"
             expression, dtype = f"({expression}).astype({wide})", wide
-        self.count += 1
-        var = f"v{self.count}"
-        self.lines.append(f" {var} = {expression}")
-        self.views[slot] = {dtype: var}
+        self.views[slot] = {dtype: expression if expression.isidentifier() else self.temp(expression)}
         self.mark(slot, name)
         if not self.names.home[slot]:
             self.names.home[slot] = dtype

@@ -171,7 +171,7 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self.source = text
         self.text = _COMMENT.sub(_blank_comment, text)
-        self.newlines = [i for i, c in enumerate(text) if c == "\n"]
+        self.newlines = [match.start() for match in re.finditer("\n", text)]
         self.module = Module(text)
         self.pos = 0
 

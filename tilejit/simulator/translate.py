@@ -173,7 +173,7 @@ class _Translator:
         names.namespace.update(RUNTIME)
         names.maybe_undefined = undefined
         names.loaded_later = _loaded_later(function)
-        defined = _defined(function)
+        defined = _defined(function) if undefined else set()
         names.never_written = frozenset(x for x in undefined if x not in defined)
         return [self.emit_block(block, names) for block in blocks], names
 
