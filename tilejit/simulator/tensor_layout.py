@@ -37,6 +37,11 @@ class Form:
     columns: Index
     used: Index
 
+    @property
+    def span(self) -> int:
+        """Columns from the first to the last one touched."""
+        return int(self.used[-1]) + 1
+
 
 @lru_cache(maxsize=256)
 def form(shape: str, num: int, packed: bool, split: int) -> Form:

@@ -255,7 +255,7 @@ class TensorMemory:
                 live = self.allocator.live[int(warps[at]) // self.lanes.warps_per_cta]
                 known = "\n".join(self.allocator.line(a) for a in live) or "  nothing"
                 raise OutOfBoundsError(
-                    f"{self.allocator.who(int(warps[at]))} {verb} columns {int(start)} to {int(columns[-1])} of tensor "
+                    f"{self.allocator.who(int(warps[at]))} {verb} columns {int(start)} to {int(start) + kind.span - 1} of tensor "
                     f"memory, which are not all allocated\n  {self.places.describe(pc)}\nallocated is\n{known}"
                 )
             if self.clock is not None:
