@@ -70,7 +70,8 @@ def main() -> None:
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, {sys.version.split()[0]}, 1 GiB float32")
     for name, each in times.items():
         median = statistics.median(each)
-        print(f"{name:20}{median:8.4f} ms  {2 * x.nbytes / median / 1e6:8.1f} GB/s  {own / median:6.3f} of the GPU's own")
+        rate = 2 * x.nbytes / median / 1e6
+        print(f"{name:20}{median:8.4f} ms  {rate:8.1f} GB/s  {own / median:6.3f} of the GPU's own")
 
 
 if __name__ == "__main__":

@@ -80,30 +80,30 @@ def multiplies(form: Mma, tiles: tuple[int, int, int], warps: tuple[int, int], d
 
 
 @pytest.mark.parametrize("form", MMA, ids=lambda f: f.name)
-def test_every_form_is_exact_on_small_integers(form: Mma, tensor_device: Device) -> None:
-    multiplies(form, (1, 1, 1), (1, 1), tensor_device)
-    multiplies(form, (2, 3, 3), (1, 1), tensor_device)
+def test_every_form_is_exact_on_small_integers(form: Mma, device: Device) -> None:
+    multiplies(form, (1, 1, 1), (1, 1), device)
+    multiplies(form, (2, 3, 3), (1, 1), device)
 
 
 @given(st.data(), st.sampled_from(MMA))
-def test_any_size_over_any_warps_is_exact(tensor_device: Device, data: st.DataObject, form: Mma) -> None:
+def test_any_size_over_any_warps_is_exact(device: Device, data: st.DataObject, form: Mma) -> None:
     m, n, k = (data.draw(st.integers(1, 3)) for _ in range(3))
     warps = data.draw(st.sampled_from([(1, 1), (2, 1), (1, 2), (2, 2), (3, 1), (1, 4), (4, 2)]))
-    multiplies(form, (m, n, k), warps, tensor_device, data.draw(st.integers(0, 99)))
+    multiplies(form, (m, n, k), warps, device, data.draw(st.integers(0, 99)))
 
 
 @pytest.mark.parametrize("dtype", [float16, bfloat16], ids=str)
-def test_a_product_through_swizzled_shared_memory_is_exact(dtype: DType, tensor_device: Device) -> None:
+def test_a_product_through_swizzled_shared_memory_is_exact(dtype: DType, device: Device) -> None:
     a, b, c = integers((64, 96), dtype), integers((96, 64), dtype, 1), np.zeros((64, 64), np.float32)
-    check(staged, 1, a, b, c, expected={"C": reference(c, a, b)}, device=named(tensor_device), K=96)
+    check(staged, 1, a, b, c, expected={"C": reference(c, a, b)}, device=named(device), K=96)
 
 
-def test_warpgroups_multiply_each_its_own(tensor_device: Device) -> None:
+def test_warpgroups_multiply_each_its_own(device: Device) -> None:
     a, b, c = integers((128, 32), float16), integers((32, 16), float16, 1), np.zeros((128, 16), np.float32)
-    check(each_warpgroup_its_rows, 1, a, b, c, expected={"C": reference(c, a, b)}, device=named(tensor_device))
+    check(each_warpgroup_its_rows, 1, a, b, c, expected={"C": reference(c, a, b)}, device=named(device))
 
 
-def test_tf32_rounds_to_10_bits_of_fraction_ties_away_from_zero(tensor_device: Device) -> None:
+def test_tf32_rounds_to_10_bits_of_fraction_ties_away_from_zero(device: Device) -> None:
     low = np.float32(2.0**-11)
     a = np.zeros((16, 8), np.float32)
     a[:5, 0] = [1 + low, -(1 + low), 1 + low * np.float32(0.99), 1 + 3 * low, 1 + 2 * low]
@@ -112,5 +112,5 @@ def test_tf32_rounds_to_10_bits_of_fraction_ties_away_from_zero(tensor_device: D
     wanted = np.zeros((16, 8), np.float32)
     wanted[:5] = np.array([1 + 2 * low, -(1 + 2 * low), 1, 1 + 4 * low, 1 + 2 * low], np.float32)[:, None]
     c = np.zeros((16, 8), np.float32)
-    check(product, 1, a, b, c, expected={"C": wanted}, device=named(tensor_device), SHAPE=(16, 8, 8), WARPS=(1, 1),
+    check(product, 1, a, b, c, expected={"C": wanted}, device=named(device), SHAPE=(16, 8, 8), WARPS=(1, 1),
           PRECISION="tf32")  # fmt: skip

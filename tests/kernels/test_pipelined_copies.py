@@ -9,7 +9,6 @@ import tilejit as tj
 from tilejit.dtypes import DTYPES
 from tilejit.layout import TileLayout
 from tilejit.runtime.device import Device
-from tilejit.simulator.opcodes import INSTRUCTIONS
 from tilejit.testing import check
 
 #: 64x64 in the fragments of a product: four warps, each 16 rows
@@ -40,8 +39,6 @@ def streamed(A: tj.Tensor, B: tj.Tensor, STAGES: tj.constexpr, OWNERS: tj.conste
 
 @pytest.fixture
 def device_name(device: Device) -> str:
-    if device.number < 0 and not {"ldmatrix", "stmatrix", "cp"} <= set(INSTRUCTIONS):
-        pytest.skip("the simulator doesn't know these instructions")
     if device.number >= 0 and device.target.number < 90:
         pytest.skip("the device has no stmatrix")
     return "cuda" if device.number >= 0 else "sim"
@@ -71,7 +68,6 @@ def test_its_copies_take_the_instructions_made_for_them() -> None:
     assert made.ptx.count("stmatrix.sync.aligned.m8n8.x4.shared.b16") == 4
 
 
-@pytest.mark.skipif(not {"ldmatrix", "stmatrix", "cp"} <= set(INSTRUCTIONS), reason="the simulator lacks them")
 def test_swizzled_stages_have_no_bank_conflicts() -> None:
     a = np.arange(128 * 192).reshape(128, 192).astype(np.float16)
     matrix = tj.spec(a.shape, tj.float16)

@@ -162,17 +162,17 @@ def matrix_strides(draw: st.DrawFn, extents: dict[str, int]) -> dict[str, int]:
 
 
 @given(case=matrix_copies(), target=st.sampled_from(TARGETS))
-def test_ldstmatrix_copies(case: Copy, target: str, matrix_device: Device) -> None:
-    verdict = case.run(matrix_device, None if matrix_device.number >= 0 else target)
+def test_ldstmatrix_copies(case: Copy, target: str, device: Device) -> None:
+    verdict = case.run(device, None if device.number >= 0 else target)
     assert verdict.variant in ("ldstmatrix", "reg")
 
 
 @given(case=memory_copies((("shared", "global"),)), target=st.sampled_from(TARGETS[1:]))
-def test_ldgsts_copies(case: Copy, target: str, async_device: Device) -> None:
+def test_ldgsts_copies(case: Copy, target: str, device: Device) -> None:
     case.operation = replace(case.operation, name="copy_async", operands=case.operation.operands[:2])
     case.fill = np.zeros_like(case.fill)
     try:
-        verdict = case.run(async_device, None if async_device.number >= 0 else target)
+        verdict = case.run(device, None if device.number >= 0 else target)
     except DispatchError as error:
         event("refused")
         assert all(text in str(error) for text in ("ldgsts", "no variant accepts"))

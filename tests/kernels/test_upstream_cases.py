@@ -46,16 +46,16 @@ def test_a_copy_case_moves_every_element_to_its_place_and_no_other(case: dict[st
 
 @pytest.mark.parametrize("case", cases("copy_ldstmatrix"))
 def test_a_matrix_copy_moves_every_element_to_its_place_and_no_other(
-    case: dict[str, Any], matrix_device: Device
+    case: dict[str, Any], device: Device
 ) -> None:
-    copies_as_it_should(case, matrix_device)
+    copies_as_it_should(case, device)
 
 
 @pytest.mark.parametrize("case", cases("copy_async_ldgsts"))
 def test_an_asynchronous_copy_moves_every_element_to_its_place_and_no_other(
-    case: dict[str, Any], async_device: Device
+    case: dict[str, Any], device: Device
 ) -> None:
-    copies_as_it_should(case, async_device)
+    copies_as_it_should(case, device)
 
 
 def copies_as_it_should(case: dict[str, Any], device: Device) -> None:

@@ -25,8 +25,8 @@ from .nodes import Cast, Const, Expr, Load, Op, Special, Var
 __all__ = [
     "FALSE", "TRUE", "Scalar", "add", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "cast", "const",
     "difference", "equal", "floordiv", "greater", "greater_equal", "left_shift", "less", "less_equal", "logical_and",
-    "logical_not", "logical_or", "maximum", "minimum", "mod", "mul", "neg", "not_equal", "op", "right_shift",
-    "shift_left", "shift_right", "sub", "total", "where",
+    "logical_not", "logical_or", "maximum", "minimum", "mod", "mul", "neg", "not_equal", "op", "right_shift", "sub",
+    "total", "where",
 ]  # fmt: skip
 
 Scalar = Expr | bool | int | float
@@ -43,7 +43,7 @@ _FOLDABLE = frozenset(ELEMENTWISE) - frozenset(
 def const(value: bool | int | float, dtype: DType) -> Const:
     """`value` as a constant of `dtype`: integers wrap around, floats are rounded."""
     if dtype == bool_:
-        return Const(bool(value), dtype)
+        return TRUE if value else FALSE
     if dtype.is_float:
         exact = isinstance(value, int) and -(2**63) <= value < 2**63
         return Const(float(convert(np.asarray(value, dtype=np.int64 if exact else np.float64), dtype)), dtype)
@@ -324,10 +324,6 @@ def right_shift(a: Scalar, b: Scalar) -> Expr:
     if folded is not None:
         return folded
     return x if isinstance(y, Const) and y.value == 0 else _plain("right_shift", (x, y))
-
-
-shift_left = left_shift
-shift_right = right_shift
 
 
 # ---- comparisons and logic ----------------------------------------------------------------------------------
