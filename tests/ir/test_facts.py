@@ -50,3 +50,9 @@ def test_a_narrowing_cast_forgets_what_may_be_lost() -> None:
     assert bounds(Cast(B, int32)) == (-(2**31), 2**31 - 1)
     assert multiple_of(Cast(Op("mul", (B, Const(3, int64)), int64), int32)) == 8
     assert bounds(Cast(J, uint8)) == (0, 124)
+
+
+def test_what_is_divided_by_perhaps_zero_stays_between_zero_and_the_number() -> None:
+    number, divisor = Var("n", int64, bounds=(0, 100)), Var("d", int64, bounds=(0, 8))
+    assert bounds(Op("floordiv", (number, divisor), int64)) == (0, 100)
+    assert bounds(Op("mod", (number, divisor), int64)) == (0, 7)

@@ -59,6 +59,10 @@ def _operation(ctx: Context, op: Op) -> Value:
     folded = _folded(op.name, args)
     if folded is not None:
         return Value.of(Const(bool(folded), bool_)) if op.dtype == bool_ else _integer(folded, op.dtype)
+    if op.dtype.is_integer and len(args) == 2 and (args[0].const or args[1].const):
+        kept = _kept(op.name, args[0], args[1])
+        if kept is not None:
+            return cast(ctx, kept, op.dtype)
     result = operation(ctx, op.name, compute, [a.text for a in args], _flags(op), op.span)
     return cast(ctx, result, op.dtype)
 
@@ -85,6 +89,18 @@ def _folded(name: str, args: list[Value]) -> int | None:
         return None
     a, b = int(args[0].const.value), int(args[1].const.value)
     return None if fold in (operator.floordiv, operator.mod) and b == 0 else int(fold(a, b))
+
+
+def _kept(name: str, x: Value, y: Value) -> Value | None:
+    """The argument that an integer operation returns as it is: unrolling adds 0 and multiplies by it, too."""
+    a, b = (None if v.const is None else v.const.value for v in (x, y))
+    if name == "mul":
+        if a == 0 or b == 1:
+            return x
+        return y if b == 0 or a == 1 else None
+    if name in ("add", "bitwise_xor", "bitwise_or"):
+        return y if a == 0 else x if b == 0 else None
+    return x if name == "sub" and b == 0 else None
 
 
 def _flags(op: Op) -> str:
@@ -136,4 +152,4 @@ _FROM_THREAD = {
 def _special_register(ctx: Context, register: str, low: int, end: int) -> str:
     symbol = f"llvm.nvvm.read.ptx.sreg.{register}"
     ctx.writer.declarations[f"declare i32 @{symbol}()"] = None
-    return ctx.writer.value(f"call range(i32 {low}, {end}) i32 @{symbol}()")
+    return ctx.writer.value(f"call range(i32 {low}, {end}) i32 @{symbol}()", constant=True)

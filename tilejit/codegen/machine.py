@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..dtypes import int32
-from ..ir.nodes import Instruction, Vector
+from ..ir.nodes import Expr, Instruction, Op, Vector
 from . import memory
 from .casts import cast
 from .context import TYPES, Context, Value
@@ -35,6 +35,8 @@ def _vector_operands(ctx: Context, vector: Vector, letter: str) -> list[str]:
     In tensor memory the offset counts 32-bit columns, and 65536 a lane.
     """
     w = ctx.writer
+    if vector.buffer.space == "shared" and letter == "r":
+        return [_shared_address(ctx, vector)]
     offset = evaluate(ctx, vector.offset)
     if vector.buffer.space == "tmem":
         return [w.value(f"add i32 {ctx.base(vector.buffer)}, {cast(ctx, offset, int32).text}")]
@@ -42,8 +44,6 @@ def _vector_operands(ctx: Context, vector: Vector, letter: str) -> list[str]:
         words = memory.words_of(vector.buffer.dtype, vector.width)
         values = memory.read(ctx, vector.buffer, offset, words)
         return _regrouped(ctx, values, (words.word, words.bits), (TYPES[letter], _BITS[letter]))
-    if vector.buffer.space == "shared" and letter == "r":
-        return [_shared_address(ctx, vector, offset)]
     pointer, place = memory.address(ctx, vector.buffer, offset)
     return [w.value(f"ptrtoint {pointer} {place} to {TYPES[letter]}")]
 
@@ -70,15 +70,29 @@ def _regrouped(ctx: Context, values: list[str], source: tuple[str, int], target:
     return joined
 
 
-def _shared_address(ctx: Context, vector: Vector, offset: Value) -> str:
-    """A 32-bit address, computed in 32 bits: pointers have 64, which would cost two additions and a truncation."""
+def _shared_address(ctx: Context, vector: Vector) -> str:
+    """A 32-bit address, computed in 32 bits: pointers have 64, which would cost two additions and a truncation.
+
+    What an unrolled loop adds is added last, so that all its turns have the rest in common.
+    """
     w, size = ctx.writer, vector.buffer.dtype.bytes
+    place, past = _parts(ctx, vector.offset)
     base = w.value(f"ptrtoint ptr addrspace(3) {ctx.base(vector.buffer)} to i32")
-    if offset.const is not None:
-        at_bytes = int(offset.const.value) * size
-        return w.value(f"add i32 {base}, {at_bytes}") if at_bytes else base
-    scaled = w.value(f"mul i32 {offset.text}, {size}") if size > 1 else offset.text
-    return w.value(f"add i32 {base}, {scaled}")
+    if place is not None:
+        scaled = w.value(f"mul i32 {place.text}, {size}") if size > 1 else place.text
+        base = w.value(f"add i32 {base}, {scaled}")
+    return w.value(f"add i32 {base}, {past * size}") if past else base
+
+
+def _parts(ctx: Context, offset: Expr) -> tuple[Value | None, int]:
+    """An offset as a sum of something, if there is, and of a constant."""
+    if isinstance(offset, Op) and offset.name == "add":
+        last = evaluate(ctx, offset.args[1])
+        if last.const is not None:
+            place, past = _parts(ctx, offset.args[0])
+            return place, past + int(last.const.value)
+    value = evaluate(ctx, offset)
+    return (value, 0) if value.const is None else (None, int(value.const.value))
 
 
 def _converted(ctx: Context, value: Value, letter: str) -> str:

@@ -80,18 +80,19 @@ def _if(ctx: Context, stmt: If) -> None:
         return
     w = ctx.writer
     then, orelse, after = w.label("then"), w.label("else"), w.label("endif")
+    known = w.known()
     w.branch(condition.text, then, orelse if stmt.orelse else after)
-    w.start(then)
+    w.start(then, known)
     block(ctx, stmt.then)
     reached = w.open or not stmt.orelse
     w.jump(after)
     if stmt.orelse:
-        w.start(orelse)
+        w.start(orelse, known)
         block(ctx, stmt.orelse)
         reached = reached or w.open
         w.jump(after)
     if reached:
-        w.start(after)
+        w.start(after, known)
 
 
 def _for(ctx: Context, stmt: For) -> None:
@@ -106,20 +107,21 @@ def _for(ctx: Context, stmt: For) -> None:
     header, body, latch, after = (w.label(hint) for hint in ("for", "body", "next", "endfor"))
     before, following = w.block, w.label("%i")
     w.jump(header)
-    w.start(header)
+    w.start(header, w.known())
     index = w.value(f"phi {kind} [ {first}, %{before} ], [ {following}, %{latch} ]")
     down = step.const is not None and int(step.const.value) < 0
     sign = "u" if dtype.kind == "uint" else "s"
     more = w.value(f"icmp {sign}{'gt' if down else 'lt'} {kind} {index}, {last}")
+    known = w.known()
     w.branch(more, body, after)
-    w.start(body)
+    w.start(body, known)
     ctx.scalars[var.name] = cast(ctx, Value(index, dtype), var.dtype)
     _looped(ctx, stmt.body, latch, after)
     w.start(latch)
     flags = "" if down and sign == "u" else f"n{sign}w "
     w.effect(f"{following} = add {flags}{kind} {index}, {by}")
     w.jump(header)
-    w.start(after)
+    w.start(after, known)
 
 
 def _stays_inside(stmt: For) -> bool:
@@ -153,10 +155,11 @@ def _constant(ctx: Context, expr: Expr) -> int:
 def _loop(ctx: Context, stmt: Loop) -> None:
     w = ctx.writer
     body, after = w.label("loop"), w.label("endloop")
+    known = w.known()
     w.jump(body)
-    w.start(body)
+    w.start(body, known)
     _looped(ctx, stmt.body, body, after)
-    w.start(after)
+    w.start(after, known)
 
 
 def _looped(ctx: Context, body: Sequence[Stmt], again: str, after: str) -> None:
@@ -230,11 +233,12 @@ def _guarded(ctx: Context, stmt: Move, words: memory.Words, predicate: Value) ->
     w = ctx.writer
     then, after = w.label("move"), w.label("moved")
     _fill(ctx, stmt, words)
+    known = w.known()
     w.branch(predicate.text, then, after)
-    w.start(then)
+    w.start(then, known)
     _transfer(ctx, stmt, words)
     w.jump(after)
-    w.start(after)
+    w.start(after, known)
 
 
 # ---- barriers -----------------------------------------------------------------------------------------------

@@ -5,6 +5,12 @@ from __future__ import annotations
 from ..source import Span
 from .debug import LineTable
 
+#: instructions whose text says their value: written again where an equal one is known, they are the same
+_PURE = frozenset({
+    "add", "and", "ashr", "bitcast", "extractelement", "getelementptr", "icmp", "insertelement", "lshr", "mul", "or",
+    "ptrtoint", "select", "sext", "shl", "sub", "trunc", "udiv", "urem", "xor", "zext",
+})  # fmt: skip
+
 
 class Writer:
     """Lines of LLVM instructions, with fresh names, basic blocks and the current source location.
@@ -23,6 +29,7 @@ class Writer:
         self.exit: str | None = None
         self._names = 0
         self._location = ""
+        self._known: dict[str, str] = {}
 
     def at(self, span: Span | None) -> str:
         """Makes `span` the location of what is written next, unless it is None; returns the one before."""
@@ -35,11 +42,20 @@ class Writer:
         """Goes back to a location that `at` returned."""
         self._location = location
 
-    def value(self, text: str) -> str:
-        """Writes an instruction that has a result; returns the result's name."""
+    def value(self, text: str, constant: bool = False) -> str:
+        """Writes an instruction that has a result, unless it is known; returns the result's name.
+
+        LLVM would find the equal ones, too, but only after it has read them and tried to make each cheaper.
+        constant: it gives the same wherever it stands, whatever it is.
+        """
+        found = self._known.get(text)
+        if found is not None:
+            return found
         self._names += 1
         name = f"%v{self._names}"
         self.body.append(f"  {name} = {text}{self._location}")
+        if constant or text[: text.find(" ")] in _PURE:
+            self._known[text] = name
         return name
 
     def effect(self, text: str) -> None:
@@ -87,8 +103,16 @@ class Writer:
             self.effect("ret void")
             self.open = False
 
-    def start(self, label: str) -> None:
-        """Opens a new block; the one before it must have ended."""
+    def known(self) -> dict[str, str]:
+        """The names of the values that are known where the writer stands, by the text that made them."""
+        return dict(self._known)
+
+    def start(self, label: str, known: dict[str, str] | None = None) -> None:
+        """Opens a new block; the one before it must have ended.
+
+        known: what a block knew through which all ways to this one go.
+        """
         self.body.append(f"{label}:")
         self.block = label
         self.open = True
+        self._known = dict(known or ())

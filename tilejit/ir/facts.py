@@ -140,6 +140,9 @@ def _mul(a: Bounds, b: Bounds) -> Bounds:
 
 
 def _floordiv(a: Bounds, b: Bounds) -> Bounds:
+    if b[0] == 0 and a[0] is not None and a[0] >= 0:
+        # what is divided by 0 gives 0, as in NumPy
+        return 0, a[1]
     if b[0] is None or b[0] <= 0:
         return UNKNOWN
     divisors = [b[0]] if b[1] is None else [b[0], b[1]]
@@ -153,6 +156,8 @@ def _floordiv(a: Bounds, b: Bounds) -> Bounds:
 
 
 def _mod(a: Bounds, b: Bounds) -> Bounds:
+    if b[0] == 0 and a[0] is not None and a[0] >= 0:
+        return 0, _least(None if b[1] is None else max(b[1] - 1, 0), a[1])
     if b[0] is None or b[0] <= 0:
         return UNKNOWN
     greatest = None if b[1] is None else b[1] - 1
