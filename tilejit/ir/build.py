@@ -491,11 +491,10 @@ def _holds(wide: DType, narrow: DType) -> bool:
 
 #: constructors by operation, of arguments that have the types in which it computes
 _CONSTRUCTORS: dict[str, Callable[..., Expr]] = {
-    "add": add, "sub": sub, "neg": neg, "mul": mul, "floordiv": floordiv, "mod": mod,
-    "minimum": minimum, "maximum": maximum,
-    "bitwise_and": bitwise_and, "bitwise_or": bitwise_or, "bitwise_xor": bitwise_xor,
+    "add": add, "sub": sub, "neg": neg, "mul": mul, "floordiv": floordiv, "mod": mod, "minimum": minimum,
+    "maximum": maximum, "bitwise_and": bitwise_and, "bitwise_or": bitwise_or, "bitwise_xor": bitwise_xor,
     "left_shift": left_shift, "right_shift": right_shift,
-    "less": less, "less_equal": less_equal, "greater": greater, "greater_equal": greater_equal,
-    "equal": equal, "not_equal": not_equal,
+    "less": less, "less_equal": less_equal, "greater": greater, "greater_equal": greater_equal, "equal": equal,
+    "not_equal": not_equal,
     "logical_and": logical_and, "logical_or": logical_or, "logical_not": logical_not, "where": where,
 }  # fmt: skip
