@@ -1,4 +1,7 @@
-"""Every test here runs on the simulator of a Blackwell GPU, with all checks; ptxas sees its PTX for another one, too."""
+"""Every test here runs on the simulator of a Blackwell GPU, with all checks.
+
+At the end all PTX that was emitted is read for registers used before their wait, and assembled for another GPU.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.codegen.pending_registers import early_uses
 from tests.tensor_memory.kit import DEVICE
 from tests.toolchain import EmittedPtx, complaints
 from tilejit.target import target as find_target
@@ -19,15 +23,18 @@ def simulator(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="package", autouse=True)
-def assembled_for_sm_103a(emitted_ptx: EmittedPtx) -> Iterator[None]:
-    """What these tests emit for sm_100a, which the session has assembled, for sm_103a: see test_targets.py."""
+def emitted_here(emitted_ptx: EmittedPtx) -> Iterator[None]:
+    """What these tests emit; the session assembles it for its own target, sm_100a, this for sm_103a."""
     before = set(emitted_ptx.programs)
     yield
+    made = {key: name for key, name in emitted_ptx.programs.items() if key not in before}
+    early = [f"{name}: {use}" for (ptx, _), name in made.items() for use in early_uses(ptx)]
+    assert not early, "\n".join(early)
     major, minor = find_target("sm_103a").ptx
     header = f".version {major}.{minor}\n.target sm_103a"
     refused = complaints(
         (re.sub(r"\.version \S+\n\.target sm_100a", header, ptx), "sm_103a", name)
-        for (ptx, target), name in emitted_ptx.programs.items()
-        if target == "sm_100a" and (ptx, target) not in before
+        for (ptx, target), name in made.items()
+        if target == "sm_100a"
     )
     assert not refused, "\n".join(refused)

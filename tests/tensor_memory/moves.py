@@ -13,7 +13,21 @@ from tests.harness import run
 from tests.longhand import THREAD_STEP
 from tilejit.dtypes import DTYPES, DType, int64
 from tilejit.ir import build
-from tilejit.ir.nodes import Alloc, Buffer, Expr, Instruction, Kernel, Param, Region, Special, Stmt, Sync, TileOp, Var, View
+from tilejit.ir.nodes import (
+    Alloc,
+    Buffer,
+    Expr,
+    Instruction,
+    Kernel,
+    Param,
+    Region,
+    Special,
+    Stmt,
+    Sync,
+    TileOp,
+    Var,
+    View,
+)
 from tilejit.layout import TileLayout, datapath, wg_local
 from tilejit.pipeline import Compiled
 from tilejit.runtime import devices

@@ -84,7 +84,30 @@ def k(A: tj.Tensor = tj.spec((128, 4), tj.float32), B: tj.Tensor = tj.spec((128,
     (4,),
 )
 
-PROGRAMS = {"round": ROUND, "narrow": NARROW, "reused": REUSED}
+#: two warpgroups, the second of which loads what the first has stored
+HANDED = Program(
+    """
+@tj.kernel(threads=256)
+def k(A: tj.Tensor = tj.spec((128, 16), tj.float32), B: tj.Tensor = tj.spec((128, 16), tj.float32)):  # kernel
+    r = tj.alloc_local((128, 16), tj.float32, layout=tj.tcgen05.atom_layout("32x32b", 16, tj.float32))
+    q = tj.alloc_local((128, 16), tj.float32, layout=tj.tcgen05.atom_layout("16x64b", 8, tj.float32))
+    m = tj.alloc_tmem((128, 16), tj.float32)
+    if tj.warpgroup_id() == 0:
+        tj.wg.copy(r, A)
+        tj.wg.copy_async(m, r)  # put
+        tj.tcgen05.wait_st()
+    tj.cta_sync()  # meet
+    if tj.warpgroup_id() == 1:
+        tj.wg.copy_async(q, m)  # get
+        tj.tcgen05.wait_ld()
+        tj.wg.copy(B, q)  # use
+""",
+    run_round,
+    (16,),
+)
+
+PROGRAMS = {"round": ROUND, "narrow": NARROW, "reused": REUSED, "handed": HANDED}
+THREADS = {HANDED: 256}
 
 
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
@@ -94,7 +117,7 @@ def test_the_programs_are_right_before_anything_is_seeded(program: Program) -> N
 
 def reported(program: Program, edit: Edit, kind: type[tj.SimulationError], labels: Sequence[str]) -> str:
     with pytest.raises(tj.SimulationError) as caught:
-        run_edited(program.kernel(), edit, 1, arrays(program.sizes[0]), 128)
+        run_edited(program.kernel(), edit, 1, arrays(program.sizes[0]), THREADS.get(program, 128))
     names_lines(caught.value, kind, program.file, {program.line(label) for label in labels})
     return caught.value.message
 
@@ -286,3 +309,34 @@ def test_an_instruction_that_half_a_warp_skips_is_reported() -> None:
     with pytest.raises(tj.DivergenceError) as caught:
         run_edited(ROUND.kernel(), edit, 1, arrays(32), 128)
     assert f"{ROUND.file}:" in caught.value.message
+
+
+# ---- between warpgroups -------------------------------------------------------------------------------------
+
+MEET = r"(tcgen05\.fence::before_thread_sync;)((?s:.){1,200}?)(bar\.sync 0;)((?s:.){1,200}?)(tcgen05\.fence::after_thread_sync;)"
+
+
+def at_the_meeting(pattern: str) -> Edit:
+    """Takes something away at the second of the three barriers: the one that the program asks for."""
+
+    def edit(ptx: str) -> str:
+        first, second, *_ = re.finditer(MEET, ptx)
+        return ptx[: second.start()] + re.sub(pattern, "", second[0]) + ptx[second.end() :]
+
+    return edit
+
+
+@pytest.mark.parametrize("which", ["before", "after"])
+def test_a_missing_fence_around_the_barrier_between_two_warpgroups_is_a_race(which: str) -> None:
+    edit = at_the_meeting(rf"tcgen05\.fence::{which}_thread_sync;")
+    message = reported(HANDED, edit, tj.RaceError, ("put", "get"))
+    assert "race in tensor memory" in message and "tcgen05.fence" in message
+
+
+def test_a_missing_barrier_between_two_warpgroups_is_a_race() -> None:
+    message = reported(HANDED, at_the_meeting(r"bar\.sync 0;"), tj.RaceError, ("put", "get"))
+    assert "with no barrier in between" in message
+
+
+def test_a_missing_wait_in_front_of_the_barrier_is_reported() -> None:
+    reported(HANDED, replaced(WAIT["st"], ""), tj.AsyncHazardError, ("put", "get"))

@@ -103,7 +103,7 @@ def test_the_compilers_pattern_of_one_unit_is_the_sources(shape: str, source: st
 
 def test_all_parts_know_the_same_shapes_registers_and_limits() -> None:
     assert {s.name: (s.columns, s.registers, s.max_num) for s in TCGEN05_SHAPES.values()} == SIZES
-    assert TCGEN05_REGISTERS == {shape: size[1:] for shape, size in SIZES.items()}
+    assert {shape: size[1:] for shape, size in SIZES.items()} == TCGEN05_REGISTERS
     known = {shape: (h, *rest) for shape, (h, *rest) in tensor_layout.SHAPES.items() if shape in SIZES}
     assert known == {shape: (height(shape), *size[1:]) for shape, size in SIZES.items()}
 

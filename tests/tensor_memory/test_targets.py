@@ -92,7 +92,6 @@ def test_one_warpgroup_loads_what_another_has_stored() -> None:
 
 @tj.kernel(threads=128)
 def exchanged(A: tj.Tensor = tj.spec((128, 64), tj.float32), B: tj.Tensor = tj.spec((128, 64), tj.float32)):
-    t = tj.thread_id()
     x = tj.alloc_tmem((128, 40), tj.float32)
     y = tj.alloc_tmem((64, 48), tj.float16, layout=tj.tmem.datapath("F", 64, 48))
     z = tj.alloc_tmem((128, 64), tj.float32)
