@@ -105,13 +105,10 @@ class Warps:
 
     def whole(self, pc: int) -> None:
         """Check that all 32 lanes of every executing warp are here, as an .aligned instruction needs them."""
-        if self.lanes.group is None and self.exact:
+        if self.lanes.whole_warps():
             return
         active = self.active()
-        partial = np.flatnonzero((active != 0) & (active != np.uint32(0xFFFFFFFF)))
-        if not partial.size:
-            return
-        warp = int(partial[0])
+        warp = int(np.flatnonzero((active != 0) & (active != np.uint32(0xFFFFFFFF)))[0])
         missing = 0xFFFFFFFF & ~int(active[warp])
         late = missing & int(self.living()[warp])
         positions = self.lanes.positions()
