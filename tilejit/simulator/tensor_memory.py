@@ -254,9 +254,10 @@ class TensorMemory:
                 at = int(rows[np.flatnonzero(~fits)[0]])
                 live = self.allocator.live[int(warps[at]) // self.lanes.warps_per_cta]
                 known = "\n".join(self.allocator.line(a) for a in live) or "  nothing"
+                last = int(start) + kind.span - 1
                 raise OutOfBoundsError(
-                    f"{self.allocator.who(int(warps[at]))} {verb} columns {int(start)} to {int(start) + kind.span - 1} of tensor "
-                    f"memory, which are not all allocated\n  {self.places.describe(pc)}\nallocated is\n{known}"
+                    f"{self.allocator.who(int(warps[at]))} {verb} columns {int(start)} to {last} of "
+                    f"tensor memory, which are not all allocated\n  {self.places.describe(pc)}\nallocated is\n{known}"
                 )
             if self.clock is not None:
                 units = np.unique(columns // UNIT)
