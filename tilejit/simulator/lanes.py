@@ -69,7 +69,7 @@ class Lanes:
 
     def select(self, group: Index | None) -> None:
         """Make `group` the lanes that execute."""
-        if group is None and self.group is None:
+        if group is self.group:
             return
         self.group = group
         self.n = self.total if group is None else group.size

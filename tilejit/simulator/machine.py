@@ -59,6 +59,10 @@ class Machine:
         self.exits = 0
         self.current = 0
         self.owned: set[int] = set()
+        # A partial group keeps its registers while it runs alone; `unwritten` are those that all threads' lack.
+        self.kept_group: Index | None = None
+        self.kept: dict[int, Any] = {}
+        self.unwritten: set[int] = set()
         self.last_round: tuple[Any, ...] = ()
         self.held_progress = (-1, -1, -1)
         self.met: set[int] = set()
@@ -95,20 +99,42 @@ class Machine:
         registers = self.registers
         try:
             if group is None:
+                self.write_back()
                 result = compiled.run(self, *[registers[s] for s in compiled.inputs])
                 self.owned.clear()
                 for slot, value in zip(compiled.outputs, result[1:], strict=True):
                     registers[slot] = value
             else:
-                inputs = [r if not (r := registers[s]).ndim else r[group] for s in compiled.inputs]
-                result = compiled.run(self, *inputs)
-                for slot, value in zip(compiled.outputs, result[1:], strict=True):
-                    self.scatter(slot, group, value)
+                kept = self.kept_for(group)
+                for s in compiled.inputs:
+                    if s not in kept:
+                        kept[s] = registers[s][group] if registers[s].ndim else registers[s]
+                result = compiled.run(self, *[kept[s] for s in compiled.inputs])
+                kept.update(zip(compiled.outputs, result[1:], strict=True))
+                self.unwritten.update(compiled.outputs)
         except NotTogether:
             self.hold(number, group)
             return
         self.block_lanes[number] += self.n
         self.leave(compiled, group, result[0])
+
+    def kept_for(self, group: Index) -> dict[int, Any]:
+        """The registers of a partial group as far as they are at hand: those of the group that ran last."""
+        if self.kept_group is not group:
+            if self.kept_group is None or not np.array_equal(self.kept_group, group):
+                self.write_back()
+            self.kept_group = group
+        return self.kept
+
+    def write_back(self) -> None:
+        """Put what a partial group has computed into the registers of all threads."""
+        if self.kept_group is None:
+            return
+        for slot in self.unwritten:
+            self.scatter(slot, self.kept_group, self.kept[slot])
+        self.kept_group = None
+        self.kept.clear()
+        self.unwritten.clear()
 
     def scatter(self, slot: int, group: Index, value: Any) -> None:
         """Write a partial group's results into a register of all threads."""
@@ -213,6 +239,7 @@ class Machine:
         for target, positions, result, value in released:
             group = None if positions is None or positions.size == self.lanes.total else positions
             if result is not None:
+                self.write_back()
                 self.scatter(result[0], np.arange(self.lanes.total) if group is None else group, value)
             self.exits += 1
             if target == EXIT:
@@ -255,6 +282,7 @@ class Machine:
 
     def fingerprint(self, number: int, group: Index | None) -> int:
         """A hash of a group's threads and of the registers live into its block."""
+        self.write_back()
         live = self.program.live[number]
         values = [r if group is None or not r.ndim else r[group] for i, r in enumerate(self.registers) if live >> i & 1]
         return hash((None if group is None else group.tobytes(), *(v.tobytes() for v in values)))
