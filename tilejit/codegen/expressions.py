@@ -30,10 +30,31 @@ def evaluate(ctx: Context, expr: Expr) -> Value:
     return value
 
 
+def index_value(ctx: Context, expr: Expr) -> Value:
+    """The value of an index, worked out without a text for each part where unrolling has made it constant."""
+    known = _constant(ctx, expr)
+    return evaluate(ctx, expr) if known is None else _integer(known, expr.dtype)
+
+
+def _constant(ctx: Context, expr: Expr) -> int | None:
+    """The constant that sums, products, quotients and remainders of unrolled loops' variables make."""
+    if isinstance(expr, Const):
+        return int(expr.value)
+    if isinstance(expr, Var):
+        found = None if expr.name in ctx.slots else ctx.scalars[expr.name]
+        return None if found is None or found.const is None else int(found.const.value)
+    fold = _INDEX_FOLDS.get(expr.name) if isinstance(expr, Op) else None
+    if fold is None or not isinstance(expr, Op):
+        return None
+    a = _constant(ctx, expr.args[0])
+    b = None if a is None else _constant(ctx, expr.args[1])
+    return None if a is None or b is None or b <= 0 and fold in _DIVISIONS else fold(a, b)
+
+
 def _compute(ctx: Context, expr: Op | Cast | Load) -> Value:
     if isinstance(expr, Load):
         assert not isinstance(expr.place, Element), "lowering leaves no Element"
-        return memory.load(ctx, expr.place.buffer, evaluate(ctx, expr.place.offset))
+        return memory.load(ctx, expr.place.buffer, index_value(ctx, expr.place.offset))
     if isinstance(expr, Cast):
         x = evaluate(ctx, expr.x)
         if x.const is not None and x.dtype.is_integer and expr.dtype.is_integer:
@@ -68,6 +89,8 @@ def _operation(ctx: Context, op: Op) -> Value:
 
 
 def _integer(value: int, dtype: DType) -> Value:
+    if 0 <= value < 128:
+        return Value(str(value), dtype, Const(value, dtype))
     wrapped = value & (2**dtype.bits - 1)
     if dtype.kind == "int" and wrapped >> (dtype.bits - 1):
         wrapped -= 2**dtype.bits
@@ -80,6 +103,11 @@ _FOLDS: dict[str, Callable[[int, int], int]] = {
     "maximum": max, "equal": operator.eq, "not_equal": operator.ne, "less": operator.lt, "less_equal": operator.le,
     "greater": operator.gt, "greater_equal": operator.ge, "logical_and": operator.and_, "logical_or": operator.or_,
 }  # fmt: skip
+
+
+#: what an index is made of; none of it leaves its type
+_INDEX_FOLDS = {name: _FOLDS[name] for name in ("add", "sub", "mul", "floordiv", "mod")}
+_DIVISIONS = (operator.floordiv, operator.mod)
 
 
 def _folded(name: str, args: list[Value]) -> int | None:

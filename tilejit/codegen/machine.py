@@ -7,7 +7,7 @@ from ..ir.nodes import Expr, Instruction, Op, Vector
 from . import memory
 from .casts import cast
 from .context import TYPES, Context, Value
-from .expressions import evaluate
+from .expressions import evaluate, index_value
 from .instructions import TABLE
 from .types import register_type
 
@@ -37,7 +37,7 @@ def _vector_operands(ctx: Context, vector: Vector, letter: str) -> list[str]:
     w = ctx.writer
     if vector.buffer.space == "shared" and letter == "r":
         return [_shared_address(ctx, vector)]
-    offset = evaluate(ctx, vector.offset)
+    offset = index_value(ctx, vector.offset)
     if vector.buffer.space == "tmem":
         return [w.value(f"add i32 {ctx.base(vector.buffer)}, {cast(ctx, offset, int32).text}")]
     if vector.buffer.space == "local":
@@ -87,7 +87,7 @@ def _shared_address(ctx: Context, vector: Vector) -> str:
 def _parts(ctx: Context, offset: Expr) -> tuple[Value | None, int]:
     """An offset as a sum of something, if there is, and of a constant."""
     if isinstance(offset, Op) and offset.name == "add":
-        last = evaluate(ctx, offset.args[1])
+        last = index_value(ctx, offset.args[1])
         if last.const is not None:
             place, past = _parts(ctx, offset.args[0])
             return place, past + int(last.const.value)
@@ -121,5 +121,5 @@ def _store_results(ctx: Context, stmt: Instruction, letters: str, result: str) -
         made = _regrouped(
             ctx, chosen, ("i8" if letter == "b" else TYPES[letter], _BITS[letter]), (words.word, words.bits)
         )
-        memory.write(ctx, vector.buffer, evaluate(ctx, vector.offset), words, made)
+        memory.write(ctx, vector.buffer, index_value(ctx, vector.offset), words, made)
         at += count
