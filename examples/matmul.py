@@ -43,14 +43,19 @@ def matmul(A: tj.Tensor, B: tj.Tensor, bias: tj.Tensor, C: tj.Tensor, activation
     a = tj.alloc_local((BM, STEP), A.dtype, layout=a_fragment), tj.alloc_local((BM, STEP), A.dtype, layout=a_fragment)
     b = tj.alloc_local((STEP, BN), B.dtype, layout=b_fragment), tj.alloc_local((STEP, BN), B.dtype, layout=b_fragment)
     sums = tj.alloc_local((BM, BN), tj.float32, layout=c_fragment)
-    tj.cta.fill(sums, 0.0)
+    # Through shared memory, tiles meet global memory in whole rows: 16 bytes a thread, and edges cost one loop.
+    staged = tj.alloc_shared((BM, BN), C.dtype, swizzle="128B")
+    out = tj.alloc_local((BM, BN), C.dtype, layout=c_fragment)
 
     for step in range(STAGES - 1):
         tj.cta.copy_async(a_stages[step], A.tile((BM, BK), (row, step)))
         tj.cta.copy_async(b_stages[step], B.tile((BK, BN), (step, column)))
         tj.cp_async.commit()
+    tj.cta.copy(staged, bias.tile((BM, BN), (row, column)))
     tj.cp_async.wait(STAGES - 2)
     tj.cta_sync()
+    tj.cta.copy(out, staged)
+    tj.cta.cast(sums, out)
     tj.cta.copy(a[0], a_stages[0, :, 0:STEP])
     tj.cta.copy(b[0], b_stages[0, 0:STEP, :])
 
@@ -71,19 +76,11 @@ def matmul(A: tj.Tensor, B: tj.Tensor, bias: tj.Tensor, C: tj.Tensor, activation
         tj.cta.copy(b[0], b_stages[following, 0:STEP, :])
         tj.cta.gemm(sums, a[1], b[1])
 
-    # Through shared memory, tiles meet global memory in whole rows: 16 bytes a thread, and edges cost one loop.
-    staged = tj.alloc_shared((BM, BN), C.dtype, swizzle="128B")
-    tj.cta.copy(staged, bias.tile((BM, BN), (row, column)))
-    tj.cta_sync()
-    out = tj.alloc_local((BM, BN), C.dtype, layout=c_fragment)
-    tj.cta.copy(out, staged)
-    tj.cta.add(sums, sums, out)
     if activation == "relu":
         tj.cta.relu(sums, sums)
     elif activation == "gelu":
         tj.cta.gelu(sums, sums)
     tj.cta.cast(out, sums)
-    tj.cta_sync()  # all of the bias is in registers
     tj.cta.copy(staged, out)
     tj.cta_sync()
     tj.cta.copy(C.tile((BM, BN), (row, column)), staged)
