@@ -313,7 +313,7 @@ def test_an_instruction_that_half_a_warp_skips_is_reported() -> None:
 
 # ---- between warpgroups -------------------------------------------------------------------------------------
 
-MEET = r"(tcgen05\.fence::before_thread_sync;)((?s:.){1,200}?)(bar\.sync 0;)((?s:.){1,200}?)(tcgen05\.fence::after_thread_sync;)"
+MEET = r"tcgen05\.fence::before_thread_sync;(?s:.){1,200}?bar\.sync 0;(?s:.){1,200}?tcgen05\.fence::after_thread_sync;"
 
 
 def at_the_meeting(pattern: str) -> Edit:

@@ -68,7 +68,7 @@ def programs(draw: st.DrawFn) -> tuple[list[Move | Stmt], list[Tile]]:
     places = draw(memories(dtype))
     tiles = [t for t, _ in places]
     steps: list[Move | Stmt] = []
-    for batch in range(draw(st.integers(1, 3))):
+    for _ in range(draw(st.integers(1, 3))):
         moves = []
         for memory, path in places:
             columns = memory.shape[1] // packed

@@ -1,4 +1,4 @@
-"""Words stored in one shape and loaded in another, by kernels, all pairs: the second and third rungs of the evidence."""
+"""Words stored in one shape, loaded in another, all pairs, by kernels: the second and third rungs of the evidence."""
 
 from __future__ import annotations
 
@@ -12,16 +12,25 @@ TYPES = [float32, float16, uint8]
 WIDTHS = [1 << k for k in range(9)]
 
 
+
+
+def apart(columns: int, dtype: DType) -> tuple[int, ...]:
+    """All pairs; of wide tiles of narrow elements, whose words move as those of float32 do, half of them each."""
+    if columns <= 32 or dtype == float32:
+        return (0, 1, 2, 3)
+    return (0, 1) if dtype == float16 else (2, 3)
+
+
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("columns", WIDTHS[:8])
-def test_all_pairs_of_shapes_move_128_rows_to_where_the_oracle_says(columns: int, dtype: DType) -> None:
-    check_pairs("D", 0, columns, dtype)
+def test_pairs_of_shapes_move_128_rows_to_where_the_oracle_says(columns: int, dtype: DType) -> None:
+    check_pairs("D", 0, columns, dtype, apart(columns, dtype))
 
 
 @pytest.mark.parametrize(("dtype", "half"), [(float32, 0), (float16, 1), (uint8, 0)], ids=str)
 @pytest.mark.parametrize("columns", WIDTHS[1:])
-def test_all_pairs_of_shapes_move_64_rows_to_where_the_oracle_says(columns: int, dtype: DType, half: int) -> None:
-    check_pairs("F", half, columns, dtype)
+def test_pairs_of_shapes_move_64_rows_to_where_the_oracle_says(columns: int, dtype: DType, half: int) -> None:
+    check_pairs("F", half, columns, dtype, apart(columns, dtype))
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)

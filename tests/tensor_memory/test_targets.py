@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tilejit as tj
-from tests.tensor_memory.kit import all_pairs, check_pairs, layouts, sizes
+from tests.tensor_memory.kit import check_pairs, layouts, pairs, sizes
 from tests.toolchain import ptxas_accepts
 from tilejit.dtypes import DType, float16, float32, uint8
 from tilejit.layout import datapath
@@ -22,9 +22,10 @@ def compiled(path: str, columns: int, dtype: DType, target: str) -> tj.Compiled:
     elements = shape[0] * shape[1] // 128
     a = tj.spec((len(moved), 128, elements), dtype)
     b = tj.spec((len(moved), len(moved), 128, elements), dtype)
-    return all_pairs.compile(
-        a, b, SHAPE=shape, LAYOUTS=layouts(path, moved, dtype), TMEM=datapath(path, *shape), target=target
-    )
+    return pairs.compile(
+        a, b, SHAPE=shape, LAYOUTS=layouts(path, moved, dtype), TMEM=datapath(path, *shape),
+        APART=tuple(range(len(moved))), target=target,
+    )  # fmt: skip
 
 
 @kernels
@@ -68,19 +69,19 @@ def test_the_simulator_of_sm_103a_moves_the_same_words(monkeypatch: pytest.Monke
 
 
 @tj.kernel(threads=256)
-def handed_over(A: tj.Tensor = tj.spec((128, 32), tj.float32), B: tj.Tensor = tj.spec((128, 32), tj.float32)):
+def handed_over(A: tj.Tensor, B: tj.Tensor):
     r = tj.alloc_local((128, 32), tj.float32, layout=tj.tcgen05.atom_layout("32x32b", 32, tj.float32))
     q = tj.alloc_local((128, 32), tj.float32, layout=tj.tcgen05.atom_layout("16x128b", 8, tj.float32))
     m = tj.alloc_tmem((128, 32), tj.float32)
     if tj.warpgroup_id() == 0:
-        tj.wg.copy(r, A)
+        tj.wg.copy(r, A[0:128, 0:32])
         tj.wg.copy_async(m, r)
         tj.tcgen05.wait_st()
     tj.cta_sync()
     if tj.warpgroup_id() == 1:
         tj.wg.copy_async(q, m)
         tj.tcgen05.wait_ld()
-        tj.wg.copy(B, q)
+        tj.wg.copy(B[0:128, 0:32], q)
 
 
 def test_one_warpgroup_loads_what_another_has_stored() -> None:
@@ -91,13 +92,13 @@ def test_one_warpgroup_loads_what_another_has_stored() -> None:
 
 
 @tj.kernel(threads=128)
-def exchanged(A: tj.Tensor = tj.spec((128, 64), tj.float32), B: tj.Tensor = tj.spec((128, 64), tj.float32)):
+def exchanged(A: tj.Tensor, B: tj.Tensor):
     x = tj.alloc_tmem((128, 40), tj.float32)
     y = tj.alloc_tmem((64, 48), tj.float16, layout=tj.tmem.datapath("F", 64, 48))
     z = tj.alloc_tmem((128, 64), tj.float32)
     r = tj.alloc_local((128, 64), tj.float32, layout=tj.tcgen05.atom_layout("32x32b", 64, tj.float32))
     h = tj.alloc_local((64, 32), tj.float16, layout=tj.tcgen05.atom_layout("16x128b", 4, tj.float16, rows=64))
-    tj.wg.copy(r, A)
+    tj.wg.copy(r, A[0:128, 0:64])
     tj.wg.fill(h, 1)
     tj.wg.copy_async(z, r)
     tj.wg.copy_async(x, r[0:128, 0:40])
@@ -110,7 +111,7 @@ def exchanged(A: tj.Tensor = tj.spec((128, 64), tj.float32), B: tj.Tensor = tj.s
     tj.tcgen05.wait_ld()
     tj.wg.copy_async(r[0:128, 0:24], z[0:128, 40:64])
     tj.tcgen05.wait_ld()
-    tj.wg.copy(B, r)
+    tj.wg.copy(B[0:128, 0:64], r)
 
 
 @pytest.mark.parametrize("leaves", [False, True])
