@@ -117,6 +117,7 @@ ARGUMENTS = [
     (lambda: typed[1](B, 1, 1.0, -1), LAUNCH, "u is uint16, which holds 0 to 65535; got -1", "wider type"),
     (lambda: typed[1](B, 1, 1.0, 1, [1]), LAUNCH, "K is a constexpr; a list can't be one", "tuples of these"),
     (lambda: add[1].bind(A), LAUNCH, "add misses B", "pass every parameter that has no default"),
+    (lambda: add[1](np.zeros(17, np.uint8)[1:].view(np.float32), B), LAUNCH, "A starts at an address", "copy"),
     (lambda: add[1].bind(A, B, 1)(A), LAUNCH, "add takes 3 arguments that aren't constexprs; got 1", "pass all"),
     (lambda: add[1].bind(A, B, 1)(A, "x", 1), LAUNCH, "B: str is not an array", "a NumPy array"),
 ]

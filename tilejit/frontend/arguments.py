@@ -37,7 +37,7 @@ def bind(
             hint = f"did you mean {close[0]}?" if close else f"its parameters: {', '.join(parameters) or 'none'}"
             raise ctx.type_error(keyword, f"{what} has no parameter {keyword.arg}", hint)
         if found[keyword.arg] is not None:
-            raise ctx.type_error(keyword, f"{what} gets {keyword.arg} twice")
+            raise ctx.type_error(keyword, f"{what} gets {keyword.arg} twice", "give it once")
         found[keyword.arg] = keyword.value
     missing = [name for name in parameters[:required] if found[name] is None]
     if missing:

@@ -164,7 +164,7 @@ def _extreme(name: str, python: Callable[..., Any]) -> Callable[[Context, ast.Ca
 def _abs(ctx: Context, node: ast.Call) -> Value:
     values = _values(ctx, node)
     if len(values) != 1:
-        raise ctx.type_error(node, f"abs takes 1 argument; got {len(values)}")
+        raise ctx.type_error(node, f"abs takes 1 argument; got {len(values)}", "abs(x)")
     folded = fold(ctx, node, abs, values)
     if folded is not None:
         return folded
@@ -195,7 +195,7 @@ def _conversion(python: Callable[..., Any], dtype: DType) -> Callable[[Context, 
         if folded is not None:
             return folded
         if len(values) != 1:
-            raise ctx.type_error(node, f"{python.__name__} takes 1 argument; got {len(values)}")
+            raise ctx.type_error(node, f"{python.__name__} takes 1 argument; got {len(values)}", "give it one scalar")
         if dtype == bool_:
             found = truth(ctx, node, values[0])
             return Constant(found) if isinstance(found, bool) else Scalar(found)
@@ -251,7 +251,7 @@ def _intrinsic(ctx: Context, node: ast.Call, callee: Intrinsic) -> Value:
         return _expression(ctx, node, callee.name)
     raise ctx.type_error(
         node, f"tj.{callee.name} is not available in this version of tilejit",
-        "the README lists the operations that there are",
+        "there are copies, fill, cast, gemm and elementwise operations",
     )  # fmt: skip
 
 

@@ -211,7 +211,9 @@ class Context:
         if dtype.is_integer:
             low, high = facts.full_range(dtype)
             if isinstance(number, float) and not number.is_integer():
-                raise self.type_error(node, f"{number!r} is not an integer; {dtype} is needed here")
+                raise self.type_error(
+                    node, f"{number!r} is not an integer; {dtype} is needed here", "convert it: int(x)"
+                )
             if not low <= number <= high:
                 raise self.type_error(
                     node, f"{number} doesn't fit in {dtype}", f"convert one side, for example tj.int64({number})"

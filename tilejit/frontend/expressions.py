@@ -36,7 +36,9 @@ def _attribute(ctx: Context, node: ast.Attribute) -> Value:
     base = ctx.evaluate(node.value)
     if isinstance(base, Constant) and isinstance(base.value, ModuleType):
         if not hasattr(base.value, node.attr):
-            close = difflib.get_close_matches(node.attr, dir(base.value), 1)
+            known = vars(base.value)
+            names = [n for n in dir(base.value) if n[0] != "_" and not isinstance(known.get(n), ModuleType)]
+            close = difflib.get_close_matches(node.attr, names, 1)
             name = base.value.__name__
             hint = f"did you mean {close[0]}?" if close else f"dir({name}) lists its names"
             raise ctx.type_error(node, f"{name} has no {node.attr}", hint)

@@ -190,7 +190,9 @@ def next_power_of_2(n: int) -> int:
 def static_assert(condition: object, message: str = "") -> None:
     """Raise unless the condition holds; in a kernel when it is compiled."""
     if not condition:
-        raise KernelTypeError(f"static_assert failed{': ' + message if message else ''}")
+        raise KernelTypeError(
+            f"static_assert failed{': ' + message if message else ''}", hint="change what the condition tests"
+        )
 
 
 # ---- the table of names -------------------------------------------------------------------------------------

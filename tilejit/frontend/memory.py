@@ -197,7 +197,10 @@ def need_tensor_memory(ctx: Context, node: ast.AST) -> None:
 def registers(ctx: Context, node: ast.AST, memory: Memory) -> Memory:
     """The calling thread's own part of a local tile, as one dimension."""
     if not memory.is_local or not memory.is_whole:
-        raise ctx.type_error(node, f".registers is of a whole local tile; this is {describe(memory)}")
+        raise ctx.type_error(
+            node, f".registers is of a whole local tile; this is {describe(memory)}",
+            "take .registers of what tj.alloc_local or load gave",
+        )  # fmt: skip
     assert isinstance(memory.buffer.layout, TileLayout)
     count = memory.buffer.layout.storage().span()
     view = reinterpreted(ctx, node, memory, (count,), memory.dtype, TileLayout.row_major((count,)))
@@ -258,8 +261,9 @@ def view(ctx: Context, node: ast.Call, memory: Memory) -> Memory:
         return reinterpreted(ctx, node, memory, shape, memory.dtype, layout)
     if math.prod(shape) != base.size():
         raise ctx.type_error(
-            node, f"shape {shape} has {math.prod(shape)} elements; {memory.buffer.name} has {base.size()}"
-        )
+            node, f"shape {shape} has {math.prod(shape)} elements; {memory.buffer.name} has {base.size()}",
+            "give a shape of as many elements",
+        )  # fmt: skip
     return reinterpreted(ctx, node, memory, shape, memory.dtype, base)
 
 
@@ -271,7 +275,7 @@ def _check_storage(ctx: Context, node: ast.AST, memory: Memory, layout: TileLayo
     if layout.storage().footprint() > have.storage().footprint():
         raise ctx.type_error(
             node, f"{layout!r} needs {layout.storage().footprint()} elements of storage; "
-            f"{memory.buffer.name} has {have.storage().footprint()}",
+            f"{memory.buffer.name} has {have.storage().footprint()}", "allocate more, or give a layout that needs less",
         )  # fmt: skip
 
 
@@ -304,7 +308,9 @@ def _as_type(
         )  # fmt: skip
     last = shape[-1] * before
     if last % after != 0:
-        raise ctx.type_error(node, f"rows of {last} bits don't divide into {dtype}")
+        raise ctx.type_error(
+            node, f"rows of {last} bits don't divide into {dtype}", f"make rows a multiple of {after} bits"
+        )
     with ctx.located(node):
         changed = layout.unpack(before // after) if before > after else layout.pack(after // before)
     return reinterpreted(ctx, node, memory, (*shape[:-1], last // after), dtype, changed)

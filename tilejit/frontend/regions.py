@@ -81,7 +81,7 @@ def _item(ctx: Context, node: ast.Subscript, base: Items) -> Value:
 def index(ctx: Context, node: ast.Subscript, memory: Memory) -> Memory:
     """The box of `memory` that an index names."""
     parts = _parts(ctx, node, memory)
-    axes = [k for k, part in enumerate(parts) if part is None]
+    axes = any(part is None for part in parts)
     if axes and not memory.is_local:
         raise ctx.type_error(node, "None adds a dimension to local tiles only", "use .view(shape)")
     given = [part for part in parts if part is not None]
@@ -92,7 +92,7 @@ def index(ctx: Context, node: ast.Subscript, memory: Memory) -> Memory:
         )  # fmt: skip
     found = _box(ctx, memory, given)
     found = replace(found, span=ctx.span(node))
-    return _with_axes(ctx, node, found, axes, parts) if axes else found
+    return _with_axes(ctx, node, found, memory.dims, parts) if axes else found
 
 
 def _parts(ctx: Context, node: ast.Subscript, memory: Memory) -> list[_Slice | _At | None]:
@@ -252,28 +252,36 @@ def tile(ctx: Context, node: ast.AST, memory: Memory, shape: Sequence[int], at: 
         raise ctx.type_error(
             node,
             f".tile of {len(dims)} dimensions takes as many extents and coordinates; got {len(shape)} and {len(at)}",
+            "write A.tile((BM, BK), (i, k)) where A has two dimensions",
         )
     parts = []
     for extent, coordinate in zip(shape, at, strict=True):
         if extent < 1:
-            raise ctx.type_error(node, f"a tile's extents must be positive; got {tuple(shape)}")
+            raise ctx.type_error(
+                node, f"a tile's extents must be positive; got {tuple(shape)}", "give each dimension 1 or more"
+            )
         lower = build.mul(coordinate, extent)
         parts.append(_Slice(lower, build.add(lower, extent), node))
     return replace(_box(ctx, memory, parts), span=ctx.span(node))
 
 
 def _with_axes(
-    ctx: Context, node: ast.Subscript, memory: Memory, axes: list[int], parts: Sequence[_Slice | _At | None]
+    ctx: Context, node: ast.Subscript, memory: Memory, dims: Sequence[int], parts: Sequence[_Slice | _At | None]
 ) -> Memory:
-    """A local tile with dimensions of one added where the index says None."""
-    if not memory.is_whole:
-        raise ctx.type_error(
-            node, "None goes with whole dimensions only, as in x[:, None]", "slice first, then add None"
-        )
-    shape = list(memory.shape)
-    padded = list(parts) + [build] * (len(shape) - sum(p is not None for p in parts))
-    with_ones = [1 if part is None else shape.pop(0) for part in padded]
-    return reinterpreted(ctx, node, memory, tuple(with_ones), memory.dtype, memory.buffer.layout)
+    """A local tile with dimensions of one added where the index says None; `parts` are those of `dims`."""
+    base = memory.buffer
+    taken, added = 0, []
+    for part in parts:
+        if part is None:
+            added.append((dims[taken] if taken < len(dims) else len(base.shape), False))
+        else:
+            taken += 1
+    order = sorted([*added, *((d, True) for d in range(len(base.shape)))])
+    shape = tuple(base.shape[d] if old else 1 for d, old in order)
+    view = reinterpreted(ctx, node, memory, shape, memory.dtype, base.layout)
+    starts = tuple(memory.starts[d] if old else view.starts[k] for k, (d, old) in enumerate(order))
+    extents = tuple(memory.extents[d] if old else 1 for d, old in order)
+    return replace(view, starts=starts, extents=extents)
 
 
 def reinterpreted(
@@ -304,7 +312,10 @@ def strides_of(ctx: Context, node: ast.AST, memory: Memory) -> tuple[Value, ...]
     for dim in memory.dims:
         iters = TileLayout(grouped.shard[ends[dim] : ends[dim + 1]] or grouped.shard[:1]).canonical(fuse=False).shard
         if len(iters) > 1 or layout.swizzle is not None or iters[0].axis.is_thread:
-            raise ctx.type_error(node, f"dimension {dim} of {memory.buffer.name} has no single stride: {layout}")
+            raise ctx.type_error(
+                node, f"dimension {dim} of {memory.buffer.name} has no single stride: {layout}",
+                "only tensors and buffers without swizzle or thread axes have strides",
+            )  # fmt: skip
         found.append(Constant(iters[0].stride))
     return tuple(found)
 

@@ -158,4 +158,6 @@ def _truncated(ctx: Context, node: ast.AST, number: float, dtype: DType) -> Cons
     try:
         return ctx.literal(int(number), dtype, node)
     except (ValueError, OverflowError):
-        raise ctx.type_error(node, f"{number!r} can't be converted to {dtype}") from None
+        raise ctx.type_error(
+            node, f"{number!r} can't be converted to {dtype}", "give a finite number, or a float type"
+        ) from None

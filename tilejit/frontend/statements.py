@@ -96,7 +96,9 @@ def _check_place(ctx: Context, node: ast.Subscript, memory: Value, value: Value)
     if isinstance(memory, Items):
         raise ctx.type_error(node, "a tuple can't be changed", "make a new tuple, or use tj.alloc_local")
     if not isinstance(memory, Memory):
-        raise ctx.type_error(node, f"{describe(memory)} has no elements to assign")
+        raise ctx.type_error(
+            node, f"{describe(memory)} has no elements to assign", "assign to elements of tensors and buffers"
+        )
     if memory.dims:
         instead = "tj.cta.store(region, tile)" if isinstance(value, Memory) else "tj.cta.fill(region, value)"
         raise ctx.type_error(

@@ -37,7 +37,7 @@ def call_operation(ctx: Context, node: ast.Call, operation: Operation) -> Value:
         return _elementwise(ctx, node, operation)
     raise ctx.type_error(
         node, f"tj.{operation.scope}.{operation.name} is not available in this version of tilejit",
-        "the README lists the operations that there are",
+        f"dir(tj.{operation.scope}) names them all; copies, fill, cast, gemm and elementwise operations are there",
     )  # fmt: skip
 
 
@@ -156,7 +156,7 @@ def _gemm(ctx: Context, node: ast.Call, operation: Operation) -> Value:
         raise ctx.type_error(node, shapes, "slice or transpose the operands: .T")
     types = type_fault(acc.dtype, a.dtype, b.dtype, dict(attrs).get("precision"))
     if types is not None:
-        raise ctx.type_error(node, types, "the README lists the types that gemm takes")
+        raise ctx.type_error(node, types, "change the element type of acc, a or b, or the precision")
     ctx.emit(TileOp("gemm", operation.scope, (acc, a, b), attrs, ctx.span(node)))
     return Constant(None)
 

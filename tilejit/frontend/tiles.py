@@ -94,7 +94,10 @@ def layout_of(ctx: Context, node: ast.AST, tile: Memory) -> TileLayout:
     if tile.is_whole:
         return layout
     if not all(isinstance(s, Const) for s in tile.starts):
-        raise ctx.type_error(node, "a part of a tile whose start is known only at run time has no layout of its own")
+        raise ctx.type_error(
+            node, "a part of a tile whose start is known only at run time has no layout of its own",
+            "copy it to a tile of tj.alloc_local first, or make the start a constant",
+        )  # fmt: skip
     box = [
         (int(s.value) if isinstance(s, Const) else 0, 1 if e is None else int(e))  # type: ignore[arg-type]
         for s, e in zip(tile.starts, tile.extents, strict=True)

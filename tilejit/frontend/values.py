@@ -110,7 +110,7 @@ class Memory:
                 raise KernelTypeError(
                     f"dimension {dim} of {self.buffer.name} has an extent that is known only at run time",
                     span=place,
-                    hint=f"take a part of static extent, such as {self.buffer.name}[..., 0:N] with N a tj.constexpr, "
+                    hint="take a part of static extent, from 0 to N where N is a tj.constexpr, "
                     "or pin the shape with tj.spec(...)",
                 )
         return Region(self.buffer, self.starts, tuple(static), self.in_bounds, place)

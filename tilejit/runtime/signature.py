@@ -279,6 +279,11 @@ def signature(
 def _array_type(parameter: Parameter, view: ArrayView, target: Target, aliased: bool) -> ArrayType:
     most = 32 if target.number >= 100 else 16
     facts = view.facts
+    if view.align < facts.dtype.bytes:
+        raise LaunchError(
+            f"{parameter.name} starts at an address that is no multiple of its {facts.dtype.bytes}-byte elements",
+            hint="pass a copy, such as a.copy()",
+        )
     spec = parameter.spec
     shape, strides = (None, None) if spec is None else _pinned(parameter.name, spec, view)
     return ArrayType(
