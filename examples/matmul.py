@@ -47,7 +47,7 @@ def matmul(A: tj.Tensor, B: tj.Tensor, bias: tj.Tensor, C: tj.Tensor, activation
     staged = tj.alloc_shared((BM, BN), C.dtype, swizzle="128B")
     out = tj.alloc_local((BM, BN), C.dtype, layout=c_fragment)
 
-    for step in range(STAGES - 1):
+    for step in tj.static_range(STAGES - 1):
         tj.cta.copy_async(a_stages[step], A.tile((BM, BK), (row, step)))
         tj.cta.copy_async(b_stages[step], B.tile((BK, BN), (step, column)))
         tj.cp_async.commit()
