@@ -149,9 +149,33 @@ def _compiled(text: str, file: str, flags: int) -> CodeType:
     return code
 
 
+@lru_cache(maxsize=64)
+def _compiled_alone(text: str, file: str, flags: int, line: int) -> CodeType:
+    """The code of the statement at a line as a module of its own, which is how IPython compiles a cell.
+
+    A name that the same module imports is called by other instructions (CPython 3.11).
+    """
+    body = [n for n in ast.parse(text, file).body if _first_line(n) <= line <= (n.end_lineno or n.lineno)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        code: CodeType = compile(ast.Module(body, []), file, "exec", flags=flags, dont_inherit=True)
+    return code
+
+
+def _first_line(node: ast.stmt) -> int:
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(d.lineno for d in decorators)])
+
+
 def _is_compiled_from(code: CodeType, text: str) -> bool:
-    """Whether compiling the whole file gives this very code again."""
-    module = _compiled(text, code.co_filename, code.co_flags & _FUTURES)
+    """Whether compiling the whole file, or the statement alone, gives this very code again."""
+    file, flags = code.co_filename, code.co_flags & _FUTURES
+    if _holds(code, _compiled(text, file, flags)):
+        return True
+    return _holds(code, _compiled_alone(text, file, flags, code.co_firstlineno))
+
+
+def _holds(code: CodeType, module: CodeType) -> bool:
     found = [c for c in _codes(module) if c.co_name == code.co_name and c.co_firstlineno == code.co_firstlineno]
     return any(_same(code, c) for c in found)
 
