@@ -90,7 +90,7 @@ def programs(draw: st.DrawFn) -> tuple[list[Move | Stmt], list[Tile]]:
     return steps, tiles
 
 
-@settings(max_examples=30)
+@settings(max_examples=25)
 @given(programs(), st.integers(0, 1 << 16))
 def test_any_copies_in_flight_together_move_each_element_to_its_place(
     program: tuple[list[Move | Stmt], list[Tile]], seed: int
