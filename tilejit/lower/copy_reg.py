@@ -182,7 +182,7 @@ def _emit_rounds(plan: Plan, op: TileOp, b: Builder, thread: Expr, base: Expr, f
             _emit_vector(plan, op, b, edges[0], (thread, trip), base, first)
 
     with b.when(mine):
-        at_edges(b, [(plan.memory, plan.edges)], write)
+        at_edges(b, [(plan.memory, plan.edges)], plan.rounds, write)
 
 
 def _emit_vector(

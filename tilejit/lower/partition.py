@@ -175,7 +175,7 @@ def emit_partition(
 ) -> None:
     """Whole rounds in a loop, or few written out, then the partial one; `step` writes what is done with one vector.
 
-    twice: whether regions inside their tensors get code of their own, without predicates.
+    twice: whether regions inside their tensors may get code of their own, without predicates.
     """
     thread = b.thread(op.scope, plan.threads)
     bases = [_base(plan, column, thread, b) for column in range(len(plan.sides))]
@@ -184,7 +184,7 @@ def emit_partition(
         _emit_rounds(replace(plan, edges=tuple(edges)), b, bases, thread, step, unrolled)
 
     if twice:
-        at_edges(b, list(zip(plan.sides, plan.edges, strict=True)), write)
+        at_edges(b, list(zip(plan.sides, plan.edges, strict=True)), plan.rounds, write)
     else:
         write(plan.edges)
 
