@@ -522,3 +522,13 @@ def test_an_error_leaves_without_the_frames_of_the_library(monkeypatch):
     assert frames() == ["test_jit.py", "errors.py"]
     monkeypatch.setenv("TILEJIT_FULL_TRACEBACK", "1")
     assert "machine.py" in frames()
+
+
+def test_a_compiled_kernel_says_how_long_each_stage_took():
+    @tj.kernel(threads=32)
+    def one(A):
+        A[tj.lane_id()] = 1
+
+    timings = one.compile(tj.spec((32,), tj.float32)).timings
+    assert {"frontend", "lower", "codegen", "codegen.llvm_emit"} <= set(timings)
+    assert all(ms >= 0 for ms in timings.values()) and timings["frontend"] > 0

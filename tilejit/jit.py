@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, overload
 
 from . import frontend
@@ -242,9 +242,11 @@ class Kernel:
                 span=self.source.span(self.source.node),
                 hint="give parts of it names of their own",
             ) from None
-        timings = {"frontend": frontend_ms, **compiled.timings}
+        compiled = replace(compiled, timings={"frontend": frontend_ms, **compiled.timings})
         asserts = _has_asserts(tile.body)
-        return Variant(typed, request.threads, request.target, request.debug, asserts, made, call, timings, compiled)
+        return Variant(
+            typed, request.threads, request.target, request.debug, asserts, made, call, compiled.timings, compiled
+        )
 
     def _refuse_recompilation(self, key: tuple[Any, ...]) -> None:
         where = _frozen.get()
