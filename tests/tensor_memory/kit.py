@@ -19,9 +19,7 @@ Sizes = dict[str, int]
 
 
 @tj.kernel(threads=128)
-def pairs(
-    A: tj.Tensor, B: tj.Tensor, SHAPE: tj.constexpr, LAYOUTS: tj.constexpr, TMEM: tj.constexpr, APART: tj.constexpr
-):
+def pairs(A: tj.Tensor, B: tj.Tensor, SHAPE: tj.constexpr, LAYOUTS: tj.constexpr, TMEM: tj.constexpr):
     t = tj.thread_id()
     m = tj.alloc_tmem(SHAPE, A.dtype, layout=TMEM)
     for s in tj.static_range(len(LAYOUTS)):
@@ -29,8 +27,8 @@ def pairs(
         tj.thread.copy(r.registers, A[s, t, 0 : r.registers.shape[0]])
         tj.wg.copy_async(m, r)
         tj.tcgen05.wait_st()
-        for k in tj.static_range(len(APART)):
-            q = tj.alloc_local(SHAPE, A.dtype, layout=LAYOUTS[(s + APART[k]) % len(LAYOUTS)])
+        for k in tj.static_range(len(LAYOUTS)):
+            q = tj.alloc_local(SHAPE, A.dtype, layout=LAYOUTS[k])
             tj.wg.copy_async(q, m)
             tj.tcgen05.wait_ld()
             tj.thread.copy(B[s, k, t, 0 : q.registers.shape[0]], q.registers)
@@ -64,22 +62,18 @@ def arrived(held: np.ndarray, path: str, half: int, store: tuple[str, int], load
     return memory[of_warpgroup(*load, rows, 16 * half)]
 
 
-def check_pairs(path: str, half: int, columns: int, dtype: DType, apart: tuple[int, ...] = (0, 1, 2, 3)) -> None:
-    """Run pairs of shapes for a tile of so many 32-bit columns, each store with other words.
-
-    apart: how far the shape that loads is from the one that stores, in the order of `sizes`; all, if nothing is said.
-    """
+def check_pairs(path: str, half: int, columns: int, dtype: DType) -> None:
+    """Run all pairs of shapes for a tile of so many 32-bit columns, each store with other words."""
     moved = sizes(path, columns)
-    apart = tuple(sorted({k % len(moved) for k in apart}))
     registers = ROWS[path] * columns // 128
     a = words(np.random.default_rng(columns), len(moved), 128, registers)
-    b = np.zeros((len(moved), len(apart), *a.shape[1:]), np.uint32)
+    b = np.zeros((len(moved), *a.shape), np.uint32)
     shape = (ROWS[path], columns * 32 // dtype.bits)
     pairs[1](
         a.view(dtype.numpy), b.view(dtype.numpy), SHAPE=shape, LAYOUTS=layouts(path, moved, dtype),
-        TMEM=datapath(path, *shape, half), APART=apart,
+        TMEM=datapath(path, *shape, half),
     )  # fmt: skip
     for s, store in enumerate(moved.items()):
-        for k, load in enumerate(list(moved.items())[(s + j) % len(moved)] for j in apart):
+        for k, load in enumerate(moved.items()):
             expected = arrived(a[s], path, half, store, load)
             np.testing.assert_array_equal(b[s, k], expected, f"stored as {store}, loaded as {load}")
