@@ -24,7 +24,7 @@ def compiled(path: str, columns: int, dtype: DType, target: str) -> tj.Compiled:
     b = tj.spec((len(moved), len(moved), 128, elements), dtype)
     return pairs.compile(
         a, b, SHAPE=shape, LAYOUTS=layouts(path, moved, dtype), TMEM=datapath(path, *shape),
-        APART=tuple(range(len(moved))), target=target,
+        target=target,
     )  # fmt: skip
 
 
