@@ -153,13 +153,16 @@ def test_importing_loads_neither_llvm_nor_cuda():
     assert heavy.splitlines()[-1] == "[]"
 
 
-def test_importing_takes_less_than_300_ms_after_numpy():
-    seconds = min(
-        float(python("import time, numpy; t = time.process_time(); import tilejit; tilejit.kernel; "
-                     "print(time.process_time() - t)"))
-        for _ in range(3)
-    )  # fmt: skip
-    assert seconds < 0.3
+def test_importing_takes_less_time_than_importing_numpy():
+    clock = """
+        from time import process_time
+        began = process_time()
+        import numpy
+        between = process_time()
+        import tilejit
+        print((process_time() - between) / (between - began))
+        """
+    assert min(float(python(clock)) for _ in range(3)) < 1
 
 
 def test_it_works_where_cuda_python_is_not_installed():
