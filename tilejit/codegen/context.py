@@ -11,6 +11,7 @@ from ..ir.nodes import Buffer, Const, Kernel
 from ..source import Span
 from ..target import Target
 from .instructions import TABLE, MachineInstruction
+from .registers import Registers, Word
 from .types import literal
 from .writer import Writer
 
@@ -31,9 +32,10 @@ class Value(NamedTuple):
 class Context:
     """The state of one kernel's emission.
 
-    scalars: the value of each variable in scope. slots: the address of each variable that may change.
-    bases: the address of each buffer that owns storage. continues, breaks: labels of the enclosing loops, innermost
-    last. functions: mathematical functions called, as (operation, "float32" or "float64" or an integer type).
+    scalars: the value of each variable in scope. slots: the register of each variable that may
+    change. registers: those of each local buffer that owns storage. bases: the address of each other such buffer.
+    continues, breaks: labels of the enclosing loops, innermost last. functions: mathematical functions called, as
+    (operation, "float32" or "float64" or an integer type).
     used: names of the machine instructions used. strings: text constants, by their name.
     messages: (message, span) of each assertion, by its code - 1. has_tensor_memory: columns are reserved.
     """
@@ -42,7 +44,8 @@ class Context:
     target: Target
     writer: Writer
     scalars: dict[str, Value] = field(default_factory=dict)
-    slots: dict[str, str] = field(default_factory=dict)
+    slots: dict[str, Word] = field(default_factory=dict)
+    registers: dict[str, Registers] = field(default_factory=dict)
     bases: dict[str, str] = field(default_factory=dict)
     continues: list[str] = field(default_factory=list)
     breaks: list[str] = field(default_factory=list)

@@ -13,7 +13,6 @@ from . import memory
 from .casts import cast
 from .context import Context, Value
 from .operations import operation
-from .types import register_type
 
 
 def evaluate(ctx: Context, expr: Expr) -> Value:
@@ -67,8 +66,7 @@ def _variable(ctx: Context, var: Var) -> Value:
     slot = ctx.slots.get(var.name)
     if slot is None:
         return ctx.scalars[var.name]
-    kind = register_type(var.dtype)
-    return Value(ctx.writer.value(f"load {kind}, ptr {slot}"), var.dtype)
+    return Value(ctx.writer.read(slot, slot.kind), var.dtype)
 
 
 # ---- operations ---------------------------------------------------------------------------------------------

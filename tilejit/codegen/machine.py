@@ -55,10 +55,10 @@ def _regrouped(ctx: Context, values: list[str], source: tuple[str, int], target:
     if kind == to:
         return values
     if bits == to_bits:
-        return [w.value(f"bitcast {kind} {v} to {to}") for v in values]
+        return [w.bitcast(kind, v, to) for v in values]
     if bits > to_bits:
         parts = f"<{bits // to_bits} x {to}>"
-        split = [w.value(f"bitcast {kind} {v} to {parts}") for v in values]
+        split = [w.bitcast(kind, v, parts) for v in values]
         return [w.value(f"extractelement {parts} {v}, i32 {i}") for v in split for i in range(bits // to_bits)]
     count = to_bits // bits
     vector, joined = f"<{count} x {kind}>", []
@@ -66,7 +66,7 @@ def _regrouped(ctx: Context, values: list[str], source: tuple[str, int], target:
         group = "poison"
         for i, value in enumerate(values[at : at + count]):
             group = w.value(f"insertelement {vector} {group}, {kind} {value}, i32 {i}")
-        joined.append(w.value(f"bitcast {vector} {group} to {to}"))
+        joined.append(w.bitcast(vector, group, to))
     return joined
 
 

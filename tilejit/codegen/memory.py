@@ -13,6 +13,7 @@ from ..dtypes import DType
 from ..ir.nodes import Buffer
 from .context import Context, Value
 from .instructions import WIDE_ACCESS
+from .registers import Registers, Word
 from .types import ADDRESS_SPACES, bits_of, memory_type, register_type
 
 
@@ -39,29 +40,31 @@ def words_of(dtype: DType, width: int) -> Words:
     return Words(bits, total // bits, register_type(dtype) if dtype.bits == bits and dtype.bits >= 32 else f"i{bits}")
 
 
-def address(ctx: Context, buffer: Buffer, offset: Value, extra_bytes: int = 0) -> tuple[str, str]:
-    """The type and value of the pointer to an element (`offset` in elements)."""
-    pointer = f"ptr addrspace({ADDRESS_SPACES[buffer.space]})" if buffer.space != "local" else "ptr"
+def address(ctx: Context, buffer: Buffer, offset: Value) -> tuple[str, str]:
+    """The type and value of the pointer to an element in global or shared memory (`offset` in elements)."""
+    pointer = f"ptr addrspace({ADDRESS_SPACES[buffer.space]})"
     base = ctx.base(buffer)
-    if offset.const is not None:
-        at_bytes = int(offset.const.value) * buffer.dtype.bytes + extra_bytes
-        if at_bytes == 0:
-            return pointer, base
-        return pointer, ctx.writer.value(f"getelementptr i8, {pointer} {base}, i64 {at_bytes}")
+    if offset.const is None:
+        return pointer, _indexed(ctx, buffer, offset, pointer, base)
+    at_bytes = int(offset.const.value) * buffer.dtype.bytes
+    return pointer, ctx.writer.value(f"getelementptr i8, {pointer} {base}, i64 {at_bytes}") if at_bytes else base
+
+
+def _indexed(ctx: Context, buffer: Buffer, offset: Value, pointer: str, base: str, extra_bytes: int = 0) -> str:
+    """The address of an element, and some bytes, from `base` on."""
     index = f"i{offset.dtype.bits} {offset.text}"
     place = ctx.writer.value(f"getelementptr {memory_type(buffer.dtype)}, {pointer} {base}, {index}")
-    if extra_bytes:
-        place = ctx.writer.value(f"getelementptr i8, {pointer} {place}, i64 {extra_bytes}")
-    return pointer, place
+    return ctx.writer.value(f"getelementptr i8, {pointer} {place}, i64 {extra_bytes}") if extra_bytes else place
 
 
 def load(ctx: Context, buffer: Buffer, offset: Value) -> Value:
     """The element at `offset`."""
-    if _shares_a_word(buffer, offset):
-        text = _load_component(ctx, buffer, offset)
+    kind = memory_type(buffer.dtype)
+    if buffer.space == "local":
+        text = _load_register(ctx, buffer, offset, kind)
     else:
         pointer, place = address(ctx, buffer, offset)
-        text = ctx.writer.value(f"load {memory_type(buffer.dtype)}, {pointer} {place}, align {buffer.dtype.bytes}")
+        text = ctx.writer.value(f"load {kind}, {pointer} {place}, align {buffer.dtype.bytes}")
     if buffer.dtype.kind == "bool":
         text = ctx.writer.value(f"icmp ne i8 {text}, 0")
     return Value(text, buffer.dtype)
@@ -69,49 +72,89 @@ def load(ctx: Context, buffer: Buffer, offset: Value) -> Value:
 
 def store(ctx: Context, buffer: Buffer, offset: Value, value: Value) -> None:
     """Writes the element at `offset`."""
-    text = value.text
+    text, kind = value.text, memory_type(buffer.dtype)
     if buffer.dtype.kind == "bool":
         text = ctx.writer.value(f"zext i1 {text} to i8")
-    if _shares_a_word(buffer, offset):
-        _store_component(ctx, buffer, offset, text)
+    if buffer.space == "local":
+        _store_register(ctx, buffer, offset, kind, text)
         return
     pointer, place = address(ctx, buffer, offset)
-    ctx.writer.effect(f"store {memory_type(buffer.dtype)} {text}, {pointer} {place}, align {buffer.dtype.bytes}")
+    ctx.writer.effect(f"store {kind} {text}, {pointer} {place}, align {buffer.dtype.bytes}")
 
 
-# ---- registers of less than 32 bits ---------------------------------------------------------------------------
+# ---- registers ------------------------------------------------------------------------------------------------
 
 
-def _shares_a_word(buffer: Buffer, offset: Value) -> bool:
-    """Whether the element is part of a 32-bit register, as vectors move it.
+def _load_register(ctx: Context, buffer: Buffer, offset: Value, kind: str) -> str:
+    """The element of a local buffer at `offset`.
 
-    Such an element is taken out of and put into its word as a vector's component, which becomes one `mov`. As an
-    access of its own size it would become shifts and masks once LLVM makes registers of the array.
+    One that is a part of a register is taken out of it, and put into it, as a vector's component, which becomes one
+    `mov`. As an access of its own size it would become shifts and masks once LLVM makes registers of the stack.
     """
-    return buffer.space == "local" and buffer.dtype.bits < 32 and offset.const is not None
+    registers = ctx.registers[buffer.root.name]
+    count = registers.bits // buffer.dtype.bits
+    if offset.const is None or count <= 1:
+        return _read_register(ctx, buffer, offset, Words(buffer.dtype.bits, 1, kind), 0)
+    parts = f"<{count} x {kind}>"
+    number, part = divmod(int(offset.const.value), count)
+    whole = ctx.writer.read(registers.word(number), parts)
+    return ctx.writer.value(f"extractelement {parts} {whole}, i32 {part}")
 
 
-def _word(ctx: Context, buffer: Buffer, offset: Value) -> tuple[str, str, str, int]:
-    """The word's address and value, as a vector of elements: its type; and which component the element is."""
-    assert offset.const is not None
-    w = ctx.writer
-    first, at = divmod(int(offset.const.value) * buffer.dtype.bytes, 4)
-    place = ctx.base(buffer) if first == 0 else w.value(f"getelementptr i8, ptr {ctx.base(buffer)}, i64 {4 * first}")
-    kind = f"<{32 // buffer.dtype.bits} x {memory_type(buffer.dtype)}>"
-    word = w.value(f"load i32, ptr {place}, align 4")
-    return place, w.value(f"bitcast i32 {word} to {kind}"), kind, at // buffer.dtype.bytes
+def _store_register(ctx: Context, buffer: Buffer, offset: Value, kind: str, text: str) -> None:
+    """Writes the element of a local buffer at `offset`."""
+    w, registers = ctx.writer, ctx.registers[buffer.root.name]
+    count = registers.bits // buffer.dtype.bits
+    if offset.const is None or count <= 1:
+        _write_register(ctx, buffer, offset, Words(buffer.dtype.bits, 1, kind), 0, text)
+        return
+    parts = f"<{count} x {kind}>"
+    number, part = divmod(int(offset.const.value), count)
+    word = registers.word(number)
+    word.zeroed = True
+    changed = w.value(f"insertelement {parts} {w.read(word, parts)}, {kind} {text}, i32 {part}")
+    w.write(word, parts, changed)
 
 
-def _load_component(ctx: Context, buffer: Buffer, offset: Value) -> str:
-    _, parts, kind, index = _word(ctx, buffer, offset)
-    return ctx.writer.value(f"extractelement {kind} {parts}, i32 {index}")
+def _read_register(ctx: Context, buffer: Buffer, offset: Value, words: Words, index: int) -> str:
+    """One word of a vector of a local buffer."""
+    w, registers = ctx.writer, ctx.registers[buffer.root.name]
+    word = _register(buffer, registers, offset, words, index)
+    if word is not None:
+        return w.read(word, words.word)
+    w.save(registers.words.values())
+    place = _stack_place(ctx, buffer, registers, offset, index * words.bits // 8)
+    return w.value(f"load {words.word}, ptr {place}, align {buffer.dtype.bytes}")
 
 
-def _store_component(ctx: Context, buffer: Buffer, offset: Value, text: str) -> None:
-    w = ctx.writer
-    place, parts, kind, index = _word(ctx, buffer, offset)
-    changed = w.value(f"insertelement {kind} {parts}, {memory_type(buffer.dtype)} {text}, i32 {index}")
-    w.effect(f"store i32 {w.value(f'bitcast {kind} {changed} to i32')}, ptr {place}, align 4")
+def _write_register(ctx: Context, buffer: Buffer, offset: Value, words: Words, index: int, text: str) -> None:
+    """Writes one word of a vector of a local buffer."""
+    w, registers = ctx.writer, ctx.registers[buffer.root.name]
+    word = _register(buffer, registers, offset, words, index)
+    if word is not None:
+        w.write(word, words.word, text)
+        return
+    w.save(registers.words.values())
+    place = _stack_place(ctx, buffer, registers, offset, index * words.bits // 8)
+    w.effect(f"store {words.word} {text}, ptr {place}, align {buffer.dtype.bytes}")
+    w.forget(registers.words.values())
+
+
+def _register(buffer: Buffer, registers: Registers, offset: Value, words: Words, index: int) -> Word | None:
+    """The register that one word of a vector is, or None where it isn't one, or which is known at run time only."""
+    if offset.const is None or words.bits != registers.bits:
+        return None
+    number, within = divmod(int(offset.const.value) * buffer.dtype.bits, words.bits)
+    return None if within else registers.word(number + index)
+
+
+def _stack_place(ctx: Context, buffer: Buffer, registers: Registers, offset: Value, extra_bytes: int) -> str:
+    """The address of a byte of the registers' array."""
+    registers.indexed, array = True, registers.address
+    if offset.const is None:
+        return _indexed(ctx, buffer, offset, "ptr", array, extra_bytes)
+    at_bytes = int(offset.const.value) * buffer.dtype.bytes + extra_bytes
+    return ctx.writer.value(f"getelementptr i8, ptr {array}, i64 {at_bytes}") if at_bytes else array
 
 
 # ---- vectors --------------------------------------------------------------------------------------------------
@@ -135,8 +178,7 @@ def write(ctx: Context, buffer: Buffer, offset: Value, words: Words, values: lis
     w = ctx.writer
     if buffer.space == "local":
         for i, value in enumerate(values):
-            pointer, place = address(ctx, buffer, offset, i * words.bits // 8)
-            w.effect(f"store {words.word} {value}, {pointer} {place}, align {_register_align(buffer, offset, words)}")
+            _write_register(ctx, buffer, offset, words, i, value)
         return
     vector = values[0]
     if words.number > 1:
@@ -156,17 +198,6 @@ def _access_bytes(ctx: Context, buffer: Buffer, words: Words) -> int:
     if size == 32 and buffer.space == "global" and ctx.has(WIDE_ACCESS):
         ctx.used[WIDE_ACCESS] = None
     return size
-
-
-def _read_register(ctx: Context, buffer: Buffer, offset: Value, words: Words, index: int) -> str:
-    pointer, place = address(ctx, buffer, offset, index * words.bits // 8)
-    return ctx.writer.value(f"load {words.word}, {pointer} {place}, align {_register_align(buffer, offset, words)}")
-
-
-def _register_align(buffer: Buffer, offset: Value, words: Words) -> int:
-    """Bytes that divide the word's place: registers are stored in a 16-byte aligned array until LLVM removes it."""
-    known = offset.const is not None and int(offset.const.value) * buffer.dtype.bytes % (words.bits // 8) == 0
-    return words.bits // 8 if known else buffer.dtype.bytes
 
 
 def splat(ctx: Context, value: Value, words: Words) -> str:

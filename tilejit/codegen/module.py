@@ -12,6 +12,7 @@ from . import mathlib, storage
 from .context import Context, Value
 from .debug import LineTable
 from .instructions import TABLE
+from .registers import Registers
 from .report import ASSERTIONS
 from .statements import block
 from .target_machine import TRIPLE, compile_text
@@ -91,7 +92,9 @@ def _module(ctx: Context, plan: storage.SharedPlan, entry: str) -> str:
         f"define ptx_kernel void @{entry}({parameters}) #0{table.function_attachment} {{",
         "entry:",
         *ctx.writer.entry,
-        *ctx.writer.body,
+        *(line for word in ctx.slots.values() for line in word.entry()),
+        *(line for registers in ctx.registers.values() for line in registers.entry()),
+        *ctx.writer.lines(),
         "}",
         *functions,
         f"attributes #0 = {{ {_attributes(kernel)} }}",
@@ -155,15 +158,11 @@ def _pointer_attributes(param: Param) -> str:
 
 
 def _registers(ctx: Context, buffer: Buffer) -> None:
-    """A thread's part of a local buffer: a stack array, which LLVM turns into registers.
-
-    Elements that share a 32-bit register start as zeros. Else, where a loop writes one of them, LLVM carries the
-    other along from a register that nothing wrote, and computes with it.
-    """
-    words = -(-storage.size_bytes(buffer) // 4)
-    base = ctx.bases[buffer.name] = ctx.writer.alloca(f"[{words} x i32]", 16)
-    if buffer.dtype.bits < 32:
-        ctx.writer.entry.append(f"  call void @llvm.memset.inline.p0.i64(ptr {base}, i8 0, i64 {4 * words}, i1 false)")
+    """A thread's part of a local buffer."""
+    narrow, bits = buffer.dtype.bits < 32, max(buffer.dtype.bits, 32)
+    words, kind = -(-storage.size_bytes(buffer) * 8 // bits), "i32" if narrow else register_type(buffer.dtype)
+    address = ctx.writer.label("%r.")
+    ctx.registers[buffer.name] = Registers(address, words, bits, kind, narrow)
 
 
 def _with_dependencies(ctx: Context) -> list[tuple[str, str]]:

@@ -35,6 +35,7 @@ from .casts import cast
 from .context import Context, Value
 from .expressions import evaluate, index_value, special
 from .machine import instruction
+from .registers import Word
 from .report import assertion, printed
 from .tensor_memory import cta_barrier
 from .types import register_type
@@ -60,14 +61,15 @@ def _let(ctx: Context, stmt: Let) -> None:
 def _declare(ctx: Context, stmt: Declare) -> None:
     name = stmt.var.name
     if name not in ctx.slots:
-        ctx.slots[name] = ctx.writer.alloca(register_type(stmt.var.dtype), stmt.var.dtype.bytes)
+        ctx.slots[name] = Word(ctx.writer.label("%v."), register_type(stmt.var.dtype))
     if stmt.init is not None:
         _assign(ctx, Assign(stmt.var, stmt.init, stmt.span))
 
 
 def _assign(ctx: Context, stmt: Assign) -> None:
     value = evaluate(ctx, stmt.value)
-    ctx.writer.effect(f"store {register_type(stmt.var.dtype)} {value.text}, ptr {ctx.slots[stmt.var.name]}")
+    slot = ctx.slots[stmt.var.name]
+    ctx.writer.write(slot, slot.kind, value.text)
 
 
 # ---- control flow -------------------------------------------------------------------------------------------
@@ -107,7 +109,7 @@ def _for(ctx: Context, stmt: For) -> None:
     header, body, latch, after = (w.label(hint) for hint in ("for", "body", "next", "endfor"))
     before, following = w.block, w.label("%i")
     w.jump(header)
-    w.start(header, w.known())
+    w.start(header, w.known(), loops=True)
     index = w.value(f"phi {kind} [ {first}, %{before} ], [ {following}, %{latch} ]")
     down = step.const is not None and int(step.const.value) < 0
     sign = "u" if dtype.kind == "uint" else "s"
@@ -157,7 +159,7 @@ def _loop(ctx: Context, stmt: Loop) -> None:
     body, after = w.label("loop"), w.label("endloop")
     known = w.known()
     w.jump(body)
-    w.start(body, known)
+    w.start(body, known, loops=True)
     _looped(ctx, stmt.body, body, after)
     w.start(after, known)
 

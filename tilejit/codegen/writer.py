@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import NamedTuple
+
 from ..source import Span
 from .debug import LineTable
+from .registers import Held, Word
 
 #: instructions whose text says their value: written again where an equal one is known, they are the same
 _PURE = frozenset({
     "add", "and", "ashr", "bitcast", "extractelement", "getelementptr", "icmp", "insertelement", "lshr", "mul", "or",
     "ptrtoint", "select", "sext", "shl", "sub", "trunc", "udiv", "urem", "xor", "zext",
 })  # fmt: skip
+
+
+class Known(NamedTuple):
+    """What is known at one point: the name of each value by the text that made it, and what words hold.
+
+    writes: of words up to there.
+    """
+
+    values: dict[str, str]
+    words: dict[Word, Held]
+    writes: int
 
 
 class Writer:
@@ -30,6 +45,15 @@ class Writer:
         self._names = 0
         self._location = ""
         self._known: dict[str, str] = {}
+        self._words: dict[Word, Held] = {}
+        self._unsaved: dict[Word, None] = {}
+        self._stores: list[tuple[int, Word]] = []
+        self._writes = 0
+
+    def lines(self) -> list[str]:
+        """The function's body, without the stores of words that nothing loads."""
+        needless = {at for at, word in self._stores if not word.placed}
+        return [line for at, line in enumerate(self.body) if at not in needless]
 
     def at(self, span: Span | None) -> str:
         """Makes `span` the location of what is written next, unless it is None; returns the one before."""
@@ -72,6 +96,50 @@ class Writer:
         """Calls a function that the module defines."""
         return self.value(f"call {result} @{name}({', '.join(f'{kind} {value}' for kind, value in arguments)})")
 
+    def bitcast(self, kind: str, value: str, to: str) -> str:
+        """The bits of a value as another type; what came from that type is what it was."""
+        if kind == to:
+            return value
+        result = self.value(f"bitcast {kind} {value} to {to}")
+        self._known[f"bitcast {to} {result} to {kind}"] = value
+        return result
+
+    def read(self, word: Word, kind: str) -> str:
+        """What the word holds, as a value of type `kind`."""
+        held = self._words.get(word)
+        if held is None:
+            word.loaded = True
+            value = self.value(f"load {word.kind}, ptr {word.address}")
+            held = self._words[word] = Held(word.kind, value, "")
+        return self.bitcast(held.kind, held.value, kind)
+
+    def write(self, word: Word, kind: str, value: str) -> None:
+        """Gives the word a value of type `kind`."""
+        self._writes += 1
+        word.written = self._writes
+        self._words[word] = Held(kind, value, self._location)
+        self._unsaved[word] = None
+
+    def save(self, words: Iterable[Word]) -> None:
+        """Writes to the stack what the words have been given since the block began."""
+        here = self._location
+        for word in words:
+            if word in self._unsaved:
+                del self._unsaved[word]
+                held = self._words[word]
+                self._location = held.location
+                value = self.bitcast(held.kind, held.value, word.kind)
+                self._stores.append((len(self.body), word))
+                self.effect(f"store {word.kind} {value}, ptr {word.address}")
+        self._location = here
+
+    def forget(self, words: Iterable[Word]) -> None:
+        """Takes it that something else has changed the words on the stack."""
+        self._writes += 1
+        for word in words:
+            word.written = self._writes
+            self._words.pop(word, None)
+
     def alloca(self, kind: str, align: int) -> str:
         """Reserves stack space in the entry block, which LLVM turns into registers; returns its address."""
         self._names += 1
@@ -87,32 +155,38 @@ class Writer:
     def jump(self, target: str) -> None:
         """Ends the block with a jump, unless it has ended already."""
         if self.open:
+            self.save(list(self._unsaved))
             self.effect(f"br label %{target}")
             self.open = False
 
     def branch(self, condition: str, then: str, orelse: str) -> None:
         """Ends the block with a conditional jump."""
+        self.save(list(self._unsaved))
         self.effect(f"br i1 {condition}, label %{then}, label %{orelse}")
         self.open = False
 
     def leave(self) -> None:
-        """Ends the block and the thread."""
+        """Ends the block and the thread; nobody reads its registers any more."""
+        self._unsaved.clear()
         if self.exit is not None:
             self.jump(self.exit)
         elif self.open:
             self.effect("ret void")
             self.open = False
 
-    def known(self) -> dict[str, str]:
-        """The names of the values that are known where the writer stands, by the text that made them."""
-        return dict(self._known)
+    def known(self) -> Known:
+        """What is known where the writer stands."""
+        return Known(dict(self._known), dict(self._words), self._writes)
 
-    def start(self, label: str, known: dict[str, str] | None = None) -> None:
+    def start(self, label: str, known: Known | None = None, loops: bool = False) -> None:
         """Opens a new block; the one before it must have ended.
 
-        known: what a block knew through which all ways to this one go.
+        known: what a block knew through which all ways to this one go. Of its words those stay known that nothing
+        written since has changed. loops: the block is jumped back to, so that what is written later may change them.
         """
         self.body.append(f"{label}:")
         self.block = label
         self.open = True
-        self._known = dict(known or ())
+        values, words, writes = known or Known({}, {}, 0)
+        self._known = dict(values)
+        self._words = {} if loops else {word: held for word, held in words.items() if word.written <= writes}

@@ -1,0 +1,85 @@
+"""A thread's registers that may change: the words of its local buffers, and its variables.
+
+Within a block a word is whatever value it was last given: the writer knows it, and writes nothing for it. From block
+to block it goes through a place on the stack, which LLVM turns into registers with the phis that this takes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class Held(NamedTuple):
+    """What a word holds: an LLVM value and its type, and the source location of what wrote it."""
+
+    kind: str
+    value: str
+    location: str
+
+
+@dataclass(slots=True, eq=False)
+class Word:
+    """One register.
+
+    address: its place on the stack. kind: its LLVM type there. array: what it is a part of, if it is.
+    written: the number of its last write in the text. loaded: some block finds it on the stack.
+    zeroed: it starts as zero, because elements that share it are written one by one. Else, where a loop writes one of
+    them, LLVM carries the others along from a register that nothing wrote, and computes with it.
+    """
+
+    address: str
+    kind: str
+    array: Registers | None = None
+    written: int = 0
+    loaded: bool = False
+    zeroed: bool = False
+
+    @property
+    def placed(self) -> bool:
+        """Whether it needs its place on the stack."""
+        return self.loaded or (self.array is not None and self.array.indexed)
+
+    def entry(self) -> list[str]:
+        """What the entry block needs for a word that isn't a part of an array there."""
+        if not self.placed:
+            return []
+        place = f"  {self.address} = alloca {self.kind}"
+        return [place, f"  store {self.kind} zeroinitializer, ptr {self.address}"] if self.zeroed else [place]
+
+
+@dataclass(slots=True, eq=False)
+class Registers:
+    """A local buffer's words in a thread: `number` of `bits` bits, with LLVM type `kind`.
+
+    shared: several elements share one. indexed: the place of some access is known only when the kernel runs, or it
+    isn't that of a word, so that on the stack they are an array.
+    """
+
+    address: str
+    number: int
+    bits: int
+    kind: str
+    shared: bool
+    indexed: bool = False
+    words: dict[int, Word] = field(default_factory=dict)
+
+    def word(self, index: int) -> Word:
+        """The word with number `index`."""
+        word = self.words.get(index)
+        if word is None:
+            word = self.words[index] = Word(f"{self.address}.{index}", self.kind, self)
+        return word
+
+    def entry(self) -> list[str]:
+        """What the entry block needs: an array, or a place for each word that goes through the stack."""
+        if not self.indexed:
+            return [line for word in self.words.values() for line in word.entry()]
+        size = self.bits // 8
+        lines = [f"  {self.address} = alloca [{self.number} x i{self.bits}], align 16"]
+        if self.shared:
+            zeros = f"ptr {self.address}, i8 0, i64 {self.number * size}, i1 false"
+            lines.append(f"  call void @llvm.memset.inline.p0.i64({zeros})")
+        for index, word in self.words.items():
+            lines.append(f"  {word.address} = getelementptr i8, ptr {self.address}, i64 {index * size}")
+        return lines
