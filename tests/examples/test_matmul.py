@@ -62,6 +62,39 @@ def test_bias_and_activation_are_applied_to_the_float32_sums(dtype: str, activat
     assert np.all(np.abs(made - exact) <= close * np.abs(exact) + (2.0**-24 if close else 0))
 
 
+@pytest.mark.parametrize(("m", "n"), [(8, 8), (300, 140), (5, 9)])
+def test_a_product_of_no_columns_is_the_bias(m: int, n: int) -> None:
+    _, _, bias, c = operands(m, n, 8, "float16")
+    a, b = np.zeros((m, 0), np.float16), np.zeros((0, n), np.float16)
+    with tj.use_device("sim:sm_90a"):
+        matmul[grid(m, n)](a, b, bias, c, "relu")
+    assert np.array_equal(c, np.maximum(bias, 0))
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(0, 8, 8), (8, 0, 8)])
+def test_a_product_without_elements_has_nothing_to_launch(m: int, n: int, k: int) -> None:
+    operands = [np.zeros(shape, np.float16) for shape in ((m, k), (k, n), (m, n), (m, n))]
+    with tj.use_device("sim:sm_90a"), pytest.raises(tj.LaunchError, match=r"grid \(0,\) has no CTAs"):
+        matmul[grid(m, n)](*operands, None)
+
+
+def test_rows_at_an_odd_number_of_elements_are_refused_with_the_row_in_the_way() -> None:
+    a, b, c = (np.zeros(shape, np.float16) for shape in ((7, 5), (5, 8), (7, 8)))
+    with tj.use_device("sim:sm_90a"), pytest.raises(tj.DispatchError, match=r"rows of A start every .*multiple of 2\)"):
+        matmul[grid(7, 8)](a, b, c, c, None)
+
+
+@pytest.mark.parametrize("step", [2, 4])
+def test_rows_at_4_or_8_bytes_take_narrower_copies(step: int) -> None:
+    m, n, k = 40, 12 * step + step, 9 * step
+    random = np.random.default_rng(step)
+    a, b, bias = (random.integers(-2, 3, shape).astype(np.float16) for shape in ((m, k), (k, n), (m, n)))
+    c = np.full((m, n), np.nan, np.float16)
+    with tj.use_device("sim:sm_90a"):
+        matmul[grid(m, n)](a, b, bias, c, None)
+    assert np.array_equal(c, expected(a, b, bias).astype(np.float16))
+
+
 def gelu(x: NDArray[np.float32]) -> NDArray[np.float32]:
     from math import erf, sqrt
 

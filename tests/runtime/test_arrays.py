@@ -92,6 +92,14 @@ def test_an_empty_array_reaches_nothing():
     assert (facts.low_bytes, facts.high_bytes) == (0, 0)
 
 
+@pytest.mark.parametrize("shape", [(0,), (0, 8), (8, 0), (0, 9), (2, 0, 3)])
+def test_an_empty_array_without_strides_counts_as_aligned_rows(shape):
+    # what NumPy says of one
+    facts = facts_of(dtypes.float16, shape, (0,) * len(shape), None)
+    assert (facts.unit_dim, facts.stride_align) == (len(shape) - 1, 32)
+    assert (facts.low_bytes, facts.high_bytes) == (0, 0)
+
+
 def test_the_same_shape_and_strides_share_their_facts():
     a, b = np.zeros((4, 4)), np.ones((4, 4))
     assert view_of(a).facts is view_of(b).facts

@@ -118,6 +118,9 @@ def _remember(key: tuple[Any, ...], facts: Facts) -> Facts:
 def _new_facts(dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...], device: int | None) -> Facts:
     shape, strides = tuple(map(int, shape)), tuple(map(int, strides))
     item = dtype.bytes
+    if 0 in shape and 1 not in strides:
+        # NumPy says 0 for all; nothing lies at them, so they may be what kernels are written for
+        strides = (*[MAX_ALIGN] * (len(shape) - 1), 1)
     units = [d for d, s in enumerate(strides) if s == 1]
     unit_dim = units[-1] if units else None
     others = MAX_ALIGN
