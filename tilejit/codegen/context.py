@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import NamedTuple
 
 from ..dtypes import DType
@@ -10,7 +12,7 @@ from ..errors import DispatchError
 from ..ir.nodes import Buffer, Const, Kernel
 from ..source import Span
 from ..target import Target
-from .instructions import TABLE, MachineInstruction
+from .instructions import TABLE
 from .registers import Registers, Word
 from .types import literal
 from .writer import Writer
@@ -28,11 +30,16 @@ class Value(NamedTuple):
         return Value(literal(const), const.dtype, const)
 
 
+#: an index by the constants that variables are
+Fold = Callable[[Mapping[str, int]], int]
+
+
 @dataclass(slots=True)
 class Context:
     """The state of one kernel's emission.
 
-    scalars: the value of each variable in scope. slots: the register of each variable that may
+    scalars: the value of each variable in scope. constants: of those that are integers known here. folds: what works
+    out an index, by the identity of its expression. slots: the register of each variable that may
     change. registers: those of each local buffer that owns storage. bases: the address of each other such buffer.
     continues, breaks: labels of the enclosing loops, innermost last. functions: mathematical functions called, as
     (operation, "float32" or "float64" or an integer type).
@@ -44,6 +51,8 @@ class Context:
     target: Target
     writer: Writer
     scalars: dict[str, Value] = field(default_factory=dict)
+    constants: dict[str, int] = field(default_factory=dict)
+    folds: dict[int, Fold | None] = field(default_factory=dict)
     slots: dict[str, Word] = field(default_factory=dict)
     registers: dict[str, Registers] = field(default_factory=dict)
     bases: dict[str, str] = field(default_factory=dict)
@@ -74,27 +83,35 @@ class Context:
         if missing is not None:
             raise DispatchError(f"{entry.name}: {missing}", span=span, hint="compile for a newer target")
         self.used[name] = None
-        text = call_text(entry, operands)
+        text = call_text(name, operands)
         if not entry.outputs and not (entry.tied and operands):
             self.writer.effect(text)
             return ""
-        return self.writer.value(text)
+        return self.writer.fresh(text)
 
 
 TYPES = {"r": "i32", "l": "i64", "h": "i16", "f": "float", "d": "double", "n": "i32", "b": "i1"}
 
 
-def call_text(entry: MachineInstruction, operands: tuple[str, ...]) -> str:
-    """The inline assembly call that stands for `entry`."""
-    inputs = "r" * len(operands) if entry.tied else entry.inputs
+def call_text(name: str, operands: tuple[str, ...]) -> str:
+    """The inline assembly call that stands for an instruction of the table."""
+    before, kinds, after = _call(name, len(operands))
+    return before + ", ".join([f"{kind} {value}" for kind, value in zip(kinds, operands, strict=True)]) + after
+
+
+@cache
+def _call(name: str, count: int) -> tuple[str, list[str], str]:
+    """The call's text up to the operands, their types, and the text behind them."""
+    entry = TABLE[name]
+    inputs = "r" * count if entry.tied else entry.inputs
     outputs = inputs if entry.tied else entry.outputs
     results = [TYPES[c] for c in outputs]
     result = "void" if not results else results[0] if len(results) == 1 else "{ " + ", ".join(results) + " }"
-    arguments = ", ".join(f"{TYPES[c]} {v}" for c, v in zip(inputs, operands, strict=True))
     constraints = [f"={c}" for c in outputs]
-    constraints += map(str, range(len(operands))) if entry.tied else inputs
+    constraints += map(str, range(count)) if entry.tied else inputs
     if entry.memory:
         constraints.append("~{memory}")
     effect = "sideeffect " if entry.memory or entry.convergent else ""
     suffix = " convergent nounwind" if entry.convergent else " nounwind"
-    return f'call {result} asm {effect}"{entry.text}", "{",".join(constraints)}"({arguments}){suffix}'
+    before = f'call {result} asm {effect}"{entry.text}", "{",".join(constraints)}"('
+    return before, [TYPES[c] for c in inputs], f"){suffix}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from functools import lru_cache
 
 from ..dtypes import DType, bool_, int32, int64
 from ..ir import facts
@@ -11,14 +12,14 @@ from ..ir.nodes import Cast, Const, Element, Expr, Load, Op, Special, Var
 from ..target import WARP, WARPGROUP
 from . import memory
 from .casts import cast
-from .context import Context, Value
+from .context import Context, Fold, Value
 from .operations import operation
 
 
 def evaluate(ctx: Context, expr: Expr) -> Value:
     """The value of `expr` where the writer stands."""
     if isinstance(expr, Const):
-        return Value.of(expr)
+        return integer(int(expr.value), expr.dtype) if expr.dtype.is_integer else Value.of(expr)
     if isinstance(expr, Var):
         return _variable(ctx, expr)
     if isinstance(expr, Special):
@@ -31,23 +32,36 @@ def evaluate(ctx: Context, expr: Expr) -> Value:
 
 def index_value(ctx: Context, expr: Expr) -> Value:
     """The value of an index, worked out without a text for each part where unrolling has made it constant."""
-    known = _constant(ctx, expr)
-    return evaluate(ctx, expr) if known is None else _integer(known, expr.dtype)
-
-
-def _constant(ctx: Context, expr: Expr) -> int | None:
-    """The constant that sums, products, quotients and remainders of unrolled loops' variables make."""
     if isinstance(expr, Const):
-        return int(expr.value)
+        return integer(int(expr.value), expr.dtype)
+    if id(expr) not in ctx.folds:
+        ctx.folds[id(expr)] = _fold(expr)
+    fold = ctx.folds[id(expr)]
+    try:
+        return evaluate(ctx, expr) if fold is None else integer(fold(ctx.constants), expr.dtype)
+    except KeyError:
+        # a variable in it isn't constant
+        return evaluate(ctx, expr)
+
+
+def _fold(expr: Expr) -> Fold | None:
+    """What works out sums, products, quotients and remainders of constants and variables, or None for other things."""
+    if isinstance(expr, Const):
+        value = int(expr.value)
+        return lambda known: value
     if isinstance(expr, Var):
-        found = None if expr.name in ctx.slots else ctx.scalars[expr.name]
-        return None if found is None or found.const is None else int(found.const.value)
+        return operator.itemgetter(expr.name)
     fold = _INDEX_FOLDS.get(expr.name) if isinstance(expr, Op) else None
     if fold is None or not isinstance(expr, Op):
         return None
-    a = _constant(ctx, expr.args[0])
-    b = None if a is None else _constant(ctx, expr.args[1])
-    return None if a is None or b is None or b <= 0 and fold in _DIVISIONS else fold(a, b)
+    left, right = expr.args
+    a, b = _fold(left), _fold(right)
+    if a is None or b is None:
+        return None
+    if not isinstance(right, Const):
+        return None if fold in _DIVISIONS else lambda known: fold(a(known), b(known))
+    number = int(right.value)
+    return None if fold in _DIVISIONS and number <= 0 else lambda known: fold(a(known), number)
 
 
 def _compute(ctx: Context, expr: Op | Cast | Load) -> Value:
@@ -57,7 +71,7 @@ def _compute(ctx: Context, expr: Op | Cast | Load) -> Value:
     if isinstance(expr, Cast):
         x = evaluate(ctx, expr.x)
         if x.const is not None and x.dtype.is_integer and expr.dtype.is_integer:
-            return _integer(int(x.const.value), expr.dtype)
+            return integer(int(x.const.value), expr.dtype)
         return cast(ctx, x, expr.dtype, expr.saturate)
     return _operation(ctx, expr)
 
@@ -77,7 +91,7 @@ def _operation(ctx: Context, op: Op) -> Value:
     compute = args[-1].dtype
     folded = _folded(op.name, args)
     if folded is not None:
-        return Value.of(Const(bool(folded), bool_)) if op.dtype == bool_ else _integer(folded, op.dtype)
+        return Value.of(Const(bool(folded), bool_)) if op.dtype == bool_ else integer(folded, op.dtype)
     if op.dtype.is_integer and len(args) == 2 and (args[0].const or args[1].const):
         kept = _kept(op.name, args[0], args[1])
         if kept is not None:
@@ -86,9 +100,9 @@ def _operation(ctx: Context, op: Op) -> Value:
     return cast(ctx, result, op.dtype)
 
 
-def _integer(value: int, dtype: DType) -> Value:
-    if 0 <= value < 128:
-        return Value(str(value), dtype, Const(value, dtype))
+@lru_cache(4096)
+def integer(value: int, dtype: DType) -> Value:
+    """The constant that an integer becomes in a type."""
     wrapped = value & (2**dtype.bits - 1)
     if dtype.kind == "int" and wrapped >> (dtype.bits - 1):
         wrapped -= 2**dtype.bits

@@ -108,7 +108,7 @@ def _store_results(ctx: Context, stmt: Instruction, letters: str, result: str) -
     w = ctx.writer
     if len(letters) > 1:
         kind = "{ " + ", ".join(TYPES[letter] for letter in letters) + " }"
-        parts = [w.value(f"extractvalue {kind} {result}, {i}") for i in range(len(letters))]
+        parts = [w.fresh(f"extractvalue {kind} {result}, {i}") for i in range(len(letters))]
     else:
         parts = [result] if letters else []
     at = 0

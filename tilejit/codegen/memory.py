@@ -7,6 +7,7 @@ vector travels as words, whatever its elements are: of 64 bits for 8-byte elemen
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 from ..dtypes import DType
@@ -29,6 +30,7 @@ class Words(NamedTuple):
         return self.word if self.number == 1 else f"<{self.number} x {self.word}>"
 
 
+@cache
 def words_of(dtype: DType, width: int) -> Words:
     """The words that a vector of `width` elements travels as."""
     total = width * dtype.bits
@@ -50,11 +52,10 @@ def address(ctx: Context, buffer: Buffer, offset: Value) -> tuple[str, str]:
     return pointer, ctx.writer.value(f"getelementptr i8, {pointer} {base}, i64 {at_bytes}") if at_bytes else base
 
 
-def _indexed(ctx: Context, buffer: Buffer, offset: Value, pointer: str, base: str, extra_bytes: int = 0) -> str:
-    """The address of an element, and some bytes, from `base` on."""
-    index = f"i{offset.dtype.bits} {offset.text}"
-    place = ctx.writer.value(f"getelementptr {memory_type(buffer.dtype)}, {pointer} {base}, {index}")
-    return ctx.writer.value(f"getelementptr i8, {pointer} {place}, i64 {extra_bytes}") if extra_bytes else place
+def _indexed(ctx: Context, buffer: Buffer, offset: Value, pointer: str, base: str) -> str:
+    """The address of the element at an offset that isn't constant."""
+    kind, index = memory_type(buffer.dtype), f"i{offset.dtype.bits} {offset.text}"
+    return ctx.writer.value(f"getelementptr {kind}, {pointer} {base}, {index}")
 
 
 def load(ctx: Context, buffer: Buffer, offset: Value) -> Value:
@@ -94,10 +95,10 @@ def _load_register(ctx: Context, buffer: Buffer, offset: Value, kind: str) -> st
     registers = ctx.registers[buffer.root.name]
     count = registers.bits // buffer.dtype.bits
     if offset.const is None or count <= 1:
-        return _read_register(ctx, buffer, offset, Words(buffer.dtype.bits, 1, kind), 0)
+        return _read_registers(ctx, buffer, offset, Words(buffer.dtype.bits, 1, kind))[0]
     parts = f"<{count} x {kind}>"
     number, part = divmod(int(offset.const.value), count)
-    whole = ctx.writer.read(registers.word(number), parts)
+    whole = ctx.writer.read(registers.words[number], parts)
     return ctx.writer.value(f"extractelement {parts} {whole}, i32 {part}")
 
 
@@ -106,55 +107,59 @@ def _store_register(ctx: Context, buffer: Buffer, offset: Value, kind: str, text
     w, registers = ctx.writer, ctx.registers[buffer.root.name]
     count = registers.bits // buffer.dtype.bits
     if offset.const is None or count <= 1:
-        _write_register(ctx, buffer, offset, Words(buffer.dtype.bits, 1, kind), 0, text)
+        _write_registers(ctx, buffer, offset, Words(buffer.dtype.bits, 1, kind), [text])
         return
     parts = f"<{count} x {kind}>"
     number, part = divmod(int(offset.const.value), count)
-    word = registers.word(number)
+    word = registers.words[number]
     word.zeroed = True
     changed = w.value(f"insertelement {parts} {w.read(word, parts)}, {kind} {text}, i32 {part}")
     w.write(word, parts, changed)
 
 
-def _read_register(ctx: Context, buffer: Buffer, offset: Value, words: Words, index: int) -> str:
-    """One word of a vector of a local buffer."""
+def _read_registers(ctx: Context, buffer: Buffer, offset: Value, words: Words) -> list[str]:
+    """The words of a vector of a local buffer."""
     w, registers = ctx.writer, ctx.registers[buffer.root.name]
-    word = _register(buffer, registers, offset, words, index)
-    if word is not None:
-        return w.read(word, words.word)
-    w.save(registers.words.values())
-    place = _stack_place(ctx, buffer, registers, offset, index * words.bits // 8)
-    return w.value(f"load {words.word}, ptr {place}, align {buffer.dtype.bytes}")
+    found = _registers(buffer, registers, offset, words)
+    if found is not None:
+        return [w.read(word, words.word) for word in found]
+    w.save(registers.words)
+    places = _stack_places(ctx, buffer, registers, offset, words)
+    return [w.value(f"load {words.word}, ptr {place}, align {buffer.dtype.bytes}") for place in places]
 
 
-def _write_register(ctx: Context, buffer: Buffer, offset: Value, words: Words, index: int, text: str) -> None:
-    """Writes one word of a vector of a local buffer."""
+def _write_registers(ctx: Context, buffer: Buffer, offset: Value, words: Words, values: list[str]) -> None:
+    """Writes the words of a vector of a local buffer."""
     w, registers = ctx.writer, ctx.registers[buffer.root.name]
-    word = _register(buffer, registers, offset, words, index)
-    if word is not None:
-        w.write(word, words.word, text)
+    found = _registers(buffer, registers, offset, words)
+    if found is not None:
+        for word, value in zip(found, values, strict=True):
+            w.write(word, words.word, value)
         return
-    w.save(registers.words.values())
-    place = _stack_place(ctx, buffer, registers, offset, index * words.bits // 8)
-    w.effect(f"store {words.word} {text}, ptr {place}, align {buffer.dtype.bytes}")
-    w.forget(registers.words.values())
+    w.save(registers.words)
+    places = _stack_places(ctx, buffer, registers, offset, words)
+    for place, value in zip(places, values, strict=True):
+        w.effect(f"store {words.word} {value}, ptr {place}, align {buffer.dtype.bytes}")
+    w.forget(registers.words)
 
 
-def _register(buffer: Buffer, registers: Registers, offset: Value, words: Words, index: int) -> Word | None:
-    """The register that one word of a vector is, or None where it isn't one, or which is known at run time only."""
+def _registers(buffer: Buffer, registers: Registers, offset: Value, words: Words) -> list[Word] | None:
+    """The registers that a vector's words are, or None where they aren't whole ones or it is unknown which."""
     if offset.const is None or words.bits != registers.bits:
         return None
-    number, within = divmod(int(offset.const.value) * buffer.dtype.bits, words.bits)
-    return None if within else registers.word(number + index)
+    first, within = divmod(int(offset.const.value) * buffer.dtype.bits, words.bits)
+    return None if within else registers.words[first : first + words.number]
 
 
-def _stack_place(ctx: Context, buffer: Buffer, registers: Registers, offset: Value, extra_bytes: int) -> str:
-    """The address of a byte of the registers' array."""
-    registers.indexed, array = True, registers.address
+def _stack_places(ctx: Context, buffer: Buffer, registers: Registers, offset: Value, words: Words) -> list[str]:
+    """The addresses of a vector's words in the registers' array."""
+    registers.indexed, size = True, words.bits // 8
     if offset.const is None:
-        return _indexed(ctx, buffer, offset, "ptr", array, extra_bytes)
-    at_bytes = int(offset.const.value) * buffer.dtype.bytes + extra_bytes
-    return ctx.writer.value(f"getelementptr i8, ptr {array}, i64 {at_bytes}") if at_bytes else array
+        first, past = _indexed(ctx, buffer, offset, "ptr", registers.address), 0
+    else:
+        first, past = registers.address, int(offset.const.value) * buffer.dtype.bytes
+    steps = range(past, past + words.number * size, size)
+    return [ctx.writer.value(f"getelementptr i8, ptr {first}, i64 {step}") if step else first for step in steps]
 
 
 # ---- vectors --------------------------------------------------------------------------------------------------
@@ -164,7 +169,7 @@ def read(ctx: Context, buffer: Buffer, offset: Value, words: Words) -> list[str]
     """The words of the vector at `offset`: one access of memory, or registers."""
     w = ctx.writer
     if buffer.space == "local":
-        return [_read_register(ctx, buffer, offset, words, i) for i in range(words.number)]
+        return _read_registers(ctx, buffer, offset, words)
     pointer, place = address(ctx, buffer, offset)
     align = _access_bytes(ctx, buffer, words)
     vector = w.value(f"load {words.vector}, {pointer} {place}, align {align}")
@@ -177,8 +182,7 @@ def write(ctx: Context, buffer: Buffer, offset: Value, words: Words, values: lis
     """Writes the words of the vector at `offset`: one access of memory, or registers."""
     w = ctx.writer
     if buffer.space == "local":
-        for i, value in enumerate(values):
-            _write_register(ctx, buffer, offset, words, i, value)
+        _write_registers(ctx, buffer, offset, words, values)
         return
     vector = values[0]
     if words.number > 1:

@@ -62,24 +62,20 @@ class Registers:
     kind: str
     shared: bool
     indexed: bool = False
-    words: dict[int, Word] = field(default_factory=dict)
+    words: list[Word] = field(default_factory=list)
 
-    def word(self, index: int) -> Word:
-        """The word with number `index`."""
-        word = self.words.get(index)
-        if word is None:
-            word = self.words[index] = Word(f"{self.address}.{index}", self.kind, self)
-        return word
+    def __post_init__(self) -> None:
+        self.words += [Word(f"{self.address}.{index}", self.kind, self) for index in range(self.number)]
 
     def entry(self) -> list[str]:
         """What the entry block needs: an array, or a place for each word that goes through the stack."""
         if not self.indexed:
-            return [line for word in self.words.values() for line in word.entry()]
+            return [line for word in self.words for line in word.entry()]
         size = self.bits // 8
         lines = [f"  {self.address} = alloca [{self.number} x i{self.bits}], align 16"]
         if self.shared:
             zeros = f"ptr {self.address}, i8 0, i64 {self.number * size}, i1 false"
             lines.append(f"  call void @llvm.memset.inline.p0.i64({zeros})")
-        for index, word in self.words.items():
+        for index, word in enumerate(self.words):
             lines.append(f"  {word.address} = getelementptr i8, ptr {self.address}, i64 {index * size}")
         return lines

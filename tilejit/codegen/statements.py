@@ -12,7 +12,6 @@ from ..ir.nodes import (
     Assert,
     Assign,
     Break,
-    Const,
     Continue,
     Declare,
     Expr,
@@ -27,13 +26,14 @@ from ..ir.nodes import (
     Stmt,
     Store,
     Sync,
+    Var,
     Vector,
     View,
 )  # fmt: skip
 from . import memory
 from .casts import cast
 from .context import Context, Value
-from .expressions import evaluate, index_value, special
+from .expressions import evaluate, index_value, integer, special
 from .machine import instruction
 from .registers import Word
 from .report import assertion, printed
@@ -55,7 +55,15 @@ def block(ctx: Context, body: Sequence[Stmt]) -> None:
 
 
 def _let(ctx: Context, stmt: Let) -> None:
-    ctx.scalars[stmt.var.name] = evaluate(ctx, stmt.value)
+    _define(ctx, stmt.var, evaluate(ctx, stmt.value))
+
+
+def _define(ctx: Context, var: Var, value: Value) -> None:
+    ctx.scalars[var.name] = value
+    if value.const is not None and var.dtype.is_integer:
+        ctx.constants[var.name] = int(value.const.value)
+    else:
+        ctx.constants.pop(var.name, None)
 
 
 def _declare(ctx: Context, stmt: Declare) -> None:
@@ -144,7 +152,7 @@ def _stays_inside(stmt: For) -> bool:
 def _unrolled(ctx: Context, stmt: For) -> None:
     start, stop, step = (_constant(ctx, e) for e in (stmt.start, stmt.stop, stmt.step))
     for index in range(start, stop, step):
-        ctx.scalars[stmt.var.name] = Value.of(Const(index, stmt.var.dtype))
+        _define(ctx, stmt.var, integer(index, stmt.var.dtype))
         block(ctx, stmt.body)
 
 

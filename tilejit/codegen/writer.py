@@ -72,14 +72,18 @@ class Writer:
         LLVM would find the equal ones, too, but only after it has read them and tried to make each cheaper.
         constant: it gives the same wherever it stands, whatever it is.
         """
+        if not constant and text[: text.find(" ")] not in _PURE:
+            return self.fresh(text)
         found = self._known.get(text)
-        if found is not None:
-            return found
+        if found is None:
+            found = self._known[text] = self.fresh(text)
+        return found
+
+    def fresh(self, text: str) -> str:
+        """Writes an instruction that has a result, whatever is known; returns the result's name."""
         self._names += 1
         name = f"%v{self._names}"
         self.body.append(f"  {name} = {text}{self._location}")
-        if constant or text[: text.find(" ")] in _PURE:
-            self._known[text] = name
         return name
 
     def effect(self, text: str) -> None:
@@ -94,7 +98,7 @@ class Writer:
 
     def call(self, result: str, name: str, *arguments: tuple[str, str]) -> str:
         """Calls a function that the module defines."""
-        return self.value(f"call {result} @{name}({', '.join(f'{kind} {value}' for kind, value in arguments)})")
+        return self.fresh(f"call {result} @{name}({', '.join(f'{kind} {value}' for kind, value in arguments)})")
 
     def bitcast(self, kind: str, value: str, to: str) -> str:
         """The bits of a value as another type; what came from that type is what it was."""
@@ -109,7 +113,7 @@ class Writer:
         held = self._words.get(word)
         if held is None:
             word.loaded = True
-            value = self.value(f"load {word.kind}, ptr {word.address}")
+            value = self.fresh(f"load {word.kind}, ptr {word.address}")
             held = self._words[word] = Held(word.kind, value, "")
         return self.bitcast(held.kind, held.value, kind)
 
