@@ -1,4 +1,4 @@
-"""Every upstream case of the copy and elementwise variants, compiled to PTX and run with all checks on.
+"""Every upstream case of copies, elementwise operations and products, compiled to PTX and run with all checks on.
 
 The whole storage of the destination is compared, so that an element moved to a wrong place is found, and one that
 should have been left alone.
@@ -7,6 +7,8 @@ should have been left alone.
 from __future__ import annotations
 
 import json
+import re
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +20,21 @@ from tests.harness import Operand
 from tests.kernels.tolerances import tolerance
 from tilejit.dtypes import DTYPES
 from tilejit.ir import build, nodes
+from tilejit.pipeline import Compiled
 from tilejit.runtime.device import Device
 from tilejit.testing import assert_equal
 
 DATA = Path(__file__).parent.parent / "data"
 
 
+def listed(name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((DATA / f"{name}.json").read_text())
+    return found
+
+
 def cases(name: str) -> list[Any]:
-    listed = json.loads((DATA / f"{name}.json").read_text())
-    return [pytest.param(c, id=c["id"]) for c in listed if c["kind"] == "dispatch" and c["expect"]["result"] == "ok"]
+    accepted = (c for c in listed(name) if c["kind"] == "dispatch" and c["expect"]["result"] == "ok")
+    return [pytest.param(c, id=c["id"]) for c in accepted]
 
 
 def operands_of(case: dict[str, Any], names: list[str], data: list[dict[str, Any]]) -> list[Operand]:
@@ -45,29 +53,84 @@ def test_a_copy_case_moves_every_element_to_its_place_and_no_other(case: dict[st
 
 
 @pytest.mark.parametrize("case", cases("copy_ldstmatrix"))
-def test_a_matrix_copy_moves_every_element_to_its_place_and_no_other(
-    case: dict[str, Any], device: Device
+def test_a_matrix_copy_moves_every_element_to_its_place_and_no_other(case: dict[str, Any], device: Device) -> None:
+    made = copies_as_it_should(case, device)
+    (wanted,) = case["expect"]["instructions"]
+    assert made.ptx.count(wanted["op"] + " ") == wanted["trips"]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "uint8", "float64"])
+@pytest.mark.parametrize("loads", [True, False])
+def test_a_matrix_copy_of_other_than_16_bits_moves_every_element_without_the_instruction(
+    dtype: str, loads: bool, device: Device
 ) -> None:
-    copies_as_it_should(case, device)
+    (defect,) = (c["setup"] for c in listed("copy_ldstmatrix") if c["kind"] == "upstream_defect")
+    assert dtype in defect["dtypes"]
+    shape = [i[0] for i in defect["reg"]["shard"]]
+    whole = {"dtype": dtype, "shape": shape, "region": [[0, n] for n in shape]}
+    tile = {**whole, "scope": "local", "layout": defect["reg"]}
+    memory = {**whole, "scope": "shared", "layout": defect["mem"]}
+    dst, src = (tile, memory) if loads else (memory, tile)
+    case = {"id": dtype, "op": "copy", "scope": defect["scope"], "cta_threads": 32, "dst": dst, "src": src}
+    assert "matrix" not in copies_as_it_should(case, device).ptx
 
 
 @pytest.mark.parametrize("case", cases("copy_async_ldgsts"))
 def test_an_asynchronous_copy_moves_every_element_to_its_place_and_no_other(
     case: dict[str, Any], device: Device
 ) -> None:
-    copies_as_it_should(case, device)
+    made = copies_as_it_should(case, device)
+    (wanted,) = case["expect"]["instructions"]
+    copies = re.findall(r"cp\.async\.c[ag]\.shared\.global \[%r\d+\], \[%rd\d+\], (\d+)", made.ptx)
+    assert copies == [str(wanted["bytes"])] * wanted["trips"]
 
 
-def copies_as_it_should(case: dict[str, Any], device: Device) -> None:
+def copies_as_it_should(case: dict[str, Any], device: Device) -> Compiled:
     dst, src = operands_of(case, ["dst", "src"], [case["dst"], case["src"]])
     held = storages([dst, src], case["id"])
     if src.space == "local" and '"sym": "t' not in json.dumps(case["dst"]):
         # every instance writes to one place, which is no race where the values are equal
         held["src"] = harness.alike(src, case["scope"], held["src"])
     operation = nodes.TileOp(case["op"], case["scope"], (dst.region(), src.region()))
-    found, _ = harness.launch(operation, [dst, src], held, device)
+    found, made = harness.launch(operation, [dst, src], held, device)
     expected = harness.copied(dst, src, case["scope"], held["dst"], held["src"])
     np.testing.assert_array_equal(found, expected)
+    return made
+
+
+@pytest.mark.parametrize("case", cases("gemm_mma"))
+def test_a_product_case_adds_to_every_sum_of_small_integers_and_touches_no_other(
+    case: dict[str, Any], device: Device
+) -> None:
+    factors = [transposed(case[n]) if case[f"transpose_{n.lower()}"] else case[n] for n in "AB"]
+    tiles = operands_of(case, ["acc", "a", "b"], [case["D"], *factors])
+    random = np.random.default_rng(np.frombuffer(case["id"].encode(), np.uint8))
+    values = {t.name: random.integers(-4, 5, t.count).astype(t.dtype.numpy) for t in tiles}
+    if case["expect"]["init"] == "zero":
+        values["acc"][:] = 0
+    held = {name: v.view(f"u{v.itemsize}") for name, v in values.items()}
+    operation = nodes.TileOp("gemm", case["scope"], tuple(t.region() for t in tiles))
+    found, made = harness.launch(operation, tiles, held, device)
+    acc, a, b = (matrix(t, values[t.name]) for t in tiles)
+    expected = values["acc"].copy()
+    for index, total in np.ndenumerate(acc + a @ b):
+        expected[tiles[0].slots(index, 0)] = total
+    np.testing.assert_array_equal(found.view(expected.dtype), expected)
+    assert made.ptx.count(case["expect"]["ptx"] + " ") == case["expect"]["issues"]
+
+
+def transposed(data: dict[str, Any]) -> dict[str, Any]:
+    """The same registers under swapped indices."""
+    shard, shape = data["layout"]["shard"], data["shape"]
+    (cut,) = (k for k in range(len(shard)) if prod(i[0] for i in shard[:k]) == shape[0])
+    swapped = {name: data[name][::-1] for name in ("shape", "region")}
+    return {**data, **swapped, "layout": {"shard": [*shard[cut:], *shard[:cut]]}}
+
+
+def matrix(tile: Operand, storage: np.ndarray) -> np.ndarray:
+    """The values of a tile of one warp, for sums that are exact."""
+    found = [storage[tile.slots(index, 0)[0]] for index in tile.indices(0)]
+    return np.array(found, np.float64).reshape(tile.data["shape"])
 
 
 #: upstream's names for ours, and how many inputs its operations have that ours have too: no bias, no scale
