@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import mpmath as mp
 import numpy as np
 
 from tests import longhand
-from tests.codegen.math_reference import EXACT
+from tests.codegen.math_reference import EXACT, rounded64
 from tilejit.dtypes import DTYPES, DType, float64, from_numpy, int32, int64
 from tilejit.frontend import Parameter
 from tilejit.ir import build, nodes
@@ -345,20 +344,12 @@ def meaning(name: str, dtype: DType, values: list[np.ndarray]) -> np.ndarray:
     assert not isinstance(rule, str), rule
     keep = 1 if ELEMENTWISE[name].kind == "select" else 0
     converted = [*values[:keep], *(convert(v, rule[0]) for v in values[keep:])]
+    with np.errstate(all="ignore"):
+        value = np.asarray(ELEMENTWISE[name].formula(*converted))
     if rule[0] == float64 and name in EXACT:
-        return convert(in_multiple_precision(name, converted[0]), dtype)
-    with np.errstate(all="ignore"):
-        return convert(np.asarray(ELEMENTWISE[name].formula(*converted)), dtype)
-
-
-def in_multiple_precision(name: str, values: np.ndarray) -> np.ndarray:
-    """A function of float64, where NumPy's own errors would count; NumPy's special values."""
-    with np.errstate(all="ignore"):
-        found = np.array(ELEMENTWISE[name].formula(values))
-    ordinary = np.isfinite(values) & np.isfinite(found) & (found != 0)
-    with mp.workprec(200):
-        found[ordinary] = [float(EXACT[name](mp.mpf(float(x)))) for x in values[ordinary]]
-    return found
+        # NumPy's own errors would count
+        value = rounded64(name, *np.broadcast_arrays(value, *converted))
+    return convert(value, dtype)
 
 
 def _gathered(operand: Operand, first: int, storage: np.ndarray) -> np.ndarray:

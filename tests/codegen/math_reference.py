@@ -9,7 +9,7 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 
-__all__ = ["DOUBLE", "EXACT", "UNARY", "errors32", "errors64", "samples32", "samples64", "ulps"]
+__all__ = ["DOUBLE", "EXACT", "UNARY", "errors32", "errors64", "rounded64", "samples32", "samples64"]
 
 Array = np.ndarray
 
@@ -34,14 +34,13 @@ DOUBLE: dict[str, Callable[[Array], Array]] = {
 }
 
 
-
 def _phi(x: Any) -> Any:
     """The normal distribution's cumulative function; mpmath's erfc takes no huge arguments."""
     return mp.erfc(-x / mp.sqrt(2)) / 2 if abs(x) < 1000 else mp.mpf(x > 0)
 
 
 #: The same in multiple precision.
-EXACT: dict[str, Callable[[Any], Any]] = {
+EXACT: dict[str, Callable[..., Any]] = {
     "exp": mp.exp,
     "exp2": lambda x: mp.power(2, x),
     "log": mp.log,
@@ -55,6 +54,7 @@ EXACT: dict[str, Callable[[Any], Any]] = {
     "gelu": lambda x: x * _phi(x),
     "rsqrt": lambda x: 1 / mp.sqrt(x),
     "reciprocal": lambda x: 1 / x,
+    "pow": mp.power,
 }
 
 UNARY = tuple(DOUBLE)
@@ -121,14 +121,36 @@ def errors32(got: Array, reference: Array) -> Array:
     return np.where(np.isfinite(rounded) & np.isfinite(got), error, np.where(same, 0.0, np.inf))
 
 
-def errors64(op: str, x: Array, got: Array) -> list[float]:
-    """|got - exact| in float64's units in the last place of the exact value, for finite results only."""
-    precision = 1300 if op in ("sin", "cos") else 250
-    with mp.workprec(precision):
-        return [float(ulps(value, EXACT[op](mp.mpf(float(v))))) for v, value in zip(x, got, strict=True)]
+def errors64(op: str, got: Array, *args: Array) -> list[float]:
+    """|got - exact| in float64's units in the last place of the exact value, for finite arguments only."""
+    with mp.workprec(_precision(op)):
+        exact = [EXACT[op](*map(_multiple, at)) for at in zip(*args, strict=True)]
+        return [float(_ulps(value, wanted)) for value, wanted in zip(got, exact, strict=True)]
 
 
-def ulps(got: float, exact: Any) -> Any:
+def rounded64(op: str, special: Array, *args: Array) -> Array:
+    """The exact value rounded to float64, of arrays of one shape.
+
+    special: the value where an argument is zero, infinite or NaN, and NaN wherever the function has none.
+    """
+    found = special.copy()
+    ordinary = np.logical_and.reduce([~np.isnan(special), *(np.isfinite(a) & (a != 0) for a in args)])
+    points = zip(*(a[ordinary] for a in args), strict=True)
+    with mp.workprec(_precision(op)):
+        found[ordinary] = [float(EXACT[op](*map(_multiple, at))) for at in points]
+    return found
+
+
+def _multiple(x: Any) -> Any:
+    return mp.mpf(float(x))
+
+
+def _precision(op: str) -> int:
+    """Bits that are enough for a remainder by pi/2 of the largest numbers, and for the cancellation elsewhere."""
+    return 1300 if op in ("sin", "cos") else 250
+
+
+def _ulps(got: float, exact: Any) -> Any:
     """The distance from an exact value in float64's units in the last place of it."""
     exponent = -1074 if exact == 0 else max(int(mp.floor(mp.log(abs(exact), 2))) - 52, -1074)
     if abs(exact) >= mp.mpf(2) ** 1024 - mp.mpf(2) ** 970:

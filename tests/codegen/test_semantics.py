@@ -19,15 +19,14 @@ from tests.codegen.kernels import (
     pointer,
 )
 from tests.codegen.launching import Runner
-from tilejit.dtypes import DTYPES, DType, int32
+from tests.codegen.math_reference import EXACT, rounded64
+from tests.kernels.tolerances import tolerance
+from tilejit.dtypes import DTYPES, DType, float64, int32
 from tilejit.ir.nodes import Const, Store, Vector
 from tilejit.ops.cast import convert
 from tilejit.ops.elementwise import ELEMENTWISE
 
 INPUTS = 256
-
-#: functions that are approximated; the rest of the table is exact
-APPROXIMATED = ("rsqrt", "exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "sigmoid", "silu", "gelu", "pow")
 
 
 def samples(dtype: DType, seed: int) -> np.ndarray[Any, Any]:
@@ -64,15 +63,12 @@ def results_of(
     return [results[case.result][c * INPUTS : (c + 1) * INPUTS] for c, case in enumerate(cases)]
 
 
-def tolerance(case: Case) -> int:
-    """Units in the last place that the result may be off.
-
-    float64's approximated functions have a float64 formula as reference, whose own rounding grows with the argument;
-    their accuracy is tested in multiple precision, with the mathematical library.
-    """
-    if case.name not in APPROXIMATED:
-        return 0
-    return 4096 if case.result.bits == 64 else 4
+def reference(case: Case, args: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+    """The table's NumPy meaning; float64's functions in multiple precision, since NumPy's own errors would count."""
+    value = ELEMENTWISE[case.name].reference(*args)
+    if case.result == float64 and case.name in EXACT:
+        return rounded64(case.name, value, *args)
+    return value
 
 
 def mismatch(found: np.ndarray[Any, Any], wanted: np.ndarray[Any, Any], ulps: int = 0) -> np.ndarray[Any, Any]:
@@ -110,8 +106,8 @@ def test_operations_are_what_the_table_says(device: Runner, dtype: DType, name: 
     wrong: list[str] = []
     for case, found in zip(cases, results_of(device, cases, inputs, name), strict=True):
         args = [inputs[k, d] for k, d in enumerate(case.dtypes)]
-        wanted = ELEMENTWISE[case.name].reference(*args)
-        bad = mismatch(found, wanted, tolerance(case))
+        wanted = reference(case, args)
+        bad = mismatch(found, wanted, tolerance(case.name, case.result))
         if bad.any():
             wrong.append(report(case, args, found, wanted, bad))
     assert not wrong, "\n".join(wrong)
