@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.toolchain import ptxas_accepts
-from tilejit.dtypes import DType, float16, float32, int64
+from tilejit.dtypes import DType, float16, float32, int32, int64
 from tilejit.errors import ResourceError
 from tilejit.ir import build
-from tilejit.ir.nodes import Alloc, Assert, Buffer, Kernel, Param, Region, Stmt, Store, Sync, TileOp, Var, Vector
+from tilejit.ir.nodes import Alloc, Assert, Buffer, Kernel, Let, Param, Region, Stmt, Store, Sync, TileOp, Var, Vector
 from tilejit.ir.types import ArrayType, Signature
 from tilejit.layout import S, TileLayout, laneid
 from tilejit.pipeline import PASSES, Compiled, Pass, check_order, compile
@@ -149,3 +149,10 @@ def test_a_broken_kernel_is_a_bug_that_names_the_pass() -> None:
     unknown = Store(Vector(kernel.params[0].buffer, Var("nowhere", int64)), build.const(1.0, float32))  # type: ignore[arg-type]
     with pytest.raises(AssertionError, match="pass limits left sqrt_tile at tile level broken"):
         compile(replace(kernel, body=(*kernel.body, unknown)), SIGNATURE, target("sm_90a"))
+
+
+def test_a_kernel_that_is_known_to_be_sound_is_verified_from_lane_level_on() -> None:
+    kernel = sqrt_tile()
+    unsound = replace(kernel, body=(*kernel.body, Let(Var("x", int32), Var("nowhere", int32))))
+    with pytest.raises(AssertionError, match="pass lower left sqrt_tile at lane level broken:\nnowhere is used before"):
+        compile(unsound, SIGNATURE, target("sm_90a"), sound=True)

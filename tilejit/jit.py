@@ -235,7 +235,7 @@ class Kernel:
         try:
             tile = self._build(typed, request)
             frontend_ms = 1e3 * (time.perf_counter() - started)
-            compiled = pipeline.compile(tile, typed, request.target)
+            compiled = pipeline.compile(tile, typed, request.target, sound=True)
         except RecursionError:
             raise KernelSyntaxError(
                 f"{self.name} has an expression of several hundred operations, deeper than Python recurses",

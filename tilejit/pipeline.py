@@ -10,9 +10,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .codegen import Generated, generate
 from .codegen.report import ASSERTIONS
@@ -22,10 +21,10 @@ from .codegen.tensor_memory import columns_of, tensor_memory_plan
 from .dtypes import uint32
 from .errors import ResourceError
 from .ir import initialized
-from .ir.nodes import Assert, Buffer, Kernel, Param, Stmt, Var
+from .ir.nodes import Assert, Kernel, Param, Stmt
 from .ir.printer import to_text
 from .ir.types import Signature
-from .ir.verify import verify
+from .ir.verify import Examined, examine
 from .lower import Verdict, lower, pending
 from .source import Span
 from .target import MAX_THREADS, Target
@@ -99,12 +98,13 @@ class Compiled:
 class State:
     """What the passes hand on: the kernel as it stands, and what they found out.
 
-    generated: None until code generation.
+    examined: what the last verification saw, None before the first. generated: None until code generation.
     """
 
     kernel: Kernel
     target: Target
     verdicts: tuple[Verdict, ...] = ()
+    examined: Examined | None = None
     generated: Generated | None = None
     timings: dict[str, float] = field(default_factory=dict)
 
@@ -114,7 +114,7 @@ class Pass:
     """One step of the pipeline.
 
     level: of the kernel that it leaves, "tile" or "lane", which is verified if it is a new one; "" where the pass
-    leaves the kernel alone.
+    leaves the kernel's body alone.
     after: the passes that must have run, each with the reason.
     """
 
@@ -194,40 +194,17 @@ def _bind_assertions(state: State) -> None:
 
 def _prune(state: State) -> None:
     """Drops the parameters that nothing names."""
-    kernel = state.kernel
-    named = _names(kernel.body)
-    kept = tuple(p for p in kernel.params if p.kind == ASSERTIONS or _defined_by(p) in named)
+    kernel, used = state.kernel, state.examined
+    assert used is not None
+    kept = tuple(
+        p
+        for p in kernel.params
+        if p.kind == ASSERTIONS
+        or (p.buffer is not None and p.buffer.name in used.buffers)
+        or (p.var is not None and p.var.name in used.vars)
+    )
     if kept != kernel.params:
         state.kernel = replace(kernel, params=kept)
-
-
-def _defined_by(param: Param) -> str:
-    if param.buffer is not None:
-        return "buffer " + param.buffer.name
-    return param.var.name if param.var is not None else ""
-
-
-def _names(body: tuple[Stmt, ...]) -> set[str]:
-    """The variables in `body`, and `buffer NAME` of the storage it touches; a buffer's own shape is no use."""
-    named: set[str] = set()
-    waiting: list[Any] = [body]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, tuple):
-            waiting.extend(node)
-        elif isinstance(node, Buffer):
-            named.add("buffer " + node.root.name)
-        elif isinstance(node, Var):
-            named.add(node.name)
-        else:
-            waiting.extend([getattr(node, part) for part in _parts(node.__class__)])
-    return named
-
-
-@cache
-def _parts(kind: type) -> tuple[str, ...]:
-    """The fields of a node that may hold others."""
-    return tuple(name for name in getattr(kind, "__slots__", ()) if name not in ("span", "name", "dtype", "width"))
 
 
 def _statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
@@ -274,9 +251,9 @@ PASSES: tuple[Pass, ...] = (
     Pass(
         "prune",
         _prune,
-        level="lane",
         after=(
             ("lower", "only then is it known which extents and strides edges and addresses need"),
+            ("pending", "the names in use are those that the last verification saw"),
             ("assertions", "the record's parameter is the last one and always stays"),
         ),
     ),
@@ -305,13 +282,14 @@ def check_order(passes: tuple[Pass, ...]) -> None:
 check_order(PASSES)
 
 
-def compile(kernel: Kernel, signature: Signature, target: Target) -> Compiled:
+def compile(kernel: Kernel, signature: Signature, target: Target, *, sound: bool = False) -> Compiled:
     """Compiles a kernel at tile level for one target.
 
+    sound: it has been verified, as what `frontend.build` makes.
     raises: DispatchError, KernelTypeError, ResourceError as the passes find.
     """
     state = State(kernel, target)
-    verified: Kernel | None = None
+    verified: Kernel | None = kernel if sound else None
     for step in PASSES:
         began = time.perf_counter()
         step.run(state)
@@ -325,9 +303,9 @@ def compile(kernel: Kernel, signature: Signature, target: Target) -> Compiled:
 
 
 def _verify(step: Pass, state: State) -> None:
-    violations = verify(state.kernel, step.level)
-    if violations:
-        listed = "\n".join(str(v) for v in violations)
+    state.examined = examine(state.kernel, step.level)
+    if state.examined.violations:
+        listed = "\n".join(str(v) for v in state.examined.violations)
         raise AssertionError(f"pass {step.name} left {state.kernel.name} at {step.level} level broken:\n{listed}")
 
 

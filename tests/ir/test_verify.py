@@ -7,10 +7,10 @@ import math
 import pytest
 
 from tests.ir.test_text import LANE, SQRT
-from tilejit.dtypes import float8_e4m3fn, float32, int32
+from tilejit.dtypes import bool_, float8_e4m3fn, float32, int32
 from tilejit.ir import nodes as ir
 from tilejit.ir.parser import from_text
-from tilejit.ir.verify import verify
+from tilejit.ir.verify import examine, verify
 from tilejit.source import Span
 
 PARAMS = """\
@@ -139,6 +139,37 @@ def test_a_use_must_say_what_the_definition_says() -> None:
     use = ir.Let(ir.Var("j", int32), ir.Var("i", int32, 8))
     (found,) = verify(ir.Kernel("k", (), 32, "sm_90a", (let, use)), "tile")
     assert "used as" in found.message and "defined as" in found.message
+
+
+def test_a_fault_in_an_expression_that_two_statements_share_is_reported_at_both() -> None:
+    shared = ir.Op("add", (ir.Const(1, int32), ir.Const(2**40, int32)), int32)
+    lets = {3: ir.Var("x", int32), 4: ir.Var("y", int32)}
+    body = tuple(ir.Let(var, shared, Span("k.py", line, 4, line, 9)) for line, var in lets.items())
+    found = verify(ir.Kernel("k", (), 32, "sm_90a", body), "tile")
+    assert [(v.message, v.span and v.span.line) for v in found] == [
+        (f"{2**40} is no value of int32", 3), (f"{2**40} is no value of int32", 4)
+    ]  # fmt: skip
+
+
+def test_an_expression_that_holds_in_a_block_is_checked_again_behind_it() -> None:
+    x, n = ir.Var("x", int32), ir.Var("n", int32)
+    shared = ir.Op("add", (x, n), int32)
+    inside = ir.If(ir.Op("less", (n, ir.Const(4, int32)), bool_), (ir.Let(x, n), ir.Let(ir.Var("y", int32), shared)))
+    body = (inside, ir.Let(ir.Var("z", int32), shared))
+    found = verify(ir.Kernel("k", (ir.Param("scalar", "n", int32, n),), 32, "sm_90a", body), "tile")
+    assert [v.message for v in found] == ["x is used outside the block that defines it"]
+
+
+def test_examining_lists_the_names_that_are_used() -> None:
+    kernel = from_text(
+        f"kernel k threads=64 target=sm_90a\n{PARAMS}{BUFFERS}"
+        "  view v: shared float32[256] S[256 : 1] align 128 of s\n"
+        "  let t: float32 = A[int64(n) +: 1]\n"
+        "  store v[0 +: 1] <- t\n"
+    )
+    found = examine(kernel, "lane")
+    assert found.violations == []
+    assert found.vars == {"n", "t"} and found.buffers == {"A", "s"}
 
 
 def test_kernels_and_parameters_are_checked() -> None:

@@ -25,7 +25,7 @@ from . import nodes as ir
 from .verify_memory import access_fault, buffer_faults, element_faults, region_faults, vector_faults
 from .verify_operations import const_fault, op_fault, tile_op_faults
 
-__all__ = ["Violation", "verify"]
+__all__ = ["Examined", "Violation", "examine", "verify"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,26 +42,49 @@ class Violation:
         return self.message if self.span is None else f"{self.message}\n{self.span.render()}"
 
 
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What one walk over a kernel finds.
+
+    vars, buffers: names of the variables that are read or assigned, and of the buffers whose storage is touched. At
+    lane level a buffer's extents and strides aren't read by touching it.
+    """
+
+    violations: list[Violation]
+    vars: set[str]
+    buffers: set[str]
+
+
 def verify(kernel: ir.Kernel, level: str) -> list[Violation]:
     """Every violation of the invariants of `level`, "tile" or "lane"; none where the kernel is sound."""
+    return examine(kernel, level).violations
+
+
+def examine(kernel: ir.Kernel, level: str) -> Examined:
+    """As `verify`, with the names that the kernel uses."""
     if level not in ("tile", "lane"):
         raise ValueError(f"level is 'tile' or 'lane'; got {level!r}")
     checker = _Checker(level == "tile")
     checker.kernel(kernel)
-    return checker.found
+    return Examined(checker.found, checker.used_vars, checker.used_buffers)
 
 
 @dataclass(slots=True)
 class _Scope:
-    """What is known while walking: definitions in sight, and the loop around."""
+    """What is known while walking: definitions in sight, and the loop around.
+
+    sound: identities of expressions without a violation. They hold in the blocks below too, where more is in sight;
+    expressions share their parts, so that most are met several times.
+    """
 
     vars: dict[str, ir.Var] = field(default_factory=dict)
     mutable: set[str] = field(default_factory=set)
     unrolled: set[str] = field(default_factory=set)
+    sound: set[int] = field(default_factory=set)
     loop: str | None = None
 
     def inner(self, loop: str | None = None) -> _Scope:
-        return _Scope(dict(self.vars), set(self.mutable), set(self.unrolled), loop or self.loop)
+        return _Scope(dict(self.vars), set(self.mutable), set(self.unrolled), set(self.sound), loop or self.loop)
 
 
 class _Checker:
@@ -70,6 +93,8 @@ class _Checker:
         self.found: list[Violation] = []
         self.defined: set[str] = set()
         self.buffers: dict[str, ir.Buffer] = {}
+        self.used_vars: set[str] = set()
+        self.used_buffers: set[str] = set()
 
     def fault(self, message: str | None, span: Span | None) -> None:
         if message is not None:
@@ -136,18 +161,20 @@ class _Checker:
         self.buffers[buffer.name] = buffer
 
     def use_buffer(self, buffer: ir.Buffer, span: Span | None) -> None:
+        self.used_buffers.add(buffer.root.name)
         known = self.buffers.get(buffer.name)
         if known is None:
             self.fault(f"buffer {buffer.name} is used before its definition", span)
-        elif known != buffer:
+        elif known is not buffer and known != buffer:
             self.fault(f"buffer {buffer.name} isn't the one that was defined", span)
 
     def var(self, var: ir.Var, scope: _Scope, span: Span | None) -> None:
+        self.used_vars.add(var.name)
         known = scope.vars.get(var.name)
         if known is None:
             where = "outside the block that defines it" if var.name in self.defined else "before its definition"
             self.fault(f"{var.name} is used {where}", var.span or span)
-        elif known != var:
+        elif known is not var and known != var:
             self.fault(f"{var.name} is used as {var}; defined as {known}", var.span or span)
 
     # ---- statements ----
@@ -337,24 +364,29 @@ class _Checker:
             self.expr(expr, scope, span)
 
     def expr(self, expr: ir.Expr, scope: _Scope, span: Span | None) -> None:
+        if id(expr) in scope.sound:
+            return
+        before = len(self.found)
         here = expr.span or span
         match expr:
+            case ir.Op():
+                self.fault(op_fault(expr), here)
+                for arg in expr.args:
+                    self.expr(arg, scope, here)
             case ir.Const():
                 self.fault(const_fault(expr), here)
             case ir.Var():
                 self.var(expr, scope, here)
-            case ir.Special(name):
-                self.fault(None if name in ir.SPECIALS else f"no special is called {name!r}", here)
-            case ir.Cast(x):
-                self.expr(x, scope, here)
-            case ir.Load(place):
-                if self.is_tile or place.buffer.space != "local":
-                    self.fault(f"a load of {place.buffer.name} must be the whole value of a `Let`", here)
+            case ir.Cast():
+                self.expr(expr.x, scope, here)
+            case ir.Special():
+                self.fault(None if expr.name in ir.SPECIALS else f"no special is called {expr.name!r}", here)
+            case ir.Load():
+                if self.is_tile or expr.place.buffer.space != "local":
+                    self.fault(f"a load of {expr.place.buffer.name} must be the whole value of a `Let`", here)
                 self.load(expr, scope, here)
-            case ir.Op(_, args):
-                self.fault(op_fault(expr), here)
-                for arg in args:
-                    self.expr(arg, scope, here)
+        if len(self.found) == before:
+            scope.sound.add(id(expr))
 
     def load(self, load: ir.Load, scope: _Scope, span: Span | None) -> None:
         self.place(load.place, scope, load.span or span)

@@ -9,6 +9,7 @@ from ..dtypes import int32, int64
 from ..layout import TileLayout
 from . import nodes as ir
 from .facts import bounds
+from .remember import remembered
 
 __all__ = ["access_fault", "buffer_faults", "element_faults", "region_faults", "vector_faults"]
 
@@ -114,8 +115,10 @@ def vector_faults(vector: ir.Vector, unrolled: Set[str]) -> Iterator[str]:
     else:
         yield from _offset_faults(vector)
     limit = _storage(buffer)
+    if limit is None:
+        return
     low, high = bounds(vector.offset)
-    if limit is not None and ((low is not None and low + vector.width > limit) or (high is not None and high < 0)):
+    if (low is not None and low + vector.width > limit) or (high is not None and high < 0):
         yield f"{buffer.name} holds {limit} elements; {vector.width} from {low if low == high else 'there'} lie outside"
 
 
@@ -135,6 +138,7 @@ def _offset_faults(vector: ir.Vector) -> Iterator[str]:
         yield f"offsets into {vector.buffer.space} memory are of {wanted}; got {vector.offset.dtype}"
 
 
+@remembered
 def _storage(buffer: ir.Buffer) -> int | None:
     """Elements that the buffer's storage holds, for a thread where it is local; None where unknown."""
     if isinstance(buffer.layout, ir.Strided) or buffer.space == "tmem":

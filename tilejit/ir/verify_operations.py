@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import cache
 
 import numpy as np
 
@@ -40,18 +41,22 @@ def _is_of_float(value: float, dtype: DType) -> bool:
 
 def op_fault(op: ir.Op) -> str | None:
     """What is wrong with a scalar operation's name, arguments or type, or None."""
-    if op.name not in ELEMENTWISE:
-        return f"no operation is called {op.name!r}"
-    dtypes = tuple(a.dtype for a in op.args)
-    rule = result_type(op.name, dtypes)
+    return _op_fault(op.name, tuple([a.dtype for a in op.args]), op.dtype)
+
+
+@cache
+def _op_fault(name: str, dtypes: tuple[DType, ...], result: DType) -> str | None:
+    if name not in ELEMENTWISE:
+        return f"no operation is called {name!r}"
+    rule = result_type(name, dtypes)
     if isinstance(rule, str):
         return rule
     compute, _ = rule
-    values = dtypes[1:] if ELEMENTWISE[op.name].kind == "select" else dtypes
+    values = dtypes[1:] if ELEMENTWISE[name].kind == "select" else dtypes
     if any(d != compute for d in values):
-        return f"{op.name} of {', '.join(map(str, dtypes))} computes in {compute}; cast its arguments"
-    given = value_type(op.name, compute)
-    return None if op.dtype == given else f"{op.name} of {compute} gives {given}; it says {op.dtype}"
+        return f"{name} of {', '.join(map(str, dtypes))} computes in {compute}; cast its arguments"
+    given = value_type(name, compute)
+    return None if result == given else f"{name} of {compute} gives {given}; it says {result}"
 
 
 def tile_op_faults(op: ir.TileOp) -> Iterator[str]:
