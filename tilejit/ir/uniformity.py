@@ -96,12 +96,17 @@ class _State:
 
 
 class _Walk:
-    """threads: of the CTA. exits: the states at the breaks of the loops around, innermost last."""
+    """threads: of the CTA. exits: the states at the breaks of the loops around, innermost last.
+
+    fixed: of the variables that don't change, their level and every thread's value. evaluated: expressions with every
+    thread's value, by identity; loops are walked several times.
+    """
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
         self.ids = np.arange(threads, dtype=np.int32)
         self.fixed: dict[str, tuple[int, np.ndarray | None]] = {}
+        self.evaluated: dict[int, np.ndarray | None] = {}
         self.exits: list[list[_State]] = []
         self.reporting = True
 
@@ -279,11 +284,12 @@ class _Walk:
         return min((self.level(i, state) for i in indices), default=CTA)
 
     def level_of(self, values: np.ndarray) -> int:
-        found = np.broadcast_to(values, self.ids.shape)
+        if values.ndim == 0:
+            return CTA
         for level, size in ((CTA, self.threads), (WARPGROUP_LEVEL, WARPGROUP), (WARP_LEVEL, WARP)):
-            first = found[self.ids // size * size]
+            first = values[self.ids // size * size]
             # nan differs from itself, but not from one thread to the next
-            if np.all((found == first) | ((found != found) & (first != first))):
+            if np.all((values == first) | ((values != values) & (first != first))):
                 return level
         return THREAD
 
@@ -304,22 +310,23 @@ class _Walk:
                 return self.fixed.get(name, (CTA, None))[1]
             case ir.Special(name):
                 return _THREAD_IDS[name](self.ids) if name in _THREAD_IDS else None
-            case ir.Cast(x, dtype, saturate):
-                inner = self.values(x)
-                return None if inner is None else convert(inner, dtype, saturate)
-            case ir.Op():
-                return self.operation(expr)
+            case ir.Cast() | ir.Op():
+                if id(expr) not in self.evaluated:
+                    self.evaluated[id(expr)] = self.computed(expr)
+                return self.evaluated[id(expr)]
         return None
 
-    def operation(self, op: ir.Op) -> np.ndarray | None:
+    def computed(self, expr: ir.Cast | ir.Op) -> np.ndarray | None:
         args = []
-        for arg in op.args:
+        for arg in (expr.x,) if isinstance(expr, ir.Cast) else expr.args:
             value = self.values(arg)
             if value is None:
                 return None
             args.append(value)
+        if isinstance(expr, ir.Cast):
+            return convert(args[0], expr.dtype, expr.saturate)
         with np.errstate(all="ignore"):
-            return np.asarray(ELEMENTWISE[op.name].formula(*args))
+            return np.asarray(ELEMENTWISE[expr.name].formula(*args))
 
 
 def _at(span: Span | None) -> str:
