@@ -27,7 +27,7 @@ class Frame:
 
     env: what its names stand for now. locals: the names that it binds anywhere. caller: where it was called, None
     for the kernel. outer: the running function that it is nested in. targets: what `break`, `continue` and
-    `return` may leave, innermost last (see `jumps`).
+    `return` may leave, innermost last (see `control`). spans: where the nodes that were asked about stand.
     """
 
     source: KernelSource
@@ -37,6 +37,7 @@ class Frame:
     env: dict[str, Binding] = field(default_factory=dict)
     locals: frozenset[str] = frozenset()
     targets: list[Any] = field(default_factory=list)
+    spans: dict[ast.AST, Span] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.locals = local_names(self.node)
@@ -58,7 +59,7 @@ class Context:
 
     expressions, statements: the tables of node kinds. block: where statements go now. allocations: buffers and
     views, which come first in the kernel. definitions: what integer `Let`s stand for. depth: run-time branches
-    and loops around the current place. loops: the IR loops around it, innermost last (see `jumps`).
+    and loops around the current place. loops: the IR loops around it, innermost last (see `control`).
     """
 
     expressions: Mapping[type[ast.expr], Callable[[Context, Any], Value]]
@@ -78,7 +79,12 @@ class Context:
     # ---- places and errors ----
 
     def span(self, node: ast.AST) -> Span:
-        return self.frame.source.span(node, self.frame.caller)
+        """Where `node` stands, one object however often it is asked."""
+        frame = self.frame
+        found = frame.spans.get(node)
+        if found is None:
+            found = frame.spans[node] = frame.source.span(node, frame.caller)
+        return found
 
     def type_error(self, node: ast.AST, message: str, hint: str | None = None) -> KernelTypeError:
         return KernelTypeError(message, span=self.span(node), hint=hint)

@@ -34,16 +34,18 @@ def _constant(ctx: Context, node: ast.Constant) -> Value:
 
 def _attribute(ctx: Context, node: ast.Attribute) -> Value:
     base = ctx.evaluate(node.value)
-    if isinstance(base, Constant) and isinstance(base.value, ModuleType):
-        if not hasattr(base.value, node.attr):
-            known = vars(base.value)
-            names = [n for n in dir(base.value) if n[0] != "_" and not isinstance(known.get(n), ModuleType)]
-            close = difflib.get_close_matches(node.attr, names, 1)
-            name = base.value.__name__
-            hint = f"did you mean {close[0]}?" if close else f"dir({name}) lists its names"
-            raise ctx.type_error(node, f"{name} has no {node.attr}", hint)
-        return captured(ctx, node, ast.unparse(node), getattr(base.value, node.attr))
-    return attribute(ctx, node, base)
+    if not isinstance(base, Constant) or not isinstance(base.value, ModuleType):
+        return attribute(ctx, node, base)
+    if not hasattr(base.value, node.attr):
+        raise _not_in_module(ctx, node, base.value)
+    return captured(ctx, node, getattr(base.value, node.attr))
+
+
+def _not_in_module(ctx: Context, node: ast.Attribute, module: ModuleType) -> Exception:
+    names = [n for n in dir(module) if n[0] != "_" and not isinstance(vars(module).get(n), ModuleType)]
+    close = difflib.get_close_matches(node.attr, names, 1)
+    hint = f"did you mean {close[0]}?" if close else f"dir({module.__name__}) lists its names"
+    return ctx.type_error(node, f"{module.__name__} has no {node.attr}", hint)
 
 
 def _subscript(ctx: Context, node: ast.Subscript) -> Value:

@@ -24,7 +24,7 @@ def closure_of(ctx: Context, function: Function) -> Closure:
     positional = [a.arg for a in (*node.args.posonlyargs, *node.args.args)]
     given = fn.__defaults__ or ()
     defaults = dict(zip(positional[len(positional) - len(given) :], given, strict=True)) | (fn.__kwdefaults__ or {})
-    values = {name: captured(ctx, node, name, value) for name, value in defaults.items()}
+    values = {name: captured(ctx, node, value, name) for name, value in defaults.items()}
     return Closure(node, function.source, None, values)
 
 

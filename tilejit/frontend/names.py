@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import ast
 import difflib
+from types import ModuleType, NoneType
 from typing import Any
 
+from ..dtypes import DType
+from ..layout import TileLayout
 from .context import Context
+from .language import Function, Intrinsic, Namespace, Scope
 from .values import Constant, Items, Unset, Value
 
 __all__ = ["captured", "lookup"]
+
+#: types of which every value can be used, as it is; asking whether something is an array takes longer
+_USABLE = frozenset(
+    (bool, int, float, str, NoneType, ModuleType, DType, TileLayout, Function, Intrinsic, Scope, Namespace)
+)
 
 
 def lookup(ctx: Context, node: ast.Name) -> Value:
@@ -32,22 +41,30 @@ def lookup(ctx: Context, node: ast.Name) -> Value:
         close = difflib.get_close_matches(node.id, names, 1)
         hint = f"did you mean {close[0]}?" if close else "assign it, or define it at the top of the module"
         raise ctx.type_error(node, f"there is no name {node.id}", hint)
-    return captured(ctx, node, node.id, found)
+    return captured(ctx, node, found)
 
 
-def captured(ctx: Context, node: ast.AST, name: str, found: Any) -> Value:
-    """A value from outside the kernel, if it is of a kind that kernels can use."""
+def captured(ctx: Context, node: ast.AST, found: Any, name: str = "") -> Value:
+    """A value from outside the kernel, if it is of a kind that kernels can use.
+
+    name: what errors call it; else the node's text.
+    """
+    if type(found) in _USABLE or isinstance(found, type):
+        return Constant(found)
     if type(found) is tuple:
-        return Items(tuple(captured(ctx, node, f"{name}[{k}]", item) for k, item in enumerate(found)))
+        name = name or ast.unparse(node)
+        return Items(tuple(captured(ctx, node, item, f"{name}[{k}]") for k, item in enumerate(found)))
     if isinstance(found, (list, dict, set, bytearray)):
         raise ctx.type_error(
-            node, f"{name} is a {type(found).__name__}; a kernel captures numbers, types, layouts and tuples of these",
-            "make it a tuple, or pass it as a tj.constexpr",
+            node, f"{name or ast.unparse(node)} is a {type(found).__name__}; a kernel captures numbers, types, layouts "
+            "and tuples of these", "make it a tuple, or pass it as a tj.constexpr",
         )  # fmt: skip
-    if isinstance(found, type):
-        return Constant(found)
     if hasattr(found, "__array_interface__") and found.shape == ():
         return Constant(found.item())
-    if any(hasattr(found, name) for name in ("__array_interface__", "__cuda_array_interface__", "__dlpack__")):
-        raise ctx.type_error(node, f"{name} is an array; a kernel doesn't capture arrays", "pass it as an argument")
+    if any(hasattr(found, protocol) for protocol in ("__array_interface__", "__cuda_array_interface__", "__dlpack__")):
+        raise ctx.type_error(
+            node, f"{name or ast.unparse(node)} is an array; a kernel doesn't capture arrays", "pass it as an argument"
+        )
     return Constant(found)
+
+

@@ -22,11 +22,15 @@ _BUDGET = 400
 
 @dataclass(frozen=True, slots=True)
 class _Slice:
-    """The ends as written, of any integer type: what they differ by doesn't depend on a later conversion."""
+    """The ends as written, of any integer type: what they differ by doesn't depend on a later conversion.
+
+    extent: where it is known, and `upper` isn't asked for.
+    """
 
     lower: Expr | None
     upper: Expr | None
     node: ast.AST
+    extent: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +94,7 @@ def index(ctx: Context, node: ast.Subscript, memory: Memory) -> Memory:
             node, f"{len(given)} indices for {len(memory.dims)} dimensions of {memory.buffer.name}",
             "give one index or slice for each dimension",
         )  # fmt: skip
-    found = _box(ctx, memory, given)
-    found = replace(found, span=ctx.span(node))
+    found = _box(ctx, node, memory, given)
     return _with_axes(ctx, node, found, memory.dims, parts) if axes else found
 
 
@@ -141,9 +144,10 @@ def _integer(ctx: Context, node: ast.AST, value: Value, buffer: Buffer) -> Expr:
     return value.expr
 
 
-def _box(ctx: Context, memory: Memory, parts: Sequence[_Slice | _At]) -> Memory:
+def _box(ctx: Context, node: ast.AST, memory: Memory, parts: Sequence[_Slice | _At]) -> Memory:
     starts, extents = list(memory.starts), list(memory.extents)
     inside = memory.in_bounds
+    zero = build.const(0, index_type(memory.buffer))
     for dim, part in zip(memory.dims, parts, strict=False):
         extent = extents[dim]
         assert extent is not None
@@ -153,24 +157,30 @@ def _box(ctx: Context, memory: Memory, parts: Sequence[_Slice | _At]) -> Memory:
             starts[dim] = build.add(starts[dim], part.position)
             extents[dim] = None
             continue
-        zero = build.const(0, index_type(memory.buffer))
         lower = zero if part.lower is None else build.cast(part.lower, zero.dtype)
-        taken = extent if part.lower is None and part.upper is None else _extent(ctx, part, zero, extent)
+        taken = _taken(ctx, part, zero, extent)
         _check_slice(ctx, part, memory, dim, lower, taken, extent)
         inside &= _is_inside(lower, taken, extent)
         starts[dim] = build.add(starts[dim], lower)
         extents[dim] = taken
-    return replace(memory, starts=tuple(starts), extents=tuple(extents), in_bounds=inside)
+    return replace(memory, starts=tuple(starts), extents=tuple(extents), in_bounds=inside, span=ctx.span(node))
 
 
 def _is_inside(start: Expr, taken: int | Expr, extent: int | Expr) -> bool:
     """Whether a part of a region is provably in it, so that a region within bounds has its parts there."""
-    if not isinstance(start, Const) or not isinstance(taken, int) or not isinstance(extent, int):
-        return start == build.const(0, start.dtype) and taken == extent
-    return start.value >= 0 and start.value + taken <= extent
+    if not isinstance(start, Const):
+        return False
+    if isinstance(taken, int) and isinstance(extent, int):
+        return start.value >= 0 and start.value + taken <= extent
+    return start.value == 0 and taken == extent
 
 
-def _extent(ctx: Context, part: _Slice, zero: Expr, full: int | Expr) -> int:
+def _taken(ctx: Context, part: _Slice, zero: Expr, full: int | Expr) -> int | Expr:
+    """The extent of a slice of a dimension."""
+    if part.extent is not None:
+        return part.extent
+    if part.lower is None and part.upper is None:
+        return full
     lower = zero if part.lower is None else part.lower
     upper = part.upper
     if upper is None:
@@ -260,9 +270,8 @@ def tile(ctx: Context, node: ast.AST, memory: Memory, shape: Sequence[int], at: 
             raise ctx.type_error(
                 node, f"a tile's extents must be positive; got {tuple(shape)}", "give each dimension 1 or more"
             )
-        lower = build.mul(coordinate, extent)
-        parts.append(_Slice(lower, build.add(lower, extent), node))
-    return replace(_box(ctx, memory, parts), span=ctx.span(node))
+        parts.append(_Slice(build.mul(coordinate, extent), None, node, extent))
+    return _box(ctx, node, memory, parts)
 
 
 def _with_axes(

@@ -224,18 +224,20 @@ def _references(node: ast.FunctionDef) -> tuple[tuple[str, ...], ...]:
     return tuple(found)
 
 
+@lru_cache(maxsize=256)
 def local_names(node: ast.FunctionDef) -> frozenset[str]:
     """The names that a function binds: its parameters, and whatever it assigns outside nested functions."""
     a = node.args
     names = {arg.arg for arg in (*a.posonlyargs, *a.args, *a.kwonlyargs)}
     names.update(arg.arg for arg in (a.vararg, a.kwarg) if arg is not None)
-    return frozenset(names | assigned_names(node.body))
+    return frozenset(names).union(*map(assigned_names, node.body))
 
 
-def assigned_names(body: list[ast.stmt]) -> set[str]:
-    """The names that statements bind, outside nested functions."""
+@lru_cache(maxsize=1024)
+def assigned_names(statement: ast.stmt) -> frozenset[str]:
+    """The names that a statement binds, outside nested functions."""
     names: set[str] = set()
-    pending: list[ast.AST] = list(body)
+    pending: list[ast.AST] = [statement]
     while pending:
         node = pending.pop()
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
@@ -246,7 +248,7 @@ def assigned_names(body: list[ast.stmt]) -> set[str]:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             names.add(node.id)
         pending.extend(ast.iter_child_nodes(node))
-    return names
+    return frozenset(names)
 
 
 def _collect_body(node: ast.FunctionDef, outer: frozenset[str], found: dict[tuple[str, ...], None]) -> None:

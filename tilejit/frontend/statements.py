@@ -142,7 +142,7 @@ def _while(ctx: Context, node: ast.While) -> bool:
             return False
         return ctx.execute(node.body)
 
-    names = sorted(assigned_names(node.body))
+    names = sorted(assigned_names(node))
     return run_loop(ctx, node, names, body, lambda block: Loop(block, ctx.span(node)), only_breaks=True)
 
 
@@ -240,7 +240,7 @@ def _range_loop(ctx: Context, node: ast.For, limits: tuple[Expr, Expr, Expr]) ->
         return ctx.execute(node.body)
 
     before = ctx.frame.env.get(name)
-    names = sorted(assigned_names(node.body) - {name})
+    names = sorted(assigned_names(node) - {name})
     reached = run_loop(
         ctx, node, names, body, lambda block: For(made[-1], start, stop, step, block, False, span)
     )
@@ -298,7 +298,7 @@ def _static_loop(ctx: Context, node: ast.For, items: Sequence[Value]) -> bool:
         ctx.back(mark)
     finally:
         del ctx.frame.targets[targets - 1 :]
-    names = sorted(assigned_names([node]))
+    names = sorted(assigned_names(node))
     return run_block(ctx, node, "static", names, lambda _: _in_blocks(ctx, node, items, names))
 
 

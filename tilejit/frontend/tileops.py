@@ -53,13 +53,13 @@ def memory_operand(ctx: Context, node: ast.expr, what: str) -> Memory:
 
 
 def _region(ctx: Context, node: ast.expr, what: str) -> Region:
-    return memory_operand(ctx, node, what).region(ctx.span(node))
+    return memory_operand(ctx, node, what).region()
 
 
 def _destination(ctx: Context, node: ast.expr) -> Region:
     memory = memory_operand(ctx, node, "the destination")
     regions.require_writable(ctx, node, memory)
-    return memory.region(ctx.span(node))
+    return memory.region()
 
 
 def _attributes(ctx: Context, arguments: dict[str, ast.expr | None], names: tuple[str, ...]) -> _Attrs:

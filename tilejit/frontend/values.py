@@ -116,7 +116,7 @@ class Memory:
         return Region(self.buffer, self.starts, tuple(static), self.in_bounds, place)
 
     def at(self, span: Span) -> Memory:
-        return replace(self, span=span)
+        return self if self.span is span else replace(self, span=span)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
