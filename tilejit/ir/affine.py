@@ -6,20 +6,16 @@ sum have the same value, overflow or not.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..dtypes import DType, bool_, int64
-from .facts import Bounds, bounds, fits, full_range, keeps_value
+from .facts import Bounds, bounds, fits, keeps_value, multiple_of
+from .intern import integer, operation
 from .nodes import Cast, Const, Expr, Op
 from .remember import remembered
 
-__all__ = ["Affine", "affine", "product", "wrap"]
-
-
-def wrap(value: int, dtype: DType) -> int:
-    """`value` modulo 2**bits, in the range of an integer type."""
-    low, high = full_range(dtype)
-    return value if low <= value <= high else (value - low) % (1 << dtype.bits) + low
+__all__ = ["Affine", "affine", "affine_sum", "product"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +37,14 @@ class Affine:
             return other
         if not other.terms:
             return Affine(self.dtype, self.terms, _signed(self.constant + factor * other.constant, self.dtype.bits))
-        found = dict(self.terms)
-        for term, coefficient in other.terms:
-            found[term] = found.get(term, 0) + factor * coefficient
-        return _made(self.dtype, found, self.constant + factor * other.constant)
+        if not self.terms and self.constant == 0:
+            return other.times(factor)
+        return affine_sum(((self, 1), (other, factor)), self.dtype)
 
     def times(self, factor: int) -> Affine:
-        return self if factor == 1 else Affine(self.dtype).plus(self, factor)
+        if factor == 1:
+            return self
+        return _made(self.dtype, [(t, c * factor) for t, c in self.terms], self.constant * factor)
 
     def bounds(self) -> Bounds:
         """Of the true sum, before it wraps around; None where unknown."""
@@ -77,25 +74,43 @@ class Affine:
 
     def split(self, divisor: int) -> tuple[Affine, Affine]:
         """(quotient, rest) with self = divisor * quotient + rest, and 0 <= the rest's constant < divisor."""
-        whole = {t: c // divisor for t, c in self.terms if c % divisor == 0}
-        rest = {t: c for t, c in self.terms if c % divisor != 0}
-        return (
-            _made(self.dtype, whole, self.constant // divisor),
-            _made(self.dtype, rest, self.constant % divisor),
-        )
+        whole = tuple((t, c // divisor) for t, c in self.terms if c % divisor == 0)
+        rest = tuple((t, c) for t, c in self.terms if c % divisor != 0)
+        constant = _signed(self.constant % divisor, self.dtype.bits)
+        return Affine(self.dtype, whole, self.constant // divisor), Affine(self.dtype, rest, constant)
+
+    def apart(self, divisor: int) -> tuple[Affine, Affine]:
+        """(the terms that are multiples of `divisor`, the rest), and 0 <= the rest's constant < divisor."""
+        far: list[tuple[Expr, int]] = []
+        near: list[tuple[Expr, int]] = []
+        for term, coefficient in self.terms:
+            (near if multiple_of(term) * coefficient % divisor else far).append((term, coefficient))
+        inside = self.constant % divisor
+        return _made(self.dtype, far, self.constant - inside), _made(self.dtype, near, inside)
 
     def expr(self) -> Expr:
         """The sum as an expression: positive terms first, the constant last."""
         if not self.terms:
-            return Const(wrap(self.constant, self.dtype), self.dtype)
+            return integer(self.constant, self.dtype)
         if self.constant == 0 and len(self.terms) == 1 and self.terms[0][1] == 1:
             return self.terms[0][0]
         return _expr(self)
 
 
-def _made(dtype: DType, terms: dict[Expr, int], constant: int) -> Affine:
+def affine_sum(parts: Iterable[tuple[Affine, int]], dtype: DType) -> Affine:
+    """The sum of factor * part over (part, factor)."""
+    found: dict[Expr, int] = {}
+    constant = 0
+    for part, factor in parts:
+        for term, coefficient in part.terms:
+            found[term] = found.get(term, 0) + factor * coefficient
+        constant += factor * part.constant
+    return _made(dtype, found.items(), constant)
+
+
+def _made(dtype: DType, terms: Iterable[tuple[Expr, int]], constant: int) -> Affine:
     bits = dtype.bits
-    kept = [(t, w) for t, c in terms.items() if (w := _signed(c, bits)) != 0]
+    kept = [(t, w) for t, c in terms if (w := _signed(c, bits)) != 0]
     return Affine(dtype, tuple(kept), _signed(constant, bits))
 
 
@@ -105,7 +120,6 @@ def _signed(value: int, bits: int) -> int:
     return value if -half <= value < half else ((value + half) & ((1 << bits) - 1)) - half
 
 
-@remembered
 def _expr(form: Affine) -> Expr:
     ordered = sorted(form.terms, key=_is_negative)
     total: Expr | None = None
@@ -113,9 +127,9 @@ def _expr(form: Affine) -> Expr:
         total = _joined(total, term, coefficient, form.dtype)
     assert total is not None
     if form.constant:
-        total = Op("add", (total, Const(wrap(form.constant, form.dtype), form.dtype)), form.dtype)
-    if isinstance(total, Op) and ordered == list(form.terms):
-        _form.keep(total, form)
+        total = operation("add", (total, integer(form.constant, form.dtype)), form.dtype)
+    if ordered == list(form.terms):
+        affine.keep(total, form)
     return total
 
 
@@ -125,30 +139,23 @@ def _is_negative(term: tuple[Expr, int]) -> bool:
 
 def _joined(total: Expr | None, term: Expr, coefficient: int, dtype: DType) -> Expr:
     if total is None and coefficient == -1:
-        return Op("neg", (term,), dtype)
+        return operation("neg", (term,), dtype)
     size = coefficient if total is None else abs(coefficient)
-    scaled = term if size == 1 else Op("mul", (term, Const(wrap(size, dtype), dtype)), dtype)
+    scaled = term if size == 1 else operation("mul", (term, integer(size, dtype)), dtype)
     if total is None:
         return scaled
-    return Op("add" if coefficient > 0 else "sub", (total, scaled), dtype)
+    return operation("add" if coefficient > 0 else "sub", (total, scaled), dtype)
 
 
+@remembered
 def affine(expr: Expr) -> Affine:
     """`expr`, of an integer type, as a sum of products."""
     if isinstance(expr, Const):
         return Affine(expr.dtype, (), _signed(int(expr.value), expr.dtype.bits))
-    if isinstance(expr, Cast) or (isinstance(expr, Op) and expr.name in _SUMS):
-        return _form(expr)
-    return Affine(expr.dtype, ((expr, 1),))
-
-
-_SUMS = frozenset(("add", "sub", "neg", "mul", "left_shift"))
-
-
-@remembered
-def _form(expr: Cast | Op) -> Affine:
     if isinstance(expr, Cast):
         return _of_cast(expr)
+    if not isinstance(expr, Op) or expr.name not in _SUMS:
+        return Affine(expr.dtype, ((expr, 1),))
     parts = [affine(a) for a in expr.args]
     if expr.name == "add":
         return parts[0].plus(parts[1])
@@ -159,6 +166,9 @@ def _form(expr: Cast | Op) -> Affine:
     if expr.name == "left_shift":
         return _of_shift(expr, parts)
     return product(parts[0], parts[1]) or Affine(expr.dtype, ((expr, 1),))
+
+
+_SUMS = frozenset(("add", "sub", "neg", "mul", "left_shift"))
 
 
 def product(a: Affine, b: Affine) -> Affine | None:
@@ -187,10 +197,8 @@ def _of_cast(cast: Cast) -> Affine:
         return Affine(cast.dtype, ((cast, 1),))
     if inner.terms == ((cast.x, 1),) and inner.constant == 0:
         return _of_atom(cast.x, cast.dtype)
-    total = Affine(cast.dtype)
-    for term, coefficient in inner.terms:
-        total = total.plus(_of_atom(term, cast.dtype), coefficient)
-    return total.plus(_made(cast.dtype, {}, inner.constant))
+    parts = [(_of_atom(term, cast.dtype), coefficient) for term, coefficient in inner.terms]
+    return affine_sum([*parts, (Affine(cast.dtype, (), 1), inner.constant)], cast.dtype)
 
 
 def _of_atom(term: Expr, dtype: DType) -> Affine:

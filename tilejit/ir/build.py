@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from functools import wraps
 
 import numpy as np
 
@@ -18,17 +19,21 @@ from ..dtypes import DType, bool_, int32, promote
 from ..errors import KernelTypeError
 from ..ops.cast import convert
 from ..ops.elementwise import ELEMENTWISE, result_type, value_type
-from .affine import Affine, affine, product, wrap
+from .affine import affine, affine_sum, product
+from .decide import decided
 from .facts import bounds, full_range, multiple_of
-from .nodes import Cast, Const, Expr, Load, Op, Special, Var
+from .intern import integer, operation, wrap
+from .nodes import Cast, Const, Expr, Op
+from .remember import remembered_pair
 
 __all__ = [
-    "FALSE", "TRUE", "Scalar", "add", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "cast", "const",
-    "difference", "equal", "floordiv", "greater", "greater_equal", "left_shift", "less", "less_equal", "logical_and",
-    "logical_not", "logical_or", "maximum", "minimum", "mod", "mul", "neg", "not_equal", "op", "right_shift", "sub",
-    "total", "where",
+    "FALSE", "TRUE", "Scalar", "add", "apart", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "cast",
+    "const", "difference", "equal", "floordiv", "greater", "greater_equal", "left_shift", "less", "less_equal",
+    "logical_and", "logical_not", "logical_or", "maximum", "minimum", "mod", "mul", "neg", "not_equal", "op",
+    "right_shift", "sub", "total", "weighted_sum", "where",
 ]  # fmt: skip
 
+_NUMBER = (bool, int, float)
 Scalar = Expr | bool | int | float
 
 TRUE = Const(True, bool_)
@@ -47,7 +52,7 @@ def const(value: bool | int | float, dtype: DType) -> Const:
     if dtype.is_float:
         exact = isinstance(value, int) and -(2**63) <= value < 2**63
         return Const(float(convert(np.asarray(value, dtype=np.int64 if exact else np.float64), dtype)), dtype)
-    return Const(wrap(int(value), dtype), dtype)
+    return integer(int(value), dtype)
 
 
 def difference(a: Scalar, b: Scalar) -> int | None:
@@ -89,7 +94,7 @@ def _smart(name: str, args: tuple[Expr, ...]) -> Expr:
 
 
 def _plain(name: str, args: tuple[Expr, ...]) -> Op:
-    return Op(name, args, value_type(name, args[-1].dtype))
+    return operation(name, args, value_type(name, args[-1].dtype))
 
 
 def _folded(name: str, args: tuple[Expr, ...]) -> Const | None:
@@ -107,10 +112,10 @@ def _folded(name: str, args: tuple[Expr, ...]) -> Const | None:
 
 def _pair(a: Scalar, b: Scalar) -> tuple[Expr, Expr]:
     """Both as expressions of one type."""
-    if not isinstance(a, _EXPR) and not isinstance(b, _EXPR):
+    if isinstance(a, _NUMBER) and isinstance(b, _NUMBER):
         raise TypeError(f"at least one of {a!r} and {b!r} must be an expression")
-    x = a if isinstance(a, _EXPR) else _weak(a, b.dtype)  # type: ignore[union-attr]
-    y = b if isinstance(b, _EXPR) else _weak(b, x.dtype)
+    x = _weak(a, b.dtype) if isinstance(a, _NUMBER) else a  # type: ignore[union-attr]
+    y = _weak(b, x.dtype) if isinstance(b, _NUMBER) else b
     if x.dtype == y.dtype:
         return x, y
     if x.dtype.is_float or y.dtype.is_float:
@@ -126,9 +131,6 @@ def _weak(value: bool | int | float, dtype: DType) -> Const:
     return const(value, int32 if dtype == bool_ and not isinstance(value, bool) else dtype)
 
 
-_EXPR = (Const, Var, Special, Op, Cast, Load)
-
-
 def _operands(name: str, a: Scalar, b: Scalar) -> tuple[Expr, Expr]:
     """Both in the type in which the operation computes."""
     x, y = _pair(a, b)
@@ -137,25 +139,31 @@ def _operands(name: str, a: Scalar, b: Scalar) -> tuple[Expr, Expr]:
     return x, y
 
 
-def _binary(name: str, a: Scalar, b: Scalar) -> tuple[Expr, Expr, Const | None]:
-    x, y = _operands(name, a, b)
-    return x, y, _folded(name, (x, y))
+def _constructor(function: Callable[[Expr, Expr], Expr]) -> Callable[[Scalar, Scalar], Expr]:
+    """The operation of the function's name, as which it gets its operands, and remembers its results."""
+    remembering = remembered_pair(function)
+
+    @wraps(function)
+    def constructor(a: Scalar, b: Scalar) -> Expr:
+        return remembering(*_operands(function.__name__, a, b))
+
+    return constructor
 
 
 # ---- arithmetic ---------------------------------------------------------------------------------------------
 
 
-def add(a: Scalar, b: Scalar) -> Expr:
-    """a + b."""
-    x, y = _operands("add", a, b)
+@_constructor
+def add(x: Expr, y: Expr) -> Expr:
+    """x + y."""
     if x.dtype.is_float:
         return _folded("add", (x, y)) or _plain("add", (x, y))
     return affine(x).plus(affine(y)).expr()
 
 
-def sub(a: Scalar, b: Scalar) -> Expr:
-    """a - b."""
-    x, y = _operands("sub", a, b)
+@_constructor
+def sub(x: Expr, y: Expr) -> Expr:
+    """x - y."""
     if x.dtype.is_float:
         return _folded("sub", (x, y)) or _plain("sub", (x, y))
     return affine(x).plus(affine(y), -1).expr()
@@ -163,10 +171,18 @@ def sub(a: Scalar, b: Scalar) -> Expr:
 
 def total(terms: Iterable[Expr], dtype: DType) -> Expr:
     """The sum of terms of one integer type; 0 of none."""
-    found = Affine(dtype)
-    for term in terms:
-        found = found.plus(affine(term))
-    return found.expr()
+    return weighted_sum(((term, 1) for term in terms), dtype)
+
+
+def weighted_sum(terms: Iterable[tuple[Expr, int]], dtype: DType) -> Expr:
+    """The sum of (term, factor) products, the terms of one integer type; 0 of none."""
+    return affine_sum([(affine(term), factor) for term, factor in terms], dtype).expr()
+
+
+def apart(x: Expr, divisor: int) -> tuple[Expr, Expr]:
+    """(what of a sum is provably a multiple of `divisor`, the rest), whose sum is the integer `x`."""
+    far, near = affine(x).apart(divisor)
+    return far.expr(), near.expr()
 
 
 def neg(a: Expr) -> Expr:
@@ -177,9 +193,9 @@ def neg(a: Expr) -> Expr:
     return affine(cast(a, int32) if a.dtype == bool_ else a).times(-1).expr()
 
 
-def mul(a: Scalar, b: Scalar) -> Expr:
-    """a * b."""
-    x, y = _operands("mul", a, b)
+@_constructor
+def mul(x: Expr, y: Expr) -> Expr:
+    """x * y."""
     if x.dtype.is_float:
         return _folded("mul", (x, y)) or _plain("mul", (x, y))
     if isinstance(x, Const):
@@ -188,9 +204,9 @@ def mul(a: Scalar, b: Scalar) -> Expr:
     return _plain("mul", (x, y)) if scaled is None else scaled.expr()
 
 
-def floordiv(a: Scalar, b: Scalar) -> Expr:
-    """a // b, rounding down."""
-    x, y = _operands("floordiv", a, b)
+@_constructor
+def floordiv(x: Expr, y: Expr) -> Expr:
+    """x // y, rounding down."""
     if x.dtype.is_float or not isinstance(y, Const) or y.value <= 0:
         return _folded("floordiv", (x, y)) or _plain("floordiv", (x, y))
     return _divided(x, int(y.value))
@@ -203,6 +219,8 @@ def _divided(x: Expr, by: int) -> Expr:
     if not total.is_exact:
         return _quotient(x, by)
     whole, rest = total.split(by)
+    if not whole.terms and whole.constant == 0:
+        return _quotient(rest.expr(), by)
     if not rest.is_exact:
         return _quotient(x, by)
     return whole.plus(affine(_quotient(rest.expr(), by))).expr()
@@ -221,9 +239,9 @@ def _quotient(x: Expr, by: int) -> Expr:
     return _plain("floordiv", (x, const(by, x.dtype)))
 
 
-def mod(a: Scalar, b: Scalar) -> Expr:
-    """a % b, with the sign of b."""
-    x, y = _operands("mod", a, b)
+@_constructor
+def mod(x: Expr, y: Expr) -> Expr:
+    """x % y, with the sign of y."""
     if x.dtype.is_float or not isinstance(y, Const) or y.value <= 0:
         return _folded("mod", (x, y)) or _plain("mod", (x, y))
     by = int(y.value)
@@ -242,24 +260,26 @@ def mod(a: Scalar, b: Scalar) -> Expr:
     return _plain("mod", (x, y))
 
 
-def minimum(a: Scalar, b: Scalar) -> Expr:
+@_constructor
+def minimum(x: Expr, y: Expr) -> Expr:
     """The less of two."""
-    return _extreme("minimum", a, b)
+    return _extreme("minimum", x, y)
 
 
-def maximum(a: Scalar, b: Scalar) -> Expr:
+@_constructor
+def maximum(x: Expr, y: Expr) -> Expr:
     """The greater of two."""
-    return _extreme("maximum", a, b)
+    return _extreme("maximum", x, y)
 
 
-def _extreme(name: str, a: Scalar, b: Scalar) -> Expr:
-    x, y, folded = _binary(name, a, b)
+def _extreme(name: str, x: Expr, y: Expr) -> Expr:
+    folded = _folded(name, (x, y))
     if folded is not None or x.dtype.is_float:
         return folded or _plain(name, (x, y))
     first, second = (x, y) if name == "minimum" else (y, x)
-    if _decided("less_equal", first, second):
+    if decided("less_equal", first, second):
         return x
-    if _decided("less_equal", second, first):
+    if decided("less_equal", second, first):
         return y
     return _plain(name, (y, x) if isinstance(x, Const) else (x, y))
 
@@ -267,9 +287,10 @@ def _extreme(name: str, a: Scalar, b: Scalar) -> Expr:
 # ---- bits ---------------------------------------------------------------------------------------------------
 
 
-def bitwise_and(a: Scalar, b: Scalar) -> Expr:
-    """a & b."""
-    x, y, folded = _binary("bitwise_and", a, b)
+@_constructor
+def bitwise_and(x: Expr, y: Expr) -> Expr:
+    """x & y."""
+    folded = _folded("bitwise_and", (x, y))
     if folded is not None:
         return folded
     if isinstance(x, Const):
@@ -286,18 +307,20 @@ def bitwise_and(a: Scalar, b: Scalar) -> Expr:
     return x if within else _plain("bitwise_and", (x, y))
 
 
-def bitwise_or(a: Scalar, b: Scalar) -> Expr:
-    """a | b."""
-    return _or_xor("bitwise_or", a, b)
+@_constructor
+def bitwise_or(x: Expr, y: Expr) -> Expr:
+    """x | y."""
+    return _or_xor("bitwise_or", x, y)
 
 
-def bitwise_xor(a: Scalar, b: Scalar) -> Expr:
-    """a ^ b."""
-    return _or_xor("bitwise_xor", a, b)
+@_constructor
+def bitwise_xor(x: Expr, y: Expr) -> Expr:
+    """x ^ y."""
+    return _or_xor("bitwise_xor", x, y)
 
 
-def _or_xor(name: str, a: Scalar, b: Scalar) -> Expr:
-    x, y, folded = _binary(name, a, b)
+def _or_xor(name: str, x: Expr, y: Expr) -> Expr:
+    folded = _folded(name, (x, y))
     if folded is not None:
         return folded
     if isinstance(x, Const):
@@ -312,18 +335,18 @@ def bitwise_not(a: Expr) -> Expr:
     return _folded("bitwise_not", (a,)) or _plain("bitwise_not", (a,))
 
 
-def left_shift(a: Scalar, b: Scalar) -> Expr:
-    """a << b."""
-    x, y, folded = _binary("left_shift", a, b)
-    return folded or affine(_plain("left_shift", (x, y))).expr()
+@_constructor
+def left_shift(x: Expr, y: Expr) -> Expr:
+    """x << y."""
+    return _folded("left_shift", (x, y)) or affine(_plain("left_shift", (x, y))).expr()
 
 
-def right_shift(a: Scalar, b: Scalar) -> Expr:
-    """a >> b, keeping the sign."""
-    x, y, folded = _binary("right_shift", a, b)
-    if folded is not None:
-        return folded
-    return x if isinstance(y, Const) and y.value == 0 else _plain("right_shift", (x, y))
+@_constructor
+def right_shift(x: Expr, y: Expr) -> Expr:
+    """x >> y, keeping the sign."""
+    if isinstance(y, Const) and y.value == 0:
+        return x
+    return _folded("right_shift", (x, y)) or _plain("right_shift", (x, y))
 
 
 # ---- comparisons and logic ----------------------------------------------------------------------------------
@@ -361,40 +384,10 @@ def not_equal(a: Scalar, b: Scalar) -> Expr:
 
 def _comparison(name: str, a: Scalar, b: Scalar) -> Expr:
     x, y = _operands(name, a, b)
-    decided = _decided(name, x, y)
-    if decided is not None:
-        return Const(decided, bool_)
+    answer = decided(name, x, y)
+    if answer is not None:
+        return Const(answer, bool_)
     return _folded(name, (x, y)) or _plain(name, (x, y))
-
-
-def _decided(name: str, x: Expr, y: Expr) -> bool | None:
-    """What the facts say of a comparison of integers; None where they leave it open."""
-    if not x.dtype.is_integer:
-        return None
-    (low_x, high_x), (low_y, high_y) = bounds(x), bounds(y)
-    low = None if low_x is None or high_y is None else low_x - high_y
-    high = None if high_x is None or low_y is None else high_x - low_y
-    first, second = affine(x), affine(y)
-    if first == second:
-        low = high = 0
-    elif first.is_exact and second.is_exact:
-        by_terms = first.gap(second)
-        low = max((g for g in (low, by_terms[0]) if g is not None), default=None)
-        high = min((g for g in (high, by_terms[1]) if g is not None), default=None)
-    return _decided_by_gap(name, low, high)
-
-
-def _decided_by_gap(name: str, low: int | None, high: int | None) -> bool | None:
-    """The comparison of two integers whose difference lies in low .. high."""
-    if name in ("less", "greater_equal"):
-        answer = True if high is not None and high < 0 else False if low is not None and low >= 0 else None
-        return answer if answer is None or name == "less" else not answer
-    if name in ("greater", "less_equal"):
-        answer = True if low is not None and low > 0 else False if high is not None and high <= 0 else None
-        return answer if answer is None or name == "greater" else not answer
-    apart = (low is not None and low > 0) or (high is not None and high < 0)
-    answer = False if apart else True if low == 0 and high == 0 else None
-    return answer if answer is None or name == "equal" else not answer
 
 
 def logical_and(a: Scalar, b: Scalar) -> Expr:
@@ -439,7 +432,7 @@ _OPPOSITE = {
 
 
 def _truth(a: Scalar) -> Expr:
-    return cast(a, bool_) if isinstance(a, _EXPR) else const(a, bool_)
+    return const(a, bool_) if isinstance(a, _NUMBER) else cast(a, bool_)
 
 
 def where(cond: Scalar, a: Scalar, b: Scalar) -> Expr:
@@ -464,10 +457,16 @@ def cast(x: Expr, dtype: DType, saturate: bool = True) -> Expr:
     if isinstance(x, Const):
         return _cast_const(x, dtype, saturate)
     if x.dtype.is_integer and dtype.is_integer:
-        return affine(Cast(x, dtype)).expr()
+        return _converted(x, dtype)
     if isinstance(x, Cast) and x.x.dtype == dtype and _holds(x.dtype, dtype):
         return x.x
     return Cast(x, dtype, saturate or not dtype.is_fp8)
+
+
+@remembered_pair
+def _converted(x: Expr, dtype: DType) -> Expr:
+    """An integer as another type of integer."""
+    return affine(Cast(x, dtype)).expr()
 
 
 def _cast_const(x: Const, dtype: DType, saturate: bool) -> Expr:

@@ -67,12 +67,15 @@ def keeps_value(cast: Cast) -> bool:
 # ---- bounds -------------------------------------------------------------------------------------------------
 
 
+@remembered
 def bounds(expr: Expr) -> Bounds:
     """The least and the greatest value of `expr`, inclusive, each None where unknown; of bool_ 0 and 1."""
     if expr.dtype.is_float:
         return UNKNOWN
-    if isinstance(expr, (Op, Cast)):
-        return _computed_bounds(expr)
+    if isinstance(expr, Op):
+        return _op_bounds(expr)
+    if isinstance(expr, Cast):
+        return bounds(expr.x) if keeps_value(expr) else dtype_range(expr.dtype)
     if isinstance(expr, Const):
         return int(expr.value), int(expr.value)
     if isinstance(expr, Var):
@@ -82,17 +85,16 @@ def bounds(expr: Expr) -> Bounds:
     return dtype_range(expr.dtype)
 
 
-@remembered
-def _computed_bounds(expr: Op | Cast) -> Bounds:
-    return _cast_bounds(expr) if isinstance(expr, Cast) else _op_bounds(expr)
-
-
 def _op_bounds(op: Op) -> Bounds:
     values, dtype = _values(op), op.dtype
-    if op.name not in _BOUNDS or any(a.dtype is not dtype for a in values):
+    if op.name not in _BOUNDS or not _all_are(dtype, values):
         return dtype_range(dtype)
     found = _BOUNDS[op.name](*[bounds(a) for a in values])
     return _in_range(found, dtype) if fits(found, dtype) else dtype_range(dtype)
+
+
+def _all_are(dtype: DType, values: tuple[Expr, ...]) -> bool:
+    return all(value.dtype is dtype for value in values)
 
 
 def _in_range(found: Bounds, dtype: DType) -> Bounds:
@@ -104,10 +106,6 @@ def _in_range(found: Bounds, dtype: DType) -> Bounds:
 
 def _values(op: Op) -> tuple[Expr, ...]:
     return op.args[1:] if op.name == "where" else op.args
-
-
-def _cast_bounds(cast: Cast) -> Bounds:
-    return bounds(cast.x) if keeps_value(cast) else dtype_range(cast.dtype)
 
 
 def _add(a: Bounds, b: Bounds) -> Bounds:
@@ -251,20 +249,18 @@ _BOUNDS: dict[str, Callable[..., Bounds]] = {
 # ---- divisors -----------------------------------------------------------------------------------------------
 
 
+@remembered
 def multiple_of(expr: Expr) -> int:
     """A number that divides every value of `expr`; 1 where nothing is known, 0 where it is always zero."""
     if expr.dtype.is_float:
         return 1
-    if isinstance(expr, (Op, Cast)):
-        return _computed_multiple(expr)
+    if isinstance(expr, Op):
+        return _op_multiple(expr)
+    if isinstance(expr, Cast):
+        return _cast_multiple(expr)
     if isinstance(expr, Const):
         return abs(int(expr.value))
     return expr.multiple_of if isinstance(expr, Var) else 1
-
-
-@remembered
-def _computed_multiple(expr: Op | Cast) -> int:
-    return _cast_multiple(expr) if isinstance(expr, Cast) else _op_multiple(expr)
 
 
 def power_of_two(number: int) -> int:
@@ -285,20 +281,18 @@ def _wrapped(number: int, dtype: DType) -> int:
 
 
 def _op_multiple(op: Op) -> int:
-    if op.dtype == bool_ or op.name not in _MULTIPLES:
-        return 1
-    values = _values(op)
-    if any(v.dtype != op.dtype for v in values):
+    values, dtype = _values(op), op.dtype
+    if dtype is bool_ or op.name not in _MULTIPLES or not _all_are(dtype, values):
         return 1
     found = _MULTIPLES[op.name](values)
-    if op.name not in _MAY_WRAP:
+    if found == 1 or dtype is int64 or op.name not in _MAY_WRAP:
         return found
-    exact = _BOUNDS[op.name](*(bounds(v) for v in values))
-    return found if fits(exact, op.dtype) else _wrapped(found, op.dtype)
+    exact = _BOUNDS[op.name](*[bounds(v) for v in values])
+    return found if fits(exact, dtype) else _wrapped(found, dtype)
 
 
 def _common(values: tuple[Expr, ...]) -> int:
-    return gcd(*(multiple_of(v) for v in values))
+    return gcd(*[multiple_of(v) for v in values])
 
 
 def _floordiv_multiple(values: tuple[Expr, ...]) -> int:

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-__all__ = ["Remembered", "remembered"]
+__all__ = ["Remembered", "RememberedPair", "remembered", "remembered_pair"]
 
-K = TypeVar("K")
-V = TypeVar("V")
+A = TypeVar("A")
+B = TypeVar("B")
+R = TypeVar("R")
 
-#: entries of one function; expressions are a few hundred bytes
-LIMIT = 2048
+#: entries of one function, a few hundred bytes each; a kernel of 20 tile operations needs 2000
+LIMIT = 8192
 
 
-class Remembered(Generic[K, V]):
+class Remembered(Generic[A, R]):
     """A function of one frozen object that computes each object's result once, and forgets all when it is full.
 
     By identity, because hashing an expression walks over it; two equal objects are computed twice.
@@ -22,15 +23,15 @@ class Remembered(Generic[K, V]):
 
     __slots__ = ("_function", "_kept")
 
-    def __init__(self, function: Callable[[K], V]) -> None:
+    def __init__(self, function: Callable[[A], R]) -> None:
         self._function = function
-        self._kept: dict[int, tuple[K, V]] = {}
+        self._kept: dict[int, tuple[A, R]] = {}
 
-    def __call__(self, key: K) -> V:
+    def __call__(self, key: A) -> R:
         found = self._kept.get(id(key))
         return found[1] if found is not None else self.keep(key, self._function(key))
 
-    def keep(self, key: K, result: V) -> V:
+    def keep(self, key: A, result: R) -> R:
         """Remembers what the function would give. The key is kept, too: its identity can't go to another object."""
         if len(self._kept) >= LIMIT:
             self._kept.clear()
@@ -38,6 +39,32 @@ class Remembered(Generic[K, V]):
         return result
 
 
-def remembered(function: Callable[[K], V]) -> Remembered[K, V]:
+class RememberedPair(Generic[A, B, R]):
+    """As `Remembered`, a function of two objects."""
+
+    __slots__ = ("_function", "_kept")
+
+    def __init__(self, function: Callable[[A, B], R]) -> None:
+        self._function = function
+        self._kept: dict[tuple[int, int], tuple[A, B, R]] = {}
+
+    def __call__(self, a: A, b: B) -> R:
+        key = id(a), id(b)
+        found = self._kept.get(key)
+        if found is not None:
+            return found[2]
+        result = self._function(a, b)
+        if len(self._kept) >= LIMIT:
+            self._kept.clear()
+        self._kept[key] = (a, b, result)
+        return result
+
+
+def remembered(function: Callable[[A], R]) -> Remembered[A, R]:
     """The function, which remembers its results."""
     return Remembered(function)
+
+
+def remembered_pair(function: Callable[[A, B], R]) -> RememberedPair[A, B, R]:
+    """The function, which remembers its results."""
+    return RememberedPair(function)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from tilejit.errors import LayoutError
@@ -21,8 +22,13 @@ def common_refinement(shapes: Sequence[Sequence[int]]) -> tuple[tuple[int, ...],
     A boundary is what lies to its right multiplied; those of all shapes are merged, and each must
     divide its neighbour. A boundary that one shape repeats becomes an extent of 1.
     """
+    return _common_refinement(tuple(map(tuple, shapes)))
+
+
+@lru_cache(1024)
+def _common_refinement(shapes: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
     if not shapes or len({math.prod(shape) for shape in shapes}) != 1:
-        sizes = ", ".join(f"{tuple(s)} has {math.prod(s)}" for s in shapes)
+        sizes = ", ".join(f"{s} has {math.prod(s)}" for s in shapes)
         raise LayoutError(f"shapes to refine need one size; {sizes or 'none given'}")
     marks = [[math.prod(shape[k:]) for k in range(len(shape) + 1)] for shape in shapes]
     repeats: Counter[int] = Counter()
@@ -31,7 +37,7 @@ def common_refinement(shapes: Sequence[Sequence[int]]) -> tuple[tuple[int, ...],
     common = sorted(repeats.elements(), reverse=True)
     for left, right in zip(common, common[1:], strict=False):
         if left % right != 0:
-            listed = " and ".join(str(tuple(s)) for s in shapes)
+            listed = " and ".join(map(str, shapes))
             raise LayoutError(f"shapes {listed} have no common refinement: {right} doesn't divide {left}")
     extents = tuple(left // right for left, right in zip(common, common[1:], strict=False))
     return extents, tuple(_positions(own, common) for own in marks)

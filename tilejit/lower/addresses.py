@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
 
 from ..dtypes import DType, int32, int64
@@ -10,7 +10,7 @@ from ..ir import build, facts
 from ..ir.nodes import TRUE, Cast, Const, Expr, Op
 from ..layout import Swizzle
 from .atoms import Atom, chained
-from .regions import Folded, Scaled, Side, Stride, Thread
+from .regions import Folded, Scaled, Side, Stride
 
 __all__ = [
     "adds_up", "advanced", "all_inside", "digits", "edge_dims", "extent_of", "index_dtype", "index_within", "inside",
@@ -35,15 +35,12 @@ def digits(index: Expr, extents: Sequence[int]) -> list[Expr]:
 
 def origin(side: Side) -> Expr:
     """Where the region starts, before swizzling."""
-    dtype = index_dtype(side)
-    return build.total([_moved(o.stride, o.index, dtype) for o in side.offsets], dtype)
+    return _along([(o.stride, o.index) for o in side.offsets], index_dtype(side))
 
 
 def linear(side: Side, column: int, atoms: Sequence[Atom], values: Sequence[Expr]) -> Expr:
     """How far digits `values` of `atoms` lead on `side`, the atoms' region number `column`."""
-    dtype = index_dtype(side)
-    each = [_moved(a.strides[column], value, dtype) for a, value in zip(atoms, values, strict=True)]
-    return build.total(each, dtype)
+    return _along([(a.strides[column], v) for a, v in zip(atoms, values, strict=True)], index_dtype(side))
 
 
 def reached(side: Side, column: int, atoms: Sequence[Atom], index: Expr) -> Expr:
@@ -52,26 +49,30 @@ def reached(side: Side, column: int, atoms: Sequence[Atom], index: Expr) -> Expr
     return linear(side, column, own, digits(index, [a.extent for a in own]))
 
 
-def adds_up(column: int, atoms: Sequence[Atom], a: Expr, b: Expr) -> bool:
-    """Whether the way that index `a` + `b` leads is the sum of those of `a` and of `b`: no digit carries."""
+def adds_up(column: int, atoms: Sequence[Atom], step: int, count: int) -> bool:
+    """Whether index first + rest leads as far as `first` and `rest` do together: no digit carries.
+
+    first: any multiple of `step`, and rest below it, their sum below `count`.
+    """
     own = chained(atoms, column)
-    extents = [x.extent for x in own]
-    each = zip(own, digits(a, extents), digits(b, extents), digits(build.add(a, b), extents), strict=True)
-    return all(build.add(x, y) == z and not isinstance(atom.strides[column], Folded) for atom, x, y, z in each)
+    below = [prod(a.extent for a in own[k:]) for k in range(1, len(own))]
+    folded = any(isinstance(a.strides[column], Folded) for a in own)
+    return not folded and all(step % b == 0 or b % step == 0 or b >= count for b in below)
 
 
-def _moved(stride: Stride, value: Expr, dtype: DType) -> Expr:
-    if isinstance(stride, Thread):
-        return build.const(0, dtype)
-    if isinstance(stride, Folded):
-        at = build.add(build.cast(stride.start, dtype), build.cast(value, dtype))
-        each = [
-            build.mul(build.mod(build.floordiv(at, divisor), extent), step) for divisor, extent, step in stride.parts
-        ]
-        return build.total(each, dtype)
-    if isinstance(stride, Scaled):
-        return build.mul(build.mul(build.cast(value, dtype), build.cast(stride.var, dtype)), stride.factor)
-    return build.mul(build.cast(value, dtype), stride)
+def _along(steps: Iterable[tuple[Stride, Expr]], dtype: DType) -> Expr:
+    """How far indices lead along their strides, together."""
+    terms: list[tuple[Expr, int]] = []
+    for stride, index in steps:
+        if isinstance(stride, int):
+            terms.append((build.cast(index, dtype), stride))
+        elif isinstance(stride, Scaled):
+            product = build.mul(build.cast(index, dtype), build.cast(stride.var, dtype))
+            terms.append((product, stride.factor))
+        elif isinstance(stride, Folded):
+            at = build.add(build.cast(stride.start, dtype), build.cast(index, dtype))
+            terms.extend((build.mod(build.floordiv(at, d), extent), step) for d, extent, step in stride.parts)
+    return build.weighted_sum(terms, dtype)
 
 
 # ---- swizzles -----------------------------------------------------------------------------------------------
@@ -84,34 +85,13 @@ def swizzled(address: Expr, swizzle: Swizzle | None) -> Expr:
     """
     if swizzle is None:
         return address
-    far, near = _apart(address, swizzle)
+    far, near = build.apart(address, swizzle.period)
     mask = ((1 << swizzle.bits) - 1) << swizzle.base
     if swizzle.inner:
         moved = build.bitwise_and(build.right_shift(near, swizzle.shift), mask)
     else:
         moved = build.left_shift(build.bitwise_and(near, mask), swizzle.shift)
     return build.add(build.bitwise_xor(near, moved), far)
-
-
-def _apart(address: Expr, swizzle: Swizzle) -> tuple[Expr, Expr]:
-    """(multiples of the swizzle's period, the rest), whose sum is the address."""
-    far: Expr = build.const(0, address.dtype)
-    near = far
-    for term in _terms(address):
-        if isinstance(term, Const):
-            inside = int(term.value) % swizzle.period
-            far, near = build.add(far, int(term.value) - inside), build.add(near, inside)
-        elif facts.multiple_of(term) % swizzle.period == 0:
-            far = build.add(far, term)
-        else:
-            near = build.add(near, term)
-    return far, near
-
-
-def _terms(expr: Expr) -> list[Expr]:
-    if isinstance(expr, Op) and expr.name == "add":
-        return [term for arg in expr.args for term in _terms(arg)]
-    return [expr]
 
 
 def advanced(swizzle: Swizzle | None, base: Expr, still: Expr, moved: Expr) -> Expr:
@@ -121,10 +101,12 @@ def advanced(swizzle: Swizzle | None, base: Expr, still: Expr, moved: Expr) -> E
     """
     if swizzle is None:
         return build.add(base, moved)
-    far, near = _apart(moved, swizzle)
+    far, near = build.apart(moved, swizzle.period)
     bits = possible_bits(near)
+    if bits == 0:
+        return build.add(base, far)
     # what is a multiple of the period has no bits in it
-    before = possible_bits(_apart(still, swizzle)[1] if 0 <= bits < swizzle.period else still)
+    before = possible_bits(build.apart(still, swizzle.period)[1] if 0 <= bits < swizzle.period else still)
     if bits < 0 or before & bits:
         return swizzled(build.add(still, moved), swizzle)
     read, written = _bits_of(swizzle)
@@ -235,12 +217,8 @@ def extent_of(side: Side, d: int) -> Expr:
 
 def index_within(dim: int, atoms: Sequence[Atom], values: Sequence[Expr], dtype: DType) -> Expr:
     """The index in dimension `dim` of the region at digits `values` of `atoms`."""
-    each = [
-        build.mul(build.cast(value, dtype), atom.weight)
-        for atom, value in zip(atoms, values, strict=True)
-        if atom.dim == dim
-    ]
-    return build.total(each, dtype)
+    own = [(v, a.weight) for a, v in zip(atoms, values, strict=True) if a.dim == dim]
+    return build.weighted_sum([(build.cast(v, dtype), weight) for v, weight in own], dtype)
 
 
 def moves_whole(side: Side, dims: Sequence[int], atoms: Sequence[Atom], width: int) -> bool:

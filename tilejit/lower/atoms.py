@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
 from ..dtypes import int64
@@ -145,12 +145,11 @@ def vectors(atoms: Sequence[Atom], width: int) -> tuple[Atom, ...]:
     return (*atoms[:-1], *([counted] if count > 1 else []))
 
 
-
-
 def split(atom: Atom, inner: int) -> tuple[Atom, Atom]:
     """The digit as two, the faster of which has `inner` values; these divide the digit's."""
     outer = tuple(_times(s, inner) for s in atom.strides)
-    return Atom(atom.extent // inner, outer, atom.dim, atom.weight * inner), replace(atom, extent=inner)
+    slow = Atom(atom.extent // inner, outer, atom.dim, atom.weight * inner)
+    return slow, Atom(inner, atom.strides, atom.dim, atom.weight)
 
 
 def reach(atoms: Sequence[Atom], column: int) -> int:

@@ -79,7 +79,7 @@ class Plan:
         """The address that a thread gives in issue 0, before swizzling."""
         row = build.mul(build.mod(thread, ROW), self.tiles.pitch)
         own = linear(self.memory, 1, self.tiles.warps, [_digit(thread, a) for a in self.tiles.warps])
-        return build.add(build.add(build.add(origin(self.memory), own), self._tile(thread)), row)
+        return build.total((origin(self.memory), own, self._tile(thread), row), int32)
 
     def _tile(self, thread: Expr) -> Expr:
         if self.num == 1:
@@ -91,14 +91,12 @@ class Plan:
         """How far an issue's addresses lie from those of issue 0, before swizzling."""
         return linear(self.memory, 1, self.tiles.outer, self._outer(issue))
 
-    def register(self, issue: Expr, tile: int) -> Expr:
-        """The first of the two elements that a lane holds of one tile of an issue."""
-        inner = digits(build.const(tile, int32), [a.extent for a in self.tiles.inner])
-        there = build.add(
-            linear(self.registers, 0, self.tiles.outer, self._outer(issue)),
-            linear(self.registers, 0, self.tiles.inner, inner),
-        )
-        return build.add(origin(self.registers), there)
+    def held(self, issue: Expr) -> list[Expr]:
+        """For each tile of an issue the first of the two elements that a lane holds of it."""
+        first = build.add(origin(self.registers), linear(self.registers, 0, self.tiles.outer, self._outer(issue)))
+        inner = self.tiles.inner
+        places = (digits(build.const(tile, int32), [a.extent for a in inner]) for tile in range(self.num))
+        return [build.add(first, linear(self.registers, 0, inner, place)) for place in places]
 
     def _outer(self, issue: Expr) -> list[Expr]:
         return digits(issue, [a.extent for a in self.tiles.outer])
@@ -107,7 +105,7 @@ class Plan:
         """For each issue the 32-bit registers of a thread's tile that it moves, in the order of the instruction."""
         found: list[list[int]] = []
         for issue in range(self.issues):
-            first = [self.register(build.const(issue, int32), tile) for tile in range(self.num)]
+            first = self.held(build.const(issue, int32))
             found.append([int(f.value) // 2 for f in first if isinstance(f, Const)])
         return found
 
@@ -226,7 +224,7 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
     with b.when(mine), b.loop("issue", plan.issues, unrolled=True) as issue:
         address = advanced(swizzle, base, base if swizzle is None else still, plan.moved(issue))
         row = Vector(plan.memory.buffer, address, ROW)
-        words = tuple(Vector(plan.registers.buffer, plan.register(issue, tile), 2) for tile in range(plan.num))
+        words = tuple(Vector(plan.registers.buffer, first, 2) for first in plan.held(issue))
         if plan.loads:
             b.append(Instruction(plan.instruction, words, (row,), span=b.span))
         else:

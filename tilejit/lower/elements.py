@@ -24,7 +24,7 @@ def element_offset(buffer: Buffer, indices: Sequence[Expr]) -> Expr:
     dtype = int64 if buffer.space == "global" else int32
     if isinstance(buffer.layout, Strided):
         terms = zip(indices, buffer.layout.strides, strict=True)
-        return _sum([build.mul(build.cast(i, dtype), s) for i, s in terms], dtype)
+        return build.total([build.mul(build.cast(i, dtype), s) for i, s in terms], dtype)
     return swizzled(_tiled(buffer, buffer.layout, indices, dtype), buffer.layout.swizzle)
 
 
@@ -42,14 +42,7 @@ def _tiled(buffer: Buffer, layout: TileLayout, indices: Sequence[Expr], dtype: D
         for k, (it, worth) in enumerate(zip(run, weights([i.extent for i in run]), strict=True)):
             digit = build.floordiv(build.cast(index, dtype), worth)
             terms.append(build.mul(build.mod(digit, it.extent) if k else digit, it.stride))
-    return _sum(terms, dtype)
-
-
-def _sum(terms: Sequence[Expr], dtype: DType) -> Expr:
-    total: Expr = build.const(0, dtype)
-    for term in terms:
-        total = build.add(total, term)
-    return total
+    return build.total(terms, dtype)
 
 
 def possible_starts(buffer: Buffer, first: Expr, reach: int) -> range:

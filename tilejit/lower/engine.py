@@ -95,8 +95,9 @@ def dispatch(op: TileOp, context: Context, variants: Sequence[Variant]) -> Verdi
     declines: dict[str, tuple[str, ...]] = {}
     hints: list[str] = []
     accepted: list[tuple[Variant, Any]] = []
+    reasons = {c: c.test(op, context) for v in candidates for c in v.when}
     for variant in sorted(candidates, key=lambda v: (-(v.priority or 0), v.name)):
-        failed = tuple(reason for c in variant.when if (reason := c.test(op, context)) is not None)
+        failed = tuple(reason for c in variant.when if (reason := reasons[c]) is not None)
         if failed:
             declines[variant.name] = failed
             continue

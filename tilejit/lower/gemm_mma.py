@@ -92,10 +92,8 @@ class Plan:
 
     def _at(self, column: int, *tile: tuple[tuple[Atom, ...], Expr]) -> Expr:
         """Where operand `column` has a tile, from (digits, their value) of each of its dimensions."""
-        there = origin(self.sides[column])
-        for atoms, index in tile:
-            there = build.add(there, reached(self.sides[column], column, atoms, index))
-        return there
+        of = self.sides[column]
+        return build.total([origin(of), *(reached(of, column, atoms, index) for atoms, index in tile)], int32)
 
     def schedule(self) -> np.ndarray:
         """One row an instruction, in order: (m, n, k, registers of acc ..., of a ..., of b ...), as elements."""

@@ -190,7 +190,7 @@ def emit_partition(
 
 
 def _emit_rounds(
-    plan: Partition, b: Builder, bases: Sequence[Expr | None], thread: Expr, step: Step, unrolled: bool
+    plan: Partition, b: Builder, bases: Sequence[Base | None], thread: Expr, step: Step, unrolled: bool
 ) -> None:
     whole, rest = divmod(plan.count, plan.threads)
     if whole:
@@ -202,20 +202,28 @@ def _emit_rounds(
             _emit_vector(plan, b, bases, thread, first, step)
 
 
-def _base(plan: Partition, column: int, thread: Expr, b: Builder) -> Expr | None:
-    """The address of a thread's vector in round 0; None where later rounds don't add to it."""
-    trip = Var("trip", int32, bounds=(0, plan.rounds))
-    if plan.rounds > 1 and not adds_up(column, plan.atoms, build.mul(trip, plan.threads), thread):
+@dataclass(frozen=True, slots=True)
+class Base:
+    """Where a thread's vector of round 0 lies on one side: `address`, and `linear` before swizzling."""
+
+    address: Expr
+    linear: Expr
+
+
+def _base(plan: Partition, column: int, thread: Expr, b: Builder) -> Base | None:
+    """None where later rounds don't add to it."""
+    if plan.rounds > 1 and not adds_up(column, plan.atoms, plan.threads, plan.rounds * plan.threads):
         return None
-    return b.let("src" if column else "dst", plan.address(column, thread))
+    linear = plan.linear(column, thread)
+    return Base(b.let("src" if column else "dst", swizzled(linear, plan.sides[column].swizzle)), linear)
 
 
 def _emit_vector(
-    plan: Partition, b: Builder, bases: Sequence[Expr | None], thread: Expr, first: Expr, step: Step
+    plan: Partition, b: Builder, bases: Sequence[Base | None], thread: Expr, first: Expr, step: Step
 ) -> None:
     values = tuple(plan.values(build.add(first, thread)))
     runs = [
-        Run(side, edges, _address(plan, column, bases[column], thread, first), plan.atoms, values, plan.run_dim)
+        Run(side, edges, _address(plan, column, bases[column], first, thread), plan.atoms, values, plan.run_dim)
         for column, (side, edges) in enumerate(zip(plan.sides, plan.edges, strict=True))
     ]
     if plan.tail == plan.vector_width:
@@ -228,12 +236,11 @@ def _emit_vector(
                 step(runs, start, width)
 
 
-def _address(plan: Partition, column: int, base: Expr | None, thread: Expr, first: Expr) -> Expr:
+def _address(plan: Partition, column: int, base: Base | None, first: Expr, thread: Expr) -> Expr:
     """The address of vector `first` + `thread`."""
     if base is None:
         return plan.address(column, build.add(first, thread))
     if isinstance(first, Const) and first.value == 0:
-        return base
-    moved = reached(plan.sides[column], column, plan.atoms, first)
-    swizzle = plan.sides[column].swizzle
-    return advanced(swizzle, base, base if swizzle is None else plan.linear(column, thread), moved)
+        return base.address
+    side = plan.sides[column]
+    return advanced(side.swizzle, base.address, base.linear, reached(side, column, plan.atoms, first))

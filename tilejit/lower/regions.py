@@ -9,6 +9,7 @@ from ..dtypes import int64
 from ..errors import LayoutError
 from ..ir import build, facts
 from ..ir.nodes import Buffer, Const, Expr, Region, Strided, Var
+from ..ir.remember import remembered
 from ..layout import Swizzle, TileLayout
 from ..layout.iters import Iter, merged, refined, sliced, weights
 
@@ -187,16 +188,11 @@ def _strided(region: Region, given: tuple[int | Var, ...]) -> Side:
 
 
 def _tiled(region: Region, layout: TileLayout, scope: str) -> Side:
-    buffer = region.buffer
-    shape = tuple(n for n in buffer.shape if isinstance(n, int))
-    if len(shape) != len(buffer.shape):
-        raise LayoutError(f"{buffer.name} has extents known only at launch, and a layout of fixed size")
-    layout = layout.adapted(shape) if prod(shape) != layout.size() else layout
-    extents = _extents(region)
+    buffer, extents = region.buffer, _extents(region)
     found: list[tuple[Step, ...]] = []
     offsets = [Offset(_int(value), 1, f"offset of {buffer.name}") for a, value in layout.offset if not a.is_thread]
     _no_thread_offset(layout, buffer)
-    for d, group in enumerate(refined(layout.shard, shape)):
+    for d, group in enumerate(_groups(buffer)):
         steps, moved = _window(group, region.starts[d], extents[d], f"start {d} of {buffer.name}", scope)
         found.append(steps)
         offsets.extend(moved)
@@ -210,6 +206,16 @@ def _tiled(region: Region, layout: TileLayout, scope: str) -> Side:
         tuple(scope_step(it, scope) for it in layout.replica if it.extent > 1),
         None if layout.swizzle is None or layout.swizzle.is_identity else layout.swizzle,
     )
+
+
+@remembered
+def _groups(buffer: Buffer) -> tuple[tuple[Iter, ...], ...]:
+    """The iterators of each dimension of a buffer with a tile layout."""
+    layout, shape = buffer.layout, tuple(n for n in buffer.shape if isinstance(n, int))
+    assert isinstance(layout, TileLayout)
+    if len(shape) != len(buffer.shape):
+        raise LayoutError(f"{buffer.name} has extents known only at launch, and a layout of fixed size")
+    return refined((layout.adapted(shape) if prod(shape) != layout.size() else layout).shard, shape)
 
 
 def _no_thread_offset(layout: TileLayout, buffer: Buffer) -> None:
