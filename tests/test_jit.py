@@ -250,6 +250,48 @@ def test_a_captured_global_that_changes_recompiles(monkeypatch):
     assert (a == 1).all()
 
 
+def test_no_recompile_names_the_captured_value_with_its_old_and_its_new_value(monkeypatch):
+    factors = (2.0, 3)
+    unit = "mm"
+
+    @tj.function
+    def scaled(x):
+        return x * factors[0] + STEP
+
+    helper = scaled
+
+    @tj.kernel(threads=32)
+    def measure(A: tj.Tensor):
+        if unit == "mm":
+            A[tj.thread_id()] = helper(1.0)
+
+    a = np.zeros(32, np.float32)
+    measure[1](a)
+
+    def refusal():
+        with tj.no_recompile(), pytest.raises(tj.LaunchError) as caught:
+            measure[1](a)
+        return caught.value.message
+
+    unit = "cm"
+    assert refusal().endswith("captured unit 'cm', compiled was 'mm'")
+    unit = "mm"
+    factors = (2.5, 3)
+    assert refusal().endswith("captured factors (2.5, 3), compiled was (2.0, 3) (in helper)")
+    factors = (2.0, 3)
+    monkeypatch.setitem(globals(), "STEP", 7)
+    assert refusal().endswith("captured STEP 7, compiled was 1 (in helper)")
+    monkeypatch.delitem(globals(), "STEP")
+    assert refusal().endswith("captured STEP without a value, compiled was 1 (in helper)")
+
+    @tj.function
+    def doubled(y):
+        return y * 2
+
+    helper = doubled
+    assert refusal().endswith("captured helper def doubled(y), compiled was def scaled(x)")
+
+
 def test_a_closure_and_what_a_helper_captures_are_followed():
     offset = 2
 

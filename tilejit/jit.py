@@ -254,7 +254,7 @@ class Kernel:
             return
         if not self._variants:
             raise LaunchError(f"{self.name} would be compiled for the first time {where}", hint="launch it once before")
-        nearest = min((_differences(old, key) for old in self._variants), key=len)
+        nearest = min((_differences(old, key, self.captured) for old in self._variants), key=len)
         raise LaunchError(
             f"{self.name} would be compiled again {where}: {'; '.join(nearest)}",
             hint="launch once with arguments like these before, or pass arrays of a compiled signature",
@@ -464,14 +464,18 @@ def _has_asserts(body: Sequence[Stmt]) -> bool:
     )
 
 
-def _differences(old: tuple[Any, ...], new: tuple[Any, ...]) -> list[str]:
+def _differences(old: tuple[Any, ...], new: tuple[Any, ...], captured: Captured) -> list[str]:
     """What a new variant's key has that an old one hasn't, in words."""
     found = []
     for (name, was), (_, now) in zip(old[0].arguments, new[0].arguments, strict=True):
         if was != now:
             found.append(f"{describe_one(name, now)}, compiled was {describe_one(name, was)}")
-    labels = ("constexprs", "threads", "target", "captured values", "debug")
+    labels = ("constexprs", "threads", "target", "captured", "debug")
     for label, was, now in zip(labels, old[1:], new[1:], strict=True):
-        if was != now and not (label == "constexprs" and found):
-            found.append(label if label == "captured values" else f"{label} {now}, compiled was {was}")
+        if was == now or (label == "constexprs" and found):
+            continue
+        if label == "captured":
+            found.append("captured " + " and ".join(captured.changes(was, now)))
+        else:
+            found.append(f"{label} {now}, compiled was {was}")
     return found

@@ -1,8 +1,8 @@
 """From a kernel's Python source to tile IR, by reading it once for each signature."""
 
-from .captures import captures
+from .captures import captures, changes
 from .kernel import build
 from .parameters import NO_DEFAULT, Parameter, parameters
 from .source import KernelSource
 
-__all__ = ["NO_DEFAULT", "KernelSource", "Parameter", "build", "captures", "parameters"]
+__all__ = ["NO_DEFAULT", "KernelSource", "Parameter", "build", "captures", "changes", "parameters"]

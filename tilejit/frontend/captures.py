@@ -11,7 +11,7 @@ from ..layout import Swizzle, TileLayout
 from .language import Function, Intrinsic, Namespace, Scope
 from .source import KernelSource
 
-__all__ = ["captures"]
+__all__ = ["captures", "changes"]
 
 _MISSING = object()
 
@@ -71,3 +71,42 @@ def _function(source: KernelSource, inside: tuple[KernelSource, ...]) -> Hashabl
     fn = source.function
     values = (*(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values())
     return "function", source.text, tuple(_token(d, inside) for d in values), _captures(source, (*inside, source))
+
+
+# ---- in words -----------------------------------------------------------------------------------------------
+
+
+def changes(old: Hashable, new: Hashable) -> list[str]:
+    """What differs between two keys of one function: each captured value by name, with the new and the old one."""
+    was, now = (dict(key) for key in (old, new))  # type: ignore[call-overload]
+    found: list[str] = []
+    for chain in now.keys() | was.keys():
+        a, b = was.get(chain, "missing"), now.get(chain, "missing")
+        if a != b:
+            found.extend(_changed(".".join(chain), a, b))
+    return sorted(found)
+
+
+def _changed(name: str, was: Any, now: Any) -> list[str]:
+    if was[:2] == now[:2] and was[0] == "function" and was[2] == now[2]:
+        # the same helper, which captures something else
+        return [f"{change} (in {name})" for change in changes(was[3], now[3])]
+    before, after = _described(was), _described(now)
+    return [f"{name}, whose text is another" if before == after else f"{name} {after}, compiled was {before}"]
+
+
+def _described(token: Any) -> str:
+    """A token of `_token` in words."""
+    if token == "missing":
+        return "without a value"
+    kind, *rest = token
+    if kind == "function":
+        lines: list[str] = [line.strip() for line in rest[0].splitlines()]
+        return next(line.rstrip(":") for line in lines if line.startswith("def "))
+    if kind == "float":
+        return repr(float.fromhex(rest[0]))
+    if kind == "tuple":
+        return f"({', '.join(map(_described, rest[0]))})"
+    if kind == "opaque":
+        return f"a {rest[0]}"
+    return repr(rest[0]) if kind == "str" else str(rest[-1])

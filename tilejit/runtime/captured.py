@@ -9,7 +9,7 @@ from collections.abc import Hashable
 from types import CellType, ModuleType
 from typing import Any
 
-from ..frontend import KernelSource, captures
+from ..frontend import KernelSource, captures, changes
 from ..frontend.language import Function
 
 _MISSING = object()
@@ -20,7 +20,7 @@ class Captured:
 
     def __init__(self, source: KernelSource) -> None:
         self._source = source
-        self._numbers: dict[Hashable, int] = {}
+        self._numbers: dict[tuple[Hashable, tuple[str, ...]], int] = {}
         self._number = -1
         self._places: tuple[tuple[dict[str, Any], str, Any], ...] = ()
         self._cells: tuple[tuple[CellType, Any], ...] = ()
@@ -37,6 +37,11 @@ class Captured:
             if _content(cell) is not value:
                 return self._read()
         return self._number
+
+    def changes(self, old: int, new: int) -> list[str]:
+        """What differs between the values of two numbers, in words."""
+        tokens = list(self._numbers)
+        return changes(tokens[old][0], tokens[new][0])
 
     def _read(self) -> int:
         watched = _Watched()
