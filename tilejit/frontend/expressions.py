@@ -23,6 +23,8 @@ from .values import Constant, Items, Memory, Scalar, Value, describe
 
 __all__ = ["EXPRESSIONS"]
 
+_MISSING = object()
+
 
 def _constant(ctx: Context, node: ast.Constant) -> Value:
     if isinstance(node.value, (complex, bytes)):
@@ -36,9 +38,10 @@ def _attribute(ctx: Context, node: ast.Attribute) -> Value:
     base = ctx.evaluate(node.value)
     if not isinstance(base, Constant) or not isinstance(base.value, ModuleType):
         return attribute(ctx, node, base)
-    if not hasattr(base.value, node.attr):
+    found = getattr(base.value, node.attr, _MISSING)
+    if found is _MISSING:
         raise _not_in_module(ctx, node, base.value)
-    return captured(ctx, node, getattr(base.value, node.attr))
+    return captured(ctx, node, found)
 
 
 def _not_in_module(ctx: Context, node: ast.Attribute, module: ModuleType) -> Exception:

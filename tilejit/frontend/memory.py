@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+from functools import lru_cache
 from typing import Any
 
 from ..dtypes import DType
@@ -54,23 +55,34 @@ def buffer_layout(ctx: Context, node: ast.AST, value: Value, shape: tuple[int, .
     if not isinstance(layout, TileLayout):
         raise ctx.type_error(node, f"{layout!r} is not a layout", "write S[(32, 8) : (1 @ laneid, 1)]")
     with ctx.located(node):
-        layout = layout.adapted(shape)
-        if layout.size() != math.prod(shape):
-            raise LayoutError(
-                f"{layout!r} has {layout.size()} elements; shape {shape} has {math.prod(shape)}",
-                hint="give a layout whose extents multiply to the shape's size",
-            )
-        layout.verify_well_formed()
-        if space == "shared" and layout.scope is not None:
-            raise LayoutError(
-                f"{layout!r} has thread axes; shared memory is one memory for all threads",
-                hint="use memory strides only, as in S[(32, 8) : (8, 1)]",
-            )
-        if space == "tmem":
-            _check_tmem(layout)
-        if space == "local" and layout.swizzle is not None:
-            raise LayoutError(f"{layout!r} is swizzled; registers have no banks", hint="leave the swizzle out")
+        return _fitting(layout, shape, space)
+
+
+@lru_cache(maxsize=256)
+def _fitting(layout: TileLayout, shape: tuple[int, ...], space: str) -> TileLayout:
+    """The layout for a shape in a kind of memory; LayoutError where it doesn't fit."""
+    layout = layout.adapted(shape)
+    if layout.size() != math.prod(shape):
+        raise LayoutError(
+            f"{layout!r} has {layout.size()} elements; shape {shape} has {math.prod(shape)}",
+            hint="give a layout whose extents multiply to the shape's size",
+        )
+    layout.verify_well_formed()
+    if space == "shared" and layout.scope is not None:
+        raise LayoutError(
+            f"{layout!r} has thread axes; shared memory is one memory for all threads",
+            hint="use memory strides only, as in S[(32, 8) : (8, 1)]",
+        )
+    if space == "tmem":
+        _check_tmem(layout)
+    if space == "local" and layout.swizzle is not None:
+        raise LayoutError(f"{layout!r} is swizzled; registers have no banks", hint="leave the swizzle out")
     return layout
+
+
+@lru_cache(maxsize=256)
+def _is_injective(layout: TileLayout) -> bool:
+    return layout.is_injective()
 
 
 def _check_tmem(layout: TileLayout) -> None:
@@ -88,7 +100,7 @@ def _check_tmem(layout: TileLayout) -> None:
 def own_layout(ctx: Context, node: ast.AST, value: Value, shape: tuple[int, ...], space: str) -> TileLayout:
     """As `buffer_layout`, for memory that is made: each element needs a place of its own."""
     layout = buffer_layout(ctx, node, value, shape, space)
-    if not layout.is_injective():
+    if not _is_injective(layout):
         raise LayoutError(
             f"{layout!r} puts several elements of shape {shape} in one place", span=ctx.span(node),
             hint="give strides under which each element has a place of its own",
