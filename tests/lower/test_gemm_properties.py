@@ -8,10 +8,10 @@ from math import prod
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.lower.test_gemm import factors, multiplied
+from tests.lower.test_gemm import factors, following, multiplied
 from tilejit.errors import DispatchError
 from tilejit.layout import TileLayout
-from tilejit.lower.ask import Operand, operand
+from tilejit.lower.ask import Operand, dispatch, operand
 from tilejit.ops.gemm import MMA, Mma
 
 WARPS = [(1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (3, 1), (1, 4)]
@@ -98,12 +98,46 @@ def test_any_order_of_rows_columns_and_registers_multiplies_right(
     assert plan.tiles[:2] == tiles[:2] and plan.tiles[2] * plan.form.k == tiles[2] * form.k
 
 
-@given(st.data(), st.sampled_from(MMA), st.sampled_from(WARPS))
-def test_the_layouts_of_tj_mma_multiply_right_at_any_size(
-    data: st.DataObject, form: Mma, warps: tuple[int, int]
-) -> None:
-    m, n, k = data.draw(tiles_for(warps))
-    _ask(form, factors(16 * m * warps[0], 8 * n * warps[1], form.k * k, form, warps), warps)
+@st.composite
+def canonical(draw: st.DrawFn) -> tuple[Mma, list[Operand], str, int]:
+    """A form, operands in the layouts of `tj.mma`, the scope, and the threads of one or two instances of it."""
+    form, warps = draw(st.sampled_from(MMA)), draw(st.sampled_from(WARPS))
+    m, n, k = draw(tiles_for(warps))
+    scopes = {1: ["warp", "cta"], 4: ["warpgroup", "cta"]}
+    scope = draw(st.sampled_from(scopes.get(prod(warps), ["cta"])))
+    instances = 1 if scope == "cta" else draw(st.integers(1, 2))
+    within = "warpgroup" if scope == "warpgroup" else "cta"
+    given = factors(16 * m * warps[0], 8 * n * warps[1], form.k * k, form, warps, within)
+    return form, given, scope, 32 * prod(warps) * instances
+
+
+@given(canonical())
+def test_the_layouts_of_tj_mma_multiply_right_at_any_size(made: tuple[Mma, list[Operand], str, int]) -> None:
+    form, given, scope, threads = made
+    multiplied(*given, scope, threads, precision="tf32" if form.a.bits == 32 else None)
+
+
+@given(st.data(), canonical())
+def test_following_the_hints_leads_to_a_product(data: st.DataObject, made: tuple[Mma, list[Operand], str, int]) -> None:
+    form, given, scope, threads = made
+    given = list(given)
+    for column in data.draw(st.sets(st.integers(0, 2), min_size=1)):
+        layout = given[column].layout
+        assert layout is not None
+        shard = [(it.extent, it.stride, it.axis.name) for it in layout.shard]
+        places = data.draw(st.permutations([place[1:] for place in shard]))
+        changed = [(extent, *place) for (extent, _, _), place in zip(shard, places, strict=True)]
+        replica = [(it.extent, it.stride, it.axis.name) for it in layout.replica]
+        given[column] = replace(given[column], layout=TileLayout.from_iters(changed, replica))
+    precision = "tf32" if form.a.bits == 32 else None
+    for _ in range(4):
+        try:
+            dispatch("gemm", scope, *given, threads=threads, precision=precision)
+        except DispatchError as refused:
+            given = following(refused, given)
+        else:
+            return
+    raise AssertionError("the layouts that fit were refused again")
 
 
 @given(st.data(), products())

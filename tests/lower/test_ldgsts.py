@@ -150,7 +150,8 @@ def test_other_memory_is_refused() -> None:
 def test_a_copy_that_is_accepted_moves_each_element_once_and_nothing_else(data: st.DataObject) -> None:
     dtype = data.draw(st.sampled_from(TYPES))
     extents = data.draw(EXTENTS.filter(lambda e: prod(e) <= 1024))
-    scope, threads = data.draw(st.sampled_from([("thread", 1), ("warp", 32), ("cta", 48), ("cta", 96)]))
+    scopes = [("thread", 1), ("warp", 32), ("warpgroup", 128), ("cta", 48), ("cta", 96)]
+    scope, threads = data.draw(st.sampled_from(scopes))
     dst, src = (data.draw(memory(s, extents, dtype)).named(n) for s, n in (("shared", "dst"), ("global", "src")))
     op = TileOp("copy_async", scope, (dst, src))
     try:
