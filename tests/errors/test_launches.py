@@ -71,6 +71,19 @@ class TorchTensor:
         return (1,)
 
 
+class ClosedStream:
+    """What a closed stream of cuda.core looks like."""
+
+    is_closed = True
+    __cuda_stream__ = 0, 7
+
+
+class TorchStream:
+    """What a stream of PyTorch looks like."""
+
+    cuda_stream = 7
+
+
 A = np.arange(64, dtype=np.float32)
 B = np.zeros(64, np.float32)
 READ_ONLY = B.view()
@@ -110,6 +123,7 @@ ARGUMENTS = [
     (lambda: add[1](A, READ_ONLY), LAUNCH, "B is a read-only array and the kernel writes it", "can be written"),
     (lambda: add[1](CudaArray(), B), LAUNCH, "cuda:0, and the simulator can't read", "copy it to host memory"),
     (lambda: add[1](TorchTensor(), B), LAUNCH, "cuda:0, and the simulator can't read", "copy it to host memory"),
+    (lambda: tj.to_device(A).copy_from(A[:9]), LAUNCH, "float32[9] doesn't fit into DeviceArray([64]", "reshape it"),
     (freed, LAUNCH, "DeviceArray([64], float32, 'sim') was freed", "tj.to_device or tj.empty"),
     (lambda: typed[1](B, 200, 1.0, 1), LAUNCH, "n is int8, which holds -128 to 127; got 200", "wider type"),
     (lambda: typed[1](B, 1.5, 1.0, 1), LAUNCH, "n is int8; got float 1.5", "pass ints"),
@@ -149,6 +163,10 @@ GRIDS = [
     (lambda: add[(1,), 2000](A, B), RESOURCE, "a CTA of 2000 threads; at most 1024 fit", "more CTAs"),
     (lambda: add[(1,), 32, None, 3](A, B), LAUNCH, "takes a grid, threads and a stream; got 4 values", "k[grid]"),
     (lambda: tj.simulate(add, 0, A, B), LAUNCH, "grid (0,) has no CTAs", "skip the launch"),
+    (lambda: add[(1,), 32, "fast"](A, B), LAUNCH, "str is not a stream", "__cuda_stream__ or .cuda_stream"),
+    (lambda: add[(1,), 32, True](A, B), LAUNCH, "bool is not a stream", "an int handle"),
+    (lambda: add[(1,), 32, ClosedStream()](A, B), LAUNCH, "the stream was closed", "make another one"),
+    (lambda: add[(1,), 32, "fast"].bind(A, B)(), LAUNCH, "str is not a stream", "a cuda.core stream"),
 ]
 
 DEVICES = [
@@ -196,6 +214,13 @@ def test_a_refused_call_says_why_and_leaves_arrays_alone(call, kind, words, help
     assert words in caught.value.message
     assert help in (caught.value.hint or "")
     assert (A.tobytes(), B.tobytes()) == before
+
+
+@pytest.mark.parametrize("stream", [None, 0, 7, TorchStream()])
+def test_the_simulator_takes_any_stream_that_is_one(stream):
+    b = np.zeros(64, np.float32)
+    add[(2,), 32, stream](A, b, 1)
+    assert (b == A + 1).all()
 
 
 def test_shared_memory_beyond_the_target_is_refused_at_the_launch():

@@ -25,12 +25,12 @@ from .cuda_driver import (
     is_capturing,
     load,
     name,
-    stream_handle,
     uncaptured,
     wait_for,
 )
 from .cuda_memory import CudaMemory, staged
 from .device import Launch, WriteCheck, positions
+from .grid import stream_handle
 from .signature import Call
 
 if TYPE_CHECKING:

@@ -105,29 +105,6 @@ def uncaptured() -> Iterator[None]:
 # ---- streams ----------------------------------------------------------------------------------------------------
 
 
-def stream_handle(stream: Any) -> int:
-    """The handle of a stream that a user gave.
-
-    accepts: an int, or an object with `__cuda_stream__` (cuda.core, CuPy) or `.cuda_stream` (PyTorch).
-    raises: LaunchError for anything else, and for a stream that was closed.
-    """
-    if isinstance(stream, int) and not isinstance(stream, bool):
-        return stream
-    if getattr(stream, "is_closed", False):
-        raise LaunchError("the stream was closed", hint="make another one")
-    protocol = getattr(stream, "__cuda_stream__", None)
-    if protocol is not None:
-        _, handle = protocol() if callable(protocol) else protocol
-        return int(handle)
-    handle = getattr(stream, "cuda_stream", None)
-    if handle is not None:
-        return int(handle)
-    raise LaunchError(
-        f"{type(stream).__name__} is not a stream",
-        hint="pass a cuda.core stream, an int handle, or an object with __cuda_stream__ or .cuda_stream",
-    )
-
-
 def framework_stream(owner: Any, ordinal: int) -> int:
     """The current stream of the framework that `owner` is an array of; 0, the legacy stream, without one."""
     torch = sys.modules.get("torch")

@@ -15,6 +15,7 @@ from ..target import target as find_target
 from . import assertions
 from .arrays import SIMULATOR, Argument, ArrayView, DeviceArray, device_name, host_bytes
 from .device import Launch, WriteCheck, checks_wanted, positions
+from .grid import stream_handle
 from .signature import Call
 
 if TYPE_CHECKING:
@@ -103,6 +104,9 @@ class SimulatedFunction:
         return lambda: self.launch(launch, call)
 
     def launch(self, launch: Launch, call: Call) -> None:
+        if launch.stream is not None:
+            # launches run one after the other here, but what a GPU would refuse is refused
+            stream_handle(launch.stream)
         self.simulate(launch, call.arguments, checks=checks_wanted())
 
     def simulate(
