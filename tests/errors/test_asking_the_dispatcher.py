@@ -28,6 +28,7 @@ REFUSED = [
         lambda: tj.operand("shared", (8, 8), F32, region=((4, 8), (0, 8))),
         tj.KernelTypeError, "[4 : 4 + 8] leaves dimension 0 of the shared buffer, whose extent is 8", "global tensors",
     ),
+    (lambda: tj.operand("shared", (8, 8), F32, strides="runtime"), tj.KernelTypeError, "only global", "layout="),
     (lambda: ask(SHARED, GLOBAL, name="teleport"), tj.DispatchError, "no tile operation 'teleport'", "copy"),
     (lambda: ask(SHARED, GLOBAL, scope="block"), tj.DispatchError, "no scope 'block'", "cta"),
     (lambda: ask(SHARED), tj.DispatchError, "copy takes 2 to 3 operands; got 1", "the destination first"),

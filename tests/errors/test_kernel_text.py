@@ -94,6 +94,11 @@ TYPE_CASES = [
     ),
     ("s = tj.alloc_shared((8, 8), tj.float32)\nx = s[«8», 0]", "index 8 is outside dimension 0 of s, whose extent", ""),
     ("s = tj.alloc_shared((8, 8), tj.float32)\nx = s[«-1», 0]", "indices don't count from the end", "s.shape[0] - 1"),
+    (
+        "s = tj.alloc_shared((8, 8), tj.float32)\n«s[tj.lane_id() + 8, 0]» = 1.0",
+        "dimension 0 of s has 8 elements; 1 from 8 or more lie outside", "only regions of global tensors",
+    ),
+    ("x = not «tj.warp.copy»", "a condition must be a scalar; this is tj.warp.copy", "call it"),
     ("s = tj.alloc_shared(«(8, n)», tj.float32)", "must be known at compile time", "tj.constexpr"),
     ("s = tj.alloc_shared(«(8, 0)», tj.float32)", "extents must be positive; got (8, 0)", ""),
     ("s = tj.alloc_shared((8, 8), «float»)", "<class 'float'> is not an element type", "tj.float32"),

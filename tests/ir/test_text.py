@@ -130,7 +130,7 @@ def test_unreadable_text_says_where(line: str, message: str) -> None:
     with pytest.raises(KernelSyntaxError) as caught:
         from_text(f"kernel k threads=32 target=sm_90a\n  {line}\n")
     assert message in caught.value.message
-    assert "<tile IR>:2:" in str(caught.value)
+    assert "<tile IR>:2:" in str(caught.value) and "grammar" in (caught.value.hint or "")
 
 
 def test_a_layout_with_one_iterator_reads_back() -> None:

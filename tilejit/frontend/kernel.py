@@ -53,7 +53,9 @@ def build(
 
 def _verify(kernel: Kernel) -> None:
     for violation in verify.verify(kernel, "tile"):
-        raise KernelTypeError(violation.message, span=violation.span)
+        raise KernelTypeError(
+            violation.message, span=violation.span, hint="only regions of global tensors may pass their buffer's edge"
+        )
 
 
 def _with_writes(params: tuple[Param, ...], body: tuple[Stmt, ...]) -> tuple[Param, ...]:

@@ -94,7 +94,10 @@ def _check_tmem(layout: TileLayout) -> None:
             hint="use tj.tmem.datapath(path, rows, columns)",
         )
     if layout.span("TLane") > _TMEM_LANES:
-        raise LayoutError(f"{layout!r} reaches lane {layout.span('TLane') - 1}; there are {_TMEM_LANES}")
+        raise LayoutError(
+            f"{layout!r} reaches lane {layout.span('TLane') - 1}; there are {_TMEM_LANES}",
+            hint="put further rows into further columns (TCol)",
+        )
 
 
 def own_layout(ctx: Context, node: ast.AST, value: Value, shape: tuple[int, ...], space: str) -> TileLayout:

@@ -42,7 +42,7 @@ def _parts(ctx: Context, node: ast.AST, value: Value, *, quoted: bool) -> list[s
             inner.extend([", "] if k else [])
             inner.extend(_parts(ctx, node, item, quoted=True))
         return [*inner, ",)" if len(value.items) == 1 else ")"]
-    hint = "index it: print(A[i, j])" if isinstance(value, Memory) else None
+    hint = "index it: print(A[i, j])" if isinstance(value, Memory) else "call it, and print what it gives"
     raise ctx.type_error(node, f"print takes scalars and text; this is {describe(value)}", hint)
 
 

@@ -138,7 +138,7 @@ def truth(ctx: Context, node: ast.AST, value: Value) -> bool | Expr:
         return bool(expr.value) if isinstance(expr, Const) else expr
     raise ctx.type_error(
         node, f"a condition must be a scalar; this is {describe(value)}",
-        "on tiles use &, |, ~ and tj.where" if isinstance(value, Memory) else None,
+        "on tiles use &, |, ~ and tj.where" if isinstance(value, Memory) else "call it, or compare what it gives",
     )  # fmt: skip
 
 

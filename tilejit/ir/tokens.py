@@ -72,7 +72,8 @@ class Line:
     def fail(self, message: str, column: int | None = None) -> NoReturn:
         """Raise KernelSyntaxError at a column, else at the cursor."""
         at = self.peek.column if column is None else column
-        raise KernelSyntaxError(message, span=Span("<tile IR>", self.number, at, self.number, at + 1, self.text))
+        span = Span("<tile IR>", self.number, at, self.number, at + 1, self.text)
+        raise KernelSyntaxError(message, span=span, hint="tilejit/ir/printer.py begins with the grammar")
 
     @property
     def peek(self) -> Token:

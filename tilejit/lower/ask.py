@@ -103,7 +103,9 @@ def operand(
     if window is not None and space != "global":
         _check_inside(window, extents, space)
     if strides is not None and space != "global":
-        raise KernelTypeError(f"only global tensors have strides; {space} buffers have a layout")
+        raise KernelTypeError(
+            f"only global tensors have strides; {space} buffers have a layout", hint="give layout=S[...] instead"
+        )
     if isinstance(strides, str) and strides != "runtime":
         raise KernelTypeError(f"strides={strides!r}", hint='"runtime", or one number a dimension')
     given = strides if strides is None or isinstance(strides, str) else tuple(strides)

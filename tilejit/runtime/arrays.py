@@ -394,7 +394,10 @@ class DeviceArray:
         """Overwrites the content by that of a NumPy array of the same shape and dtype."""
         source = np.asarray(array)
         if source.shape != self.shape or from_numpy(source.dtype) != self.dtype:
-            raise LaunchError(f"{source.dtype}{list(source.shape)} doesn't fit into {self!r}")
+            raise LaunchError(
+                f"{source.dtype}{list(source.shape)} doesn't fit into {self!r}",
+                hint="convert or reshape it first; tj.to_device(array) makes a new one as the array is",
+            )
         self.memory.copy_in(np.ascontiguousarray(source))
 
     def free(self) -> None:
