@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..dtypes import DType, bool_, float16, float32, float64
 from .context import Context, Value
 from .fp8 import from_fp8, to_fp8
+from .patterns import from_bits, rounded_off, to_bits
 from .types import register_type
 
 
@@ -96,7 +97,7 @@ def _widened(ctx: Context, x: Value) -> Value:
         return Value(from_fp8(ctx, x.text, x.dtype), float32)
     bits = w.value(f"zext i16 {x.text} to i32")
     high = w.value(f"shl i32 {bits}, 16")
-    return Value(w.value(f"bitcast i32 {high} to float"), float32)
+    return Value(from_bits(w, high), float32)
 
 
 def _between_floats(ctx: Context, x: Value, dtype: DType, saturate: bool) -> Value:
@@ -129,13 +130,13 @@ def round_to_odd(ctx: Context, x: str) -> str:
     size = w.intrinsic("double", "llvm.fabs.f64", ("double", x))
     back_size = w.intrinsic("double", "llvm.fabs.f64", ("double", back))
     beyond = w.value(f"fcmp ogt double {back_size}, {size}")
-    bits = w.value(f"bitcast float {nearest} to i32")
+    bits = to_bits(w, nearest)
     one = w.value(f"zext i1 {beyond} to i32")
     # One less in the pattern is the neighbour toward zero, of infinity the greatest finite value.
     below = w.value(f"sub i32 {bits}, {one}")
     last = w.value(f"zext i1 {inexact} to i32")
     odd = w.value(f"or i32 {below}, {last}")
-    return w.value(f"bitcast i32 {odd} to float")
+    return from_bits(w, odd)
 
 
 def _to_bfloat16(ctx: Context, x: str) -> str:
@@ -143,12 +144,7 @@ def _to_bfloat16(ctx: Context, x: str) -> str:
     if ctx.has("cvt.rn.bf16.f32"):
         return ctx.machine("cvt.rn.bf16.f32", x)
     w = ctx.writer
-    bits = w.value(f"bitcast float {x} to i32")
-    high = w.value(f"lshr i32 {bits}, 16")
-    last = w.value(f"and i32 {high}, 1")
-    up = w.value(f"add i32 {last}, 32767")
-    rounded = w.value(f"add i32 {bits}, {up}")
-    shifted = w.value(f"lshr i32 {rounded}, 16")
+    rounded = rounded_off(w, to_bits(w, x), 16)
     isnan = w.value(f"fcmp uno float {x}, 0.0")
-    chosen = w.value(f"select i1 {isnan}, i32 32767, i32 {shifted}")
+    chosen = w.value(f"select i1 {isnan}, i32 32767, i32 {rounded}")
     return w.value(f"trunc i32 {chosen} to i16")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ..dtypes import DType
 from .context import Context
+from .patterns import field, from_bits, rounded_off, to_bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ def from_fp8(ctx: Context, x: str, dtype: DType) -> str:
     bits = w.value(f"zext i8 {x} to i32")
     size = w.value(f"and i32 {bits}, 127")
     placed = w.value(f"shl i32 {size}, {23 - form.mantissa}")
-    tiny = w.value(f"bitcast i32 {placed} to float")
+    tiny = from_bits(w, placed)
     # The exponent's bias is made up for by a product that is exact, for subnormal numbers too.
     number = w.value(f"fmul float {tiny}, 0x{1023 + 127 - form.bias << 52:016X}")
     special = form.greatest + 1
@@ -58,9 +59,7 @@ def from_fp8(ctx: Context, x: str, dtype: DType) -> str:
     value = w.value(f"select i1 {is_special}, float {beyond}, float {number}")
     sign = w.value(f"shl i32 {bits}, 24")
     sign_bit = w.value(f"and i32 {sign}, -2147483648")
-    pattern = w.value(f"bitcast float {value} to i32")
-    signed = w.value(f"or i32 {pattern}, {sign_bit}")
-    return w.value(f"bitcast i32 {signed} to float")
+    return from_bits(w, w.value(f"or i32 {to_bits(w, value)}, {sign_bit}"))
 
 
 def to_fp8(ctx: Context, x: str, dtype: DType, saturate: bool) -> str:
@@ -75,7 +74,7 @@ def to_fp8(ctx: Context, x: str, dtype: DType, saturate: bool) -> str:
         # The first source goes to the upper half.
         pair = ctx.machine(name, "0.0", x)
         return w.value(f"trunc i16 {pair} to i8")
-    bits = w.value(f"bitcast float {x} to i32")
+    bits = to_bits(w, x)
     size = w.value(f"and i32 {bits}, 2147483647")
     magnitude = _rounded(ctx, form, size)
     limit = form.greatest if saturate else form.overflow
@@ -89,8 +88,7 @@ def to_fp8(ctx: Context, x: str, dtype: DType, saturate: bool) -> str:
 def _with_sign(ctx: Context, form: _Format, bits: str, value: str, is_nan: str | None) -> str:
     """The pattern with the source's sign; the hardware's NaN is positive."""
     w = ctx.writer
-    sign = w.value(f"lshr i32 {bits}, 24")
-    sign_bit = w.value(f"and i32 {sign}, 128")
+    sign_bit = field(w, bits, 24, 128)
     if is_nan is not None:
         sign_bit = w.value(f"select i1 {is_nan}, i32 0, i32 {sign_bit}")
     signed = w.value(f"or i32 {value}, {sign_bit}")
@@ -100,20 +98,14 @@ def _with_sign(ctx: Context, form: _Format, bits: str, value: str, is_nan: str |
 def _rounded(ctx: Context, form: _Format, size: str) -> str:
     """The magnitude's fp8 pattern as if the exponent had no upper end (i32)."""
     w = ctx.writer
-    drop = 23 - form.mantissa
     # Normal numbers: round to even at the last kept bit, then move the exponent's bias.
-    last = w.value(f"lshr i32 {size}, {drop}")
-    even = w.value(f"and i32 {last}, 1")
-    up = w.value(f"add i32 {even}, {2 ** (drop - 1) - 1}")
-    carried = w.value(f"add i32 {size}, {up}")
-    shifted = w.value(f"lshr i32 {carried}, {drop}")
-    normal = w.value(f"sub i32 {shifted}, {(127 - form.bias) << form.mantissa}")
+    kept = rounded_off(w, size, 23 - form.mantissa)
+    normal = w.value(f"sub i32 {kept}, {(127 - form.bias) << form.mantissa}")
     # Below the least normal number float32's own addition rounds: its last bit there is fp8's least step.
     step = 1 - form.bias - form.mantissa
     magic = 127 + step + 23 << 23
-    number = w.value(f"bitcast i32 {size} to float")
+    number = from_bits(w, size)
     summed = w.value(f"fadd float {number}, 0x{1023 + step + 23 << 52:016X}")
-    sum_bits = w.value(f"bitcast float {summed} to i32")
-    subnormal = w.value(f"sub i32 {sum_bits}, {magic}")
+    subnormal = w.value(f"sub i32 {to_bits(w, summed)}, {magic}")
     is_normal = w.value(f"icmp uge i32 {size}, {127 + 1 - form.bias << 23}")
     return w.value(f"select i1 {is_normal}, i32 {normal}, i32 {subnormal}")
