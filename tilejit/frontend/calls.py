@@ -168,7 +168,7 @@ def _abs(ctx: Context, node: ast.Call) -> Value:
     folded = fold(ctx, node, abs, values)
     if folded is not None:
         return folded
-    return _elementwise_value(ctx, node, "abs", values)
+    return tiles.apply(ctx, node, "abs", values)
 
 
 def _cdiv(ctx: Context, node: ast.Call) -> Value:
@@ -263,13 +263,7 @@ def _expression(ctx: Context, node: ast.Call, name: str) -> Value:
     parameters = _NAMED.get(name, _PARAMETERS[ELEMENTWISE[name].arity])
     arguments = bind(ctx, node, f"tj.{name}", parameters, len(parameters))
     values = [ctx.evaluate(argument) for argument in arguments.values() if argument is not None]
-    return _elementwise_value(ctx, node, name, values)
-
-
-def _elementwise_value(ctx: Context, node: ast.AST, name: str, values: list[Value]) -> Value:
-    if any(isinstance(v, Memory) and v.is_local for v in values):
-        return tiles.elementwise(ctx, node, name, values)
-    return operate(ctx, node, name, values)
+    return tiles.apply(ctx, node, name, values)
 
 
 def _axis(name: str) -> Callable[[Context, ast.Call], Value]:

@@ -21,7 +21,7 @@ from .context import Context
 from .joins import Kind, Same, ScalarKind, Slot, agrees, kind_of, merge, move, outlived, place, settled, value_of
 from .values import Binding, Scalar, Unset, Value
 
-__all__ = ["NeedsBlock", "Target", "branch", "choose", "chosen", "leave", "run_block", "run_loop"]
+__all__ = ["Target", "branch", "choose", "chosen", "leave", "run_block", "run_loop", "run_straight"]
 
 _ATTEMPTS = 12
 
@@ -326,6 +326,29 @@ def _after(
 
 
 # ---- blocks: read once, left early --------------------------------------------------------------------------
+
+
+def run_straight(ctx: Context, node: ast.AST, kind: str, body: Callable[[Target], bool]) -> bool | None:
+    """Read statements that run once straight through.
+
+    returns: what `body` does; None where a run-time branch leaves them early, and what was read is forgotten.
+    """
+    target = Target(kind, node, ctx.depth, straight=True)
+    mark, emitted = ctx.mark(), len(ctx.block)
+    block, depth, targets = ctx.block, ctx.depth, ctx.frame.targets
+    around = len(targets)
+    targets.append(target)
+    try:
+        return body(target)
+    except NeedsBlock as needs:
+        if needs.target is not target:
+            raise
+        del block[emitted:]
+        ctx.block, ctx.depth = block, depth
+        ctx.back(mark)
+        return None
+    finally:
+        del targets[around:]
 
 
 def run_block(

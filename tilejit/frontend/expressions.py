@@ -18,7 +18,7 @@ from .context import Context
 from .control import choose, chosen
 from .names import captured, lookup
 from .regions import load_element, subscript
-from .scalars import BINARY, COMPARE, UNARY, fold, operate, truth
+from .scalars import BINARY, COMPARE, UNARY, fold, truth
 from .values import Constant, Items, Memory, Scalar, Value, describe
 
 __all__ = ["EXPRESSIONS"]
@@ -77,14 +77,7 @@ def binary(ctx: Context, node: ast.AST, op: ast.operator, left: Value, right: Va
     if isinstance(left, Items) and isinstance(right, Items) and name == "add":
         return Items(left.items + right.items)
     folded = fold(ctx, node, compute, (left, right))
-    return apply(ctx, node, name, (left, right)) if folded is None else folded
-
-
-def apply(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> Value:
-    """An elementwise operation on scalars or, if one is a local tile, on tiles."""
-    if any(isinstance(v, Memory) and v.is_local for v in values):
-        return tiles.elementwise(ctx, node, name, values)
-    return operate(ctx, node, name, values)
+    return tiles.apply(ctx, node, name, (left, right)) if folded is None else folded
 
 
 def _unary(ctx: Context, node: ast.UnaryOp) -> Value:
@@ -96,7 +89,7 @@ def _unary(ctx: Context, node: ast.UnaryOp) -> Value:
     folded = fold(ctx, node, compute, (value,))
     if folded is not None:
         return folded
-    return apply(ctx, node, name, (value,)) if name else value
+    return tiles.apply(ctx, node, name, (value,)) if name else value
 
 
 def _compare(ctx: Context, node: ast.Compare) -> Value:
@@ -125,7 +118,7 @@ def comparison(ctx: Context, node: ast.AST, op: ast.cmpop, left: Value, right: V
         return found
     name, compute = COMPARE[type(op)]
     folded = fold(ctx, node, compute, (left, right))
-    return apply(ctx, node, name, (left, right)) if folded is None else folded
+    return tiles.apply(ctx, node, name, (left, right)) if folded is None else folded
 
 
 def _identity(ctx: Context, node: ast.AST, op: ast.cmpop, left: Value, right: Value) -> Value:

@@ -6,7 +6,7 @@ import ast
 
 from .arguments import bind
 from .context import Context, Frame
-from .control import NeedsBlock, Target, run_block
+from .control import run_block, run_straight
 from .language import Function
 from .names import captured
 from .values import Binding, Closure, Constant, Unset, Value
@@ -82,23 +82,9 @@ def _arguments(ctx: Context, node: ast.Call, closure: Closure, frame: Frame) -> 
 
 def _run(ctx: Context, frame: Frame) -> Value:
     """Read the body straight through; as a block where a run-time branch returns."""
-    body = frame.node.body
-    straight = Target("function", frame.node, ctx.depth, straight=True)
-    mark, emitted = ctx.mark(), len(ctx.block)
-    block, depth = ctx.block, ctx.depth
-    frame.targets.append(straight)
-    try:
-        ctx.execute(body)
-        return _result(ctx, frame)
-    except NeedsBlock as needs:
-        if needs.target is not straight:
-            raise
-        del block[emitted:]
-        ctx.block, ctx.depth = block, depth
-        ctx.back(mark)
-    finally:
-        frame.targets.clear()
-    run_block(ctx, frame.node, "function", (RESULT,), lambda _: _body(ctx, frame))
+    read = run_straight(ctx, frame.node, "function", lambda _: ctx.execute(frame.node.body))
+    if read is None:
+        run_block(ctx, frame.node, "function", (RESULT,), lambda _: _body(ctx, frame))
     return _result(ctx, frame)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from ..dtypes import DType, promote
 from ..ir import build
@@ -11,6 +12,7 @@ from ..ir.nodes import Alloc, Assign, Buffer, Cast, Const, Expr, Let, Op, Stmt, 
 from ..layout import TileLayout
 from ..source import Span
 from .context import Context
+from .scalars import weak_type
 from .values import (
     Binding,
     Constant,
@@ -147,11 +149,7 @@ def _merge_scalars(name: str, bindings: Sequence[Binding]) -> Kind:
     typed = [b for b in bindings if isinstance(b.value, Scalar) and not b.value.weak]
     loose = [b for b in bindings if b not in typed]
     if not typed:
-        types = [_loose_type(b.value) for b in bindings]
-        dtype = types[0]
-        for t in types[1:]:
-            dtype = promote(dtype, t)
-        return ScalarKind(dtype, weak=True)
+        return ScalarKind(reduce(promote, [weak_type(b.value) for b in bindings]), weak=True)
     first = typed[0]
     dtype = _typed(first)
     for other in typed[1:]:
@@ -168,13 +166,9 @@ def _typed(binding: Binding) -> DType:
     return binding.value.dtype
 
 
-def _loose_type(value: Value) -> DType:
-    return value.dtype if isinstance(value, Scalar) else default_type(value.value)  # type: ignore[union-attr]
-
-
 def _takes(value: Value, dtype: DType) -> bool:
     """Whether a literal can take a type: no float becomes an integer, no number a bool, no bool a number."""
-    own = _loose_type(value)
+    own = weak_type(value)
     if own.kind == "bool" or dtype.kind == "bool":
         return own.kind == dtype.kind
     if own.is_float:

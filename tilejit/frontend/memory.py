@@ -111,15 +111,20 @@ def own_layout(ctx: Context, node: ast.AST, value: Value, shape: tuple[int, ...]
     return layout
 
 
+def given_layout(ctx: Context, argument: ast.expr | None, shape: tuple[int, ...], space: str) -> TileLayout | None:
+    """The `own_layout` that an argument gives; None where it isn't there, or is None."""
+    given = optional(ctx, argument)
+    return None if given is None or argument is None else own_layout(ctx, argument, given, shape, space)
+
+
 def alloc_shared(ctx: Context, node: ast.Call) -> Value:
     """`tj.alloc_shared(shape, dtype, layout=None, swizzle=None)`."""
     arguments = bind(ctx, node, "tj.alloc_shared", ("shape", "dtype", "layout", "swizzle"), 2)
     shape, dtype = _shape_and_type(ctx, arguments)
-    layout_node, swizzle_node = arguments["layout"], arguments["swizzle"]
-    given, mode = optional(ctx, layout_node), optional(ctx, swizzle_node)
-    layout = TileLayout.row_major(shape)
-    if given is not None and layout_node is not None:
-        layout = own_layout(ctx, layout_node, given, shape, "shared")
+    given = given_layout(ctx, arguments["layout"], shape, "shared")
+    layout = given or TileLayout.row_major(shape)
+    swizzle_node = arguments["swizzle"]
+    mode = optional(ctx, swizzle_node)
     if mode is not None and swizzle_node is not None:
         swizzle = ctx.constant(mode, swizzle_node, "a swizzle")
         layout = _swizzled(ctx, swizzle_node, swizzle, layout, shape, dtype, given is not None)
@@ -166,11 +171,7 @@ def alloc_local(ctx: Context, node: ast.Call) -> Value:
     """`tj.alloc_local(shape, dtype, layout=None)`."""
     arguments = bind(ctx, node, "tj.alloc_local", ("shape", "dtype", "layout"), 2)
     shape, dtype = _shape_and_type(ctx, arguments)
-    layout_node = arguments["layout"]
-    given = optional(ctx, layout_node)
-    layout = TileLayout.row_major(shape or (1,))
-    if given is not None and layout_node is not None:
-        layout = own_layout(ctx, layout_node, given, shape, "local")
+    layout = given_layout(ctx, arguments["layout"], shape, "local") or TileLayout.row_major(shape)
     return _allocated(ctx, node, "local", shape, dtype, layout, _LOCAL_ALIGN)
 
 
@@ -179,13 +180,10 @@ def alloc_tmem(ctx: Context, node: ast.Call) -> Value:
     arguments = bind(ctx, node, "tj.alloc_tmem", ("shape", "dtype", "layout"), 2)
     shape, dtype = _shape_and_type(ctx, arguments)
     need_tensor_memory(ctx, node)
-    layout_node = arguments["layout"]
-    given = optional(ctx, layout_node)
-    if given is not None and layout_node is not None:
-        layout = own_layout(ctx, layout_node, given, shape, "tmem")
-    elif len(shape) == 2 and shape[0] == _TMEM_LANES:
+    layout = given_layout(ctx, arguments["layout"], shape, "tmem")
+    if layout is None and len(shape) == 2 and shape[0] == _TMEM_LANES:
         layout = datapath("D", *shape)
-    else:
+    if layout is None:
         raise ctx.type_error(
             node, f"a tensor memory tile has {_TMEM_LANES} rows where no layout is given; its shape is {shape}",
             'give a layout: tj.tmem.datapath("F" or "B", rows, columns) has 64 rows',

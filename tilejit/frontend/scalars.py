@@ -15,7 +15,7 @@ from ..ops.elementwise import ELEMENTWISE
 from .context import Context
 from .values import Constant, Items, Memory, Scalar, Value, as_python, default_type, describe, from_python, is_number
 
-__all__ = ["BINARY", "COMPARE", "UNARY", "convert", "fold", "operate", "settle", "truth"]
+__all__ = ["BINARY", "COMPARE", "RANK", "UNARY", "convert", "fold", "operate", "settle", "truth", "weak_type"]
 
 #: Python's operators -> (elementwise operation, what it does to compile-time values)
 BINARY: dict[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
@@ -48,7 +48,8 @@ COMPARE: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.GtE: ("greater_equal", operator.ge),
 }
 
-_RANK = {"bool": 0, "int": 1, "uint": 1, "float": 2}
+#: kinds of types, lower ones first
+RANK = {"bool": 0, "int": 1, "uint": 1, "float": 2}
 
 
 def fold(ctx: Context, node: ast.AST, compute: Callable[..., Any], values: Sequence[Value]) -> Value | None:
@@ -94,22 +95,23 @@ def common_type(values: Sequence[Value], others: Sequence[DType] = ()) -> tuple[
     typed = [*others, *(v.dtype for v in values if isinstance(v, Scalar) and not v.weak)]
     if typed:
         return reduce(promote, typed), False
-    return reduce(promote, [_weak_type(v) for v in values]), any(isinstance(v, Scalar) for v in values)
+    return reduce(promote, [weak_type(v) for v in values]), any(isinstance(v, Scalar) for v in values)
 
 
 def as_type(ctx: Context, node: ast.AST, value: Value, common: DType) -> Expr:
     """A typed value as it is; a literal, or a variable of literals, in `common` unless that is of a lower kind."""
     if isinstance(value, Scalar) and not value.weak:
         return value.expr
-    own = _weak_type(value)
-    dtype = common if _RANK[own.kind] <= _RANK[common.kind] else own
+    own = weak_type(value)
+    dtype = common if RANK[own.kind] <= RANK[common.kind] else own
     if isinstance(value, Scalar):
         return build.cast(value.expr, dtype)
     assert isinstance(value, Constant)
     return ctx.literal(value.value, dtype, node)
 
 
-def _weak_type(value: Value) -> DType:
+def weak_type(value: Value) -> DType:
+    """The type of a scalar, of a literal its default."""
     return value.dtype if isinstance(value, Scalar) else default_type(value.value)  # type: ignore[union-attr]
 
 

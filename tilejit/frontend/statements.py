@@ -11,7 +11,7 @@ from ..dtypes import DType, int32, promote
 from ..ir import build, facts
 from ..ir.nodes import Const, Expr, For, Loop, Return, Var
 from .context import Context
-from .control import NeedsBlock, Target, branch, leave, run_block, run_loop
+from .control import Target, branch, leave, run_block, run_loop, run_straight
 from .expressions import binary
 from .inline import RESULT, make_closure
 from .language import Intrinsic
@@ -283,21 +283,9 @@ def _static_range(ctx: Context, node: ast.Call) -> Sequence[Value]:
 
 def _static_loop(ctx: Context, node: ast.For, items: Sequence[Value]) -> bool:
     """An unrolled loop: straight code, or blocks where run-time conditions break or continue it."""
-    straight = Target("static", node, ctx.depth, straight=True)
-    mark, emitted = ctx.mark(), len(ctx.block)
-    block, depth = ctx.block, ctx.depth
-    ctx.frame.targets.append(straight)
-    targets = len(ctx.frame.targets)
-    try:
-        return _straight(ctx, node, items, straight)
-    except NeedsBlock as needs:
-        if needs.target is not straight:
-            raise
-        del block[emitted:]
-        ctx.block, ctx.depth = block, depth
-        ctx.back(mark)
-    finally:
-        del ctx.frame.targets[targets - 1 :]
+    reached = run_straight(ctx, node, "static", lambda target: _straight(ctx, node, items, target))
+    if reached is not None:
+        return reached
     names = sorted(assigned_names(node))
     return run_block(ctx, node, "static", names, lambda _: _in_blocks(ctx, node, items, names))
 

@@ -17,7 +17,7 @@ from ..target import WARP, WARPGROUP
 from . import regions, tiles
 from .arguments import bind, optional
 from .context import Context
-from .memory import element_type, own_layout, static_shape
+from .memory import element_type, given_layout, static_shape
 from .scalars import as_type, convert
 from .values import Constant, Memory, Operation, Scalar, Value, describe, is_number
 
@@ -215,7 +215,9 @@ def _load(ctx: Context, node: ast.Call, operation: Operation) -> Value:
     arguments = bind(ctx, node, f"tj.{operation.scope}.load", ("region", "layout", "fill"), 1)
     assert arguments["region"] is not None
     src = _region(ctx, arguments["region"], "what is loaded")
-    layout = _layout(ctx, node, arguments["layout"], operation.scope, src)
+    layout = given_layout(ctx, arguments["layout"], src.shape, "local")
+    if layout is None:
+        layout = synthesised(ctx, node, operation.scope, src.shape, src.dtype, _innermost(src))
     result = ctx.local(f"{src.buffer.root.name}.tile", src.shape, src.dtype, layout, ctx.span(node))
     operands: list[Region | Expr] = [result.region(ctx.span(node)), src]
     fill = optional(ctx, arguments["fill"])
@@ -223,15 +225,6 @@ def _load(ctx: Context, node: ast.Call, operation: Operation) -> Value:
         operands.append(_fill_value(ctx, arguments["fill"], fill, src.dtype))
     ctx.emit(TileOp("copy", operation.scope, tuple(operands), (), ctx.span(node)))
     return result
-
-
-def _layout(
-    ctx: Context, node: ast.Call, argument: ast.expr | None, scope: str, like: Region
-) -> TileLayout:
-    given = optional(ctx, argument)
-    if given is None or argument is None:
-        return synthesised(ctx, node, scope, like.shape, like.dtype, _innermost(like))
-    return own_layout(ctx, argument, given, like.shape, "local")
 
 
 def _innermost(region: Region) -> int:
@@ -298,15 +291,13 @@ def _full(ctx: Context, node: ast.Call, operation: Operation) -> Value:
 def _filled(
     ctx: Context, node: ast.Call, operation: Operation, arguments: dict[str, ast.expr | None], value: Value
 ) -> Memory:
-    shape_node, dtype_node, layout_node = arguments["shape"], arguments["dtype"], arguments["layout"]
+    shape_node, dtype_node = arguments["shape"], arguments["dtype"]
     assert shape_node is not None and dtype_node is not None
     shape = static_shape(ctx, shape_node, ctx.evaluate(shape_node))
     dtype = element_type(ctx, dtype_node, ctx.evaluate(dtype_node))
-    given = optional(ctx, layout_node)
-    if given is None or layout_node is None:
+    layout = given_layout(ctx, arguments["layout"], shape, "local")
+    if layout is None:
         layout = synthesised(ctx, node, operation.scope, shape, dtype, shape[-1] if shape else 1)
-    else:
-        layout = own_layout(ctx, layout_node, given, shape, "local")
     result = ctx.local(operation.name, shape, dtype, layout, ctx.span(node))
     fill = _fill_value(ctx, node, value, dtype)
     ctx.emit(TileOp("fill", operation.scope, (result.region(ctx.span(node)), fill), (), ctx.span(node)))

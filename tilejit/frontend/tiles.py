@@ -13,12 +13,16 @@ from ..ir.nodes import Const, Expr, Region, TileOp
 from ..layout import TileLayout
 from ..ops.elementwise import ELEMENTWISE, result_type
 from .context import Context
-from .scalars import as_type
+from .scalars import RANK, as_type, operate
 from .values import Memory, Scalar, Value, describe, is_number, owner_scope
 
-__all__ = ["broadcast_shape", "cast", "elementwise", "inputs", "layout_of"]
+__all__ = ["apply", "broadcast_shape", "cast", "elementwise", "inputs", "layout_of"]
 
-_RANK = {"bool": 0, "int": 1, "uint": 1, "float": 2}
+def apply(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> Value:
+    """An elementwise operation on scalars or, if one is a local tile, on tiles."""
+    if any(isinstance(v, Memory) and v.is_local for v in values):
+        return elementwise(ctx, node, name, values)
+    return operate(ctx, node, name, values)
 
 
 def elementwise(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> Memory:
@@ -70,7 +74,7 @@ def _input(ctx: Context, node: ast.AST, name: str, value: Value, common: DType |
     if common is None:
         return ctx.scalar(value, node)
     if isinstance(value, Scalar) and not value.weak:
-        return build.cast(value.expr, common) if _RANK[value.dtype.kind] <= _RANK[common.kind] else value.expr
+        return build.cast(value.expr, common) if RANK[value.dtype.kind] <= RANK[common.kind] else value.expr
     return as_type(ctx, node, value, common)
 
 
