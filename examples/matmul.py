@@ -1,7 +1,8 @@
 """C = activation(A @ B + bias) on tensor cores: cp.async stages → swizzled shared memory → ldmatrix → mma.sync.
 
-A is M × K, B is K × N, both float16 or bfloat16 and row-major; M, N and K are run-time values, any that keep rows at
-16-byte steps give the widest copies, and tiles may hang over every edge. Run it: `python examples/matmul.py`.
+A is M × K, B is K × N, both float16 or bfloat16 and row-major; M, N and K are run-time values, and tiles may hang over
+every edge. Rows at 16-byte steps give the widest copies, at 8 or 4 bytes narrower ones; at 2 cp.async has none, and the
+kernel is refused: pad such rows. It takes 160 KB of shared memory. Run it: `python examples/matmul.py`.
 
 Each CTA of eight warps makes a 256 × 128 tile of C, each warp 64 × 64 of it. Three things go on at a time: cp.async
 fetches slices of K for later steps, ldmatrix loads the next 16 columns of this one, the tensor cores multiply those
