@@ -8,38 +8,34 @@ import difflib
 from .context import Context
 from .values import Constant, Value
 
-__all__ = ["REQUIRED", "bind", "optional"]
-
-#: marks a parameter that a call must give
-REQUIRED = object()
+__all__ = ["bind", "optional"]
 
 
 def bind(
     ctx: Context, node: ast.Call, what: str, parameters: tuple[str, ...], required: int
-) -> dict[str, ast.expr | None]:
-    """Parameter name -> the argument's expression, None where it isn't given.
+) -> dict[str, ast.expr]:
+    """Parameter name -> the argument's expression, of those that are given.
 
     required: how many of the first parameters must be given.
     """
     for argument in (*node.args, *node.keywords):
         if isinstance(argument, ast.Starred) or (isinstance(argument, ast.keyword) and argument.arg is None):
             raise ctx.syntax_error(argument, "* and ** can't be used in calls in a kernel", "write the arguments out")
-    found: dict[str, ast.expr | None] = dict.fromkeys(parameters)
     if len(node.args) > len(parameters):
         raise ctx.type_error(
             node, f"{what} takes {_count(parameters)}; got {len(node.args)}", f"its parameters: {', '.join(parameters)}"
         )
-    found.update(zip(parameters, node.args, strict=False))
+    found = dict(zip(parameters, node.args, strict=False))
     for keyword in node.keywords:
         assert keyword.arg is not None
-        if keyword.arg not in found:
+        if keyword.arg not in parameters:
             close = difflib.get_close_matches(keyword.arg, parameters, 1)
             hint = f"did you mean {close[0]}?" if close else f"its parameters: {', '.join(parameters) or 'none'}"
             raise ctx.type_error(keyword, f"{what} has no parameter {keyword.arg}", hint)
-        if found[keyword.arg] is not None:
+        if keyword.arg in found:
             raise ctx.type_error(keyword, f"{what} gets {keyword.arg} twice", "give it once")
         found[keyword.arg] = keyword.value
-    missing = [name for name in parameters[:required] if found[name] is None]
+    missing = [name for name in parameters[:required] if name not in found]
     if missing:
         raise ctx.type_error(node, f"{what} needs {', '.join(missing)}", f"its parameters: {', '.join(parameters)}")
     return found

@@ -219,7 +219,6 @@ _BUILTINS: dict[Any, Callable[[Context, ast.Call], Value]] = {
 
 def _convert_to(ctx: Context, node: ast.Call, dtype: DType) -> Value:
     arguments = bind(ctx, node, f"tj.{dtype}", ("value",), 1)
-    assert arguments["value"] is not None
     value = ctx.evaluate(arguments["value"])
     if isinstance(value, Memory):
         return tiles.cast(ctx, node, value, dtype)
@@ -229,11 +228,10 @@ def _convert_to(ctx: Context, node: ast.Call, dtype: DType) -> Value:
 def _static_assert(ctx: Context, node: ast.Call) -> Value:
     arguments = bind(ctx, node, "tj.static_assert", ("condition", "message"), 1)
     condition = arguments["condition"]
-    assert condition is not None
     holds = truth(ctx, condition, ctx.evaluate(condition))
     if not isinstance(holds, bool):
         raise ctx.type_error(condition, "static_assert needs a condition that is known at compile time", "use assert")
-    message = optional(ctx, arguments["message"])
+    message = optional(ctx, arguments.get("message"))
     if not holds:
         text = "" if message is None else f": {ctx.constant(message, node, 'the message')}"
         raise ctx.type_error(node, f"static_assert failed{text}", "change what the condition tests")
@@ -262,14 +260,14 @@ _NAMED = {"where": ("condition", "x", "y"), "clamp": ("x", "low", "high")}
 def _expression(ctx: Context, node: ast.Call, name: str) -> Value:
     parameters = _NAMED.get(name, _PARAMETERS[ELEMENTWISE[name].arity])
     arguments = bind(ctx, node, f"tj.{name}", parameters, len(parameters))
-    values = [ctx.evaluate(argument) for argument in arguments.values() if argument is not None]
+    values = [ctx.evaluate(arguments[p]) for p in parameters]
     return tiles.apply(ctx, node, name, values)
 
 
 def _axis(name: str) -> Callable[[Context, ast.Call], Value]:
     def handler(ctx: Context, node: ast.Call) -> Value:
         arguments = bind(ctx, node, f"tj.{name}", ("axis",), 0)
-        axis = optional(ctx, arguments["axis"])
+        axis = optional(ctx, arguments.get("axis"))
         number = 0 if axis is None else ctx.integer(axis, node, "the axis")
         if number not in (0, 1, 2):
             raise ctx.type_error(node, f"axis {number} of the grid; there are 0, 1 and 2", "a grid has three axes")
@@ -310,7 +308,6 @@ def _commit(ctx: Context, node: ast.Call) -> Value:
 def _wait(ctx: Context, node: ast.Call) -> Value:
     arguments = bind(ctx, node, "tj.cp_async.wait", ("n",), 1)
     argument = arguments["n"]
-    assert argument is not None
     groups = ctx.integer(ctx.evaluate(argument), argument, "the number of groups that may be unfinished")
     if groups < 0:
         raise ctx.type_error(argument, f"{groups} groups can't be unfinished", "wait(0) waits for all")
@@ -330,7 +327,6 @@ def _tcgen05_wait(name: str) -> Callable[[Context, ast.Call], Value]:
 
 def _assume_in_bounds(ctx: Context, node: ast.Call) -> Value:
     arguments = bind(ctx, node, "tj.assume_in_bounds", ("region",), 1)
-    assert arguments["region"] is not None
     return replace(memory_operand(ctx, arguments["region"], "what is assumed in bounds"), in_bounds=True)
 
 
@@ -356,9 +352,8 @@ _INTRINSICS: dict[str, Callable[[Context, ast.Call], Value]] = {
 def _astype(ctx: Context, node: ast.Call, receiver: Value) -> Value:
     arguments = bind(ctx, node, ".astype", ("dtype", "saturate"), 1)
     wanted = arguments["dtype"]
-    assert wanted is not None
     dtype = mem.element_type(ctx, wanted, ctx.evaluate(wanted))
-    given = optional(ctx, arguments["saturate"])
+    given = optional(ctx, arguments.get("saturate"))
     saturate = True if given is None else bool(ctx.constant(given, node, "saturate="))
     if isinstance(receiver, Memory):
         return tiles.cast(ctx, node, receiver, dtype, saturate)
@@ -369,7 +364,6 @@ def _tile(ctx: Context, node: ast.Call, receiver: Value) -> Value:
     assert isinstance(receiver, Memory)
     arguments = bind(ctx, node, ".tile", ("shape", "index"), 2)
     shape_node, index_node = arguments["shape"], arguments["index"]
-    assert shape_node is not None and index_node is not None
     shape = mem.static_shape(ctx, shape_node, ctx.evaluate(shape_node))
     at = ctx.evaluate(index_node)
     items = at.items if isinstance(at, Items) else (at,)

@@ -72,7 +72,7 @@ def _arguments(ctx: Context, node: ast.Call, closure: Closure, frame: Frame) -> 
     given = bind(ctx, node, closure.node.name, names, 0)
     env: dict[str, Binding] = {}
     for name in names:
-        argument = given[name]
+        argument = given.get(name)
         if argument is None and name not in closure.defaults:
             raise ctx.type_error(node, f"{closure.node.name} needs {name}", f"its parameters: {', '.join(names)}")
         value = closure.defaults[name] if argument is None else ctx.evaluate(argument)

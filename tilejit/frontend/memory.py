@@ -121,11 +121,11 @@ def alloc_shared(ctx: Context, node: ast.Call) -> Value:
     """`tj.alloc_shared(shape, dtype, layout=None, swizzle=None)`."""
     arguments = bind(ctx, node, "tj.alloc_shared", ("shape", "dtype", "layout", "swizzle"), 2)
     shape, dtype = _shape_and_type(ctx, arguments)
-    given = given_layout(ctx, arguments["layout"], shape, "shared")
+    given = given_layout(ctx, arguments.get("layout"), shape, "shared")
     layout = given or TileLayout.row_major(shape)
-    swizzle_node = arguments["swizzle"]
-    mode = optional(ctx, swizzle_node)
-    if mode is not None and swizzle_node is not None:
+    mode = optional(ctx, arguments.get("swizzle"))
+    if mode is not None:
+        swizzle_node = arguments["swizzle"]
         swizzle = ctx.constant(mode, swizzle_node, "a swizzle")
         layout = _swizzled(ctx, swizzle_node, swizzle, layout, shape, dtype, given is not None)
     align = _SHARED_ALIGN
@@ -150,9 +150,8 @@ def _swizzled(
         return swizzled_atom_layout(shape, dtype.bits, swizzle)
 
 
-def _shape_and_type(ctx: Context, arguments: dict[str, ast.expr | None]) -> tuple[tuple[int, ...], DType]:
+def _shape_and_type(ctx: Context, arguments: dict[str, ast.expr]) -> tuple[tuple[int, ...], DType]:
     shape_node, dtype_node = arguments["shape"], arguments["dtype"]
-    assert shape_node is not None and dtype_node is not None
     shape = static_shape(ctx, shape_node, ctx.evaluate(shape_node))
     if not shape:
         raise ctx.type_error(shape_node, "memory needs at least one dimension", "a single element has shape (1,)")
@@ -171,7 +170,7 @@ def alloc_local(ctx: Context, node: ast.Call) -> Value:
     """`tj.alloc_local(shape, dtype, layout=None)`."""
     arguments = bind(ctx, node, "tj.alloc_local", ("shape", "dtype", "layout"), 2)
     shape, dtype = _shape_and_type(ctx, arguments)
-    layout = given_layout(ctx, arguments["layout"], shape, "local") or TileLayout.row_major(shape)
+    layout = given_layout(ctx, arguments.get("layout"), shape, "local") or TileLayout.row_major(shape)
     return _allocated(ctx, node, "local", shape, dtype, layout, _LOCAL_ALIGN)
 
 
@@ -180,7 +179,7 @@ def alloc_tmem(ctx: Context, node: ast.Call) -> Value:
     arguments = bind(ctx, node, "tj.alloc_tmem", ("shape", "dtype", "layout"), 2)
     shape, dtype = _shape_and_type(ctx, arguments)
     need_tensor_memory(ctx, node)
-    layout = given_layout(ctx, arguments["layout"], shape, "tmem")
+    layout = given_layout(ctx, arguments.get("layout"), shape, "tmem")
     if layout is None and len(shape) == 2 and shape[0] == _TMEM_LANES:
         layout = datapath("D", *shape)
     if layout is None:
@@ -253,23 +252,21 @@ def view(ctx: Context, node: ast.Call, memory: Memory) -> Memory:
     """`.view(shape, layout=None)` or `.view(dtype)`."""
     arguments = bind(ctx, node, ".view", ("shape", "layout"), 1)
     first = arguments["shape"]
-    assert first is not None
     value = ctx.evaluate(first)
     base = _sliced_layout(ctx, node, memory)
     if isinstance(getattr(value, "value", None), DType):
-        if arguments["layout"] is not None:
+        if "layout" in arguments:
             raise ctx.type_error(node, ".view(dtype) takes no layout", "chain them: .view(dtype).view(shape, layout)")
         return _as_type(ctx, node, memory, base, element_type(ctx, first, value))
     shape = static_shape(ctx, first, value)
-    layout_node = arguments["layout"]
-    given = optional(ctx, layout_node)
+    given = optional(ctx, arguments.get("layout"))
     if isinstance(base, Strided):
         raise ctx.type_error(
             node, f"{memory.buffer.name} has strides that are known only at launch: it can't take another shape",
             "pin its type with tj.spec(shape, dtype) as the parameter's default",
         )  # fmt: skip
-    if given is not None and layout_node is not None:
-        layout = buffer_layout(ctx, layout_node, given, shape, memory.buffer.space)
+    if given is not None:
+        layout = buffer_layout(ctx, arguments["layout"], given, shape, memory.buffer.space)
         _check_storage(ctx, node, memory, layout)
         return reinterpreted(ctx, node, memory, shape, memory.dtype, layout)
     if math.prod(shape) != base.size():

@@ -62,7 +62,7 @@ def _destination(ctx: Context, node: ast.expr) -> Region:
     return memory.region()
 
 
-def _attributes(ctx: Context, arguments: dict[str, ast.expr | None], names: tuple[str, ...]) -> _Attrs:
+def _attributes(ctx: Context, arguments: dict[str, ast.expr], names: tuple[str, ...]) -> _Attrs:
     """The attributes that are given, as compile-time values."""
     found: list[tuple[str, str | int | bool | None]] = []
     for name in names:
@@ -89,16 +89,15 @@ def _copy(ctx: Context, node: ast.Call, operation: Operation) -> Value:
     arguments = bind(ctx, node, what, ("dst", "src", "fill", *extra, *TILE_OPERATIONS[operation.name].attrs), 2)
     if optional(ctx, arguments.get("barrier")) is not None:
         raise ctx.type_error(
-            arguments["barrier"] or node, "copy_async with a barrier is not available in this version of tilejit",
+            arguments["barrier"], "copy_async with a barrier is not available in this version of tilejit",
             "leave barrier= out, then tj.cp_async.commit() and tj.cp_async.wait(n)",
         )  # fmt: skip
-    assert arguments["dst"] is not None and arguments["src"] is not None
     dst, src = _destination(ctx, arguments["dst"]), _region(ctx, arguments["src"], "the source")
     _same_shape(ctx, node, dst, src)
     _same_type(ctx, node, dst, src)
     operands: list[Region | Expr] = [dst, src]
-    fill = optional(ctx, arguments["fill"])
-    if fill is not None and arguments["fill"] is not None:
+    fill = optional(ctx, arguments.get("fill"))
+    if fill is not None:
         operands.append(_fill_value(ctx, arguments["fill"], fill, src.dtype))
     attrs = _attributes(ctx, arguments, TILE_OPERATIONS[operation.name].attrs)
     ctx.emit(TileOp(operation.name, operation.scope, tuple(operands), attrs, ctx.span(node)))
@@ -127,7 +126,6 @@ def _same_type(ctx: Context, node: ast.AST, dst: Region, src: Region) -> None:
 
 def _fill(ctx: Context, node: ast.Call, operation: Operation) -> Value:
     arguments = bind(ctx, node, f"tj.{operation.scope}.fill", ("dst", "value", "variant"), 2)
-    assert arguments["dst"] is not None and arguments["value"] is not None
     dst = _destination(ctx, arguments["dst"])
     value = _fill_value(ctx, arguments["value"], ctx.evaluate(arguments["value"]), dst.dtype)
     attrs = _attributes(ctx, arguments, ("variant",))
@@ -137,7 +135,6 @@ def _fill(ctx: Context, node: ast.Call, operation: Operation) -> Value:
 
 def _cast(ctx: Context, node: ast.Call, operation: Operation) -> Value:
     arguments = bind(ctx, node, f"tj.{operation.scope}.cast", ("dst", "src", "variant", "saturate"), 2)
-    assert arguments["dst"] is not None and arguments["src"] is not None
     dst, src = _destination(ctx, arguments["dst"]), _region(ctx, arguments["src"], "the source of cast")
     _broadcasts(ctx, node, dst, (src,))
     attrs = _attributes(ctx, arguments, ("variant", "saturate"))
@@ -147,7 +144,6 @@ def _cast(ctx: Context, node: ast.Call, operation: Operation) -> Value:
 
 def _gemm(ctx: Context, node: ast.Call, operation: Operation) -> Value:
     arguments = bind(ctx, node, f"tj.{operation.scope}.gemm", ("acc", "a", "b", "precision", "variant"), 3)
-    assert arguments["acc"] is not None and arguments["a"] is not None and arguments["b"] is not None
     acc = _destination(ctx, arguments["acc"])
     a, b = _region(ctx, arguments["a"], "a of gemm"), _region(ctx, arguments["b"], "b of gemm")
     attrs = _attributes(ctx, arguments, TILE_OPERATIONS["gemm"].attrs)
@@ -165,10 +161,8 @@ def _elementwise(ctx: Context, node: ast.Call, operation: Operation) -> Value:
     name, what = operation.name, f"tj.{operation.scope}.{operation.name}"
     names = _INPUT_NAMES[ELEMENTWISE[name].arity]
     arguments = bind(ctx, node, what, ("dst", *names, "variant"), 1 + len(names))
-    given = [a for a in (arguments[n] for n in names) if a is not None]
-    assert arguments["dst"] is not None
     dst = _destination(ctx, arguments["dst"])
-    values = [ctx.evaluate(a) for a in given]
+    values = [ctx.evaluate(arguments[n]) for n in names]
     operands, dtypes = tiles.inputs(ctx, node, name, values if _has_tile(values) else _typed(ctx, node, values, dst))
     rule = result_type(name, dtypes)
     if isinstance(rule, str):
@@ -213,15 +207,14 @@ def _dense(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def _load(ctx: Context, node: ast.Call, operation: Operation) -> Value:
     arguments = bind(ctx, node, f"tj.{operation.scope}.load", ("region", "layout", "fill"), 1)
-    assert arguments["region"] is not None
     src = _region(ctx, arguments["region"], "what is loaded")
-    layout = given_layout(ctx, arguments["layout"], src.shape, "local")
+    layout = given_layout(ctx, arguments.get("layout"), src.shape, "local")
     if layout is None:
         layout = synthesised(ctx, node, operation.scope, src.shape, src.dtype, _innermost(src))
     result = ctx.local(f"{src.buffer.root.name}.tile", src.shape, src.dtype, layout, ctx.span(node))
     operands: list[Region | Expr] = [result.region(ctx.span(node)), src]
-    fill = optional(ctx, arguments["fill"])
-    if fill is not None and arguments["fill"] is not None:
+    fill = optional(ctx, arguments.get("fill"))
+    if fill is not None:
         operands.append(_fill_value(ctx, arguments["fill"], fill, src.dtype))
     ctx.emit(TileOp("copy", operation.scope, tuple(operands), (), ctx.span(node)))
     return result
@@ -261,7 +254,6 @@ def synthesised(
 
 def _store(ctx: Context, node: ast.Call, operation: Operation) -> Value:
     arguments = bind(ctx, node, f"tj.{operation.scope}.store", ("region", "tile", "variant"), 2)
-    assert arguments["region"] is not None and arguments["tile"] is not None
     dst = _destination(ctx, arguments["region"])
     value = ctx.evaluate(arguments["tile"])
     if not isinstance(value, Memory) or not value.is_local:
@@ -284,18 +276,16 @@ def _zeros(ctx: Context, node: ast.Call, operation: Operation) -> Value:
 
 def _full(ctx: Context, node: ast.Call, operation: Operation) -> Value:
     arguments = bind(ctx, node, f"tj.{operation.scope}.full", ("shape", "value", "dtype", "layout"), 3)
-    assert arguments["value"] is not None
     return _filled(ctx, node, operation, arguments, ctx.evaluate(arguments["value"]))
 
 
 def _filled(
-    ctx: Context, node: ast.Call, operation: Operation, arguments: dict[str, ast.expr | None], value: Value
+    ctx: Context, node: ast.Call, operation: Operation, arguments: dict[str, ast.expr], value: Value
 ) -> Memory:
     shape_node, dtype_node = arguments["shape"], arguments["dtype"]
-    assert shape_node is not None and dtype_node is not None
     shape = static_shape(ctx, shape_node, ctx.evaluate(shape_node))
     dtype = element_type(ctx, dtype_node, ctx.evaluate(dtype_node))
-    layout = given_layout(ctx, arguments["layout"], shape, "local")
+    layout = given_layout(ctx, arguments.get("layout"), shape, "local")
     if layout is None:
         layout = synthesised(ctx, node, operation.scope, shape, dtype, shape[-1] if shape else 1)
     result = ctx.local(operation.name, shape, dtype, layout, ctx.span(node))
