@@ -69,8 +69,14 @@ def test_layouts_are_ordinary_data() -> None:
         (lambda: layout_a((16,), float16), r"A has shape \(M, K\)"),
         (lambda: layout_a((16, 16), float16, warps=2), "warps is"),
         (lambda: layout_a((16, 16), float16, scope="warp"), "scope='warp'"),
+        (lambda: layout_a((32, 16), float16, warps=(0, 1)), "warps is"),
+        (lambda: layout_b((32, 16), "float16"), "got 'float16'"),
+        (lambda: layout_c("ab"), "the accumulator has shape"),
+        (lambda: layout_a((128, 16), float16, warps=(8, 1), scope="warpgroup"), "a warpgroup has 4 warps"),
+        (lambda: layout_c((32, 16), float32, warps=(2, 1), scope="warpgroup"), "a warpgroup has 4 warps"),
     ],
 )
-def test_what_has_no_fragment_is_refused_with_numbers(make: object, reason: str) -> None:
-    with pytest.raises(LayoutError, match=reason):
+def test_what_has_no_fragment_is_refused_with_numbers_and_what_to_do(make: object, reason: str) -> None:
+    with pytest.raises(LayoutError, match=reason) as refused:
         make()  # type: ignore[operator]
+    assert refused.value.hint

@@ -19,6 +19,7 @@ from tilejit.errors import LayoutError
 from tilejit.layout.axes import laneid, m, warpid, wid_in_wg
 from tilejit.layout.iters import Iter
 from tilejit.layout.tile_layout import TileLayout
+from tilejit.target import WARP, WARPGROUP
 
 __all__ = ["layout_a", "layout_b", "layout_c"]
 
@@ -84,7 +85,9 @@ def layout_c(
     _need_multiple("M", rows, _ROWS, wm)
     _need_multiple("N", columns, _COLUMNS, wn)
     if dtype not in (float32, float16, int32):
-        raise LayoutError(f"tensor cores accumulate in float32, float16 or int32; got {dtype!r}")
+        raise LayoutError(
+            f"tensor cores accumulate in float32, float16 or int32; got {dtype!r}", hint="give the accumulator's type"
+        )
     tiles = columns // (_COLUMNS * wn)
     axis = _WARP_AXES[scope]
     height = (Iter(wm, wn, axis), Iter(rows // (_ROWS * wm), 4 * tiles, m), Iter(2, 2, m), Iter(8, 4, laneid))
@@ -99,16 +102,24 @@ def _layout(shard: Sequence[Iter], replica: Iter) -> TileLayout:
 
 def _shape(shape: Sequence[int], operand: str, wanted: str) -> tuple[int, int]:
     if not isinstance(shape, Sequence) or len(shape) != 2 or not all(isinstance(n, int) for n in shape):
-        raise LayoutError(f"{operand} has shape {wanted}; got {shape!r}")
+        raise LayoutError(f"{operand} has shape {wanted}; got {shape!r}", hint="give two ints")
     return shape[0], shape[1]
 
 
 def _warps(warps: tuple[int, int], scope: str) -> tuple[int, int]:
     if scope not in _WARP_AXES:
-        raise LayoutError(f"warps are counted in a cta or a warpgroup; got scope={scope!r}")
+        raise LayoutError(
+            f"warps are counted in a cta or a warpgroup; got scope={scope!r}",
+            hint='leave scope out, also for the tiles of one warp, or write scope="warpgroup"',
+        )
     listed = tuple(warps) if isinstance(warps, Sequence) else ()
     if len(listed) != 2 or not all(isinstance(n, int) and n >= 1 for n in listed):
-        raise LayoutError(f"warps is (warps along M, warps along N); got {warps!r}")
+        raise LayoutError(f"warps is (warps along M, warps along N); got {warps!r}", hint="give two positive ints")
+    if scope == "warpgroup" and listed[0] * listed[1] not in (1, WARPGROUP // WARP):
+        raise LayoutError(
+            f"a warpgroup has {WARPGROUP // WARP} warps; got warps={listed}",
+            hint='write (4, 1), (2, 2) or (1, 4), or leave scope="warpgroup" out',
+        )
     return listed[0], listed[1]
 
 
@@ -125,7 +136,7 @@ def _packed(depth: int, dtype: DType) -> tuple[int, int]:
     """(elements in a register, registers along K)."""
     if not isinstance(dtype, DType) or dtype.name not in _K:
         names = ", ".join(name for name in DTYPES if name in _K)
-        raise LayoutError(f"tensor cores multiply {names}; got {dtype!r}")
+        raise LayoutError(f"tensor cores multiply {names}; got {dtype!r}", hint="give the operand's type")
     _need_multiple("K", depth, _K[dtype.name], 1)
     pack = 32 // dtype.bits
     return pack, depth // (4 * pack)
