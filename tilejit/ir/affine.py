@@ -39,7 +39,10 @@ class Affine:
             return Affine(self.dtype, self.terms, _signed(self.constant + factor * other.constant, self.dtype.bits))
         if not self.terms and self.constant == 0:
             return other.times(factor)
-        return affine_sum(((self, 1), (other, factor)), self.dtype)
+        found = dict(self.terms)
+        for term, coefficient in other.terms:
+            found[term] = found.get(term, 0) + factor * coefficient
+        return _made(self.dtype, found.items(), self.constant + factor * other.constant)
 
     def times(self, factor: int) -> Affine:
         if factor == 1:
@@ -86,7 +89,8 @@ class Affine:
         for term, coefficient in self.terms:
             (near if multiple_of(term) * coefficient % divisor else far).append((term, coefficient))
         inside = self.constant % divisor
-        return _made(self.dtype, far, self.constant - inside), _made(self.dtype, near, inside)
+        whole, rest = (_signed(c, self.dtype.bits) for c in (self.constant - inside, inside))
+        return Affine(self.dtype, tuple(far), whole), Affine(self.dtype, tuple(near), rest)
 
     def expr(self) -> Expr:
         """The sum as an expression: positive terms first, the constant last."""

@@ -352,42 +352,25 @@ def right_shift(x: Expr, y: Expr) -> Expr:
 # ---- comparisons and logic ----------------------------------------------------------------------------------
 
 
-def less(a: Scalar, b: Scalar) -> Expr:
-    """a < b."""
-    return _comparison("less", a, b)
+def _comparison(name: str) -> Callable[[Scalar, Scalar], Expr]:
+    """The constructor of a comparison, which becomes a constant where the facts decide it."""
+
+    @remembered_pair
+    def compared(x: Expr, y: Expr) -> Expr:
+        answer = decided(name, x, y)
+        if answer is not None:
+            return TRUE if answer else FALSE
+        return _folded(name, (x, y)) or _plain(name, (x, y))
+
+    return lambda a, b: compared(*_operands(name, a, b))
 
 
-def less_equal(a: Scalar, b: Scalar) -> Expr:
-    """a <= b."""
-    return _comparison("less_equal", a, b)
-
-
-def greater(a: Scalar, b: Scalar) -> Expr:
-    """a > b."""
-    return _comparison("greater", a, b)
-
-
-def greater_equal(a: Scalar, b: Scalar) -> Expr:
-    """a >= b."""
-    return _comparison("greater_equal", a, b)
-
-
-def equal(a: Scalar, b: Scalar) -> Expr:
-    """a == b."""
-    return _comparison("equal", a, b)
-
-
-def not_equal(a: Scalar, b: Scalar) -> Expr:
-    """a != b."""
-    return _comparison("not_equal", a, b)
-
-
-def _comparison(name: str, a: Scalar, b: Scalar) -> Expr:
-    x, y = _operands(name, a, b)
-    answer = decided(name, x, y)
-    if answer is not None:
-        return Const(answer, bool_)
-    return _folded(name, (x, y)) or _plain(name, (x, y))
+less = _comparison("less")
+less_equal = _comparison("less_equal")
+greater = _comparison("greater")
+greater_equal = _comparison("greater_equal")
+equal = _comparison("equal")
+not_equal = _comparison("not_equal")
 
 
 def logical_and(a: Scalar, b: Scalar) -> Expr:

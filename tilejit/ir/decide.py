@@ -16,6 +16,9 @@ def decided(name: str, x: Expr, y: Expr) -> bool | None:
     (low_x, high_x), (low_y, high_y) = bounds(x), bounds(y)
     low = None if low_x is None or high_y is None else low_x - high_y
     high = None if high_x is None or low_y is None else high_x - low_y
+    answer = _by_gap(name, low, high)
+    if answer is not None:
+        return answer
     first, second = affine(x), affine(y)
     if first == second:
         low = high = 0

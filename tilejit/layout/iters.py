@@ -121,8 +121,6 @@ def sliced(group: Sequence[Iter], start: int, extent: int) -> tuple[tuple[Iter, 
     run = merged(group)
     if not run:
         return (Iter(1, 1, group[0].axis),), {}
-    if start == 0 and extent == math.prod([it.extent for it in run]):
-        return run, {}
     offset = steps(run, digits(start, [it.extent for it in run]))
     tail: list[Iter] = []
     outer, at, rest = list(run), start, extent

@@ -13,9 +13,13 @@ from .atoms import Atom, chained
 from .regions import Folded, Scaled, Side, Stride
 
 __all__ = [
-    "adds_up", "advanced", "all_inside", "digits", "edge_dims", "extent_of", "index_dtype", "index_within", "inside",
-    "linear", "moves_whole", "origin", "possible_bits", "reached", "swizzled",
+    "Moved", "adds_up", "advanced", "all_inside", "along", "digits", "edge_dims", "extent_of", "index_dtype",
+    "index_within", "inside", "linear", "located", "moves_whole", "offsets", "origin", "possible_bits", "reached",
+    "steps", "swizzled",
 ]  # fmt: skip
+
+#: a stride, and how many times it is gone
+Moved = tuple[Stride, Expr]
 
 
 def index_dtype(side: Side) -> DType:
@@ -35,18 +39,37 @@ def digits(index: Expr, extents: Sequence[int]) -> list[Expr]:
 
 def origin(side: Side) -> Expr:
     """Where the region starts, before swizzling."""
-    return _along([(o.stride, o.index) for o in side.offsets], index_dtype(side))
+    return along(offsets(side), index_dtype(side))
 
 
 def linear(side: Side, column: int, atoms: Sequence[Atom], values: Sequence[Expr]) -> Expr:
     """How far digits `values` of `atoms` lead on `side`, the atoms' region number `column`."""
-    return _along([(a.strides[column], v) for a, v in zip(atoms, values, strict=True)], index_dtype(side))
+    return along(steps(column, atoms, values), index_dtype(side))
 
 
 def reached(side: Side, column: int, atoms: Sequence[Atom], index: Expr) -> Expr:
     """How far `index`, which counts all digits of `atoms`, leads on `side`."""
+    return along(_counted(column, atoms, index), index_dtype(side))
+
+
+def located(side: Side, column: int, atoms: Sequence[Atom], index: Expr) -> Expr:
+    """Where `index` leads from the region's start, before swizzling."""
+    return along((*offsets(side), *_counted(column, atoms, index)), index_dtype(side))
+
+
+def offsets(side: Side) -> list[Moved]:
+    """What leads to the region's start."""
+    return [(o.stride, o.index) for o in side.offsets]
+
+
+def steps(column: int, atoms: Sequence[Atom], values: Sequence[Expr]) -> list[Moved]:
+    """What digits `values` of `atoms` add on side `column`."""
+    return [(a.strides[column], v) for a, v in zip(atoms, values, strict=True)]
+
+
+def _counted(column: int, atoms: Sequence[Atom], index: Expr) -> list[Moved]:
     own = chained(atoms, column)
-    return linear(side, column, own, digits(index, [a.extent for a in own]))
+    return steps(column, own, digits(index, [a.extent for a in own]))
 
 
 def adds_up(column: int, atoms: Sequence[Atom], step: int, count: int) -> bool:
@@ -60,10 +83,10 @@ def adds_up(column: int, atoms: Sequence[Atom], step: int, count: int) -> bool:
     return not folded and all(step % b == 0 or b % step == 0 or b >= count for b in below)
 
 
-def _along(steps: Iterable[tuple[Stride, Expr]], dtype: DType) -> Expr:
+def along(moved: Iterable[Moved], dtype: DType) -> Expr:
     """How far indices lead along their strides, together."""
     terms: list[tuple[Expr, int]] = []
-    for stride, index in steps:
+    for stride, index in moved:
         if isinstance(stride, int):
             terms.append((build.cast(index, dtype), stride))
         elif isinstance(stride, Scaled):

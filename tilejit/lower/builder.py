@@ -12,30 +12,26 @@ from ..ir.nodes import TRUE, Alloc, Buffer, Const, Expr, For, If, Let, Special, 
 from ..layout import TileLayout
 from ..source import Span
 
-__all__ = ["Builder", "scope_thread"]
+__all__ = ["Builder"]
 
 #: scope -> the id that counts its threads
 _THREAD_ID = {"warp": "lane_id", "warpgroup": "tid_in_wg", "cta": "thread_id"}
-
-
-def scope_thread(scope: str, threads: int, name: str) -> Var:
-    """The variable that holds a thread's index in its scope."""
-    return Var(name, int32, bounds=(0, threads - 1))
 
 
 class Builder:
     """Collects the statements of one kernel's lowering; names are fresh within it.
 
     taken: names that the kernel has already.
-    allocs: scratch buffers, which live as long as the kernel and so stand at its beginning.
+    head: what stands at the kernel's beginning: scratch buffers and the threads' indices, which all of it may use.
     """
 
     def __init__(self, taken: Set[str] = frozenset()) -> None:
         self.taken = taken
-        self.allocs: list[Stmt] = []
+        self.head: list[Stmt] = []
         self.span: Span | None = None
         self._open: list[list[Stmt]] = [[]]
         self._numbers = count()
+        self._threads: dict[str, Var] = {}
 
     def name(self, stem: str) -> str:
         """`stem` with a number, which no other name of the kernel is."""
@@ -64,17 +60,18 @@ class Builder:
         return var
 
     def thread(self, scope: str, threads: int) -> Expr:
-        """The thread's index in its scope, known to be below `threads`."""
+        """The thread's index in its scope, known to be below `threads`: one variable for the whole kernel."""
         if threads == 1:
             return build.const(0, int32)
-        var = scope_thread(scope, threads, self.name("thread"))
-        self.append(Let(var, Special(_THREAD_ID[scope]), span=self.span))
-        return var
+        if scope not in self._threads:
+            var = self._threads[scope] = Var(self.name("thread"), int32, bounds=(0, threads - 1))
+            self.head.append(Let(var, Special(_THREAD_ID[scope]), span=self.span))
+        return self._threads[scope]
 
     def scratch(self, stem: str, dtype: DType, count: int) -> Buffer:
         """Registers of each thread's own."""
         buffer = Buffer(self.name(stem), "local", dtype, (count,), TileLayout.row_major((count,)), dtype.bytes)
-        self.allocs.append(Alloc(buffer, span=self.span))
+        self.head.append(Alloc(buffer, span=self.span))
         return buffer
 
     @contextmanager

@@ -19,7 +19,7 @@ from ..errors import LayoutError
 from ..ir import build
 from ..ir.nodes import TRUE, Const, Expr, Instruction, TileOp, Var, Vector
 from ..target import WARP
-from .addresses import advanced, digits, linear, origin, swizzled
+from .addresses import advanced, along, digits, linear, offsets, origin, steps, swizzled
 from .atoms import Atom
 from .builder import Builder
 from .conditions import COPY, copy_sides, memory_pair
@@ -77,15 +77,17 @@ class Plan:
 
     def base(self, thread: Expr) -> Expr:
         """The address that a thread gives in issue 0, before swizzling."""
-        row = build.mul(build.mod(thread, ROW), self.tiles.pitch)
-        own = linear(self.memory, 1, self.tiles.warps, [_digit(thread, a) for a in self.tiles.warps])
-        return build.total((origin(self.memory), own, self._tile(thread), row), int32)
-
-    def _tile(self, thread: Expr) -> Expr:
-        if self.num == 1:
-            return build.const(0, int32)
+        warps, inner = self.tiles.warps, self.tiles.inner
         tile = build.mod(build.floordiv(thread, ROW), self.num if self.repeats else WARP // ROW)
-        return linear(self.memory, 1, self.tiles.inner, digits(tile, [a.extent for a in self.tiles.inner]))
+        return along(
+            (
+                *offsets(self.memory),
+                *steps(1, warps, [_digit(thread, a) for a in warps]),
+                *steps(1, inner, digits(tile, [a.extent for a in inner])),
+                (self.tiles.pitch, build.mod(thread, ROW)),
+            ),
+            int32,
+        )
 
     def moved(self, issue: Expr) -> Expr:
         """How far an issue's addresses lie from those of issue 0, before swizzling."""
@@ -94,9 +96,7 @@ class Plan:
     def held(self, issue: Expr) -> list[Expr]:
         """For each tile of an issue the first of the two elements that a lane holds of it."""
         first = build.add(origin(self.registers), linear(self.registers, 0, self.tiles.outer, self._outer(issue)))
-        inner = self.tiles.inner
-        places = (digits(build.const(tile, int32), [a.extent for a in inner]) for tile in range(self.num))
-        return [build.add(first, linear(self.registers, 0, inner, place)) for place in places]
+        return [build.add(first, offset) for offset in self.tiles.offsets()]
 
     def _outer(self, issue: Expr) -> list[Expr]:
         return digits(issue, [a.extent for a in self.tiles.outer])

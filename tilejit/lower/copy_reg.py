@@ -20,7 +20,7 @@ from ..errors import LayoutError
 from ..ir import build
 from ..ir.nodes import Const, Expr, TileOp, Var
 from .access import vector_width
-from .addresses import advanced, digits, edge_dims, linear, origin, reached, swizzled
+from .addresses import advanced, along, digits, edge_dims, index_dtype, located, offsets, reached, steps, swizzled
 from .atoms import Atom, joined, reach, refine, vectors
 from .builder import Builder
 from .conditions import COPY, copy_sides, memory_pair
@@ -74,7 +74,7 @@ class Plan:
     def base(self, thread: Expr) -> Expr:
         """Where a thread's first vector lies in memory, before swizzling."""
         own = [thread_digit(thread, a, s) for a in self.owned if isinstance(s := a.strides[0], Thread)]
-        return build.add(origin(self.memory), linear(self.memory, 1, self.owned, own))
+        return along((*offsets(self.memory), *steps(1, self.owned, own)), index_dtype(self.memory))
 
     def moved(self, trip: Expr) -> Expr:
         """How far a round's vector lies from the first, before swizzling."""
@@ -82,7 +82,7 @@ class Plan:
 
     def register(self, trip: Expr) -> Expr:
         """The first register of a vector."""
-        return build.add(origin(self.registers), reached(self.registers, 0, self.atoms, trip))
+        return located(self.registers, 0, self.atoms, trip)
 
     def schedule(self) -> np.ndarray:
         """One row a transfer: (round, thread, source element, destination element), rounds outermost.

@@ -22,7 +22,7 @@ from ..ir.nodes import Const, Expr, Instruction, Load, Move, Region, Store, Tile
 from ..ops.elementwise import result_type
 from ..target import Target
 from .access import run_length, vector_width
-from .addresses import origin, reached
+from .addresses import located, reached
 from .atoms import Atom, joined, reach, refine, vectors
 from .builder import Builder
 from .elements import possible_starts
@@ -60,7 +60,7 @@ class Plan:
 
     def register(self, column: int, trip: Expr) -> Expr:
         """The register of side `column` that a thread uses in a round."""
-        return build.add(origin(self.sides[column]), reached(self.sides[column], column, self.atoms, trip))
+        return located(self.sides[column], column, self.atoms, trip)
 
     def schedule(self) -> np.ndarray:
         """One row a step: (round, thread, register of each input that is a tile …, register of the destination)."""

@@ -27,9 +27,9 @@ class Context:
         return {"thread": 1, "warp": WARP, "warpgroup": WARPGROUP, "cta": self.threads}[scope]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Condition:
-    """One thing that a variant needs. test: the reason why an operation doesn't meet it, or None."""
+    """One thing that a variant needs, or several do. test: the reason why an operation doesn't meet it, or None."""
 
     name: str
     test: Callable[[TileOp, Context], str | None]
@@ -95,7 +95,7 @@ def dispatch(op: TileOp, context: Context, variants: Sequence[Variant]) -> Verdi
     declines: dict[str, tuple[str, ...]] = {}
     hints: list[str] = []
     accepted: list[tuple[Variant, Any]] = []
-    reasons = {c: c.test(op, context) for v in candidates for c in v.when}
+    reasons = {c: c.test(op, context) for c in {c for v in candidates for c in v.when}}
     for variant in sorted(candidates, key=lambda v: (-(v.priority or 0), v.name)):
         failed = tuple(reason for c in variant.when if (reason := reasons[c]) is not None)
         if failed:

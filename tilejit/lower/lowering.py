@@ -46,7 +46,7 @@ def lower(kernel: Kernel, target: Target, variants: Sequence[Variant]) -> Lowere
     """The kernel at lane level, its operations carried out by `variants`; of a debug kernel each plan is replayed."""
     walk = _Walk(Context(target, kernel.threads), variants, kernel.debug, Builder(frozenset(_names(kernel.body))))
     walk.block(kernel.body)
-    body = (*walk.builder.allocs, *walk.builder.take())
+    body = (*walk.builder.head, *walk.builder.take())
     return Lowered(replace(kernel, body=body), tuple(walk.verdicts))
 
 
@@ -122,7 +122,11 @@ class _Walk:
             here = Load(Vector(place.buffer, build.const(start, offset.dtype)))
             value = here if value is None else build.where(build.equal(first, start), here, value)
         if value is None:
-            raise DispatchError(f"{place.buffer.name} has no register at this index", span=place.span)
+            raise DispatchError(
+                f"{place.buffer.name} has no register at this index",
+                span=place.span,
+                hint=f"keep the index inside its shape, {place.buffer.shape}",
+            )
         self.builder.append(replace(stmt, value=value))
 
     def write(self, stmt: Store, place: Element) -> None:

@@ -47,6 +47,13 @@ class Tiles:
         """Tiles of one instruction."""
         return prod(a.extent for a in self.inner)
 
+    def offsets(self) -> list[int]:
+        """How far each tile of an instruction lies from the first in registers."""
+        offsets = [0]
+        for atom in self.inner:
+            offsets = [offset + k * _register(atom) for offset in offsets for k in range(atom.extent)]
+        return offsets
+
 
 def split_tiles(registers: Side, memory: Side) -> Tiles:
     """The digits of a copy as rows, columns, tiles and warps.

@@ -12,7 +12,7 @@ from ..dtypes import int32
 from ..ir import build
 from ..ir.nodes import Const, Expr, TileOp, Var
 from .access import vector_width
-from .addresses import adds_up, advanced, digits, edge_dims, origin, reached, swizzled
+from .addresses import adds_up, advanced, digits, edge_dims, located, reached, swizzled
 from .atoms import Atom, joined, refine, vectors
 from .builder import Builder
 from .evaluate import evaluate
@@ -67,8 +67,7 @@ class Partition:
 
     def linear(self, column: int, vector: Expr) -> Expr:
         """The address of a vector on one side before swizzling."""
-        side = self.sides[column]
-        return build.add(origin(side), reached(side, column, self.atoms, vector))
+        return located(self.sides[column], column, self.atoms, vector)
 
     def address(self, column: int, vector: Expr) -> Expr:
         """The address of a vector on one side."""

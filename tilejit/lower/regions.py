@@ -9,7 +9,7 @@ from ..dtypes import int64
 from ..errors import LayoutError
 from ..ir import build, facts
 from ..ir.nodes import Buffer, Const, Expr, Region, Strided, Var
-from ..ir.remember import remembered
+from ..ir.remember import remembered, remembered_pair
 from ..layout import Swizzle, TileLayout
 from ..layout.iters import Iter, merged, refined, sliced, weights
 
@@ -153,9 +153,10 @@ def need_slice(side: Side) -> None:
 
 def _fixed_strides(buffer: Buffer, layout: TileLayout) -> tuple[int, ...] | None:
     """The strides of a global tensor that has one a dimension: its regions may pass its edges."""
+    if buffer.space != "global" or layout.swizzle is not None or layout.replica or layout.offset:
+        return None
     shape = tuple(n for n in buffer.shape if isinstance(n, int))
-    plain = layout.swizzle is None and not layout.replica and not layout.offset
-    if buffer.space != "global" or not plain or len(shape) != len(buffer.shape) or prod(shape) != layout.size():
+    if len(shape) != len(buffer.shape) or prod(shape) != layout.size():
         return None
     groups = [merged(g) for g in refined(layout.shard, shape)]
     if any(len(g) > 1 or any(it.axis.is_thread for it in g) for g in groups):
@@ -231,6 +232,8 @@ def _window(
     group: tuple[Iter, ...], start: Expr, extent: int, what: str, scope: str
 ) -> tuple[tuple[Step, ...], list[Offset]]:
     """The steps over [start, start + extent) of one dimension, and the terms of where it begins."""
+    if _is_zero(start) and extent == prod(it.extent for it in group):
+        return _whole(group, scope), []
     try:
         run, moved = _constant_window(group, start, extent, what)
     except LayoutError:
@@ -248,6 +251,12 @@ def _window(
             return (Step(extent, _folded(group, start)),), []
         run, moved = found
     return tuple(scope_step(it, scope) for it in run if it.extent > 1), moved
+
+
+@remembered_pair
+def _whole(group: tuple[Iter, ...], scope: str) -> tuple[Step, ...]:
+    """The steps over a whole dimension."""
+    return tuple(scope_step(it, scope) for it in merged(group))
 
 
 def _constant_window(
