@@ -22,13 +22,14 @@ from ..target import WARP
 from .addresses import advanced, along, digits, linear, offsets, origin, steps, swizzled
 from .atoms import Atom
 from .builder import Builder
-from .conditions import COPY, copy_sides, memory_pair
+from .conditions import COPY, memory_pair
 from .engine import Condition, Context, Decline, Variant
 from .evaluate import evaluate
 from .launch import launch_values
 from .matrix_tiles import ROW, Tiles, split_tiles
-from .owners import lowest_owner, need_all_threads, thread_digit
-from .regions import Side, Step, Thread, side
+from .owners import lowest_owner, thread_digit
+from .regions import Side, Step, Thread
+from .register_sides import register_sides
 
 #: the oldest targets that have the instructions
 _SINCE = {"ldmatrix": 75, "stmatrix": 90}
@@ -184,18 +185,14 @@ def _target(op: TileOp, context: Context) -> str | None:
 
 
 def plan(op: TileOp, context: Context) -> Plan | Decline:
-    dst, src = copy_sides(op)
-    loads = dst.buffer.space == "local"
     try:
-        registers, memory = (side(r, op.scope) for r in ((dst, src) if loads else (src, dst)))
-        threads = context.count(op.scope)
-        need_all_threads(registers, op.scope, threads)
+        registers, memory, loads = register_sides(op, context)
         _need_replicas_over_warps(registers)
         tiles = split_tiles(registers, memory)
     except LayoutError as error:
         # `reg` takes what this declines: the hint stands in the reason, where `explain` shows it
         return Decline((f"{error.message} ({error.hint})" if error.hint else error.message,), error.hint)
-    issues = prod(a.extent for a in tiles.outer)
+    issues, threads = prod(a.extent for a in tiles.outer), context.count(op.scope)
     repeats = context.target.number < _IGNORES_ADDRESSES
     return Plan(tiles.num, tiles.trans, issues, threads, tiles, registers, memory, loads, repeats)
 

@@ -21,16 +21,17 @@ from ..ir import build
 from ..ir.nodes import Const, Expr, TileOp, Var
 from .access import vector_width
 from .addresses import advanced, along, digits, edge_dims, index_dtype, located, offsets, reached, steps, swizzled
-from .atoms import Atom, joined, reach, refine, vectors
+from .atoms import Atom, joined, reach, vectors
 from .builder import Builder
-from .conditions import COPY, copy_sides, memory_pair
+from .conditions import COPY, memory_pair
 from .elements import possible_starts
 from .engine import Context, Decline, Variant
 from .evaluate import evaluate
 from .launch import launch_values
 from .moves import Edges, Run, access_name, at_edges, edges_of, fill_value, load, store
-from .owners import lowest_owner, need_all_threads, thread_digit
-from .regions import Side, Thread, need_slice, side
+from .owners import lowest_owner, thread_digit
+from .regions import Side, Thread, need_slice
+from .register_sides import register_digits, register_sides
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,15 +111,11 @@ class Plan:
 
 
 def plan(op: TileOp, context: Context) -> Plan | Decline:
-    dst, src = copy_sides(op)
-    loads = dst.buffer.space == "local"
     try:
-        registers, memory = (side(r, op.scope) for r in ((dst, src) if loads else (src, dst)))
-        threads = context.count(op.scope)
-        need_all_threads(registers, op.scope, threads)
+        registers, memory, loads = register_sides(op, context)
         need_slice(registers)
         need_slice(memory)
-        return _plan(registers, memory, threads, loads)
+        return _plan(registers, memory, context.count(op.scope), loads)
     except LayoutError as error:
         return Decline((error.message,), error.hint)
 
@@ -126,13 +123,7 @@ def plan(op: TileOp, context: Context) -> Plan | Decline:
 def _plan(registers: Side, memory: Side, threads: int, loads: bool) -> Plan:
     edges = edge_dims(memory)
     free = [memory.places[d] not in edges for d in range(len(memory.shape))]
-    found = refine((registers, memory))
-    if any(a.is_folded for a in found):
-        raise LayoutError(
-            f"{registers.buffer.name} and {memory.buffer.name} split a dimension so differently "
-            "that one step in registers isn't one step in memory",
-            hint="choose layouts whose extents divide each other",
-        )
+    found = register_digits(registers, memory)
     owned = tuple(a for a in found if isinstance(a.strides[0], Thread))
     own = sorted((a for a in found if not isinstance(a.strides[0], Thread)), key=_register_stride, reverse=True)
     atoms = joined(own, free)

@@ -12,8 +12,9 @@ from ..layout import TileLayout
 from ..target import WARP
 from .access import misaligned
 from .addresses import origin
-from .atoms import Atom, refine, split
+from .atoms import Atom, split
 from .regions import Side, Thread
+from .register_sides import register_digits
 
 __all__ = ["ROW", "Tiles", "split_tiles"]
 
@@ -63,13 +64,7 @@ def split_tiles(registers: Side, memory: Side) -> Tiles:
     """
     if memory.replicas:
         raise LayoutError(f"{memory.buffer.name} holds each element in several places")
-    found = refine((registers, memory))
-    if any(a.is_folded for a in found):
-        raise LayoutError(
-            f"{registers.buffer.name} and {memory.buffer.name} split a dimension so differently "
-            "that one step in registers isn't one step in memory",
-            hint="choose layouts whose extents divide each other",
-        )
+    found = register_digits(registers, memory)
     lanes = _by_lane([a for a in found if isinstance(a.strides[0], Thread)], registers)
     words, pair = _words([a for a in found if not isinstance(a.strides[0], Thread)], registers)
     quads = _even_step([a for a in lanes if _thread(a) < _QUAD], memory, "4 neighbouring lanes")
