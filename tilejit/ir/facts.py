@@ -87,14 +87,10 @@ def bounds(expr: Expr) -> Bounds:
 
 def _op_bounds(op: Op) -> Bounds:
     values, dtype = _values(op), op.dtype
-    if op.name not in _BOUNDS or not _all_are(dtype, values):
+    if op.name not in _BOUNDS or {v.dtype for v in values} != {dtype}:
         return dtype_range(dtype)
     found = _BOUNDS[op.name](*[bounds(a) for a in values])
     return _in_range(found, dtype) if fits(found, dtype) else dtype_range(dtype)
-
-
-def _all_are(dtype: DType, values: tuple[Expr, ...]) -> bool:
-    return all(value.dtype is dtype for value in values)
 
 
 def _in_range(found: Bounds, dtype: DType) -> Bounds:
@@ -282,7 +278,7 @@ def _wrapped(number: int, dtype: DType) -> int:
 
 def _op_multiple(op: Op) -> int:
     values, dtype = _values(op), op.dtype
-    if dtype is bool_ or op.name not in _MULTIPLES or not _all_are(dtype, values):
+    if dtype is bool_ or op.name not in _MULTIPLES or {v.dtype for v in values} != {dtype}:
         return 1
     found = _MULTIPLES[op.name](values)
     if found == 1 or dtype is int64 or op.name not in _MAY_WRAP:

@@ -11,8 +11,8 @@ A = TypeVar("A")
 B = TypeVar("B")
 R = TypeVar("R")
 
-#: entries of one function, a few hundred bytes each; a kernel of 20 tile operations needs 2000
-LIMIT = 8192
+#: entries of one function, a few hundred bytes each; a kernel of 20 tile operations makes 300
+LIMIT = 2048
 
 
 class Remembered(Generic[A, R]):

@@ -8,6 +8,7 @@ from math import prod
 from ..dtypes import DType, int32, int64
 from ..ir import build, facts
 from ..ir.nodes import TRUE, Cast, Const, Expr, Op
+from ..ir.remember import remembered
 from ..layout import Swizzle
 from .atoms import Atom, chained
 from .regions import Folded, Scaled, Side, Stride
@@ -145,6 +146,7 @@ def _bits_of(swizzle: Swizzle) -> tuple[int, int]:
     return (high, low) if swizzle.inner else (low, high)
 
 
+@remembered
 def possible_bits(expr: Expr) -> int:
     """The bits that may be set in a value that is not negative; -1 where nothing is known."""
     if isinstance(expr, Const):
