@@ -365,3 +365,24 @@ def test_tensor_memory_is_reserved_and_freed_whichever_way_threads_end() -> None
     places = [next(i for i, line in enumerate(lines) if line.startswith(name)) for name in order]
     assert places == sorted(places)
     assert re.search(r"add\.s32 \t%r\d+, %r\d+, 8;", ptx), "the second buffer follows the first one's 8 columns"
+
+
+def test_unrolled_accesses_share_an_address_and_add_constants_to_it() -> None:
+    s, r, a, i = shared("s", float16, 4096), local("r", float16, 16), array("A", float16, 4096), Var("i", int32)
+    row = build.mul(Special("lane_id"), 8)
+    moved = build.add(build.add(build.mul(THREAD, 8), build.mul(i, 8)), build.mul(THREAD, 16))
+    body = [
+        Alloc(s),
+        Alloc(r),
+        Store(Vector(s, THREAD), Const(1.0, float16)),
+        Sync("cta"),
+        unrolled(i, 2, Instruction(
+            "ldmatrix.x4", (Vector(r, build.mul(i, 8), 8),), (Vector(s, build.add(row, build.mul(i, 256)), 8),)
+        )),
+        unrolled(i, 2, Move(Vector(a, moved, 8), Vector(r, build.mul(i, 8), 8))),
+    ]  # fmt: skip
+    ptx = made(kernel(body, [pointer(a, True)])).ptx
+    first, second = re.findall(r"ldmatrix.*, \[(%r\d+)(\+512)?\];", ptx)
+    assert first[0] == second[0] and (first[1], second[1]) == ("", "+512")
+    stores = re.findall(r"st\.global\.v4\.b32 \t\[(%rd\d+)(\+16)?\]", ptx)
+    assert stores[0][0] == stores[1][0] and [past for _, past in stores] == ["", "+16"]

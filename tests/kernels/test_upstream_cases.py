@@ -81,7 +81,7 @@ def test_an_asynchronous_copy_moves_every_element_to_its_place_and_no_other(
 ) -> None:
     made = copies_as_it_should(case, device)
     (wanted,) = case["expect"]["instructions"]
-    copies = re.findall(r"cp\.async\.c[ag]\.shared\.global \[%r\d+\], \[%rd\d+\], (\d+)", made.ptx)
+    copies = re.findall(r"cp\.async\.c[ag]\.shared\.global \[%r\d+(?:\+\d+)?\], \[%rd\d+\], (\d+)", made.ptx)
     assert copies == [str(wanted["bytes"])] * wanted["trips"]
 
 

@@ -149,7 +149,7 @@ def test_registers_pass_from_one_instruction_to_the_next_untouched() -> None:
 @pytest.mark.parametrize(("size", "cache"), [(16, "cg"), (8, "ca"), (4, "ca")])
 def test_cp_async_in_ptx(size: int, cache: str, arch: str) -> None:
     ptx = ptx_of(asynchronous(size, arch))
-    copies = re.findall(rf"cp\.async\.{cache}\.shared\.global \[%r\d+\], \[%rd\d+\], {size};", ptx)
+    copies = re.findall(rf"cp\.async\.{cache}\.shared\.global \[%r\d+(?:\+\d+)?\], \[%rd\d+\], {size};", ptx)
     assert len(copies) == 32 * 32 * 2 // size // 32
     assert re.search(r"cp\.async\.commit_group;.*cp\.async\.wait_group 0;", ptx, re.DOTALL)
     assert "ld.global" not in ptx and "st.shared" not in ptx and version(ptx) >= (7, 0)
@@ -157,6 +157,6 @@ def test_cp_async_in_ptx(size: int, cache: str, arch: str) -> None:
 
 def test_at_an_edge_a_predicate_says_what_is_ignored() -> None:
     ptx = ptx_of(asynchronous_edge())
-    copies = re.findall(r"cp\.async\.cg\.shared\.global \[%r\d+\], \[%rd\d+\], 16(.*);", ptx)
+    copies = re.findall(r"cp\.async\.cg\.shared\.global \[%r\d+(?:\+\d+)?\], \[%rd\d+\], 16(.*);", ptx)
     assert len(copies) == 8 and all(re.fullmatch(r", %p\d+", operand) for operand in copies)
     assert version(ptx) >= (7, 5) and "bra" not in ptx

@@ -30,6 +30,17 @@ class Value(NamedTuple):
         return Value(literal(const), const.dtype, const)
 
 
+class Offset(NamedTuple):
+    """Where an element is in a buffer: at `value`, if it isn't constant, and `past` elements further.
+
+    What an unrolled loop adds is in `past`: all its turns have the rest in common, and instructions take an address
+    and a constant.
+    """
+
+    value: Value | None
+    past: int
+
+
 #: an index by the constants that variables are
 Fold = Callable[[Mapping[str, int]], int]
 
@@ -72,10 +83,13 @@ class Context:
         """Whether the target has the machine instruction `name`."""
         return TABLE[name].missing(self.target) is None
 
-    def machine(self, name: str, *operands: str, span: Span | None = None) -> str:
+    def machine(
+        self, name: str, *operands: str, past: Mapping[int, int] | None = None, span: Span | None = None
+    ) -> str:
         """Writes one instruction of the instruction table; returns its result, "" if it has none.
 
-        operands: LLVM values, one for each of the entry's inputs.
+        operands: LLVM values, one for each of the entry's inputs. past: bytes that are added to an operand which is
+        an address, by its number.
         raises: DispatchError where the target doesn't have it.
         """
         entry = TABLE[name]
@@ -83,7 +97,7 @@ class Context:
         if missing is not None:
             raise DispatchError(f"{entry.name}: {missing}", span=span, hint="compile for a newer target")
         self.used[name] = None
-        text = call_text(name, operands)
+        text = call_text(name, operands, past or {})
         if not entry.outputs and not (entry.tied and operands):
             self.writer.effect(text)
             return ""
@@ -93,9 +107,13 @@ class Context:
 TYPES = {"r": "i32", "l": "i64", "h": "i16", "f": "float", "d": "double", "n": "i32", "b": "i1"}
 
 
-def call_text(name: str, operands: tuple[str, ...]) -> str:
+def call_text(name: str, operands: tuple[str, ...], past: Mapping[int, int]) -> str:
     """The inline assembly call that stands for an instruction of the table."""
     before, kinds, after = _call(name, len(operands))
+    for number, count in past.items():
+        if count:
+            operand = f"${number + len(TABLE[name].outputs)}"
+            before = before.replace(f"[{operand}]", f"[{operand}+{count}]")
     return before + ", ".join([f"{kind} {value}" for kind, value in zip(kinds, operands, strict=True)]) + after
 
 

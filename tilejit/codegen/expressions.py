@@ -12,7 +12,7 @@ from ..ir.nodes import Cast, Const, Element, Expr, Load, Op, Special, Var
 from ..target import WARP, WARPGROUP
 from . import memory
 from .casts import cast
-from .context import Context, Fold, Value
+from .context import Context, Fold, Offset, Value
 from .operations import operation
 
 
@@ -32,16 +32,38 @@ def evaluate(ctx: Context, expr: Expr) -> Value:
 
 def index_value(ctx: Context, expr: Expr) -> Value:
     """The value of an index, worked out without a text for each part where unrolling has made it constant."""
+    known = _constant(ctx, expr)
+    return evaluate(ctx, expr) if known is None else integer(known, expr.dtype)
+
+
+def offset_of(ctx: Context, expr: Expr) -> Offset:
+    """Where the element at `expr` is: the constants of a sum are taken out of it."""
+    known = _constant(ctx, expr)
+    if known is not None:
+        return Offset(None, known)
+    if not isinstance(expr, Op) or expr.name != "add":
+        value = evaluate(ctx, expr)
+        return Offset(value, 0) if value.const is None else Offset(None, int(value.const.value))
+    (a, before), (b, after) = (offset_of(ctx, x) for x in expr.args)
+    if a is None or b is None:
+        return Offset(a or b, before + after)
+    flags = "" if before or after else _flags(expr)
+    text = ctx.writer.value(f"add {flags}i{expr.dtype.bits} {a.text}, {b.text}")
+    return Offset(Value(text, expr.dtype), before + after)
+
+
+def _constant(ctx: Context, expr: Expr) -> int | None:
+    """An index that is constant here."""
     if isinstance(expr, Const):
-        return integer(int(expr.value), expr.dtype)
+        return int(expr.value)
     if id(expr) not in ctx.folds:
         ctx.folds[id(expr)] = _fold(expr)
     fold = ctx.folds[id(expr)]
     try:
-        return evaluate(ctx, expr) if fold is None else integer(fold(ctx.constants), expr.dtype)
+        return None if fold is None else fold(ctx.constants)
     except KeyError:
         # a variable in it isn't constant
-        return evaluate(ctx, expr)
+        return None
 
 
 def _fold(expr: Expr) -> Fold | None:
@@ -67,7 +89,7 @@ def _fold(expr: Expr) -> Fold | None:
 def _compute(ctx: Context, expr: Op | Cast | Load) -> Value:
     if isinstance(expr, Load):
         assert not isinstance(expr.place, Element), "lowering leaves no Element"
-        return memory.load(ctx, expr.place.buffer, index_value(ctx, expr.place.offset))
+        return memory.load(ctx, expr.place.buffer, offset_of(ctx, expr.place.offset))
     if isinstance(expr, Cast):
         x = evaluate(ctx, expr.x)
         if x.const is not None and x.dtype.is_integer and expr.dtype.is_integer:

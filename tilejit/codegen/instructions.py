@@ -17,7 +17,8 @@ from ..target import Target
 class MachineInstruction:
     """One instruction, or a short sequence that belongs together.
 
-    text: in LLVM's inline assembly syntax: `$0` is the first operand, outputs first; `$$` is a dollar sign.
+    text: in LLVM's inline assembly syntax: `$0` is the first operand, outputs first; `$$` is a dollar sign. An address
+    in shared memory stands alone in its brackets, `[$0]`, where a constant may follow it.
     outputs, inputs: constraint letters: r, l, h, f, d for 32-, 64-, 16-bit, float32, float64 registers, n for a
     constant, b for a predicate.
     since: the oldest target, as 90 for sm_90. ptx: the oldest PTX version, as (major, minor).

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ..dtypes import int32
-from ..ir.nodes import Expr, Instruction, Op, Vector
+from ..ir.nodes import Instruction, Vector
 from . import memory
 from .casts import cast
 from .context import TYPES, Context, Value
-from .expressions import evaluate, index_value
+from .expressions import evaluate, index_value, offset_of
 from .instructions import TABLE
 from .types import register_type
 
@@ -19,13 +19,17 @@ def instruction(ctx: Context, stmt: Instruction) -> None:
     """One instruction of the table; its results go to the statement's output registers."""
     entry = TABLE[stmt.name]
     operands: list[str] = []
+    past: dict[int, int] = {}
     for item in stmt.inputs:
         letter = "r" if entry.tied else entry.inputs[len(operands)]
-        if isinstance(item, Vector):
+        if isinstance(item, Vector) and item.buffer.space == "shared" and letter == "r":
+            place, past[len(operands)] = _shared_address(ctx, item)
+            operands.append(place)
+        elif isinstance(item, Vector):
             operands += _vector_operands(ctx, item, letter)
         else:
             operands.append(_converted(ctx, evaluate(ctx, item), letter))
-    result = ctx.machine(stmt.name, *operands, span=stmt.span)
+    result = ctx.machine(stmt.name, *operands, past=past, span=stmt.span)
     _store_results(ctx, stmt, entry.outputs if not entry.tied else "r" * len(operands), result)
 
 
@@ -35,11 +39,10 @@ def _vector_operands(ctx: Context, vector: Vector, letter: str) -> list[str]:
     In tensor memory the offset counts 32-bit columns, and 65536 a lane.
     """
     w = ctx.writer
-    if vector.buffer.space == "shared" and letter == "r":
-        return [_shared_address(ctx, vector)]
-    offset = index_value(ctx, vector.offset)
     if vector.buffer.space == "tmem":
-        return [w.value(f"add i32 {ctx.base(vector.buffer)}, {cast(ctx, offset, int32).text}")]
+        column = cast(ctx, index_value(ctx, vector.offset), int32)
+        return [w.value(f"add i32 {ctx.base(vector.buffer)}, {column.text}")]
+    offset = offset_of(ctx, vector.offset)
     if vector.buffer.space == "local":
         words = memory.words_of(vector.buffer.dtype, vector.width)
         values = memory.read(ctx, vector.buffer, offset, words)
@@ -70,29 +73,18 @@ def _regrouped(ctx: Context, values: list[str], source: tuple[str, int], target:
     return joined
 
 
-def _shared_address(ctx: Context, vector: Vector) -> str:
+def _shared_address(ctx: Context, vector: Vector) -> tuple[str, int]:
     """A 32-bit address, computed in 32 bits: pointers have 64, which would cost two additions and a truncation.
 
-    What an unrolled loop adds is added last, so that all its turns have the rest in common.
+    returns: what all turns of an unrolled loop have in common, and the bytes that one adds.
     """
     w, size = ctx.writer, vector.buffer.dtype.bytes
-    place, past = _parts(ctx, vector.offset)
+    place, past = offset_of(ctx, vector.offset)
     base = w.value(f"ptrtoint ptr addrspace(3) {ctx.base(vector.buffer)} to i32")
     if place is not None:
         scaled = w.value(f"mul i32 {place.text}, {size}") if size > 1 else place.text
         base = w.value(f"add i32 {base}, {scaled}")
-    return w.value(f"add i32 {base}, {past * size}") if past else base
-
-
-def _parts(ctx: Context, offset: Expr) -> tuple[Value | None, int]:
-    """An offset as a sum of something, if there is, and of a constant."""
-    if isinstance(offset, Op) and offset.name == "add":
-        last = index_value(ctx, offset.args[1])
-        if last.const is not None:
-            place, past = _parts(ctx, offset.args[0])
-            return place, past + int(last.const.value)
-    value = evaluate(ctx, offset)
-    return (value, 0) if value.const is None else (None, int(value.const.value))
+    return base, past * size
 
 
 def _converted(ctx: Context, value: Value, letter: str) -> str:
@@ -121,5 +113,5 @@ def _store_results(ctx: Context, stmt: Instruction, letters: str, result: str) -
         made = _regrouped(
             ctx, chosen, ("i8" if letter == "b" else TYPES[letter], _BITS[letter]), (words.word, words.bits)
         )
-        memory.write(ctx, vector.buffer, index_value(ctx, vector.offset), words, made)
+        memory.write(ctx, vector.buffer, offset_of(ctx, vector.offset), words, made)
         at += count

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ..dtypes import DType
 from ..ir.nodes import Buffer
-from .context import Context, Value
+from .context import Context, Offset, Value
 from .instructions import WIDE_ACCESS
 from .registers import Registers, Word
 from .types import ADDRESS_SPACES, bits_of, memory_type, register_type
@@ -42,23 +42,26 @@ def words_of(dtype: DType, width: int) -> Words:
     return Words(bits, total // bits, register_type(dtype) if dtype.bits == bits and dtype.bits >= 32 else f"i{bits}")
 
 
-def address(ctx: Context, buffer: Buffer, offset: Value) -> tuple[str, str]:
-    """The type and value of the pointer to an element in global or shared memory (`offset` in elements)."""
+def address(ctx: Context, buffer: Buffer, offset: Offset) -> tuple[str, str]:
+    """The type and value of the pointer to an element in global or shared memory."""
     pointer = f"ptr addrspace({ADDRESS_SPACES[buffer.space]})"
-    base = ctx.base(buffer)
-    if offset.const is None:
-        return pointer, _indexed(ctx, buffer, offset, pointer, base)
-    at_bytes = int(offset.const.value) * buffer.dtype.bytes
-    return pointer, ctx.writer.value(f"getelementptr i8, {pointer} {base}, i64 {at_bytes}") if at_bytes else base
+    return pointer, _past(ctx, pointer, *_place(ctx, buffer, offset, pointer, ctx.base(buffer)))
 
 
-def _indexed(ctx: Context, buffer: Buffer, offset: Value, pointer: str, base: str) -> str:
-    """The address of the element at an offset that isn't constant."""
-    kind, index = memory_type(buffer.dtype), f"i{offset.dtype.bits} {offset.text}"
-    return ctx.writer.value(f"getelementptr {kind}, {pointer} {base}, {index}")
+def _place(ctx: Context, buffer: Buffer, offset: Offset, pointer: str, base: str) -> tuple[str, int]:
+    """An address from `base` on, and the bytes from there to the element."""
+    if offset.value is not None:
+        index = f"i{offset.value.dtype.bits} {offset.value.text}"
+        base = ctx.writer.value(f"getelementptr {memory_type(buffer.dtype)}, {pointer} {base}, {index}")
+    return base, offset.past * buffer.dtype.bytes
 
 
-def load(ctx: Context, buffer: Buffer, offset: Value) -> Value:
+def _past(ctx: Context, pointer: str, place: str, count: int) -> str:
+    """The address `count` bytes further."""
+    return ctx.writer.value(f"getelementptr i8, {pointer} {place}, i64 {count}") if count else place
+
+
+def load(ctx: Context, buffer: Buffer, offset: Offset) -> Value:
     """The element at `offset`."""
     kind = memory_type(buffer.dtype)
     if buffer.space == "local":
@@ -71,7 +74,7 @@ def load(ctx: Context, buffer: Buffer, offset: Value) -> Value:
     return Value(text, buffer.dtype)
 
 
-def store(ctx: Context, buffer: Buffer, offset: Value, value: Value) -> None:
+def store(ctx: Context, buffer: Buffer, offset: Offset, value: Value) -> None:
     """Writes the element at `offset`."""
     text, kind = value.text, memory_type(buffer.dtype)
     if buffer.dtype.kind == "bool":
@@ -86,7 +89,7 @@ def store(ctx: Context, buffer: Buffer, offset: Value, value: Value) -> None:
 # ---- registers ------------------------------------------------------------------------------------------------
 
 
-def _load_register(ctx: Context, buffer: Buffer, offset: Value, kind: str) -> str:
+def _load_register(ctx: Context, buffer: Buffer, offset: Offset, kind: str) -> str:
     """The element of a local buffer at `offset`.
 
     One that is a part of a register is taken out of it, and put into it, as a vector's component, which becomes one
@@ -94,30 +97,30 @@ def _load_register(ctx: Context, buffer: Buffer, offset: Value, kind: str) -> st
     """
     registers = ctx.registers[buffer.root.name]
     count = registers.bits // buffer.dtype.bits
-    if offset.const is None or count <= 1:
+    if offset.value is not None or count <= 1:
         return _read_registers(ctx, buffer, offset, Words(buffer.dtype.bits, 1, kind))[0]
     parts = f"<{count} x {kind}>"
-    number, part = divmod(int(offset.const.value), count)
+    number, part = divmod(offset.past, count)
     whole = ctx.writer.read(registers.words[number], parts)
     return ctx.writer.value(f"extractelement {parts} {whole}, i32 {part}")
 
 
-def _store_register(ctx: Context, buffer: Buffer, offset: Value, kind: str, text: str) -> None:
+def _store_register(ctx: Context, buffer: Buffer, offset: Offset, kind: str, text: str) -> None:
     """Writes the element of a local buffer at `offset`."""
     w, registers = ctx.writer, ctx.registers[buffer.root.name]
     count = registers.bits // buffer.dtype.bits
-    if offset.const is None or count <= 1:
+    if offset.value is not None or count <= 1:
         _write_registers(ctx, buffer, offset, Words(buffer.dtype.bits, 1, kind), [text])
         return
     parts = f"<{count} x {kind}>"
-    number, part = divmod(int(offset.const.value), count)
+    number, part = divmod(offset.past, count)
     word = registers.words[number]
     word.zeroed = True
     changed = w.value(f"insertelement {parts} {w.read(word, parts)}, {kind} {text}, i32 {part}")
     w.write(word, parts, changed)
 
 
-def _read_registers(ctx: Context, buffer: Buffer, offset: Value, words: Words) -> list[str]:
+def _read_registers(ctx: Context, buffer: Buffer, offset: Offset, words: Words) -> list[str]:
     """The words of a vector of a local buffer."""
     w, registers = ctx.writer, ctx.registers[buffer.root.name]
     found = _registers(buffer, registers, offset, words)
@@ -128,7 +131,7 @@ def _read_registers(ctx: Context, buffer: Buffer, offset: Value, words: Words) -
     return [w.value(f"load {words.word}, ptr {place}, align {buffer.dtype.bytes}") for place in places]
 
 
-def _write_registers(ctx: Context, buffer: Buffer, offset: Value, words: Words, values: list[str]) -> None:
+def _write_registers(ctx: Context, buffer: Buffer, offset: Offset, words: Words, values: list[str]) -> None:
     """Writes the words of a vector of a local buffer."""
     w, registers = ctx.writer, ctx.registers[buffer.root.name]
     found = _registers(buffer, registers, offset, words)
@@ -143,29 +146,25 @@ def _write_registers(ctx: Context, buffer: Buffer, offset: Value, words: Words, 
     w.forget(registers.words)
 
 
-def _registers(buffer: Buffer, registers: Registers, offset: Value, words: Words) -> list[Word] | None:
+def _registers(buffer: Buffer, registers: Registers, offset: Offset, words: Words) -> list[Word] | None:
     """The registers that a vector's words are, or None where they aren't whole ones or it is unknown which."""
-    if offset.const is None or words.bits != registers.bits:
+    if offset.value is not None or words.bits != registers.bits:
         return None
-    first, within = divmod(int(offset.const.value) * buffer.dtype.bits, words.bits)
+    first, within = divmod(offset.past * buffer.dtype.bits, words.bits)
     return None if within else registers.words[first : first + words.number]
 
 
-def _stack_places(ctx: Context, buffer: Buffer, registers: Registers, offset: Value, words: Words) -> list[str]:
+def _stack_places(ctx: Context, buffer: Buffer, registers: Registers, offset: Offset, words: Words) -> list[str]:
     """The addresses of a vector's words in the registers' array."""
     registers.indexed, size = True, words.bits // 8
-    if offset.const is None:
-        first, past = _indexed(ctx, buffer, offset, "ptr", registers.address), 0
-    else:
-        first, past = registers.address, int(offset.const.value) * buffer.dtype.bytes
-    steps = range(past, past + words.number * size, size)
-    return [ctx.writer.value(f"getelementptr i8, ptr {first}, i64 {step}") if step else first for step in steps]
+    place, past = _place(ctx, buffer, offset, "ptr", registers.address)
+    return [_past(ctx, "ptr", place, past + index * size) for index in range(words.number)]
 
 
 # ---- vectors --------------------------------------------------------------------------------------------------
 
 
-def read(ctx: Context, buffer: Buffer, offset: Value, words: Words) -> list[str]:
+def read(ctx: Context, buffer: Buffer, offset: Offset, words: Words) -> list[str]:
     """The words of the vector at `offset`: one access of memory, or registers."""
     w = ctx.writer
     if buffer.space == "local":
@@ -178,7 +177,7 @@ def read(ctx: Context, buffer: Buffer, offset: Value, words: Words) -> list[str]
     return [w.value(f"extractelement {words.vector} {vector}, i32 {i}") for i in range(words.number)]
 
 
-def write(ctx: Context, buffer: Buffer, offset: Value, words: Words, values: list[str]) -> None:
+def write(ctx: Context, buffer: Buffer, offset: Offset, words: Words, values: list[str]) -> None:
     """Writes the words of the vector at `offset`: one access of memory, or registers."""
     w = ctx.writer
     if buffer.space == "local":

@@ -89,13 +89,21 @@ def _of_integers(ctx: Context, name: str, dtype: DType, args: Sequence[str], fla
     if name in _INTEGER_BINARY:
         return Value(w.value(f"{_INTEGER_BINARY[name]} {flags}{kind} {args[0]}, {args[1]}"), dtype)
     if name in ("floordiv", "mod") and flags:
-        return Value(w.value(f"{'udiv' if name == 'floordiv' else 'urem'} {kind} {args[0]}, {args[1]}"), dtype)
+        return Value(w.value(_unsigned_division(name, kind, args[0], args[1])), dtype)
     if name in ("left_shift", "right_shift") and args[1].isdigit() and int(args[1]) < dtype.bits:
         opcode = "shl" if name == "left_shift" else "ashr" if signed else "lshr"
         return Value(w.value(f"{opcode} {kind} {args[0]}, {args[1]}"), dtype)
     if name in _INTEGER_FORMS:
         return Value(_INTEGER_FORMS[name](ctx, dtype, args), dtype)
     return _from_mathlib(ctx, name, dtype, args, span)
+
+
+def _unsigned_division(name: str, kind: str, x: str, divisor: str) -> str:
+    """The quotient or remainder of what isn't negative: by a power of two a shift or a mask."""
+    number = int(divisor) if divisor.isdigit() else 0
+    if number & (number - 1) or number == 0:
+        return f"{'udiv' if name == 'floordiv' else 'urem'} {kind} {x}, {divisor}"
+    return f"lshr {kind} {x}, {number.bit_length() - 1}" if name == "floordiv" else f"and {kind} {x}, {number - 1}"
 
 
 def _extreme(ctx: Context, dtype: DType, which: str, a: str, b: str) -> str:

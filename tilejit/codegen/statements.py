@@ -33,7 +33,7 @@ from ..ir.nodes import (
 from . import memory
 from .casts import cast
 from .context import Context, Value
-from .expressions import evaluate, index_value, integer, special
+from .expressions import evaluate, integer, offset_of, special
 from .machine import instruction
 from .registers import Word
 from .report import assertion, printed
@@ -207,7 +207,7 @@ def _view(ctx: Context, stmt: View) -> None:
 def _store(ctx: Context, stmt: Store) -> None:
     assert isinstance(stmt.place, Vector), "lowering leaves no Element"
     value = evaluate(ctx, stmt.value)
-    memory.store(ctx, stmt.place.buffer, index_value(ctx, stmt.place.offset), value)
+    memory.store(ctx, stmt.place.buffer, offset_of(ctx, stmt.place.offset), value)
 
 
 def _move(ctx: Context, stmt: Move) -> None:
@@ -226,8 +226,8 @@ def _move(ctx: Context, stmt: Move) -> None:
 
 
 def _transfer(ctx: Context, stmt: Move, words: memory.Words) -> None:
-    values = memory.read(ctx, stmt.src.buffer, index_value(ctx, stmt.src.offset), words)
-    memory.write(ctx, stmt.dst.buffer, index_value(ctx, stmt.dst.offset), words, values)
+    values = memory.read(ctx, stmt.src.buffer, offset_of(ctx, stmt.src.offset), words)
+    memory.write(ctx, stmt.dst.buffer, offset_of(ctx, stmt.dst.offset), words, values)
 
 
 def _fill(ctx: Context, stmt: Move, words: memory.Words) -> None:
@@ -235,7 +235,7 @@ def _fill(ctx: Context, stmt: Move, words: memory.Words) -> None:
     if stmt.otherwise is None:
         return
     word = memory.splat(ctx, evaluate(ctx, stmt.otherwise), words)
-    memory.write(ctx, stmt.dst.buffer, index_value(ctx, stmt.dst.offset), words, [word] * words.number)
+    memory.write(ctx, stmt.dst.buffer, offset_of(ctx, stmt.dst.offset), words, [word] * words.number)
 
 
 def _guarded(ctx: Context, stmt: Move, words: memory.Words, predicate: Value) -> None:
