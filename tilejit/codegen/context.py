@@ -31,13 +31,15 @@ class Value(NamedTuple):
 
 
 class Offset(NamedTuple):
-    """Where an element is in a buffer: at `value`, if it isn't constant, and `past` elements further.
+    """Where an element is in a buffer: at `value` if it isn't constant, and `then` and `past` elements further.
 
-    What an unrolled loop adds is in `past`: all its turns have the rest in common, and instructions take an address
-    and a constant.
+    then: the last part of a sum of 64 bits. past: a constant.
+    What an unrolled loop adds is in the last two: all its turns have the rest in common, and instructions take an
+    address and a constant.
     """
 
     value: Value | None
+    then: Value | None
     past: int
 
 

@@ -37,19 +37,26 @@ def index_value(ctx: Context, expr: Expr) -> Value:
 
 
 def offset_of(ctx: Context, expr: Expr) -> Offset:
-    """Where the element at `expr` is: the constants of a sum are taken out of it."""
+    """Where the element at `expr` is: the constants of a sum are taken out of it, and the last of its other parts."""
     known = _constant(ctx, expr)
     if known is not None:
-        return Offset(None, known)
+        return Offset(None, None, known)
     if not isinstance(expr, Op) or expr.name != "add":
         value = evaluate(ctx, expr)
-        return Offset(value, 0) if value.const is None else Offset(None, int(value.const.value))
-    (a, before), (b, after) = (offset_of(ctx, x) for x in expr.args)
-    if a is None or b is None:
-        return Offset(a or b, before + after)
-    flags = "" if before or after else _flags(expr)
-    text = ctx.writer.value(f"add {flags}i{expr.dtype.bits} {a.text}, {b.text}")
-    return Offset(Value(text, expr.dtype), before + after)
+        return Offset(value, None, 0) if value.const is None else Offset(None, None, int(value.const.value))
+    a, b = (offset_of(ctx, x) for x in expr.args)
+    past = a.past + b.past
+    if a.value is None or b.value is None:
+        return Offset(a.value or b.value, a.then or b.then, past)
+    if expr.dtype.bits == 64:
+        return Offset(_added(ctx, a.value, a.then), _added(ctx, b.value, b.then), past)
+    return Offset(_added(ctx, a.value, b.value, "" if past else _flags(expr)), None, past)
+
+
+def _added(ctx: Context, x: Value, y: Value | None, flags: str = "") -> Value:
+    if y is None:
+        return x
+    return Value(ctx.writer.value(f"add {flags}i{x.dtype.bits} {x.text}, {y.text}"), x.dtype)
 
 
 def _constant(ctx: Context, expr: Expr) -> int | None:

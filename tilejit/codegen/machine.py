@@ -79,7 +79,7 @@ def _shared_address(ctx: Context, vector: Vector) -> tuple[str, int]:
     returns: what all turns of an unrolled loop have in common, and the bytes that one adds.
     """
     w, size = ctx.writer, vector.buffer.dtype.bytes
-    place, past = offset_of(ctx, vector.offset)
+    place, _, past = offset_of(ctx, vector.offset)
     base = w.value(f"ptrtoint ptr addrspace(3) {ctx.base(vector.buffer)} to i32")
     if place is not None:
         scaled = w.value(f"mul i32 {place.text}, {size}") if size > 1 else place.text

@@ -50,9 +50,10 @@ def address(ctx: Context, buffer: Buffer, offset: Offset) -> tuple[str, str]:
 
 def _place(ctx: Context, buffer: Buffer, offset: Offset, pointer: str, base: str) -> tuple[str, int]:
     """An address from `base` on, and the bytes from there to the element."""
-    if offset.value is not None:
-        index = f"i{offset.value.dtype.bits} {offset.value.text}"
-        base = ctx.writer.value(f"getelementptr {memory_type(buffer.dtype)}, {pointer} {base}, {index}")
+    for part in (offset.value, offset.then):
+        if part is not None:
+            index = f"i{part.dtype.bits} {part.text}"
+            base = ctx.writer.value(f"getelementptr {memory_type(buffer.dtype)}, {pointer} {base}, {index}")
     return base, offset.past * buffer.dtype.bytes
 
 
