@@ -20,14 +20,21 @@ Array = np.ndarray
 
 @tj.kernel(threads=32)
 def product(
-    A: tj.Tensor, B: tj.Tensor, C: tj.Tensor, SHAPE: tj.constexpr, WARPS: tj.constexpr, PRECISION: tj.constexpr = None
-):
+    A: tj.Tensor, B: tj.Tensor, C: tj.Tensor, SHAPE: tj.constexpr, WARPS: tj.constexpr,
+    PRECISION: tj.constexpr = None, SCOPE: tj.constexpr = "cta",
+):  # fmt: skip
     M, N, K = SHAPE
-    acc = tj.alloc_local((M, N), C.dtype, layout=tj.mma.layout_c((M, N), C.dtype, warps=WARPS))
+    within = "warpgroup" if SCOPE == "warpgroup" else "cta"
+    acc = tj.alloc_local((M, N), C.dtype, layout=tj.mma.layout_c((M, N), C.dtype, WARPS, within))
     tj.cta.copy(acc, C[0:M, 0:N])
-    a = tj.cta.load(A[0:M, 0:K], layout=tj.mma.layout_a((M, K), A.dtype, warps=WARPS))
-    b = tj.cta.load(B[0:K, 0:N], layout=tj.mma.layout_b((K, N), B.dtype, warps=WARPS))
-    tj.cta.gemm(acc, a, b, precision=PRECISION)
+    a = tj.cta.load(A[0:M, 0:K], layout=tj.mma.layout_a((M, K), A.dtype, WARPS, within))
+    b = tj.cta.load(B[0:K, 0:N], layout=tj.mma.layout_b((K, N), B.dtype, WARPS, within))
+    if SCOPE == "warp":
+        tj.warp.gemm(acc, a, b, precision=PRECISION)
+    elif SCOPE == "warpgroup":
+        tj.wg.gemm(acc, a, b, precision=PRECISION)
+    else:
+        tj.cta.gemm(acc, a, b, precision=PRECISION)
     tj.cta.store(C[0:M, 0:N], acc)
 
 
@@ -68,14 +75,16 @@ def named(device: Device) -> str:
     return "cuda" if device.number >= 0 else "sim"
 
 
-def multiplies(form: Mma, tiles: tuple[int, int, int], warps: tuple[int, int], device: Device, seed: int = 0) -> None:
+def multiplies(
+    form: Mma, tiles: tuple[int, int, int], warps: tuple[int, int], device: Device, seed: int = 0, scope: str = "cta"
+) -> None:
     if device.number >= 0 and device.target.number < form.since:
         pytest.skip(f"the device has no {form.name}")
     m, n, k = 16 * warps[0] * tiles[0], 8 * warps[1] * tiles[1], form.k * tiles[2]
     a, b, c = integers((m, k), form.a, seed), integers((k, n), form.b, seed + 1), integers((m, n), form.acc, seed + 2)
     check(
         product, 1, a, b, c, expected={"C": reference(c, a, b)}, device=named(device), threads=32 * prod(warps),
-        SHAPE=(m, n, k), WARPS=warps, PRECISION="tf32" if form.a == float32 else None,
+        SHAPE=(m, n, k), WARPS=warps, PRECISION="tf32" if form.a == float32 else None, SCOPE=scope,
     )  # fmt: skip
 
 
@@ -88,8 +97,9 @@ def test_every_form_is_exact_on_small_integers(form: Mma, device: Device) -> Non
 @given(st.data(), st.sampled_from(MMA))
 def test_any_size_over_any_warps_is_exact(device: Device, data: st.DataObject, form: Mma) -> None:
     m, n, k = (data.draw(st.integers(1, 3)) for _ in range(3))
-    warps = data.draw(st.sampled_from([(1, 1), (2, 1), (1, 2), (2, 2), (3, 1), (1, 4), (4, 2)]))
-    multiplies(form, (m, n, k), warps, device, data.draw(st.integers(0, 99)))
+    warps = data.draw(st.sampled_from([(1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (3, 1), (1, 4), (4, 2)]))
+    scope = data.draw(st.sampled_from(["cta", *{1: ["warp"], 4: ["warpgroup"]}.get(prod(warps), [])]))
+    multiplies(form, (m, n, k), warps, device, data.draw(st.integers(0, 99)), scope)
 
 
 @pytest.mark.parametrize("dtype", [float16, bfloat16], ids=str)
