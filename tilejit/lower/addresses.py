@@ -85,7 +85,7 @@ def adds_up(column: int, atoms: Sequence[Atom], step: int, count: int) -> bool:
 
 
 def along(moved: Iterable[Moved], dtype: DType) -> Expr:
-    """How far indices lead along their strides, together."""
+    """How far indices lead along their strides, together; those among threads lead nowhere in memory."""
     terms: list[tuple[Expr, int]] = []
     for stride, index in moved:
         if isinstance(stride, int):
