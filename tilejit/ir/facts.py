@@ -281,10 +281,13 @@ def _op_multiple(op: Op) -> int:
     if dtype is bool_ or op.name not in _MULTIPLES or {v.dtype for v in values} != {dtype}:
         return 1
     found = _MULTIPLES[op.name](values)
-    if found == 1 or dtype is int64 or op.name not in _MAY_WRAP:
+    if dtype is int64 or op.name not in _MAY_WRAP:
+        return found
+    wrapped = _wrapped(found, dtype)
+    if wrapped == found:
         return found
     exact = _BOUNDS[op.name](*[bounds(v) for v in values])
-    return found if fits(exact, dtype) else _wrapped(found, dtype)
+    return found if fits(exact, dtype) else wrapped
 
 
 def _common(values: tuple[Expr, ...]) -> int:
