@@ -9,8 +9,9 @@ from tests.lower.cases import layout_of, load
 from tests.lower.test_emitted_copies import outcome
 from tilejit.dtypes import DTYPES, DType, bfloat16, float8_e4m3fn, float16, float32, float64, int8, uint8
 from tilejit.errors import DispatchError
-from tilejit.ir.nodes import Const, Region, TileOp
+from tilejit.ir.nodes import Const, Region, TileOp, Var
 from tilejit.layout import Swizzle, TileLayout
+from tilejit.layout.stock import swizzled_atom_layout
 from tilejit.lower import VARIANTS
 from tilejit.lower.ask import Operand, dispatch, operand, sym
 from tilejit.lower.engine import Context, Variant, Verdict
@@ -289,6 +290,44 @@ def test_local_tiles_in_different_threads_are_refused_with_a_remedy() -> None:
         copy("warp", operand("local", (8, 32), float32, across), operand("local", (8, 32), float32, along), 32)
     assert "different" in refused.value.declines["fallback"][0]
     assert refused.value.hint is not None
+
+
+ROWS_OF_96 = TileLayout.from_iters([(32, 1, "laneid"), (96, 1, "m")])
+
+
+@pytest.mark.parametrize(
+    ("start", "shown"), [(32, "32"), (0, "0"), (sym("i", multiple_of=32), "a start known only at run time")]
+)
+def test_a_region_that_cuts_through_swizzle_atoms_is_named_with_its_numbers(start: int | Var, shown: str) -> None:
+    atoms = swizzled_atom_layout((32, 256), 16, "128B")
+    region = ((0, 32), (start, 96))
+    tile, place = (
+        operand("local", (32, 96), float16, ROWS_OF_96),
+        operand("shared", (32, 256), float16, atoms, region),
+    )
+    found = copy("warp", tile, place, 32)
+    reason = f"dimension 1 of src lies in parts, 4·64; 96 elements from {shown} on cut through them"
+    assert (found.variant, found.declines["reg"]) == ("fallback", (reason,))
+    assert found.declines["ldstmatrix"][0].startswith(reason + " (take whole parts")
+    if isinstance(start, int):
+        outcome(found.op, 32)
+
+
+def test_tiles_whose_threads_split_a_dimension_without_common_digits_are_named_with_both() -> None:
+    dst, a = (
+        operand(
+            "local",
+            (32 * 36,),
+            float32,
+            TileLayout.from_iters([(n, 36 // n, "m"), (32, 1, "laneid"), (36 // n, 1, "m")]),
+        )
+        for n in (4, 6)
+    )
+    with pytest.raises(DispatchError) as refused:
+        dispatch("sqrt", "warp", dst, a, threads=32)
+    reason = "threads share a dimension that the operands split without common digits: dst as 4·32·9 and src as 6·32·6"
+    assert refused.value.declines["reg"] == (reason,)
+    assert refused.value.hint == "choose layouts and regions whose extents divide each other"
 
 
 def test_a_schedule_is_a_numpy_array_of_integers() -> None:

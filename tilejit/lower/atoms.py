@@ -10,7 +10,7 @@ from ..dtypes import int64
 from ..errors import LayoutError
 from ..ir.nodes import Const
 from ..layout.grouping import common_refinement
-from .regions import Folded, Scaled, Side, Step, Stride, Thread
+from .regions import Folded, Scaled, Side, Step, Stride, Thread, need_slice
 
 __all__ = ["Atom", "chained", "joined", "reach", "refine", "split", "vectors"]
 
@@ -44,23 +44,44 @@ def refine(sides: Sequence[Side]) -> tuple[Atom, ...]:
     atoms: list[Atom] = []
     for dim, extent in enumerate(sides[0].shape):
         columns = [side.dims[dim] for side in sides]
-        atoms.extend(_refine_dim(columns, dim, extent))
+        found = _common_digits(columns, dim)
+        if found is None:
+            _need_no_threads(sides, dim)
+            found = [Atom(extent, tuple(_fold(steps) for steps in columns), dim, 1)]
+        atoms.extend(found)
     return tuple(atoms)
 
 
-def _refine_dim(columns: Sequence[tuple[Step, ...]], dim: int, extent: int) -> list[Atom]:
+def _common_digits(columns: Sequence[tuple[Step, ...]], dim: int) -> list[Atom] | None:
     if any(isinstance(s.stride, Folded) for steps in columns for s in steps):
-        return [Atom(extent, tuple(_fold(steps) for steps in columns), dim, 1)]
+        return None
     try:
         extents, marks = common_refinement([[s.extent for s in steps] for steps in columns])
     except LayoutError:
-        return [Atom(extent, tuple(_fold(steps) for steps in columns), dim, 1)]
+        return None
     strides = [_spread(steps, extents, at) for steps, at in zip(columns, marks, strict=True)]
     return [
         Atom(e, tuple(column[k] for column in strides), dim, prod(extents[k + 1 :]))
         for k, e in enumerate(extents)
         if e > 1
     ]
+
+
+def _need_no_threads(sides: Sequence[Side], dim: int) -> None:
+    """Raise LayoutError where a dimension without common digits is spread over threads."""
+    if not any(isinstance(s.stride, Thread) for side in sides for s in side.dims[dim]):
+        return
+    for given in sides:
+        need_slice(given)
+    shown = " and ".join(f"{given.buffer.name} as {_split(given.dims[dim])}" for given in sides)
+    raise LayoutError(
+        f"threads share a dimension that the operands split without common digits: {shown}",
+        hint="choose layouts and regions whose extents divide each other",
+    )
+
+
+def _split(steps: tuple[Step, ...]) -> str:
+    return "·".join(str(s.extent) for s in steps)
 
 
 def _spread(steps: tuple[Step, ...], extents: tuple[int, ...], marks: tuple[int, ...]) -> list[Stride]:
@@ -88,8 +109,7 @@ def _fold(steps: tuple[Step, ...]) -> Stride:
         return steps[0].stride
     parts = []
     for k, step in enumerate(steps):
-        if not isinstance(step.stride, int):
-            raise LayoutError("the two sides split a dimension that is spread over threads differently")
+        assert isinstance(step.stride, int)
         parts.append((prod(s.extent for s in steps[k + 1 :]), step.extent, step.stride))
     return Folded(Const(0, int64), tuple(parts))
 

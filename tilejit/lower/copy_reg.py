@@ -30,7 +30,7 @@ from .evaluate import evaluate
 from .launch import launch_values
 from .moves import Edges, Run, access_name, at_edges, edges_of, fill_value, load, store
 from .owners import lowest_owner, thread_digit
-from .regions import Side, Thread, need_slice
+from .regions import Side, Thread
 from .register_sides import register_digits, register_sides
 
 
@@ -113,8 +113,6 @@ class Plan:
 def plan(op: TileOp, context: Context) -> Plan | Decline:
     try:
         registers, memory, loads = register_sides(op, context)
-        need_slice(registers)
-        need_slice(memory)
         return _plan(registers, memory, context.count(op.scope), loads)
     except LayoutError as error:
         return Decline((error.message,), error.hint)

@@ -142,6 +142,13 @@ def _shape(op: TileOp, context: Context) -> str | None:
     return shape_fault(*_shapes(op))
 
 
+def _starts(op: TileOp, context: Context) -> str | None:
+    for region in _operands(op):
+        if region.buffer.space == "local" and not all(isinstance(start, Const) for start in region.starts):
+            return f"the region of {region.buffer.name} starts at a register known only at run time"
+    return None
+
+
 def _available(op: TileOp, context: Context) -> tuple[Mma, ...]:
     acc, a, b = (r.dtype for r in _operands(op))
     return tuple(f for f in forms(a, b, acc) if context.target.number >= f.since)
@@ -202,8 +209,7 @@ def _fragment(region: Region, column: int, scope: str, threads: int, form: Mma) 
     need_all_threads(found, scope, threads)
     pack = form.acc_pack if column == ACC else form.pack
     first = origin(found)
-    if not isinstance(first, Const):
-        raise LayoutError(f"the region of {found.buffer.name} starts at a register known only at run time")
+    assert isinstance(first, Const)
     if int(first.value) % pack:
         raise LayoutError(
             f"the region of {found.buffer.name} starts at element {first.value} of a lane, inside a 32-bit register"
@@ -256,6 +262,7 @@ VARIANT = Variant(
         Condition("instruction", _target),
         Condition("sizes", _sizes),
         Condition("registers", _separate),
+        Condition("starts", _starts),
     ),
     plan,
     emit,

@@ -144,11 +144,21 @@ def side(region: Region, scope: str) -> Side:
 def need_slice(side: Side) -> None:
     """Raise LayoutError where a dimension of the region doesn't move along steps."""
     for dim, steps in zip(side.places, side.dims, strict=True):
-        if any(isinstance(s.stride, Folded) for s in steps):
-            raise LayoutError(
-                f"dimension {dim} of {side.buffer.name} is cut where its layout has no slice",
-                hint="start at a multiple of the extent, known as such: tj.sym(..., multiple_of=) or i * extent",
-            )
+        for step in steps:
+            if isinstance(step.stride, Folded):
+                raise LayoutError(
+                    f"dimension {dim} of {side.buffer.name} lies in parts, {_parts(step.stride)}; "
+                    f"{step.extent} elements from {_begin(step.stride)} on cut through them",
+                    hint="take whole parts; a start known only at run time as i * extent, or tj.sym(..., multiple_of=)",
+                )
+
+
+def _parts(folded: Folded) -> str:
+    return "·".join(str(extent) for _, extent, _ in folded.parts)
+
+
+def _begin(folded: Folded) -> str:
+    return str(folded.start.value) if isinstance(folded.start, Const) else "a start known only at run time"
 
 
 def _fixed_strides(buffer: Buffer, layout: TileLayout) -> tuple[int, ...] | None:

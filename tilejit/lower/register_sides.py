@@ -8,7 +8,7 @@ from .atoms import Atom, refine
 from .conditions import copy_sides
 from .engine import Context
 from .owners import need_all_threads
-from .regions import Side, side
+from .regions import Side, need_slice, side
 
 __all__ = ["register_digits", "register_sides"]
 
@@ -16,12 +16,14 @@ __all__ = ["register_digits", "register_sides"]
 def register_sides(op: TileOp, context: Context) -> tuple[Side, Side, bool]:
     """(registers, memory, whether the registers are the destination) of a copy with one local side.
 
-    raises: LayoutError where the registers' owners aren't exactly the threads of the scope.
+    raises: LayoutError where the registers' owners aren't exactly the threads of the scope, or a region is no slice.
     """
     dst, src = copy_sides(op)
     loads = dst.buffer.space == "local"
     registers, memory = (side(r, op.scope) for r in ((dst, src) if loads else (src, dst)))
     need_all_threads(registers, op.scope, context.count(op.scope))
+    need_slice(registers)
+    need_slice(memory)
     return registers, memory, loads
 
 
