@@ -31,15 +31,13 @@ class Value(NamedTuple):
 
 
 class Offset(NamedTuple):
-    """Where an element is in a buffer: at `value` if it isn't constant, and `then` and `past` elements further.
+    """Where an element is in a buffer: the sum of `parts`, of one type, and of the constant `past`.
 
-    then: the last part of a sum of 64 bits. past: a constant.
-    What an unrolled loop adds is in the last two: all its turns have the rest in common, and instructions take an
-    address and a constant.
+    What an unrolled loop adds is in the last part and in the constant: all its turns have the rest in common, and
+    instructions take an address and a constant.
     """
 
-    value: Value | None
-    then: Value | None
+    parts: tuple[Value, ...]
     past: int
 
 
@@ -51,8 +49,10 @@ Fold = Callable[[Mapping[str, int]], int]
 class Context:
     """The state of one kernel's emission.
 
-    scalars: the value of each variable in scope. constants: of those that are integers known here. folds: what works
-    out an index, by the identity of its expression. slots: the register of each variable that may
+    scalars: the value of each variable in scope, but sums: those of integers, whose parts are added where they are
+    used, with others. constants: of those that are integers known here. folds: what works
+    out an index, by the identity of its expression. changing: variables with several values in their scope. settled:
+    whether an expression has none of them, by its identity. slots: the register of each variable that may
     change. registers: those of each local buffer that owns storage. bases: the address of each other such buffer.
     continues, breaks: labels of the enclosing loops, innermost last. functions: mathematical functions called, as
     (operation, "float32" or "float64" or an integer type).
@@ -64,8 +64,11 @@ class Context:
     target: Target
     writer: Writer
     scalars: dict[str, Value] = field(default_factory=dict)
+    sums: dict[str, Offset] = field(default_factory=dict)
     constants: dict[str, int] = field(default_factory=dict)
     folds: dict[int, Fold | None] = field(default_factory=dict)
+    changing: frozenset[str] = frozenset()
+    settled: dict[int, bool] = field(default_factory=dict)
     slots: dict[str, Word] = field(default_factory=dict)
     registers: dict[str, Registers] = field(default_factory=dict)
     bases: dict[str, str] = field(default_factory=dict)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
 from ..dtypes import DType, bool_, int32, int64
 from ..ir import facts
-from ..ir.nodes import Cast, Const, Element, Expr, Load, Op, Special, Var
+from ..ir.nodes import Cast, Const, Declare, Element, Expr, For, If, Let, Load, Loop, Op, Special, Stmt, Var
 from ..target import WARP, WARPGROUP
 from . import memory
 from .casts import cast
 from .context import Context, Fold, Offset, Value
+from .offsets import total
 from .operations import operation
 
 
@@ -24,10 +25,45 @@ def evaluate(ctx: Context, expr: Expr) -> Value:
         return _variable(ctx, expr)
     if isinstance(expr, Special):
         return special(ctx, expr.name)
-    before = ctx.writer.at(expr.span)
+    w = ctx.writer
+    found = w.results.get(id(expr))
+    if found is not None:
+        return found
+    before = w.at(expr.span)
     value = _compute(ctx, expr)
-    ctx.writer.restore(before)
+    w.restore(before)
+    if _is_settled(ctx, expr):
+        w.results[id(expr)] = value
     return value
+
+
+def _is_settled(ctx: Context, expr: Expr) -> bool:
+    """Whether the expression has the same value wherever it stands."""
+    if isinstance(expr, Var):
+        return expr.name not in ctx.changing
+    if isinstance(expr, (Const, Special)):
+        return True
+    known = ctx.settled.get(id(expr))
+    if known is None:
+        parts = expr.args if isinstance(expr, Op) else (expr.x,) if isinstance(expr, Cast) else ()
+        known = not isinstance(expr, Load) and all(_is_settled(ctx, part) for part in parts)
+        ctx.settled[id(expr)] = known
+    return known
+
+
+def changing(body: Sequence[Stmt], unrolled: bool = False) -> Iterator[str]:
+    """The variables that have several values where they are in scope: those that are assigned, and unrolled ones."""
+    for stmt in body:
+        if isinstance(stmt, Declare) or (unrolled and isinstance(stmt, (Let, For))):
+            yield stmt.var.name
+        if isinstance(stmt, For):
+            if stmt.unrolled:
+                yield stmt.var.name
+            yield from changing(stmt.body, unrolled or stmt.unrolled)
+        elif isinstance(stmt, Loop):
+            yield from changing(stmt.body, unrolled)
+        elif isinstance(stmt, If):
+            yield from changing((*stmt.then, *stmt.orelse), unrolled)
 
 
 def index_value(ctx: Context, expr: Expr) -> Value:
@@ -37,26 +73,17 @@ def index_value(ctx: Context, expr: Expr) -> Value:
 
 
 def offset_of(ctx: Context, expr: Expr) -> Offset:
-    """Where the element at `expr` is: the constants of a sum are taken out of it, and the last of its other parts."""
+    """An index as a sum, whose constants are one."""
     known = _constant(ctx, expr)
     if known is not None:
-        return Offset(None, None, known)
-    if not isinstance(expr, Op) or expr.name != "add":
-        value = evaluate(ctx, expr)
-        return Offset(value, None, 0) if value.const is None else Offset(None, None, int(value.const.value))
-    a, b = (offset_of(ctx, x) for x in expr.args)
-    past = a.past + b.past
-    if a.value is None or b.value is None:
-        return Offset(a.value or b.value, a.then or b.then, past)
-    if expr.dtype.bits == 64:
-        return Offset(_added(ctx, a.value, a.then), _added(ctx, b.value, b.then), past)
-    return Offset(_added(ctx, a.value, b.value, "" if past else _flags(expr)), None, past)
-
-
-def _added(ctx: Context, x: Value, y: Value | None, flags: str = "") -> Value:
-    if y is None:
-        return x
-    return Value(ctx.writer.value(f"add {flags}i{x.dtype.bits} {x.text}, {y.text}"), x.dtype)
+        return Offset((), known)
+    if isinstance(expr, Var) and expr.name in ctx.sums:
+        return ctx.sums[expr.name]
+    if isinstance(expr, Op) and expr.name == "add":
+        a, b = (offset_of(ctx, x) for x in expr.args)
+        return Offset(a.parts + b.parts, a.past + b.past)
+    value = evaluate(ctx, expr)
+    return Offset((value,), 0) if value.const is None else Offset((), int(value.const.value))
 
 
 def _constant(ctx: Context, expr: Expr) -> int | None:
@@ -107,9 +134,13 @@ def _compute(ctx: Context, expr: Op | Cast | Load) -> Value:
 
 def _variable(ctx: Context, var: Var) -> Value:
     slot = ctx.slots.get(var.name)
-    if slot is None:
+    if slot is not None:
+        return Value(ctx.writer.read(slot, slot.kind), var.dtype)
+    offset = ctx.sums.get(var.name)
+    if offset is None:
         return ctx.scalars[var.name]
-    return Value(ctx.writer.read(slot, slot.kind), var.dtype)
+    past = [integer(offset.past, var.dtype)] if offset.past else []
+    return total(ctx, [*offset.parts, *past])
 
 
 # ---- operations ---------------------------------------------------------------------------------------------
@@ -221,4 +252,4 @@ _FROM_THREAD = {
 def _special_register(ctx: Context, register: str, low: int, end: int) -> str:
     symbol = f"llvm.nvvm.read.ptx.sreg.{register}"
     ctx.writer.declarations[f"declare i32 @{symbol}()"] = None
-    return ctx.writer.value(f"call range(i32 {low}, {end}) i32 @{symbol}()", constant=True)
+    return ctx.writer.value(f"call range(i32 {low}, {end}) i32 @{symbol}()", pure=True)

@@ -9,6 +9,7 @@ from .casts import cast
 from .context import TYPES, Context, Value
 from .expressions import evaluate, index_value, offset_of
 from .instructions import TABLE
+from .offsets import stages
 from .types import register_type
 
 #: bits in memory of an operand of each constraint; a predicate is a byte
@@ -79,12 +80,12 @@ def _shared_address(ctx: Context, vector: Vector) -> tuple[str, int]:
     returns: what all turns of an unrolled loop have in common, and the bytes that one adds.
     """
     w, size = ctx.writer, vector.buffer.dtype.bytes
-    place, _, past = offset_of(ctx, vector.offset)
+    offset = offset_of(ctx, vector.offset)
     base = w.value(f"ptrtoint ptr addrspace(3) {ctx.base(vector.buffer)} to i32")
-    if place is not None:
-        scaled = w.value(f"mul i32 {place.text}, {size}") if size > 1 else place.text
+    for part in stages(ctx, offset):
+        scaled = w.value(f"mul i32 {part.text}, {size}") if size > 1 else part.text
         base = w.value(f"add i32 {base}, {scaled}")
-    return base, past * size
+    return base, offset.past * size
 
 
 def _converted(ctx: Context, value: Value, letter: str) -> str:

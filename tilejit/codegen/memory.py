@@ -14,6 +14,7 @@ from ..dtypes import DType
 from ..ir.nodes import Buffer
 from .context import Context, Offset, Value
 from .instructions import WIDE_ACCESS
+from .offsets import stages
 from .registers import Registers, Word
 from .types import ADDRESS_SPACES, bits_of, memory_type, register_type
 
@@ -50,10 +51,9 @@ def address(ctx: Context, buffer: Buffer, offset: Offset) -> tuple[str, str]:
 
 def _place(ctx: Context, buffer: Buffer, offset: Offset, pointer: str, base: str) -> tuple[str, int]:
     """An address from `base` on, and the bytes from there to the element."""
-    for part in (offset.value, offset.then):
-        if part is not None:
-            index = f"i{part.dtype.bits} {part.text}"
-            base = ctx.writer.value(f"getelementptr {memory_type(buffer.dtype)}, {pointer} {base}, {index}")
+    for part in stages(ctx, offset):
+        index = f"i{part.dtype.bits} {part.text}"
+        base = ctx.writer.value(f"getelementptr {memory_type(buffer.dtype)}, {pointer} {base}, {index}")
     return base, offset.past * buffer.dtype.bytes
 
 
@@ -98,7 +98,7 @@ def _load_register(ctx: Context, buffer: Buffer, offset: Offset, kind: str) -> s
     """
     registers = ctx.registers[buffer.root.name]
     count = registers.bits // buffer.dtype.bits
-    if offset.value is not None or count <= 1:
+    if offset.parts or count <= 1:
         return _read_registers(ctx, buffer, offset, Words(buffer.dtype.bits, 1, kind))[0]
     parts = f"<{count} x {kind}>"
     number, part = divmod(offset.past, count)
@@ -110,7 +110,7 @@ def _store_register(ctx: Context, buffer: Buffer, offset: Offset, kind: str, tex
     """Writes the element of a local buffer at `offset`."""
     w, registers = ctx.writer, ctx.registers[buffer.root.name]
     count = registers.bits // buffer.dtype.bits
-    if offset.value is not None or count <= 1:
+    if offset.parts or count <= 1:
         _write_registers(ctx, buffer, offset, Words(buffer.dtype.bits, 1, kind), [text])
         return
     parts = f"<{count} x {kind}>"
@@ -149,7 +149,7 @@ def _write_registers(ctx: Context, buffer: Buffer, offset: Offset, words: Words,
 
 def _registers(buffer: Buffer, registers: Registers, offset: Offset, words: Words) -> list[Word] | None:
     """The registers that a vector's words are, or None where they aren't whole ones or it is unknown which."""
-    if offset.value is not None or words.bits != registers.bits:
+    if offset.parts or words.bits != registers.bits:
         return None
     first, within = divmod(offset.past * buffer.dtype.bits, words.bits)
     return None if within else registers.words[first : first + words.number]

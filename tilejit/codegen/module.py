@@ -11,6 +11,7 @@ from ..target import Target
 from . import mathlib, storage
 from .context import Context, Value
 from .debug import LineTable
+from .expressions import changing
 from .instructions import TABLE
 from .registers import Registers
 from .report import ASSERTIONS
@@ -51,7 +52,7 @@ def generate(kernel: Kernel, target: Target) -> Generated:
     plan = storage.shared_plan(kernel.body)
     entry = storage.legal(kernel.name)
     table = LineTable(entry, kernel.span)
-    ctx = Context(kernel, target, Writer(table))
+    ctx = Context(kernel, target, Writer(table), changing=frozenset(changing(kernel.body)))
     text = _module(ctx, plan, entry)
     written = time.perf_counter()
     ptx, timings = compile_text(text, target, version(ctx))

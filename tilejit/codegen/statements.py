@@ -21,6 +21,7 @@ from ..ir.nodes import (
     Let,
     Loop,
     Move,
+    Op,
     Print,
     Return,
     Stmt,
@@ -35,6 +36,7 @@ from .casts import cast
 from .context import Context, Value
 from .expressions import evaluate, integer, offset_of, special
 from .machine import instruction
+from .offsets import by_depth
 from .registers import Word
 from .report import assertion, printed
 from .tensor_memory import cta_barrier
@@ -55,11 +57,21 @@ def block(ctx: Context, body: Sequence[Stmt]) -> None:
 
 
 def _let(ctx: Context, stmt: Let) -> None:
-    _define(ctx, stmt.var, evaluate(ctx, stmt.value))
+    var, value = stmt.var, stmt.value
+    if not (var.dtype.is_integer and isinstance(value, Op) and value.name == "add"):
+        _define(ctx, var, evaluate(ctx, value))
+        return
+    offset = by_depth(ctx, offset_of(ctx, value))
+    if len(offset.parts) < 2:
+        _define(ctx, var, evaluate(ctx, value))
+        return
+    ctx.sums[var.name] = offset
+    ctx.constants.pop(var.name, None)
 
 
 def _define(ctx: Context, var: Var, value: Value) -> None:
     ctx.scalars[var.name] = value
+    ctx.sums.pop(var.name, None)
     if value.const is not None and var.dtype.is_integer:
         ctx.constants[var.name] = int(value.const.value)
     else:
@@ -116,7 +128,7 @@ def _for(ctx: Context, stmt: For) -> None:
     first, last, by = (cast(ctx, x, dtype).text for x in (start, stop, step))
     header, body, latch, after = (w.label(hint) for hint in ("for", "body", "next", "endfor"))
     before, following = w.block, w.label("%i")
-    w.jump(header)
+    w.enter_loop(header)
     w.start(header, w.known(), loops=True)
     index = w.value(f"phi {kind} [ {first}, %{before} ], [ {following}, %{latch} ]")
     down = step.const is not None and int(step.const.value) < 0
@@ -131,7 +143,7 @@ def _for(ctx: Context, stmt: For) -> None:
     flags = "" if down and sign == "u" else f"n{sign}w "
     w.effect(f"{following} = add {flags}{kind} {index}, {by}")
     w.jump(header)
-    w.start(after, known)
+    w.start(after, w.leave_loop(known))
 
 
 def _stays_inside(stmt: For) -> bool:
@@ -166,10 +178,10 @@ def _loop(ctx: Context, stmt: Loop) -> None:
     w = ctx.writer
     body, after = w.label("loop"), w.label("endloop")
     known = w.known()
-    w.jump(body)
+    w.enter_loop(body)
     w.start(body, known, loops=True)
     _looped(ctx, stmt.body, body, after)
-    w.start(after, known)
+    w.start(after, w.leave_loop(known))
 
 
 def _looped(ctx: Context, body: Sequence[Stmt], again: str, after: str) -> None:

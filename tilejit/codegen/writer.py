@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..source import Span
 from .debug import LineTable
 from .registers import Held, Word
+
+if TYPE_CHECKING:
+    from .context import Value
 
 #: instructions whose text says their value: written again where an equal one is known, they are the same
 _PURE = frozenset({
@@ -16,13 +21,38 @@ _PURE = frozenset({
 })  # fmt: skip
 
 
+#: those of them that are written before a loop on whose turns they don't depend. Comparisons stay where they are: there
+#: are seven registers for predicates. So do divisions, which may trap where the loop doesn't run.
+_MOVED = frozenset({
+    "add", "and", "ashr", "call", "getelementptr", "lshr", "mul", "or", "ptrtoint", "sext", "shl", "sub", "trunc",
+    "xor", "zext",
+})  # fmt: skip
+
+_NAMES = re.compile(r"%v\d+")
+
+
+@dataclass(slots=True, eq=False)
+class _Loop:
+    """A loop that is being written.
+
+    at: the number of lines up to the jump to its head. before: lines that belong in front of that jump, because
+    nothing in them depends on the loop's turn. known: the values that they make, by their text.
+    """
+
+    at: int
+    before: list[str] = field(default_factory=list)
+    known: dict[str, str] = field(default_factory=dict)
+
+
 class Known(NamedTuple):
     """What is known at one point: the name of each value by the text that made it, and what words hold.
 
+    results: of expressions that have the same value wherever they stand, by their identity.
     writes: of words up to there.
     """
 
     values: dict[str, str]
+    results: dict[int, Value]
     words: dict[Word, Held]
     writes: int
 
@@ -42,9 +72,14 @@ class Writer:
         self.open = True
         #: where a thread that ends goes, if the kernel has something to do there
         self.exit: str | None = None
+        #: of expressions that have the same value wherever they stand, by their identity
+        self.results: dict[int, Value] = {}
         self._names = 0
         self._location = ""
         self._known: dict[str, str] = {}
+        self._loops: list[_Loop] = []
+        self._depths: dict[str, int] = {}
+        self._before: dict[int, list[str]] = {}
         self._words: dict[Word, Held] = {}
         self._unsaved: dict[Word, None] = {}
         self._stores: list[tuple[int, Word]] = []
@@ -53,7 +88,12 @@ class Writer:
     def lines(self) -> list[str]:
         """The function's body, without the stores of words that nothing loads."""
         needless = {at for at, word in self._stores if not word.placed}
-        return [line for at, line in enumerate(self.body) if at not in needless]
+        found: list[str] = []
+        for at, line in enumerate(self.body):
+            found += self._before.get(at, ())
+            if at not in needless:
+                found.append(line)
+        return found
 
     def at(self, span: Span | None) -> str:
         """Makes `span` the location of what is written next, unless it is None; returns the one before."""
@@ -66,25 +106,46 @@ class Writer:
         """Goes back to a location that `at` returned."""
         self._location = location
 
-    def value(self, text: str, constant: bool = False) -> str:
+    def value(self, text: str, pure: bool = False) -> str:
         """Writes an instruction that has a result, unless it is known; returns the result's name.
 
-        LLVM would find the equal ones, too, but only after it has read them and tried to make each cheaper.
-        constant: it gives the same wherever it stands, whatever it is.
+        It stands before the loops on whose turns it doesn't depend. LLVM would find equal and unchanging values, too,
+        but only after it has read them and tried to make each cheaper.
+        pure: it gives the same wherever it stands, whatever it is.
         """
-        if not constant and text[: text.find(" ")] not in _PURE:
+        opcode = text[: text.find(" ")]
+        if not pure and opcode not in _PURE:
             return self.fresh(text)
         found = self._known.get(text)
-        if found is None:
+        if found is not None:
+            return found
+        depth = self.depth(text) if self._loops and opcode in _MOVED else len(self._loops)
+        if depth == len(self._loops):
             found = self._known[text] = self.fresh(text)
-        return found
+            return found
+        loop = self._loops[depth]
+        if text not in loop.known:
+            loop.known[text] = self._named(depth)
+            loop.before.append(f"  {loop.known[text]} = {text}{self._location}")
+        return loop.known[text]
 
     def fresh(self, text: str) -> str:
         """Writes an instruction that has a result, whatever is known; returns the result's name."""
-        self._names += 1
-        name = f"%v{self._names}"
+        name = self._named(len(self._loops))
         self.body.append(f"  {name} = {text}{self._location}")
         return name
+
+    def _named(self, depth: int) -> str:
+        """A name for a value that changes with the turns of the `depth` outermost loops."""
+        self._names += 1
+        name = f"%v{self._names}"
+        if depth:
+            self._depths[name] = depth
+        return name
+
+    def depth(self, text: str) -> int:
+        """How many of the loops, outermost first, it takes to have all the values in a text."""
+        return max([self._depths.get(name, 0) for name in _NAMES.findall(text)], default=0)
 
     def effect(self, text: str) -> None:
         """Writes an instruction without a result."""
@@ -98,7 +159,8 @@ class Writer:
 
     def call(self, result: str, name: str, *arguments: tuple[str, str]) -> str:
         """Calls a function that the module defines."""
-        return self.fresh(f"call {result} @{name}({', '.join(f'{kind} {value}' for kind, value in arguments)})")
+        text = f"call {result} @{name}({', '.join(f'{kind} {value}' for kind, value in arguments)})"
+        return self.value(text, pure=name.startswith("llvm."))
 
     def bitcast(self, kind: str, value: str, to: str) -> str:
         """The bits of a value as another type; what came from that type is what it was."""
@@ -178,9 +240,20 @@ class Writer:
             self.effect("ret void")
             self.open = False
 
+    def enter_loop(self, head: str) -> None:
+        """Ends the block with a jump to the head of a loop."""
+        self.jump(head)
+        self._loops.append(_Loop(len(self.body) - 1))
+
+    def leave_loop(self, known: Known) -> Known:
+        """Ends the loop; returns what is known behind it, given what is known in its head."""
+        loop = self._loops.pop()
+        self._before[loop.at] = loop.before
+        return known._replace(values={**known.values, **loop.known})
+
     def known(self) -> Known:
         """What is known where the writer stands."""
-        return Known(dict(self._known), dict(self._words), self._writes)
+        return Known(dict(self._known), dict(self.results), dict(self._words), self._writes)
 
     def start(self, label: str, known: Known | None = None, loops: bool = False) -> None:
         """Opens a new block; the one before it must have ended.
@@ -191,6 +264,7 @@ class Writer:
         self.body.append(f"{label}:")
         self.block = label
         self.open = True
-        values, words, writes = known or Known({}, {}, 0)
+        values, results, words, writes = known or Known({}, {}, {}, 0)
         self._known = dict(values)
+        self.results = dict(results)
         self._words = {} if loops else {word: held for word, held in words.items() if word.written <= writes}

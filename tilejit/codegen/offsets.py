@@ -1,0 +1,40 @@
+"""Sums that lead to elements, written so that unrolled turns share and loops repeat as little as there is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .context import Context, Offset, Value
+
+
+def total(ctx: Context, parts: Sequence[Value]) -> Value:
+    """The sum of values of one type, first to last."""
+    first, *others = parts
+    for part in others:
+        first = Value(ctx.writer.value(f"add i{part.dtype.bits} {first.text}, {part.text}"), part.dtype)
+    return first
+
+
+def by_depth(ctx: Context, offset: Offset) -> Offset:
+    """The sum with one part for each depth of loops that its parts change in, outermost first."""
+    return Offset(tuple(total(ctx, group) for group in _groups(ctx, offset.parts)), offset.past)
+
+
+def stages(ctx: Context, offset: Offset) -> list[Value]:
+    """What to add to an address, one after the other, so that little is added again in each turn of a loop.
+
+    What changes in inner loops comes last. So does the last of 64-bit parts that change together: to add it to the
+    address is as much as to add it to the others, and these are the same for all turns of an unrolled loop.
+    """
+    found: list[Value] = []
+    for group in _groups(ctx, offset.parts):
+        shared = len(group) - 1 if group[0].dtype.bits == 64 else len(group)
+        found += [total(ctx, parts) for parts in (group[:shared], group[shared:]) if parts]
+    return found
+
+
+def _groups(ctx: Context, parts: Sequence[Value]) -> list[list[Value]]:
+    found: dict[int, list[Value]] = {}
+    for part in parts:
+        found.setdefault(ctx.writer.depth(part.text), []).append(part)
+    return [found[depth] for depth in sorted(found)]
