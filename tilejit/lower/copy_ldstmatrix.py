@@ -18,6 +18,7 @@ from ..dtypes import int32
 from ..errors import LayoutError
 from ..ir import build
 from ..ir.nodes import TRUE, Const, Expr, Instruction, TileOp, Var, Vector
+from ..layout import Swizzle
 from ..target import WARP
 from .addresses import advanced, along, digits, linear, offsets, origin, steps, swizzled
 from .atoms import Atom
@@ -214,18 +215,27 @@ def _is_within_warp(step: Step) -> bool:
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
     thread = b.thread(op.scope, plan.threads)
     swizzle = plan.memory.swizzle
-    still = plan.base(thread)
-    base = b.let("row", swizzled(still, swizzle))
+    far, near = _apart(plan.base(thread), swizzle)
+    tile = b.let("tile", far)
+    row = b.let("row", swizzled(near, swizzle))
     # whole warps hold replicas, so the lanes of a warp agree
     mine = TRUE if plan.loads else lowest_owner(plan.registers, thread)
     with b.when(mine), b.loop("issue", plan.issues, unrolled=True) as issue:
-        address = advanced(swizzle, base, base if swizzle is None else still, plan.moved(issue))
-        row = Vector(plan.memory.buffer, address, ROW)
+        within = advanced(swizzle, row, near, plan.moved(issue))
+        place = Vector(plan.memory.buffer, build.add(tile, within), ROW)
         words = tuple(Vector(plan.registers.buffer, first, 2) for first in plan.held(issue))
         if plan.loads:
-            b.append(Instruction(plan.instruction, words, (row,), span=b.span))
+            b.append(Instruction(plan.instruction, words, (place,), span=b.span))
         else:
-            b.append(Instruction(plan.instruction, (), (row, *words), span=b.span))
+            b.append(Instruction(plan.instruction, (), (place, *words), span=b.span))
+
+
+def _apart(address: Expr, swizzle: Swizzle | None) -> tuple[Expr, Expr]:
+    """What the swizzle doesn't see of an address, and the rest.
+
+    Apart, the loops that choose a tile, a stage of a pipeline say, leave alone which row of it a thread addresses.
+    """
+    return (build.const(0, address.dtype), address) if swizzle is None else build.apart(address, swizzle.period)
 
 
 VARIANT = Variant(
