@@ -30,8 +30,8 @@ def tile_of(cta, columns):
 
 
 @tj.kernel(threads=256)
-def matmul(A: tj.Tensor, B: tj.Tensor, bias: tj.Tensor, C: tj.Tensor, activation: tj.constexpr):
-    """bias: M × N, where a row of N that repeats has stride 0 (`np.broadcast_to`, `torch.expand`)."""
+def matmul(A: tj.Tensor, B: tj.Tensor, bias, C: tj.Tensor, activation: tj.constexpr):
+    """bias: M × N, where a row of N that repeats has stride 0 (`np.broadcast_to`, `torch.expand`), or None."""
     row, column = tile_of(tj.cta_id(0), tj.cdiv(C.shape[1], BN))
     if row * BM >= C.shape[0]:
         return  # the last group may be lower than GROUP
@@ -48,15 +48,19 @@ def matmul(A: tj.Tensor, B: tj.Tensor, bias: tj.Tensor, C: tj.Tensor, activation
     staged = tj.alloc_shared((BM, BN), C.dtype, swizzle="128B")
     out = tj.alloc_local((BM, BN), C.dtype, layout=c_fragment)
 
-    for step in tj.static_range(STAGES - 1):
+    for step in range(STAGES - 1):
         tj.cta.copy_async(a_stages[step], A.tile((BM, BK), (row, step)))
         tj.cta.copy_async(b_stages[step], B.tile((BK, BN), (step, column)))
         tj.cp_async.commit()
-    tj.cta.copy(staged, bias.tile((BM, BN), (row, column)))
+    if bias is None:
+        tj.cta.fill(sums, 0)
+    else:
+        tj.cta.copy(staged, bias.tile((BM, BN), (row, column)))
+        tj.cta_sync()
+        tj.cta.copy(out, staged)
+        tj.cta.cast(sums, out)
     tj.cp_async.wait(STAGES - 2)
     tj.cta_sync()
-    tj.cta.copy(out, staged)
-    tj.cta.cast(sums, out)
     tj.cta.copy(a[0], a_stages[0, :, 0:STEP])
     tj.cta.copy(b[0], b_stages[0, 0:STEP, :])
 

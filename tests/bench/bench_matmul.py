@@ -1,26 +1,39 @@
 """`examples/matmul.py` against cuBLAS (through torch) and a Triton kernel, float16, in one run.
 
-Run on a machine with a GPU, torch and triton: `python tests/bench/bench_matmul.py [sizes]`. Times are medians of CUDA
-event times over single launches, the contenders in turn, inputs random and rotated among sets larger than L2 together.
+Run on a machine with a GPU, torch and triton: `python tests/bench/bench_matmul.py [sizes]`. Inputs are random and
+rotated among sets larger than L2 together; times are medians of CUDA event times. At these sizes a GPU runs into its
+power limit, and a launch inherits the clocks that those before it left behind. Hence three columns:
+
+alone     launches of one contender back to back, until the clocks are its own; as triton.testing.do_bench measures
+rested    single launches of the contenders in turn, each after a pause in which the clocks recover
+in turn   the same without a pause: each runs at clocks that the others, who take more power or less, have left
 """
 
 from __future__ import annotations
 
 import statistics
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from examples import matmul as example  # noqa: E402
 
 SIZES = (2048, 4096, 8192)
-LAUNCHES = 30
+ROUNDS = 3
+ALONE_SECONDS = 0.4
+BATCH = 20  # launches timed together: the events between them would cost as much as a small product
+TURNS = 20
+PAUSE_SECONDS = 0.03
 L2_BYTES = 50 * 2**20
-SLEEP_CYCLES = 500_000
+SLEEP_CYCLES = 1_000_000  # the host gets ahead meanwhile, so that no launch overhead is timed
+
+Run = Callable[..., object]
 
 
-def triton_matmul() -> Callable[..., None]:
+def triton_matmul() -> Run:
     """A Triton kernel in the style of its matrix multiplication tutorial: grouped tiles, autotuned."""
     import triton
     import triton.language as tl
@@ -40,78 +53,11 @@ def triton_matmul() -> Callable[..., None]:
     @triton.jit
     def kernel(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr):
         cta = tl.program_id(0)
-        columns = tl.cdiv(N, BN)
-        first = cta // (GROUP * columns) * GROUP
-        height = min(tl.cdiv(M, BM) - first, GROUP)
-        row = first + cta % (GROUP * columns) % height
-        column = cta % (GROUP * columns) // height
-        m = (row * BM + tl.arange(0, BM)) % M
-        n = (column * BN + tl.arange(0, BN)) % N
-        k = tl.arange(0, BK)
-        at = a + m[:, None] * K + k[None, :]
-        bt = b + k[:, None] * N + n[None, :]
-        total = tl.zeros((BM, BN), dtype=tl.float32)
-        for step in range(0, tl.cdiv(K, BK)):
-            left = tl.load(at, mask=k[None, :] < K - step * BK, other=0.0)
-            right = tl.load(bt, mask=k[:, None] < K - step * BK, other=0.0)
-            total = tl.dot(left, right, total)
-            at += BK
-            bt += BK * N
-        m = row * BM + tl.arange(0, BM)
-        n = column * BN + tl.arange(0, BN)
-        tl.store(c + m[:, None] * N + n[None, :], total.to(tl.float16), mask=(m[:, None] < M) & (n[None, :] < N))
-
-    def launch(a, b, c):  # type: ignore[no-untyped-def]
-        (m, k), n = a.shape, b.shape[1]
-        kernel[lambda meta: (triton.cdiv(m, meta["BM"]) * triton.cdiv(n, meta["BN"]),)](a, b, c, m, n, k)
-
-    return launch
-
-
-def measure(size: int, triton_launch: Callable[..., None]) -> None:
-    """Prints one row a contender for a size³ product."""
-    import torch
-
-    sets = max(2, -(-2 * L2_BYTES // (2 * size * size * 2)))
-    inputs = [
-        (torch.randn(size, size, device="cuda", dtype=torch.float16) / size**0.5,
-         torch.randn(size, size, device="cuda", dtype=torch.float16))
-        for _ in range(sets)
-    ]  # fmt: skip
-    c = torch.empty(size, size, device="cuda", dtype=torch.float16)
-    bias = torch.zeros(1, size, device="cuda", dtype=torch.float16).expand(size, size)
-    ours = example.matmul[example.grid(size, size)]
-    contenders: dict[str, Callable[..., object]] = {
-        "cuBLAS": lambda a, b: torch.matmul(a, b, out=c),
-        "Triton": lambda a, b: triton_launch(a, b, c),
-        "tilejit": lambda a, b: ours(a, b, bias, c, None),
-    }
-    a, b = inputs[0]
-    exact = a.double() @ b.double()
-    times: dict[str, list[float]] = {name: [] for name in contenders}
-    errors = {}
-    for name, run in contenders.items():
-        c.fill_(float("nan"))
-        run(a, b)
-        errors[name] = float((c.double() - exact).norm() / exact.norm())
-        assert errors[name] < 1e-2, f"{name} is wrong: {errors[name]}"
-    for trip in range(LAUNCHES):
-        for name, run in contenders.items():
-            start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            torch.cuda._sleep(SLEEP_CYCLES)  # the host gets ahead, so that no launch overhead is timed
-            start.record()
-            run(*inputs[trip % sets])
-            stop.record()
-            stop.synchronize()
-            times[name].append(start.elapsed_time(stop))
-
-    own = statistics.median(times["cuBLAS"])
-    for name, each in times.items():
-        median = statistics.median(each)
-        print(
-            f"{size:6} {name:8} {median:8.3f} ms {2 * size**3 / median / 1e9:7.0f} TFLOP/s"
-            f"  {own / median:5.2f} of cuBLAS  error {errors[name]:.1e}"
+        columns = "".join(
+            f"{each[name]:9.3f} ms {2 * size**3 / each[name] / 1e9:4.0f} TFLOP/s {each['cuBLAS'] / each[name]:5.2f}"
+            for each in found
         )
+        print(f"{size:6} {name:8}{columns}   error {errors[name]:.1e}", flush=True)
 
 
 def main() -> None:
@@ -119,6 +65,7 @@ def main() -> None:
     import triton
 
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, triton {triton.__version__}")
+    print(f"{'':15}" + "".join(f"{column + ', of cuBLAS':>31}" for column in ("alone", "rested", "in turn")))
     launch = triton_matmul()
     for size in [int(argument) for argument in sys.argv[1:]] or SIZES:
         measure(size, launch)

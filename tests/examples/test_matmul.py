@@ -62,6 +62,13 @@ def test_bias_and_activation_are_applied_to_the_float32_sums(dtype: str, activat
     assert np.all(np.abs(made - exact) <= close * np.abs(exact) + (2.0**-24 if close else 0))
 
 
+def test_without_a_bias_the_product_is_all() -> None:
+    a, b, _, c = operands(70, 136, 72, "float16")
+    with tj.use_device("sim:sm_90a"):
+        matmul[grid(70, 136)](a, b, None, c, None)
+    assert np.array_equal(c, (a.astype(np.float32) @ b.astype(np.float32)).astype(np.float16))
+
+
 @pytest.mark.parametrize(("m", "n"), [(8, 8), (300, 140), (5, 9)])
 def test_a_product_of_no_columns_is_the_bias(m: int, n: int) -> None:
     _, _, bias, c = operands(m, n, 8, "float16")

@@ -12,6 +12,7 @@ import tilejit as tj
 from tilejit import dtypes
 from tilejit.errors import LaunchError
 from tilejit.frontend import Parameter
+from tilejit.ir.types import ConstexprType
 from tilejit.runtime.signature import Call, bind, describe, freeze, hypothetical, scalar, signature
 from tilejit.target import target
 
@@ -107,6 +108,17 @@ def test_the_overlap_bit_is_part_of_the_signature():
     assert types((A, B), a, a)["A"] != types((A, B), a, a, aliased=(0, 1))["A"]
 
 
+def test_none_for_a_parameter_without_annotation_is_a_value_known_to_the_compiler():
+    x = Parameter("x", "any")
+    assert Call((A, x), (aligned((4, 4)), None)).key != Call((A, x), (aligned((4, 4)), aligned((4, 4)))).key
+    assert types((x,), None)["x"] == ConstexprType.of(None)
+
+
+def test_none_is_no_array_where_one_is_asked_for():
+    with pytest.raises(LaunchError, match="A"):
+        Call((A,), (None,))
+
+
 # ---- pinned arrays ----------------------------------------------------------------------------------------------
 
 
@@ -176,7 +188,7 @@ def test_an_unannotated_scalar_has_its_natural_type(value, dtype):
     assert types((Parameter("x", "any"),), value)["x"].dtype.name == dtype
 
 
-@pytest.mark.parametrize("value", [None, "text", 1j, 2**63])
+@pytest.mark.parametrize("value", ["text", 1j, 2**63])
 def test_what_has_no_type_is_refused(value):
     with pytest.raises(LaunchError, match=r"can't be a|holds"):
         types((Parameter("x", "any"),), value)

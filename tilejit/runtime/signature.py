@@ -85,7 +85,7 @@ class Call:
             kind = parameter.kind
             if kind == "array" or (kind == "any" and is_array(value)):
                 key.append(self._add_array(parameter, value, ranges))
-            elif kind == "constexpr":
+            elif kind == "constexpr" or value is None and kind == "any":
                 self.arguments.append(None)
                 key.append(freeze(value, parameter.name))
             else:
@@ -267,7 +267,7 @@ def signature(
     """
     types: list[tuple[str, ArgumentType]] = []
     for i, (parameter, value, argument) in enumerate(zip(parameters, values, arguments, strict=True)):
-        if parameter.kind == "constexpr":
+        if parameter.kind == "constexpr" or value is None and parameter.kind == "any":
             types.append((parameter.name, ConstexprType.of(value)))
         elif isinstance(argument, ArrayView):
             types.append((parameter.name, _array_type(parameter, argument, target, i in aliased)))
