@@ -53,6 +53,103 @@ def triton_matmul() -> Run:
     @triton.jit
     def kernel(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr):
         cta = tl.program_id(0)
+        columns = tl.cdiv(N, BN)
+        first = cta // (GROUP * columns) * GROUP
+        height = min(tl.cdiv(M, BM) - first, GROUP)
+        row = first + cta % (GROUP * columns) % height
+        column = cta % (GROUP * columns) // height
+        m = (row * BM + tl.arange(0, BM)) % M
+        n = (column * BN + tl.arange(0, BN)) % N
+        k = tl.arange(0, BK)
+        at = a + m[:, None] * K + k[None, :]
+        bt = b + k[:, None] * N + n[None, :]
+        total = tl.zeros((BM, BN), dtype=tl.float32)
+        for step in range(0, tl.cdiv(K, BK)):
+            left = tl.load(at, mask=k[None, :] < K - step * BK, other=0.0)
+            right = tl.load(bt, mask=k[:, None] < K - step * BK, other=0.0)
+            total = tl.dot(left, right, total)
+            at += BK
+            bt += BK * N
+        m = row * BM + tl.arange(0, BM)
+        n = column * BN + tl.arange(0, BN)
+        tl.store(c + m[:, None] * N + n[None, :], total.to(tl.float16), mask=(m[:, None] < M) & (n[None, :] < N))
+
+    def launch(a, b, c):  # type: ignore[no-untyped-def]
+        (m, k), n = a.shape, b.shape[1]
+        kernel[lambda meta: (triton.cdiv(m, meta["BM"]) * triton.cdiv(n, meta["BN"]),)](a, b, c, m, n, k)
+
+    return launch
+
+
+def milliseconds(run: Run, inputs: Sequence[tuple[Any, Any]], launches: int) -> float:
+    """The GPU's time for a launch, of some one after the other."""
+    import torch
+
+    start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    torch.cuda._sleep(SLEEP_CYCLES)
+    start.record()
+    for launch in range(launches):
+        run(*inputs[launch % len(inputs)])
+    stop.record()
+    stop.synchronize()
+    return float(start.elapsed_time(stop)) / launches
+
+
+def alone(contenders: dict[str, Run], inputs: Sequence[tuple[Any, Any]]) -> dict[str, float]:
+    """Each contender's median time when nothing else runs."""
+    times: dict[str, list[float]] = {name: [] for name in contenders}
+    for turn in range(ROUNDS + 1):
+        for name, run in contenders.items():
+            own: list[float] = []
+            ends = time.perf_counter() + ALONE_SECONDS
+            while time.perf_counter() < ends:
+                own.append(milliseconds(run, inputs, BATCH))
+            if turn:  # the first only warms up
+                times[name] += own[len(own) // 4 :]  # before, the clocks are still the last contender's
+    return {name: statistics.median(each) for name, each in times.items()}
+
+
+def in_turn(contenders: dict[str, Run], inputs: Sequence[tuple[Any, Any]], pause: float) -> dict[str, float]:
+    """Each contender's median time in single launches, with seconds of rest before each."""
+    times: dict[str, list[float]] = {name: [] for name in contenders}
+    for turn in range(TURNS):
+        for name, run in contenders.items():
+            time.sleep(pause)
+            times[name].append(milliseconds(run, inputs[turn % len(inputs) :], 1))
+    return {name: statistics.median(each) for name, each in times.items()}
+
+
+def measure(size: int, triton_launch: Run) -> None:
+    """Prints one row a contender for a size³ product."""
+    import torch
+
+    sets = max(2, -(-2 * L2_BYTES // (2 * size * size * 2)))
+    inputs = [
+        (torch.randn(size, size, device="cuda", dtype=torch.float16) / size**0.5,
+         torch.randn(size, size, device="cuda", dtype=torch.float16))
+        for _ in range(sets)
+    ]  # fmt: skip
+    c = torch.empty(size, size, device="cuda", dtype=torch.float16)
+    ours = example.matmul[example.grid(size, size)]
+    contenders: dict[str, Run] = {
+        "cuBLAS": lambda a, b: torch.matmul(a, b, out=c),
+        "Triton": lambda a, b: triton_launch(a, b, c),
+        "tilejit": lambda a, b: ours(a, b, None, c, None),
+    }
+    a, b = inputs[0]
+    exact = a.double() @ b.double()
+    errors = {}
+    for name, run in contenders.items():
+        c.fill_(float("nan"))
+        run(a, b)
+        errors[name] = float((c.double() - exact).norm() / exact.norm())
+        assert errors[name] < 1e-2, f"{name} is wrong: {errors[name]}"
+    found = (
+        alone(contenders, inputs),
+        in_turn(contenders, inputs, PAUSE_SECONDS),
+        in_turn(contenders, inputs, 0.0),
+    )
+    for name in contenders:
         columns = "".join(
             f"{each[name]:9.3f} ms {2 * size**3 / each[name] / 1e9:4.0f} TFLOP/s {each['cuBLAS'] / each[name]:5.2f}"
             for each in found
