@@ -163,7 +163,9 @@ def _registers(ctx: Context, buffer: Buffer) -> None:
     narrow, bits = buffer.dtype.bits < 32, max(buffer.dtype.bits, 32)
     words, kind = -(-storage.size_bytes(buffer) * 8 // bits), "i32" if narrow else register_type(buffer.dtype)
     address = ctx.writer.label("%r.")
-    ctx.registers[buffer.name] = Registers(address, words, bits, kind, narrow)
+    registers = ctx.registers[buffer.name] = Registers(address, words, bits, kind, narrow)
+    if narrow:
+        ctx.writer.begin_as_zero(registers.words)
 
 
 def _with_dependencies(ctx: Context) -> list[tuple[str, str]]:

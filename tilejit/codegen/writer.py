@@ -179,6 +179,10 @@ class Writer:
             held = self._words[word] = Held(word.kind, value, "")
         return self.bitcast(held.kind, held.value, kind)
 
+    def begin_as_zero(self, words: Iterable[Word]) -> None:
+        """Knows words in the entry block that nothing has written yet."""
+        self._words.update((word, Held(word.kind, "zeroinitializer", "")) for word in words)
+
     def write(self, word: Word, kind: str, value: str) -> None:
         """Gives the word a value of type `kind`."""
         self._writes += 1
