@@ -1,4 +1,4 @@
-"""Compile time of the demonstration kernels, from call to PTX, by stage: the median of 20 after warm-up.
+"""Compile time of the demonstration kernels and of `examples/matmul.py`, call to PTX, by stage: medians of 20 runs.
 
 Run: `python tests/bench/bench_compile.py`. No GPU is needed.
 """
@@ -6,12 +6,18 @@ Run: `python tests/bench/bench_compile.py`. No GPU is needed.
 from __future__ import annotations
 
 import statistics
+import sys
 import time
-
-import numpy as np
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 
 import tilejit as tj
 from tilejit import S, laneid
+from tilejit.pipeline import Compiled
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from examples.matmul import matmul  # noqa: E402
 
 RUNS = 20
 ROWS = S[(32, 8) : (1 @ laneid, 1)]
@@ -48,21 +54,37 @@ def square_root(A: tj.Tensor, B: tj.Tensor):
     tj.warp.copy(B[0:32, 0:8], staged)
 
 
+Made = Callable[[], Compiled]
+
+
+def demonstrations() -> dict[str, Made]:
+    """What compiles each kernel, with an empty cache."""
+    found: dict[str, Made] = {}
+    for function, columns in ((global_shared, 32), (shared_registers, 8), (square_root, 8)):
+        spec = tj.spec((32, columns), tj.float32)
+        found[function.__name__] = partial(_compiled, function, 32, (spec, spec))
+    square = tj.spec((8192, 8192), tj.float16)
+    found["matmul"] = partial(_compiled, matmul.__wrapped__, 256, (square, square, None, square, None))
+    return found
+
+
+def _compiled(function: Callable[..., None], threads: int, arguments: tuple[object, ...]) -> Compiled:
+    return tj.kernel(threads=threads)(function).compile(*arguments, target="sm_90a")
+
+
 def main() -> None:
     print(f"{'kernel':20}{'total ms':>10}   by stage, ms")
-    for function, columns in ((global_shared, 32), (shared_registers, 8), (square_root, 8)):
-        a = np.zeros((32, columns), np.float32)
+    for name, make in demonstrations().items():
         totals, stages = [], []
         for run in range(RUNS + 3):
-            kernel = tj.kernel(threads=32)(function)  # a new kernel has an empty cache
             began = time.perf_counter()
-            compiled = kernel.compile(a, a.copy(), target="sm_90a")
+            compiled = make()
             if run >= 3:
                 totals.append(1e3 * (time.perf_counter() - began))
                 stages.append(compiled.timings)
-        by_stage = {name: statistics.median(s[name] for s in stages) for name in stages[0]}
-        listed = ", ".join(f"{name} {ms:.2f}" for name, ms in by_stage.items())
-        print(f"{function.__name__:20}{statistics.median(totals):10.2f}   {listed}")
+        by_stage = {stage: statistics.median(s[stage] for s in stages) for stage in stages[0]}
+        listed = ", ".join(f"{stage} {ms:.2f}" for stage, ms in by_stage.items() if ms >= 0.1)
+        print(f"{name:20}{statistics.median(totals):10.2f}   {listed}")
 
 
 if __name__ == "__main__":
