@@ -43,6 +43,14 @@ def test_binary_arithmetic_equals_python_integers(op, t):
     same_bits(evaluate(f"{op}.{t} {{d}}, {{a}}, {{b}};", a, b, out=dtype), python(function, a, b, dtype=dtype))
 
 
+@pytest.mark.parametrize(("op", "extreme"), [("min", np.minimum), ("max", np.maximum)])
+def test_extremes_with_relu_are_at_least_zero(op, extreme):
+    for t, dtype in (("s32", "i4"), ("s16x2", "i2")):
+        a, b = (np.ascontiguousarray(x) for x in pairs("i4"))
+        found = evaluate(f"{op}.relu.{t} {{d}}, {{a}}, {{b}};", a.view("u4"), b.view("u4"), out="u4")
+        same_bits(found.view(dtype), np.maximum(extreme(a.view(dtype), b.view(dtype)), 0))
+
+
 @pytest.mark.parametrize("t", ["u16", "s16", "u32", "s32"])
 def test_wide_products_keep_every_bit(t):
     dtype = dtype_of(t)

@@ -87,10 +87,18 @@ def minmax(e: Emitter, m: Match) -> None:
     e.dst(0, dtype, f"{e.ins.root}imum({e.src(1, dtype)}, {e.src(2, dtype)})")
 
 
+def minmax_relu(e: Emitter, m: Match) -> None:
+    """min/max whose result is at least 0."""
+    e.dst(0, "i4", f"maximum({e.ins.root}imum({e.src(1, 'i4')}, {e.src(2, 'i4')}), {e.names.constant(0, 'i4')})")
+
+
 def minmax_x2(e: Emitter, m: Match) -> None:
-    """min/max of two packed 16-bit integers."""
+    """min/max of two packed 16-bit integers, with .relu at least 0."""
     half = m["t"][0].replace("s", "i") + "2"
-    e.dst(0, "u4", f"halves({e.ins.root}imum, {half}, {e.src(1, 'u4')}, {e.src(2, 'u4')})")
+    result = f"halves({e.ins.root}imum, {half}, {e.src(1, 'u4')}, {e.src(2, 'u4')})"
+    if m.get("relu"):
+        result = f"halves(maximum, {half}, {result}, {e.names.constant(0, 'u4')})"
+    e.dst(0, "u4", result)
 
 
 def add_x2(e: Emitter, m: Match) -> None:
@@ -218,6 +226,11 @@ def dp4a(e: Emitter, m: Match) -> None:
     e.dst(0, "u4", f"dp4a({a}, {b}, {e.src(3, 'i4' if signed else 'u4')})")
 
 
+MINMAX = (
+    (INT, minmax), (r"\.relu\.s32", minmax_relu),
+    (r"\.(?P<t>u16)x2", minmax_x2), (r"(?P<relu>\.relu)?\.(?P<t>s16)x2", minmax_x2),
+)  # fmt: skip
+
 ENTRIES = {
     "add": ((INT, add), (r"\.sat\.(?P<t>s32)", add_sat), (r"\.(?P<t>[us]16x2)", add_x2),
             (r"\.(?P<cc>cc)\.(?P<t>[us](?:32|64))", carry_add)),
@@ -231,8 +244,8 @@ ENTRIES = {
     "mad24": ((r"\.(?P<part>hi|lo)\.(?P<t>[us]32)", mul24),),
     "div": ((INT, divide),),
     "rem": ((INT, divide),),
-    "min": ((INT, minmax), (r"\.(?P<t>[us]16)x2", minmax_x2)),
-    "max": ((INT, minmax), (r"\.(?P<t>[us]16)x2", minmax_x2)),
+    "min": MINMAX,
+    "max": MINMAX,
     "neg": ((r"\.(?P<t>s(?:16|32|64))", neg),),
     "abs": ((r"\.(?P<t>s(?:16|32|64))", absolute),),
     "sad": ((INT, sad),),
