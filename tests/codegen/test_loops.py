@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
+
+import tilejit as tj
 from tests.codegen.kernels import array, kernel, pointer
 from tests.codegen.ptx_kit import THREAD, const
 from tilejit.codegen import generate
@@ -145,3 +148,18 @@ def test_a_name_that_unrolled_turns_define_is_another_value_in_each() -> None:
     body = (Let(y, build.add(turn, 4)), store)
     text = llvm_ir([For(turn, const(0), const(3), const(1), body, unrolled=True)])
     assert sorted(set(re.findall(r"xor i32 (\d), ", text))) == ["4", "5", "6"]
+
+
+def test_an_index_that_wraps_around_in_32_bits_is_whole_before_it_becomes_an_address() -> None:
+    def reader(A: tj.Tensor, X: tj.Tensor, a: tj.int32):
+        s = tj.alloc_shared((8,), tj.int32)
+        for i in tj.static_range(8):
+            s[i] = i * 10
+        for j in range(4):
+            A[j] = s[a + X[j]]
+        A[4] = s[a + (-2147483648) + 3]
+
+    a, x = np.zeros(5, np.int32), np.full(4, -(2**31), np.int32) + np.arange(4, dtype=np.int32)
+    with tj.use_device("sim:sm_90a"):
+        tj.kernel(threads=1)(reader)[1](a, x, -(2**31))
+    assert a.tolist() == [0, 10, 20, 30, 30]

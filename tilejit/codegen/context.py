@@ -35,10 +35,12 @@ class Offset(NamedTuple):
 
     What an unrolled loop adds is in the last part and in the constant: all its turns have the rest in common, and
     instructions take an address and a constant.
+    wraps: in its 32 bits the sum may leave the type's range and come back.
     """
 
     parts: tuple[Value, ...]
     past: int
+    wraps: bool = False
 
 
 #: an index by the constants that variables are

@@ -81,7 +81,8 @@ def offset_of(ctx: Context, expr: Expr) -> Offset:
         return ctx.sums[expr.name]
     if isinstance(expr, Op) and expr.name == "add":
         a, b = (offset_of(ctx, x) for x in expr.args)
-        return Offset(a.parts + b.parts, a.past + b.past)
+        wraps = expr.dtype.bits < 64 and not _flags(expr)
+        return Offset(a.parts + b.parts, a.past + b.past, a.wraps or b.wraps or wraps)
     value = evaluate(ctx, expr)
     return Offset((value,), 0) if value.const is None else Offset((), int(value.const.value))
 

@@ -14,7 +14,7 @@ from ..dtypes import DType
 from ..ir.nodes import Buffer
 from .context import Context, Offset, Value
 from .instructions import WIDE_ACCESS
-from .offsets import stages
+from .offsets import stages, whole
 from .registers import Registers, Word
 from .types import ADDRESS_SPACES, bits_of, memory_type, register_type
 
@@ -50,7 +50,12 @@ def address(ctx: Context, buffer: Buffer, offset: Offset) -> tuple[str, str]:
 
 
 def _place(ctx: Context, buffer: Buffer, offset: Offset, pointer: str, base: str) -> tuple[str, int]:
-    """An address from `base` on, and the bytes from there to the element."""
+    """An address from `base` on, and the bytes from there to the element.
+
+    Addresses have 64 bits: a sum that wraps around in 32 must be whole before it becomes one.
+    """
+    if offset.wraps:
+        offset = whole(ctx, offset)
     for part in stages(ctx, offset):
         index = f"i{part.dtype.bits} {part.text}"
         base = ctx.writer.value(f"getelementptr {memory_type(buffer.dtype)}, {pointer} {base}, {index}")

@@ -17,7 +17,16 @@ def total(ctx: Context, parts: Sequence[Value]) -> Value:
 
 def by_depth(ctx: Context, offset: Offset) -> Offset:
     """The sum with one part for each depth of loops that its parts change in, outermost first."""
-    return Offset(tuple(total(ctx, group) for group in _groups(ctx, offset.parts)), offset.past)
+    return offset._replace(parts=tuple(total(ctx, group) for group in _groups(ctx, offset.parts)))
+
+
+def whole(ctx: Context, offset: Offset) -> Offset:
+    """The sum as one part."""
+    if not offset.parts:
+        return offset
+    dtype, bits = offset.parts[0].dtype, offset.parts[0].dtype.bits
+    past = (offset.past + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))
+    return Offset((total(ctx, [*offset.parts, Value(str(past), dtype)]),), 0)
 
 
 def stages(ctx: Context, offset: Offset) -> list[Value]:
