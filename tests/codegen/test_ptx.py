@@ -368,7 +368,8 @@ def test_tensor_memory_is_reserved_and_freed_whichever_way_threads_end() -> None
 
 
 def test_unrolled_accesses_share_an_address_and_add_constants_to_it() -> None:
-    s, r, a, i = shared("s", float16, 4096), local("r", float16, 16), array("A", float16, 4096), Var("i", int32, bounds=(0, 1))
+    s, r, a = shared("s", float16, 4096), local("r", float16, 16), array("A", float16, 4096)
+    i = Var("i", int32, bounds=(0, 1))
     row = build.mul(Special("lane_id"), 8)
     moved = build.add(build.add(build.mul(THREAD, 8), build.mul(i, 8)), build.mul(THREAD, 16))
     body = [
