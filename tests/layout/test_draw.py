@@ -80,6 +80,12 @@ def test_any_layout_draws_as_many_cells_as_it_has_elements(layout: TileLayout) -
     assert len(drawn(layout._repr_svg_())) == layout.size()
 
 
+def test_one_element_away_from_its_thread_axis_is_drawn() -> None:
+    alone = TileLayout.from_iters([(1, 0, "laneid")], offset={"warpid": 1})
+    assert alone.canonical() == TileLayout.from_iters([(1, 1, "warpid")], offset={"warpid": 1})
+    assert len(drawn(alone._repr_svg_())) == 1
+
+
 def test_a_shape_of_another_size_is_refused() -> None:
     with pytest.raises(LayoutError, match=r"has 8 elements; shape \(3, 3\) has 9"):
         svg(S[(4, 2)], shape=(3, 3))

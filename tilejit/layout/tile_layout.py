@@ -209,8 +209,9 @@ class TileLayout:
         replica.sort(key=lambda it: (it.axis.name, -it.stride, -it.extent))
         offset = tuple((to[a][0], v * to[a][1]) if a in to else (a, v) for a, v in self.offset)
         if not shard and (self.shard or not replica):
-            first = (*self.shard, *self.replica)[0]
-            shard = (Iter(1, 1, _fused(first, to).axis),)
+            axis = _fused((*self.shard, *self.replica)[0], to).axis
+            threads = [a for a, _ in offset if a.is_thread]
+            shard = (Iter(1, 1, threads[0] if axis.is_thread and threads else axis),)
         return TileLayout(shard, replica, offset, self.swizzle)
 
     def group(self, shape: Sequence[int]) -> tuple[TileLayout, tuple[int, ...]]:
