@@ -145,7 +145,8 @@ def _shape(op: TileOp, context: Context) -> str | None:
 def _starts(op: TileOp, context: Context) -> str | None:
     for region in _operands(op):
         if region.buffer.space == "local" and not all(isinstance(start, Const) for start in region.starts):
-            return f"the region of {region.buffer.name} starts at a register known only at run time"
+            what = f"the region of {region.buffer.name} starts at a register known only at run time"
+            return f"{what}: count with tj.static_range, whose index is known at compile time"
     return None
 
 
