@@ -17,7 +17,7 @@ def total(ctx: Context, parts: Sequence[Value]) -> Value:
 
 def by_depth(ctx: Context, offset: Offset) -> Offset:
     """The sum with one part for each depth of loops that its parts change in, outermost first."""
-    return offset._replace(parts=tuple(total(ctx, group) for group in _groups(ctx, offset.parts)))
+    return offset._replace(parts=tuple(total(ctx, group) for group in groups(ctx, offset.parts)))
 
 
 def whole(ctx: Context, offset: Offset) -> Offset:
@@ -36,13 +36,14 @@ def stages(ctx: Context, offset: Offset) -> list[Value]:
     address is as much as to add it to the others, and these are the same for all turns of an unrolled loop.
     """
     found: list[Value] = []
-    for group in _groups(ctx, offset.parts):
+    for group in groups(ctx, offset.parts):
         shared = len(group) - 1 if group[0].dtype.bits == 64 else len(group)
         found += [total(ctx, parts) for parts in (group[:shared], group[shared:]) if parts]
     return found
 
 
-def _groups(ctx: Context, parts: Sequence[Value]) -> list[list[Value]]:
+def groups(ctx: Context, parts: Sequence[Value]) -> list[list[Value]]:
+    """The parts that change in the same loops together, those of outer loops first."""
     found: dict[int, list[Value]] = {}
     for part in parts:
         found.setdefault(ctx.writer.depth(part.text), []).append(part)

@@ -36,7 +36,7 @@ from .casts import cast
 from .context import Context, Value
 from .expressions import evaluate, integer, offset_of, special
 from .machine import instruction
-from .offsets import by_depth
+from .offsets import by_depth, groups
 from .registers import Word
 from .report import assertion, printed
 from .tensor_memory import cta_barrier
@@ -61,11 +61,11 @@ def _let(ctx: Context, stmt: Let) -> None:
     if not (var.dtype.is_integer and isinstance(value, Op) and value.name == "add"):
         _define(ctx, var, evaluate(ctx, value))
         return
-    offset = by_depth(ctx, offset_of(ctx, value))
-    if len(offset.parts) < 2:
+    offset = offset_of(ctx, value)
+    if len(groups(ctx, offset.parts)) < 2:
         _define(ctx, var, evaluate(ctx, value))
         return
-    ctx.sums[var.name] = offset
+    ctx.sums[var.name] = by_depth(ctx, offset)
     ctx.constants.pop(var.name, None)
 
 
@@ -137,7 +137,7 @@ def _for(ctx: Context, stmt: For) -> None:
     known = w.known()
     w.branch(more, body, after)
     w.start(body, known)
-    ctx.scalars[var.name] = cast(ctx, Value(index, dtype), var.dtype)
+    _define(ctx, var, cast(ctx, Value(index, dtype), var.dtype))
     _looped(ctx, stmt.body, latch, after)
     w.start(latch)
     flags = "" if down and sign == "u" else f"n{sign}w "

@@ -19,7 +19,7 @@ _OPTIONS = (
     # It takes an instruction's source line away. ptxas moves code by itself: with and without this, seven kernels get
     # the same numbers of registers, and six the same number of instructions (one 58 for 57).
     "-opt-disable=machine-sink",
-    # Straight-line strength reduction is 11 ms of the 22, and loop strength reduction 8.
+    # Straight-line strength reduction took 11 ms of that, and loop strength reduction 8.
     "-opt-disable=slsr",
     "-disable-lsr",
     "-opt-disable=nary-reassociate",

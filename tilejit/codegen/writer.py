@@ -21,8 +21,9 @@ _PURE = frozenset({
 })  # fmt: skip
 
 
-#: those of them that are written before a loop on whose turns they don't depend. Comparisons stay where they are: there
-#: are seven registers for predicates. So do divisions, which may trap where the loop doesn't run.
+#: what of them and of calls of pure functions is written before a loop on whose turns it doesn't depend. Comparisons
+#: stay where they are: there are seven registers for predicates. So do divisions, which may trap where the loop doesn't
+#: run.
 _MOVED = frozenset({
     "add", "and", "ashr", "call", "getelementptr", "lshr", "mul", "or", "ptrtoint", "sext", "shl", "sub", "trunc",
     "xor", "zext",
