@@ -11,15 +11,16 @@ import tilejit
 PACKAGE = Path(tilejit.__file__).parent
 
 BASE = {"errors", "source", "dtypes", "target"}
-COMPILER = BASE | {"layout", "ir", "ops"}
+COMPILER = BASE | {"layout", "isa", "ir", "ops"}
 
 #: part of the package -> the parts that it may import besides itself
 MAY_IMPORT: dict[str, set[str]] = {
     **dict.fromkeys(BASE, BASE),
     "layout": BASE,
+    "isa": BASE | {"layout"},
     # the tables of operations are plain data and NumPy; the IR's verifier and constructors read them
-    "ops": BASE,
-    "ir": BASE | {"layout", "ops"},
+    "ops": BASE | {"layout", "isa"},
+    "ir": BASE | {"layout", "isa", "ops"},
     "frontend": COMPILER,
     "lower": COMPILER,
     "codegen": COMPILER,

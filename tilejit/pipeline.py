@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from .codegen import Generated, generate
 from .codegen.report import ASSERTIONS
 from .codegen.storage import allocations, shared_plan, size_bytes
-from .codegen.tensor_memory import LIMIT as COLUMN_LIMIT
 from .codegen.tensor_memory import columns_of, tensor_memory_plan
 from .dtypes import uint32
 from .errors import ResourceError
@@ -27,7 +26,7 @@ from .ir.types import Signature
 from .ir.verify import Examined, examine
 from .lower import Verdict, lower, pending
 from .source import Span
-from .target import MAX_THREADS, Target
+from .target import MAX_THREADS, TMEM_COLUMNS, Target
 
 if TYPE_CHECKING:
     from .explain import Explanation
@@ -159,11 +158,11 @@ def _carry_pending(state: State) -> None:
 def _check_memory(state: State) -> None:
     _check_shared_memory(state)
     plan = tensor_memory_plan(allocations(state.kernel.body))
-    if plan.columns > COLUMN_LIMIT:
+    if plan.columns > TMEM_COLUMNS:
         largest = sorted((b for b, _ in plan.offsets), key=columns_of, reverse=True)
         listed = ", ".join(f"{b.name} {columns_of(b)}" for b in largest)
         raise ResourceError(
-            f"{state.kernel.name} needs {plan.columns} columns of tensor memory; a CTA has {COLUMN_LIMIT}. "
+            f"{state.kernel.name} needs {plan.columns} columns of tensor memory; a CTA has {TMEM_COLUMNS}. "
             f"Largest: {listed}",
             span=largest[0].span or state.kernel.span,
             hint="use narrower tiles, or one buffer for several purposes",

@@ -13,6 +13,12 @@ WARP = 32
 WARPGROUP = 128
 MAX_THREADS = 1024
 
+#: of a CTA's tensor memory, 32 bits in every lane
+TMEM_COLUMNS = 512
+
+#: source: PTX ISA, "TensorCore 5th Generation Instructions"
+TENSOR_MEMORY_TARGETS = ("sm_100a", "sm_103a", "sm_110a")
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -39,12 +45,8 @@ class Target:
         return self.name.endswith("a")
 
     @property
-    def has_stmatrix(self) -> bool:
-        return self.number >= 90
-
-    @property
-    def has_tcgen05(self) -> bool:
-        return self.name in ("sm_100a", "sm_101a", "sm_103a", "sm_110a")
+    def has_tensor_memory(self) -> bool:
+        return self.name in TENSOR_MEMORY_TARGETS
 
     def runs_on(self, capability: int) -> bool:
         """Whether a device of compute capability `capability` (90 for 9.0) can run code for this target."""

@@ -237,8 +237,11 @@ class Writer:
             return ir.Instruction(name)
         outputs = tuple(self.vector() for _ in range(self.draw(st.integers(0, 2))))
         count = self.draw(st.integers(0, 2))
-        inputs = tuple(self.vector() if self.draw(st.booleans()) else self.expr(int32, 2) for _ in range(count))
+        inputs = tuple(self.vector() if self.draw(st.booleans()) else self.instruction_scalar() for _ in range(count))
         return ir.Instruction(name, outputs, inputs)
+
+    def instruction_scalar(self) -> ir.Expr:
+        return self.expr(self.draw(st.sampled_from((int32, int64))), 2)
 
     # ---- kernels ----
 

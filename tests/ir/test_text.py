@@ -41,7 +41,8 @@ kernel lanes threads=128 target=sm_90a max_registers=64 cluster=(2, 1, 1) debug
   unrolled for f: int32 in 0 .. 2 step 1
     move r[f * 4 +: 4] <- smem[%lane_id * 8 + f * 4 +: 4] when %lane_id < 30 otherwise -inf
     store r[f +: 1] <- sqrt(r[f +: 1])
-  instruction ldmatrix.x4 r[0 +: 4] <- smem[%lane_id +: 8], 3:int64, (r[0 +: 1])
+  instruction ldmatrix.x4 r[0 +: 4] <- smem[%lane_id * 8 +: 4]
+  instruction div.approx.f32 r[0 +: 1] <- (r[1 +: 1]), 3.0
 """
 
 

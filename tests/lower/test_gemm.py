@@ -15,7 +15,6 @@ from tests.lower.cases import Case, load, operand_of
 from tests.lower.products import Tensor
 from tests.lower.test_golden import kernel
 from tests.toolchain import EmittedPtx
-from tilejit.codegen.instructions import TABLE
 from tilejit.dtypes import (
     DTYPES,
     DType,
@@ -34,17 +33,18 @@ from tilejit.ir.nodes import Alloc, Kernel, Region, TileOp
 from tilejit.ir.printer import to_text
 from tilejit.ir.types import Signature
 from tilejit.ir.verify import verify
+from tilejit.isa.mma import MMA, Mma
 from tilejit.layout import TileLayout, layout_a, layout_b, layout_c
 from tilejit.lower import lower
 from tilejit.lower.ask import Operand, dispatch, operand, sym
 from tilejit.lower.engine import Verdict
 from tilejit.lower.replay import owners_of, replay
-from tilejit.ops.gemm import MMA, Mma, reference
+from tilejit.ops.gemm import reference
 from tilejit.pipeline import compile
 from tilejit.target import target
 
 CASES = load("gemm_mma")
-FORMS = {f.name: f for f in MMA}
+FORMS = {f.name: f for f in MMA.forms()}
 
 
 def multiplied(acc: Operand, a: Operand, b: Operand, scope: str = "warp", threads: int = 32, arch: str = "sm_90a",
@@ -126,7 +126,7 @@ def test_a_product_is_upstreams_instruction_as_often_and_right(case: Case) -> No
 # ---- forms ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", MMA, ids=lambda f: f.name)
+@pytest.mark.parametrize("form", MMA.forms(), ids=lambda f: f.name)
 def test_every_form_multiplies_one_tile_and_several(form: Mma) -> None:
     # on sm_75 alone the smaller of two forms is chosen where the larger divides k, too
     precision = "tf32" if form.a == float32 else None
@@ -157,7 +157,7 @@ def test_the_oldest_target_multiplies_float16_in_steps_of_8(acc: DType) -> None:
 def test_a_target_without_the_instruction_says_which_has_it(
     form: tuple[DType, DType, DType], arch: str, reason: str
 ) -> None:
-    known = next(f for f in MMA if (f.a, f.b, f.acc) == form)
+    known = next(f for f in MMA.forms() if (f.a, f.b, f.acc) == form)
     precision = "tf32" if form[0] == float32 else None
     with pytest.raises(DispatchError) as refused:
         dispatch("gemm", "warp", *factors(16, 8, 32, known), threads=32, target=arch, precision=precision)
@@ -396,19 +396,19 @@ ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a")
 
 
 @pytest.mark.parametrize("arch", ARCHS)
-@pytest.mark.parametrize("form", MMA, ids=lambda f: f.name)
+@pytest.mark.parametrize("form", MMA.forms(), ids=lambda f: f.name)
 def test_ptxas_accepts_every_form_where_the_target_has_it(form: Mma, arch: str, emitted_ptx: EmittedPtx) -> None:
-    assert TABLE[form.name].since == form.since
-    if TABLE[form.name].missing(target(arch)) is not None:
+    row = MMA.row(form)
+    if row.missing(target(arch)) is not None:
         return
     made = compile(product(form, 16, 8, form.k, arch=arch, filled=True), Signature(()), target(arch))
     assert made.ptx.count(form.name) == 1
     version = re.search(r"\.version (\d+)\.(\d+)", made.ptx)
-    assert version is not None and (int(version[1]), int(version[2])) == max(form.ptx, target(arch).ptx)
+    assert version is not None and (int(version[1]), int(version[2])) == max(row.ptx, target(arch).ptx)
     emitted_ptx.add(made.ptx, arch, form.name)
 
 
-@pytest.mark.parametrize("form", MMA, ids=lambda f: f.name)
+@pytest.mark.parametrize("form", MMA.forms(), ids=lambda f: f.name)
 def test_a_whole_kernel_of_every_form_compiles_without_a_stack_frame(form: Mma, emitted_ptx: EmittedPtx) -> None:
     shapes = ((32, 2 * form.k), (2 * form.k, 16), (32, 16))
     specs = [tj.spec(s, t) for s, t in zip(shapes, (form.a, form.b, form.acc), strict=True)]
@@ -453,4 +453,4 @@ def test_between_ldmatrix_and_mma_no_register_is_taken_apart(dtype: DType, emitt
 
 
 def test_the_table_of_dtypes_is_covered() -> None:
-    assert {f.a.name for f in MMA} | {f.acc.name for f in MMA} <= set(DTYPES)
+    assert {f.a.name for f in MMA.forms()} | {f.acc.name for f in MMA.forms()} <= set(DTYPES)

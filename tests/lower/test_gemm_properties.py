@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from tests.lower.test_gemm import factors, following, multiplied
 from tilejit.errors import DispatchError
+from tilejit.isa.mma import MMA, Mma
 from tilejit.layout import TileLayout
 from tilejit.lower.ask import Operand, dispatch, operand
-from tilejit.ops.gemm import MMA, Mma
 
 WARPS = [(1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (3, 1), (1, 4)]
 
@@ -35,7 +35,7 @@ def tiles_for(warps: tuple[int, int]) -> st.SearchStrategy[tuple[int, int, int]]
 @st.composite
 def products(draw: st.DrawFn) -> tuple[Mma, list[Operand], tuple[int, int], tuple[int, int, int]]:
     """A form, its three operands, the warps and the tiles of each along m, n and k."""
-    form = draw(st.sampled_from(MMA))
+    form = draw(st.sampled_from(MMA.forms()))
     warps = draw(st.sampled_from(WARPS))
     m, n, k = draw(tiles_for(warps))
     wm, wn = warps
@@ -101,7 +101,7 @@ def test_any_order_of_rows_columns_and_registers_multiplies_right(
 @st.composite
 def canonical(draw: st.DrawFn) -> tuple[Mma, list[Operand], str, int]:
     """A form, operands in the layouts of `tj.mma`, the scope, and the threads of one or two instances of it."""
-    form, warps = draw(st.sampled_from(MMA)), draw(st.sampled_from(WARPS))
+    form, warps = draw(st.sampled_from(MMA.forms())), draw(st.sampled_from(WARPS))
     m, n, k = draw(tiles_for(warps))
     scopes = {1: ["warp", "cta"], 4: ["warpgroup", "cta"]}
     scope = draw(st.sampled_from(scopes.get(prod(warps), ["cta"])))

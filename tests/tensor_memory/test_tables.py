@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests.tensor_memory.sources import FORMS, SIZES, SOURCES, Places, height, of_warpgroup
-from tilejit.codegen.instructions import TCGEN05_REGISTERS
 from tilejit.dtypes import DType, float16, float32, uint8
+from tilejit.isa.tcgen05 import LD, ST, Transfer
 from tilejit.layout import TCGEN05_SHAPES, atom_layout, datapath
 from tilejit.lower.copy_async_tcgen05_ldst import pattern
 from tilejit.simulator import tensor_layout
@@ -103,7 +103,11 @@ def test_the_compilers_pattern_of_one_unit_is_the_sources(shape: str, source: st
 
 def test_all_parts_know_the_same_shapes_registers_and_limits() -> None:
     assert {s.name: (s.columns, s.registers, s.max_num) for s in TCGEN05_SHAPES.values()} == SIZES
-    assert {shape: size[1:] for shape, size in SIZES.items()} == TCGEN05_REGISTERS
+    assert list(LD.forms()) == list(ST.forms()) == [Transfer(*form) for form in FORMS]
+    for shape, num in FORMS:
+        registers = SIZES[shape][1] * num
+        assert len(LD.row(Transfer(shape, num)).results) == registers
+        assert len(ST.row(Transfer(shape, num)).arguments) == 1 + registers
     known = {shape: (h, *rest) for shape, (h, *rest) in tensor_layout.SHAPES.items() if shape in SIZES}
     assert known == {shape: (height(shape), *size[1:]) for shape, size in SIZES.items()}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..dtypes import DType, bool_, float16, float32, float64
+from ..isa import convert
 from .context import Context, Value
 from .fp8 import from_fp8, to_fp8
 from .patterns import from_bits, rounded_off, to_bits
@@ -141,8 +142,8 @@ def round_to_odd(ctx: Context, x: str) -> str:
 
 def _to_bfloat16(ctx: Context, x: str) -> str:
     """float32 to bfloat16's bits, to nearest even; NaN gives a quiet NaN."""
-    if ctx.has("cvt.rn.bf16.f32"):
-        return ctx.machine("cvt.rn.bf16.f32", x)
+    if ctx.has(convert.BF16):
+        return ctx.machine(convert.BF16, x)
     w = ctx.writer
     rounded = rounded_off(w, to_bits(w, x), 16)
     isnan = w.value(f"fcmp uno float {x}, 0.0")

@@ -8,11 +8,10 @@ from functools import cache
 from typing import NamedTuple
 
 from ..dtypes import DType
-from ..errors import DispatchError
 from ..ir.nodes import Buffer, Const, Kernel
+from ..isa import Access, Capability, Row
 from ..source import Span
 from ..target import Target
-from .instructions import TABLE
 from .registers import Registers, Word
 from .types import literal
 from .writer import Writer
@@ -57,7 +56,7 @@ class Context:
     has none of them, by its identity. slots: the register of each variable that may change. registers: those of each
     local buffer that owns storage. bases: the address of each other such buffer. continues, breaks: labels of the
     enclosing loops, innermost last. functions: mathematical functions called, as (operation, "float32" or "float64" or
-    an integer type). used: names of the machine instructions used. strings: text constants, by their name.
+    an integer type). used: the machine instructions used. strings: text constants, by their name.
     messages: (message, span) of each assertion, by its code - 1. has_tensor_memory: columns are reserved.
     """
 
@@ -76,7 +75,7 @@ class Context:
     continues: list[str] = field(default_factory=list)
     breaks: list[str] = field(default_factory=list)
     functions: dict[tuple[str, str], None] = field(default_factory=dict)
-    used: dict[str, None] = field(default_factory=dict)
+    used: dict[Capability, None] = field(default_factory=dict)
     strings: dict[str, str] = field(default_factory=dict)
     messages: list[tuple[str, Span | None]] = field(default_factory=list)
     has_tensor_memory: bool = False
@@ -85,26 +84,24 @@ class Context:
         """The address of the storage that `buffer` or, for a view, its root owns."""
         return self.bases[buffer.root.name]
 
-    def has(self, name: str) -> bool:
-        """Whether the target has the machine instruction `name`."""
-        return TABLE[name].missing(self.target) is None
+    def has(self, instruction: Capability) -> bool:
+        """Whether the target has the machine instruction."""
+        return instruction.missing(self.target) is None
 
     def machine(
-        self, name: str, *operands: str, past: Mapping[int, int] | None = None, span: Span | None = None
+        self, row: Row, *operands: str, past: Mapping[int, int] | None = None, span: Span | None = None
     ) -> str:
         """Writes one instruction of the instruction table; returns its result, "" if it has none.
 
-        operands: LLVM values, one for each of the entry's inputs. past: bytes that are added to an operand which is
-        an address, by its number.
+        operands: LLVM values, one for each of the registers that it reads. past: bytes that are added to an operand
+        which is an address, by its number.
         raises: DispatchError where the target doesn't have it.
         """
-        entry = TABLE[name]
-        missing = entry.missing(self.target)
-        if missing is not None:
-            raise DispatchError(f"{entry.name}: {missing}", span=span, hint="compile for a newer target")
-        self.used[name] = None
-        text = call_text(name, operands, past or {})
-        if not entry.outputs and not (entry.tied and operands):
+        row.need(self.target, span)
+        self.used[row] = None
+        call = _call(row, len(operands))
+        text = call.text(operands, past or {})
+        if not call.results:
             self.writer.effect(text)
             return ""
         return self.writer.fresh(text)
@@ -113,29 +110,45 @@ class Context:
 TYPES = {"r": "i32", "l": "i64", "h": "i16", "f": "float", "d": "double", "n": "i32", "b": "i1"}
 
 
-def call_text(name: str, operands: tuple[str, ...], past: Mapping[int, int]) -> str:
-    """The inline assembly call that stands for an instruction of the table."""
-    before, kinds, after = _call(name, len(operands))
-    for number, count in past.items():
-        if count:
-            operand = f"${number + len(TABLE[name].outputs)}"
-            before = before.replace(f"[{operand}]", f"[{operand}+{count}]")
-    return before + ", ".join([f"{kind} {value}" for kind, value in zip(kinds, operands, strict=True)]) + after
+class _Call(NamedTuple):
+    """A row as a call of inline assembly, without its operands.
+
+    before, after: the text around them. kinds: their types. results: how many registers it returns.
+    """
+
+    before: str
+    kinds: tuple[str, ...]
+    after: str
+    results: int
+
+    def text(self, operands: tuple[str, ...], past: Mapping[int, int]) -> str:
+        """The call with its operands; `past` as `Context.machine` has it."""
+        before = self.before
+        for number, count in past.items():
+            if count:
+                operand = f"${number + self.results}"
+                before = before.replace(f"[{operand}]", f"[{operand}+{count}]")
+        return before + ", ".join([f"{kind} {x}" for kind, x in zip(self.kinds, operands, strict=True)]) + self.after
 
 
 @cache
-def _call(name: str, count: int) -> tuple[str, list[str], str]:
-    """The call's text up to the operands, their types, and the text behind them."""
-    entry = TABLE[name]
-    inputs = "r" * count if entry.tied else entry.inputs
-    outputs = inputs if entry.tied else entry.outputs
-    results = [TYPES[c] for c in outputs]
-    result = "void" if not results else results[0] if len(results) == 1 else "{ " + ", ".join(results) + " }"
-    constraints = [f"={c}" for c in outputs]
-    constraints += map(str, range(count)) if entry.tied else inputs
-    if entry.memory:
+def _call(row: Row, number: int) -> _Call:
+    """The call of a row with so many operands."""
+    carried = number - len(row.arguments)
+    if carried and row.carries is None:
+        raise TypeError(f"{row.name} takes {len(row.arguments)} operands; got {number}")
+    registers = () if row.carries is None else (row.carries,) * carried
+    results, arguments = (*registers, *row.results), (*registers, *row.arguments)
+    types = [TYPES[o.register.constraint] for o in results]
+    result = "void" if not types else types[0] if len(types) == 1 else "{ " + ", ".join(types) + " }"
+    # what is taken and returned comes first on both sides
+    tied = sum(o.access is Access.INOUT and o.is_result for o in arguments)
+    constraints = [f"={o.register.constraint}" for o in results]
+    constraints += map(str, range(tied))
+    constraints += [o.register.constraint for o in arguments[tied:]]
+    if row.memory:
         constraints.append("~{memory}")
-    effect = "sideeffect " if entry.memory or entry.convergent else ""
-    suffix = " convergent nounwind" if entry.convergent else " nounwind"
-    before = f'call {result} asm {effect}"{entry.text}", "{",".join(constraints)}"('
-    return before, [TYPES[c] for c in inputs], f"){suffix}"
+    effect = "sideeffect " if row.memory or row.convergent else ""
+    suffix = " convergent nounwind" if row.convergent else " nounwind"
+    before = f'call {result} asm {effect}"{row.assembly(carried)}", "{",".join(constraints)}"('
+    return _Call(before, tuple(TYPES[o.register.constraint] for o in arguments), f"){suffix}", len(results))

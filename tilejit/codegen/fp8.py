@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..dtypes import DType
+from ..isa.convert import FROM_FP8, TO_FP8
 from .context import Context
 from .patterns import field, from_bits, rounded_off, to_bits
 
@@ -21,7 +22,6 @@ class _Format:
     overflow: the pattern of what is too large, where that doesn't saturate: NaN or infinity.
     """
 
-    name: str
     mantissa: int
     bias: int
     greatest: int
@@ -30,8 +30,8 @@ class _Format:
 
 
 _FORMATS = {
-    "float8_e4m3fn": _Format("e4m3", 3, 7, 0x7E, 0x7F, 0x7F),
-    "float8_e5m2": _Format("e5m2", 2, 15, 0x7B, 0x7C, 0x7F),
+    "float8_e4m3fn": _Format(3, 7, 0x7E, 0x7F, 0x7F),
+    "float8_e5m2": _Format(2, 15, 0x7B, 0x7C, 0x7F),
 }
 
 
@@ -39,9 +39,10 @@ def from_fp8(ctx: Context, x: str, dtype: DType) -> str:
     """The float32 of an fp8 pattern (i8), exactly."""
     form = _FORMATS[dtype.name]
     w = ctx.writer
-    if ctx.has(f"cvt.rn.f16x2.{form.name}x2"):
+    convert = FROM_FP8.row(dtype)
+    if ctx.has(convert):
         wide = w.value(f"zext i8 {x} to i16")
-        pair = ctx.machine(f"cvt.rn.f16x2.{form.name}x2", wide)
+        pair = ctx.machine(convert, wide)
         low = w.value(f"trunc i32 {pair} to i16")
         half = w.value(f"bitcast i16 {low} to half")
         return w.value(f"fpext half {half} to float")
@@ -68,11 +69,11 @@ def to_fp8(ctx: Context, x: str, dtype: DType, saturate: bool) -> str:
     saturate: what is too large gives the greatest finite value, as cvt.satfinite; else NaN or infinity.
     """
     form = _FORMATS[dtype.name]
-    name = f"cvt.rn.satfinite.{form.name}x2.f32"
+    convert = TO_FP8.row(dtype)
     w = ctx.writer
-    if saturate and ctx.has(name):
+    if saturate and ctx.has(convert):
         # The first source goes to the upper half.
-        pair = ctx.machine(name, "0.0", x)
+        pair = ctx.machine(convert, "0.0", x)
         return w.value(f"trunc i16 {pair} to i8")
     bits = to_bits(w, x)
     size = w.value(f"and i32 {bits}, 2147483647")

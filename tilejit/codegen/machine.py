@@ -4,37 +4,39 @@ from __future__ import annotations
 
 from ..dtypes import int32
 from ..ir.nodes import Instruction, Vector
+from ..isa import ROWS, Kind, Operand
 from . import memory
 from .casts import cast
 from .context import TYPES, Context, Value
 from .expressions import evaluate, index_value, offset_of
-from .instructions import TABLE
 from .offsets import stages
 from .types import register_type
-
-#: bits in memory of an operand of each constraint; a predicate is a byte
-_BITS = {"r": 32, "l": 64, "h": 16, "f": 32, "d": 64, "n": 32, "b": 8}
 
 
 def instruction(ctx: Context, stmt: Instruction) -> None:
     """One instruction of the table; its results go to the statement's output registers."""
-    entry = TABLE[stmt.name]
+    row = ROWS[stmt.name]
     operands: list[str] = []
     past: dict[int, int] = {}
-    for item in stmt.inputs:
-        letter = "r" if entry.tied else entry.inputs[len(operands)]
-        if isinstance(item, Vector) and item.buffer.space == "shared" and letter == "r":
+    carried = 0
+    for number, item in enumerate(stmt.inputs):
+        is_carried = row.carries is not None and number < len(stmt.outputs)
+        operand = row.carries if is_carried else row.arguments[len(operands) - carried]
+        assert operand is not None
+        if not isinstance(item, Vector):
+            operands.append(_converted(ctx, evaluate(ctx, item), operand))
+        elif operand.kind is Kind.ADDRESS and item.buffer.space == "shared":
             place, past[len(operands)] = _shared_address(ctx, item)
             operands.append(place)
-        elif isinstance(item, Vector):
-            operands += _vector_operands(ctx, item, letter)
         else:
-            operands.append(_converted(ctx, evaluate(ctx, item), letter))
-    result = ctx.machine(stmt.name, *operands, past=past, span=stmt.span)
-    _store_results(ctx, stmt, entry.outputs if not entry.tied else "r" * len(operands), result)
+            operands += _vector_operands(ctx, item, operand)
+        carried = len(operands) if is_carried else carried
+    result = ctx.machine(row, *operands, past=past, span=stmt.span)
+    registers = row.results if row.carries is None else (row.carries,) * carried + row.results
+    _store_results(ctx, stmt, registers, result)
 
 
-def _vector_operands(ctx: Context, vector: Vector, letter: str) -> list[str]:
+def _vector_operands(ctx: Context, vector: Vector, operand: Operand) -> list[str]:
     """A local vector's registers, or another vector's address.
 
     In tensor memory the offset counts 32-bit columns, and 65536 a lane.
@@ -47,9 +49,14 @@ def _vector_operands(ctx: Context, vector: Vector, letter: str) -> list[str]:
     if vector.buffer.space == "local":
         words = memory.words_of(vector.buffer.dtype, vector.width)
         values = memory.read(ctx, vector.buffer, offset, words)
-        return _regrouped(ctx, values, (words.word, words.bits), (TYPES[letter], _BITS[letter]))
+        return _regrouped(ctx, values, (words.word, words.bits), _type_and_bits(operand))
     pointer, place = memory.address(ctx, vector.buffer, offset)
-    return [w.value(f"ptrtoint {pointer} {place} to {TYPES[letter]}")]
+    return [w.value(f"ptrtoint {pointer} {place} to {_type_and_bits(operand)[0]}")]
+
+
+def _type_and_bits(operand: Operand) -> tuple[str, int]:
+    """The LLVM type of an operand's registers, and their bits in a tile: a predicate is a byte there."""
+    return TYPES[operand.register.constraint], operand.register.bits
 
 
 def _regrouped(ctx: Context, values: list[str], source: tuple[str, int], target: tuple[str, int]) -> list[str]:
@@ -88,31 +95,30 @@ def _shared_address(ctx: Context, vector: Vector) -> tuple[str, int]:
     return base, offset.past * size
 
 
-def _converted(ctx: Context, value: Value, letter: str) -> str:
-    """A scalar as the operand's constraint wants it: its pattern, zero-extended to a register."""
-    kind = TYPES[letter]
+def _converted(ctx: Context, value: Value, operand: Operand) -> str:
+    """A scalar as the operand's register wants it: its pattern, zero-extended."""
+    kind, _ = _type_and_bits(operand)
     if register_type(value.dtype) == kind:
         return value.text
     bits = memory.as_bits(ctx, value)
     return ctx.writer.value(f"zext i{value.dtype.bits} {bits} to {kind}")
 
 
-def _store_results(ctx: Context, stmt: Instruction, letters: str, result: str) -> None:
+def _store_results(ctx: Context, stmt: Instruction, registers: tuple[Operand, ...], result: str) -> None:
+    """Writes each register's value to where the statement's outputs say. registers: the operand of each."""
     w = ctx.writer
-    if len(letters) > 1:
-        kind = "{ " + ", ".join(TYPES[letter] for letter in letters) + " }"
-        parts = [w.fresh(f"extractvalue {kind} {result}, {i}") for i in range(len(letters))]
+    if len(registers) > 1:
+        kind = "{ " + ", ".join(_type_and_bits(operand)[0] for operand in registers) + " }"
+        parts = [w.fresh(f"extractvalue {kind} {result}, {i}") for i in range(len(registers))]
     else:
-        parts = [result] if letters else []
+        parts = [result] if registers else []
     at = 0
     for vector in stmt.outputs:
-        words, letter = memory.words_of(vector.buffer.dtype, vector.width), letters[at]
-        count = words.bits * words.number // _BITS[letter]
+        words, (kind, bits) = memory.words_of(vector.buffer.dtype, vector.width), _type_and_bits(registers[at])
+        count = words.bits * words.number // bits
         chosen = parts[at : at + count]
-        if letter == "b":
-            chosen = [w.value(f"zext i1 {part} to i8") for part in chosen]
-        made = _regrouped(
-            ctx, chosen, ("i8" if letter == "b" else TYPES[letter], _BITS[letter]), (words.word, words.bits)
-        )
+        if registers[at].kind is Kind.PREDICATE:
+            chosen, kind = [w.value(f"zext i1 {part} to i8") for part in chosen], "i8"
+        made = _regrouped(ctx, chosen, (kind, bits), (words.word, words.bits))
         memory.write(ctx, vector.buffer, offset_of(ctx, vector.offset), words, made)
         at += count

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from ..dtypes import DType
 from ..ir.nodes import Buffer
+from ..isa.access import GLOBAL_256
 from .context import Context, Offset, Value
-from .instructions import WIDE_ACCESS
 from .offsets import stages, whole
 from .registers import Registers, Word
 from .types import ADDRESS_SPACES, bits_of, memory_type, register_type
@@ -204,8 +204,8 @@ def _access_bytes(ctx: Context, buffer: Buffer, words: Words) -> int:
     size = words.bits * words.number // 8
     if size & (size - 1):
         raise ValueError(f"no access of {buffer.name} moves {size} bytes at once")
-    if size == 32 and buffer.space == "global" and ctx.has(WIDE_ACCESS):
-        ctx.used[WIDE_ACCESS] = None
+    if size == 32 and buffer.space == "global" and ctx.has(GLOBAL_256):
+        ctx.used[GLOBAL_256] = None
     return size
 
 

@@ -12,7 +12,6 @@ from . import mathlib, storage
 from .context import Context, Value
 from .debug import LineTable
 from .expressions import changing
-from .instructions import TABLE
 from .registers import Registers
 from .report import ASSERTIONS
 from .statements import block
@@ -70,7 +69,7 @@ def generate(kernel: Kernel, target: Target) -> Generated:
 
 def version(ctx: Context) -> tuple[int, int]:
     """The PTX version: the newest of what the target and the instructions used need, and no newer."""
-    return max(ctx.target.ptx, *(TABLE[name].ptx for name in ctx.used), (6, 3))
+    return max(ctx.target.ptx, *(instruction.ptx for instruction in ctx.used), (6, 3))
 
 
 def _module(ctx: Context, plan: storage.SharedPlan, entry: str) -> str:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from ..dtypes import float64, int32, uint32
 from ..ir.nodes import Assert, Print
+from ..isa.atomics import COMPARE_AND_SWAP
 from .casts import cast
 from .context import Context, Value
 from .debug import quoted
@@ -95,7 +96,7 @@ def assertion(ctx: Context, stmt: Assert) -> None:
     w.start(failed)
     record = ctx.bases[ASSERTIONS]
     place = w.value(f"ptrtoint ptr addrspace(1) {record} to i64")
-    before = ctx.machine("atom.global.cas.b32", place, "0", str(len(ctx.messages)))
+    before = ctx.machine(COMPARE_AND_SWAP, place, "0", str(len(ctx.messages)))
     w.branch(w.value(f"icmp eq i32 {before}, 0"), first, ended)
     w.start(first)
     names = ("thread_id", "cta_id.0", "cta_id.1", "cta_id.2")

@@ -31,6 +31,7 @@ from ..ir.nodes import (
     Vector,
     View,
 )  # fmt: skip
+from ..isa.barriers import BAR_SYNC_NAMED, BAR_WARP_SYNC
 from . import memory
 from .casts import cast
 from .context import Context, Value
@@ -270,10 +271,10 @@ def _sync(ctx: Context, stmt: Sync) -> None:
     if stmt.scope == "cta":
         cta_barrier(ctx, stmt.span)
     elif stmt.scope == "warp":
-        ctx.machine("bar.warp.sync", span=stmt.span)
+        ctx.machine(BAR_WARP_SYNC, span=stmt.span)
     elif stmt.scope == "warpgroup":
         group = special(ctx, "warpgroup_id").text
-        ctx.machine("bar.sync.named", ctx.writer.value(f"add i32 {group}, 1"), span=stmt.span)
+        ctx.machine(BAR_SYNC_NAMED, ctx.writer.value(f"add i32 {group}, 1"), span=stmt.span)
 
 
 _EMITTERS: dict[type, Callable[[Context, Any], None]] = {

@@ -10,14 +10,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..ir.nodes import Buffer
+from ..isa import tcgen05
+from ..isa.barriers import BAR_SYNC, BAR_WARP_SYNC
 from ..layout import TileLayout
 from ..source import Span
 from ..target import WARPGROUP
 from .context import Context
 from .expressions import special
-
-#: columns that one CTA may have
-LIMIT = 512
 
 _LEAST = 32
 
@@ -70,13 +69,13 @@ def reserve(ctx: Context, plan: TensorMemoryPlan) -> tuple[str, str]:
     w.branch(_is_first_warp(ctx), allocate, ready)
     w.start(allocate)
     place = w.value(f"ptrtoint ptr addrspace(3) {_ADDRESS} to i32")
-    ctx.machine("tcgen05.alloc", place, str(plan.reserved), span=span)
-    ctx.machine("tcgen05.relinquish", span=span)
+    ctx.machine(tcgen05.ALLOC, place, str(plan.reserved), span=span)
+    ctx.machine(tcgen05.RELINQUISH, span=span)
     w.jump(ready)
     w.start(ready)
-    ctx.machine("tcgen05.fence.before", span=span)
-    ctx.machine("bar.sync", span=span)
-    ctx.machine("tcgen05.fence.after", span=span)
+    ctx.machine(tcgen05.FENCE_BEFORE, span=span)
+    ctx.machine(BAR_SYNC, span=span)
+    ctx.machine(tcgen05.FENCE_AFTER, span=span)
     address = w.value(f"load i32, ptr addrspace(3) {_ADDRESS}, align 4")
     own = _own_lanes(ctx, address)
     for buffer, column in plan.offsets:
@@ -92,14 +91,14 @@ def release(ctx: Context, plan: TensorMemoryPlan, address: str) -> None:
     assert w.exit is not None
     w.start(w.exit)
     w.exit = None
-    ctx.machine("tcgen05.fence.before", span=span)
-    ctx.machine("bar.sync", span=span)
+    ctx.machine(tcgen05.FENCE_BEFORE, span=span)
+    ctx.machine(BAR_SYNC, span=span)
     free, end = w.label("free"), w.label("end")
     w.branch(_is_first_warp(ctx), free, end)
     w.start(free)
-    ctx.machine("bar.warp.sync", span=span)
-    ctx.machine("tcgen05.fence.after", span=span)
-    ctx.machine("tcgen05.dealloc", address, str(plan.reserved), span=span)
+    ctx.machine(BAR_WARP_SYNC, span=span)
+    ctx.machine(tcgen05.FENCE_AFTER, span=span)
+    ctx.machine(tcgen05.DEALLOC, address, str(plan.reserved), span=span)
     w.jump(end)
     w.start(end)
     w.leave()
@@ -113,10 +112,10 @@ def cta_barrier(ctx: Context, span: Span | None) -> None:
     """
     shared = ctx.has_tensor_memory and ctx.kernel.threads > WARPGROUP
     if shared:
-        ctx.machine("tcgen05.fence.before", span=span)
-    ctx.machine("bar.sync", span=span)
+        ctx.machine(tcgen05.FENCE_BEFORE, span=span)
+    ctx.machine(BAR_SYNC, span=span)
     if shared:
-        ctx.machine("tcgen05.fence.after", span=span)
+        ctx.machine(tcgen05.FENCE_AFTER, span=span)
 
 
 def _own_lanes(ctx: Context, address: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from ..dtypes import DType, bool_, float32, int32
 from ..ir import build
 from ..ir.nodes import Instruction, Special, Sync
+from ..isa import Row, cp_async, tcgen05
 from ..layout import R, S, Swizzle, TileLayout, atom_layout, datapath, layout_a, layout_b, layout_c
 from ..ops.elementwise import ELEMENTWISE
 from . import memory as mem
@@ -301,7 +302,7 @@ def _sync(scope: str) -> Callable[[Context, ast.Call], Value]:
 
 def _commit(ctx: Context, node: ast.Call) -> Value:
     bind(ctx, node, "tj.cp_async.commit", (), 0)
-    ctx.emit(Instruction("cp.async.commit", span=ctx.span(node)))
+    ctx.emit(Instruction(cp_async.COMMIT.name, span=ctx.span(node)))
     return Constant(None)
 
 
@@ -311,15 +312,15 @@ def _wait(ctx: Context, node: ast.Call) -> Value:
     groups = ctx.integer(ctx.evaluate(argument), argument, "the number of groups that may be unfinished")
     if groups < 0:
         raise ctx.type_error(argument, f"{groups} groups can't be unfinished", "wait(0) waits for all")
-    ctx.emit(Instruction("cp.async.wait", (), (build.const(groups, int32),), ctx.span(node)))
+    ctx.emit(Instruction(cp_async.WAIT.name, (), (build.const(groups, int32),), ctx.span(node)))
     return Constant(None)
 
 
-def _tcgen05_wait(name: str) -> Callable[[Context, ast.Call], Value]:
+def _tcgen05_wait(row: Row) -> Callable[[Context, ast.Call], Value]:
     def handler(ctx: Context, node: ast.Call) -> Value:
-        bind(ctx, node, f"tj.tcgen05.wait_{name}", (), 0)
+        bind(ctx, node, f"tj.{row.spelling}", (), 0)
         mem.need_tensor_memory(ctx, node)
-        ctx.emit(Instruction(f"tcgen05.wait.{name}", span=ctx.span(node)))
+        ctx.emit(Instruction(row.name, span=ctx.span(node)))
         return Constant(None)
 
     return handler
@@ -337,8 +338,8 @@ _INTRINSICS: dict[str, Callable[[Context, ast.Call], Value]] = {
     "elect": _elect,
     "cp_async.commit": _commit,
     "cp_async.wait": _wait,
-    "tcgen05.wait_ld": _tcgen05_wait("ld"),
-    "tcgen05.wait_st": _tcgen05_wait("st"),
+    "tcgen05.wait_ld": _tcgen05_wait(tcgen05.WAIT_LD),
+    "tcgen05.wait_st": _tcgen05_wait(tcgen05.WAIT_ST),
     "assume_in_bounds": _assume_in_bounds,
     "alloc_shared": mem.alloc_shared,
     "alloc_local": mem.alloc_local,

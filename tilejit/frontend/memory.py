@@ -12,7 +12,7 @@ from ..errors import LayoutError, ResourceError
 from ..ir.nodes import Alloc, Buffer, Const, Strided
 from ..layout import Swizzle, TileLayout, datapath
 from ..layout.stock import swizzled_atom_layout
-from ..target import TARGETS
+from ..target import TENSOR_MEMORY_TARGETS
 from .arguments import bind, optional
 from .context import Context
 from .regions import reinterpreted
@@ -196,8 +196,8 @@ def alloc_tmem(ctx: Context, node: ast.Call) -> Value:
 
 def need_tensor_memory(ctx: Context, node: ast.AST) -> None:
     """Raise ResourceError where the target has no tensor memory."""
-    if not ctx.target.has_tcgen05:
-        having = " or ".join(t.name for t in TARGETS.values() if t.has_tcgen05)
+    if not ctx.target.has_tensor_memory:
+        having = " or ".join(TENSOR_MEMORY_TARGETS)
         raise ResourceError(
             f"{ctx.target.name} has no tensor memory", span=ctx.span(node), hint=f"compile for {having}, which have it"
         )

@@ -382,12 +382,12 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One instruction from the instruction table (`tilejit.codegen.instructions`), by name.
+    """One instruction from the instruction table (`tilejit.isa`), by name.
 
     Lane level, but for what each thread carries out without memory or registers, such as `cp.async.wait`.
 
-    outputs: local vectors that it fills. inputs: scalars, or vectors whose address (shared, global) or registers
-    (local) it takes.
+    outputs: local vectors that it fills. inputs: scalars, or vectors whose address (shared, global, tmem) or registers
+    (local) it takes. Registers that it takes and returns come first in both.
     """
 
     name: str

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..errors import DispatchError
+from ..isa import ROWS
 from ..ops.cast import convert
 from ..ops.elementwise import ELEMENTWISE
 from ..source import Span
@@ -24,9 +25,6 @@ from . import nodes as ir
 __all__ = ["check"]
 
 THREAD, WARP_LEVEL, WARPGROUP_LEVEL, CTA = range(4)
-
-#: instructions that all lanes of a warp carry out together -> what users call
-_WARP_INSTRUCTIONS = {"tcgen05.wait.ld": "tcgen05.wait_ld", "tcgen05.wait.st": "tcgen05.wait_st"}
 
 _LEVELS = {"thread": THREAD, "warp": WARP_LEVEL, "warpgroup": WARPGROUP_LEVEL, "cta": CTA}
 _SIZES = {"warp": WARP, "warpgroup": WARPGROUP}
@@ -140,8 +138,8 @@ class _Walk:
                 state.returned = state.returned.meet(self.departure("return", stmt.span, state))
             case ir.Sync(scope):
                 self.collective(f"{scope}_sync", scope, stmt.span, state)
-            case ir.Instruction(name) if name in _WARP_INSTRUCTIONS:
-                self.collective(_WARP_INSTRUCTIONS[name], "warp", stmt.span, state)
+            case ir.Instruction(name):
+                self.collective(ROWS[name].spelling, ROWS[name].scope, stmt.span, state)
             case ir.TileOp(name, scope):
                 self.collective(f"{scope}.{name}", scope, stmt.span, state)
                 self.places(stmt, state)

@@ -8,6 +8,8 @@ Control: `Break` and `Continue` stand in a loop that isn't unrolled; a step isn'
 level and have constant bounds.
 Memory: spaces, ranks, extents, layouts and alignments fit together (see `verify_memory`); a region or an element of
 shared, local or tensor memory that is provably outside is a violation, as is one with an unknown scope.
+Instructions: their names are in the instruction table; operands have the number, kinds, sizes, types and memory that
+the row says (see `verify_instructions`); at lane level the target has them.
 Tile level: no `Vector`, `Move`; an `Instruction` takes scalars and has no result; tile operations have the operands and
 attributes of their table, a `Load` is the whole value of a `Let`.
 Lane level: no `TileOp`, `Element`, `Region`; vectors stand in `Move`, `Load`, `Store` and `Instruction` only; a load
@@ -22,6 +24,7 @@ from ..dtypes import DType, bool_, int64
 from ..source import Span
 from ..target import MAX_THREADS, TARGETS
 from . import nodes as ir
+from .verify_instructions import instruction_faults
 from .verify_memory import access_fault, buffer_faults, element_faults, region_faults, vector_faults
 from .verify_operations import const_fault, op_fault, tile_op_faults
 
@@ -90,6 +93,7 @@ class _Scope:
 class _Checker:
     def __init__(self, is_tile: bool) -> None:
         self.is_tile = is_tile
+        self.target = ""
         self.found: list[Violation] = []
         self.defined: set[str] = set()
         self.buffers: dict[str, ir.Buffer] = {}
@@ -107,6 +111,7 @@ class _Checker:
             self.fault(f"a CTA has 1 to {MAX_THREADS} threads; got {kernel.threads}", kernel.span)
         if kernel.target not in TARGETS:
             self.fault(f"unknown target {kernel.target!r}", kernel.span)
+        self.target = kernel.target
         scope = _Scope()
         for param in kernel.params:
             self.scalar_param(param, scope)
@@ -315,6 +320,8 @@ class _Checker:
                 self.vector(value, scope, stmt.span)
             else:
                 self.expr(value, scope, stmt.span)
+        for message in instruction_faults(stmt, None if self.is_tile else self.target):
+            self.fault(message, stmt.span)
 
     def lane_only(self, stmt: ir.Stmt, span: Span | None) -> None:
         if self.is_tile:

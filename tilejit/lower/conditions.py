@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from ..ir.nodes import SCOPES, Region, TileOp
+from ..isa import Capability, Family
 from .engine import Condition, Context
 
-__all__ = ["COPY", "SCOPE", "copy_sides", "lead_of", "memory_pair"]
+__all__ = ["COPY", "SCOPE", "copy_sides", "lead_of", "memory_pair", "needs"]
+
+#: one instruction, or a family of which one form is enough
+_Needed = Capability | Family[Any]
 
 
 def _scope(op: TileOp, context: Context) -> str | None:
@@ -65,6 +72,20 @@ def memory_pair(text: str, *pairs: tuple[str, str]) -> Condition:
         return None if (dst, src) in pairs else f"moves {text}; got {src} -> {dst}"
 
     return Condition("memory pair", test)
+
+
+def needs(instruction: _Needed | Callable[[TileOp], _Needed | None], what: str = "") -> Condition:
+    """Needs a target that has an instruction; one that depends on the operation may be None, which all have.
+
+    what: how the reason calls it, where that isn't the instruction's name.
+    """
+
+    def test(op: TileOp, context: Context) -> str | None:
+        needed = instruction if isinstance(instruction, (Capability, Family)) else instruction(op)
+        missing = None if needed is None else needed.missing(context.target)
+        return None if needed is None or missing is None else f"{what or needed.name} {missing}"
+
+    return Condition("instruction", test)
 
 
 SCOPE = Condition("scope", _scope)

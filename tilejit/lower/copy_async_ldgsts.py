@@ -17,21 +17,16 @@ from math import copysign
 from ..errors import LayoutError
 from ..ir import build
 from ..ir.nodes import TRUE, Const, Expr, Instruction, TileOp, Vector
+from ..isa.cp_async import COPIES, Copy
 from .builder import Builder
-from .conditions import COPY, copy_sides, lead_of, memory_pair
+from .conditions import COPY, copy_sides, lead_of, memory_pair, needs
 from .engine import Condition, Context, Decline, Variant
 from .moves import Run, pieces
 from .partition import Partition, emit_partition, plan_partition
 from .regions import need_slice, side
 from .windows import Window, windows
 
-#: bytes of one copy -> the caches that it goes through
-_CACHES = {4: "ca", 8: "ca", 16: "cg"}
-
-_NARROWEST = min(_CACHES)
-
-#: the oldest target that has cp.async
-_SINCE = 80
+_NARROWEST = min(form.size for form in COPIES.forms())
 
 #: rounds up to which a loop is written out, so that addresses become constant offsets
 _UNROLLED = 32
@@ -44,13 +39,7 @@ class Plan(Partition):
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
         """(mnemonic, trips a thread); the narrower copies of partial vectors aren't counted."""
-        return ((f"cp.async.{_CACHES[self.vector_bits // 8]}.shared.global", self.rounds),)
-
-
-def _target(op: TileOp, context: Context) -> str | None:
-    if context.target.number >= _SINCE:
-        return None
-    return f"cp.async needs sm_{_SINCE} or newer; target is {context.target}"
+        return ((COPIES.row(Copy(self.vector_bits // 8)).mnemonic, self.rounds),)
 
 
 def _zero_fill(op: TileOp, context: Context) -> str | None:
@@ -99,15 +88,16 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
         to, what = (Vector(r.side.buffer, build.add(r.address, start), width) for r in runs)
         size = width * op.operands[0].dtype.bytes
         if not seen:
-            b.append(Instruction(f"cp.async.{size}", (), (to, what), span=b.span))
+            b.append(Instruction(COPIES.row(Copy(size)).name, (), (to, what), span=b.span))
             return
         cond = _inside(runs[1], seen, start)
         if runs[1].edges.whole:
             # a predicate is one to the hardware, too; a size that depends on one it has to compute
-            b.append(Instruction(f"cp.async.{size}.ignore", (), (to, what, build.logical_not(cond)), span=b.span))
+            row, outside = COPIES.row(Copy(size, "ignore")), build.logical_not(cond)
+            b.append(Instruction(row.name, (), (to, what, outside), span=b.span))
             return
         count = build.where(cond, _bytes_inside(runs[1], seen, start, width), 0)
-        b.append(Instruction(f"cp.async.{size}.zfill", (), (to, what, count), span=b.span))
+        b.append(Instruction(COPIES.row(Copy(size, "zfill")).name, (), (to, what, count), span=b.span))
 
     # a copy of one kind with a predicate is as fast as a branch between two, and half the code
     emit_partition(plan, op, b, step, unrolled=plan.rounds <= _UNROLLED, twice=False)
@@ -140,7 +130,7 @@ VARIANT = Variant(
     (
         *COPY,
         memory_pair("global -> shared", ("shared", "global")),
-        Condition("instruction", _target),
+        needs(COPIES),
         Condition("fill", _zero_fill),
     ),
     plan,

@@ -18,13 +18,15 @@ from ..dtypes import int32
 from ..errors import LayoutError
 from ..ir import build
 from ..ir.nodes import Const, Expr, Instruction, Region, TileOp, Vector
+from ..isa import Row
+from ..isa.tcgen05 import LD, ST, Transfer
 from ..layout.stock import TCGEN05_SHAPES, Tcgen05Shape
-from ..target import TARGETS, WARP, WARPGROUP
+from ..target import TMEM_COLUMNS, WARP, WARPGROUP
 from .builder import Builder
-from .conditions import COPY, copy_sides, memory_pair
+from .conditions import COPY, copy_sides, memory_pair, needs
 from .elements import possible_starts
 from .engine import Condition, Context, Decline, Variant
-from .tensor_places import COLUMNS, Words, lane_fault, words
+from .tensor_places import Words, lane_fault, words
 
 #: a lane, in an address's upper half
 _LANE = 1 << 16
@@ -70,9 +72,11 @@ class Plan:
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
         """(mnemonic, trips a thread)."""
-        verb = "ld" if self.loads else "st"
-        names = [f"tcgen05.{verb}.sync.aligned.{self.shape}.x{s.num}.b32" for s in self.steps]
+        names = [self.instruction(step).mnemonic for step in self.steps]
         return tuple((name, names.count(name)) for name in dict.fromkeys(names))
+
+    def instruction(self, step: Issue) -> Row:
+        return (LD if self.loads else ST).row(Transfer(self.shape, step.num))
 
     def schedule(self) -> np.ndarray:
         """One row an instruction: (issue, row, column, first register, registers), 32 bits each.
@@ -107,13 +111,6 @@ def _width(op: TileOp, context: Context) -> str | None:
     return None if dtype.bits in (8, 16, 32) else f"needs elements of 8, 16 or 32 bits; {dtype} has {dtype.bits}"
 
 
-def _target(op: TileOp, context: Context) -> str | None:
-    if context.target.has_tcgen05:
-        return None
-    having = " or ".join(t.name for t in TARGETS.values() if t.has_tcgen05)
-    return f"tensor memory needs {having}; target is {context.target}"
-
-
 # ---- plan and emission --------------------------------------------------------------------------------------
 
 
@@ -138,9 +135,9 @@ def plan(op: TileOp, context: Context) -> Plan | Decline:
 
 def _bounds_fault(found: Words, tmem: Region) -> str | None:
     last = int(found.columns.max())
-    if last < COLUMNS:
+    if last < TMEM_COLUMNS:
         return None
-    return f"the region of {tmem.buffer.name} reaches column {last}; tensor memory has columns 0 to {COLUMNS - 1}"
+    return f"the region of {tmem.buffer.name} reaches column {last}; tensor memory has columns 0 to {TMEM_COLUMNS - 1}"
 
 
 def _no_shape(found: Words, local: Region, tmem: Region) -> Decline:
@@ -235,11 +232,11 @@ def _emit_issues(plan: Plan, op: TileOp, b: Builder, columns: Expr, first: int) 
     for step in plan.steps:
         place = Vector(tmem, build.add(columns, build.const(step.row * _LANE + step.column, int32)))
         registers = Vector(local, Const((first + step.register) * packed, int32), step.registers * packed)
-        size = f"{plan.shape}.x{step.num}"
+        name = plan.instruction(step).name
         if plan.loads:
-            b.append(Instruction(f"tcgen05.ld.{size}", (registers,), (place,), span=b.span))
+            b.append(Instruction(name, (registers,), (place,), span=b.span))
         else:
-            b.append(Instruction(f"tcgen05.st.{size}", (), (place, registers), span=b.span))
+            b.append(Instruction(name, (), (place, registers), span=b.span))
 
 
 VARIANT = Variant(
@@ -251,7 +248,7 @@ VARIANT = Variant(
         memory_pair("tmem <-> local", ("tmem", "local"), ("local", "tmem")),
         Condition("warpgroup", _warpgroup),
         Condition("width", _width),
-        Condition("target", _target),
+        needs(LD, "tensor memory"),
     ),
     plan,
     emit,

@@ -18,12 +18,13 @@ from ..dtypes import int32
 from ..errors import LayoutError
 from ..ir import build
 from ..ir.nodes import TRUE, Const, Expr, Instruction, TileOp, Var, Vector
+from ..isa import Family, Row, matrix
 from ..layout import Swizzle
 from ..target import WARP
 from .addresses import advanced, along, digits, linear, offsets, origin, steps, swizzled
 from .atoms import Atom
 from .builder import Builder
-from .conditions import COPY, memory_pair
+from .conditions import COPY, memory_pair, needs
 from .engine import Condition, Context, Decline, Variant
 from .evaluate import evaluate
 from .launch import launch_values
@@ -31,9 +32,6 @@ from .matrix_tiles import ROW, Tiles, split_tiles
 from .owners import lowest_owner, thread_digit
 from .regions import Side, Step, Thread
 from .register_sides import register_sides
-
-#: the oldest targets that have the instructions
-_SINCE = {"ldmatrix": 75, "stmatrix": 90}
 
 #: from here on the addresses of lanes beyond an instruction's last row are ignored; before, they must be valid
 _IGNORES_ADDRESSES = 80
@@ -67,15 +65,13 @@ class Plan:
         return ""
 
     @property
-    def instruction(self) -> str:
-        """The name in the table of instructions."""
-        return f"{_mnemonic(self.loads)}.x{self.num}" + (".trans" if self.trans else "")
+    def instruction(self) -> Row:
+        return _family(self.loads).row(matrix.Tiles(self.num, self.trans))
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
         """(mnemonic, trips a thread)."""
-        trans = ".trans" if self.trans else ""
-        return ((f"{_mnemonic(self.loads)}.sync.aligned.m8n8.x{self.num}{trans}.shared.b16", self.issues),)
+        return ((self.instruction.mnemonic, self.issues),)
 
     def base(self, thread: Expr) -> Expr:
         """The address that a thread gives in issue 0, before swizzling."""
@@ -145,8 +141,8 @@ class Plan:
         return np.asarray(rows[mine])
 
 
-def _mnemonic(loads: bool) -> str:
-    return "ldmatrix" if loads else "stmatrix"
+def _family(loads: bool) -> Family[matrix.Tiles]:
+    return matrix.LDMATRIX if loads else matrix.STMATRIX
 
 
 def _digit(thread: Expr, atom: Atom) -> Expr:
@@ -174,12 +170,9 @@ def _width(op: TileOp, context: Context) -> str | None:
     return None if dtype.bits == 16 else f"needs 16-bit elements; {dtype} has {dtype.bits} bits"
 
 
-def _target(op: TileOp, context: Context) -> str | None:
-    if _spaces(op) not in (("local", "shared"), ("shared", "local")):
-        return None
-    name = _mnemonic(_spaces(op)[0] == "local")
-    since = _SINCE[name]
-    return None if context.target.number >= since else f"{name} needs sm_{since} or newer; target is {context.target}"
+def _instruction(op: TileOp) -> Family[matrix.Tiles] | None:
+    is_pair = _spaces(op) in (("local", "shared"), ("shared", "local"))
+    return _family(_spaces(op)[0] == "local") if is_pair else None
 
 
 # ---- plan and emission --------------------------------------------------------------------------------------
@@ -225,9 +218,9 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
         place = Vector(plan.memory.buffer, build.add(tile, within), ROW)
         words = tuple(Vector(plan.registers.buffer, first, 2) for first in plan.held(issue))
         if plan.loads:
-            b.append(Instruction(plan.instruction, words, (place,), span=b.span))
+            b.append(Instruction(plan.instruction.name, words, (place,), span=b.span))
         else:
-            b.append(Instruction(plan.instruction, (), (place, *words), span=b.span))
+            b.append(Instruction(plan.instruction.name, (), (place, *words), span=b.span))
 
 
 def _apart(address: Expr, swizzle: Swizzle | None) -> tuple[Expr, Expr]:
@@ -247,7 +240,7 @@ VARIANT = Variant(
         memory_pair("local <-> shared", ("local", "shared"), ("shared", "local")),
         Condition("whole warps", _whole_warps),
         Condition("16-bit elements", _width),
-        Condition("instruction", _target),
+        needs(_instruction),
     ),
     plan,
     emit,

@@ -15,10 +15,12 @@ from math import prod
 
 import numpy as np
 
-from ..dtypes import DType, bfloat16, float16, float32, int32
+from ..dtypes import DType, float32, int32
 from ..errors import LayoutError
 from ..ir import build
 from ..ir.nodes import Const, Expr, Instruction, Load, Move, Region, Store, TileOp, Var, Vector
+from ..isa import Row
+from ..isa.convert import NARROW_PAIR, PAIRS
 from ..ops.elementwise import result_type
 from ..target import Target
 from .access import run_length, vector_width
@@ -117,34 +119,27 @@ def _paired(plan: Plan, op: TileOp, context: Context) -> Plan:
     if packed is None:
         if op.name != "cast" or vector_width(plan.sides, plan.atoms, ragged=False).elements < 2:
             return plan
-        kinds = (plan.sides[1].buffer.dtype, plan.sides[0].buffer.dtype)
-        if kinds not in _CAST_PAIRS or context.target.number < 80:
+        source, dtype = plan.sides[1].buffer.dtype, plan.sides[0].buffer.dtype
+        row = _NARROWING.get((source, dtype)) or _NARROWING.get((dtype, source))
+        if row is None or row.missing(context.target) is not None:
             return plan
-        packed = _CAST_PAIRS[kinds]
+        # a wider pair has a register for each half
+        packed = row.name if (source, dtype) in _NARROWING else None
     atoms = vectors(plan.atoms, 2)
     return replace(plan, vector_width=2, rounds=plan.rounds // 2, atoms=atoms, packed=packed)
 
 
-#: (source, destination) types of which one 32-bit register holds a pair -> the instruction that converts one;
-#: None: each half has its own
-_CAST_PAIRS: dict[tuple[DType, DType], str | None] = {
-    (float32, float16): "cvt.rn.f16x2.f32",
-    (float32, bfloat16): "cvt.rn.bf16x2.f32",
-    (float16, float32): None,
-    (bfloat16, float32): None,
-}
+#: (source, destination) types of which one 32-bit register holds a pair -> the instruction that converts one
+_NARROWING: dict[tuple[DType, DType], Row] = {(float32, dtype): NARROW_PAIR.row(dtype) for dtype in NARROW_PAIR.forms()}
 
 
 def _packed_arithmetic(plan: Plan, op: TileOp, target: Target) -> str | None:
-    """The instruction for two float32 at once, rounding to nearest even as the scalar one does.
-
-    source: PTX ISA, "Floating Point Instructions: add": `.f32x2` needs sm_100.
-    """
-    if op.name not in ("add", "sub", "mul", "fma") or target.number < 100:
+    """The instruction for two float32 at once, rounding to nearest even as the scalar one does."""
+    if op.name not in PAIRS.forms() or PAIRS.row(op.name).missing(target) is not None:
         return None
     rule = result_type(op.name, tuple(o.dtype for o in op.operands[1:]))
     tiles = all(given.buffer.dtype == float32 for given in plan.sides)
-    return f"{op.name}.rn.f32x2" if tiles and rule == (float32, float32) else None
+    return PAIRS.row(op.name).name if tiles and rule == (float32, float32) else None
 
 
 def _need_equal_threads(atoms: Sequence[Atom], sides: Sequence[Side]) -> None:

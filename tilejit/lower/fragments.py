@@ -12,7 +12,7 @@ from math import prod
 
 from ..errors import LayoutError
 from ..ir.nodes import Region
-from ..ops.gemm import MMA_M, MMA_N, Mma
+from ..isa.mma import MMA_M, MMA_N, Mma
 from ..target import WARP
 from .atoms import Atom, refine, split
 from .regions import Side, Step, Stride, Thread, side

@@ -17,21 +17,20 @@ from ..dtypes import float32, int32
 from ..errors import LayoutError
 from ..ir import build
 from ..ir.nodes import Buffer, Const, Expr, Instruction, Region, TileOp, Vector
+from ..isa import Family
+from ..isa.convert import TF32
+from ..isa.mma import MMA, MMA_M, MMA_N, Mma, products
 from ..layout import TileLayout
-from ..ops.gemm import MMA_M, MMA_N, Mma, forms, shape_fault, type_fault
+from ..ops.gemm import shape_fault, type_fault
 from ..target import WARP
 from .addresses import origin, reached
 from .atoms import Atom
 from .builder import Builder
-from .conditions import SCOPE
+from .conditions import SCOPE, needs
 from .engine import Condition, Context, Decline, Variant
 from .fragments import ACC, A, B, Fragments, nearest, need_lanes, share
 from .owners import need_all_threads
 from .regions import Side, need_slice, side
-
-#: rounds a float32 to the 10 bits of fraction that tensor cores multiply; the bits of a float32 as they are have
-#: no defined meaning as tf32 (PTX ISA, "Alternate Floating-Point Data Formats")
-_TO_TF32 = "cvt.rna.tf32.f32"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +59,8 @@ class Plan:
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
         """(mnemonic, trips a thread)."""
-        rounded = ((_TO_TF32, self._converted),) if self.form.a == float32 else ()
-        return (*rounded, (self.form.name, self.issues))
+        rounded = ((TF32.mnemonic, self._converted),) if self.form.a == float32 else ()
+        return (*rounded, (MMA.row(self.form).mnemonic, self.issues))
 
     @property
     def _converted(self) -> int:
@@ -150,18 +149,13 @@ def _starts(op: TileOp, context: Context) -> str | None:
     return None
 
 
+def _products(op: TileOp) -> Family[Mma]:
+    acc, a, b = (r.dtype for r in _operands(op))
+    return products(a, b, acc)
+
+
 def _available(op: TileOp, context: Context) -> tuple[Mma, ...]:
-    acc, a, b = (r.dtype for r in _operands(op))
-    return tuple(f for f in forms(a, b, acc) if context.target.number >= f.since)
-
-
-def _target(op: TileOp, context: Context) -> str | None:
-    acc, a, b = (r.dtype for r in _operands(op))
-    known = forms(a, b, acc)
-    if not known or _available(op, context):
-        return None
-    since = min(f.since for f in known)
-    return f"mma of {a} by {b} into {acc} needs sm_{since} or newer; target is {context.target}"
+    return tuple(_products(op).on(context.target))
 
 
 def _sizes(op: TileOp, context: Context) -> str | None:
@@ -232,7 +226,7 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
         sums = tuple(Vector(acc, at, plan.acc_width) for at in plan.acc_words(at_m, at_n))
         left = (Vector(factors[0], at, plan.form.pack) for at in plan.a_words(at_m, at_k))
         right = (Vector(factors[1], at, plan.form.pack) for at in plan.b_words(at_n, at_k))
-        b.append(Instruction(plan.form.name, sums, (*left, *right, *sums), span=b.span))
+        b.append(Instruction(MMA.row(plan.form).name, sums, (*left, *right, *sums), span=b.span))
 
 
 def _rounded(plan: Plan, b: Builder) -> list[Buffer]:
@@ -246,7 +240,7 @@ def _rounded(plan: Plan, b: Builder) -> list[Buffer]:
         made.append(rounded)
         with b.loop("k", k, unrolled=True) as at_k, b.loop("tile", count, unrolled=True) as tile:
             for at in words(tile, at_k):
-                b.append(Instruction(_TO_TF32, (Vector(rounded, at),), (Vector(source, at),), span=b.span))
+                b.append(Instruction(TF32.name, (Vector(rounded, at),), (Vector(source, at),), span=b.span))
     return made
 
 
@@ -260,7 +254,7 @@ VARIANT = Variant(
         Condition("whole warps", _whole_warps),
         Condition("types", _types),
         Condition("shapes", _shape),
-        Condition("instruction", _target),
+        needs(_products),
         Condition("sizes", _sizes),
         Condition("registers", _separate),
         Condition("starts", _starts),

@@ -15,6 +15,7 @@ from ..ir.nodes import (
     Expr,
     For,
     If,
+    Instruction,
     Kernel,
     Let,
     Load,
@@ -25,6 +26,7 @@ from ..ir.nodes import (
     Vector,
     View,
 )
+from ..isa import ROWS
 from ..target import Target
 from .builder import Builder
 from .elements import element_offset, possible_starts
@@ -90,6 +92,9 @@ class _Walk:
             self.read(stmt, stmt.value.place)
         elif isinstance(stmt, Store) and isinstance(stmt.place, Element):
             self.write(stmt, stmt.place)
+        elif isinstance(stmt, Instruction):
+            ROWS[stmt.name].need(self.context.target, stmt.span)
+            self.builder.append(stmt)
         elif isinstance(stmt, If):
             self.builder.append(replace(stmt, then=self.inner(stmt.then), orelse=self.inner(stmt.orelse)))
         elif isinstance(stmt, (For, Loop)):

@@ -38,18 +38,11 @@ from ..ir.nodes import (
     Store,
     Vector,
 )
+from ..isa import ROWS, Token
+from ..isa.tcgen05 import TMEM_LOAD, TMEM_STORE, WAIT_LD
 from ..source import Span
 
 __all__ = ["carry"]
-
-_LOAD, _STORE = "tcgen05.ld.", "tcgen05.st."
-
-#: wait -> the operations that it waits for
-_WAITS = {"tcgen05.wait.ld": _LOAD, "tcgen05.wait.st": _STORE}
-
-#: operations -> what users call to wait for them
-_CALLS = {_LOAD: "tj.tcgen05.wait_ld()", _STORE: "tj.tcgen05.wait_st()"}
-
 
 def carry(kernel: Kernel) -> Kernel:
     """The kernel at lane level, its waits carrying what may be pending.
@@ -64,12 +57,12 @@ def carry(kernel: Kernel) -> Kernel:
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """Registers that one instruction fills (kind `_LOAD`) or reads (`_STORE`).
+    """Registers that one instruction fills (kind `TMEM_LOAD`) or reads (`TMEM_STORE`).
 
     settled: a wait that the user didn't write has come since.
     """
 
-    kind: str
+    kind: Token
     vector: Vector
     span: Span | None
     settled: bool = False
@@ -114,10 +107,10 @@ class _Walk:
 
     def settle(self, span: Span | None) -> None:
         """Waits for the loads of which none has been waited for."""
-        loads = frozenset(p for p in self.state or () if p.kind == _LOAD and not p.settled)
+        loads = frozenset(p for p in self.state or () if p.kind is TMEM_LOAD and not p.settled)
         if self.state is None or not loads:
             return
-        self.found.append(_filled(Instruction("tcgen05.wait.ld", span=span), loads))
+        self.found.append(_filled(Instruction(WAIT_LD.name, span=span), loads))
         self.state = self.state - loads | {replace(p, settled=True) for p in loads}
 
     def stmt(self, stmt: Stmt) -> None:
@@ -130,9 +123,9 @@ class _Walk:
             self.loop(stmt)
         elif isinstance(stmt, (Break, Continue)):
             self.jump(stmt)
-        elif isinstance(stmt, Instruction) and stmt.name in _WAITS:
+        elif isinstance(stmt, Instruction) and ROWS[stmt.name].carries is not None:
             self.found.append(_filled(stmt, state))
-            self.state = frozenset(p for p in state if p.kind != _WAITS[stmt.name])
+            self.state = frozenset(p for p in state if p.kind is not ROWS[stmt.name].completes)
         else:
             self.found.append(stmt)
             if isinstance(stmt, Return):
@@ -179,7 +172,7 @@ class _Walk:
 def _touches(body: tuple[Stmt, ...]) -> bool:
     """Whether statements, nested ones too, load from tensor memory or wait for that."""
     return any(
-        isinstance(s, Instruction) and (s.name.startswith(_LOAD) or _WAITS.get(s.name) == _LOAD)
+        isinstance(s, Instruction) and TMEM_LOAD in (ROWS[s.name].starts, ROWS[s.name].completes)
         or any(_touches(part) for part in _parts(s))
         for s in body
     )
@@ -199,18 +192,19 @@ def _parts(stmt: Stmt) -> tuple[tuple[Stmt, ...], ...]:
 
 
 def _started(stmt: Instruction) -> _State:
-    if stmt.name.startswith(_LOAD):
-        return frozenset(_Pending(_LOAD, v, stmt.span) for v in stmt.outputs)
-    if stmt.name.startswith(_STORE):
+    token = ROWS[stmt.name].starts
+    if token is TMEM_LOAD:
+        return frozenset(_Pending(token, v, stmt.span) for v in stmt.outputs)
+    if token is TMEM_STORE:
         sources = (v for v in stmt.inputs if isinstance(v, Vector) and v.buffer.space == "local")
-        return frozenset(_Pending(_STORE, v, stmt.span) for v in sources)
+        return frozenset(_Pending(token, v, stmt.span) for v in sources)
     return frozenset()
 
 
 def _filled(stmt: Instruction, state: _State) -> Instruction:
     """A wait with the registers that it waits for, each once."""
-    kind = _WAITS[stmt.name]
-    mine = sorted((p for p in state if p.kind == kind), key=lambda p: (p.vector.buffer.root.name, p.range))
+    kind = ROWS[stmt.name].completes
+    mine = sorted((p for p in state if p.kind is kind), key=lambda p: (p.vector.buffer.root.name, p.range))
     vectors: list[Vector] = []
     reached: dict[str, int] = {}
     for pending in mine:
@@ -234,18 +228,18 @@ def _check(stmt: Stmt, state: _State) -> None:
     """Raise KernelTypeError where a statement itself, without those in it, uses pending registers."""
     writes = list(_writes(stmt))
     # a second load into the same registers only makes the first one useless
-    fills = isinstance(stmt, Instruction) and stmt.name.startswith(_LOAD)
+    fills = isinstance(stmt, Instruction) and ROWS[stmt.name].starts is TMEM_LOAD
     touched = [*_reads(stmt), *([] if fills else writes)]
     for pending in state:
-        for vector in touched if pending.kind == _LOAD else writes:
+        for vector in touched if pending.kind is TMEM_LOAD else writes:
             if vector.buffer.root.name == pending.vector.buffer.root.name and _overlap(vector, pending):
                 raise _hazard(vector, pending, stmt)
 
 
 def _hazard(vector: Vector, pending: _Pending, stmt: Stmt) -> KernelTypeError:
-    name, call = vector.buffer.root.name, _CALLS[pending.kind]
+    name, call = vector.buffer.root.name, f"tj.{pending.kind.wait}()"
     started = f" at {pending.span}" if pending.span is not None else ""
-    if pending.kind == _LOAD:
+    if pending.kind is TMEM_LOAD:
         message = f"{name} is used before {call}: copy_async{started} may not have filled it yet"
     else:
         message = f"{name} is changed before {call}: copy_async{started} may not have read it yet"

@@ -16,10 +16,7 @@ from ..layout.iters import Iter, merged, refined, weights
 from ..target import WARP, WARPGROUP
 from .regions import THREADS
 
-__all__ = ["COLUMNS", "Words", "lane_fault", "words"]
-
-#: of a CTA's tensor memory, 32 bits in every lane
-COLUMNS = 512
+__all__ = ["Words", "lane_fault", "words"]
 
 _BITS = 32
 

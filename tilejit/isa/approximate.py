@@ -1,0 +1,36 @@
+"""Functions of one float32 that the hardware approximates."""
+
+from __future__ import annotations
+
+from ..dtypes import float32
+from .row import F32, Access, Row, register
+
+__all__ = ["ROWS"]
+
+
+def _fast(name: str, meaning: str, ptx: tuple[int, int] = (6, 0), arguments: tuple[str, ...] = ("x",)) -> Row:
+    return Row(
+        name=name,
+        text=f"{name} $result, {', '.join(f'${argument}' for argument in arguments)};",
+        meaning=meaning,
+        operands=(
+            register("result", F32, Access.OUT, element=float32),
+            *(register(argument, F32, element=float32) for argument in arguments),
+        ),
+        since=75,
+        ptx=ptx,
+        source='PTX ISA, "Floating Point Instructions"',
+    )
+
+
+ROWS = (
+    _fast("ex2.approx.f32", "2 to the power $x"),
+    _fast("lg2.approx.f32", "logarithm to base 2"),
+    _fast("sin.approx.f32", "sine"),
+    _fast("cos.approx.f32", "cosine"),
+    _fast("tanh.approx.f32", "hyperbolic tangent", (7, 0)),
+    _fast("rcp.approx.f32", "1 / $x"),
+    _fast("sqrt.approx.f32", "square root"),
+    _fast("rsqrt.approx.f32", "1 / square root"),
+    _fast("div.approx.f32", "$x / $y", arguments=("x", "y")),
+)

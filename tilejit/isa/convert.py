@@ -1,0 +1,108 @@
+"""Conversions, and arithmetic on pairs of float32."""
+
+from __future__ import annotations
+
+from ..dtypes import DType, bfloat16, float8_e4m3fn, float8_e5m2, float16, float32
+from .row import B16, B32, B64, F32, Access, Family, Operand, Row, register
+
+__all__ = ["BF16", "FROM_FP8", "NARROW_PAIR", "PAIRS", "ROWS", "TF32", "TO_FP8"]
+
+_CVT = 'PTX ISA, "Data Movement and Conversion Instructions: cvt"'
+
+
+def _cvt(name: str, text: str, operands: tuple[Operand, ...], since: int, ptx: tuple[int, int], meaning: str) -> Row:
+    text = f"{name} {text};"
+    return Row(name=name, text=text, operands=operands, since=since, ptx=ptx, meaning=meaning, source=_CVT)
+
+
+_VALUE = register("value", F32, element=float32)
+_TWO = (register("lower", F32, element=float32), register("upper", F32, element=float32))
+
+BF16 = _cvt(
+    "cvt.rn.bf16.f32",
+    "$result, $value",
+    (register("result", B16, Access.OUT, element=bfloat16), _VALUE),
+    80,
+    (7, 0),
+    "to nearest even",
+)
+
+#: the bits of a float32 as they are have no defined meaning as tf32 (PTX ISA, "Alternate Floating-Point Data Formats")
+TF32 = _cvt(
+    "cvt.rna.tf32.f32",
+    "$result, $value",
+    (register("result", B32, Access.OUT, element=float32), _VALUE),
+    80,
+    (7, 0),
+    "to the 10 bits of fraction that tensor cores multiply, to nearest, ties away from zero",
+)
+
+_FP8 = {float8_e4m3fn: "e4m3x2", float8_e5m2: "e5m2x2"}
+
+
+def _to_fp8(dtype: DType) -> Row:
+    return _cvt(
+        f"cvt.rn.satfinite.{_FP8[dtype]}.f32",
+        "$result, $upper, $lower",
+        (register("result", B16, Access.OUT, element=dtype), *reversed(_TWO)),
+        89,
+        (8, 1),
+        f"two float32 to {dtype}, to nearest even, saturating",
+    )
+
+
+def _from_fp8(dtype: DType) -> Row:
+    return _cvt(
+        f"cvt.rn.f16x2.{_FP8[dtype]}",
+        "$result, $pair",
+        (register("result", B32, Access.OUT, element=float16), register("pair", B16, element=dtype)),
+        89,
+        (8, 1),
+        f"two {dtype} to two float16, exactly",
+    )
+
+
+#: by the fp8 type
+TO_FP8 = Family.of("cvt to fp8", tuple(_FP8), _to_fp8)
+FROM_FP8 = Family.of("cvt from fp8", tuple(_FP8), _from_fp8)
+
+_HALVES = {float16: "f16x2", bfloat16: "bf16x2"}
+
+
+def _narrow_pair(dtype: DType) -> Row:
+    return _cvt(
+        f"cvt.rn.{_HALVES[dtype]}.f32",
+        "$result, $upper, $lower",
+        (register("result", B32, Access.OUT, element=dtype), *_TWO),
+        80,
+        (7, 0),
+        "two float32 to nearest even",
+    )
+
+
+#: two float32 to one register, by the type that they become
+NARROW_PAIR = Family.of("cvt to pairs", tuple(_HALVES), _narrow_pair)
+
+_INPUTS = {"add": ("a", "b"), "sub": ("a", "b"), "mul": ("a", "b"), "fma": ("a", "b", "c")}
+
+
+def _pair(operation: str) -> Row:
+    inputs = _INPUTS[operation]
+    return Row(
+        name=f"{operation}.rn.f32x2",
+        text=f"{operation}.rn.f32x2 $result, {', '.join(f'${name}' for name in inputs)};",
+        meaning=f"{operation} of two float32 at once, each to nearest even, as of one",
+        operands=(
+            register("result", B64, Access.OUT, element=float32),
+            *(register(name, B64, element=float32) for name in inputs),
+        ),
+        since=100,
+        ptx=(8, 6),
+        source='PTX ISA, "Floating Point Instructions: add, sub, mul, fma": `.f32x2`',
+    )
+
+
+#: by the operation
+PAIRS = Family.of("arithmetic on pairs", tuple(_INPUTS), _pair)
+
+ROWS = (BF16, *TO_FP8.rows(), *FROM_FP8.rows(), *NARROW_PAIR.rows(), *PAIRS.rows(), TF32)

@@ -1,0 +1,84 @@
+"""cp.async: copies from global to shared memory that go past the registers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from .row import B32, Access, Family, Operand, Row, Token, address, constant, predicate, register
+
+__all__ = ["COMMIT", "CP_ASYNC", "COPIES", "Copy", "ROWS", "WAIT"]
+
+CP_ASYNC = Token("copies to shared memory", "cp_async.wait")
+
+_SOURCE = 'PTX ISA, "Data Movement and Conversion Instructions: cp.async"'
+
+#: bytes of one copy -> the caches that it goes through
+_CACHES = {4: "ca", 8: "ca", 16: "cg"}
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A copy of `size` bytes.
+
+    edge: "zfill": the first so many bytes, and zeros; "ignore": zeros where a predicate holds.
+    """
+
+    size: int
+    edge: Literal["", "zfill", "ignore"] = ""
+
+
+def _copy(form: Copy) -> Row:
+    size, name = form.size, f"cp.async.{form.size}"
+    if form.edge == "zfill":
+        bytes_inside = (register("bytes", B32),)
+        return _start(f"{name}.zfill", size, bytes_inside, f"$bytes bytes, and zeros up to {size},")
+    if form.edge == "ignore":
+        # ptxas refuses the predicate before PTX 7.5
+        ignored = (predicate("ignored"),)
+        return _start(f"{name}.ignore", size, ignored, f"{size} bytes, or zeros where $ignored,", (7, 5))
+    return _start(name, size, (), f"{size} bytes")
+
+
+def _start(name: str, size: int, edge: tuple[Operand, ...], what: str, ptx: tuple[int, int] = (7, 0)) -> Row:
+    listed = ", ".join(["[$to]", "[$source]", str(size), *(f"${operand.name}" for operand in edge)])
+    return Row(
+        name=name,
+        text=f"cp.async.{_CACHES[size]}.shared.global {listed};",
+        meaning=f"starts to copy {what} from global $source to shared $to",
+        operands=(address("to", "shared", Access.OUT, size), address("source", "global", Access.IN, size), *edge),
+        since=80,
+        ptx=ptx,
+        starts=CP_ASYNC,
+        memory=True,
+        source=_SOURCE,
+    )
+
+
+_FORMS = tuple(form for size in _CACHES for form in (Copy(size), Copy(size, "zfill"), Copy(size, "ignore")))
+
+COPIES = Family.of("cp.async", _FORMS, _copy)
+
+COMMIT = Row(
+    name="cp.async.commit",
+    text="cp.async.commit_group;",
+    meaning="the copies started since the last one are a group",
+    since=80,
+    ptx=(7, 0),
+    memory=True,
+    source=_SOURCE,
+)
+
+WAIT = Row(
+    name="cp.async.wait",
+    text="cp.async.wait_group $groups;",
+    meaning="waits until at most $groups groups are unfinished",
+    operands=(constant("groups"),),
+    since=80,
+    ptx=(7, 0),
+    completes=CP_ASYNC,
+    memory=True,
+    source=_SOURCE,
+)
+
+ROWS = (*COPIES.rows(), COMMIT, WAIT)

@@ -1,0 +1,69 @@
+"""ldmatrix and stmatrix: a warp moves 8x8 tiles of 16-bit elements between shared memory and registers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .row import B32, Access, Family, Row, address, register
+
+__all__ = ["LDMATRIX", "ROWS", "STMATRIX", "Tiles"]
+
+#: of 8 elements
+_ROW_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """`num` tiles. trans: their columns, not their rows, lie together in memory."""
+
+    num: int
+    trans: bool = False
+
+    @property
+    def suffix(self) -> str:
+        return f"x{self.num}{'.trans' if self.trans else ''}"
+
+
+_FORMS = tuple(Tiles(num, trans) for num in (1, 2, 4) for trans in (False, True))
+
+
+def _ldmatrix(form: Tiles) -> Row:
+    return Row(
+        name=f"ldmatrix.{form.suffix}",
+        text=f"ldmatrix.sync.aligned.m8n8.{form.suffix}.shared.b16 {{$tiles}}, [$row];",
+        meaning=f"{form.num} 8x8 tiles to registers; each lane has the address of a row",
+        operands=(
+            register("tiles", B32, Access.OUT, form.num),
+            address("row", "shared", Access.IN, _ROW_BYTES),
+        ),
+        since=75,
+        ptx=(6, 5),
+        scope="warp",
+        memory=True,
+        convergent=True,
+        source='PTX ISA, "Warp-level matrix load instruction: ldmatrix"',
+    )
+
+
+def _stmatrix(form: Tiles) -> Row:
+    return Row(
+        name=f"stmatrix.{form.suffix}",
+        text=f"stmatrix.sync.aligned.m8n8.{form.suffix}.shared.b16 [$row], {{$tiles}};",
+        meaning=f"{form.num} 8x8 tiles from registers; each lane has the address of a row",
+        operands=(
+            address("row", "shared", Access.OUT, _ROW_BYTES),
+            register("tiles", B32, count=form.num),
+        ),
+        since=90,
+        ptx=(7, 8),
+        scope="warp",
+        memory=True,
+        convergent=True,
+        source='PTX ISA, "Warp-level matrix store instruction: stmatrix"',
+    )
+
+
+LDMATRIX = Family.of("ldmatrix", _FORMS, _ldmatrix)
+STMATRIX = Family.of("stmatrix", _FORMS, _stmatrix)
+
+ROWS = (*LDMATRIX.rows(), *STMATRIX.rows())

@@ -1,0 +1,116 @@
+"""mma.sync: a warp multiplies a 16 x k tile by a k x 8 tile, both in its registers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..dtypes import (
+    DType,
+    bfloat16,
+    float8_e4m3fn,
+    float8_e5m2,
+    float16,
+    float32,
+    int8,
+    int32,
+    uint8,
+)
+from .row import B32, F32, Access, Family, Row, register
+
+__all__ = ["MMA", "MMA_M", "MMA_N", "ROWS", "Mma", "products"]
+
+#: rows of A, columns of B and bits of a register in every form
+MMA_M, MMA_N, WORD_BITS = 16, 8, 32
+
+#: how PTX calls a factor's type; a float32 factor is rounded to tf32
+_PTX = {
+    float16: "f16", bfloat16: "bf16", float32: "tf32", int8: "s8", uint8: "u8", float8_e4m3fn: "e4m3",
+    float8_e5m2: "e5m2",
+}  # fmt: skip
+
+_PTX_SUMS = {float16: "f16", float32: "f32", int32: "s32"}
+
+
+@dataclass(frozen=True, slots=True)
+class Mma:
+    """One form of the instruction: D (16 x 8) = A (16 x k) @ B (k x 8) + C, by the lanes of a warp.
+
+    a, b: element types of the factors. acc: of C and D.
+    """
+
+    k: int
+    a: DType
+    b: DType
+    acc: DType
+
+    @property
+    def name(self) -> str:
+        """The mnemonic, by which the table of instructions knows it."""
+        acc = _PTX_SUMS[self.acc]
+        return f"mma.sync.aligned.m16n8k{self.k}.row.col.{acc}.{_PTX[self.a]}.{_PTX[self.b]}.{acc}"
+
+    @property
+    def pack(self) -> int:
+        """Elements of a factor in a 32-bit register, neighbours along k."""
+        return WORD_BITS // self.a.bits
+
+    @property
+    def halves(self) -> int:
+        """Registers of a lane along k: each register of 4 lanes together holds 4 * pack of it."""
+        return self.k // (4 * self.pack)
+
+    @property
+    def acc_pack(self) -> int:
+        """Elements of the accumulator in a 32-bit register, neighbours along n."""
+        return WORD_BITS // self.acc.bits
+
+
+_BYTES = ((int8, int8), (int8, uint8), (uint8, int8), (uint8, uint8))
+_FP8 = tuple((a, b) for a in (float8_e4m3fn, float8_e5m2) for b in (float8_e4m3fn, float8_e5m2))
+
+#: every form, for each pair of types the one with the most k first -> the oldest target and PTX version.
+#: source: PTX ISA, "Multiply-and-Accumulate Instruction: mma", target and version notes
+_FORMS: dict[Mma, tuple[int, tuple[int, int]]] = {
+    **{
+        Mma(k, float16, float16, acc): versions
+        for acc in (float32, float16)
+        for k, versions in ((16, (80, (7, 0))), (8, (75, (6, 5))))
+    },
+    **{Mma(k, bfloat16, bfloat16, float32): (80, (7, 0)) for k in (16, 8)},
+    Mma(8, float32, float32, float32): (80, (7, 0)),
+    **{Mma(32, a, b, int32): (80, (7, 0)) for a, b in _BYTES},
+    **{Mma(32, a, b, float32): (89, (8, 4)) for a, b in _FP8},
+    **{Mma(32, a, b, float16): (89, (8, 7)) for a, b in _FP8},
+}
+
+
+def _mma(form: Mma) -> Row:
+    since, ptx = _FORMS[form]
+    sums, count = F32 if form.acc == float32 else B32, 4 // form.acc_pack
+    return Row(
+        name=form.name,
+        text=f"{form.name} {{$d}}, {{$a}}, {{$b}}, {{$c}};",
+        meaning=f"a 16x8 tile: {form.a} 16x{form.k} times {form.b} {form.k}x8, plus {form.acc}",
+        operands=(
+            register("d", sums, Access.OUT, count, form.acc),
+            register("a", B32, Access.IN, 2 * form.halves, form.a),
+            register("b", B32, Access.IN, form.halves, form.b),
+            register("c", sums, Access.IN, count, form.acc),
+        ),
+        since=since,
+        ptx=ptx,
+        scope="warp",
+        convergent=True,
+        source='PTX ISA, "Multiply-and-Accumulate Instruction: mma"',
+    )
+
+
+MMA = Family.of("mma", tuple(_FORMS), _mma)
+
+
+def products(a: DType, b: DType, acc: DType) -> Family[Mma]:
+    """The forms for these types, the one with the most k first."""
+    return MMA.among(f"mma of {a} by {b} into {acc}", lambda form: (form.a, form.b, form.acc) == (a, b, acc))
+
+
+ROWS = MMA.rows()

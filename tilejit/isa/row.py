@@ -1,0 +1,259 @@
+"""What the instruction table is made of: rows, their operands, what they start, and families of rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from typing import Generic, Literal, TypeVar
+
+from ..dtypes import DType, bool_
+from ..errors import DispatchError
+from ..source import Span
+from ..target import Target
+
+__all__ = [
+    "B16", "B32", "B64", "F32", "Access", "Capability", "Family", "Kind", "Operand", "Register", "Row", "Scope",
+    "Token", "address", "carried", "constant", "predicate", "register",
+]  # fmt: skip
+
+#: the threads that must execute an instruction together
+Scope = Literal["thread", "warp", "warpgroup", "cta", "cluster"]
+
+
+class Kind(Enum):
+    """What an operand is."""
+
+    REGISTER = "register"
+    CONSTANT = "constant"
+    PREDICATE = "predicate"
+    ADDRESS = "address"
+
+
+class Access(Enum):
+    """What happens to a register, or to the memory at an address."""
+
+    IN = "in"
+    OUT = "out"
+    INOUT = "inout"
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """A kind of register. constraint: its letter in LLVM's inline assembly."""
+
+    constraint: str
+    bits: int
+    is_float: bool = False
+
+
+B16, B32, B64 = Register("h", 16), Register("r", 32), Register("l", 64)
+F32 = Register("f", 32, is_float=True)
+
+#: in registers that tiles are made of a predicate is a bool_
+_PREDICATE = Register("b", bool_.bits)
+_CONSTANT = Register("n", 32)
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One operand: a list of registers of one kind, a constant, a predicate, or an address.
+
+    name: it stands in the row's text as `$name`. register: the kind of register, an address's too.
+    count: registers; None for any number. element: the type of the elements in the registers, or None for any.
+    space: the memory of an address. access_bytes: how many bytes there one thread names; 0 where there is no number.
+    """
+
+    name: str
+    kind: Kind
+    register: Register
+    access: Access = Access.IN
+    count: int | None = 1
+    element: DType | None = None
+    space: str = ""
+    access_bytes: int = 0
+
+    @property
+    def is_result(self) -> bool:
+        """Whether the instruction writes its registers; of an address it never does."""
+        return self.kind is not Kind.ADDRESS and self.access is not Access.IN
+
+    @property
+    def is_argument(self) -> bool:
+        """Whether the instruction reads its registers."""
+        return self.kind is Kind.ADDRESS or self.access is not Access.OUT
+
+
+def register(
+    name: str, kind: Register, access: Access = Access.IN, count: int = 1, element: DType | None = None
+) -> Operand:
+    """`count` registers of one kind."""
+    return Operand(name, Kind.REGISTER, kind, access, count, element)
+
+
+def carried(name: str) -> Operand:
+    """Any number of 32-bit registers that are taken and returned, so that what uses them stays behind."""
+    return Operand(name, Kind.REGISTER, B32, Access.INOUT, None)
+
+
+def constant(name: str) -> Operand:
+    """A constant of 32 bits."""
+    return Operand(name, Kind.CONSTANT, _CONSTANT)
+
+
+def predicate(name: str, access: Access = Access.IN) -> Operand:
+    """A predicate register."""
+    return Operand(name, Kind.PREDICATE, _PREDICATE, access)
+
+
+def address(name: str, space: str, access: Access, access_bytes: int = 0) -> Operand:
+    """An address; `access` says what happens to the memory there. Only those of global memory have 64 bits."""
+    kind = B64 if space == "global" else B32
+    return Operand(name, Kind.ADDRESS, kind, access, space=space, access_bytes=access_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """Work that goes on after the instruction that starts it. wait: what users call, after `tj.`, to wait for it."""
+
+    name: str
+    wait: str
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Capability:
+    """What targets have from some version on.
+
+    since: the oldest target, as 90 for sm_90. ptx: the oldest PTX version, as (major, minor).
+    only: the targets that have it, where that isn't all since `since`.
+    """
+
+    name: str
+    since: int
+    ptx: tuple[int, int]
+    only: tuple[str, ...] = ()
+
+    def missing(self, target: Target) -> str | None:
+        """Why `target` doesn't have it, or None where it does."""
+        if self.only and target.name not in self.only:
+            return f"needs {' or '.join(self.only)}; target is {target}"
+        if target.number < self.since:
+            return f"needs sm_{self.since} or newer; target is {target}"
+        return None
+
+    def need(self, target: Target, span: Span | None) -> None:
+        """Raise DispatchError where `target` doesn't have it."""
+        missing = self.missing(target)
+        if missing is not None:
+            raise DispatchError(f"{self.name}: {missing}", span=span, hint="compile for a newer target")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Row(Capability):
+    """One instruction, or a short sequence that belongs together.
+
+    text: in LLVM's inline assembly syntax, but that `$name` stands for an operand, its registers separated by commas.
+    An address in shared memory stands alone in its brackets, `[$name]`, where a constant may follow it.
+    operands: those that are taken and returned first, then results, then arguments, each as the IR lists them.
+    scope: the threads that must execute it together.
+    starts: the work that it starts; its results are there, and its registers free, after the wait.
+    completes: the work that it waits for. What it carries are registers of such work.
+    memory: it reads, writes or orders memory. convergent: it may not be moved into or out of divergent code.
+    """
+
+    text: str
+    meaning: str
+    operands: tuple[Operand, ...] = ()
+    scope: Scope = "thread"
+    starts: Token | None = None
+    completes: Token | None = None
+    memory: bool = False
+    convergent: bool = False
+    source: str = ""
+
+    @cached_property
+    def mnemonic(self) -> str:
+        """The opcode with its modifiers, as PTX spells it."""
+        return re.split("[ ;]", self.text, maxsplit=1)[0]
+
+    @property
+    def spelling(self) -> str:
+        """What users call it: of a wait, the call."""
+        return self.completes.wait if self.completes is not None else self.name
+
+    @cached_property
+    def carries(self) -> Operand | None:
+        """The operand of any number of registers, if there is one."""
+        return next((o for o in self.operands if o.count is None), None)
+
+    @cached_property
+    def results(self) -> tuple[Operand, ...]:
+        """For each register that it writes its operand, without what it carries."""
+        return tuple(o for o in self.operands if o.is_result for _ in range(o.count or 0))
+
+    @cached_property
+    def arguments(self) -> tuple[Operand, ...]:
+        """For each register that it reads its operand, without what it carries."""
+        return tuple(o for o in self.operands if o.is_argument for _ in range(o.count or 0))
+
+    def assembly(self, number_carried: int = 0) -> str:
+        """The text with its operands numbered as in inline assembly: `$0` is the first one, results first.
+
+        A register that is taken and returned has the number of the result; as an argument it has one more.
+        """
+        numbers: dict[str, range] = {}
+        after = 0
+        results = [o for o in self.operands if o.is_result]
+        for operand in results:
+            first, after = after, after + _registers(operand, number_carried)
+            numbers[operand.name] = range(first, after)
+        after += sum(_registers(o, number_carried) for o in results if o.is_argument)
+        for operand in self.operands:
+            if not operand.is_result:
+                first, after = after, after + _registers(operand, number_carried)
+                numbers[operand.name] = range(first, after)
+        return re.sub(r"\$(\w+)", lambda match: ", ".join(f"${n}" for n in numbers[match[1]]), self.text)
+
+
+def _registers(operand: Operand, number_carried: int) -> int:
+    return number_carried if operand.count is None else operand.count
+
+
+Form = TypeVar("Form", bound=Hashable)
+
+
+@dataclass(frozen=True, eq=False)
+class Family(Generic[Form]):
+    """Instructions of many forms. made: form -> row, in the order of preference."""
+
+    name: str
+    made: Mapping[Form, Row]
+
+    @staticmethod
+    def of(name: str, forms: tuple[Form, ...], make: Callable[[Form], Row]) -> Family[Form]:
+        """The family whose rows `make` makes."""
+        return Family(name, {form: make(form) for form in forms})
+
+    def forms(self) -> tuple[Form, ...]:
+        return tuple(self.made)
+
+    def rows(self) -> tuple[Row, ...]:
+        return tuple(self.made.values())
+
+    def row(self, form: Form) -> Row:
+        return self.made[form]
+
+    def among(self, name: str, keep: Callable[[Form], bool]) -> Family[Form]:
+        """Those of its forms that `keep` keeps, under a name of their own."""
+        return Family(name, {form: row for form, row in self.made.items() if keep(form)})
+
+    def on(self, target: Target) -> Iterator[Form]:
+        """The forms that `target` has."""
+        return (form for form, row in self.made.items() if row.missing(target) is None)
+
+    def missing(self, target: Target) -> str | None:
+        """Why `target` has none of its forms, or None where it has one."""
+        reasons = [row.missing(target) for row in sorted(self.made.values(), key=lambda row: row.since)]
+        return None if None in reasons or not reasons else reasons[0]

@@ -1,0 +1,129 @@
+"""tcgen05: tensor memory and what moves to and from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..layout import TCGEN05_SHAPES
+from ..target import TENSOR_MEMORY_TARGETS
+from .row import B32, Access, Family, Operand, Row, Scope, Token, address, carried, register
+
+__all__ = [
+    "ALLOC", "DEALLOC", "FENCE_AFTER", "FENCE_BEFORE", "LD", "RELINQUISH", "ROWS", "ST", "TMEM_LOAD", "TMEM_STORE",
+    "WAIT_LD", "WAIT_ST", "Transfer",
+]  # fmt: skip
+
+TMEM_LOAD = Token("loads from tensor memory", "tcgen05.wait_ld")
+TMEM_STORE = Token("stores to tensor memory", "tcgen05.wait_st")
+
+
+def _row(
+    name: str,
+    text: str,
+    meaning: str,
+    operands: tuple[Operand, ...] = (),
+    scope: Scope = "warp",
+    starts: Token | None = None,
+    completes: Token | None = None,
+) -> Row:
+    return Row(
+        name=name,
+        text=text,
+        meaning=meaning,
+        operands=operands,
+        since=100,
+        ptx=(8, 6),
+        only=TENSOR_MEMORY_TARGETS,
+        scope=scope,
+        starts=starts,
+        completes=completes,
+        memory=True,
+        convergent=True,
+        source='PTX ISA, "TensorCore 5th Generation Instructions"',
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """`.shape.xN` of tcgen05.ld and tcgen05.st. shape: one of `TCGEN05_SHAPES`."""
+
+    shape: str
+    num: int
+
+    @property
+    def registers(self) -> int:
+        """Of a thread, 32 bits each."""
+        return self.num * TCGEN05_SHAPES[self.shape].registers
+
+
+_TRANSFERS = tuple(
+    Transfer(shape.name, 1 << power) for shape in TCGEN05_SHAPES.values() for power in range(shape.max_num.bit_length())
+)
+
+
+def _ld(form: Transfer) -> Row:
+    size = f"{form.shape}.x{form.num}"
+    return _row(
+        f"tcgen05.ld.{size}",
+        f"tcgen05.ld.sync.aligned.{size}.b32 {{$registers}}, [$place];",
+        "starts to load registers from tmem",
+        (register("registers", B32, Access.OUT, form.registers), address("place", "tmem", Access.IN)),
+        starts=TMEM_LOAD,
+    )
+
+
+def _st(form: Transfer) -> Row:
+    size = f"{form.shape}.x{form.num}"
+    return _row(
+        f"tcgen05.st.{size}",
+        f"tcgen05.st.sync.aligned.{size}.b32 [$place], {{$registers}};",
+        "starts to store registers to tmem",
+        (address("place", "tmem", Access.OUT), register("registers", B32, count=form.registers)),
+        starts=TMEM_STORE,
+    )
+
+
+LD = Family.of("tcgen05.ld", _TRANSFERS, _ld)
+ST = Family.of("tcgen05.st", _TRANSFERS, _st)
+
+WAIT_LD = _row(
+    "tcgen05.wait.ld",
+    "tcgen05.wait::ld.sync.aligned;",
+    "waits for this thread's loads",
+    (carried("registers"),),
+    completes=TMEM_LOAD,
+)
+WAIT_ST = _row(
+    "tcgen05.wait.st",
+    "tcgen05.wait::st.sync.aligned;",
+    "waits for this thread's stores",
+    (carried("registers"),),
+    completes=TMEM_STORE,
+)
+ALLOC = _row(
+    "tcgen05.alloc",
+    "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [$to], $columns;",
+    "reserves $columns columns and writes their address to shared $to",
+    (address("to", "shared", Access.OUT, 4), register("columns", B32)),
+)
+RELINQUISH = _row(
+    "tcgen05.relinquish",
+    "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;",
+    "this CTA reserves no more",
+)
+DEALLOC = _row(
+    "tcgen05.dealloc",
+    "tcgen05.dealloc.cta_group::1.sync.aligned.b32 $place, $columns;",
+    "frees $columns columns",
+    (address("place", "tmem", Access.INOUT), register("columns", B32)),
+)
+FENCE_BEFORE = _row(
+    "tcgen05.fence.before", "tcgen05.fence::before_thread_sync;", "orders what is before a barrier", scope="thread"
+)
+FENCE_AFTER = _row(
+    "tcgen05.fence.after", "tcgen05.fence::after_thread_sync;", "orders what is after a barrier", scope="thread"
+)
+
+ROWS = (
+    *LD.rows(), *ST.rows(), WAIT_LD, WAIT_ST, ALLOC, RELINQUISH, DEALLOC, FENCE_BEFORE, FENCE_AFTER,
+)  # fmt: skip
