@@ -1,0 +1,105 @@
+"""Every form of every row is what ptxas takes on the oldest target and PTX version that have it, and not below."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.isa.kit import oldest, use
+from tests.toolchain import complaints, ptxas_path
+from tilejit.isa import ROWS, Row
+from tilejit.target import TARGETS, target
+
+Version = tuple[int, int]
+
+#: PTX versions that ptxas knows
+VERSIONS: tuple[Version, ...] = (
+    (6, 3), (6, 4), (6, 5), *((7, k) for k in range(9)), *((8, k) for k in range(9)), (9, 0),
+)  # fmt: skip
+
+_HEADER = re.compile(r"\.version .*\n\.target .*\n\.address_size 64\n")
+
+
+@cache
+def kernel_text(name: str) -> str:
+    """The PTX of a row's kernel without the module's header, its names unlike other kernels'."""
+    ptx = use(ROWS[name]).ptx()
+    header = _HEADER.search(ptx)
+    assert header is not None
+    return ptx[header.end() :].replace("tmem_address", f"tmem_address_{list(ROWS).index(name)}")
+
+
+def least(row: Row) -> tuple[str, Version]:
+    """The oldest target, and the oldest PTX version for it, that have a row."""
+    name = oldest(row)
+    return name, max(row.ptx, target(name).ptx)
+
+
+def below(row: Row) -> Iterator[tuple[str, Version]]:
+    """The target just older than the oldest, and the version just older: one of both each, where there is one."""
+    name, version = least(row)
+    lower = "sm_100" if row.only else next((t for t in reversed(TARGETS) if TARGETS[t].number < row.since), None)
+    if lower is not None:
+        yield lower, version
+    if row.ptx > target(name).ptx:
+        yield name, VERSIONS[VERSIONS.index(row.ptx) - 1]
+
+
+def module(rows: list[Row], arch: str, version: Version) -> str:
+    head = f".version {version[0]}.{version[1]}\n.target {arch}\n.address_size 64\n"
+    return head + "\n".join(kernel_text(row.name) for row in rows)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def need_ptxas() -> None:
+    if ptxas_path() is None:
+        pytest.skip("no ptxas: install nvidia-cuda-nvcc")
+
+
+def test_ptxas_takes_every_row_on_the_oldest_target_and_version_that_have_it() -> None:
+    groups: dict[tuple[str, Version], list[Row]] = defaultdict(list)
+    for row in ROWS.values():
+        groups[least(row)].append(row)
+    programs = [(module(rows, *at), at[0], f"{at}: {len(rows)} rows") for at, rows in groups.items()]
+    assert complaints(programs) == []
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=lambda row: row.name)
+def test_a_row_stands_in_the_ptx_as_in_the_table(row: Row) -> None:
+    ptx = use(row).ptx()
+    assert row.mnemonic in ptx
+    assert f".version {'.'.join(map(str, least(row)[1]))}\n" in ptx
+
+
+def test_ptxas_refuses_every_row_just_below_its_target_and_its_version() -> None:
+    groups: dict[tuple[str, Version], list[Row]] = defaultdict(list)
+    for row in ROWS.values():
+        for at in below(row):
+            groups[at].append(row)
+    taken = [f"{row.name} {at}" for at, rows in groups.items() for row in accepted(rows, *at)]
+    assert taken == []
+
+
+def accepted(rows: list[Row], arch: str, version: Version) -> list[Row]:
+    """The rows whose instruction is in no line that ptxas complains of."""
+    text = module(rows, arch, version)
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "rows.ptx"
+        source.write_text(text)
+        command = [str(ptxas_path()), f"-arch={arch}", "-o", str(Path(folder) / "rows.cubin"), str(source)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    lines = text.splitlines()
+    refused = [lines[int(number) - 1] for number in re.findall(r"rows\.ptx, line (\d+); error", done.stderr)]
+    return [row for row in rows if not any(re.search(_pattern(row), line) for line in refused)]
+
+
+def _pattern(row: Row) -> str:
+    """What the row's line in PTX looks like, with any operands."""
+    return re.sub(r"\\\$\w+", r"[^;]+", re.escape(row.text))

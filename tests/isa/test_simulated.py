@@ -1,0 +1,15 @@
+"""The simulator knows every instruction that the compiler may write, by itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.isa.kit import use
+from tilejit.isa import ROWS, Row
+from tilejit.simulator.translate import translate
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=lambda row: row.name)
+def test_the_simulator_translates_the_row(row: Row) -> None:
+    made = use(row)
+    assert translate(made.ptx(), made.kernel().name, 0).blocks
