@@ -48,6 +48,9 @@ def lower(kernel: Kernel, target: Target, variants: Sequence[Variant]) -> Lowere
     """The kernel at lane level, its operations carried out by `variants`; of a debug kernel each plan is replayed."""
     walk = _Walk(Context(target, kernel.threads), variants, kernel.debug, Builder(frozenset(_names(kernel.body))))
     walk.block(kernel.body)
+    # last: a refused operation comes with every variant's reasons
+    for stmt in walk.instructions:
+        ROWS[stmt.name].need(target, stmt.span)
     body = (*walk.builder.head, *walk.builder.take())
     return Lowered(replace(kernel, body=body), tuple(walk.verdicts))
 
@@ -74,6 +77,7 @@ class _Walk:
         self.variants = variants
         self.builder = builder
         self.verdicts: list[Verdict] = []
+        self.instructions: list[Instruction] = []
 
     def block(self, body: tuple[Stmt, ...]) -> None:
         for stmt in body:
@@ -93,7 +97,7 @@ class _Walk:
         elif isinstance(stmt, Store) and isinstance(stmt.place, Element):
             self.write(stmt, stmt.place)
         elif isinstance(stmt, Instruction):
-            ROWS[stmt.name].need(self.context.target, stmt.span)
+            self.instructions.append(stmt)
             self.builder.append(stmt)
         elif isinstance(stmt, If):
             self.builder.append(replace(stmt, then=self.inner(stmt.then), orelse=self.inner(stmt.orelse)))
