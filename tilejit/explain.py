@@ -51,7 +51,7 @@ class Explanation:
     rows: tuple[Row, ...]
 
     @staticmethod
-    def of(kernel: str, target: Target, verdicts: Sequence[Verdict]) -> Explanation:
+    def of(kernel: str, target: Target, verdicts: Sequence[Verdict[Any]]) -> Explanation:
         return Explanation(kernel, target.name, tuple(row(v) for v in verdicts))
 
     def __repr__(self) -> str:
@@ -73,37 +73,20 @@ class Explanation:
         return f"<div>{caption}<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>"
 
 
-def row(verdict: Verdict) -> Row:
+def row(verdict: Verdict[Any]) -> Row:
     """A verdict as a row of the table."""
-    span, plan = verdict.span, verdict.plan
+    span, facts = verdict.span, verdict.plan.facts()
     return Row(
         line=f"{os.path.basename(span.file)}:{span.line}" if span is not None else "-",
         source=span.text.strip() if span is not None else "",
         operation=f"{verdict.op.scope}.{verdict.op.name}",
         variant=verdict.variant,
-        width=_width(plan),
-        rounds=str(_first(plan, "rounds", "issues") or "-"),
-        instructions=tuple(plan.instructions),
-        limit=getattr(plan, "limit", None) or None,
+        width=facts.width,
+        rounds=str(facts.rounds or "-"),
+        instructions=tuple(verdict.plan.instructions),
+        limit=facts.limit or None,
         declines=tuple((name, tuple(reasons)) for name, reasons in verdict.declines.items()),
     )
-
-
-def _width(plan: Any) -> str:
-    """`4 elements` of a vector variant, `x4.trans` or `32x32b.x8` of a matrix or tensor memory variant."""
-    width = getattr(plan, "vector_width", None)
-    if width is not None:
-        return "1 element" if width == 1 else f"{width} elements"
-    num = getattr(plan, "num", None)
-    if num is None:
-        return "-"
-    shape = getattr(plan, "shape", None)
-    text = f"{shape}.x{num}" if isinstance(shape, str) else f"x{num}"
-    return f"{text}.trans" if getattr(plan, "trans", False) else text
-
-
-def _first(plan: Any, *names: str) -> Any:
-    return next((getattr(plan, n) for n in names if hasattr(plan, n)), None)
 
 
 def _aligned(lines: Sequence[tuple[str, ...]]) -> list[str]:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .codegen import Generated, generate
 from .codegen.report import ASSERTIONS
@@ -61,7 +61,7 @@ class Compiled:
     dynamic_shared: bool
     spans: tuple[Span, ...]
     assertions: tuple[tuple[str, Span | None], ...]
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[Verdict[Any], ...]
     timings: dict[str, float]
 
     @property
@@ -102,7 +102,7 @@ class State:
 
     kernel: Kernel
     target: Target
-    verdicts: tuple[Verdict, ...] = ()
+    verdicts: tuple[Verdict[Any], ...] = ()
     examined: Examined | None = None
     generated: Generated | None = None
     timings: dict[str, float] = field(default_factory=dict)

@@ -17,7 +17,7 @@ from tests.kernels.rearranged import rearranged
 from tilejit.dtypes import DTYPES, DType
 from tilejit.errors import DispatchError
 from tilejit.ir import build, nodes
-from tilejit.lower.replay import replay
+from tilejit.lower.proof import prove
 from tilejit.runtime.device import Device
 from tilejit.testing import dtypes
 
@@ -63,7 +63,7 @@ class Copy:
         np.testing.assert_array_equal(found, expected)
         (verdict,) = made.verdicts
         if is_static(self.dst.data) and is_static(self.src.data):
-            replay(verdict.plan, verdict.op)
+            prove(verdict.plan, verdict.op)
         event(verdict.variant)
         event(f"{getattr(verdict.plan, 'vector_bits', 0)} bits at a time")
         return verdict

@@ -21,7 +21,7 @@ from tilejit.lower import lower
 from tilejit.lower.ask import dispatch, operand
 from tilejit.lower.engine import Verdict
 from tilejit.lower.launch import launch_values
-from tilejit.lower.replay import addresses, replay
+from tilejit.lower.proof import addresses, prove
 from tilejit.ops.cast import convert
 from tilejit.ops.elementwise import ELEMENTWISE, reference
 from tilejit.target import target
@@ -49,7 +49,7 @@ def outcome(op: TileOp, threads: int) -> Verdict:
         machine.memory[tiles[0].buffer.name].view(np.uint8), expected.view(np.uint8)
     )
     (verdict,) = made.verdicts
-    replay(verdict.plan, op)
+    prove(verdict.plan, op)
     return verdict
 
 

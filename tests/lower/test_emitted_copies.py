@@ -19,7 +19,7 @@ from tilejit.lower import lower
 from tilejit.lower.ask import Operand, operand
 from tilejit.lower.engine import Verdict
 from tilejit.lower.launch import launch_values
-from tilejit.lower.replay import addresses, owners_of, replay
+from tilejit.lower.proof import addresses, owners_of, prove
 from tilejit.target import target
 
 FINISH = (Instruction("cp.async.commit"), Instruction("cp.async.wait", (), (Const(0, int32),)))
@@ -40,7 +40,7 @@ def outcome(op: TileOp, threads: int, asked: TileOp | None = None) -> Verdict:
     made = lower(Kernel("case", params, threads, "sm_90a", (*allocs, asked or op, *finish)), target("sm_90a"))
     assert verify(made.kernel, "lane") == []
     (verdict,) = made.verdicts
-    replay(verdict.plan, asked or op)
+    prove(verdict.plan, asked or op)
     scalars = launch_values((dst, src)) | {v.name: value for v, value in starts.items()}
     machine = _Loaded(made.kernel, (dst, src), scalars)
     expected = {name: values.copy() for name, values in machine.before.items()}

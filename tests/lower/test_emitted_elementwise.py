@@ -17,7 +17,7 @@ from tilejit.layout import TileLayout
 from tilejit.lower import lower
 from tilejit.lower.ask import operand
 from tilejit.lower.engine import Verdict
-from tilejit.lower.replay import owners_of, replay
+from tilejit.lower.proof import owners_of, prove
 from tilejit.ops.cast import convert
 from tilejit.ops.elementwise import ELEMENTWISE, reference, result_type
 from tilejit.target import target
@@ -32,7 +32,7 @@ def outcome(op: TileOp, threads: int) -> Verdict:
     made = lower(Kernel("case", (), threads, "sm_90a", (*map(Alloc, buffers.values()), op)), target("sm_90a"))
     assert verify(made.kernel, "lane") == []
     (verdict,) = made.verdicts
-    replay(verdict.plan, op)
+    prove(verdict.plan, op)
     random = np.random.default_rng(2)
     before = {n: values(random, b.dtype, (threads, b.layout.storage().span())) for n, b in buffers.items()}
     step = {"thread": 1, "warp": 32, "warpgroup": 128}.get(op.scope, threads)

@@ -38,7 +38,7 @@ from tilejit.layout import TileLayout, layout_a, layout_b, layout_c
 from tilejit.lower import lower
 from tilejit.lower.ask import Operand, dispatch, operand, sym
 from tilejit.lower.engine import Verdict
-from tilejit.lower.replay import owners_of, replay
+from tilejit.lower.proof import owners_of, prove
 from tilejit.ops.gemm import reference
 from tilejit.pipeline import compile
 from tilejit.target import target
@@ -60,7 +60,7 @@ def multiplied(acc: Operand, a: Operand, b: Operand, scope: str = "warp", thread
     random = np.random.default_rng(0)
     values = [random.integers(0 if r.dtype.kind == "uint" else -4, 5, r.shape) for r in regions]
     held = {r.buffer.name: spread(r, v, scope, threads) for r, v in zip(regions, values, strict=True)}
-    replay(made.verdicts[0].plan, made.verdicts[0].op)
+    prove(made.verdicts[0].plan, made.verdicts[0].op)
     machine = Tensor(made.kernel, {}, {}, {name: array.copy() for name, array in held.items()})
     wanted = reference(*(v.astype(r.dtype.numpy) for r, v in zip(regions, values, strict=True)))
     held["acc"] = spread(regions[0], wanted, scope, threads, held["acc"])

@@ -16,7 +16,7 @@ from tilejit.ir.nodes import TileOp
 from tilejit.layout import Swizzle, TileLayout
 from tilejit.lower.ask import Operand, dispatch, operand, sym
 from tilejit.lower.engine import Verdict
-from tilejit.lower.replay import replay
+from tilejit.lower.proof import prove
 
 CASES = load("copy_async_ldgsts")
 
@@ -25,7 +25,7 @@ def ask(
     dst: Operand, src: Operand, *fill: float, scope: str = "warp", threads: int = 32, arch: str = "sm_90a"
 ) -> Verdict:
     found = dispatch("copy_async", scope, dst, src, *fill, threads=threads, target=arch)
-    replay(found.plan, found.op)
+    prove(found.plan, found.op)
     return found
 
 
@@ -51,7 +51,7 @@ def test_a_case_takes_upstreams_copies(case: Case) -> None:
     assert (plan.vector_width, plan.rounds) == (expect["vec_elems"], expect["rounds"])
     assert digest(plan.schedule()) == expect["schedule"]["sha1_16"]
     assert is_static(case)
-    replay(plan, found.op)
+    prove(plan, found.op)
     outcome(found.op, case["cta_threads"])
 
 

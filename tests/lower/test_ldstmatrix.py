@@ -21,7 +21,7 @@ from tilejit.lower import lower
 from tilejit.lower.ask import Operand, dispatch, operand, sym
 from tilejit.lower.copy_ldstmatrix import Plan
 from tilejit.lower.engine import Verdict
-from tilejit.lower.replay import replay
+from tilejit.lower.proof import prove
 from tilejit.target import target
 
 CASES = [c for c in load("copy_ldstmatrix") if "expect" in c]
@@ -91,7 +91,7 @@ def refused(found: Verdict, reason: str, threads: int = 32) -> None:
     """`ldstmatrix` says `reason`; what carries it out instead copies right."""
     assert found.variant in ("reg", "fallback")
     assert any(reason in given for given in found.declines["ldstmatrix"]), found.declines["ldstmatrix"]
-    replay(found.plan, found.op)
+    prove(found.plan, found.op)
     outcome(found.op, threads)
 
 
@@ -377,7 +377,7 @@ def test_every_register_and_element_has_the_value_that_the_layouts_say(copy: Cop
     assert isinstance(plan, Plan)
     assert plan.num == gcd(4, prod(copy.tiles)) and plan.num * plan.issues == prod(copy.tiles)
     assert plan.trans == (copy.row == 1)
-    replay(plan, verdict.op)
+    prove(plan, verdict.op)
     for name, values in {**machine.memory, **machine.registers}.items():
         assert values.view(np.uint16).tolist() == expected[name].view(np.uint16).tolist(), f"{name} differs"
 

@@ -16,7 +16,7 @@ from tilejit.lower import VARIANTS
 from tilejit.lower.ask import Operand, dispatch, operand, sym
 from tilejit.lower.engine import Context, Variant, Verdict
 from tilejit.lower.engine import dispatch as choose
-from tilejit.lower.replay import replay
+from tilejit.lower.proof import prove
 from tilejit.target import target
 
 DEFECTS = {c["id"]: c["setup"] for n in ("copy_gmem_smem", "copy_reg") for c in load(n) if "setup" in c}
@@ -24,7 +24,7 @@ DEFECTS = {c["id"]: c["setup"] for n in ("copy_gmem_smem", "copy_reg") for c in 
 
 def copy(scope: str, dst: Operand, src: Operand, threads: int, **options: object) -> Verdict:
     found = dispatch("copy", scope, dst, src, threads=threads, **options)  # type: ignore[arg-type]
-    replay(found.plan, found.op)
+    prove(found.plan, found.op)
     return found
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..ir.nodes import Kernel
 from ..target import Target
 from . import (
@@ -15,14 +17,18 @@ from . import (
     elementwise_smem,
     gemm_mma,
 )
-from .engine import Condition, Context, Decline, Plan, Variant, Verdict
+from .engine import Condition, Context, Decline, Variant, Verdict
 from .lowering import Lowered
 from .lowering import lower as _lower
+from .plan import Facts, Moves, Plan, Products
 
-__all__ = ["Condition", "Context", "Decline", "Lowered", "Plan", "VARIANTS", "Variant", "Verdict", "lower"]
+__all__ = [
+    "Condition", "Context", "Decline", "Facts", "Lowered", "Moves", "Plan", "Products", "VARIANTS", "Variant",
+    "Verdict", "lower",
+]  # fmt: skip
 
 #: every way in which tilejit carries out a tile operation
-VARIANTS: tuple[Variant, ...] = (
+VARIANTS: tuple[Variant[Any], ...] = (
     copy_ldstmatrix.VARIANT,
     copy_gmem_smem.VARIANT,
     copy_reg.VARIANT,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from .. import target as targets
 from ..dtypes import DType, bool_, float32, int32, int64
@@ -147,7 +148,7 @@ def dispatch(
     variant: str | None = None,
     require_bits: int | None = None,
     precision: str | None = None,
-) -> Verdict:
+) -> Verdict[Any]:
     """The variant that carries out an operation, its plan, and why the others don't.
 
     operands: in the operation's order, destination first; scalars as numbers. threads: of the CTA.

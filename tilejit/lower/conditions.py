@@ -7,9 +7,10 @@ from typing import Any
 
 from ..ir.nodes import SCOPES, Region, TileOp
 from ..isa import Capability, Family
+from ..ops.tile import TILE_OPERATIONS
 from .engine import Condition, Context
 
-__all__ = ["COPY", "SCOPE", "copy_sides", "lead_of", "memory_pair", "needs"]
+__all__ = ["COPY", "KINDS", "SCOPE", "copy_sides", "lead_of", "memory_pair", "needs", "outside", "tiles"]
 
 #: one instruction, or a family of which one form is enough
 _Needed = Capability | Family[Any]
@@ -24,9 +25,16 @@ def _scope(op: TileOp, context: Context) -> str | None:
     return None
 
 
-def _regions(op: TileOp, context: Context) -> str | None:
-    if len(op.operands) < 2 or not all(isinstance(o, Region) for o in op.operands[:2]):
-        return "needs a destination and a source in memory or registers; got a scalar"
+def _kinds(op: TileOp, context: Context) -> str | None:
+    table = TILE_OPERATIONS[op.name]
+    least, most = table.arity
+    if not least <= len(op.operands) <= most:
+        return f"takes {least} to {most} operands; got {len(op.operands)}"
+    for operand, rule in zip(op.operands, table.operands, strict=False):
+        if isinstance(operand, Region) and not rule.region:
+            return f"needs a scalar as {rule.name}; got {operand.buffer.name}, in {operand.buffer.space} memory"
+        if not isinstance(operand, Region) and not rule.value:
+            return f"needs {rule.name} in memory or registers; got a scalar"
     return None
 
 
@@ -38,8 +46,6 @@ def _dtypes(op: TileOp, context: Context) -> str | None:
 
 
 def _shapes(op: TileOp, context: Context) -> str | None:
-    if _regions(op, context) is not None:
-        return None
     dst, src = copy_sides(op)
     if _without_units(dst) != _without_units(src):
         return f"needs equal shapes; got {dst.shape} and {src.shape}"
@@ -48,6 +54,17 @@ def _shapes(op: TileOp, context: Context) -> str | None:
 
 def _without_units(region: Region) -> tuple[int, ...]:
     return tuple(e for e in region.shape if e != 1)
+
+
+def tiles(op: TileOp) -> tuple[Region, ...]:
+    """The operands that aren't scalars, the destination first."""
+    return tuple(o for o in op.operands if isinstance(o, Region))
+
+
+def outside(op: TileOp, *spaces: str) -> str:
+    """The tiles that live in none of `spaces`, as a list for a reason."""
+    strangers = (r.buffer for r in tiles(op) if r.buffer.space not in spaces)
+    return ", ".join(f"{buffer.name} is {buffer.space}" for buffer in strangers)
 
 
 def copy_sides(op: TileOp) -> tuple[Region, Region]:
@@ -66,10 +83,11 @@ def memory_pair(text: str, *pairs: tuple[str, str]) -> Condition:
     """Needs (destination, source) in one of `pairs` of spaces. text: these, for the reason."""
 
     def test(op: TileOp, context: Context) -> str | None:
-        if _regions(op, context) is not None:
+        spaces = tuple(r.buffer.space for r in tiles(op)[:2])
+        if len(spaces) < 2 or spaces in pairs:
             return None
-        dst, src = (r.buffer.space for r in copy_sides(op))
-        return None if (dst, src) in pairs else f"moves {text}; got {src} -> {dst}"
+        dst, src = spaces
+        return f"moves {text}; got {src} -> {dst}"
 
     return Condition("memory pair", test)
 
@@ -90,10 +108,8 @@ def needs(instruction: _Needed | Callable[[TileOp], _Needed | None], what: str =
 
 SCOPE = Condition("scope", _scope)
 
-#: what every copy needs
-COPY = (
-    SCOPE,
-    Condition("operands", _regions),
-    Condition("dtype", _dtypes),
-    Condition("shape", _shapes),
-)
+#: the operands are what the table of tile operations says: regions or scalars, as many
+KINDS = Condition("operands", _kinds)
+
+#: what every copy needs of two regions
+COPY = (SCOPE, Condition("dtype", _dtypes), Condition("shape", _shapes))

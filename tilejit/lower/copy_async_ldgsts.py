@@ -19,7 +19,7 @@ from ..ir import build
 from ..ir.nodes import TRUE, Const, Expr, Instruction, TileOp, Vector
 from ..isa.cp_async import COPIES, Copy
 from .builder import Builder
-from .conditions import COPY, copy_sides, lead_of, memory_pair, needs
+from .conditions import COPY, KINDS, copy_sides, lead_of, memory_pair, needs
 from .engine import Condition, Context, Decline, Variant
 from .moves import Run, pieces
 from .partition import Partition, emit_partition, plan_partition
@@ -127,12 +127,8 @@ VARIANT = Variant(
     "ldgsts",
     ("copy_async",),
     20,
-    (
-        *COPY,
-        memory_pair("global -> shared", ("shared", "global")),
-        needs(COPIES),
-        Condition("fill", _zero_fill),
-    ),
+    (KINDS, memory_pair("global -> shared", ("shared", "global"))),
+    (*COPY, needs(COPIES), Condition("fill", _zero_fill)),
     plan,
     emit,
 )

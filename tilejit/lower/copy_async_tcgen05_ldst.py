@@ -23,9 +23,11 @@ from ..isa.tcgen05 import LD, ST, Transfer
 from ..layout.stock import TCGEN05_SHAPES, Tcgen05Shape
 from ..target import TMEM_COLUMNS, WARP, WARPGROUP
 from .builder import Builder
-from .conditions import COPY, copy_sides, memory_pair, needs
+from .conditions import COPY, KINDS, copy_sides, memory_pair, needs
 from .elements import possible_starts
 from .engine import Condition, Context, Decline, Variant
+from .plan import TMEM_LANE, Facts, Moves
+from .plan import Plan as PlanBase
 from .tensor_places import Words, lane_fault, words
 
 #: a lane, in an address's upper half
@@ -49,11 +51,11 @@ class Issue:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(PlanBase):
     """The instructions, in the order of the registers.
 
     shape: such as "32x32b". num: the largest N among them. slabs: halves of a warp's lanes that they reach.
-    registers, columns: what to add that is known only at run time.
+    packed: elements in 32 bits. registers, columns: what to add that is known only at run time, 32 bits each.
     """
 
     shape: str
@@ -61,6 +63,7 @@ class Plan:
     slabs: int
     steps: tuple[Issue, ...]
     loads: bool
+    packed: int
     registers: Expr
     columns: Expr
 
@@ -78,6 +81,9 @@ class Plan:
     def instruction(self, step: Issue) -> Row:
         return (LD if self.loads else ST).row(Transfer(self.shape, step.num))
 
+    def facts(self) -> Facts:
+        return Facts(f"{self.shape}.x{self.num}", self.issues)
+
     def schedule(self) -> np.ndarray:
         """One row an instruction: (issue, row, column, first register, registers), 32 bits each.
 
@@ -86,17 +92,21 @@ class Plan:
         rows = [(i, s.row, s.column, s.register, s.registers) for i, s in enumerate(self.steps)]
         return np.array(rows, dtype=np.int64)
 
-    def transfers(self) -> np.ndarray:
-        """One row a register: (issue, thread, register, lane, column), 32 bits each; run-time starts count as 0."""
+    def moves(self) -> Moves:
         form = TCGEN05_SHAPES[self.shape]
         lane, column = pattern(form)
         rows = []
         for i, step in enumerate(self.steps):
             for k in range(step.registers):
                 unit, r = divmod(k, form.registers)
-                at = (i, np.arange(WARPGROUP), step.register + k, step.row + lane[:, r])
-                rows.append(np.broadcast_arrays(*at, step.column + unit * form.columns + column[:, r]))
-        return np.concatenate([np.stack(row, axis=1) for row in rows])
+                there = (step.row + lane[:, r]) * TMEM_LANE + self.packed * (
+                    step.column + unit * form.columns + column[:, r]
+                )
+                held = np.full(WARPGROUP, self.packed * (step.register + k))
+                places = (held, there) if self.loads else (there, held)
+                rows.append(np.stack([np.full(WARPGROUP, i), np.arange(WARPGROUP), *places], axis=1))
+        table = np.concatenate(rows)
+        return Moves(table[:, 0], table[:, 1], table[:, 2:], np.full(len(table), self.packed), (1, 1))
 
 
 # ---- conditions ---------------------------------------------------------------------------------------------
@@ -129,7 +139,8 @@ def plan(op: TileOp, context: Context) -> Plan | Decline:
         steps = _steps(form, found)
         if steps is not None:
             num, slabs = max(s.num for s in steps), len({s.row for s in steps})
-            return Plan(form.name, num, slabs, steps, loads, found.moved_registers, found.moved_columns)
+            packed = 32 // local.dtype.bits
+            return Plan(form.name, num, slabs, steps, loads, packed, found.moved_registers, found.moved_columns)
     return _no_shape(found, local, tmem)
 
 
@@ -217,21 +228,19 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
         _emit_issues(plan, op, b, columns, int(plan.registers.value))
         return
     # registers have no addresses: one copy for each register that the region may start at
-    packed = 32 // local.dtype.bits
-    first = b.let("register", build.mul(plan.registers, packed))
-    reach = packed * max(step.register + step.registers for step in plan.steps)
+    first = b.let("register", build.mul(plan.registers, plan.packed))
+    reach = plan.packed * max(step.register + step.registers for step in plan.steps)
     for start in possible_starts(local, first, reach):
         with b.when(build.equal(first, start)):
-            _emit_issues(plan, op, b, columns, start // packed)
+            _emit_issues(plan, op, b, columns, start // plan.packed)
 
 
 def _emit_issues(plan: Plan, op: TileOp, b: Builder, columns: Expr, first: int) -> None:
     dst, src = copy_sides(op)
     local, tmem = (dst.buffer, src.buffer) if plan.loads else (src.buffer, dst.buffer)
-    packed = 32 // local.dtype.bits
     for step in plan.steps:
         place = Vector(tmem, build.add(columns, build.const(step.row * _LANE + step.column, int32)))
-        registers = Vector(local, Const((first + step.register) * packed, int32), step.registers * packed)
+        registers = Vector(local, Const((first + step.register) * plan.packed, int32), step.registers * plan.packed)
         name = plan.instruction(step).name
         if plan.loads:
             b.append(Instruction(name, (registers,), (place,), span=b.span))
@@ -243,13 +252,8 @@ VARIANT = Variant(
     "tcgen05_ldst",
     ("copy_async",),
     10,
-    (
-        *COPY,
-        memory_pair("tmem <-> local", ("tmem", "local"), ("local", "tmem")),
-        Condition("warpgroup", _warpgroup),
-        Condition("width", _width),
-        needs(LD, "tensor memory"),
-    ),
+    (KINDS, memory_pair("tmem <-> local", ("tmem", "local"), ("local", "tmem"))),
+    (*COPY, Condition("warpgroup", _warpgroup), Condition("width", _width), needs(LD, "tensor memory")),
     plan,
     emit,
 )

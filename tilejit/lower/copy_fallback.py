@@ -13,7 +13,7 @@ from ..errors import LayoutError
 from ..ir.nodes import Region, TileOp
 from . import elementwise_reg
 from .builder import Builder
-from .conditions import COPY, copy_sides, lead_of, memory_pair
+from .conditions import COPY, KINDS, copy_sides, lead_of, memory_pair
 from .engine import Context, Decline, Variant
 from .owner_copy import OwnerCopy, emit_owner_copy, plan_owner_copy
 from .partition import Partition, emit_copy, plan_partition
@@ -52,11 +52,12 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
         elementwise_reg.emit(plan, op, b)
 
 
-VARIANT = Variant(
+VARIANT: Variant[Plan] = Variant(
     "fallback",
     ("copy",),
     0,
-    (*COPY, memory_pair("among global, shared and local", *((d, s) for d in _SPACES for s in _SPACES))),
+    (KINDS, memory_pair("among global, shared and local", *((d, s) for d in _SPACES for s in _SPACES))),
+    COPY,
     plan,
     emit,
 )

@@ -12,7 +12,7 @@ from __future__ import annotations
 from ..errors import LayoutError
 from ..ir.nodes import TileOp
 from .builder import Builder
-from .conditions import COPY, copy_sides, lead_of, memory_pair
+from .conditions import COPY, KINDS, copy_sides, lead_of, memory_pair
 from .engine import Context, Decline, Variant
 from .partition import Partition, emit_copy, plan_partition
 from .regions import need_slice, side
@@ -39,7 +39,8 @@ VARIANT = Variant(
     "gmem_smem",
     ("copy",),
     10,
-    (*COPY, memory_pair("global <-> shared", ("shared", "global"), ("global", "shared"))),
+    (KINDS, memory_pair("global <-> shared", ("shared", "global"), ("global", "shared"))),
+    COPY,
     plan,
     emit,
 )

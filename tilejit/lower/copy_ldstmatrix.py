@@ -24,12 +24,14 @@ from ..target import WARP
 from .addresses import advanced, along, digits, linear, offsets, origin, steps, swizzled
 from .atoms import Atom
 from .builder import Builder
-from .conditions import COPY, memory_pair, needs
+from .conditions import COPY, KINDS, copy_sides, memory_pair, needs
 from .engine import Condition, Context, Decline, Variant
 from .evaluate import evaluate
 from .launch import launch_values
 from .matrix_tiles import ROW, Tiles, split_tiles
 from .owners import lowest_owner, thread_digit
+from .plan import Access, Facts, Moves
+from .plan import Plan as PlanBase
 from .regions import Side, Step, Thread
 from .register_sides import register_sides
 
@@ -38,7 +40,7 @@ _IGNORES_ADDRESSES = 80
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(PlanBase):
     """Issue m of each warp moves `num` tiles; lane 8j+i has the address of row i of tile j.
 
     trans: whether columns, not rows, lie together in memory. issues: instructions of a warp. threads: of the scope.
@@ -55,14 +57,10 @@ class Plan:
     loads: bool
     repeats: bool
 
-    @property
-    def vector_bits(self) -> int:
-        """A row is moved at once."""
-        return ROW * self.memory.buffer.dtype.bits
-
-    @property
-    def limit(self) -> str:
-        return ""
+    def facts(self) -> Facts:
+        # a row is moved at once
+        width = f"x{self.num}" + (".trans" if self.trans else "")
+        return Facts(width, self.issues, ROW * self.memory.buffer.dtype.bits)
 
     @property
     def instruction(self) -> Row:
@@ -118,8 +116,8 @@ class Plan:
         columns = (known["plan.issue"], known["plan.thread"], np.broadcast_to(evaluate(address, known), at.shape))
         return np.stack([np.asarray(c) for c in columns], axis=1)
 
-    def transfers(self) -> np.ndarray:
-        """One row an element: (issue, thread, source element, destination element, 1), as the instructions move them.
+    def moves(self) -> Moves:
+        """As the instructions move them.
 
         source: PTX ISA, "ldmatrix": lane l gets elements 2(l%4) and 2(l%4)+1 of row l//4 of each tile.
         """
@@ -129,16 +127,15 @@ class Plan:
         row, column = lane // 4, 2 * (lane % 4) + half
         if self.trans:
             row, column = column, row
-        memory = given[issue, warp, ROW * tile + row] + column
-        words = np.array(self.words(), np.int64)
-        register = 2 * words[issue, tile] + half
-        columns = (memory, register) if self.loads else (register, memory)
-        rows = np.stack([issue, thread, *columns, np.ones_like(issue)], axis=1)
-        if self.loads:
-            return rows
+        starts = given[issue, warp, ROW * tile + row]
+        register = 2 * np.array(self.words(), np.int64)[issue, tile] + half
+        sides = (register, starts + column) if self.loads else (starts + column, register)
         lowest = lowest_owner(self.registers, Var("plan.thread", int32, bounds=(0, self.threads - 1)))
-        mine = np.broadcast_to(evaluate(lowest, {"plan.thread": thread}), thread.shape)
-        return np.asarray(rows[mine])
+        takes_part = TRUE if self.loads else lowest
+        rows = np.flatnonzero(np.broadcast_to(evaluate(takes_part, {"plan.thread": thread}), thread.shape))
+        access = Access(1 if self.loads else 0, np.unique(starts[rows]), ROW)
+        places, width = np.stack(sides, axis=1)[rows], np.ones(len(rows), np.int64)
+        return Moves(issue[rows], thread[rows], places, width, (1, 1), access)
 
 
 def _family(loads: bool) -> Family[matrix.Tiles]:
@@ -154,10 +151,6 @@ def _digit(thread: Expr, atom: Atom) -> Expr:
 # ---- conditions ---------------------------------------------------------------------------------------------
 
 
-def _spaces(op: TileOp) -> tuple[str, ...]:
-    return tuple(getattr(getattr(o, "buffer", None), "space", "") for o in op.operands[:2])
-
-
 def _whole_warps(op: TileOp, context: Context) -> str | None:
     if op.scope == "thread":
         return "needs whole warps; called on one thread"
@@ -170,9 +163,8 @@ def _width(op: TileOp, context: Context) -> str | None:
     return None if dtype.bits == 16 else f"needs 16-bit elements; {dtype} has {dtype.bits} bits"
 
 
-def _instruction(op: TileOp) -> Family[matrix.Tiles] | None:
-    is_pair = _spaces(op) in (("local", "shared"), ("shared", "local"))
-    return _family(_spaces(op)[0] == "local") if is_pair else None
+def _instruction(op: TileOp) -> Family[matrix.Tiles]:
+    return _family(copy_sides(op)[0].buffer.space == "local")
 
 
 # ---- plan and emission --------------------------------------------------------------------------------------
@@ -235,9 +227,9 @@ VARIANT = Variant(
     "ldstmatrix",
     ("copy",),
     20,
+    (KINDS, memory_pair("local <-> shared", ("local", "shared"), ("shared", "local"))),
     (
         *COPY,
-        memory_pair("local <-> shared", ("local", "shared"), ("shared", "local")),
         Condition("whole warps", _whole_warps),
         Condition("16-bit elements", _width),
         needs(_instruction),

@@ -23,30 +23,27 @@ from .access import vector_width
 from .addresses import advanced, along, digits, edge_dims, index_dtype, located, offsets, reached, steps, swizzled
 from .atoms import Atom, joined, reach, vectors
 from .builder import Builder
-from .conditions import COPY, memory_pair
+from .conditions import COPY, KINDS, memory_pair
 from .elements import possible_starts
 from .engine import Context, Decline, Variant
 from .evaluate import evaluate
 from .launch import launch_values
 from .moves import Edges, Run, access_name, at_edges, edges_of, fill_value, load, store
 from .owners import lowest_owner, thread_digit
+from .plan import Moves, VectorPlan
 from .regions import Side, Thread
 from .register_sides import register_digits, register_sides
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(VectorPlan):
     """In round r each thread moves its vector r, counted along its registers.
 
-    vector_width: elements of one access. rounds: accesses a thread. threads: of the scope.
     owned: the digits spread over threads; atoms: those of r. Both on (registers, memory).
-    loads: whether the registers are the destination. limit: why vectors aren't wider.
+    loads: whether the registers are the destination.
     run_dim: the region's dimension along which vectors run, None where it spans several.
     """
 
-    vector_width: int
-    rounds: int
-    threads: int
     owned: tuple[Atom, ...]
     atoms: tuple[Atom, ...]
     registers: Side
@@ -54,7 +51,6 @@ class Plan:
     loads: bool
     edges: Edges
     run_dim: int | None
-    limit: str
 
     @property
     def vector_bits(self) -> int:
@@ -85,29 +81,19 @@ class Plan:
         """The first register of a vector."""
         return located(self.registers, 0, self.atoms, trip)
 
-    def schedule(self) -> np.ndarray:
-        """One row a transfer: (round, thread, source element, destination element), rounds outermost.
-
-        Run-time starts count as 0; run-time strides as those of a row-major tensor.
-        """
-        return self.transfers()[:, :4]
-
-    def transfers(self) -> np.ndarray:
-        """As `schedule`, with the elements that are moved as a fifth column."""
+    def moves(self) -> Moves:
         at = np.arange(self.rounds * self.threads, dtype=np.int64)
         trip = Var("plan.trip", int32, bounds=(0, self.rounds - 1))
         thread = Var("plan.thread", int32, bounds=(0, self.threads - 1))
-        known: dict[str, np.ndarray | int] = {**launch_values((self.memory.region,))}
-        known |= {"plan.trip": at // self.threads, "plan.thread": at % self.threads}
+        names: dict[str, np.ndarray | int] = {**launch_values((self.memory.region,))}
+        names |= {"plan.trip": at // self.threads, "plan.thread": at % self.threads}
         address = swizzled(build.add(self.base(thread), self.moved(trip)), self.memory.swizzle)
-        rows = [evaluate(e, known) for e in (trip, thread, address, self.register(trip))]
-        if not self.loads:
-            rows[2], rows[3] = rows[3], rows[2]
-        table = np.stack([np.broadcast_to(c, at.shape) for c in (*rows, np.int64(self.vector_width))], axis=1)
-        if self.loads:
-            return table
-        mine = np.broadcast_to(evaluate(lowest_owner(self.registers, thread), known), at.shape)
-        return np.asarray(table[mine])
+        sides = (self.register(trip), address) if self.loads else (address, self.register(trip))
+        places = np.stack([np.broadcast_to(evaluate(e, names), at.shape) for e in sides], axis=1)
+        takes_part = build.TRUE if self.loads else lowest_owner(self.registers, thread)
+        rows = np.flatnonzero(np.broadcast_to(evaluate(takes_part, names), at.shape))
+        width = np.full(len(rows), self.vector_width)
+        return Moves(rows // self.threads, rows % self.threads, places[rows], width, (1, 1))
 
 
 def plan(op: TileOp, context: Context) -> Plan | Decline:
@@ -131,6 +117,7 @@ def _plan(registers: Side, memory: Side, threads: int, loads: bool) -> Plan:
         width.elements,
         prod(a.extent for a in counted),
         threads,
+        width.limit,
         owned,
         counted,
         registers,
@@ -138,7 +125,6 @@ def _plan(registers: Side, memory: Side, threads: int, loads: bool) -> Plan:
         loads,
         edges_of(memory, edges, (*owned, *atoms), width.elements),
         atoms[-1].dim if atoms else None,
-        width.limit,
     )
 
 
@@ -194,12 +180,13 @@ VARIANT = Variant(
     ("copy",),
     10,
     (
-        *COPY,
+        KINDS,
         memory_pair(
             "local <-> shared or global",
             ("local", "shared"), ("local", "global"), ("shared", "local"), ("global", "local"),
         ),
     ),
+    COPY,
     plan,
     emit,
 )  # fmt: skip

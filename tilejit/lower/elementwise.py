@@ -7,21 +7,16 @@ from dataclasses import replace
 
 from ..dtypes import DType
 from ..ir import build
-from ..ir.nodes import Expr, Region, TileOp
+from ..ir.nodes import Expr, TileOp
 from ..ops.elementwise import ELEMENTWISE, result_type
-from .conditions import SCOPE
+from .conditions import SCOPE, tiles
 from .engine import Condition, Context
 from .regions import Side, Step
 
-__all__ = ["ELEMENTWISE_CONDITIONS", "OPERATIONS", "arity", "broadcast", "tiles", "value_of"]
+__all__ = ["ELEMENTWISE_CONDITIONS", "OPERATIONS", "arity", "broadcast", "value_of"]
 
 #: tile operations that compute each element by itself
 OPERATIONS = ("fill", "cast", *ELEMENTWISE)
-
-
-def tiles(op: TileOp) -> tuple[Region, ...]:
-    """The operands that aren't scalars, the destination first."""
-    return tuple(o for o in op.operands if isinstance(o, Region))
 
 
 def arity(operation: str) -> int:

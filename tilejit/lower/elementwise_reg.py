@@ -27,26 +27,24 @@ from .access import run_length, vector_width
 from .addresses import located, reached
 from .atoms import Atom, joined, reach, refine, vectors
 from .builder import Builder
+from .conditions import KINDS, outside, tiles
 from .elements import possible_starts
-from .elementwise import ELEMENTWISE_CONDITIONS, OPERATIONS, arity, broadcast, tiles, value_of
+from .elementwise import ELEMENTWISE_CONDITIONS, OPERATIONS, arity, broadcast, value_of
 from .engine import Condition, Context, Decline, Variant
 from .evaluate import evaluate
 from .owners import need_all_threads
+from .plan import Moves, VectorPlan
 from .regions import Side, Thread, side
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(VectorPlan):
     """In round r each thread computes its step r, counted along the destination's registers.
 
-    vector_width: elements of one step. rounds: steps a thread. threads: of the scope.
     sides: destination, then the inputs that are tiles. atoms: the digits of r on them.
     packed: the instruction that computes a step of two, None where each element has its own.
     """
 
-    vector_width: int
-    rounds: int
-    threads: int
     operation: str
     atoms: tuple[Atom, ...]
     sides: tuple[Side, ...]
@@ -64,22 +62,19 @@ class Plan:
         """The register of side `column` that a thread uses in a round."""
         return located(self.sides[column], column, self.atoms, trip)
 
-    def schedule(self) -> np.ndarray:
-        """One row a step: (round, thread, register of each input that is a tile …, register of the destination)."""
+    def moves(self) -> Moves:
         at = np.arange(self.rounds * self.threads, dtype=np.int64)
         trip = Var("plan.trip", int32, bounds=(0, self.rounds - 1))
-        known = {"plan.trip": at // self.threads}
-        columns = [self.register(k, trip) for k in (*range(1, len(self.sides)), 0)]
-        rows = [at // self.threads, at % self.threads, *(evaluate(c, known) for c in columns)]
-        return np.stack([np.broadcast_to(r, at.shape) for r in rows], axis=1)
+        names = {"plan.trip": at // self.threads}
+        registers = [evaluate(self.register(k, trip), names) for k in range(len(self.sides))]
+        places = np.stack([np.broadcast_to(r, at.shape) for r in registers], axis=1)
+        width = np.full_like(at, self.vector_width)
+        return Moves(at // self.threads, at % self.threads, places, width, (1,) * len(self.sides))
 
 
 def _local(op: TileOp, context: Context) -> str | None:
-    outside = [r for r in tiles(op) if r.buffer.space != "local"]
-    if outside:
-        listed = ", ".join(f"{r.buffer.name} is {r.buffer.space}" for r in outside)
-        return f"works on local tiles; {listed} (load it first)"
-    return None
+    strangers = outside(op, "local")
+    return f"works on local tiles; {strangers} (load it first)" if strangers else None
 
 
 # ---- plan ---------------------------------------------------------------------------------------------------
@@ -107,7 +102,7 @@ def plan_sides(operation: str, sides: tuple[Side, ...], scope: str, threads: int
     own = [a for a in found if not isinstance(a.strides[0], Thread)]
     own.sort(key=lambda a: abs(a.strides[0]) if isinstance(a.strides[0], int) else 0, reverse=True)
     atoms = joined(own, [True] * len(sides[0].shape))
-    return Plan(1, prod(a.extent for a in atoms), threads, operation, atoms, sides)
+    return Plan(1, prod(a.extent for a in atoms), threads, "", operation, atoms, sides)
 
 
 def _paired(plan: Plan, op: TileOp, context: Context) -> Plan:
@@ -258,10 +253,8 @@ VARIANT = Variant(
     "reg",
     OPERATIONS,
     10,
-    (
-        *ELEMENTWISE_CONDITIONS,
-        Condition("memory", _local),
-    ),
+    (KINDS, Condition("memory", _local)),
+    ELEMENTWISE_CONDITIONS,
     plan,
     emit,
 )

@@ -16,7 +16,8 @@ from ..errors import LayoutError
 from ..ir import build
 from ..ir.nodes import Buffer, Expr, Load, Region, Store, TileOp, Vector
 from .builder import Builder
-from .elementwise import ELEMENTWISE_CONDITIONS, OPERATIONS, arity, broadcast, tiles, value_of
+from .conditions import KINDS, outside, tiles
+from .elementwise import ELEMENTWISE_CONDITIONS, OPERATIONS, arity, broadcast, value_of
 from .engine import Condition, Context, Decline, Variant
 from .moves import Run, load, store
 from .partition import Partition, emit_partition, plan_partition
@@ -26,11 +27,8 @@ Plan = Partition
 
 
 def _in_memory(op: TileOp, context: Context) -> str | None:
-    inside = [r for r in tiles(op) if r.buffer.space not in ("shared", "global")]
-    if inside:
-        listed = ", ".join(f"{r.buffer.name} is {r.buffer.space}" for r in inside)
-        return f"works on shared and global memory; {listed}"
-    return None
+    strangers = outside(op, "shared", "global")
+    return f"works on shared and global memory; {strangers}" if strangers else None
 
 
 def plan(op: TileOp, context: Context) -> Plan | Decline:
@@ -82,5 +80,11 @@ def _values(
 
 
 VARIANT = Variant(
-    "smem", OPERATIONS, 10, (*ELEMENTWISE_CONDITIONS, Condition("memory", _in_memory)), plan, emit
+    "smem",
+    OPERATIONS,
+    10,
+    (KINDS, Condition("memory", _in_memory)),
+    ELEMENTWISE_CONDITIONS,
+    plan,
+    emit,
 )

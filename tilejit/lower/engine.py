@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
 
 from ..errors import DispatchError
 from ..ir.nodes import TileOp
 from ..source import Span
 from ..target import WARP, WARPGROUP, Target
 from .builder import Builder
+from .plan import Facts, Plan
 
-__all__ = ["Condition", "Context", "Decline", "Plan", "Variant", "Verdict", "dispatch"]
+__all__ = ["Condition", "Context", "Decline", "Variant", "Verdict", "dispatch"]
+
+P = TypeVar("P", bound=Plan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,116 +46,129 @@ class Decline:
     hint: str | None = None
 
 
-class Plan(Protocol):
-    """What every variant's plan says of itself.
-
-    instructions: (PTX mnemonic, trips a thread) pairs.
-    """
-
-    @property
-    def instructions(self) -> tuple[tuple[str, int], ...]: ...
-
-
 @dataclass(frozen=True, slots=True)
-class Variant:
+class Variant(Generic[P]):
     """One way to carry out some tile operations.
 
     operations: names of the tile operations. priority: a multiple of ten, the highest that accepts wins;
     None for a variant that is chosen by name only.
-    when: all are tested, so that every reason is reported. plan: layout arithmetic, run when all hold.
-    emit: writes lane IR; it can't decline.
+    operands: conditions on the operands' kinds, number and spaces. when: conditions that are tested where those hold
+    and may assume them. Of either all are tested, so that every reason is reported.
+    plan: layout arithmetic, run when all hold. emit: writes lane IR; it can't decline.
     """
 
     name: str
     operations: tuple[str, ...]
     priority: int | None
+    operands: tuple[Condition, ...]
     when: tuple[Condition, ...]
-    plan: Callable[[TileOp, Context], Any]
-    emit: Callable[[Any, TileOp, Builder], None]
+    plan: Callable[[TileOp, Context], P | Decline]
+    emit: Callable[[P, TileOp, Builder], None]
+
+    def reasons(self, op: TileOp, context: Context) -> tuple[str, ...]:
+        """Why `op` doesn't meet the conditions: all reasons of the first tier in which there are any."""
+        for tier in (self.operands, self.when):
+            failed = tuple(reason for c in tier if (reason := c.test(op, context)) is not None)
+            if failed:
+                return failed
+        return ()
+
+    def planned(self, op: TileOp, context: Context) -> Verdict[P] | Decline:
+        """How `op`, which meets all conditions, is carried out."""
+        plan = self.plan(op, context)
+        if isinstance(plan, Decline):
+            return plan
+        return _too_narrow(plan.facts(), op) or Verdict(op, self, plan, {})
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Generic[P]):
     """How an operation is carried out. declines: variant -> reasons, for every other one."""
 
     op: TileOp
-    variant: str
-    plan: Any
+    chosen: Variant[P]
+    plan: P
     declines: dict[str, tuple[str, ...]]
+
+    @property
+    def variant(self) -> str:
+        """The chosen variant's name."""
+        return self.chosen.name
 
     @property
     def span(self) -> Span | None:
         return self.op.span
 
+    def emit(self, b: Builder) -> None:
+        """Writes the operation's lane IR."""
+        self.chosen.emit(self.plan, self.op, b)
 
-def dispatch(op: TileOp, context: Context, variants: Sequence[Variant]) -> Verdict:
+
+def dispatch(op: TileOp, context: Context, variants: Sequence[Variant[Any]]) -> Verdict[Any]:
     """The variant of the highest priority that accepts `op`.
 
     raises: DispatchError where none does, with each variant's reasons, or where two tie.
     """
     candidates = _candidates(op, variants)
-    forced = op.attr("variant") is not None
     declines: dict[str, tuple[str, ...]] = {}
     hints: list[str] = []
-    accepted: list[tuple[Variant, Any]] = []
-    reasons = {c: c.test(op, context) for c in {c for v in candidates for c in v.when}}
+    accepted: list[Verdict[Any]] = []
     for variant in sorted(candidates, key=lambda v: (-(v.priority or 0), v.name)):
-        failed = tuple(reason for c in variant.when if (reason := reasons[c]) is not None)
+        failed = variant.reasons(op, context)
         if failed:
             declines[variant.name] = failed
             continue
-        if accepted and (variant.priority or 0) < (accepted[0][0].priority or 0):
-            first = accepted[0][0]
+        if accepted and (variant.priority or 0) < (accepted[0].chosen.priority or 0):
+            first = accepted[0].chosen
             declines[variant.name] = (f"{first.name} comes first: its priority is {first.priority}",)
             continue
-        plan = variant.plan(op, context)
-        plan = plan if isinstance(plan, Decline) else _wide_enough(plan, op)
-        if isinstance(plan, Decline):
-            declines[variant.name] = plan.reasons
-            hints.extend([plan.hint] if plan.hint else [])
+        answer = variant.planned(op, context)
+        if isinstance(answer, Verdict):
+            accepted.append(answer)
             continue
-        accepted.append((variant, plan))
+        declines[variant.name] = answer.reasons
+        hints.extend([answer.hint] if answer.hint else [])
+    if not accepted:
+        raise _refusal(op, declines, hints)
     if len(accepted) > 1:
-        names = " and ".join(v.name for v, _ in accepted)
+        names = " and ".join(v.variant for v in accepted)
         raise DispatchError(
-            f"variants {names} of {op.name} both accept this operation at priority {accepted[0][0].priority}",
+            f"variants {names} of {op.name} both accept this operation at priority {accepted[0].chosen.priority}",
             span=op.span,
             hint="give them different priorities, or conditions that exclude each other",
         )
-    if not accepted:
-        raise _refusal(op, declines, hints, forced)
-    return Verdict(op, accepted[0][0].name, accepted[0][1], declines)
+    return replace(accepted[0], declines=declines)
 
 
-def _candidates(op: TileOp, variants: Sequence[Variant]) -> list[Variant]:
-    own = [v for v in variants if op.name in v.operations]
+def _candidates(op: TileOp, variants: Sequence[Variant[Any]]) -> list[Variant[Any]]:
+    of_operation = [v for v in variants if op.name in v.operations]
     name = op.attr("variant")
     if name is None:
-        return [v for v in own if v.priority is not None]
-    named = [v for v in own if v.name == name]
+        return [v for v in of_operation if v.priority is not None]
+    named = [v for v in of_operation if v.name == name]
     if not named:
-        known = ", ".join(v.name for v in own)
-        raise DispatchError(f"{op.name} has no variant {name!r}", span=op.span, hint=f"one of: {known or 'none'}")
+        listed = ", ".join(v.name for v in of_operation)
+        raise DispatchError(f"{op.name} has no variant {name!r}", span=op.span, hint=f"one of: {listed or 'none'}")
     return named
 
 
-def _wide_enough(plan: Any, op: TileOp) -> Any:
-    """The plan, or a Decline where it moves fewer bits at a time than the call requires."""
+def _too_narrow(facts: Facts, op: TileOp) -> Decline | None:
+    """Why a plan moves fewer bits at a time than the call requires, or None."""
     required = op.attr("require_bits")
-    bits = getattr(plan, "vector_bits", None)
-    if required is None or bits is None or bits >= required:
-        return plan
-    why = f": {plan.limit}" if plan.limit else ""
+    bits = facts.vector_bits
+    if not isinstance(required, int) or bits is None or bits >= required:
+        return None
+    why = f": {facts.limit}" if facts.limit else ""
     return Decline(
         (f"moves {bits} bits at a time; require_bits={required}{why}",),
         "change what the reason names, or require fewer bits",
     )
 
 
-def _refusal(op: TileOp, declines: dict[str, tuple[str, ...]], hints: list[str], forced: bool) -> DispatchError:
+def _refusal(op: TileOp, declines: dict[str, tuple[str, ...]], hints: list[str]) -> DispatchError:
     rows = [f"  {name}: {'; '.join(reasons)}" for name, reasons in declines.items()]
-    which = f"variant {op.attr('variant')}" if forced else "no variant"
-    verb = "doesn't accept" if forced else "accepts"
-    message = "\n".join([f"{which} {verb} this {op.scope}.{op.name}", *rows])
+    forced = op.attr("variant")
+    which = "no variant accepts" if forced is None else f"variant {forced} doesn't accept"
+    message = "\n".join([f"{which} this {op.scope}.{op.name}", *rows])
     hint = hints[0] if hints else None
     return DispatchError(message, span=op.span, hint=hint, declines=declines)

@@ -26,15 +26,17 @@ from ..target import WARP
 from .addresses import origin, reached
 from .atoms import Atom
 from .builder import Builder
-from .conditions import SCOPE, needs
+from .conditions import KINDS, SCOPE, needs, outside
 from .engine import Condition, Context, Decline, Variant
 from .fragments import ACC, A, B, Fragments, nearest, need_lanes, share
 from .owners import need_all_threads
+from .plan import Facts, Products
+from .plan import Plan as PlanBase
 from .regions import Side, need_slice, side
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(PlanBase):
     """For each step of k, each m and each n a warp adds one product of tiles.
 
     form: the instruction. threads: of the scope. sides: acc, a, b. digits: how their registers count tiles.
@@ -72,6 +74,9 @@ class Plan:
         """Elements of the accumulator that lie together: a lane's two columns, or one."""
         return 2 if self.digits.pair == 1 else 1
 
+    def facts(self) -> Facts:
+        return Facts("-", self.issues)
+
     def acc_words(self, m: Expr, n: Expr) -> tuple[Expr, ...]:
         """Where an instruction's elements of the accumulator begin, `acc_width` at a time."""
         tile = self._at(ACC, (self.digits.m, m), (self.digits.n, n))
@@ -103,6 +108,18 @@ class Plan:
             rows.append([m, n, k, *(int(w.value) for w in words if isinstance(w, Const))])
         return np.array(rows, np.int64)
 
+    def moves(self) -> Products:
+        words = self.schedule()[:, 3:]
+        sums, halves = 4 // self.acc_width, self.form.halves
+        parts = np.split(words, (sums, sums + 2 * halves), axis=1)
+        widths = (self.acc_width, self.form.pack, self.form.pack)
+        # the elements of a register follow each other
+        acc, a, b = (
+            (first[:, :, None] + np.arange(width)).reshape(len(words), -1)
+            for first, width in zip(parts, widths, strict=True)
+        )
+        return Products(MMA_M, MMA_N, self.form.k, self.form.a.bits, self.threads, acc, a, b)
+
 
 # ---- conditions ---------------------------------------------------------------------------------------------
 
@@ -118,11 +135,8 @@ def _shapes(op: TileOp) -> tuple[tuple[int, ...], ...]:
 
 
 def _local(op: TileOp, context: Context) -> str | None:
-    outside = [r for r in _operands(op) if r.buffer.space != "local"]
-    if outside:
-        listed = ", ".join(f"{r.buffer.name} is {r.buffer.space}" for r in outside)
-        return f"multiplies local tiles; {listed} (load it first, with layout=tj.mma.layout_a/b)"
-    return None
+    strangers = outside(op, "local")
+    return f"multiplies local tiles; {strangers} (load it first, with layout=tj.mma.layout_a/b)" if strangers else None
 
 
 def _whole_warps(op: TileOp, context: Context) -> str | None:
@@ -143,7 +157,7 @@ def _shape(op: TileOp, context: Context) -> str | None:
 
 def _starts(op: TileOp, context: Context) -> str | None:
     for region in _operands(op):
-        if region.buffer.space == "local" and not all(isinstance(start, Const) for start in region.starts):
+        if not all(isinstance(start, Const) for start in region.starts):
             what = f"the region of {region.buffer.name} starts at a register known only at run time"
             return f"{what}: count with tj.static_range, whose index is known at compile time"
     return None
@@ -248,9 +262,9 @@ VARIANT = Variant(
     "mma",
     ("gemm",),
     10,
+    (KINDS, Condition("memory", _local)),
     (
         SCOPE,
-        Condition("memory", _local),
         Condition("whole warps", _whole_warps),
         Condition("types", _types),
         Condition("shapes", _shape),

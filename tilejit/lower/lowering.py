@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ..errors import DispatchError, LayoutError
 from ..ir import build
@@ -31,7 +32,7 @@ from ..target import Target
 from .builder import Builder
 from .elements import element_offset, possible_starts
 from .engine import Context, Variant, Verdict, dispatch
-from .replay import replay
+from .proof import prove
 
 __all__ = ["Lowered", "lower"]
 
@@ -41,11 +42,11 @@ class Lowered:
     """A kernel at lane level, and the verdict on each tile operation in the order of the program."""
 
     kernel: Kernel
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[Verdict[Any], ...]
 
 
-def lower(kernel: Kernel, target: Target, variants: Sequence[Variant]) -> Lowered:
-    """The kernel at lane level, its operations carried out by `variants`; of a debug kernel each plan is replayed."""
+def lower(kernel: Kernel, target: Target, variants: Sequence[Variant[Any]]) -> Lowered:
+    """The kernel at lane level, its operations carried out by `variants`; of a debug kernel each plan is proved."""
     walk = _Walk(Context(target, kernel.threads), variants, kernel.debug, Builder(frozenset(_names(kernel.body))))
     walk.block(kernel.body)
     # last: a refused operation comes with every variant's reasons
@@ -71,12 +72,12 @@ _BODIES = ("then", "orelse", "body")
 
 
 class _Walk:
-    def __init__(self, context: Context, variants: Sequence[Variant], debug: bool, builder: Builder) -> None:
+    def __init__(self, context: Context, variants: Sequence[Variant[Any]], debug: bool, builder: Builder) -> None:
         self.context = context
         self.debug = debug
         self.variants = variants
         self.builder = builder
-        self.verdicts: list[Verdict] = []
+        self.verdicts: list[Verdict[Any]] = []
         self.instructions: list[Instruction] = []
 
     def block(self, body: tuple[Stmt, ...]) -> None:
@@ -110,9 +111,8 @@ class _Walk:
         verdict = dispatch(op, self.context, self.variants)
         self.verdicts.append(verdict)
         if self.debug:
-            replay(verdict.plan, op)
-        chosen = next(v for v in self.variants if v.name == verdict.variant and op.name in v.operations)
-        chosen.emit(verdict.plan, op, self.builder)
+            prove(verdict.plan, op)
+        verdict.emit(self.builder)
 
     def offset(self, place: Element) -> Expr:
         try:

@@ -19,6 +19,7 @@ from .elements import element_offset
 from .evaluate import evaluate
 from .launch import launch_values
 from .moves import access_name, fill_value
+from .plan import Moves, VectorPlan
 from .regions import THREADS, Thread, scope_step
 
 __all__ = ["OwnerCopy", "emit_owner_copy", "plan_owner_copy"]
@@ -38,15 +39,13 @@ class Digit:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnerCopy:
+class OwnerCopy(VectorPlan):
     """In round r each thread looks at its register number r of the tile, and moves it where the region holds it.
 
     spread: digits among the threads, farthest first; own: digits among registers. first_thread, first_register:
     where they count from. loads: whether the registers are the destination.
     """
 
-    rounds: int
-    threads: int
     spread: tuple[Digit, ...]
     own: tuple[Digit, ...]
     first_thread: int
@@ -54,8 +53,6 @@ class OwnerCopy:
     registers: Region
     memory: Region
     loads: bool
-    vector_width: int = 1
-    limit: str = "each register is looked at by itself"
 
     @property
     def vector_bits(self) -> int:
@@ -110,24 +107,19 @@ class OwnerCopy:
             for start, e in zip(self.memory.starts, self.memory.extents, strict=True)
         ]
 
-    def schedule(self) -> np.ndarray:
-        """One row a transfer: (round, thread, source element, destination element), rounds outermost."""
-        return self.transfers()[:, :4]
-
-    def transfers(self) -> np.ndarray:
-        """As `schedule`, with the elements that are moved as a fifth column."""
+    def moves(self) -> Moves:
         at = np.arange(self.rounds * self.threads, dtype=np.int64)
         trip = Var("plan.trip", int32, bounds=(0, self.rounds - 1))
         thread = Var("plan.thread", int32, bounds=(0, self.threads - 1))
-        known: dict[str, np.ndarray | int] = {**launch_values((self.memory,)), "plan.trip": at // self.threads}
-        known["plan.thread"] = at % self.threads
+        names: dict[str, np.ndarray | int] = {**launch_values((self.memory,)), "plan.trip": at // self.threads}
+        names["plan.thread"] = at % self.threads
         cond, inner = self.place(trip, thread)
         address = element_offset(self.memory.buffer, self.indices(inner))
-        rows = [evaluate(e, known) for e in (trip, thread, address, self.register(trip))]
-        if not self.loads:
-            rows[2], rows[3] = rows[3], rows[2]
-        table = np.stack([np.broadcast_to(c, at.shape) for c in (*rows, np.int64(1))], axis=1)
-        return np.asarray(table[np.broadcast_to(evaluate(cond, known), at.shape)])
+        sides = (self.register(trip), address) if self.loads else (address, self.register(trip))
+        places = np.stack([np.broadcast_to(evaluate(e, names), at.shape) for e in sides], axis=1)
+        rows = np.flatnonzero(np.broadcast_to(evaluate(cond, names), at.shape))
+        width = np.ones(len(rows), np.int64)
+        return Moves(rows // self.threads, rows % self.threads, places[rows], width, (1, 1))
 
 
 def plan_owner_copy(dst: Region, src: Region, scope: str, threads: int) -> OwnerCopy:
@@ -154,8 +146,10 @@ def plan_owner_copy(dst: Region, src: Region, scope: str, threads: int) -> Owner
     _need_apart(registers.buffer, spread, first, scope, threads)
     own.sort(key=lambda d: -d.stride)
     return OwnerCopy(
+        1,
         prod(d.extent for d in own),
         threads,
+        "each register is looked at by itself",
         tuple(spread),
         tuple(own),
         first,

@@ -18,25 +18,22 @@ from .builder import Builder
 from .evaluate import evaluate
 from .launch import launch_values
 from .moves import Edges, Run, access_name, at_edges, edges_of, fill_value, load, pieces, store
+from .plan import Moves, VectorPlan
 from .regions import Scaled, Side
 
 __all__ = ["Partition", "emit_copy", "emit_partition", "plan_partition"]
 
 
 @dataclass(frozen=True, slots=True)
-class Partition:
+class Partition(VectorPlan):
     """Vector v of the region is handled in round v // threads by thread v % threads; the last round may be partial.
 
-    vector_width: elements of one access. rounds: vectors a thread, at most. threads: of the scope.
     count: vectors. tail: elements of the last vector of each run, vector_width where none is a part.
-    atoms: the digits of v, on `sides`, the destination first. limit: why vectors aren't wider.
+    atoms: the digits of v, on `sides`, the destination first.
     run_dim: the region's dimension along which vectors run, None where it spans several.
     single: for each side whether a vector takes one element of it.
     """
 
-    vector_width: int
-    rounds: int
-    threads: int
     count: int
     tail: int
     atoms: tuple[Atom, ...]
@@ -44,7 +41,6 @@ class Partition:
     edges: tuple[Edges, ...]
     single: tuple[bool, ...]
     run_dim: int | None
-    limit: str
 
     @property
     def vector_bits(self) -> int:
@@ -73,25 +69,17 @@ class Partition:
         """The address of a vector on one side."""
         return swizzled(self.linear(column, vector), self.sides[column].swizzle)
 
-    def schedule(self) -> np.ndarray:
-        """One row a vector: (round, thread, element of each source …, element of the destination), rounds outermost.
-
-        Run-time starts count as 0; run-time strides as those of a row-major tensor.
-        """
-        return self.transfers()[:, :-1]
-
-    def transfers(self) -> np.ndarray:
-        """As `schedule`, with the elements that are handled as a further column."""
+    def moves(self) -> Moves:
         vector = np.arange(self.count, dtype=np.int64)
         var = Var("plan.vector", int32, bounds=(0, max(self.count - 1, 0)))
-        known: dict[str, np.ndarray | int] = {**launch_values([s.region for s in self.sides]), "plan.vector": vector}
-        found = [evaluate(self.address(k, var), known) for k in (*range(1, len(self.sides)), 0)]
-        places = [np.broadcast_to(column, vector.shape) for column in found]
+        names: dict[str, np.ndarray | int] = {**launch_values([s.region for s in self.sides]), "plan.vector": vector}
+        places = [np.broadcast_to(evaluate(self.address(k, var), names), vector.shape) for k in range(len(self.sides))]
         width = np.full_like(vector, self.vector_width)
         if self.tail != self.vector_width:
             last = self.atoms[-1].extent
             width[vector % last == last - 1] = self.tail
-        return np.stack([vector // self.threads, vector % self.threads, *places, width], axis=1)
+        steps = tuple(0 if one else 1 for one in self.single)
+        return Moves(vector // self.threads, vector % self.threads, np.stack(places, axis=1), width, steps)
 
 
 def plan_partition(
@@ -115,6 +103,7 @@ def plan_partition(
         width,
         -(-count // threads),
         threads,
+        found.limit if vectorized else "goes element by element",
         count,
         (atoms[-1].extent % width or width) if atoms else 1,
         counted,
@@ -122,7 +111,6 @@ def plan_partition(
         tuple(edges_of(s, e, atoms, width) for s, e in zip(sides, edges, strict=True)),
         single,
         atoms[-1].dim if atoms else None,
-        found.limit if vectorized else "goes element by element",
     )
 
 

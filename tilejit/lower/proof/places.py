@@ -1,0 +1,134 @@
+"""Where the elements of a region live, one by one, as its layout says it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from ...ir.nodes import Buffer, Region, Strided
+from ...layout import TileLayout
+from ..evaluate import evaluate
+from ..launch import launch_values
+from ..plan import TMEM_LANE
+from ..regions import THREADS
+
+__all__ = ["Contents", "addresses", "owners_of"]
+
+Array = np.ndarray
+
+#: from one thread to the next in keys of registers; registers count below it
+_THREAD = 1 << 32
+
+
+def addresses(region: Region, values: Mapping[str, int] | None = None) -> Array:
+    """Where each element of a region of memory lives.
+
+    values: of variables, those of `launch_values` unless given; what they don't name is 0.
+    """
+    names = launch_values((region,)) if values is None else values
+    layout, at = region.buffer.layout, _coordinates(region, names)
+    if isinstance(layout, Strided):
+        strides = [s if isinstance(s, int) else names[s.name] for s in layout.strides]
+        return np.asarray(sum(x * s for x, s in zip(at, strides, strict=True)))
+    places = _places(layout, region.buffer, at)
+    return np.asarray(sum(places.values(), start=np.zeros(1, np.int64))[0])
+
+
+def owners_of(region: Region, scope: str) -> tuple[Array, Array]:
+    """(thread, register) of each element, one row a replica."""
+    layout = region.buffer.layout
+    assert isinstance(layout, TileLayout)
+    zero = np.zeros((1, prod(region.shape)), np.int64)
+    thread, register = zero, zero
+    for name, values in _places(layout, region.buffer, _coordinates(region, {})).items():
+        if name in THREADS["cta"]:
+            thread = thread + values * THREADS[scope][name]
+        else:
+            register = register + values
+    both = np.broadcast_arrays(thread, register)
+    return both[0], both[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """Which element of a region each place holds, places as single numbers.
+
+    every: of shape (replicas, elements), where each element lives. places: all of these once, in order.
+    elements: what each of `places` holds, the first element where several share it.
+    """
+
+    region: Region
+    every: Array
+    places: Array
+    elements: Array
+
+    @staticmethod
+    def of(region: Region, scope: str, values: Mapping[str, int]) -> Contents:
+        """values: of the variables in strides."""
+        every = _keys(region, scope, values)
+        count = every.shape[1]
+        elements = np.broadcast_to(np.arange(count), every.shape).ravel()
+        order = np.lexsort((elements, every.ravel()))
+        places, first = np.unique(every.ravel()[order], return_index=True)
+        return Contents(region, every, places, elements[order][first])
+
+    def keys(self, thread: Array, place: Array) -> Array:
+        """Places of `Moves` as numbers like those of `places`."""
+        return thread * _THREAD + place if self.region.buffer.space == "local" else place
+
+    def held(self, keys: Array) -> Array:
+        """The element that each place holds; -1 for none."""
+        at = np.minimum(np.searchsorted(self.places, keys), len(self.places) - 1)
+        return np.where(self.places[at] == keys, self.elements[at], -1)
+
+    def canonical(self) -> Array:
+        """For each element the one that `held` names in its place."""
+        return self.held(self.every[0])
+
+
+def _keys(region: Region, scope: str, values: Mapping[str, int]) -> Array:
+    space = region.buffer.space
+    if space == "local":
+        owners, registers = owners_of(region, scope)
+        return np.asarray(owners * _THREAD + registers)
+    if space != "tmem":
+        return np.broadcast_to(addresses(region, values), (1, prod(region.shape)))
+    layout = region.buffer.layout
+    assert isinstance(layout, TileLayout)
+    places = _places(layout, region.buffer, _coordinates(region, values))
+    none = np.zeros((1, prod(region.shape)), np.int64)
+    return np.asarray(none + places.get("TLane", none) * TMEM_LANE + places.get("TCol", none))
+
+
+def _coordinates(region: Region, values: Mapping[str, int]) -> list[Array]:
+    """Each element's index in every dimension of the buffer, the region's elements in row-major order."""
+    spans = [
+        np.arange(1 if e is None else e) + int(evaluate(s, values))
+        for s, e in zip(region.starts, region.extents, strict=True)
+    ]
+    return [g.ravel() for g in np.meshgrid(*spans, indexing="ij")] if spans else []
+
+
+def _places(layout: TileLayout, buffer: Buffer, at: list[Array]) -> dict[str, Array]:
+    """Axis name -> coordinate of each element, one row a replica."""
+    shape = tuple(n for n in buffer.shape if isinstance(n, int))
+    grouped, ends = layout.group(shape)
+    here: dict[str, Array] = {axis.name: np.full(1, value) for axis, value in layout.offset}
+    for index, first, last in zip(at, ends, ends[1:], strict=False):
+        remainder = index
+        for k in reversed(range(first, last)):
+            it = grouped.shard[k]
+            digit = remainder if k == first else remainder % it.extent
+            remainder = remainder // it.extent
+            here[it.axis.name] = here.get(it.axis.name, np.zeros(1, np.int64)) + digit * it.stride
+    here = {name: value[None] for name, value in here.items()}
+    copy = np.arange(prod(it.extent for it in layout.replica))
+    for it in layout.replica:
+        digit, copy = copy % it.extent, copy // it.extent
+        here[it.axis.name] = here.get(it.axis.name, np.zeros((1, 1), np.int64)) + digit[:, None] * it.stride
+    if layout.swizzle is not None:
+        here["m"] = layout.swizzle.apply(here.get("m", np.zeros((1, 1), np.int64)))
+    return here

@@ -1,0 +1,122 @@
+"""What a plan's moves must be: each element once, from and to its places, in aligned vectors."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from ...ir.nodes import Region, TileOp
+from ..launch import launch_values
+from ..plan import Access, Moves, Plan, Products
+from .places import Contents
+from .products import prove_products
+
+__all__ = ["prove"]
+
+Array = np.ndarray
+
+#: threads of the scopes whose size is fixed
+_SCOPE_THREADS = {"thread": 1, "warp": 32, "warpgroup": 128}
+
+
+def prove(plan: Plan, op: TileOp) -> None:
+    """Raise AssertionError unless the plan does what the operation says.
+
+    Each element of the destination, in every place that holds it, is written once, with the inputs' elements that
+    belong to it, by the threads that own the registers; memory is accessed at multiples of the width. A product adds
+    each pair of factors to its sum once.
+    """
+    moves = plan.moves()
+    if isinstance(moves, Products):
+        prove_products(moves, op)
+        return
+    prove_moves(moves, op)
+    issues = int(moves.issue.max(initial=-1)) + 1
+    assert issues <= plan.facts().rounds, f"{issues} rounds are moved; the plan says {plan.facts().rounds}"
+
+
+def prove_moves(moves: Moves, op: TileOp) -> None:
+    """As `prove`, for what isn't a product."""
+    regions = [o for o in op.operands if isinstance(o, Region)]
+    assert len(regions) == len(moves.steps), f"{len(moves.steps)} sides are moved; {op.name} has {len(regions)} tiles"
+    values = launch_values(regions)
+    sides = [Contents.of(r, op.scope, values) for r in regions]
+    threads = _SCOPE_THREADS.get(op.scope)
+    assert (moves.thread >= 0).all(), "a thread that the scope doesn't have"
+    assert threads is None or (moves.thread < threads).all(), "a thread that the scope doesn't have"
+    _each_once(moves, sides)
+    for number, side in enumerate(sides):
+        if side.region.buffer.space in ("global", "shared"):
+            _aligned(moves, number, side.region)
+
+
+def _each_once(moves: Moves, sides: list[Contents]) -> None:
+    """The places of the destination are written as often as they hold elements, from those of the inputs."""
+    dst, *inputs = sides
+    thread, places = _every_element(moves)
+    found = [dst.keys(thread, places[:, 0])]
+    wanted = [dst.every.ravel()]
+    for k, side in enumerate(inputs, 1):
+        found.append(side.held(side.keys(thread, places[:, k])))
+        _need_contents(side, found[-1], thread, places[:, k])
+        wanted.append(np.broadcast_to(_for_each(side, dst.region), dst.every.shape).ravel())
+    assert len(thread) == dst.every.size, f"{len(thread)} elements are moved; {dst.every.size} should be"
+    a, b = (table[np.lexsort(table.T[::-1])] for table in (np.stack(found, axis=1), np.stack(wanted, axis=1)))
+    wrong = np.flatnonzero((a != b).any(axis=1))
+    assert len(wrong) == 0, (
+        f"(place in {dst.region.buffer.name}, elements of {', '.join(s.region.buffer.name for s in inputs) or 'none'}) "
+        f"{a[wrong[0]].tolist()} is moved where {b[wrong[0]].tolist()} should be"
+    )
+
+
+def _every_element(moves: Moves) -> tuple[Array, Array]:
+    """(thread, places on each side), one row an element from one row a transfer."""
+    every = np.repeat(np.arange(len(moves.width)), moves.width)
+    step = np.arange(len(every)) - np.repeat(np.cumsum(moves.width) - moves.width, moves.width)
+    return moves.thread[every], moves.places[every] + step[:, None] * np.array(moves.steps)
+
+
+def _for_each(side: Contents, dst: Region) -> Array:
+    """For each element of the destination the one of `side` that belongs to it, as `held` names it."""
+    elements = side.canonical()
+    if len(elements) == prod(dst.shape):
+        return elements
+    return np.broadcast_to(elements.reshape(side.region.shape), dst.shape).ravel()
+
+
+def _need_contents(side: Contents, elements: Array, thread: Array, place: Array) -> None:
+    none = np.flatnonzero(elements < 0)
+    assert len(none) == 0, (
+        f"thread {thread[none[0]]} takes place {place[none[0]]} of {side.region.buffer.name}, "
+        "which holds no element of the region"
+    )
+
+
+def _aligned(moves: Moves, number: int, region: Region) -> None:
+    """What lies together in memory is accessed at multiples of its size, which the base's alignment allows."""
+    for starts, width in _accesses(moves, number):
+        wrong = starts[starts % width != 0]
+        assert len(wrong) == 0, f"{width} elements of {region.buffer.name} are accessed at {wrong[0]}"
+        size, align = width * region.dtype.bytes, region.buffer.align
+        assert align % size == 0, f"{size} bytes of {region.buffer.name} at once, whose base is aligned to {align}"
+
+
+def _accesses(moves: Moves, number: int) -> list[tuple[Array, int]]:
+    """(addresses, elements at each) of the widest accesses of one side."""
+    places = moves.places[:, number]
+    access = moves.access
+    if access is not None and access.side == number:
+        _need_covered(access, places)
+        return [(access.starts, access.width)]
+    if not moves.steps[number]:
+        return [(places, 1)]
+    # a part of a vector is accessed by powers of two, the widest first
+    widths = 1 << (np.frexp(moves.width)[1] - 1)
+    return [(places[widths == w], int(w)) for w in np.unique(widths)]
+
+
+def _need_covered(access: Access, places: Array) -> None:
+    covered = np.unique(access.starts[:, None] + np.arange(access.width))
+    outside = np.setdiff1d(places, covered)
+    assert len(outside) == 0, f"element {outside[0]} is moved, and not accessed"
