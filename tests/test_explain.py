@@ -2,27 +2,37 @@
 
 from dataclasses import dataclass
 from html.parser import HTMLParser
-from types import SimpleNamespace
 
+import tilejit as tj
 from tilejit.explain import Explanation
 from tilejit.ir.nodes import TileOp
-from tilejit.lower import Verdict
+from tilejit.lower import Plan, Variant, Verdict
+from tilejit.lower.plan import VectorPlan
 from tilejit.source import Span
 from tilejit.target import target
 
 
 @dataclass(frozen=True)
-class VectorPlan:
-    vector_width: int = 4
-    rounds: int = 2
-    limit: str | None = "rows start every 16 bytes"
-    instructions: tuple = (("ld.global.v4.b32", 2), ("st.shared.v4.b32", 2))
+class Vectors(VectorPlan):
+    names: tuple
+
+    @property
+    def instructions(self):
+        return tuple((name, self.rounds) for name in self.names)
+
+    def moves(self):
+        raise NotImplementedError
 
 
-def verdict(plan, variant="gmem_smem", declines=None, line=7):
+WIDE = Vectors(4, 2, 32, "rows start every 16 bytes", ("ld.global.v4.b32", "st.shared.v4.b32"))
+NARROW = Vectors(1, 8, 32, "", ())
+
+
+def verdict(plan=WIDE, name="gmem_smem", declines=None, line=7):
     text = "    tj.warp.copy(smem, A[0:32, 0:8])"
     span = Span("/home/user/kernel.py", line, 4, line, len(text), text)
-    return Verdict(TileOp("copy", "warp", (), span=span), variant, plan, declines or {})
+    chosen = Variant[Plan](name, ("copy",), 10, (), (), lambda op, context: plan, lambda plan, op, b: None)
+    return Verdict(TileOp("copy", "warp", (), span=span), chosen, plan, declines or {})
 
 
 def explained(*verdicts):
@@ -30,7 +40,7 @@ def explained(*verdicts):
 
 
 def test_every_operation_is_a_line_with_its_numbers():
-    lines = str(explained(verdict(VectorPlan()), verdict(VectorPlan(1, 8, None, ()), "reg", line=9))).splitlines()
+    lines = str(explained(verdict(), verdict(NARROW, "reg", line=9))).splitlines()
     assert lines[0] == "sqrt_tile for sm_90a: 2 tile operations"
     assert lines[2].split("  ")[0] == "line"
     first, second = lines[3:5]
@@ -40,23 +50,30 @@ def test_every_operation_is_a_line_with_its_numbers():
 
 
 def test_columns_stand_under_their_headings():
-    lines = str(explained(verdict(VectorPlan()))).splitlines()
+    lines = str(explained(verdict())).splitlines()
     assert lines[3].index("gmem_smem") == lines[2].index("variant")
     assert lines[3].index("4 elements") == lines[2].index("width")
 
 
 def test_reasons_of_other_variants_follow_with_the_source_line():
-    text = str(explained(verdict(VectorPlan(), declines={"ldstmatrix": ("moves local <-> shared", "needs 16 bits")})))
+    text = str(explained(verdict(declines={"ldstmatrix": ("moves local <-> shared", "needs 16 bits")})))
     assert "kernel.py:7: tj.warp.copy(smem, A[0:32, 0:8])" in text
     assert "  not wider: rows start every 16 bytes" in text
     assert "  not ldstmatrix: moves local <-> shared; needs 16 bits" in text
 
 
 def test_matrix_and_tensor_memory_plans_show_their_shape():
-    matrix = SimpleNamespace(num=4, trans=True, issues=3, instructions=(("ldmatrix", 3),))
-    tmem = SimpleNamespace(num=8, shape="32x32b", slabs=2, issues=2, instructions=(("tcgen05.ld", 2),))
-    rows = explained(verdict(matrix, "ldstmatrix"), verdict(tmem, "tcgen05_ldst")).rows
-    assert [(r.width, r.rounds) for r in rows] == [("x4.trans", "3"), ("32x32b.x8", "2")]
+    tiles = tj.S[(8, 12, 4, 2) : (4 @ tj.laneid, 2, 1 @ tj.laneid, 1)]
+    columns = tj.operand("shared", (8, 96), tj.float16, tj.S[(8, 96) : (1, 8)])
+    matrix = tj.dispatch("copy", "warp", tj.operand("local", (8, 96), tj.float16, tiles), columns, threads=32)
+    threads = tj.S[(128, 12) : (1 @ tj.tid_in_wg, 1)]
+    there = tj.operand("local", (128, 12), tj.float32, threads), tj.operand("tmem", (128, 12), tj.float32)
+    tmem = tj.dispatch("copy_async", "warpgroup", *there, threads=128, target="sm_100a")
+    rows = explained(matrix, tmem).rows
+    assert [(r.variant, r.width, r.rounds) for r in rows] == [
+        ("ldstmatrix", "x4.trans", "3"),
+        ("tcgen05_ldst", "32x32b.x8", "2"),
+    ]
 
 
 class Checker(HTMLParser):
@@ -77,7 +94,7 @@ class Checker(HTMLParser):
 
 def test_in_jupyter_it_is_a_table_that_escapes_what_it_shows():
     checker = Checker()
-    shown = explained(verdict(VectorPlan(), declines={"reg": ("moves local <-> shared & <b>back</b>",)}))
+    shown = explained(verdict(declines={"reg": ("moves local <-> shared & <b>back</b>",)}))
     checker.feed(shown._repr_html_())
     assert not checker.stack
     assert "gmem_smem" in checker.cells

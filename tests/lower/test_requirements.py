@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -14,7 +17,7 @@ from tilejit.layout import Swizzle, TileLayout
 from tilejit.layout.stock import swizzled_atom_layout
 from tilejit.lower import VARIANTS
 from tilejit.lower.ask import Operand, dispatch, operand, sym
-from tilejit.lower.engine import Context, Variant, Verdict
+from tilejit.lower.engine import Context, Verdict
 from tilejit.lower.engine import dispatch as choose
 from tilejit.lower.proof import prove
 from tilejit.target import target
@@ -229,17 +232,44 @@ def test_a_register_start_known_at_run_time_has_one_branch_for_each() -> None:
 # ---- the engine ---------------------------------------------------------------------------------------------
 
 
-def test_every_reason_of_every_variant_is_reported() -> None:
+def test_every_reason_of_a_variant_that_takes_such_operands_is_reported() -> None:
     with pytest.raises(DispatchError) as refused:
-        dispatch("copy", "warpgroup", operand("tmem", (8,), float32), operand("tmem", (4,), float16), threads=32)
-    reasons = refused.value.declines["gmem_smem"]
-    assert reasons == (
+        dispatch("copy", "warpgroup", operand("shared", (8,), float32), operand("global", (4,), float16), threads=32)
+    declines = refused.value.declines
+    assert declines["gmem_smem"] == declines["fallback"] == (
         "a warpgroup has 128 threads; the CTA has 32",
         "needs one dtype on both sides; got float32 and float16 (cast converts)",
         "needs equal shapes; got (8,) and (4,)",
-        "moves global <-> shared; got tmem -> tmem",
     )
-    assert set(refused.value.declines) == {v.name for v in VARIANTS if "copy" in v.operations}
+    assert set(declines) == {v.name for v in VARIANTS if "copy" in v.operations}
+
+
+def test_of_a_variant_for_other_operands_only_these_are_the_reason() -> None:
+    with pytest.raises(DispatchError) as refused:
+        dispatch("copy", "warpgroup", operand("tmem", (8,), float32), operand("tmem", (4,), float16), threads=32)
+    assert refused.value.declines == {
+        "ldstmatrix": ("moves local <-> shared; got tmem -> tmem",),
+        "gmem_smem": ("moves global <-> shared; got tmem -> tmem",),
+        "reg": ("moves local <-> shared or global; got tmem -> tmem",),
+        "fallback": ("moves among global, shared and local; got tmem -> tmem",),
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "operands", "reason"),
+    [
+        ("copy", (operand("shared", (8,), float32), 1.0), "needs src in memory or registers; got a scalar"),
+        ("sqrt", (1.0, operand("local", (8,), float32)), "needs dst in memory or registers; got a scalar"),
+        ("gemm", (*[operand("local", (8, 8), float32)] * 2, 1.0), "needs b in memory or registers; got a scalar"),
+        ("fill", [operand("shared", (8,), float32)] * 2, "needs a scalar as value; got value, in shared memory"),
+    ],
+)
+def test_operands_of_the_wrong_kind_are_a_reason_of_every_variant(
+    name: str, operands: Sequence[Operand | float], reason: str
+) -> None:
+    with pytest.raises(DispatchError) as refused:
+        dispatch(name, "warp", *operands, threads=32)
+    assert all(reason in reasons for reasons in refused.value.declines.values())
 
 
 def test_the_declines_say_why_the_other_variants_were_not_chosen() -> None:
@@ -269,7 +299,7 @@ def test_a_transfer_narrower_than_required_is_an_error_with_the_cause() -> None:
 
 def test_two_variants_that_tie_are_an_error_that_names_both() -> None:
     (first,) = (v for v in VARIANTS if v.name == "gmem_smem")
-    second = Variant("twin", first.operations, first.priority, first.when, first.plan, first.emit)
+    second = replace(first, name="twin")
     dst, src = operand("shared", (32,), float32).named("dst"), operand("global", (32,), float32).named("src")
     with pytest.raises(DispatchError, match="gmem_smem and twin"):
         choose(TileOp("copy", "warp", (dst, src)), Context(target("sm_90a"), 32), (*VARIANTS, second))

@@ -46,7 +46,8 @@ class Decline:
     hint: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+# without slots: `Variant[SomePlan](...)` sets an attribute, which slotted dataclasses refuse with a TypeError
+@dataclass(frozen=True)
 class Variant(Generic[P]):
     """One way to carry out some tile operations.
 
@@ -81,7 +82,7 @@ class Variant(Generic[P]):
         return _too_narrow(plan.facts(), op) or Verdict(op, self, plan, {})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Verdict(Generic[P]):
     """How an operation is carried out. declines: variant -> reasons, for every other one."""
 
