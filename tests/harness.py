@@ -7,6 +7,7 @@ the destination's whole storage back, so that an element too many is found as we
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -97,6 +98,8 @@ class Operand:
     @cached_property
     def elements(self) -> int:
         """Elements of one instance of the storage: a thread's registers, or all of the memory."""
+        if self.space == "tmem":
+            return TMEM_LANES * self.columns
         return self.data["storage"] if self.is_strided else longhand.storage_size(self.data["layout"])
 
     @property
@@ -110,17 +113,23 @@ class Operand:
         swizzle = self.layout.swizzle
         return 1 if swizzle is None else swizzle.period * self.dtype.bytes
 
+    @cached_property
+    def columns(self) -> int:
+        """Elements of one lane of tensor memory that the layout reaches, whole 32-bit columns."""
+        layout, packed = self.data["layout"], 32 // self.dtype.bits
+        numbers = range(math.prod(self.data["shape"]))
+        reached = max(a.get("TCol", 0) for n in numbers for a in longhand.along_axes(layout, n)) + 1
+        return -(-reached // packed) * packed
+
     @property
     def flat(self) -> nodes.Buffer:
-        """The storage as it lies: memory, or the calling thread's registers."""
+        """The storage as it lies: memory, lanes of tensor memory, or the calling thread's registers."""
+        shape, layout = (self.elements,), TileLayout.row_major((self.elements,))
+        if self.space == "tmem":
+            shape = (TMEM_LANES, self.columns)
+            layout = TileLayout.from_iters([(TMEM_LANES, 1, "TLane"), (self.columns, 1, "TCol")])
         return nodes.Buffer(
-            f"{self.name}_flat",
-            self.space,
-            self.dtype,
-            (self.elements,),
-            TileLayout.row_major((self.elements,)),
-            self.buffer.align,
-            base=self.buffer,
+            f"{self.name}_flat", self.space, self.dtype, shape, layout, self.buffer.align, base=self.buffer
         )
 
     @property
@@ -207,6 +216,9 @@ class Operand:
         if self.is_strided:
             return [self.data["origin"] + sum(i * s for i, s in zip(index, self.data["strides"], strict=True))]
         number = longhand.flat(index, shape)
+        if self.space == "tmem":
+            at = longhand.along_axes(self.data["layout"], number)
+            return [a.get("TLane", 0) * self.columns + a.get("TCol", 0) for a in at]
         found = self.seen.get(number)
         if found is None:
             found = self.seen[number] = sorted(longhand.places(self.data["layout"], number))
@@ -215,8 +227,18 @@ class Operand:
         return [(first_thread + thread) * self.elements + register for thread, register in found]
 
 
-#: for what a copy_async has started
-WAIT = (nodes.Instruction("cp.async.commit"), nodes.Instruction("cp.async.wait", (), (build.const(0, int32),)))
+#: lanes of tensor memory
+TMEM_LANES = 128
+
+
+def wait_for(operation: nodes.TileOp) -> tuple[nodes.Stmt, ...]:
+    """What waits for what an operation has started."""
+    if operation.name != "copy_async":
+        return ()
+    dst, src = (o.buffer.space for o in operation.operands[:2] if isinstance(o, nodes.Region))
+    if "tmem" in (dst, src):
+        return (nodes.Instruction("tcgen05.wait.st" if dst == "tmem" else "tcgen05.wait.ld"),)
+    return nodes.Instruction("cp.async.commit"), nodes.Instruction("cp.async.wait", (), (build.const(0, int32),))
 
 
 def kernel_around(
@@ -235,7 +257,7 @@ def kernel_around(
     for symbol in sorted({s for o in operands for s in o.symbols}):
         params.append(nodes.Param("scalar", symbol, int64, var=nodes.Var(symbol, int64)))
     params += [nodes.Param("scalar", var.name, var.dtype, var=var) for var in scalars]
-    body += [nodes.Sync("cta"), operation, *(WAIT if operation.name == "copy_async" else ()), nodes.Sync("cta")]
+    body += [nodes.Sync("cta"), operation, *wait_for(operation), nodes.Sync("cta")]
     if operands[0].space != "global":
         result = operands[0].host("out")
         params.append(nodes.Param("pointer", result.name, result.dtype, buffer=result, written=True))
@@ -258,9 +280,33 @@ def _transfer(operand: Operand, host: nodes.Buffer, threads: int, way: str) -> l
         places = [build.const(k, int64) for k in range(operand.elements)]
         moved = (one(k, build.add(first, k), str(k.value)) for k in places)
         return [statement for pair in moved for statement in pair]
+    if operand.space == "tmem":
+        return _transfer_lanes(operand, host, way)
     i = nodes.Var(f"{operand.name}_{way}_i", int64, bounds=(0, operand.elements))
     limits = build.const(operand.elements, int64), build.const(threads, int64)
     return [nodes.For(i, thread, *limits, tuple(one(i, i, "v")))]
+
+
+def _transfer_lanes(operand: Operand, host: nodes.Buffer, way: str) -> list[nodes.Stmt]:
+    """Between tensor memory and its copy: each thread of a warpgroup the lane of its number."""
+    count = operand.columns
+    layout = TileLayout.from_iters([(TMEM_LANES, 1, "tid_in_wg"), (count, 1, "m")])
+    name = f"{operand.name}_{way}_lane"
+    lanes = nodes.Buffer(name, "local", operand.dtype, (TMEM_LANES, count), layout, operand.dtype.bytes)
+    row = TileLayout.row_major((count,))
+    own = nodes.Buffer(f"{name}_own", "local", operand.dtype, (count,), row, operand.dtype.bytes, base=lanes)
+    zero, first = build.const(0, int64), build.mul(build.cast(nodes.Special("thread_id"), int64), count)
+    there, here = (nodes.Region(b, (zero, zero), (TMEM_LANES, count)) for b in (operand.flat, lanes))
+    moves: list[nodes.Stmt] = []
+    for k in range(count):
+        near, far = nodes.Element(own, (build.const(k, int64),)), nodes.Element(host, (build.add(first, k),))
+        source, target = (far, near) if way == "fill" else (near, far)
+        value = nodes.Var(f"{name}_{k}", operand.dtype)
+        moves += [nodes.Let(value, nodes.Load(source)), nodes.Store(target, value)]
+    copy = nodes.TileOp("copy_async", "warpgroup", (there, here) if way == "fill" else (here, there))
+    moved = [copy, *wait_for(copy)]
+    head: list[nodes.Stmt] = [nodes.Alloc(lanes), nodes.View(own)]
+    return [*head, *moves, *moved] if way == "fill" else [*head, *moved, *moves]
 
 
 def bits(operand: Operand, random: np.random.Generator) -> np.ndarray:
@@ -320,7 +366,7 @@ def computed(
     for first in instances(dst, scope):
         if first and all(o.is_common for o in (dst, *inputs) if isinstance(o, Operand)):
             break
-        values = [_gathered(i, first, held[i.name]) if isinstance(i, Operand) else np.asarray(i) for i in inputs]
+        values = [gathered(i, first, held[i.name]) if isinstance(i, Operand) else np.asarray(i) for i in inputs]
         value, _ = np.broadcast_arrays(meaning(name, dst.dtype, values), np.zeros(dst.region().shape))
         flat = np.ascontiguousarray(value).view(after.dtype).ravel()
         for k, index in enumerate(dst.indices(first)):
@@ -352,7 +398,7 @@ def meaning(name: str, dtype: DType, values: list[np.ndarray]) -> np.ndarray:
     return convert(value, dtype)
 
 
-def _gathered(operand: Operand, first: int, storage: np.ndarray) -> np.ndarray:
+def gathered(operand: Operand, first: int, storage: np.ndarray) -> np.ndarray:
     """The region's values, for the instance that starts at a thread; 0 outside a tensor."""
     places = (operand.slots(index, first) for index in operand.indices(first))
     found = [storage[at[0]] if at else 0 for at in places]

@@ -30,6 +30,14 @@ def flat(index: Sequence[int], shape: Sequence[int]) -> int:
 
 def places(layout: dict[str, Any], number: int) -> list[tuple[int, int]]:
     """Every (thread of the scope, memory element) where logical element `number` lives; replicas in order."""
+    return [
+        (sum(here.get(axis, 0) * step for axis, step in THREAD_STEP.items()), here.get("m", 0))
+        for here in along_axes(layout, number)
+    ]
+
+
+def along_axes(layout: dict[str, Any], number: int) -> list[dict[str, int]]:
+    """Where logical element `number` lives along each axis, after swizzling; replicas in order."""
     shard = [tuple(i) for i in layout["shard"]]
     at: dict[str, int] = dict(layout.get("offset") or {})
     for extent, stride, axis in reversed(shard):
@@ -41,8 +49,8 @@ def places(layout: dict[str, Any], number: int) -> list[tuple[int, int]]:
         here = dict(at)
         for k, (_, stride, axis) in zip(copy, replica, strict=True):
             here[axis] = here.get(axis, 0) + k * stride
-        thread = sum(here.get(axis, 0) * step for axis, step in THREAD_STEP.items())
-        found.append((thread, swizzled(layout.get("swizzle"), here.get("m", 0))))
+        here["m"] = swizzled(layout.get("swizzle"), here.get("m", 0))
+        found.append(here)
     return found
 
 

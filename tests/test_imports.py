@@ -37,7 +37,7 @@ MAY_IMPORT |= dict.fromkeys(("jit", "testing", "__main__", "__init__"), ALL)
 ONLY = {
     "llvmlite": lambda path: path.parts[0] == "codegen",
     "cuda": lambda path: path.parts[0] == "runtime" and path.name.startswith("cuda"),
-    "hypothesis": lambda path: path.name == "testing.py",
+    "hypothesis": lambda path: path.parts[0] == "testing",
 }
 THIRD_PARTY = {"numpy", "ml_dtypes", "llvmlite", "cuda", "hypothesis"}
 

@@ -1,0 +1,165 @@
+"""Drawn operations as kernels on the simulator, and what their operands must hold afterwards, longhand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tests import harness
+from tests.kernels.tolerances import tolerance
+from tilejit.ir import nodes
+from tilejit.layout import TileLayout
+from tilejit.lower.evaluate import evaluate
+from tilejit.ops.gemm import reference
+from tilejit.runtime import devices
+from tilejit.testing import Operation, assert_equal
+
+Array = np.ndarray
+
+
+class Placed(harness.Operand):
+    """A region of a drawn operation, as the harness takes operands."""
+
+    def __init__(self, region: nodes.Region, operation: Operation) -> None:
+        buffer = region.buffer
+        self.at, self.values = region, operation.values
+        data: dict[str, Any] = {
+            "scope": buffer.space,
+            "dtype": buffer.dtype.name,
+            "shape": [self._number(n) for n in buffer.shape],
+            "region": list(zip(region.starts, region.extents, strict=True)),
+            "align": buffer.align,
+        }
+        if isinstance(buffer.layout, nodes.Strided):
+            strides = [self._number(s) for s in buffer.layout.strides]
+            reach = [(n - 1) * s for n, s in zip(data["shape"], strides, strict=True)]
+            multiple = max(1, buffer.align // buffer.dtype.bytes)
+            origin = -(sum(r for r in reach if r < 0) // multiple) * multiple
+            storage = origin + sum(r for r in reach if r > 0) + 1
+            data |= {"strides": strides, "origin": origin, "storage": storage}
+        else:
+            data["layout"] = plain(buffer.layout)
+        super().__init__(buffer.name, data, operation.threads)
+
+    def _number(self, value: int | nodes.Var) -> int:
+        return value if isinstance(value, int) else int(self.values[value.name])
+
+    @property
+    def buffer(self) -> nodes.Buffer:
+        return self.at.buffer
+
+    @property
+    def layout(self) -> TileLayout | nodes.Strided:
+        return self.at.buffer.layout
+
+    @property
+    def shape(self) -> tuple[int | nodes.Var, ...]:
+        return self.at.buffer.shape
+
+    def region(self) -> nodes.Region:
+        return self.at
+
+    def _value(self, start: Any, thread: int) -> int:
+        ids = {"thread_id": thread, "warp_id": thread // 32, "warpgroup_id": thread // 128}
+        return int(evaluate(start, {**self.values, **ids}))
+
+    @cached_property
+    def is_common(self) -> bool:
+        return self.space != "local" and not any(_reads_id(start) for start in self.at.starts)
+
+
+def _reads_id(expr: nodes.Expr) -> bool:
+    if isinstance(expr, nodes.Special):
+        return True
+    parts = expr.args if isinstance(expr, nodes.Op) else (expr.x,) if isinstance(expr, nodes.Cast) else ()
+    return any(_reads_id(part) for part in parts)
+
+
+def plain(layout: TileLayout) -> dict[str, Any]:
+    """A layout as numbers, for the oracle."""
+    found: dict[str, Any] = {
+        "shard": [(it.extent, it.stride, it.axis.name) for it in layout.shard],
+        "replica": [(it.extent, it.stride, it.axis.name) for it in layout.replica],
+        "offset": {axis.name: value for axis, value in layout.offset},
+    }
+    if layout.swizzle is not None:
+        s = layout.swizzle
+        found["swizzle"] = {"per_element": s.base, "swizzle_len": s.bits, "atom_len": s.shift, "inner": s.inner}
+    return found
+
+
+class Run:
+    """One operation with what its operands' storages hold before."""
+
+    def __init__(self, operation: Operation, seed: int = 0) -> None:
+        self.operation, self.op = operation, operation.op
+        regions = [o for o in self.op.operands if isinstance(o, nodes.Region)]
+        self.tiles = [Placed(r, operation) for r in {r.buffer.name: r for r in regions}.values()]
+        self.dst = self.tiles[0]
+        random = np.random.default_rng(seed)
+        self.held = {o.name: self._contents(o, random) for o in self.tiles}
+
+    def _contents(self, operand: Placed, random: np.random.Generator) -> Array:
+        """Any bits for what is moved, small numbers for what is computed with; the same in all places of an element."""
+        if self.op.name in ("copy", "copy_async"):
+            found = harness.bits(operand, random)
+        else:
+            least = 0 if self.op.name == "cast" or operand.dtype.kind in ("uint", "bool") else -4
+            numbers = random.integers(least, 2 if operand.dtype.kind == "bool" else 5, operand.count)
+            values = numbers / 2 if operand.dtype.is_float and self.op.name != "gemm" else numbers
+            found = values.astype(operand.dtype.numpy).view(f"u{operand.dtype.bytes}")
+        return harness.agreed(operand, self.op.scope, found)
+
+    def check(self) -> None:
+        """Run it on the simulator with all its checks; the destination's whole storage must be what NumPy says."""
+        starts = {n: v for o in self.tiles for s in o.at.starts for n, v in self._variables(s)}
+        scalars = {n: v for o in self.op.operands if not isinstance(o, nodes.Region) for n, v in self._variables(o)}
+        device, target = devices.named("sim"), self.operation.target.name
+        got, _ = harness.launch(self.op, self.tiles, self.held, device, {**starts, **scalars}, target)
+        expected = self.expected()
+        if self.op.name in ("copy", "copy_async"):
+            np.testing.assert_array_equal(got, expected)
+            return
+        dtype = self.dst.dtype.numpy
+        assert_equal(self.op.name, got.view(dtype), expected.view(dtype), ulp=tolerance(self.op.name, self.dst.dtype))
+
+    def _variables(self, expr: nodes.Expr) -> Iterator[tuple[nodes.Var, bool | int | float]]:
+        if isinstance(expr, nodes.Var):
+            yield expr, self.operation.values[expr.name]
+        parts = expr.args if isinstance(expr, nodes.Op) else (expr.x,) if isinstance(expr, nodes.Cast) else ()
+        for part in parts:
+            yield from self._variables(part)
+
+    def expected(self) -> Array:
+        """What the destination's storage must hold."""
+        before = self.held[self.dst.name]
+        if self.op.name in ("copy", "copy_async"):
+            return harness.copied(self.dst, self.tiles[1], self.op.scope, before, self.held["src"], self._fill())
+        if self.op.name == "gemm":
+            return self._multiplied(before)
+        inputs = [self._input(o) for o in self.op.operands[1:]]
+        return harness.computed(self.op.name, self.dst, inputs, self.op.scope, before, self.held)
+
+    def _fill(self) -> int:
+        """The bits of what lies outside."""
+        value = self.op.operands[2].value if len(self.op.operands) > 2 else 0  # type: ignore[union-attr]
+        found = np.asarray(value).astype(self.dst.dtype.numpy)
+        return int(found.view(f"u{found.itemsize}"))
+
+    def _input(self, operand: nodes.Region | nodes.Expr) -> Placed | np.generic:
+        if isinstance(operand, nodes.Region):
+            return next(o for o in self.tiles if o.name == operand.buffer.name)
+        value = operand.value if isinstance(operand, nodes.Const) else self.operation.values[operand.name]  # type: ignore[union-attr]
+        return np.asarray(value).astype(operand.dtype.numpy)[()]
+
+    def _multiplied(self, before: Array) -> Array:
+        after = before.copy()
+        for first in harness.instances(self.dst, self.op.scope):
+            acc, a, b = (harness.gathered(o, first, self.held[o.name]) for o in self.tiles)
+            made = np.ascontiguousarray(reference(acc, a, b)).view(after.dtype).ravel()
+            for index, value in zip(self.dst.indices(first), made, strict=True):
+                after[self.dst.slots(index, first)] = value
+        return after

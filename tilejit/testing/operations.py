@@ -1,0 +1,483 @@
+"""Tile operations of every kind, as the dispatcher is asked about them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+
+from hypothesis import assume
+from hypothesis import strategies as st
+
+from ..dtypes import DTYPES, DType, bool_, float32, int64
+from ..ir import build
+from ..ir.nodes import Buffer, Expr, Region, Special, Strided, TileOp, Var
+from ..layout import TCGEN05_SHAPES, Swizzle, TileLayout, atom_layout, datapath, layout_a, layout_b, layout_c
+from ..ops.elementwise import ELEMENTWISE, result_type
+from ..ops.gemm import MMA, MMA_M, MMA_N
+from ..ops.tile import TILE_OPERATIONS
+from ..target import WARP, WARPGROUP, Target
+from ..target import target as find_target
+from .arrays import dtypes
+from .layouts import regions_of, register_layouts
+
+__all__ = ["Operation", "operations"]
+
+#: one of each generation, the oldest, which has the fewest instructions, less often; the last has tensor memory
+_TARGETS = ("sm_75", "sm_80", "sm_80", "sm_90a", "sm_90a", "sm_100a", "sm_100a")
+
+#: data path of tensor memory -> its rows, and the shapes that move it
+_PATHS: dict[str, tuple[int, tuple[str, ...]]] = {
+    "D": (128, tuple(sorted(TCGEN05_SHAPES))),
+    "F": (64, ("16x128b", "16x256b", "16x64b")),
+    "B": (64, ("32x32b",)),
+}
+
+#: scope -> CTA sizes to try; a CTA need not be whole warps where no warp works alone
+_LAUNCHES: dict[str, tuple[int, ...]] = {
+    "thread": (1, 3, 32, 48),
+    "warp": (32, 64, 96),
+    "warpgroup": (128, 256),
+    "cta": (1, 32, 48, 96, 128, 160),
+}
+
+#: scope -> (its threads, the id that tells instances apart)
+_INSTANCES = {"thread": (1, "thread_id"), "warp": (WARP, "warp_id"), "warpgroup": (WARPGROUP, "warpgroup_id")}
+
+#: a digit of a layout: (extent, stride, axis)
+_Digit = tuple[int, int, str]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A tile operation and for what it is dispatched.
+
+    threads: of the CTA. values: of the run-time variables in its starts, extents, strides and scalars, by name.
+    Instances of the scope write to places of their own, and what they read in common none of them writes.
+    """
+
+    op: TileOp
+    target: Target
+    threads: int
+    values: dict[str, bool | int | float]
+
+    def forced(self, variant: str) -> Operation:
+        """The same with `variant=`."""
+        return replace(self, op=replace(self.op, attrs=(*self.op.attrs, ("variant", variant))))
+
+
+@st.composite
+def operations(draw: st.DrawFn, names: Collection[str] = tuple(TILE_OPERATIONS)) -> Operation:
+    """An operation among `names` on operands of any kind: memory, registers, fragments, tensor memory, scalars.
+
+    Layouts have digits in any order, gaps, offsets, swizzles, thread axes and replicas; regions start at constants or
+    at run time, and may pass a global tensor's edges. Most are accepted by some variant, not all.
+    """
+    name = draw(st.sampled_from(sorted(names)))
+    kinds = _KINDS.get(name, (_elementwise_in_registers, _elementwise_in_memory))
+    return draw(st.sampled_from(kinds))(draw, name)
+
+
+# ---- what operations are made of --------------------------------------------------------------------------------
+
+
+class _Draft:
+    """An operation while it is drawn.
+
+    tidy: whether memory lies and starts so that wide vectors are likely. values: as in `Operation`.
+    """
+
+    def __init__(self, draw: st.DrawFn, *launches: tuple[str, int]) -> None:
+        self.draw = draw
+        self.scope, self.threads = draw(st.sampled_from(launches or _EVERY_LAUNCH))
+        self.tidy = draw(st.booleans())
+        self.values: dict[str, bool | int | float] = {}
+
+    def made(self, name: str, operands: Sequence[Region | Expr], target: str | None = None, **attrs: str) -> Operation:
+        target = target or self.draw(st.sampled_from(_TARGETS))
+        op = TileOp(name, self.scope, tuple(operands), tuple(attrs.items()))
+        return Operation(op, find_target(target), self.threads, self.values)
+
+    @property
+    def instances(self) -> int:
+        """How many instances of the scope the CTA has."""
+        return self.threads // _INSTANCES[self.scope][0] if self.scope in _INSTANCES else 1
+
+    def variable(self, name: str, dtype: DType, value: bool | int | float, multiple_of: int = 1) -> Var:
+        self.values[name] = value
+        return Var(name, dtype, multiple_of)
+
+    def extents(self, most: int) -> tuple[int, ...]:
+        """The extents of a region of at most `most` elements."""
+        found: list[int] = []
+        for _ in range(self.draw(st.integers(1, 3))):
+            listed = (4, 8, 16, 32, 64) if self.tidy else (1, 2, 3, 4, 5, 7, 8, 12, 16, 31, 32, 64, 100)
+            room = most // math.prod(found)
+            found.append(self.draw(st.sampled_from([n for n in listed if n <= room] or [1])))
+        return tuple(found)
+
+    def memory_shape(self) -> tuple[int, ...]:
+        """The extents of a region of memory, of which each instance has its own."""
+        return self.extents(max(1, 512 // self.instances))
+
+    # ---- memory
+
+    def memory(self, name: str, space: str, dtype: DType, shape: Sequence[int], *, written: bool = False) -> Region:
+        """A region of this shape. written: no two elements share a place, and each instance has its own."""
+        strided = space == "global" and self.draw(st.booleans())
+        is_apart = self.instances > 1 and (written or self.draw(st.booleans()))
+        longest = max(range(len(shape)), key=lambda d: shape[d])
+        windows = [
+            self._window(f"{name}.start.{d}", e, apart=is_apart and d == longest, edges=strided)
+            for d, e in enumerate(shape)
+        ]
+        sizes = [size for _, size in windows]
+        assume(math.prod(sizes) <= 4096)
+        if strided:
+            buffer = self._strided(name, dtype, sizes, written)
+        else:
+            buffer = self._laid_out(name, space, dtype, sizes, written)
+        return Region(buffer, tuple(start for start, _ in windows), tuple(shape))
+
+    def _window(self, name: str, extent: int, *, apart: bool, edges: bool) -> tuple[Expr, int]:
+        """Where a dimension's region starts, and the dimension's size."""
+        grain = 8 if self.tidy else self.draw(st.sampled_from((1, 1, 2, 4, 8)))
+        steps = self.draw(st.integers(-1 if edges else 0, 2))
+        first = steps * grain
+        kind = self.draw(st.sampled_from(("static", "static", "multiple", "product", "sum")))
+        start: Expr = build.const(first, int64)
+        if kind == "multiple":
+            start = self.variable(name, int64, first, grain)
+        elif kind != "static":
+            start = build.mul(self.variable(name, int64, steps), grain)
+        if kind == "sum" and not self.tidy:
+            start, first = build.add(start, 3), first + 3
+        count = 1
+        if apart:
+            number = build.cast(Special(_INSTANCES[self.scope][1]), int64)
+            start, count = build.add(build.mul(number, extent), start), self.instances
+        after = self.draw(st.sampled_from((0, 8) if self.tidy else (0, 0, 1, 3, 4, 8)))
+        if edges and self.draw(st.booleans()):
+            after = -self.draw(st.integers(0, extent))
+        return start, max(first + extent * count + after, 1)
+
+    def _laid_out(self, name: str, space: str, dtype: DType, sizes: Sequence[int], written: bool) -> Buffer:
+        """A buffer with a layout: row-major, or dimensions cut into digits that lie in any order with gaps."""
+        swizzle = self._swizzle(dtype) if self.draw(st.booleans()) else None
+        if self.tidy:
+            layout = TileLayout.row_major(tuple(sizes), swizzle)
+        else:
+            digits: list[int] = []
+            for size in sizes:
+                inner = self.draw(st.sampled_from([d for d in range(1, size + 1) if size % d == 0]))
+                digits += [n for n in (size // inner, inner) if n > 1] or [1]
+            order = self.draw(st.permutations(range(len(digits))))
+            strides, step = [0] * len(digits), 1
+            for k in order:
+                # what is only read may repeat itself
+                if written or self.draw(st.integers(0, 11)):
+                    strides[k] = step
+                    step = step * digits[k] + self.draw(st.sampled_from((0, 0, 0, 0, 1, 4, 8)))
+            offset = self.draw(st.sampled_from((0, 0, 0, 1, 4, 8)))
+            shard = [(e, s, "m") for e, s in zip(digits, strides, strict=True)]
+            layout = TileLayout.from_iters(shard, (), {"m": offset} if offset else None, swizzle)
+        assume(layout.span() * dtype.bytes <= 32_000)
+        align = 16 if self.tidy else self.draw(st.sampled_from([n for n in (1, 2, 4, 8, 16) if n >= dtype.bytes]))
+        if space == "shared":
+            align = max(128, swizzle.period * dtype.bytes if swizzle else 0)
+        return Buffer(name, space, dtype, tuple(sizes), layout, align)
+
+    def _swizzle(self, dtype: DType) -> Swizzle:
+        bits = self.draw(st.integers(0, 3))
+        if self.tidy:
+            return Swizzle(bits, (128 // dtype.bits).bit_length() - 1, 3)
+        inner = self.draw(st.integers(0, 4)) != 0
+        return Swizzle(bits, self.draw(st.integers(0, 4)), self.draw(st.integers(bits, 3)), inner)
+
+    def _strided(self, name: str, dtype: DType, sizes: Sequence[int], written: bool) -> Buffer:
+        """A tensor whose size and strides are known only at launch: any order, padded, negative or 0."""
+        listed = [n for n in (1, 2, 4, 8, 16) if n >= dtype.bytes]
+        align = 16 if self.tidy else self.draw(st.sampled_from(listed))
+        multiple = align // dtype.bytes
+        order = list(range(len(sizes)))[::-1] if self.tidy else self.draw(st.permutations(range(len(sizes))))
+        unit = order[0] if self.tidy or self.draw(st.integers(0, 4)) else None
+        strides: list[int | Var] = [1] * len(sizes)
+        step = sizes[order[0]] if unit is not None else 1
+        for d in order:
+            if d == unit:
+                continue
+            stride = -(-step * self.draw(st.sampled_from((1, 1, 2))) // multiple) * multiple
+            step = stride * sizes[d]
+            if not written and self.draw(st.integers(0, 7)) == 0:
+                stride = 0
+            sign = self.draw(st.sampled_from((1, 1, 1, -1)))
+            strides[d] = self.variable(f"{name}.stride.{d}", int64, sign * stride, multiple)
+        whole = math.gcd(16, sizes[unit] * dtype.bytes) if unit is not None else 1
+        extent_align = self.draw(st.sampled_from([n for n in (1, 2, 4, 8, 16) if n <= whole]))
+        along_unit = max(1, extent_align // dtype.bytes)
+        shape: list[int | Var] = []
+        for d, size in enumerate(sizes):
+            extent = self.variable(f"{name}.shape.{d}", int64, size, along_unit if d == unit else 1)
+            shape.append(replace(extent, bounds=(0, 2**40)))
+        return Buffer(name, "global", dtype, tuple(shape), Strided(tuple(strides), align, extent_align), align)
+
+    # ---- registers
+
+    def tile(self, name: str, dtype: DType, *, windowed: bool = False) -> Region:
+        """A local tile that exactly the threads of the scope own. windowed: the region may be a part of it."""
+        most = 16 if self.scope == "thread" else 8
+        layout, shape = self.draw(
+            register_layouts(self.scope, threads=self.threads, max_registers=most, rank=self.draw(st.integers(1, 3)))
+        )
+        region = self.draw(regions_of(shape)) if windowed else [(0, n) for n in shape]
+        starts = tuple(build.const(start, int64) for start, _ in region)
+        return Region(_local(name, dtype, shape, layout), starts, tuple(e for _, e in region))
+
+    def rearranged(self, name: str, dtype: DType, tile: Region) -> Region:
+        """A tile in the same threads as `tile`, its registers in another order."""
+        layout = _layout(tile)
+        shard = [(it.extent, it.stride, it.axis.name) for it in layout.shard]
+        return _whole(_local(name, dtype, tile.shape, TileLayout.from_iters(self._packed(shard), _replicas(layout))))
+
+    def broadcast(self, name: str, dtype: DType, tile: Region) -> Region:
+        """A tile that broadcasts to `tile`: threads that held different elements along a dimension hold the same."""
+        layout, ends = _layout(tile).group(tile.shape)
+        replicas = _replicas(layout)
+        shape: list[int] = []
+        shard: list[_Digit] = []
+        for extent, first, last in zip(tile.shape, ends, ends[1:], strict=False):
+            group = [(it.extent, it.stride, it.axis.name) for it in layout.shard[first:last]]
+            is_single = self.draw(st.booleans())
+            shape.append(1 if is_single else extent)
+            if is_single:
+                replicas += [digit for digit in group if digit[2] != "m" and digit[0] > 1]
+            else:
+                shard += group
+        if shape[0] == 1 and len(shape) > 1 and self.draw(st.booleans()):
+            shape = shape[1:]
+        made = TileLayout.from_iters(self._packed(shard) or [(1, 1, "m")], replicas)
+        return _whole(_local(name, dtype, tuple(shape), made))
+
+    def _packed(self, shard: Sequence[_Digit]) -> list[_Digit]:
+        """The digits with new strides for those among registers, in any order."""
+        strides, step = {}, 1
+        for k in self.draw(st.permutations([k for k, (_, _, axis) in enumerate(shard) if axis == "m"])):
+            strides[k], step = step, step * shard[k][0]
+        return [(e, strides.get(k, s), axis) for k, (e, s, axis) in enumerate(shard)]
+
+    # ---- scalars
+
+    def scalar(self, name: str, dtype: DType) -> Expr:
+        """A small number, known now or at run time."""
+        value: bool | int | float = self.draw(st.integers(0, 7))
+        if dtype == bool_:
+            value = value > 3
+        elif dtype.is_float:
+            value = value / 4
+        if self.draw(st.booleans()) or dtype.is_fp8:
+            return build.const(value, dtype)
+        return self.variable(name, dtype, value)
+
+
+_EVERY_LAUNCH = tuple((scope, threads) for scope, sizes in _LAUNCHES.items() for threads in sizes)
+
+
+def _local(name: str, dtype: DType, shape: Sequence[int], layout: TileLayout) -> Buffer:
+    return Buffer(name, "local", dtype, tuple(shape), layout, dtype.bytes)
+
+
+def _whole(buffer: Buffer) -> Region:
+    extents = tuple(n for n in buffer.shape if isinstance(n, int))
+    return Region(buffer, tuple(build.const(0, int64) for _ in extents), extents)
+
+
+def _layout(region: Region) -> TileLayout:
+    layout = region.buffer.layout
+    assert isinstance(layout, TileLayout)
+    return layout
+
+
+def _replicas(layout: TileLayout) -> list[_Digit]:
+    return [(it.extent, it.stride, it.axis.name) for it in layout.replica]
+
+
+# ---- copies -----------------------------------------------------------------------------------------------------
+
+
+def _fill(draft: _Draft, dtype: DType) -> tuple[Expr, ...]:
+    """What lies outside reads as, or nothing."""
+    value = draft.draw(st.sampled_from((None, None, 0, 1)))
+    return () if value is None else (build.const(bool(value) if dtype == bool_ else value, dtype),)
+
+
+def _copy_in_memory(draw: st.DrawFn, name: str) -> Operation:
+    draft = _Draft(draw)
+    dtype, shape = draw(dtypes()), draft.memory_shape()
+    inwards, others = ("shared", "global"), [("global", "shared"), ("shared", "shared"), ("global", "global")]
+    dst, src = draw(st.sampled_from([inwards] * (9 if name == "copy_async" else 2) + others))
+    sides = draft.memory("dst", dst, dtype, shape, written=True), draft.memory("src", src, dtype, shape)
+    return draft.made(name, (*sides, *_fill(draft, dtype)))
+
+
+def _copy_of_registers(draw: st.DrawFn, name: str) -> Operation:
+    """Between a local tile and memory."""
+    draft = _Draft(draw)
+    dtype, loads = draw(dtypes()), draw(st.booleans())
+    tile = draft.tile("dst" if loads else "src", dtype, windowed=draw(st.integers(0, 3)) == 0)
+    space = draw(st.sampled_from(("global", "shared")))
+    memory = draft.memory("src" if loads else "dst", space, dtype, tile.shape, written=not loads)
+    return draft.made(name, ((tile, memory) if loads else (memory, tile)) + _fill(draft, dtype))
+
+
+def _copy_between_registers(draw: st.DrawFn, name: str) -> Operation:
+    draft = _Draft(draw)
+    src = draft.tile("src", draw(dtypes()))
+    return draft.made(name, (draft.rearranged("dst", src.dtype, src), src))
+
+
+def _copy_of_matrices(draw: st.DrawFn, name: str) -> Operation:
+    """Between shared memory and registers in the order in which ldmatrix deals out tiles of 8 rows of 16 bytes."""
+    draft = _Draft(draw, ("warp", 32), ("warpgroup", 128), ("cta", 64), ("cta", 96))
+    dtype = draw(st.sampled_from([t for t in DTYPES.values() if t.bits == 16]))
+    axis = "wid_in_wg" if draft.scope == "warpgroup" else "warpid"
+    tiles = draw(st.lists(st.sampled_from((2, 2, 3, 4)), max_size=2))
+    digits: dict[str, _Digit] = {"row": (8, 4, "laneid"), "pair": (4, 1, "laneid"), "half": (2, 1, "m")}
+    if draft.threads > WARP:
+        digits["warp"] = (draft.threads // WARP, 1, axis)
+    step = 2
+    for k in draw(st.permutations(range(len(tiles)))):
+        digits[f"tile{k}"] = (tiles[k], step, "m")
+        step *= tiles[k]
+    strides = _matrix_strides(draw, {digit: extent for digit, (extent, _, _) in digits.items()})
+    order = draw(st.permutations(sorted(digits)))
+    shape = tuple(digits[digit][0] for digit in order)
+    swizzle = Swizzle(draw(st.integers(1, 3)), 3, 3) if draw(st.booleans()) else None
+    tile = TileLayout.from_iters([digits[digit] for digit in order])
+    memory = TileLayout.from_iters([(digits[n][0], strides[n], "m") for n in order], (), None, swizzle)
+    loads = draw(st.booleans())
+    names = ("dst", "src") if loads else ("src", "dst")
+    align = max(128, swizzle.period * dtype.bytes if swizzle else 0)
+    local, shared = _local(names[0], dtype, shape, tile), Buffer(names[1], "shared", dtype, shape, memory, align)
+    sides = _whole(local), _whole(shared)
+    return draft.made(name, sides if loads else sides[::-1])
+
+
+def _matrix_strides(draw: st.DrawFn, extents: dict[str, int]) -> dict[str, int]:
+    """Where each digit leads in memory: rows or columns of 8 elements together, all else in any order, with gaps."""
+    by_column = draw(st.booleans())
+    strides = {"row": 1} if by_column else {"half": 1, "pair": 2}
+    step = 8
+    for name in draw(st.permutations(sorted(n for n in extents if n not in strides and n != "pair"))):
+        strides[name] = step
+        if by_column and name == "half":
+            strides["pair"] = 2 * step
+        step *= 8 if by_column and name == "half" else extents[name]
+        # a gap that isn't a multiple of 8 elements takes rows apart
+        step += draw(st.sampled_from((0, 0, 0, 8, 16, 4)))
+    return strides
+
+
+def _copy_of_tensor_memory(draw: st.DrawFn, name: str) -> Operation:
+    """Between tensor memory and the registers of a warpgroup."""
+    draft = _Draft(draw, ("warpgroup", 128))
+    dtype = draw(st.sampled_from([t for t in DTYPES.values() if t.bits in (8, 16, 32) and t != bool_]))
+    packed = 32 // dtype.bits
+    path = draw(st.sampled_from("DDFB"))
+    rows, shapes = _PATHS[path]
+    registers = atom_layout(draw(st.sampled_from(shapes)), draw(st.sampled_from((1, 2, 4))), dtype, rows)
+    columns = registers.size() // rows
+    # a part of a folded data path isn't one of its rows
+    at = 0 if path == "B" else packed * draw(st.integers(0, 3))
+    reach = at + columns + (0 if path == "B" else packed * draw(st.integers(0, 2)))
+    there = datapath(path, rows, reach, draw(st.integers(0, 1)) if path == "F" else 0)
+    zero = build.const(0, int64)
+    start: Expr = build.const(at, int64)
+    if path != "B" and draw(st.booleans()):
+        start = draft.variable("tmem.start", int64, at, packed)
+    loads = draw(st.booleans())
+    to, what = ("dst", "src") if loads else ("src", "dst")
+    tmem = Region(Buffer(what, "tmem", dtype, (rows, reach), there, 16), (zero, start), (rows, columns))
+    local = _whole(_local(to, dtype, (rows, columns), registers))
+    target = draw(st.sampled_from(("sm_100a", "sm_100a", "sm_100a", "sm_90a")))
+    return draft.made(name, (local, tmem) if loads else (tmem, local), target)
+
+
+# ---- computations -----------------------------------------------------------------------------------------------
+
+
+def _types(draw: st.DrawFn, name: str) -> tuple[DType, tuple[DType, ...]]:
+    """The types of the destination and of the inputs of an elementwise operation."""
+    if name in ("cast", "fill"):
+        return draw(dtypes()), (draw(dtypes(fp8=name == "cast")),)
+    rule = ELEMENTWISE[name]
+    rows = [((bool_,) if rule.kind == "select" else (t,)) + (t,) * (rule.arity - 1) for t in DTYPES.values()]
+    types = draw(st.sampled_from([row for row in rows if not isinstance(result_type(name, row), str)]))
+    result = result_type(name, types)
+    assert not isinstance(result, str)
+    return result[1], types
+
+
+def _elementwise_in_registers(draw: st.DrawFn, name: str) -> Operation:
+    draft = _Draft(draw)
+    to, types = _types(draw, name)
+    dst = draft.tile("dst", to)
+    inputs: list[Region | Expr] = []
+    for k, dtype in enumerate(types):
+        kind = draw(st.sampled_from(("tile", "tile", "broadcast", "scalar", "in place")))
+        if name == "fill" or (kind == "scalar" and name != "cast" and not dtype.is_fp8):
+            inputs.append(draft.scalar("abc"[k], dtype))
+        elif kind == "in place" and dtype == to:
+            inputs.append(dst)
+        else:
+            make = draft.broadcast if kind == "broadcast" else draft.rearranged
+            inputs.append(make("abc"[k], dtype, dst))
+    return draft.made(name, (dst, *inputs))
+
+
+def _elementwise_in_memory(draw: st.DrawFn, name: str) -> Operation:
+    draft = _Draft(draw)
+    to, types = _types(draw, name)
+    shape = draft.memory_shape()
+    spaces = st.sampled_from(("shared", "global"))
+    dst = draft.memory("dst", draw(spaces), to, shape, written=True)
+    inputs: list[Region | Expr] = []
+    for k, dtype in enumerate(types):
+        if name == "fill" or (name != "cast" and not dtype.is_fp8 and draw(st.integers(0, 3)) == 0):
+            inputs.append(draft.scalar("abc"[k], dtype))
+            continue
+        some = tuple(draw(st.sampled_from((n, n, 1))) for n in shape)
+        behind = draw(st.integers(0, len(shape) - 1)) if draw(st.booleans()) else 0
+        inputs.append(draft.memory("abc"[k], draw(spaces), dtype, some[behind:]))
+    return draft.made(name, (dst, *inputs))
+
+
+def _product(draw: st.DrawFn, name: str) -> Operation:
+    """A product in the layouts of `tj.mma`, some in one that is no fragment."""
+    wm, wn = draw(st.sampled_from(((1, 1), (1, 1), (2, 1), (1, 2), (2, 2), (1, 4))))
+    threads = wm * wn * WARP
+    draft = _Draft(draw, ("cta", threads), *((s, n) for s, (n, _) in _INSTANCES.items() if n == threads))
+    form = draw(st.sampled_from(MMA))
+    m, n, k = (draw(st.integers(1, 2)) for _ in range(3))
+    rows, columns, depth = MMA_M * wm * m, MMA_N * wn * n, form.k * k
+    within = "warpgroup" if draft.scope == "warpgroup" else "cta"
+    made = [
+        ("acc", (rows, columns), form.acc, layout_c((rows, columns), form.acc, (wm, wn), within)),
+        ("a", (rows, depth), form.a, layout_a((rows, depth), form.a, (wm, wn), within)),
+        ("b", (depth, columns), form.b, layout_b((depth, columns), form.b, (wm, wn), within)),
+    ]
+    operands = [_whole(_local(operand, dtype, shape, layout)) for operand, shape, dtype, layout in made]
+    if draw(st.integers(0, 7)) == 0:
+        column = draw(st.integers(0, 2))
+        operands[column] = draft.rearranged(made[column][0], operands[column].dtype, operands[column])
+    attrs = {"precision": "tf32"} if form.a == float32 else {}
+    return draft.made(name, operands, draw(st.sampled_from(("sm_80", "sm_90a", "sm_100a"))), **attrs)
+
+
+_Kind = Callable[[st.DrawFn, str], Operation]
+
+#: name -> the ways to draw its operands; all other operations are elementwise
+_KINDS: dict[str, tuple[_Kind, ...]] = {
+    "copy": (_copy_in_memory, _copy_of_registers, _copy_of_matrices, _copy_between_registers),
+    "copy_async": (_copy_in_memory, _copy_of_tensor_memory),
+    "gemm": (_product,),
+}
