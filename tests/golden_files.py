@@ -34,7 +34,7 @@ class Golden:
 
 
 def read(path: str | Path) -> tuple[str, str, str]:
-    """(target, tile IR, lane IR or "") of a golden file under tests/golden."""
+    """(target, tile IR, lane IR or "") of a golden file under tests/golden, or anywhere."""
     text = (ROOT / path).read_text(encoding="utf-8")
     target, _, rest = text.partition("\n")
     tile, _, lane = rest.partition(SEPARATOR)

@@ -342,7 +342,7 @@ def copied(
 
 def agreed(operand: Operand, scope: str, storage: np.ndarray) -> np.ndarray:
     """The storage with one value in all places of a replicated element of a local tile."""
-    if operand.space != "local":
+    if operand.space != "local" or not operand.data["layout"].get("replica"):
         return storage
     whole = [(0, n) for n in operand.data["shape"]]
     found = storage.copy()

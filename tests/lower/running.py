@@ -14,6 +14,7 @@ from tilejit.ir import nodes
 from tilejit.layout import TileLayout
 from tilejit.lower.evaluate import evaluate
 from tilejit.ops.gemm import reference
+from tilejit.pipeline import Compiled
 from tilejit.runtime import devices
 from tilejit.testing import Operation, assert_equal
 
@@ -113,18 +114,19 @@ class Run:
             found = values.astype(operand.dtype.numpy).view(f"u{operand.dtype.bytes}")
         return harness.agreed(operand, self.op.scope, found)
 
-    def check(self) -> None:
+    def check(self) -> Compiled:
         """Run it on the simulator with all its checks; the destination's whole storage must be what NumPy says."""
         starts = {n: v for o in self.tiles for s in o.at.starts for n, v in self._variables(s)}
         scalars = {n: v for o in self.op.operands if not isinstance(o, nodes.Region) for n, v in self._variables(o)}
         device, target = devices.named("sim"), self.operation.target.name
-        got, _ = harness.launch(self.op, self.tiles, self.held, device, {**starts, **scalars}, target)
+        got, made = harness.launch(self.op, self.tiles, self.held, device, {**starts, **scalars}, target)
         expected = self.expected()
         if self.op.name in ("copy", "copy_async"):
             np.testing.assert_array_equal(got, expected)
-            return
+            return made
         dtype = self.dst.dtype.numpy
         assert_equal(self.op.name, got.view(dtype), expected.view(dtype), ulp=tolerance(self.op.name, self.dst.dtype))
+        return made
 
     def _variables(self, expr: nodes.Expr) -> Iterator[tuple[nodes.Var, bool | int | float]]:
         if isinstance(expr, nodes.Var):

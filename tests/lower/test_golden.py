@@ -57,6 +57,21 @@ def binary_and_fma(arch: str) -> Kernel:
     return kernel("sums", 32, [r, x], twice, fused, target=arch)
 
 
+def sums_in_memory() -> Kernel:
+    """A column that is added to all others, in shared memory."""
+    a, s = (operand("shared", (32, 64), float32).named(n) for n in "as")
+    column = operand("shared", (32, 1), float32).named("column")
+    return kernel("sums_in_memory", 32, [a, s, column], TileOp("add", "warp", (s, a, column)))
+
+
+def every_second_lane() -> Kernel:
+    """A tile that a half of the warp owns: each lane looks whether it has a part."""
+    half = TileLayout.from_iters([(16, 2, LANE_ROWS), (4, 1, "m")])
+    r = operand("local", (16, 4), float32, half).named("r")
+    s = operand("shared", (16, 4), float32).named("s")
+    return kernel("every_second_lane", 32, [r, s], TileOp("copy", "warp", (r, s)))
+
+
 def narrowed() -> Kernel:
     """float32 to float16: adjacent registers go in pairs."""
     r = operand("local", (32, 8), float32, rows(8)).named("r")
@@ -105,9 +120,11 @@ CASES: dict[str, Callable[[], Kernel]] = {
         for k in (8, 16)
     },
     "copy/gmem_smem_swizzled.tile": swizzled,
+    "copy/fallback_every_second_lane.tile": every_second_lane,
     "copy/gmem_smem_edge.tile": edge,
     "copy/gmem_smem_masked_tail.tile": masked_tail,
     "elementwise/sqrt.tile": sqrt,
+    "elementwise/smem_add.tile": sums_in_memory,
     "elementwise/add_fma_sm_90a.tile": lambda: binary_and_fma("sm_90a"),
     "elementwise/add_fma_sm_100a.tile": lambda: binary_and_fma("sm_100a"),
     "elementwise/cast.tile": narrowed,

@@ -4,7 +4,7 @@ Needs hypothesis, which `pip install tilejit[test]` brings.
 """
 
 try:
-    import hypothesis as _hypothesis
+    import hypothesis  # noqa: F401
 except ImportError as missing:
     raise ImportError("tilejit.testing needs hypothesis; install it: pip install hypothesis") from missing
 

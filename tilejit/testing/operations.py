@@ -457,7 +457,9 @@ def _product(draw: st.DrawFn, name: str) -> Operation:
     threads = wm * wn * WARP
     draft = _Draft(draw, ("cta", threads), *((s, n) for s, (n, _) in _INSTANCES.items() if n == threads))
     form = draw(st.sampled_from(MMA))
-    m, n, k = (draw(st.integers(1, 2)) for _ in range(3))
+    # few products, so that they can be worked out one by one
+    larger = [(2, 2, 3)] if threads == WARP else []
+    m, n, k = draw(st.sampled_from([(1, 1, 1), (2, 1, 1), (1, 2, 1), (1, 1, 2), *larger]))
     rows, columns, depth = MMA_M * wm * m, MMA_N * wn * n, form.k * k
     within = "warpgroup" if draft.scope == "warpgroup" else "cta"
     made = [

@@ -1,0 +1,229 @@
+"""Every variant has the properties of a variant; a wrong one is caught, by the property's name."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from tests import golden_files
+from tests.lower import properties
+from tilejit.ir.nodes import Instruction, TileOp
+from tilejit.ir.parser import from_text
+from tilejit.ir.printer import to_text
+from tilejit.lower import VARIANTS, Context, Decline, Moves, Plan, Variant, copy_gmem_smem
+from tilejit.lower.builder import Builder
+from tilejit.lower.lowering import lower
+from tilejit.lower.partition import Partition, emit_copy
+from tilejit.target import target
+from tilejit.testing import Operation, operations
+
+Variants = tuple[Variant[Any], ...]
+
+each_variant = pytest.mark.parametrize("variant", VARIANTS, ids=[f"{v.name}-{v.operations[0]}" for v in VARIANTS])
+
+#: the first failure as it is, the same in every run
+AS_DRAWN = settings(derandomize=True, database=None, phases=(Phase.generate,), report_multiple_bugs=False)
+
+
+def check_drawn(variant: Variant[Any], variants: Variants, how: settings | None = None) -> None:
+    """Raise AssertionError where some drawn operation shows that a property doesn't hold."""
+
+    # a few at a time: some variants take one operation in ten
+    @given(st.lists(operations(variant.operations), min_size=4, max_size=4))
+    def holds(drawn: list[Operation]) -> None:
+        properties.check(variant, drawn, variants)
+
+    (how or settings())(holds)()
+
+
+@each_variant
+def test_a_variant_answers_ties_with_none_and_does_what_numpy_does(variant: Variant[Any]) -> None:
+    check_drawn(variant, VARIANTS)
+
+
+@each_variant
+def test_some_golden_file_chooses_a_variant(variant: Variant[Any]) -> None:
+    properties.has_a_golden(variant, VARIANTS)
+
+
+@each_variant
+def test_a_decent_share_of_the_drawn_operations_is_accepted(variant: Variant[Any]) -> None:
+    answers: list[bool] = []
+
+    @settings(AS_DRAWN, max_examples=150)
+    @given(operations(variant.operations))
+    def ask(operation: Operation) -> None:
+        answers.append(properties.plan_of(variant, operation) is not None)
+
+    ask()
+    share = sum(answers) / len(answers)
+    assert share > 0.06, f"{variant.name} accepts {sum(answers)} of {len(answers)} drawn operations"
+
+
+# ---- wrong variants -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Changed(Partition):
+    """A partition that says something else of its moves."""
+
+    change: Callable[[Moves], Moves]
+
+    def moves(self) -> Moves:
+        # without super(): a slotted dataclass is another class than the one that is written
+        return self.change(Partition.moves(self))
+
+
+def wrong(name: str, change: Callable[[Moves], Moves]) -> Variant[Any]:
+    """gmem_smem with other moves, before all others."""
+
+    def plan(op: TileOp, context: Context) -> Partition | Decline:
+        right = copy_gmem_smem.plan(op, context)
+        if isinstance(right, Decline):
+            return right
+        return Changed(*(getattr(right, f.name) for f in fields(Partition)), change)
+
+    return replace(copy_gmem_smem.VARIANT, name=name, priority=30, plan=plan)
+
+
+def emitting(name: str, emit: Callable[[Partition, TileOp, Builder], None]) -> Variant[Any]:
+    """gmem_smem with other lane IR, before all others."""
+    return replace(copy_gmem_smem.VARIANT, name=name, priority=30, emit=emit)
+
+
+def one_element(moves: Moves) -> Moves:
+    one = slice(0, 1)
+    width = np.ones(1, np.int64)
+    return replace(moves, issue=moves.issue[one], thread=moves.thread[one], places=moves.places[one], width=width)
+
+
+def but_the_last(moves: Moves) -> Moves:
+    return replace(moves, width=moves.width - (np.arange(len(moves.width)) == len(moves.width) - 1))
+
+
+def one_further(moves: Moves) -> Moves:
+    return replace(moves, places=moves.places + [0, 1])
+
+
+def by_other_threads(moves: Moves) -> Moves:
+    return replace(moves, thread=moves.thread + 1)
+
+
+def skip_the_first_round(plan: Partition, op: TileOp, b: Builder) -> None:
+    emit_copy(replace(plan, rounds=1, count=min(plan.count, plan.threads) - 1), op, b)
+
+
+def name_a_missing_instruction(plan: Partition, op: TileOp, b: Builder) -> None:
+    emit_copy(plan, op, b)
+    b.append(Instruction("copy.no.such.thing"))
+
+
+def raising(*_: object) -> Any:
+    raise KeyError("no such layout")
+
+
+WRONG = {
+    "moves one element": (wrong("one", one_element), "is_proved: AssertionError: 1 elements are moved"),
+    "skips an element": (wrong("skips", but_the_last), "is_proved: .* elements are moved; .* should be"),
+    "reads the next element": (wrong("next", one_further), "is_proved: AssertionError: .*"),
+    "uses a thread too many": (wrong("thread", by_other_threads), "is_proved: AssertionError: a thread that the scope"),
+    "writes less than it says": (emitting("less", skip_the_first_round), "runs: AssertionError"),
+    "names a missing instruction": (emitting("missing", name_a_missing_instruction), "runs: .*no.such.thing"),
+    "ties": (replace(copy_gmem_smem.VARIANT, name="twin"), "ties_with_none: AssertionError: .*gmem_smem and twin"),
+    "raises": (replace(copy_gmem_smem.VARIANT, name="raises", plan=raising), "answers: KeyError: 'no such layout'"),
+    "declines without a reason": (
+        replace(copy_gmem_smem.VARIANT, name="mute", plan=lambda op, context: Decline(())),
+        "answers: AssertionError: declines without a reason",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_a_wrong_variant_is_caught_by_the_name_of_a_property(what: str) -> None:
+    variant, message = WRONG[what]
+    with pytest.raises(AssertionError, match=f"^{variant.name}, {message}"):
+        check_drawn(variant, (*VARIANTS, variant), AS_DRAWN)
+
+
+def test_a_plan_that_does_not_say_what_it_moves_cannot_be_made() -> None:
+    class Silent(Plan):
+        @property
+        def instructions(self) -> tuple[tuple[str, int], ...]:
+            return ()
+
+    with pytest.raises(TypeError, match="abstract methods? .*moves"):
+        Silent()  # type: ignore[abstract]
+
+
+# ---- a right variant: one file and one line -------------------------------------------------------------------
+
+FILE = '''
+"""copy within shared memory.
+
+accepts: two regions of shared memory of equal dtypes and shapes, any layouts.
+emits: the widest provable vectors, shared out among the scope's threads.
+"""
+
+from tilejit.errors import LayoutError
+from tilejit.lower import Decline, Variant
+from tilejit.lower.conditions import COPY, KINDS, copy_sides, memory_pair
+from tilejit.lower.partition import emit_copy, plan_partition
+from tilejit.lower.regions import side
+
+
+def plan(op, context):
+    try:
+        sides = tuple(side(r, op.scope) for r in copy_sides(op))
+        return plan_partition(sides, context.count(op.scope), 0, vectorized=True)
+    except LayoutError as error:
+        return Decline((error.message,), error.hint)
+
+
+PAIR = memory_pair("shared -> shared", ("shared", "shared"))
+VARIANT = Variant("smem_smem", ("copy",), 10, (KINDS, PAIR), COPY, plan, emit_copy)
+'''
+
+LINE = """
+from tilejit.lower import VARIANTS as OURS
+from . import copy_smem_smem
+VARIANTS = (*OURS, copy_smem_smem.VARIANT)
+"""
+
+TILE = """kernel within threads=32 target=sm_90a
+  alloc a: shared float32[8, 32] S[(8, 32) : (32, 1)] align 128
+  alloc b: shared float32[8, 32] S[(8, 32) : (32, 1)] align 128
+  warp.copy b[0 +: 8, 0 +: 32], a[0 +: 8, 0 +: 32]
+"""
+
+
+@pytest.fixture
+def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Variants:
+    """The variants of a package that adds one."""
+    package = tmp_path / "house_of_variants"
+    package.mkdir()
+    (package / "copy_smem_smem.py").write_text(FILE)
+    (package / "__init__.py").write_text(LINE)
+    monkeypatch.syspath_prepend(tmp_path)
+    found: Variants = importlib.import_module(package.name).VARIANTS
+    return found
+
+
+def test_a_right_variant_is_one_file_and_one_line(house: Variants, tmp_path: Path) -> None:
+    variant = house[-1]
+    check_drawn(variant, house, AS_DRAWN)
+    with pytest.raises(AssertionError, match="smem_smem, has_a_golden: no file"):
+        properties.has_a_golden(variant, house, tmp_path / "none")
+    tile = from_text(TILE)
+    lane = lower(tile, target("sm_90a"), house).kernel
+    golden = tmp_path / "golden" / "smem_smem.tile"
+    golden.parent.mkdir()
+    golden.write_text(golden_files.joined("sm_90a", to_text(tile), to_text(lane)))
+    properties.has_a_golden(variant, house, golden.parent)
