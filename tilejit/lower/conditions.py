@@ -92,16 +92,16 @@ def memory_pair(text: str, *pairs: tuple[str, str]) -> Condition:
     return Condition("memory pair", test)
 
 
-def needs(instruction: _Needed | Callable[[TileOp], _Needed | None], what: str = "") -> Condition:
-    """Needs a target that has an instruction; one that depends on the operation may be None, which all have.
+def needs(instruction: _Needed | Callable[[TileOp], _Needed], what: str = "") -> Condition:
+    """Needs a target that has an instruction, which may depend on the operation.
 
     what: how the reason calls it, where that isn't the instruction's name.
     """
 
     def test(op: TileOp, context: Context) -> str | None:
         needed = instruction if isinstance(instruction, (Capability, Family)) else instruction(op)
-        missing = None if needed is None else needed.missing(context.target)
-        return None if needed is None or missing is None else f"{what or needed.name} {missing}"
+        missing = needed.missing(context.target)
+        return None if missing is None else f"{what or needed.name} {missing}"
 
     return Condition("instruction", test)
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from ..dtypes import DTYPES, DType, bool_, float32, int64
 from ..ir import build
 from ..ir.nodes import Buffer, Expr, Region, Special, Strided, TileOp, Var
+from ..isa.mma import MMA, MMA_M, MMA_N
 from ..layout import TCGEN05_SHAPES, Swizzle, TileLayout, atom_layout, datapath, layout_a, layout_b, layout_c
 from ..ops.elementwise import ELEMENTWISE, result_type
-from ..ops.gemm import MMA, MMA_M, MMA_N
 from ..ops.tile import TILE_OPERATIONS
 from ..target import WARP, WARPGROUP, Target
 from ..target import target as find_target
@@ -456,7 +456,7 @@ def _product(draw: st.DrawFn, name: str) -> Operation:
     wm, wn = draw(st.sampled_from(((1, 1), (1, 1), (2, 1), (1, 2), (2, 2), (1, 4))))
     threads = wm * wn * WARP
     draft = _Draft(draw, ("cta", threads), *((s, n) for s, (n, _) in _INSTANCES.items() if n == threads))
-    form = draw(st.sampled_from(MMA))
+    form = draw(st.sampled_from(MMA.forms()))
     # few products, so that they can be worked out one by one
     larger = [(2, 2, 3)] if threads == WARP else []
     m, n, k = draw(st.sampled_from([(1, 1, 1), (2, 1, 1), (1, 2, 1), (1, 1, 2), *larger]))
