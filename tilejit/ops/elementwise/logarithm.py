@@ -8,7 +8,7 @@ import numpy as np
 
 from ..fitted import Constant, Polynomial
 from ..scalar import Block, Builder, Number, called
-from .exponential import EXP2_LIMIT, LN2, clamp, exp2_parts, scale, scale_factors
+from .exponential import EXP2_LIMIT, EXP_LIMIT, LN2, clamp, exp2_parts, exp_parts, scale, scale_factors
 from .record import INF, NAN, Accuracy, Elementwise, in_double
 
 Array = np.ndarray
@@ -259,3 +259,33 @@ POW = Elementwise(
         (2.0, NAN, NAN), (NAN, 2.0, NAN),
     ),
 )  # fmt: skip
+
+
+# ---- log(1 + x) and what is made of it ----------------------------------------------------------------------
+
+
+def _softplus(b: Builder, x: Number) -> Number:
+    """max(x, 0) + log(1 + t) for t = exp(-|x|), which is k·ln(2) + f + f²·P(f) for 1 + t = (1 + f)·2^k."""
+    limit = EXP_LIMIT[b.format.dtype]
+    magnitude = abs(x)
+    w, n = exp_parts(b, -b.select(magnitude > limit, limit, magnitude))
+    t = scale(w + 1.0, scale_factors(b, n))
+    is_large = t > 0.40625
+    f = b.select(is_large, (t - 1.0) * 0.5, t)
+    k = b.select(is_large, b.constant(x.type, 1.0), 0.0)
+    ln2_high, ln2_low = b.parts(LN2)
+    tail = b.fma(f * f, b.horner(f, LOG_FIT), k * ln2_low)
+    return b.select(x > 0.0, x, 0.0) + b.fma(k, ln2_high, f + tail)
+
+
+SOFTPLUS = Elementwise(
+    name="softplus",
+    operands=("x",),
+    kind="function",
+    meaning="log(1 + exp(x))",
+    formula=in_double(lambda x: np.logaddexp(x, 0)),
+    floats=called(_softplus),
+    accuracy=Accuracy((1.85, 2.2), "mp.log1p(mp.exp(x))", ((-104, 104),), ((-745, 745),)),
+    special=((INF, INF), (-INF, 0.0), (NAN, NAN)),
+    rising=True,
+)
