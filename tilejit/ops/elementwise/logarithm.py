@@ -289,3 +289,37 @@ SOFTPLUS = Elementwise(
     special=((INF, INF), (-INF, 0.0), (NAN, NAN)),
     rising=True,
 )
+
+
+def _log1p(b: Builder, x: Number) -> Number:
+    """f + f²·P(f) for small x = f; else k·ln(2) + f + f²·P(f) + c/u.
+
+    u = (1 + f)·2^k is 1 + x rounded, and c what the rounding took: log(u + c) is log(u) + c/u but for (c/u)²/2.
+    source: Muller et al., "Handbook of Floating-Point Arithmetic" (2018), "The 2Sum algorithm".
+    """
+    ln2_high, ln2_low = b.parts(LN2)
+    u = x + 1.0
+    rounded = u - 1.0
+    c = (1.0 - (u - rounded)) + (x - rounded)
+    m, k = _split(b, u)
+    is_small = (x > -0.28125) & (x < 0.40625)
+    f = b.select(is_small, x, m - 1.0)
+    square, series = f * f, b.horner(f, LOG_FIT)
+    tail = b.fma(square, series, b.fma(k, ln2_low, c / u))
+    large = b.fma(k, ln2_high, f + tail)
+    value = b.select(is_small, b.fma(square, series, f), large)
+    special = b.select(x > -1.0, x, b.select(x.equals(-1.0), b.constant(x.type, -INF), NAN))
+    return b.select((x > -1.0) & (x < INF), value, special)
+
+
+LOG1P = Elementwise(
+    name="log1p",
+    operands=("x",),
+    kind="function",
+    meaning="log(1 + x), exact near 0",
+    formula=in_double(np.log1p),
+    floats=called(_log1p),
+    accuracy=Accuracy((0.9, 1.1), "mp.log1p(x)", ((-1, 3),), ((-1, 3),)),
+    special=((0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, NAN), (NAN, NAN), (-1.0, -INF), (-2.0, NAN)),
+    rising=True,
+)
