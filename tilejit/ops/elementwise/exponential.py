@@ -232,3 +232,28 @@ TANH = Elementwise(
     symmetry="odd",
     rising=True,
 )
+
+
+def _expm1(b: Builder, x: Number) -> Number:
+    """(1 + w)·2^n - 1 as (w·f + (f - 1/g))·g for 2^n = f·g: of small x, whose n is 0, that is w itself."""
+    limit = EXP_LIMIT[b.format.dtype]
+    # below -40 the result is -1 in both formats
+    limited = b.select(x > limit, limit, b.select(x < -40.0, -40.0, x))
+    w, n = exp_parts(b, limited)
+    half = n.logical_shift_right(1)
+    first, second, inverse = (power_of_two(b, exponent) for exponent in (half, n - half, half - n))
+    value = b.fma(w, first, first - inverse) * second
+    return b.intrinsic("copysign", value, x)
+
+
+EXPM1 = Elementwise(
+    name="expm1",
+    operands=("x",),
+    kind="function",
+    meaning="exp(x) - 1, exact near 0",
+    formula=in_double(np.expm1),
+    floats=called(_expm1),
+    accuracy=Accuracy((1.65, 2.3), "mp.expm1(x)", ((-20, 89),), ((-40, 710),)),
+    special=((0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -1.0), (NAN, NAN)),
+    rising=True,
+)
