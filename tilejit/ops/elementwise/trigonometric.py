@@ -196,3 +196,78 @@ COS = Elementwise(
     special=((0.0, 1.0), (-0.0, 1.0), (INF, NAN), (-INF, NAN), (NAN, NAN)),
     symmetry="even",
 )
+
+
+# ---- the angle of a point -----------------------------------------------------------------------------------
+
+QUARTER_PI = Constant("mp.pi / 4", "0x1.921fb6p-1 -0x1.777a5cp-26", "0x1.921fb54442d18p-1 0x1.1a62633145c07p-55")
+
+THREE_QUARTERS_PI = Constant(
+    "mp.pi * 3 / 4",
+    "0x1.2d97c8p+1 -0x1.99bc5cp-28",
+    "0x1.2d97c7f3321d2p+1 0x1.a79394c9e8a0ap-54",
+)
+
+ATAN_FIT = Polynomial(
+    "(mp.atan(mp.sqrt(x)) - mp.sqrt(x)) / mp.sqrt(x) ** 3",
+    low="mp.mpf(0)",
+    high="(mp.sqrt(2) - 1) ** 2 * mp.mpf('1.01')",
+    float32="-0x1.555556p-2 0x1.99997cp-3 -0x1.248a0ep-3 0x1.c57928p-4 -0x1.612a4ap-4 0x1.9ce7acp-5",
+    float64=(
+        "-0x1.5555555555555p-2 0x1.999999999995p-3 -0x1.249249248d4cap-3 0x1.c71c71c2dabdep-4 "
+        "-0x1.745d16552f55bp-4 0x1.3b1391cd5a7e6p-4 -0x1.110e744aff0d8p-4 0x1.e1983b93e61e1p-5 "
+        "-0x1.ac6c8abf03f8dp-5 0x1.749c03f3cc98fp-5 -0x1.1a866c52b0551p-5 0x1.094b6e7ae61b2p-6"
+    ),
+)
+
+
+def _atan2(b: Builder, y: Number, x: Number) -> Number:
+    """C ± (t + t³·P(t²)) for a multiple C of pi/4 and |t| < tan(pi/8).
+
+    With a and c the less and the greater of |x| and |y|, t is a/c, whose angle is at most pi/4; of the upper half
+    of that (a - c)/(a + c), which turns it by -pi/4.
+    source: Cody and Waite, "Software Manual for the Elementary Functions" (1980), "ATAN/ATAN2", the reduction.
+    """
+    is_left = b.bits(x) < 0
+    is_steep = abs(y) > abs(x)
+    least, greatest = b.select(is_steep, abs(x), abs(y)), b.select(is_steep, abs(y), abs(x))
+    # a quarter where the sum would overflow
+    factor = b.select(greatest > 2.0 ** (b.format.bias - 1), b.constant(x.type, 0.25), 1.0)
+    a, c = least * factor, greatest * factor
+    # of two zeros t is 0 and not turned, of two infinities it is 0 and turned
+    is_turned = (a * 2.4140625 >= c) & (least > 0.0)
+    top = b.select(a.equals(c), 0.0, b.select(is_turned, a - c, a))
+    t = b.select(least > 0.0, top / b.select(is_turned, a + c, c), 0.0)
+    square = t * t
+    angle = b.fma(t * square, b.horner(square, ATAN_FIT), t)
+    angle = b.select(is_left ^ is_steep, -angle, angle)
+
+    high, low = (_base(b, is_left, is_steep, is_turned, part) for part in range(2))
+    return b.select(b.unordered(x, y), NAN, b.intrinsic("copysign", high + (angle + low), y))
+
+
+def _base(b: Builder, is_left: Number, is_steep: Number, is_turned: Number, part: int) -> Number:
+    """One part of the multiple of pi/4."""
+    quarter, three_quarters = b.parts(QUARTER_PI)[part], b.parts(THREE_QUARTERS_PI)[part]
+    turned = b.select(is_left, b.constant(b.format.type, three_quarters), quarter)
+    flat = b.select(is_left, b.constant(b.format.type, 4 * quarter), 0.0)
+    return b.select(is_turned, turned, b.select(is_steep, 2 * quarter, flat))
+
+
+ATAN2 = Elementwise(
+    name="atan2",
+    operands=("y", "x"),
+    kind="function",
+    meaning="the angle of the point (x, y) in radians, from -pi to pi",
+    formula=in_double(np.arctan2),
+    floats=called(_atan2),
+    accuracy=Accuracy((2.3, 2.2), "mp.atan2(y, x)", ((-4, 4), (-4, 4)), ((-4, 4), (-4, 4))),
+    special=(
+        (0.0, 0.0, 0.0), (-0.0, 0.0, -0.0), (0.0, 1.0, 0.0), (-0.0, 1.0, -0.0), (0.0, INF, 0.0), (1.0, INF, 0.0),
+        (-1.0, INF, -0.0), (NAN, 1.0, NAN), (1.0, NAN, NAN), (NAN, NAN, NAN), (INF, NAN, NAN), (NAN, INF, NAN),
+        (0.0, -1.0, math.pi), (-0.0, -1.0, -math.pi), (0.0, -0.0, math.pi), (-0.0, -0.0, -math.pi),
+        (1.0, -INF, math.pi), (-1.0, -INF, -math.pi), (1.0, 0.0, math.pi / 2), (-1.0, -0.0, -math.pi / 2),
+        (INF, 1.0, math.pi / 2), (-INF, 1.0, -math.pi / 2), (INF, INF, math.pi / 4), (-INF, INF, -math.pi / 4),
+        (INF, -INF, 3 * math.pi / 4), (-INF, -INF, -3 * math.pi / 4), (1.0, 1.0, math.pi / 4),
+    ),
+)  # fmt: skip
