@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tests import longhand
-from tests.codegen.math_reference import EXACT, rounded64
+from tests.codegen.math_reference import INEXACT, rounded64
 from tilejit.dtypes import DTYPES, DType, float64, from_numpy, int32, int64
 from tilejit.frontend import Parameter
 from tilejit.ir import build, nodes
@@ -388,11 +388,11 @@ def meaning(name: str, dtype: DType, values: list[np.ndarray]) -> np.ndarray:
     types = tuple(from_numpy(v.dtype) for v in values)
     rule = result_type(name, types)
     assert not isinstance(rule, str), rule
-    keep = 1 if ELEMENTWISE[name].kind == "select" else 0
-    converted = [*values[:keep], *(convert(v, rule[0]) for v in values[keep:])]
+    conditions = ELEMENTWISE[name].conditions
+    converted = [*values[:conditions], *(convert(v, rule[0]) for v in values[conditions:])]
     with np.errstate(all="ignore"):
         value = np.asarray(ELEMENTWISE[name].formula(*converted))
-    if rule[0] == float64 and name in EXACT:
+    if rule[0] == float64 and name in INEXACT:
         # NumPy's own errors would count
         value = rounded64(name, *np.broadcast_arrays(value, *converted))
     return convert(value, dtype)

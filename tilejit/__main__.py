@@ -1,4 +1,4 @@
-"""The command line: `python -m tilejit doctor | explain FILE[::KERNEL] | cache`."""
+"""The command line: `python -m tilejit doctor | explain FILE[::KERNEL] | operations | cache`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from .errors import DeviceError, LaunchError, TilejitError
 from .frontend import NO_DEFAULT
 from .jit import Kernel
+from .ops.elementwise import ELEMENTWISE
 from .runtime import devices
 from .runtime.device import checks_wanted
 from .target import Target
@@ -38,6 +39,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         elif options.command == "explain":
             target = find_target(options.target) if options.target else None
             print(*explain(options.place, target, options.text, run=options.run), sep="\n\n")
+        elif options.command == "operations":
+            print(*operations(), sep="\n")
         else:
             print(*cache(options.action), sep="\n")
     except TilejitError as error:
@@ -57,6 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     texts = explained.add_mutually_exclusive_group()
     for option, attribute in _TEXTS.items():
         texts.add_argument(option, dest="text", action="store_const", const=attribute, help="print that instead")
+    commands.add_parser("operations", help="the elementwise operations: operands, meaning, accuracy")
     cached = commands.add_parser("cache", help="what is kept of compiled kernels")
     cached.add_argument("action", nargs="?", choices=("info", "clear"), default="info")
     return parser
@@ -85,6 +89,16 @@ def _version(package: str) -> str:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return "not installed"
+
+
+def operations() -> Iterator[str]:
+    """A line for each elementwise operation, which is there as `tj.<name>` and on every scope as `<name>(dst, ...)`."""
+    for name, op in ELEMENTWISE.items():
+        error = ""
+        if op.accuracy is not None:
+            error = "; within {:g} ulp in float32, {:g} in float64".format(*op.accuracy.ulp)
+        call = f"{name}({', '.join(op.operands)})"
+        yield f"{call:<26} {op.meaning}{error}"
 
 
 def cache(action: str) -> Iterator[str]:

@@ -52,7 +52,7 @@ def operation_cases(dtype: DType) -> list[Case]:
     """Every operation of the table that takes `dtype`."""
     found: list[Case] = []
     for name, op in ELEMENTWISE.items():
-        dtypes = (bool_, dtype, dtype) if op.kind == "select" else (dtype,) * op.arity
+        dtypes = (bool_,) * op.conditions + (dtype,) * (op.arity - op.conditions)
         rule = result_type(name, dtypes)
         if not isinstance(rule, str):
             found.append(Case(name, dtypes, rule[1]))

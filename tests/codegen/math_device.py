@@ -1,4 +1,4 @@
-"""The library's functions as PTX kernels of one thread an element, run on the simulator or a GPU."""
+"""The functions that kernels call, as PTX kernels of one thread an element, run on the simulator or a GPU."""
 
 from __future__ import annotations
 
@@ -10,17 +10,13 @@ from typing import Any
 import numpy as np
 
 from tests.codegen.math_host import LLVM_TYPES, call
-from tilejit.codegen.mathlib import definition, has
+from tilejit.codegen.functions import definition, has
+from tilejit.ops.elementwise import ELEMENTWISE
 
 __all__ = ["FUNCTIONS", "TARGETS", "Gpu", "entry", "ptx"]
 
-_OPS = (
-    "exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "sigmoid", "silu", "gelu", "rsqrt", "reciprocal", "pow",
-    "mod", "floordiv", "left_shift", "right_shift",
-)  # fmt: skip
-
-#: every (operation, type) of the library
-FUNCTIONS = tuple((op, dtype) for dtype in LLVM_TYPES for op in _OPS if has(op, dtype))
+#: every (operation, type) that kernels call
+FUNCTIONS = tuple((op, dtype) for dtype in LLVM_TYPES for op in ELEMENTWISE if has(op, dtype))
 
 #: target -> LLVM's feature for its PTX version
 TARGETS = {"sm_75": "+ptx63", "sm_90": "+ptx80", "sm_100": "+ptx86"}

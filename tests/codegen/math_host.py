@@ -1,4 +1,4 @@
-"""Runs the library's LLVM text on the host: one loop over NumPy arrays per function."""
+"""Runs the LLVM text of operations on the host: one loop over NumPy arrays per function."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from functools import cache
 import llvmlite.binding as llvm
 import numpy as np
 
-from tilejit.codegen.mathlib import definition, symbol
+from tilejit.codegen.functions import definition, symbol
+from tilejit.ops.elementwise import ELEMENTWISE
 
-__all__ = ["BINARY", "LLVM_TYPES", "call", "run"]
+__all__ = ["LLVM_TYPES", "call", "run"]
 
 LLVM_TYPES = {"float32": "float", "float64": "double"} | {
     f"{sign}int{bits}": f"i{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
 }
-BINARY = ("pow", "mod", "floordiv", "left_shift", "right_shift")
 
 
 def call(op: str, dtype: str) -> str:
     """The LLVM text of the function applied to %a, and %b where it takes two."""
     kind = LLVM_TYPES[dtype]
-    arguments = f"{kind} %a, {kind} %b" if op in BINARY else f"{kind} %a"
+    arguments = ", ".join(f"{kind} %{name}" for name in "abc"[: ELEMENTWISE[op].arity])
     return f"call {kind} @{symbol(op, dtype)}({arguments})"
 
 

@@ -1,4 +1,4 @@
-"""The committed coefficients are the generator's."""
+"""The numbers that records hold are the generator's."""
 
 from __future__ import annotations
 
@@ -6,24 +6,26 @@ import mpmath as mp
 import pytest
 
 from tests.codegen import math_fits
-from tilejit.codegen.mathlib.coefficients import COEFFICIENTS
+from tilejit.ops.elementwise.trigonometric import TWO_OVER_PI_BITS, TWO_OVER_PI_FRACTION
 
-FITS = [(dtype, name) for dtype in ("float32", "float64") for name in (f.name for f in math_fits.fits())]
+DTYPES = pytest.mark.parametrize("dtype", ["float32", "float64"])
 
 
-@pytest.mark.parametrize(("dtype", "name"), FITS)
+@DTYPES
+@pytest.mark.parametrize("name", math_fits.polynomials())
 def test_a_fit_gives_the_committed_coefficients(dtype: str, name: str) -> None:
-    with mp.workdps(math_fits.PRECISION[dtype]):
-        fit = next(f for f in math_fits.fits() if f.name == name)
-        degree = fit.degrees[("float32", "float64").index(dtype)]
-        made, _ = math_fits.coefficients(fit, dtype, degree)
-    assert made == COEFFICIENTS[dtype][name]
+    fit = math_fits.polynomials()[name]
+    made, _ = math_fits.coefficients(fit, dtype)
+    assert made == fit.coefficients(dtype), math_fits.shown(made)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_the_constants_are_the_generators(dtype: str) -> None:
-    with mp.workdps(math_fits.PRECISION[dtype]):
-        made = math_fits.constants(dtype)
-    assert made == {name: COEFFICIENTS[dtype][name] for name in made}
-    fitted = {name for of, name in FITS if of == dtype}
-    assert fitted | set(made) == set(COEFFICIENTS[dtype])
+@DTYPES
+@pytest.mark.parametrize("name", math_fits.constants())
+def test_a_constant_is_the_sum_of_its_parts(dtype: str, name: str) -> None:
+    constant = math_fits.constants()[name]
+    assert math_fits.parts(constant, dtype) == constant.parts(dtype)
+
+
+def test_the_bits_of_two_over_pi_are_its_own() -> None:
+    with mp.workprec(TWO_OVER_PI_BITS + 64):
+        assert int(mp.floor(2 / mp.pi * mp.mpf(2) ** TWO_OVER_PI_BITS)) == TWO_OVER_PI_FRACTION

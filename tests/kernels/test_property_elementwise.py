@@ -90,7 +90,7 @@ def _name(scalar: np.generic) -> str:
 def accepted(name: str) -> list[tuple[DType, ...]]:
     """The types that an operation takes, its inputs all of one type but for a condition."""
     op = ELEMENTWISE[name]
-    rows = [(*([bool_] if op.kind == "select" else [t]), *[t] * (op.arity - 1)) for t in DTYPES.values()]
+    rows = [(bool_,) * op.conditions + (t,) * (op.arity - op.conditions) for t in DTYPES.values()]
     return [row for row in rows if not isinstance(result_type(name, row), str)]
 
 

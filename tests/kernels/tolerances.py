@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from tilejit.dtypes import DType
+from tilejit.ops.elementwise import ELEMENTWISE
 
-#: functions that are within 4 units in the last place; everything else is exact
-FUNCTIONS = frozenset(
-    ("exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "sigmoid", "silu", "gelu", "rsqrt", "pow")
-)
+#: what the language promises of every function, in units in the last place
+PROMISE = 4
 
 
 def tolerance(name: str, dtype: DType) -> int:
@@ -16,6 +15,6 @@ def tolerance(name: str, dtype: DType) -> int:
     A function of float16 or bfloat16 computes in float32 and rounds once, so that its error moves the result by one
     unit at most.
     """
-    if name not in FUNCTIONS or not dtype.is_float:
+    if name not in ELEMENTWISE or ELEMENTWISE[name].accuracy is None or not dtype.is_float:
         return 0
-    return 4 if dtype.bits >= 32 else 1
+    return PROMISE if dtype.bits >= 32 else 1

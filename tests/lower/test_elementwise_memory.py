@@ -11,7 +11,7 @@ from tests.lower.cases import Case, is_static, load, operand_of
 from tests.lower.interpreter import Machine
 from tests.lower.test_emitted_copies import inside, memory, parameters, span
 from tests.lower.test_emitted_elementwise import values
-from tilejit.dtypes import DTYPES, float16, float32
+from tilejit.dtypes import DTYPES, bool_, float16, float32, int32
 from tilejit.errors import DispatchError
 from tilejit.ir import build
 from tilejit.ir.nodes import Alloc, Const, Kernel, Region, TileOp
@@ -23,7 +23,7 @@ from tilejit.lower.engine import Verdict
 from tilejit.lower.launch import launch_values
 from tilejit.lower.proof import addresses, prove
 from tilejit.ops.cast import convert
-from tilejit.ops.elementwise import ELEMENTWISE, reference
+from tilejit.ops.elementwise import ELEMENTWISE, reference, result_type
 from tilejit.target import target
 
 CASES = [c for c in load("elementwise_smem") if "expect" in c and is_static(c)]
@@ -119,3 +119,15 @@ def test_any_layouts_work_together(data: st.DataObject) -> None:
     scope, threads = data.draw(st.sampled_from([("thread", 1), ("warp", 32), ("cta", 48)]))
     dst, a, b = (data.draw(memory(data.draw(spaces), extents, data.draw(types))).named(n) for n in ("dst", "a", "b"))
     outcome(TileOp("add", scope, (dst, a, b)), threads)
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_every_operation_runs_on_memory(name: str) -> None:
+    record = ELEMENTWISE[name]
+    dtype = int32 if record.kind in ("bits", "shift") else float32
+    types = [bool_] * record.conditions + [dtype] * (record.arity - record.conditions)
+    rule = result_type(name, tuple(types))
+    assert not isinstance(rule, str)
+    named = zip(["dst", *"abc"], [rule[1], *types], strict=False)
+    regions = [operand("shared", (16, 24), t).named(n) for n, t in named]
+    assert outcome(TileOp(name, "warp", tuple(regions)), 32).variant == "smem"

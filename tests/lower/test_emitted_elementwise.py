@@ -67,8 +67,8 @@ def meaning(op: TileOp, before: dict[str, Array]) -> dict[str, Array]:
     if op.name in ELEMENTWISE:
         rule = result_type(op.name, tuple(o.dtype for o in op.operands[1:]))
         assert not isinstance(rule, str)
-        keep = 1 if ELEMENTWISE[op.name].kind == "select" else 0
-        inputs = [v if k < keep else convert(v, rule[0]) for k, v in enumerate(inputs)]
+        conditions = ELEMENTWISE[op.name].conditions
+        inputs = [v if k < conditions else convert(v, rule[0]) for k, v in enumerate(inputs)]
         found = reference(op.name, *inputs)
     else:
         found = inputs[0]

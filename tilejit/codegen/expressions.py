@@ -81,7 +81,7 @@ def offset_of(ctx: Context, expr: Expr) -> Offset:
         return ctx.sums[expr.name]
     if isinstance(expr, Op) and expr.name == "add":
         a, b = (offset_of(ctx, x) for x in expr.args)
-        wraps = expr.dtype.bits < 64 and not _flags(expr)
+        wraps = expr.dtype.bits < 64 and not _proved(expr)
         return Offset(a.parts + b.parts, a.past + b.past, a.wraps or b.wraps or wraps)
     value = evaluate(ctx, expr)
     return Offset((value,), 0) if value.const is None else Offset((), int(value.const.value))
@@ -157,7 +157,7 @@ def _operation(ctx: Context, op: Op) -> Value:
         kept = _kept(op.name, args[0], args[1])
         if kept is not None:
             return cast(ctx, kept, op.dtype)
-    result = operation(ctx, op.name, compute, [a.text for a in args], _flags(op), op.span)
+    result = operation(ctx, op.name, compute, [a.text for a in args], _proved(op), op.span)
     return cast(ctx, result, op.dtype)
 
 
@@ -204,23 +204,22 @@ def _kept(name: str, x: Value, y: Value) -> Value | None:
     return x if name == "sub" and b == 0 else None
 
 
-def _flags(op: Op) -> str:
-    """What LLVM may assume of an integer operation: `nsw ` where facts prove that it doesn't overflow.
+def _proved(op: Op) -> bool:
+    """Whether facts prove of an integer operation what makes it cheaper: that it doesn't overflow.
 
-    For divisions "nuw " says that the dividend isn't negative and the divisor is positive.
+    Of divisions: that the dividend isn't negative and the divisor is positive.
     """
     if not op.dtype.is_integer or len(op.args) != 2:
-        return ""
+        return False
     if op.name in ("floordiv", "mod"):
         low, divisor = facts.bounds(op.args[0])[0], facts.bounds(op.args[1])[0]
-        return "nuw " if low is not None and low >= 0 and divisor is not None and divisor > 0 else ""
+        return low is not None and low >= 0 and divisor is not None and divisor > 0
     if op.name not in ("add", "sub", "mul") or op.dtype.kind != "int":
-        return ""
+        return False
     low, high = facts.bounds(op)
     least, most = facts.full_range(op.dtype)
     # Bounds that are the whole type's are what is known of a result that may wrap.
-    proved = low is not None and high is not None and least <= low and high <= most and (low, high) != (least, most)
-    return "nsw " if proved else ""
+    return low is not None and high is not None and least <= low and high <= most and (low, high) != (least, most)
 
 
 # ---- ids ----------------------------------------------------------------------------------------------------

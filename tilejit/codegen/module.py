@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..ir.nodes import Buffer, Kernel, Param
 from ..source import Span
 from ..target import Target
-from . import mathlib, storage
+from . import functions, storage
 from .context import Context, Value
 from .debug import LineTable
 from .expressions import changing
@@ -83,7 +83,6 @@ def _module(ctx: Context, plan: storage.SharedPlan, entry: str) -> str:
             _registers(ctx, buffer)
     ctx.writer.at(kernel.span)
     shared += _body(ctx, tensor_memory_plan(buffers))
-    functions = [mathlib.definition(*key) for key in _with_dependencies(ctx)]
     return "\n".join([
         f'target triple = "{TRIPLE}"',
         *ctx.strings.values(),
@@ -96,7 +95,7 @@ def _module(ctx: Context, plan: storage.SharedPlan, entry: str) -> str:
         *(line for registers in ctx.registers.values() for line in registers.entry()),
         *ctx.writer.lines(),
         "}",
-        *functions,
+        *(functions.definition(*key) for key in reversed(ctx.functions)),
         f"attributes #0 = {{ {_attributes(kernel)} }}",
         *table.metadata(),
         "",
@@ -166,14 +165,3 @@ def _registers(ctx: Context, buffer: Buffer) -> None:
     if narrow:
         ctx.writer.begin_as_zero(registers.words)
 
-
-def _with_dependencies(ctx: Context) -> list[tuple[str, str]]:
-    """The mathematical functions called, and those that they call."""
-    found: dict[tuple[str, str], None] = {}
-    waiting = list(ctx.functions)
-    while waiting:
-        key = waiting.pop()
-        if key not in found:
-            found[key] = None
-            waiting += mathlib.dependencies(*key)
-    return list(found)

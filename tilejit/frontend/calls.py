@@ -254,12 +254,8 @@ def _intrinsic(ctx: Context, node: ast.Call, callee: Intrinsic) -> Value:
     )  # fmt: skip
 
 
-_PARAMETERS = {1: ("x",), 2: ("x", "y"), 3: ("x", "y", "z")}
-_NAMED = {"where": ("condition", "x", "y"), "clamp": ("x", "low", "high")}
-
-
 def _expression(ctx: Context, node: ast.Call, name: str) -> Value:
-    parameters = _NAMED.get(name, _PARAMETERS[ELEMENTWISE[name].arity])
+    parameters = ELEMENTWISE[name].operands
     arguments = bind(ctx, node, f"tj.{name}", parameters, len(parameters))
     values = [ctx.evaluate(arguments[p]) for p in parameters]
     return tiles.apply(ctx, node, name, values)

@@ -72,22 +72,18 @@ def operate(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> 
     """An elementwise operation on scalars, at least one of them known at run time only or the result typed."""
     arguments, weak = settle(ctx, node, name, values)
     with ctx.located(node):
-        return Scalar(build.op(name, *arguments), weak and not _gives_bool(name))
-
-
-def _gives_bool(name: str) -> bool:
-    return ELEMENTWISE[name].kind in ("comparison", "logical")
+        return Scalar(build.op(name, *arguments), weak and not ELEMENTWISE[name].gives_bool)
 
 
 def settle(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> tuple[list[Expr], bool]:
     """The operands as expressions, literals in the type of the others; and whether none had a type yet."""
-    keep = 1 if ELEMENTWISE[name].kind == "select" else 0
-    conditions = [_condition(ctx, node, v) for v in values[:keep]]
-    rest = values[keep:]
-    for value in rest:
+    leading = ELEMENTWISE[name].conditions
+    conditions = [_condition(ctx, node, v) for v in values[:leading]]
+    numbers = values[leading:]
+    for value in numbers:
         _check_scalar(ctx, node, name, value)
-    common, weak = common_type(rest)
-    return conditions + [as_type(ctx, node, v, common) for v in rest], weak
+    common, weak = common_type(numbers)
+    return conditions + [as_type(ctx, node, v, common) for v in numbers], weak
 
 
 def common_type(values: Sequence[Value], others: Sequence[DType] = ()) -> tuple[DType, bool]:

@@ -24,7 +24,6 @@ from .values import Constant, Memory, Operation, Scalar, Value, describe, is_num
 __all__ = ["call_operation"]
 
 _THREAD_AXIS = {"warp": "laneid", "warpgroup": "tid_in_wg", "cta": "tx"}
-_INPUT_NAMES = {1: ("src",), 2: ("a", "b"), 3: ("a", "b", "c")}
 _Attrs = tuple[tuple[str, str | int | bool | None], ...]
 
 
@@ -159,7 +158,7 @@ def _gemm(ctx: Context, node: ast.Call, operation: Operation) -> Value:
 
 def _elementwise(ctx: Context, node: ast.Call, operation: Operation) -> Value:
     name, what = operation.name, f"tj.{operation.scope}.{operation.name}"
-    names = _INPUT_NAMES[ELEMENTWISE[name].arity]
+    names = tuple(o.name for o in TILE_OPERATIONS[name].operands[1:])
     arguments = bind(ctx, node, what, ("dst", *names, "variant"), 1 + len(names))
     dst = _destination(ctx, arguments["dst"])
     values = [ctx.evaluate(arguments[n]) for n in names]

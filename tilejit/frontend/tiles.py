@@ -54,13 +54,13 @@ def inputs(
     ctx: Context, node: ast.AST, name: str, values: Sequence[Value]
 ) -> tuple[tuple[Region | Expr, ...], tuple[DType, ...]]:
     """An operation's inputs as operands, and their types; a scalar never widens the tiles' type within its kind."""
-    keep = 1 if ELEMENTWISE[name].kind == "select" else 0
-    tiled = [v.dtype for v in values[keep:] if isinstance(v, Memory)]
+    conditions = ELEMENTWISE[name].conditions
+    tiled = [v.dtype for v in values[conditions:] if isinstance(v, Memory)]
     common = reduce(promote, tiled) if tiled else None
     operands: list[Region | Expr] = []
     dtypes: list[DType] = []
     for k, value in enumerate(values):
-        operand = _input(ctx, node, name, value, bool_ if k < keep else common)
+        operand = _input(ctx, node, name, value, bool_ if k < conditions else common)
         operands.append(operand)
         dtypes.append(operand.dtype)
     return tuple(operands), tuple(dtypes)

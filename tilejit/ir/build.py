@@ -39,11 +39,6 @@ Scalar = Expr | bool | int | float
 TRUE = Const(True, bool_)
 FALSE = Const(False, bool_)
 
-#: operations whose value on constants is exact on every machine
-_FOLDABLE = frozenset(ELEMENTWISE) - frozenset(
-    ("rsqrt", "exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "sigmoid", "silu", "gelu")
-)
-
 
 def const(value: bool | int | float, dtype: DType) -> Const:
     """`value` as a constant of `dtype`: integers wrap around, floats are rounded."""
@@ -79,8 +74,8 @@ def op(name: str, *args: Expr) -> Expr:
     if isinstance(rule, str):
         raise KernelTypeError(rule, hint="convert the operands first: x.astype(...)")
     compute, result = rule
-    keep = 1 if ELEMENTWISE[name].kind == "select" else 0
-    converted = args[:keep] + tuple(cast(a, compute) for a in args[keep:])
+    conditions = ELEMENTWISE[name].conditions
+    converted = args[:conditions] + tuple(cast(a, compute) for a in args[conditions:])
     return cast(_smart(name, converted), result)
 
 
@@ -98,11 +93,11 @@ def _plain(name: str, args: tuple[Expr, ...]) -> Op:
 
 
 def _folded(name: str, args: tuple[Expr, ...]) -> Const | None:
-    """The constant that the operation gives on constants."""
+    """The constant that the operation gives on constants, on every machine."""
     for a in args:
         if not isinstance(a, Const):
             return None
-    if name not in _FOLDABLE or (name == "pow" and args[0].dtype.is_float):
+    if not ELEMENTWISE[name].folds(args[0].dtype):
         return None
     values = [np.asarray(a.value, dtype=a.dtype.numpy) for a in args if isinstance(a, Const)]
     with np.errstate(all="ignore"):

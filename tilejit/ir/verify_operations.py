@@ -52,8 +52,7 @@ def _op_fault(name: str, dtypes: tuple[DType, ...], result: DType) -> str | None
     if isinstance(rule, str):
         return rule
     compute, _ = rule
-    values = dtypes[1:] if ELEMENTWISE[name].kind == "select" else dtypes
-    if any(d != compute for d in values):
+    if any(d != compute for d in dtypes[ELEMENTWISE[name].conditions :]):
         return f"{name} of {', '.join(map(str, dtypes))} computes in {compute}; cast its arguments"
     given = value_type(name, compute)
     return None if result == given else f"{name} of {compute} gives {given}; it says {result}"

@@ -70,6 +70,6 @@ def value_of(op: TileOp, values: Sequence[Expr], dtype: DType) -> Expr:
         return build.cast(values[0], dtype, op.attr("saturate") is not False)
     rule = result_type(op.name, tuple(v.dtype for v in values))
     assert not isinstance(rule, str)
-    keep = 1 if ELEMENTWISE[op.name].kind == "select" else 0
-    converted = [*values[:keep], *(build.cast(v, rule[0]) for v in values[keep:])]
+    conditions = ELEMENTWISE[op.name].conditions
+    converted = [*values[:conditions], *(build.cast(v, rule[0]) for v in values[conditions:])]
     return build.cast(build.op(op.name, *converted), dtype)

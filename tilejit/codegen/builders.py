@@ -1,0 +1,224 @@
+"""The builder of scalar formulas as LLVM text: in a function of its own, or where an operation is used."""
+
+from __future__ import annotations
+
+import struct
+from abc import abstractmethod
+from functools import cache
+from typing import Literal
+
+from ..dtypes import DTYPES, DType
+from ..ops.scalar import FORMATS, Block, Builder, Comparison, Conversion, Format, Number, Opcode, Operand, scalar_type
+from ..target import Target
+from .types import register_type
+from .writer import Writer
+
+__all__ = ["FunctionBuilder", "InlineBuilder", "llvm_type"]
+
+#: the builder's types -> LLVM's
+_LLVM_TYPES = {scalar_type(d): register_type(d) for d in DTYPES.values()} | {"i128": "i128"}
+
+_FLOAT_OPCODES = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
+_SIGNED_OPCODES = {"div": "sdiv", "rem": "srem", "shr": "ashr"}
+_UNSIGNED_OPCODES = {"div": "udiv", "rem": "urem", "shr": "lshr"}
+
+_ORDERS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+
+
+def llvm_type(type: str) -> str:
+    """LLVM's name for a builder's type."""
+    return _LLVM_TYPES[type]
+
+
+@cache
+def _predicate(comparison: Comparison, letter: str) -> str:
+    """LLVM's word for a comparison of floats (f), signed (i) or other integers."""
+    if letter == "f":
+        return {"==": "oeq", "!=": "une"}.get(comparison) or "o" + _ORDERS[comparison]
+    return {"==": "eq", "!=": "ne"}.get(comparison) or ("s" if letter == "i" else "u") + _ORDERS[comparison]
+
+
+class _TextBuilder(Builder):
+    """Instructions as LLVM's text; `write` and `call` say where they go."""
+
+    def __init__(self, number_format: Format | None) -> None:
+        self._format = number_format
+
+    @property
+    def format(self) -> Format:
+        assert self._format is not None, "integers have no floating-point format"
+        return self._format
+
+    @abstractmethod
+    def write(self, type: str, text: str) -> Number:
+        """Write an instruction with a result of `type`."""
+
+    @abstractmethod
+    def call(self, type: str, name: str, *operands: tuple[str, str]) -> Number:
+        """Call an intrinsic; operands are (LLVM type, text) pairs."""
+
+    def constant(self, type: str, number: float) -> Number:
+        if type[0] != "f":
+            return Number(self, type, str(bool(number)).lower() if type == "b1" else str(number))
+        if type == "f32" and number == number:
+            assert struct.unpack("f", struct.pack("f", number))[0] == number, f"{number!r} is not a float32"
+        return Number(self, type, f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}")
+
+    def literal(self, x: Operand) -> int | None:
+        text = x.text if isinstance(x, Number) else str(x)
+        return int(text) if text.isdigit() else None
+
+    def binary(self, opcode: Opcode, left: Number, right: Operand) -> Number:
+        if left.is_float:
+            return self._binary(_FLOAT_OPCODES[opcode], left, right)
+        opcodes = _SIGNED_OPCODES if left.is_signed else _UNSIGNED_OPCODES
+        return self._binary(opcodes.get(opcode, opcode), left, right)
+
+    def unsigned(self, opcode: Literal["div", "rem"], left: Number, right: Operand) -> Number:
+        return self._binary(_UNSIGNED_OPCODES[opcode], left, right)
+
+    def _binary(self, opcode: str, left: Number, right: Operand) -> Number:
+        other = self.operand(left.type, right)
+        assert other.type == left.type, f"{opcode} of {left.type} and {other.type}"
+        flags = "nsw " if self.proved and opcode in ("add", "sub", "mul") else ""
+        return self.write(left.type, f"{opcode} {flags}{llvm_type(left.type)} {left.text}, {other.text}")
+
+    def negative(self, x: Number) -> Number:
+        return self.write(x.type, f"fneg {llvm_type(x.type)} {x.text}")
+
+    def compare(self, comparison: Comparison, left: Number, right: Operand) -> Number:
+        return self._compare(_predicate(comparison, left.type[0]), left, right)
+
+    def below(self, left: Number, right: Operand) -> Number:
+        return self._compare("ult", left, right)
+
+    def unordered(self, left: Number, right: Operand) -> Number:
+        return self._compare("uno", left, right)
+
+    def _compare(self, predicate: str, left: Number, right: Operand) -> Number:
+        other = self.operand(left.type, right)
+        opcode = "fcmp" if left.is_float else "icmp"
+        return self.write("b1", f"{opcode} {predicate} {llvm_type(left.type)} {left.text}, {other.text}")
+
+    def intrinsic(self, name: str, first: Number, *rest: Operand) -> Number:
+        operands = [first, *(self.operand(first.type, operand) for operand in rest)]
+        kind = llvm_type(first.type)
+        arguments = [(kind, operand.text) for operand in operands]
+        if name == "abs":
+            # the least integer stays itself
+            arguments.append(("i1", "false"))
+        return self.call(first.type, f"llvm.{name}.{first.type if first.is_float else kind}", *arguments)
+
+    def convert(self, conversion: Conversion, x: Number, to: str) -> Number:
+        if x.type == to:
+            return x
+        return self.write(to, f"{conversion} {llvm_type(x.type)} {x.text} to {llvm_type(to)}")
+
+    def select(self, condition: Number, yes: Operand, no: Operand) -> Number:
+        typed = yes if isinstance(yes, Number) else no
+        assert isinstance(typed, Number)
+        first, second = self.operand(typed.type, yes), self.operand(typed.type, no)
+        kind = llvm_type(first.type)
+        return self.write(first.type, f"select i1 {condition.text}, {kind} {first.text}, {kind} {second.text}")
+
+    def maximum(self, x: Number, y: Operand) -> Number:
+        return self._extreme("max", x, y)
+
+    def minimum(self, x: Number, y: Operand) -> Number:
+        return self._extreme("min", x, y)
+
+    def _extreme(self, which: str, x: Number, y: Operand) -> Number:
+        if not x.is_float:
+            return self.intrinsic(f"{'s' if x.is_signed else 'u'}{which}", x, y)
+        number = self.intrinsic(f"{which}num", x, y)
+        return self.select(self.unordered(x, y), float("nan"), number)
+
+
+class FunctionBuilder(_TextBuilder):
+    """A function under construction: instructions in order, in the current block."""
+
+    def __init__(self, number_format: Format | None = None) -> None:
+        super().__init__(number_format)
+        self._lines: list[str] = []
+        self._count = 0
+        self.block = Block("entry")
+
+    @property
+    def body(self) -> str:
+        """The instructions so far, one a line."""
+        return "\n".join(self._lines)
+
+    def write(self, type: str, text: str) -> Number:
+        name = f"%t{self._count}"
+        self._count += 1
+        self._lines.append(f"  {name} = {text}")
+        return Number(self, type, name)
+
+    def call(self, type: str, name: str, *operands: tuple[str, str]) -> Number:
+        arguments = ", ".join(f"{kind} {text}" for kind, text in operands)
+        return self.write(type, f"call {llvm_type(type)} @{name}({arguments})")
+
+    def start(self, block: Block) -> None:
+        self._lines.append(f"{block.name}:")
+        self.block = block
+
+    def jump(self, block: Block) -> None:
+        self._lines.append(f"  br label %{block.name}")
+
+    def branch(self, condition: Number, yes: Block, no: Block) -> None:
+        self._lines.append(f"  br i1 {condition.text}, label %{yes.name}, label %{no.name}")
+
+    def phi(self, *sources: tuple[Number, Block]) -> Number:
+        type = sources[0][0].type
+        pairs = ", ".join(f"[ {number.text}, %{block.name} ]" for number, block in sources)
+        return self.write(type, f"phi {llvm_type(type)} {pairs}")
+
+    def add_incoming(self, phi: Number, value: Number, block: Block) -> None:
+        index = next(i for i, line in enumerate(self._lines) if line.startswith(f"  {phi.text} = phi "))
+        self._lines[index] += f", [ {value.text}, %{block.name} ]"
+
+    def ret(self, result: Number) -> None:
+        """End the function."""
+        self._lines.append(f"  ret {llvm_type(result.type)} {result.text}")
+
+
+class InlineBuilder(_TextBuilder):
+    """Writes an operation where it is used, in one block.
+
+    proved: see `Builder`.
+    """
+
+    def __init__(self, writer: Writer, target: Target, dtype: DType, proved: bool = False) -> None:
+        super().__init__(FORMATS.get(dtype.name))
+        self._writer = writer
+        self._target = target
+        self.proved = proved
+
+    def write(self, type: str, text: str) -> Number:
+        return Number(self, type, self._writer.value(text))
+
+    def call(self, type: str, name: str, *operands: tuple[str, str]) -> Number:
+        return Number(self, type, self._writer.intrinsic(llvm_type(type), name, *operands))
+
+    def _extreme(self, which: str, x: Number, y: Operand) -> Number:
+        if x.type == "f32" and self._target.number >= 80:
+            return self.intrinsic(f"{which}imum", x, y)
+        return super()._extreme(which, x, y)
+
+    def start(self, block: Block) -> None:
+        raise NotImplementedError(_ONE_BLOCK)
+
+    def jump(self, block: Block) -> None:
+        raise NotImplementedError(_ONE_BLOCK)
+
+    def branch(self, condition: Number, yes: Block, no: Block) -> None:
+        raise NotImplementedError(_ONE_BLOCK)
+
+    def phi(self, *sources: tuple[Number, Block]) -> Number:
+        raise NotImplementedError(_ONE_BLOCK)
+
+    def add_incoming(self, phi: Number, value: Number, block: Block) -> None:
+        raise NotImplementedError(_ONE_BLOCK)
+
+
+_ONE_BLOCK = "code that stands where it is used has one block; mark it `called`"

@@ -1,0 +1,37 @@
+"""Operations as functions in LLVM's text, of IEEE operations only, so that every target gives the same bits."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from ..dtypes import DTYPES
+from ..ops.elementwise import ELEMENTWISE
+from ..ops.scalar import FORMATS, Number, scalar_type
+from .builders import FunctionBuilder, llvm_type
+
+__all__ = ["definition", "has", "symbol"]
+
+
+def has(op: str, dtype: str) -> bool:
+    """Whether kernels call `op` when it computes in `dtype` (a type's name, as in `float32`)."""
+    code = ELEMENTWISE[op].code(DTYPES[dtype])
+    return code is not None and code.called
+
+
+def symbol(op: str, dtype: str) -> str:
+    """The function's name without its `@`, as in `tj.exp.f32`."""
+    return f"tj.{op}.{scalar_type(DTYPES[dtype])}"
+
+
+@cache
+def definition(op: str, dtype: str) -> str:
+    """The function as LLVM text; LLVM's parser declares the intrinsics it calls."""
+    record, kind = ELEMENTWISE[op], scalar_type(DTYPES[dtype])
+    code = record.code(DTYPES[dtype])
+    assert code is not None, f"{op} doesn't compute in {dtype}"
+    b = FunctionBuilder(FORMATS.get(dtype))
+    result = code.write(b, *(Number(b, kind, f"%{name}") for name in record.operands))
+    b.ret(result)
+    parameters = ", ".join(f"{llvm_type(kind)} %{name}" for name in record.operands)
+    header = f"define internal {llvm_type(result.type)} @{symbol(op, dtype)}({parameters}) alwaysinline nounwind {{"
+    return f"{header}\nentry:\n{b.body}\n}}\n"

@@ -1,0 +1,147 @@
+"""Sums, products, signs."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+
+from ..scalar import Builder, Number, inline
+from .record import Elementwise
+
+Array = np.ndarray
+
+
+def _sum(b: Builder, x: Number, y: Number) -> Number:
+    return x + y
+
+
+ADD = Elementwise(
+    name="add",
+    operands=("x", "y"),
+    kind="arithmetic",
+    meaning="x + y; integers wrap",
+    formula=np.add,
+    floats=inline(_sum),
+    integers=inline(_sum),
+)
+
+
+def _difference(b: Builder, x: Number, y: Number) -> Number:
+    return x - y
+
+
+SUB = Elementwise(
+    name="sub",
+    operands=("x", "y"),
+    kind="arithmetic",
+    meaning="x - y; integers wrap",
+    formula=np.subtract,
+    floats=inline(_difference),
+    integers=inline(_difference),
+)
+
+
+def _product(b: Builder, x: Number, y: Number) -> Number:
+    return x * y
+
+
+MUL = Elementwise(
+    name="mul",
+    operands=("x", "y"),
+    kind="arithmetic",
+    meaning="x * y; integers wrap",
+    formula=np.multiply,
+    floats=inline(_product),
+    integers=inline(_product),
+)
+
+
+def _fma_formula(x: Array, y: Array, z: Array) -> Array:
+    """x * y + z, rounded once."""
+    if x.dtype == np.float32:
+        return _fma_single(x, y, z)
+    if x.dtype == np.float64:
+        return np.asarray(_fma_double(x, y, z))
+    return np.asarray(x * y + z)
+
+
+def _fma_single(x: Array, y: Array, z: Array) -> Array:
+    """The product is exact in float64; the sum is rounded to odd there, so that float32 rounds it once."""
+    product, addend = np.broadcast_arrays(x.astype(np.float64) * y.astype(np.float64), z.astype(np.float64))
+    total = product + addend
+    # Knuth's two-sum: the error of the addition, exact
+    virtual = total - product
+    error = (product - (total - virtual)) + (addend - virtual)
+    inexact = np.isfinite(total) & (error != 0)
+    away = np.where(error > 0, np.inf, -np.inf)
+    bits = total.view(np.uint64)
+    neighbour = np.nextafter(total, away)
+    odd = np.where(inexact & ((bits & np.uint64(1)) == 0), neighbour, total)
+    return np.asarray(odd.astype(np.float32))
+
+
+def _fma_one(x: float, y: float, z: float) -> float:
+    product = x * y
+    if not (math.isfinite(x) and math.isfinite(y) and math.isfinite(z)) or x == 0 or y == 0:
+        return product + z
+    exact = Fraction(x) * Fraction(y) + Fraction(z)
+    if exact == 0:
+        # two parts that cancel give +0; only two negative zeros would give -0, and the product isn't zero
+        return 0.0
+    try:
+        return exact.numerator / exact.denominator
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
+
+
+_fma_double = np.vectorize(_fma_one, otypes=[np.float64])
+
+FMA = Elementwise(
+    name="fma",
+    operands=("x", "y", "z"),
+    kind="arithmetic",
+    meaning="x * y + z, rounded once in the type in which it computes",
+    formula=_fma_formula,
+    floats=inline(lambda b, x, y, z: b.fma(x, y, z)),
+    integers=inline(lambda b, x, y, z: x * y + z),
+)
+
+
+def _neg_narrow(b: Builder, x: Number) -> Number:
+    return b.convert("bitcast", b.convert("bitcast", x, "i16") ^ -(1 << 15), x.type)
+
+
+NEG = Elementwise(
+    name="neg",
+    operands=("x",),
+    kind="exact",
+    meaning="-x; integers wrap",
+    formula=np.negative,
+    floats=inline(lambda b, x: -x),
+    integers=inline(lambda b, x: -x),
+    narrow=inline(_neg_narrow),
+    symmetry="odd",
+)
+
+
+def _abs_integer(b: Builder, x: Number) -> Number:
+    return b.intrinsic("abs", x) if x.is_signed else x
+
+
+def _abs_narrow(b: Builder, x: Number) -> Number:
+    return b.convert("bitcast", b.convert("bitcast", x, "i16") & (1 << 15) - 1, x.type)
+
+
+ABS = Elementwise(
+    name="abs",
+    operands=("x",),
+    kind="exact",
+    meaning="|x|; the least integer stays itself",
+    formula=np.abs,
+    floats=inline(lambda b, x: abs(x)),
+    integers=inline(_abs_integer),
+    narrow=inline(_abs_narrow),
+    symmetry="even",
+)

@@ -1,0 +1,96 @@
+"""Bits and shifts. Shifts have NumPy's values where the hardware's or LLVM's are undefined."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..scalar import Builder, Number, called, inline
+from .record import Elementwise
+
+_NOT = inline(lambda b, x: ~x)
+_AND = inline(lambda b, x, y: x & y)
+_OR = inline(lambda b, x, y: x | y)
+_XOR = inline(lambda b, x, y: x ^ y)
+
+BITWISE_NOT = Elementwise(
+    name="bitwise_not",
+    operands=("x",),
+    kind="bits",
+    meaning="~x; of bool_ its negation",
+    formula=np.invert,
+    integers=_NOT,
+    bools=_NOT,
+)
+
+BITWISE_AND = Elementwise(
+    name="bitwise_and",
+    operands=("x", "y"),
+    kind="bits",
+    meaning="x & y",
+    formula=np.bitwise_and,
+    integers=_AND,
+    bools=_AND,
+)
+
+BITWISE_OR = Elementwise(
+    name="bitwise_or",
+    operands=("x", "y"),
+    kind="bits",
+    meaning="x | y",
+    formula=np.bitwise_or,
+    integers=_OR,
+    bools=_OR,
+)
+
+BITWISE_XOR = Elementwise(
+    name="bitwise_xor",
+    operands=("x", "y"),
+    kind="bits",
+    meaning="x ^ y",
+    formula=np.bitwise_xor,
+    integers=_XOR,
+    bools=_XOR,
+)
+
+
+def _left_shift(b: Builder, x: Number, y: Number) -> Number:
+    """x·2^y modulo 2^bits; 0 where y is negative or not below the width, as in NumPy."""
+    return b.select(b.below(y, y.bits), x << _masked(y), 0)
+
+
+def _masked(y: Number) -> Number:
+    """A count that LLVM defines: a larger one is poison, which a select would not remove everywhere."""
+    return y & (y.bits - 1)
+
+
+def _is_width(b: Builder, x: Number, y: Number) -> bool:
+    """Whether the count is a literal below the width."""
+    count = b.literal(y)
+    return count is not None and count < x.bits
+
+
+LEFT_SHIFT = Elementwise(
+    name="left_shift",
+    operands=("x", "y"),
+    kind="shift",
+    meaning="x << y; 0 where y isn't in 0 .. bits-1",
+    formula=np.left_shift,
+    integers=called(_left_shift, shortcut=lambda b, x, y: x << y if _is_width(b, x, y) else None),
+)
+
+
+def _right_shift(b: Builder, x: Number, y: Number) -> Number:
+    """floor(x/2^y); 0 or -1 by x's sign where y is negative or not below the width, as in NumPy."""
+    if not x.is_signed:
+        return b.select(b.below(y, y.bits), x >> _masked(y), 0)
+    return b.select(b.below(y, y.bits), x >> _masked(y), x >> (x.bits - 1))
+
+
+RIGHT_SHIFT = Elementwise(
+    name="right_shift",
+    operands=("x", "y"),
+    kind="shift",
+    meaning="x >> y; x < 0 ? -1 : 0 where y isn't in 0 .. bits-1",
+    formula=np.right_shift,
+    integers=called(_right_shift, shortcut=lambda b, x, y: x >> y if _is_width(b, x, y) else None),
+)

@@ -1,0 +1,259 @@
+"""exp, exp2 and the functions made of them.
+
+A power is split as p·2^n or (1 + w)·2^n with an integer n and p in about [0.7, 1.42], so that a caller can do its own
+arithmetic on it before the one rounding that scaling to a subnormal result costs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..fitted import Constant, Polynomial
+from ..scalar import Builder, Number, called
+from .record import INF, NAN, Accuracy, Elementwise, in_double
+
+#: beyond ± this exp is 0 or infinite
+EXP_LIMIT = {"float32": 104.0, "float64": 746.0}
+#: beyond ± this exp2 is 0 or infinite
+EXP2_LIMIT = {"float32": 152.0, "float64": 1077.0}
+
+LOG2E = Constant("1 / mp.log(2)", "0x1.715476p+0", "0x1.71547652b82fep+0")
+
+LN2 = Constant("mp.log(2)", "0x1.62e43p-1 -0x1.05c61p-29", "0x1.62e42fefa39efp-1 0x1.abc9e3b39803fp-56")
+
+EXP_FIT = Polynomial(
+    "(mp.expm1(x) - x) / x**2",
+    weight="1 / mp.exp(x)",
+    low="-mp.log(2) / 2 * mp.mpf('1.0001')",
+    high="mp.log(2) / 2 * mp.mpf('1.0001')",
+    float32="0x1.fffffep-2 0x1.5554ep-3 0x1.5557b6p-5 0x1.1208d4p-7 0x1.6a55c6p-10",
+    float64=(
+        "0x1.0000000000001p-1 0x1.5555555555538p-3 0x1.5555555553e3ap-5 0x1.111111111dba4p-7 "
+        "0x1.6c16c17845bfep-10 0x1.a01a014515f57p-13 0x1.a019b9f6eb18cp-16 0x1.71df203e88ad6p-19 "
+        "0x1.289091e6e3812p-22 0x1.ad3bba9f537ffp-26"
+    ),
+)
+
+EXP2_FIT = Polynomial(
+    "mp.expm1(x * mp.log(2)) / x",
+    low="mp.mpf('-.5001')",
+    high="mp.mpf('.5001')",
+    float32="0x1.62e43p-1 0x1.ebfbep-3 0x1.c6af6cp-5 0x1.3b29e4p-7 0x1.5f08c4p-10 0x1.446c3ap-13",
+    float64=(
+        "0x1.62e42fefa39efp-1 0x1.ebfbdff82c598p-3 0x1.c6b08d704a0cbp-5 0x1.3b2ab6fba1dc4p-7 "
+        "0x1.5d87fe78a2cdcp-10 0x1.4309130975867p-13 0x1.ffcbfc74382e9p-17 0x1.62bfd46655d78p-20 "
+        "0x1.b524dccbc74afp-24 0x1.e606616641a08p-28 0x1.ea042c1505621p-32"
+    ),
+)
+
+
+def clamp(b: Builder, x: Number, limit: float) -> Number:
+    """x limited to ±limit; NaN stays NaN."""
+    return b.select(abs(x) > limit, b.intrinsic("copysign", b.constant(x.type, limit), x), x)
+
+
+def round_to_integer(b: Builder, x: Number, factor: float = 1.0) -> tuple[Number, Number]:
+    """The integer nearest to x·factor, as a float and as an i32 in its low bits.
+
+    The integer may have a multiple of 2^22 added, which shifting it into an exponent field loses.
+    Where x is NaN it is garbage, but no poison.
+    """
+    shift = b.format.round_shift
+    shifted = x + shift if factor == 1.0 else b.fma(x, factor, shift)
+    return shifted - shift, b.convert("trunc", b.bits(shifted), "i32")
+
+
+def power_of_two(b: Builder, n: Number) -> Number:
+    """2^n for an n of `round_to_integer` in the range of normal exponents."""
+    biased = b.convert("zext", n + b.format.bias, b.format.integer)
+    return b.from_bits(biased << b.format.precision_bits)
+
+
+def scale_factors(b: Builder, n: Number) -> tuple[Number, Number]:
+    """Two powers of two with product 2^n, so that only the second multiplication can round."""
+    half = n.logical_shift_right(1)
+    return power_of_two(b, half), power_of_two(b, n - half)
+
+
+def scale(p: Number, factors: tuple[Number, Number]) -> Number:
+    """p·2^n, rounded once, also where the result is subnormal, zero or infinite."""
+    return p * factors[0] * factors[1]
+
+
+def exp_parts(b: Builder, x: Number, correction: Number | None = None) -> tuple[Number, Number]:
+    """(w, n) with (1 + w)·2^n = exp(x + correction), |x| small enough for n to be an exponent.
+
+    Whoever multiplies the power by c takes c + c·w: one rounding for the sum and the product.
+    """
+    ln2_high, ln2_low = b.parts(LN2)
+    n_float, n = round_to_integer(b, x, b.parts(LOG2E)[0])
+    r = b.fma(n_float, -ln2_high, x)  # exact
+    r = b.fma(n_float, -ln2_low, r)
+    if correction is not None:
+        r = r + correction
+    return b.fma(r * r, b.horner(r, EXP_FIT), r), n
+
+
+def exp2_parts(b: Builder, x: Number, correction: Number | None = None) -> tuple[Number, Number]:
+    """(p, n) with p·2^n = 2^(x + correction)."""
+    n_float, n = round_to_integer(b, x)
+    r = x - n_float  # exact
+    if correction is not None:
+        r = r + correction
+    return b.fma(r, b.horner(r, EXP2_FIT), 1.0), n
+
+
+def _exp(b: Builder, x: Number) -> Number:
+    limit = EXP_LIMIT[b.format.dtype]
+    w, n = exp_parts(b, clamp(b, x, limit))
+    return scale(w + 1.0, scale_factors(b, n))
+
+
+EXP = Elementwise(
+    name="exp",
+    operands=("x",),
+    kind="function",
+    meaning="e to the power x",
+    formula=in_double(np.exp),
+    floats=called(_exp),
+    accuracy=Accuracy((1.05, 2.0), "mp.exp(x)", ((-104, 89),), ((-746, 710),)),
+    special=((0.0, 1.0), (-0.0, 1.0), (INF, INF), (-INF, 0.0), (NAN, NAN)),
+    rising=True,
+)
+
+
+def _exp2(b: Builder, x: Number) -> Number:
+    limit = EXP2_LIMIT[b.format.dtype]
+    p, n = exp2_parts(b, clamp(b, x, limit))
+    return scale(p, scale_factors(b, n))
+
+
+EXP2 = Elementwise(
+    name="exp2",
+    operands=("x",),
+    kind="function",
+    meaning="2 to the power x",
+    formula=in_double(np.exp2),
+    floats=called(_exp2),
+    accuracy=Accuracy((0.92, 2.0), "mp.power(2, x)", ((-151, 128),), ((-1076, 1024),)),
+    special=((0.0, 1.0), (-0.0, 1.0), (INF, INF), (-INF, 0.0), (NAN, NAN)),
+    rising=True,
+)
+
+
+def _sigmoid(b: Builder, x: Number) -> Number:
+    """1/(1 + exp(-x)); for negative x as exp(x)/(1 + exp(x)), which can't overflow."""
+    magnitude = abs(x)
+    limited = b.select(magnitude > EXP_LIMIT[b.format.dtype], EXP_LIMIT[b.format.dtype], magnitude)
+    w, n = exp_parts(b, -limited)
+    t = scale(w + 1.0, scale_factors(b, n))
+    return b.select(x < 0.0, t, 1.0) * (1.0 / (t + 1.0))
+
+
+SIGMOID = Elementwise(
+    name="sigmoid",
+    operands=("x",),
+    kind="function",
+    meaning="1 / (1 + exp(-x))",
+    formula=in_double(lambda x: 1 / (1 + np.exp(-x))),
+    floats=called(_sigmoid),
+    accuracy=Accuracy((2.83, 4.0), "1 / (1 + mp.exp(-x))", ((-104, 18),), ((-746, 38),)),
+    special=((0.0, 0.5), (-0.0, 0.5), (INF, 1.0), (-INF, 0.0), (NAN, NAN)),
+    rising=True,
+)
+
+#: below minus this silu is -0
+_SILU_LIMIT = {"float32": 110.0, "float64": 760.0}
+
+
+def _silu(b: Builder, x: Number) -> Number:
+    """x·sigmoid(x), NaN at minus infinity as the product is."""
+    limit = _SILU_LIMIT[b.format.dtype]
+    magnitude = abs(x)
+    limited = b.select(magnitude > limit, limit, magnitude)
+    w, n = exp_parts(b, -limited)
+    factors = scale_factors(b, n)
+    t = scale(w + 1.0, factors)
+    is_negative = x < 0.0
+    quotient = b.select(is_negative, b.fma(-limited, w, -limited), x) * (1.0 / (t + 1.0))
+    result = b.select(is_negative, scale(quotient, factors), quotient)
+    return b.select(x.equals(-float("inf")), float("nan"), result)
+
+
+SILU = Elementwise(
+    name="silu",
+    operands=("x",),
+    kind="function",
+    meaning="x / (1 + exp(-x)); nan at -inf",
+    formula=in_double(lambda x: x / (1 + np.exp(-x))),
+    floats=called(_silu),
+    accuracy=Accuracy((3.07, 4.0), "x / (1 + mp.exp(-x))", ((-110, 20),), ((-755, 40),)),
+    special=((0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, NAN), (NAN, NAN)),
+)
+
+#: beyond ± this tanh is ±1
+_TANH_LIMIT = {"float32": 10.0, "float64": 20.0}
+
+TANH_FIT = Polynomial(
+    "(mp.tanh(mp.sqrt(x)) - mp.sqrt(x)) / mp.sqrt(x) ** 3",
+    low="mp.mpf(0)",
+    high="(mp.mpf(9) / 16) ** 2",
+    float32="-0x1.555554p-2 0x1.110fc2p-3 -0x1.b9934ep-5 0x1.5c807cp-6 -0x1.ac6f68p-8",
+    float64=(
+        "-0x1.5555555555555p-2 0x1.1111111110fcep-3 -0x1.ba1ba1b9f33ffp-5 0x1.664f48730086ap-6 "
+        "-0x1.226e32366b982p-7 0x1.d6d31378ca0b6p-9 -0x1.7d957d720bbcbp-10 0x1.34af1fb2639ebp-11 "
+        "-0x1.eb09428e9df58p-13 0x1.61acd48ed8a69p-14 -0x1.509a0f3ac0a77p-16"
+    ),
+)
+
+
+def _tanh(b: Builder, x: Number) -> Number:
+    """Up to 9/16 x + x³·P(x²), beyond that 1 - 2/(exp(2|x|) + 1) with x's sign."""
+    square = x * x
+    small = b.fma(x * square, b.horner(square, TANH_FIT), x)
+    magnitude = abs(x)
+    limit = _TANH_LIMIT[b.format.dtype]
+    limited = b.select(magnitude > limit, limit, magnitude)
+    w, n = exp_parts(b, limited + limited)
+    power = (w + 1.0) * power_of_two(b, n)
+    large = b.fma(1.0 / (power + 1.0), -2.0, 1.0)
+    return b.intrinsic("copysign", b.select(magnitude > 0.5625, large, small), x)
+
+
+TANH = Elementwise(
+    name="tanh",
+    operands=("x",),
+    kind="function",
+    meaning="hyperbolic tangent",
+    formula=in_double(np.tanh),
+    floats=called(_tanh),
+    accuracy=Accuracy((1.45, 4.0), "mp.tanh(x)", ((-10, 10),), ((-20, 20),)),
+    special=((0.0, 0.0), (-0.0, -0.0), (INF, 1.0), (-INF, -1.0), (NAN, NAN)),
+    symmetry="odd",
+    rising=True,
+)
+
+
+def _expm1(b: Builder, x: Number) -> Number:
+    """(1 + w)·2^n - 1 as (w·f + (f - 1/g))·g for 2^n = f·g: of small x, whose n is 0, that is w itself."""
+    limit = EXP_LIMIT[b.format.dtype]
+    # below -40 the result is -1 in both formats
+    limited = b.select(x > limit, limit, b.select(x < -40.0, -40.0, x))
+    w, n = exp_parts(b, limited)
+    half = n.logical_shift_right(1)
+    first, second, inverse = (power_of_two(b, exponent) for exponent in (half, n - half, half - n))
+    value = b.fma(w, first, first - inverse) * second
+    return b.intrinsic("copysign", value, x)
+
+
+EXPM1 = Elementwise(
+    name="expm1",
+    operands=("x",),
+    kind="function",
+    meaning="exp(x) - 1, exact near 0",
+    formula=in_double(np.expm1),
+    floats=called(_expm1),
+    accuracy=Accuracy((1.65, 2.3), "mp.expm1(x)", ((-20, 89),), ((-40, 710),)),
+    special=((0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -1.0), (NAN, NAN)),
+    rising=True,
+)

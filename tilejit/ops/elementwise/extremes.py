@@ -1,0 +1,67 @@
+"""The greater, the less, and what is made of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..scalar import Builder, Number, inline
+from .record import INF, NAN, Elementwise
+
+Array = np.ndarray
+
+
+def _relu_formula(x: Array) -> Array:
+    return np.asarray(np.where(x <= 0, x.dtype.type(0), x))
+
+
+RELU = Elementwise(
+    name="relu",
+    operands=("x",),
+    kind="exact",
+    meaning="x where x > 0, else 0; nan stays nan",
+    formula=_relu_formula,
+    floats=inline(lambda b, x: b.maximum(x, 0.0)),
+    integers=inline(lambda b, x: b.maximum(x, 0)),
+    rising=True,
+)
+
+MAXIMUM = Elementwise(
+    name="maximum",
+    operands=("x", "y"),
+    kind="exact",
+    meaning="the greater; nan if either is nan",
+    formula=np.maximum,
+    floats=inline(lambda b, x, y: b.maximum(x, y)),
+    integers=inline(lambda b, x, y: b.maximum(x, y)),
+    special=((1.0, NAN, NAN), (NAN, 1.0, NAN), (INF, 1.0, INF), (-INF, 1.0, 1.0)),
+)
+
+MINIMUM = Elementwise(
+    name="minimum",
+    operands=("x", "y"),
+    kind="exact",
+    meaning="the less; nan if either is nan",
+    formula=np.minimum,
+    floats=inline(lambda b, x, y: b.minimum(x, y)),
+    integers=inline(lambda b, x, y: b.minimum(x, y)),
+    special=((1.0, NAN, NAN), (NAN, 1.0, NAN), (INF, 1.0, 1.0), (-INF, 1.0, -INF)),
+)
+
+
+def _clamp_formula(x: Array, low: Array, high: Array) -> Array:
+    return np.asarray(np.minimum(np.maximum(x, low), high))
+
+
+def _clamp(b: Builder, x: Number, low: Number, high: Number) -> Number:
+    return b.minimum(b.maximum(x, low), high)
+
+
+CLAMP = Elementwise(
+    name="clamp",
+    operands=("x", "low", "high"),
+    kind="exact",
+    meaning="minimum(maximum(x, lo), hi)",
+    formula=_clamp_formula,
+    floats=inline(_clamp),
+    integers=inline(_clamp),
+)

@@ -1,0 +1,147 @@
+"""What there is to say of one elementwise operation, and its type rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+
+from ...dtypes import DType, bfloat16, bool_, float16, float32, int32, promote
+from ..scalar import Code
+
+__all__ = ["INF", "NAN", "RULES", "Accuracy", "Elementwise", "Formula", "in_double"]
+
+Array = np.ndarray
+Formula = Callable[..., Array]
+Range = tuple[float, float]
+
+INF, NAN = float("inf"), float("nan")
+
+#: kind -> what it takes and gives
+RULES: dict[str, str] = {
+    "function": "of floats; integers and bool_ are converted to float32",
+    "arithmetic": "of integers and floats in the promoted type; bool_ counts as int32",
+    "exact": "as arithmetic, and never rounds: float16 and bfloat16 are not converted",
+    "bits": "of integers and bool_ in the promoted type",
+    "shift": "of integers in the promoted type; bool_ counts as int32",
+    "comparison": "of values in the promoted type; gives bool_",
+    "logical": "of values converted to bool_; gives bool_",
+    "select": "a bool_ condition, then two values in the promoted type",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """How far a function may be from its true value, and where that shows.
+
+    ulp: the largest error in float32 and in float64, in units in the last place of the true value; of a function of
+    one float32 that over all arguments.
+    exact: the true value of the operands, in mpmath's words (`mp`); only tests read it. precision_bits: that this
+    takes, where arguments cancel.
+    float32, float64: for each operand the range in which the function is neither constant nor infinite.
+    """
+
+    ulp: tuple[float, float]
+    exact: str
+    float32: tuple[Range, ...]
+    float64: tuple[Range, ...]
+    precision_bits: int = 250
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Elementwise:
+    """One elementwise operation: all that is to be said of it. Whatever needs a list of operations collects these.
+
+    operands: their names in calls. kind: its type rule, a key of `RULES`. meaning: one line.
+    formula: its NumPy meaning on arrays that are already of the type in which it computes.
+    floats, integers, bools: how it computes on float32 and float64, on integers, on bool_; None where the type rule
+    leads to none. narrow: on floats of 16 and 8 bits; without it they are converted to float32 and back.
+    accuracy: None where it is exact or correctly rounded, so that every machine gives NumPy's bits.
+    special: rows of arguments and the result, for zeros, infinities and NaN; NumPy has the same.
+    symmetry: of a function of one float: "odd", "even" or "". rising: whether no step of it goes down.
+    """
+
+    name: str
+    operands: tuple[str, ...]
+    kind: str
+    meaning: str
+    formula: Formula
+    floats: Code | None = None
+    integers: Code | None = None
+    bools: Code | None = None
+    narrow: Code | None = None
+    accuracy: Accuracy | None = None
+    special: tuple[tuple[float, ...], ...] = ()
+    symmetry: str = ""
+    rising: bool = False
+
+    @property
+    def arity(self) -> int:
+        return len(self.operands)
+
+    @property
+    def conditions(self) -> int:
+        """How many of the operands, the first ones, are conditions: of bool_, and not converted."""
+        return 1 if self.kind == "select" else 0
+
+    @property
+    def gives_bool(self) -> bool:
+        """Whether it gives bool_ whatever its operands are."""
+        return self.kind in ("comparison", "logical")
+
+    def code(self, dtype: DType) -> Code | None:
+        """How it computes in a type, or None where it doesn't."""
+        if dtype.is_float:
+            return self.floats if dtype.bits >= 32 else self.narrow
+        return self.integers if dtype.is_integer else self.bools
+
+    def folds(self, dtype: DType) -> bool:
+        """Whether NumPy gives the bits that every machine gives, when it computes in a type."""
+        return self.accuracy is None or not dtype.is_float
+
+    def value_type(self, compute: DType) -> DType:
+        """The type of the value that it gives when it computes in `compute`: that, or bool_."""
+        return bool_ if self.gives_bool else compute
+
+    def result_type(self, dtypes: tuple[DType, ...]) -> tuple[DType, DType] | str:
+        """The types in which it computes and which it returns, or why it can't take `dtypes`."""
+        if len(dtypes) != self.arity:
+            return f"{self.name} takes {self.arity} operands; got {len(dtypes)}"
+        fp8 = [d for d in dtypes if d.is_fp8]
+        if fp8:
+            return f"{self.name} of {fp8[0]}: fp8 is storage; cast it first, for example to float32"
+        if self.kind == "logical":
+            return bool_, bool_
+        if any(d != bool_ for d in dtypes[: self.conditions]):
+            return f"the condition of {self.name} must be bool_; got {dtypes[0]}"
+        promoted = reduce(promote, dtypes[self.conditions :])
+        if self.kind == "select":
+            return promoted, promoted
+        if self.kind == "comparison":
+            return promoted, bool_
+        return self._arithmetic_type(promoted)
+
+    def _arithmetic_type(self, promoted: DType) -> tuple[DType, DType] | str:
+        if self.kind in ("bits", "shift") and promoted.is_float:
+            return f"{self.name} takes integers or bool_; got {promoted}"
+        if self.kind == "bits":
+            return promoted, promoted
+        if self.kind == "function" and not promoted.is_float:
+            return float32, float32
+        if promoted == bool_:
+            return int32, int32
+        if self.kind != "exact" and promoted in (float16, bfloat16):
+            return float32, promoted
+        return promoted, promoted
+
+
+def in_double(formula: Formula) -> Formula:
+    """A formula of floats that is evaluated in float64 and rounded once, so that it serves as a reference."""
+
+    def evaluate(*arrays: Array) -> Array:
+        doubles = [np.asarray(a, dtype=np.float64) for a in arrays]
+        return np.asarray(formula(*doubles)).astype(arrays[0].dtype)
+
+    return evaluate
