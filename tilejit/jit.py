@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, overload
 
 from . import frontend
 from .errors import KernelSyntaxError, LaunchError, entry_point
-from .ir.nodes import Assert, Stmt
+from .ir import walk
+from .ir.nodes import Assert
 from .ir.types import Signature
 from .runtime import devices
 from .runtime.arrays import SIMULATOR
@@ -243,7 +244,7 @@ class Kernel:
                 hint="give parts of it names of their own",
             ) from None
         compiled = replace(compiled, timings={"frontend": frontend_ms, **compiled.timings})
-        asserts = _has_asserts(tile.body)
+        asserts = any(isinstance(stmt, Assert) for stmt in walk.statements(tile.body))
         return Variant(
             typed, request.threads, request.target, request.debug, asserts, made, call, compiled.timings, compiled
         )
@@ -454,14 +455,6 @@ def _call_site() -> str:
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
-
-
-def _has_asserts(body: Sequence[Stmt]) -> bool:
-    """Whether a kernel's body asserts something, nested statements included."""
-    return any(
-        isinstance(s, Assert) or any(_has_asserts(getattr(s, part, ())) for part in ("then", "orelse", "body"))
-        for s in body
-    )
 
 
 def _differences(old: tuple[Any, ...], new: tuple[Any, ...], captured: Captured) -> list[str]:

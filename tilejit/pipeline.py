@@ -8,7 +8,7 @@ tile IR ─ limits, initialized ─▶ ─ lower ─▶ lane IR ─ memory, pend
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,8 +19,8 @@ from .codegen.storage import allocations, shared_plan, size_bytes
 from .codegen.tensor_memory import columns_of, tensor_memory_plan
 from .dtypes import uint32
 from .errors import ResourceError
-from .ir import initialized
-from .ir.nodes import Assert, Kernel, Param, Stmt
+from .ir import initialized, walk
+from .ir.nodes import Assert, Kernel, Param
 from .ir.printer import to_text
 from .ir.types import Signature
 from .ir.verify import Examined, examine
@@ -187,7 +187,7 @@ def _check_shared_memory(state: State) -> None:
 def _bind_assertions(state: State) -> None:
     """Gives a debug kernel that asserts something the parameter that points at its record."""
     kernel = state.kernel
-    if kernel.debug and any(isinstance(s, Assert) for s in _statements(kernel.body)):
+    if kernel.debug and any(isinstance(s, Assert) for s in walk.statements(kernel.body)):
         state.kernel = replace(kernel, params=(*kernel.params, Param(ASSERTIONS, "", uint32, written=True)))
 
 
@@ -204,14 +204,6 @@ def _prune(state: State) -> None:
     )
     if kept != kernel.params:
         state.kernel = replace(kernel, params=kept)
-
-
-def _statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
-    """Every statement, nested ones too."""
-    for stmt in body:
-        yield stmt
-        for part in ("then", "orelse", "body"):
-            yield from _statements(getattr(stmt, part, ()))
 
 
 def _generate(state: State) -> None:

@@ -101,6 +101,9 @@ REFUSED = {
         f"var x: int32 = 0\nfor i: int32 in 0 .. n step 1\n  if x == 1\n    {COPY}\n  set x = %lane_id",
     "through two variables and two rounds":
         f"var x: int32 = 0\nvar y: int32 = 0\nloop\n  if x == 1\n    {COPY}\n  set x = y\n  set y = %lane_id",
+    "a variable that is divergent where a uniform continue takes it to the head":
+        f"var x: int32 = 0\nfor i: int32 in 0 .. n step 1\n  if x == 1\n    {COPY}\n"
+        "  if i == 3\n    set x = %lane_id\n    continue\n  set x = 0",
     "a count that ended at different times":
         f"var i: int32 = 0\nloop\n  if i >= %lane_id\n    break\n  set i = i + 1\nif i == 3\n  {COPY}",
     "a nested branch": f"if n == 0\n  if %lane_id < n\n    if n < 3\n      {COPY}",

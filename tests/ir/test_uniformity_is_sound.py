@@ -101,7 +101,9 @@ class Program:
             return ir.Assign(self.draw(st.sampled_from((X, Y))), self.value(loops))
         if choice == 5:
             words = (ir.Break(), ir.Continue()) if in_loop else (ir.Return(),)
-            return ir.If(self.cond(loops), (self.draw(st.sampled_from((*words, ir.Return()))),))
+            leave = self.draw(st.sampled_from((*words, ir.Return())))
+            change = ir.Assign(self.draw(st.sampled_from((X, Y))), self.value(loops))
+            return ir.If(self.cond(loops), (change, leave) if self.draw(st.booleans()) else (leave,))
         if choice <= 7:
             orelse = self.body(depth - 1, loops, in_loop) if self.draw(st.booleans()) else ()
             return ir.If(self.cond(loops), self.body(depth - 1, loops, in_loop), orelse)

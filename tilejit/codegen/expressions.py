@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 from ..dtypes import DType, bool_, int32, int64
-from ..ir import facts
-from ..ir.nodes import Cast, Const, Declare, Element, Expr, For, If, Let, Load, Loop, Op, Special, Stmt, Var
+from ..ir import facts, walk
+from ..ir.nodes import Cast, Const, Declare, Element, Expr, For, Let, Load, Op, Special, Var
+from ..ir.walk import Block
 from ..target import WARP, WARPGROUP
 from . import memory
 from .casts import cast
@@ -45,25 +46,22 @@ def _is_settled(ctx: Context, expr: Expr) -> bool:
         return True
     known = ctx.settled.get(id(expr))
     if known is None:
-        parts = expr.args if isinstance(expr, Op) else (expr.x,) if isinstance(expr, Cast) else ()
-        known = not isinstance(expr, Load) and all(_is_settled(ctx, part) for part in parts)
+        known = not isinstance(expr, Load) and all(_is_settled(ctx, part) for part in walk.operands(expr))
         ctx.settled[id(expr)] = known
     return known
 
 
-def changing(body: Sequence[Stmt], unrolled: bool = False) -> Iterator[str]:
+def changing(body: Block, unrolled: bool = False) -> Iterator[str]:
     """The variables that have several values where they are in scope: those that are assigned, and unrolled ones."""
     for stmt in body:
         if isinstance(stmt, Declare) or (unrolled and isinstance(stmt, (Let, For))):
             yield stmt.var.name
-        if isinstance(stmt, For):
-            if stmt.unrolled:
-                yield stmt.var.name
-            yield from changing(stmt.body, unrolled or stmt.unrolled)
-        elif isinstance(stmt, Loop):
-            yield from changing(stmt.body, unrolled)
-        elif isinstance(stmt, If):
-            yield from changing((*stmt.then, *stmt.orelse), unrolled)
+        inner = unrolled
+        if isinstance(stmt, For) and stmt.unrolled:
+            yield stmt.var.name
+            inner = True
+        for block in walk.blocks(stmt):
+            yield from changing(block, inner)
 
 
 def index_value(ctx: Context, expr: Expr) -> Value:

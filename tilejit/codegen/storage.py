@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..ir.nodes import Alloc, Buffer, For, If, Loop, Stmt
+from ..ir import walk
+from ..ir.nodes import Alloc, Buffer
+from ..ir.walk import Block
 from ..layout import TileLayout
 
 #: shared memory that a kernel may have without asking for it at launch
@@ -28,16 +30,9 @@ class SharedPlan:
         return self.total_bytes > STATIC_LIMIT
 
 
-def allocations(body: Sequence[Stmt]) -> Iterator[Buffer]:
+def allocations(body: Block) -> Iterator[Buffer]:
     """Every buffer that the statements allocate, in order, nested ones too."""
-    for stmt in body:
-        if isinstance(stmt, Alloc):
-            yield stmt.buffer
-        elif isinstance(stmt, If):
-            yield from allocations(stmt.then)
-            yield from allocations(stmt.orelse)
-        elif isinstance(stmt, (For, Loop)):
-            yield from allocations(stmt.body)
+    yield from (stmt.buffer for stmt in walk.statements(body) if isinstance(stmt, Alloc))
 
 
 def size_bytes(buffer: Buffer) -> int:
@@ -47,7 +42,7 @@ def size_bytes(buffer: Buffer) -> int:
     return layout.footprint() * buffer.dtype.bytes
 
 
-def shared_plan(body: Sequence[Stmt]) -> SharedPlan:
+def shared_plan(body: Block) -> SharedPlan:
     """Places the shared buffers one after the other, each aligned as it asks."""
     at = 0
     offsets: list[tuple[Buffer, int]] = []

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from ..errors import KernelTypeError, ResourceError
-from ..ir import uniformity, verify
-from ..ir.nodes import Element, For, If, Kernel, Loop, Param, Region, Stmt, Store, TileOp
+from ..ir import uniformity, verify, walk
+from ..ir.nodes import Kernel, Param
 from ..ir.types import Signature
+from ..ir.walk import Block
 from ..target import MAX_THREADS, Target
 from .context import Context, Frame
 from .expressions import EXPRESSIONS
@@ -58,23 +58,7 @@ def _verify(kernel: Kernel) -> None:
         )
 
 
-def _with_writes(params: tuple[Param, ...], body: tuple[Stmt, ...]) -> tuple[Param, ...]:
+def _with_writes(params: tuple[Param, ...], body: Block) -> tuple[Param, ...]:
     """The parameters, those pointers marked through which the kernel may write."""
-    written = set(_written(body))
+    written = {place.buffer.root.name for statement in walk.statements(body) for place in walk.writes(statement)}
     return tuple(replace(p, written=True) if p.kind == "pointer" and p.of in written else p for p in params)
-
-
-def _written(body: tuple[Stmt, ...]) -> Iterator[str]:
-    for statement in body:
-        if isinstance(statement, Store) and isinstance(statement.place, Element):
-            yield statement.place.buffer.root.name
-        elif isinstance(statement, TileOp) and isinstance(statement.operands[0], Region):
-            yield statement.operands[0].buffer.root.name
-        elif isinstance(statement, If):
-            yield from _written(statement.then)
-            yield from _written(statement.orelse)
-        elif isinstance(statement, (For, Loop)):
-            yield from _written(statement.body)
-
-
-

@@ -1,4 +1,4 @@
-"""Local tiles that are read before anything has written them.
+"""Local tiles that are read before anything has been written to them.
 
 Registers have no bits to remember that by: LLVM drops whatever is computed from one that was never set, so neither
 the simulator nor a GPU would say a word.
@@ -6,124 +6,88 @@ the simulator nor a GPU would say a word.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from ..errors import KernelTypeError
-from ..ops.tile import TILE_OPERATIONS
-from ..source import Span
-from .nodes import (
-    Alloc,
-    Assert,
-    Assign,
-    Cast,
-    Declare,
-    Element,
-    Expr,
-    For,
-    If,
-    Kernel,
-    Let,
-    Load,
-    Loop,
-    Op,
-    Print,
-    Region,
-    Stmt,
-    Store,
-    TileOp,
-)
+from . import facts, walk
+from .flow import Analysis, Turns, solve
+from .nodes import Alloc, For, If, Jump, Kernel, Loop, Simple, Stmt
 
 __all__ = ["check"]
 
 
 def check(kernel: Kernel) -> None:
-    """Refuses a read of a local buffer that no write comes before, in the order of the text.
+    """Refuses a read of a local buffer where no path that comes there has written it.
 
-    A branch in a loop may read what the loop writes further down: an earlier round may have written it.
+    In a loop an earlier turn may have written what a branch reads. A path ends at the first read of what it hasn't
+    written: so a read that every turn comes to is refused, whatever the turn writes after it.
     raises: KernelTypeError with the place of the read.
     """
-    local = {s.buffer.name: s.buffer.span for s in kernel.body if isinstance(s, Alloc) and s.buffer.space == "local"}
-    if local:
-        _Walk(local).run(kernel.body, (), frozenset())
+    local = frozenset(s.buffer.name for s in kernel.body if isinstance(s, Alloc) and s.buffer.space == "local")
+    if not local:
+        return
+    states = solve(_Initialized(), kernel.body, _State(unwritten=local))
+    for stmt, state in zip(walk.statements(kernel.body), states, strict=True):
+        if state is not None:
+            _refuse(stmt, state)
 
 
-class _Walk:
-    def __init__(self, local: dict[str, Span | None]) -> None:
-        self.local = local
-        self.written: set[str] = set()
-
-    def run(self, body: Sequence[Stmt], loops: tuple[frozenset[str], ...], maybe: frozenset[str]) -> None:
-        """loops: what each enclosing loop writes. maybe: what an earlier round may have written before this branch."""
-        for statement in body:
-            self.read(statement, maybe)
-            self.written.update(_target(statement))
-            if isinstance(statement, If):
-                within = maybe.union(*loops)
-                self.run(statement.then, loops, within)
-                self.run(statement.orelse, loops, within)
-            elif isinstance(statement, (For, Loop)):
-                self.run(statement.body, (*loops, frozenset(_targets(statement.body))), maybe)
-
-    def read(self, statement: Stmt, maybe: frozenset[str]) -> None:
-        for name, span in _reads(statement):
-            if name in self.local and name not in self.written and name not in maybe:
-                raise KernelTypeError(
-                    f"{name} is read before anything has been written to it",
-                    span=span or statement.span,
-                    hint=f"copy something into {name} or fill it first, for example with 0",
-                )
+def _refuse(stmt: Stmt, state: _State) -> None:
+    for place in walk.reads(stmt):
+        name = place.buffer.root.name
+        if name in state.unwritten and name not in state.written:
+            raise KernelTypeError(
+                f"{name} is read before anything has been written to it",
+                span=place.span or stmt.span,
+                hint=f"copy something into {name} or fill it first, for example with 0",
+            )
 
 
-def _target(statement: Stmt) -> Iterator[str]:
-    """The buffer that a statement writes."""
-    if isinstance(statement, TileOp) and isinstance(statement.operands[0], Region):
-        yield statement.operands[0].buffer.root.name
-    elif isinstance(statement, Store):
-        yield statement.place.buffer.root.name
+@dataclass(frozen=True, slots=True)
+class _State:
+    """The buffers that paths to one point have left unwritten, and those that paths have written; one may be in both.
+
+    One that is in neither is of no interest: all paths have ended at a read of it.
+    """
+
+    unwritten: frozenset[str] = frozenset()
+    written: frozenset[str] = frozenset()
 
 
-def _targets(body: Sequence[Stmt]) -> Iterator[str]:
-    for statement in body:
-        yield from _target(statement)
-        for part in ("then", "orelse", "body"):
-            yield from _targets(getattr(statement, part, ()))
+class _Initialized(Analysis[_State]):
+    def join(self, first: _State, second: _State) -> _State:
+        return _State(first.unwritten | second.unwritten, first.written | second.written)
+
+    def step(self, stmt: Simple | Jump, state: _State) -> _State:
+        state = self.read(stmt, state)
+        written = {place.buffer.root.name for place in walk.writes(stmt)}
+        return _State(state.unwritten - written, state.written | state.unwritten & written)
+
+    def branch(self, stmt: If, state: _State) -> tuple[_State, _State]:
+        state = self.read(stmt, state)
+        return state, state
+
+    def enter(self, loop: For | Loop, before: _State) -> _State:
+        return self.read(loop, before)
+
+    def read(self, stmt: Stmt, state: _State) -> _State:
+        read = {place.buffer.root.name for place in walk.reads(stmt)}
+        return _State(state.unwritten - read, state.written) if read else state
+
+    def leave(self, loop: For | Loop, turns: Turns[_State]) -> _State | None:
+        if isinstance(loop, Loop) or not _has_a_turn(loop):
+            return super().leave(loop, turns)
+        if turns.again is None or turns.breaks is None:
+            return turns.breaks if turns.again is None else turns.again
+        return self.join(turns.again, turns.breaks)
 
 
-def _reads(statement: Stmt) -> Iterator[tuple[str, Span | None]]:
-    """The buffers that a statement itself reads, without the statements in it."""
-    if isinstance(statement, TileOp):
-        updates = TILE_OPERATIONS[statement.name].updates
-        for operand in statement.operands[0 if updates else 1 :]:
-            yield from _operand(operand)
-    elif isinstance(statement, (Let, Assign)):
-        yield from _loads(statement.value)
-    elif isinstance(statement, Declare) and statement.init is not None:
-        yield from _loads(statement.init)
-    elif isinstance(statement, Store):
-        yield from _loads(statement.value)
-    elif isinstance(statement, (If, Assert)):
-        yield from _loads(statement.cond)
-    elif isinstance(statement, Print):
-        for part in statement.parts:
-            if not isinstance(part, str):
-                yield from _loads(part)
-
-
-def _operand(operand: Region | Expr) -> Iterator[tuple[str, Span | None]]:
-    if isinstance(operand, Region):
-        yield operand.buffer.root.name, operand.span
-    else:
-        yield from _loads(operand)
-
-
-def _loads(expr: Expr) -> Iterator[tuple[str, Span | None]]:
-    if isinstance(expr, Load):
-        yield expr.place.buffer.root.name, expr.span
-        if isinstance(expr.place, Element):
-            for index in expr.place.indices:
-                yield from _loads(index)
-    elif isinstance(expr, Op):
-        for argument in expr.args:
-            yield from _loads(argument)
-    elif isinstance(expr, Cast):
-        yield from _loads(expr.x)
+def _has_a_turn(loop: For) -> bool:
+    """Whether a counted loop's bounds say that there is at least one turn."""
+    (least_start, greatest_start), (least_stop, greatest_stop) = facts.bounds(loop.start), facts.bounds(loop.stop)
+    least_step, greatest_step = facts.bounds(loop.step)
+    if least_step is not None and least_step > 0:
+        return greatest_start is not None and least_stop is not None and greatest_start < least_stop
+    if greatest_step is not None and greatest_step < 0:
+        return least_start is not None and greatest_stop is not None and greatest_stop < least_start
+    return False

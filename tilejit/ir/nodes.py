@@ -396,10 +396,13 @@ class Instruction:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
-Stmt = (
-    Let | Declare | Assign | Alloc | View | Store | If | For | Loop | Break | Continue | Return
-    | Sync | Assert | Print | TileOp | Move | Instruction
-)  # fmt: skip
+#: a statement that holds no others, and that what stands behind it follows
+Simple = Let | Declare | Assign | Alloc | View | Store | Sync | Assert | Print | TileOp | Move | Instruction
+
+#: a statement that goes elsewhere
+Jump = Break | Continue | Return
+
+Stmt = Simple | Jump | If | For | Loop
 
 
 # ---- kernels ------------------------------------------------------------------------------------------------

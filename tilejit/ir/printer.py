@@ -125,7 +125,7 @@ def _stmt(stmt: ir.Stmt, depth: int) -> Iterator[str]:
         yield indent + _line(stmt)
 
 
-def _line(stmt: ir.Stmt) -> str:
+def _line(stmt: ir.Simple | ir.Jump) -> str:
     """A statement that holds no others."""
     match stmt:
         case ir.Let(var, value):
@@ -153,7 +153,8 @@ def _line(stmt: ir.Stmt) -> str:
             return _move(stmt)
         case ir.Instruction():
             return _instruction(stmt)
-    return type(stmt).__name__.lower()
+        case ir.Break() | ir.Continue() | ir.Return():
+            return type(stmt).__name__.lower()
 
 
 def _tile_op(op: ir.TileOp) -> str:

@@ -9,7 +9,7 @@ global and shared memory have their address's level. Variables that change are f
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -21,6 +21,8 @@ from ..ops.elementwise import ELEMENTWISE
 from ..source import Span
 from ..target import WARP, WARPGROUP
 from . import nodes as ir
+from . import walk
+from .flow import Analysis, Turns, solve
 
 __all__ = ["check"]
 
@@ -44,9 +46,11 @@ def check(kernel: ir.Kernel) -> None:
     The error's place is the branch or loop that keeps them away; its message names the operation. So it does where
     the threads of one operation mean different regions.
     """
-    walk = _Walk(kernel.threads)
-    state = _State(partial=frozenset(s for s, n in _SIZES.items() if kernel.threads % n != 0))
-    walk.block(kernel.body, state)
+    uniformity = _Uniformity(kernel.threads)
+    states = solve(uniformity, kernel.body, uniformity.start())
+    for stmt, state in zip(walk.statements(kernel.body), states, strict=True):
+        if state is not None:
+            uniformity.report(stmt, state)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,88 +58,142 @@ class _Active:
     """The level of the set of active threads, and what made it so."""
 
     level: int = CTA
-    cause: str = ""
-    span: Span | None = None
+    cause: str = field(default="", compare=False)
+    span: Span | None = field(default=None, compare=False)
 
     def meet(self, other: _Active) -> _Active:
         return other if other.level < self.level else self
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _State:
-    """What holds at one point.
+    """What holds at one point of all threads of the CTA.
 
-    entered: by the branches and loops around. left: by earlier returns, breaks and continues.
-    levels: of the variables that change. partial: scopes whose last, partial instance may be here.
+    entered: by the branches and loops around. returned, broken, continued: left by earlier jumps.
+    levels: of the variables whose level isn't `CTA`. partial: scopes whose last, partial instance may be here.
     """
 
     entered: _Active = _Active()
     returned: _Active = _Active()
     broken: _Active = _Active()
     continued: _Active = _Active()
-    levels: dict[str, int] = field(default_factory=dict)
+    levels: Mapping[str, int] = field(default_factory=dict)
     partial: frozenset[str] = frozenset()
 
     @property
     def active(self) -> _Active:
         return self.entered.meet(self.returned).meet(self.broken).meet(self.continued)
 
-    def copy(self) -> _State:
-        return replace(self, levels=dict(self.levels))
+    def level(self, name: str) -> int:
+        return self.levels.get(name, CTA)
 
-    def join(self, other: _State) -> None:
-        """Take in another way to the same point."""
-        self.returned = self.returned.meet(other.returned)
-        self.broken = self.broken.meet(other.broken)
-        self.continued = self.continued.meet(other.continued)
-        for name, level in other.levels.items():
-            self.levels[name] = min(level, self.levels.get(name, level))
-        self.partial |= other.partial
+    def with_level(self, name: str, level: int) -> _State:
+        """The state in which a variable has this level."""
+        if self.level(name) == level:
+            return self
+        levels = {n: other for n, other in self.levels.items() if n != name}
+        return replace(self, levels=levels if level == CTA else {**levels, name: level})
 
 
-class _Walk:
-    """threads: of the CTA. exits: the states at the breaks of the loops around, innermost last.
+class _Uniformity(Analysis[_State]):
+    """threads: of the CTA. numbers: every thread's value of variables that depend on thread ids and constants alone.
 
-    fixed: of the variables that don't change, their level and every thread's value. evaluated: expressions with every
-    thread's value, by identity; loops are walked several times.
+    evaluated: expressions with every thread's value, by identity; what stands in loops is come to several times.
     """
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
         self.ids = np.arange(threads, dtype=np.int32)
-        self.fixed: dict[str, tuple[int, np.ndarray | None]] = {}
+        self.numbers: dict[str, np.ndarray] = {}
         self.evaluated: dict[int, np.ndarray | None] = {}
-        self.exits: list[list[_State]] = []
-        self.reporting = True
 
-    # ---- statements ----
+    # ---- the lattice ----
 
-    def block(self, body: tuple[ir.Stmt, ...], state: _State) -> None:
-        for stmt in body:
-            self.stmt(stmt, state)
+    def start(self) -> _State:
+        return _State(partial=frozenset(scope for scope, size in _SIZES.items() if self.threads % size != 0))
 
-    def stmt(self, stmt: ir.Stmt, state: _State) -> None:
+    def join(self, first: _State, second: _State) -> _State:
+        return _State(
+            first.entered.meet(second.entered),
+            first.returned.meet(second.returned),
+            first.broken.meet(second.broken),
+            first.continued.meet(second.continued),
+            {name: min(first.level(name), second.level(name)) for name in (*first.levels, *second.levels)},
+            first.partial | second.partial,
+        )
+
+    # ---- transfer ----
+
+    def step(self, stmt: ir.Simple | ir.Jump, state: _State) -> _State:
         match stmt:
             case ir.Let(var, value):
-                self.fixed[var.name] = (self.level(value, state), self.values(value))
+                numbers = self.values(value)
+                if numbers is not None:
+                    self.numbers[var.name] = numbers
+                return state.with_level(var.name, self.level(value, state))
             case ir.Declare(var, init):
                 # one that isn't assigned yet has no value that threads could disagree on
-                state.levels[var.name] = CTA if init is None else min(self.level(init, state), state.active.level)
+                level = CTA if init is None else min(self.level(init, state), state.active.level)
+                return state.with_level(var.name, level)
             case ir.Assign(var, value):
-                state.levels[var.name] = min(self.level(value, state), state.active.level)
-            case ir.If():
-                self.branch(stmt, state)
-            case ir.For():
-                self.counted(stmt, state)
-            case ir.Loop():
-                self.repeated(stmt, state.active, state)
+                return state.with_level(var.name, min(self.level(value, state), state.active.level))
             case ir.Break():
-                state.broken = state.broken.meet(self.departure("break", stmt.span, state))
-                self.exits[-1].append(state.copy())
+                return replace(state, broken=state.broken.meet(self.departure("break", stmt.span, state)))
             case ir.Continue():
-                state.continued = state.continued.meet(self.departure("continue", stmt.span, state))
+                return replace(state, continued=state.continued.meet(self.departure("continue", stmt.span, state)))
             case ir.Return():
-                state.returned = state.returned.meet(self.departure("return", stmt.span, state))
+                return replace(state, returned=state.returned.meet(self.departure("return", stmt.span, state)))
+        return state
+
+    def departure(self, word: str, span: Span | None, state: _State) -> _Active:
+        """Threads that leave in a branch leave those that remain at the branch's level."""
+        active = state.active
+        return replace(active, cause=f"`{word}` in {active.cause}" if active.cause else "", span=active.span or span)
+
+    def behind(self, jump: ir.Jump, state: _State) -> _State:
+        # the others go on; where a thread returns, all that came there do
+        return replace(state, partial=frozenset()) if isinstance(jump, ir.Return) else state
+
+    def branch(self, stmt: ir.If, state: _State) -> tuple[_State, _State]:
+        entered = self.narrowed(state.active, self.level(stmt.cond, state), "the `if`", stmt.span)
+        then, orelse = (
+            frozenset(scope for scope in state.partial if not self.never(stmt.cond, truth, scope))
+            for truth in (True, False)
+        )
+        return replace(state, entered=entered, partial=then), replace(state, entered=entered, partial=orelse)
+
+    def merged(self, stmt: ir.If, before: _State, ends: _State) -> _State:
+        return replace(ends, entered=before.entered)
+
+    def enter(self, loop: ir.For | ir.Loop, before: _State) -> _State:
+        inside = replace(before, entered=before.active, broken=_Active(), continued=_Active())
+        if isinstance(loop, ir.Loop):
+            return inside
+        begin, end, step = (self.level(e, before) for e in (loop.start, loop.stop, loop.step))
+        entered = self.narrowed(before.active, min(begin, end, step), "the loop", loop.span)
+        return replace(inside.with_level(loop.var.name, min(begin, step)), entered=entered)
+
+    def narrowed(self, active: _Active, level: int, what: str, span: Span | None) -> _Active:
+        return active if level >= active.level else _Active(level, what, span)
+
+    def repeat(self, loop: ir.For | ir.Loop, head: _State, ends: _State) -> _State:
+        return replace(ends, entered=head.entered, continued=_Active())
+
+    def leave(self, loop: ir.For | ir.Loop, turns: Turns[_State]) -> _State:
+        """After a loop all are back; what it assigned differs between those that left at different times."""
+        head = turns.head
+        last = head if turns.breaks is None else self.join(head, turns.breaks)
+        ends = min(head.entered.level, head.broken.level)
+        after = replace(turns.before, returned=turns.before.returned.meet(head.returned))
+        for name in walk.assigned(loop.body):
+            after = after.with_level(name, min(last.level(name), ends))
+        return after
+
+    # ---- collectives ----
+
+    def report(self, stmt: ir.Stmt, state: _State) -> None:
+        """Raise DispatchError where a collective statement lacks threads in this state."""
+        match stmt:
             case ir.Sync(scope):
                 self.collective(f"{scope}_sync", scope, stmt.span, state)
             case ir.Instruction(name):
@@ -144,71 +202,8 @@ class _Walk:
                 self.collective(f"{scope}.{name}", scope, stmt.span, state)
                 self.places(stmt, state)
 
-    def departure(self, word: str, span: Span | None, state: _State) -> _Active:
-        """Threads that leave in a branch leave those that remain at the branch's level."""
-        active = state.active
-        return replace(active, cause=f"`{word}` in {active.cause}" if active.cause else "", span=active.span or span)
-
-    def branch(self, stmt: ir.If, state: _State) -> None:
-        inner = self.narrowed(state.active, self.level(stmt.cond, state), "the `if`", stmt.span)
-        then, orelse = state.copy(), state.copy()
-        then.entered = orelse.entered = inner
-        then.partial = frozenset(s for s in state.partial if not self.never(stmt.cond, True, s))
-        orelse.partial = frozenset(s for s in state.partial if not self.never(stmt.cond, False, s))
-        self.block(stmt.then, then)
-        self.block(stmt.orelse, orelse)
-        left_then, left_orelse = _returns(stmt.then), _returns(stmt.orelse)
-        partial = (frozenset() if left_then else then.partial) | (frozenset() if left_orelse else orelse.partial)
-        then.join(orelse)
-        state.returned, state.broken, state.continued = then.returned, then.broken, then.continued
-        state.levels, state.partial = then.levels, partial
-
-    def counted(self, stmt: ir.For, state: _State) -> None:
-        begin, end, step = (self.level(e, state) for e in (stmt.start, stmt.stop, stmt.step))
-        self.fixed[stmt.var.name] = (min(begin, step), None)
-        inner = self.narrowed(state.active, min(begin, end, step), "the loop", stmt.span)
-        self.repeated(stmt, inner, state)
-
-    def narrowed(self, active: _Active, level: int, what: str, span: Span | None) -> _Active:
-        return active if level >= active.level else _Active(level, what, span)
-
-    def repeated(self, stmt: ir.For | ir.Loop, inside: _Active, state: _State) -> None:
-        """A loop: its head is joined with its end until nothing changes, then walked once to report."""
-        head = state.copy()
-        head.entered, head.broken, head.continued = inside, _Active(), _Active()
-        reporting, self.reporting = self.reporting, False
-        while True:
-            before = (dict(head.levels), head.returned.level, head.broken.level)
-            self.once(stmt.body, head)
-            if (head.levels, head.returned.level, head.broken.level) == before:
-                break
-        self.reporting = reporting
-        exits = self.once(stmt.body, head)
-        self.leave(stmt, head, exits, state)
-
-    def once(self, body: tuple[ir.Stmt, ...], head: _State) -> list[_State]:
-        """Walk the body from the head and join the end to it; the states at its breaks."""
-        self.exits.append([])
-        end = head.copy()
-        self.block(body, end)
-        exits = self.exits.pop()
-        end.continued = _Active()
-        head.join(end)
-        return exits
-
-    def leave(self, stmt: ir.For | ir.Loop, head: _State, exits: list[_State], state: _State) -> None:
-        """After a loop all are back; what it assigned differs between those that left at different times."""
-        state.returned = state.returned.meet(head.returned)
-        ends = min(head.entered.level, head.broken.level)
-        for name in _assigned(stmt.body):
-            if name in state.levels:
-                found = [s.levels.get(name, CTA) for s in (head, *exits)]
-                state.levels[name] = min(*found, ends)
-
-    # ---- collectives ----
-
     def collective(self, what: str, scope: str, span: Span | None, state: _State) -> None:
-        if not self.reporting or scope == "thread":
+        if scope == "thread":
             return
         active = state.active
         if self.widened(active.level) < _LEVELS[scope]:
@@ -229,7 +224,7 @@ class _Walk:
 
     def places(self, op: ir.TileOp, state: _State) -> None:
         """The threads of a collective operation must mean one region."""
-        if not self.reporting or op.scope == "thread":
+        if op.scope == "thread":
             return
         for operand in op.operands:
             if not isinstance(operand, ir.Region):
@@ -266,20 +261,10 @@ class _Walk:
             return self.level_of(values)
         match expr:
             case ir.Var(name):
-                return state.levels[name] if name in state.levels else self.fixed.get(name, (CTA, None))[0]
-            case ir.Cast(x):
-                return self.level(x, state)
-            case ir.Op(_, args):
-                return min((self.level(a, state) for a in args), default=CTA)
-            case ir.Load(place):
-                return self.load_level(place, state)
-        return CTA
-
-    def load_level(self, place: ir.Element | ir.Vector, state: _State) -> int:
-        if place.buffer.space in ("local", "tmem"):
-            return THREAD
-        indices = place.indices if isinstance(place, ir.Element) else (place.offset,)
-        return min((self.level(i, state) for i in indices), default=CTA)
+                return state.level(name)
+            case ir.Load(place) if place.buffer.space in ("local", "tmem"):
+                return THREAD
+        return min((self.level(operand, state) for operand in walk.operands(expr)), default=CTA)
 
     def level_of(self, values: np.ndarray) -> int:
         if values.ndim == 0:
@@ -305,7 +290,7 @@ class _Walk:
             case ir.Const(value, dtype):
                 return np.asarray(value, dtype=dtype.numpy)
             case ir.Var(name):
-                return self.fixed.get(name, (CTA, None))[1]
+                return self.numbers.get(name)
             case ir.Special(name):
                 return _THREAD_IDS[name](self.ids) if name in _THREAD_IDS else None
             case ir.Cast() | ir.Op():
@@ -316,7 +301,7 @@ class _Walk:
 
     def computed(self, expr: ir.Cast | ir.Op) -> np.ndarray | None:
         args = []
-        for arg in (expr.x,) if isinstance(expr, ir.Cast) else expr.args:
+        for arg in walk.operands(expr):
             value = self.values(arg)
             if value is None:
                 return None
@@ -329,25 +314,3 @@ class _Walk:
 
 def _at(span: Span | None) -> str:
     return f" at {span}" if span is not None else ""
-
-
-def _returns(body: tuple[ir.Stmt, ...]) -> bool:
-    """Whether no thread gets past the end of the block, because it returns."""
-    if not body:
-        return False
-    last = body[-1]
-    return isinstance(last, ir.Return) or (isinstance(last, ir.If) and _returns(last.then) and _returns(last.orelse))
-
-
-def _assigned(body: tuple[ir.Stmt, ...]) -> set[str]:
-    """Names that statements in the block assign."""
-    found: set[str] = set()
-    for stmt in body:
-        match stmt:
-            case ir.Assign(var):
-                found.add(var.name)
-            case ir.If(_, then, orelse):
-                found |= _assigned(then) | _assigned(orelse)
-            case ir.For() | ir.Loop():
-                found |= _assigned(stmt.body)
-    return found

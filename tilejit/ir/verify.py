@@ -27,6 +27,7 @@ from . import nodes as ir
 from .verify_instructions import instruction_faults
 from .verify_memory import access_fault, buffer_faults, element_faults, region_faults, vector_faults
 from .verify_operations import const_fault, op_fault, tile_op_faults
+from .walk import assert_never
 
 __all__ = ["Examined", "Violation", "examine", "verify"]
 
@@ -221,6 +222,10 @@ class _Checker:
                 self.move(stmt, scope)
             case ir.Instruction():
                 self.instruction(stmt, scope)
+            case ir.Return():
+                pass
+            case _:
+                assert_never(stmt)
 
     def binding(self, stmt: ir.Let | ir.Declare | ir.Assign, scope: _Scope) -> None:
         value = stmt.init if isinstance(stmt, ir.Declare) else stmt.value
@@ -392,6 +397,8 @@ class _Checker:
                 if self.is_tile or expr.place.buffer.space != "local":
                     self.fault(f"a load of {expr.place.buffer.name} must be the whole value of a `Let`", here)
                 self.load(expr, scope, here)
+            case _:
+                assert_never(expr)
         if len(self.found) == before:
             scope.sound.add(id(expr))
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Set
 from ..dtypes import int32, int64
 from ..layout import TileLayout
 from . import nodes as ir
+from . import walk
 from .facts import bounds
 from .remember import remembered
 
@@ -157,5 +158,4 @@ def _strangers(expr: ir.Expr, unrolled: Set[str]) -> list[str]:
         return [expr.name]
     if isinstance(expr, ir.Load):
         return [expr.place.buffer.name]
-    parts = (expr.x,) if isinstance(expr, ir.Cast) else expr.args
-    return [name for part in parts for name in _strangers(part, unrolled)]
+    return [name for part in walk.operands(expr) for name in _strangers(part, unrolled)]

@@ -7,26 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import DispatchError, LayoutError
-from ..ir import build
-from ..ir.nodes import (
-    Alloc,
-    Const,
-    Declare,
-    Element,
-    Expr,
-    For,
-    If,
-    Instruction,
-    Kernel,
-    Let,
-    Load,
-    Loop,
-    Stmt,
-    Store,
-    TileOp,
-    Vector,
-    View,
-)
+from ..ir import build, walk
+from ..ir.nodes import Const, Element, Expr, Instruction, Kernel, Let, Load, Stmt, Store, TileOp, Vector
+from ..ir.walk import Block
 from ..isa import ROWS
 from ..target import Target
 from .builder import Builder
@@ -56,19 +39,12 @@ def lower(kernel: Kernel, target: Target, variants: Sequence[Variant[Any]]) -> L
     return Lowered(replace(kernel, body=body), tuple(walk.verdicts))
 
 
-def _names(body: Sequence[Stmt]) -> Iterator[str]:
+def _names(body: Block) -> Iterator[str]:
     """The names that statements give to variables and buffers; only these can end in a number as new ones do."""
-    for stmt in body:
-        if isinstance(stmt, (Let, Declare, For)):
-            yield stmt.var.name
-        elif isinstance(stmt, (Alloc, View)):
-            yield stmt.buffer.name
-        for part in _BODIES:
-            yield from _names(getattr(stmt, part, ()))
-
-
-#: where statements hold others
-_BODIES = ("then", "orelse", "body")
+    for stmt in walk.statements(body):
+        named = walk.defines(stmt)
+        if named is not None:
+            yield named.name
 
 
 class _Walk:
@@ -80,11 +56,11 @@ class _Walk:
         self.verdicts: list[Verdict[Any]] = []
         self.instructions: list[Instruction] = []
 
-    def block(self, body: tuple[Stmt, ...]) -> None:
+    def block(self, body: Block) -> None:
         for stmt in body:
             self.stmt(stmt)
 
-    def inner(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    def inner(self, body: Block) -> Block:
         with self.builder.block() as found:
             self.block(body)
         return tuple(found)
@@ -100,12 +76,8 @@ class _Walk:
         elif isinstance(stmt, Instruction):
             self.instructions.append(stmt)
             self.builder.append(stmt)
-        elif isinstance(stmt, If):
-            self.builder.append(replace(stmt, then=self.inner(stmt.then), orelse=self.inner(stmt.orelse)))
-        elif isinstance(stmt, (For, Loop)):
-            self.builder.append(replace(stmt, body=self.inner(stmt.body)))
         else:
-            self.builder.append(stmt)
+            self.builder.append(walk.with_blocks(stmt, self.inner))
 
     def operation(self, op: TileOp) -> None:
         verdict = dispatch(op, self.context, self.variants)

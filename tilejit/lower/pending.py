@@ -2,47 +2,33 @@
 
 The hardware's wait names no register, so nothing would keep LLVM from using one before it. Here every wait takes and
 returns all registers that may be pending where it stands; what is found pending at a use is the user's missing wait.
-Loops are followed to a fixed point, branches are joined. Where control flow joins, LLVM may copy a register to make
-the values of both ways one: so branches and loops that load or wait end with a wait of their own.
+
+Where control flow joins, LLVM may copy a register to make the values of both ways one: so branches and loops that
+load or wait end with a wait of their own. These are put in first, as *joints*; then what may be pending is followed to
+a fixed point; last the waits get their registers, and joints where nothing is pending go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 
 from ..dtypes import int32
 from ..errors import KernelTypeError
-from ..ir import build, facts
-from ..ir.nodes import (
-    Alloc,
-    Assert,
-    Assign,
-    Break,
-    Cast,
-    Continue,
-    Declare,
-    Expr,
-    For,
-    If,
-    Instruction,
-    Kernel,
-    Let,
-    Load,
-    Loop,
-    Move,
-    Op,
-    Print,
-    Return,
-    Stmt,
-    Store,
-    Vector,
-)
+from ..ir import build, facts, walk
+from ..ir.flow import Analysis, solve
+from ..ir.nodes import Alloc, Break, Continue, For, If, Instruction, Jump, Kernel, Loop, Simple, Stmt, Vector
+from ..ir.walk import Block, Place
 from ..isa import ROWS, Token
 from ..isa.tcgen05 import TMEM_LOAD, TMEM_STORE, WAIT_LD
 from ..source import Span
 
 __all__ = ["carry"]
+
+#: the name of an instruction that stands for a wait for loads, where the compiler needs one if any is pending
+_JOINT = "joint"
+
 
 def carry(kernel: Kernel) -> Kernel:
     """The kernel at lane level, its waits carrying what may be pending.
@@ -51,8 +37,12 @@ def carry(kernel: Kernel) -> Kernel:
     """
     if not any(isinstance(s, Alloc) and s.buffer.space == "tmem" for s in kernel.body):
         return kernel
-    body, _ = _Walk().block(kernel.body, frozenset(), settled=False)
-    return replace(kernel, body=body)
+    body = _with_joints(kernel.body)
+    states = solve(_InFlight(), body, frozenset())
+    for stmt, state in zip(walk.statements(body), states, strict=True):
+        _check(stmt, state or frozenset())
+    before = iter(states)
+    return replace(kernel, body=walk.rewrite(body, lambda stmt: _carrying(stmt, next(before))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,119 +66,17 @@ class _Pending:
 _State = frozenset[_Pending]
 
 
-@dataclass(slots=True)
-class _Exits:
-    """What is pending at the breaks and at the continues of one loop. touched: it loads or waits."""
+class _InFlight(Analysis[_State]):
+    def join(self, first: _State, second: _State) -> _State:
+        return first | second
 
-    touched: bool
-    breaks: set[_Pending] = field(default_factory=set)
-    continues: set[_Pending] = field(default_factory=set)
-
-
-class _Walk:
-    """Rewrites statements; `found` collects them, `state` is what may be pending, None where nothing gets."""
-
-    def __init__(self) -> None:
-        self.loops: list[_Exits] = []
-        self.found: list[Stmt] = []
-        self.state: _State | None = frozenset()
-
-    def block(self, body: tuple[Stmt, ...], state: _State, settled: bool) -> tuple[tuple[Stmt, ...], _State | None]:
-        """The statements, and what is pending at their end. settled: they end with a wait for their loads."""
-        outer = self.found, self.state
-        self.found, self.state = [], state
-        for stmt in body:
-            self.stmt(stmt)
-        if settled:
-            self.settle(body[-1].span if body else None)
-        done = tuple(self.found), self.state
-        self.found, self.state = outer
-        return done
-
-    def settle(self, span: Span | None) -> None:
-        """Waits for the loads of which none has been waited for."""
-        loads = frozenset(p for p in self.state or () if p.kind is TMEM_LOAD and not p.settled)
-        if self.state is None or not loads:
-            return
-        self.found.append(_filled(Instruction(WAIT_LD.name, span=span), loads))
-        self.state = self.state - loads | {replace(p, settled=True) for p in loads}
-
-    def stmt(self, stmt: Stmt) -> None:
-        state = self.state or frozenset()
-        if state:
-            _check(stmt, state)
-        if isinstance(stmt, If):
-            self.branch(stmt)
-        elif isinstance(stmt, (For, Loop)):
-            self.loop(stmt)
-        elif isinstance(stmt, (Break, Continue)):
-            self.jump(stmt)
-        elif isinstance(stmt, Instruction) and ROWS[stmt.name].carries is not None:
-            self.found.append(_filled(stmt, state))
-            self.state = frozenset(p for p in state if p.kind is not ROWS[stmt.name].completes)
-        else:
-            self.found.append(stmt)
-            if isinstance(stmt, Return):
-                self.state = None
-            elif isinstance(stmt, Instruction):
-                self.state = state | _started(stmt)
-
-    def branch(self, stmt: If) -> None:
-        if self.loops and self.loops[-1].touched and _jumps(stmt):
-            # not all lanes may take the jump, and the wait needs them all
-            self.settle(stmt.span)
-        state, settled = self.state or frozenset(), _touches((stmt,))
-        then, after_then = self.block(stmt.then, state, settled)
-        orelse, after_else = self.block(stmt.orelse, state, settled)
-        self.found.append(replace(stmt, then=then, orelse=orelse))
-        ways = [way for way in (after_then, after_else) if way is not None]
-        self.state = frozenset().union(*ways) if ways else None
-
-    def jump(self, stmt: Break | Continue) -> None:
-        exits = self.loops[-1]
-        if exits.touched:
-            self.settle(stmt.span)
-        (exits.breaks if isinstance(stmt, Break) else exits.continues).update(self.state or ())
-        self.found.append(stmt)
-        self.state = None
-
-    def loop(self, stmt: For | Loop) -> None:
-        touched = _touches(stmt.body)
-        if touched:
-            self.settle(stmt.span)
-        head = self.state or frozenset()
-        while True:
-            self.loops.append(_Exits(touched))
-            body, end = self.block(stmt.body, head, touched)
-            exits = self.loops.pop()
-            again = head.union(end or (), exits.continues)
-            if again == head:
-                break
-            head = again
-        self.found.append(replace(stmt, body=body))
-        self.state = frozenset(exits.breaks) if isinstance(stmt, Loop) else head | exits.breaks
-
-
-def _touches(body: tuple[Stmt, ...]) -> bool:
-    """Whether statements, nested ones too, load from tensor memory or wait for that."""
-    return any(
-        isinstance(s, Instruction) and TMEM_LOAD in (ROWS[s.name].starts, ROWS[s.name].completes)
-        or any(_touches(part) for part in _parts(s))
-        for s in body
-    )
-
-
-def _jumps(stmt: Stmt) -> bool:
-    """Whether a statement breaks or continues the loop around it."""
-    if isinstance(stmt, (Break, Continue)):
-        return True
-    return isinstance(stmt, If) and any(_jumps(s) for part in _parts(stmt) for s in part)
-
-
-def _parts(stmt: Stmt) -> tuple[tuple[Stmt, ...], ...]:
-    if isinstance(stmt, If):
-        return stmt.then, stmt.orelse
-    return (stmt.body,) if isinstance(stmt, (For, Loop)) else ()
+    def step(self, stmt: Simple | Jump, state: _State) -> _State:
+        if not isinstance(stmt, Instruction):
+            return state
+        if stmt.name == _JOINT:
+            return frozenset(replace(p, settled=True) if p.kind is TMEM_LOAD else p for p in state)
+        completed = ROWS[stmt.name].completes
+        return frozenset(p for p in state if p.kind is not completed) | _started(stmt)
 
 
 def _started(stmt: Instruction) -> _State:
@@ -196,15 +84,62 @@ def _started(stmt: Instruction) -> _State:
     if token is TMEM_LOAD:
         return frozenset(_Pending(token, v, stmt.span) for v in stmt.outputs)
     if token is TMEM_STORE:
-        sources = (v for v in stmt.inputs if isinstance(v, Vector) and v.buffer.space == "local")
-        return frozenset(_Pending(token, v, stmt.span) for v in sources)
+        return frozenset(_Pending(token, v, stmt.span) for v in _registers(walk.reads(stmt)))
     return frozenset()
+
+
+# ---- waits --------------------------------------------------------------------------------------------------
+
+
+def _with_joints(body: Block, in_touched_loop: bool = False, closed: bool = False) -> Block:
+    """The block with joints where control flow joins or parts.
+
+    in_touched_loop: the loop around loads or waits. closed: the block ends with a joint, too.
+    """
+    joined: list[Stmt] = []
+    for stmt in body:
+        touched = _touches(stmt)
+        is_loop = isinstance(stmt, (For, Loop))
+        # not all lanes may take a jump or another turn, and the wait needs them all
+        if (is_loop and touched) or (in_touched_loop and _jumps(stmt)):
+            joined.append(Instruction(_JOINT, span=stmt.span))
+        in_turn = touched if is_loop else in_touched_loop
+        joined.append(walk.with_blocks(stmt, partial(_with_joints, in_touched_loop=in_turn, closed=touched)))
+    if closed:
+        joined.append(Instruction(_JOINT, span=body[-1].span if body else None))
+    return tuple(joined)
+
+
+def _touches(stmt: Stmt) -> bool:
+    """Whether a statement, or one in it, loads from tensor memory or waits for that."""
+    return any(
+        isinstance(s, Instruction) and TMEM_LOAD in (ROWS[s.name].starts, ROWS[s.name].completes)
+        for s in walk.statements((stmt,))
+    )
+
+
+def _jumps(stmt: Stmt) -> bool:
+    """Whether a statement breaks or continues the loop around it."""
+    if isinstance(stmt, If):
+        return any(_jumps(inner) for block in walk.blocks(stmt) for inner in block)
+    return isinstance(stmt, (Break, Continue))
+
+
+def _carrying(stmt: Stmt, state: _State | None) -> Iterable[Stmt]:
+    """What stands for a statement: a wait has its registers, a joint is a wait or nothing."""
+    if not isinstance(stmt, Instruction):
+        return (stmt,)
+    pending = state or frozenset()
+    if stmt.name == _JOINT:
+        loads = frozenset(p for p in pending if p.kind is TMEM_LOAD and not p.settled)
+        return (_filled(replace(stmt, name=WAIT_LD.name), loads),) if loads else ()
+    return (_filled(stmt, pending) if ROWS[stmt.name].carries is not None else stmt,)
 
 
 def _filled(stmt: Instruction, state: _State) -> Instruction:
     """A wait with the registers that it waits for, each once."""
     kind = ROWS[stmt.name].completes
-    mine = sorted((p for p in state if p.kind is kind), key=lambda p: (p.vector.buffer.root.name, p.range))
+    mine = [p for p in _in_order(state) if p.kind is kind]
     vectors: list[Vector] = []
     reached: dict[str, int] = {}
     for pending in mine:
@@ -226,12 +161,16 @@ def _part(vector: Vector, first: int, last: int) -> Vector:
 
 def _check(stmt: Stmt, state: _State) -> None:
     """Raise KernelTypeError where a statement itself, without those in it, uses pending registers."""
-    writes = list(_writes(stmt))
+    if not state:
+        return
+    reads, writes = list(_registers(walk.reads(stmt))), list(_registers(walk.writes(stmt)))
+    if not reads and not writes:
+        return
     # a second load into the same registers only makes the first one useless
     fills = isinstance(stmt, Instruction) and ROWS[stmt.name].starts is TMEM_LOAD
-    touched = [*_reads(stmt), *([] if fills else writes)]
-    for pending in state:
-        for vector in touched if pending.kind is TMEM_LOAD else writes:
+    for pending in _in_order(state):
+        uses = writes if pending.kind is TMEM_STORE else reads if fills else [*reads, *writes]
+        for vector in uses:
             if vector.buffer.root.name == pending.vector.buffer.root.name and _overlap(vector, pending):
                 raise _hazard(vector, pending, stmt)
 
@@ -259,54 +198,10 @@ def _range(vector: Vector) -> tuple[int, int]:
     return first, 1 << 31 if high is None else (high + vector.width) * size
 
 
-def _writes(stmt: Stmt) -> Iterator[Vector]:
-    """Registers that a statement changes."""
-    places: tuple[object, ...] = ()
-    if isinstance(stmt, Store):
-        places = (stmt.place,)
-    elif isinstance(stmt, Move):
-        places = (stmt.dst,)
-    elif isinstance(stmt, Instruction):
-        places = stmt.outputs
-    yield from (p for p in places if isinstance(p, Vector) and p.buffer.space == "local")
+def _in_order(state: _State) -> list[_Pending]:
+    return sorted(state, key=lambda p: (p.vector.buffer.root.name, p.range, p.kind.name, str(p.span)))
 
 
-def _reads(stmt: Stmt) -> Iterator[Vector]:
-    """Registers that a statement reads."""
-    if isinstance(stmt, Move) and stmt.src.buffer.space == "local":
-        yield stmt.src
-    for expr in _expressions(stmt):
-        yield from _loads(expr)
-    if isinstance(stmt, Instruction):
-        yield from (v for v in stmt.inputs if isinstance(v, Vector) and v.buffer.space == "local")
-
-
-def _expressions(stmt: Stmt) -> Iterator[Expr]:
-    if isinstance(stmt, (Let, Assign)):
-        yield stmt.value
-    elif isinstance(stmt, Declare) and stmt.init is not None:
-        yield stmt.init
-    elif isinstance(stmt, (If, Assert)):
-        yield stmt.cond
-    elif isinstance(stmt, For):
-        yield from (stmt.start, stmt.stop, stmt.step)
-    elif isinstance(stmt, Print):
-        yield from (part for part in stmt.parts if not isinstance(part, str))
-    elif isinstance(stmt, Store):
-        yield from (stmt.value, *([stmt.place.offset] if isinstance(stmt.place, Vector) else []))
-    elif isinstance(stmt, Move):
-        yield from (e for e in (stmt.dst.offset, stmt.src.offset, stmt.predicate, stmt.otherwise) if e is not None)
-    elif isinstance(stmt, Instruction):
-        yield from (v.offset if isinstance(v, Vector) else v for v in stmt.inputs)
-
-
-def _loads(expr: Expr) -> Iterator[Vector]:
-    if isinstance(expr, Load):
-        if isinstance(expr.place, Vector):
-            yield from [expr.place] if expr.place.buffer.space == "local" else []
-            yield from _loads(expr.place.offset)
-    elif isinstance(expr, Op):
-        for argument in expr.args:
-            yield from _loads(argument)
-    elif isinstance(expr, Cast):
-        yield from _loads(expr.x)
+def _registers(places: Iterable[Place]) -> Iterator[Vector]:
+    """Those of the places that are registers."""
+    yield from (place for place in places if isinstance(place, Vector) and place.buffer.space == "local")
