@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 import tilejit as tj
 from tests import longhand
 from tests.kernels.operands import plain
-from tilejit import testing
 from tilejit.dtypes import DTYPES, DType
-from tilejit.testing import arrays, assert_equal, check, dtypes, register_layouts, ulps
+from tilejit.testing import arrays, assert_equal, check, comparing, dtypes, register_layouts, ulps
 
 
 @tj.kernel(threads=32)
@@ -75,14 +74,14 @@ def test_check_refuses_names_and_arrays_that_the_call_does_not_have() -> None:
 
 
 def test_bits_written_between_the_elements_are_found() -> None:
-    copy, room = testing._copy(np.zeros((4, 3), np.int16)[:, ::2])
+    copy, room = comparing._copy(np.zeros((4, 3), np.int16)[:, ::2])
     before = room.copy()
     copy[...] = 7
-    testing._same_between("A", copy, room, before)
+    comparing._same_between("A", copy, room, before)
     at = copy.ctypes.data - room.ctypes.data
     room[at + 2] ^= 1
     with pytest.raises(AssertionError, match="A: 1 bytes changed that belong to none"):
-        testing._same_between("A", copy, room, before)
+        comparing._same_between("A", copy, room, before)
 
 
 def test_nan_equals_nan_and_zeros_have_signs() -> None:

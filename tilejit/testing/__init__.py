@@ -9,7 +9,7 @@ except ImportError as missing:
     raise ImportError("tilejit.testing needs hypothesis; install it: pip install hypothesis") from missing
 
 from .arrays import arrays, assert_equal, dtypes, ulps
-from .check import check
+from .comparing import check
 from .layouts import (
     AXIS_FAMILIES,
     dense_layouts,
