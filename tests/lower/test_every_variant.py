@@ -136,7 +136,10 @@ WRONG = {
     "reads the next element": (wrong("next", one_further), "is_proved: AssertionError: .*"),
     "uses a thread too many": (wrong("thread", by_other_threads), "is_proved: AssertionError: a thread that the scope"),
     "writes less than it says": (emitting("less", skip_the_first_round), "runs: AssertionError"),
-    "names a missing instruction": (emitting("missing", name_a_missing_instruction), "runs: .*\n.*no instruction is called .copy.no.such.thing"),
+    "names a missing instruction": (
+        emitting("missing", name_a_missing_instruction),
+        "runs: .*\n.*no instruction is called .copy.no.such.thing",
+    ),
     "ties": (replace(copy_gmem_smem.VARIANT, name="twin"), "ties_with_none: AssertionError: .*gmem_smem and twin"),
     "raises": (replace(copy_gmem_smem.VARIANT, name="raises", plan=raising), "answers: KeyError: 'no such layout'"),
     "declines without a reason": (
