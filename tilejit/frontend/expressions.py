@@ -10,9 +10,9 @@ from types import ModuleType
 from typing import Any
 
 from ..ir import build
-from ..ir.nodes import Stmt
 from . import tiles
 from .attributes import attribute
+from .blocks import Block
 from .calls import call
 from .context import Context
 from .control import choose, chosen
@@ -162,7 +162,7 @@ def _short_circuit(
         other = truth(ctx, node, second)
         expr = build.const(other, cond.dtype) if isinstance(other, bool) else other
         return Scalar(build.op("logical_or" if stops_on else "logical_and", cond, expr))
-    stopped: tuple[list[Stmt], Value] = ([], left)
+    stopped: tuple[Block, Value] = ([], left)
     sides = (stopped, (block, second)) if stops_on else ((block, second), stopped)
     return chosen(ctx, node, cond, *sides, name="holds")
 

@@ -10,6 +10,7 @@ from ..ir.nodes import Kernel, Param
 from ..ir.types import Signature
 from ..ir.walk import Block
 from ..target import MAX_THREADS, Target
+from .blocks import sealed
 from .context import Context, Frame
 from .expressions import EXPRESSIONS
 from .parameters import arguments
@@ -42,7 +43,7 @@ def build(
     for name in (*given.env, *(p.var.name for p in given.params if p.var is not None)):
         ctx.used.setdefault(name, 0)
     ctx.execute(source.node.body)
-    body = (*ctx.allocations, *ctx.block)
+    body = (*ctx.allocations, *sealed(ctx.block))
     kernel = Kernel(
         source.name, _with_writes(given.params, body), threads, target.name, body, max_registers, cluster, debug, span
     )

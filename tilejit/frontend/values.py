@@ -16,7 +16,9 @@ from .source import KernelSource
 if TYPE_CHECKING:
     from .context import Frame
 
-__all__ = ["Binding", "Closure", "Constant", "Items", "Memory", "Method", "Operation", "Scalar", "Unset", "Value"]
+__all__ = [
+    "Binding", "Closure", "Conflict", "Constant", "Items", "Memory", "Method", "Operation", "Scalar", "Unset", "Value",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,11 +154,37 @@ class Operation:
 class Unset:
     """A name that has no usable value here.
 
-    reason: the sentence for the error; hint: what to do.
+    problem: what is wrong, said of the name; hint: what to do.
     """
 
-    reason: str
+    name: str
+    problem: str
     hint: str
+
+    @property
+    def reason(self) -> str:
+        """The sentence for the error."""
+        return f"{self.name} {self.problem}"
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict(Unset):
+    """A name that has values on several paths which don't fit together.
+
+    difference: what it is on which path, said of the name; remedy: what makes them fit.
+    """
+
+    difference: str
+    remedy: str
+
+    @staticmethod
+    def between(name: str, first: tuple[str, Span], second: tuple[str, Span], remedy: str) -> Conflict:
+        """first, second: what the name is, and where it is given that."""
+        (what_a, a), (what_b, b) = first, second
+        difference = f"is {what_a} where line {a.line} gives it, and {what_b} where line {b.line} does"
+        problem = f"{difference}: paths that meet must agree in dtype, shape and layout"
+        hint = f"{remedy}, or use another name (lines {a.line} and {b.line} of {a.file})"
+        return Conflict(name, problem, hint, difference, remedy)
 
 
 Value = Constant | Scalar | Items | Memory | Closure | Method | Operation | Unset

@@ -1,0 +1,174 @@
+"""What `break`, `continue` and `return` leave, and how.
+
+Reading goes on past the place that leaves. What leaving takes there (the values of names, flags for the loops that lie
+between, the `Break` itself) is written when all that is left has been read, and so all such places are in sight.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import Enum
+
+from ..dtypes import bool_
+from ..ir import build
+from ..ir.nodes import Assign, Break, Continue, Declare, If, Stmt, Var
+from ..source import Span
+from .blocks import Block, Late, Nest
+from .context import Context
+from .kinds import Kind, Same, merge, outlived, settled
+from .slots import Slot, move, value_of
+from .values import Binding, Unset
+
+__all__ = ["Enclosure", "Form", "Way", "behind", "close", "exit_kinds", "innermost", "leave", "opened"]
+
+
+class Form(Enum):
+    """What can be left."""
+
+    LOOP = "a run-time loop"
+    STATIC = "an unrolled loop"
+    ITERATION = "a round of an unrolled loop"
+    FUNCTION = "a function"
+
+
+class Way(Enum):
+    """How: to what follows, to the next round, or to the next round by reaching the body's end."""
+
+    BREAK = "break"
+    CONTINUE = "continue"
+    END = "end"
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """One place where an enclosure is left.
+
+    env: what names stand for there. late: where the statements that leave it go. depth: the context's there.
+    between: the enclosures inside the one that is left, around that place.
+    """
+
+    way: Way
+    env: Mapping[str, Binding]
+    late: Late
+    depth: int
+    between: tuple[Enclosure, ...]
+    span: Span
+
+
+@dataclass(slots=True, eq=False)
+class Enclosure:
+    """Statements that can be left early.
+
+    step: what tells it from its neighbours wherever the code around it is read again. depth: the context's in which it
+    is read. is_loop: it is a loop in the IR. exits: where it is left. passing: the enclosures around it that are left
+    from inside it, each with the statements behind it that go on leaving.
+    """
+
+    form: Form
+    step: ast.AST | int
+    depth: int
+    is_loop: bool = False
+    exits: list[Exit] = field(default_factory=list)
+    passing: dict[Enclosure, Late] = field(default_factory=dict)
+
+    def by(self, *ways: Way) -> list[Exit]:
+        return [e for e in self.exits if e.way in ways]
+
+    @property
+    def is_straight(self) -> bool:
+        """Whether no run-time condition decides where it is left."""
+        if not self.exits:
+            return True
+        first = self.exits[0]
+        return len(self.exits) == 1 and first.depth == self.depth and not any(e.is_loop for e in first.between)
+
+
+def innermost(ctx: Context, *forms: Form) -> Enclosure | None:
+    """The enclosure of one of these forms in which statements are read now."""
+    return next((e for e in reversed(ctx.enclosures) if e.form in forms), None)
+
+
+@contextmanager
+def opened(ctx: Context, enclosure: Enclosure) -> Iterator[None]:
+    """Inside an enclosure."""
+    ctx.enclosures.append(enclosure)
+    try:
+        yield
+    finally:
+        ctx.enclosures.pop()
+
+
+def leave(ctx: Context, enclosure: Enclosure, way: Way, span: Span) -> None:
+    """End this path: leave an enclosure."""
+    between = tuple(ctx.enclosures[ctx.enclosures.index(enclosure) + 1 :])
+    for inner in between:
+        if enclosure not in inner.passing:
+            ctx.journal.put(inner.passing, enclosure, Late())
+    late = Late()
+    ctx.emit(late)
+    ctx.journal.append(enclosure.exits, Exit(way, dict(ctx.frame.env), late, ctx.depth, between, span))
+
+
+def close(
+    ctx: Context, enclosure: Enclosure, block: Block, make: Callable[[tuple[Stmt, ...]], Stmt],
+    slots: Mapping[str, Slot], span: Span,
+) -> None:  # fmt: skip
+    """Emit an enclosure that has been read as a loop of the IR, and write its exits, which fill `slots`."""
+    enclosure.is_loop = True
+    flag = Var(ctx.unique("leaving"), bool_, span=enclosure.exits[0].span) if _needs_flag(enclosure) else None
+    for place in enclosure.exits:
+        loops = [e for e in place.between if e.is_loop]
+        with ctx.into(place.late.block):
+            moved = [(slot, place.env[name].value) for name, slot in slots.items() if name in place.env]
+            move(ctx, moved, place.span)
+            if loops and flag is not None:
+                ctx.emit(Assign(flag, build.TRUE, place.span))
+            if place.way is not Way.END:
+                ctx.emit(Continue(place.span) if place.way is Way.CONTINUE and not loops else Break(place.span))
+        for loop in loops:
+            onward = loop.passing[enclosure].block
+            if not onward and flag is not None:
+                onward.append(If(flag, (Break(span),), (), span))
+    if flag is not None:
+        ctx.emit(Declare(flag, build.FALSE, span))
+    ctx.emit(Nest((block,), make))
+    for late in enclosure.passing.values():
+        ctx.emit(late)
+
+
+def _needs_flag(enclosure: Enclosure) -> bool:
+    return any(inner.is_loop for place in enclosure.exits for inner in place.between)
+
+
+# ---- names behind it ----------------------------------------------------------------------------------------
+
+
+def exit_kinds(
+    ctx: Context, names: Sequence[str], before: Mapping[str, Binding], ends: Sequence[Mapping[str, Binding]]
+) -> dict[str, Kind]:
+    """What names hold that have another value than before wherever paths go on behind an enclosure."""
+    kinds: dict[str, Kind] = {}
+    for name in names:
+        if not ends or not all(name in env for env in ends):
+            continue
+        kind = merge(ctx, name, [env[name] for env in ends])
+        if name not in before or kind != Same(before[name].value):
+            kinds[name] = settled(outlived(name, kind))
+    return kinds
+
+
+def behind(
+    names: Sequence[str], before: Mapping[str, Binding], slots: Mapping[str, Slot], span: Span
+) -> dict[str, Binding]:
+    """What names stand for behind an enclosure."""
+    env = dict(before)
+    for name in names:
+        if name in slots:
+            env[name] = Binding(value_of(slots[name], typed=True), before[name].span if name in before else span)
+        elif name not in before:
+            problem = f"may have no value here: it is assigned only inside the loop of line {span.line}"
+            env[name] = Binding(Unset(name, problem, "give it a value before the loop"), span)
+    return env
