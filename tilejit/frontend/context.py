@@ -232,9 +232,12 @@ class Context:
 
     # ---- scalars and constants ----
 
-    def takes_type(self, value: Value, dtype: DType) -> None:
-        """Note that a scalar takes a type where it meets others: of a variable of literals, its type mattered."""
-        if isinstance(value, Scalar) and value.weak and value.dtype != dtype:
+    def takes_type(self, value: Value, dtype: DType, *, matters: bool = False) -> None:
+        """Note that a literal takes a type, which a variable of literals that had its default type wouldn't.
+
+        matters: that it is so anyhow.
+        """
+        if matters or (isinstance(value, Scalar) and value.weak and value.dtype != dtype):
             self.converted_literals += 1
 
     def scalar(self, value: Value, node: ast.AST, dtype: DType | None = None, what: str = "a scalar") -> Expr:

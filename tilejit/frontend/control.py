@@ -137,7 +137,7 @@ def run_block(
     """
     span = ctx.span(node)
     before = dict(ctx.frame.env)
-    enclosure = Enclosure(form, step, ctx.depth)
+    enclosure = Enclosure(form, step, span, ctx.depth)
     with opened(ctx, enclosure), ctx.nested(0) as block:
         reached = body()
         if reached and enclosure.exits:
@@ -150,6 +150,6 @@ def run_block(
         return reached or bool(enclosure.exits)
     kinds = exit_kinds(ctx, names, before, [e.env for e in enclosure.exits])
     slots = {name: place(ctx, name, kind, None, span) for name, kind in kinds.items()}
-    close(ctx, enclosure, block, lambda statements: Loop(statements, span), slots, span)
+    close(ctx, enclosure, block, lambda statements: Loop(statements, span), slots)
     ctx.rebind(behind(names, before, slots, span))
     return True

@@ -69,6 +69,7 @@ class Enclosure:
 
     form: Form
     step: ast.AST | int
+    span: Span
     depth: int
     is_loop: bool = False
     exits: list[Exit] = field(default_factory=list)
@@ -113,9 +114,12 @@ def leave(ctx: Context, enclosure: Enclosure, way: Way, span: Span) -> None:
 
 
 def close(
-    ctx: Context, enclosure: Enclosure, block: Block, make: Callable[[tuple[Stmt, ...]], Stmt],
-    slots: Mapping[str, Slot], span: Span,
-) -> None:  # fmt: skip
+    ctx: Context,
+    enclosure: Enclosure,
+    block: Block,
+    make: Callable[[tuple[Stmt, ...]], Stmt],
+    slots: Mapping[str, Slot],
+) -> None:
     """Emit an enclosure that has been read as a loop of the IR, and write its exits, which fill `slots`."""
     enclosure.is_loop = True
     flag = Var(ctx.unique("leaving"), bool_, span=enclosure.exits[0].span) if _needs_flag(enclosure) else None
@@ -131,9 +135,9 @@ def close(
         for loop in loops:
             onward = loop.passing[enclosure].block
             if not onward and flag is not None:
-                onward.append(If(flag, (Break(span),), (), span))
+                onward.append(If(flag, (Break(loop.span),), (), loop.span))
     if flag is not None:
-        ctx.emit(Declare(flag, build.FALSE, span))
+        ctx.emit(Declare(flag, build.FALSE, enclosure.span))
     ctx.emit(Nest((block,), make))
     for late in enclosure.passing.values():
         ctx.emit(late)

@@ -140,8 +140,9 @@ def _merge_scalars(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind
     literals = [b for b in bindings if b not in typed]
     if not typed:
         dtype = reduce(promote, [weak_type(b.value) for b in bindings])
+        typed_once = any(isinstance(b.value, Scalar) for b in bindings)
         for literal in literals:
-            ctx.takes_type(literal.value, dtype)
+            ctx.takes_type(literal.value, dtype, matters=typed_once and not _can_take(literal.value, dtype))
         return ScalarKind(dtype, weak=True)
     first = typed[0]
     dtype = weak_type(first.value)

@@ -100,7 +100,7 @@ def run_loop(
             if guess.agrees(shown, literals_matter=ctx.converted_literals != literals):
                 made = {name: place(ctx, name, kind, None, span) for name, kind in exits.items()}
                 slots = {**reading.slots, **made}
-                close(ctx, reading.loop, reading.block, make, slots, span)
+                close(ctx, reading.loop, reading.block, make, slots)
                 ctx.rebind(behind(names, reading.before, slots, span))
                 ctx.learnt[path] = guess
                 trial.keep()
@@ -119,7 +119,7 @@ def _read(
     for name, slot in slots.items():
         ctx.bind(name, Binding(value_of(slot), entry[name].span))
     before = dict(ctx.frame.env)
-    loop = Enclosure(Form.LOOP, node, ctx.depth, is_loop=True)
+    loop = Enclosure(Form.LOOP, node, span, ctx.depth, is_loop=True)
     with opened(ctx, loop), ctx.nested() as block:
         if body(loop):
             leave(ctx, loop, Way.END, span)
@@ -155,27 +155,36 @@ def _through_copies(
 
     Without it a chain `a = b`, `b = c`, ... would show one name's type a reading.
     """
-    kinds = dict(shown)
     heads: dict[Expr, str] = {slot.var: name for name, slot in reading.slots.items() if isinstance(slot, ScalarSlot)}
-    changes = {name: reading.changes(name) for name in entry}
-    copies: dict[str, list[str]] = {}
-    for name, bindings in changes.items():
-        for binding in bindings:
-            if isinstance(binding.value, Scalar) and binding.value.expr in heads:
-                copies.setdefault(heads[binding.value.expr], []).append(name)
-
-    def as_shown(binding: Binding) -> Binding:
-        source = heads.get(binding.value.expr) if isinstance(binding.value, Scalar) else None
-        kind = None if source is None else kinds[source]
-        if not isinstance(kind, ScalarKind):
-            return binding
-        return Binding(Scalar(Var(f"{source}", kind.dtype), kind.weak), binding.span)
-
-    pending = [name for name in copies if isinstance(kinds[name], ScalarKind)]
+    sources = {
+        name: [heads.get(b.value.expr) if isinstance(b.value, Scalar) else None for b in reading.changes(name)]
+        for name in entry
+    }
+    takers: dict[str, list[str]] = {}
+    for name, copied in sources.items():
+        for source in filter(None, copied):
+            takers.setdefault(source, []).append(name)
+    kinds = dict(shown)
+    pending = list(takers)
     while pending:
-        for name in copies.get(pending.pop(), ()):
-            kind = merge(ctx, name, [entry[name], *map(as_shown, changes[name])])
-            if kind != kinds[name]:
+        for name in takers.get(pending.pop(), ()):
+            changes = [
+                _as_shown(binding, kinds[source] if source else None)
+                for binding, source in zip(reading.changes(name), sources[name], strict=True)
+            ]
+            kind = merge(ctx, name, [entry[name], *changes])
+            # what has become a conflict stays one, so that this ends
+            if isinstance(kinds[name], ScalarKind) and kind != kinds[name]:
                 kinds[name] = kind
                 pending.append(name)
     return kinds
+
+
+def _as_shown(binding: Binding, kind: Kind | None) -> Binding:
+    """A binding to a name's value at the head, in the type that the name was shown to have."""
+    value = binding.value
+    if not isinstance(kind, ScalarKind) or not isinstance(value, Scalar) or not isinstance(value.expr, Var):
+        return binding
+    if kind.dtype == value.dtype:
+        return binding
+    return Binding(Scalar(Var(value.expr.name, kind.dtype), kind.weak), binding.span)

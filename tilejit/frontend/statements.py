@@ -144,8 +144,8 @@ def _while(ctx: Context, node: ast.While) -> bool:
             return False
         return ctx.execute(node.body)
 
-    names = sorted(assigned_names(node))
-    return run_loop(ctx, node, names, body, lambda block: Loop(block, ctx.span(node)), only_breaks=True)
+    names, span = sorted(assigned_names(node)), ctx.span(node)
+    return run_loop(ctx, node, names, body, lambda block: Loop(block, span), only_breaks=True)
 
 
 def _go_on(ctx: Context, node: ast.While, loop: Enclosure) -> bool:
