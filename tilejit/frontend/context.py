@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..dtypes import DType
 from ..errors import KernelSyntaxError, KernelTypeError, TilejitError
@@ -16,13 +16,11 @@ from ..layout import TileLayout
 from ..source import Span
 from ..target import Target
 from .blocks import Block, Late, Nest
+from .enclosures import Enclosure
 from .journal import Journal
+from .kinds import Heads
 from .source import KernelSource, local_names
 from .values import Binding, Constant, Memory, Scalar, Value, as_python, default_type, describe, is_number
-
-if TYPE_CHECKING:
-    from .exits import Enclosure
-    from .loops import Heads
 
 __all__ = ["Context", "Frame", "Trial"]
 

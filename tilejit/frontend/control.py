@@ -15,8 +15,10 @@ from ..ir.nodes import Expr, If, Loop
 from ..source import Span
 from .blocks import Block, Nest
 from .context import Context
-from .exits import Enclosure, Form, Way, behind, close, exit_kinds, leave, opened
-from .kinds import Same, ScalarKind, merge, settled
+from .enclosures import Enclosure, Form, Way
+from .exits import behind, close, exit_kinds, leave, opened
+from .joins import merge
+from .kinds import Same, ScalarKind, settled
 from .slots import Slot, move, place, value_of
 from .values import Binding, Conflict, Scalar, Unset, Value
 

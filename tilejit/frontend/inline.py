@@ -8,7 +8,7 @@ from dataclasses import replace
 from .arguments import bind
 from .context import Context, Frame
 from .control import run_block
-from .exits import Form
+from .enclosures import Form
 from .language import Function
 from .names import captured
 from .values import Binding, Closure, Constant, Unset, Value

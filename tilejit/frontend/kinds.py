@@ -1,32 +1,16 @@
-"""Kinds: what a name may hold where several paths meet."""
+"""Kinds: what a name may hold that has several values in turn."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import reduce
 
-from ..dtypes import DType, promote
-from ..ir import build
+from ..dtypes import DType
 from ..ir.nodes import Const
 from ..layout import TileLayout
-from .context import Context
-from .scalars import weak_type
-from .values import (
-    Binding,
-    Conflict,
-    Constant,
-    Items,
-    Memory,
-    Scalar,
-    Unset,
-    Value,
-    default_type,
-    describe,
-    is_number,
-)  # fmt: skip
+from .values import Constant, Items, Memory, Scalar, Unset, Value, default_type, is_number
 
-__all__ = ["ItemsKind", "Kind", "Same", "ScalarKind", "TileKind", "kind_of", "merge", "outlived", "settled"]
+__all__ = ["Heads", "ItemsKind", "Kind", "Same", "ScalarKind", "TileKind", "kind_of", "outlived", "settled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,107 +84,22 @@ def _is_static(value: Memory) -> bool:
     return all(isinstance(s, Const) for s in value.starts) and all(e in value.buffer.shape for e in extents)
 
 
-# ---- paths that meet ----------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """What names hold at the head of a loop.
 
+    entry: what they hold before it. kinds: what they hold at its head, as far as is known.
+    """
 
-def merge(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
-    """What a name may hold where several paths meet; `Same(Unset)` where their values don't fit together."""
-    first = bindings[0]
-    for binding in bindings:
-        if isinstance(binding.value, Unset):
-            return Same(binding.value)
-    if all(_equal(b.value, first.value) for b in bindings):
-        return Same(first.value)
-    values = [b.value for b in bindings]
-    if all(isinstance(v, Scalar) or is_number(v) for v in values):
-        return _merge_scalars(ctx, name, bindings)
-    if all(isinstance(v, Memory) and v.is_local and v.is_whole for v in values):
-        return _merge_tiles(name, bindings)
-    if all(isinstance(v, Items) for v in values):
-        lengths = {len(v.items) for v in values if isinstance(v, Items)}
-        if len(lengths) == 1:
-            return _merge_items(ctx, name, bindings, lengths.pop())
-    other = next(b for b in bindings if not _equal(b.value, first.value))
-    return _conflict(name, (first, describe(first.value)), (other, describe(other.value)))
+    entry: Mapping[str, Kind]
+    kinds: Mapping[str, Kind]
 
-
-def _equal(a: Value, b: Value) -> bool:
-    if isinstance(a, Constant) and isinstance(b, Constant):
-        if type(a.value) is not type(b.value):
+    def agrees(self, shown: Mapping[str, Kind], *, literals_matter: bool) -> bool:
+        """Whether a body that was read with these kinds shows the same; literals_matter: and that none is weak."""
+        if literals_matter and any(kind != settled(kind) for kind in self.kinds.values()):
             return False
-        # repr tells 0.0 from -0.0 and finds nan equal to itself
-        if isinstance(a.value, float):
-            return repr(a.value) == repr(b.value)
-        return bool(a.value == b.value)
-    return bool(a == b)
+        return all(settled(kind) == settled(shown[name]) for name, kind in self.kinds.items())
 
-
-def _merge_scalars(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
-    typed = [b for b in bindings if isinstance(b.value, Scalar) and not b.value.weak]
-    literals = [b for b in bindings if b not in typed]
-    if not typed:
-        dtype = reduce(promote, [weak_type(b.value) for b in bindings])
-        typed_once = any(isinstance(b.value, Scalar) for b in bindings)
-        for literal in literals:
-            ctx.takes_type(literal.value, dtype, matters=typed_once and not _can_take(literal.value, dtype))
-        return ScalarKind(dtype, weak=True)
-    first = typed[0]
-    dtype = weak_type(first.value)
-    for other in typed[1:]:
-        if weak_type(other.value) != dtype:
-            return _conflict(name, (first, str(dtype)), (other, str(weak_type(other.value))))
-    for literal in literals:
-        ctx.takes_type(literal.value, dtype)
-        if not _can_take(literal.value, dtype):
-            return _conflict(name, (first, str(dtype)), (literal, describe(literal.value)))
-    return ScalarKind(dtype)
-
-
-def _can_take(value: Value, dtype: DType) -> bool:
-    """Whether a literal can take a type: no float becomes an integer, no number a bool, no bool a number."""
-    default = weak_type(value)
-    if default.kind == "bool" or dtype.kind == "bool":
-        return default.kind == dtype.kind
-    if default.is_float:
-        return dtype.is_float
-    if isinstance(value, Constant) and dtype.is_integer:
-        return bool(build.const(value.value, dtype).value == value.value)
-    return True
-
-
-def _merge_tiles(name: str, bindings: Sequence[Binding]) -> Kind:
-    first = bindings[0]
-    a = first.value
-    assert isinstance(a, Memory) and isinstance(a.buffer.layout, TileLayout)
-    for other in bindings[1:]:
-        b = other.value
-        assert isinstance(b, Memory)
-        if a.dtype != b.dtype:
-            return _conflict(name, (first, str(a.dtype)), (other, str(b.dtype)))
-        if a.extents != b.extents:
-            return _conflict(name, (first, f"of shape {a.shape}"), (other, f"of shape {b.shape}"))
-        if a.buffer.layout != b.buffer.layout:
-            layouts = (first, f"in layout {a.buffer.layout}"), (other, f"in layout {b.buffer.layout}")
-            return _conflict(name, *layouts, "give both the same layout, by layout= where they are made")
-    return TileKind(a.dtype, a.shape, a.buffer.layout)
-
-
-def _merge_items(ctx: Context, name: str, bindings: Sequence[Binding], length: int) -> Kind:
-    kinds: list[Kind] = []
-    for k in range(length):
-        column = [Binding(b.value.items[k], b.span) for b in bindings if isinstance(b.value, Items)]
-        kind = merge(ctx, f"{name}[{k}]", column)
-        if isinstance(kind, Same) and isinstance(kind.value, Unset):
-            return kind
-        kinds.append(kind)
-    return ItemsKind(tuple(kinds))
-
-
-def _conflict(
-    name: str,
-    first: tuple[Binding, str],
-    second: tuple[Binding, str],
-    remedy: str = "convert one of them, for example with .astype(...)",
-) -> Same:
-    (a, what_a), (b, what_b) = first, second
-    return Same(Conflict.between(name, (what_a, a.span), (what_b, b.span), remedy))
+    def corrected(self, shown: Mapping[str, Kind]) -> Heads:
+        """The next guess: what the body showed; a literal that kept its kind gets its default type."""
+        return Heads(self.entry, {n: settled(k) if k == self.kinds[n] else k for n, k in shown.items()})

@@ -15,37 +15,18 @@ from dataclasses import dataclass
 from ..ir.nodes import Expr, Stmt, Var
 from .blocks import Block
 from .context import Context
-from .exits import Enclosure, Form, Way, behind, close, exit_kinds, leave, opened
-from .kinds import ItemsKind, Kind, Same, ScalarKind, kind_of, merge, settled
+from .enclosures import Enclosure, Form, Way
+from .exits import behind, close, exit_kinds, leave, opened
+from .joins import merge
+from .kinds import Heads, ItemsKind, Kind, Same, ScalarKind, kind_of
 from .slots import ScalarSlot, Slot, place, value_of
 from .values import Binding, Items, Scalar, Unset, Value
 
-__all__ = ["Heads", "run_loop"]
+__all__ = ["run_loop"]
 
 #: how often a body is read at most: so often, and so often more for each name
 _READINGS = 12
 _READINGS_PER_NAME = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Heads:
-    """What names hold at the head of a loop.
-
-    entry: what they hold before it. kinds: what they hold at its head, as far as is known.
-    """
-
-    entry: Mapping[str, Kind]
-    kinds: Mapping[str, Kind]
-
-    def agrees(self, shown: Mapping[str, Kind], *, literals_matter: bool) -> bool:
-        """Whether a body that was read with these kinds shows the same; literals_matter: and that none is weak."""
-        if literals_matter and any(kind != settled(kind) for kind in self.kinds.values()):
-            return False
-        return all(settled(kind) == settled(shown[name]) for name, kind in self.kinds.items())
-
-    def corrected(self, shown: Mapping[str, Kind]) -> Heads:
-        """The next guess: what the body showed; a literal that kept its kind gets its default type."""
-        return Heads(self.entry, {n: settled(k) if k == self.kinds[n] else k for n, k in shown.items()})
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from ..ir import build, facts
 from ..ir.nodes import Const, Expr, For, Loop, Return, Var
 from .context import Context
 from .control import branch, run_block
-from .exits import Enclosure, Form, Way, innermost, leave
+from .enclosures import Enclosure, Form, Way
+from .exits import innermost, leave
 from .expressions import binary
 from .inline import RESULT, make_closure
 from .language import Intrinsic
