@@ -133,7 +133,7 @@ def deep_programs(draw: st.DrawFn) -> str:
     for name in ("inner", "middle", "helper")[draw(st.integers(0, 2)) :]:
         body = draw(nests(draw(st.integers(1, 3)), False, "return b - a", helper))
         helper = name
-        lines += ["@tj.function", f"def {helper}(A, n, a, c):", "    b = c + 1", *indented(body), "    return a + c", ""]
+        lines += ["@tj.function", f"def {helper}(A, n, a, c):", "    b = c + 1", *indented(body), "    return a + c"]
     lines += ["def kernel(A, n):", f"    {draw(st.sampled_from(['a, b, c = 0, 1, 2', 'a, b, c = n, n + 1, 0']))}"]
     lines += indented(draw(nests(draw(st.integers(2, 5)), False, "return", helper)))
     return "\n".join([*lines, "    A[0] += a", "    A[1] += b * 3 + c"])

@@ -203,7 +203,7 @@ def test_helpers_with_early_returns_inside_loops_inside_helpers_are_read_as_ofte
         "        if t > {k}:\n            break\n    if t < x:\n        return t\nreturn t + 1"
     )
     for depth in (2, 4):
-        lines = ["@tj.function", "def f0(x, n):", "    if x > 3:", "        return tj.float32(n)", "    return tj.float32(1)"]
+        lines = ["@tj.function", "def f0(x, n):", *indented(["if x > 3:", "    return n * 0.5", "return n * 1.5"])]
         for k in range(1, depth):
             lines += ["@tj.function", f"def f{k}(x, n):", *indented(body.format(k=k, f=f"f{k - 1}").splitlines())]
         text = "\n".join([*lines, *kernel([f"A[0] = f{depth - 1}(n, n)"]).splitlines()]) + "\n"

@@ -129,12 +129,16 @@ def chosen(
 
 
 def run_block(
-    ctx: Context, node: ast.AST, form: Form, step: ast.AST | int, names: Sequence[str],
+    ctx: Context,
+    node: ast.AST,
+    form: Form,
+    step: ast.AST | int,
+    names: Sequence[str],
     body: Callable[[], bool],
-) -> bool:  # fmt: skip
+) -> bool:
     """Read statements that run once: straight code, or a loop that ends in `Break` where run-time conditions leave it.
 
-    names: those that the body assigns. body: reads it; returns whether control reaches its end.
+    step: see `Enclosure`. names: those that the body assigns. body: reads it; returns whether control reaches its end.
     returns: whether control can reach what follows.
     """
     span = ctx.span(node)
@@ -146,8 +150,9 @@ def run_block(
             leave(ctx, enclosure, Way.BREAK, span)
     if enclosure.is_straight:
         if enclosure.exits:
-            # nothing to do at the only exit: what follows it is what follows the block
-            block.pop()
+            # what follows the only exit is what follows the block
+            last = block.pop()
+            assert last is enclosure.exits[0].late
         ctx.block.extend(block)
         return reached or bool(enclosure.exits)
     kinds = exit_kinds(ctx, names, before, [e.env for e in enclosure.exits])

@@ -24,8 +24,8 @@ def closure_of(ctx: Context, function: Function) -> Closure:
     fn = function.source.function
     node = function.source.node
     positional = [a.arg for a in (*node.args.posonlyargs, *node.args.args)]
-    given = fn.__defaults__ or ()
-    defaults = dict(zip(positional[len(positional) - len(given) :], given, strict=True)) | (fn.__kwdefaults__ or {})
+    last = fn.__defaults__ or ()
+    defaults = dict(zip(positional[len(positional) - len(last) :], last, strict=True)) | (fn.__kwdefaults__ or {})
     values = {name: captured(ctx, node, value, name) for name, value in defaults.items()}
     return Closure(node, function.source, None, values)
 
@@ -72,10 +72,10 @@ def _arguments(ctx: Context, node: ast.Call, closure: Closure, frame: Frame) -> 
     if a.vararg is not None or a.kwarg is not None:
         raise ctx.syntax_error(node, f"{closure.node.name} has *args or **kwargs", "name its parameters")
     names = tuple(arg.arg for arg in (*a.posonlyargs, *a.args, *a.kwonlyargs))
-    given = bind(ctx, node, closure.node.name, names, 0)
+    arguments = bind(ctx, node, closure.node.name, names, 0)
     env: dict[str, Binding] = {}
     for name in names:
-        argument = given.get(name)
+        argument = arguments.get(name)
         if argument is None and name not in closure.defaults:
             raise ctx.type_error(node, f"{closure.node.name} needs {name}", f"its parameters: {', '.join(names)}")
         value = closure.defaults[name] if argument is None else ctx.evaluate(argument)

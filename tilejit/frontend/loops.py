@@ -92,9 +92,13 @@ def run_loop(
 
 
 def _read(
-    ctx: Context, node: ast.AST, entry: Mapping[str, Binding], guess: Heads, body: Callable[[Enclosure], bool],
+    ctx: Context,
+    node: ast.AST,
+    entry: Mapping[str, Binding],
+    guess: Heads,
+    body: Callable[[Enclosure], bool],
     only_breaks: bool,
-) -> Reading:  # fmt: skip
+) -> Reading:
     span = ctx.span(node)
     slots = {name: place(ctx, name, kind, entry[name].value, span) for name, kind in guess.kinds.items()}
     for name, slot in slots.items():
