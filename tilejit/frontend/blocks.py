@@ -35,9 +35,9 @@ def sealed(block: Block) -> tuple[Stmt, ...]:
 
 def _sealed(block: Block) -> Iterator[Stmt]:
     for item in block:
-        if isinstance(item, Late):
-            yield from sealed(item.block)
-        elif isinstance(item, Nest):
-            yield item.make(*map(sealed, item.bodies))
-        else:
+        if not isinstance(item, (Late, Nest)):
             yield item
+        elif isinstance(item, Late):
+            yield from sealed(item.block)
+        else:
+            yield item.make(*map(sealed, item.bodies))

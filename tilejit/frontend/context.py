@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -143,19 +143,24 @@ class Context:
         self.block.append(statement)
 
     @contextmanager
-    def into(self, block: Block, depth: int = 0) -> Iterator[Block]:
-        """Emit into a block; depth: how many conditions more it runs under."""
+    def into(self, block: Block) -> Iterator[None]:
+        """Emit into a block."""
         outer, self.block = self.block, block
-        self.depth += depth
         try:
-            yield block
+            yield
         finally:
             self.block = outer
-            self.depth -= depth
 
-    def nested(self, depth: int = 1) -> AbstractContextManager[Block]:
-        """Emit into a new block: the body of a branch or loop that runs conditionally."""
-        return self.into([], depth)
+    @contextmanager
+    def nested(self) -> Iterator[Block]:
+        """Emit into a new block, which runs under a condition."""
+        outer, self.block = self.block, []
+        self.depth += 1
+        try:
+            yield self.block
+        finally:
+            self.block = outer
+            self.depth -= 1
 
     def allocate(self, statement: Alloc | View) -> None:
         """Put a buffer or a view before all other statements."""
@@ -174,8 +179,8 @@ class Context:
     @contextmanager
     def trial(self) -> Iterator[Trial]:
         """Read what may prove wrong, into a block of its own."""
-        trial, changes = Trial(), len(self.journal.undo)
-        with self.nested(0) as block:
+        trial, changes, block = Trial(), len(self.journal.undo), Block()
+        with self.into(block):
             yield trial
         if trial.kept:
             self.block.extend(block)

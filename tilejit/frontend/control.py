@@ -144,7 +144,7 @@ def run_block(
     span = ctx.span(node)
     before = dict(ctx.frame.env)
     enclosure = Enclosure(form, step, span, ctx.depth)
-    with opened(ctx, enclosure), ctx.nested(0) as block:
+    with opened(ctx, enclosure) as block:
         reached = body()
         if reached and enclosure.exits:
             leave(ctx, enclosure, Way.BREAK, span)

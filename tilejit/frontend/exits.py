@@ -30,13 +30,17 @@ def innermost(ctx: Context, *forms: Form) -> Enclosure | None:
 
 
 @contextmanager
-def opened(ctx: Context, enclosure: Enclosure) -> Iterator[None]:
-    """Inside an enclosure."""
+def opened(ctx: Context, enclosure: Enclosure) -> Iterator[Block]:
+    """Read what an enclosure holds, into a block of its own."""
     ctx.enclosures.append(enclosure)
+    outer, ctx.block = ctx.block, []
+    # of all enclosures only a loop doesn't always run
+    ctx.depth = enclosure.depth + enclosure.is_loop
     try:
-        yield
+        yield ctx.block
     finally:
         ctx.enclosures.pop()
+        ctx.block, ctx.depth = outer, enclosure.depth
 
 
 def leave(ctx: Context, enclosure: Enclosure, way: Way, span: Span) -> None:

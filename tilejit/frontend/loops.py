@@ -105,7 +105,7 @@ def _read(
         ctx.bind(name, Binding(value_of(slot), entry[name].span))
     before = dict(ctx.frame.env)
     loop = Enclosure(Form.LOOP, node, span, ctx.depth, is_loop=True)
-    with opened(ctx, loop), ctx.nested() as block:
+    with opened(ctx, loop) as block:
         if body(loop):
             leave(ctx, loop, Way.END, span)
     ends = [place.env for place in loop.by(Way.BREAK)] + ([] if only_breaks else [before])
