@@ -169,7 +169,7 @@ def test_random_programs_compute_what_python_computes(text: str, n: int) -> None
     np.testing.assert_array_equal(by_tile_ir(text, n), by_python(text, n))
 
 
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=EXAMPLES // 2)
 @given(deep_programs(), st.integers(-3, 9))
 def test_deeply_nested_programs_compute_what_python_computes(text: str, n: int) -> None:
     np.testing.assert_array_equal(by_tile_ir(text, n), by_python(text, n))
@@ -181,6 +181,7 @@ def test_random_programs_compute_it_as_ptx_too(text: str, n: int) -> None:
     np.testing.assert_array_equal(by_ptx(text, n), by_python(text, n))
 
 
+@settings(max_examples=EXAMPLES // 2)
 @given(deep_programs())
 def test_a_deeply_nested_program_is_read_few_times(text: str) -> None:
     with counted_statements() as counted:
@@ -188,6 +189,7 @@ def test_a_deeply_nested_program_is_read_few_times(text: str) -> None:
     assert counted.most <= 8
 
 
+@settings(max_examples=EXAMPLES // 2)
 @given(programs() | deep_programs(), st.sampled_from(["0", "0.0", "True", "tj.float32(n)", "(0, 1.5)", "A"]))
 def test_a_trial_that_is_dropped_leaves_nothing(text: str, other: str) -> None:
     """Whatever happens to the names: `other` comes into them here and there."""
