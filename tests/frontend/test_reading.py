@@ -9,12 +9,6 @@ from tests.frontend.programs import array, counted_statements, run, statements, 
 from tilejit import dtypes
 from tilejit.errors import KernelTypeError
 from tilejit.ir import nodes as ir
-from tilejit.ir import uniformity
-
-
-@pytest.fixture(autouse=True)
-def the_frontend_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(uniformity, "check", lambda kernel: None)
 
 
 def read(text: str) -> tuple[int, int, int]:

@@ -15,7 +15,7 @@ from ..ir.nodes import Alloc, Buffer, Const, Declare, Expr, Let, Special, Stmt, 
 from ..layout import TileLayout
 from ..source import Span
 from ..target import Target
-from .blocks import Block, Late, Nest
+from .drafts import Draft, Late, Nest
 from .enclosures import Enclosure
 from .journal import Journal
 from .kinds import Heads
@@ -80,7 +80,7 @@ class Context:
     target: Target
     threads: int
     frame: Frame
-    block: Block = field(default_factory=list)
+    block: Draft = field(default_factory=list)
     depth: int = 0
     enclosures: list[Enclosure] = field(default_factory=list)
     calls: list[ast.FunctionDef] = field(default_factory=list)
@@ -143,7 +143,7 @@ class Context:
         self.block.append(statement)
 
     @contextmanager
-    def into(self, block: Block) -> Iterator[None]:
+    def into(self, block: Draft) -> Iterator[None]:
         """Emit into a block."""
         outer, self.block = self.block, block
         try:
@@ -152,7 +152,7 @@ class Context:
             self.block = outer
 
     @contextmanager
-    def nested(self) -> Iterator[Block]:
+    def nested(self) -> Iterator[Draft]:
         """Emit into a new block, which runs under a condition."""
         outer, self.block = self.block, []
         self.depth += 1
@@ -179,7 +179,7 @@ class Context:
     @contextmanager
     def trial(self) -> Iterator[Trial]:
         """Read what may prove wrong, into a block of its own."""
-        trial, changes, block = Trial(), len(self.journal.undo), Block()
+        trial, changes, block = Trial(), len(self.journal.undo), Draft()
         with self.into(block):
             yield trial
         if trial.kept:

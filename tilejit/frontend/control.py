@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from ..ir import build
 from ..ir.nodes import Expr, If, Loop
 from ..source import Span
-from .blocks import Block, Nest
 from .context import Context
+from .drafts import Draft, Nest
 from .enclosures import Enclosure, Form, Way
 from .exits import behind, close, exit_kinds, leave, opened
 from .joins import merge
@@ -53,19 +53,19 @@ def branch(
     return reaches_yes
 
 
-def _emit_if(ctx: Context, cond: Expr, yes: Block, no: Block, span: Span) -> None:
+def _emit_if(ctx: Context, cond: Expr, yes: Draft, no: Draft, span: Span) -> None:
     if yes or no:
         ctx.emit(Nest((yes, no), lambda then, orelse: If(cond, then, orelse, span)))
 
 
-def _one_side(ctx: Context, cond: Expr, ends: Block, goes_on: Block, span: Span) -> None:
+def _one_side(ctx: Context, cond: Expr, ends: Draft, goes_on: Draft, span: Span) -> None:
     """A branch that ends its path: what the other side does follows it, so that its names are in sight."""
     ctx.emit(Nest((ends,), lambda then: If(cond, then, (), span)))
     ctx.block.extend(goes_on)
 
 
 def _joined(
-    ctx: Context, yes: Block, a: dict[str, Binding], no: Block, b: dict[str, Binding], span: Span
+    ctx: Context, yes: Draft, a: dict[str, Binding], no: Draft, b: dict[str, Binding], span: Span
 ) -> dict[str, Binding]:
     env: dict[str, Binding] = {}
     slots: list[tuple[Slot, Value, Value]] = []
@@ -103,7 +103,7 @@ def choose(
 
 
 def chosen(
-    ctx: Context, node: ast.AST, cond: Expr, then: tuple[Block, Value], orelse: tuple[Block, Value], name: str
+    ctx: Context, node: ast.AST, cond: Expr, then: tuple[Draft, Value], orelse: tuple[Draft, Value], name: str
 ) -> Value:
     """As `choose`, of expressions that have been read: each with what its evaluation emitted."""
     span = ctx.span(node)

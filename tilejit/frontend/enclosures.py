@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from ..source import Span
-from .blocks import Late
+from .drafts import Late
 from .values import Binding
 
 __all__ = ["Enclosure", "Exit", "Form", "Way"]

@@ -13,8 +13,8 @@ from ..dtypes import bool_
 from ..ir import build
 from ..ir.nodes import Assign, Break, Continue, Declare, If, Stmt, Var
 from ..source import Span
-from .blocks import Block, Late, Nest
 from .context import Context
+from .drafts import Draft, Late, Nest
 from .enclosures import Enclosure, Exit, Form, Way
 from .joins import merge
 from .kinds import Kind, Same, outlived, settled
@@ -30,7 +30,7 @@ def innermost(ctx: Context, *forms: Form) -> Enclosure | None:
 
 
 @contextmanager
-def opened(ctx: Context, enclosure: Enclosure) -> Iterator[Block]:
+def opened(ctx: Context, enclosure: Enclosure) -> Iterator[Draft]:
     """Read what an enclosure holds, into a block of its own."""
     ctx.enclosures.append(enclosure)
     outer, ctx.block = ctx.block, []
@@ -57,7 +57,7 @@ def leave(ctx: Context, enclosure: Enclosure, way: Way, span: Span) -> None:
 def close(
     ctx: Context,
     enclosure: Enclosure,
-    block: Block,
+    block: Draft,
     make: Callable[[tuple[Stmt, ...]], Stmt],
     slots: Mapping[str, Slot],
 ) -> None:

@@ -12,10 +12,10 @@ from typing import Any
 from ..ir import build
 from . import tiles
 from .attributes import attribute
-from .blocks import Block
 from .calls import call
 from .context import Context
 from .control import choose, chosen
+from .drafts import Draft
 from .names import captured, lookup
 from .regions import load_element, subscript
 from .scalars import BINARY, COMPARE, UNARY, fold, truth
@@ -160,7 +160,7 @@ def _short_circuit(
         other = truth(ctx, node, second)
         expr = build.const(other, cond.dtype) if isinstance(other, bool) else other
         return Scalar(build.op("logical_or" if stops_on else "logical_and", cond, expr))
-    stopped: tuple[Block, Value] = ([], left)
+    stopped: tuple[Draft, Value] = ([], left)
     sides = (stopped, (block, second)) if stops_on else ((block, second), stopped)
     return chosen(ctx, node, cond, *sides, name="holds")
 

@@ -10,8 +10,8 @@ from ..ir.nodes import Kernel, Param
 from ..ir.types import Signature
 from ..ir.walk import Block
 from ..target import MAX_THREADS, Target
-from .blocks import sealed
 from .context import Context, Frame
+from .drafts import sealed
 from .expressions import EXPRESSIONS
 from .parameters import arguments
 from .source import KernelSource

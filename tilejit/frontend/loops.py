@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..ir.nodes import Expr, Stmt, Var
-from .blocks import Block
 from .context import Context
+from .drafts import Draft
 from .enclosures import Enclosure, Form, Way
 from .exits import behind, close, exit_kinds, leave, opened
 from .joins import merge
@@ -38,7 +38,7 @@ class Reading:
     """
 
     loop: Enclosure
-    block: Block
+    block: Draft
     slots: Mapping[str, Slot]
     before: Mapping[str, Binding]
     ends: Sequence[Mapping[str, Binding]]

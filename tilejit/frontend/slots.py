@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..dtypes import DType
-from ..ir import build
-from ..ir.nodes import Alloc, Assign, Buffer, Cast, Expr, Let, Op, Stmt, TileOp, Var
+from ..ir import build, walk
+from ..ir.nodes import Alloc, Assign, Buffer, Expr, Let, Stmt, TileOp, Var
 from ..layout import TileLayout
 from ..source import Span
 from .context import Context
@@ -129,10 +129,4 @@ def _tile_move(dst: Memory, src: Memory, span: Span) -> Stmt:
 
 
 def _mentions(expr: Expr, names: set[str]) -> bool:
-    if isinstance(expr, Var):
-        return expr.name in names
-    if isinstance(expr, Op):
-        return any(_mentions(a, names) for a in expr.args)
-    if isinstance(expr, Cast):
-        return _mentions(expr.x, names)
-    return False
+    return any(isinstance(part, Var) and part.name in names for part in walk.subexpressions(expr))

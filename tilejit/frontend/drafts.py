@@ -7,33 +7,33 @@ from dataclasses import dataclass, field
 
 from ..ir.nodes import Stmt
 
-__all__ = ["Block", "Late", "Nest", "sealed"]
+__all__ = ["Draft", "Late", "Nest", "sealed"]
 
 
 @dataclass(slots=True, eq=False)
 class Late:
     """A place whose statements are known only when the code around it has been read."""
 
-    block: Block = field(default_factory=list)
+    block: Draft = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
 class Nest:
     """A statement with bodies; make: the statement, given its bodies."""
 
-    bodies: tuple[Block, ...]
+    bodies: tuple[Draft, ...]
     make: Callable[..., Stmt]
 
 
-Block = list[Stmt | Late | Nest]
+Draft = list[Stmt | Late | Nest]
 
 
-def sealed(block: Block) -> tuple[Stmt, ...]:
+def sealed(block: Draft) -> tuple[Stmt, ...]:
     """The statements, with every place filled in."""
     return tuple(_sealed(block))
 
 
-def _sealed(block: Block) -> Iterator[Stmt]:
+def _sealed(block: Draft) -> Iterator[Stmt]:
     for item in block:
         if not isinstance(item, (Late, Nest)):
             yield item
