@@ -250,7 +250,7 @@ def place(ctx: Context, name: str, kind: Kind, init: Value | None, span: Span) -
         inits = init.items if isinstance(init, Items) else (None,) * len(kind.items)
         return ItemsSlot(tuple(place(ctx, f"{name}.{k}", n, i, span) for k, (n, i) in _numbered(kind.items, inits)))
     buffer = Buffer(ctx.unique(name), "local", kind.dtype, kind.shape, kind.layout, 16, None, span)
-    ctx.allocations.append(Alloc(buffer, span))
+    ctx.allocations.append(Alloc(buffer, span=span))
     slot = TileSlot(Memory.whole(buffer, writable=False))
     if isinstance(init, Memory):
         ctx.emit(_tile_move(slot.memory, init, span))
