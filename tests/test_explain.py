@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from html.parser import HTMLParser
 
 import tilejit as tj
-from tilejit.explain import Explanation
+from tilejit.explain import Explanation, LocalTile
 from tilejit.ir.nodes import TileOp
 from tilejit.lower import Plan, Variant, Verdict
 from tilejit.lower.plan import VectorPlan
@@ -47,6 +47,13 @@ def test_every_operation_is_a_line_with_its_numbers():
     for text in ("kernel.py:7", "warp.copy", "gmem_smem", "4 elements", "2 x ld.global.v4.b32, 2 x st.shared.v4.b32"):
         assert text in first
     assert "1 element " in second and second.endswith("-")
+
+
+def test_tiles_in_local_memory_follow_with_the_line_that_makes_them():
+    span = verdict().span
+    shown = Explanation.of("sqrt_tile", target("sm_90a"), [], [LocalTile("r", 4096, span)])
+    assert str(shown).splitlines()[-1].startswith("kernel.py:7: r goes through local memory: 4,096 bytes a thread")
+    assert "r goes through local memory" in shown._repr_html_()
 
 
 def test_columns_stand_under_their_headings():

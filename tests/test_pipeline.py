@@ -113,6 +113,15 @@ def test_too_much_shared_memory_names_the_largest_buffers() -> None:
         compile(replace(kernel, body=(Alloc(big), *kernel.body)), SIGNATURE, target("sm_90a"))
 
 
+def test_too_much_local_memory_names_the_largest_buffers() -> None:
+    kernel = sqrt_tile()
+    layout = TileLayout.row_major((80, 64))
+    big = Buffer("big", "local", float32, (80, 64), layout, 4)
+    needs = r"sqrt_tile needs 20,480 bytes of local memory a thread; the limit is 16,384\. Largest: big 20,480"
+    with pytest.raises(ResourceError, match=needs):
+        compile(replace(kernel, body=(Alloc(big), *kernel.body)), SIGNATURE, target("sm_90a"))
+
+
 def test_too_many_columns_of_tensor_memory_are_counted() -> None:
     kernel = sqrt_tile(target="sm_100a")
     layout = TileLayout.from_iters([(128, 1, "TLane"), (300, 1, "TCol")])

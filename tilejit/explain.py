@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .source import Span
 from .target import Target
 
 if TYPE_CHECKING:
@@ -43,41 +44,63 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class LocalTile:
+    """A local buffer that lives in local memory. span: what is known only at run time, and so makes it."""
+
+    name: str
+    size_bytes: int
+    span: Span | None
+
+    def __str__(self) -> str:
+        where = f"{_line(self.span)}: " if self.span is not None else ""
+        return (
+            f"{where}{self.name} goes through local memory: {self.size_bytes:,} bytes a thread; "
+            "where in it is known only at run time"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """The dispatcher's verdicts on one compiled kernel; prints as text, shows as a table in Jupyter."""
 
     kernel: str
     target: str
     rows: tuple[Row, ...]
+    local: tuple[LocalTile, ...] = ()
 
     @staticmethod
-    def of(kernel: str, target: Target, verdicts: Sequence[Verdict[Any]]) -> Explanation:
-        return Explanation(kernel, target.name, tuple(row(v) for v in verdicts))
+    def of(
+        kernel: str, target: Target, verdicts: Sequence[Verdict[Any]], local: Sequence[LocalTile] = ()
+    ) -> Explanation:
+        return Explanation(kernel, target.name, tuple(row(v) for v in verdicts), tuple(local))
 
     def __repr__(self) -> str:
         return str(self)
 
     def __str__(self) -> str:
         head = f"{self.kernel} for {self.target}: {len(self.rows)} tile operations"
-        if not self.rows:
-            return head
-        shown = [head, "", *_aligned((_HEADINGS, *(r.cells for r in self.rows)))]
+        shown = [head]
+        if self.rows:
+            shown += ["", *_aligned((_HEADINGS, *(r.cells for r in self.rows)))]
         for r in self.rows:
             shown.extend(_reasons(r))
+        if self.local:
+            shown += ["", *map(str, self.local)]
         return "\n".join(shown)
 
     def _repr_html_(self) -> str:
         heads = "".join(f"<th style='text-align:left'>{h}</th>" for h in (*_HEADINGS, "why not another"))
         body = "".join(f"<tr>{_html_cells(r)}</tr>" for r in self.rows)
         caption = f"<b>{html.escape(self.kernel)}</b> for {html.escape(self.target)}"
-        return f"<div>{caption}<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>"
+        notes = "".join(f"<p>{html.escape(str(tile))}</p>" for tile in self.local)
+        return f"<div>{caption}<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>{notes}</div>"
 
 
 def row(verdict: Verdict[Any]) -> Row:
     """A verdict as a row of the table."""
     span, facts = verdict.span, verdict.plan.facts()
     return Row(
-        line=f"{os.path.basename(span.file)}:{span.line}" if span is not None else "-",
+        line=_line(span),
         source=span.text.strip() if span is not None else "",
         operation=f"{verdict.op.scope}.{verdict.op.name}",
         variant=verdict.variant,
@@ -87,6 +110,10 @@ def row(verdict: Verdict[Any]) -> Row:
         limit=facts.limit or None,
         declines=tuple((name, tuple(reasons)) for name, reasons in verdict.declines.items()),
     )
+
+
+def _line(span: Span | None) -> str:
+    return f"{os.path.basename(span.file)}:{span.line}" if span is not None else "-"
 
 
 def _aligned(lines: Sequence[tuple[str, ...]]) -> list[str]:

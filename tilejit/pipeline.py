@@ -8,14 +8,14 @@ tile IR ─ limits, initialized ─▶ ─ lower ─▶ lane IR ─ memory, pend
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .codegen import Generated, generate
 from .codegen.report import ASSERTIONS
-from .codegen.storage import allocations, shared_plan, size_bytes
+from .codegen.storage import LOCAL_LIMIT, allocations, local_memory, shared_plan, size_bytes
 from .codegen.tensor_memory import columns_of, tensor_memory_plan
 from .dtypes import uint32
 from .errors import ResourceError
@@ -44,6 +44,7 @@ class Compiled:
     spans: column c of a `.loc` (1-based) stands for spans[c - 1].
     assertions: (message, place) by a record's code - 1.
     dynamic_shared: the launch must ask for `shared_bytes`.
+    addressed: the local buffers that live in local memory, each with the place in the source that makes them.
     """
 
     name: str
@@ -63,6 +64,12 @@ class Compiled:
     assertions: tuple[tuple[str, Span | None], ...]
     verdicts: tuple[Verdict[Any], ...]
     timings: dict[str, float]
+    addressed: Mapping[str, Span | None] = field(default_factory=dict)
+
+    @property
+    def local_bytes(self) -> int:
+        """Local memory that a thread's buffers take, without what ptxas spills."""
+        return sum(size_bytes(b) for b in local_memory(self.lane.body))
 
     @property
     def tile_ir(self) -> str:
@@ -76,9 +83,11 @@ class Compiled:
 
     def explain(self) -> Explanation:
         """Which variant each tile operation got, and why not another."""
-        from .explain import Explanation
+        from .explain import Explanation, LocalTile
 
-        return Explanation.of(self.name, self.target, self.verdicts)
+        buffers = [b for b in local_memory(self.lane.body) if b.name in self.addressed]
+        tiles = [LocalTile(b.name, size_bytes(b), self.addressed[b.name]) for b in buffers]
+        return Explanation.of(self.name, self.target, self.verdicts, tiles)
 
     def save(self, path: str | Path) -> tuple[Path, ...]:
         """Writes the texts next to each other as `path` with .tile, .lane, .ll and .ptx; returns the files."""
@@ -103,6 +112,7 @@ class State:
     kernel: Kernel
     target: Target
     verdicts: tuple[Verdict[Any], ...] = ()
+    addressed: Mapping[str, Span | None] = field(default_factory=dict)
     examined: Examined | None = None
     generated: Generated | None = None
     timings: dict[str, float] = field(default_factory=dict)
@@ -148,7 +158,7 @@ def _check_initialized(state: State) -> None:
 
 def _lower(state: State) -> None:
     lowered = lower(state.kernel, state.target)
-    state.kernel, state.verdicts = lowered.kernel, tuple(lowered.verdicts)
+    state.kernel, state.verdicts, state.addressed = lowered.kernel, lowered.verdicts, lowered.addressed
 
 
 def _carry_pending(state: State) -> None:
@@ -157,6 +167,7 @@ def _carry_pending(state: State) -> None:
 
 def _check_memory(state: State) -> None:
     _check_shared_memory(state)
+    _check_local_memory(state)
     plan = tensor_memory_plan(allocations(state.kernel.body))
     if plan.columns > TMEM_COLUMNS:
         largest = sorted((b for b, _ in plan.offsets), key=columns_of, reverse=True)
@@ -181,6 +192,23 @@ def _check_shared_memory(state: State) -> None:
         f"Largest: {listed}",
         span=largest[0].span or state.kernel.span,
         hint="use smaller tiles or fewer stages, or a narrower dtype",
+    )
+
+
+def _check_local_memory(state: State) -> None:
+    """What no thread's registers could hold counts too: ptxas would spill it. What lowering allocates doesn't."""
+    local = [b for b in allocations(state.kernel.body) if b.space == "local"]
+    buffers = [b for b in local if b.name in state.addressed or size_bytes(b) > LOCAL_LIMIT]
+    total = sum(size_bytes(b) for b in buffers)
+    if total <= LOCAL_LIMIT:
+        return
+    largest = sorted(buffers, key=size_bytes, reverse=True)[:5]
+    listed = ", ".join(f"{b.name} {size_bytes(b):,}" for b in largest)
+    raise ResourceError(
+        f"{state.kernel.name} needs {total:,} bytes of local memory a thread; the limit is {LOCAL_LIMIT:,}. "
+        f"Largest: {listed}",
+        span=largest[0].span or state.kernel.span,
+        hint="use smaller tiles, spread them over more threads, or keep them in shared memory",
     )
 
 
@@ -321,4 +349,5 @@ def _compiled(tile: Kernel, state: State, signature: Signature) -> Compiled:
         assertions=made.assertions,
         verdicts=state.verdicts,
         timings=state.timings,
+        addressed=state.addressed,
     )

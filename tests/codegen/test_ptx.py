@@ -98,6 +98,28 @@ def test_32_bytes_are_one_access_from_sm_100a_and_two_before() -> None:
     assert newer.count("ld.global.v4.b64") == 1 and ".version 8.8" in newer
 
 
+@pytest.mark.parametrize(
+    ("dtype", "width", "multiple", "accesses"),
+    [
+        (float32, 4, 4, ["v4.b32"]), (float32, 4, 2, ["v2.b32"] * 2), (float32, 4, 1, ["b32"] * 4),
+        (float64, 2, 2, ["v2.b64"]), (float16, 8, 4, ["v2.b32"] * 2), (float16, 2, 1, ["b16"] * 2),
+        (uint8, 16, 16, ["v4.b32"]), (float32, 3, 1, ["b32"] * 3),
+    ],
+)  # fmt: skip
+def test_an_addressed_buffer_is_accessed_as_widely_as_its_place_allows(
+    dtype: DType, width: int, multiple: int, accesses: list[str]
+) -> None:
+    a, r, q = array("A", dtype, 4096), local("r", dtype, 64), local("q", dtype, width)
+    index = build.mul(THREAD, multiple)
+    body: list[Stmt] = [Alloc(r, addressed=True), Alloc(q)]
+    body += [Store(Vector(q, const(k)), Const(k, dtype)) for k in range(width)]
+    body += [Move(Vector(r, index, width), Vector(q, const(0), width))]
+    body += [Move(Vector(q, const(0), width), Vector(r, build.mul(THREAD, 2 * multiple), width))]
+    body += [Store(Vector(a, build.cast(THREAD, int64)), Load(Vector(q, const(width - 1))))]
+    ptx = made(kernel(body, [pointer(a, written=True)])).ptx
+    assert re.findall(r"st\.local\.(\S*)", ptx) == accesses
+
+
 def test_registers_leave_no_stack_frame() -> None:
     a, b, r, i = array("A", float16, 4096), array("B", float16, 4096), local("r", float16, 16), Var("i", int32)
     place = lambda buffer: Vector(buffer, build.add(build.mul(THREAD, 16), build.mul(i, 8)), 8)  # noqa: E731

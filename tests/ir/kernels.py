@@ -168,7 +168,7 @@ class Writer:
     def alloc(self) -> ir.Stmt:
         buffer = self.buffer(self.draw(st.sampled_from(("shared", "local", "tmem"))))
         self.buffers.append(buffer)
-        return ir.Alloc(buffer)
+        return ir.Alloc(buffer, buffer.space == "local" and self.draw(st.booleans()))
 
     def view(self) -> ir.Stmt:
         if not self.buffers:

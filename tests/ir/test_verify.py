@@ -38,6 +38,8 @@ def test_sound_kernels_have_no_violations() -> None:
     copy = "warp.copy s[0 +: 32, 0 +: 8], A[-8 +: 32, 0 +: 8], 0.0"
     assert faults("tile", copy, "warp.add r[0 +: 32, 0 +: 8], s[0, 0 +: 8], 1.5") == []
     assert faults("lane", "let t: float32 = s[%lane_id +: 1]", "store r[3 +: 1] <- t + r[2 +: 1]") == []
+    addressed = "alloc q: local float32[8] S[8 : 1] align 4 addressed"
+    assert faults("lane", addressed, "move q[n +: 4] <- s[0 +: 4]", "store q[%lane_id +: 1] <- q[n + 1 +: 1]") == []
 
 
 @pytest.mark.parametrize(
@@ -114,6 +116,11 @@ def test_a_broken_invariant_of_tile_ir_is_reported(lines: list[str], message: st
         (["move r[0 +: 4] <- A[0:int32 +: 4]"], "offsets into global memory are of int64"),
         (["move r[%lane_id +: 1] <- s[0 +: 1]"], "register of r named by lane_id"),
         (["for i: int32 in 0 .. 4 step 1", "  move r[i +: 1] <- s[0 +: 1]"], "register of r named by i"),
+        (["alloc q: shared float32[8] S[(8,) : (1,)] align 4 addressed"], "q: only local buffers are addressed"),
+        (["alloc q: local float32[8] S[8 : 1] align 4 addressed", "move q[8 +: 1] <- s[0 +: 1]"], "q holds 8 elements"),
+        (["alloc t: tmem float32[128, 8] S[(128, 8) : (1 @ TLane, 1 @ TCol)] align 4",
+          "alloc q: local float32[8] S[8 : 1] align 4 addressed",
+          "instruction tcgen05.ld.32x32b.x8 q[0 +: 8] <- t[0 +: 1]"], "needs registers until its wait; q is addressed"),
         (["move r[0 +: 1] <- s[0 +: 1] otherwise 1.0"], "where a predicate doesn't hold"),
         (["move r[0 +: 1] <- s[0 +: 1] when n"], "a predicate must be of bool_"),
         (["unrolled for i: int32 in 0 .. n step 1", "  pass"], "the bounds of unrolled i aren't constant"),

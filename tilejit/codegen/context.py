@@ -54,7 +54,7 @@ class Context:
     used, with others. constants: of those that are integers known here. folds: what works out an index, by the
     identity of its expression. changing: variables with several values in their scope. settled: whether an expression
     has none of them, by its identity. slots: the register of each variable that may change. registers: those of each
-    local buffer that owns storage. bases: the address of each other such buffer. continues, breaks: labels of the
+    buffer that owns registers. bases: the address of each other one that owns storage. continues, breaks: labels of the
     enclosing loops, innermost last. functions: mathematical functions called, as (operation, "float32" or "float64" or
     an integer type). used: the machine instructions used. strings: text constants, by their name.
     messages: (message, span) of each assertion, by its code - 1. has_tensor_memory: columns are reserved.

@@ -48,7 +48,7 @@ def _vector_operands(ctx: Context, vector: Vector, operand: Operand) -> list[str
     offset = offset_of(ctx, vector.offset)
     if vector.buffer.space == "local":
         words = memory.words_of(vector.buffer.dtype, vector.width)
-        values = memory.read(ctx, vector.buffer, offset, words)
+        values = memory.read(ctx, vector, offset, words)
         return _regrouped(ctx, values, (words.word, words.bits), _type_and_bits(operand))
     pointer, place = memory.address(ctx, vector.buffer, offset)
     return [w.value(f"ptrtoint {pointer} {place} to {_type_and_bits(operand)[0]}")]
@@ -120,5 +120,5 @@ def _store_results(ctx: Context, stmt: Instruction, registers: tuple[Operand, ..
         if registers[at].kind is Kind.PREDICATE:
             chosen, kind = [w.value(f"zext i1 {part} to i8") for part in chosen], "i8"
         made = _regrouped(ctx, chosen, (kind, bits), (words.word, words.bits))
-        memory.write(ctx, vector.buffer, offset_of(ctx, vector.offset), words, made)
+        memory.write(ctx, vector, offset_of(ctx, vector.offset), words, made)
         at += count

@@ -3,20 +3,27 @@
 A buffer's elements are touched one by one (`load`, `store`) or as a vector in one access (`read`, `write`). A
 vector travels as words, whatever its elements are: of 64 bits for 8-byte elements, else of 32 bits, or one of 16 or
 8 bits if the vector is no larger. So 16 bytes are `ld.global.v4.b32` or `.v2.b64`.
+
+A local buffer is a thread's registers, or local memory like any other: `ctx.registers` knows which.
 """
 
 from __future__ import annotations
 
 from functools import cache
+from math import gcd
 from typing import NamedTuple
 
 from ..dtypes import DType
-from ..ir.nodes import Buffer
+from ..ir import facts
+from ..ir.nodes import Buffer, Vector
 from ..isa.access import GLOBAL_256
 from .context import Context, Offset, Value
 from .offsets import stages, whole
 from .registers import Registers, Word
 from .types import ADDRESS_SPACES, bits_of, memory_type, register_type
+
+#: the widest access of local memory, to which its buffers are aligned
+WIDEST_BYTES = 16
 
 
 class Words(NamedTuple):
@@ -44,9 +51,13 @@ def words_of(dtype: DType, width: int) -> Words:
 
 
 def address(ctx: Context, buffer: Buffer, offset: Offset) -> tuple[str, str]:
-    """The type and value of the pointer to an element in global or shared memory."""
+    """The type and value of the pointer to an element in memory."""
     pointer = f"ptr addrspace({ADDRESS_SPACES[buffer.space]})"
-    return pointer, _past(ctx, pointer, *_place(ctx, buffer, offset, pointer, ctx.base(buffer)))
+    place, past = _place(ctx, buffer, offset, pointer, ctx.base(buffer))
+    if buffer.space == "local" and past:
+        # written for each access, the constant becomes a part of it; known from another block it is an addition
+        return pointer, ctx.writer.fresh(f"getelementptr i8, {pointer} {place}, i64 {past}")
+    return pointer, _past(ctx, pointer, place, past)
 
 
 def _place(ctx: Context, buffer: Buffer, offset: Offset, pointer: str, base: str) -> tuple[str, int]:
@@ -70,7 +81,7 @@ def _past(ctx: Context, pointer: str, place: str, count: int) -> str:
 def load(ctx: Context, buffer: Buffer, offset: Offset) -> Value:
     """The element at `offset`."""
     kind = memory_type(buffer.dtype)
-    if buffer.space == "local":
+    if _in_registers(ctx, buffer):
         text = _load_register(ctx, buffer, offset, kind)
     else:
         pointer, place = address(ctx, buffer, offset)
@@ -85,11 +96,16 @@ def store(ctx: Context, buffer: Buffer, offset: Offset, value: Value) -> None:
     text, kind = value.text, memory_type(buffer.dtype)
     if buffer.dtype.kind == "bool":
         text = ctx.writer.value(f"zext i1 {text} to i8")
-    if buffer.space == "local":
+    if _in_registers(ctx, buffer):
         _store_register(ctx, buffer, offset, kind, text)
         return
     pointer, place = address(ctx, buffer, offset)
     ctx.writer.effect(f"store {kind} {text}, {pointer} {place}, align {buffer.dtype.bytes}")
+
+
+def _in_registers(ctx: Context, buffer: Buffer) -> bool:
+    """Whether a buffer's elements are registers, which have no addresses."""
+    return buffer.root.name in ctx.registers
 
 
 # ---- registers ------------------------------------------------------------------------------------------------
@@ -170,33 +186,55 @@ def _stack_places(ctx: Context, buffer: Buffer, registers: Registers, offset: Of
 # ---- vectors --------------------------------------------------------------------------------------------------
 
 
-def read(ctx: Context, buffer: Buffer, offset: Offset, words: Words) -> list[str]:
-    """The words of the vector at `offset`: one access of memory, or registers."""
-    w = ctx.writer
-    if buffer.space == "local":
+def read(ctx: Context, vector: Vector, offset: Offset, words: Words) -> list[str]:
+    """The words of a vector, which is at `offset`: one access of memory, or registers."""
+    w, buffer = ctx.writer, vector.buffer
+    if _in_registers(ctx, buffer):
         return _read_registers(ctx, buffer, offset, words)
-    pointer, place = address(ctx, buffer, offset)
-    align = _access_bytes(ctx, buffer, words)
-    vector = w.value(f"load {words.vector}, {pointer} {place}, align {align}")
-    if words.number == 1:
-        return [vector]
-    return [w.value(f"extractelement {words.vector} {vector}, i32 {i}") for i in range(words.number)]
+    access, align = _access(ctx, vector, words)
+    values: list[str] = []
+    for first in range(0, words.number, access.number):
+        pointer, place = address(ctx, buffer, _further(buffer, offset, first * words.bits))
+        loaded = w.value(f"load {access.vector}, {pointer} {place}, align {align}")
+        if access.number == 1:
+            values.append(loaded)
+            continue
+        values += [w.value(f"extractelement {access.vector} {loaded}, i32 {i}") for i in range(access.number)]
+    return values
 
 
-def write(ctx: Context, buffer: Buffer, offset: Offset, words: Words, values: list[str]) -> None:
-    """Writes the words of the vector at `offset`: one access of memory, or registers."""
-    w = ctx.writer
-    if buffer.space == "local":
+def write(ctx: Context, vector: Vector, offset: Offset, words: Words, values: list[str]) -> None:
+    """Writes the words of a vector, which is at `offset`: one access of memory, or registers."""
+    w, buffer = ctx.writer, vector.buffer
+    if _in_registers(ctx, buffer):
         _write_registers(ctx, buffer, offset, words, values)
         return
-    vector = values[0]
-    if words.number > 1:
-        vector = "poison"
-        for i, value in enumerate(values):
-            vector = w.value(f"insertelement {words.vector} {vector}, {words.word} {value}, i32 {i}")
-    align = _access_bytes(ctx, buffer, words)
-    pointer, place = address(ctx, buffer, offset)
-    w.effect(f"store {words.vector} {vector}, {pointer} {place}, align {align}")
+    access, align = _access(ctx, vector, words)
+    for first in range(0, words.number, access.number):
+        stored = values[first]
+        if access.number > 1:
+            stored = "poison"
+            for i, value in enumerate(values[first : first + access.number]):
+                stored = w.value(f"insertelement {access.vector} {stored}, {access.word} {value}, i32 {i}")
+        pointer, place = address(ctx, buffer, _further(buffer, offset, first * words.bits))
+        w.effect(f"store {access.vector} {stored}, {pointer} {place}, align {align}")
+
+
+def _further(buffer: Buffer, offset: Offset, bits: int) -> Offset:
+    """The offset of what lies so many bits further."""
+    return offset._replace(past=offset.past + bits // buffer.dtype.bits) if bits else offset
+
+
+def _access(ctx: Context, vector: Vector, words: Words) -> tuple[Words, int]:
+    """The words that one access moves, and the bytes that its address is a multiple of.
+
+    It moves the whole vector, but for local memory: what is a vector of registers may begin at any of them.
+    """
+    if vector.buffer.space != "local":
+        return words, _access_bytes(ctx, vector.buffer, words)
+    align = gcd(WIDEST_BYTES, facts.multiple_of(vector.offset) * vector.buffer.dtype.bytes)
+    number = gcd(words.number, max(align * 8 // words.bits, 1))
+    return words._replace(number=number), min(align, number * words.bits // 8)
 
 
 def _access_bytes(ctx: Context, buffer: Buffer, words: Words) -> int:

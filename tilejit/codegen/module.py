@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..ir.nodes import Buffer, Kernel, Param
 from ..source import Span
 from ..target import Target
-from . import functions, storage
+from . import functions, memory, storage
 from .context import Context, Value
 from .debug import LineTable
 from .expressions import changing
@@ -77,9 +77,11 @@ def _module(ctx: Context, plan: storage.SharedPlan, entry: str) -> str:
     shared, bases = storage.shared_globals(plan)
     ctx.bases.update(bases)
     parameters = _parameters(ctx)
-    buffers = list(storage.allocations(kernel.body))
+    buffers, addressed = list(storage.allocations(kernel.body)), storage.local_memory(kernel.body)
+    for buffer in addressed:
+        ctx.bases[buffer.name] = ctx.writer.alloca(f"[{storage.size_bytes(buffer)} x i8]", memory.WIDEST_BYTES)
     for buffer in buffers:
-        if buffer.space == "local":
+        if buffer.space == "local" and buffer not in addressed:
             _registers(ctx, buffer)
     ctx.writer.at(kernel.span)
     shared += _body(ctx, tensor_memory_plan(buffers))

@@ -239,8 +239,8 @@ def _move(ctx: Context, stmt: Move) -> None:
 
 
 def _transfer(ctx: Context, stmt: Move, words: memory.Words) -> None:
-    values = memory.read(ctx, stmt.src.buffer, offset_of(ctx, stmt.src.offset), words)
-    memory.write(ctx, stmt.dst.buffer, offset_of(ctx, stmt.dst.offset), words, values)
+    values = memory.read(ctx, stmt.src, offset_of(ctx, stmt.src.offset), words)
+    memory.write(ctx, stmt.dst, offset_of(ctx, stmt.dst.offset), words, values)
 
 
 def _fill(ctx: Context, stmt: Move, words: memory.Words) -> None:
@@ -248,7 +248,7 @@ def _fill(ctx: Context, stmt: Move, words: memory.Words) -> None:
     if stmt.otherwise is None:
         return
     word = memory.splat(ctx, evaluate(ctx, stmt.otherwise), words)
-    memory.write(ctx, stmt.dst.buffer, offset_of(ctx, stmt.dst.offset), words, [word] * words.number)
+    memory.write(ctx, stmt.dst, offset_of(ctx, stmt.dst.offset), words, [word] * words.number)
 
 
 def _guarded(ctx: Context, stmt: Move, words: memory.Words, predicate: Value) -> None:

@@ -1,4 +1,5 @@
-"""Where buffers live: shared memory as one array a buffer or one dynamic block, registers as stack arrays."""
+"""Where buffers live: shared memory as one array a buffer or one dynamic block, local buffers in a thread's registers
+or, where these must have addresses, in its local memory."""
 
 from __future__ import annotations
 
@@ -15,6 +16,9 @@ STATIC_LIMIT = 48 * 1024
 
 #: the one array of a kernel that has more
 DYNAMIC = "@dynamic_shared"
+
+#: local memory that a thread may have
+LOCAL_LIMIT = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +39,13 @@ def allocations(body: Block) -> Iterator[Buffer]:
     yield from (stmt.buffer for stmt in walk.statements(body) if isinstance(stmt, Alloc))
 
 
+def local_memory(body: Block) -> tuple[Buffer, ...]:
+    """The local buffers that live in local memory, in order."""
+    return tuple(s.buffer for s in walk.statements(body) if isinstance(s, Alloc) and s.addressed)
+
+
 def size_bytes(buffer: Buffer) -> int:
-    """Bytes that a buffer takes: a thread's own registers, or shared memory up to whole swizzle periods."""
+    """Bytes that a buffer takes: of a thread's own where it is local, of shared memory up to whole swizzle periods."""
     assert isinstance(buffer.layout, TileLayout)
     layout = buffer.layout.storage() if buffer.space == "local" else buffer.layout
     return layout.footprint() * buffer.dtype.bytes

@@ -212,7 +212,7 @@ class Writer:
             self._words.pop(word, None)
 
     def alloca(self, kind: str, align: int) -> str:
-        """Reserves stack space in the entry block, which LLVM turns into registers; returns its address."""
+        """Reserves stack space in the entry block, which becomes registers where LLVM can; returns its address."""
         self._names += 1
         name = f"%a{self._names}"
         self.entry.append(f"  {name} = alloca {kind}, align {align}")

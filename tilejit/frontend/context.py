@@ -230,7 +230,7 @@ class Context:
     def local(self, name: str, shape: tuple[int, ...], dtype: DType, layout: TileLayout, span: Span) -> Memory:
         """A fresh local buffer for the result of an expression."""
         buffer = Buffer(self.unique(self.hint or name), "local", dtype, shape, layout, 16, None, span)
-        self.allocate(Alloc(buffer, span))
+        self.allocate(Alloc(buffer, span=span))
         return Memory.whole(buffer, writable=False)
 
     # ---- scalars and constants ----

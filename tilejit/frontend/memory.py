@@ -162,7 +162,7 @@ def _allocated(
     ctx: Context, node: ast.Call, space: str, shape: tuple[int, ...], dtype: DType, layout: TileLayout, align: int
 ) -> Memory:
     buffer = Buffer(ctx.unique(ctx.hint or space), space, dtype, shape, layout, align, None, ctx.span(node))
-    ctx.allocate(Alloc(buffer, ctx.span(node)))
+    ctx.allocate(Alloc(buffer, span=ctx.span(node)))
     return Memory.whole(buffer)
 
 

@@ -51,7 +51,7 @@ def place(ctx: Context, name: str, kind: Kind, init: Value | None, span: Span) -
         pairs = enumerate(zip(kind.items, inits, strict=True))
         return ItemsSlot(tuple(place(ctx, f"{name}.{k}", item, first, span) for k, (item, first) in pairs))
     buffer = Buffer(ctx.unique(name), "local", kind.dtype, kind.shape, kind.layout, 16, None, span)
-    ctx.allocate(Alloc(buffer, span))
+    ctx.allocate(Alloc(buffer, span=span))
     slot = TileSlot(Memory.whole(buffer, writable=False))
     if isinstance(init, Memory):
         ctx.emit(_tile_move(slot.memory, init, span))

@@ -2,7 +2,8 @@
 
 *Tile level*, what the frontend makes: `TileOp`s on `Region`s, `Element` reads and writes, scalar control flow.
 *Lane level*, what lowering leaves: one thread's view. No `TileOp` and no `Element` remains; memory is touched
-through `Vector`s, flat runs of a buffer's storage, by `Move`, `Load` and `Store`; local buffers are registers.
+through `Vector`s, flat runs of a buffer's storage, by `Move`, `Load` and `Store`; local buffers are registers, or
+local memory where `Alloc` says so.
 
 Nodes are frozen and compare by what they say; `span` is left out of equality. Operands are fields in the order in
 which they print. Statements hold tuples of statements; a `Var` carries the facts known of its value.
@@ -250,9 +251,14 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class Alloc:
-    """Makes a shared, local or tmem buffer that lives as long as the kernel."""
+    """Makes a shared, local or tmem buffer that lives as long as the kernel.
+
+    addressed: a local buffer lives in the thread's local memory instead of its registers, so that values known only
+    at run time may say where in it (lane level).
+    """
 
     buffer: Buffer
+    addressed: bool = False
     span: Span | None = field(default=None, compare=False, repr=False)
 
 

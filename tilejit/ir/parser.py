@@ -198,7 +198,7 @@ class _Reader:
         return ir.Assign(var, expression(line, self.names, var.dtype))
 
     def _alloc(self, line: Line) -> ir.Stmt:
-        return ir.Alloc(self._buffer(line))
+        return ir.Alloc(self._buffer(line), line.accept("addressed"))
 
     def _view(self, line: Line) -> ir.Stmt:
         return ir.View(self._buffer(line))

@@ -7,7 +7,7 @@ Blocks are indented as in Python. One line each, what is in brackets [] may be m
       param VAR extent AXIS of ARGUMENT                          and stride
       param VAR scalar of ARGUMENT
       let VAR = EXPR              var VAR [= EXPR]               set NAME = EXPR
-      alloc BUFFER                view BUFFER of NAME            store PLACE <- EXPR
+      alloc BUFFER [addressed]    view BUFFER of NAME            store PLACE <- EXPR
       if EXPR … else …            loop …                         [unrolled] for VAR in EXPR .. EXPR step EXPR …
       break    continue    return    pass                        SCOPE.sync
       assert EXPR, "message"      print "text", EXPR, …
@@ -134,8 +134,8 @@ def _line(stmt: ir.Simple | ir.Jump) -> str:
             return f"var {_definition(var)}" + ("" if init is None else f" = {expr_text(init, var.dtype)}")
         case ir.Assign(var, value):
             return f"set {_name(var.name)} = {expr_text(value, var.dtype)}"
-        case ir.Alloc(buffer):
-            return f"alloc {buffer_text(buffer)}"
+        case ir.Alloc(buffer, addressed):
+            return f"alloc {buffer_text(buffer)}" + (" addressed" if addressed else "")
         case ir.View(buffer):
             return f"view {buffer_text(buffer)}" + ("" if buffer.base is None else f" of {_name(buffer.base.name)}")
         case ir.Store(place, value):

@@ -13,7 +13,8 @@ the row says (see `verify_instructions`); at lane level the target has them.
 Tile level: no `Vector`, `Move`; an `Instruction` takes scalars and has no result; tile operations have the operands and
 attributes of their table, a `Load` is the whole value of a `Let`.
 Lane level: no `TileOp`, `Element`, `Region`; vectors stand in `Move`, `Load`, `Store` and `Instruction` only; a load
-from memory is the whole value of a `Let`; registers are named by constants and variables of unrolled loops.
+from memory is the whole value of a `Let`; registers are named by constants and variables of unrolled loops, elements
+of an addressed local buffer by any value; what an asynchronous instruction reads or fills isn't addressed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..dtypes import DType, bool_, int64
+from ..isa import ROWS
 from ..source import Span
 from ..target import MAX_THREADS, TARGETS
 from . import nodes as ir
@@ -98,6 +100,7 @@ class _Checker:
         self.found: list[Violation] = []
         self.defined: set[str] = set()
         self.buffers: dict[str, ir.Buffer] = {}
+        self.addressed: set[str] = set()
         self.used_vars: set[str] = set()
         self.used_buffers: set[str] = set()
 
@@ -248,6 +251,10 @@ class _Checker:
         self.buffer(buffer, scope, span)
         if isinstance(stmt, ir.Alloc) and (buffer.space == "global" or buffer.base is not None):
             self.fault(f"{buffer.name}: only shared, local and tensor memory is allocated, and no view", span)
+        if isinstance(stmt, ir.Alloc) and stmt.addressed:
+            self.addressed.add(buffer.name)
+            if self.is_tile or buffer.space != "local":
+                self.fault(f"{buffer.name}: only local buffers are addressed, at lane level", span)
         if isinstance(stmt, ir.View):
             if buffer.base is None:
                 self.fault(f"{buffer.name} is a view of nothing", span)
@@ -325,8 +332,18 @@ class _Checker:
                 self.vector(value, scope, stmt.span)
             else:
                 self.expr(value, scope, stmt.span)
+        self.fault(self.pending_fault(stmt), stmt.span)
         for message in instruction_faults(stmt, None if self.is_tile else self.target):
             self.fault(message, stmt.span)
+
+    def pending_fault(self, stmt: ir.Instruction) -> str | None:
+        """What an asynchronous instruction reads or fills later can't be memory, which is read or written now."""
+        row = ROWS.get(stmt.name)
+        if row is None or row.starts is None:
+            return None
+        vectors = (v for v in (*stmt.outputs, *stmt.inputs) if isinstance(v, ir.Vector))
+        addressed = next((v.buffer.name for v in vectors if v.buffer.root.name in self.addressed), None)
+        return None if addressed is None else f"{stmt.name} needs registers until its wait; {addressed} is addressed"
 
     def lane_only(self, stmt: ir.Stmt, span: Span | None) -> None:
         if self.is_tile:
@@ -359,7 +376,8 @@ class _Checker:
     def vector(self, vector: ir.Vector, scope: _Scope, span: Span | None) -> None:
         self.use_buffer(vector.buffer, vector.span or span)
         self.expr(vector.offset, scope, vector.span or span)
-        for message in vector_faults(vector, scope.unrolled):
+        in_registers = vector.buffer.space == "local" and vector.buffer.root.name not in self.addressed
+        for message in vector_faults(vector, scope.unrolled if in_registers else None):
             self.fault(message, vector.span or span)
 
     # ---- expressions ----

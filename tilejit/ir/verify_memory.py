@@ -98,10 +98,10 @@ def _outside(buffer: ir.Buffer, starts: tuple[ir.Expr, ...], extents: tuple[int,
             yield f"dimension {dim} of {buffer.name} has {size} elements; {extent} from {at} lie outside"
 
 
-def vector_faults(vector: ir.Vector, unrolled: Set[str]) -> Iterator[str]:
+def vector_faults(vector: ir.Vector, unrolled: Set[str] | None) -> Iterator[str]:
     """What is wrong with a vector: its width, its offset's type, or that it is provably outside.
 
-    unrolled: variables of unrolled loops, which may name registers.
+    unrolled: variables of unrolled loops, which may name registers; None for a vector in memory.
     """
     buffer = vector.buffer
     if not vector.offset.dtype.is_integer:
@@ -109,11 +109,11 @@ def vector_faults(vector: ir.Vector, unrolled: Set[str]) -> Iterator[str]:
         return
     if vector.width < 1:
         yield f"a vector of {vector.width} elements of {buffer.name}"
-    if buffer.space == "local":
+    if unrolled is not None:
         strangers = _strangers(vector.offset, unrolled)
         if strangers:
             yield f"register of {buffer.name} named by {strangers[0]}, which isn't constant"
-    else:
+    elif buffer.space != "local":
         yield from _offset_faults(vector)
     limit = _storage(buffer)
     if limit is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Set
 from contextlib import AbstractContextManager, contextmanager
 from itertools import count
 
@@ -17,21 +17,28 @@ __all__ = ["Builder"]
 #: scope -> the id that counts its threads
 _THREAD_ID = {"warp": "lane_id", "warpgroup": "tid_in_wg", "cta": "thread_id"}
 
+#: So many rounds are unrolled where they needn't be. 64 rounds of a copy to local memory and 64 back are 326 lines of
+#: PTX instead of 79 for loops, and take four times as long from lowering to PTX.
+_UNROLLED = 32
+
 
 class Builder:
     """Collects the statements of one kernel's lowering; names are fresh within it.
 
     taken: names that the kernel has already.
+    addressed: local buffers by name that live in local memory, each with the place in the source that makes them.
     head: what stands at the kernel's beginning: scratch buffers and the threads' indices, which all of it may use.
     """
 
-    def __init__(self, taken: Set[str] = frozenset()) -> None:
+    def __init__(self, taken: Set[str] = frozenset(), addressed: Mapping[str, Span | None] | None = None) -> None:
         self.taken = taken
+        self.addressed = dict(addressed or {})
         self.head: list[Stmt] = []
         self.span: Span | None = None
         self._open: list[list[Stmt]] = [[]]
         self._numbers = count()
         self._threads: dict[str, Var] = {}
+        self._passages: dict[tuple[DType, int], Buffer] = {}
 
     def name(self, stem: str) -> str:
         """`stem` with a number, which no other name of the kernel is."""
@@ -49,13 +56,16 @@ class Builder:
         finally:
             self._open.pop()
 
-    def let(self, stem: str, value: Expr) -> Expr:
-        """A name for `value`, with what is known of it; constants and names stay as they are."""
-        if isinstance(value, (Const, Var)):
+    def let(self, stem: str, value: Expr, within: tuple[int, int] | None = None) -> Expr:
+        """A name for `value`, with what is known of it; constants and names stay as they are.
+
+        within: (least, greatest) value, where that is more than what is known of it.
+        """
+        if isinstance(value, Const) or (isinstance(value, Var) and within is None):
             return value
-        low, high = facts.bounds(value)
-        known = None if low is None or high is None or high >= 2**63 else (low, high)
-        var = Var(self.name(stem), value.dtype, facts.multiple_of(value), known)
+        low, high = within or facts.bounds(value)
+        bounds = None if low is None or high is None or high >= 2**63 else (low, high)
+        var = Var(self.name(stem), value.dtype, facts.multiple_of(value), bounds)
         self.append(Let(var, value, span=self.span))
         return var
 
@@ -74,6 +84,28 @@ class Builder:
         self.head.append(Alloc(buffer, span=self.span))
         return buffer
 
+    def passage(self, stem: str, dtype: DType, count: int, via: Buffer) -> Buffer:
+        """What elements go through on their way to `via`: registers, or local memory where that is.
+
+        Local memory is the same for all operations, none of which leaves anything in it.
+        """
+        if self.unrolls(count, via):
+            return self.scratch(stem, dtype, count)
+        key = (dtype, count)
+        if key not in self._passages:
+            buffer = Buffer(self.name(stem), "local", dtype, (count,), TileLayout.row_major((count,)), dtype.bytes)
+            self.head.append(Alloc(buffer, addressed=True, span=self.span))
+            self._passages[key] = buffer
+        return self._passages[key]
+
+    def address(self, buffer: Buffer) -> None:
+        """Has a local buffer live in local memory, because of what is being lowered."""
+        self.addressed.setdefault(buffer.root.name, self.span)
+
+    def is_addressed(self, buffer: Buffer) -> bool:
+        """Whether a local buffer lives in local memory."""
+        return buffer.root.name in self.addressed or buffer in self._passages.values()
+
     @contextmanager
     def loop(self, stem: str, trips: int, *, unrolled: bool) -> Iterator[Expr]:
         """A counted loop; of one trip only its body, with the constant 0."""
@@ -85,6 +117,14 @@ class Builder:
             yield var
         zero, one = build.const(0, int32), build.const(1, int32)
         self.append(For(var, zero, build.const(trips, int32), one, tuple(body), unrolled, span=self.span))
+
+    def rounds(self, trips: int, *buffers: Buffer) -> AbstractContextManager[Expr]:
+        """A loop whose turns touch `buffers`."""
+        return self.loop("round", trips, unrolled=self.unrolls(trips, *buffers))
+
+    def unrolls(self, trips: int, *buffers: Buffer) -> bool:
+        """Whether so many turns are unrolled: few, or where some buffer is registers, which only constants name."""
+        return trips <= _UNROLLED or any(b.space == "local" and not self.is_addressed(b) for b in buffers)
 
     @contextmanager
     def when(self, cond: Expr) -> Iterator[None]:

@@ -4,7 +4,8 @@ accepts: one side local, the other tmem, on a warpgroup; elements of 8, 16 or 32
     128 threads with the same registers; words that lie where one of the shapes moves them. Warp w reaches lanes 32w
     to 32w+31 only. Columns and registers may start at run-time values.
 emits: the widest shape that the registers match throughout, in as few instructions as powers of two allow; two, 16
-    lanes apart, for each run of 128 rows in a `.16x*b` shape. Waiting is the caller's.
+    lanes apart, for each run of 128 rows in a `.16x*b` shape. Waiting is the caller's, but for a tile in local memory:
+    it goes through registers, which are waited for here.
 source: DISPATCH 7 and 12; PTX ISA, "tcgen05: matrix fragments and data movement shapes" and "tcgen05.ld".
 """
 
@@ -17,17 +18,17 @@ import numpy as np
 from ..dtypes import int32
 from ..errors import LayoutError
 from ..ir import build
-from ..ir.nodes import Const, Expr, Instruction, Region, TileOp, Vector
+from ..ir.nodes import Buffer, Expr, Instruction, Move, Region, TileOp, Vector
 from ..isa import Row
-from ..isa.tcgen05 import LD, ST, Transfer
+from ..isa.tcgen05 import LD, ST, WAIT_LD, WAIT_ST, Transfer
 from ..layout.stock import TCGEN05_SHAPES, Tcgen05Shape
 from ..target import TMEM_COLUMNS, WARP, WARPGROUP
 from .builder import Builder
 from .conditions import COPY, KINDS, copy_sides, memory_pair, needs
-from .elements import possible_starts
 from .engine import Condition, Context, Decline, Variant
 from .plan import TMEM_LANE, Facts, Moves
 from .plan import Plan as PlanBase
+from .register_starts import RegisterRun, each_start
 from .tensor_places import Words, lane_fault, words
 
 #: a lane, in an address's upper half
@@ -222,25 +223,47 @@ def _powers(form: Tcgen05Shape, run: list[Issue]) -> list[Issue]:
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
     dst, src = copy_sides(op)
-    local = (dst if plan.loads else src).buffer
-    columns = b.let("column", plan.columns)
-    if isinstance(plan.registers, Const):
-        _emit_issues(plan, op, b, columns, int(plan.registers.value))
-        return
-    # registers have no addresses: one copy for each register that the region may start at
-    first = b.let("register", build.mul(plan.registers, plan.packed))
-    reach = plan.packed * max(step.register + step.registers for step in plan.steps)
-    for start in possible_starts(local, first, reach):
-        with b.when(build.equal(first, start)):
-            _emit_issues(plan, op, b, columns, start // plan.packed)
-
-
-def _emit_issues(plan: Plan, op: TileOp, b: Builder, columns: Expr, first: int) -> None:
-    dst, src = copy_sides(op)
     local, tmem = (dst.buffer, src.buffer) if plan.loads else (src.buffer, dst.buffer)
+    columns = b.let("column", plan.columns)
+    reach = plan.packed * max(step.register + step.registers for step in plan.steps)
+    for (first,) in each_start(b, RegisterRun(local, build.mul(plan.registers, plan.packed), reach)):
+        place = Vector(local, first, reach)
+        if b.is_addressed(local):
+            _emit_staged(plan, b, tmem, columns, place)
+        else:
+            _emit_issues(plan, b, tmem, columns, place)
+
+
+def _emit_staged(plan: Plan, b: Builder, tmem: Buffer, columns: Expr, place: Vector) -> None:
+    """By way of registers, because the instructions take nothing else.
+
+    They are waited for at once: what stands in local memory has been read from registers before.
+    """
+    staged = Vector(b.scratch("tcgen05", place.buffer.dtype, place.width), build.const(0, int32), place.width)
+    runs = [_registers(plan, step) for step in plan.steps]
+    if not plan.loads:
+        for at, width in runs:
+            b.append(Move(_part(staged, at, width), _part(place, at, width), span=b.span))
+    _emit_issues(plan, b, tmem, columns, staged)
+    b.append(Instruction((WAIT_LD if plan.loads else WAIT_ST).name, span=b.span))
+    if plan.loads:
+        for at, width in runs:
+            b.append(Move(_part(place, at, width), _part(staged, at, width), span=b.span))
+
+
+def _registers(plan: Plan, step: Issue) -> tuple[int, int]:
+    """The first element that an instruction moves and how many, in a thread's tile."""
+    return step.register * plan.packed, step.registers * plan.packed
+
+
+def _part(vector: Vector, start: int, width: int) -> Vector:
+    return Vector(vector.buffer, build.add(vector.offset, start), width)
+
+
+def _emit_issues(plan: Plan, b: Builder, tmem: Buffer, columns: Expr, local: Vector) -> None:
     for step in plan.steps:
         place = Vector(tmem, build.add(columns, build.const(step.row * _LANE + step.column, int32)))
-        registers = Vector(local, Const((first + step.register) * plan.packed, int32), step.registers * plan.packed)
+        registers = _part(local, *_registers(plan, step))
         name = plan.instruction(step).name
         if plan.loads:
             b.append(Instruction(name, (registers,), (place,), span=b.span))

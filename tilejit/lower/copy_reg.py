@@ -2,8 +2,8 @@
 
 accepts: one side local and owned by exactly the threads of the scope (replicas count), the other shared or global;
     equal dtypes and shapes; layouts with common digits.
-emits: the widest vectors that are contiguous in memory and in registers alike and provably aligned, unrolled. All
-    owners of a replicated tile load it, the lowest one stores it.
+emits: the widest vectors that are contiguous in memory and in registers alike and provably aligned, unrolled unless
+    the tile is in local memory. All owners of a replicated tile load it, the lowest one stores it.
 source: DISPATCH 5 and 13; Apache TVM, TIRx `vec_auto`.
 """
 
@@ -18,13 +18,12 @@ import numpy as np
 from ..dtypes import int32
 from ..errors import LayoutError
 from ..ir import build
-from ..ir.nodes import Const, Expr, TileOp, Var
+from ..ir.nodes import Expr, TileOp, Var
 from .access import vector_width
 from .addresses import advanced, along, digits, edge_dims, index_dtype, located, offsets, reached, steps, swizzled
 from .atoms import Atom, joined, reach, vectors
 from .builder import Builder
 from .conditions import COPY, KINDS, memory_pair
-from .elements import possible_starts
 from .engine import Context, Decline, Variant
 from .evaluate import evaluate
 from .launch import launch_values
@@ -33,6 +32,7 @@ from .owners import lowest_owner, thread_digit
 from .plan import Moves, VectorPlan
 from .regions import Side, Thread
 from .register_sides import register_digits, register_sides
+from .register_starts import RegisterRun, each_start
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,22 +138,16 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
     thread = b.thread(op.scope, plan.threads)
     zero = build.const(0, int32)
     base = b.let("memory", swizzled(plan.base(thread), plan.memory.swizzle))
-    first = plan.register(zero)
-    if isinstance(first, Const):
+    touched = RegisterRun(plan.registers.buffer, plan.register(zero), reach(plan.atoms, 0) + plan.vector_width)
+    for (first,) in each_start(b, touched):
         _emit_rounds(plan, op, b, thread, base, first)
-        return
-    # registers have no addresses: one copy for each register that the region may start at
-    first = b.let("register", first)
-    for start in possible_starts(plan.registers.buffer, first, reach(plan.atoms, 0) + plan.vector_width):
-        with b.when(build.equal(first, start)):
-            _emit_rounds(plan, op, b, thread, base, build.const(start, int32))
 
 
 def _emit_rounds(plan: Plan, op: TileOp, b: Builder, thread: Expr, base: Expr, first: Expr) -> None:
     mine = build.TRUE if plan.loads else lowest_owner(plan.registers, thread)
 
     def write(edges: Sequence[Edges]) -> None:
-        with b.loop("round", plan.rounds, unrolled=True) as trip:
+        with b.rounds(plan.rounds, plan.registers.buffer) as trip:
             _emit_vector(plan, op, b, edges[0], (thread, trip), base, first)
 
     with b.when(mine):

@@ -7,13 +7,13 @@ from math import prod
 
 from ..dtypes import DType, int32, int64
 from ..errors import LayoutError
-from ..ir import build, facts
+from ..ir import build
 from ..ir.nodes import Buffer, Expr, Strided
 from ..layout import TileLayout
 from ..layout.iters import merged, refined, weights
 from .addresses import swizzled
 
-__all__ = ["element_offset", "possible_starts"]
+__all__ = ["element_offset"]
 
 
 def element_offset(buffer: Buffer, indices: Sequence[Expr]) -> Expr:
@@ -43,13 +43,3 @@ def _tiled(buffer: Buffer, layout: TileLayout, indices: Sequence[Expr], dtype: D
             digit = build.floordiv(build.cast(index, dtype), worth)
             terms.append(build.mul(build.mod(digit, it.extent) if k else digit, it.stride))
     return build.total(terms, dtype)
-
-
-def possible_starts(buffer: Buffer, first: Expr, reach: int) -> range:
-    """The registers at which `first`, known only at run time, may point so that `reach` more follow."""
-    assert isinstance(buffer.layout, TileLayout)
-    low, high = facts.bounds(first)
-    last = buffer.layout.storage().span() - reach
-    step = max(facts.multiple_of(first), 1)
-    lowest = -(-max(low or 0, 0) // step) * step
-    return range(lowest, min(last, last if high is None else high) + 1, step)

@@ -18,7 +18,7 @@ import numpy as np
 from ..dtypes import DType, float32, int32
 from ..errors import LayoutError
 from ..ir import build
-from ..ir.nodes import Const, Expr, Instruction, Load, Move, Region, Store, TileOp, Var, Vector
+from ..ir.nodes import Expr, Instruction, Load, Move, Region, Store, TileOp, Var, Vector
 from ..isa import Row
 from ..isa.convert import NARROW_PAIR, PAIRS
 from ..ops.elementwise import result_type
@@ -28,13 +28,13 @@ from .addresses import located, reached
 from .atoms import Atom, joined, reach, refine, vectors
 from .builder import Builder
 from .conditions import KINDS, outside, tiles
-from .elements import possible_starts
 from .elementwise import ELEMENTWISE_CONDITIONS, OPERATIONS, arity, broadcast, value_of
 from .engine import Condition, Context, Decline, Variant
 from .evaluate import evaluate
 from .owners import need_all_threads
 from .plan import Moves, VectorPlan
 from .regions import Side, Thread, side
+from .register_starts import RegisterRun, each_start
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,27 +163,12 @@ def _need_equal_threads(atoms: Sequence[Atom], sides: Sequence[Side]) -> None:
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
     operands = [o if isinstance(o, Region) else b.let("scalar", o) for o in op.operands[: arity(op.name) + 1]]
-    starts = [plan.register(k, build.const(0, int32)) for k in range(len(plan.sides))]
-    _emit_at(plan, op, b, operands, starts, 0)
-
-
-def _emit_at(
-    plan: Plan, op: TileOp, b: Builder, operands: Sequence[Region | Expr], starts: list[Expr], side_number: int
-) -> None:
-    """Settles each side's first register, by one branch for each that it may be, then computes."""
-    if side_number == len(starts):
+    touched = [
+        RegisterRun(s.buffer, plan.register(k, build.const(0, int32)), reach(plan.atoms, k) + plan.vector_width)
+        for k, s in enumerate(plan.sides)
+    ]
+    for starts in each_start(b, *touched):
         _emit_rounds(plan, op, b, operands, starts)
-        return
-    first = starts[side_number]
-    if isinstance(first, Const):
-        _emit_at(plan, op, b, operands, starts, side_number + 1)
-        return
-    first = b.let("register", first)
-    size = reach(plan.atoms, side_number) + plan.vector_width
-    for start in possible_starts(plan.sides[side_number].buffer, first, size):
-        settled = [*starts[:side_number], build.const(start, int32), *starts[side_number + 1 :]]
-        with b.when(build.equal(first, start)):
-            _emit_at(plan, op, b, operands, settled, side_number + 1)
 
 
 def _emit_rounds(
@@ -195,15 +180,16 @@ def _emit_rounds(
         moved = reached(plan.sides[column], column, plan.atoms, trip)
         return Vector(plan.sides[column].buffer, build.add(starts[column], moved), width)
 
-    staged = b.scratch(op.name, dst.dtype, plan.rounds * width) if _overlaps(plan) else None
+    staged = b.passage(op.name, dst.dtype, plan.rounds * width, dst) if _overlaps(plan) else None
     given = _inputs(plan, operands[1:], b)
-    with b.loop("round", plan.rounds, unrolled=True) as trip:
+    touched = [s.buffer for s in plan.sides] + [v.buffer for v in given if isinstance(v, Vector)]
+    with b.rounds(plan.rounds, *touched, *([] if staged is None else [staged])) as trip:
         columns = count(1)
         values = [place(next(columns), trip) if isinstance(v, Region) else v for v in given]
         to = place(0, trip) if staged is None else Vector(staged, build.mul(trip, width), width)
         _emit_step(plan, op, b, to, values)
     if staged is not None:
-        with b.loop("round", plan.rounds, unrolled=True) as trip:
+        with b.rounds(plan.rounds, dst, staged) as trip:
             b.append(Move(place(0, trip), Vector(staged, build.mul(trip, width), width), span=b.span))
 
 

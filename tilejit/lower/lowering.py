@@ -2,41 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import DispatchError, LayoutError
 from ..ir import build, walk
-from ..ir.nodes import Const, Element, Expr, Instruction, Kernel, Let, Load, Stmt, Store, TileOp, Vector
+from ..ir.nodes import Alloc, Const, Element, Expr, Instruction, Kernel, Let, Load, Stmt, Store, TileOp, Vector
 from ..ir.walk import Block
 from ..isa import ROWS
+from ..source import Span
 from ..target import Target
 from .builder import Builder
-from .elements import element_offset, possible_starts
+from .elements import element_offset
 from .engine import Context, Variant, Verdict, dispatch
 from .proof import prove
+from .register_starts import RegisterRun, choice, each_start
 
 __all__ = ["Lowered", "lower"]
 
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A kernel at lane level, and the verdict on each tile operation in the order of the program."""
+    """A kernel at lane level, and the verdict on each tile operation in the order of the program.
+
+    addressed: the local buffers that live in local memory, each with the place in the source that makes them.
+    """
 
     kernel: Kernel
     verdicts: tuple[Verdict[Any], ...]
+    addressed: Mapping[str, Span | None]
 
 
 def lower(kernel: Kernel, target: Target, variants: Sequence[Variant[Any]]) -> Lowered:
-    """The kernel at lane level, its operations carried out by `variants`; of a debug kernel each plan is proved."""
-    walk = _Walk(Context(target, kernel.threads), variants, kernel.debug, Builder(frozenset(_names(kernel.body))))
-    walk.block(kernel.body)
+    """The kernel at lane level, its operations carried out by `variants`; of a debug kernel each plan is proved.
+
+    Where an operation needs a buffer in local memory, all is lowered again: what came before wrote its registers.
+    """
+    context, taken = Context(target, kernel.threads), frozenset(_names(kernel.body))
+    addressed: Mapping[str, Span | None] = {}
+    while True:
+        builder = Builder(taken, addressed)
+        walk = _Walk(context, variants, kernel.debug, builder)
+        walk.block(kernel.body)
+        if builder.addressed == addressed:
+            break
+        addressed = builder.addressed
     # last: a refused operation comes with every variant's reasons
     for stmt in walk.instructions:
         ROWS[stmt.name].need(target, stmt.span)
-    body = (*walk.builder.head, *walk.builder.take())
-    return Lowered(replace(kernel, body=body), tuple(walk.verdicts))
+    body = (*builder.head, *builder.take())
+    return Lowered(replace(kernel, body=body), tuple(walk.verdicts), addressed)
 
 
 def _names(body: Block) -> Iterator[str]:
@@ -76,6 +92,8 @@ class _Walk:
         elif isinstance(stmt, Instruction):
             self.instructions.append(stmt)
             self.builder.append(stmt)
+        elif isinstance(stmt, Alloc):
+            self.builder.append(replace(stmt, addressed=self.builder.is_addressed(stmt.buffer)))
         else:
             self.builder.append(walk.with_blocks(stmt, self.inner))
 
@@ -94,14 +112,17 @@ class _Walk:
 
     def read(self, stmt: Let, place: Element) -> None:
         offset = self.offset(place)
-        if place.buffer.space != "local" or isinstance(offset, Const):
+        if place.buffer.space != "local":
             self.builder.append(replace(stmt, value=Load(Vector(place.buffer, offset), span=stmt.value.span)))
             return
+        if place.buffer.dtype.is_fp8 and not isinstance(offset, Const):
+            # nothing selects between values of fp8
+            self.builder.address(place.buffer)
+        index = choice(self.builder, RegisterRun(place.buffer, offset, 1))
         value: Expr | None = None
-        first = self.builder.let("register", offset)
-        for start in possible_starts(place.buffer, first, 1):
-            here = Load(Vector(place.buffer, build.const(start, offset.dtype)))
-            value = here if value is None else build.where(build.equal(first, start), here, value)
+        for start in index.starts:
+            here = Load(Vector(place.buffer, start), span=stmt.value.span)
+            value = here if value is None else build.where(build.equal(index.first, start), here, value)
         if value is None:
             raise DispatchError(
                 f"{place.buffer.name} has no register at this index",
@@ -112,11 +133,8 @@ class _Walk:
 
     def write(self, stmt: Store, place: Element) -> None:
         offset = self.offset(place)
-        if place.buffer.space != "local" or isinstance(offset, Const):
+        if place.buffer.space != "local":
             self.builder.append(replace(stmt, place=Vector(place.buffer, offset, span=place.span)))
             return
-        first = self.builder.let("register", offset)
-        for start in possible_starts(place.buffer, first, 1):
-            with self.builder.when(build.equal(first, start)):
-                target = Vector(place.buffer, build.const(start, offset.dtype), span=place.span)
-                self.builder.append(replace(stmt, place=target))
+        for (start,) in each_start(self.builder, RegisterRun(place.buffer, offset, 1)):
+            self.builder.append(replace(stmt, place=Vector(place.buffer, start, span=place.span)))

@@ -188,7 +188,7 @@ def _need_apart(buffer: Buffer, spread: list[Digit], first: int, scope: str, thr
 
 def emit_owner_copy(plan: OwnerCopy, op: TileOp, b: Builder) -> None:
     thread = b.thread(op.scope, plan.threads)
-    with b.loop("round", plan.rounds, unrolled=True) as trip:
+    with b.rounds(plan.rounds, plan.registers.buffer) as trip:
         cond, inner = plan.place(trip, thread)
         with b.when(cond):
             indices = plan.indices(inner)

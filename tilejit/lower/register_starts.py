@@ -1,0 +1,93 @@
+"""Registers whose place is known only at run time.
+
+Registers have no addresses. Where few places are possible, the code is written once for each; else the whole tile
+lives in the thread's local memory, whose elements have addresses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+
+from ..ir import build, facts
+from ..ir.nodes import Buffer, Const, Expr
+from ..layout import TileLayout
+from .builder import Builder
+
+__all__ = ["Choice", "RegisterRun", "choice", "each_start"]
+
+#: So many copies of an operation's code may be written, one for each start. With 8 starts a read is 26 instructions
+#: instead of 25 by way of local memory, a write 35 instead of 40, and a copy of a row of 16 elements 100 instead of 79,
+#: of which 33 are carried out; it compiles in 10 ms instead of 8, with 16 starts in 25 instead of 12. (`compile` of
+#: `r[n]`, `r[n] = x` and `copy(s, r[n : n + 1, :])` for sm_90a, with this number at 100 and at 1.)
+MOST_COPIES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterRun:
+    """What an operation touches of a local buffer: `reach` registers from `first` on."""
+
+    buffer: Buffer
+    first: Expr
+    reach: int
+
+    def possible(self) -> range:
+        """The registers at which it may start, without leaving the buffer."""
+        assert isinstance(self.buffer.layout, TileLayout)
+        low, high = facts.bounds(self.first)
+        last = self.buffer.layout.storage().span() - self.reach
+        step = max(facts.multiple_of(self.first), 1)
+        lowest = -(-max(low or 0, 0) // step) * step
+        return range(lowest, min(last, last if high is None else high) + 1, step)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The registers at which code for a run must start: constants, of which `first` is one, or `first` itself."""
+
+    first: Expr
+    starts: Sequence[Expr]
+
+
+def each_start(b: Builder, *runs: RegisterRun) -> Iterator[tuple[Expr, ...]]:
+    """The first register of each run, for which the caller writes its code: as often as it takes, under a condition."""
+    if all(isinstance(run.first, Const) for run in runs):
+        yield tuple(run.first for run in runs)
+        return
+    _address(b, runs)
+    choices = {run: choice(b, run) for run in runs}
+    for starts in product(*(each.starts for each in choices.values())):
+        chosen = dict(zip(choices, starts, strict=True))
+        with ExitStack() as conditions:
+            for run, start in chosen.items():
+                conditions.enter_context(b.when(build.equal(choices[run].first, start)))
+            yield tuple(chosen[run] for run in runs)
+
+
+def choice(b: Builder, run: RegisterRun) -> Choice:
+    """Where code for a run must start.
+
+    In local memory that is one place. It counts as one where the run stays inside the buffer, since all else is
+    undefined: so addresses don't wrap around, and the accesses of one run are constants past the same one.
+    """
+    if isinstance(run.first, Const):
+        return Choice(run.first, (run.first,))
+    _address(b, (run,))
+    possible = run.possible()
+    if b.is_addressed(run.buffer):
+        first = b.let("register", run.first, (possible[0], possible[-1]) if possible else None)
+        return Choice(first, (first,))
+    first = b.let("register", run.first)
+    return Choice(first, [build.const(start, first.dtype) for start in possible])
+
+
+def _address(b: Builder, runs: Sequence[RegisterRun]) -> None:
+    """Has buffers live in local memory until few combinations of starts remain, those with the most starts first."""
+    counts = {run: len(run.possible()) for run in runs if not isinstance(run.first, Const)}
+    for run in sorted(counts, key=lambda run: -counts[run]):
+        if prod(count for each, count in counts.items() if not b.is_addressed(each.buffer)) <= MOST_COPIES:
+            return
+        b.address(run.buffer)
