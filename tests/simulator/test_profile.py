@@ -4,10 +4,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilejit.simulator.lanes import Lanes
-from tilejit.simulator.memory import Part, Region
+from tilejit.simulator.checks.profile import Profiler
+from tilejit.simulator.machine.lanes import Lanes
+from tilejit.simulator.machine.memory import Part, Region
 from tilejit.simulator.opcodes.memory import Site
-from tilejit.simulator.profile import Profiler
 
 
 def longhand(addresses, width, space):

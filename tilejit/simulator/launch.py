@@ -9,18 +9,18 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from tilejit.errors import LaunchError
-from tilejit.simulator.access import Access
-from tilejit.simulator.checks import UNWRITTEN, Checker, Clock, LocalShadow, Shadow
-from tilejit.simulator.lanes import Lanes
-from tilejit.simulator.machine import Machine
-from tilejit.simulator.memory import LOCAL_BASE, SHARED_BASE, AddressMap, Part, Region
-from tilejit.simulator.opcodes.move import WINDOWS
-from tilejit.simulator.places import Locate, Places
-from tilejit.simulator.printf import Printer
-from tilejit.simulator.profile import Profiler
-from tilejit.simulator.report import Report
-from tilejit.simulator.translate import Program, translate
+from ..errors import LaunchError
+from .checks.places import Locate, Places
+from .checks.profile import Profiler
+from .checks.races import UNWRITTEN, Checker, Clock, LocalShadow, Shadow
+from .checks.report import Report
+from .decode.translate import Program, translate
+from .machine.access import Access
+from .machine.lanes import Lanes
+from .machine.machine import Machine
+from .machine.memory import LOCAL_BASE, SHARED_BASE, AddressMap, Part, Region
+from .machine.printf import Printer
+from .opcodes.move import WINDOWS
 
 # Past 16 K to 32 K threads temporaries leave a second-level cache of 1 to 2 MiB; below, calls cost more than work.
 CHUNK_THREADS = 16384

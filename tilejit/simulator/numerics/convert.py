@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilejit.simulator.numerics import directed, floats
-from tilejit.simulator.numerics.floats import F2, F4, F8, U2, U4, U8, bf16_to_f32
-from tilejit.simulator.numerics.integer import sel
+from . import directed, floats
+from .floats import F2, F4, F8, U2, U4, U8, bf16_to_f32
+from .integer import sel
 
 Value = Any
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tilejit.simulator.numerics.floats import F4, F8, U4, U8, add_odd, fma_exact, make_odd, two_product, two_sum
-from tilejit.simulator.numerics.integer import sel
+from .floats import F4, F8, U4, U8, add_odd, fma_exact, make_odd, two_product, two_sum
+from .integer import sel
 
 Value = Any
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tilejit.simulator.numerics.integer import sel
+from .integer import sel
 
 Value = Any
 U2, U4, U8, F2, F4, F8 = np.uint16, np.uint32, np.uint64, np.float16, np.float32, np.float64

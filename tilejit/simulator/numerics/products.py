@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilejit.simulator.lanes import WARP
-from tilejit.simulator.numerics import convert, floats
+from ..machine.lanes import WARP
+from . import convert, floats
 
 Words = NDArray[np.uint32]
 Doubles = NDArray[np.float64]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilejit.simulator.emitter import Emitter
-from tilejit.simulator.opcodes.memory import site
-from tilejit.simulator.ptx import parse_number
+from ..decode.emitter import Emitter
+from ..decode.ptx import parse_number
+from .memory import site
 
 Match = dict[str, str]
 _MOST_GROUPS = 2**31 - 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilejit.simulator.emitter import PTX_DTYPE, Emitter
+from ..decode.emitter import PTX_DTYPE, Emitter
 
 Match = dict[str, str]
 _OPERATOR = {"add": "+", "sub": "-", "mul": "*", "div": "/"}

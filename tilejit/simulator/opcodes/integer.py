@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilejit.simulator.emitter import PTX_DTYPE, SIZE, Emitter
+from ..decode.emitter import PTX_DTYPE, SIZE, Emitter
 
 Match = dict[str, str]
 INT = r"\.(?P<t>[us](?:16|32|64))"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tilejit.simulator.emitter import Emitter, vector
-from tilejit.simulator.opcodes.memory import site
-from tilejit.simulator.opcodes.move import WINDOWS
+from ..decode.emitter import Emitter, vector
+from .memory import site
+from .move import WINDOWS
 
 Match = dict[str, str]
 _ROW_SHIFT = 4

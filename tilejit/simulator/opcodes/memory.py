@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tilejit.simulator.emitter import PTX_DTYPE, SIZE, Emitter, vector
-from tilejit.simulator.ptx import parse_number
+from ..decode.emitter import PTX_DTYPE, SIZE, Emitter, vector
+from ..decode.ptx import parse_number
 
 Match = dict[str, str]
 SPACE = r"(?:\.(?P<space>global|shared|local|const|param)(?:::cta|::entry|::func)?)?"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilejit.simulator.emitter import PTX_DTYPE, SIZE, SPECIAL, Emitter, vector
+from ..decode.emitter import PTX_DTYPE, SIZE, SPECIAL, Emitter, vector
 
 Match = dict[str, str]
 ANY = r"\.(?P<t>b16|b32|b64|u16|u32|u64|s16|s32|s64|f16|bf16|f32|f64|f16x2|bf16x2)"

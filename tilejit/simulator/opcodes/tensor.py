@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tilejit.simulator.emitter import Emitter, vector
-from tilejit.simulator.opcodes.copies import literal
-from tilejit.simulator.opcodes.matrix import check_count
-from tilejit.simulator.opcodes.memory import address, site
-from tilejit.simulator.opcodes.move import WINDOWS
-from tilejit.simulator.tensor_layout import COLUMNS, SHAPES
+from ..decode.emitter import Emitter, vector
+from ..machine.tensor_layout import COLUMNS, SHAPES
+from .copies import literal
+from .matrix import check_count
+from .memory import address, site
+from .move import WINDOWS
 
 Match = dict[str, str]
 

@@ -7,7 +7,7 @@ import struct
 from bisect import bisect_right
 from dataclasses import dataclass, field
 
-from tilejit.errors import UnsupportedInstructionError
+from ...errors import UnsupportedInstructionError
 
 Loc = tuple[int, int, int]
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilejit.errors import OutOfBoundsError
-from tilejit.simulator.memory import AddressMap, Region
+from ...errors import OutOfBoundsError
+from .memory import AddressMap, Region
 
 if TYPE_CHECKING:
-    from tilejit.simulator.machine import Machine
+    from .machine import Machine
 
 _SPEC = re.compile(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|j|z|t|L)?([diouxXcsfFeEgGaAp%])")
 

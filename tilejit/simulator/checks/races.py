@@ -22,12 +22,12 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from tilejit.errors import AsyncHazardError, RaceError, UninitializedReadError
-from tilejit.simulator.flights import Batch, touching
-from tilejit.simulator.lanes import Index, Lanes
-from tilejit.simulator.memory import Region
-from tilejit.simulator.opcodes.memory import Site
-from tilejit.simulator.places import Places
+from ...errors import AsyncHazardError, RaceError, UninitializedReadError
+from ..machine.flights import Batch, touching
+from ..machine.lanes import Index, Lanes
+from ..machine.memory import Region
+from ..opcodes.memory import Site
+from .places import Places
 
 Record = NDArray[np.uint64]
 UNWRITTEN = np.uint64(2**64 - 1)

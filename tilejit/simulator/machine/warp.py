@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilejit.errors import DivergenceError
-from tilejit.simulator.lanes import WARP, Lanes
-from tilejit.simulator.places import Places
+from ...errors import DivergenceError
+from ..checks.places import Places
+from .lanes import WARP, Lanes
 
 Value = Any
 Table = NDArray[Any]

@@ -7,13 +7,13 @@ from typing import Any, NoReturn, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tilejit.errors import MisalignedError, OutOfBoundsError, SimulationError
-from tilejit.simulator.atomics import update
-from tilejit.simulator.checks import Checker, place
-from tilejit.simulator.lanes import Lanes
-from tilejit.simulator.memory import AddressMap, Bound, Region
-from tilejit.simulator.opcodes.memory import Site
-from tilejit.simulator.places import Places
+from ...errors import MisalignedError, OutOfBoundsError, SimulationError
+from ..checks.places import Places
+from ..checks.races import Checker, place
+from ..opcodes.memory import Site
+from .atomics import update
+from .lanes import Lanes
+from .memory import AddressMap, Bound, Region
 
 _OR = np.bitwise_or.reduce
 _MAX = np.maximum.reduce

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilejit.errors import SimulationError
-from tilejit.simulator.access import Access
-from tilejit.simulator.checks import FOREVER, IN_FLIGHT, LOW, ONE, Checker, Record, Shadow, equal_bits
-from tilejit.simulator.flights import Batch, Side
-from tilejit.simulator.lanes import Index, Lanes
-from tilejit.simulator.memory import ELEMENTS, Bound, Region
-from tilejit.simulator.opcodes.memory import Site
-from tilejit.simulator.places import Places
+from ...errors import SimulationError
+from ..checks.places import Places
+from ..checks.races import FOREVER, IN_FLIGHT, LOW, ONE, Checker, Record, Shadow, equal_bits
+from ..opcodes.memory import Site
+from .access import Access
+from .flights import Batch, Side
+from .lanes import Index, Lanes
+from .memory import ELEMENTS, Bound, Region
 
 
 class AsyncCopies:

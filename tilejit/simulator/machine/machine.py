@@ -12,19 +12,19 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from tilejit.errors import DeadlockError, DivergenceError, SimulationError, UninitializedReadError
-from tilejit.simulator.access import Access
-from tilejit.simulator.barriers import Barriers, Released
-from tilejit.simulator.blocks import EXIT
-from tilejit.simulator.checks import Clock
-from tilejit.simulator.copies import AsyncCopies
-from tilejit.simulator.emitter import DTYPES
-from tilejit.simulator.lanes import WARP, Index, Lanes, thread_coordinate
-from tilejit.simulator.matrix import Matrices
-from tilejit.simulator.places import Places
-from tilejit.simulator.tensor_memory import TensorMemory
-from tilejit.simulator.translate import Compiled, Program
-from tilejit.simulator.warp import NotTogether, Warps
+from ...errors import DeadlockError, DivergenceError, SimulationError, UninitializedReadError
+from ..checks.places import Places
+from ..checks.races import Clock
+from ..decode.blocks import EXIT
+from ..decode.emitter import DTYPES
+from ..decode.translate import Compiled, Program
+from .access import Access
+from .barriers import Barriers, Released
+from .copies import AsyncCopies
+from .lanes import WARP, Index, Lanes, thread_coordinate
+from .matrix import Matrices
+from .tensor_memory import TensorMemory
+from .warp import NotTogether, Warps
 
 
 class Machine:

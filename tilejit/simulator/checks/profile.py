@@ -8,9 +8,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from tilejit.simulator.lanes import WARP, Index, Lanes
-from tilejit.simulator.memory import Region
-from tilejit.simulator.opcodes.memory import Site
+from ..machine.lanes import WARP, Index, Lanes
+from ..machine.memory import Region
+from ..opcodes.memory import Site
 
 BANKS = 32
 BANK_BYTES = 4

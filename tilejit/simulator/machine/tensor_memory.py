@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from tilejit.errors import (
+from ...errors import (
     AsyncHazardError,
     MisalignedError,
     OutOfBoundsError,
@@ -28,14 +28,14 @@ from tilejit.errors import (
     SimulationError,
     UninitializedReadError,
 )
-from tilejit.simulator.access import Access
-from tilejit.simulator.checks import Clock
-from tilejit.simulator.lanes import WARP, Index, Lanes
-from tilejit.simulator.numerics.products import stacked
-from tilejit.simulator.places import Places
-from tilejit.simulator.tensor_allocator import UNIT, Allocator
-from tilejit.simulator.tensor_layout import COLUMNS, Form, form
-from tilejit.simulator.warp import Warps
+from ..checks.places import Places
+from ..checks.races import Clock
+from ..numerics.products import stacked
+from .access import Access
+from .lanes import WARP, Index, Lanes
+from .tensor_allocator import UNIT, Allocator
+from .tensor_layout import COLUMNS, Form, form
+from .warp import Warps
 
 ROWS = 128
 CELLS = ROWS * COLUMNS

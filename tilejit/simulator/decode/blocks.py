@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tilejit.simulator.ptx import Function, Instruction
+from .ptx import Function, Instruction
 
 EXIT = -1
 

@@ -13,8 +13,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from tilejit.errors import UnsupportedInstructionError
-from tilejit.simulator.ptx import Instruction, Module, parse_number
+from ...errors import UnsupportedInstructionError
+from .ptx import Instruction, Module, parse_number
 
 DTYPES: dict[str, Any] = {
     "u1": np.dtype(np.uint8), "u2": np.dtype(np.uint16), "u4": np.dtype(np.uint32), "u8": np.dtype(np.uint64),

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilejit.simulator.access import Access
-from tilejit.simulator.lanes import WARP, Lanes
-from tilejit.simulator.memory import ELEMENTS
-from tilejit.simulator.numerics.products import stacked
-from tilejit.simulator.warp import Warps
+from ..numerics.products import stacked
+from .access import Access
+from .lanes import WARP, Lanes
+from .memory import ELEMENTS
+from .warp import Warps
 
 Words = NDArray[np.uint32]
 ROW_BYTES = 16

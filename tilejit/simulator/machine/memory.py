@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilejit.simulator.opcodes.memory import Site
-from tilejit.simulator.opcodes.move import WINDOWS
+from ..opcodes.memory import Site
+from ..opcodes.move import WINDOWS
 
 Bytes = NDArray[np.uint8]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tilejit.simulator.ptx import Function, Module
+from ..decode.ptx import Function, Module
 
 Locate = Callable[[int, int, int], str]
 

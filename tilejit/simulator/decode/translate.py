@@ -9,14 +9,14 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Any
 
-from tilejit.errors import UnsupportedInstructionError
-from tilejit.simulator.blocks import Block, liveness, split
-from tilejit.simulator.emitter import DTYPES, SPECIAL, Emitter, Names
-from tilejit.simulator.memory import ELEMENTS, LOCAL_BASE, SHARED_BASE, elements, joined
-from tilejit.simulator.numerics import convert, directed, floats, integer, products
-from tilejit.simulator.opcodes import lookup
-from tilejit.simulator.opcodes.memory import Site
-from tilejit.simulator.ptx import Function, Module, Variable, parse
+from ...errors import UnsupportedInstructionError
+from ..machine.memory import ELEMENTS, LOCAL_BASE, SHARED_BASE, elements, joined
+from ..numerics import convert, directed, floats, integer, products
+from ..opcodes import lookup
+from ..opcodes.memory import Site
+from .blocks import Block, liveness, split
+from .emitter import DTYPES, SPECIAL, Emitter, Names
+from .ptx import Function, Module, Variable, parse
 
 RUNTIME: dict[str, Any] = {
     **integer.FUNCTIONS, **floats.FUNCTIONS, **directed.FUNCTIONS, **convert.FUNCTIONS, **products.FUNCTIONS,

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from tilejit.simulator.lanes import WARP, Index
+from .lanes import WARP, Index
 
 COLUMNS = 512
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilejit.simulator.lanes import Index
-from tilejit.simulator.memory import Region
-from tilejit.simulator.opcodes.memory import Site
+from ..opcodes.memory import Site
+from .lanes import Index
+from .memory import Region
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from tilejit.errors import DeadlockError, SimulationError
-from tilejit.simulator.lanes import WARP, Lanes
-from tilejit.simulator.places import Places
-from tilejit.simulator.tensor_layout import COLUMNS
+from ...errors import DeadlockError, SimulationError
+from ..checks.places import Places
+from .lanes import WARP, Lanes
+from .tensor_layout import COLUMNS
 
 UNIT = 32
 

@@ -12,11 +12,11 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from tilejit.errors import DeadlockError, DivergenceError, SimulationError
-from tilejit.simulator.blocks import Block
-from tilejit.simulator.checks import Clock
-from tilejit.simulator.lanes import WARP, Index, Lanes
-from tilejit.simulator.places import Places
+from ...errors import DeadlockError, DivergenceError, SimulationError
+from ..checks.places import Places
+from ..checks.races import Clock
+from ..decode.blocks import Block
+from .lanes import WARP, Index, Lanes
 
 Result = tuple[int, str] | None
 # (next block, positions or None for all threads, register for the result, result)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilejit.simulator.numerics.floats import FUNCTIONS as FLOAT
+from ..numerics.floats import FUNCTIONS as FLOAT
 
 Array = NDArray[Any]
 Step = Callable[[Array, tuple[Array, ...]], Array]

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from tilejit.simulator.places import Places
-from tilejit.simulator.profile import Traffic
+from .places import Places
+from .profile import Traffic
 
 
 @dataclass(slots=True)
