@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, overload
 from . import frontend
 from .errors import KernelSyntaxError, LaunchError, entry_point
 from .ir import walk
-from .ir.nodes import Assert
+from .ir.nodes import Assert, written_arguments
 from .ir.types import Signature
 from .runtime import devices
 from .runtime.arrays import SIMULATOR
@@ -211,7 +211,7 @@ class Kernel:
         if not every:
             return typed
         tile = self._build(typed, request)
-        written = {p.of for p in tile.params if p.written}
+        written = written_arguments(tile.params)
         names = [p.name for p in self.parameters]
         pairs = [pair for pair in call.overlaps if names[pair[0]] in written or names[pair[1]] in written]
         aliased = frozenset(i for pair in pairs for i in pair)

@@ -14,13 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .codegen import Generated, generate
-from .codegen.report import ASSERTIONS
 from .codegen.storage import allocations, shared_plan, size_bytes
 from .codegen.tensor_memory import columns_of, tensor_memory_plan
-from .dtypes import uint32
 from .errors import ResourceError
 from .ir import initialized, walk
-from .ir.nodes import Assert, Kernel, Param
+from .ir.nodes import Assert, AssertionsParam, Kernel, Param, Var
 from .ir.printer import to_text
 from .ir.types import Signature
 from .ir.verify import Examined, examine
@@ -40,7 +38,7 @@ class Compiled:
 
     tile, lane: the kernel before and after dispatch. timings: milliseconds by stage.
     params: what the launch must pass, in the order of the PTX's parameters: of those of the tile kernel, the ones
-    that are used. One of kind "assertions" is the address of a zeroed record (`codegen.report.RECORD`).
+    that are used, and the `AssertionsParam` of a kernel that asserts something.
     spans: column c of a `.loc` (1-based) stands for spans[c - 1].
     assertions: (message, place) by a record's code - 1.
     dynamic_shared: the launch must ask for `shared_bytes`.
@@ -188,22 +186,23 @@ def _bind_assertions(state: State) -> None:
     """Gives a debug kernel that asserts something the parameter that points at its record."""
     kernel = state.kernel
     if kernel.debug and any(isinstance(s, Assert) for s in walk.statements(kernel.body)):
-        state.kernel = replace(kernel, params=(*kernel.params, Param(ASSERTIONS, "", uint32, written=True)))
+        state.kernel = replace(kernel, params=(*kernel.params, AssertionsParam()))
 
 
 def _prune(state: State) -> None:
     """Drops the parameters that nothing names."""
     kernel, used = state.kernel, state.examined
     assert used is not None
-    kept = tuple(
-        p
-        for p in kernel.params
-        if p.kind == ASSERTIONS
-        or (p.buffer is not None and p.buffer.name in used.buffers)
-        or (p.var is not None and p.var.name in used.vars)
-    )
+    kept = tuple(p for p in kernel.params if _is_used(p, used))
     if kept != kernel.params:
         state.kernel = replace(kernel, params=kept)
+
+
+def _is_used(param: Param, used: Examined) -> bool:
+    """Whether anything names what a parameter defines; one that defines nothing stays."""
+    if param.defines is None:
+        return True
+    return param.defines.name in (used.vars if isinstance(param.defines, Var) else used.buffers)
 
 
 def _generate(state: State) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..dtypes import DType, int64
 from ..errors import KernelSyntaxError, KernelTypeError
-from ..ir.nodes import Buffer, Param, Strided, Var
+from ..ir.nodes import Buffer, ExtentParam, Param, PointerParam, ScalarParam, Strided, StrideParam, Var
 from ..ir.types import ArrayType, ConstexprType, ScalarType, Signature
 from ..layout import TileLayout
 from ..layout.axes import m
@@ -137,7 +137,7 @@ def arguments(source: KernelSource, signature: Signature) -> Arguments:
             value = Memory.whole(buffer)
         elif isinstance(kind, ScalarType):
             var = Var(name, kind.dtype)
-            params.append(Param("scalar", name, kind.dtype, var))
+            params.append(ScalarParam(name, var))
             value = Scalar(var)
         else:
             assert isinstance(kind, ConstexprType)
@@ -166,12 +166,12 @@ def _buffer(name: str, kind: ArrayType) -> Buffer:
 
 
 def _array_params(name: str, kind: ArrayType, buffer: Buffer) -> list[Param]:
-    found = [Param("pointer", name, kind.dtype, buffer=buffer, noalias=not kind.overlaps)]
+    found: list[Param] = [PointerParam(name, buffer, noalias=not kind.overlaps)]
     for axis, extent in enumerate(buffer.shape):
         if isinstance(extent, Var):
-            found.append(Param("extent", name, int64, extent, axis=axis))
+            found.append(ExtentParam(name, extent, axis))
     if isinstance(buffer.layout, Strided):
         for axis, stride in enumerate(buffer.layout.strides):
             if isinstance(stride, Var):
-                found.append(Param("stride", name, int64, stride, axis=axis))
+                found.append(StrideParam(name, stride, axis))
     return found

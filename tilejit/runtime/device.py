@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ..errors import LaunchError
+from ..ir.nodes import written_arguments
 from ..target import Target
 from .arrays import Argument, ArrayView, Memory
 from .signature import Call
@@ -81,7 +82,7 @@ class WriteCheck:
 
     def __init__(self, compiled: Compiled) -> None:
         index = positions(compiled)
-        self._written = tuple((index[p.of], p.of) for p in compiled.params if p.kind == "pointer" and p.written)
+        self._written = sorted((index[name], name) for name in written_arguments(compiled.params))
 
     def __call__(self, arguments: Sequence[Argument]) -> None:
         for index, name in self._written:
