@@ -10,8 +10,9 @@ import tilejit as tj
 from tests.frontend.programs import array, source_of, tile_ir
 from tilejit import dtypes
 from tilejit.errors import KernelSyntaxError, KernelTypeError
-from tilejit.frontend import NO_DEFAULT, KernelSource, captures, parameters
+from tilejit.frontend import NO_DEFAULT, KernelSource, captures, parameters, with_overlaps
 from tilejit.ir.nodes import ExtentParam, PointerParam, ScalarParam, Strided, StrideParam, Var
+from tilejit.ir.types import ScalarType, Signature
 from tilejit.layout import S
 
 
@@ -139,3 +140,13 @@ def test_what_cannot_be_captured_counts_by_its_type_only() -> None:
     first = captures(source)
     kernel.__globals__["data"] = [2]
     assert captures(source) == first
+
+
+def test_a_kernel_for_other_overlaps_is_the_one_that_would_be_read() -> None:
+    text = "def k(A, B, n):\n    A[n] = B[n]\n"
+    apart = tile_ir(text, array(), array(), dtypes.int32)
+    types = (array(overlaps=True), array(), ScalarType(dtypes.int32))
+    together = Signature(tuple(zip("ABn", types, strict=True)))
+    other = tile_ir(text, array(overlaps=True), array(), dtypes.int32)
+    assert other != apart and with_overlaps(apart, together) == other
+    assert with_overlaps(other, together) is other

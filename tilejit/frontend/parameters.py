@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 import inspect
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..dtypes import DType, int64
 from ..errors import KernelSyntaxError, KernelTypeError
-from ..ir.nodes import Buffer, ExtentParam, Param, PointerParam, ScalarParam, Strided, StrideParam, Var
-from ..ir.types import ArrayType, ConstexprType, ScalarType, Signature
+from ..ir.nodes import Buffer, ExtentParam, Kernel, Param, PointerParam, ScalarParam, Strided, StrideParam, Var
+from ..ir.types import ArgumentType, ArrayType, ConstexprType, ScalarType, Signature
 from ..layout import TileLayout
 from ..layout.axes import m
 from ..layout.iters import Iter
@@ -18,7 +18,7 @@ from .language import Constexpr, Spec, Tensor
 from .source import KernelSource
 from .values import Binding, Memory, Scalar, Value, from_python
 
-__all__ = ["NO_DEFAULT", "Arguments", "Parameter", "arguments", "parameters"]
+__all__ = ["NO_DEFAULT", "Arguments", "Parameter", "arguments", "parameters", "with_overlaps"]
 
 _LARGEST_EXTENT = 2**40
 
@@ -146,6 +146,19 @@ def arguments(source: KernelSource, signature: Signature) -> Arguments:
     return Arguments(tuple(params), env)
 
 
+def with_overlaps(kernel: Kernel, signature: Signature) -> Kernel:
+    """The kernel for a signature that differs from its own in nothing but which arrays overlap."""
+    types = dict(signature.arguments)
+    params = tuple(
+        replace(p, noalias=_is_apart(types[p.of])) if isinstance(p, PointerParam) else p for p in kernel.params
+    )
+    return kernel if params == kernel.params else replace(kernel, params=params)
+
+
+def _is_apart(kind: ArgumentType) -> bool:
+    return isinstance(kind, ArrayType) and not kind.overlaps
+
+
 def _buffer(name: str, kind: ArrayType) -> Buffer:
     itemsize = kind.dtype.bytes
     shape: tuple[int | Var, ...] = kind.shape or tuple(
@@ -166,7 +179,7 @@ def _buffer(name: str, kind: ArrayType) -> Buffer:
 
 
 def _array_params(name: str, kind: ArrayType, buffer: Buffer) -> list[Param]:
-    found: list[Param] = [PointerParam(name, buffer, noalias=not kind.overlaps)]
+    found: list[Param] = [PointerParam(name, buffer, noalias=_is_apart(kind))]
     for axis, extent in enumerate(buffer.shape):
         if isinstance(extent, Var):
             found.append(ExtentParam(name, extent, axis))

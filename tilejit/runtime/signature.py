@@ -68,9 +68,9 @@ def bind(name: str, parameters: Sequence[Parameter], args: tuple[Any, ...], kwar
 class Call:
     """What one pass over a launch's arguments finds.
 
-    arguments: as the devices see them. key: the quick key. overlaps: pairs of arrays whose byte ranges meet.
-    first: the first array in a device's memory. has_host: some array is in host memory. waits: some array's content
-    has yet to be made on its producer's stream.
+    arguments: as the devices see them, None for a compile-time value. key: the quick key.
+    overlaps: pairs of arrays whose byte ranges meet. first: the first array in a device's memory.
+    has_host: some array is in host memory. waits: some array's content has yet to be made on its producer's stream.
     """
 
     __slots__ = ("arguments", "first", "has_host", "key", "overlaps", "waits")
@@ -262,12 +262,13 @@ def signature(
 ) -> Signature:
     """What the compiler may know of the arguments.
 
+    values: as the user gave them. arguments: what `Call` made of them; None for a compile-time value.
     aliased: positions of arrays with the overlap bit.
     raises: LaunchError for an array that doesn't match what its parameter pins.
     """
     types: list[tuple[str, ArgumentType]] = []
     for i, (parameter, value, argument) in enumerate(zip(parameters, values, arguments, strict=True)):
-        if parameter.kind == "constexpr" or value is None and parameter.kind == "any":
+        if argument is None:
             types.append((parameter.name, ConstexprType.of(value)))
         elif isinstance(argument, ArrayView):
             types.append((parameter.name, _array_type(parameter, argument, target, i in aliased)))
