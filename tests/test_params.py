@@ -30,7 +30,7 @@ from tilejit.ir.parser import from_text
 from tilejit.ir.printer import to_text
 from tilejit.layout import TileLayout
 from tilejit.runtime.arrays import view_of
-from tilejit.runtime.packing import Packing, Slot, getter, slot
+from tilejit.runtime.packing import Field, Packing, field_of, getter
 from tilejit.runtime.simulated import parameter_value
 from tilejit.simulator import Pointer
 from tilejit.simulator.decode import ptx
@@ -54,7 +54,7 @@ def arguments():
     return view_of(np.zeros((4, 16), np.float32)[:, ::2]), 3
 
 
-def declared(params: Sequence[Param]) -> list[ptx.Param]:
+def declared(params: Sequence[Param]) -> list[ptx.PtxParam]:
     """What the PTX says of the parameters."""
     text = generate(kernel([], params), target("sm_90a")).ptx
     (function,) = ptx.parse(text).functions.values()
@@ -91,7 +91,7 @@ def test_a_gpu_gets_its_value_in_its_size(kind):
     param, (view, n) = EXAMPLES[kind], arguments()
     expected = {PointerParam: view.pointer, ScalarParam: n, ExtentParam: 8, StrideParam: 16, AssertionsParam: 77}
     assert getter(param, POSITIONS, record=77)((view, n)) == expected[kind]
-    assert struct.calcsize("<" + slot(param).code) == param.size_bytes
+    assert struct.calcsize("<" + field_of(param).code) == param.size_bytes
 
 
 @KINDS
@@ -109,12 +109,12 @@ def test_the_simulator_gets_its_value_in_its_size(kind):
 def test_a_scalar_of_every_type_is_declared_and_packed_in_its_size(name):
     param = ScalarParam("x", Var("x", dtypes.DTYPES[name]))
     (parameter,) = declared([param])
-    assert parameter.size_bytes == param.size_bytes == struct.calcsize("<" + slot(param).code)
+    assert parameter.size_bytes == param.size_bytes == struct.calcsize("<" + field_of(param).code)
 
 
 def test_the_block_holds_parameters_of_any_size_and_alignment():
-    slots = [Slot("b", 1), Slot("Q", 8), Slot("b", 1), Slot("128s", 64), Slot("h", 2)]
-    packing = Packing(slots)
+    fields = [Field("b", 1), Field("Q", 8), Field("b", 1), Field("128s", 64), Field("h", 2)]
+    packing = Packing(fields)
     assert packing.offsets == (0, 8, 16, 64, 192) and packing.align_bytes == 64 and packing.size_bytes == 194
     block = bytearray(packing.size_bytes)
     packing.pack_into(block, 0, 1, 2, 3, bytes(range(128)), 4)

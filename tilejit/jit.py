@@ -14,7 +14,7 @@ from .ir.types import Signature
 from .runtime import devices
 from .runtime.arrays import SIMULATOR
 from .runtime.captured import Captured
-from .runtime.device import Device, Function, Launch
+from .runtime.device import Device, Launch, LoadedKernel
 from .runtime.grid import check_cluster, check_clustered, check_grid, check_registers, check_threads, split
 from .runtime.signature import Call, bind, describe, hypothetical
 from .runtime.variants import CompiledVariant, Request, VariantCache, without_compiling
@@ -59,7 +59,7 @@ class Kernel:
         self.captured = Captured(self.source)
         self.name: str = fn.__name__
         self.variants = VariantCache(self.source, self.parameters, self.captured, self._build)
-        self._functions: dict[tuple[Any, ...], Function] = {}
+        self._functions: dict[tuple[Any, ...], LoadedKernel] = {}
         self._launchers: dict[int, Launcher] = {}
 
     def __getitem__(self, configuration: Any) -> Launcher:
@@ -122,7 +122,7 @@ class Kernel:
         """Compiles for a signature that another target's variant has; not kept."""
         return self.variants.compile_signature(typed, target, threads, self.options.debug)
 
-    def function(self, threads: int, values: Sequence[Any], call: Call) -> Function:
+    def function(self, threads: int, values: Sequence[Any], call: Call) -> LoadedKernel:
         """The loaded kernel for a launch, by its quick key where that was seen before."""
         device = devices.of(call)
         quick = (device, threads, self.captured.number(), call.key)
@@ -131,7 +131,7 @@ class Kernel:
             found = self._functions[quick] = self._load(device, threads, values, call)
         return found
 
-    def _load(self, device: Device, threads: int, values: Sequence[Any], call: Call) -> Function:
+    def _load(self, device: Device, threads: int, values: Sequence[Any], call: Call) -> LoadedKernel:
         target = self.options.target or device.target
         device.check(target)
         devices.check_environment(call)
@@ -224,7 +224,7 @@ class PreparedLaunch:
         function = self._same_signature(values, call)
         function.launch(self._launcher.launch(values), call)
 
-    def _same_signature(self, values: list[Any], call: Call) -> Function:
+    def _same_signature(self, values: list[Any], call: Call) -> LoadedKernel:
         """The function for arguments that may differ in what the signature leaves out, such as more alignment."""
         kernel, threads = self._launcher.kernel, self._launcher.threads
         with without_compiling("by a bound launch"):

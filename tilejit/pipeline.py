@@ -92,7 +92,7 @@ class Compiled:
 
 
 @dataclass(slots=True)
-class State:
+class PassState:
     """What the passes hand on: the kernel as it stands, and what they found out.
 
     examined: what the last verification saw, None before the first. generated: None until code generation.
@@ -116,7 +116,7 @@ class Pass:
     """
 
     name: str
-    run: Callable[[State], None]
+    run: Callable[[PassState], None]
     level: str = ""
     after: tuple[tuple[str, str], ...] = ()
 
@@ -124,7 +124,7 @@ class Pass:
 # ---- the passes ---------------------------------------------------------------------------------------------
 
 
-def _check_limits(state: State) -> None:
+def _check_limits(state: PassState) -> None:
     kernel = state.kernel
     if not 1 <= kernel.threads <= MAX_THREADS:
         raise ResourceError(
@@ -140,20 +140,20 @@ def _check_limits(state: State) -> None:
         )
 
 
-def _check_initialized(state: State) -> None:
+def _check_initialized(state: PassState) -> None:
     initialized.check(state.kernel)
 
 
-def _lower(state: State) -> None:
+def _lower(state: PassState) -> None:
     lowered = lower(state.kernel, state.target)
     state.kernel, state.verdicts = lowered.kernel, tuple(lowered.verdicts)
 
 
-def _carry_pending(state: State) -> None:
+def _carry_pending(state: PassState) -> None:
     state.kernel = pending.carry(state.kernel)
 
 
-def _check_memory(state: State) -> None:
+def _check_memory(state: PassState) -> None:
     _check_shared_memory(state)
     plan = tensor_memory_plan(allocations(state.kernel.body))
     if plan.columns > TMEM_COLUMNS:
@@ -167,7 +167,7 @@ def _check_memory(state: State) -> None:
         )
 
 
-def _check_shared_memory(state: State) -> None:
+def _check_shared_memory(state: PassState) -> None:
     total, limit = shared_plan(state.kernel.body).total_bytes, state.target.shared_bytes
     if total <= limit:
         return
@@ -182,14 +182,14 @@ def _check_shared_memory(state: State) -> None:
     )
 
 
-def _bind_assertions(state: State) -> None:
+def _bind_assertions(state: PassState) -> None:
     """Gives a debug kernel that asserts something the parameter that points at its record."""
     kernel = state.kernel
     if kernel.debug and any(isinstance(s, Assert) for s in walk.statements(kernel.body)):
         state.kernel = replace(kernel, params=(*kernel.params, AssertionsParam()))
 
 
-def _prune(state: State) -> None:
+def _prune(state: PassState) -> None:
     """Drops the parameters that nothing names."""
     kernel, used = state.kernel, state.examined
     assert used is not None
@@ -205,7 +205,7 @@ def _is_used(param: Param, used: Examined) -> bool:
     return param.defines.name in (used.vars if isinstance(param.defines, Var) else used.buffers)
 
 
-def _generate(state: State) -> None:
+def _generate(state: PassState) -> None:
     state.generated = generate(state.kernel, state.target)
     state.timings.update({f"codegen.{stage}": ms for stage, ms in state.generated.timings.items()})
 
@@ -278,7 +278,7 @@ def compile(kernel: Kernel, signature: Signature, target: Target, *, sound: bool
     sound: it has been verified, as what `frontend.build` makes.
     raises: DispatchError, KernelTypeError, ResourceError as the passes find.
     """
-    state = State(kernel, target)
+    state = PassState(kernel, target)
     verified: Kernel | None = kernel if sound else None
     for step in PASSES:
         began = time.perf_counter()
@@ -292,14 +292,14 @@ def compile(kernel: Kernel, signature: Signature, target: Target, *, sound: bool
     return _compiled(kernel, state, signature)
 
 
-def _verify(step: Pass, state: State) -> None:
+def _verify(step: Pass, state: PassState) -> None:
     state.examined = examine(state.kernel, step.level)
     if state.examined.violations:
         listed = "\n".join(str(v) for v in state.examined.violations)
         raise AssertionError(f"pass {step.name} left {state.kernel.name} at {step.level} level broken:\n{listed}")
 
 
-def _compiled(tile: Kernel, state: State, signature: Signature) -> Compiled:
+def _compiled(tile: Kernel, state: PassState, signature: Signature) -> Compiled:
     kernel, made = state.kernel, state.generated
     assert made is not None
     return Compiled(

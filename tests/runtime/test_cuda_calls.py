@@ -16,7 +16,7 @@ from tilejit.ir.types import Signature
 from tilejit.layout import TileLayout
 from tilejit.runtime.arrays import DeviceArray
 from tilejit.runtime.device import Launch
-from tilejit.runtime.packing import Packing, Slot
+from tilejit.runtime.packing import Field, Packing
 from tilejit.runtime.signature import Call
 from tilejit.target import target
 
@@ -98,7 +98,7 @@ def test_parameters_are_packed_by_their_kinds(fake, device):
 
 def test_a_parameter_stands_at_a_multiple_of_its_alignment():
     # a tensor map has 128 bytes, 64-byte aligned
-    packed = cuda.Packed(Packing([Slot("b", 1), Slot("128s", 64)]))
+    packed = cuda.Packed(Packing([Field("b", 1), Field("128s", 64)]))
     packed.fill((7, bytes(range(128))))
     first, second = (ctypes.c_uint64 * 2).from_address(packed.address)
     assert second % 64 == 0 and ctypes.string_at(second, 128) == bytes(range(128))

@@ -309,7 +309,7 @@ def _host_array(pointer: int, facts: Facts, owner: object) -> np.ndarray[Any, An
 # ---- our own ----------------------------------------------------------------------------------------------------
 
 
-class Memory(Protocol):
+class DeviceMemory(Protocol):
     """Memory of a device that a `DeviceArray` owns."""
 
     @property
@@ -336,10 +336,10 @@ class DeviceArray:
 
     __slots__ = ("shape", "dtype", "_facts", "_memory")
 
-    def __init__(self, memory: Memory, dtype: DType, shape: tuple[int, ...]) -> None:
+    def __init__(self, memory: DeviceMemory, dtype: DType, shape: tuple[int, ...]) -> None:
         self.shape = shape
         self.dtype = dtype
-        self._memory: Memory | None = memory
+        self._memory: DeviceMemory | None = memory
         self._facts = facts_of(dtype, shape, row_major(shape), memory.device)
 
     @property
@@ -366,7 +366,7 @@ class DeviceArray:
         return device_name(self._facts.device)
 
     @property
-    def memory(self) -> Memory:
+    def memory(self) -> DeviceMemory:
         """What it owns; a LaunchError once it has been freed."""
         if self._memory is None:
             raise LaunchError(f"{self!r} was freed", hint="make another with tj.to_device or tj.empty")

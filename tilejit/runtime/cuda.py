@@ -31,7 +31,7 @@ from .cuda_driver import (
 from .cuda_memory import CudaMemory, staged
 from .device import Launch, WriteCheck, positions
 from .grid import stream_handle
-from .packing import Packing, getter, slot
+from .packing import Packing, field_of, getter
 from .signature import Call
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class CudaFunction:
         self._getters = tuple(getter(p, index, self._record.pointer) for p in compiled.params)
         self._check_written = WriteCheck(compiled)
         self._written = sorted(index[name] for name in written_arguments(compiled.params))
-        self._packing = Packing([slot(p) for p in compiled.params])
+        self._packing = Packing([field_of(p) for p in compiled.params])
         self._lock = threading.Lock()
         self._packed = Packed(self._packing)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from ..errors import LaunchError
 from ..ir.nodes import written_arguments
 from ..target import Target
-from .arrays import Argument, ArrayView, Memory
+from .arrays import Argument, ArrayView, DeviceMemory
 from .signature import Call
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class Launch(NamedTuple):
     stream: Any = None
 
 
-class Function(Protocol):
+class LoadedKernel(Protocol):
     """A compiled kernel on a device, ready to launch."""
 
     @property
@@ -61,9 +61,9 @@ class Device(Protocol):
         """Raises DeviceError where it can't run code for `target`."""
         ...
 
-    def load(self, compiled: Compiled) -> Function: ...
+    def load(self, compiled: Compiled) -> LoadedKernel: ...
 
-    def allocate(self, size: int) -> Memory:
+    def allocate(self, size: int) -> DeviceMemory:
         """size: bytes."""
         ...
 

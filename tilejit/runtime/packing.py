@@ -32,7 +32,7 @@ _CODES = {
 }  # fmt: skip
 
 
-class Slot(NamedTuple):
+class Field(NamedTuple):
     """One parameter in the block: its code of `struct`, and the bytes that divide its address."""
 
     code: str
@@ -45,23 +45,23 @@ class Packing:
     offsets: bytes from its start. align_bytes: what must divide its address. pack_into: writes the values.
     """
 
-    def __init__(self, slots: Sequence[Slot]) -> None:
+    def __init__(self, fields: Sequence[Field]) -> None:
         code, offsets, end = "<", [], 0
-        for slot in slots:
-            padding = -end % slot.align_bytes
+        for field in fields:
+            padding = -end % field.align_bytes
             offsets.append(end + padding)
-            code += f"{padding}x{slot.code}"
-            end = offsets[-1] + struct.calcsize("<" + slot.code)
+            code += f"{padding}x{field.code}"
+            end = offsets[-1] + struct.calcsize("<" + field.code)
         self.offsets = tuple(offsets)
-        self.align_bytes = max((slot.align_bytes for slot in slots), default=1)
+        self.align_bytes = max((field.align_bytes for field in fields), default=1)
         self._packer = struct.Struct(code)
         self.size_bytes = self._packer.size
         self.pack_into = self._packer.pack_into
 
 
-def slot(param: Param) -> Slot:
+def field_of(param: Param) -> Field:
     """What a parameter takes of the block."""
-    return Slot(_code(param), param.align_bytes)
+    return Field(_code(param), param.align_bytes)
 
 
 def _code(param: Param) -> str:

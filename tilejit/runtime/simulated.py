@@ -126,7 +126,7 @@ class SimulatedFunction:
         self._check_written(arguments)
         record = np.zeros(assertions.WORDS, np.int32)
         values = [parameter_value(param, self._positions, arguments, record) for param in compiled.params]
-        places = _Places(compiled.spans)
+        places = SourceLines(compiled.spans)
         try:
             report = run(
                 compiled.ptx,
@@ -157,7 +157,7 @@ class SimulatedFunction:
                 memory.initialized = True
 
 
-class _Places:
+class SourceLines:
     """Turns a `.loc` into its Python line, and finds the one that an error is about."""
 
     def __init__(self, spans: Sequence[Span]) -> None:

@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import LaunchError
-from .checks.places import Locate, Places
+from .checks.places import Locate, PtxPlaces
 from .checks.profile import Profiler
-from .checks.races import UNWRITTEN, Checker, Clock, LocalShadow, Shadow
+from .checks.races import UNWRITTEN, AccessChecker, Clock, LocalShadow, Shadow
 from .checks.report import Report
 from .decode.translate import Program, translate
 from .machine.access import Access
 from .machine.lanes import Lanes
 from .machine.machine import Machine
-from .machine.memory import LOCAL_BASE, SHARED_BASE, AddressMap, Part, Region
+from .machine.memory import LOCAL_BASE, SHARED_BASE, AddressMap, MemoryRange, Part
 from .machine.printf import Printer
 from .opcodes.move import WINDOWS
 
@@ -43,7 +43,7 @@ class Pointer:
     initialized: bool = True
 
 
-Argument = Pointer | bytes | np.generic | int
+ParameterValue = Pointer | bytes | np.generic | int
 
 
 def run(
@@ -51,7 +51,7 @@ def run(
     entry: str,
     grid: tuple[int, ...],
     block: tuple[int, ...],
-    args: Sequence[Argument],
+    args: Sequence[ParameterValue],
     *,
     checks: bool = True,
     profile: bool = False,
@@ -69,7 +69,7 @@ def run(
     """
     _keep_freed_memory()
     program = translate(ptx, entry, dynamic_shared_bytes)
-    launch = _Launch(program, _three(grid, "grid"), _three(block, "block"), checks, profile, locate, write)
+    launch = _GridRun(program, _three(grid, "grid"), _three(block, "block"), checks, profile, locate, write)
     with np.errstate(all="ignore"):
         launch.place(args)
         launch.run()
@@ -94,7 +94,7 @@ def _three(extents: Sequence[int], what: str) -> tuple[int, int, int]:
     return x, y, z
 
 
-class _Launch:
+class _GridRun:
     def __init__(
         self, program: Program, grid: tuple[int, int, int], block: tuple[int, int, int], checks: bool, profile: bool,
         locate: Locate | None, write: Callable[[str], object] | None,
@@ -105,7 +105,7 @@ class _Launch:
         self.checks = checks
         self.threads = block[0] * block[1] * block[2]
         self.ctas = grid[0] * grid[1] * grid[2]
-        self.places = Places(program.module, program.function, locate)
+        self.places = PtxPlaces(program.module, program.function, locate)
         self.memory = AddressMap()
         self.printer = Printer(self.memory, write)
         self.profiler = Profiler() if profile else None
@@ -126,7 +126,7 @@ class _Launch:
 
     # -- memory
 
-    def place(self, args: Sequence[Argument]) -> None:
+    def place(self, args: Sequence[ParameterValue]) -> None:
         """Give arrays device addresses, fill the parameter space, and lay out variables."""
         function = self.program.function
         if len(args) != len(function.params):
@@ -147,7 +147,7 @@ class _Launch:
         if self.params:
             memory = np.frombuffer(self.params, np.uint8)
             parts = [Part(p.name, p.offset, p.size_bytes, False) for p in function.params]
-            self.memory.add(Region("param", 0, memory.size, memory, parts, writable=False))
+            self.memory.add(MemoryRange("param", 0, memory.size, memory, parts, writable=False))
         self.place_variables()
         if self.checks:
             self.shadow_globals(pointers)
@@ -161,9 +161,8 @@ class _Launch:
                 data[offset : offset + 8] = self.symbol(name, generic).to_bytes(8, "little")
             memory = np.frombuffer(data, np.uint8)
             part = Part(variable.name, 0, variable.size_bytes)
-            self.memory.add(
-                Region(variable.space, at, variable.size_bytes, memory, [part], writable=variable.space == "global")
-            )
+            writable = variable.space == "global"
+            self.memory.add(MemoryRange(variable.space, at, variable.size_bytes, memory, [part], writable=writable))
 
     def symbol(self, name: str, generic: bool) -> int:
         for variable, at in self.program.placed:
@@ -190,7 +189,7 @@ class _Launch:
                 last = (p.start + p.size_bytes - lead) >> shift
                 region.shadow.writes[first:last] = UNWRITTEN
 
-    def chunk_memory(self, lanes: Lanes) -> list[Region]:
+    def chunk_memory(self, lanes: Lanes) -> list[MemoryRange]:
         """Shared and local memory for the CTAs of one chunk."""
         regions = []
         program = self.program
@@ -210,7 +209,7 @@ class _Launch:
             start = at - base
             # A slice keeps one copy per owner `stride` bytes apart; the last one may be shorter.
             part = memory[start:]
-            region = Region(variable.space, at, size, part, [Part(variable.name, 0, size)], owner, stride)
+            region = MemoryRange(variable.space, at, size, part, [Part(variable.name, 0, size)], owner, stride)
             regions.append(region)
         return regions
 
@@ -221,14 +220,14 @@ class _Launch:
         warps = -(-self.threads // 32)
         clock = Clock(self.ctas, self.ctas * warps) if self.checks else None
         lanes = Lanes(self.grid, self.block, 0, min(self.per_chunk, self.ctas))
-        checker = Checker(lanes, clock, self.places, list(program.sites)) if clock is not None else None
+        checker = AccessChecker(lanes, clock, self.places, list(program.sites)) if clock is not None else None
         for first in range(0, self.ctas, self.per_chunk):
             count = min(self.per_chunk, self.ctas - first)
             if first:
                 lanes = Lanes(self.grid, self.block, first, count)
             self.run_chunk(lanes, clock, checker)
 
-    def run_chunk(self, lanes: Lanes, clock: Clock | None, checker: Checker | None) -> None:
+    def run_chunk(self, lanes: Lanes, clock: Clock | None, checker: AccessChecker | None) -> None:
         program = self.program
         before = (list(self.memory.regions), list(self.memory.starts))
         for region in self.chunk_memory(lanes):
@@ -265,7 +264,7 @@ def _round_up(value: int, unit: int) -> int:
     return -(-value // unit) * unit
 
 
-def _scalar_bytes(arg: Argument, size: int, addresses: dict[int, int]) -> bytes:
+def _scalar_bytes(arg: ParameterValue, size: int, addresses: dict[int, int]) -> bytes:
     if isinstance(arg, Pointer):
         return (addresses[id(arg)] + arg.offset_bytes).to_bytes(8, "little")
     if isinstance(arg, bytes):

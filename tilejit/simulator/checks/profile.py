@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..machine.lanes import WARP, Index, Lanes
-from ..machine.memory import Region
+from ..machine.memory import MemoryRange
 from ..opcodes.memory import Site
 
 BANKS = 32
@@ -47,7 +47,7 @@ class Profiler:
         self.lanes: Lanes | None = None
         self.traffic: dict[int, Traffic] = {}
 
-    def access(self, site: Site, region: Region, index: Index, lead: int) -> None:
+    def access(self, site: Site, region: MemoryRange, index: Index, lead: int) -> None:
         """Count an access to element `index` of each executing thread; `lead` bytes lie in front of element 0."""
         assert self.lanes is not None
         if region.space not in ("shared", "global"):

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ...errors import UnsupportedInstructionError
-from .ptx import Instruction, Module, parse_number
+from .ptx import Module, PtxInstruction, parse_number
 
 DTYPES: dict[str, Any] = {
     "u1": np.dtype(np.uint8), "u2": np.dtype(np.uint16), "u4": np.dtype(np.uint32), "u8": np.dtype(np.uint64),
@@ -44,7 +44,7 @@ _LOCAL = re.compile(r"\bv\d+\b")
 SIZE = {name: dtype.itemsize for name, dtype in DTYPES.items()}
 
 
-class Names:
+class KernelNames:
     """What all blocks of a kernel share: register slots and homes, constants, and addresses of symbols."""
 
     def __init__(self, registers: dict[str, int], addresses: dict[str, int], params: dict[str, int]) -> None:
@@ -84,14 +84,14 @@ class Names:
         return name
 
 
-class Emitter:
+class BlockWriter:
     """Collects the statements of one block; opcode entries call its methods.
 
     parts: variable → (wide variable that it is an element of, which one, of how many).
     known: expression, or variables in another form → the variable that holds it.
     """
 
-    def __init__(self, names: Names, module: Module) -> None:
+    def __init__(self, names: KernelNames, module: Module) -> None:
         self.names = names
         self.module = module
         self.lines: list[str] = []
@@ -101,7 +101,7 @@ class Emitter:
         self.inputs: dict[int, None] = {}
         self.written: dict[int, None] = {}
         self.count = 0
-        self.ins: Instruction
+        self.ins: PtxInstruction
         self.pc = 0
         self.highest = -1
         self.extra = "None"
@@ -213,7 +213,7 @@ class Emitter:
         self.highest = max(self.highest, index)
         return self.source(self.ins.operands[index], dtype, ptx_type)
 
-    def begin(self, ins: Instruction, pc: int) -> None:
+    def begin(self, ins: PtxInstruction, pc: int) -> None:
         """Make `ins` the current instruction."""
         self.ins, self.pc, self.highest = ins, pc, -1
 
@@ -377,7 +377,9 @@ class Emitter:
             self.lines[i] += f"; del {', '.join(names)}"
 
 
-Entry = Callable[[Emitter, dict[str, str]], None]
+#: the parts of an opcode that its pattern names
+Match = dict[str, str]
+Entry = Callable[[BlockWriter, dict[str, str]], None]
 
 
 def vector(operand: str) -> list[str]:

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import MisalignedError, OutOfBoundsError, SimulationError
-from ..checks.places import Places
-from ..checks.races import Checker, place
+from ..checks.places import PtxPlaces
+from ..checks.races import AccessChecker, place
 from ..opcodes.memory import Site
 from .atomics import update
 from .lanes import Lanes
-from .memory import AddressMap, Bound, Region
+from .memory import AddressMap, Bound, MemoryRange
 
 _OR = np.bitwise_or.reduce
 _MAX = np.maximum.reduce
@@ -23,14 +23,14 @@ _INT64 = np.dtype(np.int64)
 class Observer(Protocol):
     """Sees every access: (instruction, region, each executing thread's element, bytes in front of element 0)."""
 
-    def access(self, site: Site, region: Region, index: NDArray[Any], lead: int) -> None: ...
+    def access(self, site: Site, region: MemoryRange, index: NDArray[Any], lead: int) -> None: ...
 
 
 class Access:
     """The memory instructions of one launch, each bound to the region that it accessed first."""
 
     def __init__(
-        self, sites: list[Site], memory: AddressMap, lanes: Lanes, places: Places, checker: Checker | None
+        self, sites: list[Site], memory: AddressMap, lanes: Lanes, places: PtxPlaces, checker: AccessChecker | None
     ) -> None:
         self.sites = sites
         self.memory = memory
@@ -58,7 +58,7 @@ class Access:
         self.bound[site.index] = bound
         return bound
 
-    def bind_to(self, site: Site, region: Region) -> Bound:
+    def bind_to(self, site: Site, region: MemoryRange) -> Bound:
         view, lead = region.view(site.dtype, site.shift)
         base = self.memory.generic(region) if not site.space else region.base
         kind = np.uint64 if site.address_dtype == "u8" else np.uint32
@@ -179,7 +179,7 @@ class Access:
         values = tuple(np.broadcast_to(x, index.shape) for x in operands)
         return update(site.op, bound.view, index, values, wanted)
 
-    def checker_(self) -> Checker:
+    def checker_(self) -> AccessChecker:
         assert self.checker is not None, "a region has a shadow although checks are off"
         return self.checker
 
@@ -269,7 +269,7 @@ class Access:
             f"  {self.places.describe(site.pc)}"
         )
 
-    def report_read_only(self, site: Site, region: Region, index: NDArray[np.int64]) -> NoReturn:
+    def report_read_only(self, site: Site, region: MemoryRange, index: NDArray[np.int64]) -> NoReturn:
         raise SimulationError(
             f"{self.who(0)} writes to read-only memory: {place(region, int(index[0]) << site.shift, 1 << site.shift)}"
             f"\n  {self.places.describe(site.pc)}"

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import DeadlockError, DivergenceError, SimulationError
-from ..checks.places import Places
+from ..checks.places import PtxPlaces
 from ..checks.races import Clock
-from ..decode.blocks import Block
+from ..decode.blocks import BasicBlock
 from .lanes import WARP, Index, Lanes
 
 Result = tuple[int, str] | None
@@ -27,7 +27,7 @@ Released = tuple[int, Index | None, Result, Any]
 class Arrival:
     """Threads that stand at one barrier instruction; `waits` is false for bar.arrive, whose threads went on."""
 
-    block: Block
+    block: BasicBlock
     positions: Index
     waits: bool
     aligned: bool
@@ -40,7 +40,7 @@ class Arrival:
 class Barriers:
     """All barriers of a chunk's CTAs. waiting: barrier number → arrivals."""
 
-    def __init__(self, lanes: Lanes, alive: NDArray[np.bool_], clock: Clock | None, places: Places) -> None:
+    def __init__(self, lanes: Lanes, alive: NDArray[np.bool_], clock: Clock | None, places: PtxPlaces) -> None:
         self.lanes = lanes
         self.alive = alive
         self.clock = clock
@@ -48,7 +48,7 @@ class Barriers:
         self.waiting: dict[int, list[Arrival]] = {}
 
     def arrive(
-        self, block: Block, result: Result, group: Index | None, positions: Index, request: tuple[Any, ...]
+        self, block: BasicBlock, result: Result, group: Index | None, positions: Index, request: tuple[Any, ...]
     ) -> list[Released]:
         """Register threads at a barrier; what that releases, themselves included."""
         how, numbers, counts, aligned, value, op = request

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import SimulationError
-from ..checks.places import Places
-from ..checks.races import FOREVER, IN_FLIGHT, LOW, ONE, Checker, Record, Shadow, equal_bits
+from ..checks.places import PtxPlaces
+from ..checks.races import FOREVER, IN_FLIGHT, LOW, ONE, AccessChecker, Record, Shadow, equal_bits
 from ..opcodes.memory import Site
 from .access import Access
-from .flights import Batch, Side
+from .flights import Batch, CopySide
 from .lanes import Index, Lanes
-from .memory import ELEMENTS, Bound, Region
+from .memory import ELEMENTS, Bound, MemoryRange
 
 
 class AsyncCopies:
@@ -30,7 +30,7 @@ class AsyncCopies:
     committed: groups that each thread has committed; complete: groups that it has waited for.
     """
 
-    def __init__(self, access: Access, lanes: Lanes, places: Places) -> None:
+    def __init__(self, access: Access, lanes: Lanes, places: PtxPlaces) -> None:
         self.access = access
         self.lanes = lanes
         self.places = places
@@ -65,7 +65,7 @@ class AsyncCopies:
             cells = None
             if bound.region.shadow is not None:
                 cells = close_target(self.access.checker_(), bound.region, index, batch.data[part], site)
-            batch.targets.append(Side(part, bound.region, bound.view, index, cells, site))
+            batch.targets.append(CopySide(part, bound.region, bound.view, index, cells, site))
         lanes.select(group)
         self.pending.append(batch)
 
@@ -111,7 +111,8 @@ class AsyncCopies:
         site = self.access.sites[number]
         for part, bound, index in self.resolved(number, address, copies):
             batch.data[part] = bound.view[index]
-            batch.sources.append(Side(part, bound.region, bound.view, index, self.checked(bound, index, site), site))
+            cells = self.checked(bound, index, site)
+            batch.sources.append(CopySide(part, bound.region, bound.view, index, cells, site))
 
     def read_parts(self, batch: Batch, source: int, single: int, address: NDArray[Any], kept: NDArray[Any]) -> None:
         """Read only the first `kept` bytes of each source."""
@@ -141,7 +142,7 @@ class AsyncCopies:
             for part, bound, index in self.resolved(single, where, copies):
                 raw[part, byte] = bound.view[index]
                 cells = self.checked(bound, index, self.access.sites[single])
-                batch.sources.append(Side(part, bound.region, bound.view, index, cells, site))
+                batch.sources.append(CopySide(part, bound.region, bound.view, index, cells, site))
 
     def checked(self, bound: Bound, index: Index, site: Site) -> Index | None:
         """Check and record a read of the executing threads; its cells."""
@@ -168,7 +169,7 @@ class AsyncCopies:
         batch.left &= ~ready
 
 
-def close_target(checker: Checker, region: Region, index: Index, data: NDArray[Any], site: Site) -> Index:
+def close_target(checker: AccessChecker, region: MemoryRange, index: Index, data: NDArray[Any], site: Site) -> Index:
     """Check the targets of copies of `data` against earlier accesses and close them until the wait.
 
     returns: the cells of each executing thread's target, one row each.
@@ -198,7 +199,7 @@ def close_target(checker: Checker, region: Region, index: Index, data: NDArray[A
     return cells.reshape(index.size, -1)
 
 
-def open_target(checker: Checker, region: Region, cells: Index, threads: Record, pc: int) -> None:
+def open_target(checker: AccessChecker, region: MemoryRange, cells: Index, threads: Record, pc: int) -> None:
     """Copies have landed: from now on they are stores of the threads that started them."""
     shadow: Shadow = region.shadow
     me = np.repeat(threads, cells.shape[1])
@@ -211,7 +212,7 @@ def open_target(checker: Checker, region: Region, cells: Index, threads: Record,
         checker.mark_several(shadow.writes, flat[lost], winner[lost], me[lost])
 
 
-def read_until_now(checker: Checker, region: Region, cells: Index, threads: Record, pc: int) -> None:
+def read_until_now(checker: AccessChecker, region: MemoryRange, cells: Index, threads: Record, pc: int) -> None:
     """Copies have read their sources until now."""
     me = np.repeat(threads, cells.shape[1])
     checker.record_read(region.shadow, cells.reshape(-1), me, me + np.uint64(checker.clock.tick(pc) << 32), ONE)

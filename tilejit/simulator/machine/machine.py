@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import DeadlockError, DivergenceError, SimulationError, UninitializedReadError
-from ..checks.places import Places
+from ..checks.places import PtxPlaces
 from ..checks.races import Clock
 from ..decode.blocks import EXIT
 from ..decode.emitter import DTYPES
-from ..decode.translate import Compiled, Program
+from ..decode.translate import Program, TranslatedBlock
 from .access import Access
 from .barriers import Barriers, Released
 from .copies import AsyncCopies
@@ -31,7 +31,7 @@ class Machine:
     """The threads of one chunk; generated code calls its methods as `S`."""
 
     def __init__(
-        self, program: Program, lanes: Lanes, access: Access, clock: Clock | None, places: Places, params: bytes,
+        self, program: Program, lanes: Lanes, access: Access, clock: Clock | None, places: PtxPlaces, params: bytes,
         printer: Any,
     ) -> None:  # fmt: skip
         self.program = program
@@ -146,7 +146,7 @@ class Machine:
             self.owned.add(slot)
         whole[group] = value
 
-    def leave(self, compiled: Compiled, group: Index | None, extra: Any) -> None:
+    def leave(self, compiled: TranslatedBlock, group: Index | None, extra: Any) -> None:
         block = compiled.block
         if block.kind == "fall":
             self.send(block.index, block.targets[0], group)
@@ -157,7 +157,7 @@ class Machine:
         elif block.kind == "barrier":
             self.arrive(compiled, group, extra)
 
-    def branch(self, compiled: Compiled, group: Index | None, taken: Any) -> None:
+    def branch(self, compiled: TranslatedBlock, group: Index | None, taken: Any) -> None:
         block = compiled.block
         yes, no = block.targets
         if block.negated:
@@ -173,7 +173,7 @@ class Machine:
         for target, at in zip((yes, no), positions, strict=True):
             self.send(block.index, target, at if group is None else group[at])
 
-    def switch(self, compiled: Compiled, group: Index | None, index: Any) -> None:
+    def switch(self, compiled: TranslatedBlock, group: Index | None, index: Any) -> None:
         block = compiled.block
         chosen = np.broadcast_to(index, (self.n,))
         positions = self.lanes.positions()
@@ -226,7 +226,7 @@ class Machine:
 
     # -- waiting
 
-    def arrive(self, compiled: Compiled, group: Index | None, request: tuple[Any, ...]) -> None:
+    def arrive(self, compiled: TranslatedBlock, group: Index | None, request: tuple[Any, ...]) -> None:
         """Threads reach a CTA barrier."""
         block = compiled.block
         released = self.barriers.arrive(block, compiled.result, group, self.lanes.positions(), request)

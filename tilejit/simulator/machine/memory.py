@@ -40,7 +40,7 @@ class Part:
 
 
 @dataclass(slots=True)
-class Region:
+class MemoryRange:
     """A contiguous range of addresses backed by one NumPy byte array.
 
     base: address in its own state space; a generic address adds the space's window.
@@ -76,7 +76,7 @@ class Region:
 class Bound:
     """A memory instruction bound to the region that it usually accesses."""
 
-    region: Region
+    region: MemoryRange
     start: Any
     limit: int
     view: NDArray[Any]
@@ -88,20 +88,20 @@ class AddressMap:
     """All regions, by generic address."""
 
     def __init__(self) -> None:
-        self.regions: list[Region] = []
+        self.regions: list[MemoryRange] = []
         self.starts: list[int] = []
         self.next_global = GLOBAL_BASE
 
-    def add(self, region: Region) -> None:
+    def add(self, region: MemoryRange) -> None:
         at = WINDOWS[region.space] + region.base
         i = bisect_right(self.starts, at)
         self.starts.insert(i, at)
         self.regions.insert(i, region)
 
-    def generic(self, region: Region) -> int:
+    def generic(self, region: MemoryRange) -> int:
         return WINDOWS[region.space] + region.base
 
-    def find(self, space: str, address: int) -> Region | None:
+    def find(self, space: str, address: int) -> MemoryRange | None:
         """The region that holds `address`, an address in `space` ("" for generic)."""
         generic = address + WINDOWS[space] if space else address
         i = bisect_right(self.starts, generic) - 1
@@ -111,11 +111,11 @@ class AddressMap:
         inside = generic - self.starts[i] < region.size
         return region if inside and (not space or region.space == space) else None
 
-    def nearest(self, space: str, address: int) -> Region | None:
+    def nearest(self, space: str, address: int) -> MemoryRange | None:
         """The region that an out-of-bounds address most likely meant: the closest of its space."""
         generic = address + WINDOWS[space] if space else address
 
-        def distance(region: Region) -> int:
+        def distance(region: MemoryRange) -> int:
             start = self.generic(region)
             return max(start - generic, generic - start - region.size + 1, 0)
 
@@ -171,7 +171,7 @@ class AddressMap:
             start = _host_address(arrays[i][0]) - low
             out[i] = base + start
             parts.append(Part(arrays[i][1] or f"argument {i}", start, arrays[i][0].size, arrays[i][2]))
-        region = Region("global", base, high - low, memory, parts, writable=any(arrays[i][2] for i in group))
+        region = MemoryRange("global", base, high - low, memory, parts, writable=any(arrays[i][2] for i in group))
         self.add(region)
         self.next_global = (base + region.size + RED_ZONE_BYTES + 255) // 256 * 256
 

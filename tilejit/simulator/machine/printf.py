@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...errors import OutOfBoundsError
-from .memory import AddressMap, Region
+from .memory import AddressMap, MemoryRange
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -36,7 +36,7 @@ class Printer:
                 cache[where] = self.string(where)
             write(self.format(cache[where], place, position))
 
-    def region(self, address: int) -> tuple[Region, int]:
+    def region(self, address: int) -> tuple[MemoryRange, int]:
         region = self.memory.find("", address)
         if region is None:
             raise OutOfBoundsError(f"printf reads at address {address:#x}, where there is no memory")
@@ -50,7 +50,7 @@ class Printer:
 
     def format(self, form: str, place: int, position: int) -> str:
         """One thread's text."""
-        reader = _Arguments(self, place, position)
+        reader = _VariadicArguments(self, place, position)
 
         def replace(match: re.Match[str]) -> str:
             flags, width, precision, _, kind = match.groups()
@@ -64,7 +64,7 @@ class Printer:
         return _SPEC.sub(replace, form)
 
 
-class _Arguments:
+class _VariadicArguments:
     """Reads one thread's arguments in order, each aligned to its size."""
 
     def __init__(self, printer: Printer, place: int, position: int) -> None:

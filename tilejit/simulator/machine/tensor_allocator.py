@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ...errors import DeadlockError, SimulationError
-from ..checks.places import Places
+from ..checks.places import PtxPlaces
 from .lanes import WARP, Lanes
 from .tensor_layout import COLUMNS
 
@@ -31,7 +31,7 @@ class Allocation:
 class Allocator:
     """The tensor memory of every CTA of a chunk. owned: CTAs × columns; live: allocations per CTA."""
 
-    def __init__(self, lanes: Lanes, places: Places) -> None:
+    def __init__(self, lanes: Lanes, places: PtxPlaces) -> None:
         self.lanes = lanes
         self.places = places
         self.owned = np.zeros((lanes.ctas, COLUMNS), bool)

@@ -28,7 +28,7 @@ from ...errors import (
     SimulationError,
     UninitializedReadError,
 )
-from ..checks.places import Places
+from ..checks.places import PtxPlaces
 from ..checks.races import Clock
 from ..numerics.products import stacked
 from .access import Access
@@ -43,7 +43,7 @@ ADDRESS_LANE_SHIFT = 16
 
 
 @dataclass(slots=True)
-class Operation:
+class Transfer:
     """Loads or stores in flight: one row per warp. cells: warps × lanes × registers (× halves)."""
 
     pc: int
@@ -62,15 +62,15 @@ class TensorMemory:
     registers: register in flight → the instruction (plus 1) per warp.
     """
 
-    def __init__(self, lanes: Lanes, warps: Warps, access: Access, clock: Clock | None, places: Places) -> None:
+    def __init__(self, lanes: Lanes, warps: Warps, access: Access, clock: Clock | None, places: PtxPlaces) -> None:
         self.lanes = lanes
         self.warps = warps
         self.access = access
         self.clock = clock
         self.places = places
         self.allocator = Allocator(lanes, places)
-        self.loads: list[Operation] = []
-        self.stores: list[Operation] = []
+        self.loads: list[Transfer] = []
+        self.stores: list[Transfer] = []
         self.registers: dict[str, NDArray[np.int64]] = {}
         self.ready = False
         self.fenced = {how: np.zeros(warps.count, np.int64) for how in ("before", "after")}
@@ -131,7 +131,7 @@ class TensorMemory:
         """tcgen05.ld; returns the registers, one row each, which `pending` then closes."""
         kind = form(shape, num, packed, split)
         warps, cells = self.cells(kind, address, "load", pc)
-        self.loads.append(Operation(pc, warps, cells, None, packed))
+        self.loads.append(Transfer(pc, warps, cells, None, packed))
         if self.clock is not None:
             self.check(kind, warps, cells, "load", pc)
         values = self.data[cells]
@@ -151,7 +151,7 @@ class TensorMemory:
             words = np.stack([words & np.uint32(0xFFFF), words >> np.uint32(16)], axis=3)
         if self.clock is not None:
             self.check(kind, warps, cells, "store", pc)
-        self.stores.append(Operation(pc, warps, cells, words, packed))
+        self.stores.append(Transfer(pc, warps, cells, words, packed))
 
     def pending(self, registers: Sequence[str], pc: int) -> None:
         """The registers of a load, until its wait."""
@@ -346,7 +346,7 @@ class TensorMemory:
                 hint="put a barrier between the last use and the deallocation",
             )
 
-    def finish(self, operations: list[Operation], here: Index, how: str) -> list[Operation]:
+    def finish(self, operations: list[Transfer], here: Index, how: str) -> list[Transfer]:
         """Complete the operations of the warps `here`; those that are left."""
         rest = []
         for op in operations:
@@ -358,7 +358,7 @@ class TensorMemory:
                 self.land(cells, op.values[mine], op.packed)
             if not mine.all():
                 values = None if op.values is None else op.values[~mine]
-                rest.append(Operation(op.pc, op.warps[~mine], op.cells[~mine], values, op.packed))
+                rest.append(Transfer(op.pc, op.warps[~mine], op.cells[~mine], values, op.packed))
         return rest
 
     def land(self, cells: Index, values: NDArray[np.uint32], packed: bool) -> None:
