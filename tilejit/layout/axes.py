@@ -6,7 +6,7 @@ import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tilejit.errors import LayoutError
+from ..errors import LayoutError
 
 __all__ = [
     "Axis",

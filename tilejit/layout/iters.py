@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tilejit.errors import LayoutError
-from tilejit.layout.axes import Axis, m
+from ..errors import LayoutError
+from .axes import Axis, m
 
 __all__ = ["Iter", "digits", "groups_to", "merged", "refined", "sliced", "steps", "weights"]
 

@@ -8,7 +8,7 @@ from typing import Protocol, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from tilejit.errors import LayoutError
+from ..errors import LayoutError
 
 __all__ = ["SWIZZLE_BITS", "Swizzle"]
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tilejit.errors import LayoutError
-from tilejit.layout import places, tiling
-from tilejit.layout.axes import Axis, Term, fusion, m, scope_of
-from tilejit.layout.draw import svg
-from tilejit.layout.grouping import group_many
-from tilejit.layout.iters import Iter, digits, groups_to, merged, refined, sliced, steps, weights
-from tilejit.layout.swizzle import Swizzle
+from ..errors import LayoutError
+from . import places, tiling
+from .axes import Axis, Term, fusion, m, scope_of
+from .draw import svg
+from .grouping import group_many
+from .iters import Iter, digits, groups_to, merged, refined, sliced, steps, weights
+from .swizzle import Swizzle
 
 __all__ = ["Replica", "TileLayout"]
 
