@@ -121,9 +121,6 @@ class Pass:
     after: tuple[tuple[str, str], ...] = ()
 
 
-# ---- the passes ---------------------------------------------------------------------------------------------
-
-
 def _check_limits(state: PassState) -> None:
     kernel = state.kernel
     if not 1 <= kernel.threads <= MAX_THREADS:

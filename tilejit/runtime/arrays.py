@@ -91,8 +91,6 @@ _quick_view: Callable[[tuple[Any, ...]], ArrayView] = partial(tuple.__new__, Arr
 Argument = ArrayView | bool | int | float | None
 
 
-# ---- facts --------------------------------------------------------------------------------------------------
-
 _FACTS_LIMIT = 8192
 _facts: dict[tuple[Any, ...], Facts] = {}
 _kinds: dict[tuple[Any, ...], int] = {}
@@ -144,9 +142,6 @@ def row_major(shape: Sequence[int]) -> tuple[int, ...]:
     for d in range(len(shape) - 2, -1, -1):
         strides[d] = strides[d + 1] * max(shape[d + 1], 1)
     return tuple(strides)
-
-
-# ---- arrays of others -----------------------------------------------------------------------------------------
 
 
 def is_array(value: object) -> bool:
@@ -304,9 +299,6 @@ def _host_array(pointer: int, facts: Facts, owner: object) -> np.ndarray[Any, An
     strides = tuple(s * item for s in facts.strides)
     found: np.ndarray[Any, Any] = np.ndarray(facts.shape, facts.dtype.numpy, memory, -facts.low_bytes, strides)
     return found
-
-
-# ---- our own ----------------------------------------------------------------------------------------------------
 
 
 class DeviceMemory(Protocol):

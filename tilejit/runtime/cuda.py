@@ -259,7 +259,7 @@ class Packed:
 
 
 def _order(stream: int, arguments: Sequence[Argument]) -> None:
-    """Makes the stream wait for those on which arguments are made."""
+    """Makes the stream wait for the streams that still write the arguments."""
     producers = {a.producer for a in arguments if type(a) is ArrayView and a.producer is not None}
     # 0 and 1 both name the legacy stream
     for producer in producers - ({0, 1} if stream in (0, 1) else {stream}):

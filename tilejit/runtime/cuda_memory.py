@@ -57,9 +57,6 @@ def _free(pointer: int, context: Any) -> None:
         driver.cuCtxPopCurrent()
 
 
-# ---- host arrays on a GPU ---------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class StagedRange:
     """A range of host memory and where its copy lies on the device.
@@ -75,9 +72,9 @@ class StagedRange:
 
 @contextmanager
 def staged(arguments: Sequence[Argument], written: Sequence[int], stream: int) -> Iterator[list[Argument]]:
-    """Copies host arrays to the current device, and those written back at the end, when the stream has ended.
+    """Copies host arrays to the current device; at the end waits for the stream and copies the written ones back.
 
-    Host arrays that overlap share one copy. What a launch that failed wrote is not copied back.
+    Host arrays that overlap share one copy. Nothing is copied back after a launch that failed.
     written: positions of arrays that the kernel writes.
     returns: the arguments with host addresses replaced by device addresses.
     """

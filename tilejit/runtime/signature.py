@@ -1,7 +1,7 @@
 """From a call's arguments to the key under which its compiled kernel is found.
 
-Two keys: the *quick key*, a flat tuple of small numbers made at every launch, finer than needed; and, where that one
-is new, the `Signature`, which says exactly what the compiler may know. Several quick keys may lead to one signature.
+There are two keys. The *quick key* is a flat tuple of small numbers, made at every launch. Only where it is new, the
+`Signature` is made, which says exactly what the compiler may know. Several quick keys may lead to one signature.
 """
 
 from __future__ import annotations
@@ -60,9 +60,6 @@ def bind(name: str, parameters: Sequence[Parameter], args: tuple[Any, ...], kwar
     if missing:
         raise LaunchError(f"{name} misses {', '.join(missing)}", hint="pass every parameter that has no default")
     return values
-
-
-# ---- at every launch --------------------------------------------------------------------------------------------
 
 
 class Call:
@@ -190,9 +187,6 @@ def hypothetical(parameter: Parameter, position: int, value: Any) -> Any:
     return value
 
 
-# ---- scalars ----------------------------------------------------------------------------------------------------
-
-
 def _scalar_dtype(parameter: Parameter, value: Any) -> DType:
     """The type of an unannotated scalar; see LANGUAGE, "Parameters"."""
     if isinstance(value, (bool, np.bool_)):
@@ -248,9 +242,6 @@ def _no_number(parameter: Parameter, value: Any, dtype: DType) -> float:
         f"{parameter.name} is {dtype.name}; got {type(value).__name__} {value!r}",
         hint=f"pass {dtype.kind}s, or change its annotation",
     )
-
-
-# ---- where the quick key is new ---------------------------------------------------------------------------------
 
 
 def signature(

@@ -168,7 +168,7 @@ class SourceLines:
         """The line as text, with the calls through which it was inlined."""
         if not 0 < column <= len(self._spans):
             return f"line {line}"
-        # of an instruction that LLVM made from several lines it keeps none, but the column of what stands before it
+        # where LLVM made one instruction of several lines, its line is 0, and its column that of the instruction before
         near = "" if line else "near "
         span: Span | None = self._spans[column - 1]
         texts = []

@@ -18,7 +18,7 @@ from .decode.translate import Program, translate
 from .machine.access import Access
 from .machine.lanes import Lanes
 from .machine.machine import Machine
-from .machine.memory import LOCAL_BASE, SHARED_BASE, AddressMap, MemoryRange, Part
+from .machine.memory import LOCAL_BASE, SHARED_BASE, AddressMap, MemoryRegion, Part
 from .machine.printf import Printer
 from .opcodes.move import WINDOWS
 
@@ -78,7 +78,7 @@ def run(
 
 @lru_cache(maxsize=1)
 def _keep_freed_memory() -> None:
-    """Let the C library reuse the memory of temporaries, where giving it back costs a page fault per 4 KiB.
+    """Make the C library keep freed memory: giving it back costs a page fault per 4 KiB when it is needed again.
 
     source: mallopt(3), M_MMAP_THRESHOLD: freeing a large block raises the sizes from which memory is given back.
     """
@@ -124,8 +124,6 @@ class _GridRun:
         bytes_per_cta = program.shared_bytes * 5 + program.local_bytes * self.threads + 1
         return max(1, min(self.ctas, CHUNK_THREADS // self.threads or 1, CHUNK_BYTES // bytes_per_cta))
 
-    # -- memory
-
     def place(self, args: Sequence[ParameterValue]) -> None:
         """Give arrays device addresses, fill the parameter space, and lay out variables."""
         function = self.program.function
@@ -147,7 +145,7 @@ class _GridRun:
         if self.params:
             memory = np.frombuffer(self.params, np.uint8)
             parts = [Part(p.name, p.offset, p.size_bytes, False) for p in function.params]
-            self.memory.add(MemoryRange("param", 0, memory.size, memory, parts, writable=False))
+            self.memory.add(MemoryRegion("param", 0, memory.size, memory, parts, writable=False))
         self.place_variables()
         if self.checks:
             self.shadow_globals(pointers)
@@ -162,7 +160,7 @@ class _GridRun:
             memory = np.frombuffer(data, np.uint8)
             part = Part(variable.name, 0, variable.size_bytes)
             writable = variable.space == "global"
-            self.memory.add(MemoryRange(variable.space, at, variable.size_bytes, memory, [part], writable=writable))
+            self.memory.add(MemoryRegion(variable.space, at, variable.size_bytes, memory, [part], writable=writable))
 
     def symbol(self, name: str, generic: bool) -> int:
         for variable, at in self.program.placed:
@@ -171,7 +169,7 @@ class _GridRun:
         raise LaunchError(f"the PTX initialises a variable with {name}, which it doesn't define")
 
     def shadow_globals(self, pointers: Sequence[Pointer]) -> None:
-        """Records for global memory that the kernel may write: nothing else can race or be uninitialised."""
+        """Records for the global memory that the kernel may write; the rest can't race or be uninitialised."""
         shift = self.program.cell_shift["global"]
         stores = any(s.kind != "load" and s.space in ("global", "") for s in self.program.sites)
         fresh = {p.memory.__array_interface__["data"][0] for p in pointers if not p.initialized}
@@ -189,7 +187,7 @@ class _GridRun:
                 last = (p.start + p.size_bytes - lead) >> shift
                 region.shadow.writes[first:last] = UNWRITTEN
 
-    def chunk_memory(self, lanes: Lanes) -> list[MemoryRange]:
+    def chunk_memory(self, lanes: Lanes) -> list[MemoryRegion]:
         """Shared and local memory for the CTAs of one chunk."""
         regions = []
         program = self.program
@@ -209,11 +207,9 @@ class _GridRun:
             start = at - base
             # A slice keeps one copy per owner `stride` bytes apart; the last one may be shorter.
             part = memory[start:]
-            region = MemoryRange(variable.space, at, size, part, [Part(variable.name, 0, size)], owner, stride)
+            region = MemoryRegion(variable.space, at, size, part, [Part(variable.name, 0, size)], owner, stride)
             regions.append(region)
         return regions
-
-    # -- running
 
     def run(self) -> None:
         program = self.program

@@ -129,8 +129,6 @@ class BlockWriter:
     def stmt(self, text: str) -> None:
         self.lines.append(" " + text)
 
-    # -- reading
-
     def view_map(self, slot: int) -> dict[str, str]:
         views = self.views.get(slot)
         if views is None:
@@ -170,7 +168,7 @@ class BlockWriter:
         return views[full]
 
     def may_be_undefined(self) -> bool:
-        """Whether LLVM leaves operands of this instruction undefined: parts of a vector that nobody looks at."""
+        """Whether LLVM may leave operands of this instruction undefined, as parts of a vector that nobody reads."""
         root = self.ins.root
         return root in ("mov", "selp", "prmt", "bfi") or (root == "st" and ".v" in self.ins.suffix)
 
@@ -224,7 +222,7 @@ class BlockWriter:
             self.fail(f"{opcode} takes {self.highest + 1} operands, got {got}")
 
     def either(self, unsigned: str, signed: str, *indices: int) -> str:
-        """`signed` if a register among these operands is at hand only so, else `unsigned`: saves a view."""
+        """`signed` if some operand's register is held only as that, else `unsigned`: this saves a reinterpretation."""
         for i in indices:
             slot = self.names.slots.get(self.ins.operands[i])
             if slot is None:
@@ -234,8 +232,6 @@ class BlockWriter:
             if signed in at_hand and unsigned not in at_hand:
                 return signed
         return unsigned
-
-    # -- writing
 
     def dst(self, index: int, dtype: str, expression: str) -> None:
         """Assign the destination operand; narrower values are extended by their signedness."""
@@ -300,7 +296,7 @@ class BlockWriter:
             self.names.home[target] = self.names.home[origin]
 
     def set_constant(self, name: str, bits: int, dtype: str) -> None:
-        """`mov` of a literal: its dtype is no vote for the register's home."""
+        """`mov` of a literal, which leaves the register's home dtype open."""
         slot = self.destination(name)
         home = self.names.home[slot]
         dtype = home if home and SIZE[home] == SIZE[dtype] else dtype
@@ -338,11 +334,9 @@ class BlockWriter:
         return flag
 
     def check_defined(self, name: str, value: str) -> None:
-        """Before an address or branch uses a register that some path leaves unwritten: check this path."""
+        """Check that this path wrote a register that an address or a branch uses and that some path leaves unwritten."""
         if name in self.names.maybe_undefined:
             self.stmt(f"S.check_defined({self.read(self.define_flag(name), 'p')}, {name!r}, {self.pc})")
-
-    # -- the block as a whole
 
     def finish(self, name: str, outputs: list[int], extra: str) -> str:
         """The function's source: `def name(S, inputs...)` → (extra, outputs...)."""

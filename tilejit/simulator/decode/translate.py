@@ -241,7 +241,7 @@ def _cell_shift(sites: list[Site]) -> dict[str, int]:
 
 
 def _spins(blocks: list[BasicBlock], sites: list[Site]) -> tuple[int, ...]:
-    """Running count of blocks that look at what other threads may change: a loop around one may wait for them."""
+    """For each block, how many before it read what other threads may change; a loop around one may wait for them."""
     strong = {s.pc for s in sites if s.strong and s.kind != "store"}
     return (0, *accumulate(int(not strong.isdisjoint(b.pcs)) for b in blocks))
 

@@ -25,7 +25,7 @@ Released = tuple[int, Index | None, Result, Any]
 
 @dataclass(slots=True)
 class Arrival:
-    """Threads that stand at one barrier instruction; `waits` is false for bar.arrive, whose threads went on."""
+    """Threads that arrived at one barrier instruction. waits: they stand there; those of bar.arrive went on."""
 
     block: BasicBlock
     positions: Index
@@ -72,7 +72,7 @@ class Barriers:
         return self.complete()
 
     def wait(self, number: int, arrival: Arrival) -> None:
-        """Adds an arrival; threads that came to the same instruction by different ways stand there together."""
+        """Adds an arrival; groups at the same instruction become one."""
         arrivals = self.waiting.setdefault(number, [])
         same = (a for a in arrivals if a.waits and arrival.waits and a.block is arrival.block)
         earlier = next((a for a in same if a.count == arrival.count), None)
@@ -178,8 +178,6 @@ class Barriers:
     def mark_barrier(self, ctas: Index, all_of_chunk: bool) -> None:
         if self.clock is not None:
             self.clock.cta_barrier(ctas, all_of_chunk)
-
-    # -- messages
 
     def check_aligned(self, arrival: Arrival, full: NDArray[np.bool_]) -> None:
         """Every thread of the warps that arrived here must have arrived here."""

@@ -21,7 +21,7 @@ from ..opcodes.memory import Site
 from .access import Access
 from .flights import Batch, CopySide
 from .lanes import Index, Lanes
-from .memory import ELEMENTS, Bound, MemoryRange
+from .memory import ELEMENTS, Bound, MemoryRegion
 
 
 class AsyncCopies:
@@ -39,8 +39,6 @@ class AsyncCopies:
         self.pending: list[Batch] = []
         if access.checker is not None:
             access.checker.in_flight = self.pending
-
-    # -- called by generated code
 
     def issue(self, target: int, to: Any, source: int, at: Any, single: int, kept: Any) -> None:
         """cp.async: `target`, `source` and `single` (byte by byte) are numbers of memory instructions.
@@ -87,8 +85,6 @@ class AsyncCopies:
         """cp.async.wait_all: as a commit and a wait for everything."""
         self.commit()
         self.wait(0)
-
-    # -- pieces
 
     def resolved(self, number: int, address: NDArray[Any], copies: Index) -> Iterator[tuple[Index, Bound, Index]]:
         """(copies, region, element index) for each region that the addresses of `copies` lie in.
@@ -169,7 +165,7 @@ class AsyncCopies:
         batch.left &= ~ready
 
 
-def close_target(checker: AccessChecker, region: MemoryRange, index: Index, data: NDArray[Any], site: Site) -> Index:
+def close_target(checker: AccessChecker, region: MemoryRegion, index: Index, data: NDArray[Any], site: Site) -> Index:
     """Check the targets of copies of `data` against earlier accesses and close them until the wait.
 
     returns: the cells of each executing thread's target, one row each.
@@ -199,7 +195,7 @@ def close_target(checker: AccessChecker, region: MemoryRange, index: Index, data
     return cells.reshape(index.size, -1)
 
 
-def open_target(checker: AccessChecker, region: MemoryRange, cells: Index, threads: Record, pc: int) -> None:
+def open_target(checker: AccessChecker, region: MemoryRegion, cells: Index, threads: Record, pc: int) -> None:
     """Copies have landed: from now on they are stores of the threads that started them."""
     shadow: Shadow = region.shadow
     me = np.repeat(threads, cells.shape[1])
@@ -212,7 +208,7 @@ def open_target(checker: AccessChecker, region: MemoryRange, cells: Index, threa
         checker.mark_several(shadow.writes, flat[lost], winner[lost], me[lost])
 
 
-def read_until_now(checker: AccessChecker, region: MemoryRange, cells: Index, threads: Record, pc: int) -> None:
+def read_until_now(checker: AccessChecker, region: MemoryRegion, cells: Index, threads: Record, pc: int) -> None:
     """Copies have read their sources until now."""
     me = np.repeat(threads, cells.shape[1])
     checker.record_read(region.shadow, cells.reshape(-1), me, me + np.uint64(checker.clock.tick(pc) << 32), ONE)

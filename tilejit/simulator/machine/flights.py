@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..opcodes.memory import Site
 from .lanes import Index
-from .memory import MemoryRange
+from .memory import MemoryRegion
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class CopySide:
     """
 
     at: Index
-    region: MemoryRange
+    region: MemoryRegion
     view: NDArray[Any]
     index: Index
     cells: Index | None
@@ -48,7 +48,7 @@ class Batch:
     left: NDArray[np.bool_]
 
 
-def touching(batches: list[Batch], region: MemoryRange, cells: Index, targets: bool) -> tuple[Batch, int, int] | None:
+def touching(batches: list[Batch], region: MemoryRegion, cells: Index, targets: bool) -> tuple[Batch, int, int] | None:
     """The first copy in flight that writes (or, without `targets`, reads) one of `cells`.
 
     returns: (its batch, its number in the batch, the position in `cells`).

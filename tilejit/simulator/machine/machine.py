@@ -1,7 +1,8 @@
 """Runs a program: groups of threads at blocks, barriers, and what happens when nobody can go on.
 
-The group at the lowest block runs next and groups that meet merge, so that threads reconverge behind a branch. A
-group that goes round a loop that may wait for others is parked until nobody else can run.
+The group at the lowest block runs next, and groups that meet become one: so threads come together again behind a
+branch. A loop may wait for what other threads do. A group that goes back in such a loop is parked until no other group
+can run.
 """
 
 from __future__ import annotations
@@ -77,8 +78,6 @@ class Machine:
             else:
                 self.registers[slot] = special_register(name, lanes, self.program)
 
-    # -- scheduling
-
     def run(self) -> None:
         """Run all threads to their exit."""
         ready = self.ready
@@ -119,7 +118,7 @@ class Machine:
         self.leave(compiled, group, result[0])
 
     def kept_for(self, group: Index) -> dict[int, Any]:
-        """The registers of a partial group as far as they are at hand: those of the group that ran last."""
+        """The registers that a partial group has at hand: what it computed, if no other group ran since."""
         if self.kept_group is not group:
             if self.kept_group is None or not np.array_equal(self.kept_group, group):
                 self.write_back()
@@ -223,8 +222,6 @@ class Machine:
             self.alive[group] = False
         if self.barriers.waiting:
             self.release(self.barriers.complete())
-
-    # -- waiting
 
     def arrive(self, compiled: TranslatedBlock, group: Index | None, request: tuple[Any, ...]) -> None:
         """Threads reach a CTA barrier."""
@@ -347,8 +344,6 @@ class Machine:
         waits.extend(self.barriers.describe_waiting())
         raise DeadlockError("deadlock: nothing changes any more\n" + "\n".join(waits))
 
-    # -- warp instructions, called by generated code
-
     def shfl(self, mode: str, value: Any, b: Any, c: Any, mask: Any, pc: int) -> tuple[Any, Any]:
         self.members(mask, pc)
         return self.warps.shfl(mode, value, b, c)
@@ -385,8 +380,6 @@ class Machine:
         if self.clock is not None:
             self.clock.warp_barrier(self.lanes.get("warp"))
         return masks
-
-    # -- others, called by generated code
 
     def fence(self) -> None:
         if self.clock is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...errors import OutOfBoundsError
-from .memory import AddressMap, MemoryRange
+from .memory import AddressMap, MemoryRegion
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -36,7 +36,7 @@ class Printer:
                 cache[where] = self.string(where)
             write(self.format(cache[where], place, position))
 
-    def region(self, address: int) -> tuple[MemoryRange, int]:
+    def region(self, address: int) -> tuple[MemoryRegion, int]:
         region = self.memory.find("", address)
         if region is None:
             raise OutOfBoundsError(f"printf reads at address {address:#x}, where there is no memory")

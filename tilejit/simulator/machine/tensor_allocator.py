@@ -118,8 +118,6 @@ class Allocator:
                     hint="free them with tcgen05.dealloc on every way out of the kernel",
                 )
 
-    # -- messages
-
     def who(self, warp: int) -> str:
         cta, inside = divmod(warp, self.lanes.warps_per_cta)
         return self.lanes.describe_position(cta * self.lanes.threads + inside * WARP)

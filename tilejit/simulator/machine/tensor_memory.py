@@ -87,8 +87,6 @@ class TensorMemory:
         self.busy = {kind: np.zeros(size, np.uint32) for kind in ("load", "store")}
         self.record = {kind: np.zeros(size, np.uint64) for kind in ("load", "store")}
 
-    # -- called by generated code
-
     def alloc(self, number: int, address: Any, columns: Any, pc: int) -> None:
         """tcgen05.alloc: the address of the columns goes to shared memory."""
         self.warps.whole(pc)
@@ -191,8 +189,6 @@ class TensorMemory:
         """tcgen05.wait::st."""
         self.warps.whole(pc)
         self.stores = self.finish(self.stores, self.here(), "store")
-
-    # -- pieces
 
     def here(self) -> Index:
         """The executing warps' numbers in the chunk."""
@@ -370,8 +366,6 @@ class TensorMemory:
         else:
             self.data[cells] = values
             self.written.view(np.uint16)[cells] = 0x0101
-
-    # -- messages
 
     def cell(self, cells: Index, at: int) -> str:
         row, column = divmod(int(cells.reshape(-1)[at]) % CELLS, COLUMNS)

@@ -122,8 +122,6 @@ class Warps:
             f"together, but lanes {lanes} have exited or don't exist\n  {self.places.describe(pc)}"
         )
 
-    # -- instructions
-
     def shfl(self, mode: str, value: PerThread, b: PerThread, c: PerThread) -> tuple[PerThread, PerThread]:
         """shfl: (the source lane's value, whether the source lane was in range).
 

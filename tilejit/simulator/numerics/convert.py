@@ -153,9 +153,6 @@ def to_tf32(x: PerThread, mode: str) -> PerThread:
     return sel(x != x, U4(0x7FFFFFFF), sel(np.isinf(x), bits, cut))
 
 
-# -- 8-bit floats: sign, exponent, fraction; e4m3 has no infinities
-
-
 def _decode_table(exponent_bits: int, fraction_bits: int) -> NDArray[np.float64]:
     bias = (1 << (exponent_bits - 1)) - 1
     codes = np.arange(256)

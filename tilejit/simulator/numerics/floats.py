@@ -33,9 +33,6 @@ def saturate(x: PerThread) -> PerThread:
     return sel(x > zero, np.minimum(x, one), zero)
 
 
-# -- bfloat16 as bits
-
-
 def bf16_to_f32(x: PerThread) -> PerThread:
     return (x.astype(U4) << U4(16)).view(F4)
 
@@ -94,9 +91,6 @@ def make_odd(s: PerThread, error: PerThread) -> PerThread:
     # s == 0 with an error can't be: a sum that rounds to zero is exact.
     odd = sel(away, bits + U8(1), bits - U8(1))
     return sel(inexact & np.isfinite(s), odd, bits).view(F8)
-
-
-# -- fused multiply-add
 
 
 def fma_f32(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
@@ -237,9 +231,6 @@ def mul_bf16(a: PerThread, b: PerThread) -> PerThread:
     return f64_to_bf16(bf16_to_f32(a).astype(F8) * bf16_to_f32(b).astype(F8))
 
 
-# -- minimum and maximum
-
-
 def min_float(a: PerThread, b: PerThread) -> PerThread:
     """The smaller; a number beats NaN; -0 is below +0."""
     return _fix_zero(np.fmin(a, b), a, b, lambda x, y: x | y)
@@ -275,9 +266,6 @@ def min_nan(a: PerThread, b: PerThread) -> PerThread:
 
 def max_nan(a: PerThread, b: PerThread) -> PerThread:
     return sel((a != a) | (b != b), canonical(a + b), max_float(a, b))
-
-
-# -- packed halves
 
 
 def f16_low(x: PerThread) -> PerThread:
@@ -329,9 +317,6 @@ add_f32x2 = pair(np.add)
 sub_f32x2 = pair(np.subtract)
 mul_f32x2 = pair(np.multiply)
 fma_f32x2 = pair(fma_f32)
-
-
-# -- approximations
 
 
 def ex2(x: PerThread) -> PerThread:
