@@ -63,18 +63,18 @@ class Kernel:
         self._launchers: dict[int, Launcher] = {}
 
     def __getitem__(self, configuration: Any) -> Launcher:
-        found = self._launchers.get(configuration) if type(configuration) is int else None
-        return found if found is not None else self._launcher(configuration)
+        launcher = self._launchers.get(configuration) if type(configuration) is int else None
+        return launcher if launcher is not None else self._launcher(configuration)
 
     @entry_point
     def _launcher(self, configuration: Any) -> Launcher:
         """A new launcher; that of a plain number is kept, which launches in a loop find again."""
-        made = self._configured(configuration)
+        launcher = self._configured(configuration)
         if type(configuration) is int:
             if len(self._launchers) >= _LAUNCHERS:
                 self._launchers.clear()
-            self._launchers[configuration] = made
-        return made
+            self._launchers[configuration] = launcher
+        return launcher
 
     def _configured(self, configuration: Any) -> Launcher:
         grid, threads, stream = split(configuration)
@@ -104,8 +104,8 @@ class Kernel:
         Parameters whose annotation pins them may be left out.
         """
         pinned = {p.name: p.spec for p in self.parameters[len(args) :] if p.spec is not None}
-        given = bind(self.name, self.parameters, args, {**pinned, **constexprs})
-        values = [hypothetical(p, n, v) for n, (p, v) in enumerate(zip(self.parameters, given, strict=True))]
+        bound = bind(self.name, self.parameters, args, {**pinned, **constexprs})
+        values = [hypothetical(p, n, v) for n, (p, v) in enumerate(zip(self.parameters, bound, strict=True))]
         call = Call(self.parameters, values)
         chosen = find_target(target) if target is not None else self.options.target or devices.default().target
         count = self.options.threads if threads is None else check_threads(threads)
@@ -126,10 +126,10 @@ class Kernel:
         """The loaded kernel for a launch, by its quick key where that was seen before."""
         device = devices.of(call)
         quick = (device, threads, self.captured.number(), call.key)
-        found = self._functions.get(quick)
-        if found is None:
-            found = self._functions[quick] = self._load(device, threads, values, call)
-        return found
+        function = self._functions.get(quick)
+        if function is None:
+            function = self._functions[quick] = self._load(device, threads, values, call)
+        return function
 
     def _load(self, device: Device, threads: int, values: Sequence[Any], call: Call) -> LoadedKernel:
         target = self.options.target or device.target

@@ -334,7 +334,7 @@ class BlockWriter:
         return flag
 
     def check_defined(self, name: str, value: str) -> None:
-        """Check that this path wrote a register that an address or a branch uses and that some path leaves unwritten."""
+        """Check that this path wrote a register that an address or branch uses and some path leaves unwritten."""
         if name in self.names.maybe_undefined:
             self.stmt(f"S.check_defined({self.read(self.define_flag(name), 'p')}, {name!r}, {self.pc})")
 
