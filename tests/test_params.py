@@ -12,7 +12,6 @@ from tests.codegen.kernels import kernel
 from tilejit import dtypes
 from tilejit.codegen import generate
 from tilejit.dtypes import float32, int8, int64
-from tilejit.errors import assert_never
 from tilejit.ir import build, verify
 from tilejit.ir.nodes import (
     Assert,
@@ -28,6 +27,7 @@ from tilejit.ir.nodes import (
 )
 from tilejit.ir.parser import from_text
 from tilejit.ir.printer import to_text
+from tilejit.ir.walk import assert_never
 from tilejit.layout import TileLayout
 from tilejit.runtime.arrays import view_of
 from tilejit.runtime.packing import Field, Packing, field_of, getter

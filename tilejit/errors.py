@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable
-from typing import NoReturn, ParamSpec, Protocol, TypeVar
+from typing import ParamSpec, Protocol, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -137,11 +137,3 @@ def entry_point(function: Callable[P, T]) -> Callable[P, T]:
             raise error.with_traceback(None) from error.__cause__
 
     return entry
-
-
-def assert_never(value: NoReturn) -> NoReturn:
-    """For the `case _` of a match over every class: a type checker names the class that has no case.
-
-    `typing` has it from Python 3.11 on.
-    """
-    raise AssertionError(f"no case for {type(value).__name__}")

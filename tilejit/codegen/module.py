@@ -6,8 +6,8 @@ import time
 from dataclasses import dataclass
 
 from ..dtypes import DType
-from ..errors import assert_never
 from ..ir.nodes import AssertionsParam, Buffer, ExtentParam, Kernel, PointerParam, ScalarParam, StrideParam
+from ..ir.walk import assert_never
 from ..source import Span
 from ..target import Target
 from . import functions, storage

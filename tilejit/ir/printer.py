@@ -35,7 +35,6 @@ import math
 from collections.abc import Iterable, Iterator
 
 from ..dtypes import DType, bool_
-from ..errors import assert_never
 from . import nodes as ir
 from .grammar import (
     ATOM,
@@ -50,6 +49,7 @@ from .grammar import (
     literal_dtype,
     says_its_type,
 )
+from .walk import assert_never
 
 __all__ = ["buffer_text", "expr_text", "place_text", "stmt_text", "to_text"]
 

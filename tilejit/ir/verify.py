@@ -21,7 +21,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..dtypes import DType, bool_, int64
-from ..errors import assert_never
 from ..source import Span
 from ..target import MAX_THREADS, TARGETS
 from . import nodes as ir

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..dtypes import DType
-from ..errors import assert_never
 from ..ir.nodes import AssertionsParam, ExtentParam, Param, PointerParam, ScalarParam, StrideParam
+from ..ir.walk import assert_never
 
 #: takes a parameter's value from a launch's arguments
 Getter = Callable[[Sequence[Any]], Any]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import DeviceError, LaunchError, SimulationError, assert_never
+from ..errors import DeviceError, LaunchError, SimulationError
 from ..ir.nodes import (
     AssertionsParam,
     ExtentParam,
@@ -17,6 +17,7 @@ from ..ir.nodes import (
     StrideParam,
     written_arguments,
 )
+from ..ir.walk import assert_never
 from ..simulator import Pointer, Report, run
 from ..source import Span
 from ..target import Target

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import frontend
 from ..errors import KernelSyntaxError, LaunchError
-from ..ir.nodes import Assert, Stmt, written_arguments
+from ..ir import walk
+from ..ir.nodes import Assert, written_arguments
 from ..ir.types import Signature
 from ..target import Target
 from .captured import Captured
@@ -189,7 +190,7 @@ class VariantCache:
         with self._recursion_named():
             compiled = pipeline.compile(tile, typed, request.target, sound=True)
         compiled = replace(compiled, timings={"frontend": draft.ms, **compiled.timings})
-        asserts = _has_asserts(tile.body)
+        asserts = any(isinstance(stmt, Assert) for stmt in walk.statements(tile.body))
         return CompiledVariant(
             typed, request.threads, request.target, request.debug, asserts, made, call, compiled.timings, compiled
         )
@@ -231,14 +232,6 @@ def _call_site() -> str:
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
-
-
-def _has_asserts(body: Sequence[Stmt]) -> bool:
-    """Whether a kernel's body asserts something, nested statements included."""
-    return any(
-        isinstance(s, Assert) or any(_has_asserts(getattr(s, part, ())) for part in ("then", "orelse", "body"))
-        for s in body
-    )
 
 
 def _differences(old: Key, new: Key, captured: Captured) -> list[str]:
