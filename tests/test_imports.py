@@ -79,6 +79,16 @@ def test_a_file_imports_only_from_above_its_part(path):
 
 
 @pytest.mark.parametrize("path", FILES, ids=str)
+def test_imports_within_the_package_are_relative(path):
+    for node in ast.walk(ast.parse((PACKAGE / path).read_text(encoding="utf-8"))):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and not node.level:
+            names.append(node.module)
+        for name in names:
+            assert name.split(".")[0] != "tilejit", f"{path}:{node.lineno}: import {name} as `.{name[8:]}`"
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
 def test_only_one_part_imports_each_foreign_package_and_none_imports_everything(path):
     for line, name in imported(path):
         assert name != "*", f"{path}:{line}: import *"

@@ -158,15 +158,17 @@ class Thread:
         self.printed = ""
         self.steps = 0
         for param in kernel.params:
+            assert not isinstance(param, ir.AssertionsParam)
             value = arguments[param.of]
-            if param.kind == "pointer":
-                self.arrays[param.of] = value
-            elif param.var is not None and param.kind == "extent":
-                self.values[param.var.name] = np.int64(value.shape[param.axis])
-            elif param.var is not None and param.kind == "stride":
-                self.values[param.var.name] = np.int64(value.strides[param.axis] // value.itemsize)
-            elif param.var is not None:
-                self.values[param.var.name] = np.asarray(value).astype(param.dtype.numpy)[()]
+            match param:
+                case ir.PointerParam():
+                    self.arrays[param.of] = value
+                case ir.ExtentParam():
+                    self.values[param.var.name] = np.int64(value.shape[param.axis])
+                case ir.StrideParam():
+                    self.values[param.var.name] = np.int64(value.strides[param.axis] // value.itemsize)
+                case ir.ScalarParam():
+                    self.values[param.var.name] = np.asarray(value).astype(param.var.dtype.numpy)[()]
 
     def run(self) -> Thread:
         with suppress(_Return):

@@ -42,7 +42,7 @@ def test_the_first_example_of_the_language() -> None:
     kernel = tile_ir(sqrt_tile, array(rank=2), array(rank=2))
     names = [s.name if isinstance(s, ir.TileOp) else type(s).__name__ for s in kernel.body]
     assert names == ["Alloc", "Alloc", "copy", "Sync", "copy", "sqrt", "copy", "Sync", "copy"]
-    assert [p.written for p in kernel.params if p.kind == "pointer"] == [False, True]
+    assert [p.written for p in kernel.params if isinstance(p, ir.PointerParam)] == [False, True]
     assert kernel.body[5].span.text.strip() == "tj.warp.sqrt(r, r)"
 
 

@@ -249,15 +249,17 @@ class Writer:
         found: list[ir.Param] = []
         for _ in range(self.draw(st.integers(0, 2))):
             of = self.name()
-            kinds = ("extent", "stride", "scalar")
-            for axis, kind in enumerate(kinds[: self.draw(st.integers(0, 3))]):
-                var = self.var(int64 if kind != "scalar" else None)
+            for kind in (ir.ExtentParam, ir.StrideParam, ir.ScalarParam)[: self.draw(st.integers(0, 3))]:
+                var = self.var(None if kind is ir.ScalarParam else int64)
                 self.vars.append(var)
-                found.append(ir.Param(kind, of, var.dtype, var, axis=None if kind == "scalar" else axis))
+                axis = () if kind is ir.ScalarParam else (self.draw(st.integers(0, 3)),)
+                found.append(kind(of, var, *axis))
             buffer = self.buffer("global")
             self.buffers.append(buffer)
             flags = (self.draw(st.booleans()), self.draw(st.booleans()))
-            found.insert(0, ir.Param("pointer", of, buffer.dtype, None, buffer, None, *flags))
+            found.insert(0, ir.PointerParam(of, buffer, *flags))
+        if self.draw(st.booleans()):
+            found.append(ir.AssertionsParam())
         return tuple(found)
 
     def kernel(self) -> ir.Kernel:

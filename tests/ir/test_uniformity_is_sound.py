@@ -133,7 +133,7 @@ def bodies(draw: st.DrawFn) -> tuple[ir.Stmt, ...]:
 @given(bodies(), st.integers(0, 3))
 @settings(max_examples=800)
 def test_threads_of_a_scope_come_to_the_same_collectives(body: tuple[ir.Stmt, ...], n: int) -> None:
-    param = ir.Param("scalar", "n", int32, N)
+    param = ir.ScalarParam("n", N)
     kernel = ir.Kernel("k", (param,), THREADS, "sm_90a", body)
     try:
         check(kernel)

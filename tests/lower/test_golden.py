@@ -8,7 +8,21 @@ import pytest
 
 from tests.golden_files import Golden, joined
 from tilejit.dtypes import DType, float16, float32, int64, uint8
-from tilejit.ir.nodes import Alloc, Buffer, Const, Kernel, Param, Region, Strided, Sync, TileOp, Var
+from tilejit.ir.nodes import (
+    Alloc,
+    Buffer,
+    Const,
+    ExtentParam,
+    Kernel,
+    PointerParam,
+    Region,
+    ScalarParam,
+    Strided,
+    StrideParam,
+    Sync,
+    TileOp,
+    Var,
+)
 from tilejit.ir.printer import to_text
 from tilejit.layout import Swizzle, TileLayout
 from tilejit.lower import lower
@@ -21,7 +35,7 @@ LANE_ROWS = "laneid"
 def kernel(name: str, threads: int, regions: list[Region], *body: TileOp | Sync, target: str = "sm_90a") -> Kernel:
     """A kernel of these operations; global buffers are its parameters, all others it allocates."""
     outside = [r.buffer for r in regions if r.buffer.space == "global"]
-    params = tuple(Param("pointer", b.name, b.dtype, buffer=b, written=True) for b in outside)
+    params = tuple(PointerParam(b.name, b, written=True) for b in outside)
     allocs = tuple(Alloc(r.buffer) for r in regions if r.buffer.space != "global")
     return Kernel(name, params, threads, target, (*allocs, *body))
 
@@ -95,10 +109,10 @@ def edge() -> Kernel:
     s = operand("shared", (32, 32), float32).named("s")
     made = kernel("edge", 32, [s], TileOp("copy", "warp", (s, Region(buffer, start, (32, 32)))))
     params = (
-        Param("pointer", "A", float32, buffer=buffer),
-        *(Param("extent", "A", int64, var=v, axis=d) for d, v in enumerate(size)),
-        Param("stride", "A", int64, var=strided.strides[0], axis=0),
-        Param("scalar", "i", int64, var=start[0]),
+        PointerParam("A", buffer),
+        *(ExtentParam("A", v, d) for d, v in enumerate(size)),
+        StrideParam("A", strided.strides[0], 0),
+        ScalarParam("i", start[0]),
     )
     return Kernel("edge", params, 32, "sm_90a", made.body)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ..errors import KernelTypeError, ResourceError
 from ..ir import uniformity, verify, walk
-from ..ir.nodes import Kernel, Param
+from ..ir.nodes import Kernel, Param, PointerParam
 from ..ir.types import Signature
 from ..ir.walk import Block
 from ..target import MAX_THREADS, Target
@@ -40,7 +40,7 @@ def build(
     given = arguments(source, signature)
     frame = Frame(source, source.node, env=dict(given.env))
     ctx = Context(EXPRESSIONS, STATEMENTS, target, threads, frame)
-    for name in (*given.env, *(p.var.name for p in given.params if p.var is not None)):
+    for name in (*given.env, *(p.defines.name for p in given.params if p.defines is not None)):
         ctx.used.setdefault(name, 0)
     ctx.execute(source.node.body)
     body = (*ctx.allocations, *sealed(ctx.block))
@@ -62,4 +62,4 @@ def _verify(kernel: Kernel) -> None:
 def _with_writes(params: tuple[Param, ...], body: Block) -> tuple[Param, ...]:
     """The parameters, those pointers marked through which the kernel may write."""
     written = {place.buffer.root.name for statement in walk.statements(body) for place in walk.writes(statement)}
-    return tuple(replace(p, written=True) if p.kind == "pointer" and p.of in written else p for p in params)
+    return tuple(replace(p, written=True) if isinstance(p, PointerParam) and p.of in written else p for p in params)

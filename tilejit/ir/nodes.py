@@ -12,7 +12,9 @@ which they print. Statements hold tuples of statements; a `Var` carries the fact
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from ..dtypes import DType, bool_, int32, int64
 from ..layout import TileLayout
@@ -415,23 +417,93 @@ Stmt = Simple | Jump | If | For | Loop
 
 
 @dataclass(frozen=True, slots=True)
-class Param:
-    """One kernel parameter; the runtime fills each by its kind.
+class PointerParam:
+    """The address of an array's first element.
 
-    kind: "pointer" (the base of `buffer`), "extent" or "stride" (of dimension `axis` of the tensor `of`), "scalar".
-    var: the scalar that it defines; None for a pointer.
-    of: the name of the argument that it comes from.
-    written: the kernel may write through this pointer. noalias: no other argument overlaps it.
+    of: the name of the argument. written: the kernel may write through it. noalias: no other argument overlaps it.
     """
 
-    kind: str
     of: str
-    dtype: DType
-    var: Var | None = None
-    buffer: Buffer | None = None
-    axis: int | None = None
+    buffer: Buffer
     written: bool = False
     noalias: bool = False
+
+    size_bytes: ClassVar[int] = 8
+    align_bytes: ClassVar[int] = 8
+
+    @property
+    def defines(self) -> Buffer:
+        return self.buffer
+
+    @property
+    def writes(self) -> str | None:
+        return self.of if self.written else None
+
+
+@dataclass(frozen=True, slots=True)
+class _NumberParam:
+    """A number that the kernel knows as `var`. of: the name of the argument that it comes from."""
+
+    of: str
+    var: Var
+
+    writes: ClassVar[None] = None
+
+    @property
+    def defines(self) -> Var:
+        return self.var
+
+    @property
+    def size_bytes(self) -> int:
+        return self.var.dtype.bytes
+
+    @property
+    def align_bytes(self) -> int:
+        return self.var.dtype.bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarParam(_NumberParam):
+    """An argument that is a number."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExtentParam(_NumberParam):
+    """The extent of an array's dimension `axis`."""
+
+    axis: int
+
+
+@dataclass(frozen=True, slots=True)
+class StrideParam(_NumberParam):
+    """The stride of an array's dimension `axis`, in elements."""
+
+    axis: int
+
+
+@dataclass(frozen=True, slots=True)
+class AssertionsParam:
+    """The address of the record that the first thread leaves whose `assert` fails.
+
+    WORDS: what the record holds, 32 bits each. code - 1 is an index into the kernel's assertions; 0: none failed.
+    """
+
+    WORDS: ClassVar[tuple[str, ...]] = ("code", "thread", "cta_x", "cta_y", "cta_z")
+
+    size_bytes: ClassVar[int] = 8
+    align_bytes: ClassVar[int] = 8
+    defines: ClassVar[None] = None
+    writes: ClassVar[None] = None
+
+
+#: One kernel parameter. size_bytes, align_bytes: as the kernel takes it. defines: the variable or buffer that it gives
+#: a name. writes: the argument whose memory the kernel may write through it.
+Param = PointerParam | ScalarParam | ExtentParam | StrideParam | AssertionsParam
+
+
+def written_arguments(params: Iterable[Param]) -> frozenset[str]:
+    """The arguments whose memory a kernel with these parameters may write."""
+    return frozenset(p.writes for p in params if p.writes is not None)
 
 
 @dataclass(frozen=True, slots=True)

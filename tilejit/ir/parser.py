@@ -87,22 +87,31 @@ class _Reader:
         for scalar in (True, False):
             for number, line in enumerate(lines):
                 if _is_scalar(line) == scalar:
-                    found[number] = self._scalar(line) if scalar else self._pointer(line)
+                    found[number] = self._number(line) if scalar else self._pointer(line)
                     self._end(line)
         return tuple(found[n] for n in range(len(lines)))
 
-    def _scalar(self, line: Line) -> ir.Param:
+    def _number(self, line: Line) -> ir.Param:
+        if line.peek.text == "assertions" and len(line.tokens) == line.at + 2:
+            line.name()
+            return ir.AssertionsParam()
         var = self._definition(line)
         kind = line.name()
-        axis = line.integer() if line.peek.kind == "int" else None
+        axis = line.integer() if kind in ("extent", "stride") else 0
         line.expect("of")
-        return ir.Param(kind, line.name(), var.dtype, var, axis=axis)
+        if kind == "scalar":
+            return ir.ScalarParam(line.name(), var)
+        if kind == "extent":
+            return ir.ExtentParam(line.name(), var, axis)
+        if kind == "stride":
+            return ir.StrideParam(line.name(), var, axis)
+        return line.fail(f"unknown kind of parameter {kind!r}")
 
     def _pointer(self, line: Line) -> ir.Param:
         buffer = self._buffer(line)
         of = line.name() if line.accept("of") else buffer.name
         written = line.accept("written")
-        return ir.Param("pointer", of, buffer.dtype, None, buffer, written=written, noalias=line.accept("noalias"))
+        return ir.PointerParam(of, buffer, written, line.accept("noalias"))
 
     # ---- blocks ----
 

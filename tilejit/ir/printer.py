@@ -49,6 +49,7 @@ from .grammar import (
     literal_dtype,
     says_its_type,
 )
+from .walk import assert_never
 
 __all__ = ["buffer_text", "expr_text", "place_text", "stmt_text", "to_text"]
 
@@ -80,14 +81,22 @@ def _header(kernel: ir.Kernel) -> str:
 
 
 def _param(param: ir.Param) -> str:
-    if param.buffer is not None:
-        words = [f"param {buffer_text(param.buffer)}"]
-        words += [f"of {_name(param.of)}"] if param.of != param.buffer.name else []
-        words += [word for word, holds in (("written", param.written), ("noalias", param.noalias)) if holds]
-        return " ".join(words)
-    assert param.var is not None
-    axis = "" if param.axis is None else f" {param.axis}"
-    return f"param {_definition(param.var)} {_name(param.kind)}{axis} of {_name(param.of)}"
+    match param:
+        case ir.PointerParam():
+            words = [f"param {buffer_text(param.buffer)}"]
+            words += [f"of {_name(param.of)}"] if param.of != param.buffer.name else []
+            words += [word for word, holds in (("written", param.written), ("noalias", param.noalias)) if holds]
+            return " ".join(words)
+        case ir.ScalarParam():
+            return f"param {_definition(param.var)} scalar of {_name(param.of)}"
+        case ir.ExtentParam():
+            return f"param {_definition(param.var)} extent {param.axis} of {_name(param.of)}"
+        case ir.StrideParam():
+            return f"param {_definition(param.var)} stride {param.axis} of {_name(param.of)}"
+        case ir.AssertionsParam():
+            return "param assertions"
+        case _:
+            return assert_never(param)
 
 
 # ---- statements ---------------------------------------------------------------------------------------------

@@ -117,33 +117,27 @@ class _Checker:
             self.fault(f"unknown target {kernel.target!r}", kernel.span)
         self.target = kernel.target
         scope = _Scope()
-        for param in kernel.params:
-            self.scalar_param(param, scope)
-        for param in kernel.params:
-            if param.buffer is not None:
-                self.pointer_param(param, param.buffer, scope)
+        # tensors name extents and strides that are defined after them
+        for param in sorted(kernel.params, key=lambda p: isinstance(p, ir.PointerParam)):
+            self.param(param, scope)
         self.block(kernel.body, scope)
 
-    def scalar_param(self, param: ir.Param, scope: _Scope) -> None:
-        if param.kind == "pointer":
-            self.fault("a pointer parameter has a buffer" if param.buffer is None else None, None)
-            return
-        if param.kind not in ("extent", "stride", "scalar", "assertions"):
-            self.fault(f"unknown kind of parameter {param.kind!r}", None)
-        if param.var is None:
-            return
-        self.define(param.var, scope, None)
-        if param.var.dtype != param.dtype:
-            self.fault(f"parameter {param.var.name} is of {param.dtype}, its variable of {param.var.dtype}", None)
-        if param.kind in ("extent", "stride") and (param.axis is None or param.dtype != int64):
-            self.fault(f"{param.var.name}: an {param.kind} has an axis and is of int64", None)
-
-    def pointer_param(self, param: ir.Param, buffer: ir.Buffer, scope: _Scope) -> None:
-        self.buffer(buffer, scope, buffer.span)
-        if buffer.space != "global" or buffer.base is not None:
-            self.fault(f"parameter {buffer.name} must be global memory, and no view", buffer.span)
-        if buffer.dtype != param.dtype:
-            self.fault(f"parameter {buffer.name} is of {param.dtype}, its buffer of {buffer.dtype}", buffer.span)
+    def param(self, param: ir.Param, scope: _Scope) -> None:
+        match param:
+            case ir.PointerParam(buffer=buffer):
+                self.buffer(buffer, scope, buffer.span)
+                if buffer.space != "global" or buffer.base is not None:
+                    self.fault(f"parameter {buffer.name} must be global memory, and no view", buffer.span)
+            case ir.ScalarParam(var=var):
+                self.define(var, scope, None)
+            case ir.ExtentParam(var=var) | ir.StrideParam(var=var):
+                self.define(var, scope, None)
+                if var.dtype != int64:
+                    self.fault(f"{var.name}: an extent or a stride is of int64", None)
+            case ir.AssertionsParam():
+                pass
+            case _:
+                assert_never(param)
 
     # ---- names ----
 

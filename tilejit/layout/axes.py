@@ -1,4 +1,12 @@
-"""Axes: the names of the places that a layout maps to, and how thread axes nest."""
+"""Axes: the names of the places that a layout maps to, and how thread axes nest.
+
+```
+thread     in a warp     in a warpgroup     in a CTA
+           laneid        tid_in_wg          tx
+warp                     wid_in_wg          warpid
+warpgroup                                   wgid
+```
+"""
 
 from __future__ import annotations
 
@@ -6,7 +14,7 @@ import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tilejit.errors import LayoutError
+from ..errors import LayoutError
 
 __all__ = [
     "Axis",
@@ -26,7 +34,7 @@ __all__ = [
     "wid_in_wg",
 ]
 
-# Finest first; an axis counts its `unit` within its `within`.
+# Finest first. An axis counts units of one level inside another one.
 _LEVELS = ("thread", "warp", "warpgroup", "cta", "cluster", "grid")
 _THREADS = {"thread": 1, "warp": 32, "warpgroup": 128}
 _THREAD_AXES = {

@@ -1,7 +1,8 @@
 """Runs a program: groups of threads at blocks, barriers, and what happens when nobody can go on.
 
-The group at the lowest block runs next and groups that meet merge, so that threads reconverge behind a branch. A
-group that goes round a loop that may wait for others is parked until nobody else can run.
+The group at the lowest block runs next, and groups that meet become one: so threads come together again behind a
+branch. A loop may wait for what other threads do. A group that goes back in such a loop is parked until no other group
+can run.
 """
 
 from __future__ import annotations
@@ -12,26 +13,26 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from tilejit.errors import DeadlockError, DivergenceError, SimulationError, UninitializedReadError
-from tilejit.simulator.access import Access
-from tilejit.simulator.barriers import Barriers, Released
-from tilejit.simulator.blocks import EXIT
-from tilejit.simulator.checks import Clock
-from tilejit.simulator.copies import AsyncCopies
-from tilejit.simulator.emitter import DTYPES
-from tilejit.simulator.lanes import WARP, Index, Lanes, thread_coordinate
-from tilejit.simulator.matrix import Matrices
-from tilejit.simulator.places import Places
-from tilejit.simulator.tensor_memory import TensorMemory
-from tilejit.simulator.translate import Compiled, Program
-from tilejit.simulator.warp import NotTogether, Warps
+from ...errors import DeadlockError, DivergenceError, SimulationError, UninitializedReadError
+from ..checks.places import PtxPlaces
+from ..checks.races import Clock
+from ..decode.blocks import EXIT
+from ..decode.emitter import DTYPES
+from ..decode.translate import Program, TranslatedBlock
+from .access import Access
+from .barriers import Barriers, Released
+from .copies import AsyncCopies
+from .lanes import WARP, Index, Lanes, thread_coordinate
+from .matrix import Matrices
+from .tensor_memory import TensorMemory
+from .warp import NotTogether, Warps
 
 
 class Machine:
     """The threads of one chunk; generated code calls its methods as `S`."""
 
     def __init__(
-        self, program: Program, lanes: Lanes, access: Access, clock: Clock | None, places: Places, params: bytes,
+        self, program: Program, lanes: Lanes, access: Access, clock: Clock | None, places: PtxPlaces, params: bytes,
         printer: Any,
     ) -> None:  # fmt: skip
         self.program = program
@@ -77,8 +78,6 @@ class Machine:
             else:
                 self.registers[slot] = special_register(name, lanes, self.program)
 
-    # -- scheduling
-
     def run(self) -> None:
         """Run all threads to their exit."""
         ready = self.ready
@@ -119,7 +118,7 @@ class Machine:
         self.leave(compiled, group, result[0])
 
     def kept_for(self, group: Index) -> dict[int, Any]:
-        """The registers of a partial group as far as they are at hand: those of the group that ran last."""
+        """The registers that a partial group has at hand: what it computed, if no other group ran since."""
         if self.kept_group is not group:
             if self.kept_group is None or not np.array_equal(self.kept_group, group):
                 self.write_back()
@@ -146,7 +145,7 @@ class Machine:
             self.owned.add(slot)
         whole[group] = value
 
-    def leave(self, compiled: Compiled, group: Index | None, extra: Any) -> None:
+    def leave(self, compiled: TranslatedBlock, group: Index | None, extra: Any) -> None:
         block = compiled.block
         if block.kind == "fall":
             self.send(block.index, block.targets[0], group)
@@ -157,7 +156,7 @@ class Machine:
         elif block.kind == "barrier":
             self.arrive(compiled, group, extra)
 
-    def branch(self, compiled: Compiled, group: Index | None, taken: Any) -> None:
+    def branch(self, compiled: TranslatedBlock, group: Index | None, taken: Any) -> None:
         block = compiled.block
         yes, no = block.targets
         if block.negated:
@@ -173,7 +172,7 @@ class Machine:
         for target, at in zip((yes, no), positions, strict=True):
             self.send(block.index, target, at if group is None else group[at])
 
-    def switch(self, compiled: Compiled, group: Index | None, index: Any) -> None:
+    def switch(self, compiled: TranslatedBlock, group: Index | None, index: Any) -> None:
         block = compiled.block
         chosen = np.broadcast_to(index, (self.n,))
         positions = self.lanes.positions()
@@ -224,9 +223,7 @@ class Machine:
         if self.barriers.waiting:
             self.release(self.barriers.complete())
 
-    # -- waiting
-
-    def arrive(self, compiled: Compiled, group: Index | None, request: tuple[Any, ...]) -> None:
+    def arrive(self, compiled: TranslatedBlock, group: Index | None, request: tuple[Any, ...]) -> None:
         """Threads reach a CTA barrier."""
         block = compiled.block
         released = self.barriers.arrive(block, compiled.result, group, self.lanes.positions(), request)
@@ -347,8 +344,6 @@ class Machine:
         waits.extend(self.barriers.describe_waiting())
         raise DeadlockError("deadlock: nothing changes any more\n" + "\n".join(waits))
 
-    # -- warp instructions, called by generated code
-
     def shfl(self, mode: str, value: Any, b: Any, c: Any, mask: Any, pc: int) -> tuple[Any, Any]:
         self.members(mask, pc)
         return self.warps.shfl(mode, value, b, c)
@@ -385,8 +380,6 @@ class Machine:
         if self.clock is not None:
             self.clock.warp_barrier(self.lanes.get("warp"))
         return masks
-
-    # -- others, called by generated code
 
     def fence(self) -> None:
         if self.clock is not None:

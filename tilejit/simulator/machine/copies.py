@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilejit.errors import SimulationError
-from tilejit.simulator.access import Access
-from tilejit.simulator.checks import FOREVER, IN_FLIGHT, LOW, ONE, Checker, Record, Shadow, equal_bits
-from tilejit.simulator.flights import Batch, Side
-from tilejit.simulator.lanes import Index, Lanes
-from tilejit.simulator.memory import ELEMENTS, Bound, Region
-from tilejit.simulator.opcodes.memory import Site
-from tilejit.simulator.places import Places
+from ...errors import SimulationError
+from ..checks.places import PtxPlaces
+from ..checks.races import FOREVER, IN_FLIGHT, LOW, ONE, AccessChecker, Record, Shadow, equal_bits
+from ..opcodes.memory import Site
+from .access import Access
+from .flights import Batch, CopySide
+from .lanes import Index, Lanes
+from .memory import ELEMENTS, Bound, MemoryRegion
 
 
 class AsyncCopies:
@@ -30,7 +30,7 @@ class AsyncCopies:
     committed: groups that each thread has committed; complete: groups that it has waited for.
     """
 
-    def __init__(self, access: Access, lanes: Lanes, places: Places) -> None:
+    def __init__(self, access: Access, lanes: Lanes, places: PtxPlaces) -> None:
         self.access = access
         self.lanes = lanes
         self.places = places
@@ -39,8 +39,6 @@ class AsyncCopies:
         self.pending: list[Batch] = []
         if access.checker is not None:
             access.checker.in_flight = self.pending
-
-    # -- called by generated code
 
     def issue(self, target: int, to: Any, source: int, at: Any, single: int, kept: Any) -> None:
         """cp.async: `target`, `source` and `single` (byte by byte) are numbers of memory instructions.
@@ -65,7 +63,7 @@ class AsyncCopies:
             cells = None
             if bound.region.shadow is not None:
                 cells = close_target(self.access.checker_(), bound.region, index, batch.data[part], site)
-            batch.targets.append(Side(part, bound.region, bound.view, index, cells, site))
+            batch.targets.append(CopySide(part, bound.region, bound.view, index, cells, site))
         lanes.select(group)
         self.pending.append(batch)
 
@@ -88,8 +86,6 @@ class AsyncCopies:
         self.commit()
         self.wait(0)
 
-    # -- pieces
-
     def resolved(self, number: int, address: NDArray[Any], copies: Index) -> Iterator[tuple[Index, Bound, Index]]:
         """(copies, region, element index) for each region that the addresses of `copies` lie in.
 
@@ -111,7 +107,8 @@ class AsyncCopies:
         site = self.access.sites[number]
         for part, bound, index in self.resolved(number, address, copies):
             batch.data[part] = bound.view[index]
-            batch.sources.append(Side(part, bound.region, bound.view, index, self.checked(bound, index, site), site))
+            cells = self.checked(bound, index, site)
+            batch.sources.append(CopySide(part, bound.region, bound.view, index, cells, site))
 
     def read_parts(self, batch: Batch, source: int, single: int, address: NDArray[Any], kept: NDArray[Any]) -> None:
         """Read only the first `kept` bytes of each source."""
@@ -141,7 +138,7 @@ class AsyncCopies:
             for part, bound, index in self.resolved(single, where, copies):
                 raw[part, byte] = bound.view[index]
                 cells = self.checked(bound, index, self.access.sites[single])
-                batch.sources.append(Side(part, bound.region, bound.view, index, cells, site))
+                batch.sources.append(CopySide(part, bound.region, bound.view, index, cells, site))
 
     def checked(self, bound: Bound, index: Index, site: Site) -> Index | None:
         """Check and record a read of the executing threads; its cells."""
@@ -168,7 +165,7 @@ class AsyncCopies:
         batch.left &= ~ready
 
 
-def close_target(checker: Checker, region: Region, index: Index, data: NDArray[Any], site: Site) -> Index:
+def close_target(checker: AccessChecker, region: MemoryRegion, index: Index, data: NDArray[Any], site: Site) -> Index:
     """Check the targets of copies of `data` against earlier accesses and close them until the wait.
 
     returns: the cells of each executing thread's target, one row each.
@@ -198,7 +195,7 @@ def close_target(checker: Checker, region: Region, index: Index, data: NDArray[A
     return cells.reshape(index.size, -1)
 
 
-def open_target(checker: Checker, region: Region, cells: Index, threads: Record, pc: int) -> None:
+def open_target(checker: AccessChecker, region: MemoryRegion, cells: Index, threads: Record, pc: int) -> None:
     """Copies have landed: from now on they are stores of the threads that started them."""
     shadow: Shadow = region.shadow
     me = np.repeat(threads, cells.shape[1])
@@ -211,7 +208,7 @@ def open_target(checker: Checker, region: Region, cells: Index, threads: Record,
         checker.mark_several(shadow.writes, flat[lost], winner[lost], me[lost])
 
 
-def read_until_now(checker: Checker, region: Region, cells: Index, threads: Record, pc: int) -> None:
+def read_until_now(checker: AccessChecker, region: MemoryRegion, cells: Index, threads: Record, pc: int) -> None:
     """Copies have read their sources until now."""
     me = np.repeat(threads, cells.shape[1])
     checker.record_read(region.shadow, cells.reshape(-1), me, me + np.uint64(checker.clock.tick(pc) << 32), ONE)

@@ -9,14 +9,14 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Any
 
-from tilejit.errors import UnsupportedInstructionError
-from tilejit.simulator.blocks import Block, liveness, split
-from tilejit.simulator.emitter import DTYPES, SPECIAL, Emitter, Names
-from tilejit.simulator.memory import ELEMENTS, LOCAL_BASE, SHARED_BASE, elements, joined
-from tilejit.simulator.numerics import convert, directed, floats, integer, products
-from tilejit.simulator.opcodes import lookup
-from tilejit.simulator.opcodes.memory import Site
-from tilejit.simulator.ptx import Function, Module, Variable, parse
+from ...errors import UnsupportedInstructionError
+from ..machine.memory import ELEMENTS, LOCAL_BASE, SHARED_BASE, elements, joined
+from ..numerics import convert, directed, floats, integer, products
+from ..opcodes import lookup
+from ..opcodes.memory import Site
+from .blocks import BasicBlock, liveness, split
+from .emitter import DTYPES, SPECIAL, BlockWriter, KernelNames
+from .ptx import Module, PtxFunction, Variable, parse
 
 RUNTIME: dict[str, Any] = {
     **integer.FUNCTIONS, **floats.FUNCTIONS, **directed.FUNCTIONS, **convert.FUNCTIONS, **products.FUNCTIONS,
@@ -25,10 +25,10 @@ RUNTIME: dict[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
+class TranslatedBlock:
     """One block's function `run(machine, *inputs)` → (extra, *outputs), and the slots of both."""
 
-    block: Block
+    block: BasicBlock
     run: Callable[..., tuple[Any, ...]]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
@@ -48,8 +48,8 @@ class Program:
     """
 
     module: Module
-    function: Function
-    blocks: tuple[Compiled, ...]
+    function: PtxFunction
+    blocks: tuple[TranslatedBlock, ...]
     slots: dict[str, int]
     homes: tuple[str, ...]
     sites: tuple[Site, ...]
@@ -99,7 +99,7 @@ def _translate(digest: bytes, entry: str, dynamic_shared_bytes: int, ptx: _Text)
 
 
 class _Translator:
-    def __init__(self, module: Module, function: Function, dynamic_shared_bytes: int) -> None:
+    def __init__(self, module: Module, function: PtxFunction, dynamic_shared_bytes: int) -> None:
         self.module = module
         self.function = function
         self.dynamic_shared_bytes = dynamic_shared_bytes
@@ -139,7 +139,7 @@ class _Translator:
             missing = [x for x in names if x not in self.function.labels]
             count = {"bra": 1, "brx": 2}.get(ins.root, 0)
             if missing or len(ins.operands) != count or lookup(ins.root, ins.suffix) is None:
-                e = Emitter(Names({}, {}, {}), self.module)
+                e = BlockWriter(KernelNames({}, {}, {}), self.module)
                 e.begin(ins, 0)
                 e.fail(f"label {missing[0]} is not defined" if missing else f"{ins.root}{ins.suffix} is not supported")
 
@@ -154,7 +154,7 @@ class _Translator:
             live = self.live(blocks, emitters)
         return self.assemble(blocks, emitters, names, live)
 
-    def undefined(self, names: Names, live: int) -> frozenset[str]:
+    def undefined(self, names: KernelNames, live: int) -> frozenset[str]:
         """Registers that some path reads unwritten, less those that LLVM left undefined on purpose."""
         implicit = {"%param:", "%tid", "%carry"}
         return frozenset(
@@ -164,12 +164,12 @@ class _Translator:
             and not any(name.startswith(x) for x in implicit)
         )  # fmt: skip
 
-    def emit(self, blocks: list[Block], undefined: frozenset[str]) -> tuple[list[Emitter], Names]:
+    def emit(self, blocks: list[BasicBlock], undefined: frozenset[str]) -> tuple[list[BlockWriter], KernelNames]:
         function = self.function
         addresses = {v.name: at for v, at in self.placed}
         # like a variable's, a parameter's address is one in its own state space; cvta makes it generic
         params = {p.name: p.offset for p in function.params}
-        names = Names({**function.registers, "%carry": 32}, addresses | params, params)
+        names = KernelNames({**function.registers, "%carry": 32}, addresses | params, params)
         names.namespace.update(RUNTIME)
         names.maybe_undefined = undefined
         names.loaded_later = _loaded_later(function)
@@ -177,8 +177,8 @@ class _Translator:
         names.never_written = frozenset(x for x in undefined if x not in defined)
         return [self.emit_block(block, names) for block in blocks], names
 
-    def emit_block(self, block: Block, names: Names) -> Emitter:
-        e = Emitter(names, self.module)
+    def emit_block(self, block: BasicBlock, names: KernelNames) -> BlockWriter:
+        e = BlockWriter(names, self.module)
         e.call_params = self.function.call_params
         body = self.function.body
         for pc in block.pcs:
@@ -200,12 +200,14 @@ class _Translator:
             e.extra = value
         return e
 
-    def live(self, blocks: list[Block], emitters: list[Emitter]) -> list[int]:
+    def live(self, blocks: list[BasicBlock], emitters: list[BlockWriter]) -> list[int]:
         uses = [sum(1 << s for s in e.inputs) for e in emitters]
         defs = [sum(1 << s for s in e.written) for e in emitters]
         return liveness(blocks, uses, defs)
 
-    def assemble(self, blocks: list[Block], emitters: list[Emitter], names: Names, live: list[int]) -> Program:
+    def assemble(
+        self, blocks: list[BasicBlock], emitters: list[BlockWriter], names: KernelNames, live: list[int]
+    ) -> Program:
         sources = []
         outputs: list[tuple[int, ...]] = []
         for block, e in zip(blocks, emitters, strict=True):
@@ -217,7 +219,7 @@ class _Translator:
             sources.append(e.finish(f"b{block.index}", out, e.extra))
         exec(compile("".join(sources), f"<ptx {self.function.name}>", "exec"), names.namespace)
         compiled = tuple(
-            Compiled(block, names.namespace[f"b{block.index}"], tuple(e.inputs), out, e.result_slot)
+            TranslatedBlock(block, names.namespace[f"b{block.index}"], tuple(e.inputs), out, e.result_slot)
             for block, e, out in zip(blocks, emitters, outputs, strict=True)
         )
         homes = tuple(h or f"u{b // 8}" for h, b in zip(names.home, names.bits, strict=True))
@@ -238,19 +240,19 @@ def _cell_shift(sites: list[Site]) -> dict[str, int]:
     return result
 
 
-def _spins(blocks: list[Block], sites: list[Site]) -> tuple[int, ...]:
-    """Running count of blocks that look at what other threads may change: a loop around one may wait for them."""
+def _spins(blocks: list[BasicBlock], sites: list[Site]) -> tuple[int, ...]:
+    """For each block, how many before it read what other threads may change; a loop around one may wait for them."""
     strong = {s.pc for s in sites if s.strong and s.kind != "store"}
     return (0, *accumulate(int(not strong.isdisjoint(b.pcs)) for b in blocks))
 
 
-def _loaded_later(function: Function) -> frozenset[str]:
+def _loaded_later(function: PtxFunction) -> frozenset[str]:
     """Registers that tcgen05.ld writes: their values arrive at a wait."""
     loads = [x for x in function.body if x.root == "tcgen05" and x.suffix.startswith(".ld.") and x.operands]
     return frozenset(x.strip() for ins in loads for x in ins.operands[0].strip("{}").split(","))
 
 
-def _defined(function: Function) -> set[str]:
+def _defined(function: PtxFunction) -> set[str]:
     """Registers that may be written somewhere: the first operand of every instruction that has a destination."""
     written: set[str] = set()
     for ins in function.body:

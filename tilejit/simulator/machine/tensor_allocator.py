@@ -10,10 +10,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from tilejit.errors import DeadlockError, SimulationError
-from tilejit.simulator.lanes import WARP, Lanes
-from tilejit.simulator.places import Places
-from tilejit.simulator.tensor_layout import COLUMNS
+from ...errors import DeadlockError, SimulationError
+from ..checks.places import PtxPlaces
+from .lanes import WARP, Lanes
+from .tensor_layout import COLUMNS
 
 UNIT = 32
 
@@ -31,7 +31,7 @@ class Allocation:
 class Allocator:
     """The tensor memory of every CTA of a chunk. owned: CTAs × columns; live: allocations per CTA."""
 
-    def __init__(self, lanes: Lanes, places: Places) -> None:
+    def __init__(self, lanes: Lanes, places: PtxPlaces) -> None:
         self.lanes = lanes
         self.places = places
         self.owned = np.zeros((lanes.ctas, COLUMNS), bool)
@@ -117,8 +117,6 @@ class Allocator:
                     f"  {self.places.describe(a.pc)}",
                     hint="free them with tcgen05.dealloc on every way out of the kernel",
                 )
-
-    # -- messages
 
     def who(self, warp: int) -> str:
         cta, inside = divmod(warp, self.lanes.warps_per_cta)

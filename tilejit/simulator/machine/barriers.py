@@ -12,11 +12,11 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from tilejit.errors import DeadlockError, DivergenceError, SimulationError
-from tilejit.simulator.blocks import Block
-from tilejit.simulator.checks import Clock
-from tilejit.simulator.lanes import WARP, Index, Lanes
-from tilejit.simulator.places import Places
+from ...errors import DeadlockError, DivergenceError, SimulationError
+from ..checks.places import PtxPlaces
+from ..checks.races import Clock
+from ..decode.blocks import BasicBlock
+from .lanes import WARP, Index, Lanes
 
 Result = tuple[int, str] | None
 # (next block, positions or None for all threads, register for the result, result)
@@ -25,9 +25,9 @@ Released = tuple[int, Index | None, Result, Any]
 
 @dataclass(slots=True)
 class Arrival:
-    """Threads that stand at one barrier instruction; `waits` is false for bar.arrive, whose threads went on."""
+    """Threads that arrived at one barrier instruction. waits: they stand there; those of bar.arrive went on."""
 
-    block: Block
+    block: BasicBlock
     positions: Index
     waits: bool
     aligned: bool
@@ -40,7 +40,7 @@ class Arrival:
 class Barriers:
     """All barriers of a chunk's CTAs. waiting: barrier number → arrivals."""
 
-    def __init__(self, lanes: Lanes, alive: NDArray[np.bool_], clock: Clock | None, places: Places) -> None:
+    def __init__(self, lanes: Lanes, alive: NDArray[np.bool_], clock: Clock | None, places: PtxPlaces) -> None:
         self.lanes = lanes
         self.alive = alive
         self.clock = clock
@@ -48,7 +48,7 @@ class Barriers:
         self.waiting: dict[int, list[Arrival]] = {}
 
     def arrive(
-        self, block: Block, result: Result, group: Index | None, positions: Index, request: tuple[Any, ...]
+        self, block: BasicBlock, result: Result, group: Index | None, positions: Index, request: tuple[Any, ...]
     ) -> list[Released]:
         """Register threads at a barrier; what that releases, themselves included."""
         how, numbers, counts, aligned, value, op = request
@@ -72,7 +72,7 @@ class Barriers:
         return self.complete()
 
     def wait(self, number: int, arrival: Arrival) -> None:
-        """Adds an arrival; threads that came to the same instruction by different ways stand there together."""
+        """Adds an arrival; groups at the same instruction become one."""
         arrivals = self.waiting.setdefault(number, [])
         same = (a for a in arrivals if a.waits and arrival.waits and a.block is arrival.block)
         earlier = next((a for a in same if a.count == arrival.count), None)
@@ -178,8 +178,6 @@ class Barriers:
     def mark_barrier(self, ctas: Index, all_of_chunk: bool) -> None:
         if self.clock is not None:
             self.clock.cta_barrier(ctas, all_of_chunk)
-
-    # -- messages
 
     def check_aligned(self, arrival: Arrival, full: NDArray[np.bool_]) -> None:
         """Every thread of the warps that arrived here must have arrived here."""

@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from tilejit.errors import (
+from ...errors import (
     AsyncHazardError,
     MisalignedError,
     OutOfBoundsError,
@@ -28,14 +28,14 @@ from tilejit.errors import (
     SimulationError,
     UninitializedReadError,
 )
-from tilejit.simulator.access import Access
-from tilejit.simulator.checks import Clock
-from tilejit.simulator.lanes import WARP, Index, Lanes
-from tilejit.simulator.numerics.products import stacked
-from tilejit.simulator.places import Places
-from tilejit.simulator.tensor_allocator import UNIT, Allocator
-from tilejit.simulator.tensor_layout import COLUMNS, Form, form
-from tilejit.simulator.warp import Warps
+from ..checks.places import PtxPlaces
+from ..checks.races import Clock
+from ..numerics.products import stacked
+from .access import Access
+from .lanes import WARP, Index, Lanes
+from .tensor_allocator import UNIT, Allocator
+from .tensor_layout import COLUMNS, Form, form
+from .warp import Warps
 
 ROWS = 128
 CELLS = ROWS * COLUMNS
@@ -43,7 +43,7 @@ ADDRESS_LANE_SHIFT = 16
 
 
 @dataclass(slots=True)
-class Operation:
+class Transfer:
     """Loads or stores in flight: one row per warp. cells: warps × lanes × registers (× halves)."""
 
     pc: int
@@ -62,15 +62,15 @@ class TensorMemory:
     registers: register in flight → the instruction (plus 1) per warp.
     """
 
-    def __init__(self, lanes: Lanes, warps: Warps, access: Access, clock: Clock | None, places: Places) -> None:
+    def __init__(self, lanes: Lanes, warps: Warps, access: Access, clock: Clock | None, places: PtxPlaces) -> None:
         self.lanes = lanes
         self.warps = warps
         self.access = access
         self.clock = clock
         self.places = places
         self.allocator = Allocator(lanes, places)
-        self.loads: list[Operation] = []
-        self.stores: list[Operation] = []
+        self.loads: list[Transfer] = []
+        self.stores: list[Transfer] = []
         self.registers: dict[str, NDArray[np.int64]] = {}
         self.ready = False
         self.fenced = {how: np.zeros(warps.count, np.int64) for how in ("before", "after")}
@@ -86,8 +86,6 @@ class TensorMemory:
         self.written = np.zeros(2 * size, np.uint8)
         self.busy = {kind: np.zeros(size, np.uint32) for kind in ("load", "store")}
         self.record = {kind: np.zeros(size, np.uint64) for kind in ("load", "store")}
-
-    # -- called by generated code
 
     def alloc(self, number: int, address: Any, columns: Any, pc: int) -> None:
         """tcgen05.alloc: the address of the columns goes to shared memory."""
@@ -131,7 +129,7 @@ class TensorMemory:
         """tcgen05.ld; returns the registers, one row each, which `pending` then closes."""
         kind = form(shape, num, packed, split)
         warps, cells = self.cells(kind, address, "load", pc)
-        self.loads.append(Operation(pc, warps, cells, None, packed))
+        self.loads.append(Transfer(pc, warps, cells, None, packed))
         if self.clock is not None:
             self.check(kind, warps, cells, "load", pc)
         values = self.data[cells]
@@ -151,7 +149,7 @@ class TensorMemory:
             words = np.stack([words & np.uint32(0xFFFF), words >> np.uint32(16)], axis=3)
         if self.clock is not None:
             self.check(kind, warps, cells, "store", pc)
-        self.stores.append(Operation(pc, warps, cells, words, packed))
+        self.stores.append(Transfer(pc, warps, cells, words, packed))
 
     def pending(self, registers: Sequence[str], pc: int) -> None:
         """The registers of a load, until its wait."""
@@ -191,8 +189,6 @@ class TensorMemory:
         """tcgen05.wait::st."""
         self.warps.whole(pc)
         self.stores = self.finish(self.stores, self.here(), "store")
-
-    # -- pieces
 
     def here(self) -> Index:
         """The executing warps' numbers in the chunk."""
@@ -346,7 +342,7 @@ class TensorMemory:
                 hint="put a barrier between the last use and the deallocation",
             )
 
-    def finish(self, operations: list[Operation], here: Index, how: str) -> list[Operation]:
+    def finish(self, operations: list[Transfer], here: Index, how: str) -> list[Transfer]:
         """Complete the operations of the warps `here`; those that are left."""
         rest = []
         for op in operations:
@@ -358,7 +354,7 @@ class TensorMemory:
                 self.land(cells, op.values[mine], op.packed)
             if not mine.all():
                 values = None if op.values is None else op.values[~mine]
-                rest.append(Operation(op.pc, op.warps[~mine], op.cells[~mine], values, op.packed))
+                rest.append(Transfer(op.pc, op.warps[~mine], op.cells[~mine], values, op.packed))
         return rest
 
     def land(self, cells: Index, values: NDArray[np.uint32], packed: bool) -> None:
@@ -370,8 +366,6 @@ class TensorMemory:
         else:
             self.data[cells] = values
             self.written.view(np.uint16)[cells] = 0x0101
-
-    # -- messages
 
     def cell(self, cells: Index, at: int) -> str:
         row, column = divmod(int(cells.reshape(-1)[at]) % CELLS, COLUMNS)

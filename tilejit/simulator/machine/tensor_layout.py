@@ -1,5 +1,16 @@
 """Which cell of tensor memory each register of each lane is, per shape of tcgen05.ld and tcgen05.st.
 
+For lane l and register r:
+
+```
+shape       row                     column
+32x32b      l                       r
+16x64b      l / 4 + 8 (l % 2)       l / 2 % 2 + 2 r
+16x128b     l / 4 + 8 (r % 2)       l % 4 + 4 (r / 2)
+16x256b     l / 4 + 8 (r / 2 % 2)   r % 2 + 2 (l % 4) + 8 (r / 4)
+16x32bx2    l % 16                  r, and `split` further in lanes 16 to 31
+```
+
 source: PTX ISA, "Data Movement Shape", figures "Matrix Fragment for shape .32x32b" to ".16x32bx2", and "Packing and
 Unpacking".
 """
@@ -11,7 +22,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from tilejit.simulator.lanes import WARP, Index
+from .lanes import WARP, Index
 
 COLUMNS = 512
 

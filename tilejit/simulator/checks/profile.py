@@ -8,9 +8,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from tilejit.simulator.lanes import WARP, Index, Lanes
-from tilejit.simulator.memory import Region
-from tilejit.simulator.opcodes.memory import Site
+from ..machine.lanes import WARP, Index, Lanes
+from ..machine.memory import MemoryRegion
+from ..opcodes.memory import Site
 
 BANKS = 32
 BANK_BYTES = 4
@@ -47,7 +47,7 @@ class Profiler:
         self.lanes: Lanes | None = None
         self.traffic: dict[int, Traffic] = {}
 
-    def access(self, site: Site, region: Region, index: Index, lead: int) -> None:
+    def access(self, site: Site, region: MemoryRegion, index: Index, lead: int) -> None:
         """Count an access to element `index` of each executing thread; `lead` bytes lie in front of element 0."""
         assert self.lanes is not None
         if region.space not in ("shared", "global"):
@@ -70,7 +70,7 @@ class Profiler:
 
 
 def by_pattern(index: Index, shift: int, base: int, shared: bool) -> tuple[int, int]:
-    """(count, the least possible) of full warps: warps that differ by a shift that costs nothing count as one.
+    """(count, the least possible) of full warps. Of warps that differ by a shift that costs nothing, one is counted.
 
     Shared memory may be shifted by words, which only renames the banks; global memory by sectors.
     """

@@ -13,8 +13,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from tilejit.errors import UnsupportedInstructionError
-from tilejit.simulator.ptx import Instruction, Module, parse_number
+from ...errors import UnsupportedInstructionError
+from .ptx import Module, PtxInstruction, parse_number
 
 DTYPES: dict[str, Any] = {
     "u1": np.dtype(np.uint8), "u2": np.dtype(np.uint16), "u4": np.dtype(np.uint32), "u8": np.dtype(np.uint64),
@@ -44,7 +44,7 @@ _LOCAL = re.compile(r"\bv\d+\b")
 SIZE = {name: dtype.itemsize for name, dtype in DTYPES.items()}
 
 
-class Names:
+class KernelNames:
     """What all blocks of a kernel share: register slots and homes, constants, and addresses of symbols."""
 
     def __init__(self, registers: dict[str, int], addresses: dict[str, int], params: dict[str, int]) -> None:
@@ -84,14 +84,14 @@ class Names:
         return name
 
 
-class Emitter:
+class BlockWriter:
     """Collects the statements of one block; opcode entries call its methods.
 
     parts: variable → (wide variable that it is an element of, which one, of how many).
     known: expression, or variables in another form → the variable that holds it.
     """
 
-    def __init__(self, names: Names, module: Module) -> None:
+    def __init__(self, names: KernelNames, module: Module) -> None:
         self.names = names
         self.module = module
         self.lines: list[str] = []
@@ -101,7 +101,7 @@ class Emitter:
         self.inputs: dict[int, None] = {}
         self.written: dict[int, None] = {}
         self.count = 0
-        self.ins: Instruction
+        self.ins: PtxInstruction
         self.pc = 0
         self.highest = -1
         self.extra = "None"
@@ -128,8 +128,6 @@ class Emitter:
 
     def stmt(self, text: str) -> None:
         self.lines.append(" " + text)
-
-    # -- reading
 
     def view_map(self, slot: int) -> dict[str, str]:
         views = self.views.get(slot)
@@ -170,7 +168,7 @@ class Emitter:
         return views[full]
 
     def may_be_undefined(self) -> bool:
-        """Whether LLVM leaves operands of this instruction undefined: parts of a vector that nobody looks at."""
+        """Whether LLVM may leave operands of this instruction undefined, as parts of a vector that nobody reads."""
         root = self.ins.root
         return root in ("mov", "selp", "prmt", "bfi") or (root == "st" and ".v" in self.ins.suffix)
 
@@ -213,7 +211,7 @@ class Emitter:
         self.highest = max(self.highest, index)
         return self.source(self.ins.operands[index], dtype, ptx_type)
 
-    def begin(self, ins: Instruction, pc: int) -> None:
+    def begin(self, ins: PtxInstruction, pc: int) -> None:
         """Make `ins` the current instruction."""
         self.ins, self.pc, self.highest = ins, pc, -1
 
@@ -224,7 +222,7 @@ class Emitter:
             self.fail(f"{opcode} takes {self.highest + 1} operands, got {got}")
 
     def either(self, unsigned: str, signed: str, *indices: int) -> str:
-        """`signed` if a register among these operands is at hand only so, else `unsigned`: saves a view."""
+        """`signed` if some operand's register is held only as that, else `unsigned`: this saves a reinterpretation."""
         for i in indices:
             slot = self.names.slots.get(self.ins.operands[i])
             if slot is None:
@@ -234,8 +232,6 @@ class Emitter:
             if signed in at_hand and unsigned not in at_hand:
                 return signed
         return unsigned
-
-    # -- writing
 
     def dst(self, index: int, dtype: str, expression: str) -> None:
         """Assign the destination operand; narrower values are extended by their signedness."""
@@ -300,7 +296,7 @@ class Emitter:
             self.names.home[target] = self.names.home[origin]
 
     def set_constant(self, name: str, bits: int, dtype: str) -> None:
-        """`mov` of a literal: its dtype is no vote for the register's home."""
+        """`mov` of a literal, which leaves the register's home dtype open."""
         slot = self.destination(name)
         home = self.names.home[slot]
         dtype = home if home and SIZE[home] == SIZE[dtype] else dtype
@@ -338,11 +334,9 @@ class Emitter:
         return flag
 
     def check_defined(self, name: str, value: str) -> None:
-        """Before an address or branch uses a register that some path leaves unwritten: check this path."""
+        """Check that this path wrote a register that an address or branch uses and some path leaves unwritten."""
         if name in self.names.maybe_undefined:
             self.stmt(f"S.check_defined({self.read(self.define_flag(name), 'p')}, {name!r}, {self.pc})")
-
-    # -- the block as a whole
 
     def finish(self, name: str, outputs: list[int], extra: str) -> str:
         """The function's source: `def name(S, inputs...)` → (extra, outputs...)."""
@@ -377,7 +371,9 @@ class Emitter:
             self.lines[i] += f"; del {', '.join(names)}"
 
 
-Entry = Callable[[Emitter, dict[str, str]], None]
+#: the parts of an opcode that its pattern names
+Match = dict[str, str]
+Entry = Callable[[BlockWriter, dict[str, str]], None]
 
 
 def vector(operand: str) -> list[str]:

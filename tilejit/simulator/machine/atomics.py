@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilejit.simulator.numerics.floats import FUNCTIONS as FLOAT
+from ..numerics.floats import FUNCTIONS as FLOAT
 
 Array = NDArray[Any]
-Step = Callable[[Array, tuple[Array, ...]], Array]
+Update = Callable[[Array, tuple[Array, ...]], Array]
 
 
 def _increment(old: Array, v: tuple[Array, ...]) -> Array:
@@ -29,7 +29,7 @@ _INTEGER: dict[str, Any] = {
 }  # fmt: skip
 
 
-def step(op: str) -> Step:
+def step(op: str) -> Update:
     """The function (old, operands) → new of `op.type`, vectorised over places that differ."""
     name, _, t = op.partition(".")
     if name == "exch":
@@ -89,7 +89,9 @@ def _accumulate(ufunc: Any, view: Array, order: Array, place: Array, first: Arra
     return result
 
 
-def _by_rank(function: Step, view: Array, order: Array, place: Array, first: Array, values: tuple[Array, ...]) -> Array:
+def _by_rank(
+    function: Update, view: Array, order: Array, place: Array, first: Array, values: tuple[Array, ...]
+) -> Array:
     """One round per thread of the most contended place; each round's places differ."""
     starts = np.flatnonzero(first)
     rank = np.arange(place.size) - np.repeat(starts, np.diff(np.append(starts, place.size)))

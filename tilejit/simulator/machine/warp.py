@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilejit.errors import DivergenceError
-from tilejit.simulator.lanes import WARP, Lanes
-from tilejit.simulator.places import Places
+from ...errors import DivergenceError
+from ..checks.places import PtxPlaces
+from ..numerics.integer import PerThread
+from .lanes import WARP, Lanes
 
-Value = Any
-Table = NDArray[Any]
+WarpRows = NDArray[Any]
 _BITS = np.uint64(1) << np.arange(WARP, dtype=np.uint64)
 
 
@@ -32,7 +32,7 @@ class Warps:
     alive: of the chunk's threads, which have not exited.
     """
 
-    def __init__(self, lanes: Lanes, alive: NDArray[np.bool_], places: Places) -> None:
+    def __init__(self, lanes: Lanes, alive: NDArray[np.bool_], places: PtxPlaces) -> None:
         self.lanes = lanes
         self.alive = alive
         self.places = places
@@ -45,7 +45,7 @@ class Warps:
         result: NDArray[np.int64] = self.lanes.get("chunk_warp") * WARP + self.lanes.get("lane")
         return result
 
-    def table(self, value: Value, fill: Any = 0) -> Table:
+    def table(self, value: PerThread, fill: Any = 0) -> WarpRows:
         """A value per thread as warps × lanes; lanes that don't execute hold `fill`."""
         if self.lanes.group is None and self.exact and np.ndim(value):
             return np.ascontiguousarray(value).reshape(self.count, WARP)
@@ -54,13 +54,13 @@ class Warps:
         out[self.slots()] = value
         return out.reshape(self.count, WARP)
 
-    def flat(self, table: Table) -> Value:
+    def flat(self, table: WarpRows) -> PerThread:
         """The executing threads' elements of a table."""
         if self.lanes.group is None and self.exact:
             return table.reshape(-1)
         return table.reshape(-1)[self.slots()]
 
-    def spread(self, per_warp: Table) -> Value:
+    def spread(self, per_warp: WarpRows) -> PerThread:
         """One value per warp, given to each executing thread."""
         return per_warp[self.lanes.get("chunk_warp")]
 
@@ -79,7 +79,7 @@ class Warps:
         bits[full["chunk_warp"] * WARP + full["lane"]] = self.alive
         return _masks(bits.reshape(self.count, WARP))
 
-    def require(self, mask: Value, pc: int) -> Value:
+    def require(self, mask: PerThread, pc: int) -> PerThread:
         """Check that every living lane in `mask` executes this instruction with the caller in its own mask.
 
         returns: the masks per executing thread.
@@ -122,9 +122,7 @@ class Warps:
             f"together, but lanes {lanes} have exited or don't exist\n  {self.places.describe(pc)}"
         )
 
-    # -- instructions
-
-    def shfl(self, mode: str, value: Value, b: Value, c: Value) -> tuple[Value, Value]:
+    def shfl(self, mode: str, value: PerThread, b: PerThread, c: PerThread) -> tuple[PerThread, PerThread]:
         """shfl: (the source lane's value, whether the source lane was in range).
 
         source: PTX ISA, "shfl.sync", the pseudocode of the semantics.
@@ -149,7 +147,7 @@ class Warps:
         table = self.table(value).reshape(-1)
         return table[self.lanes.get("chunk_warp") * WARP + source], valid
 
-    def vote(self, mode: str, predicate: Value, masks: Value) -> Value:
+    def vote(self, mode: str, predicate: PerThread, masks: PerThread) -> PerThread:
         table = self.table(np.broadcast_to(predicate, (self.lanes.n,)), False)
         ballots = self.spread((table.astype(np.uint64) @ _BITS).astype(np.uint32))
         living = self.spread(self.active())
@@ -163,7 +161,7 @@ class Warps:
             return votes == members
         return (votes == 0) | (votes == members)
 
-    def match(self, mode: str, value: Value, masks: Value) -> tuple[Value, Value]:
+    def match(self, mode: str, value: PerThread, masks: PerThread) -> tuple[PerThread, PerThread]:
         table = self.table(np.broadcast_to(value, (self.lanes.n,)))
         same = table[:, :, None] == table[:, None, :]
         ballots = (same.astype(np.uint64) @ _BITS).astype(np.uint32)
@@ -174,7 +172,7 @@ class Warps:
         whole = equal == members
         return np.where(whole, members, np.uint32(0)), whole
 
-    def redux(self, op: str, value: Value, masks: Value) -> Value:
+    def redux(self, op: str, value: PerThread, masks: PerThread) -> PerThread:
         """Reduce over each thread's member mask; all threads of a mask hold the same one."""
         value = np.broadcast_to(value, (self.lanes.n,))
         ufunc: Any = {
@@ -189,7 +187,7 @@ class Warps:
         starts = np.flatnonzero(np.diff(group[order], prepend=-1))
         return ufunc.reduceat(value[order], starts).astype(value.dtype)[group]
 
-    def elect(self, masks: Value) -> tuple[Value, Value]:
+    def elect(self, masks: PerThread) -> tuple[PerThread, PerThread]:
         """The lowest member lane is the leader."""
         members = masks & self.spread(self.active())
         lowest = members & (~members + np.uint32(1))

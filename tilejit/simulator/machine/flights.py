@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilejit.simulator.lanes import Index
-from tilejit.simulator.memory import Region
-from tilejit.simulator.opcodes.memory import Site
+from ..opcodes.memory import Site
+from .lanes import Index
+from .memory import MemoryRegion
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class CopySide:
     """One region's share of a batch: where its copies read or write.
 
     at: numbers of the copies in the batch; index: each one's element of `view`.
@@ -22,7 +22,7 @@ class Side:
     """
 
     at: Index
-    region: Region
+    region: MemoryRegion
     view: NDArray[Any]
     index: Index
     cells: Index | None
@@ -43,12 +43,12 @@ class Batch:
     threads: NDArray[np.uint64]
     groups: Index
     data: NDArray[Any]
-    targets: list[Side]
-    sources: list[Side]
+    targets: list[CopySide]
+    sources: list[CopySide]
     left: NDArray[np.bool_]
 
 
-def touching(batches: list[Batch], region: Region, cells: Index, targets: bool) -> tuple[Batch, int, int] | None:
+def touching(batches: list[Batch], region: MemoryRegion, cells: Index, targets: bool) -> tuple[Batch, int, int] | None:
     """The first copy in flight that writes (or, without `targets`, reads) one of `cells`.
 
     returns: (its batch, its number in the batch, the position in `cells`).

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tilejit.simulator.ptx import Function, Module
+from ..decode.ptx import Module, PtxFunction
 
 Locate = Callable[[int, int, int], str]
 
@@ -23,10 +23,10 @@ class Location:
     text: str
 
 
-class Places:
+class PtxPlaces:
     """Turns the index of an instruction into words."""
 
-    def __init__(self, module: Module, function: Function, locate: Locate | None) -> None:
+    def __init__(self, module: Module, function: PtxFunction, locate: Locate | None) -> None:
         self.module = module
         self.function = function
         self.locate = locate

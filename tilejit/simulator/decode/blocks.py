@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tilejit.simulator.ptx import Function, Instruction
+from .ptx import PtxFunction, PtxInstruction
 
 EXIT = -1
 
@@ -15,7 +15,7 @@ BARRIER_ROOTS = frozenset({"bar", "barrier"})
 
 
 @dataclass(slots=True)
-class Block:
+class BasicBlock:
     """Straight-line code; how it ends is `kind`.
 
     kind: "fall" | "branch" | "switch" | "barrier" | "trap".
@@ -33,38 +33,38 @@ class Block:
     end_pc: int = -1
 
 
-def is_warp_sync(ins: Instruction) -> bool:
+def is_warp_sync(ins: PtxInstruction) -> bool:
     """Whether lanes of a warp wait for each other at this instruction."""
     return ins.root in WARP_SYNC_ROOTS or (ins.root in BARRIER_ROOTS and ".warp" in ins.suffix)
 
 
-def is_aligned(ins: Instruction) -> bool:
+def is_aligned(ins: PtxInstruction) -> bool:
     """Whether all 32 lanes of a warp must execute this instruction together."""
     return ins.root in ALIGNED_ROOTS and ".aligned" in ins.suffix
 
 
-def is_barrier(ins: Instruction) -> bool:
+def is_barrier(ins: PtxInstruction) -> bool:
     """Whether this is a CTA barrier, full or named."""
     return ins.root in BARRIER_ROOTS and ".warp" not in ins.suffix
 
 
-def split(function: Function) -> list[Block]:
+def split(function: PtxFunction) -> list[BasicBlock]:
     """The kernel's basic blocks in text order; a predicated instruction becomes a block of its own."""
     body = function.body
     leaders = _leaders(function)
     order = sorted(leaders)
     number = {pc: i for i, pc in enumerate(order)}
-    blocks: list[Block] = []
+    blocks: list[BasicBlock] = []
     for i, start in enumerate(order):
         end = order[i + 1] if i + 1 < len(order) else len(body)
-        blocks.append(Block(i, list(range(start, end))))
+        blocks.append(BasicBlock(i, list(range(start, end))))
     guarded = [pc for pc, ins in enumerate(body) if ins.guard and ins.root not in ("bra", "brx", "ret", "exit")]
     for block in blocks:
         _terminate(function, block, number, len(blocks))
     return _insert_guards(function, blocks, set(guarded))
 
 
-def _leaders(function: Function) -> set[int]:
+def _leaders(function: PtxFunction) -> set[int]:
     body = function.body
     aligned = False
     leaders = {0, *(pc for pc in function.labels.values() if pc < len(body))}
@@ -83,7 +83,7 @@ def _leaders(function: Function) -> set[int]:
     return leaders
 
 
-def _terminate(function: Function, block: Block, number: dict[int, int], count: int) -> None:
+def _terminate(function: PtxFunction, block: BasicBlock, number: dict[int, int], count: int) -> None:
     following = block.index + 1 if block.index + 1 < count else EXIT
     block.targets = (following,)
     if not block.pcs:
@@ -113,24 +113,24 @@ def _terminate(function: Function, block: Block, number: dict[int, int], count: 
         block.kind = "barrier"
 
 
-def _insert_guards(function: Function, blocks: list[Block], guarded: set[int]) -> list[Block]:
+def _insert_guards(function: PtxFunction, blocks: list[BasicBlock], guarded: set[int]) -> list[BasicBlock]:
     """Put an empty branching block in front of every block that holds one predicated instruction."""
     if not guarded:
         return blocks
     shifted: dict[int, int] = {EXIT: EXIT}
-    plan: list[tuple[Block, bool]] = []
+    plan: list[tuple[BasicBlock, bool]] = []
     position = 0
     for block in blocks:
         has_guard = bool(block.pcs) and block.pcs[0] in guarded
         shifted[block.index] = position
         position += 2 if has_guard else 1
         plan.append((block, has_guard))
-    result: list[Block] = []
+    result: list[BasicBlock] = []
     for block, has_guard in plan:
         following = shifted[block.index + 1] if block.index + 1 < len(blocks) else EXIT
         if has_guard:
             ins = function.body[block.pcs[0]]
-            front = Block(len(result), [], "branch", (following, len(result) + 1), str(ins.guard))
+            front = BasicBlock(len(result), [], "branch", (following, len(result) + 1), str(ins.guard))
             front.negated = not ins.guard_negated
             front.end_pc = block.pcs[0]
             result.append(front)
@@ -140,7 +140,7 @@ def _insert_guards(function: Function, blocks: list[Block], guarded: set[int]) -
     return result
 
 
-def liveness(blocks: list[Block], uses: list[int], defs: list[int]) -> list[int]:
+def liveness(blocks: list[BasicBlock], uses: list[int], defs: list[int]) -> list[int]:
     """Registers live into each block, as bit sets; `uses` are upward-exposed, `defs` what each block writes."""
     live = list(uses)
     changed = True

@@ -1,4 +1,16 @@
-"""Loads, stores and atomics of a group of threads: bounds, alignment, then NumPy indexing."""
+"""Loads, stores and atomics of a group of threads.
+
+An instruction nearly always accesses the region that it accessed last. So two tests of all addresses are enough:
+
+```
+offset = address - start          of each thread, unsigned: what lies in front of the region becomes a huge number
+OR of all offsets <= limit?       every address is inside, as no offset is greater than the OR of all
+OR of all offsets, low bits 0?    every address is aligned
+index  = offset >> shift          into the region's NumPy view
+```
+
+Each address is looked at only where a test fails.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +19,13 @@ from typing import Any, NoReturn, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tilejit.errors import MisalignedError, OutOfBoundsError, SimulationError
-from tilejit.simulator.atomics import update
-from tilejit.simulator.checks import Checker, place
-from tilejit.simulator.lanes import Lanes
-from tilejit.simulator.memory import AddressMap, Bound, Region
-from tilejit.simulator.opcodes.memory import Site
-from tilejit.simulator.places import Places
+from ...errors import MisalignedError, OutOfBoundsError, SimulationError
+from ..checks.places import PtxPlaces
+from ..checks.races import AccessChecker, place
+from ..opcodes.memory import Site
+from .atomics import update
+from .lanes import Lanes
+from .memory import AddressMap, Bound, MemoryRegion
 
 _OR = np.bitwise_or.reduce
 _MAX = np.maximum.reduce
@@ -23,14 +35,14 @@ _INT64 = np.dtype(np.int64)
 class Observer(Protocol):
     """Sees every access: (instruction, region, each executing thread's element, bytes in front of element 0)."""
 
-    def access(self, site: Site, region: Region, index: NDArray[Any], lead: int) -> None: ...
+    def access(self, site: Site, region: MemoryRegion, index: NDArray[Any], lead: int) -> None: ...
 
 
 class Access:
-    """The memory instructions of one launch, each bound to the region that it accessed first."""
+    """The memory instructions of one launch, each bound to the region that it accessed last."""
 
     def __init__(
-        self, sites: list[Site], memory: AddressMap, lanes: Lanes, places: Places, checker: Checker | None
+        self, sites: list[Site], memory: AddressMap, lanes: Lanes, places: PtxPlaces, checker: AccessChecker | None
     ) -> None:
         self.sites = sites
         self.memory = memory
@@ -48,7 +60,7 @@ class Access:
             self.checker.lanes = lanes
 
     def bind(self, site: Site, address: Any) -> Bound:
-        """Choose the region by the first thread's address."""
+        """Chooses the region by the first thread's address."""
         flat = np.ravel(address)
         first = (int(flat[0]) + site.offset) & (2**64 - 1 if site.address_dtype == "u8" else 2**32 - 1)
         region = self.memory.find(site.space, first)
@@ -58,7 +70,7 @@ class Access:
         self.bound[site.index] = bound
         return bound
 
-    def bind_to(self, site: Site, region: Region) -> Bound:
+    def bind_to(self, site: Site, region: MemoryRegion) -> Bound:
         view, lead = region.view(site.dtype, site.shift)
         base = self.memory.generic(region) if not site.space else region.base
         kind = np.uint64 if site.address_dtype == "u8" else np.uint32
@@ -92,7 +104,7 @@ class Access:
         return bound, index
 
     def rebind_site(self, site: Site, address: NDArray[Any], old: Bound) -> tuple[Bound, Any] | None:
-        """The addresses left the usual region: bind to another that holds them all, None if it takes several."""
+        """Some address lies outside the bound region: binds to one that holds them all; None if no single one does."""
         actual = self.actual(site, address)
         regions = self.memory.find_each(site, actual)
         outside = np.flatnonzero(regions < 0)
@@ -113,10 +125,8 @@ class Access:
         result: NDArray[np.uint64] = (wide + offset).astype(np.uint64)
         return result
 
-    # -- called by generated code
-
     def load(self, number: int, address: Any) -> Any:
-        """The element that each thread's address names; a scalar if all threads share a global address."""
+        """The element at each thread's address; a scalar if all threads share a global address."""
         if not address.ndim:
             shared = self.load_shared_address(number, address)
             if shared is not None:
@@ -133,7 +143,7 @@ class Access:
         return bound.view[index]
 
     def load_shared_address(self, number: int, address: Any) -> Any:
-        """All threads read one place of memory that has one copy and needs no checks: one value for all."""
+        """The value that all threads read at one address; None where the region has copies or is checked."""
         site = self.sites[number]
         bound = self.bound[number] or self.bind(site, address)
         if bound.region.owner or bound.region.shadow is not None or self.observer is not None:
@@ -179,11 +189,9 @@ class Access:
         values = tuple(np.broadcast_to(x, index.shape) for x in operands)
         return update(site.op, bound.view, index, values, wanted)
 
-    def checker_(self) -> Checker:
+    def checker_(self) -> AccessChecker:
         assert self.checker is not None, "a region has a shadow although checks are off"
         return self.checker
-
-    # -- threads of one instruction in several regions
 
     def subsets(self, number: int, address: NDArray[Any]) -> list[NDArray[np.int64]]:
         regions = self.memory.find_each(self.sites[number], self.actual(self.sites[number], address))
@@ -226,8 +234,6 @@ class Access:
     def restore(self, group: NDArray[np.int64] | None) -> None:
         self.lanes.select(group)
 
-    # -- messages
-
     def who(self, at: int) -> str:
         return self.lanes.describe_position(int(self.lanes.positions()[at]))
 
@@ -269,7 +275,7 @@ class Access:
             f"  {self.places.describe(site.pc)}"
         )
 
-    def report_read_only(self, site: Site, region: Region, index: NDArray[np.int64]) -> NoReturn:
+    def report_read_only(self, site: Site, region: MemoryRegion, index: NDArray[np.int64]) -> NoReturn:
         raise SimulationError(
             f"{self.who(0)} writes to read-only memory: {place(region, int(index[0]) << site.shift, 1 << site.shift)}"
             f"\n  {self.places.describe(site.pc)}"

@@ -1,17 +1,21 @@
 """Race and initialisation checks: what every cell of memory remembers of its last write and read.
 
-A cell is the smallest width in which the kernel accesses its state space. It keeps three records, of its last write,
-of the first thread that read it since the last barrier, and of the last one that differs from that: if any thread
-but the next writer has read it, one of the two shows it. A record is an event, a number that grows with every
-executed memory instruction, and who.
+A cell is as wide as the kernel's narrowest access to that state space. It keeps three records:
+
+- its last write;
+- the first thread that read it since the last barrier;
+- the last thread other than that one that read it. So whoever writes next, one of the two shows any other reader.
+
+A record is an event, which is a number that grows with every executed memory instruction, and who it was.
 
     63            32 31 30 29             0
     |    event      |kind|      who       |   kind 0: one thread (its number in the grid, from 1); several writers
                                                of equal values in 1: one warp, 2: one CTA, 3: the grid
 
-Two accesses are ordered when a CTA barrier, or within a warp a warp barrier, lies between them; or when the first
-thread's warp (between CTAs: its CTA) has released and the second one's has acquired since the first access. That is
-coarser than the PTX memory model, always towards silence: what is reported is a race.
+Two accesses are ordered when a CTA barrier lies between them, or for threads of one warp a warp barrier. They are also
+ordered when, since the first access, the first thread's warp has released and the second thread's warp has acquired
+(their CTAs, if these differ). The PTX memory model orders less: what is reported here is a race, but not every race
+is reported.
 """
 
 from __future__ import annotations
@@ -22,12 +26,12 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from tilejit.errors import AsyncHazardError, RaceError, UninitializedReadError
-from tilejit.simulator.flights import Batch, touching
-from tilejit.simulator.lanes import Index, Lanes
-from tilejit.simulator.memory import Region
-from tilejit.simulator.opcodes.memory import Site
-from tilejit.simulator.places import Places
+from ...errors import AsyncHazardError, RaceError, UninitializedReadError
+from ..machine.flights import Batch, touching
+from ..machine.lanes import Index, Lanes
+from ..machine.memory import MemoryRegion
+from ..opcodes.memory import Site
+from .places import PtxPlaces
 
 Record = NDArray[np.uint64]
 UNWRITTEN = np.uint64(2**64 - 1)
@@ -48,7 +52,7 @@ class Shadow:
     wrote, read: the latest event of any record; 0 for none, FOREVER once records may hold marks that are no events.
     """
 
-    def __init__(self, region: Region, cell_shift: int, initialized: bool) -> None:
+    def __init__(self, region: MemoryRegion, cell_shift: int, initialized: bool) -> None:
         cells = region.view(f"u{1 << cell_shift}" if cell_shift < 4 else "V16", cell_shift)[0].size + 1
         self.cell_shift = cell_shift
         self.writes = np.full(cells, 0 if initialized else UNWRITTEN, np.uint64)
@@ -62,7 +66,7 @@ class Shadow:
 class LocalShadow:
     """Which cells of a thread's own memory have been written; nobody else can see them."""
 
-    def __init__(self, region: Region, cell_shift: int) -> None:
+    def __init__(self, region: MemoryRegion, cell_shift: int) -> None:
         self.cell_shift = cell_shift
         self.written = np.zeros((region.memory.size >> cell_shift) + 1, bool)
 
@@ -104,10 +108,10 @@ class Clock:
                 marks[1][lanes.get("warp")] = self.event
 
 
-class Checker:
+class AccessChecker:
     """Examines each access against the records and updates them."""
 
-    def __init__(self, lanes: Lanes, clock: Clock, places: Places, sites: list[Site]) -> None:
+    def __init__(self, lanes: Lanes, clock: Clock, places: PtxPlaces, sites: list[Site]) -> None:
         self.lanes = lanes
         self.clock = clock
         self.places = places
@@ -119,9 +123,7 @@ class Checker:
         self.in_flight: list[Batch] = []
         self.tags = np.array([tags.setdefault(x.loc or ("pc", i), len(tags)) for i, x in enumerate(body)] + [-1])
 
-    # -- what generated code's accesses call
-
-    def load(self, region: Region, index: Any, site: Site) -> None:
+    def load(self, region: MemoryRegion, index: Any, site: Site) -> None:
         """Check and record a load of element `index` (array of one per executing thread)."""
         if region.space == "local":
             self.load_local(region, index, site)
@@ -136,8 +138,8 @@ class Checker:
         stamp = me + np.uint64(self.clock.tick(site.pc) << 32)
         self.record_read(shadow, cells, me, stamp, base)
 
-    def store(self, region: Region, index: Any, value: Any, view: NDArray[Any], site: Site) -> None:
-        """Check a store against earlier accesses, carry it out, and check it against itself."""
+    def store(self, region: MemoryRegion, index: Any, value: Any, view: NDArray[Any], site: Site) -> None:
+        """Check a store against earlier accesses, carry it out, and check its threads against each other."""
         if region.space == "local":
             view[index] = value
             region.shadow.written[self.cells(region.shadow, index, site)[0]] = True
@@ -165,7 +167,7 @@ class Checker:
         if np.count_nonzero(lost):
             self.examine_collision(region, cells, me, np.flatnonzero(lost), (index, value, view), site)
 
-    def atomic(self, region: Region, index: Any, site: Site) -> None:
+    def atomic(self, region: MemoryRegion, index: Any, site: Site) -> None:
         """Check and record an atomic update: a race with plain accesses only."""
         shadow: Shadow = region.shadow
         cells, me = self.cells(shadow, index, site)
@@ -179,15 +181,13 @@ class Checker:
             self.report_reads(region, cells, me, bad, site)
         shadow.writes[cells] = self.stamp_write(shadow, me, site.pc)
 
-    def load_local(self, region: Region, index: Any, site: Site) -> None:
+    def load_local(self, region: MemoryRegion, index: Any, site: Site) -> None:
         cells, me = self.cells(region.shadow, index, site)
         written = region.shadow.written[cells]
         if np.count_nonzero(written) < written.size:
             self.report_uninitialized(region, cells, me, int(np.flatnonzero(~written)[0]), site)
 
-    # -- asynchronous copies
-
-    def check_sources(self, region: Region, cells: Index, me: Record, site: Site) -> None:
+    def check_sources(self, region: MemoryRegion, cells: Index, me: Record, site: Site) -> None:
         """Raise if a copy in flight still reads what is about to be written."""
         found = touching(self.in_flight, region, cells, targets=False)
         if found is None:
@@ -202,7 +202,7 @@ class Checker:
             hint="wait for the copy before its source changes",
         )
 
-    def report_in_flight(self, region: Region, cells: Index, me: Record, at: Index, site: Site) -> None:
+    def report_in_flight(self, region: MemoryRegion, cells: Index, me: Record, at: Index, site: Site) -> None:
         """Raise if there is any cell in `at`: it is the target of a copy in flight."""
         if not at.size:
             return
@@ -219,8 +219,6 @@ class Checker:
             f"  {self.places.describe(batch.pc)}",
             hint="wait for the copy (cp.async.wait_group), then let a barrier tell the other threads",
         )
-
-    # -- pieces
 
     def stamp_write(self, shadow: Shadow, me: Record, pc: int) -> Record:
         """The records of a write by these threads, now."""
@@ -327,7 +325,9 @@ class Checker:
         result: Index = log[np.minimum(event, log.size - 1)].astype(np.int64)
         return result
 
-    def examine_load(self, region: Region, cells: Index, me: Record, writes: Record, bad: Index, site: Site) -> None:
+    def examine_load(
+        self, region: MemoryRegion, cells: Index, me: Record, writes: Record, bad: Index, site: Site
+    ) -> None:
         self.report_in_flight(region, cells, me, bad[writes[bad] == IN_FLIGHT], site)
         never = bad[writes[bad] == UNWRITTEN]
         if never.size:
@@ -335,7 +335,7 @@ class Checker:
         self.report_conflicts(region, cells, me, writes, bad, site, "write")
 
     def report_conflicts(
-        self, region: Region, cells: Index, me: Record, records: Record, at: Index, site: Site, what: str
+        self, region: MemoryRegion, cells: Index, me: Record, records: Record, at: Index, site: Site, what: str
     ) -> None:
         """Raise for the first record in `at` that is another thread's and unordered."""
         at = at[(records[at] != 0) & (records[at] != UNWRITTEN) & ((records[at] & LOW) != me[at])]
@@ -352,7 +352,7 @@ class Checker:
             self.report_race(region, int(cells[first]), int(me[first]), int(records[first]), site, what)
 
     def examine_store(
-        self, region: Region, cells: Index, me: Record, at: Index, data: tuple[Any, Any, NDArray[Any]], site: Site
+        self, region: MemoryRegion, cells: Index, me: Record, at: Index, data: tuple[Any, Any, NDArray[Any]], site: Site
     ) -> Index:
         """Raise for a race at the cells `at`; returns which of them repeat what another thread has stored."""
         shadow: Shadow = region.shadow
@@ -375,14 +375,14 @@ class Checker:
         others: Index = again[(writes[again] & LOW) != me[again]]
         return others
 
-    def report_reads(self, region: Region, cells: Index, me: Record, at: Index, site: Site) -> None:
+    def report_reads(self, region: MemoryRegion, cells: Index, me: Record, at: Index, site: Site) -> None:
         """Raise if another thread has read one of the cells `at`, unordered with me."""
         shadow: Shadow = region.shadow
         for records in (shadow.first_reads, shadow.last_reads):
             self.report_conflicts(region, cells, me, records[cells], at, site, "read")
 
     def report_conflicts_of_store(
-        self, region: Region, cells: Index, me: Record, writes: Record, at: Index, site: Site
+        self, region: MemoryRegion, cells: Index, me: Record, writes: Record, at: Index, site: Site
     ) -> None:
         at = at[(writes[at] != 0) & (writes[at] != UNWRITTEN) & ((writes[at] & LOW) != me[at])]
         if not at.size:
@@ -393,7 +393,13 @@ class Checker:
             self.report_race(region, int(cells[first]), int(me[first]), int(writes[first]), site, "write")
 
     def examine_collision(
-        self, region: Region, cells: Index, me: Record, lost: Index, data: tuple[Any, Any, NDArray[Any]], site: Site
+        self,
+        region: MemoryRegion,
+        cells: Index,
+        me: Record,
+        lost: Index,
+        data: tuple[Any, Any, NDArray[Any]],
+        site: Site,
     ) -> None:
         """Threads that stored to one place by one instruction: a race unless the values are equal."""
         shadow: Shadow = region.shadow
@@ -406,9 +412,7 @@ class Checker:
             self.report_race(region, int(cells[first]), int(me[first]), int(winner[first]), site, "write")
         self.mark_several(shadow.writes, cells[lost], winner[lost], me[lost])
 
-    # -- messages
-
-    def place(self, region: Region, cell: int, site: Site) -> str:
+    def place(self, region: MemoryRegion, cell: int, site: Site) -> str:
         shadow: Shadow | LocalShadow = region.shadow
         offset = cell << shadow.cell_shift
         if region.owner:
@@ -417,13 +421,13 @@ class Checker:
             offset += region.view(f"u{1 << min(shadow.cell_shift, 3)}", shadow.cell_shift)[1]
         return place(region, offset, 1 << site.shift)
 
-    def report_uninitialized(self, region: Region, cells: Index, me: Record, at: int, site: Site) -> NoReturn:
+    def report_uninitialized(self, region: MemoryRegion, cells: Index, me: Record, at: int, site: Site) -> NoReturn:
         raise UninitializedReadError(
             f"{self.lanes.describe(int(me[at]))} reads {1 << site.shift} bytes at "
             f"{self.place(region, int(cells[at]), site)}, which nothing has written\n  {self.places.describe(site.pc)}"
         )
 
-    def report_race(self, region: Region, cell: int, me: int, record: int, site: Site, what: str) -> NoReturn:
+    def report_race(self, region: MemoryRegion, cell: int, me: int, record: int, site: Site, what: str) -> NoReturn:
         event, low = record >> 32, record & 0xFFFFFFFF
         pc = self.clock.pcs[event]
         kind, who = low >> 30, low & 0x3FFFFFFF
@@ -447,7 +451,7 @@ class Checker:
 
 
 def since(event: int, base: Any) -> bool:
-    """Whether records of this event (0 for none) may count against `base`."""
+    """Whether records up to this event (0 for none) may be newer than `base`."""
     return event > 0 and event >= int(base if np.ndim(base) == 0 else base.min()) >> 32
 
 
@@ -468,7 +472,7 @@ def equal_bits(a: NDArray[Any], b: Any) -> NDArray[np.bool_]:
     return every
 
 
-def place(region: Region, offset: int, width: int) -> str:
+def place(region: MemoryRegion, offset: int, width: int) -> str:
     """'smem+20 (element 5 of 4 bytes)' for a byte offset into a region."""
     part = region.part_at(offset)
     name, start = (part.name, part.start) if part else (region.parts[0].name, region.parts[0].start)

@@ -7,7 +7,7 @@ import struct
 from bisect import bisect_right
 from dataclasses import dataclass, field
 
-from tilejit.errors import UnsupportedInstructionError
+from ...errors import UnsupportedInstructionError
 
 Loc = tuple[int, int, int]
 
@@ -19,7 +19,7 @@ TYPE_BYTES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Instruction:
+class PtxInstruction:
     """One PTX instruction; `root` + `suffix` is the opcode with its modifiers.
 
     operands: their text, registers of inner scopes renamed so that names are unique in the function.
@@ -53,7 +53,7 @@ class Variable:
 
 
 @dataclass(frozen=True, slots=True)
-class Param:
+class PtxParam:
     """A kernel parameter: where it lies in the parameter space, in bytes."""
 
     name: str
@@ -62,7 +62,7 @@ class Param:
 
 
 @dataclass(slots=True)
-class Function:
+class PtxFunction:
     """A kernel: parameters, registers (name → bits, 1 for predicates), variables and code.
 
     body: instructions, with the labels that precede each position in `labels`.
@@ -70,11 +70,11 @@ class Function:
     """
 
     name: str
-    params: list[Param]
+    params: list[PtxParam]
     registers: dict[str, int] = field(default_factory=dict)
     call_params: dict[str, int] = field(default_factory=dict)
     variables: dict[str, Variable] = field(default_factory=dict)
-    body: list[Instruction] = field(default_factory=list)
+    body: list[PtxInstruction] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
     branch_tables: dict[str, tuple[str, ...]] = field(default_factory=dict)
     undefined: set[str] = field(default_factory=set)
@@ -85,7 +85,7 @@ class Module:
     """A parsed PTX file."""
 
     text: str
-    functions: dict[str, Function] = field(default_factory=dict)
+    functions: dict[str, PtxFunction] = field(default_factory=dict)
     variables: dict[str, Variable] = field(default_factory=dict)
     externals: set[str] = field(default_factory=set)
     files: dict[int, str] = field(default_factory=dict)
@@ -266,14 +266,14 @@ class _Parser:
     def entry(self, match: re.Match[str]) -> None:
         if _TUNING.sub("", match[3]):
             raise self.fail(f"unknown directive {_TUNING.sub('', match[3])!r}", match.start(3))
-        function = Function(match[1], self.params(match[2] or "", match.start()))
+        function = PtxFunction(match[1], self.params(match[2] or "", match.start()))
         self.module.functions[function.name] = function
         begin = self.pos
         _Body(self, function).parse()
         function.undefined.update(_IMPLICIT.findall(self.source, begin, self.pos))
 
-    def params(self, text: str, pos: int) -> list[Param]:
-        params: list[Param] = []
+    def params(self, text: str, pos: int) -> list[PtxParam]:
+        params: list[PtxParam] = []
         offset = 0
         for item in (p.strip() for p in text.split(",")):
             if not item:
@@ -285,7 +285,7 @@ class _Parser:
             align = int(match[1] or size)
             size *= int(match[4] or 1)
             offset = -(-offset // align) * align
-            params.append(Param(match[3], offset, size))
+            params.append(PtxParam(match[3], offset, size))
             offset += size
         return params
 
@@ -293,7 +293,7 @@ class _Parser:
 class _Body:
     """The statements between a kernel's braces."""
 
-    def __init__(self, parser: _Parser, function: Function) -> None:
+    def __init__(self, parser: _Parser, function: PtxFunction) -> None:
         self.parser = parser
         self.function = function
         self.scopes: list[dict[str, str]] = [{}]
@@ -359,7 +359,7 @@ class _Body:
             guard = _NAME.sub(self.rename, guard) if guard else guard
         line = bisect_right(self.parser.newlines, match.start("root") - 1) + 1
         self.function.body.append(
-            Instruction(root, suffix, operands, line, self.loc, guard, neg == "!")
+            PtxInstruction(root, suffix, operands, line, self.loc, guard, neg == "!")
         )
 
     def rename(self, match: re.Match[str]) -> str:

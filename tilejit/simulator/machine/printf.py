@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilejit.errors import OutOfBoundsError
-from tilejit.simulator.memory import AddressMap, Region
+from ...errors import OutOfBoundsError
+from .memory import AddressMap, MemoryRegion
 
 if TYPE_CHECKING:
-    from tilejit.simulator.machine import Machine
+    from .machine import Machine
 
 _SPEC = re.compile(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|j|z|t|L)?([diouxXcsfFeEgGaAp%])")
 
@@ -36,7 +36,7 @@ class Printer:
                 cache[where] = self.string(where)
             write(self.format(cache[where], place, position))
 
-    def region(self, address: int) -> tuple[Region, int]:
+    def region(self, address: int) -> tuple[MemoryRegion, int]:
         region = self.memory.find("", address)
         if region is None:
             raise OutOfBoundsError(f"printf reads at address {address:#x}, where there is no memory")
@@ -50,7 +50,7 @@ class Printer:
 
     def format(self, form: str, place: int, position: int) -> str:
         """One thread's text."""
-        reader = _Arguments(self, place, position)
+        reader = _VariadicArguments(self, place, position)
 
         def replace(match: re.Match[str]) -> str:
             flags, width, precision, _, kind = match.groups()
@@ -64,7 +64,7 @@ class Printer:
         return _SPEC.sub(replace, form)
 
 
-class _Arguments:
+class _VariadicArguments:
     """Reads one thread's arguments in order, each aligned to its size."""
 
     def __init__(self, printer: Printer, place: int, position: int) -> None:

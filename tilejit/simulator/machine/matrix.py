@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilejit.simulator.access import Access
-from tilejit.simulator.lanes import WARP, Lanes
-from tilejit.simulator.memory import ELEMENTS
-from tilejit.simulator.numerics.products import stacked
-from tilejit.simulator.warp import Warps
+from ..numerics.products import WordArray, stacked
+from .access import Access
+from .lanes import WARP, Lanes
+from .memory import ELEMENTS
+from .warp import Warps
 
-Words = NDArray[np.uint32]
 ROW_BYTES = 16
 ROWS = 8
 
@@ -45,7 +44,7 @@ class Matrices:
             words = np.ascontiguousarray(halves).view(np.uint32)
         else:
             words = rows.view(np.uint32).reshape(-1, num, ROWS, ROW_BYTES // 4)
-        registers: Words = words.swapaxes(0, 1).reshape(num, -1)
+        registers: WordArray = words.swapaxes(0, 1).reshape(num, -1)
         return registers
 
     def stmatrix(self, number: int, address: Any, values: Sequence[Any], trans: bool, pc: int) -> None:

@@ -1,4 +1,16 @@
-"""State spaces: where arrays, buffers and stacks lie, and how an address becomes an element of a NumPy array."""
+"""State spaces: where arrays, buffers and stacks lie, and how an address becomes an element of a NumPy array.
+
+A generic address is a window and an address in that window's state space:
+
+```
+bits 63 ... 44    0 global      1 shared     2 local      3 const     4 param
+bits 43 ... 0     the address in that state space
+```
+
+Each CTA has its own copy of a shared region, and each thread its own of a local one. The copies lie `stride` bytes
+apart in the one NumPy array behind the region. In copy c, an address names the element
+(address - base + c * stride) / width.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilejit.simulator.opcodes.memory import Site
-from tilejit.simulator.opcodes.move import WINDOWS
+from ..opcodes.memory import Site
+from ..opcodes.move import WINDOWS
 
 Bytes = NDArray[np.uint8]
 
@@ -40,8 +52,8 @@ class Part:
 
 
 @dataclass(slots=True)
-class Region:
-    """A contiguous range of addresses backed by one NumPy byte array.
+class MemoryRegion:
+    """A run of addresses backed by one NumPy byte array.
 
     base: address in its own state space; a generic address adds the space's window.
     owner: "" for one copy, "cta" or "lane" for a copy per CTA or thread, `stride` bytes apart.
@@ -74,9 +86,13 @@ class Region:
 
 @dataclass(slots=True)
 class Bound:
-    """A memory instruction bound to the region that it usually accesses."""
+    """A memory instruction bound to the region that it accessed last.
 
-    region: Region
+    start: what an address operand is at element 0 of `view`. limit: the highest offset from there, in bytes, that an
+    access may have. shift: log2 of the access's bytes. lead: bytes of the region in front of element 0.
+    """
+
+    region: MemoryRegion
     start: Any
     limit: int
     view: NDArray[Any]
@@ -88,20 +104,20 @@ class AddressMap:
     """All regions, by generic address."""
 
     def __init__(self) -> None:
-        self.regions: list[Region] = []
+        self.regions: list[MemoryRegion] = []
         self.starts: list[int] = []
         self.next_global = GLOBAL_BASE
 
-    def add(self, region: Region) -> None:
+    def add(self, region: MemoryRegion) -> None:
         at = WINDOWS[region.space] + region.base
         i = bisect_right(self.starts, at)
         self.starts.insert(i, at)
         self.regions.insert(i, region)
 
-    def generic(self, region: Region) -> int:
+    def generic(self, region: MemoryRegion) -> int:
         return WINDOWS[region.space] + region.base
 
-    def find(self, space: str, address: int) -> Region | None:
+    def find(self, space: str, address: int) -> MemoryRegion | None:
         """The region that holds `address`, an address in `space` ("" for generic)."""
         generic = address + WINDOWS[space] if space else address
         i = bisect_right(self.starts, generic) - 1
@@ -111,11 +127,11 @@ class AddressMap:
         inside = generic - self.starts[i] < region.size
         return region if inside and (not space or region.space == space) else None
 
-    def nearest(self, space: str, address: int) -> Region | None:
+    def nearest(self, space: str, address: int) -> MemoryRegion | None:
         """The region that an out-of-bounds address most likely meant: the closest of its space."""
         generic = address + WINDOWS[space] if space else address
 
-        def distance(region: Region) -> int:
+        def distance(region: MemoryRegion) -> int:
             start = self.generic(region)
             return max(start - generic, generic - start - region.size + 1, 0)
 
@@ -171,7 +187,7 @@ class AddressMap:
             start = _host_address(arrays[i][0]) - low
             out[i] = base + start
             parts.append(Part(arrays[i][1] or f"argument {i}", start, arrays[i][0].size, arrays[i][2]))
-        region = Region("global", base, high - low, memory, parts, writable=any(arrays[i][2] for i in group))
+        region = MemoryRegion("global", base, high - low, memory, parts, writable=any(arrays[i][2] for i in group))
         self.add(region)
         self.next_global = (base + region.size + RED_ZONE_BYTES + 255) // 256 * 256
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from tilejit.simulator.places import Places
-from tilejit.simulator.profile import Traffic
+from .places import PtxPlaces
+from .profile import Traffic
 
 
 @dataclass(slots=True)
-class Line:
+class LineCounts:
     """One source line: instructions executed by its threads, and memory traffic if profiled."""
 
     line: int
@@ -54,7 +54,7 @@ class Report:
         grid: tuple[int, int, int],
         block: tuple[int, int, int],
         checks: bool,
-        places: Places,
+        places: PtxPlaces,
         counts: Sequence[tuple[int, int]],
         traffic: Mapping[int, Traffic] | None,
     ) -> None:
@@ -79,26 +79,26 @@ class Report:
         return result
 
     @cached_property
-    def lines(self) -> dict[int, Line]:
+    def lines(self) -> dict[int, LineCounts]:
         """Source line → its share; memory traffic only with profile=True. Line 0 is what has no `.loc`."""
-        result: dict[int, Line] = {}
+        result: dict[int, LineCounts] = {}
         for pc, count in self._counts:
             self._line_of(result, pc).instructions += count
         for pc, traffic in self._traffic.items():
             self._line_of(result, pc).traffic.add(traffic)
         return result
 
-    def _line_of(self, lines: dict[int, Line], pc: int) -> Line:
+    def _line_of(self, lines: dict[int, LineCounts], pc: int) -> LineCounts:
         number = self._places.source_line(pc)
         if number not in lines:
-            lines[number] = Line(number)
+            lines[number] = LineCounts(number)
             location = self._places.location(pc)
             self.locations[number] = location.text if location else ""
         return lines[number]
 
-    def line(self, number: int) -> Line:
+    def line(self, number: int) -> LineCounts:
         """The share of a line of the kernel's source; zeros where nothing was executed."""
-        return self.lines.get(number) or Line(number)
+        return self.lines.get(number) or LineCounts(number)
 
     @property
     def thread_instructions(self) -> int:
