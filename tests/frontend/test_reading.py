@@ -141,6 +141,18 @@ def test_a_chain_of_sums_round_a_loop_takes_a_reading_a_name(count: int) -> None
     assert read(text)[1] <= count + 2
 
 
+def test_a_name_that_changes_only_where_it_is_expected_not_to_may_change() -> None:
+    """An argument has no name of its own before the first swap gives it one."""
+    text = (
+        "@tj.function\ndef f(x, n):\n    b = x\n    for i in range(n):\n        if i == x:\n            x, b = b, x\n"
+        "            x, b = b, x\n    return x + b\n\ndef k(A, n):\n    A[0] = f(n * n, n)\n"
+    )
+    assert read(text)[1] <= 4
+    out = np.zeros(1, np.int32)
+    run(text, out, 5)
+    assert out[0] == 50
+
+
 def test_kinds_that_never_settle_are_an_error() -> None:
     """The value of each round's name is a tuple longer than the last."""
     text = kernel(["x = (0,)", "for i in range(n):", "    x = x + (i,)", "A[0] = x[0]"])

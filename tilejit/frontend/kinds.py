@@ -89,17 +89,31 @@ class Heads:
     """What names hold at the head of a loop.
 
     entry: what they hold before it. kinds: what they hold at its head, as far as is known.
+    changing: names that a body which was read with one value for them has given another.
     """
 
     entry: Mapping[str, Kind]
     kinds: Mapping[str, Kind]
+    changing: frozenset[str] = frozenset()
 
     def agrees(self, shown: Mapping[str, Kind], *, literals_matter: bool) -> bool:
         """Whether a body that was read with these kinds shows the same; literals_matter: and that none is weak."""
         if literals_matter and any(kind != settled(kind) for kind in self.kinds.values()):
             return False
-        return all(settled(kind) == settled(shown[name]) for name, kind in self.kinds.items())
+        return all(settled(kind) == settled(self._held(name, shown)) for name, kind in self.kinds.items())
 
     def corrected(self, shown: Mapping[str, Kind]) -> Heads:
         """The next guess: what the body showed; a literal that kept its kind gets its default type."""
-        return Heads(self.entry, {n: settled(k) if k == self.kinds[n] else k for n, k in shown.items()})
+        held = {name: self._held(name, shown) for name in shown}
+        kinds = {name: settled(kind) if kind == self.kinds[name] else kind for name, kind in held.items()}
+        changing = {name for name, kind in kinds.items() if _is_one(self.kinds[name]) and not _is_one(kind)}
+        return Heads(self.entry, kinds, self.changing | changing)
+
+    def _held(self, name: str, shown: Mapping[str, Kind]) -> Kind:
+        """What was shown of a name; of one that changes where it isn't expected to, that it may change."""
+        return self.kinds[name] if name in self.changing and _is_one(shown[name]) else shown[name]
+
+
+def _is_one(kind: Kind) -> bool:
+    """Whether it is a value that a name can have."""
+    return isinstance(kind, Same) and not isinstance(kind.value, Unset)
