@@ -19,7 +19,8 @@ from tests import longhand
 from tests.codegen.math_reference import INEXACT, rounded64
 from tilejit.dtypes import DTYPES, DType, float64, from_numpy, int32, int64
 from tilejit.frontend import Parameter
-from tilejit.ir import build, nodes
+from tilejit.ir import nodes
+from tilejit.ir.arithmetic import build
 from tilejit.ir.types import ArgumentType, ArrayType, ScalarType, Signature
 from tilejit.layout import Swizzle, TileLayout
 from tilejit.ops.cast import convert

@@ -12,7 +12,8 @@ from tests.codegen.kernels import kernel
 from tilejit import dtypes
 from tilejit.codegen import generate
 from tilejit.dtypes import float32, int8, int64
-from tilejit.ir import build, verify
+from tilejit.ir import verify
+from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import (
     Assert,
     AssertionsParam,
@@ -25,8 +26,8 @@ from tilejit.ir.nodes import (
     Var,
     written_arguments,
 )
-from tilejit.ir.parser import from_text
-from tilejit.ir.printer import to_text
+from tilejit.ir.text.parser import from_text
+from tilejit.ir.text.printer import to_text
 from tilejit.ir.walk import assert_never
 from tilejit.layout import TileLayout
 from tilejit.runtime.arrays import view_of

@@ -10,7 +10,7 @@ import pytest
 from tests.toolchain import ptxas_accepts
 from tilejit.dtypes import DType, float16, float32, int32, int64
 from tilejit.errors import ResourceError
-from tilejit.ir import build
+from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import (
     Alloc,
     Assert,

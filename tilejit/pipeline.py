@@ -17,9 +17,10 @@ from .codegen import Generated, generate
 from .codegen.storage import LOCAL_LIMIT, allocations, local_memory, shared_plan, size_bytes
 from .codegen.tensor_memory import columns_of, tensor_memory_plan
 from .errors import ResourceError
-from .ir import initialized, walk
+from .ir import walk
+from .ir.analyses import initialized
 from .ir.nodes import Assert, AssertionsParam, Kernel, Param, Var
-from .ir.printer import to_text
+from .ir.text.printer import to_text
 from .ir.types import Signature
 from .ir.verify import Examined, examine
 from .lower import Verdict, lower, pending

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilejit.dtypes import DTYPES, DType, bool_, int32
-from tilejit.ir import build
+from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import (
     Buffer,
     Const,

@@ -16,7 +16,7 @@ from tilejit.dtypes import (
     int32,
 )
 from tilejit.errors import TilejitError
-from tilejit.ir import build
+from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import (
     Alloc,
     Assert,

@@ -24,7 +24,7 @@ from tilejit.dtypes import (
     uint32,
 )
 from tilejit.errors import TilejitError
-from tilejit.ir import build
+from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import (
     Alloc,
     Assign,

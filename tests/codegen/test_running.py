@@ -13,7 +13,7 @@ from tests.codegen.kernels import array, kernel, pointer
 from tests.codegen.launching import Runner
 from tilejit.codegen import generate
 from tilejit.dtypes import DTYPES, DType, bool_, float16, float32, float64, int8, int32, int64, uint8, uint32
-from tilejit.ir import build
+from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import (
     Alloc,
     Assert,

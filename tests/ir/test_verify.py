@@ -6,10 +6,10 @@ import math
 
 import pytest
 
-from tests.ir.test_text import LANE, SQRT
+from tests.ir.text.test_text import LANE, SQRT
 from tilejit.dtypes import bool_, float8_e4m3fn, float32, int32
 from tilejit.ir import nodes as ir
-from tilejit.ir.parser import from_text
+from tilejit.ir.text.parser import from_text
 from tilejit.ir.verify import examine, verify
 from tilejit.source import Span
 

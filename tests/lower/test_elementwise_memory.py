@@ -13,7 +13,7 @@ from tests.lower.test_emitted_copies import inside, memory, parameters, span
 from tests.lower.test_emitted_elementwise import values
 from tilejit.dtypes import DTYPES, bool_, float16, float32, int32
 from tilejit.errors import DispatchError
-from tilejit.ir import build
+from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import Alloc, Const, Kernel, Region, TileOp
 from tilejit.ir.verify import verify
 from tilejit.layout import TileLayout

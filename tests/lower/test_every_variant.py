@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from tests import golden_files
 from tests.lower import properties
 from tilejit.ir.nodes import Instruction, TileOp
-from tilejit.ir.parser import from_text
-from tilejit.ir.printer import to_text
+from tilejit.ir.text.parser import from_text
+from tilejit.ir.text.printer import to_text
 from tilejit.lower import VARIANTS, Context, Decline, Moves, Plan, Variant, copy_gmem_smem
 from tilejit.lower.builder import Builder
 from tilejit.lower.lowering import lower

@@ -23,7 +23,7 @@ from tilejit.ir.nodes import (
     TileOp,
     Var,
 )
-from tilejit.ir.printer import to_text
+from tilejit.ir.text.printer import to_text
 from tilejit.layout import Swizzle, TileLayout
 from tilejit.lower import lower
 from tilejit.lower.ask import operand

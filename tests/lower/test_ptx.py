@@ -9,7 +9,7 @@ import pytest
 from tests.lower.test_golden import kernel, rows
 from tests.toolchain import EmittedPtx
 from tilejit.dtypes import DType, bfloat16, float16, float32
-from tilejit.ir import build
+from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import Kernel, PointerParam, Sync, TileOp
 from tilejit.ir.types import ArrayType, Signature
 from tilejit.layout import Swizzle, TileLayout

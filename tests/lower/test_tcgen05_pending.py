@@ -12,7 +12,7 @@ import tilejit as tj
 from tests.codegen.pending_registers import early_uses
 from tilejit import S, tid_in_wg
 from tilejit.dtypes import float32
-from tilejit.ir import build
+from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import (
     Alloc,
     Break,

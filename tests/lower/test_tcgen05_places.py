@@ -15,7 +15,7 @@ from tests.lower.test_golden import kernel
 from tilejit.dtypes import DType, bfloat16, float16, float32, float64, int8, int32, uint8
 from tilejit.errors import DispatchError, LayoutError
 from tilejit.ir.nodes import Instruction, Sync, TileOp, Var
-from tilejit.ir.printer import to_text
+from tilejit.ir.text.printer import to_text
 from tilejit.layout import TCGEN05_SHAPES, R, S, TileLayout, atom_layout, datapath, laneid, tid_in_wg, tx
 from tilejit.lower import lower, pending
 from tilejit.lower.ask import Operand, dispatch, operand, sym

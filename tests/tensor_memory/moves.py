@@ -12,7 +12,7 @@ import numpy as np
 from tests.harness import run
 from tests.longhand import THREAD_STEP
 from tilejit.dtypes import DTYPES, DType, int64
-from tilejit.ir import build
+from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import (
     Alloc,
     Buffer,

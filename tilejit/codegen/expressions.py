@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 from ..dtypes import DType, bool_, int32, int64
-from ..ir import facts, walk
+from ..ir import walk
+from ..ir.arithmetic import facts
 from ..ir.nodes import Cast, Const, Declare, Element, Expr, For, Let, Load, Op, Special, Var
 from ..ir.walk import Block
 from ..target import WARP, WARPGROUP

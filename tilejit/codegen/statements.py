@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..dtypes import int64
-from ..ir import facts
+from ..ir.arithmetic import facts
 from ..ir.nodes import (
     Alloc,
     Assert,

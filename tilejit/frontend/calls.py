@@ -9,7 +9,7 @@ from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 from ..dtypes import DType, bool_, float32, int32
-from ..ir import build
+from ..ir.arithmetic import build
 from ..ir.nodes import Instruction, Special, Sync
 from ..isa import Row, cp_async, tcgen05
 from ..layout import R, S, Swizzle, TileLayout, atom_layout, datapath, layout_a, layout_b, layout_c

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..dtypes import DType
 from ..errors import KernelSyntaxError, KernelTypeError, TilejitError
-from ..ir import build, facts
+from ..ir.arithmetic import build, facts
 from ..ir.nodes import Alloc, Buffer, Const, Declare, Expr, Let, Special, Stmt, Var, View
 from ..layout import TileLayout
 from ..source import Span

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 
-from ..ir import build
+from ..ir.arithmetic import build
 from ..ir.nodes import Expr, If, Loop
 from ..source import Span
 from .context import Context

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from ..dtypes import bool_
-from ..ir import build
+from ..ir.arithmetic import build
 from ..ir.nodes import Assign, Break, Continue, Declare, If, Stmt, Var
 from ..source import Span
 from .context import Context

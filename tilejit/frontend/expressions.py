@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
-from ..ir import build
+from ..ir.arithmetic import build
 from . import tiles
 from .attributes import attribute
 from .calls import call

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import reduce
 
 from ..dtypes import DType, promote
-from ..ir import build
+from ..ir.arithmetic import build
 from ..layout import TileLayout
 from .context import Context
 from .kinds import ItemsKind, Kind, Same, ScalarKind, TileKind

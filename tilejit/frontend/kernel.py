@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..errors import KernelTypeError, ResourceError
-from ..ir import uniformity, verify, walk
+from ..ir import verify, walk
+from ..ir.analyses import uniformity
 from ..ir.nodes import Kernel, Param, PointerParam
 from ..ir.types import Signature
 from ..ir.walk import Block

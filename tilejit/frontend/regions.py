@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..dtypes import DType
-from ..ir import build
+from ..ir.arithmetic import build
 from ..ir.nodes import Buffer, Cast, Const, Element, Expr, Let, Load, Op, Store, Strided, Var, View
 from ..layout import R, S, TileLayout
 from .context import Context

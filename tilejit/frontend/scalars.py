@@ -9,7 +9,7 @@ from functools import reduce
 from typing import Any
 
 from ..dtypes import DType, bool_, promote
-from ..ir import build
+from ..ir.arithmetic import build
 from ..ir.nodes import Cast, Const, Expr
 from ..ops.elementwise import ELEMENTWISE
 from .context import Context

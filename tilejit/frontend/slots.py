@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..dtypes import DType
-from ..ir import build, walk
+from ..ir import walk
+from ..ir.arithmetic import build
 from ..ir.nodes import Alloc, Assign, Buffer, Expr, Let, Stmt, TileOp, Var
 from ..layout import TileLayout
 from ..source import Span

@@ -8,7 +8,7 @@ from math import gcd
 from typing import Any
 
 from ..dtypes import DType, int32, promote
-from ..ir import build, facts
+from ..ir.arithmetic import build, facts
 from ..ir.nodes import Const, Expr, For, Loop, Return, Var
 from .context import Context
 from .control import branch, run_block

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import reduce
 
 from ..dtypes import DType, bool_, promote
-from ..ir import build
+from ..ir.arithmetic import build
 from ..ir.nodes import Const, Expr, Region, TileOp
 from ..layout import TileLayout
 from ..ops.elementwise import ELEMENTWISE, result_type

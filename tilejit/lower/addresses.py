@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from math import prod
 
 from ..dtypes import DType, int32, int64
-from ..ir import build, facts
+from ..ir.arithmetic import build, facts
+from ..ir.arithmetic.remember import remembered
 from ..ir.nodes import TRUE, Cast, Const, Expr, Op
-from ..ir.remember import remembered
 from ..layout import Swizzle
 from .atoms import Atom, chained
 from .regions import Folded, Scaled, Side, Stride

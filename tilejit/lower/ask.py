@@ -9,7 +9,8 @@ from typing import Any
 from .. import target as targets
 from ..dtypes import DType, bool_, float32, int32, int64
 from ..errors import DispatchError, KernelTypeError, entry_point
-from ..ir import allocation, build
+from ..ir import allocation
+from ..ir.arithmetic import build
 from ..ir.nodes import SCOPES, SPACES, Buffer, Cast, Const, Expr, Op, Region, Special, Strided, TileOp, Var
 from ..layout import Swizzle, TileLayout
 from ..ops.tile import TILE_OPERATIONS

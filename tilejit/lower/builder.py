@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from itertools import count
 
 from ..dtypes import DType, int32
-from ..ir import build, facts
+from ..ir.arithmetic import build, facts
 from ..ir.nodes import TRUE, Alloc, Buffer, Const, Expr, For, If, Let, Special, Stmt, Var
 from ..layout import TileLayout
 from ..source import Span

@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields
 from math import copysign
 
 from ..errors import LayoutError
-from ..ir import build
+from ..ir.arithmetic import build
 from ..ir.nodes import TRUE, Const, Expr, Instruction, TileOp, Vector
 from ..isa.cp_async import COPIES, Copy
 from .builder import Builder

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..dtypes import int32
 from ..errors import LayoutError
-from ..ir import build
+from ..ir.arithmetic import build
 from ..ir.nodes import Buffer, Expr, Instruction, Move, Region, TileOp, Vector
 from ..isa import Row
 from ..isa.tcgen05 import LD, ST, WAIT_LD, WAIT_ST, Transfer

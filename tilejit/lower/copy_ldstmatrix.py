@@ -16,7 +16,7 @@ import numpy as np
 
 from ..dtypes import int32
 from ..errors import LayoutError
-from ..ir import build
+from ..ir.arithmetic import build
 from ..ir.nodes import TRUE, Const, Expr, Instruction, TileOp, Var, Vector
 from ..isa import Family, Row, matrix
 from ..layout import Swizzle

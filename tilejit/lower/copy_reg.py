@@ -17,7 +17,7 @@ import numpy as np
 
 from ..dtypes import int32
 from ..errors import LayoutError
-from ..ir import build
+from ..ir.arithmetic import build
 from ..ir.nodes import Expr, TileOp, Var
 from .access import vector_width
 from .addresses import advanced, along, digits, edge_dims, index_dtype, located, offsets, reached, steps, swizzled

@@ -7,7 +7,7 @@ from math import prod
 
 from ..dtypes import DType, int32, int64
 from ..errors import LayoutError
-from ..ir import build
+from ..ir.arithmetic import build
 from ..ir.nodes import Buffer, Expr, Strided
 from ..layout import TileLayout
 from ..layout.iters import merged, refined, weights

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..dtypes import DType
-from ..ir import build
+from ..ir.arithmetic import build
 from ..ir.nodes import Expr, TileOp
 from ..ops.elementwise import ELEMENTWISE, result_type
 from .conditions import SCOPE, tiles

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..dtypes import DType, float32, int32
 from ..errors import LayoutError
-from ..ir import build
+from ..ir.arithmetic import build
 from ..ir.nodes import Expr, Instruction, Load, Move, Region, Store, TileOp, Var, Vector
 from ..isa import Row
 from ..isa.convert import NARROW_PAIR, PAIRS

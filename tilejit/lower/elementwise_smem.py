@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from ..dtypes import int32
 from ..errors import LayoutError
-from ..ir import build
+from ..ir.arithmetic import build
 from ..ir.nodes import Buffer, Expr, Load, Region, Store, TileOp, Vector
 from .builder import Builder
 from .conditions import KINDS, outside, tiles

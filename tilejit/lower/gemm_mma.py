@@ -15,7 +15,7 @@ import numpy as np
 
 from ..dtypes import float32, int32
 from ..errors import LayoutError
-from ..ir import build
+from ..ir.arithmetic import build
 from ..ir.nodes import Buffer, Const, Expr, Instruction, Region, TileOp, Vector
 from ..isa import Family
 from ..isa.convert import TF32

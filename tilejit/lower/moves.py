@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..dtypes import DType, int32
-from ..ir import build
+from ..ir.arithmetic import build
 from ..ir.nodes import TRUE, Buffer, Expr, Move, Region, TileOp, Vector
 from .addresses import all_inside, inside, moves_whole
 from .atoms import Atom

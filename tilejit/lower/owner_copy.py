@@ -9,7 +9,7 @@ import numpy as np
 
 from ..dtypes import int32, int64
 from ..errors import LayoutError
-from ..ir import build
+from ..ir.arithmetic import build
 from ..ir.nodes import TRUE, Buffer, Expr, Move, Region, TileOp, Var, Vector
 from ..layout import TileLayout
 from ..layout.iters import Iter, merged, refined, weights

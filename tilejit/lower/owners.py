@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from ..errors import LayoutError
-from ..ir import build
+from ..ir.arithmetic import build
 from ..ir.nodes import TRUE, Expr
 from .atoms import Atom
 from .regions import Side, Step, Thread

@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from ..dtypes import int32
-from ..ir import build
+from ..ir.arithmetic import build
 from ..ir.nodes import Const, Expr, TileOp, Var
 from .access import vector_width
 from .addresses import adds_up, advanced, digits, edge_dims, located, reached, swizzled

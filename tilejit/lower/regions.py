@@ -7,9 +7,9 @@ from math import prod
 
 from ..dtypes import int64
 from ..errors import LayoutError
-from ..ir import build, facts
+from ..ir.arithmetic import build, facts
+from ..ir.arithmetic.remember import remembered, remembered_pair
 from ..ir.nodes import Buffer, Const, Expr, Region, Strided, Var
-from ..ir.remember import remembered, remembered_pair
 from ..layout import Swizzle, TileLayout
 from ..layout.iters import Iter, merged, refined, sliced, weights
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..dtypes import int32
 from ..errors import LayoutError
-from ..ir import build, facts
+from ..ir.arithmetic import build, facts
 from ..ir.nodes import Const, Expr, Region
 from ..layout import TileLayout
 from ..layout.iters import Iter, merged, refined, weights

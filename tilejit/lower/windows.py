@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..dtypes import int32, int64, uint32
-from ..ir import build, facts
+from ..ir.arithmetic import build, facts
 from ..ir.nodes import Expr
 from .addresses import extent_of, index_within
 from .atoms import Atom
