@@ -10,6 +10,7 @@ from ..ir import walk
 from ..ir.arithmetic import build
 from ..ir.nodes import Alloc, Assign, Buffer, Expr, Let, Stmt, TileOp, Var
 from ..layout import TileLayout
+from ..ops.copies import CAST
 from ..source import Span
 from .context import Context
 from .kinds import ItemsKind, Kind, Same, ScalarKind
@@ -126,7 +127,7 @@ def _flatten(
 def _tile_move(dst: Memory, src: Memory, span: Span) -> Stmt:
     """Registers to registers of the same layout: each owner copies its own."""
     assert isinstance(dst.buffer.layout, TileLayout)
-    return TileOp("cast", owner_scope(dst.buffer.layout), (dst.region(span), src.region(span)), (), span)
+    return TileOp(CAST.name, owner_scope(dst.buffer.layout), (dst.region(span), src.region(span)), (), span)
 
 
 def _mentions(expr: Expr, names: set[str]) -> bool:

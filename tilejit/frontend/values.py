@@ -10,6 +10,7 @@ from ..dtypes import DType, bool_, float32, int32, int64
 from ..errors import KernelTypeError
 from ..ir.nodes import Buffer, Const, Expr, Region
 from ..layout import TileLayout
+from ..scopes import THREAD
 from ..source import Span
 from .source import KernelSource
 
@@ -216,7 +217,7 @@ def is_number(value: Value) -> bool:
 
 def owner_scope(layout: TileLayout) -> str:
     """The scope that owns a local tile: its layout's outermost level, thread where it has no thread axis."""
-    return "thread" if layout.scope is None else layout.scope[1]
+    return THREAD.name if layout.scope is None else layout.scope[1]
 
 
 def describe(value: Value) -> str:

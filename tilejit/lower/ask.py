@@ -11,9 +11,10 @@ from ..dtypes import DType, bool_, float32, int32, int64
 from ..errors import DispatchError, KernelTypeError, entry_point
 from ..ir import allocation
 from ..ir.arithmetic import build
-from ..ir.nodes import SCOPES, SPACES, Buffer, Cast, Const, Expr, Op, Region, Special, Strided, TileOp, Var
+from ..ir.nodes import SPACES, Buffer, Cast, Const, Expr, Op, Region, Special, Strided, TileOp, Var
 from ..layout import Swizzle, TileLayout
 from ..ops.tile import TILE_OPERATIONS
+from ..scopes import SCOPES
 from . import VARIANTS
 from .engine import Context, Verdict
 from .engine import dispatch as _dispatch
@@ -145,13 +146,13 @@ def dispatch(
         raise DispatchError(f"no tile operation {name!r}", hint=f"one of {', '.join(TILE_OPERATIONS)}")
     if scope not in SCOPES:
         raise DispatchError(f"no scope {scope!r}", hint=f"one of {', '.join(SCOPES)}")
-    table = TILE_OPERATIONS[name]
-    least, most = table.arity
+    record = TILE_OPERATIONS[name]
+    least, most = record.arity
     if not least <= len(operands) <= most:
         raise DispatchError(f"{name} takes {least} to {most} operands; got {len(operands)}", hint=_OPERANDS)
     given = tuple(
-        o.named(entry.name) if isinstance(o, Operand) else _scalar(o, operands)
-        for entry, o in zip(table.operands, operands, strict=False)
+        o.named(rule.name) if isinstance(o, Operand) else _scalar(o, operands)
+        for rule, o in zip(record.operands, operands, strict=False)
     )
     given_attrs = (("precision", precision), ("variant", variant), ("require_bits", require_bits))
     attrs = tuple((k, v) for k, v in given_attrs if v is not None)

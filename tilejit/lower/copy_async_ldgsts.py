@@ -43,7 +43,7 @@ class Plan(Partition):
 
 
 def _zero_fill(op: TileOp, context: Context) -> str | None:
-    fill = op.operands[2] if len(op.operands) > 2 else None
+    fill = op.value("fill")
     if fill is None or isinstance(fill, Const) and fill.value == 0 and copysign(1, fill.value) > 0:
         return None
     given = fill.value if isinstance(fill, Const) else "a value known only at run time"
@@ -86,7 +86,7 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
 
     def step(runs: Sequence[Run], start: int, width: int) -> None:
         to, what = (Vector(r.side.buffer, build.add(r.address, start), width) for r in runs)
-        size = width * op.operands[0].dtype.bytes
+        size = width * op.region("dst").dtype.bytes
         if not seen:
             b.append(Instruction(COPIES.row(Copy(size)).name, (), (to, what), span=b.span))
             return

@@ -24,7 +24,7 @@ from ..target import WARP
 from .addresses import advanced, along, digits, linear, offsets, origin, steps, swizzled
 from .atoms import Atom
 from .builder import Builder
-from .conditions import COPY, KINDS, copy_sides, memory_pair, needs
+from .conditions import COPY, KINDS, WHOLE_WARPS, copy_sides, memory_pair, needs
 from .engine import Condition, Context, Decline, Variant
 from .evaluate import evaluate
 from .launch import launch_values
@@ -151,15 +151,8 @@ def _digit(thread: Expr, atom: Atom) -> Expr:
 # ---- conditions ---------------------------------------------------------------------------------------------
 
 
-def _whole_warps(op: TileOp, context: Context) -> str | None:
-    if op.scope == "thread":
-        return "needs whole warps; called on one thread"
-    threads = context.count(op.scope)
-    return f"needs whole warps; the {op.scope} has {threads} threads" if threads % WARP else None
-
-
 def _width(op: TileOp, context: Context) -> str | None:
-    dtype = op.operands[0].dtype
+    dtype = op.region("dst").dtype
     return None if dtype.bits == 16 else f"needs 16-bit elements; {dtype} has {dtype.bits} bits"
 
 
@@ -230,7 +223,7 @@ VARIANT = Variant(
     (KINDS, memory_pair("local <-> shared", ("local", "shared"), ("shared", "local"))),
     (
         *COPY,
-        Condition("whole warps", _whole_warps),
+        WHOLE_WARPS,
         Condition("16-bit elements", _width),
         needs(_instruction),
     ),

@@ -8,37 +8,29 @@ from dataclasses import replace
 from ..dtypes import DType
 from ..ir.arithmetic import build
 from ..ir.nodes import Expr, TileOp
+from ..ops.broadcast import broadcasts
+from ..ops.copies import CAST, FILL
 from ..ops.elementwise import ELEMENTWISE, result_type
-from .conditions import SCOPE, tiles
+from .conditions import SCOPE
 from .engine import Condition, Context
 from .regions import Side, Step
 
-__all__ = ["ELEMENTWISE_CONDITIONS", "OPERATIONS", "arity", "broadcast", "value_of"]
+__all__ = ["ELEMENTWISE_CONDITIONS", "OPERATIONS", "broadcast", "value_of"]
 
 #: tile operations that compute each element by itself
-OPERATIONS = ("fill", "cast", *ELEMENTWISE)
-
-
-def arity(operation: str) -> int:
-    """How many values go into one of the results."""
-    return ELEMENTWISE[operation].arity if operation in ELEMENTWISE else 1
+OPERATIONS = (FILL.name, CAST.name, *ELEMENTWISE)
 
 
 def _types(op: TileOp, context: Context) -> str | None:
-    if op.name not in ELEMENTWISE:
-        return None
-    rule = result_type(op.name, tuple(o.dtype for o in op.operands[1:]))
-    return rule if isinstance(rule, str) else None
+    fault = op.record.type_fault(op.dtypes, dict(op.attrs))
+    return None if fault is None else fault.message
 
 
 def _broadcasts(op: TileOp, context: Context) -> str | None:
-    dst, *inputs = tiles(op)
-    for given in inputs:
-        fits = len(given.shape) <= len(dst.shape) and all(
-            e in (1, n) for e, n in zip(reversed(given.shape), reversed(dst.shape), strict=False)
-        )
-        if not fits:
-            return f"shape {given.shape} of {given.buffer.name} doesn't broadcast to {dst.shape}"
+    dst, *inputs = op.regions
+    for tile in inputs:
+        if not broadcasts(tile.shape, dst.shape):
+            return f"shape {tile.shape} of {tile.buffer.name} doesn't broadcast to {dst.shape}"
     return None
 
 

@@ -27,8 +27,8 @@ from .access import run_length, vector_width
 from .addresses import located, reached
 from .atoms import Atom, joined, reach, refine, vectors
 from .builder import Builder
-from .conditions import KINDS, outside, tiles
-from .elementwise import ELEMENTWISE_CONDITIONS, OPERATIONS, arity, broadcast, value_of
+from .conditions import KINDS, outside
+from .elementwise import ELEMENTWISE_CONDITIONS, OPERATIONS, broadcast, value_of
 from .engine import Condition, Context, Decline, Variant
 from .evaluate import evaluate
 from .owners import need_all_threads
@@ -82,7 +82,7 @@ def _local(op: TileOp, context: Context) -> str | None:
 
 def plan(op: TileOp, context: Context) -> Plan | Decline:
     try:
-        dst, *inputs = (side(r, op.scope) for r in tiles(op))
+        dst, *inputs = (side(r, op.scope) for r in op.regions)
         sides = (dst, *(broadcast(i, dst) for i in inputs))
         found = plan_sides(op.name, sides, op.scope, context.count(op.scope))
     except LayoutError as error:
@@ -132,7 +132,7 @@ def _packed_arithmetic(plan: Plan, op: TileOp, target: Target) -> str | None:
     """The instruction for two float32 at once, rounding to nearest even as the scalar one does."""
     if op.name not in PAIRS.forms() or PAIRS.row(op.name).missing(target) is not None:
         return None
-    rule = result_type(op.name, tuple(o.dtype for o in op.operands[1:]))
+    rule = result_type(op.name, op.dtypes[1:])
     tiles = all(given.buffer.dtype == float32 for given in plan.sides)
     return PAIRS.row(op.name).name if tiles and rule == (float32, float32) else None
 
@@ -162,7 +162,7 @@ def _need_equal_threads(atoms: Sequence[Atom], sides: Sequence[Side]) -> None:
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
-    operands = [o if isinstance(o, Region) else b.let("scalar", o) for o in op.operands[: arity(op.name) + 1]]
+    operands = [o if isinstance(o, Region) else b.let("scalar", o) for o in op.operands]
     touched = [
         RegisterRun(s.buffer, plan.register(k, build.const(0, int32)), reach(plan.atoms, k) + plan.vector_width)
         for k, s in enumerate(plan.sides)

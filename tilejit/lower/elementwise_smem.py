@@ -16,8 +16,8 @@ from ..errors import LayoutError
 from ..ir.arithmetic import build
 from ..ir.nodes import Buffer, Expr, Load, Region, Store, TileOp, Vector
 from .builder import Builder
-from .conditions import KINDS, outside, tiles
-from .elementwise import ELEMENTWISE_CONDITIONS, OPERATIONS, arity, broadcast, value_of
+from .conditions import KINDS, outside
+from .elementwise import ELEMENTWISE_CONDITIONS, OPERATIONS, broadcast, value_of
 from .engine import Condition, Context, Decline, Variant
 from .moves import Run, load, store
 from .partition import Partition, emit_partition, plan_partition
@@ -33,7 +33,7 @@ def _in_memory(op: TileOp, context: Context) -> str | None:
 
 def plan(op: TileOp, context: Context) -> Plan | Decline:
     try:
-        dst, *inputs = (side(r, op.scope) for r in tiles(op))
+        dst, *inputs = (side(r, op.scope) for r in op.regions)
         sides = (dst, *(broadcast(i, dst) for i in inputs))
         return plan_partition(sides, context.count(op.scope), 0, vectorized=True, broadcasts=True)
     except LayoutError as error:
@@ -41,7 +41,7 @@ def plan(op: TileOp, context: Context) -> Plan | Decline:
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
-    operands = [o if isinstance(o, Region) else b.let("scalar", o) for o in op.operands[: arity(op.name) + 1]]
+    operands = [o if isinstance(o, Region) else b.let("scalar", o) for o in op.operands]
     registers = [
         b.scratch(op.name, s.buffer.dtype, 1 if one else plan.vector_width)
         for s, one in zip(plan.sides, plan.single, strict=True)

@@ -21,12 +21,10 @@ from ..isa import Family
 from ..isa.convert import TF32
 from ..isa.mma import MMA, MMA_M, MMA_N, Mma, products
 from ..layout import TileLayout
-from ..ops.gemm import shape_fault, type_fault
-from ..target import WARP
 from .addresses import origin, reached
 from .atoms import Atom
 from .builder import Builder
-from .conditions import KINDS, SCOPE, needs, outside
+from .conditions import KINDS, SCOPE, WHOLE_WARPS, needs, outside
 from .engine import Condition, Context, Decline, Variant
 from .fragments import ACC, A, B, Fragments, nearest, need_lanes, share
 from .owners import need_all_threads
@@ -125,9 +123,7 @@ class Plan(PlanBase):
 
 
 def _operands(op: TileOp) -> tuple[Region, Region, Region]:
-    acc, a, b = op.operands
-    assert isinstance(acc, Region) and isinstance(a, Region) and isinstance(b, Region)
-    return acc, a, b
+    return op.region("acc"), op.region("a"), op.region("b")
 
 
 def _shapes(op: TileOp) -> tuple[tuple[int, ...], ...]:
@@ -139,20 +135,14 @@ def _local(op: TileOp, context: Context) -> str | None:
     return f"multiplies local tiles; {strangers} (load it first, with layout=tj.mma.layout_a/b)" if strangers else None
 
 
-def _whole_warps(op: TileOp, context: Context) -> str | None:
-    if op.scope == "thread":
-        return "needs whole warps; called on one thread"
-    threads = context.count(op.scope)
-    return f"needs whole warps; the {op.scope} has {threads} threads" if threads % WARP else None
-
-
 def _types(op: TileOp, context: Context) -> str | None:
-    acc, a, b = (r.dtype for r in _operands(op))
-    return type_fault(acc, a, b, op.attr("precision"))
+    fault = op.record.type_fault(op.dtypes, dict(op.attrs))
+    return None if fault is None else fault.message
 
 
 def _shape(op: TileOp, context: Context) -> str | None:
-    return shape_fault(*_shapes(op))
+    fault = op.record.shape_fault(op.shapes)
+    return None if fault is None else fault.message
 
 
 def _starts(op: TileOp, context: Context) -> str | None:
@@ -265,7 +255,7 @@ VARIANT = Variant(
     (KINDS, Condition("memory", _local)),
     (
         SCOPE,
-        Condition("whole warps", _whole_warps),
+        WHOLE_WARPS,
         Condition("types", _types),
         Condition("shapes", _shape),
         needs(_products),

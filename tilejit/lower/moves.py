@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..dtypes import DType, int32
 from ..ir.arithmetic import build
-from ..ir.nodes import TRUE, Buffer, Expr, Move, Region, TileOp, Vector
+from ..ir.nodes import TRUE, Buffer, Expr, Move, TileOp, Vector
 from .addresses import all_inside, inside, moves_whole
 from .atoms import Atom
 from .builder import Builder
@@ -52,11 +52,9 @@ def pieces(count: int) -> list[tuple[int, int]]:
 
 def fill_value(op: TileOp) -> Expr:
     """What a copy reads outside its source."""
-    if len(op.operands) > 2:
-        value = op.operands[2]
-        assert not isinstance(value, Region)
-        return build.cast(value, op.operands[0].dtype)
-    return build.const(0, op.operands[0].dtype)
+    dtype = op.region("dst").dtype
+    fill = op.value("fill")
+    return build.const(0, dtype) if fill is None else build.cast(fill, dtype)
 
 
 @dataclass(frozen=True, slots=True)

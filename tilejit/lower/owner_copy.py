@@ -13,6 +13,7 @@ from ..ir.arithmetic import build
 from ..ir.nodes import TRUE, Buffer, Expr, Move, Region, TileOp, Var, Vector
 from ..layout import TileLayout
 from ..layout.iters import Iter, merged, refined, weights
+from ..scopes import SCOPES
 from .addresses import digits
 from .builder import Builder
 from .elements import element_offset
@@ -20,7 +21,7 @@ from .evaluate import evaluate
 from .launch import launch_values
 from .moves import access_name, fill_value
 from .plan import Moves, VectorPlan
-from .regions import THREADS, Thread, scope_step
+from .regions import Thread, scope_step
 
 __all__ = ["OwnerCopy", "emit_owner_copy", "plan_owner_copy"]
 
@@ -141,7 +142,7 @@ def plan_owner_copy(dst: Region, src: Region, scope: str, threads: int) -> Owner
             raise LayoutError(f"{registers.buffer.name} holds each value in several registers of one thread")
         else:
             own.append(Digit(it.extent, it.stride, dim, weight))
-    first = sum(v * THREADS[scope].get(a.name, 1) for a, v in layout.offset if a.is_thread)
+    first = sum(v * SCOPES[scope].steps.get(a.name, 1) for a, v in layout.offset if a.is_thread)
     spread.sort(key=lambda d: -d.stride)
     _need_apart(registers.buffer, spread, first, scope, threads)
     own.sort(key=lambda d: -d.stride)

@@ -12,19 +12,12 @@ from ..ir.arithmetic.remember import remembered, remembered_pair
 from ..ir.nodes import Buffer, Const, Expr, Region, Strided, Var
 from ..layout import Swizzle, TileLayout
 from ..layout.iters import Iter, merged, refined, sliced, weights
+from ..scopes import SCOPES
 
 __all__ = [
-    "Folded", "Offset", "Scaled", "Side", "Step", "Stride", "THREADS", "Thread", "need_slice", "scope_step",
-    "side", "stride_multiple",
+    "Folded", "Offset", "Scaled", "Side", "Step", "Stride", "Thread", "need_slice", "scope_step", "side",
+    "stride_multiple",
 ]  # fmt: skip
-
-#: scope -> thread axis -> how many of the scope's threads one step along it is
-THREADS: dict[str, dict[str, int]] = {
-    "thread": {},
-    "warp": {"laneid": 1},
-    "warpgroup": {"laneid": 1, "wid_in_wg": 32, "tid_in_wg": 1},
-    "cta": {"laneid": 1, "wid_in_wg": 32, "tid_in_wg": 1, "warpid": 32, "wgid": 128, "tx": 1},
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,12 +319,13 @@ def scope_step(it: Iter, scope: str) -> Step:
     """
     if not it.axis.is_thread:
         return Step(it.extent, it.stride)
-    if it.axis.name not in THREADS[scope]:
+    steps = SCOPES[scope].steps
+    if it.axis.name not in steps:
         raise LayoutError(
             f"{it.axis} counts {it.axis.unit}s within a {it.axis.within}; the operation is called on one {scope}",
             hint=f"call it on the {it.axis.within}, or use an axis within a {scope}",
         )
-    return Step(it.extent, Thread(it.stride * THREADS[scope][it.axis.name]))
+    return Step(it.extent, Thread(it.stride * steps[it.axis.name]))
 
 
 def _is_zero(expr: Expr) -> bool:

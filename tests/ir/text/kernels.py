@@ -14,6 +14,7 @@ from tilejit.ir.arithmetic.facts import full_range
 from tilejit.layout import R, S, Swizzle, TileLayout, laneid, tx
 from tilejit.ops.elementwise import ELEMENTWISE, value_type
 from tilejit.ops.tile import TILE_OPERATIONS
+from tilejit.scopes import SCOPES
 
 NAMES = st.sampled_from(
     ("i", "x", "if", "nan", "lane_id", "A.shape.0", "größe", "two words", "a`b\\", "step", "float32")
@@ -215,7 +216,7 @@ class Writer:
         variant = self.draw(st.one_of(st.none(), TEXT))
         attrs = (("variant", variant), ("require_bits", self.draw(st.integers(-9, 128))), ("on", True))
         kept = attrs[: self.draw(st.integers(0, 3))]
-        return ir.TileOp(name, self.draw(st.sampled_from(ir.SCOPES)), tuple(operands), kept)
+        return ir.TileOp(name, self.draw(st.sampled_from(tuple(SCOPES))), tuple(operands), kept)
 
     def scalar_operand(self) -> ir.Expr:
         if self.draw(st.booleans()):

@@ -9,35 +9,26 @@ global and shared memory have their address's level. Variables that change are f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from ... import scopes
 from ...errors import DispatchError
 from ...isa import ROWS
 from ...ops.cast import convert
 from ...ops.elementwise import ELEMENTWISE
+from ...scopes import SCOPES, THREAD_IDS
 from ...source import Span
-from ...target import WARP, WARPGROUP
 from .. import nodes as ir
 from .. import walk
 from .flow import Analysis, Turns, solve
 
 __all__ = ["check"]
 
-THREAD, WARP_LEVEL, WARPGROUP_LEVEL, CTA = range(4)
-
-_LEVELS = {"thread": THREAD, "warp": WARP_LEVEL, "warpgroup": WARPGROUP_LEVEL, "cta": CTA}
-_SIZES = {"warp": WARP, "warpgroup": WARPGROUP}
-
-_THREAD_IDS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "thread_id": lambda t: t,
-    "lane_id": lambda t: t % WARP,
-    "warp_id": lambda t: t // WARP,
-    "warpgroup_id": lambda t: t // WARPGROUP,
-    "tid_in_wg": lambda t: t % WARPGROUP,
-}
+#: the levels of what all threads of a CTA agree on, and of what each has to itself
+CTA, THREAD = scopes.CTA.level, scopes.THREAD.level
 
 
 def check(kernel: ir.Kernel) -> None:
@@ -110,7 +101,7 @@ class _Uniformity(Analysis[_State]):
     # ---- the lattice ----
 
     def start(self) -> _State:
-        return _State(partial=frozenset(scope for scope, size in _SIZES.items() if self.threads % size != 0))
+        return _State(partial=frozenset(name for name, scope in SCOPES.items() if scope.left_over(self.threads)))
 
     def join(self, first: _State, second: _State) -> _State:
         return _State(
@@ -197,16 +188,16 @@ class _Uniformity(Analysis[_State]):
             case ir.Sync(scope):
                 self.collective(f"{scope}_sync", scope, stmt.span, state)
             case ir.Instruction(name):
-                self.collective(ROWS[name].spelling, ROWS[name].scope, stmt.span, state)
+                self.collective(ROWS[name].spelling, ROWS[name].scope.name, stmt.span, state)
             case ir.TileOp(name, scope):
                 self.collective(f"{scope}.{name}", scope, stmt.span, state)
                 self.places(stmt, state)
 
     def collective(self, what: str, scope: str, span: Span | None, state: _State) -> None:
-        if scope == "thread":
+        if scope == scopes.THREAD.name:
             return
         active = state.active
-        if self.widened(active.level) < _LEVELS[scope]:
+        if self.widened(active.level) < SCOPES[scope].level:
             raise DispatchError(
                 f"{what}{_at(span)} needs all threads of its {scope}, but not all of them come there: "
                 f"{active.cause} isn't taken alike by the whole {scope}",
@@ -214,23 +205,23 @@ class _Uniformity(Analysis[_State]):
                 hint=f"move it out of the branch, or branch on what is the same for the whole {scope}",
             )
         if scope in state.partial:
-            size = _SIZES[scope]
+            size = SCOPES[scope].threads(self.threads)
             raise DispatchError(
                 f"{what} needs whole {scope}s of {size} threads; the last {scope} of a CTA of {self.threads} "
-                f"threads has {self.threads % size}",
+                f"threads has {SCOPES[scope].left_over(self.threads)}",
                 span=span,
                 hint=f"launch a multiple of {size} threads, or branch so that the last {scope} doesn't come there",
             )
 
     def places(self, op: ir.TileOp, state: _State) -> None:
         """The threads of a collective operation must mean one region."""
-        if op.scope == "thread":
+        if op.scope == scopes.THREAD.name:
             return
         for operand in op.operands:
             if not isinstance(operand, ir.Region):
                 continue
             for dim, start in enumerate(operand.starts):
-                if self.widened(self.level(start, state)) >= _LEVELS[op.scope]:
+                if self.widened(self.level(start, state)) >= SCOPES[op.scope].level:
                     continue
                 raise DispatchError(
                     f"{op.scope}.{op.name} takes one region of {operand.buffer.name} for its whole {op.scope}, but "
@@ -243,7 +234,7 @@ class _Uniformity(Analysis[_State]):
         """Whether no thread of the last, partial instance of `scope` finds the condition to be `truth`."""
         found = self.values(cond)
         if found is not None:
-            first = self.threads // _SIZES[scope] * _SIZES[scope]
+            first = self.threads - SCOPES[scope].left_over(self.threads)
             return not np.any(np.broadcast_to(found, self.ids.shape)[first:] == truth)
         if not isinstance(cond, ir.Op):
             return False
@@ -269,20 +260,19 @@ class _Uniformity(Analysis[_State]):
     def level_of(self, values: np.ndarray) -> int:
         if values.ndim == 0:
             return CTA
-        for level, size in ((CTA, self.threads), (WARPGROUP_LEVEL, WARPGROUP), (WARP_LEVEL, WARP)):
-            first = values[self.ids // size * size]
-            # nan differs from itself, but not from one thread to the next
-            if np.all((values == first) | ((values != values) & (first != first))):
-                return level
-        return THREAD
+        return next(scope.level for scope in reversed(SCOPES.values()) if self.agrees(values, scope))
+
+    def agrees(self, values: np.ndarray, scope: scopes.Scope) -> bool:
+        """Whether the threads of every instance have one value."""
+        size = scope.threads(self.threads)
+        first = values[self.ids // size * size]
+        # nan differs from itself, but not from one thread to the next
+        return bool(np.all((values == first) | ((values != values) & (first != first))))
 
     def widened(self, level: int) -> int:
-        """A CTA that is one warp or one warpgroup agrees as a whole."""
-        if level >= WARPGROUP_LEVEL and self.threads <= WARPGROUP:
-            return CTA
-        if level >= WARP_LEVEL and self.threads <= WARP:
-            return CTA
-        return CTA if self.threads == 1 else level
+        """A CTA that is one thread, one warp or one warpgroup agrees as a whole."""
+        reached = (s for s in SCOPES.values() if s.level <= level)
+        return CTA if any(self.threads <= s.threads(self.threads) for s in reached) else level
 
     def values(self, expr: ir.Expr) -> np.ndarray | None:
         """Every thread's value where it depends on thread ids and constants alone, else None."""
@@ -292,7 +282,7 @@ class _Uniformity(Analysis[_State]):
             case ir.Var(name):
                 return self.numbers.get(name)
             case ir.Special(name):
-                return _THREAD_IDS[name](self.ids) if name in _THREAD_IDS else None
+                return THREAD_IDS[name].of(self.ids) if name in THREAD_IDS else None
             case ir.Cast() | ir.Op():
                 if id(expr) not in self.evaluated:
                     self.evaluated[id(expr)] = self.computed(expr)

@@ -8,6 +8,7 @@ from typing import TypeVar
 from ...dtypes import DType, bool_
 from ...errors import KernelSyntaxError, LayoutError
 from ...layout import TileLayout
+from ...scopes import SCOPES
 from .. import nodes as ir
 from .expressions import Names, dtype_name, ends_after_place, expression, looked_up, place, region
 from .layout_text import layout_from_text
@@ -178,7 +179,7 @@ class _Reader:
     def _simple(self, line: Line) -> ir.Stmt:
         word = line.name()
         scope, _, name = word.partition(".")
-        if scope in ir.SCOPES and name:
+        if scope in SCOPES and name:
             return ir.Sync(scope) if name == "sync" else self._tile_op(line, scope, name)
         bare: dict[str, Callable[[], ir.Stmt]] = {"break": ir.Break, "continue": ir.Continue, "return": ir.Return}
         if word in bare:

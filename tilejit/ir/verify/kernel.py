@@ -23,6 +23,8 @@ from dataclasses import dataclass, field
 
 from ...dtypes import DType, bool_, int64
 from ...isa import ROWS
+from ...isa.barriers import BARRIERS
+from ...scopes import SCOPES
 from ...source import Span
 from ...target import MAX_THREADS, TARGETS
 from .. import nodes as ir
@@ -209,8 +211,8 @@ class _Checker:
                     if not isinstance(part, str):
                         self.expr(part, scope, stmt.span)
             case ir.Sync(name):
-                known = name in ir.SCOPES and name != "thread"
-                self.fault(None if known else f"no barrier among the threads of {name!r}", stmt.span)
+                has_barrier = SCOPES.get(name) in BARRIERS
+                self.fault(None if has_barrier else f"no barrier among the threads of {name!r}", stmt.span)
             case ir.TileOp():
                 self.tile_op(stmt, scope)
             case ir.Move():
