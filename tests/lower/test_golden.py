@@ -64,6 +64,11 @@ def sqrt() -> Kernel:
     return kernel("roots", 32, [r], TileOp("sqrt", "warp", (r, r)))
 
 
+def fill() -> Kernel:
+    r = operand("local", (32, 8), float32, rows(8)).named("r")
+    return kernel("halves", 32, [r], TileOp("fill", "warp", (r, Const(0.5, float32))))
+
+
 def binary_and_fma(arch: str) -> Kernel:
     r, x = (operand("local", (32, 8), float32, rows(8)).named(n) for n in "rx")
     twice = TileOp("add", "warp", (r, r, x))
@@ -137,6 +142,7 @@ CASES: dict[str, Callable[[], Kernel]] = {
     "copy/fallback_every_second_lane.tile": every_second_lane,
     "copy/gmem_smem_edge.tile": edge,
     "copy/gmem_smem_masked_tail.tile": masked_tail,
+    "elementwise/fill.tile": fill,
     "elementwise/sqrt.tile": sqrt,
     "elementwise/smem_add.tile": sums_in_memory,
     "elementwise/add_fma_sm_90a.tile": lambda: binary_and_fma("sm_90a"),

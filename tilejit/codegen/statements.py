@@ -50,7 +50,7 @@ def block(ctx: Context, body: Sequence[Stmt]) -> None:
         if not ctx.writer.open:
             return
         before = ctx.writer.at(stmt.span)
-        _EMITTERS[type(stmt)](ctx, stmt)
+        EMITTERS[type(stmt)](ctx, stmt)
         ctx.writer.restore(before)
 
 
@@ -277,7 +277,7 @@ def _sync(ctx: Context, stmt: Sync) -> None:
         ctx.machine(BAR_SYNC_NAMED, ctx.writer.value(f"add i32 {group}, 1"), span=stmt.span)
 
 
-_EMITTERS: dict[type, Callable[[Context, Any], None]] = {
+EMITTERS: dict[type, Callable[[Context, Any], None]] = {
     Let: _let,
     Declare: _declare,
     Assign: _assign,
