@@ -27,8 +27,9 @@ from tilejit.codegen import generate
 from tilejit.codegen.statements import EMITTERS
 from tilejit.dtypes import DTYPES, float32, float64
 from tilejit.ir import nodes as ir
-from tilejit.ir import printer, verify, walk
-from tilejit.ir.parser import from_text
+from tilejit.ir import verify, walk
+from tilejit.ir.text import printer
+from tilejit.ir.text.parser import from_text
 from tilejit.isa import ROWS, Family, Row
 from tilejit.lower import VARIANTS, Variant, lowering
 from tilejit.ops.elementwise import ELEMENTWISE, Elementwise
@@ -223,8 +224,9 @@ def _variants(tables: Tables) -> Iterator[str]:
         if not any(v is variant for v in tables.variants):
             yield f"variant {variant.name!r} of {', '.join(variant.operations[:2])}: no line in VARIANTS"
             continue
+        said = module.__doc__ or ""
         lacks = [] if any(v is variant for v in chosen) else ["no golden"]
-        lacks += [f"no {word!r} in its docstring" for word in ("accepts:", "emits:") if word not in (module.__doc__ or "")]
+        lacks += [f"no {word!r} in its docstring" for word in ("accepts:", "emits:") if word not in said]
         lacks += [f"no operation {name!r}" for name in variant.operations if name not in tables.tile_operations]
         yield from (f"variant {variant.name!r} of {', '.join(variant.operations[:2])}: {what}" for what in lacks)
 
@@ -259,9 +261,10 @@ def _lacks(tables: Tables, kind: str, cls: type, example: Example) -> Iterator[s
         yield "no line in the grammar"
     if kind != "parameter":
         yield from (f"no case in walk.{function}" for function in _not_walked(tables.walk, kind, example.node))
-    if kind == "statement" and cls not in tables.emitters:
-        yield "no emitter"
-    elif example.level == "lane" and isinstance(_attempt(tables.generate, example.sound), Exception):
+    is_lane = example.level == "lane"
+    if (kind == "statement" and cls not in tables.emitters) or (
+        is_lane and isinstance(_attempt(tables.generate, example.sound), Exception)
+    ):
         yield "no emitter"
 
 

@@ -14,8 +14,11 @@ import pytest
 
 import tilejit
 from tests.completeness import REAL, Tables, missing
+from tilejit.dtypes import DTYPES
 from tilejit.ir import nodes as ir
-from tilejit.ir import parser, printer, verify, walk
+from tilejit.ir import walk
+from tilejit.ir.text import parser, printer
+from tilejit.ir.verify import kernel as verifier
 
 #: what is missing -> why that is right
 ABSENT = {
@@ -62,6 +65,10 @@ def but_goldens(*parts: str) -> Tables:
     return replace(REAL, goldens=kept)
 
 
+#: of `assert` in the verifier and in the walk
+ASKS = 'self.value(cond, bool_, scope, stmt.span, "an assertion")'
+WALKED = "Return() | Assert() | Print():\n            return ()"
+
 EXP2 = "elementwise operation 'exp2': "
 TAKEN: dict[str, tuple[Callable[[], Tables], set[str]]] = {
     "the reference of an elementwise operation": (
@@ -83,7 +90,7 @@ TAKEN: dict[str, tuple[Callable[[], Tables], set[str]]] = {
     ),
     "its scalar code for integers": (
         lambda: record("bitwise_and", integers=None),
-        {f"elementwise operation 'bitwise_and': no scalar code for {s}int{b}" for s in ("", "u") for b in (8, 16, 32, 64)},
+        {f"elementwise operation 'bitwise_and': no scalar code for {t}" for t in DTYPES.values() if t.is_integer},
     ),
     "its line in the documentation": (
         lambda: replace(REAL, listing=tuple(line for line in REAL.listing if not line.startswith("exp2("))),
@@ -132,15 +139,15 @@ TAKEN: dict[str, tuple[Callable[[], Tables], set[str]]] = {
         {"statement 'Assert': no case in the parser"},
     ),
     "a case in the verifier": (
-        lambda: replace(REAL, verify=changed(verify, "case ir.Assert(cond):", "case str(cond):").verify),
+        lambda: replace(REAL, verify=changed(verifier, "case ir.Assert(cond):", "case str(cond):").verify),
         {"statement 'Assert': no case in the verifier"},
     ),
     "what the verifier asks": (
-        lambda: replace(REAL, verify=changed(verify, 'self.value(cond, bool_, scope, stmt.span, "an assertion")', "pass").verify),
+        lambda: replace(REAL, verify=changed(verifier, ASKS, "pass").verify),
         {"statement 'Assert': no violation where it is broken"},
     ),
     "a case in the walk": (
-        lambda: replace(REAL, walk=changed(walk, "Return() | Assert() | Print():\n            return ()", "Return() | Print():\n            return ()")),
+        lambda: replace(REAL, walk=changed(walk, WALKED, WALKED.replace("Assert() | ", ""))),
         {"statement 'Assert': no case in walk.blocks"},
     ),
     "an emitter": (

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.golden_files import Golden, joined
+from tests.golden_files import Golden, cases, joined, read
 from tilejit.dtypes import DType, float16, float32, int64, uint8
 from tilejit.ir.nodes import (
     Alloc,
@@ -23,6 +23,7 @@ from tilejit.ir.nodes import (
     TileOp,
     Var,
 )
+from tilejit.ir.text.parser import from_text
 from tilejit.ir.text.printer import to_text
 from tilejit.layout import Swizzle, TileLayout
 from tilejit.lower import lower
@@ -156,3 +157,9 @@ def test_a_demonstration_lowers_to_its_golden_lane_ir(name: str, golden: Golden)
     tile = CASES[name]()
     lane = lower(tile, target(tile.target)).kernel
     golden.check(name, joined(tile.target, to_text(tile), to_text(lane)))
+
+
+@pytest.mark.parametrize("name", cases())
+def test_the_tile_ir_of_every_golden_file_lowers_to_its_lane_ir(name: str, golden: Golden) -> None:
+    arch, tile, _ = read(name)
+    golden.check(name, joined(arch, tile, to_text(lower(from_text(tile), target(arch)).kernel)))
