@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.golden_files import Golden, joined
+from tests.golden_files import Golden, cases, joined, read
 from tilejit.dtypes import DType, float16, float32, int64, uint8
 from tilejit.ir.nodes import (
     Alloc,
@@ -23,6 +23,7 @@ from tilejit.ir.nodes import (
     TileOp,
     Var,
 )
+from tilejit.ir.text.parser import from_text
 from tilejit.ir.text.printer import to_text
 from tilejit.layout import Swizzle, TileLayout
 from tilejit.lower import lower
@@ -62,6 +63,11 @@ def through_registers(dtype: DType, k: int) -> Kernel:
 def sqrt() -> Kernel:
     r = operand("local", (32, 8), float32, rows(8)).named("r")
     return kernel("roots", 32, [r], TileOp("sqrt", "warp", (r, r)))
+
+
+def fill() -> Kernel:
+    r = operand("local", (32, 8), float32, rows(8)).named("r")
+    return kernel("halves", 32, [r], TileOp("fill", "warp", (r, Const(0.5, float32))))
 
 
 def binary_and_fma(arch: str) -> Kernel:
@@ -137,6 +143,7 @@ CASES: dict[str, Callable[[], Kernel]] = {
     "copy/fallback_every_second_lane.tile": every_second_lane,
     "copy/gmem_smem_edge.tile": edge,
     "copy/gmem_smem_masked_tail.tile": masked_tail,
+    "elementwise/fill.tile": fill,
     "elementwise/sqrt.tile": sqrt,
     "elementwise/smem_add.tile": sums_in_memory,
     "elementwise/add_fma_sm_90a.tile": lambda: binary_and_fma("sm_90a"),
@@ -150,3 +157,9 @@ def test_a_demonstration_lowers_to_its_golden_lane_ir(name: str, golden: Golden)
     tile = CASES[name]()
     lane = lower(tile, target(tile.target)).kernel
     golden.check(name, joined(tile.target, to_text(tile), to_text(lane)))
+
+
+@pytest.mark.parametrize("name", cases())
+def test_the_tile_ir_of_every_golden_file_lowers_to_its_lane_ir(name: str, golden: Golden) -> None:
+    arch, tile, _ = read(name)
+    golden.check(name, joined(arch, tile, to_text(lower(from_text(tile), target(arch)).kernel)))

@@ -51,7 +51,7 @@ def block(ctx: Context, body: Sequence[Stmt]) -> None:
         if not ctx.writer.open:
             return
         before = ctx.writer.at(stmt.span)
-        _EMITTERS[type(stmt)](ctx, stmt)
+        EMITTERS[type(stmt)](ctx, stmt)
         ctx.writer.restore(before)
 
 
@@ -281,7 +281,7 @@ def _sync(ctx: Context, stmt: Sync) -> None:
     ctx.machine(barrier, *words, span=stmt.span)
 
 
-_EMITTERS: dict[type, Callable[[Context, Any], None]] = {
+EMITTERS: dict[type, Callable[[Context, Any], None]] = {
     Let: _let,
     Declare: _declare,
     Assign: _assign,

@@ -6,6 +6,7 @@ Blocks are indented as in Python. One line each, what is in brackets [] may be m
       param BUFFER [of ARGUMENT] [written] [noalias]             a pointer
       param VAR extent AXIS of ARGUMENT                          and stride
       param VAR scalar of ARGUMENT
+      param assertions                                           where a failed assertion leaves its record
       let VAR = EXPR              var VAR [= EXPR]               set NAME = EXPR
       alloc BUFFER [addressed]    view BUFFER of NAME            store PLACE <- EXPR
       if EXPR … else …            loop …                         [unrolled] for VAR in EXPR .. EXPR step EXPR …
