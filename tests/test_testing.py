@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tilejit as tj
-from tests import longhand
-from tests.kernels.operands import plain
+from tests.reference import layouts
+from tests.kernels.drawn_operands import plain
 from tilejit.dtypes import DTYPES, DType
 from tilejit.testing import arrays, assert_equal, check, comparing, dtypes, register_layouts, ulps
 

@@ -7,8 +7,8 @@ import re
 import numpy as np
 
 import tilejit as tj
-from tests.codegen.kernels import array, kernel, pointer
-from tests.codegen.ptx_kit import THREAD, const
+from tests.support.lane_kernels import array, kernel, pointer
+from tests.support.ptx import THREAD, const
 from tilejit.codegen import generate
 from tilejit.codegen.debug import LineTable
 from tilejit.codegen.writer import Writer

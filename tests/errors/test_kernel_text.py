@@ -7,7 +7,7 @@ import re
 import pytest
 
 import tilejit as tj
-from tests.errors.kit import default_arguments, execute, kernel_text, points_at, refused
+from tests.support.marked import default_arguments, execute, kernel_text, points_at, refused
 
 SYNTAX, TYPE, LAYOUT, DISPATCH = tj.KernelSyntaxError, tj.KernelTypeError, tj.LayoutError, tj.DispatchError
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import tilejit as tj
-from tests.frontend.programs import array, tile_ir
+from tests.support.programs import array, tile_ir
 from tilejit import dtypes
 from tilejit.errors import DispatchError, KernelSyntaxError, KernelTypeError, LayoutError, ResourceError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.frontend.programs import array, statements, tile_ir
+from tests.support.programs import array, statements, tile_ir
 from tilejit import dtypes
 from tilejit.errors import KernelTypeError
 from tilejit.ir import nodes as ir
@@ -31,7 +31,7 @@ def buffer(allocation: str) -> ir.Buffer:
 
 def value(expr: ir.Expr, **names: int) -> int:
     """An index expression's value."""
-    from tests.frontend.programs import Thread
+    from tests.support.programs import Thread
 
     thread = Thread(ir.Kernel("k", (), 32, "sm_90a", ()), {})
     thread.values = dict(names)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.frontend.programs import Thread, array, run, statements, tile_ir
+from tests.support.programs import Thread, array, run, statements, tile_ir
 from tilejit import dtypes
 from tilejit.dtypes import DTYPES, DType
 from tilejit.ir import nodes as ir

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from tests.kernels.operands import Data
+from tests.kernels.drawn_operands import Data
 
 
 @st.composite

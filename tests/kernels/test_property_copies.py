@@ -10,9 +10,9 @@ import numpy as np
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from tests import harness
-from tests.harness import Operand
-from tests.kernels.operands import Data, Place, extents, is_static, memory, places, region_shape, registers
+from tests.support import operands
+from tests.support.operands import Operand
+from tests.kernels.drawn_operands import Data, Place, extents, is_static, memory, places, region_shape, registers
 from tests.kernels.rearranged import rearranged
 from tilejit.dtypes import DTYPES, DType
 from tilejit.errors import DispatchError

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
 
-from tests import harness
-from tests.harness import Operand
-from tests.kernels.operands import Data, Place, extents, is_static, memory, places, registers
+from tests.support import operands
+from tests.support.operands import Operand
+from tests.kernels.drawn_operands import Data, Place, extents, is_static, memory, places, registers
 from tests.kernels.rearranged import broadcast, rearranged
-from tests.kernels.tolerances import tolerance
+from tests.support.tolerances import tolerance
 from tilejit.dtypes import DTYPES, DType, bool_
 from tilejit.ir import nodes
 from tilejit.ir.arithmetic import build

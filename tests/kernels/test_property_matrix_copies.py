@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests import harness
+from tests.support import operands
 from tests.lower.test_ldstmatrix import Copy, copies
 from tilejit.ir import nodes
 from tilejit.runtime.device import Device

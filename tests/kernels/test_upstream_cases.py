@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests import harness
-from tests.harness import Operand
-from tests.kernels.tolerances import tolerance
+from tests.support import operands
+from tests.support.operands import Operand
+from tests.support.tolerances import tolerance
 from tilejit.dtypes import DTYPES
 from tilejit.ir import nodes
 from tilejit.ir.arithmetic import build

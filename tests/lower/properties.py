@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from tests import golden_files
+from tests.support import goldens
 from tests.lower.running import Run
 from tilejit import lower
 from tilejit.errors import DispatchError

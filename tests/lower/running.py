@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tests import harness
-from tests.kernels.tolerances import tolerance
+from tests.support import operands
+from tests.support.tolerances import tolerance
 from tilejit.ir import nodes
 from tilejit.layout import TileLayout
 from tilejit.lower.evaluate import evaluate

@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.lower.interpreter import Machine
+from tests.reference.threads import Machine
 from tilejit.dtypes import DTYPES, DType, int32
 from tilejit.ir.nodes import (
     Alloc,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.lower.interpreter import Machine
+from tests.reference.threads import Machine
 from tilejit.dtypes import DTYPES, DType, bool_, float16, float32, int32
 from tilejit.ir.nodes import Alloc, Const, Kernel, Region, TileOp
 from tilejit.ir.verify import verify

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import tilejit as tj
-from tests.golden_files import Golden, joined
-from tests.lower.cases import Case, load, operand_of
-from tests.lower.products import Tensor
+from tests.support.goldens import Golden, joined
+from tests.support.upstream import Case, load, operand_of
+from tests.reference.products import Tensor
 from tests.lower.test_golden import kernel
-from tests.toolchain import EmittedPtx
+from tests.support.ptxas import EmittedPtx
 from tilejit.dtypes import (
     DTYPES,
     DType,

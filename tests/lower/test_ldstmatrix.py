@@ -11,8 +11,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.lower.cases import Case, digest, layout_of, load, operand_of
-from tests.lower.interpreter import Machine
+from tests.support.upstream import Case, digest, layout_of, load, operand_of
+from tests.reference.threads import Machine
 from tests.lower.test_emitted_copies import outcome
 from tilejit.dtypes import DTYPES, DType, float16, int16
 from tilejit.ir.nodes import Alloc, Kernel, Region, TileOp

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from tests.codegen.kernels import array, pointer
+from tests.support.lane_kernels import array, pointer
 from tilejit.codegen import generate
 from tilejit.dtypes import DType, bool_, float32, int16, int32, int64
 from tilejit.ir.arithmetic import build

@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from tests.longhand import storage_size
+from tests.reference.layouts import storage_size
 from tilejit.dtypes import DType
 from tilejit.layout import TileLayout
 from tilejit.testing import regions_of, register_layouts

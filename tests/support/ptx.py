@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tests.toolchain import ptxas_accepts
+from tests.support.ptxas import ptxas_accepts
 from tilejit.codegen import Generated, generate
 from tilejit.dtypes import (
     DType,

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from tests import longhand
-from tests.codegen.math_reference import INEXACT, rounded64
+from tests.reference import layouts
+from tests.reference.functions import INEXACT, rounded64
 from tilejit.dtypes import DTYPES, DType, float64, from_numpy, int32, int64
 from tilejit.frontend import Parameter
 from tilejit.ir import nodes

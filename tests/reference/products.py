@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tests.lower.interpreter import Machine
+from tests.reference.threads import Machine
 from tilejit.ir import nodes as ir
 
 Array = np.ndarray

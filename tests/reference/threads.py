@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tests.lower.instructions import AsyncCopies, matrix
+from tests.reference.instructions import AsyncCopies, matrix
 from tilejit.ir import nodes as ir
 from tilejit.layout import TileLayout
 from tilejit.ops.cast import convert

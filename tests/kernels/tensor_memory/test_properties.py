@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.codegen.pending_registers import early_uses
-from tests.tensor_memory.moves import WAITS, Move, Tile, check
-from tests.tensor_memory.sources import SIZES
+from tests.kernels.tensor_memory.moves import WAITS, Move, Tile, check
+from tests.kernels.tensor_memory.published_places import SIZES
 from tilejit.dtypes import DTYPES
 from tilejit.ir.nodes import Stmt
 from tilejit.layout import TileLayout, atom_layout, datapath

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.tensor_memory.moves import Move, Symbols, Tile, check
+from tests.kernels.tensor_memory.moves import Move, Symbols, Tile, check
 
 DATA = Path(__file__).parent.parent / "data" / "copy_async_tcgen05_ldst.json"
 

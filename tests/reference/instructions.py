@@ -1,4 +1,4 @@
-"""Matrix and asynchronous instructions on the machine of `tests.lower.interpreter`, written from the PTX ISA.
+"""Matrix and asynchronous instructions on the machine of `tests.reference.threads`, written from the PTX ISA.
 
 Row i of tile j lies at the address of lane 8j+i; lane l holds elements 2(l%4) and 2(l%4)+1 of row l//4. With `.trans`
 the tile is transposed on its way. A cp.async lands when its group has been waited for, not before.
@@ -13,7 +13,7 @@ import numpy as np
 from tilejit.ir import nodes as ir
 
 if TYPE_CHECKING:
-    from tests.lower.interpreter import Machine
+    from tests.reference.threads import Machine
 
 Array = np.ndarray
 

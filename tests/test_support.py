@@ -8,7 +8,7 @@ import pytest
 
 import tilejit as tj
 from tests import golden_files, toolchain
-from tests.golden_files import Golden
+from tests.support.goldens import Golden
 from tilejit import pipeline
 
 GOOD = ".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }\n"
