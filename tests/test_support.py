@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import tilejit as tj
-from tests import golden_files, toolchain
+from tests import goldens, toolchain
 from tests.support.goldens import Golden
 from tilejit import pipeline
 
@@ -44,13 +44,13 @@ def test_all_that_the_pipeline_generates_is_recorded_under_the_tests_name() -> N
 
 
 def test_a_golden_file_is_compared_and_blessed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(golden_files, "ROOT", tmp_path)
-    text = golden_files.joined("sm_90a", "kernel k()\n  cta.sync\n", "kernel k()\n")
+    monkeypatch.setattr(goldens, "ROOT", tmp_path)
+    text = goldens.joined("sm_90a", "kernel k()\n  cta.sync\n", "kernel k()\n")
     with pytest.raises(AssertionError, match="doesn't exist"):
         Golden(bless=False).check("copy/one.tile", text)
     Golden(bless=True).check("copy/one.tile", text)
     Golden(bless=False).check("copy/one.tile", text)
     with pytest.raises(AssertionError, match="bless"):
         Golden(bless=False).check("copy/one.tile", text.replace("sync", "stop"))
-    assert golden_files.read("copy/one.tile") == ("sm_90a", "kernel k()\n  cta.sync\n", "kernel k()\n")
-    assert golden_files.cases() == ["copy/one.tile"]
+    assert goldens.read("copy/one.tile") == ("sm_90a", "kernel k()\n  cta.sync\n", "kernel k()\n")
+    assert goldens.cases() == ["copy/one.tile"]

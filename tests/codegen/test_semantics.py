@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.codegen.devices import Runner
+from tests.reference.functions import INEXACT, rounded64
 from tests.support.lane_kernels import (
     Case,
     arguments,
@@ -18,8 +20,6 @@ from tests.support.lane_kernels import (
     operation_cases,
     pointer,
 )
-from tests.codegen.devices import Runner
-from tests.reference.functions import INEXACT, rounded64
 from tests.support.tolerances import tolerance
 from tilejit.dtypes import DTYPES, DType, float64, int32
 from tilejit.ir.nodes import Const, Store, Vector

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.upstream import Case, is_static, load, operand_of
-from tests.reference.threads import Machine
 from tests.lower.test_emitted_copies import inside, memory, parameters, span
 from tests.lower.test_emitted_elementwise import values
+from tests.reference.threads import Machine
+from tests.support.upstream import Case, is_static, load, operand_of
 from tilejit.dtypes import DTYPES, bool_, float16, float32, int32
 from tilejit.errors import DispatchError
 from tilejit.ir.arithmetic import build

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import tilejit as tj
-from tests.support.goldens import Golden, joined
-from tests.support.upstream import Case, load, operand_of
-from tests.reference.products import Tensor
 from tests.lower.test_golden import kernel
+from tests.reference.products import Tensor
+from tests.support.goldens import Golden, joined
 from tests.support.ptxas import EmittedPtx
+from tests.support.upstream import Case, load, operand_of
 from tilejit.dtypes import (
     DTYPES,
     DType,

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.support.upstream import Case, digest, layout_of, load, operand_of
-from tests.reference.threads import Machine
 from tests.lower.test_emitted_copies import outcome
+from tests.reference.threads import Machine
+from tests.support.upstream import Case, digest, layout_of, load, operand_of
 from tilejit.dtypes import DTYPES, DType, float16, int16
 from tilejit.ir.nodes import Alloc, Kernel, Region, TileOp
 from tilejit.layout import Swizzle, TileLayout

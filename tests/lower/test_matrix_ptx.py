@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.goldens import Golden, joined
 from tests.lower.test_golden import edge, kernel
+from tests.support.goldens import Golden, joined
 from tests.support.ptxas import ptxas_accepts
 from tilejit.codegen import generate
 from tilejit.dtypes import bfloat16, float16, int32

@@ -1,9 +1,4 @@
-"""Kernels made straight from operands, and their results worked out longhand.
-
-A case names the operands of one tile operation: where they live, their layouts and regions. Around that operation the
-harness builds a kernel that fills every operand's whole storage with known bits, carries the operation out, and writes
-the destination's whole storage back, so that an element too many is found as well as one too few.
-"""
+"""Operands of one tile operation as data: where they live, their layouts and regions, and their storage on the host."""
 
 from __future__ import annotations
 
@@ -16,22 +11,15 @@ from typing import Any
 import numpy as np
 
 from tests.reference import layouts
-from tests.reference.functions import INEXACT, rounded64
-from tilejit.dtypes import DTYPES, DType, float64, from_numpy, int32, int64
-from tilejit.frontend import Parameter
-from tilejit.ir import nodes
-from tilejit.ir.arithmetic import build
-from tilejit.ir.types import ArgumentType, ArrayType, ScalarType, Signature
+from tilejit.dtypes import DTYPES, DType, int64
+from tilejit.ir import build, nodes
 from tilejit.layout import Swizzle, TileLayout
-from tilejit.ops.cast import convert
-from tilejit.ops.elementwise import ELEMENTWISE, result_type
-from tilejit.pipeline import Compiled, compile
-from tilejit.runtime.device import Device, Launch
-from tilejit.runtime.signature import Call
-from tilejit.target import target as find_target
 
 #: names in the starts of regions -> (the hardware's id, threads from one value to the next)
 IDS = {"t": ("thread_id", 1), "w": ("warp_id", 32), "g": ("warpgroup_id", 128)}
+
+#: lanes of tensor memory
+TMEM_LANES = 128
 
 
 @dataclass
@@ -101,7 +89,7 @@ class Operand:
         """Elements of one instance of the storage: a thread's registers, or all of the memory."""
         if self.space == "tmem":
             return TMEM_LANES * self.columns
-        return self.data["storage"] if self.is_strided else longhand.storage_size(self.data["layout"])
+        return self.data["storage"] if self.is_strided else layouts.storage_size(self.data["layout"])
 
     @property
     def buffer(self) -> nodes.Buffer:
@@ -119,7 +107,7 @@ class Operand:
         """Elements of one lane of tensor memory that the layout reaches, whole 32-bit columns."""
         layout, packed = self.data["layout"], 32 // self.dtype.bits
         numbers = range(math.prod(self.data["shape"]))
-        reached = max(a.get("TCol", 0) for n in numbers for a in longhand.along_axes(layout, n)) + 1
+        reached = max(a.get("TCol", 0) for n in numbers for a in layouts.along_axes(layout, n)) + 1
         return -(-reached // packed) * packed
 
     @property
@@ -191,7 +179,7 @@ class Operand:
     def indices(self, thread: int) -> Iterator[tuple[int, ...]]:
         """The logical indices of the region, in order, for one thread of the CTA."""
         region = [(self._value(start, thread), extent or 1) for start, extent in self.data["region"]]
-        return longhand.coordinates(region)
+        return layouts.coordinates(region)
 
     def _value(self, start: int | dict[str, str], thread: int) -> int:
         if isinstance(start, int):
@@ -216,98 +204,16 @@ class Operand:
             return []
         if self.is_strided:
             return [self.data["origin"] + sum(i * s for i, s in zip(index, self.data["strides"], strict=True))]
-        number = longhand.flat(index, shape)
+        number = layouts.flat(index, shape)
         if self.space == "tmem":
-            at = longhand.along_axes(self.data["layout"], number)
+            at = layouts.along_axes(self.data["layout"], number)
             return [a.get("TLane", 0) * self.columns + a.get("TCol", 0) for a in at]
         found = self.seen.get(number)
         if found is None:
-            found = self.seen[number] = sorted(longhand.places(self.data["layout"], number))
+            found = self.seen[number] = sorted(layouts.places(self.data["layout"], number))
         if self.space != "local":
             return [element for _, element in found]
         return [(first_thread + thread) * self.elements + register for thread, register in found]
-
-
-#: lanes of tensor memory
-TMEM_LANES = 128
-
-
-def wait_for(operation: nodes.TileOp) -> tuple[nodes.Stmt, ...]:
-    """What waits for what an operation has started."""
-    if operation.name != "copy_async":
-        return ()
-    dst, src = (o.buffer.space for o in operation.operands[:2] if isinstance(o, nodes.Region))
-    if "tmem" in (dst, src):
-        return (nodes.Instruction("tcgen05.wait.st" if dst == "tmem" else "tcgen05.wait.ld"),)
-    return nodes.Instruction("cp.async.commit"), nodes.Instruction("cp.async.wait", (), (build.const(0, int32),))
-
-
-def kernel_around(
-    operation: nodes.TileOp, operands: list[Operand], threads: int, target: str, scalars: tuple[nodes.Var, ...] = ()
-) -> nodes.Kernel:
-    """The kernel that fills all operands, carries `operation` out and writes the first operand back."""
-    body: list[nodes.Stmt] = []
-    params: list[nodes.Param] = []
-    for operand in operands:
-        if operand.space == "global":
-            params += operand.params(written=operand is operands[0])
-            continue
-        source = operand.host("in")
-        params.append(nodes.PointerParam(source.name, source))
-        body += [nodes.Alloc(operand.buffer), nodes.View(operand.flat), *_transfer(operand, source, threads, "fill")]
-    for symbol in sorted({s for o in operands for s in o.symbols}):
-        params.append(nodes.ScalarParam(symbol, nodes.Var(symbol, int64)))
-    params += [nodes.ScalarParam(var.name, var) for var in scalars]
-    body += [nodes.Sync("cta"), operation, *wait_for(operation), nodes.Sync("cta")]
-    if operands[0].space != "global":
-        result = operands[0].host("out")
-        params.append(nodes.PointerParam(result.name, result, written=True))
-        body += _transfer(operands[0], result, threads, "dump")
-    return nodes.Kernel("case", tuple(params), threads, target, tuple(body))
-
-
-def _transfer(operand: Operand, host: nodes.Buffer, threads: int, way: str) -> list[nodes.Stmt]:
-    """Element by element between an operand's storage and its copy in global memory."""
-    thread = build.cast(nodes.Special("thread_id"), int64)
-
-    def one(inside: nodes.Expr, outside: nodes.Expr, tag: str) -> list[nodes.Stmt]:
-        near, far = nodes.Element(operand.flat, (inside,)), nodes.Element(host, (outside,))
-        source, target = (far, near) if way == "fill" else (near, far)
-        value = nodes.Var(f"{operand.name}_{way}_{tag}", operand.dtype)
-        return [nodes.Let(value, nodes.Load(source)), nodes.Store(target, value)]
-
-    if operand.space == "local":
-        first = build.mul(thread, build.const(operand.elements, int64))
-        places = [build.const(k, int64) for k in range(operand.elements)]
-        moved = (one(k, build.add(first, k), str(k.value)) for k in places)
-        return [statement for pair in moved for statement in pair]
-    if operand.space == "tmem":
-        return _transfer_lanes(operand, host, way)
-    i = nodes.Var(f"{operand.name}_{way}_i", int64, bounds=(0, operand.elements))
-    limits = build.const(operand.elements, int64), build.const(threads, int64)
-    return [nodes.For(i, thread, *limits, tuple(one(i, i, "v")))]
-
-
-def _transfer_lanes(operand: Operand, host: nodes.Buffer, way: str) -> list[nodes.Stmt]:
-    """Between tensor memory and its copy: each thread of a warpgroup the lane of its number."""
-    count = operand.columns
-    layout = TileLayout.from_iters([(TMEM_LANES, 1, "tid_in_wg"), (count, 1, "m")])
-    name = f"{operand.name}_{way}_lane"
-    lanes = nodes.Buffer(name, "local", operand.dtype, (TMEM_LANES, count), layout, operand.dtype.bytes)
-    row = TileLayout.row_major((count,))
-    own = nodes.Buffer(f"{name}_own", "local", operand.dtype, (count,), row, operand.dtype.bytes, base=lanes)
-    zero, first = build.const(0, int64), build.mul(build.cast(nodes.Special("thread_id"), int64), count)
-    there, here = (nodes.Region(b, (zero, zero), (TMEM_LANES, count)) for b in (operand.flat, lanes))
-    moves: list[nodes.Stmt] = []
-    for k in range(count):
-        near, far = nodes.Element(own, (build.const(k, int64),)), nodes.Element(host, (build.add(first, k),))
-        source, target = (far, near) if way == "fill" else (near, far)
-        value = nodes.Var(f"{name}_{k}", operand.dtype)
-        moves += [nodes.Let(value, nodes.Load(source)), nodes.Store(target, value)]
-    copy = nodes.TileOp("copy_async", "warpgroup", (there, here) if way == "fill" else (here, there))
-    moved = [copy, *wait_for(copy)]
-    head: list[nodes.Stmt] = [nodes.Alloc(lanes), nodes.View(own)]
-    return [*head, *moves, *moved] if way == "fill" else [*head, *moved, *moves]
 
 
 def bits(operand: Operand, random: np.random.Generator) -> np.ndarray:
@@ -316,94 +222,6 @@ def bits(operand: Operand, random: np.random.Generator) -> np.ndarray:
     if operand.dtype.kind == "bool":
         return random.integers(0, 2, operand.count, dtype=unsigned)
     return random.integers(0, np.iinfo(unsigned).max, operand.count, dtype=unsigned, endpoint=True)
-
-
-#: threads of one instance of a scope; a CTA is all of them
-SCOPE_THREADS = {"thread": 1, "warp": 32, "warpgroup": 128}
-
-
-def instances(operand: Operand, scope: str) -> range:
-    """The first thread of each instance of a scope."""
-    return range(0, operand.threads, SCOPE_THREADS.get(scope, operand.threads))
-
-
-def copied(
-    dst: Operand, src: Operand, scope: str, before: np.ndarray, source: np.ndarray, fill: int = 0
-) -> np.ndarray:
-    """What the destination's storage must hold after the copy, longhand. fill: bits of what lies outside."""
-    after = before.copy()
-    for first in instances(dst, scope):
-        if first and dst.is_common and src.is_common:
-            break
-        for to, at in zip(dst.indices(first), src.indices(first), strict=True):
-            found = src.slots(at, first)
-            after[dst.slots(to, first)] = source[found[0]] if found else fill
-    return after
-
-
-def agreed(operand: Operand, scope: str, storage: np.ndarray) -> np.ndarray:
-    """The storage with one value in all places of a replicated element of a local tile."""
-    if operand.space != "local" or not operand.data["layout"].get("replica"):
-        return storage
-    whole = [(0, n) for n in operand.data["shape"]]
-    found = storage.copy()
-    for first in instances(operand, scope):
-        for index in longhand.coordinates(whole):
-            slots = operand.slots(index, first)
-            found[slots] = found[slots[0]]
-    return found
-
-
-def computed(
-    name: str,
-    dst: Operand,
-    inputs: list[Operand | np.generic],
-    scope: str,
-    before: np.ndarray,
-    held: dict[str, np.ndarray],
-) -> np.ndarray:
-    """What the destination's storage must hold after an elementwise operation on tiles and scalars, longhand."""
-    after = before.copy()
-    for first in instances(dst, scope):
-        if first and all(o.is_common for o in (dst, *inputs) if isinstance(o, Operand)):
-            break
-        values = [gathered(i, first, held[i.name]) if isinstance(i, Operand) else np.asarray(i) for i in inputs]
-        value, _ = np.broadcast_arrays(meaning(name, dst.dtype, values), np.zeros(dst.region().shape))
-        flat = np.ascontiguousarray(value).view(after.dtype).ravel()
-        for k, index in enumerate(dst.indices(first)):
-            after[dst.slots(index, first)] = flat[k]
-    return after
-
-
-def alike(operand: Operand, scope: str, storage: np.ndarray) -> np.ndarray:
-    """A local tile's storage with the same values in each instance of a scope."""
-    found = storage.reshape(len(instances(operand, scope)), -1).copy()
-    found[:] = found[0]
-    return found.ravel()
-
-
-def meaning(name: str, dtype: DType, values: list[np.ndarray]) -> np.ndarray:
-    """An elementwise operation, a fill or a cast in NumPy: computed in its own type, rounded once to `dtype`."""
-    if name not in ELEMENTWISE:
-        return convert(values[0], dtype)
-    types = tuple(from_numpy(v.dtype) for v in values)
-    rule = result_type(name, types)
-    assert not isinstance(rule, str), rule
-    conditions = ELEMENTWISE[name].conditions
-    converted = [*values[:conditions], *(convert(v, rule[0]) for v in values[conditions:])]
-    with np.errstate(all="ignore"):
-        value = np.asarray(ELEMENTWISE[name].formula(*converted))
-    if rule[0] == float64 and name in INEXACT:
-        # NumPy's own errors would count
-        value = rounded64(name, *np.broadcast_arrays(value, *converted))
-    return convert(value, dtype)
-
-
-def gathered(operand: Operand, first: int, storage: np.ndarray) -> np.ndarray:
-    """The region's values, for the instance that starts at a thread; 0 outside a tensor."""
-    places = (operand.slots(index, first) for index in operand.indices(first))
-    found = [storage[at[0]] if at else 0 for at in places]
-    return np.array(found, storage.dtype).view(operand.dtype.numpy).reshape(operand.region().shape)
 
 
 def symbol_values(operands: list[dict[str, Any]]) -> dict[str, int]:
@@ -420,63 +238,3 @@ def _fits(operand: dict[str, Any], symbols: dict[str, int]) -> bool:
     probe = Operand("probe", operand, 1, symbols)
     last = [probe._value(start, 0) + extent for start, extent in operand["region"]]
     return all(end <= extent for end, extent in zip(last, operand["shape"], strict=True))
-
-
-def run(
-    kernel: nodes.Kernel, arrays: dict[str, np.ndarray], scalars: dict[str, bool | int | float], device: Device
-) -> Compiled:
-    """Compiles a tile kernel for its target and launches one CTA of it on `device`; arrays are changed in place.
-
-    arrays: by parameter, of its dtype.
-    """
-    kinds: list[tuple[str, ArgumentType]] = []
-    parameters: list[Parameter] = []
-    values: list[np.ndarray | bool | int | float] = []
-    for param in kernel.params:
-        if isinstance(param, nodes.PointerParam):
-            array = arrays[param.of]
-            kinds.append((param.of, ArrayType(param.buffer.dtype, array.ndim, None, 1, 1)))
-            parameters.append(Parameter(param.of, "array"))
-            values.append(array)
-        elif isinstance(param, nodes.ScalarParam):
-            kinds.append((param.of, ScalarType(param.var.dtype)))
-            parameters.append(Parameter(param.of, "scalar", param.var.dtype))
-            values.append(scalars[param.of])
-    made = compile(kernel, Signature(tuple(kinds)), find_target(kernel.target))
-    device.load(made).launch(Launch((1, 1, 1), kernel.threads), Call(parameters, values))
-    device.synchronize()
-    return made
-
-
-def launch(
-    operation: nodes.TileOp,
-    operands: list[Operand],
-    held: dict[str, np.ndarray],
-    device: Device,
-    scalars: dict[nodes.Var, bool | int | float] | None = None,
-    target: str | None = None,
-) -> tuple[np.ndarray, Compiled]:
-    """Runs the kernel around `operation`; returns the first operand's storage, as `held` has it, and what was compiled.
-
-    held: each operand's storage before. scalars: further run-time parameters and their values.
-    """
-    dst, given = operands[0], scalars or {}
-    target = target or ("sm_90a" if device.number >= 0 else "sm_100a")
-    kernel = kernel_around(operation, operands, dst.threads, target, tuple(given))
-    storages = {o.name: aligned(held[o.name], o.buffer.align if o.space == "global" else 0) for o in operands}
-    arrays = {o.name if o.space == "global" else f"{o.name}_in": o.view(storages[o.name]) for o in operands}
-    result = storages[dst.name]
-    if dst.space != "global":
-        result = aligned(np.zeros_like(held[dst.name]))
-        arrays[f"{dst.name}_out"] = result.view(dst.dtype.numpy)
-    values = {**{name: v for o in operands for name, v in o.symbols.items()}, **{v.name: n for v, n in given.items()}}
-    return result, run(kernel, arrays, values, device)
-
-
-def aligned(array: np.ndarray, offset: int = 0) -> np.ndarray:
-    """The same values `offset` bytes past a multiple of 128."""
-    room = np.zeros(array.nbytes + 256, np.uint8)
-    start = -room.ctypes.data % 128 + offset % 128
-    placed = room[start : start + array.nbytes].view(array.dtype)
-    placed[:] = array
-    return placed

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.support.operands import run
 from tests.reference.layouts import THREAD_STEP
+from tests.support.operands import run
 from tilejit.dtypes import DTYPES, DType, int64
 from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import (
