@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import tilejit as tj
-from tests import goldens, toolchain
+from tests.support import goldens, ptxas
 from tests.support.goldens import Golden
 from tilejit import pipeline
 
@@ -15,14 +15,14 @@ GOOD = ".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry k() { ret
 
 
 def test_ptxas_accepts_an_empty_kernel() -> None:
-    toolchain.ptxas_accepts(GOOD, "sm_90")
+    ptxas.ptxas_accepts(GOOD, "sm_90")
 
 
 def test_ptxas_names_what_it_refuses() -> None:
-    if toolchain.ptxas_path() is None:
+    if ptxas.ptxas_path() is None:
         pytest.skip("no ptxas")
-    assert "nonsense" in (toolchain.complaint_of(GOOD.replace("ret", "nonsense"), "sm_90") or "")
-    emitted = toolchain.EmittedPtx()
+    assert "nonsense" in (ptxas.complaint_of(GOOD.replace("ret", "nonsense"), "sm_90") or "")
+    emitted = ptxas.EmittedPtx()
     emitted.add(GOOD, "sm_90", "good")
     emitted.check()
     emitted.add(GOOD.replace("ret", "nonsense"), "sm_90", "bad one")
@@ -36,7 +36,7 @@ def nothing(A: tj.Tensor):
 
 
 def test_all_that_the_pipeline_generates_is_recorded_under_the_tests_name() -> None:
-    emitted, generate = toolchain.EmittedPtx(), pipeline.generate
+    emitted, generate = ptxas.EmittedPtx(), pipeline.generate
     with emitted.recording():
         compiled = nothing.compile(tj.spec((4,), tj.float32), target="sm_80")
     assert pipeline.generate is generate

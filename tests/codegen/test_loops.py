@@ -7,8 +7,7 @@ import re
 import numpy as np
 
 import tilejit as tj
-from tests.support.lane_kernels import array, kernel, pointer
-from tests.support.ptx import THREAD, const
+from tests.support.lane_kernels import THREAD, array, const, kernel, pointer
 from tilejit.codegen import generate
 from tilejit.codegen.debug import LineTable
 from tilejit.codegen.writer import Writer

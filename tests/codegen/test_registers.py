@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.support.lane_kernels import array, kernel, pointer
-from tests.support.ptx import THREAD, const, local, made, unrolled
+from tests.support.lane_kernels import THREAD, array, const, kernel, local, pointer, unrolled
+from tests.support.ptx import made
 from tilejit.codegen import generate
 from tilejit.codegen.debug import LineTable
 from tilejit.codegen.registers import Registers, Word

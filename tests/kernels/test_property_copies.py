@@ -10,8 +10,17 @@ import numpy as np
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from tests.kernels.drawn_operands import Data, Place, extents, is_static, memory, places, region_shape, registers
-from tests.kernels.rearranged import rearranged
+from tests.kernels.drawn_operands import (
+    Data,
+    Place,
+    extents,
+    is_static,
+    memory,
+    places,
+    rearranged,
+    region_shape,
+    registers,
+)
 from tests.reference import tiles
 from tests.support.operands import Operand, bits
 from tests.support.running import launch

@@ -9,8 +9,17 @@ import pytest
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
 
-from tests.kernels.drawn_operands import Data, Place, extents, is_static, memory, places, registers
-from tests.kernels.rearranged import broadcast, rearranged
+from tests.kernels.drawn_operands import (
+    Data,
+    Place,
+    broadcast,
+    extents,
+    is_static,
+    memory,
+    places,
+    rearranged,
+    registers,
+)
 from tests.reference import tiles
 from tests.support.operands import Operand, bits
 from tests.support.running import launch

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from math import prod
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from tests.reference import tiles
 from tests.support.operands import Operand, bits, symbol_values
 from tests.support.running import launch
 from tests.support.tolerances import tolerance
+from tests.support.upstream import load
 from tilejit.dtypes import DTYPES
 from tilejit.ir import nodes
 from tilejit.ir.arithmetic import build
@@ -26,16 +26,9 @@ from tilejit.pipeline import Compiled
 from tilejit.runtime.device import Device
 from tilejit.testing import assert_equal
 
-DATA = Path(__file__).parent.parent / "data"
-
-
-def listed(name: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((DATA / f"{name}.json").read_text())
-    return found
-
 
 def cases(name: str) -> list[Any]:
-    accepted = (c for c in listed(name) if c["kind"] == "dispatch" and c["expect"]["result"] == "ok")
+    accepted = (c for c in load(name) if c["kind"] == "dispatch" and c["expect"]["result"] == "ok")
     return [pytest.param(c, id=c["id"]) for c in accepted]
 
 
@@ -66,7 +59,7 @@ def test_a_matrix_copy_moves_every_element_to_its_place_and_no_other(case: dict[
 def test_a_matrix_copy_of_other_than_16_bits_moves_every_element_without_the_instruction(
     dtype: str, loads: bool, device: Device
 ) -> None:
-    (defect,) = (c["setup"] for c in listed("copy_ldstmatrix") if c["kind"] == "upstream_defect")
+    (defect,) = (c["setup"] for c in load("copy_ldstmatrix") if c["kind"] == "upstream_defect")
     assert dtype in defect["dtypes"]
     shape = [i[0] for i in defect["reg"]["shard"]]
     whole = {"dtype": dtype, "shape": shape, "region": [[0, n] for n in shape]}

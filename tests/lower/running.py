@@ -24,7 +24,7 @@ Array = np.ndarray
 
 
 class Placed(Operand):
-    """A region of a drawn operation, as the harness takes operands."""
+    """A region of a drawn operation, as an operand."""
 
     def __init__(self, region: nodes.Region, operation: Operation) -> None:
         buffer = region.buffer

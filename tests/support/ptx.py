@@ -1,40 +1,17 @@
-"""What tests of emitted PTX share: buffers, kernels through ptxas, and instructions with their lines."""
+"""What PTX text says: whether ptxas accepts it, its instructions, their lines, and registers read before their wait."""
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 
 from tests.support.ptxas import ptxas_accepts
 from tilejit.codegen import Generated, generate
-from tilejit.dtypes import (
-    DType,
-    int32,
-)
-from tilejit.ir.nodes import (
-    Buffer,
-    Const,
-    For,
-    Kernel,
-    Special,
-    Stmt,
-    Var,
-)
-from tilejit.layout import TileLayout
+from tilejit.ir.nodes import Kernel
 from tilejit.target import target
 
-THREAD = Special("thread_id")
-
-
-def const(value: float, dtype: DType = int32) -> Const:
-    return Const(value, dtype)
-
-
-def local(name: str, dtype: DType, size: int) -> Buffer:
-    return Buffer(name, "local", dtype, (size,), TileLayout.row_major((size,)), dtype.bytes)
-
-
-def shared(name: str, dtype: DType, size: int, align: int = 128) -> Buffer:
-    return Buffer(name, "shared", dtype, (size,), TileLayout.row_major((size,)), align)
+_REGISTER = re.compile(r"%[a-z]+\d+")
+_JUMP = re.compile(r"(@!?%p\d+\s+)?bra(?:\.uni)?\s+(\$?\w+);")
 
 
 def made(k: Kernel) -> Generated:
@@ -62,5 +39,53 @@ def locations(ptx: str, mnemonic: str) -> list[tuple[str, int, int]]:
     return found
 
 
-def unrolled(var: Var, count: int, *body: Stmt) -> For:
-    return For(var, const(0), const(count), const(1), body, unrolled=True)
+def early_uses(ptx: str) -> list[str]:
+    """Instructions that touch what a tcgen05.ld may not have filled yet, along any path.
+
+    It is filled from tcgen05.wait::ld on.
+    """
+    lines = _code(ptx)
+    labels = {line[:-1]: n for n, line in enumerate(lines) if line.endswith(":")}
+    pending: dict[int, frozenset[str]] = defaultdict(frozenset)
+    found: dict[int, str] = {}
+    seen: set[int] = set()
+    waiting = [0]
+    while waiting:
+        at = waiting.pop()
+        seen.add(at)
+        after = _after(lines[at], pending[at])
+        if _touched(lines[at]) & pending[at]:
+            found[at] = lines[at]
+        for then in _followers(lines, labels, at):
+            if then not in seen or not after <= pending[then]:
+                pending[then] |= after
+                waiting.append(then)
+    return [found[at] for at in sorted(found)]
+
+
+def _code(ptx: str) -> list[str]:
+    """Labels and instructions of the one function, in order."""
+    body = ptx[ptx.index("\n{") : ptx.rindex("}")]
+    lines = (line.strip() for line in body.splitlines())
+    return [line for line in lines if line.endswith((";", ":")) and not line.startswith((".", "//"))]
+
+
+def _touched(line: str) -> set[str]:
+    return set(_REGISTER.findall(line))
+
+
+def _after(line: str, before: frozenset[str]) -> frozenset[str]:
+    if "tcgen05.wait::ld" in line:
+        return frozenset()
+    if "tcgen05.ld." in line:
+        return before | set(_REGISTER.findall(line[line.index("{") : line.index("}")]))
+    return before
+
+
+def _followers(lines: list[str], labels: dict[str, int], at: int) -> list[int]:
+    line = lines[at]
+    jump = _JUMP.search(line)
+    following = [at + 1] if at + 1 < len(lines) else []
+    if jump is not None:
+        return [labels[jump[2]], *(following if jump[1] else [])]
+    return [] if re.match(r"(ret|exit|trap)\b", line) else following

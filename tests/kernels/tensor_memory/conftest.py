@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.codegen.pending_registers import early_uses
 from tests.kernels.tensor_memory.whole_tiles import DEVICE
+from tests.support.ptx import early_uses
 from tests.support.ptxas import EmittedPtx, complaints
 from tilejit.target import target as find_target
 
