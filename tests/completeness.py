@@ -16,11 +16,11 @@ from typing import Any, get_args
 import numpy as np
 
 import tilejit as tj
-from tests import golden_files
 from tests.codegen.math_host import run
 from tests.ir import examples
 from tests.ir.examples import Example, held
 from tests.lower.running import Run
+from tests.support import goldens
 from tilejit import isa, lower
 from tilejit.__main__ import operations
 from tilejit.codegen import generate
@@ -322,7 +322,7 @@ def _modules(package: ModuleType) -> tuple[ModuleType, ...]:
 
 
 def _golden(path: str) -> Golden:
-    arch, tile, lane = golden_files.read(path)
+    arch, tile, lane = goldens.read(path)
     return Golden(arch, from_text(tile), from_text(lane))
 
 
@@ -340,7 +340,7 @@ REAL = Tables(
     opcodes=INSTRUCTIONS,
     variants=VARIANTS,
     variant_modules=tuple(m for m in _modules(lower) if isinstance(getattr(m, "VARIANT", None), Variant)),
-    goldens={path: _golden(path) for path in golden_files.cases()},
+    goldens={path: _golden(path) for path in goldens.cases()},
     nodes={
         "statement": get_args(ir.Stmt),
         "expression": get_args(ir.Expr),

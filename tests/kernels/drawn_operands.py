@@ -10,9 +10,8 @@ from typing import Any
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from tests.reference.layouts import storage_size
+from tests.reference.layouts import plain, storage_size
 from tilejit.dtypes import DType
-from tilejit.layout import TileLayout
 from tilejit.testing import regions_of, register_layouts
 
 Data = dict[str, Any]
@@ -220,14 +219,6 @@ def registers(
     return {
         "scope": "local", "dtype": dtype.name, "shape": list(shape), "region": list(region), "layout": plain(layout),
     }  # fmt: skip
-
-
-def plain(layout: TileLayout) -> Data:
-    """The layout as numbers, for the oracle."""
-    return {
-        "shard": [(it.extent, it.stride, it.axis.name) for it in layout.shard],
-        "replica": [(it.extent, it.stride, it.axis.name) for it in layout.replica],
-    }
 
 
 def region_shape(data: Data) -> tuple[int, ...]:

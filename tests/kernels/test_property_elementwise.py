@@ -49,8 +49,8 @@ class Computation:
 
     def __init__(self, name: str, scope: str, dst: Operand, inputs: list[Input], held: dict[str, np.ndarray]) -> None:
         self.name, self.scope, self.dst, self.inputs = name, scope, dst, inputs
-        tiles = {o.name: o for o in (dst, *inputs) if isinstance(o, Operand)}
-        self.tiles = list(tiles.values())
+        named = {o.name: o for o in (dst, *inputs) if isinstance(o, Operand)}
+        self.tiles = list(named.values())
         self.held = {o.name: tiles.agreed(o, scope, held[o.name]) for o in self.tiles}
         self.scalars: dict[nodes.Var, bool | int | float] = {}
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tests.reference import tiles
+from tests.reference.layouts import plain
 from tests.support.operands import Operand, bits
 from tests.support.running import launch
 from tests.support.tolerances import tolerance
@@ -79,19 +80,6 @@ def _reads_id(expr: nodes.Expr) -> bool:
         return True
     parts = expr.args if isinstance(expr, nodes.Op) else (expr.x,) if isinstance(expr, nodes.Cast) else ()
     return any(_reads_id(part) for part in parts)
-
-
-def plain(layout: TileLayout) -> dict[str, Any]:
-    """A layout as numbers, for the oracle."""
-    found: dict[str, Any] = {
-        "shard": [(it.extent, it.stride, it.axis.name) for it in layout.shard],
-        "replica": [(it.extent, it.stride, it.axis.name) for it in layout.replica],
-        "offset": {axis.name: value for axis, value in layout.offset},
-    }
-    if layout.swizzle is not None:
-        s = layout.swizzle
-        found["swizzle"] = {"per_element": s.base, "swizzle_len": s.bits, "atom_len": s.shift, "inner": s.inner}
-    return found
 
 
 class Run:

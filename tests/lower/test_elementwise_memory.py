@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.lower.test_emitted_copies import inside, memory, parameters, span
 from tests.lower.test_emitted_elementwise import values
-from tests.reference.threads import Machine
+from tests.reference.threads import Threads
 from tests.support.upstream import Case, is_static, load, operand_of
 from tilejit.dtypes import DTYPES, bool_, float16, float32, int32
 from tilejit.errors import DispatchError
@@ -40,7 +40,7 @@ def outcome(op: TileOp, threads: int) -> Verdict:
     assert verify(made.kernel, "lane") == []
     random = np.random.default_rng(3)
     before = {r.buffer.name: values(random, r.buffer.dtype, (span(r),)) for r in tiles}
-    machine = Machine(made.kernel, {n: v.copy() for n, v in before.items()}, launch_values(tiles))
+    machine = Threads(made.kernel, {n: v.copy() for n, v in before.items()}, launch_values(tiles))
     expected = before[tiles[0].buffer.name].copy()
     keep = inside(tiles[0])
     found = np.broadcast_to(_meaning(op, before), tiles[0].shape).ravel()

@@ -12,7 +12,8 @@ import numpy as np
 
 from tests.reference import layouts
 from tilejit.dtypes import DTYPES, DType, int64
-from tilejit.ir import build, nodes
+from tilejit.ir import nodes
+from tilejit.ir.arithmetic import build
 from tilejit.layout import Swizzle, TileLayout
 
 #: names in the starts of regions -> (the hardware's id, threads from one value to the next)

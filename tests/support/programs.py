@@ -1,22 +1,20 @@
-"""Kernels for these tests: from functions or from text to tile IR, and tile IR on one thread."""
+"""From Python functions, or their text, to tile IR; and tile IR on one thread."""
 
 from __future__ import annotations
 
 import itertools
 import linecache
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 import tilejit as tj
+from tests.reference.threads import Threads
 from tilejit import dtypes, frontend
 from tilejit.dtypes import DType
 from tilejit.ir import nodes as ir
 from tilejit.ir.types import ArrayType, ConstexprType, ScalarType, Signature
-from tilejit.ops.cast import convert
-from tilejit.ops.elementwise import ELEMENTWISE, value_type
 from tilejit.target import target
 
 _numbers = itertools.count()
@@ -24,8 +22,8 @@ _numbers = itertools.count()
 
 def array(dtype: DType = dtypes.float32, rank: int = 1, **changes: Any) -> ArrayType:
     """The type of an aligned C-contiguous array."""
-    given: dict[str, Any] = {"unit_dim": rank - 1 if rank else None, "align": 16, "extent_align": 16}
-    return ArrayType(dtype, rank, **(given | changes))
+    promises: dict[str, Any] = {"unit_dim": rank - 1 if rank else None, "align": 16, "extent_align": 16}
+    return ArrayType(dtype, rank, **(promises | changes))
 
 
 def source_of(text: str, **names: Any) -> Callable[..., Any]:
@@ -66,149 +64,34 @@ def statements(body: tuple[ir.Stmt, ...], kind: type[Any]) -> list[Any]:
     return found
 
 
-class _Break(Exception):
-    pass
+def one_thread(
+    kernel: ir.Kernel, arguments: Mapping[str, Any], number: int = 0, specials: Mapping[str, int] | None = None
+) -> Threads:
+    """One thread of one CTA carries out a kernel's scalar code; arrays are NumPy's, changed in place."""
+    arrays: dict[str, np.ndarray] = {}
+    scalars: dict[str, Any] = {}
+    for param in kernel.params:
+        assert not isinstance(param, ir.AssertionsParam)
+        argument = arguments[param.of]
+        match param:
+            case ir.PointerParam():
+                arrays[param.of] = argument
+            case ir.ExtentParam():
+                scalars[param.var.name] = argument.shape[param.axis]
+            case ir.StrideParam():
+                scalars[param.var.name] = argument.strides[param.axis] // argument.itemsize
+            case ir.ScalarParam():
+                scalars[param.var.name] = np.asarray(argument).astype(param.var.dtype.numpy)[()]
+    return Threads(kernel, arrays, scalars, specials=specials, numbers=(number,))
 
 
-class _Continue(Exception):
-    pass
-
-
-class _Return(Exception):
-    pass
-
-
-class Thread:
-    """Runs a kernel's scalar code as thread 0 of CTA 0 would; arrays are NumPy's, changed in place."""
-
-    def __init__(self, kernel: ir.Kernel, arguments: dict[str, Any], specials: dict[str, int] | None = None) -> None:
-        self.kernel = kernel
-        self.arrays: dict[str, np.ndarray] = {}
-        self.values: dict[str, Any] = {}
-        self.specials = specials or {}
-        self.printed = ""
-        self.steps = 0
-        for param in kernel.params:
-            assert not isinstance(param, ir.AssertionsParam)
-            value = arguments[param.of]
-            match param:
-                case ir.PointerParam():
-                    self.arrays[param.of] = value
-                case ir.ExtentParam():
-                    self.values[param.var.name] = np.int64(value.shape[param.axis])
-                case ir.StrideParam():
-                    self.values[param.var.name] = np.int64(value.strides[param.axis] // value.itemsize)
-                case ir.ScalarParam():
-                    self.values[param.var.name] = np.asarray(value).astype(param.var.dtype.numpy)[()]
-
-    def run(self) -> Thread:
-        with suppress(_Return):
-            self.body(self.kernel.body)
-        return self
-
-    def body(self, body: tuple[ir.Stmt, ...]) -> None:
-        for statement in body:
-            self.steps += 1
-            assert self.steps < 100_000, "the kernel doesn't end"
-            self.statement(statement)
-
-    def statement(self, s: ir.Stmt) -> None:
-        if isinstance(s, ir.Let):
-            assert s.var.name not in self.values or s.var.dtype == s.value.dtype
-            self.values[s.var.name] = self.typed(s.value, s.var.dtype)
-            self.check_facts(s.var)
-        elif isinstance(s, ir.Declare):
-            self.values.pop(s.var.name, None)
-            if s.init is not None:
-                self.values[s.var.name] = self.typed(s.init, s.var.dtype)
-        elif isinstance(s, ir.Assign):
-            self.values[s.var.name] = self.typed(s.value, s.var.dtype)
-        elif isinstance(s, ir.Store):
-            array, index = self.place(s.place)
-            array[index] = self.typed(s.value, s.place.buffer.dtype)
-        elif isinstance(s, ir.Alloc):
-            self.arrays[s.buffer.name] = np.zeros(s.buffer.shape, s.buffer.dtype.numpy)
-        elif isinstance(s, ir.Print):
-            self.printed += "".join(p if isinstance(p, str) else str(self.value(p)) for p in s.parts)
-        elif isinstance(s, ir.Assert):
-            assert self.value(s.cond), s.message
-        elif isinstance(s, ir.Sync):
-            pass
-        else:
-            self.control(s)
-
-    def control(self, s: ir.Stmt) -> None:
-        if isinstance(s, ir.If):
-            cond = self.typed(s.cond, dtypes.bool_)
-            self.body(s.then if cond else s.orelse)
-        elif isinstance(s, ir.For):
-            assert s.start.dtype == s.stop.dtype == s.step.dtype == s.var.dtype
-            for i in range(*(int(self.value(e)) for e in (s.start, s.stop, s.step))):
-                self.values[s.var.name] = s.var.dtype.numpy.type(i)
-                self.check_facts(s.var)
-                if self.once(s.body):
-                    break
-        elif isinstance(s, ir.Loop):
-            while not self.once(s.body):
-                pass
-        else:
-            raise {ir.Break: _Break, ir.Continue: _Continue, ir.Return: _Return}[type(s)]
-
-    def once(self, body: tuple[ir.Stmt, ...]) -> bool:
-        """One round; whether it broke out of the loop."""
-        try:
-            self.body(body)
-        except _Break:
-            return True
-        except _Continue:
-            pass
-        return False
-
-    def check_facts(self, var: ir.Var) -> None:
-        if not var.dtype.is_integer:
-            return
-        value = int(self.values[var.name])
-        assert value == 0 if var.multiple_of == 0 else value % var.multiple_of == 0, (var, value)
-        assert var.bounds is None or var.bounds[0] <= value <= var.bounds[1], (var, value)
-
-    def typed(self, expr: ir.Expr, dtype: DType) -> Any:
-        assert expr.dtype == dtype, f"{expr} is {expr.dtype}, not {dtype}"
-        return self.value(expr)
-
-    def place(self, place: ir.Element | ir.Vector) -> tuple[np.ndarray, tuple[int, ...]]:
-        assert isinstance(place, ir.Element)
-        index = tuple(int(self.value(i)) for i in place.indices)
-        array = self.arrays[place.buffer.root.name]
-        assert all(0 <= i < n for i, n in zip(index, array.shape, strict=True)), f"{index} is outside {array.shape}"
-        return array, index
-
-    def value(self, e: ir.Expr) -> Any:
-        if isinstance(e, ir.Const):
-            return np.asarray(e.value).astype(e.dtype.numpy)[()]
-        if isinstance(e, ir.Var):
-            return self.values[e.name]
-        if isinstance(e, ir.Special):
-            return e.dtype.numpy.type(self.specials.get(e.name, 0))
-        if isinstance(e, ir.Cast):
-            return convert(np.asarray(self.value(e.x)), e.dtype, e.saturate)[()]
-        if isinstance(e, ir.Load):
-            array, index = self.place(e.place)
-            return array[index]
-        kinds = {a.dtype for a in e.args[1 if e.name == "where" else 0 :]}
-        assert len(kinds) == 1, f"{e} mixes {kinds}"
-        assert e.dtype == value_type(e.name, e.args[-1].dtype)
-        with np.errstate(all="ignore"):
-            found = np.asarray(ELEMENTWISE[e.name].formula(*(np.asarray(self.value(a)) for a in e.args)))
-        return found.astype(e.dtype.numpy)[()]
-
-
-def run(fn: Callable[..., Any] | str, *arguments: Any, **names: Any) -> Thread:
+def run(fn: Callable[..., Any] | str, *arguments: Any, **names: Any) -> Threads:
     """Build a kernel for these arguments (arrays, or int32 and float32 scalars) and run it on one thread."""
     function = source_of(fn, **names) if isinstance(fn, str) else fn
     types = [_type_of(a) for a in arguments]
     kernel = tile_ir(function, *types)
-    names_ = [p.arg for p in frontend.KernelSource.of(function).node.args.args]
-    return Thread(kernel, dict(zip(names_, arguments, strict=True))).run()
+    parameters = [p.arg for p in frontend.KernelSource.of(function).node.args.args]
+    return one_thread(kernel, dict(zip(parameters, arguments, strict=True)))
 
 
 def _type_of(value: Any) -> Any:

@@ -11,7 +11,8 @@ import numpy as np
 from tests.support.operands import TMEM_LANES, Operand
 from tilejit.dtypes import int32, int64
 from tilejit.frontend import Parameter
-from tilejit.ir import build, nodes
+from tilejit.ir import nodes
+from tilejit.ir.arithmetic import build
 from tilejit.ir.types import ArgumentType, ArrayType, ScalarType, Signature
 from tilejit.layout import TileLayout
 from tilejit.pipeline import Compiled, compile
