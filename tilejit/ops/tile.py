@@ -30,13 +30,13 @@ def _elementwise_reference(name: str, dst: np.ndarray, *inputs: np.ndarray) -> n
 
 def _elementwise(op: Elementwise) -> TileOperation:
     dtype = "int32" if op.kind in ("bits", "shift") else "float32"
-    inputs = ("True",) * op.conditions + ("x",) * (op.arity - op.conditions)
+    inputs = ("True",) * op.conditions + ("A[0:32, 0:8]",) * (op.arity - op.conditions)
     return TileOperation(
         name=op.name,
         operands=(DST, *(Operand(name, value=True) for name in op.operands)),
         attrs=(VARIANT,),
         meaning=f"dst = {op.name}(...): {op.meaning}",
-        example=f"x = tj.cta.zeros((32, 8), tj.{dtype})\ntj.cta.{op.name}({', '.join(('x', *inputs))})",
+        example=f"x = tj.alloc_shared((32, 8), tj.{dtype})\ntj.cta.{op.name}({', '.join(('x', *inputs))})",
         reference=partial(_elementwise_reference, op.name),
         shape_fault=broadcast_fault,
         type_fault=partial(_elementwise_types, op.name),
