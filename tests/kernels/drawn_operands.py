@@ -11,6 +11,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from tests.reference.layouts import plain, storage_size
+from tests.reference.tiles import SCOPE_THREADS
 from tilejit.dtypes import DType
 from tilejit.testing import regions_of, register_layouts
 
@@ -26,7 +27,6 @@ LAUNCHES: dict[str, tuple[int, ...]] = {
 
 #: scope -> the name of the instance's number in a region's start
 INSTANCE = {"thread": "t", "warp": "w", "warpgroup": "g"}
-SCOPE_THREADS = {"thread": 1, "warp": 32, "warpgroup": 128}
 
 
 @dataclass(frozen=True)

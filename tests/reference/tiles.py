@@ -23,7 +23,7 @@ def instances(operand: Operand, scope: str) -> range:
 def copied(
     dst: Operand, src: Operand, scope: str, before: np.ndarray, source: np.ndarray, fill: int = 0
 ) -> np.ndarray:
-    """What the destination's storage must hold after the copy, layouts. fill: bits of what lies outside."""
+    """What the destination's storage must hold after the copy, longhand. fill: bits of what lies outside."""
     after = before.copy()
     for first in instances(dst, scope):
         if first and dst.is_common and src.is_common:
