@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tilejit as tj
-from tests.frontend.programs import array, statements, tile_ir
+from tests.support.programs import array, statements, tile_ir
 from tilejit.ir import nodes as ir
 from tilejit.ir.text.parser import from_text
 from tilejit.ir.text.printer import to_text

@@ -139,12 +139,12 @@ def test_an_elementwise_case_computes_every_element_and_touches_no_other(case: d
     name, scope = NAMES.get(case["op"], case["op"]), case["scope"]
     given = [ZERO] if case["op"] == "zero" else case["inputs"][: ARITY.get(case["op"], 1)]
     data = [case["dst"], *(i for i in given if "shape" in i)]
-    dst, *tiles = operands_of(case, ["dst", "a", "b", "c"][: len(data)], data)
-    held = storages([dst, *tiles], case["id"])
-    held = {t.name: tiles.agreed(t, scope, held[t.name]) for t in (dst, *tiles)}
-    inputs, operands, scalars = mixed(given, tiles)
+    dst, *sources = operands_of(case, ["dst", "a", "b", "c"][: len(data)], data)
+    held = storages([dst, *sources], case["id"])
+    held = {t.name: tiles.agreed(t, scope, held[t.name]) for t in (dst, *sources)}
+    inputs, operands, scalars = mixed(given, sources)
     operation = nodes.TileOp(name, scope, (dst.region(), *operands))
-    found, _ = launch(operation, [dst, *tiles], held, device, scalars)
+    found, _ = launch(operation, [dst, *sources], held, device, scalars)
     expected = tiles.computed(name, dst, inputs, scope, held["dst"], held)
     dtype = dst.dtype.numpy
     assert_equal("dst", found.view(dtype), expected.view(dtype), ulp=tolerance(name, dst.dtype))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tilejit as tj
-from tests.frontend.programs import array, source_of, statements, tile_ir
+from tests.support.programs import array, source_of, statements, tile_ir
 from tilejit.dtypes import DType, float16, float32, int32
 from tilejit.errors import KernelTypeError
 from tilejit.frontend import language, tileops
@@ -62,10 +62,12 @@ def test_a_record_names_what_it_has_in_one_line_each(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ELEMENTWISE)
-def test_an_elementwise_operation_has_a_destination_and_its_records_operands(name: str) -> None:
+def test_an_elementwise_operation_has_a_destination_and_as_many_inputs_as_its_record(name: str) -> None:
     record = TILE_OPERATIONS[name]
     assert record.elementwise is ELEMENTWISE[name]
-    assert [o.name for o in record.operands] == ["dst", *ELEMENTWISE[name].operands]
+    conditions = ["cond"] * ELEMENTWISE[name].conditions
+    letters = ["src"] if ELEMENTWISE[name].arity == 1 else ["a", "b", "c"][: ELEMENTWISE[name].arity - len(conditions)]
+    assert [o.name for o in record.operands] == ["dst", *conditions, *letters]
     assert all(o.region and o.value for o in record.operands[1:])
 
 

@@ -66,6 +66,7 @@ def test_each_thread_leaves_a_loop_in_its_own_turn() -> None:
 
 
 def test_an_element_of_a_thread_lies_where_the_layout_says() -> None:
-    place = ir.Element(ir.Buffer("r", "local", int32, (2, 4), TileLayout.from_iters([(2, 1, "m"), (4, 2, "m")]), 4), (ONE, ONE))
+    layout = TileLayout.from_iters([(2, 1, "m"), (4, 2, "m")])
+    place = ir.Element(ir.Buffer("r", "local", int32, (2, 4), layout, 4), (ONE, ONE))
     threads = carried_out(ir.Alloc(place.buffer), ir.Store(place, LANE), numbers=(5,))
     assert np.flatnonzero(threads.registers["r"][0]).tolist() == [3]
