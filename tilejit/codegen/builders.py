@@ -100,8 +100,8 @@ class _TextBuilder(Builder):
         opcode = "fcmp" if left.is_float else "icmp"
         return self.write("b1", f"{opcode} {predicate} {llvm_type(left.type)} {left.text}, {other.text}")
 
-    def intrinsic(self, name: str, first: Number, *rest: Operand) -> Number:
-        operands = [first, *(self.operand(first.type, operand) for operand in rest)]
+    def intrinsic(self, name: str, first: Number, *others: Operand) -> Number:
+        operands = [first, *(self.operand(first.type, operand) for operand in others)]
         kind = llvm_type(first.type)
         arguments = [(kind, operand.text) for operand in operands]
         if name == "abs":

@@ -28,9 +28,9 @@ def evaluate(ctx: Context, expr: Expr) -> Value:
     if isinstance(expr, Special):
         return special(ctx, expr.name)
     w = ctx.writer
-    found = w.results.get(id(expr))
-    if found is not None:
-        return found
+    value = w.results.get(id(expr))
+    if value is not None:
+        return value
     before = w.at(expr.span)
     value = _compute(ctx, expr)
     w.restore(before)
@@ -45,11 +45,11 @@ def _is_settled(ctx: Context, expr: Expr) -> bool:
         return expr.name not in ctx.changing
     if isinstance(expr, (Const, Special)):
         return True
-    known = ctx.settled.get(id(expr))
-    if known is None:
-        known = not isinstance(expr, Load) and all(_is_settled(ctx, part) for part in walk.operands(expr))
-        ctx.settled[id(expr)] = known
-    return known
+    settled = ctx.settled.get(id(expr))
+    if settled is None:
+        settled = not isinstance(expr, Load) and all(_is_settled(ctx, part) for part in walk.operands(expr))
+        ctx.settled[id(expr)] = settled
+    return settled
 
 
 def changing(body: Block, unrolled: bool = False) -> Iterator[str]:
@@ -67,15 +67,15 @@ def changing(body: Block, unrolled: bool = False) -> Iterator[str]:
 
 def index_value(ctx: Context, expr: Expr) -> Value:
     """The value of an index, worked out without a text for each part where unrolling has made it constant."""
-    known = _constant(ctx, expr)
-    return evaluate(ctx, expr) if known is None else integer(known, expr.dtype)
+    constant = _constant(ctx, expr)
+    return evaluate(ctx, expr) if constant is None else integer(constant, expr.dtype)
 
 
 def offset_of(ctx: Context, expr: Expr) -> Offset:
     """An index as a sum, whose constants are one."""
-    known = _constant(ctx, expr)
-    if known is not None:
-        return Offset((), known)
+    constant = _constant(ctx, expr)
+    if constant is not None:
+        return Offset((), constant)
     if isinstance(expr, Var) and expr.name in ctx.sums:
         return ctx.sums[expr.name]
     if isinstance(expr, Op) and expr.name == "add":
@@ -104,7 +104,7 @@ def _fold(expr: Expr) -> Fold | None:
     """What works out sums, products, quotients and remainders of constants and variables, or None for other things."""
     if isinstance(expr, Const):
         value = int(expr.value)
-        return lambda known: value
+        return lambda constants: value
     if isinstance(expr, Var):
         return operator.itemgetter(expr.name)
     fold = _INDEX_FOLDS.get(expr.name) if isinstance(expr, Op) else None
@@ -115,9 +115,9 @@ def _fold(expr: Expr) -> Fold | None:
     if a is None or b is None:
         return None
     if not isinstance(right, Const):
-        return None if fold in _DIVISIONS else lambda known: fold(a(known), b(known))
+        return None if fold in _DIVISIONS else lambda constants: fold(a(constants), b(constants))
     number = int(right.value)
-    return None if fold in _DIVISIONS and number <= 0 else lambda known: fold(a(known), number)
+    return None if fold in _DIVISIONS and number <= 0 else lambda constants: fold(a(constants), number)
 
 
 def _compute(ctx: Context, expr: Op | Cast | Load) -> Value:

@@ -145,9 +145,9 @@ def _store_register(ctx: Context, buffer: Buffer, offset: Offset, kind: str, tex
 def _read_registers(ctx: Context, buffer: Buffer, offset: Offset, words: Words) -> list[str]:
     """The words of a vector of a local buffer."""
     w, registers = ctx.writer, ctx.registers[buffer.root.name]
-    found = _registers(buffer, registers, offset, words)
-    if found is not None:
-        return [w.read(word, words.word) for word in found]
+    whole_words = _registers(buffer, registers, offset, words)
+    if whole_words is not None:
+        return [w.read(word, words.word) for word in whole_words]
     w.save(registers.words)
     places = _stack_places(ctx, buffer, registers, offset, words)
     return [w.value(f"load {words.word}, ptr {place}, align {buffer.dtype.bytes}") for place in places]
@@ -156,9 +156,9 @@ def _read_registers(ctx: Context, buffer: Buffer, offset: Offset, words: Words) 
 def _write_registers(ctx: Context, buffer: Buffer, offset: Offset, words: Words, values: list[str]) -> None:
     """Writes the words of a vector of a local buffer."""
     w, registers = ctx.writer, ctx.registers[buffer.root.name]
-    found = _registers(buffer, registers, offset, words)
-    if found is not None:
-        for word, value in zip(found, values, strict=True):
+    whole_words = _registers(buffer, registers, offset, words)
+    if whole_words is not None:
+        for word, value in zip(whole_words, values, strict=True):
             w.write(word, words.word, value)
         return
     w.save(registers.words)
@@ -169,7 +169,10 @@ def _write_registers(ctx: Context, buffer: Buffer, offset: Offset, words: Words,
 
 
 def _registers(buffer: Buffer, registers: Registers, offset: Offset, words: Words) -> list[Word] | None:
-    """The registers that a vector's words are, or None where they aren't whole ones or it is unknown which."""
+    """The registers that hold a vector's words, one each.
+
+    None where a word isn't a whole register, or where which registers they are is known only at run time.
+    """
     if offset.parts or words.bits != registers.bits:
         return None
     first, within = divmod(offset.past * buffer.dtype.bits, words.bits)

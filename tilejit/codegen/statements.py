@@ -104,19 +104,19 @@ def _if(ctx: Context, stmt: If) -> None:
         return
     w = ctx.writer
     then, orelse, after = w.label("then"), w.label("else"), w.label("endif")
-    known = w.known()
+    available = w.available()
     w.branch(condition.text, then, orelse if stmt.orelse else after)
-    w.start(then, known)
+    w.start(then, available)
     block(ctx, stmt.then)
     reached = w.open or not stmt.orelse
     w.jump(after)
     if stmt.orelse:
-        w.start(orelse, known)
+        w.start(orelse, available)
         block(ctx, stmt.orelse)
         reached = reached or w.open
         w.jump(after)
     if reached:
-        w.start(after, known)
+        w.start(after, available)
 
 
 def _for(ctx: Context, stmt: For) -> None:
@@ -131,21 +131,21 @@ def _for(ctx: Context, stmt: For) -> None:
     header, body, latch, after = (w.label(hint) for hint in ("for", "body", "next", "endfor"))
     before, following = w.block, w.label("%i")
     w.enter_loop(header)
-    w.start(header, w.known(), loops=True)
+    w.start(header, w.available(), loops=True)
     index = w.value(f"phi {kind} [ {first}, %{before} ], [ {following}, %{latch} ]")
     down = step.const is not None and int(step.const.value) < 0
     sign = "u" if dtype.kind == "uint" else "s"
     more = w.value(f"icmp {sign}{'gt' if down else 'lt'} {kind} {index}, {last}")
-    known = w.known()
+    available = w.available()
     w.branch(more, body, after)
-    w.start(body, known)
+    w.start(body, available)
     _define(ctx, var, cast(ctx, Value(index, dtype), var.dtype))
     _looped(ctx, stmt.body, latch, after)
     w.start(latch)
     flags = "" if down and sign == "u" else f"n{sign}w "
     w.effect(f"{following} = add {flags}{kind} {index}, {by}")
     w.jump(header)
-    w.start(after, w.leave_loop(known))
+    w.start(after, w.leave_loop(available))
 
 
 def _stays_inside(stmt: For) -> bool:
@@ -179,11 +179,11 @@ def _constant(ctx: Context, expr: Expr) -> int:
 def _loop(ctx: Context, stmt: Loop) -> None:
     w = ctx.writer
     body, after = w.label("loop"), w.label("endloop")
-    known = w.known()
+    available = w.available()
     w.enter_loop(body)
-    w.start(body, known, loops=True)
+    w.start(body, available, loops=True)
     _looped(ctx, stmt.body, body, after)
-    w.start(after, w.leave_loop(known))
+    w.start(after, w.leave_loop(available))
 
 
 def _looped(ctx: Context, body: Sequence[Stmt], again: str, after: str) -> None:
@@ -257,12 +257,12 @@ def _guarded(ctx: Context, stmt: Move, words: memory.Words, predicate: Value) ->
     w = ctx.writer
     then, after = w.label("move"), w.label("moved")
     _fill(ctx, stmt, words)
-    known = w.known()
+    available = w.available()
     w.branch(predicate.text, then, after)
-    w.start(then, known)
+    w.start(then, available)
     _transfer(ctx, stmt, words)
     w.jump(after)
-    w.start(after, known)
+    w.start(after, available)
 
 
 # ---- barriers -----------------------------------------------------------------------------------------------

@@ -77,9 +77,9 @@ def reserve(ctx: Context, plan: TensorMemoryPlan) -> tuple[str, str]:
     ctx.machine(BAR_SYNC, span=span)
     ctx.machine(tcgen05.FENCE_AFTER, span=span)
     address = w.value(f"load i32, ptr addrspace(3) {_ADDRESS}, align 4")
-    own = _own_lanes(ctx, address)
+    lanes = _lanes_of_warp(ctx, address)
     for buffer, column in plan.offsets:
-        ctx.bases[buffer.name] = w.value(f"add i32 {own}, {column}")
+        ctx.bases[buffer.name] = w.value(f"add i32 {lanes}, {column}")
     w.exit = w.label("exit")
     ctx.has_tensor_memory = True
     return f"{_ADDRESS} = internal addrspace(3) global [4 x i8] undef, align 4", address
@@ -118,8 +118,8 @@ def cta_barrier(ctx: Context, span: Span | None) -> None:
         ctx.machine(tcgen05.FENCE_AFTER, span=span)
 
 
-def _own_lanes(ctx: Context, address: str) -> str:
-    """The address from the lanes on that the calling warp reaches: 32 times its number in its warpgroup.
+def _lanes_of_warp(ctx: Context, address: str) -> str:
+    """The address of the first lane that the calling warp reaches: lane 32 times its number in its warpgroup.
 
     source: PTX ISA, "tcgen05.ld": the address is the base of what the warp moves; "Access restrictions".
     """

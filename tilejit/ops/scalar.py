@@ -220,7 +220,7 @@ class Builder(ABC):
         """Whether either is NaN."""
 
     @abstractmethod
-    def intrinsic(self, name: str, first: Number, *rest: Operand) -> Number:
+    def intrinsic(self, name: str, first: Number, *others: Operand) -> Number:
         """An instruction by name, of operands of one type, which is also the result's.
 
         Of floats: sqrt, fabs, floor, ceil, rint, trunc, fma, copysign. Of integers: abs, fshl.

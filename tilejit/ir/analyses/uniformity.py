@@ -232,10 +232,10 @@ class _Uniformity(Analysis[_State]):
 
     def never(self, cond: ir.Expr, truth: bool, scope: str) -> bool:
         """Whether no thread of the last, partial instance of `scope` finds the condition to be `truth`."""
-        found = self.values(cond)
-        if found is not None:
+        values = self.values(cond)
+        if values is not None:
             first = self.threads - SCOPES[scope].left_over(self.threads)
-            return not np.any(np.broadcast_to(found, self.ids.shape)[first:] == truth)
+            return not np.any(np.broadcast_to(values, self.ids.shape)[first:] == truth)
         if not isinstance(cond, ir.Op):
             return False
         if cond.name == "logical_not":

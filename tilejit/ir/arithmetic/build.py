@@ -58,8 +58,8 @@ def difference(a: Scalar, b: Scalar) -> int | None:
     x, y = _pair(a, b)
     if not x.dtype.is_integer:
         return None
-    rest = affine(x).plus(affine(y), -1)
-    return None if rest.terms else rest.constant
+    excess = affine(x).plus(affine(y), -1)
+    return None if excess.terms else excess.constant
 
 
 # ---- any operation ------------------------------------------------------------------------------------------
@@ -175,9 +175,9 @@ def weighted_sum(terms: Iterable[tuple[Expr, int]], dtype: DType) -> Expr:
 
 
 def apart(x: Expr, divisor: int) -> tuple[Expr, Expr]:
-    """(what of a sum is provably a multiple of `divisor`, the rest), whose sum is the integer `x`."""
-    far, near = affine(x).apart(divisor)
-    return far.expr(), near.expr()
+    """The integer `x` as a sum of two: the terms that are provably multiples of `divisor`, and all others."""
+    multiples, others = affine(x).apart(divisor)
+    return multiples.expr(), others.expr()
 
 
 def neg(a: Expr) -> Expr:
@@ -213,12 +213,12 @@ def _divided(x: Expr, by: int) -> Expr:
     total = affine(x)
     if not total.is_exact:
         return _quotient(x, by)
-    whole, rest = total.split(by)
-    if not whole.terms and whole.constant == 0:
-        return _quotient(rest.expr(), by)
-    if not rest.is_exact:
+    quotient, remainder = total.split(by)
+    if not quotient.terms and quotient.constant == 0:
+        return _quotient(remainder.expr(), by)
+    if not remainder.is_exact:
         return _quotient(x, by)
-    return whole.plus(affine(_quotient(rest.expr(), by))).expr()
+    return quotient.plus(affine(_quotient(remainder.expr(), by))).expr()
 
 
 def _quotient(x: Expr, by: int) -> Expr:
@@ -245,10 +245,10 @@ def mod(x: Expr, y: Expr) -> Expr:
     if multiple_of(x) % by == 0:
         return const(0, x.dtype)
     total = affine(x)
-    rest = total.split(by)[1]
+    remainder = total.split(by)[1]
     # a power of two divides 2**bits: what wraps around changes nothing
-    if by & (by - 1) == 0 or (total.is_exact and rest.is_exact):
-        x = rest.expr()
+    if by & (by - 1) == 0 or (total.is_exact and remainder.is_exact):
+        x = remainder.expr()
     low, high = bounds(x)
     if low is not None and high is not None and low >= 0 and high < by:
         return x

@@ -31,10 +31,10 @@ _operations: dict[tuple[object, ...], Op] = {}
 def operation(name: str, args: tuple[Expr, ...], dtype: DType) -> Op:
     """The operation on arguments of which there is one object, too."""
     key = (name, dtype, *map(id, args))
-    found = _operations.get(key)
-    if found is not None:
-        return found
+    op = _operations.get(key)
+    if op is not None:
+        return op
     if len(_operations) >= LIMIT:
         _operations.clear()
-    found = _operations[key] = Op(name, args, dtype)
-    return found
+    op = _operations[key] = Op(name, args, dtype)
+    return op

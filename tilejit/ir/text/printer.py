@@ -296,9 +296,10 @@ def _operation(op: ir.Op) -> tuple[str, int]:
     return f"{op.name}({', '.join(text for text, _ in parts)})", ATOM
 
 
-def _parenthesised(part: tuple[str, int], level: int) -> str:
-    text, own = part
-    return text if own >= level else f"({text})"
+def _parenthesised(part: tuple[str, int], least: int) -> str:
+    """The part's text, in parentheses where it binds less tightly than `least`."""
+    text, precedence = part
+    return text if precedence >= least else f"({text})"
 
 
 def _literal(const: ir.Const, wanted: DType | None) -> str:

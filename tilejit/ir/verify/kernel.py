@@ -72,7 +72,7 @@ def examine(kernel: ir.Kernel, level: str) -> Examined:
         raise ValueError(f"level is 'tile' or 'lane'; got {level!r}")
     checker = _Checker(level == "tile")
     checker.kernel(kernel)
-    return Examined(checker.found, checker.used_vars, checker.used_buffers)
+    return Examined(checker.violations, checker.used_vars, checker.used_buffers)
 
 
 @dataclass(slots=True)
@@ -97,7 +97,7 @@ class _Checker:
     def __init__(self, is_tile: bool) -> None:
         self.is_tile = is_tile
         self.target = ""
-        self.found: list[Violation] = []
+        self.violations: list[Violation] = []
         self.defined: set[str] = set()
         self.buffers: dict[str, ir.Buffer] = {}
         self.addressed: set[str] = set()
@@ -106,7 +106,7 @@ class _Checker:
 
     def fault(self, message: str | None, span: Span | None) -> None:
         if message is not None:
-            self.found.append(Violation(message, span))
+            self.violations.append(Violation(message, span))
 
     # ---- kernels ----
 
@@ -165,20 +165,20 @@ class _Checker:
 
     def use_buffer(self, buffer: ir.Buffer, span: Span | None) -> None:
         self.used_buffers.add(buffer.root.name)
-        known = self.buffers.get(buffer.name)
-        if known is None:
+        definition = self.buffers.get(buffer.name)
+        if definition is None:
             self.fault(f"buffer {buffer.name} is used before its definition", span)
-        elif known is not buffer and known != buffer:
+        elif definition is not buffer and definition != buffer:
             self.fault(f"buffer {buffer.name} isn't the one that was defined", span)
 
     def var(self, var: ir.Var, scope: _Scope, span: Span | None) -> None:
         self.used_vars.add(var.name)
-        known = scope.vars.get(var.name)
-        if known is None:
+        definition = scope.vars.get(var.name)
+        if definition is None:
             where = "outside the block that defines it" if var.name in self.defined else "before its definition"
             self.fault(f"{var.name} is used {where}", var.span or span)
-        elif known is not var and known != var:
-            self.fault(f"{var.name} is used as {var}; defined as {known}", var.span or span)
+        elif definition is not var and definition != var:
+            self.fault(f"{var.name} is used as {var}; defined as {definition}", var.span or span)
 
     # ---- statements ----
 
@@ -390,7 +390,7 @@ class _Checker:
     def expr(self, expr: ir.Expr, scope: _Scope, span: Span | None) -> None:
         if id(expr) in scope.sound:
             return
-        before = len(self.found)
+        before = len(self.violations)
         here = expr.span or span
         match expr:
             case ir.Op():
@@ -411,7 +411,7 @@ class _Checker:
                 self.load(expr, scope, here)
             case _:
                 assert_never(expr)
-        if len(self.found) == before:
+        if len(self.violations) == before:
             scope.sound.add(id(expr))
 
     def load(self, load: ir.Load, scope: _Scope, span: Span | None) -> None:
