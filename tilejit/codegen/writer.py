@@ -12,7 +12,7 @@ from .debug import LineTable
 from .registers import Held, Word
 
 if TYPE_CHECKING:
-    from .context import Value
+    from .emission import LLVMValue
 
 #: instructions without effect whose text fixes their value: an equal one isn't written again where it is available
 _PURE = frozenset({
@@ -53,7 +53,7 @@ class Available(NamedTuple):
     """
 
     values: dict[str, str]
-    results: dict[int, Value]
+    results: dict[int, LLVMValue]
     words: dict[Word, Held]
     writes: int
 
@@ -74,7 +74,7 @@ class Writer:
         #: the block to which a thread that ends jumps; None where it just returns
         self.exit: str | None = None
         #: the values of expressions that have the same value wherever they stand, by their identity
-        self.results: dict[int, Value] = {}
+        self.results: dict[int, LLVMValue] = {}
         self._names = 0
         self._location = ""
         self._values: dict[str, str] = {}

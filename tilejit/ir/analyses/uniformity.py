@@ -57,7 +57,7 @@ class _Active:
 
 
 @dataclass(frozen=True, slots=True)
-class _State:
+class _ThreadState:
     """What holds at one point of all threads of the CTA.
 
     entered: by the branches and loops around. returned, broken, continued: left by earlier jumps.
@@ -78,7 +78,7 @@ class _State:
     def level(self, name: str) -> int:
         return self.levels.get(name, CTA)
 
-    def with_level(self, name: str, level: int) -> _State:
+    def with_level(self, name: str, level: int) -> _ThreadState:
         """The state in which a variable has this level."""
         if self.level(name) == level:
             return self
@@ -86,7 +86,7 @@ class _State:
         return replace(self, levels=levels if level == CTA else {**levels, name: level})
 
 
-class _Uniformity(Analysis[_State]):
+class _Uniformity(Analysis[_ThreadState]):
     """threads: of the CTA. numbers: every thread's value of variables that depend on thread ids and constants alone.
 
     evaluated: expressions with every thread's value, by identity; what stands in loops is come to several times.
@@ -100,11 +100,11 @@ class _Uniformity(Analysis[_State]):
 
     # ---- the lattice ----
 
-    def start(self) -> _State:
-        return _State(partial=frozenset(name for name, scope in SCOPES.items() if scope.left_over(self.threads)))
+    def start(self) -> _ThreadState:
+        return _ThreadState(partial=frozenset(name for name, scope in SCOPES.items() if scope.left_over(self.threads)))
 
-    def join(self, first: _State, second: _State) -> _State:
-        return _State(
+    def join(self, first: _ThreadState, second: _ThreadState) -> _ThreadState:
+        return _ThreadState(
             first.entered.meet(second.entered),
             first.returned.meet(second.returned),
             first.broken.meet(second.broken),
@@ -115,7 +115,7 @@ class _Uniformity(Analysis[_State]):
 
     # ---- transfer ----
 
-    def step(self, stmt: ir.Simple | ir.Jump, state: _State) -> _State:
+    def step(self, stmt: ir.Simple | ir.Jump, state: _ThreadState) -> _ThreadState:
         match stmt:
             case ir.Let(var, value):
                 numbers = self.values(value)
@@ -136,16 +136,16 @@ class _Uniformity(Analysis[_State]):
                 return replace(state, returned=state.returned.meet(self.departure("return", stmt.span, state)))
         return state
 
-    def departure(self, word: str, span: Span | None, state: _State) -> _Active:
+    def departure(self, word: str, span: Span | None, state: _ThreadState) -> _Active:
         """Threads that leave in a branch leave those that remain at the branch's level."""
         active = state.active
         return replace(active, cause=f"`{word}` in {active.cause}" if active.cause else "", span=active.span or span)
 
-    def behind(self, jump: ir.Jump, state: _State) -> _State:
+    def behind(self, jump: ir.Jump, state: _ThreadState) -> _ThreadState:
         # the others go on; where a thread returns, all that came there do
         return replace(state, partial=frozenset()) if isinstance(jump, ir.Return) else state
 
-    def branch(self, stmt: ir.If, state: _State) -> tuple[_State, _State]:
+    def branch(self, stmt: ir.If, state: _ThreadState) -> tuple[_ThreadState, _ThreadState]:
         entered = self.narrowed(state.active, self.level(stmt.cond, state), "the `if`", stmt.span)
         then, orelse = (
             frozenset(scope for scope in state.partial if not self.never(stmt.cond, truth, scope))
@@ -153,10 +153,10 @@ class _Uniformity(Analysis[_State]):
         )
         return replace(state, entered=entered, partial=then), replace(state, entered=entered, partial=orelse)
 
-    def merged(self, stmt: ir.If, before: _State, ends: _State) -> _State:
+    def merged(self, stmt: ir.If, before: _ThreadState, ends: _ThreadState) -> _ThreadState:
         return replace(ends, entered=before.entered)
 
-    def enter(self, loop: ir.For | ir.Loop, before: _State) -> _State:
+    def enter(self, loop: ir.For | ir.Loop, before: _ThreadState) -> _ThreadState:
         inside = replace(before, entered=before.active, broken=_Active(), continued=_Active())
         if isinstance(loop, ir.Loop):
             return inside
@@ -167,10 +167,10 @@ class _Uniformity(Analysis[_State]):
     def narrowed(self, active: _Active, level: int, what: str, span: Span | None) -> _Active:
         return active if level >= active.level else _Active(level, what, span)
 
-    def repeat(self, loop: ir.For | ir.Loop, head: _State, ends: _State) -> _State:
+    def repeat(self, loop: ir.For | ir.Loop, head: _ThreadState, ends: _ThreadState) -> _ThreadState:
         return replace(ends, entered=head.entered, continued=_Active())
 
-    def leave(self, loop: ir.For | ir.Loop, turns: Turns[_State]) -> _State:
+    def leave(self, loop: ir.For | ir.Loop, turns: Turns[_ThreadState]) -> _ThreadState:
         """After a loop all are back; what it assigned differs between those that left at different times."""
         head = turns.head
         last = head if turns.breaks is None else self.join(head, turns.breaks)
@@ -182,7 +182,7 @@ class _Uniformity(Analysis[_State]):
 
     # ---- collectives ----
 
-    def report(self, stmt: ir.Stmt, state: _State) -> None:
+    def report(self, stmt: ir.Stmt, state: _ThreadState) -> None:
         """Raise DispatchError where a collective statement lacks threads in this state."""
         match stmt:
             case ir.Sync(scope):
@@ -193,7 +193,7 @@ class _Uniformity(Analysis[_State]):
                 self.collective(f"{scope}.{name}", scope, stmt.span, state)
                 self.places(stmt, state)
 
-    def collective(self, what: str, scope: str, span: Span | None, state: _State) -> None:
+    def collective(self, what: str, scope: str, span: Span | None, state: _ThreadState) -> None:
         if scope == scopes.THREAD.name:
             return
         active = state.active
@@ -213,7 +213,7 @@ class _Uniformity(Analysis[_State]):
                 hint=f"launch a multiple of {size} threads, or branch so that the last {scope} doesn't come there",
             )
 
-    def places(self, op: ir.TileOp, state: _State) -> None:
+    def places(self, op: ir.TileOp, state: _ThreadState) -> None:
         """The threads of a collective operation must mean one region."""
         if op.scope == scopes.THREAD.name:
             return
@@ -245,7 +245,7 @@ class _Uniformity(Analysis[_State]):
 
     # ---- values ----
 
-    def level(self, expr: ir.Expr, state: _State) -> int:
+    def level(self, expr: ir.Expr, state: _ThreadState) -> int:
         """The widest scope whose active threads agree on the value."""
         values = self.values(expr)
         if values is not None:

@@ -27,14 +27,14 @@ from .intern import integer, operation, wrap
 from .remember import remembered_pair
 
 __all__ = [
-    "FALSE", "TRUE", "Scalar", "add", "apart", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "cast",
+    "FALSE", "TRUE", "ExprLike", "add", "apart", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "cast",
     "const", "difference", "equal", "floordiv", "greater", "greater_equal", "left_shift", "less", "less_equal",
     "logical_and", "logical_not", "logical_or", "maximum", "minimum", "mod", "mul", "neg", "not_equal", "op",
     "right_shift", "sub", "total", "weighted_sum", "where",
 ]  # fmt: skip
 
 _NUMBER = (bool, int, float)
-Scalar = Expr | bool | int | float
+ExprLike = Expr | bool | int | float
 
 TRUE = Const(True, bool_)
 FALSE = Const(False, bool_)
@@ -50,7 +50,7 @@ def const(value: bool | int | float, dtype: DType) -> Const:
     return integer(int(value), dtype)
 
 
-def difference(a: Scalar, b: Scalar) -> int | None:
+def difference(a: ExprLike, b: ExprLike) -> int | None:
     """The constant by which `a` exceeds `b`, or None where it isn't one.
 
     Of integers only. Taken modulo 2**bits: where an operand overflows, the true difference is another.
@@ -105,7 +105,7 @@ def _folded(name: str, args: tuple[Expr, ...]) -> Const | None:
     return const(value.item(), value_type(name, args[-1].dtype))
 
 
-def _pair(a: Scalar, b: Scalar) -> tuple[Expr, Expr]:
+def _pair(a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
     """Both as expressions of one type."""
     if isinstance(a, _NUMBER) and isinstance(b, _NUMBER):
         raise TypeError(f"at least one of {a!r} and {b!r} must be an expression")
@@ -126,7 +126,7 @@ def _weak(value: bool | int | float, dtype: DType) -> Const:
     return const(value, int32 if dtype == bool_ and not isinstance(value, bool) else dtype)
 
 
-def _operands(name: str, a: Scalar, b: Scalar) -> tuple[Expr, Expr]:
+def _operands(name: str, a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
     """Both in the type in which the operation computes."""
     x, y = _pair(a, b)
     if x.dtype == bool_ and ELEMENTWISE[name].kind in ("arithmetic", "exact", "shift"):
@@ -134,12 +134,12 @@ def _operands(name: str, a: Scalar, b: Scalar) -> tuple[Expr, Expr]:
     return x, y
 
 
-def _constructor(function: Callable[[Expr, Expr], Expr]) -> Callable[[Scalar, Scalar], Expr]:
+def _constructor(function: Callable[[Expr, Expr], Expr]) -> Callable[[ExprLike, ExprLike], Expr]:
     """The operation of the function's name, as which it gets its operands, and remembers its results."""
     remembering = remembered_pair(function)
 
     @wraps(function)
-    def constructor(a: Scalar, b: Scalar) -> Expr:
+    def constructor(a: ExprLike, b: ExprLike) -> Expr:
         return remembering(*_operands(function.__name__, a, b))
 
     return constructor
@@ -347,7 +347,7 @@ def right_shift(x: Expr, y: Expr) -> Expr:
 # ---- comparisons and logic ----------------------------------------------------------------------------------
 
 
-def _comparison(name: str) -> Callable[[Scalar, Scalar], Expr]:
+def _comparison(name: str) -> Callable[[ExprLike, ExprLike], Expr]:
     """The constructor of a comparison, which becomes a constant where the facts decide it."""
 
     @remembered_pair
@@ -368,7 +368,7 @@ equal = _comparison("equal")
 not_equal = _comparison("not_equal")
 
 
-def logical_and(a: Scalar, b: Scalar) -> Expr:
+def logical_and(a: ExprLike, b: ExprLike) -> Expr:
     """a and b, each as bool_."""
     x, y = _truth(a), _truth(b)
     if x == FALSE or y == FALSE:
@@ -378,7 +378,7 @@ def logical_and(a: Scalar, b: Scalar) -> Expr:
     return x if y == TRUE else _plain("logical_and", (x, y))
 
 
-def logical_or(a: Scalar, b: Scalar) -> Expr:
+def logical_or(a: ExprLike, b: ExprLike) -> Expr:
     """a or b, each as bool_."""
     x, y = _truth(a), _truth(b)
     if x == TRUE or y == TRUE:
@@ -388,7 +388,7 @@ def logical_or(a: Scalar, b: Scalar) -> Expr:
     return x if y == FALSE else _plain("logical_or", (x, y))
 
 
-def logical_not(a: Scalar) -> Expr:
+def logical_not(a: ExprLike) -> Expr:
     """not a, as bool_."""
     x = _truth(a)
     if isinstance(x, Const):
@@ -409,11 +409,11 @@ _OPPOSITE = {
 }  # fmt: skip
 
 
-def _truth(a: Scalar) -> Expr:
+def _truth(a: ExprLike) -> Expr:
     return const(a, bool_) if isinstance(a, _NUMBER) else cast(a, bool_)
 
 
-def where(cond: Scalar, a: Scalar, b: Scalar) -> Expr:
+def where(cond: ExprLike, a: ExprLike, b: ExprLike) -> Expr:
     """a where the condition holds, else b."""
     test = _truth(cond)
     x, y = _pair(a, b)

@@ -7,7 +7,7 @@ import struct
 import numpy as np
 
 from ..fitted import Constant, Polynomial
-from ..scalar import Block, Builder, Number, called
+from ..scalar import BasicBlock, Builder, Number, called
 from .exponential import EXP2_LIMIT, EXP_LIMIT, LN2, clamp, exp2_parts, exp_parts, scale, scale_factors
 from .record import INF, NAN, Accuracy, Elementwise, in_double
 
@@ -206,7 +206,7 @@ def _integer_power(b: Builder, x: Number, y: Number) -> Number:
     A negative exponent gives the exact value rounded towards zero: ±1 for x = ±1, else 0
     (NumPy raises there, which a kernel can't).
     """
-    before, loop, done = b.block, Block("loop"), Block("done")
+    before, loop, done = b.block, BasicBlock("loop"), BasicBlock("done")
     one = b.constant(x.type, 1)
     base = x
     if x.is_signed:

@@ -15,7 +15,7 @@ import math
 import numpy as np
 
 from ..fitted import Constant, Polynomial
-from ..scalar import Block, Builder, Number, called
+from ..scalar import BasicBlock, Builder, Number, called
 from .record import INF, NAN, Accuracy, Elementwise, in_double
 
 #: Below these n·pi/2 in three parts is exact enough for the result nearest to a multiple of pi/2.
@@ -135,7 +135,7 @@ def _fraction_to_angle(b: Builder, signed: Number) -> Number:
 
 def _reduce(b: Builder, x: Number) -> tuple[Number, Number]:
     """(r, n as i32) for x >= 0; r is NaN for infinite and NaN x."""
-    before, large, done = b.block, Block("large"), Block("done")
+    before, large, done = b.block, BasicBlock("large"), BasicBlock("done")
     r, n = _reduce_moderate(b, x)
     is_large = x >= _MODERATE[b.format.dtype]
     b.branch(is_large, large, done)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ..dtypes import DType
 from ..ir.nodes import Buffer, Const, Kernel
-from ..isa import Access, Capability, Row
+from ..isa import Capability, Direction, Row
 from ..source import Span
 from ..target import Target
 from .registers import Registers, Word
@@ -17,7 +17,7 @@ from .types import literal
 from .writer import Writer
 
 
-class Value(NamedTuple):
+class LLVMValue(NamedTuple):
     """A scalar in registers: its LLVM text, its type, and the constant it is, if it is one."""
 
     text: str
@@ -25,11 +25,11 @@ class Value(NamedTuple):
     const: Const | None = None
 
     @staticmethod
-    def of(const: Const) -> Value:
-        return Value(literal(const), const.dtype, const)
+    def of(const: Const) -> LLVMValue:
+        return LLVMValue(literal(const), const.dtype, const)
 
 
-class Offset(NamedTuple):
+class OffsetSum(NamedTuple):
     """Where an element is in a buffer: the sum of `parts`, of one type, and of the constant `past`.
 
     What an unrolled loop adds is in the last part and in the constant: all its turns have the rest in common, and
@@ -37,7 +37,7 @@ class Offset(NamedTuple):
     wraps: in its 32 bits the sum may leave the type's range and come back.
     """
 
-    parts: tuple[Value, ...]
+    parts: tuple[LLVMValue, ...]
     past: int
     wraps: bool = False
 
@@ -47,7 +47,7 @@ Fold = Callable[[Mapping[str, int]], int]
 
 
 @dataclass(slots=True)
-class Context:
+class Emission:
     """The state of one kernel's emission.
 
     scalars: the value of each variable in scope, but sums: those of integers, whose parts are added where they are
@@ -64,8 +64,8 @@ class Context:
     kernel: Kernel
     target: Target
     writer: Writer
-    scalars: dict[str, Value] = field(default_factory=dict)
-    sums: dict[str, Offset] = field(default_factory=dict)
+    scalars: dict[str, LLVMValue] = field(default_factory=dict)
+    sums: dict[str, OffsetSum] = field(default_factory=dict)
     constants: dict[str, int] = field(default_factory=dict)
     folds: dict[int, Fold | None] = field(default_factory=dict)
     changing: frozenset[str] = frozenset()
@@ -112,7 +112,7 @@ class Context:
 TYPES = {"r": "i32", "l": "i64", "h": "i16", "f": "float", "d": "double", "n": "i32", "b": "i1"}
 
 
-class _Call(NamedTuple):
+class _AsmCall(NamedTuple):
     """A row as a call of inline assembly, without its operands.
 
     before, after: the text around them. kinds: their types. results: how many registers it returns.
@@ -124,7 +124,7 @@ class _Call(NamedTuple):
     results: int
 
     def text(self, operands: tuple[str, ...], past: Mapping[int, int]) -> str:
-        """The call with its operands; `past` as `Context.machine` has it."""
+        """The call with its operands; `past` as `Emission.machine` has it."""
         before = self.before
         for number, count in past.items():
             if count:
@@ -134,7 +134,7 @@ class _Call(NamedTuple):
 
 
 @cache
-def _call(row: Row, number: int) -> _Call:
+def _call(row: Row, number: int) -> _AsmCall:
     """The call of a row with so many operands."""
     carried = number - len(row.arguments)
     if carried and row.carries is None:
@@ -144,7 +144,7 @@ def _call(row: Row, number: int) -> _Call:
     types = [TYPES[o.register.constraint] for o in results]
     result = "void" if not types else types[0] if len(types) == 1 else "{ " + ", ".join(types) + " }"
     # what is taken and returned comes first on both sides
-    tied = sum(o.access is Access.INOUT and o.is_result for o in arguments)
+    tied = sum(o.direction is Direction.INOUT and o.is_result for o in arguments)
     constraints = [f"={o.register.constraint}" for o in results]
     constraints += map(str, range(tied))
     constraints += [o.register.constraint for o in arguments[tied:]]
@@ -153,4 +153,4 @@ def _call(row: Row, number: int) -> _Call:
     effect = "sideeffect " if row.memory or row.convergent else ""
     suffix = " convergent nounwind" if row.convergent else " nounwind"
     before = f'call {result} asm {effect}"{row.assembly(carried)}", "{",".join(constraints)}"('
-    return _Call(before, tuple(TYPES[o.register.constraint] for o in arguments), f"){suffix}", len(results))
+    return _AsmCall(before, tuple(TYPES[o.register.constraint] for o in arguments), f"){suffix}", len(results))
