@@ -54,7 +54,7 @@ def _from_integer(emission: Emission, x: LLVMValue, dtype: DType, saturate: bool
     opcode = "sitofp" if x.dtype.kind == "int" else "uitofp"
     if dtype == float64:
         return LLVMValue(w.value(f"{opcode} i{bits} {x.text} to double"), dtype)
-    # float16 rounds once all the same: what float32 can't hold exactly is beyond float16's range.
+    # To float16 this is still one rounding: an integer that float32 can't hold exactly is beyond float16's range.
     single = LLVMValue(w.value(f"{opcode} i{bits} {x.text} to float"), float32)
     return cast(emission, single, dtype, saturate)
 
@@ -118,9 +118,9 @@ def _between_floats(emission: Emission, x: LLVMValue, dtype: DType, saturate: bo
 
 
 def round_to_odd(emission: Emission, x: str) -> str:
-    """float64 to float32 so that a later rounding to a narrower type is the only one.
+    """float64 to float32 in such a way that a later rounding to a narrower type gives what a single one would.
 
-    Where float32 can't hold the value, of its two neighbours the one whose last bit is 1.
+    A value that float32 can't hold becomes that one of its two neighbours whose last bit is 1.
     source: Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding
     to odd", IEEE Transactions on Computers 57(4), 2008.
     """
@@ -133,7 +133,7 @@ def round_to_odd(emission: Emission, x: str) -> str:
     beyond = w.value(f"fcmp ogt double {back_size}, {size}")
     bits = to_bits(w, nearest)
     one = w.value(f"zext i1 {beyond} to i32")
-    # One less in the pattern is the neighbour toward zero, of infinity the greatest finite value.
+    # The pattern less one is the neighbour toward zero, and below infinity the greatest finite value.
     below = w.value(f"sub i32 {bits}, {one}")
     last = w.value(f"zext i1 {inexact} to i32")
     odd = w.value(f"or i32 {below}, {last}")

@@ -1,4 +1,4 @@
-"""What the emission of one kernel knows and collects."""
+"""The state of one kernel's emission, and the values and offsets that it computes with."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class LLVMValue(NamedTuple):
 
 
 class OffsetSum(NamedTuple):
-    """Where an element is in a buffer: the sum of `parts`, of one type, and of the constant `past`.
+    """The offset of an element in its buffer: parts[0] + … + parts[-1] + past, the parts of one type.
 
-    What an unrolled loop adds is in the last part and in the constant: all its turns have the rest in common, and
-    instructions take an address and a constant.
-    wraps: in its 32 bits the sum may leave the type's range and come back.
+    Turns of an unrolled loop differ only in the last part and in the constant `past`. So they share the address of the
+    other parts, and an access names `[address + constant]`.
+    wraps: the sum may wrap around in the 32 bits of its parts.
     """
 
     parts: tuple[LLVMValue, ...]
@@ -42,7 +42,7 @@ class OffsetSum(NamedTuple):
     wraps: bool = False
 
 
-#: an index by the constants that variables are
+#: computes an index from the variables that are constants
 Fold = Callable[[Mapping[str, int]], int]
 
 
@@ -50,15 +50,18 @@ Fold = Callable[[Mapping[str, int]], int]
 class Emission:
     """The state of one kernel's emission.
 
-    scalars: the value of each variable in scope, but sums: those of integers, whose parts are added where they are
-    used, with others. constants: of those that are integers known here. folds: what works out an index, by the
-    identity of its expression. changing: variables with several values in their scope. settled: whether an expression
-    has none of them, by its identity. slots: the register of each variable that may change. registers: those of each
-    buffer that owns registers. bases: the address of each other one that owns storage. continues, breaks: labels of the
-    enclosing loops, innermost last. functions: mathematical functions called, as (operation, "float32" or "float64" or
-    an integer type). used: the machine instructions used. strings: text constants, by their name.
-    messages: (message, span) of each assertion, by its code - 1. record: the address of an `AssertionsParam`'s record,
-    where assertions are compiled in. has_tensor_memory: columns are reserved.
+    scalars: the value of each variable in scope that isn't in `sums`. sums: integer variables that are kept as sums;
+    the parts are added where the variable is used, together with what it is added to. constants: the integers that
+    variables are here, in this turn of an unrolled loop. folds: by the identity of an expression, what computes it
+    from `constants`. changing: variables that have several values in their scope. settled: by the identity of an
+    expression, whether it has none of these.
+    slots: the register of each variable that may change. registers: those of each local buffer that lives in registers.
+    bases: the address of each other buffer that owns storage.
+    continues, breaks: labels of the enclosing loops, innermost last.
+    functions: mathematical functions called, as (operation, "float32" or "float64" or an integer type). used: the
+    machine instructions used. strings: text constants, by their name. messages: (message, span) of each assertion, by
+    its code - 1. record: the address of an `AssertionsParam`'s record, where assertions are compiled in.
+    has_tensor_memory: columns are reserved.
     """
 
     kernel: Kernel
@@ -115,7 +118,7 @@ TYPES = {"r": "i32", "l": "i64", "h": "i16", "f": "float", "d": "double", "n": "
 class _AsmCall(NamedTuple):
     """A row as a call of inline assembly, without its operands.
 
-    before, after: the text around them. kinds: their types. results: how many registers it returns.
+    before, after: the text around the operands. kinds: their types. results: how many registers it returns.
     """
 
     before: str
@@ -143,7 +146,7 @@ def _call(row: Row, number: int) -> _AsmCall:
     results, arguments = (*registers, *row.results), (*registers, *row.arguments)
     types = [TYPES[o.register.constraint] for o in results]
     result = "void" if not types else types[0] if len(types) == 1 else "{ " + ", ".join(types) + " }"
-    # what is taken and returned comes first on both sides
+    # registers that are both taken and returned come first among the results and among the arguments
     tied = sum(o.direction is Direction.INOUT and o.is_result for o in arguments)
     constraints = [f"={o.register.constraint}" for o in results]
     constraints += map(str, range(tied))

@@ -66,13 +66,13 @@ def changing(body: Block, unrolled: bool = False) -> Iterator[str]:
 
 
 def index_value(emission: Emission, expr: Expr) -> LLVMValue:
-    """The value of an index, worked out without a text for each part where unrolling has made it constant."""
+    """The value of an index; where unrolling has made it constant, no text is written for its parts."""
     constant = _constant(emission, expr)
     return evaluate(emission, expr) if constant is None else integer(constant, expr.dtype)
 
 
 def offset_of(emission: Emission, expr: Expr) -> OffsetSum:
-    """An index as a sum, whose constants are one."""
+    """An index as a sum of parts and one constant."""
     constant = _constant(emission, expr)
     if constant is not None:
         return OffsetSum((), constant)
@@ -101,7 +101,7 @@ def _constant(emission: Emission, expr: Expr) -> int | None:
 
 
 def _fold(expr: Expr) -> Fold | None:
-    """What works out sums, products, quotients and remainders of constants and variables, or None for other things."""
+    """What computes a sum, product, quotient or remainder of constants and variables; None for other expressions."""
     if isinstance(expr, Const):
         value = int(expr.value)
         return lambda constants: value
@@ -177,13 +177,13 @@ _FOLDS: dict[str, Callable[[int, int], int]] = {
 }  # fmt: skip
 
 
-#: what an index is made of; none of it leaves its type
+#: the operations that an index is made of; its value never wraps around
 _INDEX_FOLDS = {name: _FOLDS[name] for name in ("add", "sub", "mul", "floordiv", "mod")}
 _DIVISIONS = (operator.floordiv, operator.mod)
 
 
 def _folded(name: str, args: list[LLVMValue]) -> int | None:
-    """The result where unrolling has made the arguments constants: addresses must be known to become registers."""
+    """The result where unrolling has made the arguments constants: registers are named by constants only."""
     fold = _FOLDS.get(name)
     if fold is None or args[0].const is None or args[1].const is None or args[0].dtype.is_float:
         return None
@@ -192,7 +192,7 @@ def _folded(name: str, args: list[LLVMValue]) -> int | None:
 
 
 def _kept(name: str, x: LLVMValue, y: LLVMValue) -> LLVMValue | None:
-    """The argument that an integer operation returns as it is: unrolling adds 0 and multiplies by it, too."""
+    """The argument that an integer operation returns: x + 0, x * 1, x * 0, …, of which unrolling makes many."""
     a, b = (None if v.const is None else v.const.value for v in (x, y))
     if name == "mul":
         if a == 0 or b == 1:
@@ -204,9 +204,10 @@ def _kept(name: str, x: LLVMValue, y: LLVMValue) -> LLVMValue | None:
 
 
 def _proved(op: Op) -> bool:
-    """Whether facts prove of an integer operation what makes it cheaper: that it doesn't overflow.
+    """Whether facts prove what makes an integer operation cheaper.
 
-    Of divisions: that the dividend isn't negative and the divisor is positive.
+    That is, of sums and products, that they don't overflow; of divisions, that the dividend isn't negative and the
+    divisor is positive.
     """
     if not op.dtype.is_integer or len(op.args) != 2:
         return False
@@ -217,7 +218,7 @@ def _proved(op: Op) -> bool:
         return False
     low, high = facts.bounds(op)
     least, most = facts.full_range(op.dtype)
-    # Bounds that are the whole type's are what is known of a result that may wrap.
+    # A result that may wrap around has the whole type's range as its bounds.
     return low is not None and high is not None and least <= low and high <= most and (low, high) != (least, most)
 
 

@@ -84,7 +84,7 @@ def _regrouped(emission: Emission, values: list[str], source: tuple[str, int], t
 def _shared_address(emission: Emission, vector: Vector) -> tuple[str, int]:
     """A 32-bit address, computed in 32 bits: pointers have 64, which would cost two additions and a truncation.
 
-    returns: what all turns of an unrolled loop have in common, and the bytes that one adds.
+    returns: the address that all turns of an unrolled loop share, and the bytes that this turn adds.
     """
     w, size = emission.writer, vector.buffer.dtype.bytes
     offset = offset_of(emission, vector.offset)
@@ -96,7 +96,7 @@ def _shared_address(emission: Emission, vector: Vector) -> tuple[str, int]:
 
 
 def _converted(emission: Emission, value: LLVMValue, operand: Operand) -> str:
-    """A scalar as the operand's register wants it: its pattern, zero-extended."""
+    """A scalar in the type of the operand's register: its bit pattern, zero-extended."""
     kind, _ = _type_and_bits(operand)
     if register_type(value.dtype) == kind:
         return value.text
@@ -105,7 +105,7 @@ def _converted(emission: Emission, value: LLVMValue, operand: Operand) -> str:
 
 
 def _store_results(emission: Emission, stmt: Instruction, registers: tuple[Operand, ...], result: str) -> None:
-    """Writes each register's value to where the statement's outputs say. registers: the operand of each."""
+    """Writes the result registers' values to the statement's outputs. registers: the operand of each register."""
     w = emission.writer
     if len(registers) > 1:
         kind = "{ " + ", ".join(_type_and_bits(operand)[0] for operand in registers) + " }"

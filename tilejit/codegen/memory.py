@@ -1,10 +1,14 @@
 """Loads, stores and vector moves.
 
-A buffer's elements are touched one by one (`load`, `store`) or as a vector in one access (`read`, `write`). A
-vector travels as words, whatever its elements are: of 64 bits for 8-byte elements, else of 32 bits, or one of 16 or
-8 bits if the vector is no larger. So 16 bytes are `ld.global.v4.b32` or `.v2.b64`.
+A buffer's elements are accessed one by one (`load`, `store`) or as a vector in one access (`read`, `write`). A vector
+travels as words, whose size doesn't depend on what the elements mean:
 
-A local buffer is a thread's registers, or local memory like any other: `emission.registers` knows which.
+    elements of 8 bytes          words of 64 bits     16 bytes are ld.global.v2.b64
+    smaller, 4 bytes or more     words of 32 bits     16 bytes are ld.global.v4.b32
+    2 bytes or 1 in all          one word of 16 or 8 bits
+
+A local buffer lives in a thread's registers, or in local memory, which has addresses as any other memory:
+`emission.registers` has those of the first kind.
 """
 
 from __future__ import annotations
@@ -27,7 +31,7 @@ WIDEST_BYTES = 16
 
 
 class WordFormat(NamedTuple):
-    """How a vector travels: `number` values of `bits` bits, of LLVM type `word`."""
+    """The words as which a vector travels: `number` values of `bits` bits, of LLVM type `word`."""
 
     bits: int
     number: int
@@ -40,13 +44,13 @@ class WordFormat(NamedTuple):
 
 @cache
 def words_of(dtype: DType, width: int) -> WordFormat:
-    """The words that a vector of `width` elements travels as."""
+    """The words as which a vector of `width` elements travels."""
     total = width * dtype.bits
     bits = 64 if dtype.bits == 64 else min(total, 32)
     if total % bits:
         raise ValueError(f"{width} elements of {dtype} don't fill whole registers")
-    # An element that is a word keeps its type: else LLVM rewrites the access where its value is first used, and
-    # the access gets that line.
+    # An element of a word's size keeps its type: else LLVM rewrites the access where its value is first used, and the
+    # access gets the source line of that use.
     word = register_type(dtype) if dtype.bits == bits and dtype.bits >= 32 else f"i{bits}"
     return WordFormat(bits, total // bits, word)
 
@@ -56,15 +60,15 @@ def address(emission: Emission, buffer: Buffer, offset: OffsetSum) -> tuple[str,
     pointer = f"ptr addrspace({ADDRESS_SPACES[buffer.space]})"
     place, past = _place(emission, buffer, offset, pointer, emission.base(buffer))
     if buffer.space == "local" and past:
-        # written for each access, the constant becomes a part of it; known from another block it is an addition
+        # beside its access, LLVM makes the constant a part of it; shared from another block, it stays an addition
         return pointer, emission.writer.fresh(f"getelementptr i8, {pointer} {place}, i64 {past}")
     return pointer, _past(emission, pointer, place, past)
 
 
 def _place(emission: Emission, buffer: Buffer, offset: OffsetSum, pointer: str, base: str) -> tuple[str, int]:
-    """An address from `base` on, and the bytes from there to the element.
+    """An address, which is `base` plus the offset's parts, and the bytes from there to the element.
 
-    Addresses have 64 bits: a sum that wraps around in 32 must be whole before it becomes one.
+    Addresses have 64 bits: a sum that may wrap around in 32 bits is added up before it is extended.
     """
     if offset.wraps:
         offset = whole(emission, offset)
@@ -115,8 +119,11 @@ def _in_registers(emission: Emission, buffer: Buffer) -> bool:
 def _load_register(emission: Emission, buffer: Buffer, offset: OffsetSum, kind: str) -> str:
     """The element of a local buffer at `offset`.
 
-    One that is a part of a register is taken out of it, and put into it, as a vector's component, which becomes one
-    `mov`. As an access of its own size it would become shifts and masks once LLVM makes registers of the stack.
+    An element that is a part of a register is read and written as a component of a vector, which becomes one `mov`. As
+    an access of the element's size it would become shifts and masks once LLVM makes registers of the stack.
+
+        32-bit register, float16 as <2 x half>:   | component 1 | component 0 |
+                                                  31           16             0
     """
     registers = emission.registers[buffer.root.name]
     count = registers.bits // buffer.dtype.bits
@@ -185,7 +192,7 @@ def _registers(buffer: Buffer, registers: Registers, offset: OffsetSum, words: W
 def _stack_places(
     emission: Emission, buffer: Buffer, registers: Registers, offset: OffsetSum, words: WordFormat
 ) -> list[str]:
-    """The addresses of a vector's words in the registers' array."""
+    """The addresses of a vector's words in the array that the registers are on the stack."""
     registers.indexed, size = True, words.bits // 8
     place, past = _place(emission, buffer, offset, "ptr", registers.address)
     return [_past(emission, "ptr", place, past + index * size) for index in range(words.number)]
@@ -234,9 +241,10 @@ def _further(buffer: Buffer, offset: OffsetSum, bits: int) -> OffsetSum:
 
 
 def _access(emission: Emission, vector: Vector, words: WordFormat) -> tuple[WordFormat, int]:
-    """The words that one access moves, and the bytes that its address is a multiple of.
+    """The words that one access moves, and the number of bytes of which its address is a multiple.
 
-    It moves the whole vector, but for local memory: what is a vector of registers may begin at any of them.
+    An access moves the whole vector, except in local memory: a vector that was planned for registers may begin at any
+    of them, so its address may not be aligned to its size.
     """
     if vector.buffer.space != "local":
         return words, _access_bytes(emission, vector.buffer, words)
@@ -246,7 +254,7 @@ def _access(emission: Emission, vector: Vector, words: WordFormat) -> tuple[Word
 
 
 def _access_bytes(emission: Emission, buffer: Buffer, words: WordFormat) -> int:
-    """The access's size, which its address is a multiple of; notes what PTX version it needs."""
+    """The size of an access, of which its address is a multiple; records the PTX version that the access needs."""
     size = words.bits * words.number // 8
     if size & (size - 1):
         raise ValueError(f"no access of {buffer.name} moves {size} bytes at once")

@@ -157,9 +157,9 @@ def _number(emission: Emission, dtype: DType, name: str) -> LLVMValue:
 def _pointer_attributes(param: PointerParam) -> str:
     """What LLVM may assume of the pointer: its alignment, and that nothing changes what it points at.
 
-    `noalias` stands only on what the kernel never writes and, as the signature proves, no other argument overlaps.
-    On an array that is written it would be wrong even without overlap: LLVM takes no barrier to let another thread
-    write it, and uses the value from before.
+    `noalias` stands only on an array that the kernel never writes and that, as the signature proves, no other argument
+    overlaps. On an array that is written it would be wrong even without overlap: LLVM assumes that no other thread
+    writes it at a barrier, and uses the value from before.
     """
     align = f"align {param.buffer.align} "
     return f"noalias readonly {align}" if param.noalias and not param.written else align

@@ -62,7 +62,10 @@ def _call(emission: Emission, name: str, dtype: DType, args: Sequence[str]) -> L
 
 
 def _of_halves(emission: Emission, record: Elementwise, code: Code, dtype: DType, args: Sequence[str]) -> LLVMValue:
-    """Through float32. What is exact gives one of its operands' values, which needs no rounding."""
+    """An operation on float16 or bfloat16, by way of float32.
+
+    An exact operation gives the value of one of its operands, so that its result needs no rounding.
+    """
     wide = [cast(emission, LLVMValue(a, dtype), float32).text for a in args]
     result = _computed(emission, record, code, float32, wide)
     if result.dtype == bool_:

@@ -1,6 +1,10 @@
 """Tensor memory: its columns are reserved at a kernel's entry and freed at its end, whichever way a thread gets there.
 
-An address holds a lane in its upper 16 bits and a 32-bit column in the lower ones.
+An address holds a lane, and a column, which is 32 bits wide in each lane:
+
+    |     lane     |    column    |
+    31           16 15            0
+
 source: PTX ISA, "Tensor Memory Addressing" and "Tensor Memory Allocation and Management Instructions".
 """
 
@@ -23,7 +27,7 @@ _LEAST = 32
 #: of a warpgroup
 _WARPS = 4
 
-#: 32 lanes, in an address's upper half
+#: a warp's number, shifted by this, is the first of its 32 lanes in an address's upper half
 _LANES_SHIFT = 16 + 5
 
 _ADDRESS = "@tmem_address"
@@ -31,14 +35,14 @@ _ADDRESS = "@tmem_address"
 
 @dataclass(frozen=True, slots=True)
 class TensorMemoryPlan:
-    """The tmem buffers of a kernel, each with its first column; `columns` that they need, `reserved` for them."""
+    """The tmem buffers of a kernel, each with its first column, and the number of columns that they need."""
 
     offsets: tuple[tuple[Buffer, int], ...]
     columns: int
 
     @property
     def reserved(self) -> int:
-        """A power of two of at least 32, as the hardware allocates."""
+        """The number of columns that are allocated: a power of two of at least 32, as the hardware demands."""
         return max(_LEAST, 1 << (self.columns - 1).bit_length())
 
 

@@ -1,7 +1,7 @@
 """Local tiles that are read before anything has been written to them.
 
-Registers have no bits to remember that by: LLVM drops whatever is computed from one that was never set, so neither
-the simulator nor a GPU would say a word.
+Nothing notices that at run time: LLVM drops whatever is computed from a register that was never set, so that neither
+the simulator nor a GPU sees the read.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ __all__ = ["check"]
 def check(kernel: Kernel) -> None:
     """Refuses a read of a local buffer where no path that comes there has written it.
 
-    In a loop an earlier turn may have written what a branch reads. A path ends at the first read of what it hasn't
-    written: so a read that every turn comes to is refused, whatever the turn writes after it.
+    In a loop an earlier turn may have written what a later one reads. A path ends at its first read of what it hasn't
+    written: so a read that the first turn always comes to is refused, even if the turn writes the buffer after it.
     raises: KernelTypeError with the place of the read.
     """
     local = frozenset(s.buffer.name for s in kernel.body if isinstance(s, Alloc) and s.buffer.space == "local")

@@ -1,10 +1,17 @@
 """Which threads are active where, on tile IR: collective operations need all threads of their scope.
 
-A value, and the set of active threads, has a *level*: the widest scope of which every instance agrees, thread < warp
-< warpgroup < cta. A branch leaves its condition's level of the active set; so do a loop whose end isn't known to come
-at once, and a `break`, `continue` or `return` in such a branch, for what follows it. What depends on thread ids and
-constants alone is evaluated for every thread of the CTA; anything else has the least level of its parts. Loads from
-global and shared memory have their address's level. Variables that change are followed to a fixed point.
+A value has a *level*: the widest scope whose threads all have the same value, whichever instance they are in. The set
+of active threads has one, too: the widest scope whose threads are either all active or all inactive.
+
+    thread      threads of a warp may differ          lane_id, loads from registers
+    warp        a warp agrees, warps may differ       warp_id
+    warpgroup   a warpgroup agrees                    warpgroup_id
+    cta         all threads agree                     constants, parameters, cta_id
+
+A branch lowers the level of the active set to that of its condition, and a loop to that of its bounds. A `break`,
+`continue` or `return` in such a branch does the same for what follows it. Expressions of thread ids and constants
+alone are evaluated for every thread of the CTA; any other has the least level of its parts. Loads from global and
+shared memory have their address's level. Variables that change are followed to a fixed point.
 """
 
 from __future__ import annotations
@@ -32,10 +39,10 @@ CTA, THREAD = scopes.CTA.level, scopes.THREAD.level
 
 
 def check(kernel: ir.Kernel) -> None:
-    """Raise DispatchError where a collective operation or barrier stands where some threads of its scope don't come.
+    """Raise DispatchError for a collective operation or barrier that some threads of its scope don't reach.
 
-    The error's place is the branch or loop that keeps them away; its message names the operation. So it does where
-    the threads of one operation mean different regions.
+    The error's place is the branch or loop that keeps them away; its message names the operation. It is also raised
+    where the threads of one operation name different regions.
     """
     uniformity = _Uniformity(kernel.threads)
     states = solve(uniformity, kernel.body, uniformity.start())
@@ -46,7 +53,7 @@ def check(kernel: ir.Kernel) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Active:
-    """The level of the set of active threads, and what made it so."""
+    """The level of the set of active threads, and the branch or loop that lowered it."""
 
     level: int = CTA
     cause: str = field(default="", compare=False)
@@ -58,10 +65,12 @@ class _Active:
 
 @dataclass(frozen=True, slots=True)
 class _ThreadState:
-    """What holds at one point of all threads of the CTA.
+    """What holds of all threads of the CTA at one point.
 
-    entered: by the branches and loops around. returned, broken, continued: left by earlier jumps.
-    levels: of the variables whose level isn't `CTA`. partial: scopes whose last, partial instance may be here.
+    entered: the threads that the branches and loops around let in. returned, broken, continued: those that earlier
+    jumps of each kind left here; the active threads are in all four sets.
+    levels: of the variables whose level isn't `CTA`. partial: the scopes whose last instance isn't whole and may come
+    here.
     """
 
     entered: _Active = _Active()
@@ -87,9 +96,10 @@ class _ThreadState:
 
 
 class _Uniformity(Analysis[_ThreadState]):
-    """threads: of the CTA. numbers: every thread's value of variables that depend on thread ids and constants alone.
+    """The analysis for a CTA of so many `threads`.
 
-    evaluated: expressions with every thread's value, by identity; what stands in loops is come to several times.
+    numbers: every thread's value of each variable that depends on thread ids and constants alone. evaluated: the same
+    of expressions, by identity, since those in loops are visited several times; None for all others.
     """
 
     def __init__(self, threads: int) -> None:
@@ -137,12 +147,12 @@ class _Uniformity(Analysis[_ThreadState]):
         return state
 
     def departure(self, word: str, span: Span | None, state: _ThreadState) -> _Active:
-        """Threads that leave in a branch leave those that remain at the branch's level."""
+        """The threads that remain where some leave by a jump: their level is that of the branch around the jump."""
         active = state.active
         return replace(active, cause=f"`{word}` in {active.cause}" if active.cause else "", span=active.span or span)
 
     def behind(self, jump: ir.Jump, state: _ThreadState) -> _ThreadState:
-        # the others go on; where a thread returns, all that came there do
+        # every thread that comes to a `return` ends there, a partial instance as well
         return replace(state, partial=frozenset()) if isinstance(jump, ir.Return) else state
 
     def branch(self, stmt: ir.If, state: _ThreadState) -> tuple[_ThreadState, _ThreadState]:
@@ -171,7 +181,7 @@ class _Uniformity(Analysis[_ThreadState]):
         return replace(ends, entered=head.entered, continued=_Active())
 
     def leave(self, loop: ir.For | ir.Loop, turns: Turns[_ThreadState]) -> _ThreadState:
-        """After a loop all are back; what it assigned differs between those that left at different times."""
+        """After a loop all threads are back; what it assigned may differ between those that left in different turns."""
         head = turns.head
         last = head if turns.breaks is None else self.join(head, turns.breaks)
         ends = min(head.entered.level, head.broken.level)
@@ -214,7 +224,7 @@ class _Uniformity(Analysis[_ThreadState]):
             )
 
     def places(self, op: ir.TileOp, state: _ThreadState) -> None:
-        """The threads of a collective operation must mean one region."""
+        """Raise DispatchError where the threads of a collective operation may name different regions."""
         if op.scope == scopes.THREAD.name:
             return
         for operand in op.operands:
@@ -270,7 +280,7 @@ class _Uniformity(Analysis[_ThreadState]):
         return bool(np.all((values == first) | ((values != values) & (first != first))))
 
     def widened(self, level: int) -> int:
-        """A CTA that is one thread, one warp or one warpgroup agrees as a whole."""
+        """The level, or `CTA` where the CTA is a single thread, warp or warpgroup which agrees."""
         reached = (s for s in SCOPES.values() if s.level <= level)
         return CTA if any(self.threads <= s.threads(self.threads) for s in reached) else level
 

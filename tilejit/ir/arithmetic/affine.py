@@ -50,7 +50,7 @@ class Affine:
         return _made(self.dtype, [(t, c * factor) for t, c in self.terms], self.constant * factor)
 
     def bounds(self) -> Bounds:
-        """Of the true sum, before it wraps around; None where unknown."""
+        """Bounds of the true sum, before it wraps around; None where unknown."""
         low: int | None = self.constant
         high: int | None = self.constant
         for term, coefficient in self.terms:
@@ -221,5 +221,5 @@ def _of_atom(term: Expr, dtype: DType) -> Affine:
 
 
 def _undone(inner: Cast, dtype: DType) -> bool:
-    """Whether converting `inner` to `dtype` is converting what it converts: it lost nothing that `dtype` keeps."""
+    """Whether casting `inner` to `dtype` equals casting `inner.x`: the inner cast lost no bit that `dtype` keeps."""
     return inner.x.dtype != bool_ and (dtype.bits <= inner.dtype.bits or keeps_value(inner))

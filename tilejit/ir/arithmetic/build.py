@@ -1,10 +1,10 @@
 """Constructors of expressions that fold constants and keep one canonical form.
 
 Everything that computes with indices builds them here. Integer arithmetic becomes a sum of products with the
-constant last (see `affine`); what the facts of the operands decide is decided. A plain number stands for a constant
-of the other operand's type. Integers of two types meet in the type that `promote` gives. Constants wrap around as
-their type does; reasoning that needs the true value assumes that int64 doesn't overflow, and proves it for
-narrower types.
+constant last (see `affine`). A comparison, minimum or maximum that the facts of its operands decide isn't built. A
+plain number stands for a constant of the other operand's type. Integers of two types are converted to the type that
+`promote` gives. Constants wrap around as their type does; reasoning that needs the true value assumes that int64
+doesn't overflow, and proves it for narrower types.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ def const(value: bool | int | float, dtype: DType) -> Const:
 
 
 def difference(a: ExprLike, b: ExprLike) -> int | None:
-    """The constant by which `a` exceeds `b`, or None where it isn't one.
+    """The constant by which integer `a` exceeds `b`; None where that isn't a constant, and for floats.
 
-    Of integers only. Taken modulo 2**bits: where an operand overflows, the true difference is another.
+    It is taken modulo 2**bits: where an operand overflows, the true difference is another.
     """
     x, y = _pair(a, b)
     if not x.dtype.is_integer:
@@ -66,7 +66,7 @@ def difference(a: ExprLike, b: ExprLike) -> int | None:
 
 
 def op(name: str, *args: Expr) -> Expr:
-    """The operation on arguments of any types, converted as its type rule says, and its result too.
+    """The operation on arguments of any types; they and the result are converted as its type rule says.
 
     raises: KernelTypeError where it can't take these types.
     """
@@ -93,7 +93,7 @@ def _plain(name: str, args: tuple[Expr, ...]) -> Op:
 
 
 def _folded(name: str, args: tuple[Expr, ...]) -> Const | None:
-    """The constant that the operation gives on constants, on every machine."""
+    """The result on constants as a constant; None where an argument isn't one, or targets may give other bits."""
     for a in args:
         if not isinstance(a, Const):
             return None
@@ -135,7 +135,10 @@ def _operands(name: str, a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
 
 
 def _constructor(function: Callable[[Expr, Expr], Expr]) -> Callable[[ExprLike, ExprLike], Expr]:
-    """The operation of the function's name, as which it gets its operands, and remembers its results."""
+    """`function` as a constructor that takes plain numbers and operands of two types, and remembers its results.
+
+    `function` has the name of its operation; it gets both operands in the type in which that computes.
+    """
     remembering = remembered_pair(function)
 
     @wraps(function)
@@ -222,7 +225,7 @@ def _divided(x: Expr, by: int) -> Expr:
 
 
 def _quotient(x: Expr, by: int) -> Expr:
-    """x // by for what no part of it simplifies."""
+    """x // by as one division, where no term of x can be divided by itself."""
     low, high = bounds(x)
     if low is not None and high is not None and low // by == high // by:
         return const(low // by, x.dtype)

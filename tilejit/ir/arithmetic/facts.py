@@ -46,7 +46,7 @@ _RANGES = {name: _full_range(dtype) for name, dtype in DTYPES.items() if not dty
 
 
 def fits(ends: Bounds, dtype: DType) -> bool:
-    """Whether a result with these true bounds is what `dtype` holds: proved, or assumed as for int64."""
+    """Whether a result whose true value lies between these ends fits `dtype`: by proof, of int64 by assumption."""
     return dtype is int64 or _within(ends, full_range(dtype))
 
 
@@ -94,7 +94,7 @@ def _op_bounds(op: Op) -> Bounds:
 
 
 def _in_range(ends: Bounds, dtype: DType) -> Bounds:
-    """Without ends that the type doesn't reach."""
+    """The bounds without an end that lies outside the type's range."""
     least, greatest = full_range(dtype)
     low = None if ends[0] is None or ends[0] < least else ends[0]
     return low, (None if ends[1] is None or ends[1] > greatest else ends[1])
@@ -135,7 +135,7 @@ def _mul(a: Bounds, b: Bounds) -> Bounds:
 
 def _floordiv(a: Bounds, b: Bounds) -> Bounds:
     if b[0] == 0 and a[0] is not None and a[0] >= 0:
-        # what is divided by 0 gives 0, as in NumPy
+        # division by 0 gives 0, as in NumPy
         return 0, a[1]
     if b[0] is None or b[0] <= 0:
         return UNKNOWN
@@ -143,7 +143,7 @@ def _floordiv(a: Bounds, b: Bounds) -> Bounds:
     low = None if a[0] is None else min(a[0] // d for d in divisors)
     high = None if a[1] is None else max(a[1] // d for d in divisors)
     if b[1] is None:
-        # the further ends are approached by ever greater divisors
+        # ever greater divisors bring the quotient to 0, from below to -1
         low = None if low is None else min(low, 0)
         high = None if high is None else max(high, -1)
     return low, high
@@ -272,7 +272,7 @@ def _cast_multiple(cast: Cast) -> int:
 
 
 def _wrapped(number: int, dtype: DType) -> int:
-    """What still divides after the value is taken modulo 2**bits."""
+    """A divisor of the value modulo 2**bits, where `number` divides the value."""
     return min(power_of_two(number), 1 << (dtype.bits - 1))
 
 

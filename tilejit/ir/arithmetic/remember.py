@@ -32,7 +32,10 @@ class Remembered(Generic[A, R]):
         return entry[1] if entry is not None else self.keep(key, self._function(key))
 
     def keep(self, key: A, result: R) -> R:
-        """Remembers what the function would give. The key is kept, too: its identity can't go to another object."""
+        """Remembers `result` as the function's result for `key`.
+
+        The key is stored, too, so that no other object can get its identity.
+        """
         if len(self._kept) >= LIMIT:
             self._kept.clear()
         self._kept[id(key)] = (key, result)

@@ -1,9 +1,11 @@
 """What must hold of a kernel at each level; every violation is returned, none is raised.
 
-Names: each variable and each buffer is defined once, before its uses; a variable's uses say of it what its definition
-does and stand in the block that defines it or below. Only declared variables are assigned; no facts hold of them.
-Types: an operation is in the table, computes in the one type of its arguments as the table says, and has its result's
-type; conditions are bool_; a value has the type of what it is given to; constants are values of their type.
+Names: each variable and each buffer is defined once, before its uses; a use of a variable has the type and facts of the
+definition, and stands in the block of the definition or in one inside it. Only declared variables are assigned; no
+facts hold of them.
+Types: an operation is in the table; its arguments have the type in which it computes, and its result has the type that
+the table says; conditions are bool_; a value has the type of the variable or place that receives it; constants are
+values of their type.
 Control: `Break` and `Continue` stand in a loop that isn't unrolled; a step isn't zero; unrolled loops are of the lane
 level and have constant bounds.
 Memory: spaces, ranks, extents, layouts and alignments fit together (see `memory`); a region or an element of
@@ -77,10 +79,10 @@ def examine(kernel: ir.Kernel, level: str) -> Examined:
 
 @dataclass(slots=True)
 class _Environment:
-    """What is known while walking: definitions in sight, and the loop around.
+    """The definitions that are visible at one place, and the kind of the innermost loop around it.
 
-    sound: identities of expressions without a violation. They hold in the blocks below too, where more is in sight;
-    expressions share their parts, so that most are met several times.
+    sound: identities of expressions without a violation, since most expressions are met several times: they share
+    parts. Such an expression is sound in inner blocks, too, where more is visible.
     """
 
     vars: dict[str, ir.Var] = field(default_factory=dict)
