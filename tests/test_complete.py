@@ -71,7 +71,7 @@ def but_goldens(*parts: str) -> Tables:
 
 
 #: of `assert` in the verifier and in the walk
-ASKS = 'self.value(cond, bool_, scope, stmt.span, "an assertion")'
+ASKS = 'self.value(cond, bool_, env, stmt.span, "an assertion")'
 WALKED = "Return() | Assert() | Print():\n            return ()"
 
 EXP2 = "elementwise operation 'exp2': "
