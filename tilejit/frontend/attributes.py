@@ -80,8 +80,8 @@ def _of_constant(ctx: Context, node: ast.Attribute, value: Any) -> Value:
     if isinstance(value, DType) and node.attr in ("name", "kind", "bits", "bytes", "is_float", "is_integer"):
         return Constant(getattr(value, node.attr))
     if isinstance(value, TileLayout) and node.attr in ("shape", "size", "span"):
-        found = getattr(value, node.attr)
-        return Constant(found) if callable(found) else Items(tuple(map(Constant, found)))
+        fact = getattr(value, node.attr)
+        return Constant(fact) if callable(fact) else Items(tuple(map(Constant, fact)))
     if isinstance(value, (bool, int, float)) and node.attr == "astype":
         return Method(Constant(value), "astype")
     raise ctx.type_error(

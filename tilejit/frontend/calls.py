@@ -72,7 +72,7 @@ def _call_constant(ctx: Context, node: ast.Call, callee: Any) -> Value:
 
 
 def _runs_in_python(callee: Any) -> bool:
-    if any(callee is known for known in _PURE) or callee in (TileLayout, Swizzle):
+    if any(callee is function for function in _PURE) or callee in (TileLayout, Swizzle):
         return True
     if getattr(callee, "__module__", None) == "math" and isinstance(callee, BuiltinFunctionType):
         return True
@@ -114,15 +114,15 @@ def _values(ctx: Context, node: ast.Call) -> list[Value]:
 def _python_call(ctx: Context, node: ast.Call, callee: Callable[..., Any]) -> Value:
     values = _values(ctx, node)
     keywords = {k.arg: ctx.constant(ctx.evaluate(k.value), k.value, k.arg) for k in node.keywords if k.arg}
-    found = fold(ctx, node, lambda *a: callee(*a, **keywords), values)
-    if found is None:
+    folded = fold(ctx, node, lambda *a: callee(*a, **keywords), values)
+    if folded is None:
         other = next(v for v in values if not isinstance(v, Constant))
         name = getattr(callee, "__name__", repr(callee))
         raise ctx.type_error(
             node, f"{name} runs when the kernel is compiled; this is {describe(other)}",
             _RUN_TIME_NAMES.get(name) or _run_time_name(name),
         )  # fmt: skip
-    return found
+    return folded
 
 
 def _run_time_name(name: str) -> str:
@@ -154,11 +154,11 @@ def _extreme(name: str, python: Callable[..., Any]) -> Callable[[Context, ast.Ca
                 node, f"{python.__name__} takes scalars; this is {describe(values[0])}",
                 f"element by element there is tj.{name}(a, b)",
             )  # fmt: skip
-        found = values[0]
+        extreme = values[0]
         for value in values[1:]:
-            folded = fold(ctx, node, python, (found, value))
-            found = operate(ctx, node, name, (found, value)) if folded is None else folded
-        return found
+            folded = fold(ctx, node, python, (extreme, value))
+            extreme = operate(ctx, node, name, (extreme, value)) if folded is None else folded
+        return extreme
 
     return handler
 
@@ -199,8 +199,8 @@ def _conversion(python: Callable[..., Any], dtype: DType) -> Callable[[Context, 
         if len(values) != 1:
             raise ctx.type_error(node, f"{python.__name__} takes 1 argument; got {len(values)}", "give it one scalar")
         if dtype == bool_:
-            found = truth(ctx, node, values[0])
-            return Constant(found) if isinstance(found, bool) else Scalar(found)
+            holds = truth(ctx, node, values[0])
+            return Constant(holds) if isinstance(holds, bool) else Scalar(holds)
         expr = ctx.scalar(values[0], node)
         keeps = expr.dtype.is_integer if dtype.is_integer else expr.dtype.is_float
         return Scalar(expr) if keeps else Scalar(build.cast(expr, dtype))
@@ -351,8 +351,8 @@ def _astype(ctx: Context, node: ast.Call, receiver: Value) -> Value:
     arguments = bind(ctx, node, ".astype", ("dtype", "saturate"), 1)
     wanted = arguments["dtype"]
     dtype = mem.element_type(ctx, wanted, ctx.evaluate(wanted))
-    given = optional(ctx, arguments.get("saturate"))
-    saturate = True if given is None else bool(ctx.constant(given, node, "saturate="))
+    flag = optional(ctx, arguments.get("saturate"))
+    saturate = True if flag is None else bool(ctx.constant(flag, node, "saturate="))
     if isinstance(receiver, Memory):
         return tiles.cast(ctx, node, receiver, dtype, saturate)
     return convert(ctx, node, receiver, dtype, saturate)

@@ -132,11 +132,11 @@ def _identity(ctx: Context, node: ast.AST, op: ast.cmpop, left: Value, right: Va
 def _boolean(ctx: Context, node: ast.BoolOp) -> Value:
     combine = _and_then if isinstance(node.op, ast.And) else _or_else
 
-    def rest_from(k: int) -> Value:
+    def from_operand(k: int) -> Value:
         value = ctx.evaluate(node.values[k])
-        return value if k + 1 == len(node.values) else combine(ctx, node, value, lambda: rest_from(k + 1))
+        return value if k + 1 == len(node.values) else combine(ctx, node, value, lambda: from_operand(k + 1))
 
-    return rest_from(0)
+    return from_operand(0)
 
 
 def _and_then(ctx: Context, node: ast.AST, left: Value, right: Callable[[], Value]) -> Value:

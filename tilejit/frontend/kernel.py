@@ -38,15 +38,15 @@ def build(
     span = source.span(source.node)
     if not 1 <= threads <= MAX_THREADS:
         raise ResourceError(f"{threads} threads in a CTA", span=span, hint=f"a CTA has 1 to {MAX_THREADS} threads")
-    given = arguments(source, signature)
-    frame = Frame(source, source.node, env=dict(given.env))
+    entry = arguments(source, signature)
+    frame = Frame(source, source.node, env=dict(entry.env))
     ctx = Context(EXPRESSIONS, STATEMENTS, target, threads, frame)
-    for name in (*given.env, *(p.defines.name for p in given.params if p.defines is not None)):
+    for name in (*entry.env, *(p.defines.name for p in entry.params if p.defines is not None)):
         ctx.used.setdefault(name, 0)
     ctx.execute(source.node.body)
     body = (*ctx.allocations, *sealed(ctx.block))
     kernel = Kernel(
-        source.name, _with_writes(given.params, body), threads, target.name, body, max_registers, cluster, debug, span
+        source.name, _with_writes(entry.params, body), threads, target.name, body, max_registers, cluster, debug, span
     )
     _verify(kernel)
     uniformity.check(kernel)

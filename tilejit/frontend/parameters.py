@@ -62,21 +62,21 @@ def parameters(source: KernelSource) -> tuple[Parameter, ...]:
     return tuple(_parameter(source, arg, signature.parameters[arg.arg].default) for arg in listed)
 
 
-def _parameter(source: KernelSource, arg: ast.arg, default: Any) -> Parameter:
-    given = NO_DEFAULT if default is inspect.Parameter.empty else default
+def _parameter(source: KernelSource, arg: ast.arg, declared: Any) -> Parameter:
+    default = NO_DEFAULT if declared is inspect.Parameter.empty else declared
     annotation = _annotation(source, arg)
-    if isinstance(given, Spec):
+    if isinstance(default, Spec):
         if annotation not in (None, Tensor):
             raise _error(source, arg, f"{arg.arg} has a tj.spec as default but is annotated {annotation!r}")
-        return Parameter(arg.arg, "array", None, given)
+        return Parameter(arg.arg, "array", None, default)
     if annotation is None or annotation in (int, float, bool):
-        return Parameter(arg.arg, "any", None, None, given)
+        return Parameter(arg.arg, "any", None, None, default)
     if annotation is Tensor:
-        return Parameter(arg.arg, "array", None, None, given)
+        return Parameter(arg.arg, "array", None, None, default)
     if isinstance(annotation, Constexpr):
-        return Parameter(arg.arg, "constexpr", None, None, given)
+        return Parameter(arg.arg, "constexpr", None, None, default)
     if isinstance(annotation, DType):
-        return Parameter(arg.arg, "scalar", annotation, None, given)
+        return Parameter(arg.arg, "scalar", annotation, None, default)
     raise _error(source, arg, f"the annotation of {arg.arg} is {annotation!r}, which says nothing to tilejit")
 
 
@@ -91,16 +91,16 @@ def _error(source: KernelSource, arg: ast.arg, message: str) -> KernelTypeError:
 def _annotation(source: KernelSource, arg: ast.arg) -> Any:
     """The annotation's value; strings are evaluated where the kernel was defined."""
     fn = source.function
-    found = fn.__annotations__.get(arg.arg)
+    annotation = fn.__annotations__.get(arg.arg)
     closure = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=False))
     names = {name: cell.cell_contents for name, cell in closure.items() if _is_filled(cell)}
     try:
         # a quoted annotation under `from __future__ import annotations` is a string twice
         for _ in range(2):
-            found = eval(found, fn.__globals__, names) if isinstance(found, str) else found
-        return found
+            annotation = eval(annotation, fn.__globals__, names) if isinstance(annotation, str) else annotation
+        return annotation
     except (NameError, AttributeError, SyntaxError, TypeError) as error:
-        raise _error(source, arg, f"the annotation {found!r} of {arg.arg} can't be evaluated: {error}") from None
+        raise _error(source, arg, f"the annotation {annotation!r} of {arg.arg} can't be evaluated: {error}") from None
 
 
 def _is_filled(cell: Any) -> bool:
@@ -179,12 +179,12 @@ def _buffer(name: str, kind: ArrayType) -> Buffer:
 
 
 def _array_params(name: str, kind: ArrayType, buffer: Buffer) -> list[Param]:
-    found: list[Param] = [PointerParam(name, buffer, noalias=_is_apart(kind))]
+    params: list[Param] = [PointerParam(name, buffer, noalias=_is_apart(kind))]
     for axis, extent in enumerate(buffer.shape):
         if isinstance(extent, Var):
-            found.append(ExtentParam(name, extent, axis))
+            params.append(ExtentParam(name, extent, axis))
     if isinstance(buffer.layout, Strided):
         for axis, stride in enumerate(buffer.layout.strides):
             if isinstance(stride, Var):
-                found.append(StrideParam(name, stride, axis))
-    return found
+                params.append(StrideParam(name, stride, axis))
+    return params

@@ -176,8 +176,8 @@ def _is_compiled_from(code: CodeType, text: str) -> bool:
 
 
 def _holds(code: CodeType, module: CodeType) -> bool:
-    found = [c for c in _codes(module) if c.co_name == code.co_name and c.co_firstlineno == code.co_firstlineno]
-    return any(_same(code, c) for c in found)
+    namesakes = [c for c in _codes(module) if c.co_name == code.co_name and c.co_firstlineno == code.co_firstlineno]
+    return any(_same(code, c) for c in namesakes)
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
@@ -219,9 +219,9 @@ def _same_but_for_asserts(actual: CodeType, expected: CodeType) -> bool:
 
 
 def _references(node: ast.FunctionDef) -> tuple[tuple[str, ...], ...]:
-    found: dict[tuple[str, ...], None] = {}
-    _collect_body(node, frozenset(), found)
-    return tuple(found)
+    chains: dict[tuple[str, ...], None] = {}
+    _collect_body(node, frozenset(), chains)
+    return tuple(chains)
 
 
 @lru_cache(maxsize=256)
@@ -251,26 +251,26 @@ def assigned_names(statement: ast.stmt) -> frozenset[str]:
     return frozenset(names)
 
 
-def _collect_body(node: ast.FunctionDef, outer: frozenset[str], found: dict[tuple[str, ...], None]) -> None:
+def _collect_body(node: ast.FunctionDef, outer: frozenset[str], chains: dict[tuple[str, ...], None]) -> None:
     bound = outer | local_names(node)
     for statement in node.body:
-        _collect(statement, bound, found)
+        _collect(statement, bound, chains)
 
 
-def _collect(node: ast.AST, bound: frozenset[str], found: dict[tuple[str, ...], None]) -> None:
+def _collect(node: ast.AST, bound: frozenset[str], chains: dict[tuple[str, ...], None]) -> None:
     if isinstance(node, ast.FunctionDef):
         for outside in (*node.decorator_list, *node.args.defaults, *(d for d in node.args.kw_defaults if d)):
-            _collect(outside, bound, found)
-        _collect_body(node, bound, found)
+            _collect(outside, bound, chains)
+        _collect_body(node, bound, chains)
         return
     if isinstance(node, (ast.Name, ast.Attribute)):
         chain = _chain(node)
         if chain is not None:
             if chain[0] not in bound:
-                found[chain] = None
+                chains[chain] = None
             return
     for child in ast.iter_child_nodes(node):
-        _collect(child, bound, found)
+        _collect(child, bound, chains)
 
 
 def _chain(node: ast.expr) -> tuple[str, ...] | None:

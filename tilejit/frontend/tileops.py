@@ -17,7 +17,7 @@ from ..scopes import SCOPES
 from . import regions, tiles
 from .arguments import bind, optional
 from .context import Context
-from .memory import element_type, given_layout, static_shape
+from .memory import element_type, layout_argument, static_shape
 from .scalars import as_type, convert
 from .values import Constant, Memory, Operation, Scalar, Value, describe, is_number
 
@@ -146,10 +146,7 @@ def _has_tile(values: list[Value]) -> bool:
 
 def _typed(ctx: Context, node: ast.AST, values: list[Value], dst: Region) -> list[Value]:
     """Scalars only: literals take the destination's type where its kind is not lower."""
-    scalar = [isinstance(v, Scalar) or is_number(v) for v in values]
-    return [
-        Scalar(as_type(ctx, node, v, dst.dtype)) if known else v for v, known in zip(values, scalar, strict=True)
-    ]
+    return [Scalar(as_type(ctx, node, v, dst.dtype)) if isinstance(v, Scalar) or is_number(v) else v for v in values]
 
 
 # ---- results ------------------------------------------------------------------------------------------------
@@ -157,7 +154,7 @@ def _typed(ctx: Context, node: ast.AST, values: list[Value], dst: Region) -> lis
 
 def _load(ctx: Context, node: ast.Call, operation: Operation, arguments: dict[str, ast.expr]) -> Value:
     src = _region(ctx, arguments["region"], "what is loaded")
-    layout = given_layout(ctx, arguments.get("layout"), src.shape, "local")
+    layout = layout_argument(ctx, arguments.get("layout"), src.shape, "local")
     if layout is None:
         layout = synthesised(ctx, node, operation.scope, src.shape, src.dtype, _innermost(src))
     result = ctx.local(f"{src.buffer.root.name}.tile", src.shape, src.dtype, layout, ctx.span(node))
@@ -230,7 +227,7 @@ def _filled(
     shape_node, dtype_node = arguments["shape"], arguments["dtype"]
     shape = static_shape(ctx, shape_node, ctx.evaluate(shape_node))
     dtype = element_type(ctx, dtype_node, ctx.evaluate(dtype_node))
-    layout = given_layout(ctx, arguments.get("layout"), shape, "local")
+    layout = layout_argument(ctx, arguments.get("layout"), shape, "local")
     if layout is None:
         layout = synthesised(ctx, node, operation.scope, shape, dtype, shape[-1] if shape else 1)
     result = ctx.local(operation.name, shape, dtype, layout, ctx.span(node))
