@@ -24,7 +24,7 @@ from .language import Function, Intrinsic, cdiv, next_power_of_2, static_assert
 from .messages import print_values
 from .scalars import convert, fold, operate, truth
 from .tileops import call_operation, memory_operand
-from .values import Closure, Constant, Items, Memory, Method, Operation, Scalar, Value, describe
+from .values import Closure, Constant, Items, Memory, Method, Scalar, ScopedOperation, Value, describe
 
 __all__ = ["call"]
 
@@ -39,7 +39,7 @@ _PURE: tuple[Any, ...] = (
 def call(ctx: Context, node: ast.Call) -> Value:
     """What a call gives."""
     callee = ctx.evaluate(node.func)
-    if isinstance(callee, Operation):
+    if isinstance(callee, ScopedOperation):
         return call_operation(ctx, node, callee)
     if isinstance(callee, Method):
         return _METHODS[callee.name](ctx, node, callee.receiver)

@@ -15,11 +15,11 @@ from ..ir.nodes import Expr, If, Loop
 from ..source import Span
 from .context import Context
 from .drafts import Draft, Nest
-from .enclosures import Enclosure, Form, Way
+from .enclosures import Construct, Enclosure, Way
 from .exits import behind, close, exit_kinds, leave, opened
 from .joins import merge
 from .kinds import Same, ScalarKind, settled
-from .slots import Slot, move, place, value_of
+from .slots import Slot, make_slot, move, value_of
 from .values import Binding, Conflict, Scalar, Unset, Value
 
 __all__ = ["branch", "choose", "chosen", "run_block"]
@@ -76,7 +76,7 @@ def _joined(
         if a[name] is b[name]:
             env[name] = a[name]
             continue
-        slot = place(ctx, name, settled(merge(ctx, name, (a[name], b[name]))), None, span)
+        slot = make_slot(ctx, name, settled(merge(ctx, name, (a[name], b[name]))), None, span)
         slots.append((slot, a[name].value, b[name].value))
         env[name] = Binding(value_of(slot), a[name].span)
     with ctx.into(yes):
@@ -116,7 +116,7 @@ def chosen(
     if isinstance(kind, ScalarKind) and not yes and not no:
         sides = [build.cast(ctx.scalar(v, node, kind.dtype), kind.dtype) for v in (a, b)]
         return Scalar(build.op("where", cond, *sides))
-    slot = place(ctx, name, kind, None, span)
+    slot = make_slot(ctx, name, kind, None, span)
     with ctx.into(yes):
         move(ctx, [(slot, a)], span)
     with ctx.into(no):
@@ -131,7 +131,7 @@ def chosen(
 def run_block(
     ctx: Context,
     node: ast.AST,
-    form: Form,
+    construct: Construct,
     step: ast.AST | int,
     names: Sequence[str],
     body: Callable[[], bool],
@@ -143,7 +143,7 @@ def run_block(
     """
     span = ctx.span(node)
     before = dict(ctx.frame.env)
-    enclosure = Enclosure(form, step, span, ctx.depth)
+    enclosure = Enclosure(construct, step, span, ctx.depth)
     with opened(ctx, enclosure) as block:
         reached = body()
         if reached and enclosure.exits:
@@ -156,7 +156,7 @@ def run_block(
         ctx.block.extend(block)
         return reached or bool(enclosure.exits)
     kinds = exit_kinds(ctx, names, before, [e.env for e in enclosure.exits])
-    slots = {name: place(ctx, name, kind, None, span) for name, kind in kinds.items()}
+    slots = {name: make_slot(ctx, name, kind, None, span) for name, kind in kinds.items()}
     close(ctx, enclosure, block, lambda statements: Loop(statements, span), slots)
     ctx.rebind(behind(names, before, slots, span))
     return True

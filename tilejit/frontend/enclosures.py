@@ -11,10 +11,10 @@ from ..source import Span
 from .drafts import Late
 from .values import Binding
 
-__all__ = ["Enclosure", "Exit", "Form", "Way"]
+__all__ = ["Construct", "Enclosure", "Exit", "Way"]
 
 
-class Form(Enum):
+class Construct(Enum):
     """What can be left."""
 
     LOOP = "a run-time loop"
@@ -56,7 +56,7 @@ class Enclosure:
     from inside it, each with the statements behind it that go on leaving.
     """
 
-    form: Form
+    construct: Construct
     step: ast.AST | int
     span: Span
     depth: int

@@ -15,7 +15,7 @@ from ..ir.nodes import Assign, Break, Continue, Declare, If, Stmt, Var
 from ..source import Span
 from .context import Context
 from .drafts import Draft, Late, Nest
-from .enclosures import Enclosure, Exit, Form, Way
+from .enclosures import Construct, Enclosure, Exit, Way
 from .joins import merge
 from .kinds import Kind, Same, outlived, settled
 from .slots import Slot, move, value_of
@@ -24,9 +24,9 @@ from .values import Binding, Unset
 __all__ = ["behind", "close", "exit_kinds", "innermost", "leave", "opened"]
 
 
-def innermost(ctx: Context, *forms: Form) -> Enclosure | None:
-    """The enclosure of one of these forms in which statements are read now."""
-    return next((e for e in reversed(ctx.enclosures) if e.form in forms), None)
+def innermost(ctx: Context, *constructs: Construct) -> Enclosure | None:
+    """The enclosure of one of these constructs in which statements are read now."""
+    return next((e for e in reversed(ctx.enclosures) if e.construct in constructs), None)
 
 
 @contextmanager

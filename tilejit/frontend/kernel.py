@@ -14,7 +14,7 @@ from ..target import MAX_THREADS, Target
 from .context import Context, Frame
 from .drafts import sealed
 from .expressions import EXPRESSIONS
-from .parameters import arguments
+from .parameters import kernel_params
 from .source import KernelSource
 from .statements import STATEMENTS
 
@@ -38,7 +38,7 @@ def build(
     span = source.span(source.node)
     if not 1 <= threads <= MAX_THREADS:
         raise ResourceError(f"{threads} threads in a CTA", span=span, hint=f"a CTA has 1 to {MAX_THREADS} threads")
-    entry = arguments(source, signature)
+    entry = kernel_params(source, signature)
     frame = Frame(source, source.node, env=dict(entry.env))
     ctx = Context(EXPRESSIONS, STATEMENTS, target, threads, frame)
     for name in (*entry.env, *(p.defines.name for p in entry.params if p.defines is not None)):

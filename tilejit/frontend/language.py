@@ -26,7 +26,7 @@ __all__ = [
     "Intrinsic",
     "Namespace",
     "RESERVED_OPERATIONS",
-    "Scope",
+    "ScopeNamespace",
     "Spec",
     "Tensor",
     "cdiv",
@@ -62,7 +62,7 @@ class Intrinsic:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class ScopeNamespace:
     """The operations that can be called on the threads of one scope: `tj.cta`, `tj.warp` and the others."""
 
     scope: scopes.Scope
@@ -247,13 +247,13 @@ NAMESPACES = (
 )
 
 
-def intrinsics() -> dict[str, Intrinsic | Scope | Namespace]:
+def intrinsics() -> dict[str, Intrinsic | ScopeNamespace | Namespace]:
     """Every name of the language that is looked up as `tj.<name>`, but for types and host helpers."""
-    table: dict[str, Intrinsic | Scope | Namespace] = {}
+    table: dict[str, Intrinsic | ScopeNamespace | Namespace] = {}
     for names in (_MEMORY, _IDS, _SYNCS, _RESERVED):
         table.update({name: Intrinsic(name, meaning) for name, meaning in names.items()})
     table.update({name: Intrinsic(name, op.meaning) for name, op in ELEMENTWISE.items()})
     for scope in scopes.SCOPES.values():
-        table.update(dict.fromkeys((scope.name, *scope.aliases), Scope(scope)))
+        table.update(dict.fromkeys((scope.name, *scope.aliases), ScopeNamespace(scope)))
     table.update({space.name: space for space in NAMESPACES})
     return table

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from ..ir.nodes import Expr, Stmt, Var
 from .context import Context
 from .drafts import Draft
-from .enclosures import Enclosure, Form, Way
+from .enclosures import Construct, Enclosure, Way
 from .exits import behind, close, exit_kinds, leave, opened
 from .joins import merge
 from .kinds import Heads, ItemsKind, Kind, Same, ScalarKind, kind_of
-from .slots import ScalarSlot, Slot, place, value_of
+from .slots import ScalarSlot, Slot, make_slot, value_of
 from .values import Binding, Items, Scalar, Unset, Value
 
 __all__ = ["run_loop"]
@@ -79,7 +79,7 @@ def run_loop(
             shown = {name: merge(ctx, name, [entry[name], *reading.changes(name)]) for name in entry}
             exits = exit_kinds(ctx, inner_names, {}, reading.ends)
             if guess.agrees(shown, literals_matter=ctx.converted_literals != literals):
-                made = {name: place(ctx, name, kind, None, span) for name, kind in exits.items()}
+                made = {name: make_slot(ctx, name, kind, None, span) for name, kind in exits.items()}
                 slots = {**reading.slots, **made}
                 close(ctx, reading.loop, reading.block, make, slots)
                 ctx.rebind(behind(names, reading.before, slots, span))
@@ -100,11 +100,11 @@ def _read(
     only_breaks: bool,
 ) -> Reading:
     span = ctx.span(node)
-    slots = {name: place(ctx, name, kind, entry[name].value, span) for name, kind in guess.kinds.items()}
+    slots = {name: make_slot(ctx, name, kind, entry[name].value, span) for name, kind in guess.kinds.items()}
     for name, slot in slots.items():
         ctx.bind(name, Binding(value_of(slot), entry[name].span))
     before = dict(ctx.frame.env)
-    loop = Enclosure(Form.LOOP, node, span, ctx.depth, is_loop=True)
+    loop = Enclosure(Construct.LOOP, node, span, ctx.depth, is_loop=True)
     with opened(ctx, loop) as block:
         if body(loop):
             leave(ctx, loop, Way.END, span)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any
 
 from ..dtypes import DType, int64
@@ -18,7 +19,7 @@ from .language import Constexpr, Spec, Tensor
 from .source import KernelSource
 from .values import Binding, Memory, Scalar, Value, from_python
 
-__all__ = ["NO_DEFAULT", "Arguments", "Parameter", "arguments", "parameters", "with_overlaps"]
+__all__ = ["NO_DEFAULT", "KernelParams", "Parameter", "ParameterKind", "kernel_params", "parameters", "with_overlaps"]
 
 _LARGEST_EXTENT = 2**40
 
@@ -31,16 +32,26 @@ class _NoDefault:
 NO_DEFAULT = _NoDefault()
 
 
+class ParameterKind(Enum):
+    """What a parameter takes, as its annotation and default say."""
+
+    ARRAY = "array"
+    SCALAR = "scalar"
+    CONSTEXPR = "constexpr"
+    #: whatever the argument is
+    ANY = "any"
+
+
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """One parameter of a kernel, as its definition says.
 
-    kind: "array", "scalar", "constexpr", or "any" where the argument decides. dtype: of a scalar.
+    dtype: of a scalar.
     spec: the type that an array is pinned to. default: `NO_DEFAULT` where there is none.
     """
 
     name: str
-    kind: str
+    kind: ParameterKind
     dtype: DType | None = None
     spec: Spec | None = None
     default: Any = NO_DEFAULT
@@ -68,15 +79,15 @@ def _parameter(source: KernelSource, arg: ast.arg, declared: Any) -> Parameter:
     if isinstance(default, Spec):
         if annotation not in (None, Tensor):
             raise _error(source, arg, f"{arg.arg} has a tj.spec as default but is annotated {annotation!r}")
-        return Parameter(arg.arg, "array", None, default)
+        return Parameter(arg.arg, ParameterKind.ARRAY, None, default)
     if annotation is None or annotation in (int, float, bool):
-        return Parameter(arg.arg, "any", None, None, default)
+        return Parameter(arg.arg, ParameterKind.ANY, None, None, default)
     if annotation is Tensor:
-        return Parameter(arg.arg, "array", None, None, default)
+        return Parameter(arg.arg, ParameterKind.ARRAY, None, None, default)
     if isinstance(annotation, Constexpr):
-        return Parameter(arg.arg, "constexpr", None, None, default)
+        return Parameter(arg.arg, ParameterKind.CONSTEXPR, None, None, default)
     if isinstance(annotation, DType):
-        return Parameter(arg.arg, "scalar", annotation, None, default)
+        return Parameter(arg.arg, ParameterKind.SCALAR, annotation, None, default)
     raise _error(source, arg, f"the annotation of {arg.arg} is {annotation!r}, which says nothing to tilejit")
 
 
@@ -115,35 +126,35 @@ def _is_filled(cell: Any) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Arguments:
+class KernelParams:
     """The IR's parameters, in order, and what the names stand for inside."""
 
     params: tuple[Param, ...]
     env: dict[str, Binding]
 
 
-def arguments(source: KernelSource, signature: Signature) -> Arguments:
+def kernel_params(source: KernelSource, signature: Signature) -> KernelParams:
     """The kernel's parameters for argument types: pointers, extents, strides, scalars; constexprs are values."""
     a = source.node.args
     nodes = {arg.arg: arg for arg in (*a.posonlyargs, *a.args, *a.kwonlyargs)}
     params: list[Param] = []
     env: dict[str, Binding] = {}
-    for name, kind in signature.arguments:
+    for name, argument in signature.arguments:
         span = source.span(nodes[name])
         value: Value
-        if isinstance(kind, ArrayType):
-            buffer = _buffer(name, kind)
-            params.extend(_array_params(name, kind, buffer))
+        if isinstance(argument, ArrayType):
+            buffer = _buffer(name, argument)
+            params.extend(_array_params(name, argument, buffer))
             value = Memory.whole(buffer)
-        elif isinstance(kind, ScalarType):
-            var = Var(name, kind.dtype)
+        elif isinstance(argument, ScalarType):
+            var = Var(name, argument.dtype)
             params.append(ScalarParam(name, var))
             value = Scalar(var)
         else:
-            assert isinstance(kind, ConstexprType)
-            value = from_python(kind.value)
+            assert isinstance(argument, ConstexprType)
+            value = from_python(argument.value)
         env[name] = Binding(value, span)
-    return Arguments(tuple(params), env)
+    return KernelParams(tuple(params), env)
 
 
 def with_overlaps(kernel: Kernel, signature: Signature) -> Kernel:
@@ -155,31 +166,31 @@ def with_overlaps(kernel: Kernel, signature: Signature) -> Kernel:
     return kernel if params == kernel.params else replace(kernel, params=params)
 
 
-def _is_apart(kind: ArgumentType) -> bool:
-    return isinstance(kind, ArrayType) and not kind.overlaps
+def _is_apart(argument: ArgumentType) -> bool:
+    return isinstance(argument, ArrayType) and not argument.overlaps
 
 
-def _buffer(name: str, kind: ArrayType) -> Buffer:
-    itemsize = kind.dtype.bytes
-    shape: tuple[int | Var, ...] = kind.shape or tuple(
+def _buffer(name: str, array: ArrayType) -> Buffer:
+    itemsize = array.dtype.bytes
+    shape: tuple[int | Var, ...] = array.shape or tuple(
         Var(
             f"{name}.shape.{d}", int64,
-            max(1, kind.extent_align // itemsize) if d == kind.unit_dim else 1, (0, _LARGEST_EXTENT),
+            max(1, array.extent_align // itemsize) if d == array.unit_dim else 1, (0, _LARGEST_EXTENT),
         )
-        for d in range(kind.rank)
+        for d in range(array.rank)
     )  # fmt: skip
-    if kind.shape is not None and kind.strides is not None and all(e > 0 for e in kind.shape):
-        iters = (Iter(e, s, m) for e, s in zip(kind.shape, kind.strides, strict=True))
-        return Buffer(name, "global", kind.dtype, shape, TileLayout(tuple(iters) or (Iter(1, 1, m),)), kind.align)
-    strides: tuple[int | Var, ...] = kind.strides or tuple(
-        1 if d == kind.unit_dim else Var(f"{name}.stride.{d}", int64, max(1, kind.align // itemsize))
-        for d in range(kind.rank)
+    if array.shape is not None and array.strides is not None and all(e > 0 for e in array.shape):
+        iters = (Iter(e, s, m) for e, s in zip(array.shape, array.strides, strict=True))
+        return Buffer(name, "global", array.dtype, shape, TileLayout(tuple(iters) or (Iter(1, 1, m),)), array.align)
+    strides: tuple[int | Var, ...] = array.strides or tuple(
+        1 if d == array.unit_dim else Var(f"{name}.stride.{d}", int64, max(1, array.align // itemsize))
+        for d in range(array.rank)
     )
-    return Buffer(name, "global", kind.dtype, shape, Strided(strides, kind.align, kind.extent_align), kind.align)
+    return Buffer(name, "global", array.dtype, shape, Strided(strides, array.align, array.extent_align), array.align)
 
 
-def _array_params(name: str, kind: ArrayType, buffer: Buffer) -> list[Param]:
-    params: list[Param] = [PointerParam(name, buffer, noalias=_is_apart(kind))]
+def _array_params(name: str, array: ArrayType, buffer: Buffer) -> list[Param]:
+    params: list[Param] = [PointerParam(name, buffer, noalias=_is_apart(array))]
     for axis, extent in enumerate(buffer.shape):
         if isinstance(extent, Var):
             params.append(ExtentParam(name, extent, axis))

@@ -41,7 +41,7 @@ class _At:
 
 def subscript(ctx: Context, node: ast.Subscript) -> Value:
     """What `x[...]` names: an item of a tuple, or a region or element of memory, which is not loaded."""
-    base = place(ctx, node.value)
+    base = unloaded(ctx, node.value)
     if isinstance(base, Items):
         return _item(ctx, node, base)
     if isinstance(base, Constant) and isinstance(base.value, str):
@@ -53,7 +53,7 @@ def subscript(ctx: Context, node: ast.Subscript) -> Value:
     return index(ctx, node, base)
 
 
-def place(ctx: Context, node: ast.expr) -> Value:
+def unloaded(ctx: Context, node: ast.expr) -> Value:
     """As `evaluate`, but `A[i, j]` is an address."""
     return subscript(ctx, node) if isinstance(node, ast.Subscript) else ctx.evaluate(node)
 

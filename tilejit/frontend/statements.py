@@ -12,14 +12,14 @@ from ..ir.arithmetic import build, facts
 from ..ir.nodes import Const, Expr, For, Loop, Return, Var
 from .context import Context
 from .control import branch, run_block
-from .enclosures import Enclosure, Form, Way
+from .enclosures import Construct, Enclosure, Way
 from .exits import innermost, leave
 from .expressions import binary
 from .inline import RESULT, make_closure
 from .language import Intrinsic
 from .loops import run_loop
 from .messages import assert_holds
-from .regions import load_element, place, store_element
+from .regions import load_element, store_element, unloaded
 from .scalars import convert, truth
 from .source import assigned_names
 from .values import Binding, Constant, Items, Memory, Scalar, Unset, Value, describe
@@ -63,7 +63,7 @@ def _bind(ctx: Context, target: ast.expr, value: Value) -> None:
         _unpack(ctx, target, value)
         return
     if isinstance(target, ast.Subscript):
-        memory = place(ctx, target)
+        memory = unloaded(ctx, target)
         _check_place(ctx, target, memory, value)
         assert isinstance(memory, Memory)
         store_element(ctx, target, memory, value)
@@ -111,7 +111,7 @@ def _check_place(ctx: Context, node: ast.Subscript, memory: Value, value: Value)
 
 def _augmented(ctx: Context, node: ast.AugAssign) -> bool:
     if isinstance(node.target, ast.Subscript):
-        memory = place(ctx, node.target)
+        memory = unloaded(ctx, node.target)
         _check_place(ctx, node.target, memory, Constant(None))
         assert isinstance(memory, Memory)
         old: Value = load_element(ctx, node.target, memory)
@@ -292,29 +292,29 @@ def _static_loop(ctx: Context, node: ast.For, items: Sequence[Value]) -> bool:
     def rounds() -> bool:
         for k, item in enumerate(items):
             _bind(ctx, node.target, item)
-            if not run_block(ctx, node, Form.ITERATION, k, names, lambda: ctx.execute(node.body)):
+            if not run_block(ctx, node, Construct.ITERATION, k, names, lambda: ctx.execute(node.body)):
                 return False
         return True
 
-    return run_block(ctx, node, Form.STATIC, node, names, rounds)
+    return run_block(ctx, node, Construct.STATIC, node, names, rounds)
 
 
 def _break(ctx: Context, node: ast.Break) -> bool:
-    loop = innermost(ctx, Form.LOOP, Form.STATIC)
+    loop = innermost(ctx, Construct.LOOP, Construct.STATIC)
     assert loop is not None
     leave(ctx, loop, Way.BREAK, ctx.span(node))
     return False
 
 
 def _continue(ctx: Context, node: ast.Continue) -> bool:
-    loop = innermost(ctx, Form.LOOP, Form.ITERATION)
+    loop = innermost(ctx, Construct.LOOP, Construct.ITERATION)
     assert loop is not None
-    leave(ctx, loop, Way.BREAK if loop.form is Form.ITERATION else Way.CONTINUE, ctx.span(node))
+    leave(ctx, loop, Way.BREAK if loop.construct is Construct.ITERATION else Way.CONTINUE, ctx.span(node))
     return False
 
 
 def _return(ctx: Context, node: ast.Return) -> bool:
-    function = innermost(ctx, Form.FUNCTION)
+    function = innermost(ctx, Construct.FUNCTION)
     if function is None:
         if node.value is not None and not (isinstance(node.value, ast.Constant) and node.value.value is None):
             raise ctx.syntax_error(node.value, "a kernel returns nothing", "store the result into an array argument")

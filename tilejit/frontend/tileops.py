@@ -19,14 +19,14 @@ from .arguments import bind, optional
 from .context import Context
 from .memory import element_type, layout_argument, static_shape
 from .scalars import as_type, convert
-from .values import Constant, Memory, Operation, Scalar, Value, describe, is_number
+from .values import Constant, Memory, Scalar, ScopedOperation, Value, describe, is_number
 
 __all__ = ["call_operation"]
 
 _Attrs = tuple[tuple[str, AttributeValue], ...]
 
 
-def call_operation(ctx: Context, node: ast.Call, operation: Operation) -> Value:
+def call_operation(ctx: Context, node: ast.Call, operation: ScopedOperation) -> Value:
     """A call of an operation on a scope."""
     call = CALLS.get(operation.name)
     if isinstance(call, TileOperation):
@@ -40,13 +40,13 @@ def call_operation(ctx: Context, node: ast.Call, operation: Operation) -> Value:
     return _SHORTHANDS[call.name](ctx, node, operation, arguments)
 
 
-def _spelled(operation: Operation) -> str:
+def _spelled(operation: ScopedOperation) -> str:
     return f"tj.{operation.scope}.{operation.name}"
 
 
 def memory_operand(ctx: Context, node: ast.expr, what: str) -> Memory:
     """An operand that names memory: a buffer, a region, or an element's place."""
-    value = regions.place(ctx, node)
+    value = regions.unloaded(ctx, node)
     if not isinstance(value, Memory):
         raise ctx.type_error(
             node, f"{what} must be a buffer or a region; this is {describe(value)}",
@@ -152,7 +152,7 @@ def _typed(ctx: Context, node: ast.AST, values: list[Value], dst: Region) -> lis
 # ---- results ------------------------------------------------------------------------------------------------
 
 
-def _load(ctx: Context, node: ast.Call, operation: Operation, arguments: dict[str, ast.expr]) -> Value:
+def _load(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: dict[str, ast.expr]) -> Value:
     src = _region(ctx, arguments["region"], "what is loaded")
     layout = layout_argument(ctx, arguments.get("layout"), src.shape, "local")
     if layout is None:
@@ -198,7 +198,7 @@ def synthesised(
     return TileLayout(iters)
 
 
-def _store(ctx: Context, node: ast.Call, operation: Operation, arguments: dict[str, ast.expr]) -> Value:
+def _store(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: dict[str, ast.expr]) -> Value:
     dst = _destination(ctx, arguments["region"])
     value = ctx.evaluate(arguments["tile"])
     if not isinstance(value, Memory) or not value.is_local:
@@ -213,16 +213,16 @@ def _store(ctx: Context, node: ast.Call, operation: Operation, arguments: dict[s
     return Constant(None)
 
 
-def _zeros(ctx: Context, node: ast.Call, operation: Operation, arguments: dict[str, ast.expr]) -> Value:
+def _zeros(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: dict[str, ast.expr]) -> Value:
     return _filled(ctx, node, operation, arguments, Constant(0))
 
 
-def _full(ctx: Context, node: ast.Call, operation: Operation, arguments: dict[str, ast.expr]) -> Value:
+def _full(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: dict[str, ast.expr]) -> Value:
     return _filled(ctx, node, operation, arguments, ctx.evaluate(arguments["value"]))
 
 
 def _filled(
-    ctx: Context, node: ast.Call, operation: Operation, arguments: dict[str, ast.expr], value: Value
+    ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: dict[str, ast.expr], value: Value
 ) -> Memory:
     shape_node, dtype_node = arguments["shape"], arguments["dtype"]
     shape = static_shape(ctx, shape_node, ctx.evaluate(shape_node))
@@ -237,7 +237,7 @@ def _filled(
 
 
 #: name -> what a call that stands for a tile operation becomes, from its arguments by name
-_SHORTHANDS: dict[str, Callable[[Context, ast.Call, Operation, dict[str, ast.expr]], Value]] = {
+_SHORTHANDS: dict[str, Callable[[Context, ast.Call, ScopedOperation, dict[str, ast.expr]], Value]] = {
     "load": _load,
     "store": _store,
     "zeros": _zeros,
