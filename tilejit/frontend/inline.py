@@ -6,8 +6,8 @@ import ast
 from dataclasses import replace
 
 from .arguments import bind
+from .blocks import run_block
 from .context import Context, Frame
-from .control import run_block
 from .enclosures import Construct
 from .language import Function
 from .names import captured

@@ -96,6 +96,18 @@ class Heads:
     kinds: Mapping[str, Kind]
     changing: frozenset[str] = frozenset()
 
+    @staticmethod
+    def expected(entry: Mapping[str, Value], last: Heads | None) -> Heads:
+        """The first guess: what held when the loop was read last, for names that enter it as they did then."""
+        kinds = {name: kind_of(value) for name, value in entry.items()}
+        if last is None:
+            return Heads(kinds, kinds)
+        resumed = {
+            name: _resumed(last.kinds[name], entry[name]) if last.entry.get(name) == kind else kind
+            for name, kind in kinds.items()
+        }
+        return Heads(kinds, resumed)
+
     def agrees(self, shown: Mapping[str, Kind], *, literals_matter: bool) -> bool:
         """Whether a body that was read with these kinds shows the same; literals_matter: and that none is weak."""
         if literals_matter and any(kind != settled(kind) for kind in self.kinds.values()):
@@ -117,3 +129,12 @@ class Heads:
 def _is_one(kind: Kind) -> bool:
     """Whether it is a value that a name can have."""
     return isinstance(kind, Same) and not isinstance(kind.value, Unset)
+
+
+def _resumed(kind: Kind, value: Value) -> Kind:
+    """The kind; where it stands for one value, that of the present reading."""
+    if isinstance(kind, Same) and not isinstance(kind.value, Unset):
+        return Same(value)
+    if isinstance(kind, ItemsKind) and isinstance(value, Items):
+        return ItemsKind(tuple(map(_resumed, kind.items, value.items)))
+    return kind

@@ -1,4 +1,4 @@
-"""Branches and blocks: what runs under which condition, and how names come out of it.
+"""Branches: what runs under which condition, and how names come out of it.
 
 Inside a body every name stands for a value that doesn't change; names that differ between paths are kept in slots
 (see `slots`), which are written where a path ends: at the end of a branch, at the end of a loop's body, and before
@@ -8,24 +8,19 @@ Inside a body every name stands for a value that doesn't change; names that diff
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from ..ir.arithmetic import build
-from ..ir.nodes import Expr, If, Loop
+from ..ir.nodes import Expr, If
 from ..source import Span
 from .context import Context
 from .drafts import Draft, Nest
-from .enclosures import Construct, Enclosure, Way
-from .exits import behind, close, exit_kinds, leave, opened
 from .joins import merge
 from .kinds import Same, ScalarKind, settled
 from .slots import Slot, make_slot, move, value_of
 from .values import Binding, Conflict, Scalar, Unset, Value
 
-__all__ = ["branch", "choose", "chosen", "run_block"]
-
-
-# ---- branches -----------------------------------------------------------------------------------------------
+__all__ = ["branch", "choose", "chosen"]
 
 
 def branch(
@@ -123,40 +118,3 @@ def chosen(
         move(ctx, [(slot, b)], span)
     _emit_if(ctx, cond, yes, no, span)
     return value_of(slot)
-
-
-# ---- blocks: run once, may be left early --------------------------------------------------------------------
-
-
-def run_block(
-    ctx: Context,
-    node: ast.AST,
-    construct: Construct,
-    step: ast.AST | int,
-    names: Sequence[str],
-    body: Callable[[], bool],
-) -> bool:
-    """Read statements that run once: straight code, or a loop that ends in `Break` where run-time conditions leave it.
-
-    step: see `Enclosure`. names: those that the body assigns. body: reads it; returns whether control reaches its end.
-    returns: whether control can reach what follows.
-    """
-    span = ctx.span(node)
-    before = dict(ctx.frame.env)
-    enclosure = Enclosure(construct, step, span, ctx.depth)
-    with opened(ctx, enclosure) as block:
-        reached = body()
-        if reached and enclosure.exits:
-            leave(ctx, enclosure, Way.BREAK, span)
-    if enclosure.is_straight:
-        if enclosure.exits:
-            # what follows the only exit is what follows the block
-            last = block.pop()
-            assert last is enclosure.exits[0].late
-        ctx.block.extend(block)
-        return reached or bool(enclosure.exits)
-    kinds = exit_kinds(ctx, names, before, [e.env for e in enclosure.exits])
-    slots = {name: make_slot(ctx, name, kind, None, span) for name, kind in kinds.items()}
-    close(ctx, enclosure, block, lambda statements: Loop(statements, span), slots)
-    ctx.rebind(behind(names, before, slots, span))
-    return True
