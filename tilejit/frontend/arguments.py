@@ -14,7 +14,7 @@ __all__ = ["bind", "optional"]
 def bind(
     ctx: Context, node: ast.Call, what: str, parameters: tuple[str, ...], required: int
 ) -> dict[str, ast.expr]:
-    """Parameter name -> the argument's expression, of those that are given.
+    """The arguments' expressions by parameter name; a parameter that gets no argument is left out.
 
     required: how many of the first parameters must be given.
     """
@@ -46,7 +46,7 @@ def _count(parameters: tuple[str, ...]) -> str:
 
 
 def optional(ctx: Context, argument: ast.expr | None) -> Value | None:
-    """The argument's value, None where it isn't given or is None."""
+    """The argument's value; None where there is no argument, or it is None."""
     if argument is None:
         return None
     value = ctx.evaluate(argument)

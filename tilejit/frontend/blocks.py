@@ -21,8 +21,9 @@ def run_block(
     names: Sequence[str],
     body: Callable[[], bool],
 ) -> bool:
-    """Read statements that run once: straight code, or a loop that ends in `Break` where run-time conditions leave it.
+    """Read statements that run once.
 
+    They become straight code, or, where run-time conditions leave them early, a loop that ends in `Break`.
     step: see `Enclosure`. names: those that the body assigns. body: reads it; returns whether control reaches its end.
     returns: whether control can reach what follows.
     """

@@ -54,7 +54,10 @@ def _emit_if(ctx: Context, cond: Expr, yes: Draft, no: Draft, span: Span) -> Non
 
 
 def _one_side(ctx: Context, cond: Expr, ends: Draft, goes_on: Draft, span: Span) -> None:
-    """A branch that ends its path: what the other side does follows it, so that its names are in sight."""
+    """Emit a branch of which one side ends its path.
+
+    The other side's statements follow the branch instead of standing in it, so that later code sees their names.
+    """
     ctx.emit(Nest((ends,), lambda then: If(cond, then, (), span)))
     ctx.block.extend(goes_on)
 
@@ -100,7 +103,7 @@ def choose(
 def chosen(
     ctx: Context, node: ast.AST, cond: Expr, then: tuple[Draft, Value], orelse: tuple[Draft, Value], name: str
 ) -> Value:
-    """As `choose`, of expressions that have been read: each with what its evaluation emitted."""
+    """As `choose`, for expressions that have been read; each comes with the statements that its evaluation emitted."""
     span = ctx.span(node)
     (yes, a), (no, b) = then, orelse
     kind = settled(merge(ctx, "the value", (Binding(a, span), Binding(b, span))))

@@ -70,5 +70,5 @@ def _not_callable(ctx: Context, node: ast.Call, callee: Any) -> Exception:
 
 
 def _is_kernel(callee: Any) -> bool:
-    """Whether it is what `@tj.kernel` makes, a class above this part."""
+    """Whether `@tj.kernel` made it; that class is defined above the frontend, which can't import it."""
     return hasattr(callee, "signatures") and hasattr(callee, "source")

@@ -39,7 +39,7 @@ def _captures(source: KernelSource, inside: tuple[KernelSource, ...]) -> Hashabl
 
 
 def _resolve(exists: bool, value: Any, attributes: tuple[str, ...]) -> Any:
-    """What a chain of attributes stands for, as far as it goes through modules; `_MISSING` where it ends nowhere."""
+    """The value that a chain of attributes leads to through modules; `_MISSING` where an attribute doesn't exist."""
     if not exists:
         return _MISSING
     for name in attributes:

@@ -1,7 +1,7 @@
 """What `break`, `continue` and `return` leave, and how.
 
-Reading goes on past the place that leaves. What leaving takes there (the values of names, flags for the loops that lie
-between, the `Break` itself) is written when all that is left has been read, and so all such places are in sight.
+Reading goes on past the place that leaves. The statements that leave (moves of names' values, flags for the loops in
+between, the `Break` itself) are written once the whole enclosure has been read: only then are all its exits known.
 """
 
 from __future__ import annotations
@@ -104,7 +104,10 @@ def _needs_flag(enclosure: Enclosure) -> bool:
 def exit_kinds(
     ctx: Context, names: Sequence[str], before: Mapping[str, Binding], ends: Sequence[Mapping[str, Binding]]
 ) -> dict[str, Kind]:
-    """What names hold that have another value than before wherever paths go on behind an enclosure."""
+    """The kinds of the names that an enclosure changes, for what follows it.
+
+    ends: what names stand for on each path that goes on behind it.
+    """
     kinds: dict[str, Kind] = {}
     for name in names:
         if not ends or not all(name in env for env in ends):

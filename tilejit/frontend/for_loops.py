@@ -111,7 +111,7 @@ _ENDS = ("start", "stop", "step")
 
 
 def _loop_var(ctx: Context, node: ast.AST, name: str, start: Expr, stop: Expr, step: Expr) -> Var:
-    """The index, with what its range says of it."""
+    """The index; its multiple and bounds come from the range."""
     multiple = gcd(facts.multiple_of(start), facts.multiple_of(step))
     (first, after), (low, high) = facts.bounds(start), facts.bounds(stop)
     bounds: tuple[int, int] | None = None
@@ -138,7 +138,7 @@ def _static_range(ctx: Context, node: ast.Call) -> Sequence[Value]:
 
 
 def _static_loop(ctx: Context, node: ast.For, items: Sequence[Value]) -> bool:
-    """An unrolled loop, which `break` leaves, of rounds that `continue` leaves."""
+    """An unrolled loop: `break` leaves the loop, `continue` leaves one round of it."""
     names = sorted(assigned_names(node))
 
     def rounds() -> bool:

@@ -61,6 +61,6 @@ def _verify(kernel: Kernel) -> None:
 
 
 def _with_writes(params: tuple[Param, ...], body: Block) -> tuple[Param, ...]:
-    """The parameters, those pointers marked through which the kernel may write."""
+    """The parameters; the pointers through which the kernel may write are marked."""
     written = {place.buffer.root.name for statement in walk.statements(body) for place in walk.writes(statement)}
     return tuple(replace(p, written=True) if isinstance(p, PointerParam) and p.of in written else p for p in params)

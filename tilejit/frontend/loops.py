@@ -2,8 +2,8 @@
 
 What a body emits depends on what its names hold at its head, and that is known only once the body has been read. So a
 body is read on trial, with a guess: that no literal takes another type, and that nothing else changes its kind.
-Where the guess proves wrong, the trial is dropped and the body read again with what it showed. A loop inside begins
-then with the kinds that it ended with, so that each reading anywhere answers a change that was found somewhere.
+Where the guess proves wrong, the trial is dropped and the body read again with what it showed. An inner loop then
+starts with the kinds that it ended with. So no reading is in vain: each follows from a change of some name's kind.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .values import Binding
 
 __all__ = ["run_loop"]
 
-#: how often a body is read at most: so often, and so often more for each name
+#: a body is read at most this often, and this often more for each of its names
 _READINGS = 12
 _READINGS_PER_NAME = 2
 
@@ -79,5 +79,5 @@ def _read(
     with opened(ctx, loop) as block:
         if body(loop):
             leave(ctx, loop, Way.END, span)
-    ends = [place.env for place in loop.by(Way.BREAK)] + ([] if only_breaks else [before])
-    return Reading(loop, block, slots, before, ends, [place.env for place in loop.by(Way.CONTINUE, Way.END)])
+    ends = [exit_.env for exit_ in loop.by(Way.BREAK)] + ([] if only_breaks else [before])
+    return Reading(loop, block, slots, before, ends, [exit_.env for exit_ in loop.by(Way.CONTINUE, Way.END)])

@@ -55,7 +55,7 @@ def _is_injective(layout: TileLayout) -> bool:
 
 
 def injective_layout(ctx: Context, node: ast.AST, value: Value, shape: tuple[int, ...], space: str) -> TileLayout:
-    """As `buffer_layout`, for memory that is made: each element needs a place of its own."""
+    """As `buffer_layout`, for new memory: each element needs a place of its own."""
     layout = buffer_layout(ctx, node, value, shape, space)
     if not _is_injective(layout):
         raise LayoutError(
@@ -66,7 +66,7 @@ def injective_layout(ctx: Context, node: ast.AST, value: Value, shape: tuple[int
 
 
 def layout_argument(ctx: Context, argument: ast.expr | None, shape: tuple[int, ...], space: str) -> TileLayout | None:
-    """The `injective_layout` that an argument gives; None where it isn't there, or is None."""
+    """The `injective_layout` that an argument gives; None where there is no argument, or it is None."""
     value = optional(ctx, argument)
     return None if value is None or argument is None else injective_layout(ctx, argument, value, shape, space)
 

@@ -59,7 +59,7 @@ def _merged(parts: list[str | Expr]) -> tuple[str | Expr, ...]:
 
 
 def assert_holds(ctx: Context, node: ast.Assert) -> bool:
-    """`assert cond, message`: always control goes on, as far as the compiler knows."""
+    """`assert cond, message`. Control always goes on, as far as the compiler knows."""
     cond = truth(ctx, node.test, ctx.evaluate(node.test))
     if cond is True:
         return True

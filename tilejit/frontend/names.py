@@ -15,7 +15,7 @@ from .values import Constant, Items, Unset, Value
 
 __all__ = ["captured", "lookup"]
 
-#: types of which every value can be used, as it is; asking whether something is an array takes longer
+#: types whose values can all be used as they are; asking whether something is an array takes longer
 _USABLE = frozenset(
     (bool, int, float, str, NoneType, ModuleType, DType, TileLayout, Function, Intrinsic, ScopeNamespace, Namespace)
 )

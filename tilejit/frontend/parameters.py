@@ -158,7 +158,7 @@ def kernel_params(source: KernelSource, signature: Signature) -> KernelParams:
 
 
 def with_overlaps(kernel: Kernel, signature: Signature) -> Kernel:
-    """The kernel for a signature that differs from its own in nothing but which arrays overlap."""
+    """The kernel for a signature that differs from its own only in which arrays overlap."""
     types = dict(signature.arguments)
     params = tuple(
         replace(p, noalias=_is_apart(types[p.of])) if isinstance(p, PointerParam) else p for p in kernel.params

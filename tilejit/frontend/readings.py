@@ -35,7 +35,7 @@ class Reading:
     def changes(self, name: str) -> list[Binding]:
         """What a name stands for wherever a round ends with another value than it began with."""
         head = value_of(self.slots[name])
-        # a value that is as at the head is the one before the loop, but what has no value there stays without
+        # the head's own value is no change, except that a name without a value there stays without one
         kept = None if isinstance(head, Unset) else head
         return [env[name] for env in (*self.rounds, *self.ends) if env[name].value != kept]
 
@@ -47,9 +47,9 @@ class Reading:
 def through_copies(
     ctx: Context, shown: Mapping[str, Kind], entry: Mapping[str, Binding], reading: Reading
 ) -> dict[str, Kind]:
-    """What was shown, and that names which take the values of others change their types with them.
+    """The kinds that were shown, carried along copies: a name that takes another's value takes its type too.
 
-    Without it a chain `a = b`, `b = c`, ... would show one name's type a reading.
+    Without this a chain `a = b`, `b = c`, ... would need one reading for each name.
     """
     heads: dict[Expr, str] = {slot.var: name for name, slot in reading.slots.items() if isinstance(slot, ScalarSlot)}
     sources = {
@@ -77,7 +77,7 @@ def through_copies(
 
 
 def _as_shown(binding: Binding, kind: Kind | None) -> Binding:
-    """A binding to a name's value at the head, in the type that the name was shown to have."""
+    """A binding to the value that a name has at the head, in the type that the body showed for that name."""
     value = binding.value
     if not isinstance(kind, ScalarKind) or not isinstance(value, Scalar) or not isinstance(value.expr, Var):
         return binding

@@ -22,9 +22,9 @@ _BUDGET = 400
 
 @dataclass(frozen=True, slots=True)
 class _Slice:
-    """The ends as written, of any integer type: what they differ by doesn't depend on a later conversion.
+    """A slice, its ends as written: their difference is taken before they are converted to the index type.
 
-    extent: where it is known, and `upper` isn't asked for.
+    extent: where it is known; `upper` is not used then.
     """
 
     lower: Expr | None
@@ -167,7 +167,7 @@ def _box(ctx: Context, node: ast.AST, memory: Memory, parts: Sequence[_Slice | _
 
 
 def _is_inside(start: Expr, taken: int | Expr, extent: int | Expr) -> bool:
-    """Whether a part of a region is provably in it, so that a region within bounds has its parts there."""
+    """Whether a part is provably inside its region: where the region is within bounds, so is the part."""
     if not isinstance(start, Const):
         return False
     if isinstance(taken, int) and isinstance(extent, int):

@@ -38,7 +38,7 @@ def fold(ctx: Context, node: ast.AST, compute: Callable[..., Any], values: Seque
 
 
 def operate(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> Value:
-    """An elementwise operation on scalars, at least one of them known at run time only or the result typed."""
+    """An elementwise operation on scalars, as an expression of the kernel."""
     arguments, weak = settle(ctx, node, name, values)
     with ctx.located(node):
         return Scalar(build.op(name, *arguments), weak and not ELEMENTWISE[name].gives_bool)
@@ -77,7 +77,7 @@ def as_type(ctx: Context, node: ast.AST, value: Value, common: DType) -> Expr:
 
 
 def weak_type(value: Value) -> DType:
-    """The type of a scalar, of a literal its default."""
+    """A scalar's type, or a literal's default type."""
     return value.dtype if isinstance(value, Scalar) else default_type(value.value)  # type: ignore[union-attr]
 
 

@@ -1,4 +1,4 @@
-"""Slots: where values are kept that differ between the paths on which a name gets them."""
+"""Slots: where a name's value is kept that differs from path to path."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["ScalarSlot", "Slot", "move", "make_slot", "value_of"]
 
 @dataclass(frozen=True, slots=True)
 class ScalarSlot:
-    """weak: what is in it are literals only, as far as is known."""
+    """weak: it holds only literals so far."""
 
     var: Var
     weak: bool
@@ -41,7 +41,7 @@ Slot = ScalarSlot | TileSlot | ItemsSlot | Same
 
 
 def make_slot(ctx: Context, name: str, kind: Kind, init: Value | None, span: Span) -> Slot:
-    """Declare where values of a kind are kept, holding `init` at first."""
+    """Declare a slot for values of a kind; it holds `init` at first."""
     if isinstance(kind, Same):
         return kind
     name = name.strip("<>")

@@ -142,7 +142,7 @@ def _definition(tree: ast.Module, code: CodeType) -> ast.FunctionDef | ast.Async
 
 @lru_cache(maxsize=64)
 def _compiled(text: str, file: str, flags: int) -> CodeType:
-    # what the compiler warns of it has said when the file was imported
+    # the compiler gave its warnings when the file was imported
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         code: CodeType = compile(text, file, "exec", flags=flags, dont_inherit=True)
@@ -153,7 +153,7 @@ def _compiled(text: str, file: str, flags: int) -> CodeType:
 def _compiled_alone(text: str, file: str, flags: int, line: int) -> CodeType:
     """The code of the statement at a line as a module of its own, which is how IPython compiles a cell.
 
-    A name that the same module imports is called by other instructions (CPython 3.11).
+    CPython 3.11 compiles the call of a name in another way where the same module imports that name.
     """
     body = [n for n in ast.parse(text, file).body if _first_line(n) <= line <= (n.end_lineno or n.lineno)]
     with warnings.catch_warnings():

@@ -131,7 +131,7 @@ def _operands(
 def _elementwise(
     ctx: Context, node: ast.AST, record: TileOperation, arguments: dict[str, ast.expr]
 ) -> tuple[Region | Expr, ...]:
-    """Operands of which any but the destination may be scalars, whose types the operation decides."""
+    """The operands; any but the destination may be a scalar, whose type the operation decides."""
     destination, *inputs = record.operands
     dst = _destination(ctx, arguments[destination.name])
     values = [ctx.evaluate(arguments[rule.name]) for rule in inputs]
@@ -179,7 +179,7 @@ def _innermost(region: Region) -> int:
 def synthesised(
     ctx: Context, node: ast.AST, scope: str, shape: tuple[int, ...], dtype: DType, innermost: int
 ) -> TileLayout:
-    """A coalesced layout: rounds of vectors, one vector a thread after the other, in row-major order."""
+    """A coalesced layout: in each round neighbouring threads own neighbouring vectors, in row-major order."""
     count = math.prod(shape)
     axis = SCOPES[scope].axis
     if axis is None:

@@ -34,7 +34,7 @@ class Constant:
 class Scalar:
     """A run-time scalar.
 
-    weak: its type isn't settled yet: a variable that so far joins literals only.
+    weak: its type is still open: it is a variable that has joined only literals so far.
     """
 
     expr: Expr
@@ -59,7 +59,7 @@ class Memory:
     extents: per dimension of the buffer; None where a scalar index dropped it; an expression where it is known
     only at run time (dimensions of a global tensor).
     writable: made by `alloc_*` or a parameter, not the result of an expression.
-    constant_indices: its elements are the thread's registers, so that indices must be known when it is compiled.
+    constant_indices: its elements are the thread's registers, so that indices must be known at compile time.
     """
 
     buffer: Buffer
