@@ -202,7 +202,7 @@ def view(ctx: Context, node: ast.Call, memory: Memory) -> Memory:
     if isinstance(getattr(value, "value", None), DType):
         if "layout" in arguments:
             raise ctx.type_error(node, ".view(dtype) takes no layout", "chain them: .view(dtype).view(shape, layout)")
-        return _as_type(ctx, node, memory, base, element_type(ctx, first, value))
+        return _with_element_type(ctx, node, memory, base, element_type(ctx, first, value))
     shape = static_shape(ctx, first, value)
     user_layout = optional(ctx, arguments.get("layout"))
     if isinstance(base, Strided):
@@ -249,7 +249,7 @@ def _sliced_layout(ctx: Context, node: ast.AST, memory: Memory) -> TileLayout | 
         return layout.slice([e for e in memory.buffer.shape if isinstance(e, int)], box)
 
 
-def _as_type(
+def _with_element_type(
     ctx: Context, node: ast.AST, memory: Memory, layout: TileLayout | Strided, dtype: DType
 ) -> Memory:
     shape = memory.buffer.shape if memory.is_whole else memory.shape

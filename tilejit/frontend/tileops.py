@@ -156,7 +156,7 @@ def _load(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: d
     src = _region(ctx, arguments["region"], "what is loaded")
     layout = layout_argument(ctx, arguments.get("layout"), src.shape, "local")
     if layout is None:
-        layout = synthesised(ctx, node, operation.scope, src.shape, src.dtype, _innermost(src))
+        layout = synthesised(ctx, node, operation.scope, src.shape, src.dtype, _innermost_extent(src))
     result = ctx.local(f"{src.buffer.root.name}.tile", src.shape, src.dtype, layout, ctx.span(node))
     operands: list[Region | Expr] = [result.region(ctx.span(node)), src]
     fill = optional(ctx, arguments.get("fill"))
@@ -166,7 +166,7 @@ def _load(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: d
     return result
 
 
-def _innermost(region: Region) -> int:
+def _innermost_extent(region: Region) -> int:
     """The extent along which elements are neighbours in memory."""
     layout = region.buffer.layout
     dim = layout.unit_dim if isinstance(layout, Strided) else len(region.extents) - 1
