@@ -99,6 +99,13 @@ def test_a_file_of_the_ir_imports_only_from_above_its_topic(path):
             assert parts[2] in IN_IR[topic] | {topic}, f"{path}:{line}: {topic} imports {name}"
 
 
+@pytest.mark.parametrize("path", [p for p in FILES if p.parts[0] == "frontend"], ids=str)
+def test_a_file_of_the_frontend_needs_at_most_20_names_of_its_neighbours(path):
+    """More than that is a sign that the file is about several things."""
+    names = [name for _, name in imported(path) if name.startswith("tilejit.frontend.")]
+    assert len(names) <= 20, f"{path} imports {len(names)}: {', '.join(sorted(names))}"
+
+
 @pytest.mark.parametrize("path", FILES, ids=str)
 def test_imports_within_the_package_are_relative(path):
     for node in ast.walk(ast.parse((PACKAGE / path).read_text(encoding="utf-8"))):

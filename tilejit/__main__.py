@@ -122,14 +122,14 @@ def explain(place: str, target: Target | None, text: str | None, *, run: bool = 
     chosen = [kernels[wanted]] if wanted else list(kernels.values())
     if not chosen:
         raise LaunchError(f"{file} has no kernels", hint="decorate a function with @tj.kernel")
-    found = [compiled for kernel in chosen for compiled in _compiled(kernel, target)]
-    if not found:
+    variants = [compiled for kernel in chosen for compiled in _compiled(kernel, target)]
+    if not variants:
         raise LaunchError(
             f"nothing says what arguments {' and '.join(k.name for k in chosen)} get in {file}",
             hint="pin them, `A: tj.Tensor = tj.spec((32, 8), tj.float32)`, or pass --run to run the file as a "
             "program and explain what it launches",
         )
-    for compiled in found:
+    for compiled in variants:
         yield str(compiled.explain()) if text is None else str(getattr(compiled, text))
 
 

@@ -242,7 +242,7 @@ class PreparedLaunch:
         parameters = self._launcher.kernel.parameters
         if len(args) == len(parameters):
             return list(args)
-        runtime = [i for i, p in enumerate(parameters) if p.kind != "constexpr"]
+        runtime = [i for i, p in enumerate(parameters) if p.kind is not frontend.ParameterKind.CONSTEXPR]
         if len(args) != len(runtime):
             raise LaunchError(
                 f"{self._launcher.kernel.name} takes {len(runtime)} arguments that aren't constexprs; got {len(args)}",

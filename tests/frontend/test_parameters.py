@@ -10,7 +10,7 @@ import tilejit as tj
 from tests.support.programs import array, source_of, tile_ir
 from tilejit import dtypes
 from tilejit.errors import KernelSyntaxError, KernelTypeError
-from tilejit.frontend import NO_DEFAULT, KernelSource, captures, parameters, with_overlaps
+from tilejit.frontend import NO_DEFAULT, KernelSource, ParameterKind, captures, parameters, with_overlaps
 from tilejit.ir.nodes import ExtentParam, PointerParam, ScalarParam, Strided, StrideParam, Var
 from tilejit.ir.types import ScalarType, Signature
 from tilejit.layout import S
@@ -23,8 +23,9 @@ def of(text: str, **names: Any) -> list[Any]:
 def test_annotations_say_the_kind_of_each_parameter() -> None:
     found = of("def k(A: tj.Tensor, B, N: tj.constexpr, n: tj.int32, m: tj.float16 = 2, j: int = 3):\n    pass\n")
     assert [(p.kind, p.dtype) for p in found] == [
-        ("array", None), ("any", None), ("constexpr", None), ("scalar", dtypes.int32), ("scalar", dtypes.float16),
-        ("any", None),
+        (ParameterKind.ARRAY, None), (ParameterKind.ANY, None), (ParameterKind.CONSTEXPR, None),
+        (ParameterKind.SCALAR, dtypes.int32), (ParameterKind.SCALAR, dtypes.float16),
+        (ParameterKind.ANY, None),
     ]  # fmt: skip
     assert [p.default for p in found] == [NO_DEFAULT] * 4 + [2, 3]
 
@@ -35,7 +36,7 @@ def test_string_annotations_are_evaluated_where_the_kernel_was_defined() -> None
         "    def k(A: tj.Tensor, n: half):\n        A[0] = half(n)\n"
         "    return k\nk = make(tj.float16)\n"
     )
-    assert [p.kind for p in found] == ["array", "scalar"]
+    assert [p.kind for p in found] == [ParameterKind.ARRAY, ParameterKind.SCALAR]
     assert found[1].dtype == dtypes.float16
 
 

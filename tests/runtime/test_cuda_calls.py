@@ -10,7 +10,7 @@ import pytest
 import tilejit as tj
 from tilejit import dtypes
 from tilejit.errors import DeviceError, LaunchError
-from tilejit.frontend import Parameter
+from tilejit.frontend import Parameter, ParameterKind
 from tilejit.ir.nodes import AssertionsParam, Buffer, ExtentParam, PointerParam, ScalarParam, StrideParam, Var
 from tilejit.ir.types import Signature
 from tilejit.layout import TileLayout
@@ -68,7 +68,7 @@ def parameter(parameters, n, kind):
 
 
 def call(*values):
-    return Call([Parameter(f"p{n}", "any") for n in range(len(values))], values)
+    return Call([Parameter(f"p{n}", ParameterKind.ANY) for n in range(len(values))], values)
 
 
 def array_at(address, shape, dtype=np.float32):

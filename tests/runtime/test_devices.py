@@ -7,7 +7,7 @@ import tilejit as tj
 from tests.support.foreign_arrays import Tensor
 from tilejit import dtypes
 from tilejit.errors import DeviceError, LaunchError
-from tilejit.frontend import Parameter
+from tilejit.frontend import Parameter, ParameterKind
 from tilejit.runtime import devices
 from tilejit.runtime.signature import Call
 from tilejit.runtime.simulated import SimulatedDevice
@@ -22,7 +22,7 @@ def no_environment(monkeypatch):
 
 
 def call(*arrays):
-    return Call([Parameter("A", "any")] * len(arrays), arrays)
+    return Call([Parameter("A", ParameterKind.ANY)] * len(arrays), arrays)
 
 
 def host():

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 import tilejit as tj
 from tilejit import dtypes
 from tilejit.errors import LaunchError
-from tilejit.frontend import Parameter
+from tilejit.frontend import Parameter, ParameterKind
 from tilejit.ir.types import ConstexprType
 from tilejit.runtime.signature import Call, bind, describe, freeze, hypothetical, scalar, signature
 from tilejit.target import target
 
-A, B = Parameter("A", "array"), Parameter("B", "array")
-N = Parameter("N", "constexpr")
+A, B = Parameter("A", ParameterKind.ARRAY), Parameter("B", ParameterKind.ARRAY)
+N = Parameter("N", ParameterKind.CONSTEXPR)
 
 
 def aligned(shape, dtype=np.float32, offset=0):
@@ -37,7 +37,7 @@ def types(parameters, *values, architecture="sm_90a", aliased=()):
 
 
 def test_arguments_bind_by_position_and_keyword_with_defaults():
-    x = Parameter("x", "scalar", dtypes.float32, default=2.0)
+    x = Parameter("x", ParameterKind.SCALAR, dtypes.float32, default=2.0)
     assert bind("k", (A, N, x), (1,), {"N": 3}) == [1, 3, 2.0]
     assert bind("k", (A, N, x), (1, 2, 3), {}) == [1, 2, 3]
 
@@ -97,7 +97,7 @@ def test_a_quick_key_is_at_least_as_fine_as_the_signature():
 def test_overlapping_arrays_are_found_in_pairs():
     memory = np.zeros(100, np.float32)
     arrays = [memory[:50], memory[50:], memory[40:60], np.zeros(3), memory[:0]]
-    x = Parameter("x", "any")
+    x = Parameter("x", ParameterKind.ANY)
     assert Call([x] * 5, arrays).overlaps == ((0, 2), (1, 2))
     assert Call([x] * 2, arrays[:2]).overlaps == ()
     assert Call([x, x, N, x], [arrays[0], 3, 4, arrays[0]]).overlaps == ((0, 3),)
@@ -109,7 +109,7 @@ def test_the_overlap_bit_is_part_of_the_signature():
 
 
 def test_none_for_a_parameter_without_annotation_is_a_value_known_to_the_compiler():
-    x = Parameter("x", "any")
+    x = Parameter("x", ParameterKind.ANY)
     assert Call((A, x), (aligned((4, 4)), None)).key != Call((A, x), (aligned((4, 4)), aligned((4, 4)))).key
     assert types((x,), None)["x"] == ConstexprType.of(None)
 
@@ -123,7 +123,7 @@ def test_none_is_no_array_where_one_is_asked_for():
 
 
 def pinned(shape=(4, 8), dtype=dtypes.float32, strides=None):
-    return Parameter("A", "array", spec=tj.spec(shape, dtype, strides))
+    return Parameter("A", ParameterKind.ARRAY, spec=tj.spec(shape, dtype, strides))
 
 
 def test_a_pinned_array_is_static():
@@ -169,8 +169,8 @@ def test_a_spec_is_no_argument_of_a_launch():
 
 def test_a_spec_stands_for_an_array_as_aligned_as_can_be():
     values = [hypothetical(A, 0, tj.spec((4, 8), dtypes.float32)), hypothetical(B, 1, dtypes.int64)]
-    arguments = Call((A, Parameter("n", "any")), values).arguments
-    found = signature((A, Parameter("n", "any")), values, arguments, target("sm_90a"), frozenset())
+    arguments = Call((A, Parameter("n", ParameterKind.ANY)), values).arguments
+    found = signature((A, Parameter("n", ParameterKind.ANY)), values, arguments, target("sm_90a"), frozenset())
     assert describe(found) == "A: float32[:, :1] align 16 extent 16, n: int64"
 
 
@@ -185,17 +185,17 @@ def test_a_spec_stands_for_an_array_as_aligned_as_can_be():
     ],
 )  # fmt: skip
 def test_an_unannotated_scalar_has_its_natural_type(value, dtype):
-    assert types((Parameter("x", "any"),), value)["x"].dtype.name == dtype
+    assert types((Parameter("x", ParameterKind.ANY),), value)["x"].dtype.name == dtype
 
 
 @pytest.mark.parametrize("value", ["text", 1j, 2**63])
 def test_what_has_no_type_is_refused(value):
     with pytest.raises(LaunchError, match=r"can't be a|holds"):
-        types((Parameter("x", "any"),), value)
+        types((Parameter("x", ParameterKind.ANY),), value)
 
 
 def test_an_annotated_scalar_must_fit():
-    p = Parameter("n", "scalar", dtypes.int8)
+    p = Parameter("n", ParameterKind.SCALAR, dtypes.int8)
     assert scalar(p, 127, dtypes.int8) == 127
     with pytest.raises(LaunchError, match="n is int8, which holds -128 to 127; got 128"):
         scalar(p, 128, dtypes.int8)
@@ -206,7 +206,7 @@ def test_an_annotated_scalar_must_fit():
 
 
 def test_floats_beyond_a_type_become_infinite_as_in_numpy():
-    p = Parameter("x", "scalar", dtypes.float32)
+    p = Parameter("x", ParameterKind.SCALAR, dtypes.float32)
     assert scalar(p, 1e300, dtypes.float32) == math.inf
     assert scalar(p, -1e300, dtypes.float32) == -math.inf
     assert scalar(p, 3.40282350e38, dtypes.float32) == float(np.finfo(np.float32).max)

@@ -10,7 +10,7 @@ import numpy as np
 
 from tests.support.operands import TMEM_LANES, Operand
 from tilejit.dtypes import int32, int64
-from tilejit.frontend import Parameter
+from tilejit.frontend import Parameter, ParameterKind
 from tilejit.ir import nodes
 from tilejit.ir.arithmetic import build
 from tilejit.ir.types import ArgumentType, ArrayType, ScalarType, Signature
@@ -113,11 +113,11 @@ def run(
         if isinstance(param, nodes.PointerParam):
             array = arrays[param.of]
             kinds.append((param.of, ArrayType(param.buffer.dtype, array.ndim, None, 1, 1)))
-            parameters.append(Parameter(param.of, "array"))
+            parameters.append(Parameter(param.of, ParameterKind.ARRAY))
             values.append(array)
         elif isinstance(param, nodes.ScalarParam):
             kinds.append((param.of, ScalarType(param.var.dtype)))
-            parameters.append(Parameter(param.of, "scalar", param.var.dtype))
+            parameters.append(Parameter(param.of, ParameterKind.SCALAR, param.var.dtype))
             values.append(scalars[param.of])
     made = compile(kernel, Signature(tuple(kinds)), find_target(kernel.target))
     device.load(made).launch(Launch((1, 1, 1), kernel.threads), Call(parameters, values))

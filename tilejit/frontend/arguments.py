@@ -14,7 +14,7 @@ __all__ = ["bind", "optional"]
 def bind(
     ctx: Context, node: ast.Call, what: str, parameters: tuple[str, ...], required: int
 ) -> dict[str, ast.expr]:
-    """Parameter name -> the argument's expression, of those that are given.
+    """The arguments' expressions by parameter name; a parameter that gets no argument is left out.
 
     required: how many of the first parameters must be given.
     """
@@ -25,20 +25,20 @@ def bind(
         raise ctx.type_error(
             node, f"{what} takes {_count(parameters)}; got {len(node.args)}", f"its parameters: {', '.join(parameters)}"
         )
-    found = dict(zip(parameters, node.args, strict=False))
+    expressions = dict(zip(parameters, node.args, strict=False))
     for keyword in node.keywords:
         assert keyword.arg is not None
         if keyword.arg not in parameters:
             close = difflib.get_close_matches(keyword.arg, parameters, 1)
             hint = f"did you mean {close[0]}?" if close else f"its parameters: {', '.join(parameters) or 'none'}"
             raise ctx.type_error(keyword, f"{what} has no parameter {keyword.arg}", hint)
-        if keyword.arg in found:
+        if keyword.arg in expressions:
             raise ctx.type_error(keyword, f"{what} gets {keyword.arg} twice", "give it once")
-        found[keyword.arg] = keyword.value
-    missing = [name for name in parameters[:required] if name not in found]
+        expressions[keyword.arg] = keyword.value
+    missing = [name for name in parameters[:required] if name not in expressions]
     if missing:
         raise ctx.type_error(node, f"{what} needs {', '.join(missing)}", f"its parameters: {', '.join(parameters)}")
-    return found
+    return expressions
 
 
 def _count(parameters: tuple[str, ...]) -> str:
@@ -46,7 +46,7 @@ def _count(parameters: tuple[str, ...]) -> str:
 
 
 def optional(ctx: Context, argument: ast.expr | None) -> Value | None:
-    """The argument's value, None where it isn't given or is None."""
+    """The argument's value; None where there is no argument, or it is None."""
     if argument is None:
         return None
     value = ctx.evaluate(argument)

@@ -12,7 +12,7 @@ from . import memory as mem
 from .context import Context
 from .language import RESERVED_OPERATIONS, Namespace, ScopeNamespace
 from .regions import strides_of
-from .values import Constant, Items, Memory, Method, Operation, Scalar, Value, describe
+from .values import Constant, Items, Memory, Method, Scalar, ScopedOperation, Value, describe
 
 __all__ = ["attribute"]
 
@@ -71,7 +71,7 @@ def _of_scalar(ctx: Context, node: ast.Attribute, base: Scalar) -> Value:
 def _of_constant(ctx: Context, node: ast.Attribute, value: Any) -> Value:
     if isinstance(value, ScopeNamespace):
         if node.attr in value.operations or node.attr in RESERVED_OPERATIONS:
-            return Operation(value.scope.name, node.attr)
+            return ScopedOperation(value.scope.name, node.attr)
         fault = value.missing(node.attr)
         raise ctx.type_error(node, fault.message, fault.hint)
     if isinstance(value, Namespace):
@@ -81,8 +81,8 @@ def _of_constant(ctx: Context, node: ast.Attribute, value: Any) -> Value:
     if isinstance(value, DType) and node.attr in ("name", "kind", "bits", "bytes", "is_float", "is_integer"):
         return Constant(getattr(value, node.attr))
     if isinstance(value, TileLayout) and node.attr in ("shape", "size", "span"):
-        found = getattr(value, node.attr)
-        return Constant(found) if callable(found) else Items(tuple(map(Constant, found)))
+        fact = getattr(value, node.attr)
+        return Constant(fact) if callable(fact) else Items(tuple(map(Constant, fact)))
     if isinstance(value, (bool, int, float)) and node.attr == "astype":
         return Method(Constant(value), "astype")
     raise ctx.type_error(

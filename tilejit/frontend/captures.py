@@ -15,6 +15,9 @@ __all__ = ["captures", "changes"]
 
 _MISSING = object()
 
+#: types whose values are told apart by ==
+_COMPARED = (bool, int, str, DType, TileLayout, Swizzle, Intrinsic, ScopeNamespace, Namespace)
+
 
 def captures(source: KernelSource) -> Hashable:
     """The captured values and, transitively, the text of every `@tj.function` among them.
@@ -27,17 +30,17 @@ def captures(source: KernelSource) -> Hashable:
 def _captures(source: KernelSource, inside: tuple[KernelSource, ...]) -> Hashable:
     tokens: dict[tuple[str, ...], Hashable] = {}
     for chain in source.references:
-        known, head = source.lookup(chain[0])
+        exists, head = source.lookup(chain[0])
         # the language itself doesn't change
-        used = chain[:1] if known and isinstance(head, ModuleType) and head.__name__ == "tilejit" else chain
+        used = chain[:1] if exists and isinstance(head, ModuleType) and head.__name__ == "tilejit" else chain
         if used not in tokens:
-            tokens[used] = _token(_resolve(known, head, used[1:]), inside)
+            tokens[used] = _token(_resolve(exists, head, used[1:]), inside)
     return tuple(tokens.items())
 
 
-def _resolve(known: bool, value: Any, attributes: tuple[str, ...]) -> Any:
-    """What a chain of attributes stands for, as far as it goes through modules; `_MISSING` where it ends nowhere."""
-    if not known:
+def _resolve(exists: bool, value: Any, attributes: tuple[str, ...]) -> Any:
+    """The value that a chain of attributes leads to through modules; `_MISSING` where an attribute doesn't exist."""
+    if not exists:
         return _MISSING
     for name in attributes:
         if not isinstance(value, ModuleType):
@@ -55,8 +58,7 @@ def _token(value: Any, inside: tuple[KernelSource, ...]) -> Hashable:
         return "float", value.hex()
     if type(value) is tuple:
         return "tuple", tuple(_token(item, inside) for item in value)
-    names = (Intrinsic, ScopeNamespace, Namespace)
-    if value is None or isinstance(value, (bool, int, str, DType, TileLayout, Swizzle, *names)):
+    if value is None or isinstance(value, _COMPARED):
         return type(value).__qualname__, value
     if isinstance(value, (ModuleType, BuiltinFunctionType, FunctionType, type)):
         name = getattr(value, "__qualname__", value.__name__)
@@ -80,12 +82,12 @@ def _function(source: KernelSource, inside: tuple[KernelSource, ...]) -> Hashabl
 def changes(old: Hashable, new: Hashable) -> list[str]:
     """What differs between two keys of one function: each captured value by name, with the new and the old one."""
     was, now = (dict(key) for key in (old, new))  # type: ignore[call-overload]
-    found: list[str] = []
+    lines: list[str] = []
     for chain in now.keys() | was.keys():
         a, b = was.get(chain, "missing"), now.get(chain, "missing")
         if a != b:
-            found.extend(_changed(".".join(chain), a, b))
-    return sorted(found)
+            lines.extend(_changed(".".join(chain), a, b))
+    return sorted(lines)
 
 
 def _changed(name: str, was: Any, now: Any) -> list[str]:
@@ -100,14 +102,14 @@ def _described(token: Any) -> str:
     """A token of `_token` in words."""
     if token == "missing":
         return "without a value"
-    kind, *rest = token
+    kind, *parts = token
     if kind == "function":
-        lines: list[str] = [line.strip() for line in rest[0].splitlines()]
+        lines: list[str] = [line.strip() for line in parts[0].splitlines()]
         return next(line.rstrip(":") for line in lines if line.startswith("def "))
     if kind == "float":
-        return repr(float.fromhex(rest[0]))
+        return repr(float.fromhex(parts[0]))
     if kind == "tuple":
-        return f"({', '.join(map(_described, rest[0]))})"
+        return f"({', '.join(map(_described, parts[0]))})"
     if kind == "opaque":
-        return f"a {rest[0]}"
-    return repr(rest[0]) if kind == "str" else str(rest[-1])
+        return f"a {parts[0]}"
+    return repr(parts[0]) if kind == "str" else str(parts[-1])

@@ -30,8 +30,8 @@ class Frame:
     """One running function.
 
     env: what its names stand for now. locals: the names that it binds anywhere. caller: where it was called, None
-    for the kernel. outer: the running function that it is nested in. spans: where the nodes that were asked about
-    stand.
+    for the kernel. outer: the running function that it is nested in. spans: the places of nodes,
+    kept once they were asked for.
     """
 
     source: KernelSource
@@ -48,7 +48,7 @@ class Frame:
 
 @dataclass(slots=True)
 class Trial:
-    """Reading what may prove wrong: unless it is kept, nothing of it remains."""
+    """A reading that may prove wrong: unless it is kept, its changes are undone."""
 
     kept: bool = False
 
@@ -60,17 +60,18 @@ class Trial:
 class Context:
     """Everything that the reading functions share.
 
-    *Where* it reads, which is as before wherever reading a construct has ended:
+    *Where* it reads; after each construct these are again as they were before it:
     frame: the running function. block: where statements go now. depth: run-time branches and loops around the
-    current place. enclosures: what can be left from there, innermost last (see `exits`). calls: functions that are
-    being inlined. hint: the variable after which memory is named.
+    current place. enclosures: what can be left early from there, innermost last (see `exits`). calls: functions that
+    are being inlined. hint: the variable after which memory is named.
 
-    *What* it has made, which is changed by way of the journal alone, so that a trial can be dropped:
-    frame.env; allocations: buffers and views, which come first in the kernel; used: names, each with the last number
-    behind it; definitions: what integer `Let`s stand for; the exits of enclosures.
+    *What* it has made; only the journal changes it, so that a trial can be dropped:
+    frame.env; allocations: buffers and views, which come first in the kernel; used: names that are taken, each with
+    the last number that `unique` put behind it; definitions: what integer `Let`s stand for; the exits of enclosures.
 
-    *What* it has learnt, which a dropped trial leaves: learnt: the kinds of loops' names, by where the loops stand
-    (see `loops`). converted_literals: how often a variable of literals has taken another type than its default.
+    *What* it has learnt; a dropped trial leaves it as it is:
+    learnt: the kinds of loops' names, by where the loops stand (see `loops`). converted_literals: how often a
+    variable of literals has taken another type than its default.
 
     expressions, statements: the tables of node kinds.
     """
@@ -110,7 +111,7 @@ class Context:
 
     @contextmanager
     def located(self, node: ast.AST) -> Iterator[None]:
-        """Give errors from below, which know no place, that of `node`."""
+        """Give errors from lower parts, which don't know the source, the place of `node`."""
         try:
             yield
         except TilejitError as error:
@@ -208,7 +209,7 @@ class Context:
         return candidate
 
     def let(self, name: str, value: Expr, span: Span) -> Expr:
-        """The value by name, with what is known of it."""
+        """Name a value by a `Let`, whose variable carries the value's multiple and bounds."""
         if isinstance(value, (Const, Var, Special)):
             return value
         multiple, bounds = 1, None
@@ -236,9 +237,9 @@ class Context:
     # ---- scalars and constants ----
 
     def takes_type(self, value: Value, dtype: DType, *, matters: bool = False) -> None:
-        """Note that a literal takes a type, which a variable of literals that had its default type wouldn't.
+        """A literal takes a type: count it where a variable of literals takes another type than it has.
 
-        matters: that it is so anyhow.
+        matters: count it in any case.
         """
         if matters or (isinstance(value, Scalar) and value.weak and value.dtype != dtype):
             self.converted_literals += 1

@@ -11,10 +11,10 @@ from ..source import Span
 from .drafts import Late
 from .values import Binding
 
-__all__ = ["Enclosure", "Exit", "Form", "Way"]
+__all__ = ["Construct", "Enclosure", "Exit", "Way"]
 
 
-class Form(Enum):
+class Construct(Enum):
     """What can be left."""
 
     LOOP = "a run-time loop"
@@ -24,7 +24,7 @@ class Form(Enum):
 
 
 class Way(Enum):
-    """How: to what follows, to the next round, or to the next round by reaching the body's end."""
+    """Where leaving leads: to what follows, to the next round, or to the next round from the body's end."""
 
     BREAK = "break"
     CONTINUE = "continue"
@@ -35,8 +35,8 @@ class Way(Enum):
 class Exit:
     """One place where an enclosure is left.
 
-    env: what names stand for there. late: where the statements that leave it go. depth: the context's there.
-    between: the enclosures inside the one that is left, around that place.
+    env: what names stand for there. late: the place of the statements that leave. depth: the context's depth there.
+    between: the enclosures around that place, up to the one that is left.
     """
 
     way: Way
@@ -51,12 +51,12 @@ class Exit:
 class Enclosure:
     """Statements that can be left early.
 
-    step: what tells it from its neighbours wherever the code around it is read again. depth: the context's in which it
-    is read. is_loop: it is a loop in the IR. exits: where it is left. passing: the enclosures around it that are left
-    from inside it, each with the statements behind it that go on leaving.
+    step: tells it from the enclosures beside it, each time the code around them is read. depth: the context's depth
+    where it is read. is_loop: it is a loop in the IR. exits: where it is left. passing: outer enclosures that are left
+    from inside this one -> the statements behind this one that go on leaving.
     """
 
-    form: Form
+    construct: Construct
     step: ast.AST | int
     span: Span
     depth: int

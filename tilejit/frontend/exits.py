@@ -1,7 +1,7 @@
 """What `break`, `continue` and `return` leave, and how.
 
-Reading goes on past the place that leaves. What leaving takes there (the values of names, flags for the loops that lie
-between, the `Break` itself) is written when all that is left has been read, and so all such places are in sight.
+Reading goes on past the place that leaves. The statements that leave (moves of names' values, flags for the loops in
+between, the `Break` itself) are written once the whole enclosure has been read: only then are all its exits known.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from ..ir.nodes import Assign, Break, Continue, Declare, If, Stmt, Var
 from ..source import Span
 from .context import Context
 from .drafts import Draft, Late, Nest
-from .enclosures import Enclosure, Exit, Form, Way
+from .enclosures import Construct, Enclosure, Exit, Way
 from .joins import merge
 from .kinds import Kind, Same, outlived, settled
-from .slots import Slot, move, value_of
+from .slots import Slot, make_slot, move, value_of
 from .values import Binding, Unset
 
-__all__ = ["behind", "close", "exit_kinds", "innermost", "leave", "opened"]
+__all__ = ["close", "exit_kinds", "innermost", "leave", "opened"]
 
 
-def innermost(ctx: Context, *forms: Form) -> Enclosure | None:
-    """The enclosure of one of these forms in which statements are read now."""
-    return next((e for e in reversed(ctx.enclosures) if e.form in forms), None)
+def innermost(ctx: Context, *constructs: Construct) -> Enclosure | None:
+    """The enclosure of one of these constructs in which statements are read now."""
+    return next((e for e in reversed(ctx.enclosures) if e.construct in constructs), None)
 
 
 @contextmanager
@@ -59,33 +59,43 @@ def close(
     enclosure: Enclosure,
     block: Draft,
     make: Callable[[tuple[Stmt, ...]], Stmt],
-    slots: Mapping[str, Slot],
+    names: Sequence[str],
+    before: Mapping[str, Binding],
+    kinds: Mapping[str, Kind],
+    kept: Mapping[str, Slot] | None = None,
 ) -> None:
-    """Emit an enclosure that has been read as a loop of the IR, and write its exits, which fill `slots`."""
+    """Emit an enclosure that has been read as a loop of the IR, write its exits, and bind names for what follows.
+
+    names: those that it assigns. before: what names stand for at its head. kinds: what `exit_kinds` gave.
+    kept: the slots of names that a loop keeps round by round.
+    """
+    span = enclosure.span
+    slots = dict(kept or {}) | {name: make_slot(ctx, name, kind, None, span) for name, kind in kinds.items()}
     enclosure.is_loop = True
     flag = Var(ctx.unique("leaving"), bool_, span=enclosure.exits[0].span) if _needs_flag(enclosure) else None
-    for place in enclosure.exits:
-        loops = [e for e in place.between if e.is_loop]
-        with ctx.into(place.late.block):
-            moved = [(slot, place.env[name].value) for name, slot in slots.items() if name in place.env]
-            move(ctx, moved, place.span)
+    for exit_ in enclosure.exits:
+        loops = [e for e in exit_.between if e.is_loop]
+        with ctx.into(exit_.late.block):
+            moved = [(slot, exit_.env[name].value) for name, slot in slots.items() if name in exit_.env]
+            move(ctx, moved, exit_.span)
             if loops and flag is not None:
-                ctx.emit(Assign(flag, build.TRUE, place.span))
-            if place.way is not Way.END:
-                ctx.emit(Continue(place.span) if place.way is Way.CONTINUE and not loops else Break(place.span))
+                ctx.emit(Assign(flag, build.TRUE, exit_.span))
+            if exit_.way is not Way.END:
+                ctx.emit(Continue(exit_.span) if exit_.way is Way.CONTINUE and not loops else Break(exit_.span))
         for loop in loops:
             onward = loop.passing[enclosure].block
             if not onward and flag is not None:
                 onward.append(If(flag, (Break(loop.span),), (), loop.span))
     if flag is not None:
-        ctx.emit(Declare(flag, build.FALSE, enclosure.span))
+        ctx.emit(Declare(flag, build.FALSE, span))
     ctx.emit(Nest((block,), make))
     for late in enclosure.passing.values():
         ctx.emit(late)
+    ctx.rebind(_behind(names, before, slots, span))
 
 
 def _needs_flag(enclosure: Enclosure) -> bool:
-    return any(inner.is_loop for place in enclosure.exits for inner in place.between)
+    return any(inner.is_loop for exit_ in enclosure.exits for inner in exit_.between)
 
 
 # ---- names behind it ----------------------------------------------------------------------------------------
@@ -94,7 +104,10 @@ def _needs_flag(enclosure: Enclosure) -> bool:
 def exit_kinds(
     ctx: Context, names: Sequence[str], before: Mapping[str, Binding], ends: Sequence[Mapping[str, Binding]]
 ) -> dict[str, Kind]:
-    """What names hold that have another value than before wherever paths go on behind an enclosure."""
+    """The kinds of the names that an enclosure changes, for what follows it.
+
+    ends: what names stand for on each path that goes on behind it.
+    """
     kinds: dict[str, Kind] = {}
     for name in names:
         if not ends or not all(name in env for env in ends):
@@ -105,7 +118,7 @@ def exit_kinds(
     return kinds
 
 
-def behind(
+def _behind(
     names: Sequence[str], before: Mapping[str, Binding], slots: Mapping[str, Slot], span: Span
 ) -> dict[str, Binding]:
     """What names stand for behind an enclosure."""

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import ast
 import difflib
-import operator
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
 from ..ir.arithmetic import build
-from . import tiles
 from .attributes import attribute
+from .branches import choose, chosen
 from .calls import call
 from .context import Context
-from .control import choose, chosen
 from .drafts import Draft
 from .names import captured, lookup
+from .operators import binary, comparison, unary
 from .regions import load_element, subscript
-from .scalars import BINARY, COMPARE, UNARY, fold, truth
+from .scalars import truth
 from .values import Constant, Items, Memory, Scalar, Value, describe
 
 __all__ = ["EXPRESSIONS"]
@@ -64,30 +63,8 @@ def _binary(ctx: Context, node: ast.BinOp) -> Value:
     return binary(ctx, node, node.op, ctx.evaluate(node.left), ctx.evaluate(node.right))
 
 
-def binary(ctx: Context, node: ast.AST, op: ast.operator, left: Value, right: Value) -> Value:
-    """`left op right`."""
-    if isinstance(op, ast.MatMult):
-        stride = fold(ctx, node, operator.matmul, (left, right))
-        if stride is not None:
-            return stride
-        raise ctx.syntax_error(node, "@ can't be used in a kernel", "call gemm on a scope: tj.warp.gemm(acc, a, b)")
-    name, compute = BINARY[type(op)]
-    if isinstance(left, Items) and isinstance(right, Items) and name == "add":
-        return Items(left.items + right.items)
-    folded = fold(ctx, node, compute, (left, right))
-    return tiles.apply(ctx, node, name, (left, right)) if folded is None else folded
-
-
 def _unary(ctx: Context, node: ast.UnaryOp) -> Value:
-    value = ctx.evaluate(node.operand)
-    if isinstance(node.op, ast.Not):
-        holds = truth(ctx, node.operand, value)
-        return Constant(not holds) if isinstance(holds, bool) else Scalar(build.op("logical_not", holds))
-    name, compute = UNARY[type(node.op)]
-    folded = fold(ctx, node, compute, (value,))
-    if folded is not None:
-        return folded
-    return tiles.apply(ctx, node, name, (value,)) if name else value
+    return unary(ctx, node, ctx.evaluate(node.operand))
 
 
 def _compare(ctx: Context, node: ast.Compare) -> Value:
@@ -104,39 +81,14 @@ def _compared(
     return _and_then(ctx, node, first, lambda: _compared(ctx, node, right, ops[1:], rights[1:]))
 
 
-def comparison(ctx: Context, node: ast.AST, op: ast.cmpop, left: Value, right: Value) -> Value:
-    """`left op right`."""
-    if isinstance(op, (ast.Is, ast.IsNot)):
-        return _identity(ctx, node, op, left, right)
-    if isinstance(op, (ast.In, ast.NotIn)):
-        sought, among = (Constant(ctx.constant(v, node, "each side of in")) for v in (left, right))
-        wanted = isinstance(op, ast.In)
-        answer = fold(ctx, node, lambda item, items: (item in items) == wanted, (sought, among))
-        assert answer is not None
-        return answer
-    name, compute = COMPARE[type(op)]
-    folded = fold(ctx, node, compute, (left, right))
-    return tiles.apply(ctx, node, name, (left, right)) if folded is None else folded
-
-
-def _identity(ctx: Context, node: ast.AST, op: ast.cmpop, left: Value, right: Value) -> Value:
-    """`is` on compile-time values; a run-time value is never None."""
-    wanted = isinstance(op, ast.Is)
-    if isinstance(left, Constant) and isinstance(right, Constant):
-        return Constant((left.value is right.value) == wanted)
-    if any(isinstance(v, Constant) and v.value is None for v in (left, right)):
-        return Constant(not wanted)
-    raise ctx.type_error(node, f"is compares {describe(left)} with {describe(right)}", "compare values with ==")
-
-
 def _boolean(ctx: Context, node: ast.BoolOp) -> Value:
     combine = _and_then if isinstance(node.op, ast.And) else _or_else
 
-    def rest_from(k: int) -> Value:
+    def from_operand(k: int) -> Value:
         value = ctx.evaluate(node.values[k])
-        return value if k + 1 == len(node.values) else combine(ctx, node, value, lambda: rest_from(k + 1))
+        return value if k + 1 == len(node.values) else combine(ctx, node, value, lambda: from_operand(k + 1))
 
-    return rest_from(0)
+    return from_operand(0)
 
 
 def _and_then(ctx: Context, node: ast.AST, left: Value, right: Callable[[], Value]) -> Value:

@@ -6,9 +6,9 @@ import ast
 from dataclasses import replace
 
 from .arguments import bind
+from .blocks import run_block
 from .context import Context, Frame
-from .control import run_block
-from .enclosures import Form
+from .enclosures import Construct
 from .language import Function
 from .names import captured
 from .values import Binding, Closure, Constant, Unset, Value
@@ -60,7 +60,7 @@ def inline(ctx: Context, node: ast.Call, closure: Closure) -> Value:
     ctx.calls.append(closure.node)
     try:
         with ctx.hinted(None):
-            run_block(ctx, frame.node, Form.FUNCTION, node, (RESULT,), lambda: _body(ctx, frame))
+            run_block(ctx, frame.node, Construct.FUNCTION, node, (RESULT,), lambda: _body(ctx, frame))
             return _result(ctx, frame)
     finally:
         ctx.frame = outer

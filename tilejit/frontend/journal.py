@@ -1,4 +1,4 @@
-"""The way back: changes of what reading a kernel builds up are written down, so that they can be undone."""
+"""A journal of changes: whatever reading a kernel has built up can be put back as it was."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from ..target import MAX_THREADS, Target
 from .context import Context, Frame
 from .drafts import sealed
 from .expressions import EXPRESSIONS
-from .parameters import arguments
+from .parameters import kernel_params
 from .source import KernelSource
 from .statements import STATEMENTS
 
@@ -38,15 +38,15 @@ def build(
     span = source.span(source.node)
     if not 1 <= threads <= MAX_THREADS:
         raise ResourceError(f"{threads} threads in a CTA", span=span, hint=f"a CTA has 1 to {MAX_THREADS} threads")
-    given = arguments(source, signature)
-    frame = Frame(source, source.node, env=dict(given.env))
+    entry = kernel_params(source, signature)
+    frame = Frame(source, source.node, env=dict(entry.env))
     ctx = Context(EXPRESSIONS, STATEMENTS, target, threads, frame)
-    for name in (*given.env, *(p.defines.name for p in given.params if p.defines is not None)):
+    for name in (*entry.env, *(p.defines.name for p in entry.params if p.defines is not None)):
         ctx.used.setdefault(name, 0)
     ctx.execute(source.node.body)
     body = (*ctx.allocations, *sealed(ctx.block))
     kernel = Kernel(
-        source.name, _with_writes(given.params, body), threads, target.name, body, max_registers, cluster, debug, span
+        source.name, _with_writes(entry.params, body), threads, target.name, body, max_registers, cluster, debug, span
     )
     _verify(kernel)
     uniformity.check(kernel)
@@ -61,6 +61,6 @@ def _verify(kernel: Kernel) -> None:
 
 
 def _with_writes(params: tuple[Param, ...], body: Block) -> tuple[Param, ...]:
-    """The parameters, those pointers marked through which the kernel may write."""
+    """The parameters; the pointers through which the kernel may write are marked."""
     written = {place.buffer.root.name for statement in walk.statements(body) for place in walk.writes(statement)}
     return tuple(replace(p, written=True) if isinstance(p, PointerParam) and p.of in written else p for p in params)

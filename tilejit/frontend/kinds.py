@@ -1,4 +1,4 @@
-"""Kinds: what a name may hold that has several values in turn."""
+"""Kinds: what a name may hold whose value changes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Kind = Same | ScalarKind | TileKind | ItemsKind
 
 
 def kind_of(value: Value) -> Kind:
-    """What a name holds that may change: literals have no type yet, the rest keeps its own."""
+    """The kind of a name that has this value and may change: a literal's type is open, any other type stays."""
     if isinstance(value, Constant) and is_number(value):
         return ScalarKind(default_type(value.value), weak=True)
     if isinstance(value, Scalar):
@@ -89,15 +89,27 @@ class Heads:
     """What names hold at the head of a loop.
 
     entry: what they hold before it. kinds: what they hold at its head, as far as is known.
-    changing: names that a body which was read with one value for them has given another.
+    changing: names that were expected to keep one value, and that the body then changed.
     """
 
     entry: Mapping[str, Kind]
     kinds: Mapping[str, Kind]
     changing: frozenset[str] = frozenset()
 
+    @staticmethod
+    def expected(entry: Mapping[str, Value], last: Heads | None) -> Heads:
+        """The first guess: what held when the loop was read last, for names that enter it as they did then."""
+        kinds = {name: kind_of(value) for name, value in entry.items()}
+        if last is None:
+            return Heads(kinds, kinds)
+        resumed = {
+            name: _resumed(last.kinds[name], entry[name]) if last.entry.get(name) == kind else kind
+            for name, kind in kinds.items()
+        }
+        return Heads(kinds, resumed)
+
     def agrees(self, shown: Mapping[str, Kind], *, literals_matter: bool) -> bool:
-        """Whether a body that was read with these kinds shows the same; literals_matter: and that none is weak."""
+        """Whether the body, read with these kinds, shows the same; literals_matter: then none may be weak."""
         if literals_matter and any(kind != settled(kind) for kind in self.kinds.values()):
             return False
         return all(settled(kind) == settled(self._held(name, shown)) for name, kind in self.kinds.items())
@@ -110,10 +122,19 @@ class Heads:
         return Heads(self.entry, kinds, self.changing | changing)
 
     def _held(self, name: str, shown: Mapping[str, Kind]) -> Kind:
-        """What was shown of a name; of one that changes where it isn't expected to, that it may change."""
+        """The kind that was shown of a name; for one in `changing` that shows one value, the kind guessed for it."""
         return self.kinds[name] if name in self.changing and _is_one(shown[name]) else shown[name]
 
 
 def _is_one(kind: Kind) -> bool:
-    """Whether it is a value that a name can have."""
+    """Whether it is one value, which the name keeps."""
     return isinstance(kind, Same) and not isinstance(kind.value, Unset)
+
+
+def _resumed(kind: Kind, value: Value) -> Kind:
+    """The kind; where it stands for one value, that of the present reading."""
+    if isinstance(kind, Same) and not isinstance(kind.value, Unset):
+        return Same(value)
+    if isinstance(kind, ItemsKind) and isinstance(value, Items):
+        return ItemsKind(tuple(map(_resumed, kind.items, value.items)))
+    return kind

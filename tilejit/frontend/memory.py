@@ -20,7 +20,8 @@ from .regions import reinterpreted
 from .values import Items, Memory, Value, describe
 
 __all__ = [
-    "alloc_local", "alloc_shared", "alloc_tmem", "element_type", "need_tensor_memory", "own_layout", "static_shape",
+    "alloc_local", "alloc_shared", "alloc_tmem", "element_type", "injective_layout", "need_tensor_memory",
+    "static_shape",
 ]  # fmt: skip
 
 
@@ -35,10 +36,10 @@ def static_shape(ctx: Context, node: ast.AST, value: Value) -> tuple[int, ...]:
 
 def element_type(ctx: Context, node: ast.AST, value: Value) -> DType:
     """An element type, such as tj.float32."""
-    found = ctx.constant(value, node, "the element type")
-    if not isinstance(found, DType):
-        raise ctx.type_error(node, f"{found!r} is not an element type", "write tj.float32, or A.dtype")
-    return found
+    dtype = ctx.constant(value, node, "the element type")
+    if not isinstance(dtype, DType):
+        raise ctx.type_error(node, f"{dtype!r} is not an element type", "write tj.float32, or A.dtype")
+    return dtype
 
 
 def buffer_layout(ctx: Context, node: ast.AST, value: Value, shape: tuple[int, ...], space: str) -> TileLayout:
@@ -53,8 +54,8 @@ def _is_injective(layout: TileLayout) -> bool:
     return layout.is_injective()
 
 
-def own_layout(ctx: Context, node: ast.AST, value: Value, shape: tuple[int, ...], space: str) -> TileLayout:
-    """As `buffer_layout`, for memory that is made: each element needs a place of its own."""
+def injective_layout(ctx: Context, node: ast.AST, value: Value, shape: tuple[int, ...], space: str) -> TileLayout:
+    """As `buffer_layout`, for new memory: each element needs a place of its own."""
     layout = buffer_layout(ctx, node, value, shape, space)
     if not _is_injective(layout):
         raise LayoutError(
@@ -64,35 +65,36 @@ def own_layout(ctx: Context, node: ast.AST, value: Value, shape: tuple[int, ...]
     return layout
 
 
-def given_layout(ctx: Context, argument: ast.expr | None, shape: tuple[int, ...], space: str) -> TileLayout | None:
-    """The `own_layout` that an argument gives; None where it isn't there, or is None."""
-    given = optional(ctx, argument)
-    return None if given is None or argument is None else own_layout(ctx, argument, given, shape, space)
+def layout_argument(ctx: Context, argument: ast.expr | None, shape: tuple[int, ...], space: str) -> TileLayout | None:
+    """The `injective_layout` that an argument gives; None where there is no argument, or it is None."""
+    value = optional(ctx, argument)
+    return None if value is None or argument is None else injective_layout(ctx, argument, value, shape, space)
 
 
 def alloc_shared(ctx: Context, node: ast.Call) -> Value:
     """`tj.alloc_shared(shape, dtype, layout=None, swizzle=None)`."""
     arguments = bind(ctx, node, "tj.alloc_shared", ("shape", "dtype", "layout", "swizzle"), 2)
     shape, dtype = _shape_and_type(ctx, arguments)
-    given = given_layout(ctx, arguments.get("layout"), shape, "shared")
-    layout = given or allocation.default_layout("shared", shape)
+    user_layout = layout_argument(ctx, arguments.get("layout"), shape, "shared")
+    layout = user_layout or allocation.default_layout("shared", shape)
     mode = optional(ctx, arguments.get("swizzle"))
     if mode is not None:
         swizzle_node = arguments["swizzle"]
         swizzle = ctx.constant(mode, swizzle_node, "a swizzle")
-        layout = _swizzled(ctx, swizzle_node, swizzle, layout, shape, dtype, given is not None)
+        layout = _swizzled(ctx, swizzle_node, swizzle, layout, shape, dtype, has_layout=user_layout is not None)
     return _allocated(ctx, node, "shared", shape, dtype, layout)
 
 
 def _swizzled(
-    ctx: Context, node: ast.AST, swizzle: Any, layout: TileLayout, shape: tuple[int, ...], dtype: DType, given: bool
+    ctx: Context, node: ast.AST, swizzle: Any, layout: TileLayout, shape: tuple[int, ...], dtype: DType,
+    *, has_layout: bool,
 ) -> TileLayout:
     if isinstance(swizzle, Swizzle):
         return layout.swizzled(swizzle)
     if not isinstance(swizzle, str):
         hint = 'write swizzle="128B", or tj.Swizzle(bits, base, shift)'
         raise ctx.type_error(node, f"{swizzle!r} is not a swizzle", hint)
-    if given:
+    if has_layout:
         raise ctx.type_error(
             node, f"swizzle={swizzle!r} makes a layout of its own", "leave layout= out, or give a tj.Swizzle(...)"
         )
@@ -121,7 +123,7 @@ def alloc_local(ctx: Context, node: ast.Call) -> Value:
     """`tj.alloc_local(shape, dtype, layout=None)`."""
     arguments = bind(ctx, node, "tj.alloc_local", ("shape", "dtype", "layout"), 2)
     shape, dtype = _shape_and_type(ctx, arguments)
-    layout = given_layout(ctx, arguments.get("layout"), shape, "local") or allocation.default_layout("local", shape)
+    layout = layout_argument(ctx, arguments.get("layout"), shape, "local") or allocation.default_layout("local", shape)
     return _allocated(ctx, node, "local", shape, dtype, layout)
 
 
@@ -130,7 +132,7 @@ def alloc_tmem(ctx: Context, node: ast.Call) -> Value:
     arguments = bind(ctx, node, "tj.alloc_tmem", ("shape", "dtype", "layout"), 2)
     shape, dtype = _shape_and_type(ctx, arguments)
     need_tensor_memory(ctx, node)
-    layout = given_layout(ctx, arguments.get("layout"), shape, "tmem")
+    layout = layout_argument(ctx, arguments.get("layout"), shape, "tmem")
     with ctx.located(node):
         layout = layout or allocation.default_layout("tmem", shape)
         allocation.check_element_type("tmem", dtype)
@@ -200,16 +202,16 @@ def view(ctx: Context, node: ast.Call, memory: Memory) -> Memory:
     if isinstance(getattr(value, "value", None), DType):
         if "layout" in arguments:
             raise ctx.type_error(node, ".view(dtype) takes no layout", "chain them: .view(dtype).view(shape, layout)")
-        return _as_type(ctx, node, memory, base, element_type(ctx, first, value))
+        return _with_element_type(ctx, node, memory, base, element_type(ctx, first, value))
     shape = static_shape(ctx, first, value)
-    given = optional(ctx, arguments.get("layout"))
+    user_layout = optional(ctx, arguments.get("layout"))
     if isinstance(base, Strided):
         raise ctx.type_error(
             node, f"{memory.buffer.name} has strides that are known only at launch: it can't take another shape",
             "pin its type with tj.spec(shape, dtype) as the parameter's default",
         )  # fmt: skip
-    if given is not None:
-        layout = buffer_layout(ctx, arguments["layout"], given, shape, memory.buffer.space)
+    if user_layout is not None:
+        layout = buffer_layout(ctx, arguments["layout"], user_layout, shape, memory.buffer.space)
         _check_storage(ctx, node, memory, layout)
         return reinterpreted(ctx, node, memory, shape, memory.dtype, layout)
     if math.prod(shape) != base.size():
@@ -247,7 +249,7 @@ def _sliced_layout(ctx: Context, node: ast.AST, memory: Memory) -> TileLayout | 
         return layout.slice([e for e in memory.buffer.shape if isinstance(e, int)], box)
 
 
-def _as_type(
+def _with_element_type(
     ctx: Context, node: ast.AST, memory: Memory, layout: TileLayout | Strided, dtype: DType
 ) -> Memory:
     shape = memory.buffer.shape if memory.is_whole else memory.shape

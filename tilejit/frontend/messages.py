@@ -1,4 +1,4 @@
-"""`print` and `assert`."""
+"""`print`, `assert` and `tj.static_assert`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import ast
 from ..dtypes import bool_
 from ..ir.arithmetic import build
 from ..ir.nodes import Assert, Expr, Print
+from .arguments import bind, optional
 from .context import Context
 from .scalars import truth
 from .values import Constant, Items, Memory, Scalar, Value, describe
 
-__all__ = ["assert_holds", "print_values"]
+__all__ = ["assert_holds", "print_values", "static_assert_holds"]
 
 
 def print_values(ctx: Context, node: ast.Call) -> Value:
@@ -58,7 +59,7 @@ def _merged(parts: list[str | Expr]) -> tuple[str | Expr, ...]:
 
 
 def assert_holds(ctx: Context, node: ast.Assert) -> bool:
-    """`assert cond, message`: always control goes on, as far as the compiler knows."""
+    """`assert cond, message`. Control always goes on, as far as the compiler knows."""
     cond = truth(ctx, node.test, ctx.evaluate(node.test))
     if cond is True:
         return True
@@ -68,3 +69,17 @@ def assert_holds(ctx: Context, node: ast.Assert) -> bool:
     expr = build.const(cond, bool_) if isinstance(cond, bool) else cond
     ctx.emit(Assert(expr, message, ctx.span(node)))
     return True
+
+
+def static_assert_holds(ctx: Context, node: ast.Call) -> Value:
+    """`tj.static_assert(condition, message)`."""
+    arguments = bind(ctx, node, "tj.static_assert", ("condition", "message"), 1)
+    condition = arguments["condition"]
+    holds = truth(ctx, condition, ctx.evaluate(condition))
+    if not isinstance(holds, bool):
+        raise ctx.type_error(condition, "static_assert needs a condition that is known at compile time", "use assert")
+    message = optional(ctx, arguments.get("message"))
+    if not holds:
+        text = "" if message is None else f": {ctx.constant(message, node, 'the message')}"
+        raise ctx.type_error(node, f"static_assert failed{text}", "change what the condition tests")
+    return Constant(None)

@@ -15,7 +15,7 @@ from .values import Constant, Items, Unset, Value
 
 __all__ = ["captured", "lookup"]
 
-#: types of which every value can be used, as it is; asking whether something is an array takes longer
+#: types whose values can all be used as they are; asking whether something is an array takes longer
 _USABLE = frozenset(
     (bool, int, float, str, NoneType, ModuleType, DType, TileLayout, Function, Intrinsic, ScopeNamespace, Namespace)
 )
@@ -35,36 +35,36 @@ def lookup(ctx: Context, node: ast.Name) -> Value:
         if frame.outer is None:
             break
         frame = frame.outer
-    known, found = frame.source.lookup(node.id)
-    if not known:
+    exists, value = frame.source.lookup(node.id)
+    if not exists:
         names = [*frame.env, *frame.source.function.__globals__]
         close = difflib.get_close_matches(node.id, names, 1)
         hint = f"did you mean {close[0]}?" if close else "assign it, or define it at the top of the module"
         raise ctx.type_error(node, f"there is no name {node.id}", hint)
-    return captured(ctx, node, found)
+    return captured(ctx, node, value)
 
 
-def captured(ctx: Context, node: ast.AST, found: Any, name: str = "") -> Value:
+def captured(ctx: Context, node: ast.AST, value: Any, name: str = "") -> Value:
     """A value from outside the kernel, if it is of a kind that kernels can use.
 
     name: what errors call it; else the node's text.
     """
-    if type(found) in _USABLE or isinstance(found, type):
-        return Constant(found)
-    if type(found) is tuple:
+    if type(value) in _USABLE or isinstance(value, type):
+        return Constant(value)
+    if type(value) is tuple:
         name = name or ast.unparse(node)
-        return Items(tuple(captured(ctx, node, item, f"{name}[{k}]") for k, item in enumerate(found)))
-    if isinstance(found, (list, dict, set, bytearray)):
+        return Items(tuple(captured(ctx, node, item, f"{name}[{k}]") for k, item in enumerate(value)))
+    if isinstance(value, (list, dict, set, bytearray)):
         raise ctx.type_error(
-            node, f"{name or ast.unparse(node)} is a {type(found).__name__}; a kernel captures numbers, types, layouts "
+            node, f"{name or ast.unparse(node)} is a {type(value).__name__}; a kernel captures numbers, types, layouts "
             "and tuples of these", "make it a tuple, or pass it as a tj.constexpr",
         )  # fmt: skip
-    if hasattr(found, "__array_interface__") and found.shape == ():
-        return Constant(found.item())
-    if any(hasattr(found, protocol) for protocol in ("__array_interface__", "__cuda_array_interface__", "__dlpack__")):
+    if hasattr(value, "__array_interface__") and value.shape == ():
+        return Constant(value.item())
+    if any(hasattr(value, protocol) for protocol in ("__array_interface__", "__cuda_array_interface__", "__dlpack__")):
         raise ctx.type_error(
             node, f"{name or ast.unparse(node)} is an array; a kernel doesn't capture arrays", "pass it as an argument"
         )
-    return Constant(found)
+    return Constant(value)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any
 
 from ..dtypes import DType, int64
@@ -18,7 +19,7 @@ from .language import Constexpr, Spec, Tensor
 from .source import KernelSource
 from .values import Binding, Memory, Scalar, Value, from_python
 
-__all__ = ["NO_DEFAULT", "Arguments", "Parameter", "arguments", "parameters", "with_overlaps"]
+__all__ = ["NO_DEFAULT", "KernelParams", "Parameter", "ParameterKind", "kernel_params", "parameters", "with_overlaps"]
 
 _LARGEST_EXTENT = 2**40
 
@@ -31,16 +32,26 @@ class _NoDefault:
 NO_DEFAULT = _NoDefault()
 
 
+class ParameterKind(Enum):
+    """What a parameter takes, as its annotation and default say."""
+
+    ARRAY = "array"
+    SCALAR = "scalar"
+    CONSTEXPR = "constexpr"
+    #: whatever the argument is
+    ANY = "any"
+
+
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """One parameter of a kernel, as its definition says.
 
-    kind: "array", "scalar", "constexpr", or "any" where the argument decides. dtype: of a scalar.
+    dtype: of a scalar.
     spec: the type that an array is pinned to. default: `NO_DEFAULT` where there is none.
     """
 
     name: str
-    kind: str
+    kind: ParameterKind
     dtype: DType | None = None
     spec: Spec | None = None
     default: Any = NO_DEFAULT
@@ -62,21 +73,21 @@ def parameters(source: KernelSource) -> tuple[Parameter, ...]:
     return tuple(_parameter(source, arg, signature.parameters[arg.arg].default) for arg in listed)
 
 
-def _parameter(source: KernelSource, arg: ast.arg, default: Any) -> Parameter:
-    given = NO_DEFAULT if default is inspect.Parameter.empty else default
+def _parameter(source: KernelSource, arg: ast.arg, declared: Any) -> Parameter:
+    default = NO_DEFAULT if declared is inspect.Parameter.empty else declared
     annotation = _annotation(source, arg)
-    if isinstance(given, Spec):
+    if isinstance(default, Spec):
         if annotation not in (None, Tensor):
             raise _error(source, arg, f"{arg.arg} has a tj.spec as default but is annotated {annotation!r}")
-        return Parameter(arg.arg, "array", None, given)
+        return Parameter(arg.arg, ParameterKind.ARRAY, None, default)
     if annotation is None or annotation in (int, float, bool):
-        return Parameter(arg.arg, "any", None, None, given)
+        return Parameter(arg.arg, ParameterKind.ANY, None, None, default)
     if annotation is Tensor:
-        return Parameter(arg.arg, "array", None, None, given)
+        return Parameter(arg.arg, ParameterKind.ARRAY, None, None, default)
     if isinstance(annotation, Constexpr):
-        return Parameter(arg.arg, "constexpr", None, None, given)
+        return Parameter(arg.arg, ParameterKind.CONSTEXPR, None, None, default)
     if isinstance(annotation, DType):
-        return Parameter(arg.arg, "scalar", annotation, None, given)
+        return Parameter(arg.arg, ParameterKind.SCALAR, annotation, None, default)
     raise _error(source, arg, f"the annotation of {arg.arg} is {annotation!r}, which says nothing to tilejit")
 
 
@@ -91,16 +102,16 @@ def _error(source: KernelSource, arg: ast.arg, message: str) -> KernelTypeError:
 def _annotation(source: KernelSource, arg: ast.arg) -> Any:
     """The annotation's value; strings are evaluated where the kernel was defined."""
     fn = source.function
-    found = fn.__annotations__.get(arg.arg)
+    annotation = fn.__annotations__.get(arg.arg)
     closure = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=False))
     names = {name: cell.cell_contents for name, cell in closure.items() if _is_filled(cell)}
     try:
         # a quoted annotation under `from __future__ import annotations` is a string twice
         for _ in range(2):
-            found = eval(found, fn.__globals__, names) if isinstance(found, str) else found
-        return found
+            annotation = eval(annotation, fn.__globals__, names) if isinstance(annotation, str) else annotation
+        return annotation
     except (NameError, AttributeError, SyntaxError, TypeError) as error:
-        raise _error(source, arg, f"the annotation {found!r} of {arg.arg} can't be evaluated: {error}") from None
+        raise _error(source, arg, f"the annotation {annotation!r} of {arg.arg} can't be evaluated: {error}") from None
 
 
 def _is_filled(cell: Any) -> bool:
@@ -115,39 +126,39 @@ def _is_filled(cell: Any) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Arguments:
+class KernelParams:
     """The IR's parameters, in order, and what the names stand for inside."""
 
     params: tuple[Param, ...]
     env: dict[str, Binding]
 
 
-def arguments(source: KernelSource, signature: Signature) -> Arguments:
+def kernel_params(source: KernelSource, signature: Signature) -> KernelParams:
     """The kernel's parameters for argument types: pointers, extents, strides, scalars; constexprs are values."""
     a = source.node.args
     nodes = {arg.arg: arg for arg in (*a.posonlyargs, *a.args, *a.kwonlyargs)}
     params: list[Param] = []
     env: dict[str, Binding] = {}
-    for name, kind in signature.arguments:
+    for name, argument in signature.arguments:
         span = source.span(nodes[name])
         value: Value
-        if isinstance(kind, ArrayType):
-            buffer = _buffer(name, kind)
-            params.extend(_array_params(name, kind, buffer))
+        if isinstance(argument, ArrayType):
+            buffer = _buffer(name, argument)
+            params.extend(_array_params(name, argument, buffer))
             value = Memory.whole(buffer)
-        elif isinstance(kind, ScalarType):
-            var = Var(name, kind.dtype)
+        elif isinstance(argument, ScalarType):
+            var = Var(name, argument.dtype)
             params.append(ScalarParam(name, var))
             value = Scalar(var)
         else:
-            assert isinstance(kind, ConstexprType)
-            value = from_python(kind.value)
+            assert isinstance(argument, ConstexprType)
+            value = from_python(argument.value)
         env[name] = Binding(value, span)
-    return Arguments(tuple(params), env)
+    return KernelParams(tuple(params), env)
 
 
 def with_overlaps(kernel: Kernel, signature: Signature) -> Kernel:
-    """The kernel for a signature that differs from its own in nothing but which arrays overlap."""
+    """The kernel for a signature that differs from its own only in which arrays overlap."""
     types = dict(signature.arguments)
     params = tuple(
         replace(p, noalias=_is_apart(types[p.of])) if isinstance(p, PointerParam) else p for p in kernel.params
@@ -155,36 +166,36 @@ def with_overlaps(kernel: Kernel, signature: Signature) -> Kernel:
     return kernel if params == kernel.params else replace(kernel, params=params)
 
 
-def _is_apart(kind: ArgumentType) -> bool:
-    return isinstance(kind, ArrayType) and not kind.overlaps
+def _is_apart(argument: ArgumentType) -> bool:
+    return isinstance(argument, ArrayType) and not argument.overlaps
 
 
-def _buffer(name: str, kind: ArrayType) -> Buffer:
-    itemsize = kind.dtype.bytes
-    shape: tuple[int | Var, ...] = kind.shape or tuple(
+def _buffer(name: str, array: ArrayType) -> Buffer:
+    itemsize = array.dtype.bytes
+    shape: tuple[int | Var, ...] = array.shape or tuple(
         Var(
             f"{name}.shape.{d}", int64,
-            max(1, kind.extent_align // itemsize) if d == kind.unit_dim else 1, (0, _LARGEST_EXTENT),
+            max(1, array.extent_align // itemsize) if d == array.unit_dim else 1, (0, _LARGEST_EXTENT),
         )
-        for d in range(kind.rank)
+        for d in range(array.rank)
     )  # fmt: skip
-    if kind.shape is not None and kind.strides is not None and all(e > 0 for e in kind.shape):
-        iters = (Iter(e, s, m) for e, s in zip(kind.shape, kind.strides, strict=True))
-        return Buffer(name, "global", kind.dtype, shape, TileLayout(tuple(iters) or (Iter(1, 1, m),)), kind.align)
-    strides: tuple[int | Var, ...] = kind.strides or tuple(
-        1 if d == kind.unit_dim else Var(f"{name}.stride.{d}", int64, max(1, kind.align // itemsize))
-        for d in range(kind.rank)
+    if array.shape is not None and array.strides is not None and all(e > 0 for e in array.shape):
+        iters = (Iter(e, s, m) for e, s in zip(array.shape, array.strides, strict=True))
+        return Buffer(name, "global", array.dtype, shape, TileLayout(tuple(iters) or (Iter(1, 1, m),)), array.align)
+    strides: tuple[int | Var, ...] = array.strides or tuple(
+        1 if d == array.unit_dim else Var(f"{name}.stride.{d}", int64, max(1, array.align // itemsize))
+        for d in range(array.rank)
     )
-    return Buffer(name, "global", kind.dtype, shape, Strided(strides, kind.align, kind.extent_align), kind.align)
+    return Buffer(name, "global", array.dtype, shape, Strided(strides, array.align, array.extent_align), array.align)
 
 
-def _array_params(name: str, kind: ArrayType, buffer: Buffer) -> list[Param]:
-    found: list[Param] = [PointerParam(name, buffer, noalias=_is_apart(kind))]
+def _array_params(name: str, array: ArrayType, buffer: Buffer) -> list[Param]:
+    params: list[Param] = [PointerParam(name, buffer, noalias=_is_apart(array))]
     for axis, extent in enumerate(buffer.shape):
         if isinstance(extent, Var):
-            found.append(ExtentParam(name, extent, axis))
+            params.append(ExtentParam(name, extent, axis))
     if isinstance(buffer.layout, Strided):
         for axis, stride in enumerate(buffer.layout.strides):
             if isinstance(stride, Var):
-                found.append(StrideParam(name, stride, axis))
-    return found
+                params.append(StrideParam(name, stride, axis))
+    return params

@@ -22,9 +22,9 @@ _BUDGET = 400
 
 @dataclass(frozen=True, slots=True)
 class _Slice:
-    """The ends as written, of any integer type: what they differ by doesn't depend on a later conversion.
+    """A slice, its ends as written: their difference is taken before they are converted to the index type.
 
-    extent: where it is known, and `upper` isn't asked for.
+    extent: where it is known; `upper` is not used then.
     """
 
     lower: Expr | None
@@ -41,7 +41,7 @@ class _At:
 
 def subscript(ctx: Context, node: ast.Subscript) -> Value:
     """What `x[...]` names: an item of a tuple, or a region or element of memory, which is not loaded."""
-    base = place(ctx, node.value)
+    base = unloaded(ctx, node.value)
     if isinstance(base, Items):
         return _item(ctx, node, base)
     if isinstance(base, Constant) and isinstance(base.value, str):
@@ -53,7 +53,7 @@ def subscript(ctx: Context, node: ast.Subscript) -> Value:
     return index(ctx, node, base)
 
 
-def place(ctx: Context, node: ast.expr) -> Value:
+def unloaded(ctx: Context, node: ast.expr) -> Value:
     """As `evaluate`, but `A[i, j]` is an address."""
     return subscript(ctx, node) if isinstance(node, ast.Subscript) else ctx.evaluate(node)
 
@@ -61,9 +61,9 @@ def place(ctx: Context, node: ast.expr) -> Value:
 def _layout(ctx: Context, node: ast.Subscript, builder: Any) -> Constant:
     """`S[extents : strides]` or `R[...]` of compile-time values."""
     parts = [node.slice.lower, node.slice.upper] if isinstance(node.slice, ast.Slice) else [node.slice]
-    given = [None if p is None else ctx.constant(ctx.evaluate(p), p, "a layout's extents and strides") for p in parts]
+    ends = [None if p is None else ctx.constant(ctx.evaluate(p), p, "a layout's extents and strides") for p in parts]
     with ctx.located(node):
-        return Constant(builder[given[0]] if len(given) == 1 else builder[given[0] : given[1]])
+        return Constant(builder[ends[0]] if len(ends) == 1 else builder[ends[0] : ends[1]])
 
 
 def _item(ctx: Context, node: ast.Subscript, base: Items) -> Value:
@@ -76,10 +76,10 @@ def _item(ctx: Context, node: ast.Subscript, base: Items) -> Value:
         raise ctx.type_error(
             node, f"index {position} is outside a tuple of {len(base.items)}", f"from 0 to {len(base.items) - 1}"
         )
-    found = base.items[position]
-    if isinstance(found, Unset):
-        raise ctx.type_error(node, found.reason, found.hint)
-    return found
+    item = base.items[position]
+    if isinstance(item, Unset):
+        raise ctx.type_error(node, item.reason, item.hint)
+    return item
 
 
 def index(ctx: Context, node: ast.Subscript, memory: Memory) -> Memory:
@@ -88,14 +88,14 @@ def index(ctx: Context, node: ast.Subscript, memory: Memory) -> Memory:
     axes = any(part is None for part in parts)
     if axes and not memory.is_local:
         raise ctx.type_error(node, "None adds a dimension to local tiles only", "use .view(shape)")
-    given = [part for part in parts if part is not None]
-    if len(given) > len(memory.dims):
+    indices = [part for part in parts if part is not None]
+    if len(indices) > len(memory.dims):
         raise ctx.type_error(
-            node, f"{len(given)} indices for {len(memory.dims)} dimensions of {memory.buffer.name}",
+            node, f"{len(indices)} indices for {len(memory.dims)} dimensions of {memory.buffer.name}",
             "give one index or slice for each dimension",
         )  # fmt: skip
-    found = _box(ctx, node, memory, given)
-    return _with_axes(ctx, node, found, memory.dims, parts) if axes else found
+    box = _box(ctx, node, memory, indices)
+    return _with_axes(ctx, node, box, memory.dims, parts) if axes else box
 
 
 def _parts(ctx: Context, node: ast.Subscript, memory: Memory) -> list[_Slice | _At | None]:
@@ -167,7 +167,7 @@ def _box(ctx: Context, node: ast.AST, memory: Memory, parts: Sequence[_Slice | _
 
 
 def _is_inside(start: Expr, taken: int | Expr, extent: int | Expr) -> bool:
-    """Whether a part of a region is provably in it, so that a region within bounds has its parts there."""
+    """Whether a part is provably inside its region: where the region is within bounds, so is the part."""
     if not isinstance(start, Const):
         return False
     if isinstance(taken, int) and isinstance(extent, int):
@@ -317,7 +317,7 @@ def strides_of(ctx: Context, node: ast.AST, memory: Memory) -> tuple[Value, ...]
         return tuple(every[d] for d in memory.dims)
     with ctx.located(node):
         grouped, ends = layout.group([int(e) for e in shape if isinstance(e, int)])
-    found: list[Value] = []
+    strides: list[Value] = []
     for dim in memory.dims:
         iters = TileLayout(grouped.shard[ends[dim] : ends[dim + 1]] or grouped.shard[:1]).canonical(fuse=False).shard
         if len(iters) > 1 or layout.swizzle is not None or iters[0].axis.is_thread:
@@ -325,8 +325,8 @@ def strides_of(ctx: Context, node: ast.AST, memory: Memory) -> tuple[Value, ...]
                 node, f"dimension {dim} of {memory.buffer.name} has no single stride: {layout}",
                 "only tensors and buffers without swizzle or thread axes have strides",
             )  # fmt: skip
-        found.append(Constant(iters[0].stride))
-    return tuple(found)
+        strides.append(Constant(iters[0].stride))
+    return tuple(strides)
 
 
 # ---- single elements ----------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import operator
 from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
@@ -15,38 +14,8 @@ from ..ops.elementwise import ELEMENTWISE
 from .context import Context
 from .values import Constant, Items, Memory, Scalar, Value, as_python, default_type, describe, from_python, is_number
 
-__all__ = ["BINARY", "COMPARE", "RANK", "UNARY", "convert", "fold", "operate", "settle", "truth", "weak_type"]
+__all__ = ["RANK", "convert", "fold", "operate", "settle", "truth", "weak_type"]
 
-#: Python's operators -> (elementwise operation, what it does to compile-time values)
-BINARY: dict[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
-    ast.Add: ("add", operator.add),
-    ast.Sub: ("sub", operator.sub),
-    ast.Mult: ("mul", operator.mul),
-    ast.Div: ("div", operator.truediv),
-    ast.FloorDiv: ("floordiv", operator.floordiv),
-    ast.Mod: ("mod", operator.mod),
-    ast.Pow: ("pow", operator.pow),
-    ast.BitAnd: ("bitwise_and", operator.and_),
-    ast.BitOr: ("bitwise_or", operator.or_),
-    ast.BitXor: ("bitwise_xor", operator.xor),
-    ast.LShift: ("left_shift", operator.lshift),
-    ast.RShift: ("right_shift", operator.rshift),
-}
-
-UNARY: dict[type[ast.unaryop], tuple[str, Callable[[Any], Any]]] = {
-    ast.USub: ("neg", operator.neg),
-    ast.Invert: ("bitwise_not", operator.invert),
-    ast.UAdd: ("", operator.pos),
-}
-
-COMPARE: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], Any]]] = {
-    ast.Eq: ("equal", operator.eq),
-    ast.NotEq: ("not_equal", operator.ne),
-    ast.Lt: ("less", operator.lt),
-    ast.LtE: ("less_equal", operator.le),
-    ast.Gt: ("greater", operator.gt),
-    ast.GtE: ("greater_equal", operator.ge),
-}
 
 #: kinds of types, lower ones first
 RANK = {"bool": 0, "int": 1, "uint": 1, "float": 2}
@@ -69,7 +38,7 @@ def fold(ctx: Context, node: ast.AST, compute: Callable[..., Any], values: Seque
 
 
 def operate(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> Value:
-    """An elementwise operation on scalars, at least one of them known at run time only or the result typed."""
+    """An elementwise operation on scalars, as an expression of the kernel."""
     arguments, weak = settle(ctx, node, name, values)
     with ctx.located(node):
         return Scalar(build.op(name, *arguments), weak and not ELEMENTWISE[name].gives_bool)
@@ -108,7 +77,7 @@ def as_type(ctx: Context, node: ast.AST, value: Value, common: DType) -> Expr:
 
 
 def weak_type(value: Value) -> DType:
-    """The type of a scalar, of a literal its default."""
+    """A scalar's type, or a literal's default type."""
     return value.dtype if isinstance(value, Scalar) else default_type(value.value)  # type: ignore[union-attr]
 
 

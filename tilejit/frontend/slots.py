@@ -1,4 +1,4 @@
-"""Slots: where values are kept that differ between the paths on which a name gets them."""
+"""Slots: where a name's value is kept that differs from path to path."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .context import Context
 from .kinds import ItemsKind, Kind, Same, ScalarKind
 from .values import Constant, Items, Memory, Scalar, Value, owner_scope
 
-__all__ = ["ScalarSlot", "Slot", "move", "place", "value_of"]
+__all__ = ["ScalarSlot", "Slot", "move", "make_slot", "value_of"]
 
 
 @dataclass(frozen=True, slots=True)
 class ScalarSlot:
-    """weak: what is in it are literals only, as far as is known."""
+    """weak: it holds only literals so far."""
 
     var: Var
     weak: bool
@@ -40,8 +40,8 @@ class ItemsSlot:
 Slot = ScalarSlot | TileSlot | ItemsSlot | Same
 
 
-def place(ctx: Context, name: str, kind: Kind, init: Value | None, span: Span) -> Slot:
-    """Declare where values of a kind are kept, holding `init` at first."""
+def make_slot(ctx: Context, name: str, kind: Kind, init: Value | None, span: Span) -> Slot:
+    """Declare a slot for values of a kind; it holds `init` at first."""
     if isinstance(kind, Same):
         return kind
     name = name.strip("<>")
@@ -51,7 +51,7 @@ def place(ctx: Context, name: str, kind: Kind, init: Value | None, span: Span) -
     if isinstance(kind, ItemsKind):
         inits = init.items if isinstance(init, Items) else (None,) * len(kind.items)
         pairs = enumerate(zip(kind.items, inits, strict=True))
-        return ItemsSlot(tuple(place(ctx, f"{name}.{k}", item, first, span) for k, (item, first) in pairs))
+        return ItemsSlot(tuple(make_slot(ctx, f"{name}.{k}", item, first, span) for k, (item, first) in pairs))
     buffer = Buffer(ctx.unique(name), "local", kind.dtype, kind.shape, kind.layout, 16, None, span)
     ctx.allocate(Alloc(buffer, span=span))
     slot = TileSlot(Memory.whole(buffer, writable=False))

@@ -142,7 +142,7 @@ def _definition(tree: ast.Module, code: CodeType) -> ast.FunctionDef | ast.Async
 
 @lru_cache(maxsize=64)
 def _compiled(text: str, file: str, flags: int) -> CodeType:
-    # what the compiler warns of it has said when the file was imported
+    # the compiler gave its warnings when the file was imported
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         code: CodeType = compile(text, file, "exec", flags=flags, dont_inherit=True)
@@ -153,7 +153,7 @@ def _compiled(text: str, file: str, flags: int) -> CodeType:
 def _compiled_alone(text: str, file: str, flags: int, line: int) -> CodeType:
     """The code of the statement at a line as a module of its own, which is how IPython compiles a cell.
 
-    A name that the same module imports is called by other instructions (CPython 3.11).
+    CPython 3.11 compiles the call of a name in another way where the same module imports that name.
     """
     body = [n for n in ast.parse(text, file).body if _first_line(n) <= line <= (n.end_lineno or n.lineno)]
     with warnings.catch_warnings():
@@ -176,8 +176,8 @@ def _is_compiled_from(code: CodeType, text: str) -> bool:
 
 
 def _holds(code: CodeType, module: CodeType) -> bool:
-    found = [c for c in _codes(module) if c.co_name == code.co_name and c.co_firstlineno == code.co_firstlineno]
-    return any(_same(code, c) for c in found)
+    namesakes = [c for c in _codes(module) if c.co_name == code.co_name and c.co_firstlineno == code.co_firstlineno]
+    return any(_same(code, c) for c in namesakes)
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
@@ -219,9 +219,9 @@ def _same_but_for_asserts(actual: CodeType, expected: CodeType) -> bool:
 
 
 def _references(node: ast.FunctionDef) -> tuple[tuple[str, ...], ...]:
-    found: dict[tuple[str, ...], None] = {}
-    _collect_body(node, frozenset(), found)
-    return tuple(found)
+    chains: dict[tuple[str, ...], None] = {}
+    _collect_body(node, frozenset(), chains)
+    return tuple(chains)
 
 
 @lru_cache(maxsize=256)
@@ -251,26 +251,26 @@ def assigned_names(statement: ast.stmt) -> frozenset[str]:
     return frozenset(names)
 
 
-def _collect_body(node: ast.FunctionDef, outer: frozenset[str], found: dict[tuple[str, ...], None]) -> None:
+def _collect_body(node: ast.FunctionDef, outer: frozenset[str], chains: dict[tuple[str, ...], None]) -> None:
     bound = outer | local_names(node)
     for statement in node.body:
-        _collect(statement, bound, found)
+        _collect(statement, bound, chains)
 
 
-def _collect(node: ast.AST, bound: frozenset[str], found: dict[tuple[str, ...], None]) -> None:
+def _collect(node: ast.AST, bound: frozenset[str], chains: dict[tuple[str, ...], None]) -> None:
     if isinstance(node, ast.FunctionDef):
         for outside in (*node.decorator_list, *node.args.defaults, *(d for d in node.args.kw_defaults if d)):
-            _collect(outside, bound, found)
-        _collect_body(node, bound, found)
+            _collect(outside, bound, chains)
+        _collect_body(node, bound, chains)
         return
     if isinstance(node, (ast.Name, ast.Attribute)):
         chain = _chain(node)
         if chain is not None:
             if chain[0] not in bound:
-                found[chain] = None
+                chains[chain] = None
             return
     for child in ast.iter_child_nodes(node):
-        _collect(child, bound, found)
+        _collect(child, bound, chains)
 
 
 def _chain(node: ast.expr) -> tuple[str, ...] | None:

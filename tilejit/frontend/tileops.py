@@ -17,16 +17,16 @@ from ..scopes import SCOPES
 from . import regions, tiles
 from .arguments import bind, optional
 from .context import Context
-from .memory import element_type, given_layout, static_shape
+from .memory import element_type, layout_argument, static_shape
 from .scalars import as_type, convert
-from .values import Constant, Memory, Operation, Scalar, Value, describe, is_number
+from .values import Constant, Memory, Scalar, ScopedOperation, Value, describe, is_number
 
 __all__ = ["call_operation"]
 
 _Attrs = tuple[tuple[str, AttributeValue], ...]
 
 
-def call_operation(ctx: Context, node: ast.Call, operation: Operation) -> Value:
+def call_operation(ctx: Context, node: ast.Call, operation: ScopedOperation) -> Value:
     """A call of an operation on a scope."""
     call = CALLS.get(operation.name)
     if isinstance(call, TileOperation):
@@ -40,13 +40,13 @@ def call_operation(ctx: Context, node: ast.Call, operation: Operation) -> Value:
     return _SHORTHANDS[call.name](ctx, node, operation, arguments)
 
 
-def _spelled(operation: Operation) -> str:
+def _spelled(operation: ScopedOperation) -> str:
     return f"tj.{operation.scope}.{operation.name}"
 
 
 def memory_operand(ctx: Context, node: ast.expr, what: str) -> Memory:
     """An operand that names memory: a buffer, a region, or an element's place."""
-    value = regions.place(ctx, node)
+    value = regions.unloaded(ctx, node)
     if not isinstance(value, Memory):
         raise ctx.type_error(
             node, f"{what} must be a buffer or a region; this is {describe(value)}",
@@ -131,7 +131,7 @@ def _operands(
 def _elementwise(
     ctx: Context, node: ast.AST, record: TileOperation, arguments: dict[str, ast.expr]
 ) -> tuple[Region | Expr, ...]:
-    """Operands of which any but the destination may be scalars, whose types the operation decides."""
+    """The operands; any but the destination may be a scalar, whose type the operation decides."""
     destination, *inputs = record.operands
     dst = _destination(ctx, arguments[destination.name])
     values = [ctx.evaluate(arguments[rule.name]) for rule in inputs]
@@ -146,20 +146,17 @@ def _has_tile(values: list[Value]) -> bool:
 
 def _typed(ctx: Context, node: ast.AST, values: list[Value], dst: Region) -> list[Value]:
     """Scalars only: literals take the destination's type where its kind is not lower."""
-    scalar = [isinstance(v, Scalar) or is_number(v) for v in values]
-    return [
-        Scalar(as_type(ctx, node, v, dst.dtype)) if known else v for v, known in zip(values, scalar, strict=True)
-    ]
+    return [Scalar(as_type(ctx, node, v, dst.dtype)) if isinstance(v, Scalar) or is_number(v) else v for v in values]
 
 
 # ---- results ------------------------------------------------------------------------------------------------
 
 
-def _load(ctx: Context, node: ast.Call, operation: Operation, arguments: dict[str, ast.expr]) -> Value:
+def _load(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: dict[str, ast.expr]) -> Value:
     src = _region(ctx, arguments["region"], "what is loaded")
-    layout = given_layout(ctx, arguments.get("layout"), src.shape, "local")
+    layout = layout_argument(ctx, arguments.get("layout"), src.shape, "local")
     if layout is None:
-        layout = synthesised(ctx, node, operation.scope, src.shape, src.dtype, _innermost(src))
+        layout = synthesised(ctx, node, operation.scope, src.shape, src.dtype, _innermost_extent(src))
     result = ctx.local(f"{src.buffer.root.name}.tile", src.shape, src.dtype, layout, ctx.span(node))
     operands: list[Region | Expr] = [result.region(ctx.span(node)), src]
     fill = optional(ctx, arguments.get("fill"))
@@ -169,7 +166,7 @@ def _load(ctx: Context, node: ast.Call, operation: Operation, arguments: dict[st
     return result
 
 
-def _innermost(region: Region) -> int:
+def _innermost_extent(region: Region) -> int:
     """The extent along which elements are neighbours in memory."""
     layout = region.buffer.layout
     dim = layout.unit_dim if isinstance(layout, Strided) else len(region.extents) - 1
@@ -182,7 +179,7 @@ def _innermost(region: Region) -> int:
 def synthesised(
     ctx: Context, node: ast.AST, scope: str, shape: tuple[int, ...], dtype: DType, innermost: int
 ) -> TileLayout:
-    """A coalesced layout: rounds of vectors, one vector a thread after the other, in row-major order."""
+    """A coalesced layout: in each round neighbouring threads own neighbouring vectors, in row-major order."""
     count = math.prod(shape)
     axis = SCOPES[scope].axis
     if axis is None:
@@ -201,7 +198,7 @@ def synthesised(
     return TileLayout(iters)
 
 
-def _store(ctx: Context, node: ast.Call, operation: Operation, arguments: dict[str, ast.expr]) -> Value:
+def _store(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: dict[str, ast.expr]) -> Value:
     dst = _destination(ctx, arguments["region"])
     value = ctx.evaluate(arguments["tile"])
     if not isinstance(value, Memory) or not value.is_local:
@@ -216,21 +213,21 @@ def _store(ctx: Context, node: ast.Call, operation: Operation, arguments: dict[s
     return Constant(None)
 
 
-def _zeros(ctx: Context, node: ast.Call, operation: Operation, arguments: dict[str, ast.expr]) -> Value:
+def _zeros(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: dict[str, ast.expr]) -> Value:
     return _filled(ctx, node, operation, arguments, Constant(0))
 
 
-def _full(ctx: Context, node: ast.Call, operation: Operation, arguments: dict[str, ast.expr]) -> Value:
+def _full(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: dict[str, ast.expr]) -> Value:
     return _filled(ctx, node, operation, arguments, ctx.evaluate(arguments["value"]))
 
 
 def _filled(
-    ctx: Context, node: ast.Call, operation: Operation, arguments: dict[str, ast.expr], value: Value
+    ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: dict[str, ast.expr], value: Value
 ) -> Memory:
     shape_node, dtype_node = arguments["shape"], arguments["dtype"]
     shape = static_shape(ctx, shape_node, ctx.evaluate(shape_node))
     dtype = element_type(ctx, dtype_node, ctx.evaluate(dtype_node))
-    layout = given_layout(ctx, arguments.get("layout"), shape, "local")
+    layout = layout_argument(ctx, arguments.get("layout"), shape, "local")
     if layout is None:
         layout = synthesised(ctx, node, operation.scope, shape, dtype, shape[-1] if shape else 1)
     result = ctx.local(operation.name, shape, dtype, layout, ctx.span(node))
@@ -240,7 +237,7 @@ def _filled(
 
 
 #: name -> what a call that stands for a tile operation becomes, from its arguments by name
-_SHORTHANDS: dict[str, Callable[[Context, ast.Call, Operation, dict[str, ast.expr]], Value]] = {
+_SHORTHANDS: dict[str, Callable[[Context, ast.Call, ScopedOperation, dict[str, ast.expr]], Value]] = {
     "load": _load,
     "store": _store,
     "zeros": _zeros,

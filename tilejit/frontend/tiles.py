@@ -56,7 +56,7 @@ def elementwise(ctx: Context, node: ast.AST, name: str, values: Sequence[Value])
 def inputs(
     ctx: Context, node: ast.AST, name: str, values: Sequence[Value]
 ) -> tuple[tuple[Region | Expr, ...], tuple[DType, ...]]:
-    """An operation's inputs as operands, and their types; a scalar never widens the tiles' type within its kind."""
+    """An operation's inputs as operands, and their types; no scalar widens the tiles' type to one of the same kind."""
     conditions = ELEMENTWISE[name].conditions
     tiled = [v.dtype for v in values[conditions:] if isinstance(v, Memory)]
     common = reduce(promote, tiled) if tiled else None

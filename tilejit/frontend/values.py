@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from .context import Frame
 
 __all__ = [
-    "Binding", "Closure", "Conflict", "Constant", "Items", "Memory", "Method", "Operation", "Scalar", "Unset", "Value",
+    "Binding", "Closure", "Conflict", "Constant", "Items", "Memory", "Method", "Scalar", "ScopedOperation", "Unset",
+    "Value",
 ]  # fmt: skip
 
 
@@ -33,7 +34,7 @@ class Constant:
 class Scalar:
     """A run-time scalar.
 
-    weak: its type isn't settled yet: a variable that so far joins literals only.
+    weak: its type is still open: it is a variable that has joined only literals so far.
     """
 
     expr: Expr
@@ -58,7 +59,7 @@ class Memory:
     extents: per dimension of the buffer; None where a scalar index dropped it; an expression where it is known
     only at run time (dimensions of a global tensor).
     writable: made by `alloc_*` or a parameter, not the result of an expression.
-    constant_indices: its elements are the thread's registers, so that indices must be known when it is compiled.
+    constant_indices: its elements are the thread's registers, so that indices must be known at compile time.
     """
 
     buffer: Buffer
@@ -144,7 +145,7 @@ class Method:
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class ScopedOperation:
     """`tj.<scope>.<name>`, to be called."""
 
     scope: str
@@ -188,7 +189,7 @@ class Conflict(Unset):
         return Conflict(name, problem, hint, difference, remedy)
 
 
-Value = Constant | Scalar | Items | Memory | Closure | Method | Operation | Unset
+Value = Constant | Scalar | Items | Memory | Closure | Method | ScopedOperation | Unset
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +238,7 @@ def describe(value: Value) -> str:
         return f"the function {value.node.name}"
     if isinstance(value, Method):
         return f"the method {value.name}"
-    return f"tj.{value.scope}.{value.name}" if isinstance(value, Operation) else "an unset name"
+    return f"tj.{value.scope}.{value.name}" if isinstance(value, ScopedOperation) else "an unset name"
 
 
 def as_python(value: Value) -> Any:

@@ -14,13 +14,16 @@ import numpy as np
 
 from ..dtypes import DType, bool_, float32, from_numpy, int32, int64
 from ..errors import LaunchError
-from ..frontend import NO_DEFAULT, Parameter, captures
+from ..frontend import NO_DEFAULT, Parameter, ParameterKind, captures
 from ..frontend.language import Function, Spec
 from ..ir.types import ArgumentType, ArrayType, ConstexprType, ScalarType, Signature
 from ..target import Target
 from .arrays import Argument, ArrayView, device_name, facts_of, is_array, readers, row_major, view_of
 
 _NO_ARGUMENT = object()
+
+# every launch compares with these
+_ARRAY, _ANY, _CONSTEXPR = ParameterKind.ARRAY, ParameterKind.ANY, ParameterKind.CONSTEXPR
 
 #: what `struct` packs without complaint
 _LARGEST = {"float16": 65504.0, "float32": float(np.finfo(np.float32).max)}
@@ -80,9 +83,9 @@ class Call:
         ranges: list[tuple[int, int, int]] = []
         for parameter, value in zip(parameters, values, strict=True):
             kind = parameter.kind
-            if kind == "array" or (kind == "any" and is_array(value)):
+            if kind is _ARRAY or (kind is _ANY and is_array(value)):
                 key.append(self._add_array(parameter, value, ranges))
-            elif kind == "constexpr" or value is None and kind == "any":
+            elif kind is _CONSTEXPR or value is None and kind is _ANY:
                 self.arguments.append(None)
                 key.append(freeze(value, parameter.name))
             else:
@@ -182,7 +185,7 @@ def hypothetical(parameter: Parameter, position: int, value: Any) -> Any:
         return ArrayView(
             (position + 1) << 48, facts_of(value.dtype, value.shape, value.strides, None), True, value
         )
-    if isinstance(value, DType) and parameter.kind != "constexpr":
+    if isinstance(value, DType) and parameter.kind is not _CONSTEXPR:
         return value.numpy.type(0)
     return value
 

@@ -41,11 +41,11 @@ def check(
     raises: AssertionError that names the first element that differs; `SimulationError`s.
     """
     copies = [_copy(a) if isinstance(a, np.ndarray) else (a, None) for a in args]
-    given = [array for array, _ in copies]
+    buffers = [array for array, _ in copies]
     names = [p.name for p in kernel.parameters[: len(args)]]
     wanted = _wanted(expected, args, names)
     before = [None if room is None else room.copy() for _, room in copies]
-    _launch(kernel, grid, given, constexprs, target, device, threads)
+    _launch(kernel, grid, buffers, constexprs, target, device, threads)
     for name, array, (copy, room), old in zip(names, args, copies, before, strict=True):
         if isinstance(array, np.ndarray) and room is not None and old is not None:
             assert_equal(name, copy, wanted[name], rtol, atol)
@@ -82,7 +82,7 @@ def _wanted(
     expected: Expected | Callable[..., Expected | None], args: Sequence[Any], names: Sequence[str]
 ) -> dict[str, Any]:
     """What each array must hold, by name."""
-    found = dict(zip(names, args, strict=True))
+    arguments = dict(zip(names, args, strict=True))
     if callable(expected):
         copies = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
         answer = expected(*copies)
@@ -90,15 +90,15 @@ def _wanted(
             return dict(zip(names, copies, strict=True))
         expected = answer
     if isinstance(expected, Mapping):
-        strangers = [name for name in expected if name not in found]
+        strangers = [name for name in expected if name not in arguments]
         if strangers:
             raise ValueError(f"expected names {strangers[0]}; the arguments are {', '.join(names)}")
-        return {**found, **expected}
+        return {**arguments, **expected}
     values = [expected] if isinstance(expected, np.ndarray) else list(expected)
-    outputs = [n for n, a in found.items() if isinstance(a, np.ndarray)]
+    outputs = [n for n, a in arguments.items() if isinstance(a, np.ndarray)]
     if len(values) > len(outputs):
         raise ValueError(f"{len(values)} arrays are expected; the call has {len(outputs)}")
-    return {**found, **dict(zip(outputs[len(outputs) - len(values) :], values, strict=True))}
+    return {**arguments, **dict(zip(outputs[len(outputs) - len(values) :], values, strict=True))}
 
 
 def _copy(array: Array) -> tuple[Array, Array]:

@@ -84,11 +84,11 @@ def memory_layouts(
     digits: list[int] = []
     shape: list[int] = []
     for _ in range(rank):
-        own = draw(st.lists(st.sampled_from((1, 2, 2, 3, 4, 8)), min_size=1, max_size=3))
-        while math.prod(own) > max_extent:
-            own.pop()
-        digits += own or [1]
-        shape.append(math.prod(own))
+        dim_digits = draw(st.lists(st.sampled_from((1, 2, 2, 3, 4, 8)), min_size=1, max_size=3))
+        while math.prod(dim_digits) > max_extent:
+            dim_digits.pop()
+        digits += dim_digits or [1]
+        shape.append(math.prod(dim_digits))
     order = draw(st.permutations(range(len(digits))))
     strides, step = [0] * len(digits), 1
     for k in order:
@@ -133,10 +133,10 @@ def register_layouts(
     count = draw(st.sampled_from([n for n in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32) if n <= max_registers]))
     # a gap before the first register digit spreads all of them
     spread = draw(st.sampled_from((1, 1, 1, 2, 3))) if gaps else 1
-    own = _steps(draw(st.permutations(draw(_factors(count)))), spread, draw(st.booleans()) if gaps else False)
+    registers = _steps(draw(st.permutations(draw(_factors(count)))), spread, draw(st.booleans()) if gaps else False)
     shared = set(draw(st.lists(st.integers(0, len(among) - 1), max_size=2))) if replicas and among else set()
     replica = [among[k] for k in sorted(shared)]
-    shard = [place for k, place in enumerate(among) if k not in shared] + [(e, s, "m") for e, s in own]
+    shard = [place for k, place in enumerate(among) if k not in shared] + [(e, s, "m") for e, s in registers]
     shard = draw(st.permutations(shard)) or [(1, 1, "m")]
     layout = TileLayout.from_iters(shard, replica)
     return layout, _joined(draw, [e for e, _, _ in shard], rank)
@@ -145,33 +145,33 @@ def register_layouts(
 def _chains(scope: str, threads: int) -> list[list[tuple[str, int]]]:
     """The chains of axes that count exactly the threads of a scope."""
     total = SCOPES[scope].threads(threads)
-    found = []
+    chains = []
     for chain in _CHAINS[scope]:
         fixed = math.prod(n for _, n in chain if n is not None)
         if total % fixed == 0:
-            found.append([(axis, total // fixed if n is None else n) for axis, n in chain])
-    return found
+            chains.append([(axis, total // fixed if n is None else n) for axis, n in chain])
+    return chains
 
 
 @st.composite
 def _factors(draw: st.DrawFn, number: int) -> list[int]:
     """Numbers above 1 whose product is `number`."""
-    found = []
+    factors = []
     while number > 1:
         divisors = [d for d in range(2, number + 1) if number % d == 0]
-        found.append(draw(st.sampled_from(divisors)))
-        number //= found[-1]
-    return found
+        factors.append(draw(st.sampled_from(divisors)))
+        number //= factors[-1]
+    return factors
 
 
 def _steps(extents: Sequence[int], first: int, widened: bool = False) -> list[tuple[int, int]]:
     """(extent, stride) of digits, the first of them the nearest; `widened` leaves a hole behind each."""
-    found, step = [], first
+    digits, step = [], first
     for extent in extents:
-        found.append((extent, step))
+        digits.append((extent, step))
         step *= extent
         step += first if widened else 0
-    return found
+    return digits
 
 
 def _joined(draw: st.DrawFn, extents: Sequence[int], rank: int) -> tuple[int, ...]:

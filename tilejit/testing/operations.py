@@ -111,12 +111,12 @@ class _Draft:
 
     def extents(self, most: int) -> tuple[int, ...]:
         """The extents of a region of at most `most` elements."""
-        found: list[int] = []
+        extents: list[int] = []
         for _ in range(self.draw(st.integers(1, 3))):
             listed = (4, 8, 16, 32, 64) if self.tidy else (1, 2, 3, 4, 5, 7, 8, 12, 16, 31, 32, 64, 100)
-            room = most // math.prod(found)
-            found.append(self.draw(st.sampled_from([n for n in listed if n <= room] or [1])))
-        return tuple(found)
+            room = most // math.prod(extents)
+            extents.append(self.draw(st.sampled_from([n for n in listed if n <= room] or [1])))
+        return tuple(extents)
 
     def memory_shape(self) -> tuple[int, ...]:
         """The extents of a region of memory, of which each instance has its own."""

@@ -1,4 +1,4 @@
-"""Branches and blocks: what runs under which condition, and how names come out of it.
+"""Branches: what runs under which condition, and how names come out of it.
 
 Inside a body every name stands for a value that doesn't change; names that differ between paths are kept in slots
 (see `slots`), which are written where a path ends: at the end of a branch, at the end of a loop's body, and before
@@ -8,24 +8,19 @@ Inside a body every name stands for a value that doesn't change; names that diff
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from ..ir.arithmetic import build
-from ..ir.nodes import Expr, If, Loop
+from ..ir.nodes import Expr, If
 from ..source import Span
 from .context import Context
 from .drafts import Draft, Nest
-from .enclosures import Enclosure, Form, Way
-from .exits import behind, close, exit_kinds, leave, opened
 from .joins import merge
 from .kinds import Same, ScalarKind, settled
-from .slots import Slot, move, place, value_of
+from .slots import Slot, make_slot, move, value_of
 from .values import Binding, Conflict, Scalar, Unset, Value
 
-__all__ = ["branch", "choose", "chosen", "run_block"]
-
-
-# ---- branches -----------------------------------------------------------------------------------------------
+__all__ = ["branch", "choose", "chosen"]
 
 
 def branch(
@@ -59,7 +54,10 @@ def _emit_if(ctx: Context, cond: Expr, yes: Draft, no: Draft, span: Span) -> Non
 
 
 def _one_side(ctx: Context, cond: Expr, ends: Draft, goes_on: Draft, span: Span) -> None:
-    """A branch that ends its path: what the other side does follows it, so that its names are in sight."""
+    """Emit a branch of which one side ends its path.
+
+    The other side's statements follow the branch instead of standing in it, so that later code sees their names.
+    """
     ctx.emit(Nest((ends,), lambda then: If(cond, then, (), span)))
     ctx.block.extend(goes_on)
 
@@ -76,7 +74,7 @@ def _joined(
         if a[name] is b[name]:
             env[name] = a[name]
             continue
-        slot = place(ctx, name, settled(merge(ctx, name, (a[name], b[name]))), None, span)
+        slot = make_slot(ctx, name, settled(merge(ctx, name, (a[name], b[name]))), None, span)
         slots.append((slot, a[name].value, b[name].value))
         env[name] = Binding(value_of(slot), a[name].span)
     with ctx.into(yes):
@@ -105,7 +103,7 @@ def choose(
 def chosen(
     ctx: Context, node: ast.AST, cond: Expr, then: tuple[Draft, Value], orelse: tuple[Draft, Value], name: str
 ) -> Value:
-    """As `choose`, of expressions that have been read: each with what its evaluation emitted."""
+    """As `choose`, for expressions that have been read; each comes with the statements that its evaluation emitted."""
     span = ctx.span(node)
     (yes, a), (no, b) = then, orelse
     kind = settled(merge(ctx, "the value", (Binding(a, span), Binding(b, span))))
@@ -116,47 +114,10 @@ def chosen(
     if isinstance(kind, ScalarKind) and not yes and not no:
         sides = [build.cast(ctx.scalar(v, node, kind.dtype), kind.dtype) for v in (a, b)]
         return Scalar(build.op("where", cond, *sides))
-    slot = place(ctx, name, kind, None, span)
+    slot = make_slot(ctx, name, kind, None, span)
     with ctx.into(yes):
         move(ctx, [(slot, a)], span)
     with ctx.into(no):
         move(ctx, [(slot, b)], span)
     _emit_if(ctx, cond, yes, no, span)
     return value_of(slot)
-
-
-# ---- blocks: run once, may be left early --------------------------------------------------------------------
-
-
-def run_block(
-    ctx: Context,
-    node: ast.AST,
-    form: Form,
-    step: ast.AST | int,
-    names: Sequence[str],
-    body: Callable[[], bool],
-) -> bool:
-    """Read statements that run once: straight code, or a loop that ends in `Break` where run-time conditions leave it.
-
-    step: see `Enclosure`. names: those that the body assigns. body: reads it; returns whether control reaches its end.
-    returns: whether control can reach what follows.
-    """
-    span = ctx.span(node)
-    before = dict(ctx.frame.env)
-    enclosure = Enclosure(form, step, span, ctx.depth)
-    with opened(ctx, enclosure) as block:
-        reached = body()
-        if reached and enclosure.exits:
-            leave(ctx, enclosure, Way.BREAK, span)
-    if enclosure.is_straight:
-        if enclosure.exits:
-            # what follows the only exit is what follows the block
-            last = block.pop()
-            assert last is enclosure.exits[0].late
-        ctx.block.extend(block)
-        return reached or bool(enclosure.exits)
-    kinds = exit_kinds(ctx, names, before, [e.env for e in enclosure.exits])
-    slots = {name: place(ctx, name, kind, None, span) for name, kind in kinds.items()}
-    close(ctx, enclosure, block, lambda statements: Loop(statements, span), slots)
-    ctx.rebind(behind(names, before, slots, span))
-    return True

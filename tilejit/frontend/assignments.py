@@ -1,0 +1,111 @@
+"""Assignments: to names, to the names of a tuple, to elements of memory."""
+
+from __future__ import annotations
+
+import ast
+
+from ..dtypes import DType
+from .context import Context
+from .operators import binary
+from .regions import load_element, store_element, unloaded
+from .scalars import convert
+from .values import Binding, Constant, Items, Memory, Scalar, Value, describe
+
+__all__ = ["annotated", "assign", "assign_to", "augmented", "named"]
+
+
+def assign(ctx: Context, node: ast.Assign) -> bool:
+    """`target = value`."""
+    name = node.targets[0].id if isinstance(node.targets[0], ast.Name) else None
+    with ctx.hinted(name):
+        value = ctx.evaluate(node.value)
+    for target in node.targets:
+        assign_to(ctx, target, value)
+    return True
+
+
+def annotated(ctx: Context, node: ast.AnnAssign) -> bool:
+    """`target: annotation = value`; a type converts a scalar."""
+    if node.value is None:
+        raise ctx.syntax_error(node, "a declaration without a value can't be used in a kernel", "assign a value")
+    name = node.target.id if isinstance(node.target, ast.Name) else None
+    with ctx.hinted(name):
+        value = ctx.evaluate(node.value)
+    annotation = ctx.evaluate(node.annotation)
+    if isinstance(annotation, Constant) and isinstance(annotation.value, DType) and not isinstance(value, Memory):
+        value = convert(ctx, node, value, annotation.value)
+    assign_to(ctx, node.target, value)
+    return True
+
+
+def augmented(ctx: Context, node: ast.AugAssign) -> bool:
+    """`target += value` and the like."""
+    if isinstance(node.target, ast.Subscript):
+        memory = unloaded(ctx, node.target)
+        _check_place(ctx, node.target, memory, Constant(None))
+        assert isinstance(memory, Memory)
+        old: Value = load_element(ctx, node.target, memory)
+        store_element(ctx, node.target, memory, binary(ctx, node, node.op, old, ctx.evaluate(node.value)))
+        return True
+    if not isinstance(node.target, ast.Name):
+        raise ctx.syntax_error(node.target, "this can't be assigned to in a kernel", "assign to names and elements")
+    old = ctx.evaluate(ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target))
+    with ctx.hinted(node.target.id):
+        value = binary(ctx, node, node.op, old, ctx.evaluate(node.value))
+    assign_to(ctx, node.target, value)
+    return True
+
+
+def assign_to(ctx: Context, target: ast.expr, value: Value) -> None:
+    """Give a name, the names of a tuple, or an element its value."""
+    if isinstance(target, ast.Name):
+        ctx.bind(target.id, Binding(named(ctx, target, target.id, value), ctx.span(target)))
+        return
+    if isinstance(target, (ast.Tuple, ast.List)):
+        _unpack(ctx, target, value)
+        return
+    if isinstance(target, ast.Subscript):
+        memory = unloaded(ctx, target)
+        _check_place(ctx, target, memory, value)
+        assert isinstance(memory, Memory)
+        store_element(ctx, target, memory, value)
+        return
+    if isinstance(target, ast.Attribute):
+        raise ctx.syntax_error(target, "an attribute can't be assigned in a kernel", "keep the value in a variable")
+    raise ctx.syntax_error(target, "this can't be assigned to in a kernel", "assign to names and elements")
+
+
+def named(ctx: Context, node: ast.AST, name: str, value: Value) -> Value:
+    """The value as a name holds it: computed once."""
+    if isinstance(value, Scalar):
+        return Scalar(ctx.let(name, value.expr, ctx.span(node)), value.weak)
+    if isinstance(value, Items):
+        return Items(tuple(named(ctx, node, f"{name}.{k}", item) for k, item in enumerate(value.items)))
+    return value
+
+
+def _unpack(ctx: Context, target: ast.Tuple | ast.List, value: Value) -> None:
+    if not isinstance(value, Items):
+        raise ctx.type_error(target, f"{describe(value)} can't be unpacked; a tuple can", "use one name")
+    if any(isinstance(t, ast.Starred) for t in target.elts):
+        raise ctx.syntax_error(target, "* can't be used in an assignment in a kernel", "name every item")
+    if len(value.items) != len(target.elts):
+        raise ctx.type_error(
+            target, f"{len(target.elts)} names for a tuple of {len(value.items)}", "give each item a name, or _"
+        )
+    for inner, item in zip(target.elts, value.items, strict=True):
+        assign_to(ctx, inner, item)
+
+
+def _check_place(ctx: Context, node: ast.Subscript, memory: Value, value: Value) -> None:
+    if isinstance(memory, Items):
+        raise ctx.type_error(node, "a tuple can't be changed", "make a new tuple, or use tj.alloc_local")
+    if not isinstance(memory, Memory):
+        raise ctx.type_error(
+            node, f"{describe(memory)} has no elements to assign", "assign to elements of tensors and buffers"
+        )
+    if memory.dims:
+        instead = "tj.cta.store(region, tile)" if isinstance(value, Memory) else "tj.cta.fill(region, value)"
+        raise ctx.type_error(
+            node, f"only single elements can be assigned; this is {describe(memory)}", f"write {instead}"
+        )

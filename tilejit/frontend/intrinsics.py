@@ -1,0 +1,135 @@
+"""Calls of `tj.<name>(...)`: ids, waits, barriers, allocations, elementwise functions, conversions."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import replace
+
+from ..dtypes import DType, int32
+from ..ir.arithmetic import build
+from ..ir.nodes import Instruction, Special, Sync
+from ..isa import Row, cp_async, tcgen05
+from ..isa.barriers import BARRIERS
+from ..ops.elementwise import ELEMENTWISE
+from . import memory as mem
+from . import tiles
+from .arguments import bind, optional
+from .context import Context
+from .language import Intrinsic
+from .scalars import convert
+from .tileops import memory_operand
+from .values import Constant, Memory, Scalar, Value
+
+__all__ = ["call_intrinsic", "convert_to"]
+
+
+def call_intrinsic(ctx: Context, node: ast.Call, callee: Intrinsic) -> Value:
+    """What a call of `tj.<name>` gives."""
+    handler = _INTRINSICS.get(callee.name)
+    if handler is not None:
+        return handler(ctx, node)
+    if callee.name in ELEMENTWISE:
+        return _expression(ctx, node, callee.name)
+    raise ctx.type_error(
+        node, f"tj.{callee.name} is not available in this version of tilejit",
+        "there are copies, fill, cast, gemm and elementwise operations",
+    )  # fmt: skip
+
+
+def _expression(ctx: Context, node: ast.Call, name: str) -> Value:
+    parameters = ELEMENTWISE[name].operands
+    arguments = bind(ctx, node, f"tj.{name}", parameters, len(parameters))
+    values = [ctx.evaluate(arguments[p]) for p in parameters]
+    return tiles.apply(ctx, node, name, values)
+
+
+def _axis(name: str) -> Callable[[Context, ast.Call], Value]:
+    def handler(ctx: Context, node: ast.Call) -> Value:
+        arguments = bind(ctx, node, f"tj.{name}", ("axis",), 0)
+        axis = optional(ctx, arguments.get("axis"))
+        number = 0 if axis is None else ctx.integer(axis, node, "the axis")
+        if number not in (0, 1, 2):
+            raise ctx.type_error(node, f"axis {number} of the grid; there are 0, 1 and 2", "a grid has three axes")
+        return Scalar(Special(f"{name}.{number}", ctx.span(node)))
+
+    return handler
+
+
+def _special(name: str) -> Callable[[Context, ast.Call], Value]:
+    def handler(ctx: Context, node: ast.Call) -> Value:
+        bind(ctx, node, f"tj.{name}", (), 0)
+        return Scalar(Special(name, ctx.span(node)))
+
+    return handler
+
+
+def _elect(ctx: Context, node: ast.Call) -> Value:
+    """One thread of the warp: lane 0."""
+    bind(ctx, node, "tj.elect", (), 0)
+    return Scalar(build.op("equal", Special("lane_id", ctx.span(node)), build.const(0, int32)))
+
+
+def _sync(scope: str) -> Callable[[Context, ast.Call], Value]:
+    def handler(ctx: Context, node: ast.Call) -> Value:
+        bind(ctx, node, f"tj.{scope}_sync", (), 0)
+        ctx.emit(Sync(scope, ctx.span(node)))
+        return Constant(None)
+
+    return handler
+
+
+def _commit(ctx: Context, node: ast.Call) -> Value:
+    bind(ctx, node, "tj.cp_async.commit", (), 0)
+    ctx.emit(Instruction(cp_async.COMMIT.name, span=ctx.span(node)))
+    return Constant(None)
+
+
+def _wait(ctx: Context, node: ast.Call) -> Value:
+    arguments = bind(ctx, node, "tj.cp_async.wait", ("n",), 1)
+    argument = arguments["n"]
+    groups = ctx.integer(ctx.evaluate(argument), argument, "the number of groups that may be unfinished")
+    if groups < 0:
+        raise ctx.type_error(argument, f"{groups} groups can't be unfinished", "wait(0) waits for all")
+    ctx.emit(Instruction(cp_async.WAIT.name, (), (build.const(groups, int32),), ctx.span(node)))
+    return Constant(None)
+
+
+def _tcgen05_wait(row: Row) -> Callable[[Context, ast.Call], Value]:
+    def handler(ctx: Context, node: ast.Call) -> Value:
+        bind(ctx, node, f"tj.{row.spelling}", (), 0)
+        mem.need_tensor_memory(ctx, node)
+        ctx.emit(Instruction(row.name, span=ctx.span(node)))
+        return Constant(None)
+
+    return handler
+
+
+def _assume_in_bounds(ctx: Context, node: ast.Call) -> Value:
+    arguments = bind(ctx, node, "tj.assume_in_bounds", ("region",), 1)
+    return replace(memory_operand(ctx, arguments["region"], "what is assumed in bounds"), in_bounds=True)
+
+
+_INTRINSICS: dict[str, Callable[[Context, ast.Call], Value]] = {
+    **{name: _axis(name) for name in ("cta_id", "num_ctas")},
+    **{name: _special(name) for name in ("thread_id", "lane_id", "warp_id", "warpgroup_id")},
+    **{f"{scope}_sync": _sync(scope.name) for scope in BARRIERS},
+    "elect": _elect,
+    "cp_async.commit": _commit,
+    "cp_async.wait": _wait,
+    "tcgen05.wait_ld": _tcgen05_wait(tcgen05.WAIT_LD),
+    "tcgen05.wait_st": _tcgen05_wait(tcgen05.WAIT_ST),
+    "assume_in_bounds": _assume_in_bounds,
+    "alloc_shared": mem.alloc_shared,
+    "alloc_local": mem.alloc_local,
+    "alloc_tmem": mem.alloc_tmem,
+}
+
+
+def convert_to(ctx: Context, node: ast.Call, dtype: DType) -> Value:
+    """`tj.<dtype>(value)`: a scalar or a local tile, converted."""
+    arguments = bind(ctx, node, f"tj.{dtype}", ("value",), 1)
+    value = ctx.evaluate(arguments["value"])
+    if isinstance(value, Memory):
+        return tiles.cast(ctx, node, value, dtype)
+    return convert(ctx, node, value, dtype)

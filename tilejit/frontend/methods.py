@@ -1,0 +1,60 @@
+"""Calls of methods: `x.astype(...)`, `A.tile(...)`, `A.permute(...)`, `A.view(...)`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+from . import memory as mem
+from . import regions, tiles
+from .arguments import bind, optional
+from .context import Context
+from .python_calls import positional_values
+from .scalars import convert
+from .values import Items, Memory, Value
+
+__all__ = ["METHODS"]
+
+
+def _astype(ctx: Context, node: ast.Call, receiver: Value) -> Value:
+    arguments = bind(ctx, node, ".astype", ("dtype", "saturate"), 1)
+    wanted = arguments["dtype"]
+    dtype = mem.element_type(ctx, wanted, ctx.evaluate(wanted))
+    flag = optional(ctx, arguments.get("saturate"))
+    saturate = True if flag is None else bool(ctx.constant(flag, node, "saturate="))
+    if isinstance(receiver, Memory):
+        return tiles.cast(ctx, node, receiver, dtype, saturate)
+    return convert(ctx, node, receiver, dtype, saturate)
+
+
+def _tile(ctx: Context, node: ast.Call, receiver: Value) -> Value:
+    assert isinstance(receiver, Memory)
+    arguments = bind(ctx, node, ".tile", ("shape", "index"), 2)
+    shape_node, index_node = arguments["shape"], arguments["index"]
+    shape = mem.static_shape(ctx, shape_node, ctx.evaluate(shape_node))
+    at = ctx.evaluate(index_node)
+    items = at.items if isinstance(at, Items) else (at,)
+    coordinates = [regions.index_value(ctx, index_node, item, receiver.buffer) for item in items]
+    return regions.tile(ctx, node, receiver, shape, coordinates)
+
+
+def _permute(ctx: Context, node: ast.Call, receiver: Value) -> Value:
+    assert isinstance(receiver, Memory)
+    values = positional_values(ctx, node)
+    if len(values) == 1 and isinstance(values[0], Items):
+        values = list(values[0].items)
+    return mem.permute(ctx, node, receiver, tuple(ctx.integer(v, node, "a dimension") for v in values))
+
+
+def _view(ctx: Context, node: ast.Call, receiver: Value) -> Value:
+    assert isinstance(receiver, Memory)
+    return mem.view(ctx, node, receiver)
+
+
+#: method's name -> what a call of it gives, from the receiver
+METHODS: dict[str, Callable[[Context, ast.Call, Value], Value]] = {
+    "astype": _astype,
+    "tile": _tile,
+    "permute": _permute,
+    "view": _view,
+}

@@ -1,0 +1,158 @@
+"""Python's own functions in kernels: those that Python runs on compile-time values, and those with code of ours."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from types import BuiltinFunctionType
+from typing import Any
+
+from ..dtypes import DType, bool_, float32, int32
+from ..ir.arithmetic import build
+from ..layout import R, S, Swizzle, TileLayout, atom_layout, datapath, layout_a, layout_b, layout_c
+from ..ops.elementwise import ELEMENTWISE
+from . import tiles
+from .context import Context
+from .language import cdiv, next_power_of_2, static_assert
+from .messages import print_values, static_assert_holds
+from .scalars import fold, operate, truth
+from .values import Constant, Items, Memory, Scalar, Value, describe
+
+__all__ = ["BUILTINS", "positional_values", "python_call", "runs_in_python"]
+
+#: builtins that run in Python on compile-time values
+_PURE: tuple[Any, ...] = (
+    abs, all, any, bin, bool, divmod, float, hex, int, isinstance, issubclass, len, max, min, oct, ord, chr, pow, repr,
+    reversed, round, sorted, str, sum, tuple, type, format, callable, complex, hash, cdiv, next_power_of_2,
+    layout_a, layout_b, layout_c, atom_layout, datapath,
+)  # fmt: skip
+
+
+def runs_in_python(callee: Any) -> bool:
+    """Whether Python computes a function's result while the kernel is compiled."""
+    if any(callee is function for function in _PURE) or callee in (TileLayout, Swizzle):
+        return True
+    if getattr(callee, "__module__", None) == "math" and isinstance(callee, BuiltinFunctionType):
+        return True
+    owner = getattr(callee, "__self__", None)
+    return isinstance(owner, (TileLayout, type(S), type(R)))
+
+
+def positional_values(ctx: Context, node: ast.Call) -> list[Value]:
+    """A call's arguments, all of them by position."""
+    for argument in node.args:
+        if isinstance(argument, ast.Starred):
+            raise ctx.syntax_error(argument, "* can't be used in calls in a kernel", "write the arguments out")
+    return [ctx.evaluate(argument) for argument in node.args]
+
+
+def python_call(ctx: Context, node: ast.Call, callee: Callable[..., Any]) -> Value:
+    """What a function of Python's makes of compile-time values."""
+    values = positional_values(ctx, node)
+    keywords = {k.arg: ctx.constant(ctx.evaluate(k.value), k.value, k.arg) for k in node.keywords if k.arg}
+    folded = fold(ctx, node, lambda *a: callee(*a, **keywords), values)
+    if folded is None:
+        other = next(v for v in values if not isinstance(v, Constant))
+        name = getattr(callee, "__name__", repr(callee))
+        raise ctx.type_error(
+            node, f"{name} runs when the kernel is compiled; this is {describe(other)}",
+            _RUN_TIME_NAMES.get(name) or _run_time_name(name),
+        )  # fmt: skip
+    return folded
+
+
+def _run_time_name(name: str) -> str:
+    return f"at run time there is tj.{name}" if name in ELEMENTWISE else "give it compile-time values"
+
+
+_RUN_TIME_NAMES = {
+    "sum": "for tiles there is tj.sum",
+    "len": "the extents of memory are in .shape",
+    "round": "at run time there is tj.round",
+    "pow": "at run time there is **",
+}
+
+
+# ---- with code of ours --------------------------------------------------------------------------------------
+
+
+def _extreme(name: str, python: Callable[..., Any]) -> Callable[[Context, ast.Call], Value]:
+    def handler(ctx: Context, node: ast.Call) -> Value:
+        if node.keywords:
+            return python_call(ctx, node, python)
+        values = positional_values(ctx, node)
+        if len(values) == 1 and isinstance(values[0], Items):
+            values = list(values[0].items)
+        if all(isinstance(v, Constant) for v in values):
+            return python_call(ctx, node, python)
+        if any(isinstance(v, Memory) for v in values):
+            raise ctx.type_error(
+                node, f"{python.__name__} takes scalars; this is {describe(values[0])}",
+                f"element by element there is tj.{name}(a, b)",
+            )  # fmt: skip
+        extreme = values[0]
+        for value in values[1:]:
+            folded = fold(ctx, node, python, (extreme, value))
+            extreme = operate(ctx, node, name, (extreme, value)) if folded is None else folded
+        return extreme
+
+    return handler
+
+
+def _abs(ctx: Context, node: ast.Call) -> Value:
+    values = positional_values(ctx, node)
+    if len(values) != 1:
+        raise ctx.type_error(node, f"abs takes 1 argument; got {len(values)}", "abs(x)")
+    folded = fold(ctx, node, abs, values)
+    if folded is not None:
+        return folded
+    return tiles.apply(ctx, node, "abs", values)
+
+
+def _cdiv(ctx: Context, node: ast.Call) -> Value:
+    """a / b, rounded up. Where b is known to be positive a + b - 1 stays positive too, and cheap to divide."""
+    values = positional_values(ctx, node)
+    folded = fold(ctx, node, cdiv, values)
+    if folded is not None:
+        return folded
+    if len(values) != 2 or node.keywords:
+        raise ctx.type_error(node, f"cdiv takes 2 arguments; got {len(values) + len(node.keywords)}", "cdiv(a, b)")
+    a, b = values
+    if isinstance(b, Constant) and isinstance(b.value, int) and b.value > 0:
+        return operate(ctx, node, "floordiv", (operate(ctx, node, "add", (a, Constant(b.value - 1))), b))
+    down = operate(ctx, node, "floordiv", (operate(ctx, node, "neg", (a,)), b))
+    return operate(ctx, node, "neg", (down,))
+
+
+def _conversion(python: Callable[..., Any], dtype: DType) -> Callable[[Context, ast.Call], Value]:
+    """int(x), float(x), bool(x): of run-time scalars to int32 (int64 stays), float32 (float64 stays), bool_."""
+
+    def handler(ctx: Context, node: ast.Call) -> Value:
+        values = positional_values(ctx, node)
+        folded = fold(ctx, node, python, values)
+        if folded is not None:
+            return folded
+        if len(values) != 1:
+            raise ctx.type_error(node, f"{python.__name__} takes 1 argument; got {len(values)}", "give it one scalar")
+        if dtype == bool_:
+            holds = truth(ctx, node, values[0])
+            return Constant(holds) if isinstance(holds, bool) else Scalar(holds)
+        expr = ctx.scalar(values[0], node)
+        keeps = expr.dtype.is_integer if dtype.is_integer else expr.dtype.is_float
+        return Scalar(expr) if keeps else Scalar(build.cast(expr, dtype))
+
+    return handler
+
+
+#: a function of Python's, or of ours that the host can call too -> what a call of it becomes
+BUILTINS: dict[Any, Callable[[Context, ast.Call], Value]] = {
+    min: _extreme("minimum", min),
+    max: _extreme("maximum", max),
+    abs: _abs,
+    cdiv: _cdiv,
+    int: _conversion(int, int32),
+    float: _conversion(float, float32),
+    bool: _conversion(bool, bool_),
+    print: print_values,
+    static_assert: static_assert_holds,
+}

@@ -1,0 +1,86 @@
+"""What reading a loop's body once showed of the names that are carried round it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ..ir.nodes import Expr, Var
+from .context import Context
+from .drafts import Draft
+from .enclosures import Enclosure
+from .joins import merge
+from .kinds import Kind, ScalarKind
+from .slots import ScalarSlot, Slot, value_of
+from .values import Binding, Scalar, Unset
+
+__all__ = ["Reading", "through_copies"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What reading a loop's body once gave.
+
+    slots: where its names are kept round by round. before: what names stand for at its head.
+    ends: what they stand for wherever what follows the loop is reached; rounds: where the next round is.
+    """
+
+    loop: Enclosure
+    block: Draft
+    slots: Mapping[str, Slot]
+    before: Mapping[str, Binding]
+    ends: Sequence[Mapping[str, Binding]]
+    rounds: Sequence[Mapping[str, Binding]]
+
+    def changes(self, name: str) -> list[Binding]:
+        """What a name stands for wherever a round ends with another value than it began with."""
+        head = value_of(self.slots[name])
+        # the head's own value is no change, except that a name without a value there stays without one
+        kept = None if isinstance(head, Unset) else head
+        return [env[name] for env in (*self.rounds, *self.ends) if env[name].value != kept]
+
+    def shown(self, ctx: Context, entry: Mapping[str, Binding]) -> dict[str, Kind]:
+        """The kinds of names that enter the loop, as the body shows them."""
+        return {name: merge(ctx, name, [entry[name], *self.changes(name)]) for name in entry}
+
+
+def through_copies(
+    ctx: Context, shown: Mapping[str, Kind], entry: Mapping[str, Binding], reading: Reading
+) -> dict[str, Kind]:
+    """The kinds that were shown, carried along copies: a name that takes another's value takes its type too.
+
+    Without this a chain `a = b`, `b = c`, ... would need one reading for each name.
+    """
+    heads: dict[Expr, str] = {slot.var: name for name, slot in reading.slots.items() if isinstance(slot, ScalarSlot)}
+    sources = {
+        name: [heads.get(b.value.expr) if isinstance(b.value, Scalar) else None for b in reading.changes(name)]
+        for name in entry
+    }
+    takers: dict[str, list[str]] = {}
+    for name, copied in sources.items():
+        for source in filter(None, copied):
+            takers.setdefault(source, []).append(name)
+    kinds = dict(shown)
+    pending = list(takers)
+    while pending:
+        for name in takers.get(pending.pop(), ()):
+            changes = [
+                _as_shown(binding, kinds[source] if source else None)
+                for binding, source in zip(reading.changes(name), sources[name], strict=True)
+            ]
+            kind = merge(ctx, name, [entry[name], *changes])
+            # what has become a conflict stays one, so that this ends
+            if isinstance(kinds[name], ScalarKind) and kind != kinds[name]:
+                kinds[name] = kind
+                pending.append(name)
+    return kinds
+
+
+def _as_shown(binding: Binding, kind: Kind | None) -> Binding:
+    """A binding to the value that a name has at the head, in the type that the body showed for that name."""
+    value = binding.value
+    if not isinstance(kind, ScalarKind) or not isinstance(value, Scalar) or not isinstance(value.expr, Var):
+        return binding
+    if kind.dtype == value.dtype:
+        return binding
+    return Binding(Scalar(Var(value.expr.name, kind.dtype), kind.weak), binding.span)
