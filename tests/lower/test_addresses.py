@@ -11,9 +11,9 @@ from tilejit.dtypes import int32
 from tilejit.ir import build
 from tilejit.ir.nodes import Const, Expr, Var
 from tilejit.layout.iters import digits
-from tilejit.lower.addresses import adds_up
-from tilejit.lower.atoms import Atom
-from tilejit.lower.evaluate import evaluate
+from tilejit.lower.schedule.addresses import adds_up
+from tilejit.lower.schedule.evaluate import evaluate
+from tilejit.lower.schedule.schedule import Atom
 
 
 def _atoms(extents: list[int]) -> tuple[Atom, ...]:

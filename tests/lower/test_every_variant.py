@@ -18,10 +18,11 @@ from tests.lower import properties
 from tilejit.ir.nodes import Instruction, TileOp
 from tilejit.ir.parser import from_text
 from tilejit.ir.printer import to_text
-from tilejit.lower import VARIANTS, Context, Decline, Moves, Plan, Variant, copy_gmem_smem
+from tilejit.lower import VARIANTS, Context, Decline, Moves, Plan, Variant
 from tilejit.lower.builder import Builder
 from tilejit.lower.lowering import lower
-from tilejit.lower.partition import Partition, emit_copy
+from tilejit.lower.moves.partition import Partition, emit_copy
+from tilejit.lower.variants import copy_gmem_smem
 from tilejit.target import target
 from tilejit.testing import Operation, operations
 
@@ -178,8 +179,8 @@ emits: the widest provable vectors, shared out among the scope's threads.
 from tilejit.errors import LayoutError
 from tilejit.lower import Decline, Variant
 from tilejit.lower.conditions import COPY, KINDS, copy_sides, memory_pair
-from tilejit.lower.partition import emit_copy, plan_partition
-from tilejit.lower.regions import side
+from tilejit.lower.moves.partition import emit_copy, plan_partition
+from tilejit.lower.schedule.placement import side
 
 
 def plan(op, context):

@@ -11,7 +11,7 @@ from ..ir.nodes import Expr, TileOp
 from ..ops.elementwise import ELEMENTWISE, result_type
 from .conditions import SCOPE, tiles
 from .engine import Condition, Context
-from .regions import Side, Step
+from .schedule.placement import Side, Step
 
 __all__ = ["ELEMENTWISE_CONDITIONS", "OPERATIONS", "arity", "broadcast", "value_of"]
 

@@ -14,10 +14,10 @@ from ..isa import ROWS
 from ..source import Span
 from ..target import Target
 from .builder import Builder
-from .elements import element_offset
 from .engine import Context, Variant, Verdict, dispatch
 from .proof import prove
-from .register_starts import RegisterRun, choice, each_start
+from .schedule.elements import element_offset
+from .schedule.registers import RegisterRun, choice, each_start
 
 __all__ = ["Lowered", "lower"]
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from ...ir.nodes import Buffer, Region, Strided
 from ...layout import TileLayout
-from ..evaluate import evaluate
-from ..launch import launch_values
 from ..plan import TMEM_LANE
-from ..regions import THREADS
+from ..schedule.evaluate import evaluate
+from ..schedule.launch import launch_values
+from ..schedule.placement import THREADS
 
 __all__ = ["Contents", "addresses", "owners_of"]
 

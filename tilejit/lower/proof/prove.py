@@ -7,8 +7,8 @@ from math import prod
 import numpy as np
 
 from ...ir.nodes import Region, TileOp
-from ..launch import launch_values
 from ..plan import Access, Moves, Plan, Products
+from ..schedule.launch import launch_values
 from .places import Contents
 from .products import prove_products
 

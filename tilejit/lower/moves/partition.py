@@ -8,18 +8,18 @@ from math import prod
 
 import numpy as np
 
-from ..dtypes import int32
-from ..ir import build
-from ..ir.nodes import Const, Expr, TileOp, Var
-from .access import vector_width
-from .addresses import adds_up, advanced, digits, edge_dims, located, reached, swizzled
-from .atoms import Atom, joined, refine, vectors
-from .builder import Builder
-from .evaluate import evaluate
-from .launch import launch_values
-from .moves import Edges, Run, access_name, at_edges, edges_of, fill_value, load, pieces, store
-from .plan import Moves, VectorPlan
-from .regions import Scaled, Side
+from ...dtypes import int32
+from ...ir import build
+from ...ir.nodes import Const, Expr, TileOp, Var
+from ..builder import Builder
+from ..plan import Moves, VectorPlan
+from ..schedule.addresses import adds_up, advanced, digits, edge_dims, located, reached, swizzled
+from ..schedule.evaluate import evaluate
+from ..schedule.launch import launch_values
+from ..schedule.placement import Scaled, Side
+from ..schedule.schedule import Atom, joined, refine, vectors
+from ..schedule.width import vector_width
+from .vectors import Edges, Run, access_name, at_edges, edges_of, fill_value, load, pieces, store
 
 __all__ = ["Partition", "emit_copy", "emit_partition", "plan_partition"]
 

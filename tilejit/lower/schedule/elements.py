@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from ..dtypes import DType, int32, int64
-from ..errors import LayoutError
-from ..ir import build
-from ..ir.nodes import Buffer, Expr, Strided
-from ..layout import TileLayout
-from ..layout.iters import merged, refined, weights
+from ...dtypes import DType, int32, int64
+from ...errors import LayoutError
+from ...ir import build
+from ...ir.nodes import Buffer, Expr, Strided
+from ...layout import TileLayout
+from ...layout.iters import merged, refined, weights
 from .addresses import swizzled
 
 __all__ = ["element_offset"]

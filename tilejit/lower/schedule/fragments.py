@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from ..errors import LayoutError
-from ..ir.nodes import Region
-from ..isa.mma import MMA_M, MMA_N, Mma
-from ..target import WARP
-from .atoms import Atom, refine, split
-from .regions import Side, Step, Stride, Thread, side
+from ...errors import LayoutError
+from ...ir.nodes import Region
+from ...isa.mma import MMA_M, MMA_N, Mma
+from ...target import WARP
+from .placement import Side, Step, Stride, Thread, side
+from .schedule import Atom, refine, split
 
 __all__ = ["ACC", "A", "B", "Fragments", "need_lanes", "nearest", "share"]
 

@@ -9,15 +9,15 @@ source: DISPATCH 9.1 and 11.10.
 
 from __future__ import annotations
 
-from ..errors import LayoutError
-from ..ir.nodes import Region, TileOp
+from ...errors import LayoutError
+from ...ir.nodes import Region, TileOp
+from ..builder import Builder
+from ..conditions import COPY, KINDS, copy_sides, lead_of, memory_pair
+from ..engine import Context, Decline, Variant
+from ..moves.owner_copy import OwnerCopy, emit_owner_copy, plan_owner_copy
+from ..moves.partition import Partition, emit_copy, plan_partition
+from ..schedule.placement import side
 from . import elementwise_reg
-from .builder import Builder
-from .conditions import COPY, KINDS, copy_sides, lead_of, memory_pair
-from .engine import Context, Decline, Variant
-from .owner_copy import OwnerCopy, emit_owner_copy, plan_owner_copy
-from .partition import Partition, emit_copy, plan_partition
-from .regions import side
 
 _SPACES = ("global", "shared", "local")
 

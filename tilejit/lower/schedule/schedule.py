@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from ..dtypes import int64
-from ..errors import LayoutError
-from ..ir.nodes import Const
-from ..layout.grouping import common_refinement
-from .regions import Folded, Scaled, Side, Step, Stride, Thread, need_slice
+from ...dtypes import int64
+from ...errors import LayoutError
+from ...ir.nodes import Const
+from ...layout.grouping import common_refinement
+from .placement import Folded, Scaled, Side, Step, Stride, Thread, need_slice
 
 __all__ = ["Atom", "chained", "joined", "reach", "refine", "split", "vectors"]
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ..errors import LayoutError
-from ..ir.nodes import TileOp
-from .atoms import Atom, refine
-from .conditions import copy_sides
-from .engine import Context
-from .owners import need_all_threads
-from .regions import Side, need_slice, side
+from ...errors import LayoutError
+from ...ir.nodes import TileOp
+from ..conditions import copy_sides
+from ..engine import Context
+from ..schedule.owners import need_all_threads
+from ..schedule.placement import Side, need_slice, side
+from ..schedule.schedule import Atom, refine
 
 __all__ = ["register_digits", "register_sides"]
 

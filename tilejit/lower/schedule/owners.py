@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from math import prod
 
-from ..errors import LayoutError
-from ..ir import build
-from ..ir.nodes import TRUE, Expr
-from .atoms import Atom
-from .regions import Side, Step, Thread
+from ...errors import LayoutError
+from ...ir import build
+from ...ir.nodes import TRUE, Expr
+from .placement import Side, Step, Thread
+from .schedule import Atom
 
 __all__ = ["lowest_owner", "need_all_threads", "thread_digit"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..ir.nodes import Strided
-from .atoms import Atom
-from .regions import Folded, Scaled, Side, Stride, Thread, stride_multiple
+from ...ir.nodes import Strided
+from .placement import Folded, Scaled, Side, Stride, Thread, stride_multiple
+from .schedule import Atom
 
 __all__ = ["Width", "misaligned", "run_length", "vector_width"]
 

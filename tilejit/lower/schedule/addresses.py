@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import prod
 
-from ..dtypes import DType, int32, int64
-from ..ir import build, facts
-from ..ir.nodes import TRUE, Cast, Const, Expr, Op
-from ..ir.remember import remembered
-from ..layout import Swizzle
-from .atoms import Atom, chained
-from .regions import Folded, Scaled, Side, Stride
+from ...dtypes import DType, int32, int64
+from ...ir import build, facts
+from ...ir.nodes import TRUE, Cast, Const, Expr, Op
+from ...ir.remember import remembered
+from ...layout import Swizzle
+from .placement import Folded, Scaled, Side, Stride
+from .schedule import Atom, chained
 
 __all__ = [
     "Moved", "adds_up", "advanced", "all_inside", "along", "digits", "edge_dims", "extent_of", "index_dtype",

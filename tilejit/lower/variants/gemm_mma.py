@@ -13,26 +13,26 @@ from math import prod
 
 import numpy as np
 
-from ..dtypes import float32, int32
-from ..errors import LayoutError
-from ..ir import build
-from ..ir.nodes import Buffer, Const, Expr, Instruction, Region, TileOp, Vector
-from ..isa import Family
-from ..isa.convert import TF32
-from ..isa.mma import MMA, MMA_M, MMA_N, Mma, products
-from ..layout import TileLayout
-from ..ops.gemm import shape_fault, type_fault
-from ..target import WARP
-from .addresses import origin, reached
-from .atoms import Atom
-from .builder import Builder
-from .conditions import KINDS, SCOPE, needs, outside
-from .engine import Condition, Context, Decline, Variant
-from .fragments import ACC, A, B, Fragments, nearest, need_lanes, share
-from .owners import need_all_threads
-from .plan import Facts, Products
-from .plan import Plan as PlanBase
-from .regions import Side, need_slice, side
+from ...dtypes import float32, int32
+from ...errors import LayoutError
+from ...ir import build
+from ...ir.nodes import Buffer, Const, Expr, Instruction, Region, TileOp, Vector
+from ...isa import Family
+from ...isa.convert import TF32
+from ...isa.mma import MMA, MMA_M, MMA_N, Mma, products
+from ...layout import TileLayout
+from ...ops.gemm import shape_fault, type_fault
+from ...target import WARP
+from ..builder import Builder
+from ..conditions import KINDS, SCOPE, needs, outside
+from ..engine import Condition, Context, Decline, Variant
+from ..plan import Facts, Products
+from ..plan import Plan as PlanBase
+from ..schedule.addresses import origin, reached
+from ..schedule.fragments import ACC, A, B, Fragments, nearest, need_lanes, share
+from ..schedule.owners import need_all_threads
+from ..schedule.placement import Side, need_slice, side
+from ..schedule.schedule import Atom
 
 
 @dataclass(frozen=True, slots=True)

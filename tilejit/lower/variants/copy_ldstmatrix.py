@@ -14,26 +14,26 @@ from math import prod
 
 import numpy as np
 
-from ..dtypes import int32
-from ..errors import LayoutError
-from ..ir import build
-from ..ir.nodes import TRUE, Const, Expr, Instruction, TileOp, Var, Vector
-from ..isa import Family, Row, matrix
-from ..layout import Swizzle
-from ..target import WARP
-from .addresses import advanced, along, digits, linear, offsets, origin, steps, swizzled
-from .atoms import Atom
-from .builder import Builder
-from .conditions import COPY, KINDS, copy_sides, memory_pair, needs
-from .engine import Condition, Context, Decline, Variant
-from .evaluate import evaluate
-from .launch import launch_values
-from .matrix_tiles import ROW, Tiles, split_tiles
-from .owners import lowest_owner, thread_digit
-from .plan import Access, Facts, Moves
-from .plan import Plan as PlanBase
-from .regions import Side, Step, Thread
-from .register_sides import register_sides
+from ...dtypes import int32
+from ...errors import LayoutError
+from ...ir import build
+from ...ir.nodes import TRUE, Const, Expr, Instruction, TileOp, Var, Vector
+from ...isa import Family, Row, matrix
+from ...layout import Swizzle
+from ...target import WARP
+from ..builder import Builder
+from ..conditions import COPY, KINDS, copy_sides, memory_pair, needs
+from ..engine import Condition, Context, Decline, Variant
+from ..moves.register_copy import register_sides
+from ..plan import Access, Facts, Moves
+from ..plan import Plan as PlanBase
+from ..schedule.addresses import advanced, along, digits, linear, offsets, origin, steps, swizzled
+from ..schedule.evaluate import evaluate
+from ..schedule.launch import launch_values
+from ..schedule.matrix_tiles import ROW, Tiles, split_tiles
+from ..schedule.owners import lowest_owner, thread_digit
+from ..schedule.placement import Side, Step, Thread
+from ..schedule.schedule import Atom
 
 #: from here on the addresses of lanes beyond an instruction's last row are ignored; before, they must be valid
 _IGNORES_ADDRESSES = 80

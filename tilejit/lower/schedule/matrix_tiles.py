@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 
-from ..errors import LayoutError
-from ..ir.nodes import Const
-from ..layout import TileLayout
-from ..target import WARP
-from .access import misaligned
+from ...errors import LayoutError
+from ...ir.nodes import Const
+from ...layout import TileLayout
+from ...target import WARP
+from ..moves.register_copy import register_digits
 from .addresses import origin
-from .atoms import Atom, split
-from .regions import Side, Thread
-from .register_sides import register_digits
+from .placement import Side, Thread
+from .schedule import Atom, split
+from .width import misaligned
 
 __all__ = ["ROW", "Tiles", "split_tiles"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..ir.nodes import Region, Strided, Var
+from ...ir.nodes import Region, Strided, Var
 
 __all__ = ["launch_values"]
 

@@ -15,26 +15,26 @@ from math import prod
 
 import numpy as np
 
-from ..dtypes import DType, float32, int32
-from ..errors import LayoutError
-from ..ir import build
-from ..ir.nodes import Expr, Instruction, Load, Move, Region, Store, TileOp, Var, Vector
-from ..isa import Row
-from ..isa.convert import NARROW_PAIR, PAIRS
-from ..ops.elementwise import result_type
-from ..target import Target
-from .access import run_length, vector_width
-from .addresses import located, reached
-from .atoms import Atom, joined, reach, refine, vectors
-from .builder import Builder
-from .conditions import KINDS, outside, tiles
-from .elementwise import ELEMENTWISE_CONDITIONS, OPERATIONS, arity, broadcast, value_of
-from .engine import Condition, Context, Decline, Variant
-from .evaluate import evaluate
-from .owners import need_all_threads
-from .plan import Moves, VectorPlan
-from .regions import Side, Thread, side
-from .register_starts import RegisterRun, each_start
+from ...dtypes import DType, float32, int32
+from ...errors import LayoutError
+from ...ir import build
+from ...ir.nodes import Expr, Instruction, Load, Move, Region, Store, TileOp, Var, Vector
+from ...isa import Row
+from ...isa.convert import NARROW_PAIR, PAIRS
+from ...ops.elementwise import result_type
+from ...target import Target
+from ..builder import Builder
+from ..conditions import KINDS, outside, tiles
+from ..elementwise import ELEMENTWISE_CONDITIONS, OPERATIONS, arity, broadcast, value_of
+from ..engine import Condition, Context, Decline, Variant
+from ..plan import Moves, VectorPlan
+from ..schedule.addresses import located, reached
+from ..schedule.evaluate import evaluate
+from ..schedule.owners import need_all_threads
+from ..schedule.placement import Side, Thread, side
+from ..schedule.registers import RegisterRun, each_start
+from ..schedule.schedule import Atom, joined, reach, refine, vectors
+from ..schedule.width import run_length, vector_width
 
 
 @dataclass(frozen=True, slots=True)

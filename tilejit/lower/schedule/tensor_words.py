@@ -7,14 +7,14 @@ from math import prod
 
 import numpy as np
 
-from ..dtypes import int32
-from ..errors import LayoutError
-from ..ir import build, facts
-from ..ir.nodes import Const, Expr, Region
-from ..layout import TileLayout
-from ..layout.iters import Iter, merged, refined, weights
-from ..target import WARP, WARPGROUP
-from .regions import THREADS
+from ...dtypes import int32
+from ...errors import LayoutError
+from ...ir import build, facts
+from ...ir.nodes import Const, Expr, Region
+from ...layout import TileLayout
+from ...layout.iters import Iter, merged, refined, weights
+from ...target import WARP, WARPGROUP
+from .placement import THREADS
 
 __all__ = ["Words", "lane_fault", "words"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from ..dtypes import int64
-from ..errors import LayoutError
-from ..ir import build, facts
-from ..ir.nodes import Buffer, Const, Expr, Region, Strided, Var
-from ..ir.remember import remembered, remembered_pair
-from ..layout import Swizzle, TileLayout
-from ..layout.iters import Iter, merged, refined, sliced, weights
+from ...dtypes import int64
+from ...errors import LayoutError
+from ...ir import build, facts
+from ...ir.nodes import Buffer, Const, Expr, Region, Strided, Var
+from ...ir.remember import remembered, remembered_pair
+from ...layout import Swizzle, TileLayout
+from ...layout.iters import Iter, merged, refined, sliced, weights
 
 __all__ = [
     "Folded", "Offset", "Scaled", "Side", "Step", "Stride", "THREADS", "Thread", "need_slice", "scope_step",

@@ -11,17 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..dtypes import int32
-from ..errors import LayoutError
-from ..ir import build
-from ..ir.nodes import Buffer, Expr, Load, Region, Store, TileOp, Vector
-from .builder import Builder
-from .conditions import KINDS, outside, tiles
-from .elementwise import ELEMENTWISE_CONDITIONS, OPERATIONS, arity, broadcast, value_of
-from .engine import Condition, Context, Decline, Variant
-from .moves import Run, load, store
-from .partition import Partition, emit_partition, plan_partition
-from .regions import side
+from ...dtypes import int32
+from ...errors import LayoutError
+from ...ir import build
+from ...ir.nodes import Buffer, Expr, Load, Region, Store, TileOp, Vector
+from ..builder import Builder
+from ..conditions import KINDS, outside, tiles
+from ..elementwise import ELEMENTWISE_CONDITIONS, OPERATIONS, arity, broadcast, value_of
+from ..engine import Condition, Context, Decline, Variant
+from ..moves.partition import Partition, emit_partition, plan_partition
+from ..moves.vectors import Run, load, store
+from ..schedule.placement import side
 
 Plan = Partition
 

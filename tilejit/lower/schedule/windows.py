@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..dtypes import int32, int64, uint32
-from ..ir import build, facts
-from ..ir.nodes import Expr
+from ...dtypes import int32, int64, uint32
+from ...ir import build, facts
+from ...ir.nodes import Expr
+from ..builder import Builder
 from .addresses import extent_of, index_within
-from .atoms import Atom
-from .builder import Builder
-from .regions import Side
+from .placement import Side
+from .schedule import Atom
 
 __all__ = ["Window", "windows"]
 

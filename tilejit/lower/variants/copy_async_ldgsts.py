@@ -14,17 +14,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from math import copysign
 
-from ..errors import LayoutError
-from ..ir import build
-from ..ir.nodes import TRUE, Const, Expr, Instruction, TileOp, Vector
-from ..isa.cp_async import COPIES, Copy
-from .builder import Builder
-from .conditions import COPY, KINDS, copy_sides, lead_of, memory_pair, needs
-from .engine import Condition, Context, Decline, Variant
-from .moves import Run, pieces
-from .partition import Partition, emit_partition, plan_partition
-from .regions import need_slice, side
-from .windows import Window, windows
+from ...errors import LayoutError
+from ...ir import build
+from ...ir.nodes import TRUE, Const, Expr, Instruction, TileOp, Vector
+from ...isa.cp_async import COPIES, Copy
+from ..builder import Builder
+from ..conditions import COPY, KINDS, copy_sides, lead_of, memory_pair, needs
+from ..engine import Condition, Context, Decline, Variant
+from ..moves.partition import Partition, emit_partition, plan_partition
+from ..moves.vectors import Run, pieces
+from ..schedule.placement import need_slice, side
+from ..schedule.windows import Window, windows
 
 _NARROWEST = min(form.size for form in COPIES.forms())
 

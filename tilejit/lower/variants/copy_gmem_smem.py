@@ -9,13 +9,13 @@ source: DISPATCH 4 and 13; Apache TVM, TIRx `vec_auto`.
 
 from __future__ import annotations
 
-from ..errors import LayoutError
-from ..ir.nodes import TileOp
-from .builder import Builder
-from .conditions import COPY, KINDS, copy_sides, lead_of, memory_pair
-from .engine import Context, Decline, Variant
-from .partition import Partition, emit_copy, plan_partition
-from .regions import need_slice, side
+from ...errors import LayoutError
+from ...ir.nodes import TileOp
+from ..builder import Builder
+from ..conditions import COPY, KINDS, copy_sides, lead_of, memory_pair
+from ..engine import Context, Decline, Variant
+from ..moves.partition import Partition, emit_copy, plan_partition
+from ..schedule.placement import need_slice, side
 
 Plan = Partition
 

@@ -7,20 +7,20 @@ from math import prod
 
 import numpy as np
 
-from ..dtypes import int32, int64
-from ..errors import LayoutError
-from ..ir import build
-from ..ir.nodes import TRUE, Buffer, Expr, Move, Region, TileOp, Var, Vector
-from ..layout import TileLayout
-from ..layout.iters import Iter, merged, refined, weights
-from .addresses import digits
-from .builder import Builder
-from .elements import element_offset
-from .evaluate import evaluate
-from .launch import launch_values
-from .moves import access_name, fill_value
-from .plan import Moves, VectorPlan
-from .regions import THREADS, Thread, scope_step
+from ...dtypes import int32, int64
+from ...errors import LayoutError
+from ...ir import build
+from ...ir.nodes import TRUE, Buffer, Expr, Move, Region, TileOp, Var, Vector
+from ...layout import TileLayout
+from ...layout.iters import Iter, merged, refined, weights
+from ..builder import Builder
+from ..plan import Moves, VectorPlan
+from ..schedule.addresses import digits
+from ..schedule.elements import element_offset
+from ..schedule.evaluate import evaluate
+from ..schedule.launch import launch_values
+from ..schedule.placement import THREADS, Thread, scope_step
+from .vectors import access_name, fill_value
 
 __all__ = ["OwnerCopy", "emit_owner_copy", "plan_owner_copy"]
 

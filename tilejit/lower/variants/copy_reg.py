@@ -15,24 +15,35 @@ from math import prod
 
 import numpy as np
 
-from ..dtypes import int32
-from ..errors import LayoutError
-from ..ir import build
-from ..ir.nodes import Expr, TileOp, Var
-from .access import vector_width
-from .addresses import advanced, along, digits, edge_dims, index_dtype, located, offsets, reached, steps, swizzled
-from .atoms import Atom, joined, reach, vectors
-from .builder import Builder
-from .conditions import COPY, KINDS, memory_pair
-from .engine import Context, Decline, Variant
-from .evaluate import evaluate
-from .launch import launch_values
-from .moves import Edges, Run, access_name, at_edges, edges_of, fill_value, load, store
-from .owners import lowest_owner, thread_digit
-from .plan import Moves, VectorPlan
-from .regions import Side, Thread
-from .register_sides import register_digits, register_sides
-from .register_starts import RegisterRun, each_start
+from ...dtypes import int32
+from ...errors import LayoutError
+from ...ir import build
+from ...ir.nodes import Expr, TileOp, Var
+from ..builder import Builder
+from ..conditions import COPY, KINDS, memory_pair
+from ..engine import Context, Decline, Variant
+from ..moves.register_copy import register_digits, register_sides
+from ..moves.vectors import Edges, Run, access_name, at_edges, edges_of, fill_value, load, store
+from ..plan import Moves, VectorPlan
+from ..schedule.addresses import (
+    advanced,
+    along,
+    digits,
+    edge_dims,
+    index_dtype,
+    located,
+    offsets,
+    reached,
+    steps,
+    swizzled,
+)
+from ..schedule.evaluate import evaluate
+from ..schedule.launch import launch_values
+from ..schedule.owners import lowest_owner, thread_digit
+from ..schedule.placement import Side, Thread
+from ..schedule.registers import RegisterRun, each_start
+from ..schedule.schedule import Atom, joined, reach, vectors
+from ..schedule.width import vector_width
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,21 +15,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..dtypes import int32
-from ..errors import LayoutError
-from ..ir import build
-from ..ir.nodes import Buffer, Expr, Instruction, Move, Region, TileOp, Vector
-from ..isa import Row
-from ..isa.tcgen05 import LD, ST, WAIT_LD, WAIT_ST, Transfer
-from ..layout.stock import TCGEN05_SHAPES, Tcgen05Shape
-from ..target import TMEM_COLUMNS, WARP, WARPGROUP
-from .builder import Builder
-from .conditions import COPY, KINDS, copy_sides, memory_pair, needs
-from .engine import Condition, Context, Decline, Variant
-from .plan import TMEM_LANE, Facts, Moves
-from .plan import Plan as PlanBase
-from .register_starts import RegisterRun, each_start
-from .tensor_places import Words, lane_fault, words
+from ...dtypes import int32
+from ...errors import LayoutError
+from ...ir import build
+from ...ir.nodes import Buffer, Expr, Instruction, Move, Region, TileOp, Vector
+from ...isa import Row
+from ...isa.tcgen05 import LD, ST, WAIT_LD, WAIT_ST, Transfer
+from ...layout.stock import TCGEN05_SHAPES, Tcgen05Shape
+from ...target import TMEM_COLUMNS, WARP, WARPGROUP
+from ..builder import Builder
+from ..conditions import COPY, KINDS, copy_sides, memory_pair, needs
+from ..engine import Condition, Context, Decline, Variant
+from ..plan import TMEM_LANE, Facts, Moves
+from ..plan import Plan as PlanBase
+from ..schedule.registers import RegisterRun, each_start
+from ..schedule.tensor_words import Words, lane_fault, words
 
 #: a lane, in an address's upper half
 _LANE = 1 << 16

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ..dtypes import DType, int32
-from ..ir import build
-from ..ir.nodes import TRUE, Buffer, Expr, Move, Region, TileOp, Vector
-from .addresses import all_inside, inside, moves_whole
-from .atoms import Atom
-from .builder import Builder
-from .regions import Side
+from ...dtypes import DType, int32
+from ...ir import build
+from ...ir.nodes import TRUE, Buffer, Expr, Move, Region, TileOp, Vector
+from ..builder import Builder
+from ..schedule.addresses import all_inside, inside, moves_whole
+from ..schedule.placement import Side
+from ..schedule.schedule import Atom
 
 __all__ = ["Edges", "Run", "access_name", "at_edges", "edges_of", "fill_value", "load", "pieces", "store"]
 
