@@ -10,7 +10,10 @@ from ..isa import Capability, Family
 from ..ops.tile import TILE_OPERATIONS
 from .engine import Condition, Context
 
-__all__ = ["COPY", "KINDS", "SCOPE", "copy_sides", "lead_of", "memory_pair", "needs", "outside", "tiles"]
+__all__ = [
+    "COPY", "KINDS", "SCOPE", "copy_sides", "lead_of", "memory_pair", "named_tiles", "needs", "outside",
+    "tiles",
+]  # fmt: skip
 
 #: one instruction, or a family of which one form is enough
 _Needed = Capability | Family[Any]
@@ -74,9 +77,15 @@ def copy_sides(op: TileOp) -> tuple[Region, Region]:
     return dst, src
 
 
-def lead_of(src: Region) -> int:
-    """Whose order a copy follows, 0 the destination's: the global side's, for coalescing."""
-    return 1 if src.buffer.space == "global" else 0
+def named_tiles(op: TileOp) -> dict[str, Region]:
+    """The operands that aren't scalars, by the names that the table of tile operations gives them."""
+    named = zip(TILE_OPERATIONS[op.name].operands, op.operands, strict=False)
+    return {rule.name: o for rule, o in named if isinstance(o, Region)}
+
+
+def lead_of(src: Region) -> str:
+    """Whose order a copy follows: the global side's, for coalescing."""
+    return "src" if src.buffer.space == "global" else "dst"
 
 
 def memory_pair(text: str, *pairs: tuple[str, str]) -> Condition:

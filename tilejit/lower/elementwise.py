@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from itertools import count
 
 from ..dtypes import DType
 from ..ir import build
 from ..ir.nodes import Expr, TileOp
 from ..ops.elementwise import ELEMENTWISE, result_type
-from .conditions import SCOPE, tiles
+from .conditions import SCOPE, named_tiles, tiles
 from .engine import Condition, Context
-from .schedule.placement import Side, Step
+from .schedule.placement import Placement, place
+from .schedule.views import Schedule, Space
 
-__all__ = ["ELEMENTWISE_CONDITIONS", "OPERATIONS", "arity", "broadcast", "value_of"]
+__all__ = ["ELEMENTWISE_CONDITIONS", "OPERATIONS", "Placed", "arity", "placed_tiles", "schedule", "value_of"]
+
+#: a tile's place, and for each dimension of the destination that of the place that goes along it
+Placed = tuple[Placement, tuple[int | None, ...]]
 
 #: tile operations that compute each element by itself
 OPERATIONS = ("fill", "cast", *ELEMENTWISE)
@@ -33,12 +37,12 @@ def _types(op: TileOp, context: Context) -> str | None:
 
 def _broadcasts(op: TileOp, context: Context) -> str | None:
     dst, *inputs = tiles(op)
-    for given in inputs:
-        fits = len(given.shape) <= len(dst.shape) and all(
-            e in (1, n) for e, n in zip(reversed(given.shape), reversed(dst.shape), strict=False)
+    for tile in inputs:
+        fits = len(tile.shape) <= len(dst.shape) and all(
+            e in (1, n) for e, n in zip(reversed(tile.shape), reversed(dst.shape), strict=False)
         )
         if not fits:
-            return f"shape {given.shape} of {given.buffer.name} doesn't broadcast to {dst.shape}"
+            return f"shape {tile.shape} of {tile.buffer.name} doesn't broadcast to {dst.shape}"
     return None
 
 
@@ -46,22 +50,29 @@ def _broadcasts(op: TileOp, context: Context) -> str | None:
 ELEMENTWISE_CONDITIONS = (SCOPE, Condition("types", _types), Condition("broadcast", _broadcasts))
 
 
-def broadcast(given: Side, dst: Side) -> Side:
-    """`given` over the destination's dimensions: a dimension that it lacks, or has once, doesn't move it."""
-    shape, own = dst.region.shape, given.region.shape
-    behind = len(shape) - len(own)
-    dims: list[tuple[Step, ...]] = []
-    places: list[int] = []
-    next_dim = 0
-    for k, extent in enumerate(shape):
-        if k >= behind and own[k - behind] != 1:
-            dims.append(given.dims[next_dim])
-            places.append(given.places[next_dim])
-            next_dim += 1
-        elif extent != 1:
-            dims.append((Step(extent, 0),))
-            places.append(-1)
-    return replace(given, shape=dst.shape, dims=tuple(dims), places=tuple(places))
+def placed_tiles(op: TileOp) -> dict[str, Placed]:
+    """Where each tile is, and which of its dimensions goes along each of the destination's without units.
+
+    None where the tile lacks the dimension, or has it once: then it doesn't move.
+    raises: LayoutError where a tile isn't the scope's.
+    """
+    tiles = named_tiles(op)
+    return {name: (place(tile, op.scope), _along(tile.shape, tiles["dst"].shape)) for name, tile in tiles.items()}
+
+
+def schedule(tiles: Mapping[str, Placed]) -> Schedule:
+    """The digits of an operation on placed tiles.
+
+    raises: LayoutError where tiles give a dimension to threads and split it without common digits.
+    """
+    return Schedule.of(Space(tiles["dst"][0].shape), tiles)
+
+
+def _along(shape: tuple[int, ...], dst: tuple[int, ...]) -> tuple[int | None, ...]:
+    behind, kept = len(dst) - len(shape), count()
+    return tuple(
+        next(kept) if k >= behind and shape[k - behind] != 1 else None for k, extent in enumerate(dst) if extent != 1
+    )
 
 
 def value_of(op: TileOp, values: Sequence[Expr], dtype: DType) -> Expr:

@@ -16,7 +16,7 @@ from ..target import Target
 from .builder import Builder
 from .engine import Context, Variant, Verdict, dispatch
 from .proof import prove
-from .schedule.elements import element_offset
+from .schedule.placement import element_offset
 from .schedule.registers import RegisterRun, choice, each_start
 
 __all__ = ["Lowered", "lower"]

@@ -1,25 +1,31 @@
-"""Work on memory, shared out evenly among the threads of a scope."""
+"""Work on memory, shared out evenly among the threads of a scope.
+
+A copy of 2 rows of 20 float32 by 4 threads, in vectors of 4, v the vector's number:
+
+    row 0    v 0    1    2    3    4        round 0: threads 0 to 3 take v 0 to 3
+    row 1    v 5    6    7    8    9        round 1: they take v 4 to 7
+                                            round 2: threads 0 and 1 take v 8 and 9
+
+Rows of 18 have 5 vectors too, of which the last has a tail of 2 elements.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from math import prod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from ...dtypes import int32
 from ...ir import build
-from ...ir.nodes import Const, Expr, TileOp, Var
+from ...ir.nodes import Const, Expr, TileOp
 from ..builder import Builder
 from ..plan import Moves, VectorPlan
-from ..schedule.addresses import adds_up, advanced, digits, edge_dims, located, reached, swizzled
-from ..schedule.evaluate import evaluate
-from ..schedule.launch import launch_values
-from ..schedule.placement import Scaled, Side
-from ..schedule.schedule import Atom, joined, refine, vectors
-from ..schedule.width import vector_width
-from .vectors import Edges, Run, access_name, at_edges, edges_of, fill_value, load, pieces, store
+from ..schedule.strides import Scaled
+from ..schedule.turns import Turns
+from ..schedule.views import Digit, Schedule
+from ..schedule.windows import Edges, Mask
+from .vectors import Run, access_name, at_edges, fill_value, load, pieces, store
 
 __all__ = ["Partition", "emit_copy", "emit_partition", "plan_partition"]
 
@@ -28,109 +34,84 @@ __all__ = ["Partition", "emit_copy", "emit_partition", "plan_partition"]
 class Partition(VectorPlan):
     """Vector v of the region is handled in round v // threads by thread v % threads; the last round may be partial.
 
-    count: vectors. tail: elements of the last vector of each run, vector_width where none is a part.
-    atoms: the digits of v, on `sides`, the destination first.
-    run_dim: the region's dimension along which vectors run, None where it spans several.
-    single: for each side whether a vector takes one element of it.
+    count: vectors. elements: the index that counts elements, in the order in which they are handled; vectors: that
+    which counts v. The first of their operands is the destination. single: those of which a vector takes one element.
     """
 
     count: int
-    tail: int
-    atoms: tuple[Atom, ...]
-    sides: tuple[Side, ...]
-    edges: tuple[Edges, ...]
-    single: tuple[bool, ...]
-    run_dim: int | None
+    elements: Schedule
+    vectors: Schedule
+    single: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.elements.names
+
+    @property
+    def tail(self) -> int:
+        """Elements of the last vector of each run, vector_width where none is a part."""
+        return (self.elements.digits[-1].extent % self.vector_width or self.vector_width) if self.elements.digits else 1
 
     @property
     def vector_bits(self) -> int:
-        return self.vector_width * self.sides[0].buffer.dtype.bits
+        return self.vector_width * self.elements[self.names[0]].buffer.dtype.bits
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
         """(mnemonic, trips a thread); the narrower accesses at edges and of partial vectors aren't counted."""
-        order = (*range(1, len(self.sides)), 0)
-        return tuple((self._access(k), self.rounds) for k in order)
+        dst, *inputs = self.names
+        accesses = [*(("ld", name) for name in inputs), ("st", dst)]
+        return tuple((self._access(verb, name), self.rounds) for verb, name in accesses)
 
-    def _access(self, column: int) -> str:
-        buffer = self.sides[column].buffer
-        width = 1 if self.single[column] else self.vector_width
-        return access_name("st" if column == 0 else "ld", buffer.space, width, buffer.dtype)
+    def _access(self, verb: str, name: str) -> str:
+        buffer = self.elements[name].buffer
+        return access_name(verb, buffer.space, 1 if name in self.single else self.vector_width, buffer.dtype)
 
-    def values(self, vector: Expr) -> list[Expr]:
-        """The digits of `atoms` for one vector."""
-        return digits(vector, [a.extent for a in self.atoms])
-
-    def linear(self, column: int, vector: Expr) -> Expr:
-        """The address of a vector on one side before swizzling."""
-        return located(self.sides[column], column, self.atoms, vector)
-
-    def address(self, column: int, vector: Expr) -> Expr:
-        """The address of a vector on one side."""
-        return swizzled(self.linear(column, vector), self.sides[column].swizzle)
+    def edges(self, name: str) -> Edges:
+        """The edges that an operand may pass."""
+        return Edges.of(self.elements[name], self.vector_width)
 
     def moves(self) -> Moves:
-        vector = np.arange(self.count, dtype=np.int64)
-        var = Var("plan.vector", int32, bounds=(0, max(self.count - 1, 0)))
-        names: dict[str, np.ndarray | int] = {**launch_values([s.region for s in self.sides]), "plan.vector": vector}
-        places = [np.broadcast_to(evaluate(self.address(k, var), names), vector.shape) for k in range(len(self.sides))]
+        turns = Turns(self.count, 1, [view.placement.region for view in self.vectors.views])
+        vector = turns.rounds_of
+        places = turns.values(*(view.address(turns.round) for view in self.vectors.views))
         width = np.full_like(vector, self.vector_width)
         if self.tail != self.vector_width:
-            last = self.atoms[-1].extent
+            last = -(-self.elements.digits[-1].extent // self.vector_width)
             width[vector % last == last - 1] = self.tail
-        steps = tuple(0 if one else 1 for one in self.single)
-        return Moves(vector // self.threads, vector % self.threads, np.stack(places, axis=1), width, steps)
+        steps = tuple(0 if name in self.single else 1 for name in self.names)
+        return Moves(vector // self.threads, vector % self.threads, places, width, steps)
 
 
 def plan_partition(
-    sides: tuple[Side, ...], threads: int, lead: int, *, vectorized: bool, broadcasts: bool = False
+    schedule: Schedule, threads: int, lead: str, *, vectorized: bool, broadcasts: bool = False
 ) -> Partition:
-    """The widest vectors that are provable, counted along the order of side `lead`.
+    """The widest vectors that are provable, counted along the order of operand `lead`.
 
     vectorized: False handles element by element. broadcasts: one element of an input may serve a whole vector.
-    raises: LayoutError where the sides can't be put side by side.
     """
-    edges = tuple(edge_dims(s) for s in sides)
-    free = [not any(s.places[d] in e for s, e in zip(sides, edges, strict=True)) for d in range(len(sides[0].shape))]
-    atoms = joined(_ordered(refine(sides), lead), free)
-    single = tuple(broadcasts and k > 0 and bool(atoms) and atoms[-1].strides[k] == 0 for k in range(len(sides)))
-    moving = [k for k, one in enumerate(single) if not one]
-    found = vector_width([sides[k] for k in moving], _columns(atoms, moving), ragged=True)
-    width = found.elements if vectorized else 1
-    counted = vectors(atoms, width)
-    count = prod(a.extent for a in counted)
-    return Partition(
-        width,
-        -(-count // threads),
-        threads,
-        found.limit if vectorized else "goes element by element",
-        count,
-        (atoms[-1].extent % width or width) if atoms else 1,
-        counted,
-        sides,
-        tuple(edges_of(s, e, atoms, width) for s, e in zip(sides, edges, strict=True)),
-        single,
-        atoms[-1].dim if atoms else None,
-    )
+    elements = _ordered(schedule, lead).joined()
+    inputs = elements.names[1:] if broadcasts and elements.digits else ()
+    single = tuple(name for name in inputs if elements.digits[-1][name] == 0)
+    provable = elements.among([name for name in elements.names if name not in single]).vector_width(ragged=True)
+    width = provable.elements if vectorized else 1
+    vectors = elements.vectors(width)
+    rounds = -(-vectors.count // threads)
+    limit = provable.limit if vectorized else "goes element by element"
+    return Partition(width, rounds, threads, limit, vectors.count, elements, vectors, single)
 
 
-def _columns(atoms: Sequence[Atom], chosen: Sequence[int]) -> list[Atom]:
-    """The same digits on some of the sides only."""
-    return [Atom(a.extent, tuple(a.strides[k] for k in chosen), a.dim, a.weight) for a in atoms]
+def _ordered(schedule: Schedule, lead: str) -> Schedule:
+    """Slowest first as memory lies on one side; in logical order where that isn't known, stride 1 last."""
+    if any(digit.is_folded for digit in schedule.digits):
+        return schedule
+    if any(isinstance(digit[lead], Scaled) for digit in schedule.digits):
+        return schedule.ordered(lambda digit: digit[lead] != 1)
+    return schedule.ordered(lambda digit: _slowness(digit, lead))
 
 
-def _ordered(atoms: tuple[Atom, ...], lead: int) -> tuple[Atom, ...]:
-    """Slowest first as memory lies on side `lead`; in logical order where that isn't known, stride 1 last."""
-    if any(a.is_folded for a in atoms):
-        return atoms
-    if any(isinstance(a.strides[lead], Scaled) for a in atoms):
-        return tuple(sorted(atoms, key=lambda a: a.strides[lead] == 1))
-    return tuple(sorted(atoms, key=lambda a: _slowness(a, lead), reverse=True))
-
-
-def _slowness(atom: Atom, lead: int) -> float:
-    stride = atom.strides[lead]
-    assert isinstance(stride, int)
+def _slowness(digit: Digit, lead: str) -> float:
+    stride = digit.elements(lead)
     # what doesn't move can't be the fastest
     return abs(stride) if stride else float("inf")
 
@@ -139,13 +120,13 @@ def _slowness(atom: Atom, lead: int) -> float:
 
 
 def emit_copy(plan: Partition, op: TileOp, b: Builder) -> None:
-    """From the second side to the first, through registers."""
-    registers = b.scratch(op.name, plan.sides[0].buffer.dtype, plan.vector_width)
+    """A load of "src" and a store to "dst" for each vector."""
+    registers = b.scratch(op.name, plan.elements["dst"].buffer.dtype, plan.vector_width)
     zero, fill = build.const(0, int32), fill_value(op)
 
-    def step(runs: Sequence[Run], start: int, width: int) -> None:
-        load(b, registers, zero, runs[1], start, width, fill)
-        store(b, registers, zero, runs[0], start, width)
+    def step(runs: Mapping[str, Run], start: int, width: int) -> None:
+        load(b, registers, zero, runs["src"], start, width, fill)
+        store(b, registers, zero, runs["dst"], start, width)
 
     emit_partition(plan, op, b, step)
 
@@ -153,8 +134,8 @@ def emit_copy(plan: Partition, op: TileOp, b: Builder) -> None:
 #: as many rounds are written out: LLVM needs a third less time for two rounds than for a loop of two
 _UNROLLED = 2
 
-#: (one vector on each side, first element of it, how many elements)
-Step = Callable[[Sequence[Run], int, int], None]
+#: (one vector of each operand, first element of it, how many elements)
+Step = Callable[[Mapping[str, Run], int, int], None]
 
 
 def emit_partition(
@@ -162,72 +143,80 @@ def emit_partition(
 ) -> None:
     """Whole rounds in a loop, or few written out, then the partial one; `step` writes what is done with one vector.
 
-    twice: whether regions inside their tensors may get code of their own, without predicates.
+    twice: whether regions inside their tensors may get code of their own, without masks.
     """
     thread = b.thread(op.scope, plan.threads)
-    bases = [_base(plan, column, thread, b) for column in range(len(plan.sides))]
+    bases = {name: _base(plan, name, thread, b) for name in plan.names}
+    edges = {name: plan.edges(name) for name in plan.names}
 
-    def write(edges: Sequence[Edges]) -> None:
-        _emit_rounds(replace(plan, edges=tuple(edges)), b, bases, thread, step, unrolled)
+    def write(masks: Mapping[str, Mask]) -> None:
+        _Rounds(plan, b, bases, masks, thread, step).write(unrolled)
 
     if twice:
-        at_edges(b, list(zip(plan.sides, plan.edges, strict=True)), plan.rounds, write)
+        at_edges(b, edges, plan.rounds, write)
     else:
-        write(plan.edges)
-
-
-def _emit_rounds(
-    plan: Partition, b: Builder, bases: Sequence[Base | None], thread: Expr, step: Step, unrolled: bool
-) -> None:
-    whole, rest = divmod(plan.count, plan.threads)
-    if whole:
-        with b.loop("round", whole, unrolled=unrolled or whole <= _UNROLLED) as trip:
-            _emit_vector(plan, b, bases, thread, build.mul(trip, plan.threads), step)
-    if rest:
-        first = build.const(whole * plan.threads, int32)
-        with b.when(build.less(thread, rest)):
-            _emit_vector(plan, b, bases, thread, first, step)
+        write({name: each.mask(b) for name, each in edges.items()})
 
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """Where a thread's vector of round 0 lies on one side: `address`, and `linear` before swizzling."""
+    """Where a thread's vector of round 0 lies in one operand: `address`, and `plain` before swizzling."""
 
     address: Expr
-    linear: Expr
+    plain: Expr
 
 
-def _base(plan: Partition, column: int, thread: Expr, b: Builder) -> Base | None:
+def _base(plan: Partition, name: str, thread: Expr, b: Builder) -> Base | None:
     """None where later rounds don't add to it."""
-    if plan.rounds > 1 and not adds_up(column, plan.atoms, plan.threads, plan.rounds * plan.threads):
+    view = plan.vectors[name]
+    if plan.rounds > 1 and not view.adds_up(plan.threads, plan.rounds * plan.threads):
         return None
-    linear = plan.linear(column, thread)
-    return Base(b.let("src" if column else "dst", swizzled(linear, plan.sides[column].swizzle)), linear)
+    plain = view.located(thread)
+    return Base(b.let("dst" if name == plan.names[0] else "src", view.swizzled(plain)), plain)
 
 
-def _emit_vector(
-    plan: Partition, b: Builder, bases: Sequence[Base | None], thread: Expr, first: Expr, step: Step
-) -> None:
-    values = tuple(plan.values(build.add(first, thread)))
-    runs = [
-        Run(side, edges, _address(plan, column, bases[column], first, thread), plan.atoms, values, plan.run_dim)
-        for column, (side, edges) in enumerate(zip(plan.sides, plan.edges, strict=True))
-    ]
-    if plan.tail == plan.vector_width:
-        step(runs, 0, plan.vector_width)
-        return
-    with b.either(build.less(values[-1], plan.atoms[-1].extent - 1)) as otherwise:
-        step(runs, 0, plan.vector_width)
-        with otherwise:
-            for start, width in pieces(plan.tail):
-                step(runs, start, width)
+@dataclass(frozen=True, slots=True)
+class _Rounds:
+    """The statements of all rounds, for one kind of edges."""
 
+    plan: Partition
+    b: Builder
+    bases: Mapping[str, Base | None]
+    masks: Mapping[str, Mask]
+    thread: Expr
+    step: Step
 
-def _address(plan: Partition, column: int, base: Base | None, first: Expr, thread: Expr) -> Expr:
-    """The address of vector `first` + `thread`."""
-    if base is None:
-        return plan.address(column, build.add(first, thread))
-    if isinstance(first, Const) and first.value == 0:
-        return base.address
-    side = plan.sides[column]
-    return advanced(side.swizzle, base.address, base.linear, reached(side, column, plan.atoms, first))
+    def write(self, unrolled: bool) -> None:
+        plan, b = self.plan, self.b
+        whole, partial = divmod(plan.count, plan.threads)
+        if whole:
+            with b.loop("round", whole, unrolled=unrolled or whole <= _UNROLLED) as trip:
+                self._vector(build.mul(trip, plan.threads))
+        if partial:
+            with b.when(build.less(self.thread, partial)):
+                self._vector(build.const(whole * plan.threads, int32))
+
+    def _vector(self, first: Expr) -> None:
+        """What a thread does with vector `first` + its number."""
+        plan, step = self.plan, self.step
+        values = plan.vectors.digits_of(build.add(first, self.thread))
+        runs = {
+            view.name: Run(view, self.masks[view.name], self._address(view.name, first), values)
+            for view in plan.vectors.views
+        }
+        if plan.tail == plan.vector_width:
+            step(runs, 0, plan.vector_width)
+            return
+        with self.b.either(build.less(values[-1], plan.vectors.digits[-1].extent - 1)) as otherwise:
+            step(runs, 0, plan.vector_width)
+            with otherwise:
+                for start, width in pieces(plan.tail):
+                    step(runs, start, width)
+
+    def _address(self, name: str, first: Expr) -> Expr:
+        view, base = self.plan.vectors[name], self.bases[name]
+        if base is None:
+            return view.address(build.add(first, self.thread))
+        if isinstance(first, Const) and first.value == 0:
+            return base.address
+        return view.advanced(base.address, base.plain, view.steps(first))

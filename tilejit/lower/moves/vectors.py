@@ -1,19 +1,18 @@
-"""How vectors are moved: the statements, and what the instructions are called."""
+"""How vectors are moved: the statements with their masks, and what the instructions are called."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...dtypes import DType, int32
 from ...ir import build
 from ...ir.nodes import TRUE, Buffer, Expr, Move, Region, TileOp, Vector
 from ..builder import Builder
-from ..schedule.addresses import all_inside, inside, moves_whole
-from ..schedule.placement import Side
-from ..schedule.schedule import Atom
+from ..schedule.views import View
+from ..schedule.windows import NO_EDGES, Edges, Mask
 
-__all__ = ["Edges", "Run", "access_name", "at_edges", "edges_of", "fill_value", "load", "pieces", "store"]
+__all__ = ["Run", "access_name", "at_edges", "fill_value", "load", "pieces", "store"]
 
 
 def access_name(verb: str, space: str, width: int, dtype: DType) -> str:
@@ -24,30 +23,14 @@ def access_name(verb: str, space: str, width: int, dtype: DType) -> str:
     return f"{verb}.{space}" + (f".v{count}" if count > 1 else "") + f".b{lane}"
 
 
-@dataclass(frozen=True, slots=True)
-class Edges:
-    """The edges of a global tensor that a region may pass.
-
-    dims: dimensions of the buffer. whole: whether no vector straddles an edge.
-    """
-
-    dims: tuple[int, ...] = ()
-    whole: bool = True
-
-
-def edges_of(side: Side, dims: tuple[int, ...], atoms: Sequence[Atom], width: int) -> Edges:
-    """The edges in `dims` for vectors of `width` along the last atom."""
-    return Edges(dims, moves_whole(side, dims, atoms, width))
-
-
 def pieces(count: int) -> list[tuple[int, int]]:
     """(start, width) of the widest aligned vectors that make up `count` elements from an aligned start."""
-    found, start = [], 0
+    vectors, start = [], 0
     while start < count:
         width = 1 << ((count - start).bit_length() - 1)
-        found.append((start, width))
+        vectors.append((start, width))
         start += width
-    return found
+    return vectors
 
 
 def fill_value(op: TileOp) -> Expr:
@@ -61,22 +44,24 @@ def fill_value(op: TileOp) -> Expr:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One vector on the memory side.
+    """One vector in memory.
 
-    address: of its first element, swizzled. values: the digits of `atoms` that lead to it, which count vectors.
-    dim: the dimension of the region along which it runs.
+    view: its operand over the digits that count vectors, whose `values` lead to it. mask: what of it is inside.
+    address: of its first element, swizzled.
     """
 
-    side: Side
-    edges: Edges
+    view: View
+    mask: Mask
     address: Expr
-    atoms: tuple[Atom, ...]
-    values: tuple[Expr, ...]
-    dim: int | None
+    values: Sequence[Expr]
 
-    def within(self, step: Expr) -> Expr:
+    def coordinate(self, dim: int) -> Expr:
+        """The index of its first element in a dimension of the space."""
+        return self.view.coordinate(dim, self.values)
+
+    def inside(self, step: Expr) -> Expr:
         """Whether the element `step` further lies inside the tensor."""
-        return inside(self.side, self.edges.dims, self.atoms, self.values, step, self.dim)
+        return self.mask.inside(self.coordinate, step)
 
 
 def load(b: Builder, registers: Buffer, first: Expr, run: Run, start: int, width: int, fill: Expr) -> None:
@@ -84,7 +69,7 @@ def load(b: Builder, registers: Buffer, first: Expr, run: Run, start: int, width
 
     def one(k: Expr, count: int, cond: Expr) -> None:
         to = Vector(registers, build.add(first, k), count)
-        src = Vector(run.side.buffer, build.add(run.address, k), count)
+        src = Vector(run.view.buffer, build.add(run.address, k), count)
         if cond == TRUE:
             b.append(Move(to, src, span=b.span))
         else:
@@ -98,7 +83,7 @@ def store(b: Builder, registers: Buffer, first: Expr, run: Run, start: int, widt
 
     def one(k: Expr, count: int, cond: Expr) -> None:
         src = Vector(registers, build.add(first, k), count)
-        to = Vector(run.side.buffer, build.add(run.address, k), count)
+        to = Vector(run.view.buffer, build.add(run.address, k), count)
         b.append(Move(to, src, None if cond == TRUE else cond, span=b.span))
 
     _guarded(b, run, start, width, one)
@@ -106,13 +91,13 @@ def store(b: Builder, registers: Buffer, first: Expr, run: Run, start: int, widt
 
 def _guarded(b: Builder, run: Run, start: int, width: int, one: Callable[[Expr, int, Expr], None]) -> None:
     """One access of `width` elements, or one an element where a vector may straddle an edge."""
-    if run.edges.whole or width == 1:
+    if run.mask.whole or width == 1:
         first = build.const(start, int32)
-        one(first, width, run.within(first))
+        one(first, width, run.inside(first))
         return
     with b.loop("element", width, unrolled=True) as k:
         at = build.add(k, start)
-        one(at, 1, run.within(at))
+        one(at, 1, run.inside(at))
 
 
 #: So many vectors a thread just carry their predicates. Code without them beside it takes longer to compile (two
@@ -122,20 +107,20 @@ _FEW_ROUNDS = 8
 
 
 def at_edges(
-    b: Builder, sides: Sequence[tuple[Side, Edges]], rounds: int, write: Callable[[Sequence[Edges]], None]
+    b: Builder, edges: Mapping[str, Edges], rounds: int, write: Callable[[Mapping[str, Mask]], None]
 ) -> None:
-    """Writes statements once for regions inside their tensors, without a predicate, and once for those at an edge.
+    """Writes statements once for operands inside their tensors, without a mask, and once for those at an edge.
 
-    Few rounds of whole vectors are written once, with predicates.
+    Few rounds of whole vectors are written once, with masks.
     """
-    edges = [e for _, e in sides]
-    if not any(e.dims for e in edges) or (rounds <= _FEW_ROUNDS and all(e.whole for e in edges)):
-        write(edges)
+    masks = {name: each.mask(b) for name, each in edges.items()}
+    if not any(m.windows for m in masks.values()) or (rounds <= _FEW_ROUNDS and all(m.whole for m in masks.values())):
+        write(masks)
         return
     cond: Expr = TRUE
-    for side, e in sides:
-        cond = build.logical_and(cond, all_inside(side, e.dims))
+    for mask in masks.values():
+        cond = build.logical_and(cond, mask.all_inside)
     with b.either(cond) as otherwise:
-        write([Edges() for _ in edges])
+        write(dict.fromkeys(edges, NO_EDGES))
         with otherwise:
-            write(edges)
+            write(masks)

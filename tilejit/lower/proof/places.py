@@ -13,7 +13,7 @@ from ...layout import TileLayout
 from ..plan import TMEM_LANE
 from ..schedule.evaluate import evaluate
 from ..schedule.launch import launch_values
-from ..schedule.placement import THREADS
+from ..schedule.strides import THREADS
 
 __all__ = ["Contents", "addresses", "owners_of"]
 

@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from ...errors import LayoutError
 from ...ir import build
 from ...ir.nodes import TRUE, Expr
-from .placement import Side, Step, Thread
-from .schedule import Atom
+from .placement import Placement
+from .strides import Thread
 
-__all__ = ["lowest_owner", "need_all_threads", "thread_digit"]
+__all__ = ["lowest_owner", "need_all_threads", "need_own_registers", "need_thread_axes"]
 
 
-def need_all_threads(side: Side, scope: str, threads: int) -> None:
-    """Raise LayoutError where the threads that own `side`, replicas included, aren't exactly those of the scope."""
-    name = side.buffer.name
-    if any(not isinstance(s.stride, Thread) for s in side.replicas):
-        raise LayoutError(f"{name} holds each value in several registers of one thread")
-    steps = side.threads
-    if threads > 1 and not steps:
-        raise LayoutError(
-            f"{name} has no thread axes: it is each thread's own, and a {scope} has {threads} threads",
-            hint="call the operation on tj.thread, or give the tile a layout with thread axes",
-        )
+def need_all_threads(placement: Placement, scope: str, threads: int) -> None:
+    """Raise LayoutError where the threads that own a tile, replicas included, aren't exactly those of the scope."""
+    name = placement.buffer.name
+    need_own_registers(placement)
+    need_thread_axes(placement, scope, threads)
     reached = 1
-    for step in steps:
-        assert isinstance(step.stride, Thread)
-        if step.stride.stride != reached:
+    for step in placement.threads:
+        if step.threads != reached:
+            chain = ", ".join(f"{s.extent}:{s.threads}" for s in placement.threads)
             raise LayoutError(
                 f"the threads that own {name} leave a gap or overlap: {step.extent} of them are "
-                f"{step.stride.stride} apart where {reached} was needed ({_chain(steps)})",
+                f"{step.threads} apart where {reached} was needed ({chain})",
                 hint=f"use a layout whose thread axes count 0 to {threads - 1} without a gap",
             )
         reached *= step.extent
@@ -41,24 +33,24 @@ def need_all_threads(side: Side, scope: str, threads: int) -> None:
         )
 
 
-def _chain(steps: tuple[Step, ...]) -> str:
-    return ", ".join(f"{s.extent}:{s.stride.stride}" for s in steps if isinstance(s.stride, Thread))
+def need_own_registers(placement: Placement) -> None:
+    """Raise LayoutError where a thread holds a value in several registers."""
+    if any(not isinstance(s.stride, Thread) for s in placement.replicas):
+        raise LayoutError(f"{placement.buffer.name} holds each value in several registers of one thread")
 
 
-def thread_digit(thread: Expr, step: Step | Atom, stride: Thread) -> Expr:
-    """Which of a step's values a thread has."""
-    return build.mod(build.floordiv(thread, stride.stride), step.extent)
+def need_thread_axes(placement: Placement, scope: str, threads: int) -> None:
+    """Raise LayoutError where a tile is each thread's own, and there are several threads."""
+    if threads > 1 and not placement.threads:
+        raise LayoutError(
+            f"{placement.buffer.name} has no thread axes: it is each thread's own, and a {scope} has {threads} threads",
+            hint="call the operation on tj.thread, or give the tile a layout with thread axes",
+        )
 
 
-def lowest_owner(side: Side, thread: Expr) -> Expr:
+def lowest_owner(placement: Placement, thread: Expr) -> Expr:
     """Whether a thread is the lowest of those that hold the same values."""
     cond: Expr = TRUE
-    for step in side.replicas:
-        assert isinstance(step.stride, Thread)
-        cond = build.logical_and(cond, build.equal(thread_digit(thread, step, step.stride), 0))
+    for step in placement.replicas:
+        cond = build.logical_and(cond, build.equal(step.of_thread(thread), 0))
     return cond
-
-
-def size(atoms: tuple[Atom, ...]) -> int:
-    """How many values the digits count."""
-    return prod(a.extent for a in atoms)

@@ -14,7 +14,7 @@ from ...ir.nodes import Const, Expr, Region
 from ...layout import TileLayout
 from ...layout.iters import Iter, merged, refined, weights
 from ...target import WARP, WARPGROUP
-from .placement import THREADS
+from .strides import THREADS
 
 __all__ = ["Words", "lane_fault", "words"]
 

@@ -9,59 +9,54 @@ source: DISPATCH 5 and 13; Apache TVM, TIRx `vec_auto`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from math import prod
 
 import numpy as np
 
 from ...dtypes import int32
 from ...errors import LayoutError
 from ...ir import build
-from ...ir.nodes import Expr, TileOp, Var
+from ...ir.nodes import Expr, TileOp
 from ..builder import Builder
 from ..conditions import COPY, KINDS, memory_pair
 from ..engine import Context, Decline, Variant
-from ..moves.register_copy import register_digits, register_sides
-from ..moves.vectors import Edges, Run, access_name, at_edges, edges_of, fill_value, load, store
+from ..moves.register_copy import register_copy
+from ..moves.vectors import Run, access_name, at_edges, fill_value, load, store
 from ..plan import Moves, VectorPlan
-from ..schedule.addresses import (
-    advanced,
-    along,
-    digits,
-    edge_dims,
-    index_dtype,
-    located,
-    offsets,
-    reached,
-    steps,
-    swizzled,
-)
-from ..schedule.evaluate import evaluate
-from ..schedule.launch import launch_values
-from ..schedule.owners import lowest_owner, thread_digit
-from ..schedule.placement import Side, Thread
+from ..schedule.owners import lowest_owner
 from ..schedule.registers import RegisterRun, each_start
-from ..schedule.schedule import Atom, joined, reach, vectors
-from ..schedule.width import vector_width
+from ..schedule.turns import Turns
+from ..schedule.views import Schedule, View
+from ..schedule.windows import Edges, Mask
 
 
 @dataclass(frozen=True, slots=True)
 class Plan(VectorPlan):
     """In round r each thread moves its vector r, counted along its registers.
 
-    owned: the digits spread over threads; atoms: those of r. Both on (registers, memory).
+    threads_share: the digits spread over threads. elements: those of a thread's registers, the last along a vector;
+    vectors: those of r. All lead in "registers" and "memory".
     loads: whether the registers are the destination.
-    run_dim: the region's dimension along which vectors run, None where it spans several.
     """
 
-    owned: tuple[Atom, ...]
-    atoms: tuple[Atom, ...]
-    registers: Side
-    memory: Side
+    threads_share: Schedule
+    elements: Schedule
+    vectors: Schedule
     loads: bool
-    edges: Edges
-    run_dim: int | None
+
+    @property
+    def registers(self) -> View:
+        return self.vectors["registers"]
+
+    @property
+    def memory(self) -> View:
+        return self.vectors["memory"]
+
+    @property
+    def edges(self) -> Edges:
+        """The edges that the memory side may pass."""
+        return Edges.of(self.threads_share.then(self.elements)["memory"], self.vector_width)
 
     @property
     def vector_bits(self) -> int:
@@ -74,106 +69,65 @@ class Plan(VectorPlan):
         name = access_name(verb, self.memory.buffer.space, self.vector_width, self.memory.buffer.dtype)
         return ((name, self.rounds),)
 
-    def values(self, trip: Expr, thread: Expr) -> list[Expr]:
-        """The digits of `owned` and `atoms`."""
-        own = [thread_digit(thread, a, s) for a in self.owned if isinstance(s := a.strides[0], Thread)]
-        return [*own, *digits(trip, [a.extent for a in self.atoms])]
-
-    def base(self, thread: Expr) -> Expr:
+    def first(self, thread: Expr) -> Expr:
         """Where a thread's first vector lies in memory, before swizzling."""
-        own = [thread_digit(thread, a, s) for a in self.owned if isinstance(s := a.strides[0], Thread)]
-        return along((*offsets(self.memory), *steps(1, self.owned, own)), index_dtype(self.memory))
+        return self.threads_share["memory"].at(self.threads_share["registers"].of_thread(thread))
 
-    def moved(self, trip: Expr) -> Expr:
-        """How far a round's vector lies from the first, before swizzling."""
-        return reached(self.memory, 1, self.atoms, trip)
-
-    def register(self, trip: Expr) -> Expr:
-        """The first register of a vector."""
-        return located(self.registers, 0, self.atoms, trip)
+    def takes_part(self, thread: Expr) -> Expr:
+        """Whether a thread moves anything: all owners of a value load it, the lowest stores it."""
+        return build.TRUE if self.loads else lowest_owner(self.registers.placement, thread)
 
     def moves(self) -> Moves:
-        at = np.arange(self.rounds * self.threads, dtype=np.int64)
-        trip = Var("plan.trip", int32, bounds=(0, self.rounds - 1))
-        thread = Var("plan.thread", int32, bounds=(0, self.threads - 1))
-        names: dict[str, np.ndarray | int] = {**launch_values((self.memory.region,))}
-        names |= {"plan.trip": at // self.threads, "plan.thread": at % self.threads}
-        address = swizzled(build.add(self.base(thread), self.moved(trip)), self.memory.swizzle)
-        sides = (self.register(trip), address) if self.loads else (address, self.register(trip))
-        places = np.stack([np.broadcast_to(evaluate(e, names), at.shape) for e in sides], axis=1)
-        takes_part = build.TRUE if self.loads else lowest_owner(self.registers, thread)
-        rows = np.flatnonzero(np.broadcast_to(evaluate(takes_part, names), at.shape))
+        turns = Turns(self.rounds, self.threads, (self.memory.placement.region,))
+        address = self.memory.swizzled(build.add(self.first(turns.thread), self.memory.steps(turns.round)))
+        register = self.registers.located(turns.round)
+        places = turns.values(register, address) if self.loads else turns.values(address, register)
+        rows = turns.holding(self.takes_part(turns.thread))
         width = np.full(len(rows), self.vector_width)
-        return Moves(rows // self.threads, rows % self.threads, places[rows], width, (1, 1))
+        return Moves(turns.rounds_of[rows], turns.threads_of[rows], places[rows], width, (1, 1))
 
 
 def plan(op: TileOp, context: Context) -> Plan | Decline:
     try:
-        registers, memory, loads = register_sides(op, context)
-        return _plan(registers, memory, context.count(op.scope), loads)
+        schedule, loads = register_copy(op, context)
     except LayoutError as error:
         return Decline((error.message,), error.hint)
-
-
-def _plan(registers: Side, memory: Side, threads: int, loads: bool) -> Plan:
-    edges = edge_dims(memory)
-    free = [memory.places[d] not in edges for d in range(len(memory.shape))]
-    found = register_digits(registers, memory)
-    owned = tuple(a for a in found if isinstance(a.strides[0], Thread))
-    own = sorted((a for a in found if not isinstance(a.strides[0], Thread)), key=_register_stride, reverse=True)
-    atoms = joined(own, free)
-    width = vector_width((registers, memory), (*owned, *atoms), ragged=False)
-    counted = vectors(atoms, width.elements)
-    return Plan(
-        width.elements,
-        prod(a.extent for a in counted),
-        threads,
-        width.limit,
-        owned,
-        counted,
-        registers,
-        memory,
-        loads,
-        edges_of(memory, edges, (*owned, *atoms), width.elements),
-        atoms[-1].dim if atoms else None,
-    )
-
-
-def _register_stride(atom: Atom) -> int:
-    stride = atom.strides[0]
-    assert isinstance(stride, int)
-    return abs(stride)
+    threads_share = schedule.where(lambda digit: digit.is_spread("registers"))
+    elements = schedule.where(lambda digit: not digit.is_spread("registers"))
+    elements = elements.ordered(lambda digit: abs(digit.elements("registers"))).joined()
+    width = threads_share.then(elements).vector_width(ragged=False)
+    vectors = elements.vectors(width.elements)
+    threads = context.count(op.scope)
+    return Plan(width.elements, vectors.count, threads, width.limit, threads_share, elements, vectors, loads)
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
+    registers, memory = plan.registers, plan.memory
     thread = b.thread(op.scope, plan.threads)
-    zero = build.const(0, int32)
-    base = b.let("memory", swizzled(plan.base(thread), plan.memory.swizzle))
-    touched = RegisterRun(plan.registers.buffer, plan.register(zero), reach(plan.atoms, 0) + plan.vector_width)
+    base = b.let("memory", memory.swizzled(plan.first(thread)))
+    first_register = registers.located(build.const(0, int32))
+    touched = RegisterRun(registers.buffer, first_register, registers.reach + plan.vector_width)
     for (first,) in each_start(b, touched):
-        _emit_rounds(plan, op, b, thread, base, first)
+
+        def write(masks: Mapping[str, Mask], first: Expr = first) -> None:
+            with b.rounds(plan.rounds, registers.buffer) as trip:
+                run = _run(plan, masks["memory"], thread, trip, base)
+                _emit_vector(plan, op, b, run, build.add(first, registers.steps(trip)))
+
+        with b.when(plan.takes_part(thread)):
+            at_edges(b, {"memory": plan.edges}, plan.rounds, write)
 
 
-def _emit_rounds(plan: Plan, op: TileOp, b: Builder, thread: Expr, base: Expr, first: Expr) -> None:
-    mine = build.TRUE if plan.loads else lowest_owner(plan.registers, thread)
-
-    def write(edges: Sequence[Edges]) -> None:
-        with b.rounds(plan.rounds, plan.registers.buffer) as trip:
-            _emit_vector(plan, op, b, edges[0], (thread, trip), base, first)
-
-    with b.when(mine):
-        at_edges(b, [(plan.memory, plan.edges)], plan.rounds, write)
+def _run(plan: Plan, mask: Mask, thread: Expr, trip: Expr, base: Expr) -> Run:
+    """The vector of a round in memory; `base` is where that of round 0 lies."""
+    every = plan.threads_share.then(plan.vectors)
+    plain = base if plan.memory.placement.swizzle is None else plan.first(thread)
+    address = plan.memory.advanced(base, plain, plan.memory.steps(trip))
+    values = [*plan.threads_share["registers"].of_thread(thread), *plan.vectors.digits_of(trip)]
+    return Run(every["memory"], mask, address, values)
 
 
-def _emit_vector(
-    plan: Plan, op: TileOp, b: Builder, edges: Edges, where: tuple[Expr, Expr], base: Expr, first: Expr
-) -> None:
-    thread, trip = where
-    still = base if plan.memory.swizzle is None else plan.base(thread)
-    address = advanced(plan.memory.swizzle, base, still, plan.moved(trip))
-    register = build.add(first, reached(plan.registers, 0, plan.atoms, trip))
-    values = tuple(plan.values(trip, thread))
-    run = Run(plan.memory, edges, address, (*plan.owned, *plan.atoms), values, plan.run_dim)
+def _emit_vector(plan: Plan, op: TileOp, b: Builder, run: Run, register: Expr) -> None:
     if plan.loads:
         load(b, plan.registers.buffer, register, run, 0, plan.vector_width, fill_value(op))
     else:

@@ -8,10 +8,8 @@ source: DISPATCH 8 and 13.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
-from math import prod
 
 import numpy as np
 
@@ -24,30 +22,27 @@ from ...isa.convert import NARROW_PAIR, PAIRS
 from ...ops.elementwise import result_type
 from ...target import Target
 from ..builder import Builder
-from ..conditions import KINDS, outside, tiles
-from ..elementwise import ELEMENTWISE_CONDITIONS, OPERATIONS, arity, broadcast, value_of
+from ..conditions import KINDS, outside
+from ..elementwise import ELEMENTWISE_CONDITIONS, OPERATIONS, Placed, arity, placed_tiles, schedule, value_of
 from ..engine import Condition, Context, Decline, Variant
 from ..plan import Moves, VectorPlan
-from ..schedule.addresses import located, reached
-from ..schedule.evaluate import evaluate
 from ..schedule.owners import need_all_threads
-from ..schedule.placement import Side, Thread, side
 from ..schedule.registers import RegisterRun, each_start
-from ..schedule.schedule import Atom, joined, reach, refine, vectors
-from ..schedule.width import run_length, vector_width
+from ..schedule.strides import Thread
+from ..schedule.turns import Turns
+from ..schedule.views import Schedule
 
 
 @dataclass(frozen=True, slots=True)
 class Plan(VectorPlan):
     """In round r each thread computes its step r, counted along the destination's registers.
 
-    sides: destination, then the inputs that are tiles. atoms: the digits of r on them.
+    steps: the index r, in "dst" and the inputs that are tiles.
     packed: the instruction that computes a step of two, None where each element has its own.
     """
 
     operation: str
-    atoms: tuple[Atom, ...]
-    sides: tuple[Side, ...]
+    steps: Schedule
     packed: str | None = None
 
     @property
@@ -55,21 +50,14 @@ class Plan(VectorPlan):
         """(mnemonic, or operation and type where LLVM chooses; trips a thread)."""
         if self.packed is not None:
             return ((self.packed, self.rounds),)
-        dtype = self.sides[0].buffer.dtype
+        dtype = self.steps["dst"].buffer.dtype
         return ((f"{self.operation}.{dtype.name}", self.rounds * self.vector_width),)
 
-    def register(self, column: int, trip: Expr) -> Expr:
-        """The register of side `column` that a thread uses in a round."""
-        return located(self.sides[column], column, self.atoms, trip)
-
     def moves(self) -> Moves:
-        at = np.arange(self.rounds * self.threads, dtype=np.int64)
-        trip = Var("plan.trip", int32, bounds=(0, self.rounds - 1))
-        names = {"plan.trip": at // self.threads}
-        registers = [evaluate(self.register(k, trip), names) for k in range(len(self.sides))]
-        places = np.stack([np.broadcast_to(r, at.shape) for r in registers], axis=1)
-        width = np.full_like(at, self.vector_width)
-        return Moves(at // self.threads, at % self.threads, places, width, (1,) * len(self.sides))
+        turns = Turns(self.rounds, self.threads)
+        places = turns.values(*(view.located(turns.round) for view in self.steps.views))
+        width = np.full(len(places), self.vector_width)
+        return Moves(turns.rounds_of, turns.threads_of, places, width, (1,) * places.shape[1])
 
 
 def _local(op: TileOp, context: Context) -> str | None:
@@ -82,46 +70,65 @@ def _local(op: TileOp, context: Context) -> str | None:
 
 def plan(op: TileOp, context: Context) -> Plan | Decline:
     try:
-        dst, *inputs = (side(r, op.scope) for r in tiles(op))
-        sides = (dst, *(broadcast(i, dst) for i in inputs))
-        found = plan_sides(op.name, sides, op.scope, context.count(op.scope))
+        single = plan_tiles(op, placed_tiles(op), context.count(op.scope))
     except LayoutError as error:
         return Decline((error.message,), error.hint)
-    return _paired(found, op, context)
+    return _paired(single, op, context)
 
 
-def plan_sides(operation: str, sides: tuple[Side, ...], scope: str, threads: int) -> Plan:
-    """One step a register of the destination, the first of `sides`, which all have its shape.
+def plan_tiles(op: TileOp, tiles: Mapping[str, Placed], threads: int) -> Plan:
+    """One step a register of the destination.
 
-    raises: LayoutError where they don't lie in the same threads, those of the whole scope.
+    raises: LayoutError where the tiles don't lie in the same threads, those of the whole scope.
     """
-    for given in sides:
-        need_all_threads(given, scope, threads)
-    found = refine(sides)
-    _need_equal_threads(found, sides)
-    own = [a for a in found if not isinstance(a.strides[0], Thread)]
-    own.sort(key=lambda a: abs(a.strides[0]) if isinstance(a.strides[0], int) else 0, reverse=True)
-    atoms = joined(own, [True] * len(sides[0].shape))
-    return Plan(1, prod(a.extent for a in atoms), threads, "", operation, atoms, sides)
+    for placement, _ in tiles.values():
+        need_all_threads(placement, op.scope, threads)
+    digits = schedule(tiles)
+    _need_equal_threads(digits)
+    steps = digits.where(lambda digit: not digit.is_spread("dst"))
+    steps = steps.ordered(lambda digit: abs(digit.elements("dst"))).joined()
+    return Plan(1, steps.count, threads, "", op.name, steps)
+
+
+def _need_equal_threads(digits: Schedule) -> None:
+    """Every input's element lies in the threads that own the destination's.
+
+    All tiles are owned by the whole scope, so where an input doesn't move along one of the destination's thread
+    digits, its replicas do.
+    """
+    dst, *inputs = digits.views
+    for digit in digits.digits:
+        if digit.is_folded:
+            raise LayoutError(
+                f"{dst.buffer.name} and an input split a dimension over registers so differently that none fit"
+            )
+        target = digit["dst"]
+        for view in inputs:
+            stride = digit[view.name]
+            if stride == target or (isinstance(target, Thread) and stride == 0):
+                continue
+            if isinstance(target, Thread) or isinstance(stride, Thread):
+                raise LayoutError(
+                    f"{view.buffer.name} and {dst.buffer.name} give dimension {digit.dim} to different threads",
+                    hint="copy it to a tile with the destination's layout first",
+                )
 
 
 def _paired(plan: Plan, op: TileOp, context: Context) -> Plan:
     """The plan with two elements a step, where registers are adjacent and an instruction or a word holds two."""
-    run = run_length(plan.atoms)
-    if run % 2:
+    if plan.steps.run_length % 2:
         return plan
     packed = _packed_arithmetic(plan, op, context.target)
     if packed is None:
-        if op.name != "cast" or vector_width(plan.sides, plan.atoms, ragged=False).elements < 2:
+        if op.name != "cast" or plan.steps.vector_width(ragged=False).elements < 2:
             return plan
-        source, dtype = plan.sides[1].buffer.dtype, plan.sides[0].buffer.dtype
-        row = _NARROWING.get((source, dtype)) or _NARROWING.get((dtype, source))
+        dst, source = (view.buffer.dtype for view in plan.steps.views)
+        row = _NARROWING.get((source, dst)) or _NARROWING.get((dst, source))
         if row is None or row.missing(context.target) is not None:
             return plan
         # a wider pair has a register for each half
-        packed = row.name if (source, dtype) in _NARROWING else None
-    atoms = vectors(plan.atoms, 2)
-    return replace(plan, vector_width=2, rounds=plan.rounds // 2, atoms=atoms, packed=packed)
+        packed = row.name if (source, dst) in _NARROWING else None
+    return replace(plan, vector_width=2, rounds=plan.rounds // 2, steps=plan.steps.vectors(2), packed=packed)
 
 
 #: (source, destination) types of which one 32-bit register holds a pair -> the instruction that converts one
@@ -133,29 +140,8 @@ def _packed_arithmetic(plan: Plan, op: TileOp, target: Target) -> str | None:
     if op.name not in PAIRS.forms() or PAIRS.row(op.name).missing(target) is not None:
         return None
     rule = result_type(op.name, tuple(o.dtype for o in op.operands[1:]))
-    tiles = all(given.buffer.dtype == float32 for given in plan.sides)
+    tiles = all(view.buffer.dtype == float32 for view in plan.steps.views)
     return PAIRS.row(op.name).name if tiles and rule == (float32, float32) else None
-
-
-def _need_equal_threads(atoms: Sequence[Atom], sides: Sequence[Side]) -> None:
-    """Every input's element lies in the threads that own the destination's.
-
-    All sides are owned by the whole scope, so where an input doesn't move along one of the destination's thread
-    digits, its replicas do.
-    """
-    name = sides[0].buffer.name
-    for atom in atoms:
-        own, *others = atom.strides
-        if atom.is_folded:
-            raise LayoutError(f"{name} and an input split a dimension over registers so differently that none fit")
-        for stride, given in zip(others, sides[1:], strict=True):
-            if stride == own or (isinstance(own, Thread) and stride == 0):
-                continue
-            if isinstance(own, Thread) or isinstance(stride, Thread):
-                raise LayoutError(
-                    f"{given.buffer.name} and {name} give dimension {atom.dim} to different threads",
-                    hint="copy it to a tile with the destination's layout first",
-                )
 
 
 # ---- emission -----------------------------------------------------------------------------------------------
@@ -163,50 +149,48 @@ def _need_equal_threads(atoms: Sequence[Atom], sides: Sequence[Side]) -> None:
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
     operands = [o if isinstance(o, Region) else b.let("scalar", o) for o in op.operands[: arity(op.name) + 1]]
-    touched = [
-        RegisterRun(s.buffer, plan.register(k, build.const(0, int32)), reach(plan.atoms, k) + plan.vector_width)
-        for k, s in enumerate(plan.sides)
-    ]
-    for starts in each_start(b, *touched):
-        _emit_rounds(plan, op, b, operands, starts)
+    zero, width = build.const(0, int32), plan.vector_width
+    touched = [RegisterRun(view.buffer, view.located(zero), view.reach + width) for view in plan.steps.views]
+    for firsts in each_start(b, *touched):
+        _emit_rounds(plan, op, b, operands, dict(zip(plan.steps.names, firsts, strict=True)))
 
 
 def _emit_rounds(
-    plan: Plan, op: TileOp, b: Builder, operands: Sequence[Region | Expr], starts: Sequence[Expr]
+    plan: Plan, op: TileOp, b: Builder, operands: Sequence[Region | Expr], firsts: Mapping[str, Expr]
 ) -> None:
-    dst, width = plan.sides[0].buffer, plan.vector_width
+    dst, width = plan.steps["dst"].buffer, plan.vector_width
 
-    def place(column: int, trip: Expr) -> Vector:
-        moved = reached(plan.sides[column], column, plan.atoms, trip)
-        return Vector(plan.sides[column].buffer, build.add(starts[column], moved), width)
+    def place(name: str, trip: Expr) -> Vector:
+        view = plan.steps[name]
+        return Vector(view.buffer, build.add(firsts[name], view.steps(trip)), width)
 
     staged = b.passage(op.name, dst.dtype, plan.rounds * width, dst) if _overlaps(plan) else None
-    given = _inputs(plan, operands[1:], b)
-    touched = [s.buffer for s in plan.sides] + [v.buffer for v in given if isinstance(v, Vector)]
+    inputs = _inputs(plan, operands[1:], b)
+    touched = [view.buffer for view in plan.steps.views] + [v.buffer for v in inputs if isinstance(v, Vector)]
     with b.rounds(plan.rounds, *touched, *([] if staged is None else [staged])) as trip:
-        columns = count(1)
-        values = [place(next(columns), trip) if isinstance(v, Region) else v for v in given]
-        to = place(0, trip) if staged is None else Vector(staged, build.mul(trip, width), width)
+        names = iter(plan.steps.names[1:])
+        values = [place(next(names), trip) if isinstance(v, Region) else v for v in inputs]
+        to = place("dst", trip) if staged is None else Vector(staged, build.mul(trip, width), width)
         _emit_step(plan, op, b, to, values)
     if staged is not None:
         with b.rounds(plan.rounds, dst, staged) as trip:
-            b.append(Move(place(0, trip), Vector(staged, build.mul(trip, width), width), span=b.span))
+            b.append(Move(place("dst", trip), Vector(staged, build.mul(trip, width), width), span=b.span))
 
 
 def _inputs(plan: Plan, operands: Sequence[Region | Expr], b: Builder) -> list[Region | Expr | Vector]:
     """The inputs; scalars twice, in registers, where an instruction takes pairs."""
     if plan.packed is None:
         return list(operands)
-    found: list[Region | Expr | Vector] = []
+    inputs: list[Region | Expr | Vector] = []
     for operand in operands:
         if isinstance(operand, Region):
-            found.append(operand)
+            inputs.append(operand)
             continue
         pair = b.scratch("pair", float32, 2)
         for k in range(2):
             b.append(Store(Vector(pair, build.const(k, int32)), build.cast(operand, float32), span=b.span))
-        found.append(Vector(pair, build.const(0, int32), 2))
-    return found
+        inputs.append(Vector(pair, build.const(0, int32), 2))
+    return inputs
 
 
 def _emit_step(plan: Plan, op: TileOp, b: Builder, to: Vector, values: Sequence[Region | Expr | Vector]) -> None:
@@ -228,10 +212,9 @@ def _one(vector: Vector, step: int) -> Vector:
 def _overlaps(plan: Plan) -> bool:
     """Whether an input shares registers with the destination in another order than its own."""
     trip = Var("trip", int32, bounds=(0, max(plan.rounds - 1, 0)))
-    dst = plan.register(0, trip)
+    dst, *inputs = plan.steps.views
     return any(
-        given.buffer.root == plan.sides[0].buffer.root and plan.register(k, trip) != dst
-        for k, given in enumerate(plan.sides)
+        view.buffer.root == dst.buffer.root and view.located(trip) != dst.located(trip) for view in inputs
     )
 
 

@@ -9,19 +9,18 @@ source: DISPATCH 8.4 and 13.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ...dtypes import int32
 from ...errors import LayoutError
 from ...ir import build
 from ...ir.nodes import Buffer, Expr, Load, Region, Store, TileOp, Vector
 from ..builder import Builder
-from ..conditions import KINDS, outside, tiles
-from ..elementwise import ELEMENTWISE_CONDITIONS, OPERATIONS, arity, broadcast, value_of
+from ..conditions import KINDS, outside
+from ..elementwise import ELEMENTWISE_CONDITIONS, OPERATIONS, arity, placed_tiles, schedule, value_of
 from ..engine import Condition, Context, Decline, Variant
 from ..moves.partition import Partition, emit_partition, plan_partition
 from ..moves.vectors import Run, load, store
-from ..schedule.placement import side
 
 Plan = Partition
 
@@ -33,50 +32,47 @@ def _in_memory(op: TileOp, context: Context) -> str | None:
 
 def plan(op: TileOp, context: Context) -> Plan | Decline:
     try:
-        dst, *inputs = (side(r, op.scope) for r in tiles(op))
-        sides = (dst, *(broadcast(i, dst) for i in inputs))
-        return plan_partition(sides, context.count(op.scope), 0, vectorized=True, broadcasts=True)
+        digits = schedule(placed_tiles(op))
     except LayoutError as error:
         return Decline((error.message,), error.hint)
+    return plan_partition(digits, context.count(op.scope), "dst", vectorized=True, broadcasts=True)
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
     operands = [o if isinstance(o, Region) else b.let("scalar", o) for o in op.operands[: arity(op.name) + 1]]
-    registers = [
-        b.scratch(op.name, s.buffer.dtype, 1 if one else plan.vector_width)
-        for s, one in zip(plan.sides, plan.single, strict=True)
-    ]
+    dst, *inputs = plan.names
+    registers = {
+        view.name: b.scratch(op.name, view.buffer.dtype, 1 if view.name in plan.single else plan.vector_width)
+        for view in plan.elements.views
+    }
     zero = build.const(0, int32)
 
-    def step(runs: Sequence[Run], start: int, width: int) -> None:
-        for column in range(1, len(runs)):
-            first, count = (0, 1) if plan.single[column] else (start, width)
-            fill = build.const(0, plan.sides[column].buffer.dtype)
-            load(b, registers[column], zero, runs[column], first, count, fill)
+    def step(runs: Mapping[str, Run], start: int, width: int) -> None:
+        for name in inputs:
+            first, count = (0, 1) if name in plan.single else (start, width)
+            load(b, registers[name], zero, runs[name], first, count, build.const(0, registers[name].dtype))
         with b.loop("element", width, unrolled=True) as k:
             at = build.add(k, start)
-            values = _values(plan, operands[1:], registers, at)
-            value = value_of(op, values, registers[0].dtype)
-            b.append(Store(Vector(registers[0], at), value, span=b.span))
-        store(b, registers[0], zero, runs[0], start, width)
+            value = value_of(op, _values(plan, operands[1:], registers, at), registers[dst].dtype)
+            b.append(Store(Vector(registers[dst], at), value, span=b.span))
+        store(b, registers[dst], zero, runs[dst], start, width)
 
     emit_partition(plan, op, b, step)
 
 
 def _values(
-    plan: Plan, operands: Sequence[Region | Expr], registers: Sequence[Buffer], at: Expr
+    plan: Plan, operands: Sequence[Region | Expr], registers: Mapping[str, Buffer], at: Expr
 ) -> list[Expr]:
     """The inputs of one element: scalars as they are, tiles from their registers."""
-    found: list[Expr] = []
-    column = 1
+    values: list[Expr] = []
+    names = iter(plan.names[1:])
     for operand in operands:
         if not isinstance(operand, Region):
-            found.append(operand)
+            values.append(operand)
             continue
-        place = build.const(0, int32) if plan.single[column] else at
-        found.append(Load(Vector(registers[column], place)))
-        column += 1
-    return found
+        name = next(names)
+        values.append(Load(Vector(registers[name], build.const(0, int32) if name in plan.single else at)))
+    return values
 
 
 VARIANT = Variant(
