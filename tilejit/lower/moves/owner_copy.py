@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...dtypes import int32, int64
+from ...dtypes import int64
 from ...errors import LayoutError
 from ...ir import build
 from ...ir.nodes import TRUE, Expr, Move, Region, TileOp, Vector
@@ -152,13 +152,13 @@ def _need_apart(tile: Placement, spread: Schedule, scope: str, threads: int) -> 
 
 def emit_owner_copy(plan: OwnerCopy, op: TileOp, b: Builder) -> None:
     thread = b.thread(op.scope, plan.threads)
-    mask = plan.edges.mask(b)
+    mask = plan.edges.mask(b, plan.rounds)
     with b.rounds(plan.rounds, plan.registers.buffer) as trip:
         takes_part, coordinates = plan.element(trip, thread)
         with b.when(takes_part):
             memory = Vector(plan.memory.buffer, plan.address(coordinates))
             register = Vector(plan.registers.buffer, plan.register(trip))
-            inside = mask.inside(lambda dim: build.cast(coordinates[dim], int32))
+            inside = mask.inside(lambda dim, dtype: build.cast(coordinates[dim], dtype))
             if not plan.loads:
                 b.append(Move(memory, register, None if inside == TRUE else inside, span=b.span))
             elif inside == TRUE:

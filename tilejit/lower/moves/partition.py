@@ -155,7 +155,7 @@ def emit_partition(
     if twice:
         at_edges(b, edges, plan.rounds, write)
     else:
-        write({name: each.mask(b) for name, each in edges.items()})
+        write({name: each.mask(b, plan.rounds) for name, each in edges.items()})
 
 
 @dataclass(frozen=True, slots=True)

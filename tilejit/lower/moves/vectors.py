@@ -55,9 +55,9 @@ class Run:
     address: Expr
     values: Sequence[Expr]
 
-    def coordinate(self, dim: int) -> Expr:
+    def coordinate(self, dim: int, dtype: DType) -> Expr:
         """The index of its first element in a dimension of the space."""
-        return self.view.coordinate(dim, self.values)
+        return self.view.coordinate(dim, self.values, dtype)
 
     def inside(self, step: Expr) -> Expr:
         """Whether the element `step` further lies inside the tensor."""
@@ -113,14 +113,14 @@ def at_edges(
 
     Few rounds of whole vectors are written once, with masks.
     """
-    masks = {name: each.mask(b) for name, each in edges.items()}
-    if not any(m.windows for m in masks.values()) or (rounds <= _FEW_ROUNDS and all(m.whole for m in masks.values())):
-        write(masks)
+    few = rounds <= _FEW_ROUNDS and all(each.whole for each in edges.values())
+    if few or not any(each.dims for each in edges.values()):
+        write({name: each.mask(b, rounds) for name, each in edges.items()})
         return
     cond: Expr = TRUE
-    for mask in masks.values():
-        cond = build.logical_and(cond, mask.all_inside)
+    for each in edges.values():
+        cond = build.logical_and(cond, each.all_inside)
     with b.either(cond) as otherwise:
         write(dict.fromkeys(edges, NO_EDGES))
         with otherwise:
-            write(masks)
+            write({name: each.mask(b, rounds) for name, each in edges.items()})

@@ -22,7 +22,7 @@ from ...layout.iters import Iter, merged, refined, sliced, weights
 from .strides import THREADS, Folded, Scaled, Stride, Term, Thread, multiple_of, total_along
 from .swizzles import swizzled
 
-__all__ = ["Placement", "Step", "element_offset", "extent_of", "need_slice", "owned", "place"]
+__all__ = ["Placement", "Step", "element_offset", "extent_of", "inside", "need_slice", "owned", "place"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,10 +370,10 @@ def _edges(region: Region) -> tuple[int, ...]:
     """The dimensions in which the region isn't known to lie inside its tensor."""
     if region.in_bounds or region.buffer.space != "global":
         return ()
-    return tuple(d for d in range(len(region.starts)) if _inside(region, d) != TRUE)
+    return tuple(d for d in range(len(region.starts)) if inside(region, d) != TRUE)
 
 
-def _inside(region: Region, d: int) -> Expr:
+def inside(region: Region, d: int) -> Expr:
     """Whether the region lies inside its tensor in one dimension."""
     start = build.cast(region.starts[d], int64)
     end = build.add(start, region.extents[d] or 1)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from ...dtypes import DType, int32, int64
+from ...dtypes import DType, int64
 from ...errors import LayoutError
 from ...ir import build
 from ...ir.nodes import Buffer, Const, Expr, Strided
@@ -197,7 +197,7 @@ class View:
         """The values of the digits, all of threads, that a thread has."""
         return [Step(d.extent, s).of_thread(thread) for d, s in zip(self.digits, self.strides, strict=True)]
 
-    def coordinate(self, dim: int, values: Sequence[Expr], dtype: DType = int32) -> Expr:
+    def coordinate(self, dim: int, values: Sequence[Expr], dtype: DType) -> Expr:
         """The index in dimension `dim` of the space at values of the digits."""
         along = [(build.cast(v, dtype), d.weight) for d, v in zip(self.digits, values, strict=True) if d.dim == dim]
         return build.weighted_sum(along, dtype)

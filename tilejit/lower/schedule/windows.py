@@ -1,16 +1,14 @@
 """What part of a region lies inside its tensor: the one place that tests it, for every access of every variant.
 
-A tensor has extents and starts of 64 bits, a region's own coordinates fit in 32. So in each dimension where a region
-may pass an edge, the coordinates inside are worked out once in 64 bits, and clamped to the region:
+Coordinate c of a region lies inside, in one dimension, where 0 <= start + c < size: one comparison, unsigned, for what
+lies before the tensor's beginning is a great number. A tensor's starts and sizes have 64 bits, a region's coordinates
+fit in 32. So where there are many accesses, start and size are clamped to the region first, and tests take 32 bits:
 
-    tensor          |0 . . . . . . . . 9|                  extent 10
+    tensor          |0 . . . . . . . . 9|                  size 10
     region      . . . . . . . .                            start -3, extent 8
-    coordinate  0 1 2 3 4 5 6 7                            inside: first 3, end 8, size 5
+    coordinate  0 1 2 3 4 5 6 7                            clamped: start -3, size 5
     region                        . . . . . . . .          start 6, extent 8
-    coordinate                    0 1 2 3 4 5 6 7          inside: first 0, end 4, size 4
-
-Then an access takes one comparison of 32 bits: c - first < size, unsigned, for what lies before `first` is a great
-unsigned number.
+    coordinate                    0 1 2 3 4 5 6 7          clamped: start 0, size 4
 """
 
 from __future__ import annotations
@@ -18,29 +16,27 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ...dtypes import int32, int64, uint32
+from ...dtypes import DType, int32, int64, uint32, uint64
 from ...ir import build, facts
-from ...ir.nodes import TRUE, Expr
+from ...ir.nodes import TRUE, Const, Expr
 from ..builder import Builder
-from .placement import extent_of
+from .placement import extent_of, inside
 from .views import View
 
 __all__ = ["NO_EDGES", "Edges", "Mask"]
-
-_ZERO = build.const(0, int32)
-
 
 @dataclass(frozen=True, slots=True)
 class Edges:
     """The edges of a global tensor that an operand may pass.
 
     dims: dimensions of the buffer. run_dim: the dimension of the space along which vectors run, None where it spans
-    several. whole: whether no vector straddles an edge.
+    several. width: elements of a vector. whole: whether none straddles an edge.
     """
 
     view: View
     dims: tuple[int, ...]
     run_dim: int | None
+    width: int
     whole: bool
 
     @staticmethod
@@ -48,11 +44,20 @@ class Edges:
         """Those that vectors of `width` along the last digit may pass."""
         dims = view.placement.edges
         run_dim = view.digits[-1].dim if view.digits else None
-        return Edges(view, dims, run_dim, not dims or _moves_whole(view, dims, run_dim, width))
+        return Edges(view, dims, run_dim, width, not dims or _moves_whole(view, dims, run_dim, width))
 
-    def mask(self, b: Builder) -> Mask:
-        """The tests of the statements that `b` writes from here on."""
-        return Mask(tuple(_window(self.view, d, b) for d in self.dims), self.run_dim, self.whole)
+    @property
+    def all_inside(self) -> Expr:
+        """Whether all of the region lies inside its tensor."""
+        cond: Expr = TRUE
+        for d in self.dims:
+            cond = build.logical_and(cond, inside(self.view.placement.region, d))
+        return cond
+
+    def mask(self, b: Builder, vectors: int) -> Mask:
+        """The tests of the statements that `b` writes from here on, for so many vectors of a thread."""
+        tests = vectors if self.whole else vectors * self.width
+        return Mask(tuple(_window(self.view, d, b, tests) for d in self.dims), self.run_dim, self.whole)
 
 
 def _moves_whole(view: View, dims: Sequence[int], run_dim: int | None, width: int) -> bool:
@@ -67,29 +72,39 @@ def _moves_whole(view: View, dims: Sequence[int], run_dim: int | None, width: in
     return all(multiple % width == 0 for multiple in (facts.multiple_of(start), facts.multiple_of(size), *others))
 
 
+#: gives the coordinate in a dimension of the space, below its extent, in a type
+Coordinate = Callable[[int, DType], Expr]
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
-    """In one dimension coordinates [first, end) of a region, `size` many, lie inside the tensor.
+    """In one dimension a coordinate lies inside the tensor where 0 <= start + coordinate < size.
 
-    dim: the space's dimension, None where the region has one coordinate, 0. extent: the region's.
+    dim: the space's dimension, None where the region has one coordinate, 0. start, size: of one type.
     """
 
     dim: int | None
-    extent: int
-    first: Expr
-    end: Expr
+    start: Expr
     size: Expr
 
-    def holds(self, at: Expr) -> Expr:
-        """Whether a coordinate lies in the window."""
-        if self.first == _ZERO:
-            return build.less(at, self.end)
-        return build.less(build.cast(build.sub(at, self.first), uint32), build.cast(self.size, uint32))
+    def holds(self, coordinate: Coordinate, step: Expr | None = None) -> Expr:
+        """Whether a coordinate lies inside, `step` further where that is given."""
+        at = self._at(coordinate, step)
+        begins = build.greater_equal(at, 0)
+        if isinstance(begins, Const):
+            return build.logical_and(begins, build.less(at, self.size))
+        unsigned = uint64 if self.size.dtype == int64 else uint32
+        return build.less(build.cast(at, unsigned), build.cast(self.size, unsigned))
 
-    @property
-    def is_full(self) -> Expr:
-        """Whether all of the region lies inside."""
-        return build.equal(self.size, self.extent)
+    def count_from(self, coordinate: Coordinate, step: Expr, width: int) -> Expr:
+        """How many of `width` coordinates, of which none lies before the tensor, lie inside."""
+        ahead = build.sub(self.size, self._at(coordinate, step))
+        return build.cast(build.minimum(build.maximum(ahead, 0), width), int32)
+
+    def _at(self, coordinate: Coordinate, step: Expr | None) -> Expr:
+        dtype = self.size.dtype
+        at = self.start if self.dim is None else build.add(self.start, coordinate(self.dim, dtype))
+        return at if step is None else build.add(at, build.cast(step, dtype))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,49 +115,45 @@ class Mask:
     run_dim: int | None
     whole: bool
 
-    @property
-    def all_inside(self) -> Expr:
-        """Whether all elements do."""
+    def inside(self, coordinate: Coordinate, step: Expr | None = None) -> Expr:
+        """Whether an element does: that `step` further in its vector than the first, whose coordinates are given."""
         cond: Expr = TRUE
         for window in self.windows:
-            cond = build.logical_and(cond, window.is_full)
-        return cond
-
-    def inside(self, coordinate: Callable[[int], Expr], step: Expr = _ZERO) -> Expr:
-        """Whether an element does: that `step` further in its vector than the first.
-
-        coordinate: gives that of the first in a dimension of the space, below its extent.
-        """
-        cond: Expr = TRUE
-        for window in self.windows:
-            at = _ZERO if window.dim is None else coordinate(window.dim)
             along = window.dim is not None and window.dim == self.run_dim
-            cond = build.logical_and(cond, window.holds(build.add(at, step) if along else at))
+            cond = build.logical_and(cond, window.holds(coordinate, step if along else None))
         return cond
 
-    def count_ahead(self, coordinate: Callable[[int], Expr], start: int, width: int) -> Expr:
-        """How many of elements [start, start + width) of a vector lie before the edge that it runs towards."""
+    def count_ahead(self, coordinate: Coordinate, start: int, width: int) -> Expr:
+        """How many of elements [start, start + width) of a vector lie before the edge that it runs towards.
+
+        accepts: a vector that doesn't begin before the tensor.
+        """
         (ahead,) = (w for w in self.windows if w.dim is not None and w.dim == self.run_dim)
-        assert ahead.dim is not None
-        at = build.add(coordinate(ahead.dim), start)
-        return build.minimum(build.maximum(build.sub(ahead.end, at), 0), width)
+        return ahead.count_from(coordinate, build.const(start, int32), width)
 
 
 #: where all is known to lie inside
 NO_EDGES = Mask((), None, True)
 
 
-def _window(view: View, d: int, b: Builder) -> Window:
+#: So many tests of a thread pay for a window that is clamped. FIXME
+_MANY_TESTS = 16
+
+
+def _window(view: View, d: int, b: Builder, tests: int) -> Window:
     region = view.placement.region
-    start, extent = build.cast(region.starts[d], int64), region.extents[d] or 1
+    start, size = build.cast(region.starts[d], int64), extent_of(view.buffer, d)
     dim = view.dims.index(d) if d in view.dims else None
-    end = b.let("end", _clamped(build.sub(extent_of(view.buffer, d), start), extent))
+    if dim is None or tests < _MANY_TESTS:
+        return Window(dim, start, size)
+    extent = region.extents[d] or 1
+    end = b.let("end", _clamped(build.sub(size, start), 0, extent))
     low = facts.bounds(start)[0]
     if low is not None and low >= 0:
-        return Window(dim, extent, _ZERO, end, end)
-    first = b.let("first", _clamped(build.neg(start), extent))
-    return Window(dim, extent, first, end, b.let("size", build.sub(end, first)))
+        return Window(dim, build.const(0, int32), end)
+    before = b.let("before", _clamped(start, -extent, 0))
+    return Window(dim, before, b.let("size", build.add(end, before)))
 
 
-def _clamped(x: Expr, most: int) -> Expr:
-    return build.cast(build.minimum(build.maximum(x, 0), most), int32)
+def _clamped(x: Expr, low: int, high: int) -> Expr:
+    return build.cast(build.minimum(build.maximum(x, low), high), int32)
