@@ -178,15 +178,16 @@ emits: the widest provable vectors, shared out among the scope's threads.
 
 from tilejit.errors import LayoutError
 from tilejit.lower import Decline, Variant
-from tilejit.lower.conditions import COPY, KINDS, copy_sides, memory_pair
+from tilejit.lower.conditions import COPY, KINDS, memory_pair, named_tiles
 from tilejit.lower.moves.partition import emit_copy, plan_partition
-from tilejit.lower.schedule.placement import side
+from tilejit.lower.schedule.placement import place
+from tilejit.lower.schedule.views import Schedule
 
 
 def plan(op, context):
     try:
-        sides = tuple(side(r, op.scope) for r in copy_sides(op))
-        return plan_partition(sides, context.count(op.scope), 0, vectorized=True)
+        schedule = Schedule.alike({name: place(r, op.scope) for name, r in named_tiles(op).items()})
+        return plan_partition(schedule, context.count(op.scope), "dst", vectorized=True)
     except LayoutError as error:
         return Decline((error.message,), error.hint)
 

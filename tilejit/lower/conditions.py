@@ -8,10 +8,11 @@ from typing import Any
 from ..ir.nodes import SCOPES, Region, TileOp
 from ..isa import Capability, Family
 from ..ops.tile import TILE_OPERATIONS
+from ..target import WARP
 from .engine import Condition, Context
 
 __all__ = [
-    "COPY", "KINDS", "SCOPE", "copy_sides", "lead_of", "memory_pair", "named_tiles", "needs", "outside",
+    "COPY", "KINDS", "SCOPE", "WHOLE_WARPS", "copy_sides", "lead_of", "memory_pair", "named_tiles", "needs", "outside",
     "tiles",
 ]  # fmt: skip
 
@@ -115,7 +116,16 @@ def needs(instruction: _Needed | Callable[[TileOp], _Needed], what: str = "") ->
     return Condition("instruction", test)
 
 
+def _whole_warps(op: TileOp, context: Context) -> str | None:
+    if op.scope == "thread":
+        return "needs whole warps; called on one thread"
+    threads = context.count(op.scope)
+    return f"needs whole warps; the {op.scope} has {threads} threads" if threads % WARP else None
+
+
 SCOPE = Condition("scope", _scope)
+
+WHOLE_WARPS = Condition("whole warps", _whole_warps)
 
 #: the operands are what the table of tile operations says: regions or scalars, as many
 KINDS = Condition("operands", _kinds)

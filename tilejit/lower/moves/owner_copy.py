@@ -17,7 +17,7 @@ from ..schedule.placement import Placement, element_offset, owned, place
 from ..schedule.turns import Turns
 from ..schedule.views import Digit, Schedule, View
 from ..schedule.windows import Edges
-from .vectors import access_name, fill_value
+from .vectors import fill_value
 
 __all__ = ["OwnerCopy", "emit_owner_copy", "plan_owner_copy"]
 
@@ -48,7 +48,7 @@ class OwnerCopy(VectorPlan):
     def instructions(self) -> tuple[tuple[str, int], ...]:
         """(mnemonic, trips a thread)."""
         verb = "ld" if self.loads else "st"
-        return ((access_name(verb, self.memory.buffer.space, 1, self.memory.buffer.dtype), self.rounds),)
+        return ((self.memory.access(verb, 1), self.rounds),)
 
     @property
     def edges(self) -> Edges:

@@ -25,7 +25,7 @@ from ..schedule.strides import Scaled
 from ..schedule.turns import Turns
 from ..schedule.views import Digit, Schedule
 from ..schedule.windows import Edges, Mask
-from .vectors import Run, access_name, at_edges, fill_value, load, pieces, store
+from .vectors import Run, at_edges, fill_value, load, pieces, store
 
 __all__ = ["Partition", "emit_copy", "emit_partition", "plan_partition"]
 
@@ -64,8 +64,7 @@ class Partition(VectorPlan):
         return tuple((self._access(verb, name), self.rounds) for verb, name in accesses)
 
     def _access(self, verb: str, name: str) -> str:
-        buffer = self.elements[name].buffer
-        return access_name(verb, buffer.space, 1 if name in self.single else self.vector_width, buffer.dtype)
+        return self.elements[name].access(verb, 1 if name in self.single else self.vector_width)
 
     def edges(self, name: str) -> Edges:
         """The edges that an operand may pass."""
@@ -147,15 +146,14 @@ def emit_partition(
     """
     thread = b.thread(op.scope, plan.threads)
     bases = {name: _base(plan, name, thread, b) for name in plan.names}
-    edges = {name: plan.edges(name) for name in plan.names}
 
     def write(masks: Mapping[str, Mask]) -> None:
         _Rounds(plan, b, bases, masks, thread, step).write(unrolled)
 
     if twice:
-        at_edges(b, edges, plan.rounds, write)
+        at_edges(b, plan.elements.views, plan.vector_width, plan.rounds, write)
     else:
-        write({name: each.mask(b, plan.rounds) for name, each in edges.items()})
+        write({name: plan.edges(name).mask(b, plan.rounds) for name in plan.names})
 
 
 @dataclass(frozen=True, slots=True)

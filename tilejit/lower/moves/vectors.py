@@ -12,15 +12,7 @@ from ..builder import Builder
 from ..schedule.views import View
 from ..schedule.windows import NO_EDGES, Edges, Mask
 
-__all__ = ["Run", "access_name", "at_edges", "fill_value", "load", "pieces", "store"]
-
-
-def access_name(verb: str, space: str, width: int, dtype: DType) -> str:
-    """The PTX mnemonic of one access of `width` elements."""
-    bits = width * dtype.bits
-    lane = 64 if dtype.bits == 64 else min(bits, 32)
-    count = bits // lane
-    return f"{verb}.{space}" + (f".v{count}" if count > 1 else "") + f".b{lane}"
+__all__ = ["Run", "at_edges", "fill_value", "load", "pieces", "store"]
 
 
 def pieces(count: int) -> list[tuple[int, int]]:
@@ -107,12 +99,14 @@ _FEW_ROUNDS = 8
 
 
 def at_edges(
-    b: Builder, edges: Mapping[str, Edges], rounds: int, write: Callable[[Mapping[str, Mask]], None]
+    b: Builder, views: Sequence[View], width: int, rounds: int, write: Callable[[Mapping[str, Mask]], None]
 ) -> None:
     """Writes statements once for operands inside their tensors, without a mask, and once for those at an edge.
 
     Few rounds of whole vectors are written once, with masks.
+    views: the operands over the digits of elements, of which a vector has `width` along the last.
     """
+    edges = {view.name: Edges.of(view, width) for view in views}
     few = rounds <= _FEW_ROUNDS and all(each.whole for each in edges.values())
     if few or not any(each.dims for each in edges.values()):
         write({name: each.mask(b, rounds) for name, each in edges.items()})

@@ -11,14 +11,15 @@ from dataclasses import dataclass
 from math import prod
 
 from ...errors import LayoutError
-from ...ir.nodes import Region
+from ...ir.nodes import Const, Region
 from ...isa.mma import MMA_M, MMA_N, Mma
 from ...target import WARP
-from .placement import Placement, Step, place
+from .owners import need_all_threads
+from .placement import Placement, Step, need_slice, place
 from .strides import Stride, Thread
 from .views import Digit, Schedule, Space
 
-__all__ = ["Fragments", "need_lanes", "nearest", "share"]
+__all__ = ["Fragments", "fragment", "nearest", "share"]
 
 #: dimensions of the space (m, n, k)
 _M, _N, _K = range(3)
@@ -47,7 +48,7 @@ class Fragments:
 # ---- one operand ----------------------------------------------------------------------------------------------
 
 
-def need_lanes(placement: Placement, operand: str) -> None:
+def _need_lanes(placement: Placement, operand: str) -> None:
     """Raise LayoutError where a dimension of an operand isn't spread over the lanes that a fragment has."""
     for dim, (distance, count) in enumerate(_LANES[operand]):
         steps = [s for s in placement.dims[dim] if isinstance(s.stride, Thread)]
@@ -86,13 +87,31 @@ def _shown(step: Step) -> str:
     return f"{step.extent}:{stride}@laneid" if stride < WARP else f"{step.extent}:{stride // WARP}@warpid"
 
 
+def fragment(region: Region, name: str, scope: str, threads: int, pack: int) -> Placement:
+    """One operand as its threads see it. pack: its elements in a 32-bit register.
+
+    raises: LayoutError where it isn't a fragment for whatever the other operands are.
+    """
+    placement = place(region, scope)
+    need_slice(placement)
+    _need_lanes(placement, name)
+    need_all_threads(placement, scope, threads)
+    first = placement.start
+    assert isinstance(first, Const)
+    if int(first.value) % pack:
+        raise LayoutError(
+            f"the region of {region.buffer.name} starts at element {first.value} of a lane, inside a 32-bit register"
+        )
+    return placement
+
+
 # ---- the operands together ------------------------------------------------------------------------------------
 
 
 def share(operands: Mapping[str, Placement], form: Mma) -> Fragments:
     """The digits of all three.
 
-    accepts: placements of "acc", "a" and "b" that `need_lanes` accepts, owned by whole warps.
+    accepts: placements of "acc", "a" and "b" that `fragment` makes, owned by whole warps.
     raises: LayoutError where two of them disagree on a dimension, or elements don't lie together in registers.
     """
     (m, n), (_, k) = operands["acc"].shape, operands["a"].shape

@@ -22,7 +22,7 @@ from ...ir.nodes import Const
 from ...layout import TileLayout
 from ...target import WARP
 from .placement import Placement
-from .views import Digit, Schedule
+from .views import Digit, Schedule, View
 from .width import misaligned
 
 __all__ = ["ROW", "Tiles", "split_tiles"]
@@ -53,6 +53,16 @@ class Tiles:
     outer: Schedule
 
     @property
+    def registers(self) -> View:
+        """The registers, as instructions count them."""
+        return self.outer["registers"]
+
+    @property
+    def memory(self) -> View:
+        """The shared memory, as instructions count it."""
+        return self.outer["memory"]
+
+    @property
     def num(self) -> int:
         """Tiles of one instruction."""
         return self.inner.count
@@ -72,6 +82,7 @@ def split_tiles(copy: Schedule) -> Tiles:
     raises: LayoutError where the layouts aren't made of 8x8 tiles, or rows aren't 16 aligned bytes.
     """
     registers, memory = copy["registers"].placement, copy["memory"].placement
+    _need_replicas_over_warps(registers)
     if memory.replicas:
         raise LayoutError(f"{memory.buffer.name} holds each element in several places")
     lanes = _by_lane((d for d in copy.digits if d.is_spread("registers")), registers)
@@ -85,6 +96,16 @@ def split_tiles(copy: Schedule) -> Tiles:
         raise LayoutError(reason, hint=f"what fits: rows at multiples of {ROW} elements, each row within a chunk")
     inner, outer = _instructions(words, _register if trans else _step)
     return Tiles(trans, pitch, copy.over(warps), copy.over(inner), copy.over(outer))
+
+
+def _need_replicas_over_warps(registers: Placement) -> None:
+    for step in registers.replicas:
+        if step.threads % WARP:
+            raise LayoutError(
+                f"{step.extent} lanes of a warp hold the same elements of {registers.buffer.name}; "
+                "in an 8x8 tile each lane holds its own",
+                hint="replicate over whole warps",
+            )
 
 
 def _thread(digit: Digit) -> int:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from ...errors import LayoutError
-from ...ir import build
-from ...ir.nodes import TRUE, Expr
 from .placement import Placement
 from .strides import Thread
 
-__all__ = ["lowest_owner", "need_all_threads", "need_own_registers", "need_thread_axes"]
+__all__ = ["need_all_threads", "need_own_registers", "need_thread_axes"]
 
 
 def need_all_threads(placement: Placement, scope: str, threads: int) -> None:
@@ -46,11 +44,3 @@ def need_thread_axes(placement: Placement, scope: str, threads: int) -> None:
             f"{placement.buffer.name} has no thread axes: it is each thread's own, and a {scope} has {threads} threads",
             hint="call the operation on tj.thread, or give the tile a layout with thread axes",
         )
-
-
-def lowest_owner(placement: Placement, thread: Expr) -> Expr:
-    """Whether a thread is the lowest of those that hold the same values."""
-    cond: Expr = TRUE
-    for step in placement.replicas:
-        cond = build.logical_and(cond, build.equal(step.of_thread(thread), 0))
-    return cond

@@ -98,6 +98,13 @@ class Placement:
         """Where the region starts, before swizzling."""
         return total_along(self.terms, self.index_dtype)
 
+    def lowest_owner(self, thread: Expr) -> Expr:
+        """Whether a thread is the lowest of those that hold the same values."""
+        cond: Expr = TRUE
+        for step in self.replicas:
+            cond = build.logical_and(cond, build.equal(step.of_thread(thread), 0))
+        return cond
+
     @property
     def steps(self) -> tuple[Step, ...]:
         return tuple(s for dim in self.dims for s in dim)

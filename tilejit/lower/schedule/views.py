@@ -21,6 +21,7 @@ from ...ir import build
 from ...ir.nodes import Buffer, Const, Expr, Strided
 from ...layout.grouping import common_refinement
 from .placement import Placement, Step, need_slice
+from .registers import RegisterRun
 from .strides import Folded, Scaled, Stride, Term, Thread, shown, times, total_along
 from .swizzles import advanced, swizzled
 from .width import WIDEST_BITS, Width, misaligned
@@ -128,6 +129,18 @@ class View:
     def reach(self) -> int:
         """How far the last values of all digits lead from the first."""
         return sum((d.extent - 1) * s for d in self.digits if isinstance(s := d[self.name], int) and s > 0)
+
+    def access(self, verb: str, width: int) -> str:
+        """The PTX mnemonic of one access of `width` elements."""
+        dtype = self.buffer.dtype
+        bits = width * dtype.bits
+        lane = 64 if dtype.bits == 64 else min(bits, 32)
+        count = bits // lane
+        return f"{verb}.{self.buffer.space}" + (f".v{count}" if count > 1 else "") + f".b{lane}"
+
+    def touched(self, width: int) -> RegisterRun:
+        """The registers from the operand's start on, where the digits count vectors of `width`."""
+        return RegisterRun(self.buffer, self.start, self.reach + width)
 
     # what `values` leads to: one for each digit
 

@@ -18,18 +18,16 @@ from ...errors import LayoutError
 from ...ir import build
 from ...ir.nodes import TRUE, Const, Expr, Instruction, TileOp, Vector
 from ...isa import Family, Row, matrix
+from ...layout import Swizzle
 from ...target import WARP
 from ..builder import Builder
-from ..conditions import COPY, KINDS, copy_sides, memory_pair, needs
+from ..conditions import COPY, KINDS, WHOLE_WARPS, copy_sides, memory_pair, needs
 from ..engine import Condition, Context, Decline, Variant
 from ..moves.register_copy import register_copy
 from ..plan import Access, Facts, Moves
 from ..plan import Plan as PlanBase
 from ..schedule.matrix_tiles import ROW, Tiles, split_tiles
-from ..schedule.owners import lowest_owner
-from ..schedule.placement import Placement
 from ..schedule.turns import Turns
-from ..schedule.views import View
 
 #: from here on the addresses of lanes beyond an instruction's last row are ignored; before, they must be valid
 _IGNORES_ADDRESSES = 80
@@ -58,20 +56,10 @@ class Plan(PlanBase):
         """Whether columns, not rows, lie together in memory."""
         return self.tiles.trans
 
-    @property
-    def registers(self) -> View:
-        """The registers, as instructions count them."""
-        return self.tiles.outer["registers"]
-
-    @property
-    def memory(self) -> View:
-        """The shared memory, as instructions count it."""
-        return self.tiles.outer["memory"]
-
     def facts(self) -> Facts:
         # a row is moved at once
         width = f"x{self.num}" + (".trans" if self.trans else "")
-        return Facts(width, self.issues, ROW * self.memory.buffer.dtype.bits)
+        return Facts(width, self.issues, ROW * self.tiles.memory.buffer.dtype.bits)
 
     @property
     def instruction(self) -> Row:
@@ -93,16 +81,16 @@ class Plan(PlanBase):
 
     def moved(self, issue: Expr) -> Expr:
         """How far an issue's addresses lie from those of issue 0, before swizzling."""
-        return self.memory.distance(self.tiles.outer.digits_of(issue))
+        return self.tiles.memory.distance(self.tiles.outer.digits_of(issue))
 
     def held(self, issue: Expr) -> list[Expr]:
         """For each tile of an issue the first of the two elements that a lane holds of it."""
-        first = build.add(self.registers.start, self.registers.distance(self.tiles.outer.digits_of(issue)))
+        first = build.add(self.tiles.registers.start, self.tiles.registers.distance(self.tiles.outer.digits_of(issue)))
         return [build.add(first, offset) for offset in self.tiles.offsets()]
 
     def takes_part(self, thread: Expr) -> Expr:
         """Whether a thread moves anything: all owners of a value load it, the lowest stores it."""
-        return TRUE if self.loads else lowest_owner(self.registers.placement, thread)
+        return TRUE if self.loads else self.tiles.registers.placement.lowest_owner(thread)
 
     def words(self) -> list[list[int]]:
         """For each issue the 32-bit registers of a thread's tile that it moves, in the order of the instruction."""
@@ -110,12 +98,12 @@ class Plan(PlanBase):
         return [[int(f.value) // 2 for f in first if isinstance(f, Const)] for first in firsts]
 
     def _turns(self) -> Turns:
-        return Turns(self.issues, self.threads, (self.memory.placement.region,))
+        return Turns(self.issues, self.threads, (self.tiles.memory.placement.region,))
 
     def schedule(self) -> np.ndarray:
         """One row an address: (issue, thread, shared element), issues outermost; run-time starts count as 0."""
         turns = self._turns()
-        address = self.memory.swizzled(build.add(self.base(turns.thread), self.moved(turns.round)))
+        address = self.tiles.memory.swizzled(build.add(self.base(turns.thread), self.moved(turns.round)))
         return np.column_stack([turns.rounds_of, turns.threads_of, turns.values(address)])
 
     def moves(self) -> Moves:
@@ -148,13 +136,6 @@ def _family(loads: bool) -> Family[matrix.Tiles]:
 # ---- conditions ---------------------------------------------------------------------------------------------
 
 
-def _whole_warps(op: TileOp, context: Context) -> str | None:
-    if op.scope == "thread":
-        return "needs whole warps; called on one thread"
-    threads = context.count(op.scope)
-    return f"needs whole warps; the {op.scope} has {threads} threads" if threads % WARP else None
-
-
 def _width(op: TileOp, context: Context) -> str | None:
     dtype = op.operands[0].dtype
     return None if dtype.bits == 16 else f"needs 16-bit elements; {dtype} has {dtype.bits} bits"
@@ -170,7 +151,6 @@ def _instruction(op: TileOp) -> Family[matrix.Tiles]:
 def plan(op: TileOp, context: Context) -> Plan | Decline:
     try:
         copy, loads = register_copy(op, context)
-        _need_replicas_over_warps(copy["registers"].placement)
         tiles = split_tiles(copy)
     except LayoutError as error:
         # `reg` takes what this declines: the hint stands in the reason, where `explain` shows it
@@ -179,38 +159,28 @@ def plan(op: TileOp, context: Context) -> Plan | Decline:
     return Plan(tiles.outer.count, context.count(op.scope), tiles, loads, repeats)
 
 
-def _need_replicas_over_warps(registers: Placement) -> None:
-    for step in registers.replicas:
-        if step.threads % WARP:
-            raise LayoutError(
-                f"{step.extent} lanes of a warp hold the same elements of {registers.buffer.name}; "
-                "in an 8x8 tile each lane holds its own",
-                hint="replicate over whole warps",
-            )
-
-
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
     thread = b.thread(op.scope, plan.threads)
-    far, near = _apart(plan.base(thread), plan.memory)
+    registers, memory = plan.tiles.registers, plan.tiles.memory
+    far, near = _apart(plan.base(thread), memory.placement.swizzle)
     tile = b.let("tile", far)
-    row = b.let("row", plan.memory.swizzled(near))
+    row = b.let("row", memory.swizzled(near))
     # whole warps hold replicas, so the lanes of a warp agree
     with b.when(plan.takes_part(thread)), b.loop("issue", plan.issues, unrolled=True) as issue:
-        within = plan.memory.advanced(row, near, plan.moved(issue))
-        place = Vector(plan.memory.buffer, build.add(tile, within), ROW)
-        words = tuple(Vector(plan.registers.buffer, first, 2) for first in plan.held(issue))
+        within = memory.advanced(row, near, plan.moved(issue))
+        place = Vector(memory.buffer, build.add(tile, within), ROW)
+        words = tuple(Vector(registers.buffer, first, 2) for first in plan.held(issue))
         if plan.loads:
             b.append(Instruction(plan.instruction.name, words, (place,), span=b.span))
         else:
             b.append(Instruction(plan.instruction.name, (), (place, *words), span=b.span))
 
 
-def _apart(address: Expr, memory: View) -> tuple[Expr, Expr]:
+def _apart(address: Expr, swizzle: Swizzle | None) -> tuple[Expr, Expr]:
     """What the swizzle doesn't see of an address, and the remainder.
 
     Apart, the loops that choose a tile, a stage of a pipeline say, leave alone which row of it a thread addresses.
     """
-    swizzle = memory.placement.swizzle
     return (build.const(0, address.dtype), address) if swizzle is None else build.apart(address, swizzle.period)
 
 
@@ -221,7 +191,7 @@ VARIANT = Variant(
     (KINDS, memory_pair("local <-> shared", ("local", "shared"), ("shared", "local"))),
     (
         *COPY,
-        Condition("whole warps", _whole_warps),
+        WHOLE_WARPS,
         Condition("16-bit elements", _width),
         needs(_instruction),
     ),

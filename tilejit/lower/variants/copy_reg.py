@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...dtypes import int32
 from ...errors import LayoutError
 from ...ir import build
 from ...ir.nodes import Expr, TileOp
@@ -22,13 +21,12 @@ from ..builder import Builder
 from ..conditions import COPY, KINDS, memory_pair
 from ..engine import Context, Decline, Variant
 from ..moves.register_copy import register_copy
-from ..moves.vectors import Run, access_name, at_edges, fill_value, load, store
+from ..moves.vectors import Run, at_edges, fill_value, load, store
 from ..plan import Moves, VectorPlan
-from ..schedule.owners import lowest_owner
-from ..schedule.registers import RegisterRun, each_start
+from ..schedule.registers import each_start
 from ..schedule.turns import Turns
 from ..schedule.views import Schedule, View
-from ..schedule.windows import Edges, Mask
+from ..schedule.windows import Mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +52,6 @@ class Plan(VectorPlan):
         return self.vectors["memory"]
 
     @property
-    def edges(self) -> Edges:
-        """The edges that the memory side may pass."""
-        return Edges.of(self.threads_share.then(self.elements)["memory"], self.vector_width)
-
-    @property
     def vector_bits(self) -> int:
         return self.vector_width * self.memory.buffer.dtype.bits
 
@@ -66,8 +59,7 @@ class Plan(VectorPlan):
     def instructions(self) -> tuple[tuple[str, int], ...]:
         """(mnemonic, trips a thread); the narrower accesses at edges aren't counted."""
         verb = "ld" if self.loads else "st"
-        name = access_name(verb, self.memory.buffer.space, self.vector_width, self.memory.buffer.dtype)
-        return ((name, self.rounds),)
+        return ((self.memory.access(verb, self.vector_width), self.rounds),)
 
     def first(self, thread: Expr) -> Expr:
         """Where a thread's first vector lies in memory, before swizzling."""
@@ -75,7 +67,7 @@ class Plan(VectorPlan):
 
     def takes_part(self, thread: Expr) -> Expr:
         """Whether a thread moves anything: all owners of a value load it, the lowest stores it."""
-        return build.TRUE if self.loads else lowest_owner(self.registers.placement, thread)
+        return build.TRUE if self.loads else self.registers.placement.lowest_owner(thread)
 
     def moves(self) -> Moves:
         turns = Turns(self.rounds, self.threads, (self.memory.placement.region,))
@@ -105,9 +97,8 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
     registers, memory = plan.registers, plan.memory
     thread = b.thread(op.scope, plan.threads)
     base = b.let("memory", memory.swizzled(plan.first(thread)))
-    first_register = registers.located(build.const(0, int32))
-    touched = RegisterRun(registers.buffer, first_register, registers.reach + plan.vector_width)
-    for (first,) in each_start(b, touched):
+    elements = plan.threads_share.then(plan.elements)["memory"]
+    for (first,) in each_start(b, registers.touched(plan.vector_width)):
 
         def write(masks: Mapping[str, Mask], first: Expr = first) -> None:
             with b.rounds(plan.rounds, registers.buffer) as trip:
@@ -115,7 +106,7 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
                 _emit_vector(plan, op, b, run, build.add(first, registers.steps(trip)))
 
         with b.when(plan.takes_part(thread)):
-            at_edges(b, {"memory": plan.edges}, plan.rounds, write)
+            at_edges(b, [elements], plan.vector_width, plan.rounds, write)
 
 
 def _run(plan: Plan, mask: Mask, thread: Expr, trip: Expr, base: Expr) -> Run:

@@ -27,8 +27,7 @@ from ..elementwise import ELEMENTWISE_CONDITIONS, OPERATIONS, Placed, arity, pla
 from ..engine import Condition, Context, Decline, Variant
 from ..plan import Moves, VectorPlan
 from ..schedule.owners import need_all_threads
-from ..schedule.registers import RegisterRun, each_start
-from ..schedule.strides import Thread
+from ..schedule.registers import each_start
 from ..schedule.turns import Turns
 from ..schedule.views import Schedule
 
@@ -102,12 +101,11 @@ def _need_equal_threads(digits: Schedule) -> None:
             raise LayoutError(
                 f"{dst.buffer.name} and an input split a dimension over registers so differently that none fit"
             )
-        target = digit["dst"]
         for view in inputs:
             stride = digit[view.name]
-            if stride == target or (isinstance(target, Thread) and stride == 0):
+            if stride == digit["dst"] or (digit.is_spread("dst") and stride == 0):
                 continue
-            if isinstance(target, Thread) or isinstance(stride, Thread):
+            if digit.is_spread("dst") or digit.is_spread(view.name):
                 raise LayoutError(
                     f"{view.buffer.name} and {dst.buffer.name} give dimension {digit.dim} to different threads",
                     hint="copy it to a tile with the destination's layout first",
@@ -149,9 +147,7 @@ def _packed_arithmetic(plan: Plan, op: TileOp, target: Target) -> str | None:
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
     operands = [o if isinstance(o, Region) else b.let("scalar", o) for o in op.operands[: arity(op.name) + 1]]
-    zero, width = build.const(0, int32), plan.vector_width
-    touched = [RegisterRun(view.buffer, view.located(zero), view.reach + width) for view in plan.steps.views]
-    for firsts in each_start(b, *touched):
+    for firsts in each_start(b, *(view.touched(plan.vector_width) for view in plan.steps.views)):
         _emit_rounds(plan, op, b, operands, dict(zip(plan.steps.names, firsts, strict=True)))
 
 

@@ -22,15 +22,12 @@ from ...isa.convert import TF32
 from ...isa.mma import MMA, MMA_M, MMA_N, Mma, products
 from ...layout import TileLayout
 from ...ops.gemm import shape_fault, type_fault
-from ...target import WARP
 from ..builder import Builder
-from ..conditions import KINDS, SCOPE, named_tiles, needs, outside
+from ..conditions import KINDS, SCOPE, WHOLE_WARPS, named_tiles, needs, outside
 from ..engine import Condition, Context, Decline, Variant
 from ..plan import Facts, Products
 from ..plan import Plan as PlanBase
-from ..schedule.fragments import Fragments, nearest, need_lanes, share
-from ..schedule.owners import need_all_threads
-from ..schedule.placement import Placement, need_slice, place
+from ..schedule.fragments import Fragments, fragment, nearest, share
 from ..schedule.views import Schedule
 
 
@@ -141,13 +138,6 @@ def _local(op: TileOp, context: Context) -> str | None:
     return f"multiplies local tiles; {strangers} (load it first, with layout=tj.mma.layout_a/b)" if strangers else None
 
 
-def _whole_warps(op: TileOp, context: Context) -> str | None:
-    if op.scope == "thread":
-        return "needs whole warps; called on one thread"
-    threads = context.count(op.scope)
-    return f"needs whole warps; the {op.scope} has {threads} threads" if threads % WARP else None
-
-
 def _types(op: TileOp, context: Context) -> str | None:
     acc, a, b = (r.dtype for r in _operands(op))
     return type_fault(acc, a, b, op.attr("precision"))
@@ -199,7 +189,7 @@ def plan(op: TileOp, context: Context) -> Plan | Decline:
     for name, region in regions.items():
         try:
             pack = available[0].acc_pack if name == "acc" else available[0].pack
-            placements[name] = _fragment(region, name, op.scope, threads, pack)
+            placements[name] = fragment(region, name, op.scope, threads, pack)
         except LayoutError as error:
             return Decline((error.message,), nearest(regions, (name,), op.scope, threads))
     form = next(f for f in available if regions["a"].shape[1] % f.k == 0)
@@ -207,24 +197,6 @@ def plan(op: TileOp, context: Context) -> Plan | Decline:
         return Plan(form, threads, share(placements, form))
     except LayoutError as error:
         return Decline((error.message,), nearest(regions, tuple(regions), op.scope, threads))
-
-
-def _fragment(region: Region, name: str, scope: str, threads: int, pack: int) -> Placement:
-    """One operand as its threads see it. pack: its elements in a 32-bit register.
-
-    raises: LayoutError where it isn't a fragment for whatever the other operands are.
-    """
-    placement = place(region, scope)
-    need_slice(placement)
-    need_lanes(placement, name)
-    need_all_threads(placement, scope, threads)
-    first = placement.start
-    assert isinstance(first, Const)
-    if int(first.value) % pack:
-        raise LayoutError(
-            f"the region of {region.buffer.name} starts at element {first.value} of a lane, inside a 32-bit register"
-        )
-    return placement
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
@@ -265,7 +237,7 @@ VARIANT = Variant(
     (KINDS, Condition("memory", _local)),
     (
         SCOPE,
-        Condition("whole warps", _whole_warps),
+        WHOLE_WARPS,
         Condition("types", _types),
         Condition("shapes", _shape),
         needs(_products),
