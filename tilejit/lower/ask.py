@@ -109,8 +109,8 @@ def operand(
         )
     if isinstance(strides, str) and strides != "runtime":
         raise KernelTypeError(f"strides={strides!r}", hint='"runtime", or one number a dimension')
-    given = strides if strides is None or isinstance(strides, str) else tuple(strides)
-    return Operand(space, extents, dtype, layout, window, given, align)
+    fixed = strides if strides is None or isinstance(strides, str) else tuple(strides)
+    return Operand(space, extents, dtype, layout, window, fixed, align)
 
 
 def _check_layout(layout: TileLayout, shape: tuple[int, ...]) -> None:
@@ -163,13 +163,13 @@ def dispatch(
     least, most = table.arity
     if not least <= len(operands) <= most:
         raise DispatchError(f"{name} takes {least} to {most} operands; got {len(operands)}", hint=_OPERANDS)
-    given = tuple(
+    values = tuple(
         o.named(entry.name) if isinstance(o, Operand) else _scalar(o, operands)
         for entry, o in zip(table.operands, operands, strict=False)
     )
-    given_attrs = (("precision", precision), ("variant", variant), ("require_bits", require_bits))
-    attrs = tuple((k, v) for k, v in given_attrs if v is not None)
-    return _dispatch(TileOp(name, scope, given, attrs), Context(targets.target(target), threads), VARIANTS)
+    all_attrs = (("precision", precision), ("variant", variant), ("require_bits", require_bits))
+    attrs = tuple((k, v) for k, v in all_attrs if v is not None)
+    return _dispatch(TileOp(name, scope, values, attrs), Context(targets.target(target), threads), VARIANTS)
 
 
 def _scalar(value: Expr | bool | int | float, operands: Sequence[object]) -> Expr:

@@ -77,9 +77,9 @@ class _Walk:
             self.stmt(stmt)
 
     def inner(self, body: Block) -> Block:
-        with self.builder.block() as found:
+        with self.builder.block() as statements:
             self.block(body)
-        return tuple(found)
+        return tuple(statements)
 
     def stmt(self, stmt: Stmt) -> None:
         self.builder.span = stmt.span

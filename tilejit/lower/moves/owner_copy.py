@@ -29,13 +29,13 @@ _TILE = "tile"
 class OwnerCopy(VectorPlan):
     """In round r each thread looks at its register number r of the tile, and moves it where the region holds it.
 
-    spread: the tile's digits among threads, farthest first, replicas included; own: those among registers.
+    spread: the tile's digits among threads, farthest first, replicas included; held: those among registers.
     registers: the region of the tile. memory: the other side, over the region's dimensions.
     loads: whether the registers are the destination.
     """
 
     spread: Schedule
-    own: Schedule
+    held: Schedule
     registers: Region
     memory: View
     loads: bool
@@ -57,12 +57,12 @@ class OwnerCopy(VectorPlan):
 
     def register(self, trip: Expr) -> Expr:
         """The register that a round looks at."""
-        return self.own[_TILE].located(trip)
+        return self.held[_TILE].located(trip)
 
     def element(self, trip: Expr, thread: Expr) -> tuple[Expr, list[Expr]]:
         """Whether a thread owns an element of the region there, and that element's coordinates without units."""
         takes_part, values = self._values_of(thread)
-        tile, values = self.spread.then(self.own)[_TILE], [*values, *self.own.digits_of(trip)]
+        tile, values = self.spread.then(self.held)[_TILE], [*values, *self.held.digits_of(trip)]
         coordinates: list[Expr] = []
         for d, (start, extent) in enumerate(zip(self.registers.starts, self.registers.extents, strict=True)):
             index: Expr = build.const(0, int64)
@@ -124,14 +124,14 @@ def plan_owner_copy(dst: Region, src: Region, scope: str, threads: int) -> Owner
     spread = spread.ordered(lambda digit: digit.threads(_TILE))
     need_thread_axes(tile, scope, threads)
     _need_apart(tile, spread, scope, threads)
-    own = every.where(lambda digit: not digit.is_spread(_TILE)).ordered(lambda digit: digit.elements(_TILE))
+    held = every.where(lambda digit: not digit.is_spread(_TILE)).ordered(lambda digit: digit.elements(_TILE))
     return OwnerCopy(
         1,
-        own.count,
+        held.count,
         threads,
         "each register is looked at by itself",
         spread,
-        own,
+        held,
         registers,
         Schedule.alike({"memory": place(memory, scope)})["memory"],
         loads,

@@ -138,7 +138,7 @@ NO_EDGES = Mask((), None, True)
 
 #: So many tests of a thread pay for a window that is clamped: of 64 bits a test is about 4 machine instructions (an
 #: addition and a comparison of two words each), of 32 bits 2, and clamping takes about 20.
-_MANY_TESTS = 16
+_MANY_TESTS = 32
 
 
 def _window(view: View, d: int, b: Builder, tests: int) -> Window:

@@ -46,8 +46,8 @@ def _zero_fill(op: TileOp, context: Context) -> str | None:
     fill = op.operands[2] if len(op.operands) > 2 else None
     if fill is None or isinstance(fill, Const) and fill.value == 0 and copysign(1, fill.value) > 0:
         return None
-    given = fill.value if isinstance(fill, Const) else "a value known only at run time"
-    return f"fills with 0 what lies outside the tensor; got fill={given} (copy takes any)"
+    value = fill.value if isinstance(fill, Const) else "a value known only at run time"
+    return f"fills with 0 what lies outside the tensor; got fill={value} (copy takes any)"
 
 
 def plan(op: TileOp, context: Context) -> Plan | Decline:
