@@ -19,7 +19,8 @@ from tests import longhand
 from tests.codegen.math_reference import INEXACT, rounded64
 from tilejit.dtypes import DTYPES, DType, float64, from_numpy, int32, int64
 from tilejit.frontend import Parameter
-from tilejit.ir import build, nodes
+from tilejit.ir import nodes
+from tilejit.ir.arithmetic import build
 from tilejit.ir.types import ArgumentType, ArrayType, ScalarType, Signature
 from tilejit.layout import Swizzle, TileLayout
 from tilejit.ops.cast import convert
@@ -153,14 +154,14 @@ class Operand:
 
     def params(self, written: bool) -> list[nodes.Param]:
         """The kernel parameters of a global operand."""
-        found = [nodes.Param("pointer", self.name, self.dtype, buffer=self.buffer, written=written)]
+        found = [nodes.PointerParam(self.name, self.buffer, written=written)]
         for d, extent in enumerate(self.shape):
             if isinstance(extent, nodes.Var):
-                found.append(nodes.Param("extent", self.name, int64, var=extent, axis=d))
+                found.append(nodes.ExtentParam(self.name, extent, d))
         if isinstance(self.layout, nodes.Strided):
             for d, stride in enumerate(self.layout.strides):
                 if isinstance(stride, nodes.Var):
-                    found.append(nodes.Param("stride", self.name, int64, var=stride, axis=d))
+                    found.append(nodes.StrideParam(self.name, stride, d))
         return found
 
     def region(self) -> nodes.Region:
@@ -252,15 +253,15 @@ def kernel_around(
             params += operand.params(written=operand is operands[0])
             continue
         source = operand.host("in")
-        params.append(nodes.Param("pointer", source.name, operand.dtype, buffer=source))
+        params.append(nodes.PointerParam(source.name, source))
         body += [nodes.Alloc(operand.buffer), nodes.View(operand.flat), *_transfer(operand, source, threads, "fill")]
     for symbol in sorted({s for o in operands for s in o.symbols}):
-        params.append(nodes.Param("scalar", symbol, int64, var=nodes.Var(symbol, int64)))
-    params += [nodes.Param("scalar", var.name, var.dtype, var=var) for var in scalars]
+        params.append(nodes.ScalarParam(symbol, nodes.Var(symbol, int64)))
+    params += [nodes.ScalarParam(var.name, var) for var in scalars]
     body += [nodes.Sync("cta"), operation, *wait_for(operation), nodes.Sync("cta")]
     if operands[0].space != "global":
         result = operands[0].host("out")
-        params.append(nodes.Param("pointer", result.name, result.dtype, buffer=result, written=True))
+        params.append(nodes.PointerParam(result.name, result, written=True))
         body += _transfer(operands[0], result, threads, "dump")
     return nodes.Kernel("case", tuple(params), threads, target, tuple(body))
 
@@ -432,14 +433,14 @@ def run(
     parameters: list[Parameter] = []
     values: list[np.ndarray | bool | int | float] = []
     for param in kernel.params:
-        if param.kind == "pointer":
+        if isinstance(param, nodes.PointerParam):
             array = arrays[param.of]
-            kinds.append((param.of, ArrayType(param.dtype, array.ndim, None, 1, 1)))
+            kinds.append((param.of, ArrayType(param.buffer.dtype, array.ndim, None, 1, 1)))
             parameters.append(Parameter(param.of, "array"))
             values.append(array)
-        elif param.kind == "scalar":
-            kinds.append((param.of, ScalarType(param.dtype)))
-            parameters.append(Parameter(param.of, "scalar", param.dtype))
+        elif isinstance(param, nodes.ScalarParam):
+            kinds.append((param.of, ScalarType(param.var.dtype)))
+            parameters.append(Parameter(param.of, "scalar", param.var.dtype))
             values.append(scalars[param.of])
     made = compile(kernel, Signature(tuple(kinds)), find_target(kernel.target))
     device.load(made).launch(Launch((1, 1, 1), kernel.threads), Call(parameters, values))

@@ -10,7 +10,7 @@ import tilejit
 
 PACKAGE = Path(tilejit.__file__).parent
 
-BASE = {"errors", "source", "dtypes", "target"}
+BASE = {"errors", "source", "dtypes", "target", "scopes"}
 COMPILER = BASE | {"layout", "isa", "ir", "ops"}
 
 #: part of the package -> the parts that it may import besides itself
@@ -32,6 +32,18 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 ALL = set(MAY_IMPORT) | {"jit", "testing", "__main__", "__init__"}
 MAY_IMPORT |= dict.fromkeys(("jit", "testing", "__main__", "__init__"), ALL)
+
+#: part of the IR -> the parts of the IR that it may import besides itself
+IN_IR: dict[str, set[str]] = {
+    "nodes": set(),
+    "types": set(),
+    "allocation": set(),
+    "walk": {"nodes"},
+    "arithmetic": {"nodes", "walk"},
+    "text": {"nodes", "walk"},
+    "analyses": {"nodes", "walk", "arithmetic"},
+    "verify": {"nodes", "walk", "arithmetic"},
+}
 
 #: packages of others -> the files that may import them
 ONLY = {
@@ -76,6 +88,25 @@ def test_a_file_imports_only_from_above_its_part(path):
             assert parts[1] in allowed, f"{path}:{line}: {part} imports {name}"
         elif parts[0] == "tilejit":
             assert part in ("jit", "testing", "__main__"), f"{path}:{line}: {part} imports the package's public names"
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if p.parts[0] == "ir" and p.name != "__init__.py"], ids=str)
+def test_a_file_of_the_ir_imports_only_from_above_its_topic(path):
+    topic = path.parts[1].removesuffix(".py")
+    for line, name in imported(path):
+        parts = name.split(".")
+        if parts[:2] == ["tilejit", "ir"]:
+            assert parts[2] in IN_IR[topic] | {topic}, f"{path}:{line}: {topic} imports {name}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_imports_within_the_package_are_relative(path):
+    for node in ast.walk(ast.parse((PACKAGE / path).read_text(encoding="utf-8"))):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and not node.level:
+            names.append(node.module)
+        for name in names:
+            assert name.split(".")[0] != "tilejit", f"{path}:{node.lineno}: import {name} as `.{name[8:]}`"
 
 
 @pytest.mark.parametrize("path", FILES, ids=str)

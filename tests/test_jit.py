@@ -10,7 +10,7 @@ import pytest
 
 import tilejit as tj
 from tests.runtime.test_arrays import Exporter, Tensor
-from tilejit import S, tx
+from tilejit import S, frontend, tx
 
 ROW = S[(32,) : (1 @ tx,)]
 STEP = 1
@@ -202,6 +202,26 @@ def test_only_overlap_with_a_written_array_is_in_the_signature():
     assert len(add.signatures) == 2
     kinds = dict(add.signatures[1].signature.arguments)
     assert [kinds[n].overlaps for n in "ABC"] == [True, False, True]
+
+
+def test_a_kernel_is_read_once_for_a_signature_whose_arrays_overlap(monkeypatch):
+    @tj.kernel(threads=32)
+    def add(A: tj.Tensor, B: tj.Tensor, C: tj.Tensor):
+        i = tj.thread_id()
+        C[i] = A[i] + B[i]
+
+    readings, build = [], frontend.build
+    monkeypatch.setattr(frontend, "build", lambda *args, **options: readings.append(1) or build(*args, **options))
+    a, b, c = aligned(32), aligned(32), aligned(32)
+    add[1](a, a, c)
+    add[1](b, b, c)
+    assert len(readings) == 1
+    add[1](a, b, c)
+    assert len(readings) == 1
+    add[1](a, b, a)
+    assert len(readings) == 2
+    add[1](c, b, c)
+    assert len(readings) == 2
 
 
 def test_arguments_that_overlap_give_numpys_result():

@@ -10,8 +10,24 @@ import pytest
 from tests.toolchain import ptxas_accepts
 from tilejit.dtypes import DType, float16, float32, int32, int64
 from tilejit.errors import ResourceError
-from tilejit.ir import build
-from tilejit.ir.nodes import Alloc, Assert, Buffer, Kernel, Let, Param, Region, Stmt, Store, Sync, TileOp, Var, Vector
+from tilejit.ir.arithmetic import build
+from tilejit.ir.nodes import (
+    Alloc,
+    Assert,
+    AssertionsParam,
+    Buffer,
+    ExtentParam,
+    Kernel,
+    Let,
+    PointerParam,
+    Region,
+    Stmt,
+    Store,
+    Sync,
+    TileOp,
+    Var,
+    Vector,
+)
 from tilejit.ir.types import ArrayType, Signature
 from tilejit.layout import S, TileLayout, laneid
 from tilejit.pipeline import PASSES, Compiled, Pass, check_order, compile
@@ -42,9 +58,9 @@ def sqrt_tile(dtype: DType = float32, columns: int = 8, **options: object) -> Ke
     )  # fmt: skip
     extent = Var("A.shape.0", int64)
     params = (
-        Param("pointer", "A", dtype, buffer=a),
-        Param("extent", "A", int64, extent, axis=0),
-        Param("pointer", "B", dtype, buffer=b, written=True),
+        PointerParam("A", a),
+        ExtentParam("A", extent, 0),
+        PointerParam("B", b, written=True),
     )
     made = Kernel("sqrt_tile", params, 32, "sm_90a", body, span=Span("k.py", 1, 0, 1, 9, "def sqrt_tile"))
     return replace(made, **options)  # type: ignore[arg-type]
@@ -75,7 +91,7 @@ def test_a_tile_kernel_becomes_ptx_that_ptxas_accepts(compiled: Compiled) -> Non
 
 
 def test_parameters_that_nothing_uses_are_dropped(compiled: Compiled) -> None:
-    assert [(p.kind, p.of) for p in compiled.params] == [("pointer", "A"), ("pointer", "B")]
+    assert [(type(p), p.of) for p in compiled.params] == [(PointerParam, "A"), (PointerParam, "B")]
     assert "sqrt_tile_param_2" not in compiled.ptx
 
 
@@ -146,11 +162,12 @@ def test_an_assertion_gets_its_record_in_debug_only() -> None:
     check = Assert(build.less(Var("A.shape.0", int64), 100), "too tall", span=kernel.span)
     asserting = replace(kernel, body=(*kernel.body, check))
     debug = compile(replace(asserting, debug=True), SIGNATURE, target("sm_90a"))
-    assert [(p.kind, p.of) for p in debug.params][-1] == ("assertions", "")
+    assert debug.params[-1] == AssertionsParam()
+    assert debug.lane_ir.count("param assertions") == 1
     assert debug.assertions == (("too tall", kernel.span),)
     ptxas_accepts(debug.ptx, "sm_90a")
     plain = compile(asserting, SIGNATURE, target("sm_90a"))
-    assert plain.assertions == () and all(p.kind != "assertions" for p in plain.params)
+    assert plain.assertions == () and AssertionsParam() not in plain.params
 
 
 def test_a_broken_kernel_is_a_bug_that_names_the_pass() -> None:

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import tilejit
+from tests.toolchain import ptxas_path
 
 ROOT = Path(tilejit.__file__).parent.parent
 TESTS = Path(__file__).parent
@@ -43,13 +44,73 @@ OF_AN_OPERATION = {
 }
 
 
-def code_block(heading: str) -> str:
-    """The first block of Python under a heading of CONTRIBUTING."""
+#: what a new variant's file, line and golden bring
+OF_A_VARIANT = {
+    "lower/test_every_variant.py": {
+        "test_a_variant_answers_ties_with_none_and_does_what_numpy_does",
+        "test_some_golden_file_chooses_a_variant",
+        "test_a_decent_share_of_the_drawn_operations_is_accepted",
+    },
+    "lower/test_golden.py": {"test_the_tile_ir_of_every_golden_file_lowers_to_its_lane_ir"},
+}
+
+#: what a new row and its opcode bring
+OF_AN_INSTRUCTION = {
+    "isa/test_rows.py": {
+        "test_a_row_says_what_it_is",
+        "test_what_code_generation_and_the_passes_assume_of_a_row_holds",
+    },
+    "isa/test_simulated.py": {"test_the_simulator_translates_the_row"},
+    "isa/test_ptxas.py": {"test_a_row_stands_in_the_ptx_as_in_the_table"},
+    "isa/test_verified.py": {"test_a_rows_own_instruction_is_sound"},
+}
+
+#: what says for every row at once
+OF_ALL_INSTRUCTIONS = {
+    "isa/test_rows.py": {"test_every_row_of_every_topic_is_in_the_table_once"},
+    "isa/test_ptxas.py": {
+        "test_ptxas_takes_every_row_on_the_oldest_target_and_version_that_have_it",
+        "test_ptxas_refuses_every_row_just_below_its_target_and_its_version",
+    },
+    "isa/test_verified.py": {"test_the_verifier_refuses_every_row_for_a_target_without_it"},
+}
+
+COMPLETE = {"test_complete.py": {"test_nothing_is_missing_but_what_needs_not_be_there"}}
+
+#: a fenced block
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+#: a file's path in the text before it
+PATH = re.compile(r"`([\w/]+\.(?:py|tile))`")
+
+
+def follow(heading: str, folder: Path) -> None:
+    """Does to a copy of the package what the blocks of code under a heading of CONTRIBUTING say.
+
+    A block is for the file whose path stands last in the text before it: a `diff` changes it, any other is its text,
+    or its end where there is one. Paths are from the package, those of tests from the repository.
+    """
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     section = text.split(f"## {heading}\n")[1].split("\n## ")[0]
-    match = re.search(r"```python\n(.*?)```", section, re.DOTALL)
-    assert match is not None, f"no code under {heading!r}"
-    return match[1]
+    before = 0
+    for block in BLOCK.finditer(section):
+        path = PATH.findall(section[before : block.start()])[-1]
+        before = block.end()
+        file = folder / path if path.startswith("tests/") else folder / "tilejit" / path
+        held = file.read_text(encoding="utf-8") if file.exists() else ""
+        if block[1] == "diff":
+            file.write_text(patched(held, block[2]), encoding="utf-8")
+        else:
+            file.write_text(held + ("\n\n" if held else "") + block[2], encoding="utf-8")
+    assert before, f"no code under {heading!r}"
+
+
+def patched(text: str, diff: str) -> str:
+    """The text with each hunk's new lines in place of its old ones, which stand there once."""
+    for hunk in re.split(r"^@@\n", diff, flags=re.MULTILINE):
+        old, new = ("\n".join(line[1:] for line in hunk.splitlines() if line[:1] != sign) for sign in "+-")
+        assert text.count(old) == 1, f"{text.count(old)} places for\n{hunk}"
+        text = text.replace(old, new)
+    return text
 
 
 def copied(folder: Path) -> Path:
@@ -61,23 +122,44 @@ def copied(folder: Path) -> Path:
     return folder
 
 
-def outcomes(folder: Path, files: list[str], keyword: str) -> dict[str, set[str]]:
-    """Outcome -> the tests ("file::function") that had it, of those whose name has the keyword."""
-    command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", "-k", keyword, "--tb=short"]
+def run(folder: Path, *arguments: str) -> str:
+    """What pytest prints in a copy of the package."""
     done = subprocess.run(
-        [*command, *(f"tests/{f}" for f in files)], cwd=folder, capture_output=True, text=True, check=False,
-        env=os.environ | {"PYTHONPATH": str(folder)},
+        [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", "--tb=short", *arguments],
+        cwd=folder, capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": str(folder)},
     )  # fmt: skip
+    return done.stdout + done.stderr
+
+
+def check(folder: Path, *wanted: dict[str, set[str]], keyword: str) -> None:
+    """Run what has the keyword in some files of tests: just these tests run, and all of them pass.
+
+    Where there is no ptxas, what it says is left out.
+    """
+    files = sorted({file for tests in wanted for file in tests if file != "isa/test_ptxas.py" or ptxas_path()})
+    printed = run(folder, "-k", keyword, *(f"tests/{file}" for file in files))
     made: dict[str, set[str]] = {}
-    for outcome, file, function in re.findall(r"^(PASSED|FAILED|ERROR) tests/(\S+?)::(\w+)", done.stdout, re.MULTILINE):
-        made.setdefault(outcome, set()).add(f"{file}::{function}")
-    assert made.keys() == {"PASSED"}, done.stdout + done.stderr
-    return made
+    for outcome, test in re.findall(r"^(PASSED|FAILED|ERROR) tests/(\S+?::\w+)", printed, re.MULTILINE):
+        made.setdefault(outcome, set()).add(test)
+    names = {f"{file}::{test}" for tests in wanted for file in files for test in tests.get(file, ())}
+    assert made == {"PASSED": names}, printed
 
 
 def test_an_elementwise_operation_is_one_record(tmp_path: Path) -> None:
     folder = copied(tmp_path)
-    with (folder / "tilejit/ops/elementwise/logarithm.py").open("a", encoding="utf-8") as module:
-        module.write("\n\n" + code_block("How to add an operation"))
-    wanted = {f"{file}::{function}" for file, functions in OF_AN_OPERATION.items() for function in functions}
-    assert outcomes(folder, list(OF_AN_OPERATION), "softplus_demo")["PASSED"] == wanted
+    follow("How to add an operation", folder)
+    check(folder, OF_AN_OPERATION, COMPLETE, keyword="softplus_demo or nothing_is_missing")
+
+
+def test_a_variant_is_a_file_a_line_and_a_golden(tmp_path: Path) -> None:
+    folder = copied(tmp_path)
+    follow("How to add a variant", folder)
+    run(folder, "--bless", "-k", "within_demo", "tests/lower/test_golden.py")
+    check(folder, OF_A_VARIANT, COMPLETE, keyword="within_demo or nothing_is_missing")
+
+
+def test_an_instruction_is_a_row_and_an_opcode(tmp_path: Path) -> None:
+    folder = copied(tmp_path)
+    follow("How to add an instruction", folder)
+    keyword = "szext or every_row or nothing_is_missing"
+    check(folder, OF_AN_INSTRUCTION, OF_ALL_INSTRUCTIONS, COMPLETE, keyword=keyword)

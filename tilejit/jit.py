@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import functools
-import os
-import sys
-import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, overload
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 from . import frontend
-from .errors import KernelSyntaxError, LaunchError, entry_point
-from .ir import walk
-from .ir.nodes import Assert
+from .errors import LaunchError, entry_point
 from .ir.types import Signature
 from .runtime import devices
 from .runtime.arrays import SIMULATOR
 from .runtime.captured import Captured
-from .runtime.device import Device, Function, Launch
+from .runtime.device import Device, Launch, LoadedKernel
 from .runtime.grid import check_cluster, check_clustered, check_grid, check_registers, check_threads, split
-from .runtime.signature import Call, bind, describe, describe_one, freeze, hypothetical, signature
+from .runtime.signature import Call, bind, describe, hypothetical
+from .runtime.variants import CompiledVariant, Request, VariantCache, without_compiling
 from .target import Target
 from .target import target as find_target
 
@@ -33,29 +27,14 @@ if TYPE_CHECKING:
     from .pipeline import Compiled
     from .simulator import Report
 
-_PACKAGE = os.path.dirname(__file__) + os.sep
-
 #: grids whose launchers a kernel keeps
 _LAUNCHERS = 256
-
-#: where nothing may be compiled now, in words, or None
-_frozen: ContextVar[str | None] = ContextVar("tilejit_frozen", default=None)
-
 
 @contextmanager
 def no_recompile() -> Iterator[None]:
     """Inside, a launch that would compile raises a LaunchError that says what differs."""
-    with _without_compiling("inside tj.no_recompile()"):
+    with without_compiling("inside tj.no_recompile()"):
         yield
-
-
-@contextmanager
-def _without_compiling(where: str) -> Iterator[None]:
-    token = _frozen.set(where)
-    try:
-        yield
-    finally:
-        _frozen.reset(token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,31 +48,6 @@ class Options:
     debug: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Variant:
-    """One compiled variant of a kernel, as `Kernel.signatures` lists it.
-
-    asserts: it has assertions, so that debug makes a difference. made: seconds since the epoch.
-    call: `file:line` of the call that made it. timings: ms by stage.
-    """
-
-    signature: Signature
-    threads: int
-    target: Target
-    debug: bool
-    asserts: bool
-    made: float
-    call: str
-    timings: dict[str, float]
-    compiled: Compiled = field(repr=False)
-
-    def __str__(self) -> str:
-        when = time.strftime("%H:%M:%S", time.localtime(self.made))
-        stages = ", ".join(f"{stage} {ms:.1f}" for stage, ms in self.timings.items())
-        head = f"({describe(self.signature)}) for {self.target}, {self.threads} threads"
-        return f"{head}; made {when} by {self.call}; ms: {stages}"
-
-
 class Kernel:
     """A decorated function: `k[grid](*args)` launches it."""
 
@@ -104,24 +58,23 @@ class Kernel:
         self.parameters = tuple(frontend.parameters(self.source))
         self.captured = Captured(self.source)
         self.name: str = fn.__name__
-        self._variants: dict[tuple[Any, ...], Variant] = {}
-        self._functions: dict[tuple[Any, ...], Function] = {}
+        self.variants = VariantCache(self.source, self.parameters, self.captured, self._build)
+        self._functions: dict[tuple[Any, ...], LoadedKernel] = {}
         self._launchers: dict[int, Launcher] = {}
-        self._lock = threading.RLock()
 
     def __getitem__(self, configuration: Any) -> Launcher:
-        found = self._launchers.get(configuration) if type(configuration) is int else None
-        return found if found is not None else self._launcher(configuration)
+        launcher = self._launchers.get(configuration) if type(configuration) is int else None
+        return launcher if launcher is not None else self._launcher(configuration)
 
     @entry_point
     def _launcher(self, configuration: Any) -> Launcher:
         """A new launcher; that of a plain number is kept, which launches in a loop find again."""
-        made = self._configured(configuration)
+        launcher = self._configured(configuration)
         if type(configuration) is int:
             if len(self._launchers) >= _LAUNCHERS:
                 self._launchers.clear()
-            self._launchers[configuration] = made
-        return made
+            self._launchers[configuration] = launcher
+        return launcher
 
     def _configured(self, configuration: Any) -> Launcher:
         grid, threads, stream = split(configuration)
@@ -138,9 +91,9 @@ class Kernel:
         return f"<kernel {self.name}({', '.join(p.name for p in self.parameters)})>"
 
     @property
-    def signatures(self) -> tuple[Variant, ...]:
+    def signatures(self) -> tuple[CompiledVariant, ...]:
         """Every compiled variant, oldest first."""
-        return tuple({id(v): v for v in self._variants.values()}.values())
+        return self.variants.all
 
     @entry_point
     def compile(
@@ -151,12 +104,12 @@ class Kernel:
         Parameters whose annotation pins them may be left out.
         """
         pinned = {p.name: p.spec for p in self.parameters[len(args) :] if p.spec is not None}
-        given = bind(self.name, self.parameters, args, {**pinned, **constexprs})
-        values = [hypothetical(p, n, v) for n, (p, v) in enumerate(zip(self.parameters, given, strict=True))]
+        bound = bind(self.name, self.parameters, args, {**pinned, **constexprs})
+        values = [hypothetical(p, n, v) for n, (p, v) in enumerate(zip(self.parameters, bound, strict=True))]
         call = Call(self.parameters, values)
         chosen = find_target(target) if target is not None else self.options.target or devices.default().target
         count = self.options.threads if threads is None else check_threads(threads)
-        return self.variant(Request(chosen, count, values, call, self.options.debug)).compiled
+        return self.variants.variant(Request(chosen, count, values, call, self.options.debug)).compiled
 
     @entry_point
     def explain(
@@ -165,112 +118,36 @@ class Kernel:
         """Which variant each tile operation got and why: short for `compile(...).explain()`."""
         return self.compile(*args, target=target, threads=threads, **constexprs).explain()
 
-    def variant(self, request: Request) -> Variant:
-        """The compiled variant that a request needs, made now if there is none."""
-        with self._lock:
-            typed = self._signature(request)
-            constexprs = tuple(
-                freeze(v, p.name) for p, v in zip(self.parameters, request.values, strict=True) if p.kind == "constexpr"
-            )
-            captured = self.captured.number()
-            key = (typed, constexprs, request.threads, request.target.name, captured, request.debug)
-            found = self._variants.get(key)
-            if found is None:
-                self._refuse_recompilation(key)
-                found = self._variants[key] = self._make(typed, request)
-                if not found.asserts:
-                    either_way = (*key[:-1], not request.debug)
-                    self._variants[either_way] = found
-            return found
-
     def compile_signature(self, typed: Signature, target: Target, threads: int) -> Compiled:
         """Compiles for a signature that another target's variant has; not kept."""
-        return self._make(typed, Request(target, threads, (), Call((), ()), self.options.debug)).compiled
+        return self.variants.compile_signature(typed, target, threads, self.options.debug)
 
-    def function(self, threads: int, values: Sequence[Any], call: Call) -> Function:
+    def function(self, threads: int, values: Sequence[Any], call: Call) -> LoadedKernel:
         """The loaded kernel for a launch, by its quick key where that was seen before."""
         device = devices.of(call)
         quick = (device, threads, self.captured.number(), call.key)
-        found = self._functions.get(quick)
-        if found is None:
-            found = self._functions[quick] = self._load(device, threads, values, call)
-        return found
+        function = self._functions.get(quick)
+        if function is None:
+            function = self._functions[quick] = self._load(device, threads, values, call)
+        return function
 
-    def _load(self, device: Device, threads: int, values: Sequence[Any], call: Call) -> Function:
+    def _load(self, device: Device, threads: int, values: Sequence[Any], call: Call) -> LoadedKernel:
         target = self.options.target or device.target
         device.check(target)
         devices.check_environment(call)
         request = Request(target, threads, values, call, self.options.debug or device.number == SIMULATOR)
-        return device.load(self.variant(request).compiled)
+        return device.load(self.variants.variant(request).compiled)
 
-    def _signature(self, request: Request) -> Signature:
-        """The types of the arguments; of overlapping arrays, only those where one is written have the bit."""
-        target, _, values, call, _ = request
-        every = frozenset(i for pair in call.overlaps for i in pair)
-        typed = signature(self.parameters, values, call.arguments, target, every)
-        if not every:
-            return typed
-        tile = self._build(typed, request)
-        written = {p.of for p in tile.params if p.written}
-        names = [p.name for p in self.parameters]
-        pairs = [pair for pair in call.overlaps if names[pair[0]] in written or names[pair[1]] in written]
-        aliased = frozenset(i for pair in pairs for i in pair)
-        return signature(self.parameters, values, call.arguments, target, aliased)
-
-    def _build(self, typed: Signature, request: Request) -> TileKernel:
+    def _build(self, typed: Signature, target: Target, threads: int, debug: bool) -> TileKernel:
         return frontend.build(
             self.source,
             typed,
-            threads=request.threads,
-            target=request.target,
+            threads=threads,
+            target=target,
             max_registers=self.options.max_registers,
             cluster=self.options.cluster,
-            debug=request.debug,
+            debug=debug,
         )
-
-    def _make(self, typed: Signature, request: Request) -> Variant:
-        # llvmlite takes 60 ms to import, so it waits until something is compiled
-        from . import pipeline
-
-        call, made, started = _call_site(), time.time(), time.perf_counter()
-        try:
-            tile = self._build(typed, request)
-            frontend_ms = 1e3 * (time.perf_counter() - started)
-            compiled = pipeline.compile(tile, typed, request.target, sound=True)
-        except RecursionError:
-            raise KernelSyntaxError(
-                f"{self.name} has an expression of several hundred operations, deeper than Python recurses",
-                span=self.source.span(self.source.node),
-                hint="give parts of it names of their own",
-            ) from None
-        compiled = replace(compiled, timings={"frontend": frontend_ms, **compiled.timings})
-        asserts = any(isinstance(stmt, Assert) for stmt in walk.statements(tile.body))
-        return Variant(
-            typed, request.threads, request.target, request.debug, asserts, made, call, compiled.timings, compiled
-        )
-
-    def _refuse_recompilation(self, key: tuple[Any, ...]) -> None:
-        where = _frozen.get()
-        if where is None:
-            return
-        if not self._variants:
-            raise LaunchError(f"{self.name} would be compiled for the first time {where}", hint="launch it once before")
-        nearest = min((_differences(old, key, self.captured) for old in self._variants), key=len)
-        raise LaunchError(
-            f"{self.name} would be compiled again {where}: {'; '.join(nearest)}",
-            hint="launch once with arguments like these before, or pass arrays of a compiled signature",
-        )
-
-
-class Request(NamedTuple):
-    """What a variant is compiled for; values in the order of the parameters."""
-
-    target: Target
-    threads: int
-    values: Sequence[Any]
-    call: Call
-    debug: bool
-
 
 class Launcher:
     """A kernel with its grid: `k[grid, threads, stream]`."""
@@ -347,10 +224,10 @@ class PreparedLaunch:
         function = self._same_signature(values, call)
         function.launch(self._launcher.launch(values), call)
 
-    def _same_signature(self, values: list[Any], call: Call) -> Function:
+    def _same_signature(self, values: list[Any], call: Call) -> LoadedKernel:
         """The function for arguments that may differ in what the signature leaves out, such as more alignment."""
         kernel, threads = self._launcher.kernel, self._launcher.threads
-        with _without_compiling("by a bound launch"):
+        with without_compiling("by a bound launch"):
             function = kernel.function(threads, values, call)
         if function.compiled is not self._function.compiled:
             raise LaunchError(
@@ -442,33 +319,5 @@ def simulate(
     values = bind(k.name, k.parameters, args, constexprs)
     call = Call(k.parameters, values)
     launch = launcher.launch(values)
-    compiled = k.variant(Request(chosen, launch.threads, values, call, True)).compiled
+    compiled = k.variants.variant(Request(chosen, launch.threads, values, call, True)).compiled
     return SimulatedFunction(compiled).simulate(launch, call.arguments, checks=checks, profile=profile)
-
-
-# ---- records ----------------------------------------------------------------------------------------------------
-
-
-def _call_site() -> str:
-    """`file:line` of the code outside this package that is calling."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-        frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
-
-
-def _differences(old: tuple[Any, ...], new: tuple[Any, ...], captured: Captured) -> list[str]:
-    """What a new variant's key has that an old one hasn't, in words."""
-    found = []
-    for (name, was), (_, now) in zip(old[0].arguments, new[0].arguments, strict=True):
-        if was != now:
-            found.append(f"{describe_one(name, now)}, compiled was {describe_one(name, was)}")
-    labels = ("constexprs", "threads", "target", "captured", "debug")
-    for label, was, now in zip(labels, old[1:], new[1:], strict=True):
-        if was == now or (label == "constexprs" and found):
-            continue
-        if label == "captured":
-            found.append("captured " + " and ".join(captured.changes(was, now)))
-        else:
-            found.append(f"{label} {now}, compiled was {was}")
-    return found

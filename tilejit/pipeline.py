@@ -14,14 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .codegen import Generated, generate
-from .codegen.report import ASSERTIONS
 from .codegen.storage import LOCAL_LIMIT, allocations, local_memory, shared_plan, size_bytes
 from .codegen.tensor_memory import columns_of, tensor_memory_plan
-from .dtypes import uint32
 from .errors import ResourceError
-from .ir import initialized, walk
-from .ir.nodes import Assert, Kernel, Param
-from .ir.printer import to_text
+from .ir import walk
+from .ir.analyses import initialized
+from .ir.nodes import Assert, AssertionsParam, Kernel, Param, Var
+from .ir.text.printer import to_text
 from .ir.types import Signature
 from .ir.verify import Examined, examine
 from .lower import Verdict, lower, pending
@@ -40,7 +39,7 @@ class Compiled:
 
     tile, lane: the kernel before and after dispatch. timings: milliseconds by stage.
     params: what the launch must pass, in the order of the PTX's parameters: of those of the tile kernel, the ones
-    that are used. One of kind "assertions" is the address of a zeroed record (`codegen.report.RECORD`).
+    that are used, and the `AssertionsParam` of a kernel that asserts something.
     spans: column c of a `.loc` (1-based) stands for spans[c - 1].
     assertions: (message, place) by a record's code - 1.
     dynamic_shared: the launch must ask for `shared_bytes`.
@@ -103,7 +102,7 @@ class Compiled:
 
 
 @dataclass(slots=True)
-class State:
+class PassState:
     """What the passes hand on: the kernel as it stands, and what they found out.
 
     examined: what the last verification saw, None before the first. generated: None until code generation.
@@ -128,15 +127,12 @@ class Pass:
     """
 
     name: str
-    run: Callable[[State], None]
+    run: Callable[[PassState], None]
     level: str = ""
     after: tuple[tuple[str, str], ...] = ()
 
 
-# ---- the passes ---------------------------------------------------------------------------------------------
-
-
-def _check_limits(state: State) -> None:
+def _check_limits(state: PassState) -> None:
     kernel = state.kernel
     if not 1 <= kernel.threads <= MAX_THREADS:
         raise ResourceError(
@@ -152,20 +148,20 @@ def _check_limits(state: State) -> None:
         )
 
 
-def _check_initialized(state: State) -> None:
+def _check_initialized(state: PassState) -> None:
     initialized.check(state.kernel)
 
 
-def _lower(state: State) -> None:
+def _lower(state: PassState) -> None:
     lowered = lower(state.kernel, state.target)
     state.kernel, state.verdicts, state.addressed = lowered.kernel, lowered.verdicts, lowered.addressed
 
 
-def _carry_pending(state: State) -> None:
+def _carry_pending(state: PassState) -> None:
     state.kernel = pending.carry(state.kernel)
 
 
-def _check_memory(state: State) -> None:
+def _check_memory(state: PassState) -> None:
     _check_shared_memory(state)
     _check_local_memory(state)
     plan = tensor_memory_plan(allocations(state.kernel.body))
@@ -180,7 +176,7 @@ def _check_memory(state: State) -> None:
         )
 
 
-def _check_shared_memory(state: State) -> None:
+def _check_shared_memory(state: PassState) -> None:
     total, limit = shared_plan(state.kernel.body).total_bytes, state.target.shared_bytes
     if total <= limit:
         return
@@ -195,7 +191,7 @@ def _check_shared_memory(state: State) -> None:
     )
 
 
-def _check_local_memory(state: State) -> None:
+def _check_local_memory(state: PassState) -> None:
     """What no thread's registers could hold counts too: ptxas would spill it. What lowering allocates doesn't."""
     local = [b for b in allocations(state.kernel.body) if b.space == "local"]
     buffers = [b for b in local if b.name in state.addressed or size_bytes(b) > LOCAL_LIMIT]
@@ -212,29 +208,30 @@ def _check_local_memory(state: State) -> None:
     )
 
 
-def _bind_assertions(state: State) -> None:
+def _bind_assertions(state: PassState) -> None:
     """Gives a debug kernel that asserts something the parameter that points at its record."""
     kernel = state.kernel
     if kernel.debug and any(isinstance(s, Assert) for s in walk.statements(kernel.body)):
-        state.kernel = replace(kernel, params=(*kernel.params, Param(ASSERTIONS, "", uint32, written=True)))
+        state.kernel = replace(kernel, params=(*kernel.params, AssertionsParam()))
 
 
-def _prune(state: State) -> None:
+def _prune(state: PassState) -> None:
     """Drops the parameters that nothing names."""
     kernel, used = state.kernel, state.examined
     assert used is not None
-    kept = tuple(
-        p
-        for p in kernel.params
-        if p.kind == ASSERTIONS
-        or (p.buffer is not None and p.buffer.name in used.buffers)
-        or (p.var is not None and p.var.name in used.vars)
-    )
+    kept = tuple(p for p in kernel.params if _is_used(p, used))
     if kept != kernel.params:
         state.kernel = replace(kernel, params=kept)
 
 
-def _generate(state: State) -> None:
+def _is_used(param: Param, used: Examined) -> bool:
+    """Whether anything names what a parameter defines; one that defines nothing stays."""
+    if param.defines is None:
+        return True
+    return param.defines.name in (used.vars if isinstance(param.defines, Var) else used.buffers)
+
+
+def _generate(state: PassState) -> None:
     state.generated = generate(state.kernel, state.target)
     state.timings.update({f"codegen.{stage}": ms for stage, ms in state.generated.timings.items()})
 
@@ -307,7 +304,7 @@ def compile(kernel: Kernel, signature: Signature, target: Target, *, sound: bool
     sound: it has been verified, as what `frontend.build` makes.
     raises: DispatchError, KernelTypeError, ResourceError as the passes find.
     """
-    state = State(kernel, target)
+    state = PassState(kernel, target)
     verified: Kernel | None = kernel if sound else None
     for step in PASSES:
         began = time.perf_counter()
@@ -321,14 +318,14 @@ def compile(kernel: Kernel, signature: Signature, target: Target, *, sound: bool
     return _compiled(kernel, state, signature)
 
 
-def _verify(step: Pass, state: State) -> None:
+def _verify(step: Pass, state: PassState) -> None:
     state.examined = examine(state.kernel, step.level)
     if state.examined.violations:
         listed = "\n".join(str(v) for v in state.examined.violations)
         raise AssertionError(f"pass {step.name} left {state.kernel.name} at {step.level} level broken:\n{listed}")
 
 
-def _compiled(tile: Kernel, state: State, signature: Signature) -> Compiled:
+def _compiled(tile: Kernel, state: PassState, signature: Signature) -> Compiled:
     kernel, made = state.kernel, state.generated
     assert made is not None
     return Compiled(

@@ -17,7 +17,7 @@ import numpy as np
 
 import tilejit as tj
 from tilejit.simulator import Pointer, run
-from tilejit.simulator.translate import clear_cache, translate
+from tilejit.simulator.decode.translate import clear_cache, translate
 
 HEADER = ".version 8.0\n.target sm_90\n.address_size 64\n"
 REGISTERS = ".reg .pred %p<4>; .reg .b32 %r<32>; .reg .f32 %f<32>; .reg .b64 %x<16>;\n"

@@ -8,8 +8,23 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilejit.dtypes import DTYPES, DType, bool_, int32
-from tilejit.ir import build
-from tilejit.ir.nodes import Buffer, Const, Expr, Kernel, Let, Load, Param, Special, Stmt, Store, Strided, Var, Vector
+from tilejit.ir.arithmetic import build
+from tilejit.ir.nodes import (
+    Buffer,
+    Const,
+    Expr,
+    Kernel,
+    Let,
+    Load,
+    Param,
+    PointerParam,
+    Special,
+    Stmt,
+    Store,
+    Strided,
+    Var,
+    Vector,
+)
 from tilejit.ops.elementwise import ELEMENTWISE, result_type
 
 THREADS = 128
@@ -22,7 +37,7 @@ def array(name: str, dtype: DType, size: int, align: int = 16) -> Buffer:
 
 def pointer(buffer: Buffer, written: bool = False) -> Param:
     """The parameter that passes a buffer's address."""
-    return Param("pointer", buffer.name, buffer.dtype, buffer=buffer, written=written)
+    return PointerParam(buffer.name, buffer, written=written)
 
 
 def kernel(body: Sequence[Stmt], params: Sequence[Param], target: str = "sm_90", **options: object) -> Kernel:

@@ -13,8 +13,8 @@ from tilejit.codegen import generate
 from tilejit.codegen.debug import LineTable
 from tilejit.codegen.writer import Writer
 from tilejit.dtypes import float32, int32, int64
-from tilejit.ir import build
-from tilejit.ir.nodes import Assign, Declare, For, Let, Load, Param, Stmt, Store, Var, Vector
+from tilejit.ir.arithmetic import build
+from tilejit.ir.nodes import Assign, Declare, For, Let, Load, ScalarParam, Stmt, Store, Var, Vector
 from tilejit.target import target
 
 
@@ -108,7 +108,7 @@ N = Var("n", int64)
 
 
 def llvm_ir(body: list[Stmt]) -> str:
-    params = [pointer(A), pointer(B, written=True), Param("scalar", "n", int64, var=N)]
+    params = [pointer(A), pointer(B, written=True), ScalarParam("n", N)]
     return generate(kernel(body, params), target("sm_90a")).llvm_ir
 
 

@@ -14,19 +14,20 @@ from tilejit.dtypes import (
     float64,
     int8,
     int32,
-    uint32,
 )
 from tilejit.errors import TilejitError
-from tilejit.ir import build
+from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import (
     Alloc,
     Assert,
+    AssertionsParam,
     Const,
     Let,
     Load,
     Op,
-    Param,
+    PointerParam,
     Print,
+    ScalarParam,
     Special,
     Stmt,
     Store,
@@ -70,9 +71,9 @@ def aliasing(noalias: bool) -> str:
         Store(Vector(c, THREAD), value),
     ]
     params = [
-        Param("pointer", "A", float32, buffer=a, written=True, noalias=noalias),
-        Param("pointer", "B", float32, buffer=b, noalias=noalias),
-        Param("pointer", "C", float32, buffer=c, written=True, noalias=noalias),
+        PointerParam("A", a, written=True, noalias=noalias),
+        PointerParam("B", b, noalias=noalias),
+        PointerParam("C", c, written=True, noalias=noalias),
     ]
     return made(kernel(body, params)).ptx
 
@@ -125,7 +126,7 @@ def test_lines_are_the_statements_and_columns_count_spans() -> None:
 def test_print_passes_its_values_in_a_row() -> None:
     n = Var("n", int8)
     body = [Print(("n% =", build.greater(n, 0), n, Const(1.5, float32), THREAD, Special("cta_id.0"), "\n"))]
-    ptx = made(kernel(body, [Param("scalar", "n", int8, var=n)])).ptx
+    ptx = made(kernel(body, [ScalarParam("n", n)])).ptx
     assert "vprintf" in ptx
     texts = re.findall(r"text\d+\[\d+\] = \{([\d, ]+)\}", ptx)
     strings = [bytes(int(x) for x in text.split(",")).rstrip(b"\0") for text in texts]
@@ -136,10 +137,10 @@ def test_an_assertion_records_and_ends_the_thread_only_in_debug() -> None:
     a, span = array("A", int32, 4096), Span("k.py", 5, 0, 5, 5, "assert n > 0")
     check = Assert(build.greater(Var("n", int32), 0), "n must be positive", span=span)
     body = [check, Store(Vector(a, THREAD), Var("n", int32))]
-    params = [pointer(a, True), Param("scalar", "n", int32, var=Var("n", int32))]
+    params = [pointer(a, True), ScalarParam("n", Var("n", int32))]
     plain = made(kernel(body, params))
     assert "atom" not in plain.ptx and plain.assertions == ()
-    debug = made(kernel(body, [*params, Param("assertions", "", uint32, written=True)], debug=True))
+    debug = made(kernel(body, [*params, AssertionsParam()], debug=True))
     assert debug.ptx.count("atom.global.cas.b32") == 1 and "trap" not in debug.ptx
     assert debug.assertions == (("n must be positive", span),)
 
@@ -150,5 +151,5 @@ def test_an_operation_without_implementation_is_an_error_that_names_it() -> None
     out = array("out", float64, 4096)
     body = [Store(Vector(out, THREAD), Op("gamma", (x,), float64, span=span))]
     with pytest.raises(TilejitError, match="gamma has no implementation for float64") as raised:
-        generate(kernel(body, [pointer(out, True), Param("scalar", "x", float64, var=x)]), target("sm_90"))
+        generate(kernel(body, [pointer(out, True), ScalarParam("x", x)]), target("sm_90"))
     assert raised.value.span is span

@@ -24,7 +24,7 @@ from tilejit.dtypes import (
     uint32,
 )
 from tilejit.errors import TilejitError
-from tilejit.ir import build
+from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import (
     Alloc,
     Assign,
@@ -40,8 +40,8 @@ from tilejit.ir.nodes import (
     Load,
     Loop,
     Move,
-    Param,
     Return,
+    ScalarParam,
     Special,
     Stmt,
     Store,
@@ -141,7 +141,7 @@ def test_a_predicated_load_fills_the_registers_where_it_does_not_happen() -> Non
     inside = build.less(THREAD, n)
     load = Move(Vector(r, const(0), 4), Vector(a, build.mul(THREAD, 4), 4), inside, Const(float("-inf"), float32))
     body = [Alloc(r), load, Move(Vector(b, build.mul(THREAD, 4), 4), Vector(r, const(0), 4))]
-    ptx = made(kernel(body, [pointer(a), Param("scalar", "n", int32, var=n), pointer(b, written=True)])).ptx
+    ptx = made(kernel(body, [pointer(a), ScalarParam("n", n), pointer(b, written=True)])).ptx
     assert ptx.count("ld.global.v4.b32") == 1 and "0fFF800000" in ptx
     guard, load_at = ptx.index("bra"), ptx.index("ld.global")
     assert guard < load_at
@@ -174,7 +174,7 @@ def test_a_view_is_its_roots_storage() -> None:
 def expression_ptx(value: Expr, result: DType, inputs: dict[str, DType], name: str = "sm_90a") -> str:
     """PTX of one thread's `out[thread] = value`, with scalar parameters."""
     out = array("out", result, 4096)
-    params = [Param("scalar", n, d, var=Var(n, d)) for n, d in inputs.items()]
+    params = [ScalarParam(n, Var(n, d)) for n, d in inputs.items()]
     return made(kernel([Store(Vector(out, THREAD), value)], [pointer(out, written=True), *params], name)).ptx
 
 
@@ -271,7 +271,7 @@ def test_break_continue_and_return_make_legal_blocks() -> None:
         If(build.less(total, 0), (Return(),), (Store(Vector(a, THREAD), total), Return())),
         Store(Vector(a, const(0)), const(1)),
     ]  # fmt: skip
-    ptx = made(kernel(body, [pointer(a, written=True), Param("scalar", "n", int32, var=n)])).ptx
+    ptx = made(kernel(body, [pointer(a, written=True), ScalarParam("n", n)])).ptx
     assert ".local" not in ptx and "ret;" in ptx
 
 
@@ -285,9 +285,9 @@ def test_loops_of_any_step_are_legal(start: int, stop: int, step: int) -> None:
 def test_a_loop_near_the_end_of_its_type_counts_wider() -> None:
     a, i, n = array("A", int32, 4096), Var("i", int32), Var("n", int32)
     loop = For(i, const(0), n, const(4), (Store(Vector(a, build.mod(i, 64)), i),))
-    assert "phi i64" in made(kernel([loop], [pointer(a, True), Param("scalar", "n", int32, var=n)])).llvm_ir
+    assert "phi i64" in made(kernel([loop], [pointer(a, True), ScalarParam("n", n)])).llvm_ir
     loop = For(i, const(0), n, const(1), (Store(Vector(a, build.mod(i, 64)), i),))
-    assert "phi i32" in made(kernel([loop], [pointer(a, True), Param("scalar", "n", int32, var=n)])).llvm_ir
+    assert "phi i32" in made(kernel([loop], [pointer(a, True), ScalarParam("n", n)])).llvm_ir
 
 
 # ---- barriers, machine instructions ---------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from tilejit.codegen.debug import LineTable
 from tilejit.codegen.registers import Registers, Word
 from tilejit.codegen.writer import Writer
 from tilejit.dtypes import float16, float32, int32, uint32
-from tilejit.ir import build
+from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import (
     Alloc,
     Buffer,

@@ -13,10 +13,11 @@ from tests.codegen.kernels import array, kernel, pointer
 from tests.codegen.launching import Runner
 from tilejit.codegen import generate
 from tilejit.dtypes import DTYPES, DType, bool_, float16, float32, float64, int8, int32, int64, uint8, uint32
-from tilejit.ir import build
+from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import (
     Alloc,
     Assert,
+    AssertionsParam,
     Assign,
     Break,
     Buffer,
@@ -33,8 +34,10 @@ from tilejit.ir.nodes import (
     Move,
     Op,
     Param,
+    PointerParam,
     Print,
     Return,
+    ScalarParam,
     Special,
     Stmt,
     Store,
@@ -183,7 +186,7 @@ def counted(start: Expr, stop: Expr, step: int, *params: Param) -> tuple[Kernel,
 @pytest.mark.parametrize("stop", [2**31 - 1, 2**31 - 2, 2**31 - 3])
 def test_a_loop_to_the_end_of_its_type_ends(device: Runner, stop: int) -> None:
     n = Var("n", int32)
-    k, found = counted(const(2**31 - 20), n, 4, Param("scalar", "n", int32, var=n))
+    k, found = counted(const(2**31 - 20), n, 4, ScalarParam("n", n))
     device.run(k, [found, np.int32(stop)])
     trips = range(2**31 - 20, stop, 4)
     assert found.tolist() == [len(trips), sum(trips)]
@@ -193,7 +196,7 @@ def test_a_loop_to_the_end_of_its_type_ends(device: Runner, stop: int) -> None:
 def test_a_loop_counts_down_to_a_run_time_stop(device: Runner, start: int) -> None:
     n = Var("n", int32)
     stop = max(start - 11, -(2**31))
-    k, found = counted(const(start), n, -3, Param("scalar", "n", int32, var=n))
+    k, found = counted(const(start), n, -3, ScalarParam("n", n))
     device.run(k, [found, np.int32(stop)])
     trips = range(start, stop, -3)
     assert found.tolist() == [len(trips), sum(trips)]
@@ -245,8 +248,8 @@ def test_what_lies_outside_is_filled_and_not_written(device: Runner, dtype: DTyp
     ]
     params = [
         pointer(a),
-        Param("scalar", "n", int32, var=n),
-        Param("scalar", "fill", dtype, var=given),
+        ScalarParam("n", n),
+        ScalarParam("fill", given),
         pointer(b, True),
     ]
     data = np.arange(1, 1 + THREADS * width).astype(dtype.numpy)
@@ -287,7 +290,7 @@ def test_a_value_from_before_a_barrier_is_not_used_after_it(device: Runner, spac
         Let(after, Load(first)),
         Store(Vector(out, THREAD), build.add(build.mul(after, Const(10.0, float32)), before)),
     ]
-    params = [Param("pointer", b.name, float32, buffer=b, written=True, noalias=True) for b in (out, a)]
+    params = [PointerParam(b.name, b, written=True, noalias=True) for b in (out, a)]
     found, memory = np.zeros(THREADS, np.float32), np.zeros(4, np.float32)
     if space == "shared":
         device.run(kernel([Alloc(a), *body], params[:1], threads=THREADS), [found])
@@ -357,7 +360,7 @@ def test_print_writes_as_python_does() -> None:
         Const(-(2**40), int64),
         "\n",
     )
-    params = [Param("scalar", "n", uint32, var=n), Param("scalar", "small", int8, var=small)]
+    params = [ScalarParam("n", n), ScalarParam("small", small)]
     written: list[str] = []
     made = generate(kernel([Print(parts)], params, threads=1), target("sm_90"))
     run(made.ptx, made.entry, (1,), (1,), [np.uint32(4000000000), np.int8(-3)], write=written.append)
@@ -375,8 +378,8 @@ def test_the_first_failed_assertion_leaves_a_record_and_its_thread_ends(device: 
     ]
     params = [
         pointer(a, True),
-        Param("scalar", "limit", int32, var=limit),
-        Param("assertions", "", uint32, written=True),
+        ScalarParam("limit", limit),
+        AssertionsParam(),
     ]
     found, record = np.zeros(2 * THREADS, np.int32), np.zeros(8, np.uint32)
     device.run(kernel(body, params, threads=THREADS, debug=True), [found, np.int32(40), record], grid=2)

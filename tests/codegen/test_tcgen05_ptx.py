@@ -13,7 +13,7 @@ from tests.codegen.pending_registers import early_uses
 from tests.codegen.ptx_kit import instructions
 from tilejit import S, tid_in_wg
 from tilejit.dtypes import float16, float32, uint8
-from tilejit.ir.nodes import Alloc, Instruction, Kernel, Param, Region, Stmt, Sync, TileOp
+from tilejit.ir.nodes import Alloc, Instruction, Kernel, PointerParam, Region, Stmt, Sync, TileOp
 from tilejit.ir.types import ArrayType, Signature
 from tilejit.layout import TCGEN05_SHAPES, atom_layout, datapath
 from tilejit.lower.ask import operand
@@ -153,7 +153,7 @@ def interleaved(draw: st.DrawFn) -> Kernel:
         if draw(st.booleans()):
             body.append(TileOp("add", "warpgroup", (tile, tile, tile)))
         body.append(TileOp("copy", "warpgroup", (b, tile)))
-    params = [Param("pointer", r.buffer.name, dtype, buffer=r.buffer, written=True) for p in parts for r in p[1:3]]
+    params = [PointerParam(r.buffer.name, r.buffer, written=True) for p in parts for r in p[1:3]]
     allocs = [Alloc(tile.buffer) for tile, *_ in parts] + [Alloc(parts[0][3].buffer)]
     return Kernel("interleaved", tuple(params), 128, "sm_100a", (*allocs, *body))
 
@@ -161,7 +161,7 @@ def interleaved(draw: st.DrawFn) -> Kernel:
 @settings(max_examples=12)
 @given(interleaved())
 def test_loads_in_any_order_before_one_wait_or_several_stay_behind_it(kernel: Kernel) -> None:
-    arrays = tuple((p.of, ArrayType(p.dtype, 2, 1, 16, 16)) for p in kernel.params)
+    arrays = tuple((p.of, ArrayType(p.buffer.dtype, 2, 1, 16, 16)) for p in kernel.params)
     ptx = compile(kernel, Signature(arrays), target("sm_100a")).ptx
     assert early_uses(ptx) == []
     assert ptx.count("tcgen05.ld.") == ptx.count("tcgen05.st.") > 0

@@ -10,7 +10,7 @@ from typing import Any
 
 import tilejit as tj
 from tilejit import pipeline
-from tilejit.ir.parser import from_text
+from tilejit.ir.text.parser import from_text
 from tilejit.ir.types import Signature
 from tilejit.target import target as find_target
 

@@ -21,7 +21,7 @@ REFUSED = [
     (lambda: tj.operand("texture", (3,), F32), tj.KernelTypeError, "no memory space 'texture'", "shared"),
     (lambda: tj.operand("shared", (3,), float), tj.KernelTypeError, "<class 'float'> is not an element", "tj.float32"),
     (lambda: tj.operand("shared", (3, 0), F32), tj.KernelTypeError, "must be positive; got (3, 0)", "at least 1"),
-    (lambda: tj.operand("shared", (3,), F32, 8), tj.LayoutError, "8 is not a layout", "S["),
+    (lambda: tj.operand("shared", (3,), F32, 8), tj.KernelTypeError, "8 is not a layout", "S["),
     (lambda: tj.operand("shared", (32, 8), F32, S[(8, 8)]), tj.LayoutError, "shape (32, 8) has 256", "size"),
     (lambda: tj.operand("shared", (8, 8), F32, region=((0, 8),)), tj.KernelTypeError, "1 dimensions", "extent)"),
     (

@@ -106,7 +106,7 @@ TYPE_CASES = [
     ("tj.warp.copy(B[0:8, 0:8], A[0:8, 0:8], variant=«3»)", "variant= takes str; got 3", ""),
     ("tj.warp.copy(B[0:8, 0:8], A[0:8, 0:8], «nonsense=1»)", "tj.warp.copy has no parameter nonsense", "require_bits"),
     ("«tj.cta.sqrt(B[0:8, 0:8], A[0:8, 0:4])»", "shapes (8, 8) and (8, 4) don't broadcast", "x[:, None]"),
-    ("«tj.cta.add(B[0:8, 0:8], A[0:8, 0:8])»", "tj.cta.add needs b", "dst, a, b"),
+    ("«tj.cta.add(B[0:8, 0:8], A[0:8, 0:8])»", "tj.cta.add needs y", "dst, x, y"),
     ("tj.cta.store(B[0:64, 0:64], «A[0:64, 0:64]»)", "store takes a local tile", "copy(dst, src)"),
     ("x = A[0, 0].astype(tj.float8_e4m3fn)\ny = «x + x»", "fp8 is storage; cast it first", "astype"),
     ("s = tj.alloc_shared((8, 8), tj.float8_e4m3fn)\n«tj.cta.add(s, s, s)»", "fp8 is storage; cast it first", "astype"),

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 import linecache
-from collections.abc import Callable
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pytest
 
 import tilejit as tj
 from tilejit import dtypes, frontend
 from tilejit.dtypes import DType
+from tilejit.frontend.context import Context, Trial
+from tilejit.frontend.statements import STATEMENTS
 from tilejit.ir import nodes as ir
 from tilejit.ir.types import ArrayType, ConstexprType, ScalarType, Signature
 from tilejit.ops.cast import convert
@@ -66,6 +72,66 @@ def statements(body: tuple[ir.Stmt, ...], kind: type[Any]) -> list[Any]:
     return found
 
 
+# ---- how it is read -----------------------------------------------------------------------------------------
+
+
+@dataclass
+class Counted:
+    """How often the frontend read each statement; one that is read for each call or round counts by those."""
+
+    of_each: Counter[tuple[Any, ...]] = field(default_factory=Counter)
+
+    @property
+    def total(self) -> int:
+        return self.of_each.total()
+
+    @property
+    def most(self) -> int:
+        return max(self.of_each.values())
+
+
+@contextmanager
+def counted_statements() -> Iterator[Counted]:
+    """Counts the statements that the frontend reads, with what encloses each."""
+    counted = Counted()
+
+    def counting(handler: Callable[..., bool]) -> Callable[..., bool]:
+        def read(ctx: Context, node: ast.stmt) -> bool:
+            counted.of_each[(*(enclosure.step for enclosure in ctx.enclosures), node)] += 1
+            return handler(ctx, node)
+
+        return read
+
+    with pytest.MonkeyPatch.context() as patch:
+        for kind, handler in STATEMENTS.items():
+            patch.setitem(STATEMENTS, kind, counting(handler))
+        yield counted
+
+
+@contextmanager
+def dropped_trials() -> Iterator[list[bool]]:
+    """For each trial that the frontend drops, whether what it had made before has changed."""
+    changed: list[bool] = []
+    trial = Context.trial
+
+    def made(ctx: Context) -> Any:
+        exits = [(list(e.exits), dict(e.passing)) for e in ctx.enclosures]
+        env = list(ctx.frame.env.items())
+        return [list(ctx.block), list(ctx.allocations), dict(ctx.used), dict(ctx.definitions), env, exits]
+
+    @contextmanager
+    def watched(ctx: Context) -> Iterator[Trial]:
+        before = made(ctx)
+        with trial(ctx) as opened:
+            yield opened
+        if not opened.kept:
+            changed.append(made(ctx) != before)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Context, "trial", watched)
+        yield changed
+
+
 # ---- one thread ---------------------------------------------------------------------------------------------
 
 
@@ -92,15 +158,17 @@ class Thread:
         self.printed = ""
         self.steps = 0
         for param in kernel.params:
+            assert not isinstance(param, ir.AssertionsParam)
             value = arguments[param.of]
-            if param.kind == "pointer":
-                self.arrays[param.of] = value
-            elif param.var is not None and param.kind == "extent":
-                self.values[param.var.name] = np.int64(value.shape[param.axis])
-            elif param.var is not None and param.kind == "stride":
-                self.values[param.var.name] = np.int64(value.strides[param.axis] // value.itemsize)
-            elif param.var is not None:
-                self.values[param.var.name] = np.asarray(value).astype(param.dtype.numpy)[()]
+            match param:
+                case ir.PointerParam():
+                    self.arrays[param.of] = value
+                case ir.ExtentParam():
+                    self.values[param.var.name] = np.int64(value.shape[param.axis])
+                case ir.StrideParam():
+                    self.values[param.var.name] = np.int64(value.strides[param.axis] // value.itemsize)
+                case ir.ScalarParam():
+                    self.values[param.var.name] = np.asarray(value).astype(param.var.dtype.numpy)[()]
 
     def run(self) -> Thread:
         with suppress(_Return):

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 import tilejit as tj
 from tests.frontend.programs import array, tile_ir
 from tilejit import dtypes
-from tilejit.ir.parser import from_text
-from tilejit.ir.printer import to_text
+from tilejit.ir.text.parser import from_text
+from tilejit.ir.text.printer import to_text
 
 VALUES = (
     "n", "x", "A", "A[0:8, 0:4]", "A[n]", "A[n, 1]", "r", "v", "own", "s", "s[0:8]", "(1, 2)", "(n, x)", "(8, 4)",

@@ -8,8 +8,8 @@ from tests.frontend.programs import array, statements, tile_ir
 from tilejit.dtypes import float16, int32
 from tilejit.errors import DispatchError, KernelTypeError
 from tilejit.ir.nodes import Const, Instruction, Kernel, TileOp, Vector
-from tilejit.ir.parser import from_text
-from tilejit.ir.printer import to_text
+from tilejit.ir.text.parser import from_text
+from tilejit.ir.text.printer import to_text
 from tilejit.ir.verify import verify
 
 KERNEL = """def k(A, n):

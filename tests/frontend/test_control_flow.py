@@ -216,7 +216,15 @@ def a_loop_in_a_branch_in_a_loop(A, n):
     A[0] = best
 
 
+def a_number_that_becomes_a_bool(A, n):
+    x = 3
+    for _ in range(n):
+        x = False
+    A[0] = x
+
+
 EVERY = [
+    a_number_that_becomes_a_bool,
     sums, countdown, branches, nested_loops, breaks_out_of_while_true, swaps, returns_early, returns_from_a_loop,
     short_circuits, conditional_expression, chained_comparisons, floors, a_flag, breaks_out_of_an_unrolled_loop,
     continues_in_an_unrolled_loop, loops_over_a_tuple, a_range_with_steps, augmented_elements,

@@ -146,6 +146,32 @@ def test_an_error_names_the_place_and_what_to_do(
     assert "^" in str(found)
 
 
+IN_TWO_LAYOUTS = """def k(A, n):
+    x = tj.warp.load(A[0:32, 0:4])
+    y = tj.warp.load(A[0:32, 0:4], layout=tj.S[(32, 4) : (1 @ tj.laneid, 1)])
+    {}
+    tj.warp.store(A[0:32, 0:4], z)
+"""
+
+
+@pytest.mark.parametrize(
+    ("join", "lines"),
+    [("z = x if n > 2 else y", (4, 4)), ("z = x\n    if n > 2:\n        z = y", (6, 4))],
+    ids=["expression", "statement"],
+)
+def test_layouts_that_meet_are_named_in_full_and_the_help_changes_one(join: str, lines: tuple[int, int]) -> None:
+    with pytest.raises(KernelTypeError) as caught:
+        tile_ir(IN_TWO_LAYOUTS.format(join), array(rank=2), dtypes.int32)
+    layouts = ["S[(1, 32, 4) : (4, 1 @ laneid, 1)]", "S[(32, 4) : (1 @ laneid, 1)]"]
+    if lines[0] != lines[1]:
+        layouts.reverse()
+    (a, b), (line_a, line_b) = layouts, lines
+    words = f"is in layout {a} where line {line_a} gives it, and in layout {b} where line {line_b} does"
+    assert words in str(caught.value)
+    assert "layout=" in (caught.value.hint or "")
+    assert "astype" not in (caught.value.hint or "")
+
+
 def test_an_error_in_a_helper_shows_the_call_too() -> None:
     text = "@tj.function\ndef f(x):\n    return x + y\n\ndef k(A):\n    A[0] = f(1)\n"
     with pytest.raises(KernelTypeError) as caught:

@@ -10,8 +10,8 @@ from tilejit import dtypes
 from tilejit.dtypes import DType
 from tilejit.errors import DispatchError, KernelTypeError, LayoutError
 from tilejit.ir import nodes as ir
-from tilejit.ir.parser import from_text
-from tilejit.ir.printer import to_text
+from tilejit.ir.text.parser import from_text
+from tilejit.ir.text.printer import to_text
 from tilejit.ir.verify import verify
 from tilejit.layout import layout_a, layout_b, layout_c
 

@@ -10,8 +10,9 @@ import tilejit as tj
 from tests.frontend.programs import array, source_of, tile_ir
 from tilejit import dtypes
 from tilejit.errors import KernelSyntaxError, KernelTypeError
-from tilejit.frontend import NO_DEFAULT, KernelSource, captures, parameters
-from tilejit.ir.nodes import Strided
+from tilejit.frontend import NO_DEFAULT, KernelSource, captures, parameters, with_overlaps
+from tilejit.ir.nodes import ExtentParam, PointerParam, ScalarParam, Strided, StrideParam, Var
+from tilejit.ir.types import ScalarType, Signature
 from tilejit.layout import S
 
 
@@ -61,31 +62,33 @@ def test_parameters_that_mean_nothing_are_refused(text: str, error: type[Excepti
 
 def test_array_parameters_are_pointer_extents_then_strides_but_the_one() -> None:
     kernel = tile_ir("def k(A, n, B):\n    A[0, 0] = n\n", array(rank=2), dtypes.int32, array(dtypes.float16, 1))
-    assert [(p.kind, p.of, p.axis) for p in kernel.params] == [
-        ("pointer", "A", None), ("extent", "A", 0), ("extent", "A", 1), ("stride", "A", 0), ("scalar", "n", None),
-        ("pointer", "B", None), ("extent", "B", 0),
+    assert [(type(p), p.of, getattr(p, "axis", None)) for p in kernel.params] == [
+        (PointerParam, "A", None), (ExtentParam, "A", 0), (ExtentParam, "A", 1), (StrideParam, "A", 0),
+        (ScalarParam, "n", None), (PointerParam, "B", None), (ExtentParam, "B", 0),
     ]  # fmt: skip
-    assert [p.var.name for p in kernel.params if p.var] == ["A.shape.0", "A.shape.1", "A.stride.0", "n", "B.shape.0"]
-    assert [p.written for p in kernel.params if p.kind == "pointer"] == [True, False]
+    names = [p.defines.name for p in kernel.params]
+    assert names == ["A", "A.shape.0", "A.shape.1", "A.stride.0", "n", "B", "B.shape.0"]
+    assert [p.writes for p in kernel.params if isinstance(p, PointerParam)] == ["A", None]
     strides = kernel.params[0].buffer.layout
     assert isinstance(strides, Strided) and strides.unit_dim == 1
 
 
 def test_extents_and_strides_know_what_the_signature_promises() -> None:
     kernel = tile_ir("def k(A):\n    pass\n", array(dtypes.float16, 2, align=8, extent_align=4))
-    facts = {p.var.name: (p.var.multiple_of, p.var.bounds) for p in kernel.params if p.var}
+    numbers = [p.defines for p in kernel.params if isinstance(p.defines, Var)]
+    facts = {var.name: (var.multiple_of, var.bounds) for var in numbers}
     assert facts == {"A.shape.0": (1, (0, 2**40)), "A.shape.1": (2, (0, 2**40)), "A.stride.0": (4, None)}
 
 
 def test_a_pinned_array_has_no_extent_or_stride_parameters() -> None:
     kernel = tile_ir("def k(A):\n    tj.warp.fill(A, 0)\n", array(rank=2, shape=(32, 8), strides=(8, 1)))
-    assert [p.kind for p in kernel.params] == ["pointer"]
+    assert [type(p) for p in kernel.params] == [PointerParam]
     assert kernel.params[0].buffer.layout == S[(32, 8) : (8, 1)]
 
 
 def test_arrays_that_overlap_are_not_noalias() -> None:
     kernel = tile_ir("def k(A, B):\n    A[0] = B[0]\n", array(overlaps=True), array())
-    assert [p.noalias for p in kernel.params if p.kind == "pointer"] == [False, True]
+    assert [p.noalias for p in kernel.params if isinstance(p, PointerParam)] == [False, True]
 
 
 def test_a_constexpr_is_a_python_value_and_no_parameter() -> None:
@@ -137,3 +140,13 @@ def test_what_cannot_be_captured_counts_by_its_type_only() -> None:
     first = captures(source)
     kernel.__globals__["data"] = [2]
     assert captures(source) == first
+
+
+def test_a_kernel_for_other_overlaps_is_the_one_that_would_be_read() -> None:
+    text = "def k(A, B, n):\n    A[n] = B[n]\n"
+    apart = tile_ir(text, array(), array(), dtypes.int32)
+    types = (array(overlaps=True), array(), ScalarType(dtypes.int32))
+    together = Signature(tuple(zip("ABn", types, strict=True)))
+    other = tile_ir(text, array(overlaps=True), array(), dtypes.int32)
+    assert other != apart and with_overlaps(apart, together) == other
+    assert with_overlaps(other, together) is other

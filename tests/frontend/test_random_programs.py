@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilejit as tj
-from tests.frontend.programs import run, source_of
+from tests.frontend.programs import array, counted_statements, dropped_trials, run, source_of, tile_ir
+from tilejit import dtypes
+from tilejit.errors import TilejitError
+from tilejit.frontend.language import Function
 
 NAMES = ("a", "b", "c")
+EXAMPLES = settings.default.max_examples
 
 
 @st.composite
@@ -92,35 +98,107 @@ def programs(draw: st.DrawFn) -> str:
     return "\n".join([*helper, "    return a + c", "", *kernel, "    A[0] += a", "    A[1] += b * 3 + c"])
 
 
+@st.composite
+def ways_out(draw: st.DrawFn, loop: bool, leaves: str) -> list[str]:
+    """Nothing, or a condition under which the code around is left."""
+    way = draw(st.sampled_from(["", leaves, *(["break", "continue"] if loop else [])]))
+    return [f"if {draw(conditions(depth=0))}:", f"    {way}"] if way else []
+
+
+@st.composite
+def nests(draw: st.DrawFn, depth: int, loop: bool, leaves: str, helper: str) -> list[str]:
+    """Loops and branches in each other, each of which may be left on both sides of what it holds."""
+    if depth == 0:
+        return draw(blocks(0, loop, leaves))
+    kind = draw(st.sampled_from(["if", "for", "while", "static", "static"]))
+    inside = loop or kind != "if"
+    before, after = draw(ways_out(inside, leaves)), draw(ways_out(inside, leaves))
+    body = [*before, *draw(nests(depth - 1, inside, leaves, helper)), *after]
+    if helper and draw(st.booleans()):
+        body.append(f"{draw(st.sampled_from(NAMES))} = {helper}(A, n, {draw(expressions(depth=1))}, c) % 100")
+    number = f"x{depth}"
+    if kind == "if":
+        return [f"if {draw(conditions(depth=0))}:", *indented(body)]
+    if kind == "while":
+        return [f"{number} = 0", f"while {number} < 2:", f"    {number} += 1", *indented(body)]
+    ranges = ["range(2)", "range(n % 3)"] if kind == "for" else ["tj.static_range(2)", "(c, 1)"]
+    return [f"for {number} in {draw(st.sampled_from(ranges))}:", f"    c = c + {number}", *indented(body)]
+
+
+@st.composite
+def deep_programs(draw: st.DrawFn) -> str:
+    """Helpers that call each other from loops which they leave, and a nest of loops that calls the last."""
+    lines: list[str] = []
+    helper = ""
+    for name in ("inner", "middle", "helper")[draw(st.integers(0, 2)) :]:
+        body = draw(nests(draw(st.integers(1, 3)), False, "return b - a", helper))
+        helper = name
+        lines += ["@tj.function", f"def {helper}(A, n, a, c):", "    b = c + 1", *indented(body), "    return a + c"]
+    lines += ["def kernel(A, n):", f"    {draw(st.sampled_from(['a, b, c = 0, 1, 2', 'a, b, c = n, n + 1, 0']))}"]
+    lines += indented(draw(nests(draw(st.integers(2, 5)), False, "return", helper)))
+    return "\n".join([*lines, "    A[0] += a", "    A[1] += b * 3 + c"])
+
+
 def by_python(text: str, n: int) -> np.ndarray:
     """What the program writes when Python runs it."""
-    found = np.zeros(8, np.int32)
+    expected = np.zeros(8, np.int32)
     kernel = source_of(text)
     names = kernel.__globals__
-    names["helper"] = names["helper"].source.function
-    names["tj"] = _Python
-    kernel(found, n)
+    helpers = [name for name, value in names.items() if isinstance(value, Function)]
+    names.update({name: names[name].source.function for name in helpers}, tj=_Python)
+    kernel(expected, n)
+    return expected
+
+
+def by_tile_ir(text: str, n: int) -> np.ndarray:
+    found = np.zeros(8, np.int32)
+    run(source_of(text), found, n)
     return found
 
 
-@settings(max_examples=50)
-@given(programs(), st.integers(-3, 9))
-def test_random_programs_compute_what_python_computes(text: str, n: int) -> None:
-    found = np.zeros(8, np.int32)
-    run(source_of(text), found, n)
-    np.testing.assert_array_equal(found, by_python(text, n))
-
-
-@settings(max_examples=20)
-@given(programs(), st.integers(-3, 9))
-def test_random_programs_compute_it_as_ptx_too(text: str, n: int) -> None:
+def by_ptx(text: str, n: int) -> np.ndarray:
     found = np.zeros(8, np.int32)
     with tj.use_device("sim"):
         tj.kernel(threads=1)(source_of(text))[1](found, n)
-    np.testing.assert_array_equal(found, by_python(text, n))
+    return found
+
+
+@settings(max_examples=EXAMPLES * 5 // 4)
+@given(programs(), st.integers(-3, 9))
+def test_random_programs_compute_what_python_computes(text: str, n: int) -> None:
+    np.testing.assert_array_equal(by_tile_ir(text, n), by_python(text, n))
+
+
+@settings(max_examples=EXAMPLES // 2)
+@given(deep_programs(), st.integers(-3, 9))
+def test_deeply_nested_programs_compute_what_python_computes(text: str, n: int) -> None:
+    np.testing.assert_array_equal(by_tile_ir(text, n), by_python(text, n))
+
+
+@settings(max_examples=EXAMPLES // 2)
+@given(programs() | deep_programs(), st.integers(-3, 9))
+def test_random_programs_compute_it_as_ptx_too(text: str, n: int) -> None:
+    np.testing.assert_array_equal(by_ptx(text, n), by_python(text, n))
+
+
+@settings(max_examples=EXAMPLES // 2)
+@given(deep_programs())
+def test_a_deeply_nested_program_is_read_few_times(text: str) -> None:
+    with counted_statements() as counted:
+        tile_ir(text, array(dtypes.int32), dtypes.int32)
+    assert counted.most <= 8
+
+
+@settings(max_examples=EXAMPLES // 2)
+@given(programs() | deep_programs(), st.sampled_from(["0", "0.0", "True", "tj.float32(n)", "(0, 1.5)", "A"]))
+def test_a_trial_that_is_dropped_leaves_nothing(text: str, other: str) -> None:
+    """Whatever happens to the names: `other` comes into them here and there."""
+    mixed = text.replace("a = a + ", f"a = {other} if a == 3 else b + ").replace("c = c + ", f"b = {other}; c = c + ")
+    with dropped_trials() as changed, suppress(TilejitError):
+        tile_ir(mixed, array(dtypes.int32), dtypes.int32)
+    assert not any(changed)
 
 
 class _Python:
     static_range = range
     function = staticmethod(lambda fn: fn)
-

@@ -10,8 +10,8 @@ from tilejit import dtypes
 from tilejit.dtypes import DType
 from tilejit.errors import KernelTypeError
 from tilejit.ir import nodes as ir
-from tilejit.ir.parser import from_text
-from tilejit.ir.printer import to_text
+from tilejit.ir.text.parser import from_text
+from tilejit.ir.text.printer import to_text
 from tilejit.layout import S, laneid, tx
 
 ROWS = S[(32, 8) : (1 @ laneid, 1)]
@@ -42,7 +42,7 @@ def test_the_first_example_of_the_language() -> None:
     kernel = tile_ir(sqrt_tile, array(rank=2), array(rank=2))
     names = [s.name if isinstance(s, ir.TileOp) else type(s).__name__ for s in kernel.body]
     assert names == ["Alloc", "Alloc", "copy", "Sync", "copy", "sqrt", "copy", "Sync", "copy"]
-    assert [p.written for p in kernel.params if p.kind == "pointer"] == [False, True]
+    assert [p.written for p in kernel.params if isinstance(p, ir.PointerParam)] == [False, True]
     assert kernel.body[5].span.text.strip() == "tj.warp.sqrt(r, r)"
 
 

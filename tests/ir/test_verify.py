@@ -6,10 +6,10 @@ import math
 
 import pytest
 
-from tests.ir.test_text import LANE, SQRT
+from tests.ir.text.test_text import LANE, SQRT
 from tilejit.dtypes import bool_, float8_e4m3fn, float32, int32
 from tilejit.ir import nodes as ir
-from tilejit.ir.parser import from_text
+from tilejit.ir.text.parser import from_text
 from tilejit.ir.verify import examine, verify
 from tilejit.source import Span
 
@@ -76,14 +76,14 @@ def test_sound_kernels_have_no_violations() -> None:
         (["warp.copy s[0 +: 32, 4 +: 8], A[0 +: 32, 0 +: 8]"], "dimension 1 of s has 8 elements; 8 from 4 lie outside"),
         (["warp.copy s[0 +: 32], A[0 +: 32, 0 +: 8]"], "1 dimensions of s, which has 2"),
         (["warp.copy s[%lane_id + 32 +: 1, 0 +: 8], A[0, 0 +: 8]"], "1 from 32 or more lie outside"),
-        (["warp.copy s[0 +: 16, 0 +: 8], A[0 +: 32, 0 +: 8]"], "from shape (32, 8) to shape (16, 8)"),
-        (["warp.copy h[0 +: 8], A[0, 0 +: 8]"], "from float32 to float16; only a cast"),
+        (["warp.copy s[0 +: 16, 0 +: 8], A[0 +: 32, 0 +: 8]"], "the destination has (16, 8), the source (32, 8)"),
+        (["warp.copy h[0 +: 8], A[0, 0 +: 8]"], "types differ: the destination is float16, the source float32"),
         (["warp.copy s[0 +: 32, 0 +: 8], A[0 +: 32, 0 +: 8], 0:int32"], "with a fill of int32"),
         (["warp.copy s[0 +: 32, 0 +: 8], 1.0"], "src can't be a scalar"),
         (["warp.copy s[0 +: 32, 0 +: 8]"], "copy takes 2 or 3 operands; got 1"),
         (["warp.melt s[0 +: 32, 0 +: 8]"], "no tile operation is called 'melt'"),
         (["warp.sqrt r[0 +: 32, 0 +: 8], s[0 +: 32, 0 +: 8]; colour=1"], "has no attribute 'colour'"),
-        (["warp.add r[0 +: 32, 0 +: 8], r[0 +: 32, 0 +: 4], 1.0"], "doesn't broadcast to (32, 8)"),
+        (["warp.add r[0 +: 32, 0 +: 8], r[0 +: 32, 0 +: 4], 1.0"], "shapes (32, 8) and (32, 4) don't broadcast"),
         (["warp.where r[0 +: 32, 0 +: 8], 1.0, 2.0, 3.0"], "condition of where must be bool_"),
         (["move r[0 +: 4] <- s[0 +: 4]"], "Move at tile level"),
         (["store r[0 +: 1] <- 1.0"], "a vector of r at tile level"),
@@ -163,7 +163,7 @@ def test_an_expression_that_holds_in_a_block_is_checked_again_behind_it() -> Non
     shared = ir.Op("add", (x, n), int32)
     inside = ir.If(ir.Op("less", (n, ir.Const(4, int32)), bool_), (ir.Let(x, n), ir.Let(ir.Var("y", int32), shared)))
     body = (inside, ir.Let(ir.Var("z", int32), shared))
-    found = verify(ir.Kernel("k", (ir.Param("scalar", "n", int32, n),), 32, "sm_90a", body), "tile")
+    found = verify(ir.Kernel("k", (ir.ScalarParam("n", n),), 32, "sm_90a", body), "tile")
     assert [v.message for v in found] == ["x is used outside the block that defines it"]
 
 
@@ -180,11 +180,11 @@ def test_examining_lists_the_names_that_are_used() -> None:
 
 
 def test_kernels_and_parameters_are_checked() -> None:
-    bad = ir.Param("extent", "A", int32, ir.Var("A.shape.0", int32))
+    bad = ir.ExtentParam("A", ir.Var("A.shape.0", int32), 0)
     found = [v.message for v in verify(ir.Kernel("k", (bad,), 2000, "sm_1", ()), "tile")]
     assert any("threads; got 2000" in f for f in found)
     assert any("unknown target 'sm_1'" in f for f in found)
-    assert any("has an axis and is of int64" in f for f in found)
+    assert any("an extent or a stride is of int64" in f for f in found)
 
 
 def test_infinity_is_a_value_of_e5m2_only() -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import fields
 from typing import get_args
 
 import pytest
 
+from tests.ir.examples import held
 from tilejit.dtypes import bool_, float32, int32
 from tilejit.ir import nodes as ir
 from tilejit.ir import walk
@@ -75,25 +74,6 @@ EXPRESSIONS: dict[str, tuple[ir.Expr, int]] = {
 
 def names(union: object) -> list[str]:
     return [member.__name__ for member in get_args(union)]
-
-
-def held(node: object) -> Iterator[object]:
-    """The expressions and blocks in a node's fields, those of its places included, whatever class it is of."""
-    for field in fields(node):  # type: ignore[arg-type]
-        if field.name not in ("var", "buffer", "span"):
-            yield from within(getattr(node, field.name))
-
-
-def within(value: object) -> Iterator[object]:
-    if isinstance(value, tuple) and value and isinstance(value[0], ir.Stmt):
-        yield value
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from within(item)
-    elif isinstance(value, ir.Expr):
-        yield value
-    elif isinstance(value, walk.Place):
-        yield from held(value)
 
 
 @pytest.mark.parametrize("name", names(ir.Stmt))

@@ -8,7 +8,7 @@ from functools import cache
 from tests.codegen.kernels import array, pointer
 from tilejit.codegen import generate
 from tilejit.dtypes import DType, bool_, float32, int16, int32, int64
-from tilejit.ir import build
+from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import Alloc, Buffer, Const, Expr, Instruction, Kernel, Move, Param, Special, Stmt, Vector
 from tilejit.isa import ROWS, Access, Kind, Operand, Row
 from tilejit.layout import TileLayout, datapath

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from tilejit import scopes
 from tilejit.dtypes import float16, float32
 from tilejit.isa import (
     ROWS,
@@ -62,7 +63,7 @@ def test_what_code_generation_and_the_passes_assume_of_a_row_holds(row: Row) -> 
     assert order == sorted(order)
     assert row.carries is None or not row.results
     # what threads do together mustn't be moved into a branch, and LLVM mustn't see memory as unchanged
-    assert row.convergent or row.scope == "thread"
+    assert row.convergent or row.scope is scopes.THREAD
     reaches = any(o.kind is Kind.ADDRESS for o in row.operands)
     assert row.memory or not (reaches or row.starts or row.completes)
 

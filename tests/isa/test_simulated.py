@@ -6,7 +6,7 @@ import pytest
 
 from tests.isa.kit import use
 from tilejit.isa import ROWS, Row
-from tilejit.simulator.translate import translate
+from tilejit.simulator.decode.translate import translate
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=lambda row: row.name)

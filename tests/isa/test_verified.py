@@ -9,7 +9,7 @@ import pytest
 
 from tests.isa.kit import Use, local, oldest, use
 from tilejit.dtypes import DTYPES, float64, int32
-from tilejit.ir import build
+from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import Alloc, Buffer, Const, Expr, Instruction, Special, Vector
 from tilejit.ir.verify import verify
 from tilejit.isa import ROWS, Kind, Operand, Row

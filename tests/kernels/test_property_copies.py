@@ -16,7 +16,8 @@ from tests.kernels.operands import Data, Place, extents, is_static, memory, plac
 from tests.kernels.rearranged import rearranged
 from tilejit.dtypes import DTYPES, DType
 from tilejit.errors import DispatchError
-from tilejit.ir import build, nodes
+from tilejit.ir import nodes
+from tilejit.ir.arithmetic import build
 from tilejit.lower.proof import prove
 from tilejit.runtime.device import Device
 from tilejit.testing import dtypes

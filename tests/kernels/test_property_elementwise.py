@@ -15,7 +15,8 @@ from tests.kernels.operands import Data, Place, extents, is_static, memory, plac
 from tests.kernels.rearranged import broadcast, rearranged
 from tests.kernels.tolerances import tolerance
 from tilejit.dtypes import DTYPES, DType, bool_
-from tilejit.ir import build, nodes
+from tilejit.ir import nodes
+from tilejit.ir.arithmetic import build
 from tilejit.lower.proof import prove
 from tilejit.ops.elementwise import ELEMENTWISE, result_type
 from tilejit.runtime.device import Device

@@ -19,7 +19,8 @@ from tests import harness
 from tests.harness import Operand
 from tests.kernels.tolerances import tolerance
 from tilejit.dtypes import DTYPES
-from tilejit.ir import build, nodes
+from tilejit.ir import nodes
+from tilejit.ir.arithmetic import build
 from tilejit.pipeline import Compiled
 from tilejit.runtime.device import Device
 from tilejit.testing import assert_equal

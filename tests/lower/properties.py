@@ -13,7 +13,7 @@ from tests import golden_files
 from tests.lower.running import Run
 from tilejit import lower
 from tilejit.errors import DispatchError
-from tilejit.ir.parser import from_text
+from tilejit.ir.text.parser import from_text
 from tilejit.lower import Context, Decline, Plan, Variant
 from tilejit.lower.engine import dispatch
 from tilejit.lower.proof import prove

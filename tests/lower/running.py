@@ -139,7 +139,8 @@ class Run:
         """What the destination's storage must hold."""
         before = self.held[self.dst.name]
         if self.op.name in ("copy", "copy_async"):
-            return harness.copied(self.dst, self.tiles[1], self.op.scope, before, self.held["src"], self._fill())
+            src = self.tiles[1]
+            return harness.copied(self.dst, src, self.op.scope, before, self.held[src.name], self._fill())
         if self.op.name == "gemm":
             return self._multiplied(before)
         inputs = [self._input(o) for o in self.op.operands[1:]]

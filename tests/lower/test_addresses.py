@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilejit.dtypes import float32, int32
-from tilejit.ir import build
+from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import Const, Expr, Var
 from tilejit.layout.iters import digits
 from tilejit.lower.ask import operand

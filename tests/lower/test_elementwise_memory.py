@@ -13,7 +13,7 @@ from tests.lower.test_emitted_copies import inside, memory, parameters, span
 from tests.lower.test_emitted_elementwise import values
 from tilejit.dtypes import DTYPES, bool_, float16, float32, int32
 from tilejit.errors import DispatchError
-from tilejit.ir import build
+from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import Alloc, Const, Kernel, Region, TileOp
 from tilejit.ir.verify import verify
 from tilejit.layout import TileLayout
@@ -106,7 +106,7 @@ def test_a_mixture_of_registers_and_memory_is_refused_by_both_variants() -> None
     with pytest.raises(DispatchError) as refused:
         dispatch("sqrt", "thread", operand("local", (8,), float32), operand("shared", (8,), float32), threads=1)
     assert refused.value.declines == {
-        "reg": ("works on local tiles; src is shared (load it first)",),
+        "reg": ("works on local tiles; x is shared (load it first)",),
         "smem": ("works on shared and global memory; dst is local",),
     }
 

@@ -12,7 +12,21 @@ from hypothesis import strategies as st
 
 from tests.lower.interpreter import Machine
 from tilejit.dtypes import DTYPES, DType, int32
-from tilejit.ir.nodes import Alloc, Const, Expr, Instruction, Kernel, Param, Region, Strided, TileOp, Var
+from tilejit.ir.nodes import (
+    Alloc,
+    Const,
+    Expr,
+    Instruction,
+    Kernel,
+    Param,
+    PointerParam,
+    Region,
+    ScalarParam,
+    Strided,
+    StrideParam,
+    TileOp,
+    Var,
+)
 from tilejit.ir.verify import verify
 from tilejit.layout import Swizzle, TileLayout
 from tilejit.lower import lower
@@ -35,7 +49,7 @@ def outcome(op: TileOp, threads: int, asked: TileOp | None = None) -> Verdict:
     dst, src = (o for o in op.operands[:2] if isinstance(o, Region))
     allocs = tuple(Alloc(r.buffer) for r in (dst, src) if r.buffer.space != "global")
     starts = {} if asked is None else starts_of(op, asked)
-    params = (*parameters(dst, src), *(Param("scalar", v.name, v.dtype, v) for v in starts))
+    params = (*parameters(dst, src), *(ScalarParam(v.name, v) for v in starts))
     finish = FINISH if op.name == "copy_async" else ()
     made = lower(Kernel("case", params, threads, "sm_90a", (*allocs, asked or op, *finish)), target("sm_90a"))
     assert verify(made.kernel, "lane") == []
@@ -67,9 +81,9 @@ def parameters(*regions: Region) -> tuple[Param, ...]:
     """Pointers to the global buffers, and the strides known only at launch."""
     found: list[Param] = []
     for b in (r.buffer for r in regions if r.buffer.space == "global"):
-        found.append(Param("pointer", b.name, b.dtype, buffer=b, written=True))
+        found.append(PointerParam(b.name, b, written=True))
         strides = b.layout.strides if isinstance(b.layout, Strided) else ()
-        found += [Param("stride", b.name, v.dtype, v, axis=d) for d, v in enumerate(strides) if isinstance(v, Var)]
+        found += [StrideParam(b.name, v, d) for d, v in enumerate(strides) if isinstance(v, Var)]
     return tuple(found)
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,17 +11,12 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from tests import golden_files
 from tests.lower import properties
 from tilejit.ir.nodes import Instruction, TileOp
-from tilejit.ir.parser import from_text
-from tilejit.ir.printer import to_text
 from tilejit.lower import VARIANTS, Context, Decline, Moves, Plan, Variant
 from tilejit.lower.builder import Builder
-from tilejit.lower.lowering import lower
 from tilejit.lower.moves.partition import Partition, emit_copy
 from tilejit.lower.variants import copy_gmem_smem
-from tilejit.target import target
 from tilejit.testing import Operation, operations
 
 Variants = tuple[Variant[Any], ...]
@@ -165,70 +158,3 @@ def test_a_plan_that_does_not_say_what_it_moves_cannot_be_made() -> None:
 
     with pytest.raises(TypeError, match="abstract methods? .*moves"):
         Silent()  # type: ignore[abstract]
-
-
-# ---- a right variant: one file and one line -------------------------------------------------------------------
-
-FILE = '''
-"""copy within shared memory.
-
-accepts: two regions of shared memory of equal dtypes and shapes, any layouts.
-emits: the widest provable vectors, shared out among the scope's threads.
-"""
-
-from tilejit.errors import LayoutError
-from tilejit.lower import Decline, Variant
-from tilejit.lower.conditions import COPY, KINDS, memory_pair, named_tiles
-from tilejit.lower.moves.partition import emit_copy, plan_partition
-from tilejit.lower.schedule.placement import place
-from tilejit.lower.schedule.views import Schedule
-
-
-def plan(op, context):
-    try:
-        schedule = Schedule.alike({name: place(r, op.scope) for name, r in named_tiles(op).items()})
-        return plan_partition(schedule, context.count(op.scope), "dst", vectorized=True)
-    except LayoutError as error:
-        return Decline((error.message,), error.hint)
-
-
-PAIR = memory_pair("shared -> shared", ("shared", "shared"))
-VARIANT = Variant("smem_smem", ("copy",), 10, (KINDS, PAIR), COPY, plan, emit_copy)
-'''
-
-LINE = """
-from tilejit.lower import VARIANTS as OURS
-from . import copy_smem_smem
-VARIANTS = (*OURS, copy_smem_smem.VARIANT)
-"""
-
-TILE = """kernel within threads=32 target=sm_90a
-  alloc a: shared float32[8, 32] S[(8, 32) : (32, 1)] align 128
-  alloc b: shared float32[8, 32] S[(8, 32) : (32, 1)] align 128
-  warp.copy b[0 +: 8, 0 +: 32], a[0 +: 8, 0 +: 32]
-"""
-
-
-@pytest.fixture
-def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Variants:
-    """The variants of a package that adds one."""
-    package = tmp_path / "house_of_variants"
-    package.mkdir()
-    (package / "copy_smem_smem.py").write_text(FILE)
-    (package / "__init__.py").write_text(LINE)
-    monkeypatch.syspath_prepend(tmp_path)
-    found: Variants = importlib.import_module(package.name).VARIANTS
-    return found
-
-
-def test_a_right_variant_is_one_file_and_one_line(house: Variants, tmp_path: Path) -> None:
-    variant = house[-1]
-    check_drawn(variant, house, AS_DRAWN)
-    with pytest.raises(AssertionError, match="smem_smem, has_a_golden: no file"):
-        properties.has_a_golden(variant, house, tmp_path / "none")
-    tile = from_text(TILE)
-    lane = lower(tile, target("sm_90a"), house).kernel
-    golden = tmp_path / "golden" / "smem_smem.tile"
-    golden.parent.mkdir()
-    golden.write_text(golden_files.joined("sm_90a", to_text(tile), to_text(lane)))
-    properties.has_a_golden(variant, house, golden.parent)

@@ -28,9 +28,9 @@ from tilejit.dtypes import (
     uint8,
 )
 from tilejit.errors import DispatchError, KernelTypeError
-from tilejit.ir import build
+from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import Alloc, Kernel, Region, TileOp
-from tilejit.ir.printer import to_text
+from tilejit.ir.text.printer import to_text
 from tilejit.ir.types import Signature
 from tilejit.ir.verify import verify
 from tilejit.isa.mma import MMA, Mma

@@ -6,12 +6,27 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.golden_files import Golden, joined
+from tests.golden_files import Golden, cases, joined, read
 from tilejit.dtypes import DType, float16, float32, int64, uint8
-from tilejit.ir.nodes import Alloc, Buffer, Const, Kernel, Param, Region, Strided, Sync, TileOp, Var
-from tilejit.ir.printer import to_text
+from tilejit.ir.nodes import (
+    Alloc,
+    Buffer,
+    Const,
+    ExtentParam,
+    Kernel,
+    PointerParam,
+    Region,
+    ScalarParam,
+    Strided,
+    StrideParam,
+    Sync,
+    TileOp,
+    Var,
+)
+from tilejit.ir.text.parser import from_text
+from tilejit.ir.text.printer import to_text
 from tilejit.layout import Swizzle, TileLayout
-from tilejit.lower import lower
+from tilejit.lower import lower, pending
 from tilejit.lower.ask import operand
 from tilejit.target import target
 
@@ -21,7 +36,7 @@ LANE_ROWS = "laneid"
 def kernel(name: str, threads: int, regions: list[Region], *body: TileOp | Sync, target: str = "sm_90a") -> Kernel:
     """A kernel of these operations; global buffers are its parameters, all others it allocates."""
     outside = [r.buffer for r in regions if r.buffer.space == "global"]
-    params = tuple(Param("pointer", b.name, b.dtype, buffer=b, written=True) for b in outside)
+    params = tuple(PointerParam(b.name, b, written=True) for b in outside)
     allocs = tuple(Alloc(r.buffer) for r in regions if r.buffer.space != "global")
     return Kernel(name, params, threads, target, (*allocs, *body))
 
@@ -48,6 +63,11 @@ def through_registers(dtype: DType, k: int) -> Kernel:
 def sqrt() -> Kernel:
     r = operand("local", (32, 8), float32, rows(8)).named("r")
     return kernel("roots", 32, [r], TileOp("sqrt", "warp", (r, r)))
+
+
+def fill() -> Kernel:
+    r = operand("local", (32, 8), float32, rows(8)).named("r")
+    return kernel("halves", 32, [r], TileOp("fill", "warp", (r, Const(0.5, float32))))
 
 
 def binary_and_fma(arch: str) -> Kernel:
@@ -95,10 +115,10 @@ def edge() -> Kernel:
     s = operand("shared", (32, 32), float32).named("s")
     made = kernel("edge", 32, [s], TileOp("copy", "warp", (s, Region(buffer, start, (32, 32)))))
     params = (
-        Param("pointer", "A", float32, buffer=buffer),
-        *(Param("extent", "A", int64, var=v, axis=d) for d, v in enumerate(size)),
-        Param("stride", "A", int64, var=strided.strides[0], axis=0),
-        Param("scalar", "i", int64, var=start[0]),
+        PointerParam("A", buffer),
+        *(ExtentParam("A", v, d) for d, v in enumerate(size)),
+        StrideParam("A", strided.strides[0], 0),
+        ScalarParam("i", start[0]),
     )
     return Kernel("edge", params, 32, "sm_90a", made.body)
 
@@ -123,6 +143,7 @@ CASES: dict[str, Callable[[], Kernel]] = {
     "copy/fallback_every_second_lane.tile": every_second_lane,
     "copy/gmem_smem_edge.tile": edge,
     "copy/gmem_smem_masked_tail.tile": masked_tail,
+    "elementwise/fill.tile": fill,
     "elementwise/sqrt.tile": sqrt,
     "elementwise/smem_add.tile": sums_in_memory,
     "elementwise/add_fma_sm_90a.tile": lambda: binary_and_fma("sm_90a"),
@@ -136,3 +157,10 @@ def test_a_demonstration_lowers_to_its_golden_lane_ir(name: str, golden: Golden)
     tile = CASES[name]()
     lane = lower(tile, target(tile.target)).kernel
     golden.check(name, joined(tile.target, to_text(tile), to_text(lane)))
+
+
+@pytest.mark.parametrize("name", cases())
+def test_the_tile_ir_of_every_golden_file_lowers_to_its_lane_ir(name: str, golden: Golden) -> None:
+    arch, tile, _ = read(name)
+    lane = pending.carry(lower(from_text(tile), target(arch)).kernel)
+    golden.check(name, joined(arch, tile, to_text(lane)))

@@ -13,7 +13,7 @@ from tests.toolchain import ptxas_accepts
 from tilejit.codegen import generate
 from tilejit.dtypes import bfloat16, float16, int32
 from tilejit.ir.nodes import Const, Instruction, Kernel, Sync, TileOp
-from tilejit.ir.printer import to_text
+from tilejit.ir.text.printer import to_text
 from tilejit.layout import Swizzle, TileLayout
 from tilejit.lower import lower
 from tilejit.lower.ask import Operand, operand

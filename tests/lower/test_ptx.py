@@ -9,8 +9,8 @@ import pytest
 from tests.lower.test_golden import kernel, rows
 from tests.toolchain import EmittedPtx
 from tilejit.dtypes import DType, bfloat16, float16, float32
-from tilejit.ir import build
-from tilejit.ir.nodes import Kernel, Sync, TileOp
+from tilejit.ir.arithmetic import build
+from tilejit.ir.nodes import Kernel, PointerParam, Sync, TileOp
 from tilejit.ir.types import ArrayType, Signature
 from tilejit.layout import Swizzle, TileLayout
 from tilejit.lower.ask import operand
@@ -19,8 +19,9 @@ from tilejit.target import target
 
 
 def ptx_of(made: Kernel) -> str:
-    pointers = tuple((p.of, ArrayType(p.dtype, 2, 1, 16, 16)) for p in made.params if p.kind == "pointer")
-    return compile(made, Signature(pointers), target(made.target)).ptx
+    pointers = [p for p in made.params if isinstance(p, PointerParam)]
+    arrays = tuple((p.of, ArrayType(p.buffer.dtype, 2, 1, 16, 16)) for p in pointers)
+    return compile(made, Signature(arrays), target(made.target)).ptx
 
 
 def in_registers(name: str, arch: str, to: DType, source: DType, *inputs: float) -> Kernel:

@@ -13,7 +13,7 @@ from tests.lower.test_emitted_copies import outcome
 from tilejit.dtypes import DTYPES, DType, bfloat16, float8_e4m3fn, float16, float32, float64, int8, uint8
 from tilejit.errors import DispatchError
 from tilejit.ir.nodes import Const, Region, TileOp, Var
-from tilejit.layout import Swizzle, TileLayout
+from tilejit.layout import S, Swizzle, TCol, TileLayout
 from tilejit.layout.stock import swizzled_atom_layout
 from tilejit.lower import VARIANTS
 from tilejit.lower.ask import Operand, dispatch, operand, sym
@@ -246,7 +246,8 @@ def test_every_reason_of_a_variant_that_takes_such_operands_is_reported() -> Non
 
 def test_of_a_variant_for_other_operands_only_these_are_the_reason() -> None:
     with pytest.raises(DispatchError) as refused:
-        dispatch("copy", "warpgroup", operand("tmem", (8,), float32), operand("tmem", (4,), float16), threads=32)
+        columns = [operand("tmem", (n,), t, S[(n,) : (1 @ TCol,)]) for n, t in ((8, float32), (4, float16))]
+        dispatch("copy", "warpgroup", *columns, threads=32)
     assert refused.value.declines == {
         "ldstmatrix": ("moves local <-> shared; got tmem -> tmem",),
         "gmem_smem": ("moves global <-> shared; got tmem -> tmem",),
@@ -355,7 +356,7 @@ def test_tiles_whose_threads_split_a_dimension_without_common_digits_are_named_w
     )
     with pytest.raises(DispatchError) as refused:
         dispatch("sqrt", "warp", dst, a, threads=32)
-    reason = "threads share a dimension that the operands split without common digits: dst as 4·32·9 and src as 6·32·6"
+    reason = "threads share a dimension that the operands split without common digits: dst as 4·32·9 and x as 6·32·6"
     assert refused.value.declines["reg"] == (reason,)
     assert refused.value.hint == "choose layouts and regions whose extents divide each other"
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tilejit.dtypes import float16, int32
 from tilejit.errors import LayoutError
-from tilejit.ir import build
+from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import Var
 from tilejit.layout import TileLayout
 from tilejit.lower.ask import operand

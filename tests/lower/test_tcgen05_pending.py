@@ -12,7 +12,7 @@ import tilejit as tj
 from tests.codegen.pending_registers import early_uses
 from tilejit import S, tid_in_wg
 from tilejit.dtypes import float32
-from tilejit.ir import build
+from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import (
     Alloc,
     Break,
@@ -22,7 +22,7 @@ from tilejit.ir.nodes import (
     Instruction,
     Kernel,
     Loop,
-    Param,
+    PointerParam,
     Special,
     Stmt,
     TileOp,
@@ -262,7 +262,7 @@ def loop(body: tuple[Stmt, ...]) -> Stmt:
 def test_whatever_is_accepted_touches_no_loading_register_before_a_wait(body: tuple[Stmt, ...]) -> None:
     filled = tuple(TileOp("fill", "warpgroup", (r, Const(0.0, float32))) for r in TILES)
     allocs = tuple(Alloc(r.buffer) for r in (*TILES, TMEM))
-    params = (Param("pointer", "B", float32, buffer=OUT.buffer, written=True),)
+    params = (PointerParam("B", OUT.buffer, written=True),)
     kernel = Kernel("walk", params, 128, "sm_100a", (*allocs, *filled, *body))
     try:
         made = compile(kernel, Signature((("B", ArrayType(float32, 2, 1, 16, 16)),)), target("sm_100a"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from tests.lower.test_golden import kernel
 from tilejit.dtypes import DType, bfloat16, float16, float32, float64, int8, int32, uint8
 from tilejit.errors import DispatchError, LayoutError
 from tilejit.ir.nodes import Instruction, Sync, TileOp, Var
-from tilejit.ir.printer import to_text
+from tilejit.ir.text.printer import to_text
 from tilejit.layout import TCGEN05_SHAPES, R, S, TileLayout, atom_layout, datapath, laneid, tid_in_wg, tx
 from tilejit.lower import lower, pending
 from tilejit.lower.ask import Operand, dispatch, operand, sym
@@ -233,7 +234,9 @@ REFUSED: list[tuple[str, DType, TileLayout, TileLayout, str]] = [
 def test_what_no_instruction_moves_is_refused_with_the_reason(
     dtype: DType, held: TileLayout, there: TileLayout, reason: str
 ) -> None:
-    local, tmem = operand("local", (128, 8), dtype, held), operand("tmem", (128, 8), dtype, there)
+    # also what `operand` itself refuses, as a view of another type or a program in text can have it
+    local, tmem = (replace(operand(s, (128, 8), float32), dtype=dtype) for s in ("local", "tmem"))
+    local, tmem = replace(local, layout=held), replace(tmem, layout=there)
     with pytest.raises(DispatchError) as caught:
         dispatch("copy_async", "warpgroup", tmem, local, target="sm_100a")
     assert reason in caught.value.declines["tcgen05_ldst"][0]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilejit.dtypes import DType, float32, int32, int64
-from tilejit.ir import build
+from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import Buffer, Const, Expr, Let, Region, Strided, Var
 from tilejit.lower.builder import Builder
 from tilejit.lower.schedule.evaluate import evaluate

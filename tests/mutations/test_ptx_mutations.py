@@ -10,6 +10,7 @@ import pytest
 import tilejit as tj
 from tests.mutations.kit import Program, names_lines, run_edited
 from tests.mutations.programs import PIPELINE, RELAY, ROWS, STENCIL, SUM, TRANSPOSE, numbers
+from tilejit.ir.nodes import ExtentParam, PointerParam, StrideParam
 from tilejit.simulator import Pointer, run
 
 
@@ -112,8 +113,8 @@ def test_an_array_that_breaks_the_promised_alignment_is_reported():
     compiled = kernel.compile(tj.spec((8, 128), tj.float32), tj.spec((8, 128), tj.float32))
     memory = np.zeros(8 * 128 * 4 + 16, np.uint8)
     values = {"A": Pointer(memory, offset_bytes=4, name="A"), "B": Pointer(np.zeros(8 * 128 * 4, np.uint8), name="B")}
-    sizes = {("extent", 0): np.int64(8), ("extent", 1): np.int64(128), ("stride", 0): np.int64(128)}
-    args = [values[p.of] if p.kind == "pointer" else sizes[p.kind, p.axis] for p in compiled.params]
+    sizes = {(ExtentParam, 0): np.int64(8), (ExtentParam, 1): np.int64(128), (StrideParam, 0): np.int64(128)}
+    args = [values[p.of] if isinstance(p, PointerParam) else sizes[type(p), p.axis] for p in compiled.params]
     words = r"accesses 16 bytes at address 0x\w+4, which is not a multiple of 16: A"
     with pytest.raises(BENT, match=words):
         run(compiled.ptx, compiled.entry, (1,), (128,), args)

@@ -10,7 +10,8 @@ from tests.frontend.programs import array, statements, tile_ir
 from tilejit import dtypes
 from tilejit.__main__ import operations
 from tilejit.dtypes import DTYPES, DType
-from tilejit.ir import build, nodes
+from tilejit.ir import nodes
+from tilejit.ir.arithmetic import build
 from tilejit.layout import S, laneid
 from tilejit.ops.elementwise import ELEMENTWISE, RULES, Elementwise, reference, result_type
 from tilejit.ops.tile import TILE_OPERATIONS

@@ -17,7 +17,7 @@ def test_every_elementwise_operation_is_a_tile_operation_with_a_destination() ->
 def test_copies_take_an_optional_fill() -> None:
     for name in ("copy", "copy_async"):
         assert TILE_OPERATIONS[name].arity == (2, 3)
-        assert TILE_OPERATIONS[name].attrs == ("variant", "require_bits")
+        assert [a.name for a in TILE_OPERATIONS[name].attrs] == ["variant", "require_bits"]
 
 
 def test_names_are_keys_and_meanings_one_line() -> None:

@@ -11,10 +11,12 @@ import tilejit as tj
 from tilejit import dtypes
 from tilejit.errors import DeviceError, LaunchError
 from tilejit.frontend import Parameter
-from tilejit.ir.nodes import Param
+from tilejit.ir.nodes import AssertionsParam, Buffer, ExtentParam, PointerParam, ScalarParam, StrideParam, Var
 from tilejit.ir.types import Signature
+from tilejit.layout import TileLayout
 from tilejit.runtime.arrays import DeviceArray
 from tilejit.runtime.device import Launch
+from tilejit.runtime.packing import Field, Packing
 from tilejit.runtime.signature import Call
 from tilejit.target import target
 
@@ -42,11 +44,11 @@ def device(fake):
 
 
 def pointer(name, written=False):
-    return Param("pointer", name, dtypes.int64, written=written)
+    return PointerParam(name, Buffer(name, "global", dtypes.float32, (8,), TileLayout.row_major((8,)), 16), written)
 
 
 def scalar(name, dtype):
-    return Param("scalar", name, dtype)
+    return ScalarParam(name, Var(name, dtype))
 
 
 def compiled(*params, names="A B C", **changes):
@@ -84,7 +86,7 @@ def test_parameters_are_packed_by_their_kinds(fake, device):
     fake.kernel = lambda p: seen.append([parameter(p, n, kind) for n, kind in enumerate(kinds)])
     f = device.load(
         compiled(
-            pointer("A"), Param("extent", "A", dtypes.int64, axis=1), Param("stride", "A", dtypes.int64, axis=0),
+            pointer("A"), ExtentParam("A", Var("m", dtypes.int64), 1), StrideParam("A", Var("s", dtypes.int64), 0),
             scalar("B", dtypes.float32), scalar("C", dtypes.int8), scalar("D", dtypes.bool_), names="A B C D",
         )
     )  # fmt: skip
@@ -92,6 +94,15 @@ def test_parameters_are_packed_by_their_kinds(fake, device):
     f.launch(GRID, call(a, 2.5, -3, True))
     assert seen == [[a.data_ptr(), 4, 8, 2.5, -3, True]]
     assert launches(fake) == [("launch", (3, 1, 1), (64, 1, 1), 0, 0)]
+
+
+def test_a_parameter_stands_at_a_multiple_of_its_alignment():
+    # a tensor map has 128 bytes, 64-byte aligned
+    packed = cuda.Packed(Packing([Field("b", 1), Field("128s", 64)]))
+    packed.fill((7, bytes(range(128))))
+    first, second = (ctypes.c_uint64 * 2).from_address(packed.address)
+    assert second % 64 == 0 and ctypes.string_at(second, 128) == bytes(range(128))
+    assert ctypes.string_at(first, 1) == b"\7"
 
 
 @pytest.mark.parametrize("name", dtypes.DTYPES)
@@ -326,7 +337,7 @@ def test_a_device_array_owns_memory_until_it_is_freed(fake, device):
 
 
 def test_an_assert_that_failed_is_raised_at_the_next_synchronisation_and_once(fake, device):
-    record = Param("assertions", "", dtypes.uint32, written=True)
+    record = AssertionsParam()
     f = device.load(compiled(record, assertions=(("n > 0", None), ("n < 9", None))))
 
     def kernel(p):
@@ -341,7 +352,7 @@ def test_an_assert_that_failed_is_raised_at_the_next_synchronisation_and_once(fa
 
 
 def test_an_assert_is_raised_when_results_are_copied_back(fake, device):
-    record = Param("assertions", "", dtypes.uint32, written=True)
+    record = AssertionsParam()
     f = device.load(compiled(pointer("A", written=True), record, assertions=(("", None),)))
 
     def kernel(p):

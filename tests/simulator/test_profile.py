@@ -4,10 +4,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilejit.simulator.lanes import Lanes
-from tilejit.simulator.memory import Part, Region
+from tilejit.simulator.checks.profile import Profiler
+from tilejit.simulator.machine.lanes import Lanes
+from tilejit.simulator.machine.memory import MemoryRegion, Part
 from tilejit.simulator.opcodes.memory import Site
-from tilejit.simulator.profile import Profiler
 
 
 def longhand(addresses, width, space):
@@ -27,7 +27,7 @@ def longhand(addresses, width, space):
 
 
 def measured(lanes, index, shift, space, base, lead):
-    region = Region(space, base, 1 << 20, np.zeros(0, np.uint8), [Part("array", 0, 1)])
+    region = MemoryRegion(space, base, 1 << 20, np.zeros(0, np.uint8), [Part("array", 0, 1)])
     profiler = Profiler()
     profiler.lanes = lanes
     profiler.access(Site(0, 0, space, 0, shift, "u4", "u8", "load"), region, index, lead)

@@ -12,15 +12,16 @@ import numpy as np
 from tests.harness import run
 from tests.longhand import THREAD_STEP
 from tilejit.dtypes import DTYPES, DType, int64
-from tilejit.ir import build
+from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import (
     Alloc,
     Buffer,
     Expr,
     Instruction,
     Kernel,
-    Param,
+    PointerParam,
     Region,
+    ScalarParam,
     Special,
     Stmt,
     Sync,
@@ -134,10 +135,10 @@ class Move:
 def kernel_of(steps: Sequence[Move | Stmt], tiles: Sequence[Tile], symbols: Symbols, target: str) -> Kernel:
     """Fills all tiles, takes the steps, waits, and writes all tiles back."""
     params = [
-        Param("pointer", t.host(way).name, t.dtype, buffer=t.host(way), written=way == "out")
+        PointerParam(t.host(way).name, t.host(way), written=way == "out")
         for t in tiles for way in ("in", "out")
     ]  # fmt: skip
-    params += [Param("scalar", name, int64, var=Var(name, int64)) for name in symbols]
+    params += [ScalarParam(name, Var(name, int64)) for name in symbols]
     body: list[Stmt] = [s for t in tiles for s in (Alloc(t.buffer), View(t.flat))]
     body += [s for t in tiles for s in _transfer(t, t.host("in"), "fill")]
     body += [*WAITS, Sync("cta"), *(s.operation if isinstance(s, Move) else s for s in steps), *WAITS, Sync("cta")]

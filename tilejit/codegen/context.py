@@ -57,7 +57,8 @@ class Context:
     buffer that owns registers. bases: the address of each other one that owns storage. continues, breaks: labels of the
     enclosing loops, innermost last. functions: mathematical functions called, as (operation, "float32" or "float64" or
     an integer type). used: the machine instructions used. strings: text constants, by their name.
-    messages: (message, span) of each assertion, by its code - 1. has_tensor_memory: columns are reserved.
+    messages: (message, span) of each assertion, by its code - 1. record: the address of an `AssertionsParam`'s record,
+    where assertions are compiled in. has_tensor_memory: columns are reserved.
     """
 
     kernel: Kernel
@@ -78,6 +79,7 @@ class Context:
     used: dict[Capability, None] = field(default_factory=dict)
     strings: dict[str, str] = field(default_factory=dict)
     messages: list[tuple[str, Span | None]] = field(default_factory=list)
+    record: str | None = None
     has_tensor_memory: bool = False
 
     def base(self, buffer: Buffer) -> str:

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 from ..dtypes import DType, bool_, int32, int64
-from ..ir import facts, walk
+from ..ir import walk
+from ..ir.arithmetic import facts
 from ..ir.nodes import Cast, Const, Declare, Element, Expr, For, Let, Load, Op, Special, Var
 from ..ir.walk import Block
-from ..target import WARP, WARPGROUP
+from ..scopes import THREAD_IDS
 from . import memory
 from .casts import cast
 from .context import Context, Fold, Offset, Value
@@ -233,18 +234,12 @@ def special(ctx: Context, name: str) -> Value:
         number = _special_register(ctx, f"{register}.{axis}", low, most + low)
         return Value(ctx.writer.value(f"zext i32 {number} to i64"), int64)
     thread = _special_register(ctx, "tid.x", 0, ctx.kernel.threads)
-    if name == "thread_id":
-        return Value(thread, int32)
-    opcode, by = _FROM_THREAD[name]
-    return Value(ctx.writer.value(f"{opcode} i32 {thread}, {by}"), int32)
-
-
-_FROM_THREAD = {
-    "lane_id": ("and", WARP - 1),
-    "warp_id": ("lshr", 5),
-    "warpgroup_id": ("lshr", 7),
-    "tid_in_wg": ("and", WARPGROUP - 1),
-}
+    thread_id = THREAD_IDS[name]
+    if thread_id.divisor > 1:
+        thread = ctx.writer.value(f"lshr i32 {thread}, {thread_id.divisor.bit_length() - 1}")
+    if thread_id.modulus is not None:
+        thread = ctx.writer.value(f"and i32 {thread}, {thread_id.modulus - 1}")
+    return Value(thread, int32)
 
 
 def _special_register(ctx: Context, register: str, low: int, end: int) -> str:

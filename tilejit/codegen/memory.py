@@ -14,7 +14,7 @@ from math import gcd
 from typing import NamedTuple
 
 from ..dtypes import DType
-from ..ir import facts
+from ..ir.arithmetic import facts
 from ..ir.nodes import Buffer, Vector
 from ..isa.access import GLOBAL_256
 from .context import Context, Offset, Value

@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from ..ir.nodes import Buffer, Kernel, Param
+from ..dtypes import DType
+from ..ir.nodes import AssertionsParam, Buffer, ExtentParam, Kernel, PointerParam, ScalarParam, StrideParam
+from ..ir.walk import assert_never
 from ..source import Span
 from ..target import Target
 from . import functions, memory, storage
@@ -13,11 +15,10 @@ from .context import Context, Value
 from .debug import LineTable
 from .expressions import changing
 from .registers import Registers
-from .report import ASSERTIONS
 from .statements import block
 from .target_machine import TRIPLE, compile_text
 from .tensor_memory import TensorMemoryPlan, release, reserve, tensor_memory_plan
-from .types import register_type
+from .types import memory_type, register_type
 from .writer import Writer
 
 
@@ -131,30 +132,35 @@ def _parameters(ctx: Context) -> str:
     texts: list[str] = []
     for number, param in enumerate(ctx.kernel.params):
         name = f"%p{number}"
-        if param.buffer is not None or param.kind == ASSERTIONS:
-            texts.append(f"ptr addrspace(1) {_pointer_attributes(param)}{name}")
-            ctx.bases[param.buffer.name if param.buffer is not None else ASSERTIONS] = name
-            continue
-        texts.append(f"{'i8' if param.dtype.kind == 'bool' else register_type(param.dtype)} {name}")
-        if param.var is not None:
-            ctx.scalars[param.var.name] = _scalar(ctx, param, name)
+        match param:
+            case PointerParam(buffer=buffer):
+                texts.append(f"ptr addrspace(1) {_pointer_attributes(param)}{name}")
+                ctx.bases[buffer.name] = name
+            case ScalarParam(var=var) | ExtentParam(var=var) | StrideParam(var=var):
+                texts.append(f"{memory_type(var.dtype)} {name}")
+                ctx.scalars[var.name] = _number(ctx, var.dtype, name)
+            case AssertionsParam():
+                texts.append(f"ptr addrspace(1) {name}")
+                ctx.record = name
+            case _:
+                assert_never(param)
     return ", ".join(texts)
 
 
-def _scalar(ctx: Context, param: Param, name: str) -> Value:
-    if param.dtype.kind == "bool":
+def _number(ctx: Context, dtype: DType, name: str) -> Value:
+    if dtype.kind == "bool":
         name = ctx.writer.value(f"icmp ne i8 {name}, 0")
-    return Value(name, param.dtype)
+    return Value(name, dtype)
 
 
-def _pointer_attributes(param: Param) -> str:
+def _pointer_attributes(param: PointerParam) -> str:
     """What LLVM may assume of the pointer: its alignment, and that nothing changes what it points at.
 
     `noalias` stands only on what the kernel never writes and, as the signature proves, no other argument overlaps.
     On an array that is written it would be wrong even without overlap: LLVM takes no barrier to let another thread
     write it, and uses the value from before.
     """
-    align = f"align {param.buffer.align} " if param.buffer is not None else ""
+    align = f"align {param.buffer.align} "
     return f"noalias readonly {align}" if param.noalias and not param.written else align
 
 

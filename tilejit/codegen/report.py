@@ -12,12 +12,6 @@ from .context import Context, Value
 from .debug import quoted
 from .expressions import evaluate, special
 
-#: the parameter that points at the record of the first failed assertion, see `RECORD`
-ASSERTIONS = "assertions"
-
-#: what the record holds, as 32-bit words: code - 1 is an index into the kernel's assertions; 0: none failed
-RECORD = ("code", "thread", "cta_x", "cta_y", "cta_z")
-
 
 class _Argument(NamedTuple):
     """A variadic argument: its conversion in the format, its LLVM type and value, its size in bytes."""
@@ -86,15 +80,14 @@ def assertion(ctx: Context, stmt: Assert) -> None:
 
     A trap instruction instead would destroy the CUDA context.
     """
-    if ASSERTIONS not in ctx.bases:
+    if ctx.record is None:
         return
-    w = ctx.writer
+    w, record = ctx.writer, ctx.record
     condition = evaluate(ctx, stmt.cond).text
     ctx.messages.append((stmt.message, stmt.span))
     failed, first, ended, after = (w.label(hint) for hint in ("failed", "first", "ended", "asserted"))
     w.branch(condition, after, failed)
     w.start(failed)
-    record = ctx.bases[ASSERTIONS]
     place = w.value(f"ptrtoint ptr addrspace(1) {record} to i64")
     before = ctx.machine(COMPARE_AND_SWAP, place, "0", str(len(ctx.messages)))
     w.branch(w.value(f"icmp eq i32 {before}, 0"), first, ended)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..dtypes import int64
-from ..ir import facts
+from ..ir.arithmetic import facts
 from ..ir.nodes import (
     Alloc,
     Assert,
@@ -31,7 +31,8 @@ from ..ir.nodes import (
     Vector,
     View,
 )  # fmt: skip
-from ..isa.barriers import BAR_SYNC_NAMED, BAR_WARP_SYNC
+from ..isa.barriers import BARRIERS
+from ..scopes import CTA, SCOPES
 from . import memory
 from .casts import cast
 from .context import Context, Value
@@ -50,7 +51,7 @@ def block(ctx: Context, body: Sequence[Stmt]) -> None:
         if not ctx.writer.open:
             return
         before = ctx.writer.at(stmt.span)
-        _EMITTERS[type(stmt)](ctx, stmt)
+        EMITTERS[type(stmt)](ctx, stmt)
         ctx.writer.restore(before)
 
 
@@ -268,16 +269,19 @@ def _guarded(ctx: Context, stmt: Move, words: memory.Words, predicate: Value) ->
 
 
 def _sync(ctx: Context, stmt: Sync) -> None:
-    if stmt.scope == "cta":
+    scope = SCOPES[stmt.scope]
+    if scope is CTA:
         cta_barrier(ctx, stmt.span)
-    elif stmt.scope == "warp":
-        ctx.machine(BAR_WARP_SYNC, span=stmt.span)
-    elif stmt.scope == "warpgroup":
-        group = special(ctx, "warpgroup_id").text
-        ctx.machine(BAR_SYNC_NAMED, ctx.writer.value(f"add i32 {group}, 1"), span=stmt.span)
+        return
+    barrier, words = BARRIERS[scope], []
+    if barrier.arguments and scope.number_id is not None:
+        # barrier 0 is the CTA's
+        number = special(ctx, scope.number_id.name).text
+        words.append(ctx.writer.value(f"add i32 {number}, 1"))
+    ctx.machine(barrier, *words, span=stmt.span)
 
 
-_EMITTERS: dict[type, Callable[[Context, Any], None]] = {
+EMITTERS: dict[type, Callable[[Context, Any], None]] = {
     Let: _let,
     Declare: _declare,
     Assign: _assign,

@@ -2,7 +2,7 @@
 
 from .captures import captures, changes
 from .kernel import build
-from .parameters import NO_DEFAULT, Parameter, parameters
+from .parameters import NO_DEFAULT, Parameter, parameters, with_overlaps
 from .source import KernelSource
 
-__all__ = ["NO_DEFAULT", "KernelSource", "Parameter", "build", "captures", "changes", "parameters"]
+__all__ = ["NO_DEFAULT", "KernelSource", "Parameter", "build", "captures", "changes", "parameters", "with_overlaps"]

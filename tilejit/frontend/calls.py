@@ -9,9 +9,10 @@ from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 from ..dtypes import DType, bool_, float32, int32
-from ..ir import build
+from ..ir.arithmetic import build
 from ..ir.nodes import Instruction, Special, Sync
 from ..isa import Row, cp_async, tcgen05
+from ..isa.barriers import BARRIERS
 from ..layout import R, S, Swizzle, TileLayout, atom_layout, datapath, layout_a, layout_b, layout_c
 from ..ops.elementwise import ELEMENTWISE
 from . import memory as mem
@@ -330,7 +331,7 @@ def _assume_in_bounds(ctx: Context, node: ast.Call) -> Value:
 _INTRINSICS: dict[str, Callable[[Context, ast.Call], Value]] = {
     **{name: _axis(name) for name in ("cta_id", "num_ctas")},
     **{name: _special(name) for name in ("thread_id", "lane_id", "warp_id", "warpgroup_id")},
-    **{f"{scope}_sync": _sync(scope) for scope in ("cta", "warpgroup", "warp")},
+    **{f"{scope}_sync": _sync(scope.name) for scope in BARRIERS},
     "elect": _elect,
     "cp_async.commit": _commit,
     "cp_async.wait": _wait,

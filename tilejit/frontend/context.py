@@ -10,15 +10,19 @@ from typing import Any
 
 from ..dtypes import DType
 from ..errors import KernelSyntaxError, KernelTypeError, TilejitError
-from ..ir import build, facts
+from ..ir.arithmetic import build, facts
 from ..ir.nodes import Alloc, Buffer, Const, Declare, Expr, Let, Special, Stmt, Var, View
 from ..layout import TileLayout
 from ..source import Span
 from ..target import Target
+from .drafts import Draft, Late, Nest
+from .enclosures import Enclosure
+from .journal import Journal
+from .kinds import Heads
 from .source import KernelSource, local_names
 from .values import Binding, Constant, Memory, Scalar, Value, as_python, default_type, describe, is_number
 
-__all__ = ["Context", "Frame"]
+__all__ = ["Context", "Frame", "Trial"]
 
 
 @dataclass(slots=True, eq=False)
@@ -26,8 +30,8 @@ class Frame:
     """One running function.
 
     env: what its names stand for now. locals: the names that it binds anywhere. caller: where it was called, None
-    for the kernel. outer: the running function that it is nested in. targets: what `break`, `continue` and
-    `return` may leave, innermost last (see `control`). spans: where the nodes that were asked about stand.
+    for the kernel. outer: the running function that it is nested in. spans: where the nodes that were asked about
+    stand.
     """
 
     source: KernelSource
@@ -36,30 +40,39 @@ class Frame:
     outer: Frame | None = None
     env: dict[str, Binding] = field(default_factory=dict)
     locals: frozenset[str] = frozenset()
-    targets: list[Any] = field(default_factory=list)
     spans: dict[ast.AST, Span] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.locals = local_names(self.node)
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """What a dropped attempt must not change: buffers, names, values, and who leaves the loops around it."""
+@dataclass(slots=True)
+class Trial:
+    """Reading what may prove wrong: unless it is kept, nothing of it remains."""
 
-    allocations: int
-    used: dict[str, int]
-    env: dict[str, Binding]
-    exits: tuple[Any, ...]
+    kept: bool = False
+
+    def keep(self) -> None:
+        self.kept = True
 
 
 @dataclass(slots=True)
 class Context:
     """Everything that the reading functions share.
 
-    expressions, statements: the tables of node kinds. block: where statements go now. allocations: buffers and
-    views, which come first in the kernel. definitions: what integer `Let`s stand for. depth: run-time branches
-    and loops around the current place. loops: the IR loops around it, innermost last (see `control`).
+    *Where* it reads, which is as before wherever reading a construct has ended:
+    frame: the running function. block: where statements go now. depth: run-time branches and loops around the
+    current place. enclosures: what can be left from there, innermost last (see `exits`). calls: functions that are
+    being inlined. hint: the variable after which memory is named.
+
+    *What* it has made, which is changed by way of the journal alone, so that a trial can be dropped:
+    frame.env; allocations: buffers and views, which come first in the kernel; used: names, each with the last number
+    behind it; definitions: what integer `Let`s stand for; the exits of enclosures.
+
+    *What* it has learnt, which a dropped trial leaves: learnt: the kinds of loops' names, by where the loops stand
+    (see `loops`). converted_literals: how often a variable of literals has taken another type than its default.
+
+    expressions, statements: the tables of node kinds.
     """
 
     expressions: Mapping[type[ast.expr], Callable[[Context, Any], Value]]
@@ -67,24 +80,27 @@ class Context:
     target: Target
     threads: int
     frame: Frame
-    block: list[Stmt] = field(default_factory=list)
+    block: Draft = field(default_factory=list)
+    depth: int = 0
+    enclosures: list[Enclosure] = field(default_factory=list)
+    calls: list[ast.FunctionDef] = field(default_factory=list)
+    hint: str | None = None
+    journal: Journal = field(default_factory=Journal)
     allocations: list[Stmt] = field(default_factory=list)
     used: dict[str, int] = field(default_factory=dict)
     definitions: dict[str, Expr] = field(default_factory=dict)
-    hint: str | None = None
-    depth: int = 0
-    loops: list[Any] = field(default_factory=list)
-    calls: list[ast.FunctionDef] = field(default_factory=list)
+    learnt: dict[tuple[ast.AST | int, ...], Heads] = field(default_factory=dict)
+    converted_literals: int = 0
 
     # ---- places and errors ----
 
     def span(self, node: ast.AST) -> Span:
         """Where `node` stands, one object however often it is asked."""
         frame = self.frame
-        found = frame.spans.get(node)
-        if found is None:
-            found = frame.spans[node] = frame.source.span(node, frame.caller)
-        return found
+        span = frame.spans.get(node)
+        if span is None:
+            span = frame.spans[node] = frame.source.span(node, frame.caller)
+        return span
 
     def type_error(self, node: ast.AST, message: str, hint: str | None = None) -> KernelTypeError:
         return KernelTypeError(message, span=self.span(node), hint=hint)
@@ -123,19 +139,53 @@ class Context:
 
     # ---- emitting ----
 
-    def emit(self, statement: Stmt) -> None:
+    def emit(self, statement: Stmt | Late | Nest) -> None:
         self.block.append(statement)
 
     @contextmanager
-    def nested(self, depth: int = 1) -> Iterator[list[Stmt]]:
-        """Emit into a new list: the body of a branch or loop that runs conditionally."""
+    def into(self, block: Draft) -> Iterator[None]:
+        """Emit into a block."""
+        outer, self.block = self.block, block
+        try:
+            yield
+        finally:
+            self.block = outer
+
+    @contextmanager
+    def nested(self) -> Iterator[Draft]:
+        """Emit into a new block, which runs under a condition."""
         outer, self.block = self.block, []
-        self.depth += depth
+        self.depth += 1
         try:
             yield self.block
         finally:
             self.block = outer
-            self.depth -= depth
+            self.depth -= 1
+
+    def allocate(self, statement: Alloc | View) -> None:
+        """Put a buffer or a view before all other statements."""
+        self.journal.append(self.allocations, statement)
+
+    # ---- names ----
+
+    def bind(self, name: str, binding: Binding) -> None:
+        """Give a name of the running function its value."""
+        self.journal.put(self.frame.env, name, binding)
+
+    def rebind(self, env: dict[str, Binding]) -> None:
+        """Give all names of the running function their values."""
+        self.journal.set(self.frame, "env", env)
+
+    @contextmanager
+    def trial(self) -> Iterator[Trial]:
+        """Read what may prove wrong, into a block of its own."""
+        trial, changes, block = Trial(), len(self.journal.undo), Draft()
+        with self.into(block):
+            yield trial
+        if trial.kept:
+            self.block.extend(block)
+        else:
+            self.journal.back(changes)
 
     @contextmanager
     def hinted(self, name: str | None) -> Iterator[None]:
@@ -148,13 +198,13 @@ class Context:
 
     def unique(self, name: str) -> str:
         """`name`, or `name.1` and so on where it is taken."""
-        candidate = name
+        candidate, number = name, self.used.get(name, 0)
         while candidate in self.used:
-            self.used[name] += 1
-            candidate = f"{name}.{self.used[name]}"
-        self.used[candidate] = 0
-        # a dropped attempt may have used the name for something else
-        self.definitions.pop(candidate, None)
+            number += 1
+            candidate = f"{name}.{number}"
+        if number:
+            self.journal.put(self.used, name, number)
+        self.journal.put(self.used, candidate, 0)
         return candidate
 
     def let(self, name: str, value: Expr, span: Span) -> Expr:
@@ -168,7 +218,7 @@ class Context:
             bounds = (low, high) if low is not None and high is not None else None
         var = Var(self.unique(name), value.dtype, multiple, bounds, span)
         if value.dtype.is_integer:
-            self.definitions[var.name] = value
+            self.journal.put(self.definitions, var.name, value)
         self.emit(Let(var, value, span))
         return var
 
@@ -180,29 +230,18 @@ class Context:
     def local(self, name: str, shape: tuple[int, ...], dtype: DType, layout: TileLayout, span: Span) -> Memory:
         """A fresh local buffer for the result of an expression."""
         buffer = Buffer(self.unique(self.hint or name), "local", dtype, shape, layout, 16, None, span)
-        self.allocations.append(Alloc(buffer, span=span))
+        self.allocate(Alloc(buffer, span=span))
         return Memory.whole(buffer, writable=False)
 
-    def view(self, buffer: Buffer, span: Span) -> None:
-        self.allocations.append(View(buffer, span))
-
-    # ---- trying ----
-
-    def mark(self) -> Mark:
-        """Where reading can go back to."""
-        return Mark(
-            len(self.allocations), dict(self.used), dict(self.frame.env), tuple(loop.mark() for loop in self.loops)
-        )
-
-    def back(self, mark: Mark) -> None:
-        """Forget what was read since `mark`; the block is the caller's to drop."""
-        del self.allocations[mark.allocations :]
-        self.used = dict(mark.used)
-        self.frame.env = dict(mark.env)
-        for loop, exits in zip(self.loops, mark.exits, strict=True):
-            loop.back(exits)
-
     # ---- scalars and constants ----
+
+    def takes_type(self, value: Value, dtype: DType, *, matters: bool = False) -> None:
+        """Note that a literal takes a type, which a variable of literals that had its default type wouldn't.
+
+        matters: that it is so anyhow.
+        """
+        if matters or (isinstance(value, Scalar) and value.weak and value.dtype != dtype):
+            self.converted_literals += 1
 
     def scalar(self, value: Value, node: ast.AST, dtype: DType | None = None, what: str = "a scalar") -> Expr:
         """The value as an expression; a literal takes `dtype`, else its own default."""
@@ -242,7 +281,6 @@ class Context:
         if isinstance(number, bool) or not isinstance(number, int):
             raise self.type_error(node, f"{what} must be an integer; got {number!r}", "write a whole number")
         return number
-
 
 
 def _scalar_hint(value: Value) -> str:

@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
-from ..ir import build
-from ..ir.nodes import Stmt
+from ..ir.arithmetic import build
 from . import tiles
 from .attributes import attribute
 from .calls import call
 from .context import Context
 from .control import choose, chosen
+from .drafts import Draft
 from .names import captured, lookup
 from .regions import load_element, subscript
 from .scalars import BINARY, COMPARE, UNARY, fold, truth
@@ -38,10 +38,10 @@ def _attribute(ctx: Context, node: ast.Attribute) -> Value:
     base = ctx.evaluate(node.value)
     if not isinstance(base, Constant) or not isinstance(base.value, ModuleType):
         return attribute(ctx, node, base)
-    found = getattr(base.value, node.attr, _MISSING)
-    if found is _MISSING:
+    member = getattr(base.value, node.attr, _MISSING)
+    if member is _MISSING:
         raise _not_in_module(ctx, node, base.value)
-    return captured(ctx, node, found)
+    return captured(ctx, node, member)
 
 
 def _not_in_module(ctx: Context, node: ast.Attribute, module: ModuleType) -> Exception:
@@ -52,10 +52,8 @@ def _not_in_module(ctx: Context, node: ast.Attribute, module: ModuleType) -> Exc
 
 
 def _subscript(ctx: Context, node: ast.Subscript) -> Value:
-    found = subscript(ctx, node)
-    if isinstance(found, Memory) and not found.dims:
-        return load_element(ctx, node, found)
-    return found
+    value = subscript(ctx, node)
+    return load_element(ctx, node, value) if isinstance(value, Memory) and not value.dims else value
 
 
 def _tuple(ctx: Context, node: ast.Tuple) -> Value:
@@ -83,8 +81,8 @@ def binary(ctx: Context, node: ast.AST, op: ast.operator, left: Value, right: Va
 def _unary(ctx: Context, node: ast.UnaryOp) -> Value:
     value = ctx.evaluate(node.operand)
     if isinstance(node.op, ast.Not):
-        found = truth(ctx, node.operand, value)
-        return Constant(not found) if isinstance(found, bool) else Scalar(build.op("logical_not", found))
+        holds = truth(ctx, node.operand, value)
+        return Constant(not holds) if isinstance(holds, bool) else Scalar(build.op("logical_not", holds))
     name, compute = UNARY[type(node.op)]
     folded = fold(ctx, node, compute, (value,))
     if folded is not None:
@@ -97,13 +95,13 @@ def _compare(ctx: Context, node: ast.Compare) -> Value:
 
 
 def _compared(
-    ctx: Context, node: ast.Compare, left: Value, ops: Sequence[ast.cmpop], rest: Sequence[ast.expr]
+    ctx: Context, node: ast.Compare, left: Value, ops: Sequence[ast.cmpop], rights: Sequence[ast.expr]
 ) -> Value:
-    right = ctx.evaluate(rest[0])
+    right = ctx.evaluate(rights[0])
     first = comparison(ctx, node, ops[0], left, right)
-    if len(rest) == 1:
+    if len(rights) == 1:
         return first
-    return _and_then(ctx, node, first, lambda: _compared(ctx, node, right, ops[1:], rest[1:]))
+    return _and_then(ctx, node, first, lambda: _compared(ctx, node, right, ops[1:], rights[1:]))
 
 
 def comparison(ctx: Context, node: ast.AST, op: ast.cmpop, left: Value, right: Value) -> Value:
@@ -113,9 +111,9 @@ def comparison(ctx: Context, node: ast.AST, op: ast.cmpop, left: Value, right: V
     if isinstance(op, (ast.In, ast.NotIn)):
         sought, among = (Constant(ctx.constant(v, node, "each side of in")) for v in (left, right))
         wanted = isinstance(op, ast.In)
-        found = fold(ctx, node, lambda item, items: (item in items) == wanted, (sought, among))
-        assert found is not None
-        return found
+        answer = fold(ctx, node, lambda item, items: (item in items) == wanted, (sought, among))
+        assert answer is not None
+        return answer
     name, compute = COMPARE[type(op)]
     folded = fold(ctx, node, compute, (left, right))
     return tiles.apply(ctx, node, name, (left, right)) if folded is None else folded
@@ -162,7 +160,7 @@ def _short_circuit(
         other = truth(ctx, node, second)
         expr = build.const(other, cond.dtype) if isinstance(other, bool) else other
         return Scalar(build.op("logical_or" if stops_on else "logical_and", cond, expr))
-    stopped: tuple[list[Stmt], Value] = ([], left)
+    stopped: tuple[Draft, Value] = ([], left)
     sides = (stopped, (block, second)) if stops_on else ((block, second), stopped)
     return chosen(ctx, node, cond, *sides, name="holds")
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 from .arguments import bind
 from .context import Context, Frame
-from .control import run_block, run_straight
+from .control import run_block
+from .enclosures import Form
 from .language import Function
 from .names import captured
 from .values import Binding, Closure, Constant, Unset, Value
@@ -22,8 +24,8 @@ def closure_of(ctx: Context, function: Function) -> Closure:
     fn = function.source.function
     node = function.source.node
     positional = [a.arg for a in (*node.args.posonlyargs, *node.args.args)]
-    given = fn.__defaults__ or ()
-    defaults = dict(zip(positional[len(positional) - len(given) :], given, strict=True)) | (fn.__kwdefaults__ or {})
+    last = fn.__defaults__ or ()
+    defaults = dict(zip(positional[len(positional) - len(last) :], last, strict=True)) | (fn.__kwdefaults__ or {})
     values = {name: captured(ctx, node, value, name) for name, value in defaults.items()}
     return Closure(node, function.source, None, values)
 
@@ -58,7 +60,8 @@ def inline(ctx: Context, node: ast.Call, closure: Closure) -> Value:
     ctx.calls.append(closure.node)
     try:
         with ctx.hinted(None):
-            return _run(ctx, frame)
+            run_block(ctx, frame.node, Form.FUNCTION, node, (RESULT,), lambda: _body(ctx, frame))
+            return _result(ctx, frame)
     finally:
         ctx.frame = outer
         ctx.calls.pop()
@@ -69,10 +72,10 @@ def _arguments(ctx: Context, node: ast.Call, closure: Closure, frame: Frame) -> 
     if a.vararg is not None or a.kwarg is not None:
         raise ctx.syntax_error(node, f"{closure.node.name} has *args or **kwargs", "name its parameters")
     names = tuple(arg.arg for arg in (*a.posonlyargs, *a.args, *a.kwonlyargs))
-    given = bind(ctx, node, closure.node.name, names, 0)
+    arguments = bind(ctx, node, closure.node.name, names, 0)
     env: dict[str, Binding] = {}
     for name in names:
-        argument = given.get(name)
+        argument = arguments.get(name)
         if argument is None and name not in closure.defaults:
             raise ctx.type_error(node, f"{closure.node.name} needs {name}", f"its parameters: {', '.join(names)}")
         value = closure.defaults[name] if argument is None else ctx.evaluate(argument)
@@ -80,18 +83,10 @@ def _arguments(ctx: Context, node: ast.Call, closure: Closure, frame: Frame) -> 
     return env
 
 
-def _run(ctx: Context, frame: Frame) -> Value:
-    """Read the body straight through; as a block where a run-time branch returns."""
-    read = run_straight(ctx, frame.node, "function", lambda _: ctx.execute(frame.node.body))
-    if read is None:
-        run_block(ctx, frame.node, "function", (RESULT,), lambda _: _body(ctx, frame))
-    return _result(ctx, frame)
-
-
 def _body(ctx: Context, frame: Frame) -> bool:
     reached = ctx.execute(frame.node.body)
     if reached:
-        frame.env[RESULT] = Binding(Constant(None), ctx.span(frame.node))
+        ctx.bind(RESULT, Binding(Constant(None), ctx.span(frame.node)))
     return reached
 
 
@@ -100,10 +95,6 @@ def _result(ctx: Context, frame: Frame) -> Value:
         return Constant(None)
     value = frame.env[RESULT].value
     if isinstance(value, Unset):
-        raise ctx.type_error(
-            frame.node, value.reason.replace(RESULT, f"the result of {frame.node.name}"), "return one kind of value"
-        )
+        named = replace(value, name=value.name.replace(RESULT, f"the result of {frame.node.name}"))
+        raise ctx.type_error(frame.node, named.reason, "return one kind of value")
     return value
-
-
-

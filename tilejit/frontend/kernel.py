@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..errors import KernelTypeError, ResourceError
-from ..ir import uniformity, verify, walk
-from ..ir.nodes import Kernel, Param
+from ..ir import verify, walk
+from ..ir.analyses import uniformity
+from ..ir.nodes import Kernel, Param, PointerParam
 from ..ir.types import Signature
 from ..ir.walk import Block
 from ..target import MAX_THREADS, Target
 from .context import Context, Frame
+from .drafts import sealed
 from .expressions import EXPRESSIONS
 from .parameters import arguments
 from .source import KernelSource
@@ -39,10 +41,10 @@ def build(
     given = arguments(source, signature)
     frame = Frame(source, source.node, env=dict(given.env))
     ctx = Context(EXPRESSIONS, STATEMENTS, target, threads, frame)
-    for name in (*given.env, *(p.var.name for p in given.params if p.var is not None)):
+    for name in (*given.env, *(p.defines.name for p in given.params if p.defines is not None)):
         ctx.used.setdefault(name, 0)
     ctx.execute(source.node.body)
-    body = (*ctx.allocations, *ctx.block)
+    body = (*ctx.allocations, *sealed(ctx.block))
     kernel = Kernel(
         source.name, _with_writes(given.params, body), threads, target.name, body, max_registers, cluster, debug, span
     )
@@ -61,4 +63,4 @@ def _verify(kernel: Kernel) -> None:
 def _with_writes(params: tuple[Param, ...], body: Block) -> tuple[Param, ...]:
     """The parameters, those pointers marked through which the kernel may write."""
     written = {place.buffer.root.name for statement in walk.statements(body) for place in walk.writes(statement)}
-    return tuple(replace(p, written=True) if p.kind == "pointer" and p.of in written else p for p in params)
+    return tuple(replace(p, written=True) if isinstance(p, PointerParam) and p.of in written else p for p in params)

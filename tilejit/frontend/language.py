@@ -5,24 +5,27 @@ The frontend knows them by identity. Outside a kernel they do nothing but say so
 
 from __future__ import annotations
 
+import difflib
 import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .. import scopes
 from ..dtypes import DType
 from ..errors import KernelSyntaxError, KernelTypeError
+from ..isa.barriers import BARRIERS
 from ..layout import atom_layout, datapath, layout_a, layout_b, layout_c
 from ..ops.elementwise import ELEMENTWISE
-from ..ops.tile import TILE_OPERATIONS
+from ..ops.tile import CALLS
 from .source import KernelSource
 
 __all__ = [
     "Function",
     "Intrinsic",
     "Namespace",
-    "SCOPE_OPERATIONS",
+    "RESERVED_OPERATIONS",
     "Scope",
     "Spec",
     "Tensor",
@@ -60,20 +63,27 @@ class Intrinsic:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The threads that carry out a tile operation together: `tj.thread`, `tj.warp`, `tj.warpgroup`, `tj.cta`."""
+    """The operations that can be called on the threads of one scope: `tj.cta`, `tj.warp` and the others."""
 
-    name: str
+    scope: scopes.Scope
+
+    @property
+    def operations(self) -> tuple[str, ...]:
+        """The names of those that work."""
+        return tuple(name for name, call in CALLS.items() if self.scope in call.scopes)
 
     def __getattr__(self, operation: str) -> Intrinsic:
-        if operation in SCOPE_OPERATIONS:
-            return Intrinsic(f"{self.name}.{operation}", SCOPE_OPERATIONS[operation])
-        raise AttributeError(f"tj.{self.name} has no operation {operation!r}")
+        if operation in self.operations:
+            return Intrinsic(f"{self.scope}.{operation}", CALLS[operation].meaning)
+        close = difflib.get_close_matches(operation, self.operations, 1)
+        meant = f"; did you mean {close[0]!r}?" if close else ""
+        raise AttributeError(f"{self!r} has no operation {operation!r}{meant}")
 
     def __dir__(self) -> list[str]:
-        return sorted(SCOPE_OPERATIONS)
+        return sorted(self.operations)
 
     def __repr__(self) -> str:
-        return f"tj.{self.name}"
+        return f"tj.{self.scope}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,11 +223,7 @@ _IDS = {
     "static_range": "as range, but unrolled: the index is known at compile time",
     "elect": "whether this is the one thread of its warp that is elected",
 }
-_SYNCS = {
-    "cta_sync": "a barrier among all threads of the CTA",
-    "warpgroup_sync": "a barrier among the threads of a warpgroup",
-    "warp_sync": "a barrier among the threads of a warp",
-}
+_SYNCS = {f"{scope}_sync": barrier.meaning for scope, barrier in BARRIERS.items()}
 _REDUCTIONS = ("sum", "max", "min", "prod", "any", "all", "argmax", "argmin")
 _RESERVED = {
     **dict.fromkeys(_REDUCTIONS, "reduction over axes"),
@@ -228,18 +234,8 @@ _RESERVED = {
     **dict.fromkeys(("vote_any", "vote_all", "vote_ballot"), "a vote among the lanes"),
 }
 
-#: what a scope offers: name -> one line
-SCOPE_OPERATIONS: dict[str, str] = {
-    **{name: op.meaning for name, op in TILE_OPERATIONS.items()},
-    "load": "a local tile with what the region holds",
-    "store": "writes a local tile to a region",
-    "zeros": "a local tile of zeros",
-    "full": "a local tile of one value",
-    "indices": "a local tile of each element's index along an axis",
-    **dict.fromkeys(_REDUCTIONS, "reduction over axes"),
-}
-
-SCOPES = tuple(Scope(name) for name in ("thread", "warp", "warpgroup", "cta"))
+#: names that later versions have on scopes
+RESERVED_OPERATIONS = ("indices", *_REDUCTIONS)
 
 NAMESPACES = (
     Namespace("atomic", ("add", "max", "min", "cas", "exch")),
@@ -257,7 +253,7 @@ def intrinsics() -> dict[str, Intrinsic | Scope | Namespace]:
     for names in (_MEMORY, _IDS, _SYNCS, _RESERVED):
         table.update({name: Intrinsic(name, meaning) for name, meaning in names.items()})
     table.update({name: Intrinsic(name, op.meaning) for name, op in ELEMENTWISE.items()})
-    table.update({scope.name: scope for scope in SCOPES})
-    table["wg"] = table["warpgroup"]
+    for scope in scopes.SCOPES.values():
+        table.update(dict.fromkeys((scope.name, *scope.aliases), Scope(scope)))
     table.update({space.name: space for space in NAMESPACES})
     return table

@@ -9,8 +9,9 @@ from typing import Any
 
 from ..dtypes import DType
 from ..errors import LayoutError, ResourceError
+from ..ir import allocation
 from ..ir.nodes import Alloc, Buffer, Const, Strided
-from ..layout import Swizzle, TileLayout, datapath
+from ..layout import Swizzle, TileLayout
 from ..layout.stock import swizzled_atom_layout
 from ..target import TENSOR_MEMORY_TARGETS
 from .arguments import bind, optional
@@ -22,20 +23,13 @@ __all__ = [
     "alloc_local", "alloc_shared", "alloc_tmem", "element_type", "need_tensor_memory", "own_layout", "static_shape",
 ]  # fmt: skip
 
-_SHARED_ALIGN = 128
-_LOCAL_ALIGN = 16
-
-#: tensor memory is addressed by whole columns of 32 bits
-_TMEM_ALIGN = 4
-_TMEM_LANES = 128
-
 
 def static_shape(ctx: Context, node: ast.AST, value: Value) -> tuple[int, ...]:
     """A shape of compile-time extents; one number is a shape of one dimension."""
     items = value.items if isinstance(value, Items) else (value,)
     shape = tuple(ctx.integer(item, node, "an extent of a shape") for item in items)
-    if any(extent < 1 for extent in shape):
-        raise ctx.type_error(node, f"extents must be positive; got {shape}", "give each at least 1")
+    with ctx.located(node):
+        allocation.check_extents(shape)
     return shape
 
 
@@ -50,54 +44,13 @@ def element_type(ctx: Context, node: ast.AST, value: Value) -> DType:
 def buffer_layout(ctx: Context, node: ast.AST, value: Value, shape: tuple[int, ...], space: str) -> TileLayout:
     """A layout that the user gave, checked against the shape and the kind of memory."""
     layout = ctx.constant(value, node, "a layout")
-    if isinstance(layout, Swizzle):
-        layout = TileLayout.row_major(shape, layout)
-    if not isinstance(layout, TileLayout):
-        raise ctx.type_error(node, f"{layout!r} is not a layout", "write S[(32, 8) : (1 @ laneid, 1)]")
     with ctx.located(node):
-        return _fitting(layout, shape, space)
-
-
-@lru_cache(maxsize=256)
-def _fitting(layout: TileLayout, shape: tuple[int, ...], space: str) -> TileLayout:
-    """The layout for a shape in a kind of memory; LayoutError where it doesn't fit."""
-    layout = layout.adapted(shape)
-    if layout.size() != math.prod(shape):
-        raise LayoutError(
-            f"{layout!r} has {layout.size()} elements; shape {shape} has {math.prod(shape)}",
-            hint="give a layout whose extents multiply to the shape's size",
-        )
-    layout.verify_well_formed()
-    if space == "shared" and layout.scope is not None:
-        raise LayoutError(
-            f"{layout!r} has thread axes; shared memory is one memory for all threads",
-            hint="use memory strides only, as in S[(32, 8) : (8, 1)]",
-        )
-    if space == "tmem":
-        _check_tmem(layout)
-    if space == "local" and layout.swizzle is not None:
-        raise LayoutError(f"{layout!r} is swizzled; registers have no banks", hint="leave the swizzle out")
-    return layout
+        return allocation.fitting_layout(layout, shape, space)
 
 
 @lru_cache(maxsize=256)
 def _is_injective(layout: TileLayout) -> bool:
     return layout.is_injective()
-
-
-def _check_tmem(layout: TileLayout) -> None:
-    """Raise LayoutError unless a layout is one of lanes and columns."""
-    strange = [axis.name for axis in layout.axes() if axis.name not in ("TLane", "TCol")]
-    if strange or layout.swizzle is not None:
-        raise LayoutError(
-            f"{layout!r} has {'axis ' + strange[0] if strange else 'a swizzle'}; tensor memory has TLane and TCol",
-            hint="use tj.tmem.datapath(path, rows, columns)",
-        )
-    if layout.span("TLane") > _TMEM_LANES:
-        raise LayoutError(
-            f"{layout!r} reaches lane {layout.span('TLane') - 1}; there are {_TMEM_LANES}",
-            hint="put further rows into further columns (TCol)",
-        )
 
 
 def own_layout(ctx: Context, node: ast.AST, value: Value, shape: tuple[int, ...], space: str) -> TileLayout:
@@ -122,16 +75,13 @@ def alloc_shared(ctx: Context, node: ast.Call) -> Value:
     arguments = bind(ctx, node, "tj.alloc_shared", ("shape", "dtype", "layout", "swizzle"), 2)
     shape, dtype = _shape_and_type(ctx, arguments)
     given = given_layout(ctx, arguments.get("layout"), shape, "shared")
-    layout = given or TileLayout.row_major(shape)
+    layout = given or allocation.default_layout("shared", shape)
     mode = optional(ctx, arguments.get("swizzle"))
     if mode is not None:
         swizzle_node = arguments["swizzle"]
         swizzle = ctx.constant(mode, swizzle_node, "a swizzle")
         layout = _swizzled(ctx, swizzle_node, swizzle, layout, shape, dtype, given is not None)
-    align = _SHARED_ALIGN
-    if layout.swizzle is not None and not layout.swizzle.is_identity:
-        align = max(align, layout.swizzle.period * dtype.bytes)
-    return _allocated(ctx, node, "shared", shape, dtype, layout, align)
+    return _allocated(ctx, node, "shared", shape, dtype, layout)
 
 
 def _swizzled(
@@ -153,16 +103,17 @@ def _swizzled(
 def _shape_and_type(ctx: Context, arguments: dict[str, ast.expr]) -> tuple[tuple[int, ...], DType]:
     shape_node, dtype_node = arguments["shape"], arguments["dtype"]
     shape = static_shape(ctx, shape_node, ctx.evaluate(shape_node))
-    if not shape:
-        raise ctx.type_error(shape_node, "memory needs at least one dimension", "a single element has shape (1,)")
+    with ctx.located(shape_node):
+        allocation.check_rank(shape)
     return shape, element_type(ctx, dtype_node, ctx.evaluate(dtype_node))
 
 
 def _allocated(
-    ctx: Context, node: ast.Call, space: str, shape: tuple[int, ...], dtype: DType, layout: TileLayout, align: int
+    ctx: Context, node: ast.Call, space: str, shape: tuple[int, ...], dtype: DType, layout: TileLayout
 ) -> Memory:
+    align = allocation.alignment(space, dtype, layout)
     buffer = Buffer(ctx.unique(ctx.hint or space), space, dtype, shape, layout, align, None, ctx.span(node))
-    ctx.allocations.append(Alloc(buffer, span=ctx.span(node)))
+    ctx.allocate(Alloc(buffer, span=ctx.span(node)))
     return Memory.whole(buffer)
 
 
@@ -170,8 +121,8 @@ def alloc_local(ctx: Context, node: ast.Call) -> Value:
     """`tj.alloc_local(shape, dtype, layout=None)`."""
     arguments = bind(ctx, node, "tj.alloc_local", ("shape", "dtype", "layout"), 2)
     shape, dtype = _shape_and_type(ctx, arguments)
-    layout = given_layout(ctx, arguments.get("layout"), shape, "local") or TileLayout.row_major(shape)
-    return _allocated(ctx, node, "local", shape, dtype, layout, _LOCAL_ALIGN)
+    layout = given_layout(ctx, arguments.get("layout"), shape, "local") or allocation.default_layout("local", shape)
+    return _allocated(ctx, node, "local", shape, dtype, layout)
 
 
 def alloc_tmem(ctx: Context, node: ast.Call) -> Value:
@@ -180,18 +131,10 @@ def alloc_tmem(ctx: Context, node: ast.Call) -> Value:
     shape, dtype = _shape_and_type(ctx, arguments)
     need_tensor_memory(ctx, node)
     layout = given_layout(ctx, arguments.get("layout"), shape, "tmem")
-    if layout is None and len(shape) == 2 and shape[0] == _TMEM_LANES:
-        layout = datapath("D", *shape)
-    if layout is None:
-        raise ctx.type_error(
-            node, f"a tensor memory tile has {_TMEM_LANES} rows where no layout is given; its shape is {shape}",
-            'give a layout: tj.tmem.datapath("F" or "B", rows, columns) has 64 rows',
-        )  # fmt: skip
-    if dtype.bits not in (8, 16, 32):
-        raise ctx.type_error(
-            node, f"tensor memory holds elements of 8, 16 and 32 bits; {dtype} has {dtype.bits}", "use a narrower type"
-        )
-    return _allocated(ctx, node, "tmem", shape, dtype, layout, _TMEM_ALIGN)
+    with ctx.located(node):
+        layout = layout or allocation.default_layout("tmem", shape)
+        allocation.check_element_type("tmem", dtype)
+    return _allocated(ctx, node, "tmem", shape, dtype, layout)
 
 
 def need_tensor_memory(ctx: Context, node: ast.AST) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from ..dtypes import bool_
-from ..ir import build
+from ..ir.arithmetic import build
 from ..ir.nodes import Assert, Expr, Print
 from .context import Context
 from .scalars import truth

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 import inspect
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..dtypes import DType, int64
 from ..errors import KernelSyntaxError, KernelTypeError
-from ..ir.nodes import Buffer, Param, Strided, Var
-from ..ir.types import ArrayType, ConstexprType, ScalarType, Signature
+from ..ir.nodes import Buffer, ExtentParam, Kernel, Param, PointerParam, ScalarParam, Strided, StrideParam, Var
+from ..ir.types import ArgumentType, ArrayType, ConstexprType, ScalarType, Signature
 from ..layout import TileLayout
 from ..layout.axes import m
 from ..layout.iters import Iter
@@ -18,7 +18,7 @@ from .language import Constexpr, Spec, Tensor
 from .source import KernelSource
 from .values import Binding, Memory, Scalar, Value, from_python
 
-__all__ = ["NO_DEFAULT", "Arguments", "Parameter", "arguments", "parameters"]
+__all__ = ["NO_DEFAULT", "Arguments", "Parameter", "arguments", "parameters", "with_overlaps"]
 
 _LARGEST_EXTENT = 2**40
 
@@ -137,13 +137,26 @@ def arguments(source: KernelSource, signature: Signature) -> Arguments:
             value = Memory.whole(buffer)
         elif isinstance(kind, ScalarType):
             var = Var(name, kind.dtype)
-            params.append(Param("scalar", name, kind.dtype, var))
+            params.append(ScalarParam(name, var))
             value = Scalar(var)
         else:
             assert isinstance(kind, ConstexprType)
             value = from_python(kind.value)
         env[name] = Binding(value, span)
     return Arguments(tuple(params), env)
+
+
+def with_overlaps(kernel: Kernel, signature: Signature) -> Kernel:
+    """The kernel for a signature that differs from its own in nothing but which arrays overlap."""
+    types = dict(signature.arguments)
+    params = tuple(
+        replace(p, noalias=_is_apart(types[p.of])) if isinstance(p, PointerParam) else p for p in kernel.params
+    )
+    return kernel if params == kernel.params else replace(kernel, params=params)
+
+
+def _is_apart(kind: ArgumentType) -> bool:
+    return isinstance(kind, ArrayType) and not kind.overlaps
 
 
 def _buffer(name: str, kind: ArrayType) -> Buffer:
@@ -166,12 +179,12 @@ def _buffer(name: str, kind: ArrayType) -> Buffer:
 
 
 def _array_params(name: str, kind: ArrayType, buffer: Buffer) -> list[Param]:
-    found = [Param("pointer", name, kind.dtype, buffer=buffer, noalias=not kind.overlaps)]
+    found: list[Param] = [PointerParam(name, buffer, noalias=_is_apart(kind))]
     for axis, extent in enumerate(buffer.shape):
         if isinstance(extent, Var):
-            found.append(Param("extent", name, int64, extent, axis=axis))
+            found.append(ExtentParam(name, extent, axis))
     if isinstance(buffer.layout, Strided):
         for axis, stride in enumerate(buffer.layout.strides):
             if isinstance(stride, Var):
-                found.append(Param("stride", name, int64, stride, axis=axis))
+                found.append(StrideParam(name, stride, axis))
     return found

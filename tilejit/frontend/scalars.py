@@ -9,7 +9,7 @@ from functools import reduce
 from typing import Any
 
 from ..dtypes import DType, bool_, promote
-from ..ir import build
+from ..ir.arithmetic import build
 from ..ir.nodes import Cast, Const, Expr
 from ..ops.elementwise import ELEMENTWISE
 from .context import Context
@@ -98,8 +98,9 @@ def as_type(ctx: Context, node: ast.AST, value: Value, common: DType) -> Expr:
     """A typed value as it is; a literal, or a variable of literals, in `common` unless that is of a lower kind."""
     if isinstance(value, Scalar) and not value.weak:
         return value.expr
-    own = weak_type(value)
-    dtype = common if RANK[own.kind] <= RANK[common.kind] else own
+    default = weak_type(value)
+    dtype = common if RANK[default.kind] <= RANK[common.kind] else default
+    ctx.takes_type(value, dtype)
     if isinstance(value, Scalar):
         return build.cast(value.expr, dtype)
     assert isinstance(value, Constant)
@@ -121,8 +122,8 @@ def _check_scalar(ctx: Context, node: ast.AST, name: str, value: Value) -> None:
 
 
 def _condition(ctx: Context, node: ast.AST, value: Value) -> Expr:
-    found = truth(ctx, node, value)
-    return build.const(found, bool_) if isinstance(found, bool) else found
+    holds = truth(ctx, node, value)
+    return build.const(holds, bool_) if isinstance(holds, bool) else holds
 
 
 def truth(ctx: Context, node: ast.AST, value: Value) -> bool | Expr:

@@ -8,13 +8,16 @@ from math import gcd
 from typing import Any
 
 from ..dtypes import DType, int32, promote
-from ..ir import build, facts
+from ..ir.arithmetic import build, facts
 from ..ir.nodes import Const, Expr, For, Loop, Return, Var
 from .context import Context
-from .control import Target, branch, leave, run_block, run_loop, run_straight
+from .control import branch, run_block
+from .enclosures import Enclosure, Form, Way
+from .exits import innermost, leave
 from .expressions import binary
 from .inline import RESULT, make_closure
 from .language import Intrinsic
+from .loops import run_loop
 from .messages import assert_holds
 from .regions import load_element, place, store_element
 from .scalars import convert, truth
@@ -54,7 +57,7 @@ def _annotated(ctx: Context, node: ast.AnnAssign) -> bool:
 def _bind(ctx: Context, target: ast.expr, value: Value) -> None:
     """Give a name, the names of a tuple, or an element its value."""
     if isinstance(target, ast.Name):
-        ctx.frame.env[target.id] = Binding(_named(ctx, target, target.id, value), ctx.span(target))
+        ctx.bind(target.id, Binding(_named(ctx, target, target.id, value), ctx.span(target)))
         return
     if isinstance(target, (ast.Tuple, ast.List)):
         _unpack(ctx, target, value)
@@ -137,25 +140,25 @@ def _while(ctx: Context, node: ast.While) -> bool:
     _no_else(ctx, node)
     endless = isinstance(node.test, ast.Constant) and bool(node.test.value)
 
-    def body(target: Target) -> bool:
-        if not endless and not _go_on(ctx, node, target):
+    def body(loop: Enclosure) -> bool:
+        if not endless and not _go_on(ctx, node, loop):
             return False
         return ctx.execute(node.body)
 
-    names = sorted(assigned_names(node))
-    return run_loop(ctx, node, names, body, lambda block: Loop(block, ctx.span(node)), only_breaks=True)
+    names, span = sorted(assigned_names(node)), ctx.span(node)
+    return run_loop(ctx, node, names, body, lambda block: Loop(block, span), only_breaks=True)
 
 
-def _go_on(ctx: Context, node: ast.While, target: Target) -> bool:
+def _go_on(ctx: Context, node: ast.While, loop: Enclosure) -> bool:
     """Test the condition of `while` at the head; returns whether the body can run."""
     cond = truth(ctx, node.test, ctx.evaluate(node.test))
     if isinstance(cond, bool):
         if not cond:
-            leave(ctx, target, "break", ctx.span(node.test))
+            leave(ctx, loop, Way.BREAK, ctx.span(node.test))
         return cond
 
     def stop() -> bool:
-        leave(ctx, target, "break", ctx.span(node.test))
+        leave(ctx, loop, Way.BREAK, ctx.span(node.test))
         return False
 
     return branch(ctx, build.op("logical_not", cond), stop, lambda: True, ctx.span(node.test))
@@ -173,10 +176,10 @@ def _for(ctx: Context, node: ast.For) -> bool:
     if not isinstance(node.iter, ast.Call):
         return _over_tuple(ctx, node, ctx.evaluate(node.iter))
     callee = ctx.evaluate(node.iter.func)
-    found = callee.value if isinstance(callee, Constant) else None
-    if found is range:
+    function = callee.value if isinstance(callee, Constant) else None
+    if function is range:
         return _range_loop(ctx, node, _range(ctx, node.iter))
-    if isinstance(found, Intrinsic) and found.name == "static_range":
+    if isinstance(function, Intrinsic) and function.name == "static_range":
         return _static_loop(ctx, node, _static_range(ctx, node.iter))
     raise _not_iterable(ctx, node.iter)
 
@@ -217,6 +220,8 @@ def _range(ctx: Context, node: ast.Call) -> tuple[Expr, Expr, Expr]:
         dtype = other if dtype is int32 and other is typed[0] else promote(dtype, other)
     if isinstance(values[2], Constant) and values[2].value == 0:
         raise ctx.type_error(node, "range with a step of 0 doesn't end", "give a step other than 0")
+    for value in values:
+        ctx.takes_type(value, dtype)
     start, stop, step = (
         ctx.literal(v.value, dtype, node) if isinstance(v, Constant) else build.cast(v.expr, dtype)  # type: ignore[union-attr]
         for v in values
@@ -234,9 +239,9 @@ def _range_loop(ctx: Context, node: ast.For, limits: tuple[Expr, Expr, Expr]) ->
         return True
     made: list[Var] = []
 
-    def body(target: Target) -> bool:
+    def body(_: Enclosure) -> bool:
         made.append(_loop_var(ctx, node.target, name, start, stop, step))
-        ctx.frame.env[name] = Binding(Scalar(made[-1]), ctx.span(node.target))
+        ctx.bind(name, Binding(Scalar(made[-1]), ctx.span(node.target)))
         return ctx.execute(node.body)
 
     before = ctx.frame.env.get(name)
@@ -244,10 +249,9 @@ def _range_loop(ctx: Context, node: ast.For, limits: tuple[Expr, Expr, Expr]) ->
     reached = run_loop(
         ctx, node, names, body, lambda block: For(made[-1], start, stop, step, block, False, span)
     )
-    unset = Unset(
-        f"{name} has no value behind its loop (line {span.line})", "copy it to another name inside the loop"
-    )
-    ctx.frame.env[name] = Binding(unset, before.span if before else span)
+    problem = f"has no value behind its loop (line {span.line})"
+    unset = Unset(name, problem, "copy it to another name inside the loop")
+    ctx.bind(name, Binding(unset, before.span if before else span))
     return reached
 
 
@@ -282,60 +286,44 @@ def _static_range(ctx: Context, node: ast.Call) -> Sequence[Value]:
 
 
 def _static_loop(ctx: Context, node: ast.For, items: Sequence[Value]) -> bool:
-    """An unrolled loop: straight code, or blocks where run-time conditions break or continue it."""
-    reached = run_straight(ctx, node, "static", lambda target: _straight(ctx, node, items, target))
-    if reached is not None:
-        return reached
+    """An unrolled loop, which `break` leaves, of rounds that `continue` leaves."""
     names = sorted(assigned_names(node))
-    return run_block(ctx, node, "static", names, lambda _: _in_blocks(ctx, node, items, names))
 
+    def rounds() -> bool:
+        for k, item in enumerate(items):
+            _bind(ctx, node.target, item)
+            if not run_block(ctx, node, Form.ITERATION, k, names, lambda: ctx.execute(node.body)):
+                return False
+        return True
 
-def _straight(ctx: Context, node: ast.For, items: Sequence[Value], target: Target) -> bool:
-    for item in items:
-        _bind(ctx, node.target, item)
-        target.left = ""
-        if ctx.execute(node.body):
-            continue
-        if not target.left:
-            return False
-        if target.left == "break":
-            break
-    return True
-
-
-def _in_blocks(ctx: Context, node: ast.For, items: Sequence[Value], names: Sequence[str]) -> bool:
-    for item in items:
-        _bind(ctx, node.target, item)
-        if not run_block(ctx, node, "iteration", names, lambda _: ctx.execute(node.body)):
-            return False
-    return True
+    return run_block(ctx, node, Form.STATIC, node, names, rounds)
 
 
 def _break(ctx: Context, node: ast.Break) -> bool:
-    kinds = ("loop", "static")
-    target = next(t for t in reversed(ctx.frame.targets) if t.kind in kinds)
-    leave(ctx, target, "break", ctx.span(node))
+    loop = innermost(ctx, Form.LOOP, Form.STATIC)
+    assert loop is not None
+    leave(ctx, loop, Way.BREAK, ctx.span(node))
     return False
 
 
 def _continue(ctx: Context, node: ast.Continue) -> bool:
-    target = next(t for t in reversed(ctx.frame.targets) if t.kind in ("loop", "static", "iteration"))
-    how = "break" if target.kind == "iteration" else "continue"
-    leave(ctx, target, how, ctx.span(node))
+    loop = innermost(ctx, Form.LOOP, Form.ITERATION)
+    assert loop is not None
+    leave(ctx, loop, Way.BREAK if loop.form is Form.ITERATION else Way.CONTINUE, ctx.span(node))
     return False
 
 
 def _return(ctx: Context, node: ast.Return) -> bool:
-    functions = [t for t in ctx.frame.targets if t.kind == "function"]
-    if not functions:
+    function = innermost(ctx, Form.FUNCTION)
+    if function is None:
         if node.value is not None and not (isinstance(node.value, ast.Constant) and node.value.value is None):
             raise ctx.syntax_error(node.value, "a kernel returns nothing", "store the result into an array argument")
         ctx.emit(Return(ctx.span(node)))
         return False
     value = Constant(None) if node.value is None else ctx.evaluate(node.value)
     named = _named(ctx, node, ctx.frame.node.name, value)
-    ctx.frame.env[RESULT] = Binding(named, ctx.span(node))
-    leave(ctx, functions[-1], "break", ctx.span(node))
+    ctx.bind(RESULT, Binding(named, ctx.span(node)))
+    leave(ctx, function, Way.BREAK, ctx.span(node))
     return False
 
 
@@ -363,7 +351,7 @@ def _nested_function(ctx: Context, node: ast.FunctionDef) -> bool:
         if getattr(getattr(value, "value", None), "__name__", "") != "function":
             raise ctx.syntax_error(decorator, "a nested function takes no decorator but @tj.function", "leave it out")
     closure = make_closure(ctx, node)
-    ctx.frame.env[node.name] = Binding(closure, ctx.span(node))
+    ctx.bind(node.name, Binding(closure, ctx.span(node)))
     return True
 
 
@@ -382,5 +370,3 @@ STATEMENTS: dict[type[ast.stmt], Callable[[Context, Any], bool]] = {
     ast.Pass: _pass,
     ast.FunctionDef: _nested_function,
 }
-
-

@@ -10,10 +10,10 @@ from ..dtypes import DType
 from ..ir.nodes import Expr, Region, Strided, TileOp
 from ..layout import Axis, TileLayout
 from ..layout.iters import Iter
-from ..ops.elementwise import ELEMENTWISE, result_type
-from ..ops.gemm import shape_fault, type_fault
-from ..ops.tile import TILE_OPERATIONS
-from ..target import WARP, WARPGROUP
+from ..ops.copies import COPY, FILL
+from ..ops.record import AttributeValue, TileOperation
+from ..ops.tile import CALLS
+from ..scopes import SCOPES
 from . import regions, tiles
 from .arguments import bind, optional
 from .context import Context
@@ -23,21 +23,25 @@ from .values import Constant, Memory, Operation, Scalar, Value, describe, is_num
 
 __all__ = ["call_operation"]
 
-_THREAD_AXIS = {"warp": "laneid", "warpgroup": "tid_in_wg", "cta": "tx"}
-_Attrs = tuple[tuple[str, str | int | bool | None], ...]
+_Attrs = tuple[tuple[str, AttributeValue], ...]
 
 
 def call_operation(ctx: Context, node: ast.Call, operation: Operation) -> Value:
     """A call of an operation on a scope."""
-    handler = _HANDLERS.get(operation.name)
-    if handler is not None:
-        return handler(ctx, node, operation)
-    if operation.name in ELEMENTWISE:
-        return _elementwise(ctx, node, operation)
-    raise ctx.type_error(
-        node, f"tj.{operation.scope}.{operation.name} is not available in this version of tilejit",
-        f"dir(tj.{operation.scope}) names them all; copies, fill, cast, gemm and elementwise operations are there",
-    )  # fmt: skip
+    call = CALLS.get(operation.name)
+    if isinstance(call, TileOperation):
+        return _tile_operation(ctx, node, call, operation.scope)
+    if call is None:
+        raise ctx.type_error(
+            node, f"{_spelled(operation)} is not available in this version of tilejit",
+            f"dir(tj.{operation.scope}) names them all; copies, fill, cast, gemm and elementwise operations are there",
+        )  # fmt: skip
+    arguments = bind(ctx, node, _spelled(operation), call.parameters, call.required)
+    return _SHORTHANDS[call.name](ctx, node, operation, arguments)
+
+
+def _spelled(operation: Operation) -> str:
+    return f"tj.{operation.scope}.{operation.name}"
 
 
 def memory_operand(ctx: Context, node: ast.expr, what: str) -> Memory:
@@ -61,115 +65,79 @@ def _destination(ctx: Context, node: ast.expr) -> Region:
     return memory.region()
 
 
-def _attributes(ctx: Context, arguments: dict[str, ast.expr], names: tuple[str, ...]) -> _Attrs:
+def _attributes(ctx: Context, arguments: dict[str, ast.expr], record: TileOperation) -> _Attrs:
     """The attributes that are given, as compile-time values."""
-    found: list[tuple[str, str | int | bool | None]] = []
-    for name in names:
-        argument = arguments.get(name)
+    attrs: list[tuple[str, AttributeValue]] = []
+    for attribute in record.attrs:
+        argument = arguments.get(attribute.name)
         value = optional(ctx, argument)
         if value is None or argument is None:
             continue
-        constant = ctx.constant(value, argument, f"{name}=")
-        wanted = {"variant": str, "require_bits": int, "saturate": bool, "precision": str}[name]
-        if not isinstance(constant, (str, int)) or type(constant) is not wanted:
-            raise ctx.type_error(
-                argument, f"{name}= takes {wanted.__name__}; got {constant!r}", f"leave {name}= out, or change it"
-            )
-        found.append((name, constant))
-    return tuple(found)
+        constant = ctx.constant(value, argument, f"{attribute.name}=")
+        fault = attribute.fault(constant)
+        if fault is not None:
+            raise ctx.type_error(argument, fault, f"leave {attribute.name}= out, or change it")
+        attrs.append((attribute.name, constant))
+    return tuple(attrs)
 
 
 # ---- with a destination -------------------------------------------------------------------------------------
 
 
-def _copy(ctx: Context, node: ast.Call, operation: Operation) -> Value:
-    what = f"tj.{operation.scope}.{operation.name}"
-    extra = ("barrier",) if operation.name == "copy_async" else ()
-    arguments = bind(ctx, node, what, ("dst", "src", "fill", *extra, *TILE_OPERATIONS[operation.name].attrs), 2)
-    if optional(ctx, arguments.get("barrier")) is not None:
-        raise ctx.type_error(
-            arguments["barrier"], "copy_async with a barrier is not available in this version of tilejit",
-            "leave barrier= out, then tj.cp_async.commit() and tj.cp_async.wait(n)",
-        )  # fmt: skip
-    dst, src = _destination(ctx, arguments["dst"]), _region(ctx, arguments["src"], "the source")
-    _same_shape(ctx, node, dst, src)
-    _same_type(ctx, node, dst, src)
-    operands: list[Region | Expr] = [dst, src]
-    fill = optional(ctx, arguments.get("fill"))
-    if fill is not None:
-        operands.append(_fill_value(ctx, arguments["fill"], fill, src.dtype))
-    attrs = _attributes(ctx, arguments, TILE_OPERATIONS[operation.name].attrs)
-    ctx.emit(TileOp(operation.name, operation.scope, tuple(operands), attrs, ctx.span(node)))
+def _tile_operation(ctx: Context, node: ast.Call, record: TileOperation, scope: str) -> Value:
+    arguments = bind(ctx, node, f"tj.{scope}.{record.name}", record.parameters, record.required)
+    _need_supported(ctx, arguments, record)
+    operands = (_elementwise if record.elementwise else _operands)(ctx, node, record, arguments)
+    op = TileOp(record.name, scope, operands, _attributes(ctx, arguments, record), ctx.span(node))
+    _need_sound(ctx, node, op)
+    ctx.emit(op)
     return Constant(None)
 
 
-def _fill_value(ctx: Context, node: ast.AST, value: Value, dtype: DType) -> Expr:
-    return convert(ctx, node, value, dtype).expr
+def _need_supported(ctx: Context, arguments: dict[str, ast.expr], record: TileOperation) -> None:
+    for name in record.reserved:
+        if optional(ctx, arguments.get(name)) is not None:
+            raise ctx.type_error(
+                arguments[name], f"{record.name} with a {name} is not available in this version of tilejit",
+                f"leave {name}= out, then tj.cp_async.commit() and tj.cp_async.wait(n)",
+            )  # fmt: skip
 
 
-def _same_shape(ctx: Context, node: ast.AST, dst: Region, src: Region) -> None:
-    if [e for e in dst.shape if e != 1] != [e for e in src.shape if e != 1]:
-        raise ctx.type_error(
-            node, f"shapes differ: the destination has {dst.shape}, the source {src.shape}",
-            "slice the larger one; dimensions of 1 don't count",
-        )  # fmt: skip
+def _need_sound(ctx: Context, node: ast.AST, op: TileOp) -> None:
+    """Raise KernelTypeError where the operands' shapes or types don't fit."""
+    for fault in (op.record.shape_fault(op.shapes), op.record.type_fault(op.dtypes, dict(op.attrs))):
+        if fault is not None:
+            raise ctx.type_error(node, fault.message, fault.hint)
 
 
-def _same_type(ctx: Context, node: ast.AST, dst: Region, src: Region) -> None:
-    if dst.dtype != src.dtype:
-        raise ctx.type_error(
-            node, f"types differ: the destination is {dst.dtype}, the source {src.dtype}",
-            f"convert in registers: x.astype(tj.{dst.dtype}), or cast(dst, src) on the scope",
-        )  # fmt: skip
+def _operands(
+    ctx: Context, node: ast.AST, record: TileOperation, arguments: dict[str, ast.expr]
+) -> tuple[Region | Expr, ...]:
+    """The operands that are given; scalars have the type of the region before them."""
+    operands: list[Region | Expr] = []
+    for rule in record.operands:
+        argument = arguments.get(rule.name)
+        if argument is None:
+            continue
+        if rule.region:
+            operands.append(_destination(ctx, argument) if rule.written else _region(ctx, argument, rule.called))
+            continue
+        value = optional(ctx, argument) if rule.optional else ctx.evaluate(argument)
+        if value is not None:
+            operands.append(convert(ctx, argument, value, operands[-1].dtype).expr)
+    return tuple(operands)
 
 
-def _fill(ctx: Context, node: ast.Call, operation: Operation) -> Value:
-    arguments = bind(ctx, node, f"tj.{operation.scope}.fill", ("dst", "value", "variant"), 2)
-    dst = _destination(ctx, arguments["dst"])
-    value = _fill_value(ctx, arguments["value"], ctx.evaluate(arguments["value"]), dst.dtype)
-    attrs = _attributes(ctx, arguments, ("variant",))
-    ctx.emit(TileOp("fill", operation.scope, (dst, value), attrs, ctx.span(node)))
-    return Constant(None)
-
-
-def _cast(ctx: Context, node: ast.Call, operation: Operation) -> Value:
-    arguments = bind(ctx, node, f"tj.{operation.scope}.cast", ("dst", "src", "variant", "saturate"), 2)
-    dst, src = _destination(ctx, arguments["dst"]), _region(ctx, arguments["src"], "the source of cast")
-    _broadcasts(ctx, node, dst, (src,))
-    attrs = _attributes(ctx, arguments, ("variant", "saturate"))
-    ctx.emit(TileOp("cast", operation.scope, (dst, src), attrs, ctx.span(node)))
-    return Constant(None)
-
-
-def _gemm(ctx: Context, node: ast.Call, operation: Operation) -> Value:
-    arguments = bind(ctx, node, f"tj.{operation.scope}.gemm", ("acc", "a", "b", "precision", "variant"), 3)
-    acc = _destination(ctx, arguments["acc"])
-    a, b = _region(ctx, arguments["a"], "a of gemm"), _region(ctx, arguments["b"], "b of gemm")
-    attrs = _attributes(ctx, arguments, TILE_OPERATIONS["gemm"].attrs)
-    shapes = shape_fault(acc.shape, a.shape, b.shape)
-    if shapes is not None:
-        raise ctx.type_error(node, shapes, "slice or transpose the operands: .T")
-    types = type_fault(acc.dtype, a.dtype, b.dtype, dict(attrs).get("precision"))
-    if types is not None:
-        raise ctx.type_error(node, types, "change the element type of acc, a or b, or the precision")
-    ctx.emit(TileOp("gemm", operation.scope, (acc, a, b), attrs, ctx.span(node)))
-    return Constant(None)
-
-
-def _elementwise(ctx: Context, node: ast.Call, operation: Operation) -> Value:
-    name, what = operation.name, f"tj.{operation.scope}.{operation.name}"
-    names = tuple(o.name for o in TILE_OPERATIONS[name].operands[1:])
-    arguments = bind(ctx, node, what, ("dst", *names, "variant"), 1 + len(names))
-    dst = _destination(ctx, arguments["dst"])
-    values = [ctx.evaluate(arguments[n]) for n in names]
-    operands, dtypes = tiles.inputs(ctx, node, name, values if _has_tile(values) else _typed(ctx, node, values, dst))
-    rule = result_type(name, dtypes)
-    if isinstance(rule, str):
-        raise ctx.type_error(node, rule, "convert the operands first: x.astype(...)")
-    _broadcasts(ctx, node, dst, operands)
-    attrs = _attributes(ctx, arguments, ("variant",))
-    ctx.emit(TileOp(name, operation.scope, (dst, *operands), attrs, ctx.span(node)))
-    return Constant(None)
+def _elementwise(
+    ctx: Context, node: ast.AST, record: TileOperation, arguments: dict[str, ast.expr]
+) -> tuple[Region | Expr, ...]:
+    """Operands of which any but the destination may be scalars, whose types the operation decides."""
+    destination, *inputs = record.operands
+    dst = _destination(ctx, arguments[destination.name])
+    values = [ctx.evaluate(arguments[rule.name]) for rule in inputs]
+    typed = values if _has_tile(values) else _typed(ctx, node, values, dst)
+    operands, _ = tiles.inputs(ctx, node, record.name, typed)
+    return (dst, *operands)
 
 
 def _has_tile(values: list[Value]) -> bool:
@@ -184,28 +152,10 @@ def _typed(ctx: Context, node: ast.AST, values: list[Value], dst: Region) -> lis
     ]
 
 
-def _broadcasts(ctx: Context, node: ast.AST, dst: Region, operands: tuple[Region | Expr, ...]) -> None:
-    shapes = [o.shape for o in operands if isinstance(o, Region)]
-    if shapes and _dense(tiles.broadcast_shape(ctx, node, [dst.shape, *shapes])) != _dense(dst.shape):
-        given = " and ".join(map(str, shapes))
-        raise ctx.type_error(
-            node, f"inputs of shape {given} don't broadcast to the destination's {dst.shape}",
-            "make the destination as large as what the inputs broadcast to",
-        )  # fmt: skip
-
-
-def _dense(shape: tuple[int, ...]) -> tuple[int, ...]:
-    leading = 0
-    while leading < len(shape) and shape[leading] == 1:
-        leading += 1
-    return shape[leading:]
-
-
 # ---- results ------------------------------------------------------------------------------------------------
 
 
-def _load(ctx: Context, node: ast.Call, operation: Operation) -> Value:
-    arguments = bind(ctx, node, f"tj.{operation.scope}.load", ("region", "layout", "fill"), 1)
+def _load(ctx: Context, node: ast.Call, operation: Operation, arguments: dict[str, ast.expr]) -> Value:
     src = _region(ctx, arguments["region"], "what is loaded")
     layout = given_layout(ctx, arguments.get("layout"), src.shape, "local")
     if layout is None:
@@ -214,8 +164,8 @@ def _load(ctx: Context, node: ast.Call, operation: Operation) -> Value:
     operands: list[Region | Expr] = [result.region(ctx.span(node)), src]
     fill = optional(ctx, arguments.get("fill"))
     if fill is not None:
-        operands.append(_fill_value(ctx, arguments["fill"], fill, src.dtype))
-    ctx.emit(TileOp("copy", operation.scope, tuple(operands), (), ctx.span(node)))
+        operands.append(convert(ctx, arguments["fill"], fill, src.dtype).expr)
+    ctx.emit(TileOp(COPY.name, operation.scope, tuple(operands), (), ctx.span(node)))
     return result
 
 
@@ -234,9 +184,10 @@ def synthesised(
 ) -> TileLayout:
     """A coalesced layout: rounds of vectors, one vector a thread after the other, in row-major order."""
     count = math.prod(shape)
-    if scope == "thread":
+    axis = SCOPES[scope].axis
+    if axis is None:
         return TileLayout.row_major(shape or (1,))
-    threads = {"warp": WARP, "warpgroup": WARPGROUP, "cta": ctx.threads}[scope]
+    threads = SCOPES[scope].threads(ctx.threads)
     if count % threads != 0:
         raise ctx.type_error(
             node, f"no layout can be made for shape {shape}: its {count} elements don't divide among {threads} threads",
@@ -245,14 +196,12 @@ def synthesised(
     width = 16 // dtype.bytes
     while width > 1 and (count % (threads * width) or innermost % width):
         width //= 2
-    axis = Axis(_THREAD_AXIS[scope])
     rounds = count // (threads * width)
-    iters = (Iter(rounds, width, Axis("m")), Iter(threads, 1, axis), Iter(width, 1, Axis("m")))
+    iters = (Iter(rounds, width, Axis("m")), Iter(threads, 1, Axis(axis)), Iter(width, 1, Axis("m")))
     return TileLayout(iters)
 
 
-def _store(ctx: Context, node: ast.Call, operation: Operation) -> Value:
-    arguments = bind(ctx, node, f"tj.{operation.scope}.store", ("region", "tile", "variant"), 2)
+def _store(ctx: Context, node: ast.Call, operation: Operation, arguments: dict[str, ast.expr]) -> Value:
     dst = _destination(ctx, arguments["region"])
     value = ctx.evaluate(arguments["tile"])
     if not isinstance(value, Memory) or not value.is_local:
@@ -261,20 +210,17 @@ def _store(ctx: Context, node: ast.Call, operation: Operation) -> Value:
             "fill a region with fill(region, value), copy memory with copy(dst, src)",
         )  # fmt: skip
     src = value.region(ctx.span(arguments["tile"]))
-    _same_shape(ctx, node, dst, src)
-    _same_type(ctx, node, dst, src)
-    attrs = _attributes(ctx, arguments, ("variant",))
-    ctx.emit(TileOp("copy", operation.scope, (dst, src), attrs, ctx.span(node)))
+    op = TileOp(COPY.name, operation.scope, (dst, src), _attributes(ctx, arguments, COPY), ctx.span(node))
+    _need_sound(ctx, node, op)
+    ctx.emit(op)
     return Constant(None)
 
 
-def _zeros(ctx: Context, node: ast.Call, operation: Operation) -> Value:
-    arguments = bind(ctx, node, f"tj.{operation.scope}.zeros", ("shape", "dtype", "layout"), 2)
+def _zeros(ctx: Context, node: ast.Call, operation: Operation, arguments: dict[str, ast.expr]) -> Value:
     return _filled(ctx, node, operation, arguments, Constant(0))
 
 
-def _full(ctx: Context, node: ast.Call, operation: Operation) -> Value:
-    arguments = bind(ctx, node, f"tj.{operation.scope}.full", ("shape", "value", "dtype", "layout"), 3)
+def _full(ctx: Context, node: ast.Call, operation: Operation, arguments: dict[str, ast.expr]) -> Value:
     return _filled(ctx, node, operation, arguments, ctx.evaluate(arguments["value"]))
 
 
@@ -288,17 +234,13 @@ def _filled(
     if layout is None:
         layout = synthesised(ctx, node, operation.scope, shape, dtype, shape[-1] if shape else 1)
     result = ctx.local(operation.name, shape, dtype, layout, ctx.span(node))
-    fill = _fill_value(ctx, node, value, dtype)
-    ctx.emit(TileOp("fill", operation.scope, (result.region(ctx.span(node)), fill), (), ctx.span(node)))
+    fill = convert(ctx, node, value, dtype).expr
+    ctx.emit(TileOp(FILL.name, operation.scope, (result.region(ctx.span(node)), fill), (), ctx.span(node)))
     return result
 
 
-_HANDLERS: dict[str, Callable[[Context, ast.Call, Operation], Value]] = {
-    "copy": _copy,
-    "copy_async": _copy,
-    "fill": _fill,
-    "cast": _cast,
-    "gemm": _gemm,
+#: name -> what a call that stands for a tile operation becomes, from its arguments by name
+_SHORTHANDS: dict[str, Callable[[Context, ast.Call, Operation, dict[str, ast.expr]], Value]] = {
     "load": _load,
     "store": _store,
     "zeros": _zeros,

@@ -8,10 +8,13 @@ from collections.abc import Sequence
 from functools import reduce
 
 from ..dtypes import DType, bool_, promote
-from ..ir import build
+from ..ir.arithmetic import build
 from ..ir.nodes import Const, Expr, Region, TileOp
 from ..layout import TileLayout
+from ..ops.broadcast import common_shape
+from ..ops.copies import CAST
 from ..ops.elementwise import ELEMENTWISE, result_type
+from ..ops.record import Fault
 from .context import Context
 from .scalars import RANK, as_type, operate
 from .values import Memory, Scalar, Value, describe, is_number, owner_scope
@@ -80,15 +83,10 @@ def _input(ctx: Context, node: ast.AST, name: str, value: Value, common: DType |
 
 def broadcast_shape(ctx: Context, node: ast.AST, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     """The shape to which all broadcast, as in NumPy."""
-    rank = max(map(len, shapes))
-    padded = [(1,) * (rank - len(s)) + s for s in shapes]
-    result = tuple(max(extents) for extents in zip(*padded, strict=True))
-    if any(e not in (1, full) for s in padded for e, full in zip(s, result, strict=True)):
-        raise ctx.type_error(
-            node, f"shapes {' and '.join(map(str, shapes))} don't broadcast",
-            "extents must be equal or 1, counted from the right; x[:, None] adds a dimension",
-        )  # fmt: skip
-    return result
+    shape = common_shape(shapes)
+    if isinstance(shape, Fault):
+        raise ctx.type_error(node, shape.message, shape.hint)
+    return shape
 
 
 def layout_of(ctx: Context, node: ast.AST, tile: Memory) -> TileLayout:
@@ -120,5 +118,5 @@ def cast(ctx: Context, node: ast.AST, tile: Memory, dtype: DType, saturate: bool
     layout, span = layout_of(ctx, node, tile), ctx.span(node)
     result = ctx.local("cast", tile.shape, dtype, layout, span)
     attrs = () if saturate else (("saturate", False),)
-    ctx.emit(TileOp("cast", owner_scope(layout), (result.region(span), tile.region(span)), attrs, span))
+    ctx.emit(TileOp(CAST.name, owner_scope(layout), (result.region(span), tile.region(span)), attrs, span))
     return result

@@ -10,13 +10,16 @@ from ..dtypes import DType, bool_, float32, int32, int64
 from ..errors import KernelTypeError
 from ..ir.nodes import Buffer, Const, Expr, Region
 from ..layout import TileLayout
+from ..scopes import THREAD
 from ..source import Span
 from .source import KernelSource
 
 if TYPE_CHECKING:
     from .context import Frame
 
-__all__ = ["Binding", "Closure", "Constant", "Items", "Memory", "Method", "Operation", "Scalar", "Unset", "Value"]
+__all__ = [
+    "Binding", "Closure", "Conflict", "Constant", "Items", "Memory", "Method", "Operation", "Scalar", "Unset", "Value",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,11 +155,37 @@ class Operation:
 class Unset:
     """A name that has no usable value here.
 
-    reason: the sentence for the error; hint: what to do.
+    problem: what is wrong, said of the name; hint: what to do.
     """
 
-    reason: str
+    name: str
+    problem: str
     hint: str
+
+    @property
+    def reason(self) -> str:
+        """The sentence for the error."""
+        return f"{self.name} {self.problem}"
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict(Unset):
+    """A name that has values on several paths which don't fit together.
+
+    difference: what it is on which path, said of the name; remedy: what makes them fit.
+    """
+
+    difference: str
+    remedy: str
+
+    @staticmethod
+    def between(name: str, first: tuple[str, Span], second: tuple[str, Span], remedy: str) -> Conflict:
+        """first, second: what the name is, and where it is given that."""
+        (what_a, a), (what_b, b) = first, second
+        difference = f"is {what_a} where line {a.line} gives it, and {what_b} where line {b.line} does"
+        problem = f"{difference}: paths that meet must agree in dtype, shape and layout"
+        hint = f"{remedy}, or use another name (lines {a.line} and {b.line} of {a.file})"
+        return Conflict(name, problem, hint, difference, remedy)
 
 
 Value = Constant | Scalar | Items | Memory | Closure | Method | Operation | Unset
@@ -188,7 +217,7 @@ def is_number(value: Value) -> bool:
 
 def owner_scope(layout: TileLayout) -> str:
     """The scope that owns a local tile: its layout's outermost level, thread where it has no thread axis."""
-    return "thread" if layout.scope is None else layout.scope[1]
+    return THREAD.name if layout.scope is None else layout.scope[1]
 
 
 def describe(value: Value) -> str:

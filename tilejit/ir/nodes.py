@@ -12,22 +12,22 @@ which they print. Statements hold tuples of statements; a `Var` carries the fact
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from ..dtypes import DType, bool_, int32, int64
 from ..layout import TileLayout
+from ..ops.record import AttributeValue, TileOperation
+from ..ops.tile import TILE_OPERATIONS
+from ..scopes import THREAD_IDS
 from ..source import Span
 
 SPACES = ("global", "shared", "local", "tmem")
-SCOPES = ("thread", "warp", "warpgroup", "cta")
 
 #: ids and sizes that the hardware knows -> (dtype, largest value)
 SPECIALS: dict[str, tuple[DType, int]] = {
-    "thread_id": (int32, 1023),
-    "lane_id": (int32, 31),
-    "warp_id": (int32, 31),
-    "warpgroup_id": (int32, 7),
-    "tid_in_wg": (int32, 127),
+    **{name: (int32, number.greatest) for name, number in THREAD_IDS.items()},
     "cta_id.0": (int64, 2**31 - 2),
     "cta_id.1": (int64, 65534),
     "cta_id.2": (int64, 65534),
@@ -331,7 +331,7 @@ class Return:
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """A barrier among the threads of one warp, warpgroup or cta."""
+    """A barrier among the threads of one scope, by its name."""
 
     scope: str
     span: Span | None = field(default=None, compare=False, repr=False)
@@ -356,19 +356,82 @@ class Print:
 class TileOp:
     """A tile operation that the threads of one scope carry out together (tile level).
 
-    name: from the tables in `tilejit.ops`. operands: destination first.
-    attrs: (name, value) pairs in the order of the operation's table, values plain Python.
+    name: of its record, in `tilejit.ops.tile`. scope: name of a record in `tilejit.scopes`.
+    operands: as the record lists them, the destination first; optional ones may be missing at the end.
+    attrs: (name, value) pairs in the order of the record's, values plain Python.
     """
 
     name: str
     scope: str
     operands: tuple[Region | Expr, ...]
-    attrs: tuple[tuple[str, str | int | bool | None], ...] = ()
+    attrs: tuple[tuple[str, AttributeValue], ...] = ()
     span: Span | None = field(default=None, compare=False, repr=False)
 
-    def attr(self, name: str) -> str | int | bool | None:
-        """The attribute's value, None where it isn't given."""
-        return dict(self.attrs).get(name)
+    @property
+    def record(self) -> TileOperation:
+        """What there is to say of the operation."""
+        return TILE_OPERATIONS[self.name]
+
+    def operand(self, name: str) -> Region | Expr | None:
+        """The operand of this name, None for an optional one that isn't given."""
+        position = self.record.position(name)
+        return self.operands[position] if position < len(self.operands) else None
+
+    def region(self, name: str) -> Region:
+        """The operand of this name, a region."""
+        operand = self.operand(name)
+        assert isinstance(operand, Region), f"{name} of {self.name} is no region"
+        return operand
+
+    def value(self, name: str) -> Expr | None:
+        """The operand of this name, a scalar; None for an optional one that isn't given."""
+        operand = self.operand(name)
+        assert not isinstance(operand, Region), f"{name} of {self.name} is no scalar"
+        return operand
+
+    @property
+    def destination(self) -> Region:
+        """The operand that it writes."""
+        return self.region(next(o.name for o in self.record.operands if o.written))
+
+    @property
+    def inputs(self) -> tuple[Region | Expr, ...]:
+        """The operands that it only reads."""
+        return tuple(o for o, rule in zip(self.operands, self.record.operands, strict=False) if not rule.written)
+
+    @property
+    def sources(self) -> tuple[Region, ...]:
+        """The regions that it reads, the destination among them where it updates that."""
+        pairs = zip(self.operands, self.record.operands, strict=False)
+        return tuple(o for o, rule in pairs if rule.read and isinstance(o, Region))
+
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        """The operands that aren't scalars."""
+        return tuple(o for o in self.operands if isinstance(o, Region))
+
+    @property
+    def named_regions(self) -> dict[str, Region]:
+        """The operands that aren't scalars, by name."""
+        return {o.name: r for o, r in zip(self.record.operands, self.operands, strict=False) if isinstance(r, Region)}
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...] | None, ...]:
+        """Each operand's shape, None for a scalar."""
+        return tuple(o.shape if isinstance(o, Region) else None for o in self.operands)
+
+    @property
+    def dtypes(self) -> tuple[DType, ...]:
+        """Each operand's type."""
+        return tuple(o.dtype for o in self.operands)
+
+    def attr(self, name: str) -> AttributeValue:
+        """The attribute's value, its default where it isn't given, None where there is neither."""
+        value = dict(self.attrs).get(name)
+        if value is not None:
+            return value
+        attribute = self.record.attribute(name)
+        return None if attribute is None else attribute.default
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,23 +478,93 @@ Stmt = Simple | Jump | If | For | Loop
 
 
 @dataclass(frozen=True, slots=True)
-class Param:
-    """One kernel parameter; the runtime fills each by its kind.
+class PointerParam:
+    """The address of an array's first element.
 
-    kind: "pointer" (the base of `buffer`), "extent" or "stride" (of dimension `axis` of the tensor `of`), "scalar".
-    var: the scalar that it defines; None for a pointer.
-    of: the name of the argument that it comes from.
-    written: the kernel may write through this pointer. noalias: no other argument overlaps it.
+    of: the name of the argument. written: the kernel may write through it. noalias: no other argument overlaps it.
     """
 
-    kind: str
     of: str
-    dtype: DType
-    var: Var | None = None
-    buffer: Buffer | None = None
-    axis: int | None = None
+    buffer: Buffer
     written: bool = False
     noalias: bool = False
+
+    size_bytes: ClassVar[int] = 8
+    align_bytes: ClassVar[int] = 8
+
+    @property
+    def defines(self) -> Buffer:
+        return self.buffer
+
+    @property
+    def writes(self) -> str | None:
+        return self.of if self.written else None
+
+
+@dataclass(frozen=True, slots=True)
+class _NumberParam:
+    """A number that the kernel knows as `var`. of: the name of the argument that it comes from."""
+
+    of: str
+    var: Var
+
+    writes: ClassVar[None] = None
+
+    @property
+    def defines(self) -> Var:
+        return self.var
+
+    @property
+    def size_bytes(self) -> int:
+        return self.var.dtype.bytes
+
+    @property
+    def align_bytes(self) -> int:
+        return self.var.dtype.bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarParam(_NumberParam):
+    """An argument that is a number."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExtentParam(_NumberParam):
+    """The extent of an array's dimension `axis`."""
+
+    axis: int
+
+
+@dataclass(frozen=True, slots=True)
+class StrideParam(_NumberParam):
+    """The stride of an array's dimension `axis`, in elements."""
+
+    axis: int
+
+
+@dataclass(frozen=True, slots=True)
+class AssertionsParam:
+    """The address of the record that the first thread leaves whose `assert` fails.
+
+    WORDS: what the record holds, 32 bits each. code - 1 is an index into the kernel's assertions; 0: none failed.
+    """
+
+    WORDS: ClassVar[tuple[str, ...]] = ("code", "thread", "cta_x", "cta_y", "cta_z")
+
+    size_bytes: ClassVar[int] = 8
+    align_bytes: ClassVar[int] = 8
+    defines: ClassVar[None] = None
+    writes: ClassVar[None] = None
+
+
+#: One kernel parameter. size_bytes, align_bytes: as the kernel takes it. defines: the variable or buffer that it gives
+#: a name. writes: the argument whose memory the kernel may write through it.
+Param = PointerParam | ScalarParam | ExtentParam | StrideParam | AssertionsParam
+
+
+def written_arguments(params: Iterable[Param]) -> frozenset[str]:
+    """The arguments whose memory a kernel with these parameters may write."""
+    return frozenset(p.writes for p in params if p.writes is not None)
 
 
 @dataclass(frozen=True, slots=True)

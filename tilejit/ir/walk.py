@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import NoReturn
 
-from ..ops.tile import TILE_OPERATIONS
 from .nodes import (
     Alloc,
     Assert,
@@ -198,8 +197,7 @@ def reads(stmt: Stmt) -> Iterator[Place]:
     """
     match stmt:
         case TileOp():
-            sources = stmt.operands if TILE_OPERATIONS[stmt.name].updates else stmt.operands[1:]
-            yield from (operand for operand in sources if isinstance(operand, Region))
+            yield from stmt.sources
         case Move():
             yield stmt.src
         case Instruction():
@@ -220,7 +218,7 @@ def writes(stmt: Stmt) -> Iterator[Place]:
         case Store():
             yield stmt.place
         case TileOp():
-            yield from (operand for operand in stmt.operands[:1] if isinstance(operand, Region))
+            yield stmt.destination
         case Move():
             yield stmt.dst
         case Instruction():

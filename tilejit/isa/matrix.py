@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..scopes import WARP
 from .row import B32, Access, Family, Row, address, register
 
 __all__ = ["LDMATRIX", "ROWS", "STMATRIX", "Tiles"]
@@ -38,7 +39,7 @@ def _ldmatrix(form: Tiles) -> Row:
         ),
         since=75,
         ptx=(6, 5),
-        scope="warp",
+        scope=WARP,
         memory=True,
         convergent=True,
         source='PTX ISA, "Warp-level matrix load instruction: ldmatrix"',
@@ -56,7 +57,7 @@ def _stmatrix(form: Tiles) -> Row:
         ),
         since=90,
         ptx=(7, 8),
-        scope="warp",
+        scope=WARP,
         memory=True,
         convergent=True,
         source='PTX ISA, "Warp-level matrix store instruction: stmatrix"',

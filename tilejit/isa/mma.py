@@ -15,6 +15,7 @@ from ..dtypes import (
     int32,
     uint8,
 )
+from ..scopes import WARP
 from .row import B32, F32, Access, Family, Row, register
 
 __all__ = ["MMA", "MMA_M", "MMA_N", "ROWS", "Mma", "products"]
@@ -99,7 +100,7 @@ def _mma(form: Mma) -> Row:
         ),
         since=since,
         ptx=ptx,
-        scope="warp",
+        scope=WARP,
         convergent=True,
         source='PTX ISA, "Multiply-and-Accumulate Instruction: mma"',
     )

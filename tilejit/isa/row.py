@@ -7,20 +7,18 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from typing import Generic, Literal, TypeVar
+from typing import Generic, TypeVar
 
 from ..dtypes import DType, bool_
 from ..errors import DispatchError
+from ..scopes import THREAD, Scope
 from ..source import Span
 from ..target import Target
 
 __all__ = [
-    "B16", "B32", "B64", "F32", "Access", "Capability", "Family", "Kind", "Operand", "Register", "Row", "Scope",
-    "Token", "address", "carried", "constant", "predicate", "register",
+    "B16", "B32", "B64", "F32", "Access", "Capability", "Family", "Kind", "Operand", "Register", "Row", "Token",
+    "address", "carried", "constant", "predicate", "register",
 ]  # fmt: skip
-
-#: the threads that must execute an instruction together
-Scope = Literal["thread", "warp", "warpgroup", "cta", "cluster"]
 
 
 class Kind(Enum):
@@ -166,7 +164,7 @@ class Row(Capability):
     text: str
     meaning: str
     operands: tuple[Operand, ...] = ()
-    scope: Scope = "thread"
+    scope: Scope = THREAD
     starts: Token | None = None
     completes: Token | None = None
     memory: bool = False

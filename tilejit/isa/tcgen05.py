@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..layout import TCGEN05_SHAPES
+from ..scopes import THREAD, WARP, Scope
 from ..target import TENSOR_MEMORY_TARGETS
-from .row import B32, Access, Family, Operand, Row, Scope, Token, address, carried, register
+from .row import B32, Access, Family, Operand, Row, Token, address, carried, register
 
 __all__ = [
     "ALLOC", "DEALLOC", "FENCE_AFTER", "FENCE_BEFORE", "LD", "RELINQUISH", "ROWS", "ST", "TMEM_LOAD", "TMEM_STORE",
@@ -22,7 +23,7 @@ def _row(
     text: str,
     meaning: str,
     operands: tuple[Operand, ...] = (),
-    scope: Scope = "warp",
+    scope: Scope = WARP,
     starts: Token | None = None,
     completes: Token | None = None,
 ) -> Row:
@@ -118,10 +119,10 @@ DEALLOC = _row(
     (address("place", "tmem", Access.INOUT), register("columns", B32)),
 )
 FENCE_BEFORE = _row(
-    "tcgen05.fence.before", "tcgen05.fence::before_thread_sync;", "orders what is before a barrier", scope="thread"
+    "tcgen05.fence.before", "tcgen05.fence::before_thread_sync;", "orders what is before a barrier", scope=THREAD
 )
 FENCE_AFTER = _row(
-    "tcgen05.fence.after", "tcgen05.fence::after_thread_sync;", "orders what is after a barrier", scope="thread"
+    "tcgen05.fence.after", "tcgen05.fence::after_thread_sync;", "orders what is after a barrier", scope=THREAD
 )
 
 ROWS = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..scopes import WARP
 from .row import B32, Access, Operand, Row, predicate, register
 
 __all__ = ["ELECT", "ROWS"]
@@ -15,7 +16,7 @@ def _warp(name: str, text: str, operands: tuple[Operand, ...], meaning: str) -> 
         operands=operands,
         since=75,
         ptx=(6, 0),
-        scope="warp",
+        scope=WARP,
         convergent=True,
         source='PTX ISA, "shfl.sync" and "vote.sync"',
     )
@@ -61,7 +62,7 @@ ELECT = Row(
     operands=(predicate("leader", Access.OUT),),
     since=90,
     ptx=(8, 0),
-    scope="warp",
+    scope=WARP,
     convergent=True,
     source='PTX ISA, "elect.sync"',
 )

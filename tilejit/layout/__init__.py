@@ -1,6 +1,6 @@
 """Layouts: where each element of a tile lives, in plain integers."""
 
-from tilejit.layout.axes import (
+from .axes import (
     Axis,
     TCol,
     Term,
@@ -13,12 +13,12 @@ from tilejit.layout.axes import (
     wgid,
     wid_in_wg,
 )
-from tilejit.layout.build import R, S
-from tilejit.layout.draw import svg
-from tilejit.layout.fragments import layout_a, layout_b, layout_c
-from tilejit.layout.grouping import common_refinement, group_many
-from tilejit.layout.iters import Iter, digits, weights
-from tilejit.layout.stock import (
+from .build import R, S
+from .draw import svg
+from .fragments import layout_a, layout_b, layout_c
+from .grouping import common_refinement, group_many
+from .iters import Iter, digits, weights
+from .stock import (
     TCGEN05_SHAPES,
     Tcgen05Atom,
     Tcgen05Shape,
@@ -28,12 +28,13 @@ from tilejit.layout.stock import (
     tmem_datapath_layout,
     wg_local,
 )
-from tilejit.layout.swizzle import Swizzle
-from tilejit.layout.tensor_memory import atom_layout, datapath
-from tilejit.layout.tile_layout import Replica, TileLayout
+from .swizzle import Swizzle
+from .tensor_memory import TMEM_LANES, atom_layout, datapath
+from .tile_layout import Replica, TileLayout
 
 __all__ = [
     "TCGEN05_SHAPES",
+    "TMEM_LANES",
     "Axis",
     "Iter",
     "R",

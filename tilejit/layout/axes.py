@@ -1,4 +1,12 @@
-"""Axes: the names of the places that a layout maps to, and how thread axes nest."""
+"""Axes: the names of the places that a layout maps to, and how thread axes nest.
+
+```
+thread     in a warp     in a warpgroup     in a CTA
+           laneid        tid_in_wg          tx
+warp                     wid_in_wg          warpid
+warpgroup                                   wgid
+```
+"""
 
 from __future__ import annotations
 
@@ -6,7 +14,8 @@ import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tilejit.errors import LayoutError
+from ..errors import LayoutError
+from ..scopes import CTA, LEVELS
 
 __all__ = [
     "Axis",
@@ -26,23 +35,9 @@ __all__ = [
     "wid_in_wg",
 ]
 
-# Finest first; an axis counts its `unit` within its `within`.
-_LEVELS = ("thread", "warp", "warpgroup", "cta", "cluster", "grid")
-_THREADS = {"thread": 1, "warp": 32, "warpgroup": 128}
-_THREAD_AXES = {
-    "laneid": ("thread", "warp"),
-    "tid_in_wg": ("thread", "warpgroup"),
-    "tx": ("thread", "cta"),
-    "wid_in_wg": ("warp", "warpgroup"),
-    "warpid": ("warp", "cta"),
-    "wgid": ("warpgroup", "cta"),
-    "cbx": ("cta", "cluster"),
-    "cby": ("cta", "cluster"),
-    "cbz": ("cta", "cluster"),
-    "bx": ("cta", "grid"),
-    "by": ("cta", "grid"),
-    "bz": ("cta", "grid"),
-}
+# An axis counts its `unit` within its `within`.
+_THREAD_AXES = {axis: (unit, scope.name) for scope in LEVELS.values() for axis, unit in scope.axes.items()}
+_THREADS = {scope.name: scope.size for scope in LEVELS.values() if scope.size is not None}
 _EXPORTED = frozenset(("laneid", "warpid", "wgid", "tid_in_wg", "wid_in_wg", "tx", "m", "TLane", "TCol"))
 
 
@@ -131,7 +126,7 @@ def axis_between(unit: str, within: str) -> Axis:
 
 
 def _rank(level: str) -> int:
-    return _LEVELS.index(level)
+    return LEVELS[level].level
 
 
 def scope_of(axes: Iterable[Axis]) -> tuple[str, str] | None:
@@ -172,7 +167,7 @@ def fusion(axes: Iterable[Axis]) -> dict[Axis, tuple[Axis, int]]:
     With laneid and warpid, for instance: {laneid: (tx, 1), warpid: (tx, 32)}. A level that no axis
     counts stays at 0.
     """
-    inside = {a: (a.unit, a.within) for a in axes if a.unit in _THREADS and a.within in _LEVELS[:4]}
+    inside = {a: (a.unit, a.within) for a in axes if a.unit in _THREADS and _rank(a.within) <= CTA.level}
     if not inside:
         return {}
     unit = min((pair[0] for pair in inside.values()), key=_rank)

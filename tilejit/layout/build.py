@@ -5,10 +5,10 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 
-from tilejit.errors import LayoutError
-from tilejit.layout.axes import Axis, Term, m
-from tilejit.layout.iters import Iter, weights
-from tilejit.layout.tile_layout import Replica, TileLayout
+from ..errors import LayoutError
+from .axes import Axis, Term, m
+from .iters import Iter, weights
+from .tile_layout import Replica, TileLayout
 
 __all__ = ["R", "S"]
 

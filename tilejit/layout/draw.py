@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
-from tilejit.layout import places
+from . import places
 
 if TYPE_CHECKING:
-    from tilejit.layout.tile_layout import TileLayout
+    from .tile_layout import TileLayout
 
 __all__ = ["Cell", "cells", "svg"]
 

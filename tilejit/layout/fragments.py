@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilejit.dtypes import DTYPES, DType, float16, float32, int32
-from tilejit.errors import LayoutError
-from tilejit.layout.axes import laneid, m, warpid, wid_in_wg
-from tilejit.layout.iters import Iter
-from tilejit.layout.tile_layout import TileLayout
-from tilejit.target import WARP, WARPGROUP
+from ..dtypes import DTYPES, DType, float16, float32, int32
+from ..errors import LayoutError
+from ..target import WARP, WARPGROUP
+from .axes import laneid, m, warpid, wid_in_wg
+from .iters import Iter
+from .tile_layout import TileLayout
 
 __all__ = ["layout_a", "layout_b", "layout_c"]
 

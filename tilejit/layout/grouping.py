@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from tilejit.errors import LayoutError
+from ..errors import LayoutError
 
 if TYPE_CHECKING:
-    from tilejit.layout.tile_layout import TileLayout
+    from .tile_layout import TileLayout
 
 __all__ = ["common_refinement", "group_many"]
 

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tilejit.errors import LayoutError
-from tilejit.layout.axes import Axis, m
+from ..errors import LayoutError
+from .axes import Axis, m
 
 __all__ = ["Iter", "digits", "groups_to", "merged", "refined", "sliced", "steps", "weights"]
 
@@ -114,8 +114,13 @@ def _take(stack: list[Iter], extent: int, what: str) -> list[Iter]:
 def sliced(group: Sequence[Iter], start: int, extent: int) -> tuple[tuple[Iter, ...], dict[Axis, int]]:
     """The iterators over [start, start + extent) of one dimension, and the offset of its first element.
 
-    accepts: windows that stay inside one digit, cover whole inner digits, or cross one digit's end
-        exactly in the middle along one axis.
+    accepts: windows that stay inside one digit, that cover whole inner digits, or whose middle is the end of a digit
+        and whose second half lies elsewhere along one axis. Of digits (2, 8), for instance:
+
+            0 1 2 3 4 5 6 7 | 8 9 ...
+                2 3 4 5                   inside a digit
+            0 1 2 3 4 5 6 7               a whole inner digit
+                        6 7 | 8 9         the middle is the end of the inner digit
     raises: LayoutError for every other window.
     """
     run = merged(group)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tilejit.errors import LayoutError
-from tilejit.layout.axes import Axis
-from tilejit.layout.iters import Iter, digits
+from ..errors import LayoutError
+from .axes import Axis
+from .iters import Iter, digits
 
 if TYPE_CHECKING:
-    from tilejit.layout.tile_layout import TileLayout
+    from .tile_layout import TileLayout
 
 __all__ = ["equivalent", "inverse", "is_bijective", "is_injective", "map_all", "owners"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilejit.errors import LayoutError
-from tilejit.layout.axes import Axis, TCol, TLane, laneid, m, tid_in_wg, wid_in_wg
-from tilejit.layout.iters import Iter, weights
-from tilejit.layout.swizzle import Swizzle
-from tilejit.layout.tile_layout import TileLayout
+from ..errors import LayoutError
+from .axes import Axis, TCol, TLane, laneid, m, tid_in_wg, wid_in_wg
+from .iters import Iter, weights
+from .swizzle import Swizzle
+from .tile_layout import TileLayout
 
 __all__ = [
     "TCGEN05_SHAPES",

@@ -8,7 +8,7 @@ from typing import Protocol, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from tilejit.errors import LayoutError
+from ..errors import LayoutError
 
 __all__ = ["SWIZZLE_BITS", "Swizzle"]
 
@@ -25,8 +25,13 @@ class _HasBits(Protocol):
 class Swizzle:
     """The address permutation that xors some bits of a chunk's number into others.
 
-    A chunk is 2**base elements and never breaks up. With q the chunk's number, `inner` swizzles xor
-    bits [shift, shift + bits) of q into bits [0, bits); outer ones the other way round.
+    A chunk is 2**base elements and never breaks up. Swizzle(bits=3, base=3, shift=3), the 128-byte mode for
+    elements of 16 bits, reads and changes these bits of an element's address:
+
+        bit    ...   8   7   6 | 5   4   3 | 2   1   0
+                    row        | chunk     | within the chunk      inner: chunk ^= row, outer: row ^= chunk
+                    [shift + base, +bits)  [base, +bits)
+
     Applying it twice gives the address back, and it repeats every `period` elements.
 
     bits, base, shift: in CuTe's order; shift >= bits.

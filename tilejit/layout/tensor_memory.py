@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from tilejit.dtypes import DType
-from tilejit.errors import LayoutError
-from tilejit.layout.axes import m
-from tilejit.layout.iters import Iter
-from tilejit.layout.stock import TCGEN05_SHAPES, tcgen05_atom_layout, tmem_datapath_layout
-from tilejit.layout.tile_layout import TileLayout
+from ..dtypes import DType
+from ..errors import LayoutError
+from .axes import m
+from .iters import Iter
+from .stock import TCGEN05_SHAPES, tcgen05_atom_layout, tmem_datapath_layout
+from .tile_layout import TileLayout
 
-__all__ = ["atom_layout", "datapath"]
+__all__ = ["TMEM_LANES", "atom_layout", "datapath"]
+
+#: rows of a CTA's tensor memory, each of 512 columns of 32 bits
+TMEM_LANES = 128
 
 _WORD = 32
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tilejit.errors import LayoutError
-from tilejit.layout import places, tiling
-from tilejit.layout.axes import Axis, Term, fusion, m, scope_of
-from tilejit.layout.draw import svg
-from tilejit.layout.grouping import group_many
-from tilejit.layout.iters import Iter, digits, groups_to, merged, refined, sliced, steps, weights
-from tilejit.layout.swizzle import Swizzle
+from ..errors import LayoutError
+from . import places, tiling
+from .axes import Axis, Term, fusion, m, scope_of
+from .draw import svg
+from .grouping import group_many
+from .iters import Iter, digits, groups_to, merged, refined, sliced, steps, weights
+from .swizzle import Swizzle
 
 __all__ = ["Replica", "TileLayout"]
 
@@ -40,6 +40,11 @@ class TileLayout:
     The index is decomposed over `shard`, last iterator fastest; each digit moves its stride along its
     axis. `offset` is added, `replica` gives every element further places, and `swizzle` permutes the
     memory coordinate m at the end.
+
+        S[(4, 8, 2) : (1 @ warpid, 4 @ laneid, 1)] at 37
+        digits of 37     2      2      1
+        times stride     2      8      1
+        along            warpid laneid m        37 lives in warp 2, lane 8, register 1
 
     source: the tile layouts of Apache TVM's TIRx.
     """
@@ -99,8 +104,6 @@ class TileLayout:
         """Dense memory, last dimension fastest."""
         return cls(tuple(Iter(n, w, m) for n, w in zip(shape, weights(shape), strict=True)), swizzle=swizzle)
 
-    # ---- parts ----
-
     @property
     def shape(self) -> tuple[int, ...]:
         """The extents of the shard: the index's own radices."""
@@ -150,8 +153,6 @@ class TileLayout:
         """All axes in order of appearance, each once."""
         return tuple(dict.fromkeys([it.axis for it in (*self.shard, *self.replica)] + [a for a, _ in self.offset]))
 
-    # ---- the function ----
-
     def apply(self, *coord: int, shape: Sequence[int] | None = None) -> dict[str, int] | list[dict[str, int]]:
         """The place of one element, as {axis name: coordinate}; under replication a list, one a replica.
 
@@ -192,8 +193,6 @@ class TileLayout:
         shape: (elements,), or (replicas, elements) where the layout is replicated.
         """
         return places.map_all(self._fitted(shape))
-
-    # ---- algebra ----
 
     def canonical(self, fuse: bool = True) -> TileLayout:
         """The same function with the fewest iterators; the shard's order is kept, the replicas' is not.
@@ -316,8 +315,6 @@ class TileLayout:
         """The right layout with which this one sums to `total`; None where there is none."""
         return tiling.is_direct_sum_left(self, total, interleaved_shape, left_shape)
 
-    # ---- what users ask ----
-
     def owners(self, *coord: int, shape: Sequence[int] | None = None) -> list[tuple[int, int]]:
         """Who holds an element: (thread in the layout's scope, register), one pair a replica.
 
@@ -358,8 +355,6 @@ class TileLayout:
                     f"{self!r} reaches {axis} {self.span(axis) - 1}; a {axis.within} has {axis.limit} {axis.unit}s",
                     hint="use a wider scope, such as tx for a whole CTA",
                 )
-
-    # ---- building ----
 
     def replace(
         self,
@@ -411,8 +406,6 @@ class TileLayout:
     def _repr_svg_(self) -> str:
         """The tile as a grid, for Jupyter."""
         return svg(self)
-
-    # ---- helpers ----
 
     def _fitted(self, shape: Sequence[int] | None) -> TileLayout:
         """This layout over `shape`, a bare swizzle adapted; LayoutError where the sizes differ."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tilejit.errors import LayoutError
-from tilejit.layout.axes import Axis, axis_between, m, threads_in
-from tilejit.layout.iters import Iter, merged, refined
+from ..errors import LayoutError
+from .axes import Axis, axis_between, m, threads_in
+from .iters import Iter, merged, refined
 
 if TYPE_CHECKING:
-    from tilejit.layout.tile_layout import TileLayout
+    from .tile_layout import TileLayout
 
 __all__ = ["direct_sum", "is_direct_sum_left", "is_tile_inner", "is_tile_outer", "pack", "tile", "unpack"]
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from .. import target as targets
 from ..dtypes import DType, bool_, float32, int32, int64
-from ..errors import DispatchError, KernelTypeError, LayoutError, entry_point
-from ..ir import build
-from ..ir.nodes import SCOPES, SPACES, Buffer, Cast, Const, Expr, Op, Region, Special, Strided, TileOp, Var
-from ..layout import TileLayout, datapath
+from ..errors import DispatchError, KernelTypeError, entry_point
+from ..ir import allocation
+from ..ir.arithmetic import build
+from ..ir.nodes import SPACES, Buffer, Cast, Const, Expr, Op, Region, Special, Strided, TileOp, Var
+from ..layout import Swizzle, TileLayout
 from ..ops.tile import TILE_OPERATIONS
+from ..scopes import SCOPES
 from . import VARIANTS
 from .engine import Context, Verdict
 from .engine import dispatch as _dispatch
@@ -22,7 +23,8 @@ __all__ = ["Operand", "dispatch", "operand", "sym"]
 
 Start = int | Var
 
-_TMEM_LANES = 128
+#: of an array whose alignment isn't said: what a framework's allocator gives at least
+_GLOBAL_ALIGN = 16
 _OPERANDS = "pass what tj.operand made, numbers and tj.sym, the destination first"
 
 
@@ -30,45 +32,34 @@ _OPERANDS = "pass what tj.operand made, numbers and tj.sym, the destination firs
 class Operand:
     """A buffer to ask about. region: (start, extent) a dimension, the whole buffer where None.
 
-    strides: "runtime" for a global tensor whose strides are known only at launch, the last dimension's being 1.
+    strides: of a global tensor without a layout; "runtime" where they are known only at launch, the last one being 1.
     align: bytes that divide the base and those strides.
     """
 
     space: str
     shape: tuple[int, ...]
     dtype: DType
-    layout: TileLayout | None = None
-    region: tuple[tuple[Start, int], ...] | None = None
-    strides: str | tuple[int, ...] | None = None
-    align: int | None = None
+    layout: TileLayout
+    region: tuple[tuple[Start, int], ...] | None
+    strides: str | tuple[int, ...] | None
+    align: int
 
     def named(self, name: str) -> Region:
         """The region, its buffer called `name`."""
-        buffer = Buffer(name, self.space, self.dtype, self.shape, self._layout(name), self._align())
-        window = self.region or tuple((0, n) for n in self.shape)
+        buffer = Buffer(name, self.space, self.dtype, self.shape, self._layout(name), self.align)
         index = int64 if self.space == "global" else int32
+        window = self.region or tuple((0, n) for n in self.shape)
         starts = tuple(build.const(s, index) if isinstance(s, int) else s for s, _ in window)
         return Region(buffer, starts, tuple(e for _, e in window))
 
-    def _align(self) -> int:
-        if self.align is not None:
-            return self.align
-        if self.space == "local":
-            return self.dtype.bytes
-        return 128 if self.space == "shared" else 16
-
     def _layout(self, name: str) -> TileLayout | Strided:
-        if self.strides == "runtime":
-            multiple = max(1, self._align() // self.dtype.bytes)
-            outer = tuple(Var(f"{name}.stride.{d}", int64, multiple) for d in range(len(self.shape) - 1))
-            return Strided((*outer, 1), self._align())
-        if self.strides is not None:
-            return Strided(tuple(int(s) for s in self.strides), self._align())
-        if self.layout is not None:
+        if self.strides is None:
             return self.layout
-        if self.space == "tmem" and len(self.shape) == 2 and self.shape[0] == _TMEM_LANES:
-            return datapath("D", *self.shape)
-        return TileLayout.row_major(self.shape)
+        if isinstance(self.strides, tuple):
+            return Strided(self.strides, self.align)
+        multiple = max(1, self.align // self.dtype.bytes)
+        outer = tuple(Var(f"{name}.stride.{d}", int64, multiple) for d in range(len(self.shape) - 1))
+        return Strided((*outer, 1), self.align)
 
 
 @entry_point
@@ -76,7 +67,7 @@ def operand(
     space: str,
     shape: Sequence[int],
     dtype: DType,
-    layout: TileLayout | None = None,
+    layout: TileLayout | Swizzle | None = None,
     region: Sequence[tuple[Start, int]] | None = None,
     *,
     strides: str | Sequence[int] | None = None,
@@ -92,10 +83,14 @@ def operand(
     if not isinstance(dtype, DType):
         raise KernelTypeError(f"{dtype!r} is not an element type", hint="write tj.float32, or another type")
     extents = tuple(int(n) for n in shape)
-    if any(n < 1 for n in extents):
-        raise KernelTypeError(f"extents must be positive; got {extents}", hint="give each at least 1")
-    if layout is not None:
-        _check_layout(layout, extents)
+    allocation.check_extents(extents)
+    if space != "global":
+        allocation.check_rank(extents)
+    if layout is None:
+        placed = allocation.default_layout(space, extents)
+    else:
+        placed = allocation.fitting_layout(layout, extents, space)
+    allocation.check_element_type(space, dtype)
     window = None if region is None else tuple((s if isinstance(s, Var) else int(s), int(e)) for s, e in region)
     if window is not None and len(window) != len(extents):
         raise KernelTypeError(
@@ -109,18 +104,10 @@ def operand(
         )
     if isinstance(strides, str) and strides != "runtime":
         raise KernelTypeError(f"strides={strides!r}", hint='"runtime", or one number a dimension')
-    fixed = strides if strides is None or isinstance(strides, str) else tuple(strides)
-    return Operand(space, extents, dtype, layout, window, fixed, align)
-
-
-def _check_layout(layout: TileLayout, shape: tuple[int, ...]) -> None:
-    if not isinstance(layout, TileLayout):
-        raise LayoutError(f"{layout!r} is not a layout", hint="write S[(32, 8) : (1 @ laneid, 1)]")
-    if layout.size() != math.prod(shape):
-        raise LayoutError(
-            f"{layout!r} has {layout.size()} elements; shape {shape} has {math.prod(shape)}",
-            hint="give a layout whose extents multiply to the shape's size",
-        )
+    steps = strides if strides is None or isinstance(strides, str) else tuple(int(s) for s in strides)
+    if align is None:
+        align = _GLOBAL_ALIGN if space == "global" else allocation.alignment(space, dtype, placed)
+    return Operand(space, extents, dtype, placed, window, steps, align)
 
 
 def _check_inside(window: Sequence[tuple[Start, int]], shape: tuple[int, ...], space: str) -> None:
@@ -159,17 +146,17 @@ def dispatch(
         raise DispatchError(f"no tile operation {name!r}", hint=f"one of {', '.join(TILE_OPERATIONS)}")
     if scope not in SCOPES:
         raise DispatchError(f"no scope {scope!r}", hint=f"one of {', '.join(SCOPES)}")
-    table = TILE_OPERATIONS[name]
-    least, most = table.arity
+    record = TILE_OPERATIONS[name]
+    least, most = record.arity
     if not least <= len(operands) <= most:
         raise DispatchError(f"{name} takes {least} to {most} operands; got {len(operands)}", hint=_OPERANDS)
-    values = tuple(
-        o.named(entry.name) if isinstance(o, Operand) else _scalar(o, operands)
-        for entry, o in zip(table.operands, operands, strict=False)
+    given = tuple(
+        o.named(rule.name) if isinstance(o, Operand) else _scalar(o, operands)
+        for rule, o in zip(record.operands, operands, strict=False)
     )
-    all_attrs = (("precision", precision), ("variant", variant), ("require_bits", require_bits))
-    attrs = tuple((k, v) for k, v in all_attrs if v is not None)
-    return _dispatch(TileOp(name, scope, values, attrs), Context(targets.target(target), threads), VARIANTS)
+    given_attrs = (("precision", precision), ("variant", variant), ("require_bits", require_bits))
+    attrs = tuple((k, v) for k, v in given_attrs if v is not None)
+    return _dispatch(TileOp(name, scope, given, attrs), Context(targets.target(target), threads), VARIANTS)
 
 
 def _scalar(value: Expr | bool | int | float, operands: Sequence[object]) -> Expr:

@@ -7,15 +7,13 @@ from contextlib import AbstractContextManager, contextmanager
 from itertools import count
 
 from ..dtypes import DType, int32
-from ..ir import build, facts
+from ..ir.arithmetic import build, facts
 from ..ir.nodes import TRUE, Alloc, Buffer, Const, Expr, For, If, Let, Special, Stmt, Var
 from ..layout import TileLayout
+from ..scopes import SCOPES
 from ..source import Span
 
 __all__ = ["Builder"]
-
-#: scope -> the id that counts its threads
-_THREAD_ID = {"warp": "lane_id", "warpgroup": "tid_in_wg", "cta": "thread_id"}
 
 #: So many rounds are unrolled where they needn't be. 64 rounds of a copy to local memory and 64 back are 326 lines of
 #: PTX instead of 79 for loops, and take four times as long from lowering to PTX.
@@ -75,7 +73,9 @@ class Builder:
             return build.const(0, int32)
         if scope not in self._threads:
             var = self._threads[scope] = Var(self.name("thread"), int32, bounds=(0, threads - 1))
-            self.head.append(Let(var, Special(_THREAD_ID[scope]), span=self.span))
+            counter = SCOPES[scope].thread_id
+            assert counter is not None, f"a {scope} has no id that counts its threads"
+            self.head.append(Let(var, Special(counter.name), span=self.span))
         return self._threads[scope]
 
     def scratch(self, stem: str, dtype: DType, count: int) -> Buffer:

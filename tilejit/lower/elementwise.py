@@ -6,42 +6,34 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 
 from ..dtypes import DType
-from ..ir import build
+from ..ir.arithmetic import build
 from ..ir.nodes import Expr, TileOp
+from ..ops.broadcast import broadcasts
+from ..ops.copies import CAST, FILL
 from ..ops.elementwise import ELEMENTWISE, result_type
-from .conditions import SCOPE, named_tiles, tiles
+from .conditions import SCOPE
 from .engine import Condition, Context
 from .schedule.placement import Placement, place
 from .schedule.views import Schedule, Space
 
-__all__ = ["ELEMENTWISE_CONDITIONS", "OPERATIONS", "Placed", "arity", "placed_tiles", "schedule", "value_of"]
+__all__ = ["ELEMENTWISE_CONDITIONS", "OPERATIONS", "Placed", "placed_tiles", "schedule", "value_of"]
 
 #: a tile's place, and for each dimension of the destination that of the place that goes along it
 Placed = tuple[Placement, tuple[int | None, ...]]
 
 #: tile operations that compute each element by itself
-OPERATIONS = ("fill", "cast", *ELEMENTWISE)
-
-
-def arity(operation: str) -> int:
-    """How many values go into one of the results."""
-    return ELEMENTWISE[operation].arity if operation in ELEMENTWISE else 1
+OPERATIONS = (FILL.name, CAST.name, *ELEMENTWISE)
 
 
 def _types(op: TileOp, context: Context) -> str | None:
-    if op.name not in ELEMENTWISE:
-        return None
-    rule = result_type(op.name, tuple(o.dtype for o in op.operands[1:]))
-    return rule if isinstance(rule, str) else None
+    fault = op.record.type_fault(op.dtypes, dict(op.attrs))
+    return None if fault is None else fault.message
 
 
 def _broadcasts(op: TileOp, context: Context) -> str | None:
-    dst, *inputs = tiles(op)
+    dst, *inputs = op.regions
     for tile in inputs:
-        fits = len(tile.shape) <= len(dst.shape) and all(
-            e in (1, n) for e, n in zip(reversed(tile.shape), reversed(dst.shape), strict=False)
-        )
-        if not fits:
+        if not broadcasts(tile.shape, dst.shape):
             return f"shape {tile.shape} of {tile.buffer.name} doesn't broadcast to {dst.shape}"
     return None
 
@@ -56,8 +48,8 @@ def placed_tiles(op: TileOp) -> dict[str, Placed]:
     None where the tile lacks the dimension, or has it once: then it doesn't move.
     raises: LayoutError where a tile isn't the scope's.
     """
-    tiles = named_tiles(op)
-    return {name: (place(tile, op.scope), _along(tile.shape, tiles["dst"].shape)) for name, tile in tiles.items()}
+    shape = op.region("dst").shape
+    return {name: (place(tile, op.scope), _along(tile.shape, shape)) for name, tile in op.named_regions.items()}
 
 
 def schedule(tiles: Mapping[str, Placed]) -> Schedule:

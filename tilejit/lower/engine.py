@@ -8,8 +8,9 @@ from typing import Any, Generic, TypeVar
 
 from ..errors import DispatchError
 from ..ir.nodes import TileOp
+from ..scopes import SCOPES
 from ..source import Span
-from ..target import WARP, WARPGROUP, Target
+from ..target import Target
 from .builder import Builder
 from .plan import Facts, Plan
 
@@ -27,7 +28,7 @@ class Context:
 
     def count(self, scope: str) -> int:
         """Threads of one scope that carry out an operation together."""
-        return {"thread": 1, "warp": WARP, "warpgroup": WARPGROUP, "cta": self.threads}[scope]
+        return SCOPES[scope].threads(self.threads)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

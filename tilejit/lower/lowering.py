@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import DispatchError, LayoutError
-from ..ir import build, walk
+from ..ir import walk
+from ..ir.arithmetic import build
 from ..ir.nodes import Alloc, Const, Element, Expr, Instruction, Kernel, Let, Load, Stmt, Store, TileOp, Vector
 from ..ir.walk import Block
 from ..isa import ROWS

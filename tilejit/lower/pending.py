@@ -16,8 +16,9 @@ from functools import partial
 
 from ..dtypes import int32
 from ..errors import KernelTypeError
-from ..ir import build, facts, walk
-from ..ir.flow import Analysis, solve
+from ..ir import walk
+from ..ir.analyses.flow import Analysis, solve
+from ..ir.arithmetic import build, facts
 from ..ir.nodes import Alloc, Break, Continue, For, If, Instruction, Jump, Kernel, Loop, Simple, Stmt, Vector
 from ..ir.walk import Block, Place
 from ..isa import ROWS, Token

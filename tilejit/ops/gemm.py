@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
 from ..dtypes import DType, float32
 from ..isa.mma import MMA
+from ..scopes import CTA, WARP, WARPGROUP
+from .copies import VARIANT
+from .record import Attribute, AttributeValue, Fault, Operand, Shape, TileOperation
 
-__all__ = ["reference", "shape_fault", "type_fault"]
+__all__ = ["GEMM", "reference"]
+
+_SHAPE_HINT = "slice or transpose the operands: .T"
+_TYPE_HINT = "change the element type of acc, a or b, or the precision"
 
 
-def type_fault(acc: DType, a: DType, b: DType, precision: object) -> str | None:
+def _type_fault(dtypes: Sequence[DType], attrs: Mapping[str, AttributeValue]) -> Fault | None:
     """Why `acc += a @ b` isn't a product that tensor cores compute, or None."""
+    acc, a, b = dtypes
+    reason = _reason(acc, a, b, attrs.get("precision"))
+    return None if reason is None else Fault(reason, _TYPE_HINT)
+
+
+def _reason(acc: DType, a: DType, b: DType, precision: AttributeValue) -> str | None:
     if precision not in (None, "tf32"):
         return f'precision is "tf32" or None; got {precision!r}'
     if (a, b) == (float32, float32):
@@ -28,12 +42,15 @@ def type_fault(acc: DType, a: DType, b: DType, precision: object) -> str | None:
     return None
 
 
-def shape_fault(acc: tuple[int, ...], a: tuple[int, ...], b: tuple[int, ...]) -> str | None:
+def _shape_fault(shapes: Sequence[Shape]) -> Fault | None:
     """Why the shapes aren't (M, N), (M, K) and (K, N), or None."""
-    if any(len(shape) != 2 for shape in (acc, a, b)):
-        return f"gemm takes matrices (M, N), (M, K), (K, N); got {acc}, {a}, {b}"
+    matrices = [shape for shape in shapes if shape is not None and len(shape) == 2]
+    if len(matrices) != len(shapes):
+        listed = ", ".join(map(str, shapes))
+        return Fault(f"gemm takes matrices (M, N), (M, K), (K, N); got {listed}", _SHAPE_HINT)
+    acc, a, b = matrices
     if a[1] != b[0] or acc != (a[0], b[1]):
-        return f"{a} by {b} isn't {acc}: gemm takes (M, N), (M, K), (K, N)"
+        return Fault(f"{a} by {b} isn't {acc}: gemm takes (M, N), (M, K), (K, N)", _SHAPE_HINT)
     return None
 
 
@@ -44,3 +61,19 @@ def reference(acc: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """
     wide = np.int64 if acc.dtype.kind == "i" else np.float64
     return np.asarray((acc.astype(wide) + a.astype(wide) @ b.astype(wide)).astype(acc.dtype))
+
+
+GEMM = TileOperation(
+    name="gemm",
+    operands=(Operand("acc", "the destination", written=True), Operand("a", "a of gemm"), Operand("b", "b of gemm")),
+    attrs=(Attribute("precision", str, '"tf32" for float32, which is rounded to it'), VARIANT),
+    meaning="acc += a @ b on tensor cores; float32 factors are rounded to tf32",
+    example=(
+        "acc = tj.warp.zeros((16, 8), tj.float32, layout=tj.mma.layout_c(16, 8, tj.float32))\n"
+        "tj.warp.gemm(acc, a, b)"
+    ),
+    reference=reference,
+    shape_fault=_shape_fault,
+    type_fault=_type_fault,
+    scopes=(WARP, WARPGROUP, CTA),
+)

@@ -1,80 +1,103 @@
-"""The table of tile operations: what each takes, which attributes it knows, what it means."""
+"""Which tile operations there are, and what can be called on a scope besides them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from .elementwise import ELEMENTWISE
+import numpy as np
 
-__all__ = ["TILE_OPERATIONS", "Operand", "TileOperation"]
+from ..dtypes import DType
+from ..scopes import Scope
+from .broadcast import broadcast_fault
+from .copies import CAST, COPY, COPY_ASYNC, DST, FILL, VARIANT, into
+from .elementwise import ELEMENTWISE, Elementwise, reference, result_type
+from .gemm import GEMM
+from .record import Attribute, AttributeValue, Fault, Operand, TileOperation
 
-
-@dataclass(frozen=True, slots=True)
-class Operand:
-    """One operand of a tile operation.
-
-    region, value: whether it may be a region of a buffer; a scalar expression. optional: it may be left out.
-    """
-
-    name: str
-    region: bool = True
-    value: bool = False
-    optional: bool = False
+__all__ = ["CALLS", "TILE_OPERATIONS", "Attribute", "Fault", "Operand", "Shorthand", "TileOperation"]
 
 
-@dataclass(frozen=True, slots=True)
-class TileOperation:
-    """One tile operation.
-
-    operands: in order, the destination first. attrs: names of the attributes it may carry, in order.
-    meaning: one line. updates: whether it also reads its destination.
-    """
-
-    name: str
-    operands: tuple[Operand, ...]
-    attrs: tuple[str, ...]
-    meaning: str
-    updates: bool = False
-
-    @property
-    def arity(self) -> tuple[int, int]:
-        """The least and the greatest number of operands."""
-        return sum(not o.optional for o in self.operands), len(self.operands)
+def _elementwise_types(name: str, dtypes: Sequence[DType], attrs: Mapping[str, AttributeValue]) -> Fault | None:
+    rule = result_type(name, tuple(dtypes[1:]))
+    return Fault(rule, "convert the operands first: x.astype(...)") if isinstance(rule, str) else None
 
 
-_DST = Operand("dst")
-_SRC = Operand("src")
-_FILL = Operand("fill", region=False, value=True, optional=True)
-_INPUTS = {1: ("src",), 2: ("a", "b"), 3: ("a", "b", "c")}
+def _elementwise_reference(name: str, dst: np.ndarray, *inputs: np.ndarray) -> np.ndarray:
+    return into(dst, reference(name, *inputs))
 
 
-def _elementwise(name: str) -> TileOperation:
-    op = ELEMENTWISE[name]
-    inputs = tuple(Operand(n, value=True) for n in _INPUTS[op.arity])
-    return TileOperation(name, (_DST, *inputs), ("variant",), f"dst = {name}(...): {op.meaning}")
+def _elementwise(op: Elementwise) -> TileOperation:
+    dtype = "int32" if op.kind in ("bits", "shift") else "float32"
+    inputs = ("True",) * op.conditions + ("x",) * (op.arity - op.conditions)
+    return TileOperation(
+        name=op.name,
+        operands=(DST, *(Operand(name, value=True) for name in op.operands)),
+        attrs=(VARIANT,),
+        meaning=f"dst = {op.name}(...): {op.meaning}",
+        example=f"x = tj.cta.zeros((32, 8), tj.{dtype})\ntj.cta.{op.name}({', '.join(('x', *inputs))})",
+        reference=partial(_elementwise_reference, op.name),
+        shape_fault=broadcast_fault,
+        type_fault=partial(_elementwise_types, op.name),
+        elementwise=op,
+    )
 
-
-_MOVES = (
-    TileOperation(
-        "copy", (_DST, _SRC, _FILL), ("variant", "require_bits"),
-        "dst = src, one dtype; what lies outside a global tensor reads as fill and is not written",
-    ),
-    TileOperation(
-        "copy_async", (_DST, _SRC, _FILL), ("variant", "require_bits"),
-        "as copy, but done only when the kernel has waited for it",
-    ),
-    TileOperation("fill", (_DST, Operand("value", region=False, value=True)), ("variant",), "dst = one value"),
-    TileOperation("cast", (_DST, _SRC), ("variant", "saturate"), "dst = src converted to dst's dtype"),
-)  # fmt: skip
-
-_GEMM = TileOperation(
-    "gemm", (Operand("acc"), Operand("a"), Operand("b")), ("precision", "variant"),
-    "acc += a @ b on tensor cores; float32 factors are rounded to tf32", updates=True,
-)  # fmt: skip
 
 #: name -> operation
 TILE_OPERATIONS: dict[str, TileOperation] = {
-    **{op.name: op for op in _MOVES},
-    **{name: _elementwise(name) for name in ELEMENTWISE},
-    _GEMM.name: _GEMM,
+    op.name: op for op in (COPY, COPY_ASYNC, FILL, CAST, *map(_elementwise, ELEMENTWISE.values()), GEMM)
 }
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Shorthand:
+    """A call on a scope that stands for a tile operation.
+
+    parameters: in order, of which the first `required` must be given. operation: what it becomes.
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    required: int
+    operation: TileOperation
+    meaning: str
+
+    @property
+    def scopes(self) -> tuple[Scope, ...]:
+        return self.operation.scopes
+
+
+_SHORTHANDS = (
+    Shorthand(
+        name="load",
+        parameters=("region", "layout", "fill"),
+        required=1,
+        operation=COPY,
+        meaning="a local tile with what the region holds",
+    ),
+    Shorthand(
+        name="store",
+        parameters=("region", "tile", "variant"),
+        required=2,
+        operation=COPY,
+        meaning="writes a local tile to a region",
+    ),
+    Shorthand(
+        name="zeros",
+        parameters=("shape", "dtype", "layout"),
+        required=2,
+        operation=FILL,
+        meaning="a local tile of zeros",
+    ),
+    Shorthand(
+        name="full",
+        parameters=("shape", "value", "dtype", "layout"),
+        required=3,
+        operation=FILL,
+        meaning="a local tile of one value",
+    ),
+)
+
+#: name -> what `tj.<scope>.<name>` is, on each of its scopes
+CALLS: dict[str, TileOperation | Shorthand] = {**TILE_OPERATIONS, **{s.name: s for s in _SHORTHANDS}}

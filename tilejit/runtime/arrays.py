@@ -91,8 +91,6 @@ _quick_view: Callable[[tuple[Any, ...]], ArrayView] = partial(tuple.__new__, Arr
 Argument = ArrayView | bool | int | float | None
 
 
-# ---- facts --------------------------------------------------------------------------------------------------
-
 _FACTS_LIMIT = 8192
 _facts: dict[tuple[Any, ...], Facts] = {}
 _kinds: dict[tuple[Any, ...], int] = {}
@@ -144,9 +142,6 @@ def row_major(shape: Sequence[int]) -> tuple[int, ...]:
     for d in range(len(shape) - 2, -1, -1):
         strides[d] = strides[d + 1] * max(shape[d + 1], 1)
     return tuple(strides)
-
-
-# ---- arrays of others -----------------------------------------------------------------------------------------
 
 
 def is_array(value: object) -> bool:
@@ -306,10 +301,7 @@ def _host_array(pointer: int, facts: Facts, owner: object) -> np.ndarray[Any, An
     return found
 
 
-# ---- our own ----------------------------------------------------------------------------------------------------
-
-
-class Memory(Protocol):
+class DeviceMemory(Protocol):
     """Memory of a device that a `DeviceArray` owns."""
 
     @property
@@ -336,10 +328,10 @@ class DeviceArray:
 
     __slots__ = ("shape", "dtype", "_facts", "_memory")
 
-    def __init__(self, memory: Memory, dtype: DType, shape: tuple[int, ...]) -> None:
+    def __init__(self, memory: DeviceMemory, dtype: DType, shape: tuple[int, ...]) -> None:
         self.shape = shape
         self.dtype = dtype
-        self._memory: Memory | None = memory
+        self._memory: DeviceMemory | None = memory
         self._facts = facts_of(dtype, shape, row_major(shape), memory.device)
 
     @property
@@ -366,7 +358,7 @@ class DeviceArray:
         return device_name(self._facts.device)
 
     @property
-    def memory(self) -> Memory:
+    def memory(self) -> DeviceMemory:
         """What it owns; a LaunchError once it has been freed."""
         if self._memory is None:
             raise LaunchError(f"{self!r} was freed", hint="make another with tj.to_device or tj.empty")

@@ -1,7 +1,6 @@
 """What a failed `assert` in a kernel leaves behind, and the error it becomes.
 
-The kernel gets the address of a record of five 32-bit words: code (0: none failed, else 1 + the index of the
-assertion), thread, and the three CTA ids of the first thread that failed.
+The kernel gets the address of a record (`AssertionsParam`), which the first thread that failed has filled.
 """
 
 from __future__ import annotations
@@ -11,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import LaunchError, SimulationError
+from ..ir.nodes import AssertionsParam
 
 if TYPE_CHECKING:
     from ..pipeline import Compiled
 
-#: the kind of the kernel parameter that takes the record's address
-KIND = "assertions"
-WORDS = 5
+WORDS = len(AssertionsParam.WORDS)
 
 
 class DeviceAssertionError(LaunchError, AssertionError):
@@ -30,7 +28,7 @@ class SimulatedAssertionError(SimulationError, AssertionError):
 
 def takes_record(compiled: Compiled) -> bool:
     """Whether the kernel has assertions compiled in."""
-    return any(p.kind == KIND for p in compiled.params)
+    return any(isinstance(p, AssertionsParam) for p in compiled.params)
 
 
 def check(

@@ -1,6 +1,7 @@
-"""Whether what a kernel reads from outside has changed since its last launch.
+"""Whether the values that a kernel reads from outside have changed since its last launch.
 
-`frontend.captures` says what it is, as a key; here each place is compared by identity, and the key is a number.
+`frontend.captures` makes a key of them, which takes long. So every launch compares only the objects by identity, and
+the key is made again where one is another object.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class _Watched:
         for chain in source.references:
             value = self._root(source, chain[0])
             for name in chain[1:]:
-                # the language itself doesn't change
+                # tilejit's own names don't change
                 if not isinstance(value, ModuleType) or value.__name__.partition(".")[0] == "tilejit":
                     break
                 value = self._name(vars(value), name)

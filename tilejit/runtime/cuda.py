@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import struct
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -13,6 +12,7 @@ import numpy as np
 from cuda.bindings import driver
 
 from ..errors import DeviceError, LaunchError
+from ..ir.nodes import written_arguments
 from ..target import Target, for_capability
 from . import assertions
 from .arrays import Argument, ArrayView, DeviceArray
@@ -31,23 +31,13 @@ from .cuda_driver import (
 from .cuda_memory import CudaMemory, staged
 from .device import Launch, WriteCheck, positions
 from .grid import stream_handle
+from .packing import Packing, field_of, getter
 from .signature import Call
 
 if TYPE_CHECKING:
-    from ..ir.nodes import Param
     from ..pipeline import Compiled
 
 _STATIC_SHARED_BYTES = 48 * 1024
-
-#: dtype -> code of `struct`; each value gets eight bytes of its own
-_CODES = {
-    "bool_": "?7x", "int8": "b7x", "int16": "h6x", "int32": "i4x", "int64": "q",
-    "uint8": "B7x", "uint16": "H6x", "uint32": "I4x", "uint64": "Q",
-    "float16": "e6x", "bfloat16": "H6x", "float32": "f4x", "float64": "d",
-    "float8_e4m3fn": "B7x", "float8_e5m2": "B7x",
-}  # fmt: skip
-_AS_BITS = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
-
 
 def problem() -> str | None:
     """Why no GPU can be used, or None where one answers."""
@@ -158,12 +148,12 @@ class CudaFunction:
         self._record = CudaMemory(4 * assertions.WORDS if self.asserts else 0, device.number, device.context, _nothing)
         self._record.copy_in(np.zeros(assertions.WORDS if self.asserts else 0, np.int32))
         index = positions(compiled)
-        self._getters = tuple(_getter(p, index.get(p.of, -1), self._record.pointer) for p in compiled.params)
+        self._getters = tuple(getter(p, index, self._record.pointer) for p in compiled.params)
         self._check_written = WriteCheck(compiled)
-        self._written = tuple(index[p.of] for p in compiled.params if p.kind == "pointer" and p.written)
-        self._packer = struct.Struct("<" + "".join(_code(p) for p in compiled.params))
+        self._written = sorted(index[name] for name in written_arguments(compiled.params))
+        self._packing = Packing([field_of(p) for p in compiled.params])
         self._lock = threading.Lock()
-        self._packed = Packed(self._packer, len(compiled.params))
+        self._packed = Packed(self._packing)
 
     def launch(self, launch: Launch, call: Call) -> None:
         self._check_written(call.arguments)
@@ -178,7 +168,7 @@ class CudaFunction:
         self._check_written(call.arguments)
         if call.has_host:
             return lambda: self.launch(launch, call)
-        packed = Packed(self._packer, len(self._getters))
+        packed = Packed(self._packing)
         packed.fill(self._values(call.arguments))
         owned = [a.owner for a in call.arguments if type(a) is ArrayView and isinstance(a.owner, DeviceArray)]
 
@@ -233,7 +223,7 @@ class CudaFunction:
                 hint="pass device arrays, such as tj.to_device(a)",
             )
         with staged(call.arguments, self._written, stream) as moved:
-            packed = Packed(self._packer, len(self._getters))
+            packed = Packed(self._packing)
             packed.fill(self._values(moved))
             self._enqueue(launch, stream, packed)
         if self.asserts and any(_is_host(call.arguments[p]) for p in self._written):
@@ -254,43 +244,22 @@ class CudaFunction:
 class Packed:
     """Kernel parameters in memory, and the array of their addresses that the driver reads."""
 
-    __slots__ = ("_buffer", "_packer", "_pointers", "address")
+    __slots__ = ("_block", "_pack_into", "_pointers", "_start", "address")
 
-    def __init__(self, packer: struct.Struct, count: int) -> None:
-        self._packer = packer
-        self._buffer = ctypes.create_string_buffer(max(packer.size, 8))
-        start = ctypes.addressof(self._buffer)
-        self._pointers = (ctypes.c_void_p * max(count, 1))(*(start + 8 * n for n in range(count)))
+    def __init__(self, packing: Packing) -> None:
+        self._block = ctypes.create_string_buffer(packing.size_bytes + packing.align_bytes)
+        self._start = -ctypes.addressof(self._block) % packing.align_bytes
+        self._pack_into = packing.pack_into
+        start, count = ctypes.addressof(self._block) + self._start, len(packing.offsets)
+        self._pointers = (ctypes.c_void_p * max(count, 1))(*(start + offset for offset in packing.offsets))
         self.address = ctypes.addressof(self._pointers)
 
     def fill(self, values: Sequence[Any]) -> None:
-        self._packer.pack_into(self._buffer, 0, *values)
-
-
-def _code(param: Param) -> str:
-    return "Q" if param.kind in ("pointer", assertions.KIND) else _CODES[param.dtype.name]
-
-
-def _getter(param: Param, index: int, record: int) -> Callable[[Sequence[Any]], Any]:
-    """What takes a kernel parameter's value from a launch's arguments."""
-    axis = param.axis or 0
-    if param.kind == assertions.KIND:
-        return lambda arguments: record
-    if param.kind == "pointer":
-        return lambda arguments: arguments[index].pointer
-    if param.kind == "extent":
-        return lambda arguments: arguments[index].facts.shape[axis]
-    if param.kind == "stride":
-        return lambda arguments: arguments[index].facts.strides[axis]
-    if param.dtype.name in _AS_BITS:
-        kind = param.dtype.numpy
-        unsigned = np.dtype(f"u{kind.itemsize}")
-        return lambda arguments: int(np.array(arguments[index], kind).view(unsigned)[()])
-    return lambda arguments: arguments[index]
+        self._pack_into(self._block, self._start, *values)
 
 
 def _order(stream: int, arguments: Sequence[Argument]) -> None:
-    """Makes the stream wait for those on which arguments are made."""
+    """Makes the stream wait for the streams that still write the arguments."""
     producers = {a.producer for a in arguments if type(a) is ArrayView and a.producer is not None}
     # 0 and 1 both name the legacy stream
     for producer in producers - ({0, 1} if stream in (0, 1) else {stream}):

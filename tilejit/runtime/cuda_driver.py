@@ -94,7 +94,7 @@ def _refusal(error: Any, log: bytearray) -> DeviceError | LaunchError:
 
 @contextmanager
 def uncaptured() -> Iterator[None]:
-    """Inside, what is no stream operation, such as loading a module, works while a stream is being captured."""
+    """Inside, calls that are no stream operations, such as loading a module, work while a stream is captured."""
     mode = call(driver.cuThreadExchangeStreamCaptureMode, driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED)
     try:
         yield
@@ -102,11 +102,8 @@ def uncaptured() -> Iterator[None]:
         call(driver.cuThreadExchangeStreamCaptureMode, mode)
 
 
-# ---- streams ----------------------------------------------------------------------------------------------------
-
-
 def framework_stream(owner: Any, ordinal: int) -> int:
-    """The current stream of the framework that `owner` is an array of; 0, the legacy stream, without one."""
+    """The current stream of the framework that made `owner`; 0, the legacy stream, if none did."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(owner, torch.Tensor):
         # what torch.compile's own kernels use: 0.1 us, where current_stream() takes 1.5
@@ -128,7 +125,7 @@ def is_capturing(stream: int) -> bool:
 
 
 def wait_for(stream: int, producer: int) -> None:
-    """Orders what comes on `stream` after what is on `producer` now."""
+    """Makes what `stream` gets from now on wait for what `producer` has now."""
     event = call(driver.cuEventCreate, int(driver.CUevent_flags.CU_EVENT_DISABLE_TIMING))
     try:
         call(driver.cuEventRecord, event, producer)

@@ -57,11 +57,8 @@ def _free(pointer: int, context: Any) -> None:
         driver.cuCtxPopCurrent()
 
 
-# ---- host arrays on a GPU ---------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
-class Block:
+class StagedRange:
     """A range of host memory and where its copy lies on the device.
 
     low, high: host addresses. base: device address of the allocation. at: device address of the byte at `low`.
@@ -75,13 +72,13 @@ class Block:
 
 @contextmanager
 def staged(arguments: Sequence[Argument], written: Sequence[int], stream: int) -> Iterator[list[Argument]]:
-    """Copies host arrays to the current device, and those written back at the end, when the stream has ended.
+    """Copies host arrays to the current device; at the end waits for the stream and copies the written ones back.
 
-    Host arrays that overlap share one copy. What a launch that failed wrote is not copied back.
+    Host arrays that overlap share one copy. Nothing is copied back after a launch that failed.
     written: positions of arrays that the kernel writes.
     returns: the arguments with host addresses replaced by device addresses.
     """
-    blocks: list[Block] = []
+    blocks: list[StagedRange] = []
     try:
         for low, high in merged(arguments):
             blocks.append(_copied(low, high, stream))
@@ -116,15 +113,15 @@ def _is_host(argument: Argument) -> bool:
     return type(argument) is ArrayView and argument.facts.device is None
 
 
-def _copied(low: int, high: int, stream: int) -> Block:
+def _copied(low: int, high: int, stream: int) -> StagedRange:
     # the signature promises the host address's alignment, so the copy keeps it
     base = int(call(driver.cuMemAllocAsync, high - low + MAX_ALIGN, stream))
     at = base + low % MAX_ALIGN
     call(driver.cuMemcpyHtoDAsync, at, low, high - low, stream)
-    return Block(low, high, base, at)
+    return StagedRange(low, high, base, at)
 
 
-def _moved(argument: Argument, blocks: Sequence[Block]) -> Argument:
+def _moved(argument: Argument, blocks: Sequence[StagedRange]) -> Argument:
     if type(argument) is not ArrayView or argument.facts.device is not None or not argument.facts.high_bytes:
         return argument
     low, _ = _range(argument)

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ..errors import LaunchError
+from ..ir.nodes import written_arguments
 from ..target import Target
-from .arrays import Argument, ArrayView, Memory
+from .arrays import Argument, ArrayView, DeviceMemory
 from .signature import Call
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ class Launch(NamedTuple):
     stream: Any = None
 
 
-class Function(Protocol):
+class LoadedKernel(Protocol):
     """A compiled kernel on a device, ready to launch."""
 
     @property
@@ -60,9 +61,9 @@ class Device(Protocol):
         """Raises DeviceError where it can't run code for `target`."""
         ...
 
-    def load(self, compiled: Compiled) -> Function: ...
+    def load(self, compiled: Compiled) -> LoadedKernel: ...
 
-    def allocate(self, size: int) -> Memory:
+    def allocate(self, size: int) -> DeviceMemory:
         """size: bytes."""
         ...
 
@@ -81,7 +82,7 @@ class WriteCheck:
 
     def __init__(self, compiled: Compiled) -> None:
         index = positions(compiled)
-        self._written = tuple((index[p.of], p.of) for p in compiled.params if p.kind == "pointer" and p.written)
+        self._written = sorted((index[name], name) for name in written_arguments(compiled.params))
 
     def __call__(self, arguments: Sequence[Argument]) -> None:
         for index, name in self._written:

@@ -102,7 +102,7 @@ def of(call: Call) -> Device:
 
 
 def check_environment(call: Call) -> None:
-    """What `of` leaves out at every launch: whether the environment asks for the simulator.
+    """Whether the environment asks for the simulator, which `of` doesn't look at because it runs at every launch.
 
     raises: LaunchError as `of`.
     """
@@ -162,9 +162,6 @@ def _cuda(ordinal: int) -> Device:
     opened = cuda.CudaDevice(ordinal)
     _used[ordinal] = opened
     return opened
-
-
-# ---- memory -----------------------------------------------------------------------------------------------------
 
 
 def to_device(array: Any, device: str | None = None) -> DeviceArray:

@@ -19,7 +19,7 @@ _READ_ONLY = 1
 _CODES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "bool_", 10: "float8_e4m3fn", 12: "float8_e5m2"}
 
 
-class _Device(ctypes.Structure):
+class _DLDevice(ctypes.Structure):
     _fields_ = [("type", ctypes.c_int32), ("id", ctypes.c_int32)]
 
 
@@ -27,10 +27,10 @@ class _DataType(ctypes.Structure):
     _fields_ = [("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)]
 
 
-class _Tensor(ctypes.Structure):
+class _DLTensor(ctypes.Structure):
     _fields_ = [
         ("data", ctypes.c_void_p),
-        ("device", _Device),
+        ("device", _DLDevice),
         ("ndim", ctypes.c_int32),
         ("dtype", _DataType),
         ("shape", ctypes.POINTER(ctypes.c_int64)),
@@ -46,7 +46,7 @@ class _Versioned(ctypes.Structure):
         ("context", ctypes.c_void_p),
         ("deleter", ctypes.c_void_p),
         ("flags", ctypes.c_uint64),
-        ("tensor", _Tensor),
+        ("tensor", _DLTensor),
     ]
 
 
@@ -88,7 +88,7 @@ def read(value: Any) -> DLPackTensor:
     if _is_valid(capsule, b"dltensor_versioned"):
         managed = _Versioned.from_address(_get_pointer(capsule, b"dltensor_versioned"))
         return _read(managed.tensor, not managed.flags & _READ_ONLY, capsule)
-    return _read(_Tensor.from_address(_get_pointer(capsule, b"dltensor")), True, capsule)
+    return _read(_DLTensor.from_address(_get_pointer(capsule, b"dltensor")), True, capsule)
 
 
 def _export(value: Any, stream: int | None) -> object:
@@ -99,7 +99,7 @@ def _export(value: Any, stream: int | None) -> object:
         return value.__dlpack__(stream=stream)
 
 
-def _read(tensor: _Tensor, writable: bool, capsule: object) -> DLPackTensor:
+def _read(tensor: _DLTensor, writable: bool, capsule: object) -> DLPackTensor:
     shape = tuple(tensor.shape[d] for d in range(tensor.ndim))
     strides = tuple(tensor.strides[d] for d in range(tensor.ndim)) if tensor.strides else None
     device = tensor.device.id if tensor.device.type in (_CUDA, _CUDA_MANAGED) else None

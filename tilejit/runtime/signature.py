@@ -1,7 +1,7 @@
 """From a call's arguments to the key under which its compiled kernel is found.
 
-Two keys: the *quick key*, a flat tuple of small numbers made at every launch, finer than needed; and, where that one
-is new, the `Signature`, which says exactly what the compiler may know. Several quick keys may lead to one signature.
+There are two keys. The *quick key* is a flat tuple of small numbers, made at every launch. Only where it is new, the
+`Signature` is made, which says exactly what the compiler may know. Several quick keys may lead to one signature.
 """
 
 from __future__ import annotations
@@ -62,15 +62,12 @@ def bind(name: str, parameters: Sequence[Parameter], args: tuple[Any, ...], kwar
     return values
 
 
-# ---- at every launch --------------------------------------------------------------------------------------------
-
-
 class Call:
     """What one pass over a launch's arguments finds.
 
-    arguments: as the devices see them. key: the quick key. overlaps: pairs of arrays whose byte ranges meet.
-    first: the first array in a device's memory. has_host: some array is in host memory. waits: some array's content
-    has yet to be made on its producer's stream.
+    arguments: as the devices see them, None for a compile-time value. key: the quick key.
+    overlaps: pairs of arrays whose byte ranges meet. first: the first array in a device's memory.
+    has_host: some array is in host memory. waits: some array's content has yet to be made on its producer's stream.
     """
 
     __slots__ = ("arguments", "first", "has_host", "key", "overlaps", "waits")
@@ -190,9 +187,6 @@ def hypothetical(parameter: Parameter, position: int, value: Any) -> Any:
     return value
 
 
-# ---- scalars ----------------------------------------------------------------------------------------------------
-
-
 def _scalar_dtype(parameter: Parameter, value: Any) -> DType:
     """The type of an unannotated scalar; see LANGUAGE, "Parameters"."""
     if isinstance(value, (bool, np.bool_)):
@@ -250,9 +244,6 @@ def _no_number(parameter: Parameter, value: Any, dtype: DType) -> float:
     )
 
 
-# ---- where the quick key is new ---------------------------------------------------------------------------------
-
-
 def signature(
     parameters: Sequence[Parameter],
     values: Sequence[Any],
@@ -262,12 +253,13 @@ def signature(
 ) -> Signature:
     """What the compiler may know of the arguments.
 
+    values: as the user gave them. arguments: what `Call` made of them; None for a compile-time value.
     aliased: positions of arrays with the overlap bit.
     raises: LaunchError for an array that doesn't match what its parameter pins.
     """
     types: list[tuple[str, ArgumentType]] = []
     for i, (parameter, value, argument) in enumerate(zip(parameters, values, arguments, strict=True)):
-        if parameter.kind == "constexpr" or value is None and parameter.kind == "any":
+        if argument is None:
             types.append((parameter.name, ConstexprType.of(value)))
         elif isinstance(argument, ArrayView):
             types.append((parameter.name, _array_type(parameter, argument, target, i in aliased)))

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import DeviceError, LaunchError, SimulationError
+from ..ir.nodes import (
+    AssertionsParam,
+    ExtentParam,
+    Param,
+    PointerParam,
+    ScalarParam,
+    StrideParam,
+    written_arguments,
+)
+from ..ir.walk import assert_never
 from ..simulator import Pointer, Report, run
 from ..source import Span
 from ..target import Target
@@ -16,10 +26,10 @@ from . import assertions
 from .arrays import SIMULATOR, Argument, ArrayView, DeviceArray, device_name, host_bytes
 from .device import Launch, WriteCheck, checks_wanted, positions
 from .grid import stream_handle
+from .packing import getter
 from .signature import Call
 
 if TYPE_CHECKING:
-    from ..ir.nodes import Param
     from ..pipeline import Compiled
 
 _DEFAULT_TARGET = "sm_90a"
@@ -116,8 +126,8 @@ class SimulatedFunction:
         compiled = self.compiled
         self._check_written(arguments)
         record = np.zeros(assertions.WORDS, np.int32)
-        values = [self._value(param, arguments, record) for param in compiled.params]
-        places = _Places(compiled.spans)
+        values = [parameter_value(param, self._positions, arguments, record) for param in compiled.params]
+        places = SourceLines(compiled.spans)
         try:
             report = run(
                 compiled.ptx,
@@ -140,32 +150,15 @@ class SimulatedFunction:
 
     def _note_written(self, arguments: Sequence[Argument]) -> None:
         """What a kernel wrote may be read from now on."""
-        for param in self.compiled.params:
-            view = arguments[self._positions[param.of]] if param.written and param.kind == "pointer" else None
+        for name in written_arguments(self.compiled.params):
+            view = arguments[self._positions[name]]
             if isinstance(view, ArrayView) and isinstance(view.owner, DeviceArray):
                 memory = view.owner.memory
                 assert isinstance(memory, SimulatedMemory)
                 memory.initialized = True
 
-    def _value(
-        self, param: Param, arguments: Sequence[Argument], record: np.ndarray[Any, Any]
-    ) -> Pointer | np.generic:
-        if param.kind == assertions.KIND:
-            return Pointer(record.view(np.uint8), name="assertions")
-        argument = arguments[self._positions[param.of]]
-        if not isinstance(argument, ArrayView):
-            with np.errstate(over="ignore"):
-                number: np.generic = param.dtype.numpy.type(argument)
-            return number
-        if param.kind == "pointer":
-            return _pointer(argument, param)
-        assert param.axis is not None
-        facts = argument.facts
-        size: np.generic = np.int64((facts.shape if param.kind == "extent" else facts.strides)[param.axis])
-        return size
 
-
-class _Places:
+class SourceLines:
     """Turns a `.loc` into its Python line, and finds the one that an error is about."""
 
     def __init__(self, spans: Sequence[Span]) -> None:
@@ -176,7 +169,7 @@ class _Places:
         """The line as text, with the calls through which it was inlined."""
         if not 0 < column <= len(self._spans):
             return f"line {line}"
-        # of an instruction that LLVM made from several lines it keeps none, but the column of what stands before it
+        # where LLVM made one instruction of several lines, its line is 0, and its column that of the instruction before
         near = "" if line else "near "
         span: Span | None = self._spans[column - 1]
         texts = []
@@ -193,8 +186,29 @@ class _Places:
         return min(named, key=lambda found: found[0])[1] if named else None
 
 
-def _pointer(view: ArrayView, param: Param) -> Pointer:
+def parameter_value(
+    param: Param, positions: Mapping[str, int], arguments: Sequence[Argument], record: np.ndarray[Any, Any]
+) -> Pointer | np.generic:
+    """A parameter's value as the simulator takes it. record: what a failed assertion leaves."""
+    match param:
+        case PointerParam():
+            return _pointer(arguments[positions[param.of]], param)
+        case ScalarParam():
+            with np.errstate(over="ignore"):
+                number: np.generic = param.var.dtype.numpy.type(arguments[positions[param.of]])
+            return number
+        case ExtentParam() | StrideParam():
+            size: np.generic = np.int64(getter(param, positions, record=0)(arguments))
+            return size
+        case AssertionsParam():
+            return Pointer(record.view(np.uint8), name="assertions")
+        case _:
+            return assert_never(param)
+
+
+def _pointer(view: Argument, param: PointerParam) -> Pointer:
     """The bytes that the array reaches, for a kernel that gets the address of its first element."""
+    assert isinstance(view, ArrayView)
     if view.host is None:
         raise LaunchError(
             f"{param.of} lies on {device_name(view.facts.device)}, and the simulator can't read a GPU's memory",

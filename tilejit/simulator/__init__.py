@@ -1,7 +1,7 @@
 """The embedded device: executes emitted PTX text on NumPy and checks it."""
 
-from tilejit.simulator.launch import Pointer, run
-from tilejit.simulator.places import Location
-from tilejit.simulator.report import Report
+from .checks.places import Location
+from .checks.report import Report
+from .launch import Pointer, run
 
 __all__ = ["Location", "Pointer", "Report", "run"]

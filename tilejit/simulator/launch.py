@@ -9,18 +9,18 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from tilejit.errors import LaunchError
-from tilejit.simulator.access import Access
-from tilejit.simulator.checks import UNWRITTEN, Checker, Clock, LocalShadow, Shadow
-from tilejit.simulator.lanes import Lanes
-from tilejit.simulator.machine import Machine
-from tilejit.simulator.memory import LOCAL_BASE, SHARED_BASE, AddressMap, Part, Region
-from tilejit.simulator.opcodes.move import WINDOWS
-from tilejit.simulator.places import Locate, Places
-from tilejit.simulator.printf import Printer
-from tilejit.simulator.profile import Profiler
-from tilejit.simulator.report import Report
-from tilejit.simulator.translate import Program, translate
+from ..errors import LaunchError
+from .checks.places import Locate, PtxPlaces
+from .checks.profile import Profiler
+from .checks.races import UNWRITTEN, AccessChecker, Clock, LocalShadow, Shadow
+from .checks.report import Report
+from .decode.translate import Program, translate
+from .machine.access import Access
+from .machine.lanes import Lanes
+from .machine.machine import Machine
+from .machine.memory import LOCAL_BASE, SHARED_BASE, AddressMap, MemoryRegion, Part
+from .machine.printf import Printer
+from .opcodes.move import WINDOWS
 
 # Past 16 K to 32 K threads temporaries leave a second-level cache of 1 to 2 MiB; below, calls cost more than work.
 CHUNK_THREADS = 16384
@@ -43,7 +43,7 @@ class Pointer:
     initialized: bool = True
 
 
-Argument = Pointer | bytes | np.generic | int
+ParameterValue = Pointer | bytes | np.generic | int
 
 
 def run(
@@ -51,7 +51,7 @@ def run(
     entry: str,
     grid: tuple[int, ...],
     block: tuple[int, ...],
-    args: Sequence[Argument],
+    args: Sequence[ParameterValue],
     *,
     checks: bool = True,
     profile: bool = False,
@@ -69,7 +69,7 @@ def run(
     """
     _keep_freed_memory()
     program = translate(ptx, entry, dynamic_shared_bytes)
-    launch = _Launch(program, _three(grid, "grid"), _three(block, "block"), checks, profile, locate, write)
+    launch = _GridRun(program, _three(grid, "grid"), _three(block, "block"), checks, profile, locate, write)
     with np.errstate(all="ignore"):
         launch.place(args)
         launch.run()
@@ -78,7 +78,7 @@ def run(
 
 @lru_cache(maxsize=1)
 def _keep_freed_memory() -> None:
-    """Let the C library reuse the memory of temporaries, where giving it back costs a page fault per 4 KiB.
+    """Make the C library keep freed memory: giving it back costs a page fault per 4 KiB when it is needed again.
 
     source: mallopt(3), M_MMAP_THRESHOLD: freeing a large block raises the sizes from which memory is given back.
     """
@@ -94,7 +94,7 @@ def _three(extents: Sequence[int], what: str) -> tuple[int, int, int]:
     return x, y, z
 
 
-class _Launch:
+class _GridRun:
     def __init__(
         self, program: Program, grid: tuple[int, int, int], block: tuple[int, int, int], checks: bool, profile: bool,
         locate: Locate | None, write: Callable[[str], object] | None,
@@ -105,7 +105,7 @@ class _Launch:
         self.checks = checks
         self.threads = block[0] * block[1] * block[2]
         self.ctas = grid[0] * grid[1] * grid[2]
-        self.places = Places(program.module, program.function, locate)
+        self.places = PtxPlaces(program.module, program.function, locate)
         self.memory = AddressMap()
         self.printer = Printer(self.memory, write)
         self.profiler = Profiler() if profile else None
@@ -124,9 +124,7 @@ class _Launch:
         bytes_per_cta = program.shared_bytes * 5 + program.local_bytes * self.threads + 1
         return max(1, min(self.ctas, CHUNK_THREADS // self.threads or 1, CHUNK_BYTES // bytes_per_cta))
 
-    # -- memory
-
-    def place(self, args: Sequence[Argument]) -> None:
+    def place(self, args: Sequence[ParameterValue]) -> None:
         """Give arrays device addresses, fill the parameter space, and lay out variables."""
         function = self.program.function
         if len(args) != len(function.params):
@@ -147,7 +145,7 @@ class _Launch:
         if self.params:
             memory = np.frombuffer(self.params, np.uint8)
             parts = [Part(p.name, p.offset, p.size_bytes, False) for p in function.params]
-            self.memory.add(Region("param", 0, memory.size, memory, parts, writable=False))
+            self.memory.add(MemoryRegion("param", 0, memory.size, memory, parts, writable=False))
         self.place_variables()
         if self.checks:
             self.shadow_globals(pointers)
@@ -161,9 +159,8 @@ class _Launch:
                 data[offset : offset + 8] = self.symbol(name, generic).to_bytes(8, "little")
             memory = np.frombuffer(data, np.uint8)
             part = Part(variable.name, 0, variable.size_bytes)
-            self.memory.add(
-                Region(variable.space, at, variable.size_bytes, memory, [part], writable=variable.space == "global")
-            )
+            writable = variable.space == "global"
+            self.memory.add(MemoryRegion(variable.space, at, variable.size_bytes, memory, [part], writable=writable))
 
     def symbol(self, name: str, generic: bool) -> int:
         for variable, at in self.program.placed:
@@ -172,7 +169,7 @@ class _Launch:
         raise LaunchError(f"the PTX initialises a variable with {name}, which it doesn't define")
 
     def shadow_globals(self, pointers: Sequence[Pointer]) -> None:
-        """Records for global memory that the kernel may write: nothing else can race or be uninitialised."""
+        """Records for the global memory that the kernel may write; the rest can't race or be uninitialised."""
         shift = self.program.cell_shift["global"]
         stores = any(s.kind != "load" and s.space in ("global", "") for s in self.program.sites)
         fresh = {p.memory.__array_interface__["data"][0] for p in pointers if not p.initialized}
@@ -190,7 +187,7 @@ class _Launch:
                 last = (p.start + p.size_bytes - lead) >> shift
                 region.shadow.writes[first:last] = UNWRITTEN
 
-    def chunk_memory(self, lanes: Lanes) -> list[Region]:
+    def chunk_memory(self, lanes: Lanes) -> list[MemoryRegion]:
         """Shared and local memory for the CTAs of one chunk."""
         regions = []
         program = self.program
@@ -210,25 +207,23 @@ class _Launch:
             start = at - base
             # A slice keeps one copy per owner `stride` bytes apart; the last one may be shorter.
             part = memory[start:]
-            region = Region(variable.space, at, size, part, [Part(variable.name, 0, size)], owner, stride)
+            region = MemoryRegion(variable.space, at, size, part, [Part(variable.name, 0, size)], owner, stride)
             regions.append(region)
         return regions
-
-    # -- running
 
     def run(self) -> None:
         program = self.program
         warps = -(-self.threads // 32)
         clock = Clock(self.ctas, self.ctas * warps) if self.checks else None
         lanes = Lanes(self.grid, self.block, 0, min(self.per_chunk, self.ctas))
-        checker = Checker(lanes, clock, self.places, list(program.sites)) if clock is not None else None
+        checker = AccessChecker(lanes, clock, self.places, list(program.sites)) if clock is not None else None
         for first in range(0, self.ctas, self.per_chunk):
             count = min(self.per_chunk, self.ctas - first)
             if first:
                 lanes = Lanes(self.grid, self.block, first, count)
             self.run_chunk(lanes, clock, checker)
 
-    def run_chunk(self, lanes: Lanes, clock: Clock | None, checker: Checker | None) -> None:
+    def run_chunk(self, lanes: Lanes, clock: Clock | None, checker: AccessChecker | None) -> None:
         program = self.program
         before = (list(self.memory.regions), list(self.memory.starts))
         for region in self.chunk_memory(lanes):
@@ -265,7 +260,7 @@ def _round_up(value: int, unit: int) -> int:
     return -(-value // unit) * unit
 
 
-def _scalar_bytes(arg: Argument, size: int, addresses: dict[int, int]) -> bytes:
+def _scalar_bytes(arg: ParameterValue, size: int, addresses: dict[int, int]) -> bytes:
     if isinstance(arg, Pointer):
         return (addresses[id(arg)] + arg.offset_bytes).to_bytes(8, "little")
     if isinstance(arg, bytes):

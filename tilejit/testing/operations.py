@@ -10,7 +10,8 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from ..dtypes import DTYPES, DType, bool_, float32, int64
-from ..ir import build
+from ..ir import allocation
+from ..ir.arithmetic import build
 from ..ir.nodes import Buffer, Expr, Region, Special, Strided, TileOp, Var
 from ..isa.mma import MMA, MMA_M, MMA_N
 from ..layout import TCGEN05_SHAPES, Swizzle, TileLayout, atom_layout, datapath, layout_a, layout_b, layout_c
@@ -184,7 +185,7 @@ class _Draft:
         assume(layout.span() * dtype.bytes <= 32_000)
         align = 16 if self.tidy else self.draw(st.sampled_from([n for n in (1, 2, 4, 8, 16) if n >= dtype.bytes]))
         if space == "shared":
-            align = max(128, swizzle.period * dtype.bytes if swizzle else 0)
+            align = allocation.alignment(space, dtype, layout)
         return Buffer(name, space, dtype, tuple(sizes), layout, align)
 
     def _swizzle(self, dtype: DType) -> Swizzle:
@@ -356,7 +357,7 @@ def _copy_of_matrices(draw: st.DrawFn, name: str) -> Operation:
     memory = TileLayout.from_iters([(digits[n][0], strides[n], "m") for n in order], (), None, swizzle)
     loads = draw(st.booleans())
     names = ("dst", "src") if loads else ("src", "dst")
-    align = max(128, swizzle.period * dtype.bytes if swizzle else 0)
+    align = allocation.alignment("shared", dtype, memory)
     local, shared = _local(names[0], dtype, shape, tile), Buffer(names[1], "shared", dtype, shape, memory, align)
     sides = _whole(local), _whole(shared)
     return draft.made(name, sides if loads else sides[::-1])

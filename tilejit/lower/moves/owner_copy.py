@@ -8,7 +8,7 @@ import numpy as np
 
 from ...dtypes import int64
 from ...errors import LayoutError
-from ...ir import build
+from ...ir.arithmetic import build
 from ...ir.nodes import TRUE, Expr, Move, Region, TileOp, Vector
 from ..builder import Builder
 from ..plan import Moves, VectorPlan

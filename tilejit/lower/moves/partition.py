@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...dtypes import int32
-from ...ir import build
+from ...ir.arithmetic import build
 from ...ir.nodes import Const, Expr, TileOp
 from ..builder import Builder
 from ..plan import Moves, VectorPlan

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...dtypes import DType, int32
-from ...ir import build
-from ...ir.nodes import TRUE, Buffer, Expr, Move, Region, TileOp, Vector
+from ...ir.arithmetic import build
+from ...ir.nodes import TRUE, Buffer, Expr, Move, TileOp, Vector
 from ..builder import Builder
 from ..schedule.views import View
 from ..schedule.windows import NO_EDGES, Edges, Mask
@@ -27,11 +27,9 @@ def pieces(count: int) -> list[tuple[int, int]]:
 
 def fill_value(op: TileOp) -> Expr:
     """What a copy reads outside its source."""
-    if len(op.operands) > 2:
-        value = op.operands[2]
-        assert not isinstance(value, Region)
-        return build.cast(value, op.operands[0].dtype)
-    return build.const(0, op.operands[0].dtype)
+    dtype = op.region("dst").dtype
+    fill = op.value("fill")
+    return build.const(0, dtype) if fill is None else build.cast(fill, dtype)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ import numpy as np
 
 from ...ir.nodes import Buffer, Region, Strided
 from ...layout import TileLayout
+from ...scopes import CTA, SCOPES
 from ..plan import TMEM_LANE
 from ..schedule.evaluate import evaluate
 from ..schedule.launch import launch_values
-from ..schedule.strides import THREADS
 
 __all__ = ["Contents", "addresses", "owners_of"]
 
@@ -44,8 +44,8 @@ def owners_of(region: Region, scope: str) -> tuple[Array, Array]:
     zero = np.zeros((1, prod(region.shape)), np.int64)
     thread, register = zero, zero
     for name, values in _places(layout, region.buffer, _coordinates(region, {})).items():
-        if name in THREADS["cta"]:
-            thread = thread + values * THREADS[scope][name]
+        if name in CTA.steps:
+            thread = thread + values * SCOPES[scope].steps[name]
         else:
             register = register + values
     both = np.broadcast_arrays(thread, register)

@@ -7,6 +7,7 @@ from math import prod
 import numpy as np
 
 from ...ir.nodes import Region, TileOp
+from ...scopes import SCOPES
 from ..plan import Access, Moves, Plan, Products
 from ..schedule.launch import launch_values
 from .places import Contents
@@ -15,9 +16,6 @@ from .products import prove_products
 __all__ = ["prove"]
 
 Array = np.ndarray
-
-#: threads of the scopes whose size is fixed
-_SCOPE_THREADS = {"thread": 1, "warp": 32, "warpgroup": 128}
 
 
 def prove(plan: Plan, op: TileOp) -> None:
@@ -38,11 +36,11 @@ def prove(plan: Plan, op: TileOp) -> None:
 
 def prove_moves(moves: Moves, op: TileOp) -> None:
     """As `prove`, for what isn't a product."""
-    regions = [o for o in op.operands if isinstance(o, Region)]
+    regions = op.regions
     assert len(regions) == len(moves.steps), f"{len(moves.steps)} sides are moved; {op.name} has {len(regions)} tiles"
     values = launch_values(regions)
     sides = [Contents.of(r, op.scope, values) for r in regions]
-    threads = _SCOPE_THREADS.get(op.scope)
+    threads = SCOPES[op.scope].size
     assert (moves.thread >= 0).all(), "a thread that the scope doesn't have"
     assert threads is None or (moves.thread < threads).all(), "a thread that the scope doesn't have"
     _each_once(moves, sides)

@@ -14,12 +14,13 @@ from math import prod
 
 from ...dtypes import DType, int32, int64
 from ...errors import LayoutError
-from ...ir import build, facts
+from ...ir.arithmetic import build, facts
+from ...ir.arithmetic.remember import remembered, remembered_pair
 from ...ir.nodes import TRUE, Buffer, Const, Expr, Region, Strided, Var
-from ...ir.remember import remembered, remembered_pair
 from ...layout import Swizzle, TileLayout
 from ...layout.iters import Iter, merged, refined, sliced, weights
-from .strides import THREADS, Folded, Scaled, Stride, Term, Thread, multiple_of, total_along
+from ...scopes import SCOPES
+from .strides import Folded, Scaled, Stride, Term, Thread, multiple_of, total_along
 from .swizzles import swizzled
 
 __all__ = ["Placement", "Step", "element_offset", "extent_of", "inside", "need_slice", "owned", "place"]
@@ -141,7 +142,8 @@ def owned(buffer: Buffer, scope: str) -> Placement:
     assert isinstance(layout, TileLayout)
     extents = tuple(n for n in buffer.shape if isinstance(n, int))
     whole = Region(buffer, (_int(0),) * len(extents), extents)
-    first = sum(value * THREADS[scope].get(axis.name, 1) for axis, value in layout.offset if axis.is_thread)
+    steps = SCOPES[scope].steps
+    first = sum(value * steps.get(axis.name, 1) for axis, value in layout.offset if axis.is_thread)
     return replace(_tiled(whole, layout, scope), first_thread=first)
 
 
@@ -354,12 +356,13 @@ def _scope_step(it: Iter, scope: str) -> Step:
     """
     if not it.axis.is_thread:
         return Step(it.extent, it.stride)
-    if it.axis.name not in THREADS[scope]:
+    steps = SCOPES[scope].steps
+    if it.axis.name not in steps:
         raise LayoutError(
             f"{it.axis} counts {it.axis.unit}s within a {it.axis.within}; the operation is called on one {scope}",
             hint=f"call it on the {it.axis.within}, or use an axis within a {scope}",
         )
-    return Step(it.extent, Thread(it.stride * THREADS[scope][it.axis.name]))
+    return Step(it.extent, Thread(it.stride * steps[it.axis.name]))
 
 
 def _is_zero(expr: Expr) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
-from ...ir import build, facts
+from ...ir.arithmetic import build, facts
 from ...ir.nodes import Buffer, Const, Expr
 from ...layout import TileLayout
 from ..builder import Builder

@@ -6,20 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ...dtypes import DType
-from ...ir import build
+from ...ir.arithmetic import build
 from ...ir.nodes import Expr, Var
 
-__all__ = [
-    "Folded", "Scaled", "Stride", "THREADS", "Term", "Thread", "multiple_of", "shown", "times", "total_along",
-]  # fmt: skip
-
-#: scope -> thread axis -> how many of the scope's threads one step along it is
-THREADS: dict[str, dict[str, int]] = {
-    "thread": {},
-    "warp": {"laneid": 1},
-    "warpgroup": {"laneid": 1, "wid_in_wg": 32, "tid_in_wg": 1},
-    "cta": {"laneid": 1, "wid_in_wg": 32, "tid_in_wg": 1, "warpid": 32, "wgid": 128, "tx": 1},
-}
+__all__ = ["Folded", "Scaled", "Stride", "Term", "Thread", "multiple_of", "shown", "times", "total_along"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ an address needs one xor, and none where b has no bits among r and c.
 
 from __future__ import annotations
 
-from ...ir import build, facts
+from ...ir.arithmetic import build, facts
+from ...ir.arithmetic.remember import remembered
 from ...ir.nodes import Cast, Const, Expr, Op
-from ...ir.remember import remembered
 from ...layout import Swizzle
 
 __all__ = ["advanced", "possible_bits", "swizzled"]

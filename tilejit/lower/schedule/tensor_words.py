@@ -7,14 +7,14 @@ from math import prod
 
 import numpy as np
 
+from ... import scopes
 from ...dtypes import int32
 from ...errors import LayoutError
-from ...ir import build, facts
+from ...ir.arithmetic import build, facts
 from ...ir.nodes import Const, Expr, Region
 from ...layout import TileLayout
 from ...layout.iters import Iter, merged, refined, weights
 from ...target import WARP, WARPGROUP
-from .strides import THREADS
 
 __all__ = ["Words", "lane_fault", "words"]
 
@@ -64,7 +64,7 @@ def words(local: Region, tmem: Region) -> Words:
     packed = _BITS // local.dtype.bits
     size = prod(local.shape)
     held, there = _places(local), _places(tmem)
-    thread = held.sum(THREADS["warpgroup"], size)
+    thread = held.sum(scopes.WARPGROUP.steps, size)
     register = held.sum({"m": 1}, size)
     order = np.lexsort((register, thread))
     table = np.stack([thread, register, there.sum({"TLane": 1}, size), there.sum({"TCol": 1}, size)])[:, order]
@@ -147,7 +147,7 @@ def _places(region: Region) -> _Places:
             f"{region.buffer.name} has {what}; each element of tensor memory goes to one register",
             hint="use a layout of strides only",
         )
-    axes = ("TLane", "TCol") if region.buffer.space == "tmem" else ("m", *THREADS["warpgroup"])
+    axes = ("TLane", "TCol") if region.buffer.space == "tmem" else ("m", *scopes.WARPGROUP.steps)
     strange = [axis.name for axis in layout.axes() if axis.name not in axes]
     if strange:
         raise LayoutError(

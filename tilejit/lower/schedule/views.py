@@ -17,7 +17,7 @@ from math import prod
 
 from ...dtypes import DType, int64
 from ...errors import LayoutError
-from ...ir import build
+from ...ir.arithmetic import build
 from ...ir.nodes import Buffer, Const, Expr, Strided
 from ...layout.grouping import common_refinement
 from .placement import Placement, Step, need_slice

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...dtypes import DType, int32, int64, uint32, uint64
-from ...ir import build, facts
+from ...ir.arithmetic import build, facts
 from ...ir.nodes import TRUE, Const, Expr
 from ..builder import Builder
 from .placement import extent_of, inside

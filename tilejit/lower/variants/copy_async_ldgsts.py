@@ -16,7 +16,7 @@ from math import copysign
 
 from ...dtypes import int32
 from ...errors import LayoutError
-from ...ir import build
+from ...ir.arithmetic import build
 from ...ir.nodes import TRUE, Const, Instruction, TileOp, Vector
 from ...isa.cp_async import COPIES, Copy
 from ..builder import Builder
@@ -43,7 +43,7 @@ class Plan(Partition):
 
 
 def _zero_fill(op: TileOp, context: Context) -> str | None:
-    fill = op.operands[2] if len(op.operands) > 2 else None
+    fill = op.value("fill")
     if fill is None or isinstance(fill, Const) and fill.value == 0 and copysign(1, fill.value) > 0:
         return None
     value = fill.value if isinstance(fill, Const) else "a value known only at run time"
@@ -79,7 +79,7 @@ def _need_wide(partition: Partition) -> None:
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
-    bytes_each = op.operands[0].dtype.bytes
+    bytes_each = op.region("dst").dtype.bytes
 
     def step(runs: Mapping[str, Run], start: int, width: int) -> None:
         to, what = (

@@ -17,7 +17,7 @@ import numpy as np
 
 from ...dtypes import int32
 from ...errors import LayoutError
-from ...ir import build
+from ...ir.arithmetic import build
 from ...ir.nodes import Buffer, Expr, Instruction, Move, Region, TileOp, Vector
 from ...isa import Row
 from ...isa.tcgen05 import LD, ST, WAIT_LD, WAIT_ST, Transfer
@@ -118,7 +118,7 @@ def _warpgroup(op: TileOp, context: Context) -> str | None:
 
 
 def _width(op: TileOp, context: Context) -> str | None:
-    dtype = op.operands[0].dtype
+    dtype = op.region("dst").dtype
     return None if dtype.bits in (8, 16, 32) else f"needs elements of 8, 16 or 32 bits; {dtype} has {dtype.bits}"
 
 

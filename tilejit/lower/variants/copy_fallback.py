@@ -12,7 +12,7 @@ from __future__ import annotations
 from ...errors import LayoutError
 from ...ir.nodes import TileOp
 from ..builder import Builder
-from ..conditions import COPY, KINDS, lead_of, memory_pair, named_tiles
+from ..conditions import COPY, KINDS, lead_of, memory_pair
 from ..engine import Context, Decline, Variant
 from ..moves.owner_copy import OwnerCopy, emit_owner_copy, plan_owner_copy
 from ..moves.partition import Partition, emit_copy, plan_partition
@@ -33,7 +33,7 @@ def plan(op: TileOp, context: Context) -> Plan | Decline:
 
 
 def _plan(op: TileOp, threads: int) -> Plan:
-    regions = named_tiles(op)
+    regions = op.named_regions
     local = sum(r.buffer.space == "local" for r in regions.values())
     if local == 1:
         return plan_owner_copy(regions["dst"], regions["src"], op.scope, threads)

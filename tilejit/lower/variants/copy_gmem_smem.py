@@ -12,7 +12,7 @@ from __future__ import annotations
 from ...errors import LayoutError
 from ...ir.nodes import TileOp
 from ..builder import Builder
-from ..conditions import COPY, KINDS, lead_of, memory_pair, named_tiles
+from ..conditions import COPY, KINDS, lead_of, memory_pair
 from ..engine import Context, Decline, Variant
 from ..moves.partition import Partition, emit_copy, plan_partition
 from ..schedule.placement import need_slice, place
@@ -22,7 +22,7 @@ Plan = Partition
 
 
 def plan(op: TileOp, context: Context) -> Plan | Decline:
-    regions = named_tiles(op)
+    regions = op.named_regions
     try:
         placements = {name: place(region, op.scope) for name, region in regions.items()}
         for placement in placements.values():

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...dtypes import int32
 from ...errors import LayoutError
-from ...ir import build
+from ...ir.arithmetic import build
 from ...ir.nodes import TRUE, Const, Expr, Instruction, TileOp, Vector
 from ...isa import Family, Row, matrix
 from ...layout import Swizzle
@@ -137,7 +137,7 @@ def _family(loads: bool) -> Family[matrix.Tiles]:
 
 
 def _width(op: TileOp, context: Context) -> str | None:
-    dtype = op.operands[0].dtype
+    dtype = op.region("dst").dtype
     return None if dtype.bits == 16 else f"needs 16-bit elements; {dtype} has {dtype.bits} bits"
 
 

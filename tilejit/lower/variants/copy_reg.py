@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...errors import LayoutError
-from ...ir import build
+from ...ir.arithmetic import build
 from ...ir.nodes import Expr, TileOp
 from ..builder import Builder
 from ..conditions import COPY, KINDS, memory_pair

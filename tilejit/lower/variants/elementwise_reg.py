@@ -15,7 +15,7 @@ import numpy as np
 
 from ...dtypes import DType, float32, int32
 from ...errors import LayoutError
-from ...ir import build
+from ...ir.arithmetic import build
 from ...ir.nodes import Expr, Instruction, Load, Move, Region, Store, TileOp, Var, Vector
 from ...isa import Row
 from ...isa.convert import NARROW_PAIR, PAIRS
@@ -23,7 +23,7 @@ from ...ops.elementwise import result_type
 from ...target import Target
 from ..builder import Builder
 from ..conditions import KINDS, outside
-from ..elementwise import ELEMENTWISE_CONDITIONS, OPERATIONS, Placed, arity, placed_tiles, schedule, value_of
+from ..elementwise import ELEMENTWISE_CONDITIONS, OPERATIONS, Placed, placed_tiles, schedule, value_of
 from ..engine import Condition, Context, Decline, Variant
 from ..plan import Moves, VectorPlan
 from ..schedule.owners import need_all_threads
@@ -137,7 +137,7 @@ def _packed_arithmetic(plan: Plan, op: TileOp, target: Target) -> str | None:
     """The instruction for two float32 at once, rounding to nearest even as the scalar one does."""
     if op.name not in PAIRS.forms() or PAIRS.row(op.name).missing(target) is not None:
         return None
-    rule = result_type(op.name, tuple(o.dtype for o in op.operands[1:]))
+    rule = result_type(op.name, op.dtypes[1:])
     tiles = all(view.buffer.dtype == float32 for view in plan.steps.views)
     return PAIRS.row(op.name).name if tiles and rule == (float32, float32) else None
 
@@ -146,7 +146,7 @@ def _packed_arithmetic(plan: Plan, op: TileOp, target: Target) -> str | None:
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
-    operands = [o if isinstance(o, Region) else b.let("scalar", o) for o in op.operands[: arity(op.name) + 1]]
+    operands = [o if isinstance(o, Region) else b.let("scalar", o) for o in op.operands]
     for firsts in each_start(b, *(view.touched(plan.vector_width) for view in plan.steps.views)):
         _emit_rounds(plan, op, b, operands, dict(zip(plan.steps.names, firsts, strict=True)))
 

@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 
 from ...dtypes import int32
 from ...errors import LayoutError
-from ...ir import build
+from ...ir.arithmetic import build
 from ...ir.nodes import Buffer, Expr, Load, Region, Store, TileOp, Vector
 from ..builder import Builder
 from ..conditions import KINDS, outside
-from ..elementwise import ELEMENTWISE_CONDITIONS, OPERATIONS, arity, placed_tiles, schedule, value_of
+from ..elementwise import ELEMENTWISE_CONDITIONS, OPERATIONS, placed_tiles, schedule, value_of
 from ..engine import Condition, Context, Decline, Variant
 from ..moves.partition import Partition, emit_partition, plan_partition
 from ..moves.vectors import Run, load, store
@@ -39,7 +39,7 @@ def plan(op: TileOp, context: Context) -> Plan | Decline:
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
-    operands = [o if isinstance(o, Region) else b.let("scalar", o) for o in op.operands[: arity(op.name) + 1]]
+    operands = [o if isinstance(o, Region) else b.let("scalar", o) for o in op.operands]
     dst, *inputs = plan.names
     registers = {
         view.name: b.scratch(op.name, view.buffer.dtype, 1 if view.name in plan.single else plan.vector_width)

@@ -15,15 +15,14 @@ import numpy as np
 
 from ...dtypes import float32, int32
 from ...errors import LayoutError
-from ...ir import build
+from ...ir.arithmetic import build
 from ...ir.nodes import Buffer, Const, Expr, Instruction, Region, TileOp, Vector
 from ...isa import Family
 from ...isa.convert import TF32
 from ...isa.mma import MMA, MMA_M, MMA_N, Mma, products
 from ...layout import TileLayout
-from ...ops.gemm import shape_fault, type_fault
 from ..builder import Builder
-from ..conditions import KINDS, SCOPE, WHOLE_WARPS, named_tiles, needs, outside
+from ..conditions import KINDS, SCOPE, WHOLE_WARPS, needs, outside
 from ..engine import Condition, Context, Decline, Variant
 from ..plan import Facts, Products
 from ..plan import Plan as PlanBase
@@ -125,8 +124,7 @@ class Plan(PlanBase):
 
 
 def _operands(op: TileOp) -> tuple[Region, Region, Region]:
-    acc, a, b = named_tiles(op).values()
-    return acc, a, b
+    return op.region("acc"), op.region("a"), op.region("b")
 
 
 def _shapes(op: TileOp) -> tuple[tuple[int, ...], ...]:
@@ -139,12 +137,13 @@ def _local(op: TileOp, context: Context) -> str | None:
 
 
 def _types(op: TileOp, context: Context) -> str | None:
-    acc, a, b = (r.dtype for r in _operands(op))
-    return type_fault(acc, a, b, op.attr("precision"))
+    fault = op.record.type_fault(op.dtypes, dict(op.attrs))
+    return None if fault is None else fault.message
 
 
 def _shape(op: TileOp, context: Context) -> str | None:
-    return shape_fault(*_shapes(op))
+    fault = op.record.shape_fault(op.shapes)
+    return None if fault is None else fault.message
 
 
 def _starts(op: TileOp, context: Context) -> str | None:
@@ -184,7 +183,7 @@ def _separate(op: TileOp, context: Context) -> str | None:
 
 
 def plan(op: TileOp, context: Context) -> Plan | Decline:
-    threads, regions = context.count(op.scope), named_tiles(op)
+    threads, regions = context.count(op.scope), op.named_regions
     available, placements = _available(op, context), {}
     for name, region in regions.items():
         try:

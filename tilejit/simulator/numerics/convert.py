@@ -8,28 +8,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilejit.simulator.numerics import directed, floats
-from tilejit.simulator.numerics.floats import F2, F4, F8, U2, U4, U8, bf16_to_f32
-from tilejit.simulator.numerics.integer import sel
+from . import directed, floats
+from .floats import F2, F4, F8, U2, U4, U8, bf16_to_f32
+from .integer import PerThread, sel
 
-Value = Any
-
-_ROUND: dict[str, Callable[[Value], Value]] = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
+_ROUND: dict[str, Callable[[PerThread], PerThread]] = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
 
 
-def int_sat(x: Value, target: np.dtype[Any]) -> Value:
+def int_sat(x: PerThread, target: np.dtype[Any]) -> PerThread:
     """Integer → integer, clamped to the target's range."""
     info, own = np.iinfo(target), np.iinfo(x.dtype)
     low, high = max(info.min, own.min), min(info.max, own.max)
     return np.clip(x, x.dtype.type(low), x.dtype.type(high)).astype(target)
 
 
-def round_integral(x: Value, mode: str) -> Value:
+def round_integral(x: PerThread, mode: str) -> PerThread:
     """Float → float of integral value."""
     return _ROUND[mode](x)
 
 
-def float_to_int(x: Value, target: np.dtype[Any], mode: str, wide_source: bool) -> Value:
+def float_to_int(x: PerThread, target: np.dtype[Any], mode: str, wide_source: bool) -> PerThread:
     """Float → integer, clamped. NaN gives 0, or the top bit alone if float64 or 64-bit integers take part.
 
     source: PTX ISA, "cvt", notes on NaN and out-of-range inputs.
@@ -54,7 +52,7 @@ def float_to_int(x: Value, target: np.dtype[Any], mode: str, wide_source: bool) 
     return sel(nan, not_a_number, result)
 
 
-def _sticky_f64(x: Value) -> Value:
+def _sticky_f64(x: PerThread) -> PerThread:
     """Integer → float64 that still rounds correctly to narrower formats: lost bits leave one sticky bit."""
     if x.dtype.itemsize < 8:
         return x.astype(F8)
@@ -67,7 +65,7 @@ def _sticky_f64(x: Value) -> Value:
     return sel(negative, -value, value)
 
 
-def int_to_float(x: Value, target: str, mode: str) -> Value:
+def int_to_float(x: PerThread, target: str, mode: str) -> PerThread:
     """Integer → f16, bf16 (as bits), f32 or f64."""
     if target == "f64":
         return _int_to_f64(x, mode)
@@ -75,7 +73,7 @@ def int_to_float(x: Value, target: str, mode: str) -> Value:
     return f64_to(wide, target, mode)
 
 
-def _int_to_f64(x: Value, mode: str) -> Value:
+def _int_to_f64(x: PerThread, mode: str) -> PerThread:
     if mode == "rn" or x.dtype.itemsize < 8:
         return x.astype(F8)
     high = (x >> x.dtype.type(32)).astype(F8) * F8(2.0**32)
@@ -83,7 +81,7 @@ def _int_to_f64(x: Value, mode: str) -> Value:
     return directed.directed(*floats.two_sum(high, low), mode)
 
 
-def f64_to(x: Value, target: str, mode: str) -> Value:
+def f64_to(x: PerThread, target: str, mode: str) -> PerThread:
     """float64 → f16, bf16 (as bits) or f32 by mode rn, rz, rm, rp."""
     if target == "f32":
         return floats.canonical(x.astype(F4)) if mode == "rn" else directed.narrow_directed(x, mode)
@@ -92,7 +90,7 @@ def f64_to(x: Value, target: str, mode: str) -> Value:
     return _narrow_by_bits(floats.f64_to_f32_odd(x), target, mode)
 
 
-def _narrow_by_bits(x: Value, target: str, mode: str) -> Value:
+def _narrow_by_bits(x: PerThread, target: str, mode: str) -> PerThread:
     """float32 (exact or rounded to odd) → f16 or bf16 by a directed rounding."""
     if target == "bf16":
         near = floats.f32_to_bf16(x)
@@ -116,7 +114,7 @@ def _narrow_by_bits(x: Value, target: str, mode: str) -> Value:
     return bits if target == "bf16" else bits.view(F2)
 
 
-def float_to_float(x: Value, target: str, mode: str) -> Value:
+def float_to_float(x: PerThread, target: str, mode: str) -> PerThread:
     """f16 or f32 or f64 values → `target`; bf16 goes out as bits."""
     if target == "f64":
         return x.astype(F8)
@@ -132,17 +130,17 @@ def float_to_float(x: Value, target: str, mode: str) -> Value:
     return _narrow_by_bits(wide, target, mode)
 
 
-def relu(x: Value) -> Value:
+def relu(x: PerThread) -> PerThread:
     """Negative values → 0; NaN stays."""
     return sel((x > 0) | (x != x), x, x.dtype.type(0))
 
 
-def saturate_finite(x: Value, largest: float) -> Value:
+def saturate_finite(x: PerThread, largest: float) -> PerThread:
     """Clamp to the largest finite magnitude; NaN stays."""
     return sel(x != x, x, np.clip(x, x.dtype.type(-largest), x.dtype.type(largest)))
 
 
-def to_tf32(x: Value, mode: str) -> Value:
+def to_tf32(x: PerThread, mode: str) -> PerThread:
     """float32 → tf32, 10 bits of fraction: rna rounds ties away from zero, rn to even, rz cuts off."""
     bits = x.view(U4)
     if mode == "rz":
@@ -153,9 +151,6 @@ def to_tf32(x: Value, mode: str) -> Value:
         rounded = bits + U4(0x1000)
     cut = rounded & U4(0xFFFFE000)
     return sel(x != x, U4(0x7FFFFFFF), sel(np.isinf(x), bits, cut))
-
-
-# -- 8-bit floats: sign, exponent, fraction; e4m3 has no infinities
 
 
 def _decode_table(exponent_bits: int, fraction_bits: int) -> NDArray[np.float64]:
@@ -177,7 +172,7 @@ FP8_VALUES = {"e4m3": _decode_table(4, 3), "e5m2": _decode_table(5, 2)}
 _FINITE = {"e4m3": 0x7F, "e5m2": 0x7C}
 
 
-def encode_fp8(x: Value, form: str) -> Value:
+def encode_fp8(x: PerThread, form: str) -> PerThread:
     """float32/float64 → 8 bits, nearest even, overflow and infinity to the largest finite value, NaN to 0x7f."""
     fraction_bits, lowest = (3, -6) if form == "e4m3" else (2, -14)
     finite = FP8_VALUES[form][: _FINITE[form]]
@@ -193,14 +188,14 @@ def encode_fp8(x: Value, form: str) -> Value:
     return sel(nan, U2(0x7F), code)
 
 
-def pack_fp8(high: Value, low: Value, form: str, positive: bool) -> Value:
+def pack_fp8(high: PerThread, low: PerThread, form: str, positive: bool) -> PerThread:
     """cvt.rn.satfinite.e4m3x2.f32 and e5m2x2: two floats → 16 bits, the first operand in the upper byte."""
     if positive:
         high, low = relu(high), relu(low)
     return (encode_fp8(high, form) << U2(8)) | encode_fp8(low, form)
 
 
-def f16x2_to_fp8(x: Value, form: str, positive: bool) -> Value:
+def f16x2_to_fp8(x: PerThread, form: str, positive: bool) -> PerThread:
     return pack_fp8(floats.f16_high(x).astype(F4), floats.f16_low(x).astype(F4), form, positive)
 
 
@@ -209,7 +204,7 @@ for _codes in _F16_OF.values():
     _codes[np.isnan(_codes.view(np.float16))] = 0x7FFF
 
 
-def fp8_to_f16x2(x: Value, form: str, positive: bool) -> Value:
+def fp8_to_f16x2(x: PerThread, form: str, positive: bool) -> PerThread:
     """Two 8-bit floats → f16x2; exact."""
     table = _F16_OF[form]
     low, high = table[x & U2(0xFF)], table[x >> U2(8)]
@@ -218,7 +213,7 @@ def fp8_to_f16x2(x: Value, form: str, positive: bool) -> Value:
     return low.astype(U4) | (high.astype(U4) << U4(16))
 
 
-def pack_f16x2(high: Value, low: Value, target: str, mode: str, flags: tuple[str, ...]) -> Value:
+def pack_f16x2(high: PerThread, low: PerThread, target: str, mode: str, flags: tuple[str, ...]) -> PerThread:
     """cvt.rn.f16x2.f32 d, a, b and bf16x2: a in the upper half."""
     parts = []
     for x in (low, high):
@@ -227,7 +222,7 @@ def pack_f16x2(high: Value, low: Value, target: str, mode: str, flags: tuple[str
     return parts[0] | (parts[1] << U4(16))
 
 
-def narrow(x: Value, target: str, mode: str, flags: tuple[str, ...]) -> Value:
+def narrow(x: PerThread, target: str, mode: str, flags: tuple[str, ...]) -> PerThread:
     """float32 → f16 or bf16 (as bits) with .relu and .satfinite."""
     if "relu" in flags:
         x = relu(x)
@@ -236,10 +231,10 @@ def narrow(x: Value, target: str, mode: str, flags: tuple[str, ...]) -> Value:
     return float_to_float(x, target, mode)
 
 
-def half_modified(function: Any, t: str, lane: Any, flags: tuple[str, ...], *operands: Value) -> Value:
+def half_modified(function: Any, t: str, lane: Any, flags: tuple[str, ...], *operands: PerThread) -> PerThread:
     """A 16-bit operation with .ftz, .sat or .relu, on one value or on both halves."""
 
-    def apply(*values: Value) -> Value:
+    def apply(*values: PerThread) -> PerThread:
         if "ftz" in flags:
             values = tuple(_ftz16(v) for v in values)
         result = function(*values)
@@ -253,7 +248,7 @@ def half_modified(function: Any, t: str, lane: Any, flags: tuple[str, ...], *ope
     return floats.halves(apply, lane, *operands) if t.endswith("x2") else apply(*operands)
 
 
-def _ftz16(x: Value) -> Value:
+def _ftz16(x: PerThread) -> PerThread:
     return sel(np.abs(x) < F2(2.0**-14), np.copysign(F2(0), x), x)
 
 

@@ -8,13 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from tilejit.simulator.numerics.floats import F4, F8, U4, U8, add_odd, fma_exact, make_odd, two_product, two_sum
-from tilejit.simulator.numerics.integer import sel
-
-Value = Any
+from .floats import F4, F8, U4, U8, add_odd, fma_exact, make_odd, two_product, two_sum
+from .integer import PerThread, sel
 
 
-def directed(s: Value, error: Value, mode: str) -> Value:
+def directed(s: PerThread, error: PerThread, mode: str) -> PerThread:
     """float64 s (nearest) with exact value s + error → float64 rounded by mode rz, rm or rp."""
     bits = s.view(U8)
     positive = s > 0
@@ -31,7 +29,7 @@ def directed(s: Value, error: Value, mode: str) -> Value:
     return out.view(F8)
 
 
-def narrow_directed(x: Value, mode: str) -> Value:
+def narrow_directed(x: PerThread, mode: str) -> PerThread:
     """float64 → float32 by mode rz, rm or rp."""
     near = x.astype(F4)
     back = near.astype(F8)
@@ -50,13 +48,13 @@ def narrow_directed(x: Value, mode: str) -> Value:
     return sel(wrong & np.isfinite(x), moved, bits).view(F4)
 
 
-def add_dir_f32(a: Value, b: Value, mode: str) -> Value:
+def add_dir_f32(a: PerThread, b: PerThread, mode: str) -> PerThread:
     wide = add_odd(a.astype(F8), b.astype(F8))
     r = narrow_directed(wide, mode)
     return _exact_zero(r, wide, a, b, mode)
 
 
-def _exact_zero(r: Value, wide: Value, a: Value, b: Value, mode: str) -> Value:
+def _exact_zero(r: PerThread, wide: PerThread, a: PerThread, b: PerThread, mode: str) -> PerThread:
     """A sum that is exactly zero is -0 when rounding towards minus infinity, unless both summands are +0."""
     if mode != "rm":
         return r
@@ -64,17 +62,17 @@ def _exact_zero(r: Value, wide: Value, a: Value, b: Value, mode: str) -> Value:
     return sel(cancelled, r.dtype.type(-0.0), r)
 
 
-def mul_dir_f32(a: Value, b: Value, mode: str) -> Value:
+def mul_dir_f32(a: PerThread, b: PerThread, mode: str) -> PerThread:
     return narrow_directed(a.astype(F8) * b.astype(F8), mode)
 
 
-def fma_dir_f32(a: Value, b: Value, c: Value, mode: str) -> Value:
+def fma_dir_f32(a: PerThread, b: PerThread, c: PerThread, mode: str) -> PerThread:
     product = a.astype(F8) * b.astype(F8)
     wide = add_odd(product, c.astype(F8))
     return _exact_zero(narrow_directed(wide, mode), wide, product, c, mode)
 
 
-def div_dir_f32(a: Value, b: Value, mode: str) -> Value:
+def div_dir_f32(a: PerThread, b: PerThread, mode: str) -> PerThread:
     """A float64 quotient of float32 numbers, rounded to odd by its remainder's sign."""
     q = a.astype(F8) / b.astype(F8)
     p, low = two_product(q, b.astype(F8))
@@ -83,14 +81,14 @@ def div_dir_f32(a: Value, b: Value, mode: str) -> Value:
     return narrow_directed(make_odd(q, sel(np.isfinite(q), error, F8(0))), mode)
 
 
-def sqrt_dir_f32(a: Value, mode: str) -> Value:
+def sqrt_dir_f32(a: PerThread, mode: str) -> PerThread:
     root = np.sqrt(a.astype(F8))
     p, low = two_product(root, root)
     error = (a.astype(F8) - p) - low
     return narrow_directed(make_odd(root, sel(np.isfinite(root), error, F8(0))), mode)
 
 
-def add_dir_f64(a: Value, b: Value, mode: str) -> Value:
+def add_dir_f64(a: PerThread, b: PerThread, mode: str) -> PerThread:
     s, error = two_sum(a, b)
     result = _exact_zero(directed(s, error, mode), s, a, b, mode)
     overflow = np.isinf(s) & np.isfinite(a) & np.isfinite(b)
@@ -101,23 +99,23 @@ def add_dir_f64(a: Value, b: Value, mode: str) -> Value:
     return result
 
 
-def mul_dir_f64(a: Value, b: Value, mode: str) -> Value:
+def mul_dir_f64(a: PerThread, b: PerThread, mode: str) -> PerThread:
     return _each(lambda x, y, m: _round_fraction(x * y, lambda: Fraction(x) * Fraction(y), m), mode, a, b)
 
 
-def fma_dir_f64(a: Value, b: Value, c: Value, mode: str) -> Value:
+def fma_dir_f64(a: PerThread, b: PerThread, c: PerThread, mode: str) -> PerThread:
     return _each(_fma_dir_exact, mode, a, b, c)
 
 
-def div_dir_f64(a: Value, b: Value, mode: str) -> Value:
+def div_dir_f64(a: PerThread, b: PerThread, mode: str) -> PerThread:
     return _each(lambda x, y, m: _round_fraction(x / y, lambda: Fraction(x) / Fraction(y), m), mode, a, b)
 
 
-def sqrt_dir_f64(a: Value, mode: str) -> Value:
+def sqrt_dir_f64(a: PerThread, mode: str) -> PerThread:
     return _each(_sqrt_dir_exact, mode, a)
 
 
-def _each(function: Callable[..., float], mode: str, *operands: Value) -> Value:
+def _each(function: Callable[..., float], mode: str, *operands: PerThread) -> PerThread:
     """Directed float64 roundings are rare: exact arithmetic, thread by thread."""
     arrays = np.broadcast_arrays(*operands)
     out = np.empty(arrays[0].shape, F8)

@@ -13,35 +13,31 @@ from typing import Any
 
 import numpy as np
 
-from tilejit.simulator.numerics.integer import sel
+from .integer import PerThread, sel
 
-Value = Any
 U2, U4, U8, F2, F4, F8 = np.uint16, np.uint32, np.uint64, np.float16, np.float32, np.float64
 NAN32 = U4(0x7FFFFFFF).view(F4)
 NAN16 = U2(0x7FFF)
 _TINY32 = F4(2.0**-126)
 
 
-def ftz(x: Value) -> Value:
+def ftz(x: PerThread) -> PerThread:
     """Subnormal float32 → zero of the same sign."""
     small = np.abs(x) < _TINY32
     return x if not np.count_nonzero(small) else sel(small, np.copysign(F4(0), x), x)
 
 
-def saturate(x: Value) -> Value:
+def saturate(x: PerThread) -> PerThread:
     """Clamp to [0, 1]; NaN and -0 give +0."""
     one, zero = x.dtype.type(1), x.dtype.type(0)
     return sel(x > zero, np.minimum(x, one), zero)
 
 
-# -- bfloat16 as bits
-
-
-def bf16_to_f32(x: Value) -> Value:
+def bf16_to_f32(x: PerThread) -> PerThread:
     return (x.astype(U4) << U4(16)).view(F4)
 
 
-def f32_to_bf16(x: Value) -> Value:
+def f32_to_bf16(x: PerThread) -> PerThread:
     """Round to nearest even; NaN gives 0x7fff."""
     bits = x.view(U4)
     rounded = ((bits + U4(0x7FFF) + ((bits >> U4(16)) & U4(1))) >> U4(16)).astype(U2)
@@ -49,11 +45,11 @@ def f32_to_bf16(x: Value) -> Value:
     return rounded if not np.count_nonzero(nan) else sel(nan, NAN16, rounded)
 
 
-def f64_to_bf16(x: Value) -> Value:
+def f64_to_bf16(x: PerThread) -> PerThread:
     return f32_to_bf16(f64_to_f32_odd(x))
 
 
-def f64_to_f32_odd(x: Value) -> Value:
+def f64_to_f32_odd(x: PerThread) -> PerThread:
     """float64 → float32 rounded to odd, so that a narrower rounding may follow."""
     near = x.astype(F4)
     back = near.astype(F8)
@@ -65,27 +61,27 @@ def f64_to_f32_odd(x: Value) -> Value:
     return sel(inexact, toward_zero | U4(1), toward_zero).view(F4)
 
 
-def f32_to_f16(x: Value) -> Value:
+def f32_to_f16(x: PerThread) -> PerThread:
     """float32 → float16 bits as float16; NaN gives 0x7fff."""
     r = x.astype(F2)
     nan = x != x
     return r if not np.count_nonzero(nan) else sel(nan, NAN16.view(F2), r)
 
 
-def two_sum(a: Value, b: Value) -> tuple[Value, Value]:
+def two_sum(a: PerThread, b: PerThread) -> tuple[PerThread, PerThread]:
     """The rounded sum and its exact error (Knuth)."""
     s = a + b
     t = s - a
     return s, (a - (s - t)) + (b - t)
 
 
-def add_odd(a: Value, b: Value) -> Value:
+def add_odd(a: PerThread, b: PerThread) -> PerThread:
     """The float64 sum rounded to odd."""
     s, error = two_sum(a, b)
     return make_odd(s, error)
 
 
-def make_odd(s: Value, error: Value) -> Value:
+def make_odd(s: PerThread, error: PerThread) -> PerThread:
     """Round-to-odd version of a nearest-rounded s whose exact value is s + error."""
     bits = s.view(U8)
     inexact = (error != 0) & (error == error) & ((bits & U8(1)) == 0)
@@ -97,10 +93,7 @@ def make_odd(s: Value, error: Value) -> Value:
     return sel(inexact & np.isfinite(s), odd, bits).view(F8)
 
 
-# -- fused multiply-add
-
-
-def fma_f32(a: Value, b: Value, c: Value) -> Value:
+def fma_f32(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
     """fma.rn.f32: the product is exact in float64; only sums next to a rounding boundary need care."""
     s = _multiply_add(a, b, c)
     result = s.astype(F4)
@@ -122,7 +115,7 @@ def fma_f32(a: Value, b: Value, c: Value) -> Value:
     return result
 
 
-def _multiply_add(a: Value, b: Value, c: Value) -> Value:
+def _multiply_add(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
     """a * b + c in float64 without intermediate arrays where possible; the caller may overwrite the result."""
     if not (np.ndim(a) and np.ndim(b)):
         return a.astype(F8) * b.astype(F8) + c.astype(F8)
@@ -133,13 +126,13 @@ def _multiply_add(a: Value, b: Value, c: Value) -> Value:
     return s
 
 
-def _split(x: Value) -> tuple[Value, Value]:
+def _split(x: PerThread) -> tuple[PerThread, PerThread]:
     t = x * F8(134217729.0)
     high = t - (t - x)
     return high, x - high
 
 
-def two_product(a: Value, b: Value) -> tuple[Value, Value]:
+def two_product(a: PerThread, b: PerThread) -> tuple[PerThread, PerThread]:
     """The rounded float64 product and its exact error (Dekker), away from overflow and underflow."""
     p = a * b
     ah, al = _split(a)
@@ -147,7 +140,7 @@ def two_product(a: Value, b: Value) -> tuple[Value, Value]:
     return p, ((ah * bh - p) + ah * bl + al * bh) + al * bl
 
 
-def fma_f64(a: Value, b: Value, c: Value) -> Value:
+def fma_f64(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
     """fma.rn.f64: error-free transforms; lanes with extreme exponents go through exact fractions."""
     p, low = two_product(a, b)
     s, error = two_sum(c, low)
@@ -169,7 +162,7 @@ def fma_f64(a: Value, b: Value, c: Value) -> Value:
     return result
 
 
-def _hard_f64(a: Value, b: Value, c: Value, p: Value) -> Value:
+def _hard_f64(a: PerThread, b: PerThread, c: PerThread, p: PerThread) -> PerThread:
     """Where splitting could overflow or the product's error underflow, and where operands aren't finite."""
     big, small = F8(2.0**960), F8(2.0**-900)
     magnitude = np.abs(p)
@@ -197,60 +190,57 @@ def fraction_to_float(x: Fraction) -> float:
         return float("inf") if x > 0 else float("-inf")
 
 
-def fma_f16(a: Value, b: Value, c: Value) -> Value:
+def fma_f16(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
     """fma.rn.f16: product and sum in float64 lose nothing that float16's rounding sees."""
     return f64_to_f16(add_odd(a.astype(F8) * b.astype(F8), c.astype(F8)))
 
 
-def f64_to_f16(x: Value) -> Value:
+def f64_to_f16(x: PerThread) -> PerThread:
     """float64 or float32 → float16, nearest even; NaN gives 0x7fff."""
     r = x.astype(F2)
     nan = r != r
     return r if not np.count_nonzero(nan) else sel(nan, NAN16.view(F2), r)
 
 
-def fma_bf16(a: Value, b: Value, c: Value) -> Value:
+def fma_bf16(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
     product = bf16_to_f32(a).astype(F8) * bf16_to_f32(b).astype(F8)
     return f64_to_bf16(add_odd(product, bf16_to_f32(c).astype(F8)))
 
 
-def add_f16(a: Value, b: Value) -> Value:
+def add_f16(a: PerThread, b: PerThread) -> PerThread:
     return f64_to_f16(a.astype(F4) + b.astype(F4))
 
 
-def sub_f16(a: Value, b: Value) -> Value:
+def sub_f16(a: PerThread, b: PerThread) -> PerThread:
     return f64_to_f16(a.astype(F4) - b.astype(F4))
 
 
-def mul_f16(a: Value, b: Value) -> Value:
+def mul_f16(a: PerThread, b: PerThread) -> PerThread:
     return f64_to_f16(a.astype(F4) * b.astype(F4))
 
 
-def add_bf16(a: Value, b: Value) -> Value:
+def add_bf16(a: PerThread, b: PerThread) -> PerThread:
     return f64_to_bf16(add_odd(bf16_to_f32(a).astype(F8), bf16_to_f32(b).astype(F8)))
 
 
-def sub_bf16(a: Value, b: Value) -> Value:
+def sub_bf16(a: PerThread, b: PerThread) -> PerThread:
     return add_bf16(a, b ^ U2(0x8000))
 
 
-def mul_bf16(a: Value, b: Value) -> Value:
+def mul_bf16(a: PerThread, b: PerThread) -> PerThread:
     return f64_to_bf16(bf16_to_f32(a).astype(F8) * bf16_to_f32(b).astype(F8))
 
 
-# -- minimum and maximum
-
-
-def min_float(a: Value, b: Value) -> Value:
+def min_float(a: PerThread, b: PerThread) -> PerThread:
     """The smaller; a number beats NaN; -0 is below +0."""
     return _fix_zero(np.fmin(a, b), a, b, lambda x, y: x | y)
 
 
-def max_float(a: Value, b: Value) -> Value:
+def max_float(a: PerThread, b: PerThread) -> PerThread:
     return _fix_zero(np.fmax(a, b), a, b, lambda x, y: x & y)
 
 
-def _fix_zero(r: Value, a: Value, b: Value, join: Callable[[Value, Value], Value]) -> Value:
+def _fix_zero(r: PerThread, a: PerThread, b: PerThread, join: Callable[[PerThread, PerThread], PerThread]) -> PerThread:
     zero = (a == 0) & (b == 0)
     if np.count_nonzero(zero):
         unsigned = np.dtype(f"u{r.dtype.itemsize}")
@@ -258,7 +248,7 @@ def _fix_zero(r: Value, a: Value, b: Value, join: Callable[[Value, Value], Value
     return canonical(r)
 
 
-def canonical(r: Value) -> Value:
+def canonical(r: PerThread) -> PerThread:
     """NaN → the NaN that NVIDIA's floating-point units give: all bits set but the sign."""
     nan = r != r
     if not np.count_nonzero(nan):
@@ -269,43 +259,40 @@ def canonical(r: Value) -> Value:
     return sel(nan, unsigned.type(2 ** (8 * r.dtype.itemsize - 1) - 1).view(r.dtype), r)
 
 
-def min_nan(a: Value, b: Value) -> Value:
+def min_nan(a: PerThread, b: PerThread) -> PerThread:
     """min.NaN: NaN wins."""
     return sel((a != a) | (b != b), canonical(a + b), min_float(a, b))
 
 
-def max_nan(a: Value, b: Value) -> Value:
+def max_nan(a: PerThread, b: PerThread) -> PerThread:
     return sel((a != a) | (b != b), canonical(a + b), max_float(a, b))
 
 
-# -- packed halves
-
-
-def f16_low(x: Value) -> Value:
+def f16_low(x: PerThread) -> PerThread:
     return (x & U4(0xFFFF)).astype(U2).view(F2)
 
 
-def f16_high(x: Value) -> Value:
+def f16_high(x: PerThread) -> PerThread:
     return (x >> U4(16)).astype(U2).view(F2)
 
 
-def bf16_low(x: Value) -> Value:
+def bf16_low(x: PerThread) -> PerThread:
     return (x << U4(16)).view(F4)
 
 
-def bf16_high(x: Value) -> Value:
+def bf16_high(x: PerThread) -> PerThread:
     return (x & U4(0xFFFF0000)).view(F4)
 
 
-def halves(function: Callable[..., Value], dtype: Any, *operands: Value) -> Value:
+def halves(function: Callable[..., PerThread], dtype: Any, *operands: PerThread) -> PerThread:
     """Apply a 16-bit function to the low and the high halves of packed operands."""
     low = function(*((x & U4(0xFFFF)).astype(U2).view(dtype) for x in operands))
     high = function(*((x >> U4(16)).astype(U2).view(dtype) for x in operands))
     return low.view(U2).astype(U4) | (high.view(U2).astype(U4) << U4(16))
 
 
-def _bf16_pick(pick: Callable[[Value, Value], Value]) -> Callable[[Value, Value], Value]:
-    def apply(a: Value, b: Value) -> Value:
+def _bf16_pick(pick: Callable[[PerThread, PerThread], PerThread]) -> Callable[[PerThread, PerThread], PerThread]:
+    def apply(a: PerThread, b: PerThread) -> PerThread:
         return f32_to_bf16(pick(bf16_to_f32(a), bf16_to_f32(b)))
 
     return apply
@@ -315,10 +302,10 @@ min_bf16, max_bf16 = _bf16_pick(min_float), _bf16_pick(max_float)
 min_nan_bf16, max_nan_bf16 = _bf16_pick(min_nan), _bf16_pick(max_nan)
 
 
-def pair(function: Callable[..., Value]) -> Callable[..., Value]:
+def pair(function: Callable[..., PerThread]) -> Callable[..., PerThread]:
     """A float32 function on both halves of 64-bit f32x2 operands."""
 
-    def apply(*operands: Value) -> Value:
+    def apply(*operands: PerThread) -> PerThread:
         low = function(*((x & U8(0xFFFFFFFF)).astype(U4).view(F4) for x in operands))
         high = function(*((x >> U8(32)).astype(U4).view(F4) for x in operands))
         return low.view(U4).astype(U8) | (high.view(U4).astype(U8) << U8(32))
@@ -332,56 +319,53 @@ mul_f32x2 = pair(np.multiply)
 fma_f32x2 = pair(fma_f32)
 
 
-# -- approximations
-
-
-def ex2(x: Value) -> Value:
+def ex2(x: PerThread) -> PerThread:
     """2^x, correctly rounded in practice (the ISA allows 2 ulp)."""
     return np.exp2(x.astype(F8)).astype(F4)
 
 
-def lg2(x: Value) -> Value:
+def lg2(x: PerThread) -> PerThread:
     return np.log2(x.astype(F8)).astype(F4)
 
 
-def sin(x: Value) -> Value:
+def sin(x: PerThread) -> PerThread:
     return np.sin(x.astype(F8)).astype(F4)
 
 
-def cos(x: Value) -> Value:
+def cos(x: PerThread) -> PerThread:
     return np.cos(x.astype(F8)).astype(F4)
 
 
-def tanh(x: Value) -> Value:
+def tanh(x: PerThread) -> PerThread:
     return np.tanh(x.astype(F8)).astype(F4)
 
 
-def rsqrt(x: Value) -> Value:
+def rsqrt(x: PerThread) -> PerThread:
     return (F8(1) / np.sqrt(x.astype(F8))).astype(F4)
 
 
-def rsqrt_f64(x: Value) -> Value:
+def rsqrt_f64(x: PerThread) -> PerThread:
     return F8(1) / np.sqrt(x)
 
 
-def rcp_ftz_f64(x: Value) -> Value:
+def rcp_ftz_f64(x: PerThread) -> PerThread:
     """rcp.approx.ftz.f64 and rsqrt.approx.ftz.f64 keep the upper 32 bits of operand and result only."""
     return _upper(F8(1) / _upper(_ftz64(x)))
 
 
-def rsqrt_ftz_f64(x: Value) -> Value:
+def rsqrt_ftz_f64(x: PerThread) -> PerThread:
     return _upper(F8(1) / np.sqrt(_upper(_ftz64(x))))
 
 
-def _upper(x: Value) -> Value:
+def _upper(x: PerThread) -> PerThread:
     return (x.view(U8) & U8(0xFFFFFFFF00000000)).view(F8)
 
 
-def _ftz64(x: Value) -> Value:
+def _ftz64(x: PerThread) -> PerThread:
     return sel(np.abs(x) < F8(2.0**-1022), np.copysign(F8(0), x), x)
 
 
-def through_f32(function: Callable[[Value], Value]) -> dict[str, Callable[[Value], Value]]:
+def through_f32(function: Callable[[PerThread], PerThread]) -> dict[str, Callable[[PerThread], PerThread]]:
     """float16 and bfloat16 forms of a float32 approximation."""
     return {
         "f16": lambda x: f32_to_f16(function(x.astype(F4))),
@@ -389,7 +373,7 @@ def through_f32(function: Callable[[Value], Value]) -> dict[str, Callable[[Value
     }
 
 
-def testp(x: Value, how: str) -> Value:
+def testp(x: PerThread, how: str) -> PerThread:
     tiny = np.finfo(x.dtype).tiny
     if how == "finite":
         return np.isfinite(x)

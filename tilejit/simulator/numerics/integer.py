@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Value = Any  # a NumPy array with one element per thread, or a NumPy scalar that all threads share
+#: a NumPy array with one element per thread, or a NumPy scalar that all threads share
+PerThread = Any
 U64 = np.uint64
 _MANY = 1024
 _UNSIGNED: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
-def sel(p: Value, a: Value, b: Value) -> Value:
+def sel(p: PerThread, a: PerThread, b: PerThread) -> PerThread:
     """a where p else b; stays a scalar where p is one."""
     if isinstance(p, np.bool_):
         return a if p else b
@@ -28,38 +29,38 @@ def sel(p: Value, a: Value, b: Value) -> Value:
     return mixed.view(a.dtype)
 
 
-def not_(p: Value) -> Value:
+def not_(p: PerThread) -> PerThread:
     return np.logical_not(p)
 
 
-def div_u(a: Value, b: Value) -> Value:
+def div_u(a: PerThread, b: PerThread) -> PerThread:
     """Quotient; all ones where the divisor is zero, as NVIDIA GPUs give (the ISA leaves it open)."""
     zero = b == 0
     q = a // b
     return q if not np.count_nonzero(zero) else sel(zero, a.dtype.type(np.iinfo(a.dtype).max), q)
 
 
-def rem_u(a: Value, b: Value) -> Value:
+def rem_u(a: PerThread, b: PerThread) -> PerThread:
     zero = b == 0
     r = a % b
     return r if not np.count_nonzero(zero) else sel(zero, a, r)
 
 
-def div_s(a: Value, b: Value) -> Value:
+def div_s(a: PerThread, b: PerThread) -> PerThread:
     """Quotient truncated towards zero; all ones where the divisor is zero."""
     zero = b == 0
     q = (a - np.fmod(a, b)) // b
     return q if not np.count_nonzero(zero) else sel(zero, a.dtype.type(-1), q)
 
 
-def rem_s(a: Value, b: Value) -> Value:
+def rem_s(a: PerThread, b: PerThread) -> PerThread:
     """Remainder with the dividend's sign."""
     zero = b == 0
     r = np.fmod(a, b)
     return r if not np.count_nonzero(zero) else sel(zero, a, r)
 
 
-def mul_hi(a: Value, b: Value) -> Value:
+def mul_hi(a: PerThread, b: PerThread) -> PerThread:
     """The upper half of the product, for every integer type."""
     size = a.dtype.itemsize
     if size < 8:
@@ -73,7 +74,7 @@ def mul_hi(a: Value, b: Value) -> Value:
     return high.view(np.int64) - sel(a < 0, b, zero) - sel(b < 0, a, zero)
 
 
-def mul_hi_u64(a: Value, b: Value) -> Value:
+def mul_hi_u64(a: PerThread, b: PerThread) -> PerThread:
     """Upper 64 bits of a product of 64-bit numbers, by 32-bit halves."""
     half, mask = U64(32), U64(0xFFFFFFFF)
     al, ah, bl, bh = a & mask, a >> half, b & mask, b >> half
@@ -82,40 +83,40 @@ def mul_hi_u64(a: Value, b: Value) -> Value:
     return ah * bh + (middle >> half) + (other >> half)
 
 
-def add_sat(a: Value, b: Value) -> Value:
+def add_sat(a: PerThread, b: PerThread) -> PerThread:
     """add.sat.s32: clamps instead of wrapping."""
     wide = a.astype(np.int64) + b.astype(np.int64)
     return np.clip(wide, -(2**31), 2**31 - 1).astype(np.int32)
 
 
-def sub_sat(a: Value, b: Value) -> Value:
+def sub_sat(a: PerThread, b: PerThread) -> PerThread:
     wide = a.astype(np.int64) - b.astype(np.int64)
     return np.clip(wide, -(2**31), 2**31 - 1).astype(np.int32)
 
 
-def mulhi_sat(a: Value, b: Value, c: Value) -> Value:
+def mulhi_sat(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
     """mad.hi.sat.s32."""
     return add_sat(mul_hi(a, b), c)
 
 
-def mul24(a: Value, b: Value, high: bool) -> Value:
+def mul24(a: PerThread, b: PerThread, high: bool) -> PerThread:
     """mul24: the product of the low 24 bits, bits 47..16 (hi) or 31..0 (lo)."""
     wide = np.int64 if a.dtype.kind == "i" else np.uint64
     product = _low24(a).astype(wide) * _low24(b).astype(wide)
     return (product >> wide(16) if high else product).astype(a.dtype)
 
 
-def _low24(a: Value) -> Value:
+def _low24(a: PerThread) -> PerThread:
     eight = a.dtype.type(8)
     return (a << eight) >> eight
 
 
-def shl(a: Value, n: Value) -> Value:
+def shl(a: PerThread, n: PerThread) -> PerThread:
     """Shift left; amounts past the width give zero."""
     return a << _amount(a, n)
 
 
-def shr(a: Value, n: Value) -> Value:
+def shr(a: PerThread, n: PerThread) -> PerThread:
     """Shift right; amounts past the width give zero, or the sign for signed types."""
     if a.dtype.kind == "u":
         return a >> _amount(a, n)
@@ -123,29 +124,29 @@ def shr(a: Value, n: Value) -> Value:
     return a >> np.minimum(n, np.uint32(width - 1)).astype(a.dtype)
 
 
-def _amount(a: Value, n: Value) -> Value:
+def _amount(a: PerThread, n: PerThread) -> PerThread:
     return (n if a.dtype.itemsize >= 4 else np.minimum(n, np.uint32(16))).astype(a.dtype)
 
 
-def shf_l(low: Value, high: Value, n: Value, clamp: bool) -> Value:
+def shf_l(low: PerThread, high: PerThread, n: PerThread, clamp: bool) -> PerThread:
     """shf.l: the upper word of (high:low) << n."""
     n = np.minimum(n, np.uint32(32)) if clamp else n & np.uint32(31)
     return (_pair(low, high) << n.astype(np.uint64) >> U64(32)).astype(np.uint32)
 
 
-def shf_r(low: Value, high: Value, n: Value, clamp: bool) -> Value:
+def shf_r(low: PerThread, high: PerThread, n: PerThread, clamp: bool) -> PerThread:
     """shf.r: the lower word of (high:low) >> n."""
     n = np.minimum(n, np.uint32(32)) if clamp else n & np.uint32(31)
     return (_pair(low, high) >> n.astype(np.uint64)).astype(np.uint32)
 
 
-def _pair(low: Value, high: Value) -> Value:
+def _pair(low: PerThread, high: PerThread) -> PerThread:
     return low.astype(np.uint64) | (high.astype(np.uint64) << U64(32))
 
 
-def lop3(a: Value, b: Value, c: Value, table: int) -> Value:
+def lop3(a: PerThread, b: PerThread, c: PerThread, table: int) -> PerThread:
     """The three-input function whose truth table is `table` (bit 4·a + 2·b + c)."""
-    result: Value = a & np.uint32(0)
+    result: PerThread = a & np.uint32(0)
     for row in range(8):
         if table >> row & 1:
             term = (a if row & 4 else ~a) & (b if row & 2 else ~b) & (c if row & 1 else ~c)
@@ -153,7 +154,7 @@ def lop3(a: Value, b: Value, c: Value, table: int) -> Value:
     return result
 
 
-def bfe(a: Value, position: Value, length: Value) -> Value:
+def bfe(a: PerThread, position: PerThread, length: PerThread) -> PerThread:
     """Bit field extract; fields past the top are padded with zeros, or the field's sign."""
     bits = 8 * a.dtype.itemsize
     unsigned = _UNSIGNED[a.dtype.itemsize]
@@ -171,7 +172,7 @@ def bfe(a: Value, position: Value, length: Value) -> Value:
     return (field | fill).view(a.dtype)
 
 
-def bfi(a: Value, b: Value, position: Value, length: Value) -> Value:
+def bfi(a: PerThread, b: PerThread, position: PerThread, length: PerThread) -> PerThread:
     """Bit field insert: the low `length` bits of a into b at `position`."""
     bits = 8 * b.dtype.itemsize
     kind = b.dtype.type
@@ -182,14 +183,14 @@ def bfi(a: Value, b: Value, position: Value, length: Value) -> Value:
     return (b & ~mask) | ((a << shift) & mask)
 
 
-def _low_mask(size: Value, bits: int, kind: Callable[..., Any]) -> Value:
+def _low_mask(size: PerThread, bits: int, kind: Callable[..., Any]) -> PerThread:
     """A mask of `size` low bits, `size` clamped to the width."""
     ones = kind(2**bits - 1)
     drop = np.maximum(bits - np.minimum(size, bits), 0)
     return ones >> drop.astype(ones.dtype)
 
 
-def bmsk(position: Value, length: Value, clamp: bool) -> Value:
+def bmsk(position: PerThread, length: PerThread, clamp: bool) -> PerThread:
     """Bit mask: `length` ones from `position` up."""
     if clamp:
         pos, size = position.astype(np.int64), length.astype(np.int64)
@@ -202,23 +203,23 @@ _REVERSED = np.array([int(f"{i:08b}"[::-1], 2) for i in range(256)], np.uint8)
 _ONES = np.array([i.bit_count() for i in range(256)], np.uint8)
 
 
-def _bytes(a: Value) -> NDArray[np.uint8]:
+def _bytes(a: PerThread) -> NDArray[np.uint8]:
     return np.ascontiguousarray(a).reshape(-1, 1).view(np.uint8)
 
 
-def _like(result: NDArray[Any], a: Value) -> Value:
+def _like(result: NDArray[Any], a: PerThread) -> PerThread:
     return result if np.ndim(a) else result[0]
 
 
-def brev(a: Value) -> Value:
+def brev(a: PerThread) -> PerThread:
     return _like(_REVERSED[_bytes(a)][:, ::-1].copy().view(a.dtype).ravel(), a)
 
 
-def popc(a: Value) -> Value:
+def popc(a: PerThread) -> PerThread:
     return _like(_ONES[_bytes(a)].sum(axis=1, dtype=np.uint32), a)
 
 
-def bfind(a: Value, shift_amount: bool) -> Value:
+def bfind(a: PerThread, shift_amount: bool) -> PerThread:
     """Position of the highest bit that differs from the sign, 0xffffffff where there is none."""
     size = a.dtype.itemsize
     bits = a.view(_UNSIGNED[size])
@@ -230,7 +231,7 @@ def bfind(a: Value, shift_amount: bool) -> Value:
     return sel(bits == 0, position, np.uint32(8 * size - 1) - position)
 
 
-def clz(a: Value) -> Value:
+def clz(a: PerThread) -> PerThread:
     """Leading zeros, by smearing the top bit downwards and counting."""
     bits = a
     shift = 1
@@ -240,7 +241,7 @@ def clz(a: Value) -> Value:
     return np.uint32(8 * a.dtype.itemsize) - popc(bits)
 
 
-def prmt(a: Value, b: Value, selector: Value, mode: str) -> Value:
+def prmt(a: PerThread, b: PerThread, selector: PerThread, mode: str) -> PerThread:
     """Byte permute: selector nibbles choose among the eight bytes of (b:a); bit 3 replicates the sign."""
     both = _pair(a, b)
     if not mode:
@@ -257,8 +258,8 @@ def prmt(a: Value, b: Value, selector: Value, mode: str) -> Value:
     return _prmt_default(both, packed[selector & np.uint32(3)])
 
 
-def _prmt_default(both: Value, selector: Value) -> Value:
-    result: Value = np.uint32(0)
+def _prmt_default(both: PerThread, selector: PerThread) -> PerThread:
+    result: PerThread = np.uint32(0)
     for i in range(4):
         nibble = selector >> np.uint32(4 * i)
         byte = (both >> ((nibble & np.uint32(7)) * np.uint32(8)).astype(np.uint64)).astype(np.uint32) & np.uint32(255)
@@ -268,7 +269,7 @@ def _prmt_default(both: Value, selector: Value) -> Value:
     return result
 
 
-def dp4a(a: Value, b: Value, c: Value) -> Value:
+def dp4a(a: PerThread, b: PerThread, c: PerThread) -> PerThread:
     """Four-way byte dot product; the signedness of a and b is that of their byte dtypes' views."""
     total = c.astype(np.int64)
     for i in range(4):
@@ -276,12 +277,12 @@ def dp4a(a: Value, b: Value, c: Value) -> Value:
     return total.astype(np.uint32)
 
 
-def _byte(a: Value, i: int) -> Value:
+def _byte(a: PerThread, i: int) -> PerThread:
     part = (a >> a.dtype.type(8 * i)).astype(np.int8 if a.dtype.kind == "i" else np.uint8)
     return part.astype(np.int64)
 
 
-def pack2(low: Value, high: Value, bits: int) -> Value:
+def pack2(low: PerThread, high: PerThread, bits: int) -> PerThread:
     """(high:low) of two unsigned halves of `bits` bits each."""
     wide = _UNSIGNED[bits // 4]
     return low.astype(wide) | (high.astype(wide) << wide(bits))

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilejit.simulator.lanes import WARP
-from tilejit.simulator.numerics import convert, floats
+from ..machine.lanes import WARP
+from . import convert, floats
 
-Words = NDArray[np.uint32]
+WordArray = NDArray[np.uint32]
 Doubles = NDArray[np.float64]
 
 
@@ -34,7 +34,7 @@ def stacked(values: Sequence[Any], n: int, dtype: Any) -> NDArray[Any]:
     return out
 
 
-def decode(words: Words, element: str) -> Doubles:
+def decode(words: WordArray, element: str) -> Doubles:
     """The elements of 32-bit words as float64: registers × threads × elements of a word, the lowest first.
 
     tf32 keeps 10 bits of fraction; the lower 13 are cut off.

@@ -11,8 +11,8 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from tilejit.simulator.emitter import Entry
-from tilejit.simulator.opcodes import convert, copies, floats, integer, matrix, memory, move, sync, tensor
+from ..decode.emitter import Entry
+from . import convert, copies, floats, integer, matrix, memory, move, sync, tensor
 
 _TABLES: tuple[dict[str, Any], ...] = (
     integer.ENTRIES, floats.ENTRIES, convert.ENTRIES, move.ENTRIES, memory.ENTRIES, sync.ENTRIES,

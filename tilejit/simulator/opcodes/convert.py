@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from tilejit.simulator.emitter import PTX_DTYPE, Emitter
-
-Match = dict[str, str]
+from ..decode.emitter import PTX_DTYPE, BlockWriter, Match
 
 
-def int_to_int(e: Emitter, m: Match) -> None:
+def int_to_int(e: BlockWriter, m: Match) -> None:
     source, target = PTX_DTYPE[m["s"]], PTX_DTYPE[m["t"]]
     value = e.src(1, source)
     if m["sat"]:
@@ -18,7 +16,7 @@ def int_to_int(e: Emitter, m: Match) -> None:
         e.dst(0, target, f"{value}.astype({target})")
 
 
-def _float_source(e: Emitter, m: Match) -> str:
+def _float_source(e: BlockWriter, m: Match) -> str:
     t = m["s"]
     value = e.src(1, PTX_DTYPE[t])
     if t == "bf16":
@@ -26,13 +24,13 @@ def _float_source(e: Emitter, m: Match) -> str:
     return f"ftz({value})" if m.get("ftz") and t == "f32" else value
 
 
-def float_to_int(e: Emitter, m: Match) -> None:
+def float_to_int(e: BlockWriter, m: Match) -> None:
     target = PTX_DTYPE[m["t"]]
     value = _float_source(e, m)
     e.dst(0, target, f"float_to_int({value}, {target}, {m['round']!r}, {m['s'] == 'f64'})")
 
 
-def int_to_float(e: Emitter, m: Match) -> None:
+def int_to_float(e: BlockWriter, m: Match) -> None:
     source, t = PTX_DTYPE[m["s"]], m["t"]
     value = e.src(1, source)
     if m["round"] == "rn" and (t == "f64" or (t == "f32" and source[1] in "1248")):
@@ -42,7 +40,7 @@ def int_to_float(e: Emitter, m: Match) -> None:
     e.dst(0, PTX_DTYPE[t], f"saturate({expression})" if m["sat"] and t != "bf16" else expression)
 
 
-def float_to_float(e: Emitter, m: Match) -> None:
+def float_to_float(e: BlockWriter, m: Match) -> None:
     t, s = m["t"], m["s"]
     mode = m["round"] or ""
     value = _float_source(e, m)
@@ -64,7 +62,7 @@ def float_to_float(e: Emitter, m: Match) -> None:
     e.dst(0, PTX_DTYPE[t], expression)
 
 
-def narrow(e: Emitter, m: Match) -> None:
+def narrow(e: BlockWriter, m: Match) -> None:
     """f32 → f16/bf16 with .relu or .satfinite."""
     value = _float_source(e, {**m, "s": "f32"})
     e.dst(0, PTX_DTYPE[m["t"]], f"narrow({value}, {m['t']!r}, {m['round']!r}, {_flags(m)})")
@@ -74,25 +72,25 @@ def _flags(m: Match) -> str:
     return repr(tuple(x for x in ("relu", "satfinite") if m.get(x)))
 
 
-def pack_half(e: Emitter, m: Match) -> None:
+def pack_half(e: BlockWriter, m: Match) -> None:
     high, low = e.src(1, "f4"), e.src(2, "f4")
     e.dst(0, "u4", f"pack_f16x2({high}, {low}, {m['t']!r}, {m['round']!r}, {_flags(m)})")
 
 
-def pack_fp8(e: Emitter, m: Match) -> None:
+def pack_fp8(e: BlockWriter, m: Match) -> None:
     high, low = e.src(1, "f4"), e.src(2, "f4")
     e.dst(0, "u2", f"pack_fp8({high}, {low}, {m['t']!r}, {bool(m['relu'])})")
 
 
-def f16x2_to_fp8(e: Emitter, m: Match) -> None:
+def f16x2_to_fp8(e: BlockWriter, m: Match) -> None:
     e.dst(0, "u2", f"f16x2_to_fp8({e.src(1, 'u4')}, {m['t']!r}, {bool(m['relu'])})")
 
 
-def fp8_to_f16x2(e: Emitter, m: Match) -> None:
+def fp8_to_f16x2(e: BlockWriter, m: Match) -> None:
     e.dst(0, "u4", f"fp8_to_f16x2({e.src(1, 'u2')}, {m['s']!r}, {bool(m['relu'])})")
 
 
-def tf32(e: Emitter, m: Match) -> None:
+def tf32(e: BlockWriter, m: Match) -> None:
     e.dst(0, "u4", f"to_tf32({e.src(1, 'f4')}, {m['round']!r})")
 
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilejit.simulator.emitter import Emitter
-from tilejit.simulator.opcodes.memory import site
-from tilejit.simulator.ptx import parse_number
+from ..decode.emitter import BlockWriter, Match
+from ..decode.ptx import parse_number
+from .memory import site
 
-Match = dict[str, str]
 _MOST_GROUPS = 2**31 - 1
 _WHOLE = {4: "u4", 8: "u8", 16: "V16"}
 
 
-def cp_async(e: Emitter, m: Match) -> None:
+def cp_async(e: BlockWriter, m: Match) -> None:
     """cp.async [dst], [src], size{, src-size or ignore-src}{, cache-policy}."""
     operands = list(e.ins.operands)
     if m["policy"]:
@@ -33,7 +32,7 @@ def cp_async(e: Emitter, m: Match) -> None:
     e.stmt(f"S.copies.issue({target}, {to}, {source}, {address}, {len(sites) - 1}, {kept})")
 
 
-def kept_bytes(e: Emitter, operand: str, size: int) -> str:
+def kept_bytes(e: BlockWriter, operand: str, size: int) -> str:
     """How many bytes each thread copies: a size, or none where the predicate ignore-src holds."""
     name = operand.lstrip("!").strip()
     if e.names.register_bits.get(name) != 1:
@@ -42,7 +41,7 @@ def kept_bytes(e: Emitter, operand: str, size: int) -> str:
     return e.temp(f"sel({e.source(operand, 'p')}, {none}, {every})")
 
 
-def literal(e: Emitter, operand: str, most: int) -> int:
+def literal(e: BlockWriter, operand: str, most: int) -> int:
     """A constant operand from 0 to `most`."""
     try:
         value = parse_number(operand)
@@ -53,17 +52,17 @@ def literal(e: Emitter, operand: str, most: int) -> int:
     return value
 
 
-def commit(e: Emitter, m: Match) -> None:
+def commit(e: BlockWriter, m: Match) -> None:
     e.stmt("S.copies.commit()")
 
 
-def wait(e: Emitter, m: Match) -> None:
+def wait(e: BlockWriter, m: Match) -> None:
     if len(e.ins.operands) != 1:
         e.fail("cp.async.wait_group takes one operand")
     e.stmt(f"S.copies.wait({literal(e, e.ins.operands[0], _MOST_GROUPS)})")
 
 
-def wait_all(e: Emitter, m: Match) -> None:
+def wait_all(e: BlockWriter, m: Match) -> None:
     e.stmt("S.copies.wait_all()")
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from tilejit.simulator.emitter import PTX_DTYPE, Emitter
+from ..decode.emitter import PTX_DTYPE, BlockWriter, Match
 
-Match = dict[str, str]
 _OPERATOR = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
 
-def _ftz(e: Emitter, m: Match, values: list[str]) -> list[str]:
+def _ftz(e: BlockWriter, m: Match, values: list[str]) -> list[str]:
     return [e.temp(f"ftz({x})") for x in values] if m.get("ftz") else values
 
 
-def _result(e: Emitter, m: Match, dtype: str, expression: str) -> None:
+def _result(e: BlockWriter, m: Match, dtype: str, expression: str) -> None:
     if m.get("ftz"):
         expression = f"ftz({expression})"
     if m.get("sat"):
@@ -20,7 +19,7 @@ def _result(e: Emitter, m: Match, dtype: str, expression: str) -> None:
     e.dst(0, dtype, expression)
 
 
-def binary(e: Emitter, m: Match) -> None:
+def binary(e: BlockWriter, m: Match) -> None:
     """add, sub, mul, div in f32 and f64; NumPy's operators round to nearest even."""
     dtype = PTX_DTYPE[m["t"]]
     a, b = _ftz(e, m, [e.src(1, dtype), e.src(2, dtype)])
@@ -34,7 +33,7 @@ def binary(e: Emitter, m: Match) -> None:
     _result(e, m, dtype, f"{root}_dir_{m['t']}({a}, {b}, {mode!r})")
 
 
-def fma(e: Emitter, m: Match) -> None:
+def fma(e: BlockWriter, m: Match) -> None:
     dtype = PTX_DTYPE[m["t"]]
     a, b, c = _ftz(e, m, [e.src(i, dtype) for i in (1, 2, 3)])
     mode = m.get("round") or "rn"
@@ -42,7 +41,7 @@ def fma(e: Emitter, m: Match) -> None:
     _result(e, m, dtype, name)
 
 
-def mixed(e: Emitter, m: Match) -> None:
+def mixed(e: BlockWriter, m: Match) -> None:
     """add, sub, fma of f16 or bf16 into f32: all factors but the last operand are converted, then f32 arithmetic."""
     own, last = PTX_DTYPE[m["a"]], len(e.ins.operands) - 1
     wide = "bf16_to_f32({})" if m["a"] == "bf16" else "{}.astype(f4)"
@@ -57,7 +56,7 @@ def mixed(e: Emitter, m: Match) -> None:
     _result(e, m, "f4", f"{root}_dir_f32({', '.join(values)}, {mode!r})")
 
 
-def half(e: Emitter, m: Match) -> None:
+def half(e: BlockWriter, m: Match) -> None:
     """add, sub, mul, fma in f16, bf16 and their packed forms."""
     t, base = m["t"], m["t"].removesuffix("x2")
     n = 3 if e.ins.root == "fma" else 2
@@ -77,12 +76,12 @@ def m_flags(m: Match) -> str:
     return repr(flags)
 
 
-def f32x2(e: Emitter, m: Match) -> None:
+def f32x2(e: BlockWriter, m: Match) -> None:
     operands = ", ".join(e.src(i, "u8") for i in range(1, 4 if e.ins.root == "fma" else 3))
     e.dst(0, "u8", f"{e.ins.root}_f32x2({operands})")
 
 
-def minmax(e: Emitter, m: Match) -> None:
+def minmax(e: BlockWriter, m: Match) -> None:
     t, base = m["t"], m["t"].removesuffix("x2")
     dtype = PTX_DTYPE[t]
     name = f"{e.ins.root}_nan" if m.get("nan") else f"{e.ins.root}_float"
@@ -96,7 +95,7 @@ def minmax(e: Emitter, m: Match) -> None:
     e.dst(0, dtype, result)
 
 
-def sign(e: Emitter, m: Match) -> None:
+def sign(e: BlockWriter, m: Match) -> None:
     """neg and abs: bit operations, so that NaN's sign follows too."""
     t = m["t"]
     unsigned = {"f16": "u2", "bf16": "u2", "f64": "u8"}.get(t, "u4")
@@ -111,7 +110,7 @@ def sign(e: Emitter, m: Match) -> None:
         e.dst(0, unsigned, f"{value} & {e.names.constant(~mask & ((1 << bits) - 1), unsigned)}")
 
 
-def unary(e: Emitter, m: Match) -> None:
+def unary(e: BlockWriter, m: Match) -> None:
     """sqrt and rcp, rounded."""
     dtype = PTX_DTYPE[m["t"]]
     (a,) = _ftz(e, m, [e.src(1, dtype)])
@@ -125,13 +124,13 @@ def unary(e: Emitter, m: Match) -> None:
         _result(e, m, dtype, f"div_dir_{m['t']}({one}, {a}, {mode!r})")
 
 
-def approximate(e: Emitter, m: Match) -> None:
+def approximate(e: BlockWriter, m: Match) -> None:
     """ex2, lg2, sin, cos, tanh, rsqrt in f32: within the ISA's stated error."""
     (a,) = _ftz(e, m, [e.src(1, "f4")])
     _result(e, m, "f4", f"{e.ins.root}({a})")
 
 
-def approximate_half(e: Emitter, m: Match) -> None:
+def approximate_half(e: BlockWriter, m: Match) -> None:
     t, base = m["t"], m["t"].removesuffix("x2")
     dtype = PTX_DTYPE[t]
     name = f"{e.ins.root}_{base}"
@@ -139,17 +138,17 @@ def approximate_half(e: Emitter, m: Match) -> None:
     e.dst(0, dtype, call)
 
 
-def approximate_f64(e: Emitter, m: Match) -> None:
+def approximate_f64(e: BlockWriter, m: Match) -> None:
     e.dst(0, "f8", f"{e.ins.root}{'_ftz' if m.get('ftz') else ''}_f64({e.src(1, 'f8')})")
 
 
-def copysign(e: Emitter, m: Match) -> None:
+def copysign(e: BlockWriter, m: Match) -> None:
     """copysign d, a, b: the sign of a with the magnitude of b."""
     dtype = PTX_DTYPE[m["t"]]
     e.dst(0, dtype, f"copysign({e.src(2, dtype)}, {e.src(1, dtype)})")
 
 
-def testp(e: Emitter, m: Match) -> None:
+def testp(e: BlockWriter, m: Match) -> None:
     e.dst(0, "p", f"testp({e.src(1, PTX_DTYPE[m['t']])}, {m['how']!r})")
 
 

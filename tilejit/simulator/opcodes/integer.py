@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from tilejit.simulator.emitter import PTX_DTYPE, SIZE, Emitter
+from ..decode.emitter import PTX_DTYPE, SIZE, BlockWriter, Match
 
-Match = dict[str, str]
 INT = r"\.(?P<t>[us](?:16|32|64))"
 BITS = r"\.(?P<t>b(?:16|32|64))"
 
@@ -20,7 +19,7 @@ def _signed(t: str) -> str:
 def _wrapping(operator: str) -> object:
     """Instructions whose low bits don't depend on signedness: computed in whichever dtype is at hand."""
 
-    def emit(e: Emitter, m: Match) -> None:
+    def emit(e: BlockWriter, m: Match) -> None:
         dtype = e.either(_unsigned(m["t"]), _signed(m["t"]), 1, 2)
         e.dst(0, dtype, f"{e.src(1, dtype)} {operator} {e.src(2, dtype)}")
 
@@ -32,33 +31,33 @@ sub = _wrapping("-")
 mul_lo = _wrapping("*")
 
 
-def add_sat(e: Emitter, m: Match) -> None:
+def add_sat(e: BlockWriter, m: Match) -> None:
     e.dst(0, "i4", f"{e.ins.root}_sat({e.src(1, 'i4')}, {e.src(2, 'i4')})")
 
 
-def mad_lo(e: Emitter, m: Match) -> None:
+def mad_lo(e: BlockWriter, m: Match) -> None:
     dtype = e.either(_unsigned(m["t"]), _signed(m["t"]), 1, 2, 3)
     e.dst(0, dtype, f"{e.src(1, dtype)} * {e.src(2, dtype)} + {e.src(3, dtype)}")
 
 
-def mul_hi(e: Emitter, m: Match) -> None:
+def mul_hi(e: BlockWriter, m: Match) -> None:
     dtype = PTX_DTYPE[m["t"]]
     product = f"mul_hi({e.src(1, dtype)}, {e.src(2, dtype)})"
     e.dst(0, dtype, product if e.ins.root == "mul" else f"{product} + {e.src(3, dtype)}")
 
 
-def mad_hi_sat(e: Emitter, m: Match) -> None:
+def mad_hi_sat(e: BlockWriter, m: Match) -> None:
     e.dst(0, "i4", f"mulhi_sat({e.src(1, 'i4')}, {e.src(2, 'i4')}, {e.src(3, 'i4')})")
 
 
-def mul_wide(e: Emitter, m: Match) -> None:
+def mul_wide(e: BlockWriter, m: Match) -> None:
     dtype = PTX_DTYPE[m["t"]]
     wide = dtype[0] + str(2 * SIZE[dtype])
     product = f"{_widened(e, 1, dtype, wide)} * {_widened(e, 2, dtype, wide)}"
     e.dst(0, wide, product if e.ins.root == "mul" else f"{product} + {e.src(3, wide)}")
 
 
-def _widened(e: Emitter, index: int, dtype: str, wide: str) -> str:
+def _widened(e: BlockWriter, index: int, dtype: str, wide: str) -> str:
     """A source operand extended to twice its width; a literal at translation time."""
     value = e.src(index, dtype)
     operand = e.ins.operands[index]
@@ -70,29 +69,29 @@ def _widened(e: Emitter, index: int, dtype: str, wide: str) -> str:
     return e.names.constant(bits & ((1 << 2 * width) - 1), wide)
 
 
-def mul24(e: Emitter, m: Match) -> None:
+def mul24(e: BlockWriter, m: Match) -> None:
     dtype = PTX_DTYPE[m["t"]]
     product = f"mul24({e.src(1, dtype)}, {e.src(2, dtype)}, {m['part'] == 'hi'})"
     e.dst(0, dtype, product if e.ins.root == "mul24" else f"{product} + {e.src(3, dtype)}")
 
 
-def divide(e: Emitter, m: Match) -> None:
+def divide(e: BlockWriter, m: Match) -> None:
     dtype = PTX_DTYPE[m["t"]]
     kind = "u" if dtype[0] == "u" else "s"
     e.dst(0, dtype, f"{e.ins.root}_{kind}({e.src(1, dtype)}, {e.src(2, dtype)})")
 
 
-def minmax(e: Emitter, m: Match) -> None:
+def minmax(e: BlockWriter, m: Match) -> None:
     dtype = PTX_DTYPE[m["t"]]
     e.dst(0, dtype, f"{e.ins.root}imum({e.src(1, dtype)}, {e.src(2, dtype)})")
 
 
-def minmax_relu(e: Emitter, m: Match) -> None:
+def minmax_relu(e: BlockWriter, m: Match) -> None:
     """min/max whose result is at least 0."""
     e.dst(0, "i4", f"maximum({e.ins.root}imum({e.src(1, 'i4')}, {e.src(2, 'i4')}), {e.names.constant(0, 'i4')})")
 
 
-def minmax_x2(e: Emitter, m: Match) -> None:
+def minmax_x2(e: BlockWriter, m: Match) -> None:
     """min/max of two packed 16-bit integers, with .relu at least 0."""
     half = m["t"][0].replace("s", "i") + "2"
     result = f"halves({e.ins.root}imum, {half}, {e.src(1, 'u4')}, {e.src(2, 'u4')})"
@@ -101,25 +100,25 @@ def minmax_x2(e: Emitter, m: Match) -> None:
     e.dst(0, "u4", result)
 
 
-def add_x2(e: Emitter, m: Match) -> None:
+def add_x2(e: BlockWriter, m: Match) -> None:
     e.dst(0, "u4", f"halves(add, u2, {e.src(1, 'u4')}, {e.src(2, 'u4')})")
 
 
-def neg(e: Emitter, m: Match) -> None:
+def neg(e: BlockWriter, m: Match) -> None:
     e.dst(0, _signed(m["t"]), f"-{e.src(1, _signed(m['t']))}")
 
 
-def absolute(e: Emitter, m: Match) -> None:
+def absolute(e: BlockWriter, m: Match) -> None:
     e.dst(0, _signed(m["t"]), f"abs({e.src(1, _signed(m['t']))})")
 
 
-def sad(e: Emitter, m: Match) -> None:
+def sad(e: BlockWriter, m: Match) -> None:
     d = PTX_DTYPE[m["t"]]
     a, b = e.src(1, d), e.src(2, d)
     e.dst(0, d, f"{e.src(3, d)} + maximum({a}, {b}) - minimum({a}, {b})")
 
 
-def carry_add(e: Emitter, m: Match) -> None:
+def carry_add(e: BlockWriter, m: Match) -> None:
     """add.cc / addc: the carry is a register of its own."""
     d = _unsigned(m["t"])
     a, b = e.src(1, d), e.src(2, d)
@@ -131,7 +130,7 @@ def carry_add(e: Emitter, m: Match) -> None:
     e.dst(0, d, result)
 
 
-def borrow_sub(e: Emitter, m: Match) -> None:
+def borrow_sub(e: BlockWriter, m: Match) -> None:
     """sub.cc / subc: %carry holds the borrow."""
     d = _unsigned(m["t"])
     a, b = e.src(1, d), e.src(2, d)
@@ -142,23 +141,23 @@ def borrow_sub(e: Emitter, m: Match) -> None:
     e.dst(0, d, result)
 
 
-def logic(e: Emitter, m: Match) -> None:
+def logic(e: BlockWriter, m: Match) -> None:
     operator = {"and": "&", "or": "|", "xor": "^"}[e.ins.root]
     dtype = "p" if m["t"] == "pred" else e.either(_unsigned(m["t"]), _signed(m["t"]), 1, 2)
     e.dst(0, dtype, f"{e.src(1, dtype)} {operator} {e.src(2, dtype)}")
 
 
-def invert(e: Emitter, m: Match) -> None:
+def invert(e: BlockWriter, m: Match) -> None:
     dtype = PTX_DTYPE[m["t"]]
     e.dst(0, dtype, f"not_({e.src(1, 'p')})" if dtype == "p" else f"~{e.src(1, dtype)}")
 
 
-def cnot(e: Emitter, m: Match) -> None:
+def cnot(e: BlockWriter, m: Match) -> None:
     dtype = PTX_DTYPE[m["t"]]
     e.dst(0, dtype, f"({e.src(1, dtype)} == 0).astype({dtype})")
 
 
-def shift(e: Emitter, m: Match) -> None:
+def shift(e: BlockWriter, m: Match) -> None:
     """shl, shr; the amount is 32 bits wide whatever the type."""
     dtype = PTX_DTYPE[m["t"]]
     amount = e.ins.operands[2]
@@ -176,50 +175,50 @@ def shift(e: Emitter, m: Match) -> None:
     e.dst(0, dtype, f"{e.ins.root}({e.src(1, dtype)}, {e.src(2, 'u4')})")
 
 
-def funnel(e: Emitter, m: Match) -> None:
+def funnel(e: BlockWriter, m: Match) -> None:
     low, high, amount = e.src(1, "u4"), e.src(2, "u4"), e.src(3, "u4")
     e.dst(0, "u4", f"shf_{m['dir']}({low}, {high}, {amount}, {m['mode'] == 'clamp'})")
 
 
-def lop3(e: Emitter, m: Match) -> None:
+def lop3(e: BlockWriter, m: Match) -> None:
     a, b, c, _ = (e.src(i, "u4") for i in (1, 2, 3, 4))
     e.dst(0, "u4", f"lop3({a}, {b}, {c}, {int(e.ins.operands[4], 0)})")
 
 
-def bfe(e: Emitter, m: Match) -> None:
+def bfe(e: BlockWriter, m: Match) -> None:
     dtype = PTX_DTYPE[m["t"]]
     e.dst(0, dtype, f"bfe({e.src(1, dtype)}, {e.src(2, 'u4')}, {e.src(3, 'u4')})")
 
 
-def bfi(e: Emitter, m: Match) -> None:
+def bfi(e: BlockWriter, m: Match) -> None:
     dtype = PTX_DTYPE[m["t"]]
     e.dst(0, dtype, f"bfi({e.src(1, dtype)}, {e.src(2, dtype)}, {e.src(3, 'u4')}, {e.src(4, 'u4')})")
 
 
-def bmsk(e: Emitter, m: Match) -> None:
+def bmsk(e: BlockWriter, m: Match) -> None:
     e.dst(0, "u4", f"bmsk({e.src(1, 'u4')}, {e.src(2, 'u4')}, {m['mode'] == 'clamp'})")
 
 
-def count(e: Emitter, m: Match) -> None:
+def count(e: BlockWriter, m: Match) -> None:
     """popc, clz: always a 32-bit result."""
     e.dst(0, "u4", f"{e.ins.root}({e.src(1, PTX_DTYPE[m['t']])})")
 
 
-def bfind(e: Emitter, m: Match) -> None:
+def bfind(e: BlockWriter, m: Match) -> None:
     e.dst(0, "u4", f"bfind({e.src(1, PTX_DTYPE[m['t']])}, {bool(m['shift'])})")
 
 
-def brev(e: Emitter, m: Match) -> None:
+def brev(e: BlockWriter, m: Match) -> None:
     dtype = PTX_DTYPE[m["t"]]
     e.dst(0, dtype, f"brev({e.src(1, dtype)})")
 
 
-def prmt(e: Emitter, m: Match) -> None:
+def prmt(e: BlockWriter, m: Match) -> None:
     a, b, c = (e.src(i, "u4") for i in (1, 2, 3))
     e.dst(0, "u4", f"prmt({a}, {b}, {c}, {m['mode'] or ''!r})")
 
 
-def dp4a(e: Emitter, m: Match) -> None:
+def dp4a(e: BlockWriter, m: Match) -> None:
     a = e.src(1, PTX_DTYPE[m["a"]])
     b = e.src(2, PTX_DTYPE[m["b"]])
     signed = "s" in m["a"] + m["b"]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from tilejit.simulator.emitter import Emitter, vector
-from tilejit.simulator.opcodes.memory import site
-from tilejit.simulator.opcodes.move import WINDOWS
+from ..decode.emitter import BlockWriter, Match, vector
+from .memory import site
+from .move import WINDOWS
 
-Match = dict[str, str]
 _ROW_SHIFT = 4
 
 # Registers of A, B and C per shape and type of A: PTX ISA, "Matrix Fragments for mma.m16n8k…".
@@ -19,7 +18,7 @@ _REGISTERS = {
 _DTYPE = {"f32": "f4", "f16": "u4", "s32": "i4"}
 
 
-def rows(e: Emitter, m: Match, kind: str, operand: str) -> tuple[str, str]:
+def rows(e: BlockWriter, m: Match, kind: str, operand: str) -> tuple[str, str]:
     """(number, address) of the 16-byte rows of matrices; a generic address must be one of shared memory."""
     number, address = site(e, kind, {"space": "shared"}, operand, _ROW_SHIFT, "V16")
     if m["space"]:
@@ -30,7 +29,7 @@ def rows(e: Emitter, m: Match, kind: str, operand: str) -> tuple[str, str]:
     return number, f"({address} - {window})"
 
 
-def ldmatrix(e: Emitter, m: Match) -> None:
+def ldmatrix(e: BlockWriter, m: Match) -> None:
     targets, source = two(e)
     registers = vector(targets)
     check_count(e, registers, int(m["num"]))
@@ -41,7 +40,7 @@ def ldmatrix(e: Emitter, m: Match) -> None:
         e.write(register, "u4", f"{values}[{i}]")
 
 
-def stmatrix(e: Emitter, m: Match) -> None:
+def stmatrix(e: BlockWriter, m: Match) -> None:
     target, sources = two(e)
     registers = vector(sources)
     check_count(e, registers, int(m["num"]))
@@ -50,7 +49,7 @@ def stmatrix(e: Emitter, m: Match) -> None:
     e.stmt(f"S.matrices.stmatrix({number}, {address}, ({values},), {m['trans'] is not None}, {e.pc})")
 
 
-def mma(e: Emitter, m: Match) -> None:
+def mma(e: BlockWriter, m: Match) -> None:
     """mma.sync of A and B of equal width; C and D have one type."""
     a_type, b_type, element = m["a"], m["b"], m["d"]
     counts = _REGISTERS[a_type].get(m["shape"])
@@ -83,17 +82,17 @@ def mma(e: Emitter, m: Match) -> None:
     e.known[tuple(e.source(x, dtype) for x in d)] = matrix
 
 
-def listed(e: Emitter, registers: list[str], dtype: str) -> str:
+def listed(e: BlockWriter, registers: list[str], dtype: str) -> str:
     return f"({', '.join(e.source(x, dtype) for x in registers)},)"
 
 
-def two(e: Emitter) -> tuple[str, str]:
+def two(e: BlockWriter) -> tuple[str, str]:
     if len(e.ins.operands) != 2:
         e.fail("expected two operands")
     return e.ins.operands[0], e.ins.operands[1]
 
 
-def check_count(e: Emitter, registers: list[str], count: int) -> None:
+def check_count(e: BlockWriter, registers: list[str], count: int) -> None:
     if len(registers) != count:
         e.fail(f"expected a vector of {count} registers, got {len(registers)}")
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tilejit.simulator.emitter import PTX_DTYPE, SIZE, Emitter, vector
-from tilejit.simulator.ptx import parse_number
+from ..decode.emitter import PTX_DTYPE, SIZE, BlockWriter, Match, vector
+from ..decode.ptx import parse_number
 
-Match = dict[str, str]
 SPACE = r"(?:\.(?P<space>global|shared|local|const|param)(?:::cta|::entry|::func)?)?"
 SCOPE = r"(?P<scope>\.cta|\.cluster|\.gpu|\.sys)?"
 CACHE = r"(?:\.(?:ca|cg|cs|lu|cv|wb|wt))?"
@@ -56,7 +55,7 @@ class Site:
     part: bool = False
 
 
-def address(e: Emitter, operand: str) -> tuple[str, str, int]:
+def address(e: BlockWriter, operand: str) -> tuple[str, str, int]:
     """(expression, its dtype, constant offset) of `[register+offset]`, `[symbol+offset]` or `[number]`."""
     match = _ADDRESS.fullmatch(operand)
     if match is None:
@@ -81,7 +80,7 @@ def _signed(text: str) -> int:
     return value - (1 << 64) if value >> 63 else value
 
 
-def site(e: Emitter, kind: str, m: Match, operand: str, shift: int, dtype: str) -> tuple[str, str]:
+def site(e: BlockWriter, kind: str, m: Match, operand: str, shift: int, dtype: str) -> tuple[str, str]:
     """Register a memory instruction; returns (its number, the address expression)."""
     space = m.get("space") or ""
     value, address_dtype, offset = address(e, operand)
@@ -100,7 +99,7 @@ def site(e: Emitter, kind: str, m: Match, operand: str, shift: int, dtype: str) 
 _WIDE = {16: "V16", 32: "V32"}
 
 
-def load(e: Emitter, m: Match) -> None:
+def load(e: BlockWriter, m: Match) -> None:
     dtype = PTX_DTYPE.get(m["t"], "V16")
     count = int(m["vec"][1:]) if m["vec"] else 1
     targets = vector(e.ins.operands[0])
@@ -125,7 +124,7 @@ def load(e: Emitter, m: Match) -> None:
             e.write_part(target, dtype, raw, parts, i, count)
 
 
-def _load_param(e: Emitter, targets: list[str], dtype: str) -> bool:
+def _load_param(e: BlockWriter, targets: list[str], dtype: str) -> bool:
     """Loads from the parameter space at a constant offset: values that all threads share."""
     match = _ADDRESS.fullmatch(e.ins.operands[1])
     if match is None:
@@ -145,7 +144,7 @@ def _load_param(e: Emitter, targets: list[str], dtype: str) -> bool:
     return True
 
 
-def store(e: Emitter, m: Match) -> None:
+def store(e: BlockWriter, m: Match) -> None:
     dtype = PTX_DTYPE.get(m["t"], "V16")
     count = int(m["vec"][1:]) if m["vec"] else 1
     sources = vector(e.ins.operands[1])
@@ -181,7 +180,7 @@ def store(e: Emitter, m: Match) -> None:
     e.stmt(f"S.store({number}, {value}, joined(S.n, {element}, {whole}, ({parts},)))")
 
 
-def _stored(e: Emitter, source: str, dtype: str, ptx_type: str) -> tuple[str, str]:
+def _stored(e: BlockWriter, source: str, dtype: str, ptx_type: str) -> tuple[str, str]:
     """(value, dtype) of what is stored, as a float of the width where the register is at hand only so."""
     if e.is_register(source) and e.names.register_bits.get(source) == 8 * SIZE[dtype] and SIZE[dtype] >= 4:
         slot = e.names.slots.get(source)
@@ -193,7 +192,7 @@ def _stored(e: Emitter, source: str, dtype: str, ptx_type: str) -> tuple[str, st
     return e.source(source, dtype, ptx_type), dtype
 
 
-def _store_param(e: Emitter, sources: list[str], dtype: str) -> None:
+def _store_param(e: BlockWriter, sources: list[str], dtype: str) -> None:
     match = _ADDRESS.fullmatch(e.ins.operands[0])
     if match is None or match[1] not in e.call_params:
         e.fail("only parameters of a call can be stored to")
@@ -204,7 +203,7 @@ def _store_param(e: Emitter, sources: list[str], dtype: str) -> None:
         e.write(name, dtype, e.source(source, dtype))
 
 
-def atomic(e: Emitter, m: Match) -> None:
+def atomic(e: BlockWriter, m: Match) -> None:
     """atom and red; red has no destination."""
     operands = e.ins.operands
     first = 1 if e.ins.root == "atom" else 0
@@ -225,11 +224,11 @@ def atomic(e: Emitter, m: Match) -> None:
         e.stmt(call)
 
 
-def fence(e: Emitter, m: Match) -> None:
+def fence(e: BlockWriter, m: Match) -> None:
     e.stmt("S.fence()")
 
 
-def nothing(e: Emitter, m: Match) -> None:
+def nothing(e: BlockWriter, m: Match) -> None:
     """Hints that change no result."""
 
 

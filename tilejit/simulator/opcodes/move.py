@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from tilejit.simulator.emitter import PTX_DTYPE, SIZE, SPECIAL, Emitter, vector
+from ..decode.emitter import PTX_DTYPE, SIZE, SPECIAL, BlockWriter, Match, vector
 
-Match = dict[str, str]
 ANY = r"\.(?P<t>b16|b32|b64|u16|u32|u64|s16|s32|s64|f16|bf16|f32|f64|f16x2|bf16x2)"
 
 # The generic address space holds a window per state space. Device addresses lie above 2^32, so that an address
@@ -16,7 +15,7 @@ _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="
 _INVERSE = {"ltu": ">=", "leu": ">", "gtu": "<=", "geu": "<"}
 
 
-def mov(e: Emitter, m: Match) -> None:
+def mov(e: BlockWriter, m: Match) -> None:
     target, source = _two(e)
     dtype = PTX_DTYPE[m["t"]]
     if target[0] == "{":
@@ -38,13 +37,13 @@ def mov(e: Emitter, m: Match) -> None:
         e.write(target, dtype, e.source(source, dtype))
 
 
-def _two(e: Emitter) -> tuple[str, str]:
+def _two(e: BlockWriter) -> tuple[str, str]:
     if len(e.ins.operands) != 2:
         e.fail("expected two operands")
     return e.ins.operands[0], e.ins.operands[1]
 
 
-def pack(e: Emitter, target: str, parts: list[str], dtype: str) -> None:
+def pack(e: BlockWriter, target: str, parts: list[str], dtype: str) -> None:
     """mov.b32/b64 d, {a, b, ...}: the first element is lowest."""
     size = SIZE[dtype] // len(parts)
     total = f"u{SIZE[dtype]}"
@@ -56,7 +55,7 @@ def pack(e: Emitter, target: str, parts: list[str], dtype: str) -> None:
     e.write(target, total, " | ".join(terms))
 
 
-def unpack(e: Emitter, parts: list[str], source: str, dtype: str) -> None:
+def unpack(e: BlockWriter, parts: list[str], source: str, dtype: str) -> None:
     """mov.b32/b64 {a, b, ...}, s."""
     size = SIZE[dtype] // len(parts)
     total = f"u{SIZE[dtype]}"
@@ -70,7 +69,7 @@ def unpack(e: Emitter, parts: list[str], source: str, dtype: str) -> None:
             e.write(part, f"u{size}", result)
 
 
-def mov_pred(e: Emitter, m: Match) -> None:
+def mov_pred(e: BlockWriter, m: Match) -> None:
     target, source = _two(e)
     if e.is_register(source):
         e.alias(target, source)
@@ -78,7 +77,7 @@ def mov_pred(e: Emitter, m: Match) -> None:
         e.set_constant(target, e.literal(source, "p", ""), "p")
 
 
-def cvta(e: Emitter, m: Match) -> None:
+def cvta(e: BlockWriter, m: Match) -> None:
     """Between an address within a state space and a generic one."""
     dtype = PTX_DTYPE[m["t"]]
     base = WINDOWS[m["space"]]
@@ -89,12 +88,12 @@ def cvta(e: Emitter, m: Match) -> None:
     e.dst(0, dtype, f"{e.src(1, dtype)} {operator} {e.names.constant(base, dtype)}")
 
 
-def isspacep(e: Emitter, m: Match) -> None:
+def isspacep(e: BlockWriter, m: Match) -> None:
     window = f"({e.src(1, 'u8')} >> {e.names.constant(44, 'u8')})"
     e.dst(0, "p", f"{window} == {e.names.constant(WINDOWS[m['space']] >> 44, 'u8')}")
 
 
-def selp(e: Emitter, m: Match) -> None:
+def selp(e: BlockWriter, m: Match) -> None:
     unsigned = f"u{SIZE[PTX_DTYPE[m['t']]]}"
     dtype = PTX_DTYPE[m["t"]]
     if dtype[0] in "ui":
@@ -102,7 +101,7 @@ def selp(e: Emitter, m: Match) -> None:
     e.dst(0, dtype, f"sel({e.src(3, 'p')}, {e.src(1, dtype)}, {e.src(2, dtype)})")
 
 
-def _at_hand(e: Emitter, unsigned: str) -> str:
+def _at_hand(e: BlockWriter, unsigned: str) -> str:
     """The float dtype if both inputs are at hand only so: selection moves bits, whatever the type says."""
     for other in (f"f{unsigned[1]}", f"i{unsigned[1]}"):
         registers = [i for i in (1, 2) if e.is_register(e.ins.operands[i])]
@@ -113,13 +112,13 @@ def _at_hand(e: Emitter, unsigned: str) -> str:
     return unsigned
 
 
-def slct(e: Emitter, m: Match) -> None:
+def slct(e: BlockWriter, m: Match) -> None:
     dtype = PTX_DTYPE[m["t"]]
     selector = e.src(3, PTX_DTYPE[m["c"]])
     e.dst(0, dtype, f"sel({selector} >= 0, {e.src(1, dtype)}, {e.src(2, dtype)})")
 
 
-def compare(e: Emitter, how: str, a: str, b: str, is_float: bool) -> str:
+def compare(e: BlockWriter, how: str, a: str, b: str, is_float: bool) -> str:
     """An expression for one comparison; the ...u forms are true for NaN, the others false."""
     if how == "num":
         return f"(({a} == {a}) & ({b} == {b}))"
@@ -136,7 +135,7 @@ def compare(e: Emitter, how: str, a: str, b: str, is_float: bool) -> str:
     return f"({a} {_COMPARE[how]} {b})"
 
 
-def setp(e: Emitter, m: Match) -> None:
+def setp(e: BlockWriter, m: Match) -> None:
     t = m["t"]
     targets = [x.strip() for x in e.ins.operands[0].split("|")]
     comparison = _comparison(e, m, 1)
@@ -157,7 +156,7 @@ def setp(e: Emitter, m: Match) -> None:
             e.write(target, "p", value)
 
 
-def _comparison(e: Emitter, m: Match, first: int) -> str:
+def _comparison(e: BlockWriter, m: Match, first: int) -> str:
     t = m["t"]
     if t == "bf16":
         a, b = (f"bf16_to_f32({e.src(first + i, 'u2')})" for i in (0, 1))
@@ -171,7 +170,7 @@ def _comparison(e: Emitter, m: Match, first: int) -> str:
     return compare(e, m["how"], a, b, "f" in t)
 
 
-def set_(e: Emitter, m: Match) -> None:
+def set_(e: BlockWriter, m: Match) -> None:
     """set: like setp into a register: all ones or 1.0."""
     result = _comparison(e, m, 1)
     if m.get("bool"):
@@ -182,7 +181,7 @@ def set_(e: Emitter, m: Match) -> None:
         e.dst(0, "i4", f"-{result}.astype(i4)")
 
 
-def setp_x2(e: Emitter, m: Match) -> None:
+def setp_x2(e: BlockWriter, m: Match) -> None:
     """setp on f16x2/bf16x2: p for the low halves, q for the high ones."""
     targets = [x.strip() for x in e.ins.operands[0].split("|")]
     low = "f16_low" if m["t"] == "f16x2" else "bf16_low"

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from tilejit.simulator.emitter import PTX_DTYPE, Emitter
-
-Match = dict[str, str]
+from ..decode.emitter import PTX_DTYPE, BlockWriter, Match
 
 
-def barrier(e: Emitter, m: Match) -> None:
+def barrier(e: BlockWriter, m: Match) -> None:
     """bar.sync/arrive/red and barrier.*: a block's last instruction; the machine does the waiting."""
     operands = list(e.ins.operands)
     how = m["how"]
@@ -27,16 +25,16 @@ def barrier(e: Emitter, m: Match) -> None:
         e.barrier_result(result, "u4" if m["op"] == "popc" else "p")
 
 
-def barrier_shorthand(e: Emitter, m: Match) -> None:
+def barrier_shorthand(e: BlockWriter, m: Match) -> None:
     """barrier.cta.sync.aligned.all and the like, LLVM's names for barriers over all threads of a CTA."""
     e.extra = f"('sync', {e.src(0, 'u4')}, None, {m['aligned'] is not None}, None, '')"
 
 
-def warp_barrier(e: Emitter, m: Match) -> None:
+def warp_barrier(e: BlockWriter, m: Match) -> None:
     e.stmt(f"S.warp_sync({e.src(0, 'u4')}, {e.pc})")
 
 
-def shfl(e: Emitter, m: Match) -> None:
+def shfl(e: BlockWriter, m: Match) -> None:
     targets = [x.strip() for x in e.ins.operands[0].split("|")]
     value, lane, clamp = e.src(1, "u4"), e.src(2, "u4"), e.src(3, "u4")
     mask = e.src(4, "u4") if m["sync"] else "None"
@@ -46,17 +44,17 @@ def shfl(e: Emitter, m: Match) -> None:
         e.write(targets[1], "p", f"{both}[1]")
 
 
-def vote(e: Emitter, m: Match) -> None:
+def vote(e: BlockWriter, m: Match) -> None:
     mask = e.src(2, "u4") if m["sync"] else "None"
     call = f"S.vote({m['mode']!r}, {e.src(1, 'p')}, {mask}, {e.pc})"
     e.dst(0, "u4" if m["mode"] == "ballot" else "p", call)
 
 
-def activemask(e: Emitter, m: Match) -> None:
+def activemask(e: BlockWriter, m: Match) -> None:
     e.dst(0, "u4", "S.activemask()")
 
 
-def match(e: Emitter, m: Match) -> None:
+def match(e: BlockWriter, m: Match) -> None:
     targets = [x.strip() for x in e.ins.operands[0].split("|")]
     both = e.temp(f"S.match({m['mode']!r}, {e.src(1, PTX_DTYPE[m['t']])}, {e.src(2, 'u4')}, {e.pc})")
     e.write(targets[0], "u4", f"{both}[0]")
@@ -64,13 +62,13 @@ def match(e: Emitter, m: Match) -> None:
         e.write(targets[1], "p", f"{both}[1]")
 
 
-def redux(e: Emitter, m: Match) -> None:
+def redux(e: BlockWriter, m: Match) -> None:
     dtype = PTX_DTYPE[m["t"]]
     nan = bool(m.get("nan"))
     e.dst(0, dtype, f"S.redux({m['op']!r}, {e.src(1, dtype)}, {e.src(2, 'u4')}, {e.pc}, {bool(m.get('abs'))}, {nan})")
 
 
-def elect(e: Emitter, m: Match) -> None:
+def elect(e: BlockWriter, m: Match) -> None:
     targets = [x.strip() for x in e.ins.operands[0].split("|")]
     both = e.temp(f"S.elect({e.src(1, 'u4')}, {e.pc})")
     if targets[0] != "_":
@@ -79,7 +77,7 @@ def elect(e: Emitter, m: Match) -> None:
         e.write(targets[1], "p", f"{both}[1]")
 
 
-def call(e: Emitter, m: Match) -> None:
+def call(e: BlockWriter, m: Match) -> None:
     """vprintf(format, arguments) and __assertfail; nothing else is defined outside the kernel."""
     operands = list(e.ins.operands)
     result = operands.pop(0).strip("()") if operands[0][0] == "(" else ""
@@ -99,15 +97,15 @@ def call(e: Emitter, m: Match) -> None:
     e.fail(f"call of {name}: only vprintf and __assertfail are known")
 
 
-def nothing(e: Emitter, m: Match) -> None:
+def nothing(e: BlockWriter, m: Match) -> None:
     """Hints and pauses that change no result."""
 
 
-def trap(e: Emitter, m: Match) -> None:
+def trap(e: BlockWriter, m: Match) -> None:
     e.stmt(f"S.trap({e.pc})")
 
 
-def setmaxnreg(e: Emitter, m: Match) -> None:
+def setmaxnreg(e: BlockWriter, m: Match) -> None:
     """Register reallocation: no effect on results."""
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from tilejit.simulator.emitter import Emitter, vector
-from tilejit.simulator.opcodes.copies import literal
-from tilejit.simulator.opcodes.matrix import check_count
-from tilejit.simulator.opcodes.memory import address, site
-from tilejit.simulator.opcodes.move import WINDOWS
-from tilejit.simulator.tensor_layout import COLUMNS, SHAPES
-
-Match = dict[str, str]
+from ..decode.emitter import BlockWriter, Match, vector
+from ..machine.tensor_layout import COLUMNS, SHAPES
+from .copies import literal
+from .matrix import check_count
+from .memory import address, site
+from .move import WINDOWS
 
 
-def alloc(e: Emitter, m: Match) -> None:
+def alloc(e: BlockWriter, m: Match) -> None:
     target, columns = operands(e, 2)
     number, value = site(e, "store", {"space": "shared"}, target, 2, "u4")
     if not m["space"]:
@@ -22,17 +20,17 @@ def alloc(e: Emitter, m: Match) -> None:
     e.stmt(f"S.tmem.alloc({number}, {value}, {e.source(columns, 'u4')}, {e.pc})")
 
 
-def dealloc(e: Emitter, m: Match) -> None:
+def dealloc(e: BlockWriter, m: Match) -> None:
     taddr, columns = operands(e, 2)
     e.stmt(f"S.tmem.dealloc({e.source(taddr, 'u4')}, {e.source(columns, 'u4')}, {e.pc})")
 
 
-def relinquish(e: Emitter, m: Match) -> None:
+def relinquish(e: BlockWriter, m: Match) -> None:
     operands(e, 0)
     e.stmt(f"S.tmem.relinquish({e.pc})")
 
 
-def load(e: Emitter, m: Match) -> None:
+def load(e: BlockWriter, m: Match) -> None:
     """tcgen05.ld r, [taddr]{, immHalfSplitoff}."""
     parts = operands(e, 3 if m["shape"] == "16x32bx2" else 2)
     registers = vector(parts[0])
@@ -43,7 +41,7 @@ def load(e: Emitter, m: Match) -> None:
     e.stmt(f"S.tmem.pending({tuple(registers)!r}, {e.pc})")
 
 
-def store(e: Emitter, m: Match) -> None:
+def store(e: BlockWriter, m: Match) -> None:
     """tcgen05.st [taddr]{, immHalfSplitoff}, r."""
     parts = operands(e, 3 if m["shape"] == "16x32bx2" else 2)
     registers = vector(parts[-1])
@@ -52,7 +50,7 @@ def store(e: Emitter, m: Match) -> None:
     e.stmt(f"S.tmem.store({where}, ({values},), {e.pc})")
 
 
-def form(e: Emitter, m: Match, registers: list[str], where: str, split: str) -> str:
+def form(e: BlockWriter, m: Match, registers: list[str], where: str, split: str) -> str:
     """The arguments that say which cells: shape, num, packed, split, address."""
     _, each, most = SHAPES[m["shape"]]
     num = int(m["num"])
@@ -67,17 +65,17 @@ def form(e: Emitter, m: Match, registers: list[str], where: str, split: str) -> 
     return f"{m['shape']!r}, {num}, {m['packed'] is not None}, {literal(e, split, COLUMNS)}, {value}"
 
 
-def wait(e: Emitter, m: Match) -> None:
+def wait(e: BlockWriter, m: Match) -> None:
     operands(e, 0)
     e.stmt(f"S.tmem.wait_{'load' if m['what'] == 'ld' else 'store'}({e.pc})")
 
 
-def fence(e: Emitter, m: Match) -> None:
+def fence(e: BlockWriter, m: Match) -> None:
     operands(e, 0)
     e.stmt(f"S.tmem.fence({m['how']!r})")
 
 
-def operands(e: Emitter, count: int) -> tuple[str, ...]:
+def operands(e: BlockWriter, count: int) -> tuple[str, ...]:
     if len(e.ins.operands) != count:
         e.fail(f"expected {count} operands, got {len(e.ins.operands)}")
     return e.ins.operands

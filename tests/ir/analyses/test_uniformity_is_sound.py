@@ -1,0 +1,146 @@
+"""What the active-thread analysis accepts, threads of one scope really reach together."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.ir.arithmetic.expressions import evaluate
+from tilejit.dtypes import bool_, int32
+from tilejit.errors import DispatchError
+from tilejit.ir import nodes as ir
+from tilejit.ir.analyses.uniformity import check
+
+THREADS = 64
+#: enough of them to tell lanes and warps apart
+SAMPLE = (0, 1, 2, 31, 32, 33, 63)
+N = ir.Var("n", int32)
+X, Y = ir.Var("x", int32), ir.Var("y", int32)
+LANE, WARP = ir.Special("lane_id"), ir.Special("warp_id")
+
+
+class Leave(Exception):  # noqa: N818
+    """A break, continue or return on its way out."""
+
+    def __init__(self, word: str) -> None:
+        self.word = word
+
+
+class Thread:
+    """One thread's run by itself: the collectives that it came to, in order."""
+
+    def __init__(self, number: int, n: int) -> None:
+        self.values = {"n": n, "lane_id": number % 32, "warp_id": number // 32, "x": 0, "y": 0}
+        self.came: list[tuple[str, int]] = []
+
+    def run(self, body: tuple[ir.Stmt, ...]) -> list[tuple[str, int]]:
+        try:
+            self.block(body)
+        except Leave as leave:
+            assert leave.word == "Return"
+        return self.came
+
+    def value(self, expr: ir.Expr) -> int:
+        return int(evaluate(expr, self.values))
+
+    def block(self, body: tuple[ir.Stmt, ...]) -> None:
+        for stmt in body:
+            self.stmt(stmt)
+
+    def stmt(self, stmt: ir.Stmt) -> None:
+        match stmt:
+            case ir.Declare(var, init) | ir.Assign(var, init):
+                self.values[var.name] = self.value(init) if init is not None else 0
+            case ir.If(cond, then, orelse):
+                self.block(then if self.value(cond) else orelse)
+            case ir.For(var, start, stop, step, body):
+                for index in range(self.value(start), self.value(stop), self.value(step)):
+                    self.values[var.name] = index
+                    if not self.goes_on(body):
+                        break
+            case ir.Loop(body):
+                while self.goes_on(body):
+                    pass
+            case ir.Break() | ir.Continue() | ir.Return():
+                raise Leave(type(stmt).__name__)
+            case ir.Sync(scope):
+                self.came.append((scope, id(stmt)))
+
+    def goes_on(self, body: tuple[ir.Stmt, ...]) -> bool:
+        try:
+            self.block(body)
+        except Leave as leave:
+            if leave.word == "Return":
+                raise
+            return leave.word == "Continue"
+        return True
+
+
+class Program:
+    """Draws a body of branches, loops, assignments and barriers."""
+
+    def __init__(self, draw: st.DrawFn) -> None:
+        self.draw = draw
+        self.count = 0
+
+    def value(self, loops: tuple[ir.Var, ...]) -> ir.Expr:
+        return self.draw(st.sampled_from((ir.Const(1, int32), N, X, Y, WARP, LANE, *loops)))
+
+    def cond(self, loops: tuple[ir.Var, ...]) -> ir.Expr:
+        name = self.draw(st.sampled_from(("less", "equal")))
+        return ir.Op(name, (self.value(loops), self.value(loops)), bool_)
+
+    def body(self, depth: int, loops: tuple[ir.Var, ...], in_loop: bool) -> tuple[ir.Stmt, ...]:
+        return tuple(self.stmt(depth, loops, in_loop) for _ in range(self.draw(st.integers(1, 3))))
+
+    def stmt(self, depth: int, loops: tuple[ir.Var, ...], in_loop: bool) -> ir.Stmt:
+        choice = self.draw(st.integers(0, 9 if depth else 5))
+        if choice <= 2:
+            return ir.Sync(self.draw(st.sampled_from(("warp", "cta"))))
+        if choice <= 4:
+            return ir.Assign(self.draw(st.sampled_from((X, Y))), self.value(loops))
+        if choice == 5:
+            words = (ir.Break(), ir.Continue()) if in_loop else (ir.Return(),)
+            leave = self.draw(st.sampled_from((*words, ir.Return())))
+            change = ir.Assign(self.draw(st.sampled_from((X, Y))), self.value(loops))
+            return ir.If(self.cond(loops), (change, leave) if self.draw(st.booleans()) else (leave,))
+        if choice <= 7:
+            orelse = self.body(depth - 1, loops, in_loop) if self.draw(st.booleans()) else ()
+            return ir.If(self.cond(loops), self.body(depth - 1, loops, in_loop), orelse)
+        self.count += 1
+        if choice == 8:
+            var = ir.Var(f"i{self.count}", int32)
+            start = self.draw(st.sampled_from((ir.Const(0, int32), WARP, LANE)))
+            stop = self.draw(st.sampled_from((N, WARP, X)))
+            return ir.For(var, start, stop, ir.Const(1, int32), self.body(depth - 1, (*loops, var), True))
+        return self.loop(depth, loops)
+
+    def loop(self, depth: int, loops: tuple[ir.Var, ...]) -> ir.Stmt:
+        """One that ends after a few rounds, whatever its body does."""
+        rounds = ir.Var(f"rounds{self.count}", int32)
+        count = ir.Assign(rounds, ir.Op("add", (rounds, ir.Const(1, int32)), int32))
+        enough = ir.If(ir.Op("less", (ir.Const(3, int32), rounds), bool_), (ir.Break(),))
+        body = (count, enough, *self.body(depth - 1, loops, True))
+        return ir.If(ir.Const(True, bool_), (ir.Declare(rounds, ir.Const(0, int32)), ir.Loop(body)))
+
+
+@st.composite
+def bodies(draw: st.DrawFn) -> tuple[ir.Stmt, ...]:
+    start = (ir.Declare(X, ir.Const(0, int32)), ir.Declare(Y, ir.Const(1, int32)))
+    return (*start, *Program(draw).body(2, (), False), ir.Sync(draw(st.sampled_from(("warp", "cta")))))
+
+
+@given(bodies(), st.integers(0, 3))
+@settings(max_examples=800)
+def test_threads_of_a_scope_come_to_the_same_collectives(body: tuple[ir.Stmt, ...], n: int) -> None:
+    param = ir.ScalarParam("n", N)
+    kernel = ir.Kernel("k", (param,), THREADS, "sm_90a", body)
+    try:
+        check(kernel)
+    except DispatchError:
+        return
+    came = {t: Thread(t, n).run(body) for t in SAMPLE}
+    for t, mine in came.items():
+        together = [u for u in SAMPLE if u // 32 == t // 32]
+        assert all([c for c in came[u] if c[0] == "warp"] == [c for c in mine if c[0] == "warp"] for u in together)
+        assert all([c for c in came[u] if c[0] == "cta"] == [c for c in mine if c[0] == "cta"] for u in SAMPLE)

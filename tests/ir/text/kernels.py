@@ -1,0 +1,278 @@
+"""Random kernels at both levels: names are defined before use; what they compute makes no sense."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from hypothesis import strategies as st
+
+from tilejit.dtypes import DTYPES, DType, bool_, float32, int32, int64
+from tilejit.ir import nodes as ir
+from tilejit.ir.arithmetic.facts import full_range
+from tilejit.layout import R, S, Swizzle, TileLayout, laneid, tx
+from tilejit.ops.elementwise import ELEMENTWISE, value_type
+from tilejit.ops.tile import TILE_OPERATIONS
+from tilejit.scopes import SCOPES
+
+NAMES = st.sampled_from(
+    ("i", "x", "if", "nan", "lane_id", "A.shape.0", "größe", "two words", "a`b\\", "step", "float32")
+)
+TEXT = st.text(max_size=12)
+LAYOUTS: tuple[TileLayout, ...] = (
+    S[(32, 8) : (8, 1)],
+    S[(32, 8) : (1 @ laneid, 1)],
+    S[(8, 4) : (4 @ laneid, 1)] + R[4 : 1 @ laneid] + 3,
+    (S[256 : 1 @ tx] + 2 @ laneid).swizzled(Swizzle(3, 3, 3)),
+    S[16:1].swizzled(Swizzle(2, 4, 3, inner=False)),
+)
+
+
+class Writer:
+    """Draws a kernel's parts; knows which names are taken."""
+
+    def __init__(self, draw: st.DrawFn, level: str) -> None:
+        self.draw = draw
+        self.level = level
+        self.count = 0
+        self.vars: list[ir.Var] = []
+        self.mutable: list[ir.Var] = []
+        self.buffers: list[ir.Buffer] = []
+
+    def name(self) -> str:
+        self.count += 1
+        return f"{self.draw(NAMES)}{self.count}" if self.draw(st.booleans()) else f"v{self.count}"
+
+    def one_of(self, *choices: Callable[[], ir.Stmt]) -> ir.Stmt:
+        return self.draw(st.sampled_from(choices))()
+
+    # ---- expressions ----
+
+    def const(self, dtype: DType) -> ir.Const:
+        if dtype == bool_:
+            return ir.Const(self.draw(st.booleans()), dtype)
+        if dtype.is_float:
+            special = st.sampled_from((0.0, -0.0, 1.0, math.inf, -math.inf, math.nan, 1e-300, 0.1))
+            value = float(np.float32(self.draw(special))) if dtype == float32 else self.draw(special)
+            return ir.Const(value, dtype)
+        low, high = full_range(dtype)
+        return ir.Const(self.draw(st.one_of(st.integers(max(low, -3), 70), st.integers(low, high))), dtype)
+
+    def leaf(self, dtype: DType) -> ir.Expr:
+        found: list[ir.Expr] = [v for v in self.vars if v.dtype == dtype]
+        found += [ir.Special(n) for n, (d, _) in ir.SPECIALS.items() if d == dtype]
+        if not found or self.draw(st.booleans()):
+            return self.const(dtype)
+        return self.draw(st.sampled_from(found))
+
+    def expr(self, dtype: DType, depth: int = 3) -> ir.Expr:
+        choice = self.draw(st.integers(0, 9)) if depth else 0
+        if choice < 3:
+            return self.leaf(dtype)
+        if choice == 3:
+            source = self.draw(st.sampled_from(tuple(DTYPES.values())))
+            return ir.Cast(self.expr(source, depth - 1), dtype, self.draw(st.booleans()))
+        if choice == 4 and self.level == "lane":
+            places = [b for b in self.buffers if b.dtype == dtype]
+            return ir.Load(self.vector(self.draw(st.sampled_from(places)), 1)) if places else self.leaf(dtype)
+        return self.op(dtype, depth)
+
+    def op(self, dtype: DType, depth: int) -> ir.Expr:
+        name = self.draw(st.sampled_from(tuple(ELEMENTWISE)))
+        compute = dtype
+        if value_type(name, int32) == bool_:
+            compute = self.draw(st.sampled_from((int32, int64, float32, bool_)))
+        args = [self.expr(compute, depth - 1) for _ in range(ELEMENTWISE[name].arity)]
+        if name == "where":
+            args[0] = self.expr(bool_, depth - 1)
+        made = ir.Op(name, tuple(args), value_type(name, compute))
+        if self.draw(st.integers(0, 19)) == 0:
+            return ir.Op(name, tuple(args), dtype)
+        return made if made.dtype == dtype else ir.Cast(made, dtype)
+
+    # ---- memory ----
+
+    def var(self, dtype: DType | None = None) -> ir.Var:
+        dtype = dtype or self.draw(st.sampled_from(tuple(DTYPES.values())))
+        bounds = self.draw(st.sampled_from((None, (0, 7), (-5, -2), (0, 2**40))))
+        return ir.Var(self.name(), dtype, self.draw(st.sampled_from((1, 1, 4, 0))), bounds)
+
+    def buffer(self, space: str, base: ir.Buffer | None = None) -> ir.Buffer:
+        layout: TileLayout | ir.Strided = self.draw(st.sampled_from(LAYOUTS))
+        sizes = [v for v in self.vars if v.dtype == int64]
+        size = st.one_of(st.integers(1, 64), st.sampled_from(sizes)) if sizes else st.integers(1, 64)
+        shape = tuple(self.draw(st.lists(size, max_size=3)))
+        if space == "global":
+            strides = tuple(self.draw(size) for _ in shape)
+            layout = ir.Strided(strides, self.draw(st.sampled_from((4, 16))), self.draw(st.sampled_from((1, 8))))
+        dtype = self.draw(st.sampled_from(tuple(DTYPES.values())))
+        return ir.Buffer(self.name(), space, dtype, shape, layout, self.draw(st.sampled_from((4, 16, 128))), base)
+
+    def any_buffer(self) -> ir.Buffer:
+        return self.draw(st.sampled_from(self.buffers))
+
+    def index(self) -> ir.Expr:
+        return self.expr(self.draw(st.sampled_from((int32, int64))), 2)
+
+    def vector(self, buffer: ir.Buffer | None = None, width: int | None = None) -> ir.Vector:
+        width = width or self.draw(st.sampled_from((1, 2, 4)))
+        return ir.Vector(buffer or self.any_buffer(), self.index(), width)
+
+    def element(self) -> ir.Element:
+        buffer = self.any_buffer()
+        return ir.Element(buffer, tuple(self.index() for _ in buffer.shape))
+
+    def region(self) -> ir.Region:
+        buffer = self.any_buffer()
+        extents = tuple(self.draw(st.one_of(st.none(), st.integers(1, 32))) for _ in buffer.shape)
+        return ir.Region(buffer, tuple(self.index() for _ in buffer.shape), extents, self.draw(st.booleans()))
+
+    def place(self) -> ir.Element | ir.Vector:
+        return self.element() if self.level == "tile" else self.vector(width=1)
+
+    # ---- statements ----
+
+    def stmt(self, depth: int) -> ir.Stmt:
+        simple = [self.let, self.declare, self.assign, self.alloc, self.view, self.store]
+        simple += [self.word, self.print, self.test]
+        simple += [self.tile_op, self.tile_op] if self.level == "tile" else [self.move, self.instruction]
+        nested = [lambda: self.branch(depth), lambda: self.count_loop(depth), lambda: ir.Loop(self.body(depth - 1))]
+        return self.one_of(*simple, *(nested if depth else []))
+
+    def body(self, depth: int) -> tuple[ir.Stmt, ...]:
+        return tuple(self.stmt(depth) for _ in range(self.draw(st.integers(0, 4))))
+
+    def let(self) -> ir.Stmt:
+        var = self.var()
+        load = self.buffers and self.draw(st.integers(0, 3)) == 0
+        place = self.place() if load else None
+        if place is not None:
+            var = ir.Var(var.name, place.buffer.dtype)
+        value = ir.Load(place) if place is not None else self.expr(var.dtype)
+        self.vars.append(var)
+        return ir.Let(var, value)
+
+    def declare(self) -> ir.Stmt:
+        var = self.var()
+        init = self.expr(var.dtype) if self.draw(st.booleans()) else None
+        self.vars.append(var)
+        self.mutable.append(var)
+        return ir.Declare(var, init)
+
+    def assign(self) -> ir.Stmt:
+        if not self.mutable:
+            return self.declare()
+        var = self.draw(st.sampled_from(self.mutable))
+        return ir.Assign(var, self.expr(var.dtype))
+
+    def alloc(self) -> ir.Stmt:
+        buffer = self.buffer(self.draw(st.sampled_from(("shared", "local", "tmem"))))
+        self.buffers.append(buffer)
+        return ir.Alloc(buffer, buffer.space == "local" and self.draw(st.booleans()))
+
+    def view(self) -> ir.Stmt:
+        if not self.buffers:
+            return self.alloc()
+        base = self.any_buffer()
+        buffer = self.buffer(base.space, base)
+        self.buffers.append(buffer)
+        return ir.View(buffer)
+
+    def store(self) -> ir.Stmt:
+        if not self.buffers:
+            return self.alloc()
+        place = self.place()
+        return ir.Store(place, self.expr(place.buffer.dtype))
+
+    def word(self) -> ir.Stmt:
+        scope = self.draw(st.sampled_from(("warp", "warpgroup", "cta")))
+        return self.draw(st.sampled_from((ir.Break(), ir.Continue(), ir.Return(), ir.Sync(scope))))
+
+    def print(self) -> ir.Stmt:
+        parts: list[str | ir.Expr] = [self.draw(TEXT), self.expr(float32), self.expr(int64), self.draw(TEXT)]
+        return ir.Print(tuple(parts[: self.draw(st.integers(0, 4))]))
+
+    def test(self) -> ir.Stmt:
+        return ir.Assert(self.expr(bool_), self.draw(TEXT))
+
+    def branch(self, depth: int) -> ir.Stmt:
+        return ir.If(self.expr(bool_), self.body(depth - 1), self.body(depth - 1))
+
+    def count_loop(self, depth: int) -> ir.Stmt:
+        var = self.var(self.draw(st.sampled_from((int32, int64))))
+        start, stop, step = (self.expr(var.dtype, 1) for _ in range(3))
+        self.vars.append(var)
+        unrolled = self.level == "lane" and self.draw(st.booleans())
+        return ir.For(var, start, stop, step, self.body(depth - 1), unrolled)
+
+    def tile_op(self) -> ir.Stmt:
+        if not self.buffers:
+            return self.alloc()
+        name = self.draw(st.sampled_from(tuple(TILE_OPERATIONS)))
+        operands: list[ir.Region | ir.Expr] = [self.region()]
+        for _ in range(self.draw(st.integers(0, 3))):
+            operands.append(self.region() if self.draw(st.booleans()) else self.scalar_operand())
+        variant = self.draw(st.one_of(st.none(), TEXT))
+        attrs = (("variant", variant), ("require_bits", self.draw(st.integers(-9, 128))), ("on", True))
+        kept = attrs[: self.draw(st.integers(0, 3))]
+        return ir.TileOp(name, self.draw(st.sampled_from(tuple(SCOPES))), tuple(operands), kept)
+
+    def scalar_operand(self) -> ir.Expr:
+        if self.draw(st.booleans()):
+            return ir.Load(self.element())
+        return self.expr(self.draw(st.sampled_from(tuple(DTYPES.values()))), 2)
+
+    def move(self) -> ir.Stmt:
+        if not self.buffers:
+            return self.alloc()
+        width = self.draw(st.sampled_from((1, 2, 4)))
+        dst, src = self.vector(width=width), self.vector(width=width)
+        predicate = self.expr(bool_, 2) if self.draw(st.booleans()) else None
+        otherwise = self.expr(dst.buffer.dtype, 1) if self.draw(st.booleans()) else None
+        return ir.Move(dst, src, predicate, otherwise)
+
+    def instruction(self) -> ir.Stmt:
+        name = self.draw(st.sampled_from(("cp.async.commit_group", "ldmatrix.x4", "fence::proxy")))
+        if not self.buffers:
+            return ir.Instruction(name)
+        outputs = tuple(self.vector() for _ in range(self.draw(st.integers(0, 2))))
+        count = self.draw(st.integers(0, 2))
+        inputs = tuple(self.vector() if self.draw(st.booleans()) else self.instruction_scalar() for _ in range(count))
+        return ir.Instruction(name, outputs, inputs)
+
+    def instruction_scalar(self) -> ir.Expr:
+        return self.expr(self.draw(st.sampled_from((int32, int64))), 2)
+
+    # ---- kernels ----
+
+    def params(self) -> tuple[ir.Param, ...]:
+        found: list[ir.Param] = []
+        for _ in range(self.draw(st.integers(0, 2))):
+            of = self.name()
+            for kind in (ir.ExtentParam, ir.StrideParam, ir.ScalarParam)[: self.draw(st.integers(0, 3))]:
+                var = self.var(None if kind is ir.ScalarParam else int64)
+                self.vars.append(var)
+                axis = () if kind is ir.ScalarParam else (self.draw(st.integers(0, 3)),)
+                found.append(kind(of, var, *axis))
+            buffer = self.buffer("global")
+            self.buffers.append(buffer)
+            flags = (self.draw(st.booleans()), self.draw(st.booleans()))
+            found.insert(0, ir.PointerParam(of, buffer, *flags))
+        if self.draw(st.booleans()):
+            found.append(ir.AssertionsParam())
+        return tuple(found)
+
+    def kernel(self) -> ir.Kernel:
+        params = self.params()
+        threads = self.draw(st.sampled_from((32, 1024)))
+        registers = self.draw(st.sampled_from((None, 64)))
+        cluster = self.draw(st.sampled_from((None, (2, 1, 1))))
+        body = self.body(2)
+        return ir.Kernel(self.name(), params, threads, "sm_90a", body, registers, cluster, self.draw(st.booleans()))
+
+
+@st.composite
+def kernels(draw: st.DrawFn, level: str) -> ir.Kernel:
+    """A kernel at one level, "tile" or "lane"."""
+    return Writer(draw, level).kernel()

@@ -1,0 +1,138 @@
+"""The IR's text reads back as the same IR, and says where it can't be read."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+
+from tests.ir.text.kernels import LAYOUTS, kernels
+from tilejit.dtypes import bool_, float16, float32, float64, int32, int64
+from tilejit.errors import KernelSyntaxError
+from tilejit.ir import nodes as ir
+from tilejit.ir.text.layout_text import layout_from_text
+from tilejit.ir.text.parser import from_text
+from tilejit.ir.text.printer import expr_text, to_text
+from tilejit.layout import S, TileLayout
+
+SQRT = """\
+kernel sqrt_tile threads=32 target=sm_90a
+  param A: global float32[A.shape.0, 8] strides(A.stride.0, 1; align 16; extent_align 4) align 16 written
+  param A.shape.0: int64 within 0..1099511627776 extent 0 of A
+  param A.stride.0: int64 multiple_of 4 stride 0 of A
+  param n: int32 scalar of n
+  alloc smem: shared float32[32, 8] S[(32, 8) : (8, 1)] align 128
+  warp.copy smem[0 +: 32, 0 +: 8], A[%cta_id.0 * 32 +: 32, 0 +: 8] inside, 0.0; variant="gmem_smem", require_bits=128
+  cta.sync
+  let x: float32 = smem[0, 1]
+  var i: int32 = 0
+  loop
+    if i >= n or %lane_id == 31
+      break
+    else
+      set i = i + 1
+"""
+
+LANE = """\
+kernel lanes threads=128 target=sm_90a max_registers=64 cluster=(2, 1, 1) debug
+  alloc smem: shared float32[32, 8] S[(32, 8) : (8, 1)] align 128
+  alloc r: local float32[32, 8] S[(32, 8) : (1 @ laneid, 1)] align 4
+  unrolled for f: int32 in 0 .. 2 step 1
+    move r[f * 4 +: 4] <- smem[%lane_id * 8 + f * 4 +: 4] when %lane_id < 30 otherwise -inf
+    store r[f +: 1] <- sqrt(r[f +: 1])
+  instruction ldmatrix.x4 r[0 +: 4] <- smem[%lane_id * 8 +: 4]
+  instruction div.approx.f32 r[0 +: 1] <- (r[1 +: 1]), 3.0
+"""
+
+
+@given(kernels("tile"))
+def test_tile_ir_reads_back(kernel: ir.Kernel) -> None:
+    text = to_text(kernel)
+    assert from_text(text) == kernel, text
+    assert to_text(from_text(text)) == text
+
+
+@given(kernels("lane"))
+def test_lane_ir_reads_back(kernel: ir.Kernel) -> None:
+    text = to_text(kernel)
+    assert from_text(text) == kernel, text
+    assert to_text(from_text(text)) == text
+
+
+@pytest.mark.parametrize("text", [SQRT, LANE])
+def test_the_text_is_as_documented(text: str) -> None:
+    assert to_text(from_text(text)) == text
+
+
+def test_bare_literals_take_the_type_of_their_place() -> None:
+    kernel = from_text(SQRT)
+    copy = kernel.body[1]
+    assert isinstance(copy, ir.TileOp)
+    region = copy.operands[1]
+    assert isinstance(region, ir.Region)
+    assert region.starts[0] == ir.Op("mul", (ir.Special("cta_id.0"), ir.Const(32, int64)), int64)
+    assert region.starts[1] == ir.Const(0, int64)
+    assert copy.operands[2] == ir.Const(0.0, float32)
+    move = from_text(LANE).body[2]
+    assert isinstance(move, ir.For) and isinstance(move.body[0], ir.Move)
+    assert move.body[0].otherwise == ir.Const(-math.inf, float32)
+
+
+def test_signs_of_zero_and_exact_floats_survive() -> None:
+    for value in (-0.0, 0.1, 1e-45, 2.0**-1074, math.pi, 1e300):
+        kernel = ir.Kernel("k", (), 32, "sm_90a", (ir.Let(ir.Var("x", float64), ir.Const(value, float64)),))
+        (let,) = from_text(to_text(kernel)).body
+        assert isinstance(let, ir.Let) and isinstance(let.value, ir.Const)
+        assert math.copysign(1, let.value.value) == math.copysign(1, value) and let.value.value == value
+
+
+def test_parentheses_follow_precedence() -> None:
+    i, j, p = ir.Var("i", int32), ir.Var("j", int32), ir.Var("p", bool_)
+    minus = ir.Op("sub", (i, ir.Op("sub", (j, ir.Const(-3, int32)), int32)), int32)
+    assert expr_text(minus) == "i - (j - -3)"
+    assert expr_text(ir.Op("mul", (minus, j), int32)) == "(i - (j - -3)) * j"
+    less = ir.Op("less", (i, j), bool_)
+    assert expr_text(ir.Op("equal", (less, p), bool_)) == "(i < j) == p"
+    assert expr_text(ir.Op("logical_not", (ir.Op("logical_or", (less, p), bool_),), bool_)) == "not (i < j or p)"
+    assert expr_text(ir.Cast(ir.Const(1.0, float16), float32)) == "float32(1.0:float16)"
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_layouts_repr_reads_back(layout: TileLayout) -> None:
+    assert layout_from_text(repr(layout)) == layout
+
+
+@pytest.mark.parametrize(
+    "text", ["__import__('os')", "S[8].replace()", "S[(8, 4) : (4, 1)] * 2", "laneid", "S[8", "S[x.y]", "open('f')"]
+)
+def test_only_layouts_are_read_as_layouts(text: str) -> None:
+    with pytest.raises(KernelSyntaxError, match="not a layout"):
+        layout_from_text(text)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("set y = 1", "'y' isn't defined"),
+        ("let y: int33 = 1", "'int33' is no element type"),
+        ("let y: int32 = frobnicate(1)", "no operation is called 'frobnicate'"),
+        ("let y: int32 = 1 +", "expected"),
+        ("let y: int32 = 1 2", "unexpected '2'"),
+        ("let y: int32 = %nothing", "no special is called"),
+        ("jump y", "no statement begins with 'jump'"),
+        ("loop", "expected an indented block"),
+        ("alloc s: shared float32[8] S[8 align 4", "not a layout"),
+        ("alloc s: cache float32[8] S[8 : 1] align 4", "'cache' is no memory"),
+        ("let y: int32 = $", "unexpected '$'"),
+    ],
+)
+def test_unreadable_text_says_where(line: str, message: str) -> None:
+    with pytest.raises(KernelSyntaxError) as caught:
+        from_text(f"kernel k threads=32 target=sm_90a\n  {line}\n")
+    assert message in caught.value.message
+    assert "<tile IR>:2:" in str(caught.value) and "grammar" in (caught.value.hint or "")
+
+
+def test_a_layout_with_one_iterator_reads_back() -> None:
+    assert layout_from_text("S[256]") == S[256:1]

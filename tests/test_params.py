@@ -1,0 +1,139 @@
+"""Every kind of kernel parameter has all its parts: text, verification, code, and what each device passes."""
+
+import struct
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import get_args
+
+import numpy as np
+import pytest
+
+from tests.codegen.kernels import kernel
+from tilejit import dtypes
+from tilejit.codegen import generate
+from tilejit.dtypes import float32, int8, int64
+from tilejit.ir import verify
+from tilejit.ir.arithmetic import build
+from tilejit.ir.nodes import (
+    Assert,
+    AssertionsParam,
+    Buffer,
+    ExtentParam,
+    Param,
+    PointerParam,
+    ScalarParam,
+    StrideParam,
+    Var,
+    written_arguments,
+)
+from tilejit.ir.text.parser import from_text
+from tilejit.ir.text.printer import to_text
+from tilejit.ir.walk import assert_never
+from tilejit.layout import TileLayout
+from tilejit.runtime.arrays import view_of
+from tilejit.runtime.packing import Field, Packing, field_of, getter
+from tilejit.runtime.simulated import parameter_value
+from tilejit.simulator import Pointer
+from tilejit.simulator.decode import ptx
+from tilejit.target import target
+
+A = Buffer("A", "global", float32, (4, 8), TileLayout.row_major((4, 8)), 16)
+
+EXAMPLES: dict[type, Param] = {
+    PointerParam: PointerParam("A", A, written=True),
+    ScalarParam: ScalarParam("n", Var("n", int8)),
+    ExtentParam: ExtentParam("A", Var("A.shape.1", int64), 1),
+    StrideParam: StrideParam("A", Var("A.stride.0", int64), 0),
+    AssertionsParam: AssertionsParam(),
+}
+KINDS = pytest.mark.parametrize("kind", get_args(Param), ids=lambda kind: kind.__name__)
+
+POSITIONS = {"A": 0, "n": 1}
+
+
+def arguments():
+    return view_of(np.zeros((4, 16), np.float32)[:, ::2]), 3
+
+
+def declared(params: Sequence[Param]) -> list[ptx.PtxParam]:
+    """What the PTX says of the parameters."""
+    text = generate(kernel([], params), target("sm_90a")).ptx
+    (function,) = ptx.parse(text).functions.values()
+    return function.params
+
+
+@KINDS
+def test_it_has_an_example_here(kind):
+    assert kind in EXAMPLES, f"add an example of {kind.__name__}"
+
+
+@KINDS
+def test_its_text_is_read_back(kind):
+    made = kernel([], [EXAMPLES[kind]])
+    assert from_text(to_text(made)) == made
+
+
+@KINDS
+def test_it_is_verified(kind):
+    assert verify.verify(kernel([], [EXAMPLES[kind]]), "lane") == []
+
+
+@KINDS
+def test_it_is_declared_in_its_size_and_alignment(kind):
+    before, param = EXAMPLES[ScalarParam], EXAMPLES[kind]
+    if kind is ScalarParam:
+        before = replace(before, var=Var("m", int8))
+    _, parameter = declared([before, param])
+    assert (parameter.offset, parameter.size_bytes) == (param.align_bytes, param.size_bytes)
+
+
+@KINDS
+def test_a_gpu_gets_its_value_in_its_size(kind):
+    param, (view, n) = EXAMPLES[kind], arguments()
+    expected = {PointerParam: view.pointer, ScalarParam: n, ExtentParam: 8, StrideParam: 16, AssertionsParam: 77}
+    assert getter(param, POSITIONS, record=77)((view, n)) == expected[kind]
+    assert struct.calcsize("<" + field_of(param).code) == param.size_bytes
+
+
+@KINDS
+def test_the_simulator_gets_its_value_in_its_size(kind):
+    param, record = EXAMPLES[kind], np.zeros(5, np.int32)
+    value = parameter_value(param, POSITIONS, arguments(), record)
+    if isinstance(value, Pointer):
+        assert value.name == ("assertions" if kind is AssertionsParam else "A")
+    else:
+        expected = {ScalarParam: np.int8(3), ExtentParam: np.int64(8), StrideParam: np.int64(16)}[kind]
+        assert value == expected and value.nbytes == param.size_bytes
+
+
+@pytest.mark.parametrize("name", dtypes.DTYPES)
+def test_a_scalar_of_every_type_is_declared_and_packed_in_its_size(name):
+    param = ScalarParam("x", Var("x", dtypes.DTYPES[name]))
+    (parameter,) = declared([param])
+    assert parameter.size_bytes == param.size_bytes == struct.calcsize("<" + field_of(param).code)
+
+
+def test_the_block_holds_parameters_of_any_size_and_alignment():
+    fields = [Field("b", 1), Field("Q", 8), Field("b", 1), Field("128s", 64), Field("h", 2)]
+    packing = Packing(fields)
+    assert packing.offsets == (0, 8, 16, 64, 192) and packing.align_bytes == 64 and packing.size_bytes == 194
+    block = bytearray(packing.size_bytes)
+    packing.pack_into(block, 0, 1, 2, 3, bytes(range(128)), 4)
+    assert block[64:192] == bytes(range(128)) and block[192:] == struct.pack("<h", 4)
+
+
+def test_only_pointers_that_are_written_name_their_argument():
+    params = [PointerParam("B", A), *EXAMPLES.values()]
+    assert written_arguments(params) == {"A"}
+
+
+def test_a_class_without_a_case_is_named():
+    with pytest.raises(AssertionError, match="no case for int"):
+        assert_never(3)
+
+
+def test_an_array_called_assertions_is_no_record():
+    check = Assert(build.greater(Var("n", int8), 0), "n must be positive")
+    array = replace(A, name="assertions")
+    made = generate(kernel([check], [PointerParam("assertions", array), EXAMPLES[ScalarParam]]), target("sm_90a"))
+    assert made.assertions == () and "atom." not in made.ptx

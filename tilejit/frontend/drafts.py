@@ -1,0 +1,43 @@
+"""Statements while they are being read: bodies can still grow, and some places are filled in later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from ..ir.nodes import Stmt
+
+__all__ = ["Draft", "Late", "Nest", "sealed"]
+
+
+@dataclass(slots=True, eq=False)
+class Late:
+    """A place whose statements are known only when the code around it has been read."""
+
+    block: Draft = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class Nest:
+    """A statement with bodies; make: the statement, given its bodies."""
+
+    bodies: tuple[Draft, ...]
+    make: Callable[..., Stmt]
+
+
+Draft = list[Stmt | Late | Nest]
+
+
+def sealed(block: Draft) -> tuple[Stmt, ...]:
+    """The statements, with every place filled in."""
+    return tuple(_sealed(block))
+
+
+def _sealed(block: Draft) -> Iterator[Stmt]:
+    for item in block:
+        if not isinstance(item, (Late, Nest)):
+            yield item
+        elif isinstance(item, Late):
+            yield from sealed(item.block)
+        else:
+            yield item.make(*map(sealed, item.bodies))

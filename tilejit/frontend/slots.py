@@ -1,0 +1,134 @@
+"""Slots: where values are kept that differ between the paths on which a name gets them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..dtypes import DType
+from ..ir import walk
+from ..ir.arithmetic import build
+from ..ir.nodes import Alloc, Assign, Buffer, Expr, Let, Stmt, TileOp, Var
+from ..layout import TileLayout
+from ..ops.copies import CAST
+from ..source import Span
+from .context import Context
+from .kinds import ItemsKind, Kind, Same, ScalarKind
+from .values import Constant, Items, Memory, Scalar, Value, owner_scope
+
+__all__ = ["ScalarSlot", "Slot", "move", "place", "value_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarSlot:
+    """weak: what is in it are literals only, as far as is known."""
+
+    var: Var
+    weak: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TileSlot:
+    memory: Memory
+
+
+@dataclass(frozen=True, slots=True)
+class ItemsSlot:
+    items: tuple[Slot, ...]
+
+
+Slot = ScalarSlot | TileSlot | ItemsSlot | Same
+
+
+def place(ctx: Context, name: str, kind: Kind, init: Value | None, span: Span) -> Slot:
+    """Declare where values of a kind are kept, holding `init` at first."""
+    if isinstance(kind, Same):
+        return kind
+    name = name.strip("<>")
+    if isinstance(kind, ScalarKind):
+        value = None if init is None else _coerced(init, kind.dtype)
+        return ScalarSlot(ctx.declare(name, kind.dtype, value, span), kind.weak)
+    if isinstance(kind, ItemsKind):
+        inits = init.items if isinstance(init, Items) else (None,) * len(kind.items)
+        pairs = enumerate(zip(kind.items, inits, strict=True))
+        return ItemsSlot(tuple(place(ctx, f"{name}.{k}", item, first, span) for k, (item, first) in pairs))
+    buffer = Buffer(ctx.unique(name), "local", kind.dtype, kind.shape, kind.layout, 16, None, span)
+    ctx.allocate(Alloc(buffer, span=span))
+    slot = TileSlot(Memory.whole(buffer, writable=False))
+    if isinstance(init, Memory):
+        ctx.emit(_tile_move(slot.memory, init, span))
+    return slot
+
+
+def value_of(slot: Slot, *, typed: bool = False) -> Value:
+    """What a name that is kept in a slot stands for; typed: no literal takes another type from here on."""
+    if isinstance(slot, ScalarSlot):
+        return Scalar(slot.var, slot.weak and not typed)
+    if isinstance(slot, TileSlot):
+        return slot.memory
+    if isinstance(slot, ItemsSlot):
+        return Items(tuple(value_of(item, typed=typed) for item in slot.items))
+    return slot.value
+
+
+def _coerced(value: Value, dtype: DType) -> Expr:
+    """A scalar in the type of its slot; only literals change."""
+    if isinstance(value, Scalar):
+        return build.cast(value.expr, dtype)
+    assert isinstance(value, Constant)
+    return build.const(value.value, dtype)
+
+
+def move(ctx: Context, pairs: Sequence[tuple[Slot, Value]], span: Span) -> None:
+    """Put values into slots, all at once: each value is what it was before any slot changed."""
+    scalars: list[tuple[Var, Expr]] = []
+    tiles: list[tuple[Memory, Memory]] = []
+    for slot, value in pairs:
+        _flatten(slot, value, scalars, tiles)
+    scalars = [(var, expr) for var, expr in scalars if expr != var]
+    tiles = [(dst, src) for dst, src in tiles if dst.buffer != src.buffer]
+    changed = {var.name for var, _ in scalars}
+    for k, (var, expr) in enumerate(scalars):
+        if _mentions(expr, changed - {var.name}):
+            held = Var(ctx.unique(f"{var.name}.next"), expr.dtype, span=span)
+            ctx.emit(Let(held, expr, span))
+            scalars[k] = (var, held)
+    _move_tiles(ctx, tiles, span)
+    for var, expr in scalars:
+        ctx.emit(Assign(var, expr, span))
+
+
+def _move_tiles(ctx: Context, tiles: list[tuple[Memory, Memory]], span: Span) -> None:
+    changed = {dst.buffer.root.name for dst, _ in tiles}
+    for k, (dst, src) in enumerate(tiles):
+        if src.buffer.root.name in changed:
+            assert isinstance(src.buffer.layout, TileLayout)
+            held = ctx.local(f"{dst.buffer.name}.next", src.shape, src.dtype, src.buffer.layout, span)
+            ctx.emit(_tile_move(held, src, span))
+            tiles[k] = (dst, held)
+    for dst, src in tiles:
+        ctx.emit(_tile_move(dst, src, span))
+
+
+def _flatten(
+    slot: Slot, value: Value, scalars: list[tuple[Var, Expr]], tiles: list[tuple[Memory, Memory]]
+) -> None:
+    if isinstance(slot, ScalarSlot):
+        scalars.append((slot.var, _coerced(value, slot.var.dtype)))
+    if isinstance(slot, TileSlot):
+        assert isinstance(value, Memory)
+        tiles.append((slot.memory, value))
+    if isinstance(slot, ItemsSlot):
+        assert isinstance(value, Items)
+        for inner, item in zip(slot.items, value.items, strict=True):
+            _flatten(inner, item, scalars, tiles)
+
+
+def _tile_move(dst: Memory, src: Memory, span: Span) -> Stmt:
+    """Registers to registers of the same layout: each owner copies its own."""
+    assert isinstance(dst.buffer.layout, TileLayout)
+    return TileOp(CAST.name, owner_scope(dst.buffer.layout), (dst.region(span), src.region(span)), (), span)
+
+
+def _mentions(expr: Expr, names: set[str]) -> bool:
+    return any(isinstance(part, Var) and part.name in names for part in walk.subexpressions(expr))

@@ -1,0 +1,107 @@
+"""Memory that a kernel makes: which layouts fit it, and what it gets where the kernel doesn't say.
+
+The frontend's `tj.alloc_*` and the dispatcher's `tj.operand` both ask here. The errors name no place.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+from ..dtypes import DType
+from ..errors import KernelTypeError, LayoutError
+from ..layout import TMEM_LANES, Swizzle, TileLayout, datapath
+
+#: bytes that divide the address; tensor memory is addressed by whole columns of 32 bits
+_ALIGN = {"shared": 128, "local": 16, "tmem": 4}
+
+
+def check_extents(shape: tuple[int, ...]) -> None:
+    """Raises KernelTypeError unless every extent is positive."""
+    if any(extent < 1 for extent in shape):
+        raise KernelTypeError(f"extents must be positive; got {shape}", hint="give each at least 1")
+
+
+def check_rank(shape: tuple[int, ...]) -> None:
+    """Raises KernelTypeError for memory without a dimension."""
+    if not shape:
+        raise KernelTypeError("memory needs at least one dimension", hint="a single element has shape (1,)")
+
+
+def check_element_type(space: str, dtype: DType) -> None:
+    """Raises KernelTypeError where memory of a space can't hold elements of a type."""
+    if space == "tmem" and dtype.bits not in (8, 16, 32):
+        raise KernelTypeError(
+            f"tensor memory holds elements of 8, 16 and 32 bits; {dtype} has {dtype.bits}", hint="use a narrower type"
+        )
+
+
+def fitting_layout(layout: object, shape: tuple[int, ...], space: str) -> TileLayout:
+    """The layout that was given for a shape, grouped by its dimensions; a swizzle is that of row-major rows.
+
+    raises: LayoutError where it doesn't fit the shape or the kind of memory, KernelTypeError where it is none.
+    """
+    if isinstance(layout, Swizzle):
+        layout = TileLayout.row_major(shape, layout)
+    if not isinstance(layout, TileLayout):
+        raise KernelTypeError(f"{layout!r} is not a layout", hint="write S[(32, 8) : (1 @ laneid, 1)]")
+    return _fitting(layout, shape, space)
+
+
+@lru_cache(maxsize=256)
+def _fitting(layout: TileLayout, shape: tuple[int, ...], space: str) -> TileLayout:
+    layout = layout.adapted(shape)
+    if layout.size() != math.prod(shape):
+        raise LayoutError(
+            f"{layout!r} has {layout.size()} elements; shape {shape} has {math.prod(shape)}",
+            hint="give a layout whose extents multiply to the shape's size",
+        )
+    layout.verify_well_formed()
+    if space == "shared" and layout.scope is not None:
+        raise LayoutError(
+            f"{layout!r} has thread axes; shared memory is one memory for all threads",
+            hint="use memory strides only, as in S[(32, 8) : (8, 1)]",
+        )
+    if space == "tmem":
+        _check_tensor_memory(layout)
+    if space == "local" and layout.swizzle is not None:
+        raise LayoutError(f"{layout!r} is swizzled; registers have no banks", hint="leave the swizzle out")
+    return layout
+
+
+def _check_tensor_memory(layout: TileLayout) -> None:
+    """Raises LayoutError unless a layout is one of lanes and columns."""
+    strange = [axis.name for axis in layout.axes() if axis.name not in ("TLane", "TCol")]
+    if strange or layout.swizzle is not None:
+        raise LayoutError(
+            f"{layout!r} has {'axis ' + strange[0] if strange else 'a swizzle'}; tensor memory has TLane and TCol",
+            hint="use tj.tmem.datapath(path, rows, columns)",
+        )
+    if layout.span("TLane") > TMEM_LANES:
+        raise LayoutError(
+            f"{layout!r} reaches lane {layout.span('TLane') - 1}; there are {TMEM_LANES}",
+            hint="put further rows into further columns (TCol)",
+        )
+
+
+def default_layout(space: str, shape: tuple[int, ...]) -> TileLayout:
+    """The layout where none was given: row-major, and of tensor memory a row a lane.
+
+    raises: KernelTypeError for tensor memory with another number of rows than lanes.
+    """
+    if space != "tmem":
+        return TileLayout.row_major(shape)
+    if len(shape) != 2 or shape[0] != TMEM_LANES:
+        raise KernelTypeError(
+            f"a tensor memory tile has {TMEM_LANES} rows where no layout is given; its shape is {shape}",
+            hint='give a layout: tj.tmem.datapath("F" or "B", rows, columns) has 64 rows',
+        )
+    return datapath("D", *shape)
+
+
+def alignment(space: str, dtype: DType, layout: TileLayout) -> int:
+    """Bytes that divide the address of memory that a kernel makes; a swizzle wants whole periods."""
+    align = _ALIGN[space]
+    if space == "shared" and layout.swizzle is not None and not layout.swizzle.is_identity:
+        return max(align, layout.swizzle.period * dtype.bytes)
+    return align

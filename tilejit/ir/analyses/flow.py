@@ -1,0 +1,181 @@
+"""Forward dataflow over structured statements: what holds before each, as a least fixed point.
+
+An analysis says what a state is, how two are joined, and what a statement makes of one. The order of visits, loops
+and jumps are here.
+
+A loop keeps the state at its head from one visit to the next. Where the loop is come to again, in a further turn of
+the loop around it, it goes on from that state, and where nothing new comes in its body isn't visited again. So a
+statement is visited once for each state that the head of its innermost loop takes, at most as often as the lattice is
+high, whatever the depth of the loops: the cost is linear in the code times the lattice's height.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from .. import walk
+from ..nodes import Break, Continue, For, If, Jump, Loop, Return, Simple
+from ..walk import Block
+
+__all__ = ["Analysis", "Turns", "solve"]
+
+State = TypeVar("State")
+
+
+@dataclass(frozen=True, slots=True)
+class Turns(Generic[State]):
+    """The states around a loop; None where no path goes.
+
+    before: in front of the loop. head: where a turn begins. again: where a turn begins that isn't the first.
+    breaks: at all of its breaks.
+    """
+
+    before: State
+    head: State
+    again: State | None
+    breaks: State | None
+
+
+class Analysis(ABC, Generic[State]):
+    """A lattice and its transfer functions.
+
+    States are immutable and compare by what they say. Every function must be monotone: of a greater state it makes a
+    greater one or the same. A state speaks of one thread; then nothing is behind a jump, and of what follows a branch
+    or a loop the states of the paths there are all that counts. Or it speaks of all threads of a CTA: then those that
+    didn't jump are `behind` it, and what stands behind a branch or a loop knows what was `before`.
+    """
+
+    @abstractmethod
+    def join(self, first: State, second: State) -> State:
+        """The least state that holds on both of two paths."""
+
+    @abstractmethod
+    def step(self, stmt: Simple | Jump, state: State) -> State:
+        """The state after a statement; after a jump that which it takes along."""
+
+    def behind(self, jump: Jump, state: State) -> State | None:
+        """The state behind a jump, of that which it takes along."""
+        return None
+
+    def branch(self, stmt: If, state: State) -> tuple[State, State]:
+        """The states at the beginnings of a branch's two blocks."""
+        return state, state
+
+    def merged(self, stmt: If, before: State, ends: State) -> State:
+        """The state after a branch, of the one before it and those at the ends of its blocks, joined."""
+        return ends
+
+    def enter(self, loop: For | Loop, before: State) -> State:
+        """The state where the first turn begins."""
+        return before
+
+    def repeat(self, loop: For | Loop, head: State, ends: State) -> State:
+        """The state where another turn begins, of the head's and those at a turn's end and continues, joined."""
+        return ends
+
+    def leave(self, loop: For | Loop, turns: Turns[State]) -> State | None:
+        """The state after a loop."""
+        if isinstance(loop, Loop):
+            return turns.breaks
+        return turns.head if turns.breaks is None else self.join(turns.head, turns.breaks)
+
+
+def solve(analysis: Analysis[State], body: Block, start: State) -> list[State | None]:
+    """The state before each of `walk.statements(body)`, in that order; None where no path goes."""
+    solver = _Solver(analysis, sum(1 for _ in walk.statements(body)))
+    solver.block(body, start, 0)
+    return solver.states
+
+
+@dataclass(slots=True)
+class _Solved(Generic[State]):
+    """A loop's states as of its last visit. end: the number of the statement behind it."""
+
+    head: State
+    again: State | None
+    breaks: State | None
+    end: int
+
+
+@dataclass(slots=True)
+class _Exits(Generic[State]):
+    """The states joined that jumps take out of a loop's turn."""
+
+    breaks: State | None = None
+    continues: State | None = None
+
+
+class _Solver(Generic[State]):
+    """states: before each statement by its number, which counts in the order of the text.
+
+    loops: those visited, by their number. around: the exits of the loops that are being visited, innermost last.
+    """
+
+    def __init__(self, analysis: Analysis[State], count: int) -> None:
+        self.analysis = analysis
+        self.states: list[State | None] = [None] * count
+        self.loops: dict[int, _Solved[State]] = {}
+        self.around: list[_Exits[State]] = []
+
+    def block(self, body: Block, state: State | None, number: int) -> tuple[State | None, int]:
+        """The state at the end of a block whose first statement has this number, and the number behind it."""
+        for stmt in body:
+            if state is None:
+                number += walk.size(stmt)
+                continue
+            self.states[number] = state
+            match stmt:
+                case If():
+                    state, number = self.branch(stmt, state, number)
+                case For() | Loop():
+                    state, number = self.loop(stmt, state, number)
+                case Break() | Continue() | Return():
+                    state, number = self.jump(stmt, state), number + 1
+                case _:
+                    state, number = self.analysis.step(stmt, state), number + 1
+        return state, number
+
+    def joined(self, first: State | None, second: State | None) -> State | None:
+        if first is None or second is None:
+            return second if first is None else first
+        return self.analysis.join(first, second)
+
+    def branch(self, stmt: If, before: State, number: int) -> tuple[State | None, int]:
+        then, orelse = self.analysis.branch(stmt, before)
+        end_of_then, number = self.block(stmt.then, then, number + 1)
+        end_of_orelse, number = self.block(stmt.orelse, orelse, number)
+        ends = self.joined(end_of_then, end_of_orelse)
+        return None if ends is None else self.analysis.merged(stmt, before, ends), number
+
+    def jump(self, stmt: Jump, state: State) -> State | None:
+        taken = self.analysis.step(stmt, state)
+        if isinstance(stmt, Break):
+            self.around[-1].breaks = self.joined(self.around[-1].breaks, taken)
+        elif isinstance(stmt, Continue):
+            self.around[-1].continues = self.joined(self.around[-1].continues, taken)
+        return self.analysis.behind(stmt, taken)
+
+    def loop(self, stmt: For | Loop, before: State, number: int) -> tuple[State | None, int]:
+        solved, head = self.loops.get(number), self.analysis.enter(stmt, before)
+        if solved is not None:
+            head = self.analysis.join(head, solved.head)
+        if solved is None or head != solved.head:
+            solved = self.loops[number] = self.turns(stmt, head, number)
+        turns = Turns(before, solved.head, solved.again, solved.breaks)
+        return self.analysis.leave(stmt, turns), solved.end
+
+    def turns(self, stmt: For | Loop, head: State, number: int) -> _Solved[State]:
+        """Follows a loop's turns until they bring nothing new to its head."""
+        while True:
+            exits: _Exits[State] = _Exits()
+            self.around.append(exits)
+            end, behind = self.block(stmt.body, head, number + 1)
+            self.around.pop()
+            turned = self.joined(end, exits.continues)
+            again = None if turned is None else self.analysis.repeat(stmt, head, turned)
+            grown = head if again is None else self.analysis.join(head, again)
+            if grown == head:
+                return _Solved(head, again, exits.breaks, behind)
+            head = grown

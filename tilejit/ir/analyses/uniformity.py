@@ -1,0 +1,306 @@
+"""Which threads are active where, on tile IR: collective operations need all threads of their scope.
+
+A value, and the set of active threads, has a *level*: the widest scope of which every instance agrees, thread < warp
+< warpgroup < cta. A branch leaves its condition's level of the active set; so do a loop whose end isn't known to come
+at once, and a `break`, `continue` or `return` in such a branch, for what follows it. What depends on thread ids and
+constants alone is evaluated for every thread of the CTA; anything else has the least level of its parts. Loads from
+global and shared memory have their address's level. Variables that change are followed to a fixed point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ... import scopes
+from ...errors import DispatchError
+from ...isa import ROWS
+from ...ops.cast import convert
+from ...ops.elementwise import ELEMENTWISE
+from ...scopes import SCOPES, THREAD_IDS
+from ...source import Span
+from .. import nodes as ir
+from .. import walk
+from .flow import Analysis, Turns, solve
+
+__all__ = ["check"]
+
+#: the levels of what all threads of a CTA agree on, and of what each has to itself
+CTA, THREAD = scopes.CTA.level, scopes.THREAD.level
+
+
+def check(kernel: ir.Kernel) -> None:
+    """Raise DispatchError where a collective operation or barrier stands where some threads of its scope don't come.
+
+    The error's place is the branch or loop that keeps them away; its message names the operation. So it does where
+    the threads of one operation mean different regions.
+    """
+    uniformity = _Uniformity(kernel.threads)
+    states = solve(uniformity, kernel.body, uniformity.start())
+    for stmt, state in zip(walk.statements(kernel.body), states, strict=True):
+        if state is not None:
+            uniformity.report(stmt, state)
+
+
+@dataclass(frozen=True, slots=True)
+class _Active:
+    """The level of the set of active threads, and what made it so."""
+
+    level: int = CTA
+    cause: str = field(default="", compare=False)
+    span: Span | None = field(default=None, compare=False)
+
+    def meet(self, other: _Active) -> _Active:
+        return other if other.level < self.level else self
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What holds at one point of all threads of the CTA.
+
+    entered: by the branches and loops around. returned, broken, continued: left by earlier jumps.
+    levels: of the variables whose level isn't `CTA`. partial: scopes whose last, partial instance may be here.
+    """
+
+    entered: _Active = _Active()
+    returned: _Active = _Active()
+    broken: _Active = _Active()
+    continued: _Active = _Active()
+    levels: Mapping[str, int] = field(default_factory=dict)
+    partial: frozenset[str] = frozenset()
+
+    @property
+    def active(self) -> _Active:
+        return self.entered.meet(self.returned).meet(self.broken).meet(self.continued)
+
+    def level(self, name: str) -> int:
+        return self.levels.get(name, CTA)
+
+    def with_level(self, name: str, level: int) -> _State:
+        """The state in which a variable has this level."""
+        if self.level(name) == level:
+            return self
+        levels = {n: other for n, other in self.levels.items() if n != name}
+        return replace(self, levels=levels if level == CTA else {**levels, name: level})
+
+
+class _Uniformity(Analysis[_State]):
+    """threads: of the CTA. numbers: every thread's value of variables that depend on thread ids and constants alone.
+
+    evaluated: expressions with every thread's value, by identity; what stands in loops is come to several times.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+        self.ids = np.arange(threads, dtype=np.int32)
+        self.numbers: dict[str, np.ndarray] = {}
+        self.evaluated: dict[int, np.ndarray | None] = {}
+
+    # ---- the lattice ----
+
+    def start(self) -> _State:
+        return _State(partial=frozenset(name for name, scope in SCOPES.items() if scope.left_over(self.threads)))
+
+    def join(self, first: _State, second: _State) -> _State:
+        return _State(
+            first.entered.meet(second.entered),
+            first.returned.meet(second.returned),
+            first.broken.meet(second.broken),
+            first.continued.meet(second.continued),
+            {name: min(first.level(name), second.level(name)) for name in (*first.levels, *second.levels)},
+            first.partial | second.partial,
+        )
+
+    # ---- transfer ----
+
+    def step(self, stmt: ir.Simple | ir.Jump, state: _State) -> _State:
+        match stmt:
+            case ir.Let(var, value):
+                numbers = self.values(value)
+                if numbers is not None:
+                    self.numbers[var.name] = numbers
+                return state.with_level(var.name, self.level(value, state))
+            case ir.Declare(var, init):
+                # one that isn't assigned yet has no value that threads could disagree on
+                level = CTA if init is None else min(self.level(init, state), state.active.level)
+                return state.with_level(var.name, level)
+            case ir.Assign(var, value):
+                return state.with_level(var.name, min(self.level(value, state), state.active.level))
+            case ir.Break():
+                return replace(state, broken=state.broken.meet(self.departure("break", stmt.span, state)))
+            case ir.Continue():
+                return replace(state, continued=state.continued.meet(self.departure("continue", stmt.span, state)))
+            case ir.Return():
+                return replace(state, returned=state.returned.meet(self.departure("return", stmt.span, state)))
+        return state
+
+    def departure(self, word: str, span: Span | None, state: _State) -> _Active:
+        """Threads that leave in a branch leave those that remain at the branch's level."""
+        active = state.active
+        return replace(active, cause=f"`{word}` in {active.cause}" if active.cause else "", span=active.span or span)
+
+    def behind(self, jump: ir.Jump, state: _State) -> _State:
+        # the others go on; where a thread returns, all that came there do
+        return replace(state, partial=frozenset()) if isinstance(jump, ir.Return) else state
+
+    def branch(self, stmt: ir.If, state: _State) -> tuple[_State, _State]:
+        entered = self.narrowed(state.active, self.level(stmt.cond, state), "the `if`", stmt.span)
+        then, orelse = (
+            frozenset(scope for scope in state.partial if not self.never(stmt.cond, truth, scope))
+            for truth in (True, False)
+        )
+        return replace(state, entered=entered, partial=then), replace(state, entered=entered, partial=orelse)
+
+    def merged(self, stmt: ir.If, before: _State, ends: _State) -> _State:
+        return replace(ends, entered=before.entered)
+
+    def enter(self, loop: ir.For | ir.Loop, before: _State) -> _State:
+        inside = replace(before, entered=before.active, broken=_Active(), continued=_Active())
+        if isinstance(loop, ir.Loop):
+            return inside
+        begin, end, step = (self.level(e, before) for e in (loop.start, loop.stop, loop.step))
+        entered = self.narrowed(before.active, min(begin, end, step), "the loop", loop.span)
+        return replace(inside.with_level(loop.var.name, min(begin, step)), entered=entered)
+
+    def narrowed(self, active: _Active, level: int, what: str, span: Span | None) -> _Active:
+        return active if level >= active.level else _Active(level, what, span)
+
+    def repeat(self, loop: ir.For | ir.Loop, head: _State, ends: _State) -> _State:
+        return replace(ends, entered=head.entered, continued=_Active())
+
+    def leave(self, loop: ir.For | ir.Loop, turns: Turns[_State]) -> _State:
+        """After a loop all are back; what it assigned differs between those that left at different times."""
+        head = turns.head
+        last = head if turns.breaks is None else self.join(head, turns.breaks)
+        ends = min(head.entered.level, head.broken.level)
+        after = replace(turns.before, returned=turns.before.returned.meet(head.returned))
+        for name in walk.assigned(loop.body):
+            after = after.with_level(name, min(last.level(name), ends))
+        return after
+
+    # ---- collectives ----
+
+    def report(self, stmt: ir.Stmt, state: _State) -> None:
+        """Raise DispatchError where a collective statement lacks threads in this state."""
+        match stmt:
+            case ir.Sync(scope):
+                self.collective(f"{scope}_sync", scope, stmt.span, state)
+            case ir.Instruction(name):
+                self.collective(ROWS[name].spelling, ROWS[name].scope.name, stmt.span, state)
+            case ir.TileOp(name, scope):
+                self.collective(f"{scope}.{name}", scope, stmt.span, state)
+                self.places(stmt, state)
+
+    def collective(self, what: str, scope: str, span: Span | None, state: _State) -> None:
+        if scope == scopes.THREAD.name:
+            return
+        active = state.active
+        if self.widened(active.level) < SCOPES[scope].level:
+            raise DispatchError(
+                f"{what}{_at(span)} needs all threads of its {scope}, but not all of them come there: "
+                f"{active.cause} isn't taken alike by the whole {scope}",
+                span=active.span or span,
+                hint=f"move it out of the branch, or branch on what is the same for the whole {scope}",
+            )
+        if scope in state.partial:
+            size = SCOPES[scope].threads(self.threads)
+            raise DispatchError(
+                f"{what} needs whole {scope}s of {size} threads; the last {scope} of a CTA of {self.threads} "
+                f"threads has {SCOPES[scope].left_over(self.threads)}",
+                span=span,
+                hint=f"launch a multiple of {size} threads, or branch so that the last {scope} doesn't come there",
+            )
+
+    def places(self, op: ir.TileOp, state: _State) -> None:
+        """The threads of a collective operation must mean one region."""
+        if op.scope == scopes.THREAD.name:
+            return
+        for operand in op.operands:
+            if not isinstance(operand, ir.Region):
+                continue
+            for dim, start in enumerate(operand.starts):
+                if self.widened(self.level(start, state)) >= SCOPES[op.scope].level:
+                    continue
+                raise DispatchError(
+                    f"{op.scope}.{op.name} takes one region of {operand.buffer.name} for its whole {op.scope}, but "
+                    f"where dimension {dim} starts may differ from thread to thread",
+                    span=operand.span or op.span,
+                    hint=f"start at what is the same for the whole {op.scope}, or use the thread scope",
+                )
+
+    def never(self, cond: ir.Expr, truth: bool, scope: str) -> bool:
+        """Whether no thread of the last, partial instance of `scope` finds the condition to be `truth`."""
+        found = self.values(cond)
+        if found is not None:
+            first = self.threads - SCOPES[scope].left_over(self.threads)
+            return not np.any(np.broadcast_to(found, self.ids.shape)[first:] == truth)
+        if not isinstance(cond, ir.Op):
+            return False
+        if cond.name == "logical_not":
+            return self.never(cond.args[0], not truth, scope)
+        deciding = {"logical_and": True, "logical_or": False}.get(cond.name)
+        return deciding is truth and any(self.never(a, truth, scope) for a in cond.args)
+
+    # ---- values ----
+
+    def level(self, expr: ir.Expr, state: _State) -> int:
+        """The widest scope whose active threads agree on the value."""
+        values = self.values(expr)
+        if values is not None:
+            return self.level_of(values)
+        match expr:
+            case ir.Var(name):
+                return state.level(name)
+            case ir.Load(place) if place.buffer.space in ("local", "tmem"):
+                return THREAD
+        return min((self.level(operand, state) for operand in walk.operands(expr)), default=CTA)
+
+    def level_of(self, values: np.ndarray) -> int:
+        if values.ndim == 0:
+            return CTA
+        return next(scope.level for scope in reversed(SCOPES.values()) if self.agrees(values, scope))
+
+    def agrees(self, values: np.ndarray, scope: scopes.Scope) -> bool:
+        """Whether the threads of every instance have one value."""
+        size = scope.threads(self.threads)
+        first = values[self.ids // size * size]
+        # nan differs from itself, but not from one thread to the next
+        return bool(np.all((values == first) | ((values != values) & (first != first))))
+
+    def widened(self, level: int) -> int:
+        """A CTA that is one thread, one warp or one warpgroup agrees as a whole."""
+        reached = (s for s in SCOPES.values() if s.level <= level)
+        return CTA if any(self.threads <= s.threads(self.threads) for s in reached) else level
+
+    def values(self, expr: ir.Expr) -> np.ndarray | None:
+        """Every thread's value where it depends on thread ids and constants alone, else None."""
+        match expr:
+            case ir.Const(value, dtype):
+                return np.asarray(value, dtype=dtype.numpy)
+            case ir.Var(name):
+                return self.numbers.get(name)
+            case ir.Special(name):
+                return THREAD_IDS[name].of(self.ids) if name in THREAD_IDS else None
+            case ir.Cast() | ir.Op():
+                if id(expr) not in self.evaluated:
+                    self.evaluated[id(expr)] = self.computed(expr)
+                return self.evaluated[id(expr)]
+        return None
+
+    def computed(self, expr: ir.Cast | ir.Op) -> np.ndarray | None:
+        args = []
+        for arg in walk.operands(expr):
+            value = self.values(arg)
+            if value is None:
+                return None
+            args.append(value)
+        if isinstance(expr, ir.Cast):
+            return convert(args[0], expr.dtype, expr.saturate)
+        with np.errstate(all="ignore"):
+            return np.asarray(ELEMENTWISE[expr.name].formula(*args))
+
+
+def _at(span: Span | None) -> str:
+    return f" at {span}" if span is not None else ""

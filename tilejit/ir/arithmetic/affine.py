@@ -1,0 +1,219 @@
+"""Integer expressions as sums of products: constant · term + … + constant.
+
+Addition, subtraction and multiplication wrap around, and so do the coefficients: two expressions with the same
+sum have the same value, overflow or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ...dtypes import DType, bool_, int64
+from ..nodes import Cast, Const, Expr, Op
+from .facts import Bounds, bounds, fits, keeps_value, multiple_of
+from .intern import integer, operation
+from .remember import remembered
+
+__all__ = ["Affine", "affine", "affine_sum", "product"]
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """A sum: terms (an expression that isn't a sum itself, its coefficient) in order of appearance, and a constant.
+
+    Coefficients and constant lie in the signed range of `dtype`'s width, whatever its kind; none is zero.
+    """
+
+    dtype: DType
+    terms: tuple[tuple[Expr, int], ...] = ()
+    constant: int = 0
+
+    def plus(self, other: Affine, factor: int = 1) -> Affine:
+        """self + factor * other."""
+        if not other.terms and other.constant == 0:
+            return self
+        if not self.terms and self.constant == 0 and factor == 1:
+            return other
+        if not other.terms:
+            return Affine(self.dtype, self.terms, _signed(self.constant + factor * other.constant, self.dtype.bits))
+        if not self.terms and self.constant == 0:
+            return other.times(factor)
+        found = dict(self.terms)
+        for term, coefficient in other.terms:
+            found[term] = found.get(term, 0) + factor * coefficient
+        return _made(self.dtype, found.items(), self.constant + factor * other.constant)
+
+    def times(self, factor: int) -> Affine:
+        if factor == 1:
+            return self
+        return _made(self.dtype, [(t, c * factor) for t, c in self.terms], self.constant * factor)
+
+    def bounds(self) -> Bounds:
+        """Of the true sum, before it wraps around; None where unknown."""
+        low: int | None = self.constant
+        high: int | None = self.constant
+        for term, coefficient in self.terms:
+            if coefficient == 0:
+                continue
+            ends = [None if end is None else end * coefficient for end in bounds(term)]
+            if coefficient < 0:
+                ends.reverse()
+            low = None if low is None or ends[0] is None else low + ends[0]
+            high = None if high is None or ends[1] is None else high + ends[1]
+        return low, high
+
+    def gap(self, other: Affine) -> Bounds:
+        """Bounds of the true sum `self` minus the true sum `other`; what they share cancels."""
+        found = dict(self.terms)
+        for term, coefficient in other.terms:
+            found[term] = found.get(term, 0) - coefficient
+        return Affine(self.dtype, tuple(found.items()), self.constant - other.constant).bounds()
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the sum provably doesn't wrap around (assumed of int64)."""
+        return self.dtype is int64 or fits(self.bounds(), self.dtype)
+
+    def split(self, divisor: int) -> tuple[Affine, Affine]:
+        """(quotient, rest) with self = divisor * quotient + rest, and 0 <= the rest's constant < divisor."""
+        whole = tuple((t, c // divisor) for t, c in self.terms if c % divisor == 0)
+        rest = tuple((t, c) for t, c in self.terms if c % divisor != 0)
+        constant = _signed(self.constant % divisor, self.dtype.bits)
+        return Affine(self.dtype, whole, self.constant // divisor), Affine(self.dtype, rest, constant)
+
+    def apart(self, divisor: int) -> tuple[Affine, Affine]:
+        """(the terms that are multiples of `divisor`, the rest), and 0 <= the rest's constant < divisor."""
+        far: list[tuple[Expr, int]] = []
+        near: list[tuple[Expr, int]] = []
+        for term, coefficient in self.terms:
+            (near if multiple_of(term) * coefficient % divisor else far).append((term, coefficient))
+        inside = self.constant % divisor
+        whole, rest = (_signed(c, self.dtype.bits) for c in (self.constant - inside, inside))
+        return Affine(self.dtype, tuple(far), whole), Affine(self.dtype, tuple(near), rest)
+
+    def expr(self) -> Expr:
+        """The sum as an expression: positive terms first, the constant last."""
+        if not self.terms:
+            return integer(self.constant, self.dtype)
+        if self.constant == 0 and len(self.terms) == 1 and self.terms[0][1] == 1:
+            return self.terms[0][0]
+        return _expr(self)
+
+
+def affine_sum(parts: Iterable[tuple[Affine, int]], dtype: DType) -> Affine:
+    """The sum of factor * part over (part, factor)."""
+    found: dict[Expr, int] = {}
+    constant = 0
+    for part, factor in parts:
+        for term, coefficient in part.terms:
+            found[term] = found.get(term, 0) + factor * coefficient
+        constant += factor * part.constant
+    return _made(dtype, found.items(), constant)
+
+
+def _made(dtype: DType, terms: Iterable[tuple[Expr, int]], constant: int) -> Affine:
+    bits = dtype.bits
+    kept = [(t, w) for t, c in terms if (w := _signed(c, bits)) != 0]
+    return Affine(dtype, tuple(kept), _signed(constant, bits))
+
+
+def _signed(value: int, bits: int) -> int:
+    """`value` modulo 2**bits, in the range of a signed integer."""
+    half = 1 << (bits - 1)
+    return value if -half <= value < half else ((value + half) & ((1 << bits) - 1)) - half
+
+
+def _expr(form: Affine) -> Expr:
+    ordered = sorted(form.terms, key=_is_negative)
+    total: Expr | None = None
+    for term, coefficient in ordered:
+        total = _joined(total, term, coefficient, form.dtype)
+    assert total is not None
+    if form.constant:
+        total = operation("add", (total, integer(form.constant, form.dtype)), form.dtype)
+    if ordered == list(form.terms):
+        affine.keep(total, form)
+    return total
+
+
+def _is_negative(term: tuple[Expr, int]) -> bool:
+    return term[1] < 0
+
+
+def _joined(total: Expr | None, term: Expr, coefficient: int, dtype: DType) -> Expr:
+    if total is None and coefficient == -1:
+        return operation("neg", (term,), dtype)
+    size = coefficient if total is None else abs(coefficient)
+    scaled = term if size == 1 else operation("mul", (term, integer(size, dtype)), dtype)
+    if total is None:
+        return scaled
+    return operation("add" if coefficient > 0 else "sub", (total, scaled), dtype)
+
+
+@remembered
+def affine(expr: Expr) -> Affine:
+    """`expr`, of an integer type, as a sum of products."""
+    if isinstance(expr, Const):
+        return Affine(expr.dtype, (), _signed(int(expr.value), expr.dtype.bits))
+    if isinstance(expr, Cast):
+        return _of_cast(expr)
+    if not isinstance(expr, Op) or expr.name not in _SUMS:
+        return Affine(expr.dtype, ((expr, 1),))
+    parts = [affine(a) for a in expr.args]
+    if expr.name == "add":
+        return parts[0].plus(parts[1])
+    if expr.name == "sub":
+        return parts[0].plus(parts[1], -1)
+    if expr.name == "neg":
+        return parts[0].times(-1)
+    if expr.name == "left_shift":
+        return _of_shift(expr, parts)
+    return product(parts[0], parts[1]) or Affine(expr.dtype, ((expr, 1),))
+
+
+_SUMS = frozenset(("add", "sub", "neg", "mul", "left_shift"))
+
+
+def product(a: Affine, b: Affine) -> Affine | None:
+    """a * b, None where neither is a constant."""
+    if not b.terms:
+        return a.times(b.constant)
+    return None if a.terms else b.times(a.constant)
+
+
+def _of_shift(expr: Op, parts: list[Affine]) -> Affine:
+    if parts[1].terms or not 0 <= parts[1].constant < expr.dtype.bits:
+        return Affine(expr.dtype, ((expr, 1),))
+    return parts[0].times(2 ** parts[1].constant)
+
+
+def _of_cast(cast: Cast) -> Affine:
+    """A cast of a sum is the sum of the casts where it narrows, or where the sum doesn't wrap around.
+
+    Narrowing is taken modulo 2**bits, as the sum is; widening keeps the value, so the value must be the true sum.
+    """
+    source = cast.x.dtype
+    if not source.is_integer or not cast.dtype.is_integer:
+        return Affine(cast.dtype, ((cast, 1),))
+    inner = affine(cast.x)
+    if cast.dtype.bits > source.bits and not inner.is_exact:
+        return Affine(cast.dtype, ((cast, 1),))
+    if inner.terms == ((cast.x, 1),) and inner.constant == 0:
+        return _of_atom(cast.x, cast.dtype)
+    parts = [(_of_atom(term, cast.dtype), coefficient) for term, coefficient in inner.terms]
+    return affine_sum([*parts, (Affine(cast.dtype, (), 1), inner.constant)], cast.dtype)
+
+
+def _of_atom(term: Expr, dtype: DType) -> Affine:
+    """One term converted: a cast that undoes another disappears."""
+    if term.dtype == dtype:
+        return Affine(dtype, ((term, 1),))
+    if isinstance(term, Cast) and term.x.dtype.is_integer and _undone(term, dtype):
+        return affine(Cast(term.x, dtype)) if term.x.dtype != dtype else affine(term.x)
+    return Affine(dtype, ((Cast(term, dtype), 1),))
+
+
+def _undone(inner: Cast, dtype: DType) -> bool:
+    """Whether converting `inner` to `dtype` is converting what it converts: it lost nothing that `dtype` keeps."""
+    return inner.x.dtype != bool_ and (dtype.bits <= inner.dtype.bits or keeps_value(inner))

@@ -1,0 +1,477 @@
+"""Constructors of expressions that fold constants and keep one canonical form.
+
+Everything that computes with indices builds them here. Integer arithmetic becomes a sum of products with the
+constant last (see `affine`); what the facts of the operands decide is decided. A plain number stands for a constant
+of the other operand's type. Integers of two types meet in the type that `promote` gives. Constants wrap around as
+their type does; reasoning that needs the true value assumes that int64 doesn't overflow, and proves it for
+narrower types.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from functools import wraps
+
+import numpy as np
+
+from ...dtypes import DType, bool_, int32, promote
+from ...errors import KernelTypeError
+from ...ops.cast import convert
+from ...ops.elementwise import ELEMENTWISE, result_type, value_type
+from ..nodes import Cast, Const, Expr, Op
+from .affine import affine, affine_sum, product
+from .decide import decided
+from .facts import bounds, full_range, multiple_of
+from .intern import integer, operation, wrap
+from .remember import remembered_pair
+
+__all__ = [
+    "FALSE", "TRUE", "Scalar", "add", "apart", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "cast",
+    "const", "difference", "equal", "floordiv", "greater", "greater_equal", "left_shift", "less", "less_equal",
+    "logical_and", "logical_not", "logical_or", "maximum", "minimum", "mod", "mul", "neg", "not_equal", "op",
+    "right_shift", "sub", "total", "weighted_sum", "where",
+]  # fmt: skip
+
+_NUMBER = (bool, int, float)
+Scalar = Expr | bool | int | float
+
+TRUE = Const(True, bool_)
+FALSE = Const(False, bool_)
+
+
+def const(value: bool | int | float, dtype: DType) -> Const:
+    """`value` as a constant of `dtype`: integers wrap around, floats are rounded."""
+    if dtype == bool_:
+        return TRUE if value else FALSE
+    if dtype.is_float:
+        exact = isinstance(value, int) and -(2**63) <= value < 2**63
+        return Const(float(convert(np.asarray(value, dtype=np.int64 if exact else np.float64), dtype)), dtype)
+    return integer(int(value), dtype)
+
+
+def difference(a: Scalar, b: Scalar) -> int | None:
+    """The constant by which `a` exceeds `b`, or None where it isn't one.
+
+    Of integers only. Taken modulo 2**bits: where an operand overflows, the true difference is another.
+    """
+    x, y = _pair(a, b)
+    if not x.dtype.is_integer:
+        return None
+    rest = affine(x).plus(affine(y), -1)
+    return None if rest.terms else rest.constant
+
+
+# ---- any operation ------------------------------------------------------------------------------------------
+
+
+def op(name: str, *args: Expr) -> Expr:
+    """The operation on arguments of any types, converted as its type rule says, and its result too.
+
+    raises: KernelTypeError where it can't take these types.
+    """
+    rule = result_type(name, tuple(a.dtype for a in args))
+    if isinstance(rule, str):
+        raise KernelTypeError(rule, hint="convert the operands first: x.astype(...)")
+    compute, result = rule
+    conditions = ELEMENTWISE[name].conditions
+    converted = args[:conditions] + tuple(cast(a, compute) for a in args[conditions:])
+    return cast(_smart(name, converted), result)
+
+
+def _smart(name: str, args: tuple[Expr, ...]) -> Expr:
+    """The operation on arguments that have the types in which it computes."""
+    folded = _folded(name, args)
+    if folded is not None:
+        return folded
+    constructor = _CONSTRUCTORS.get(name)
+    return constructor(*args) if constructor is not None else _plain(name, args)
+
+
+def _plain(name: str, args: tuple[Expr, ...]) -> Op:
+    return operation(name, args, value_type(name, args[-1].dtype))
+
+
+def _folded(name: str, args: tuple[Expr, ...]) -> Const | None:
+    """The constant that the operation gives on constants, on every machine."""
+    for a in args:
+        if not isinstance(a, Const):
+            return None
+    if not ELEMENTWISE[name].folds(args[0].dtype):
+        return None
+    values = [np.asarray(a.value, dtype=a.dtype.numpy) for a in args if isinstance(a, Const)]
+    with np.errstate(all="ignore"):
+        value = np.asarray(ELEMENTWISE[name].formula(*values))
+    return const(value.item(), value_type(name, args[-1].dtype))
+
+
+def _pair(a: Scalar, b: Scalar) -> tuple[Expr, Expr]:
+    """Both as expressions of one type."""
+    if isinstance(a, _NUMBER) and isinstance(b, _NUMBER):
+        raise TypeError(f"at least one of {a!r} and {b!r} must be an expression")
+    x = _weak(a, b.dtype) if isinstance(a, _NUMBER) else a  # type: ignore[union-attr]
+    y = _weak(b, x.dtype) if isinstance(b, _NUMBER) else b
+    if x.dtype == y.dtype:
+        return x, y
+    if x.dtype.is_float or y.dtype.is_float:
+        raise TypeError(f"operands of {x.dtype} and {y.dtype}; cast one")
+    common = promote(x.dtype, y.dtype)
+    return cast(x, common), cast(y, common)
+
+
+def _weak(value: bool | int | float, dtype: DType) -> Const:
+    """A plain number beside an expression of `dtype`."""
+    if isinstance(value, float) and not dtype.is_float:
+        raise TypeError(f"{value!r} beside an expression of {dtype}; cast one")
+    return const(value, int32 if dtype == bool_ and not isinstance(value, bool) else dtype)
+
+
+def _operands(name: str, a: Scalar, b: Scalar) -> tuple[Expr, Expr]:
+    """Both in the type in which the operation computes."""
+    x, y = _pair(a, b)
+    if x.dtype == bool_ and ELEMENTWISE[name].kind in ("arithmetic", "exact", "shift"):
+        return cast(x, int32), cast(y, int32)
+    return x, y
+
+
+def _constructor(function: Callable[[Expr, Expr], Expr]) -> Callable[[Scalar, Scalar], Expr]:
+    """The operation of the function's name, as which it gets its operands, and remembers its results."""
+    remembering = remembered_pair(function)
+
+    @wraps(function)
+    def constructor(a: Scalar, b: Scalar) -> Expr:
+        return remembering(*_operands(function.__name__, a, b))
+
+    return constructor
+
+
+# ---- arithmetic ---------------------------------------------------------------------------------------------
+
+
+@_constructor
+def add(x: Expr, y: Expr) -> Expr:
+    """x + y."""
+    if x.dtype.is_float:
+        return _folded("add", (x, y)) or _plain("add", (x, y))
+    return affine(x).plus(affine(y)).expr()
+
+
+@_constructor
+def sub(x: Expr, y: Expr) -> Expr:
+    """x - y."""
+    if x.dtype.is_float:
+        return _folded("sub", (x, y)) or _plain("sub", (x, y))
+    return affine(x).plus(affine(y), -1).expr()
+
+
+def total(terms: Iterable[Expr], dtype: DType) -> Expr:
+    """The sum of terms of one integer type; 0 of none."""
+    return weighted_sum(((term, 1) for term in terms), dtype)
+
+
+def weighted_sum(terms: Iterable[tuple[Expr, int]], dtype: DType) -> Expr:
+    """The sum of (term, factor) products, the terms of one integer type; 0 of none."""
+    return affine_sum([(affine(term), factor) for term, factor in terms], dtype).expr()
+
+
+def apart(x: Expr, divisor: int) -> tuple[Expr, Expr]:
+    """(what of a sum is provably a multiple of `divisor`, the rest), whose sum is the integer `x`."""
+    far, near = affine(x).apart(divisor)
+    return far.expr(), near.expr()
+
+
+def neg(a: Expr) -> Expr:
+    """-a."""
+    folded = _folded("neg", (a,))
+    if folded is not None or a.dtype.is_float:
+        return folded or _plain("neg", (a,))
+    return affine(cast(a, int32) if a.dtype == bool_ else a).times(-1).expr()
+
+
+@_constructor
+def mul(x: Expr, y: Expr) -> Expr:
+    """x * y."""
+    if x.dtype.is_float:
+        return _folded("mul", (x, y)) or _plain("mul", (x, y))
+    if isinstance(x, Const):
+        x, y = y, x
+    scaled = product(affine(x), affine(y))
+    return _plain("mul", (x, y)) if scaled is None else scaled.expr()
+
+
+@_constructor
+def floordiv(x: Expr, y: Expr) -> Expr:
+    """x // y, rounding down."""
+    if x.dtype.is_float or not isinstance(y, Const) or y.value <= 0:
+        return _folded("floordiv", (x, y)) or _plain("floordiv", (x, y))
+    return _divided(x, int(y.value))
+
+
+def _divided(x: Expr, by: int) -> Expr:
+    if by == 1:
+        return x
+    total = affine(x)
+    if not total.is_exact:
+        return _quotient(x, by)
+    whole, rest = total.split(by)
+    if not whole.terms and whole.constant == 0:
+        return _quotient(rest.expr(), by)
+    if not rest.is_exact:
+        return _quotient(x, by)
+    return whole.plus(affine(_quotient(rest.expr(), by))).expr()
+
+
+def _quotient(x: Expr, by: int) -> Expr:
+    """x // by for what no part of it simplifies."""
+    low, high = bounds(x)
+    if low is not None and high is not None and low // by == high // by:
+        return const(low // by, x.dtype)
+    inner = x.args[1] if isinstance(x, Op) and x.name == "floordiv" else None
+    if isinstance(x, Op) and isinstance(inner, Const) and inner.value > 0:
+        product = int(inner.value) * by
+        if product == wrap(product, x.dtype):
+            return _plain("floordiv", (x.args[0], const(product, x.dtype)))
+    return _plain("floordiv", (x, const(by, x.dtype)))
+
+
+@_constructor
+def mod(x: Expr, y: Expr) -> Expr:
+    """x % y, with the sign of y."""
+    if x.dtype.is_float or not isinstance(y, Const) or y.value <= 0:
+        return _folded("mod", (x, y)) or _plain("mod", (x, y))
+    by = int(y.value)
+    if isinstance(x, Const):
+        return const(x.value % by, x.dtype)
+    if multiple_of(x) % by == 0:
+        return const(0, x.dtype)
+    total = affine(x)
+    rest = total.split(by)[1]
+    # a power of two divides 2**bits: what wraps around changes nothing
+    if by & (by - 1) == 0 or (total.is_exact and rest.is_exact):
+        x = rest.expr()
+    low, high = bounds(x)
+    if low is not None and high is not None and low >= 0 and high < by:
+        return x
+    return _plain("mod", (x, y))
+
+
+@_constructor
+def minimum(x: Expr, y: Expr) -> Expr:
+    """The less of two."""
+    return _extreme("minimum", x, y)
+
+
+@_constructor
+def maximum(x: Expr, y: Expr) -> Expr:
+    """The greater of two."""
+    return _extreme("maximum", x, y)
+
+
+def _extreme(name: str, x: Expr, y: Expr) -> Expr:
+    folded = _folded(name, (x, y))
+    if folded is not None or x.dtype.is_float:
+        return folded or _plain(name, (x, y))
+    first, second = (x, y) if name == "minimum" else (y, x)
+    if decided("less_equal", first, second):
+        return x
+    if decided("less_equal", second, first):
+        return y
+    return _plain(name, (y, x) if isinstance(x, Const) else (x, y))
+
+
+# ---- bits ---------------------------------------------------------------------------------------------------
+
+
+@_constructor
+def bitwise_and(x: Expr, y: Expr) -> Expr:
+    """x & y."""
+    folded = _folded("bitwise_and", (x, y))
+    if folded is not None:
+        return folded
+    if isinstance(x, Const):
+        x, y = y, x
+    if x == y:
+        return x
+    if not isinstance(y, Const):
+        return _plain("bitwise_and", (x, y))
+    mask = int(y.value)
+    low, high = bounds(x)
+    if mask == 0 or mask == -1 or (x.dtype == bool_ and mask == 1):
+        return y if mask == 0 else x
+    within = mask & (mask + 1) == 0 and low is not None and high is not None and low >= 0 and high <= mask
+    return x if within else _plain("bitwise_and", (x, y))
+
+
+@_constructor
+def bitwise_or(x: Expr, y: Expr) -> Expr:
+    """x | y."""
+    return _or_xor("bitwise_or", x, y)
+
+
+@_constructor
+def bitwise_xor(x: Expr, y: Expr) -> Expr:
+    """x ^ y."""
+    return _or_xor("bitwise_xor", x, y)
+
+
+def _or_xor(name: str, x: Expr, y: Expr) -> Expr:
+    folded = _folded(name, (x, y))
+    if folded is not None:
+        return folded
+    if isinstance(x, Const):
+        x, y = y, x
+    if x == y:
+        return x if name == "bitwise_or" else const(0, x.dtype)
+    return x if isinstance(y, Const) and y.value == 0 else _plain(name, (x, y))
+
+
+def bitwise_not(a: Expr) -> Expr:
+    """~a."""
+    return _folded("bitwise_not", (a,)) or _plain("bitwise_not", (a,))
+
+
+@_constructor
+def left_shift(x: Expr, y: Expr) -> Expr:
+    """x << y."""
+    return _folded("left_shift", (x, y)) or affine(_plain("left_shift", (x, y))).expr()
+
+
+@_constructor
+def right_shift(x: Expr, y: Expr) -> Expr:
+    """x >> y, keeping the sign."""
+    if isinstance(y, Const) and y.value == 0:
+        return x
+    return _folded("right_shift", (x, y)) or _plain("right_shift", (x, y))
+
+
+# ---- comparisons and logic ----------------------------------------------------------------------------------
+
+
+def _comparison(name: str) -> Callable[[Scalar, Scalar], Expr]:
+    """The constructor of a comparison, which becomes a constant where the facts decide it."""
+
+    @remembered_pair
+    def compared(x: Expr, y: Expr) -> Expr:
+        answer = decided(name, x, y)
+        if answer is not None:
+            return TRUE if answer else FALSE
+        return _folded(name, (x, y)) or _plain(name, (x, y))
+
+    return lambda a, b: compared(*_operands(name, a, b))
+
+
+less = _comparison("less")
+less_equal = _comparison("less_equal")
+greater = _comparison("greater")
+greater_equal = _comparison("greater_equal")
+equal = _comparison("equal")
+not_equal = _comparison("not_equal")
+
+
+def logical_and(a: Scalar, b: Scalar) -> Expr:
+    """a and b, each as bool_."""
+    x, y = _truth(a), _truth(b)
+    if x == FALSE or y == FALSE:
+        return FALSE
+    if x in (TRUE, y):
+        return y
+    return x if y == TRUE else _plain("logical_and", (x, y))
+
+
+def logical_or(a: Scalar, b: Scalar) -> Expr:
+    """a or b, each as bool_."""
+    x, y = _truth(a), _truth(b)
+    if x == TRUE or y == TRUE:
+        return TRUE
+    if x in (FALSE, y):
+        return y
+    return x if y == FALSE else _plain("logical_or", (x, y))
+
+
+def logical_not(a: Scalar) -> Expr:
+    """not a, as bool_."""
+    x = _truth(a)
+    if isinstance(x, Const):
+        return Const(not x.value, bool_)
+    if not isinstance(x, Op):
+        return _plain("logical_not", (x,))
+    if x.name == "logical_not":
+        return x.args[0]
+    # an ordering of floats and its opposite are both false where one is nan
+    if x.name in ("equal", "not_equal") or (x.name in _OPPOSITE and not x.args[0].dtype.is_float):
+        return Op(_OPPOSITE[x.name], x.args, bool_)
+    return _plain("logical_not", (x,))
+
+
+_OPPOSITE = {
+    "less": "greater_equal", "greater_equal": "less", "greater": "less_equal", "less_equal": "greater",
+    "equal": "not_equal", "not_equal": "equal",
+}  # fmt: skip
+
+
+def _truth(a: Scalar) -> Expr:
+    return const(a, bool_) if isinstance(a, _NUMBER) else cast(a, bool_)
+
+
+def where(cond: Scalar, a: Scalar, b: Scalar) -> Expr:
+    """a where the condition holds, else b."""
+    test = _truth(cond)
+    x, y = _pair(a, b)
+    if isinstance(test, Const):
+        return x if test.value else y
+    # constants 0.0 and -0.0 compare equal
+    if x == y and not x.dtype.is_float:
+        return x
+    return _plain("where", (test, x, y))
+
+
+# ---- conversion ---------------------------------------------------------------------------------------------
+
+
+def cast(x: Expr, dtype: DType, saturate: bool = True) -> Expr:
+    """`x` converted to `dtype`; a conversion that undoes another disappears."""
+    if x.dtype == dtype:
+        return x
+    if isinstance(x, Const):
+        return _cast_const(x, dtype, saturate)
+    if x.dtype.is_integer and dtype.is_integer:
+        return _converted(x, dtype)
+    if isinstance(x, Cast) and x.x.dtype == dtype and _holds(x.dtype, dtype):
+        return x.x
+    return Cast(x, dtype, saturate or not dtype.is_fp8)
+
+
+@remembered_pair
+def _converted(x: Expr, dtype: DType) -> Expr:
+    """An integer as another type of integer."""
+    return affine(Cast(x, dtype)).expr()
+
+
+def _cast_const(x: Const, dtype: DType, saturate: bool) -> Expr:
+    if not x.dtype.is_float or dtype == bool_:
+        return const(x.value, dtype)
+    if dtype.is_float:
+        return Const(float(convert(np.asarray(x.value, dtype=x.dtype.numpy), dtype, saturate)), dtype)
+    low, high = full_range(dtype)
+    in_range = math.isfinite(x.value) and low <= math.trunc(x.value) <= high
+    return Const(math.trunc(x.value), dtype) if in_range else Cast(x, dtype)
+
+
+def _holds(wide: DType, narrow: DType) -> bool:
+    """Whether every value of `narrow` goes through `wide` unchanged."""
+    if narrow == bool_:
+        return not wide.is_fp8
+    if narrow.is_float and wide.is_float:
+        return wide.bits > narrow.bits
+    return False
+
+
+#: constructors by operation, of arguments that have the types in which it computes
+_CONSTRUCTORS: dict[str, Callable[..., Expr]] = {
+    "add": add, "sub": sub, "neg": neg, "mul": mul, "floordiv": floordiv, "mod": mod, "minimum": minimum,
+    "maximum": maximum, "bitwise_and": bitwise_and, "bitwise_or": bitwise_or, "bitwise_xor": bitwise_xor,
+    "left_shift": left_shift, "right_shift": right_shift,
+    "less": less, "less_equal": less_equal, "greater": greater, "greater_equal": greater_equal, "equal": equal,
+    "not_equal": not_equal,
+    "logical_and": logical_and, "logical_or": logical_or, "logical_not": logical_not, "where": where,
+}  # fmt: skip

@@ -1,0 +1,349 @@
+"""What is known of an integer expression's value: a number that divides it, and its least and greatest value.
+
+Facts start at `Var`, `Special`, `Const` and the types, and are computed through `Op` and `Cast`. They hold for
+every value that the expression takes when it is evaluated as its types say, with one assumption: arithmetic on
+int64, which is what indices are made of, doesn't overflow. Narrower types wrap around, and facts know it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import gcd
+
+from ...dtypes import DTYPES, DType, bool_, int64
+from ..nodes import SPECIALS, Cast, Const, Expr, Op, Special, Var
+from .remember import remembered
+
+__all__ = ["Bounds", "bounds", "dtype_range", "fits", "full_range", "keeps_value", "multiple_of"]
+
+Bounds = tuple[int | None, int | None]
+
+UNKNOWN: Bounds = (None, None)
+
+
+def dtype_range(dtype: DType) -> Bounds:
+    """The least and greatest value of an integer type or bool_; None at the ends of 64-bit types and for floats."""
+    if dtype.is_float:
+        return UNKNOWN
+    low, high = full_range(dtype)
+    return (None if low == -(2**63) else low), (None if dtype.bits == 64 else high)
+
+
+def full_range(dtype: DType) -> tuple[int, int]:
+    """The least and greatest value of an integer type or bool_."""
+    return _RANGES[dtype.name]
+
+
+def _full_range(dtype: DType) -> tuple[int, int]:
+    if dtype == bool_:
+        return 0, 1
+    if dtype.kind == "uint":
+        return 0, 2**dtype.bits - 1
+    return -(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1
+
+
+_RANGES = {name: _full_range(dtype) for name, dtype in DTYPES.items() if not dtype.is_float}
+
+
+def fits(found: Bounds, dtype: DType) -> bool:
+    """Whether a result with these true bounds is what `dtype` holds: proved, or assumed as for int64."""
+    return dtype is int64 or _within(found, full_range(dtype))
+
+
+def _within(found: Bounds, limits: tuple[int, int]) -> bool:
+    return found[0] is not None and found[1] is not None and limits[0] <= found[0] and found[1] <= limits[1]
+
+
+def keeps_value(cast: Cast) -> bool:
+    """Whether a cast between integer types provably changes no value."""
+    if cast.x.dtype.is_float or cast.dtype.is_float:
+        return False
+    low, high = bounds(cast.x)
+    least, greatest = full_range(cast.x.dtype)
+    found = (least if low is None else low, greatest if high is None else high)
+    return _within(found, full_range(cast.dtype))
+
+
+# ---- bounds -------------------------------------------------------------------------------------------------
+
+
+@remembered
+def bounds(expr: Expr) -> Bounds:
+    """The least and the greatest value of `expr`, inclusive, each None where unknown; of bool_ 0 and 1."""
+    if expr.dtype.is_float:
+        return UNKNOWN
+    if isinstance(expr, Op):
+        return _op_bounds(expr)
+    if isinstance(expr, Cast):
+        return bounds(expr.x) if keeps_value(expr) else dtype_range(expr.dtype)
+    if isinstance(expr, Const):
+        return int(expr.value), int(expr.value)
+    if isinstance(expr, Var):
+        return expr.bounds if expr.bounds is not None else dtype_range(expr.dtype)
+    if isinstance(expr, Special):
+        return (1 if expr.name.startswith("num_ctas") else 0), SPECIALS[expr.name][1]
+    return dtype_range(expr.dtype)
+
+
+def _op_bounds(op: Op) -> Bounds:
+    values, dtype = _values(op), op.dtype
+    if op.name not in _BOUNDS or {v.dtype for v in values} != {dtype}:
+        return dtype_range(dtype)
+    found = _BOUNDS[op.name](*[bounds(a) for a in values])
+    return _in_range(found, dtype) if fits(found, dtype) else dtype_range(dtype)
+
+
+def _in_range(found: Bounds, dtype: DType) -> Bounds:
+    """Without ends that the type doesn't reach."""
+    least, greatest = full_range(dtype)
+    low = None if found[0] is None or found[0] < least else found[0]
+    return low, (None if found[1] is None or found[1] > greatest else found[1])
+
+
+def _values(op: Op) -> tuple[Expr, ...]:
+    return op.args[1:] if op.name == "where" else op.args
+
+
+def _add(a: Bounds, b: Bounds) -> Bounds:
+    low = None if a[0] is None or b[0] is None else a[0] + b[0]
+    high = None if a[1] is None or b[1] is None else a[1] + b[1]
+    return low, high
+
+
+def _neg(a: Bounds) -> Bounds:
+    return (None if a[1] is None else -a[1]), (None if a[0] is None else -a[0])
+
+
+def _sub(a: Bounds, b: Bounds) -> Bounds:
+    return _add(a, _neg(b))
+
+
+def _mul(a: Bounds, b: Bounds) -> Bounds:
+    if a == (0, 0) or b == (0, 0):
+        return 0, 0
+    if a[0] is not None and a[1] is not None and b[0] is not None and b[1] is not None:
+        corners = [x * y for x in (a[0], a[1]) for y in (b[0], b[1])]
+        return min(corners), max(corners)
+    for scaled, by in ((a, b), (b, a)):
+        if by[0] is not None and by[0] == by[1]:
+            ends = (None if scaled[0] is None else scaled[0] * by[0], None if scaled[1] is None else scaled[1] * by[0])
+            return ends if by[0] >= 0 else (ends[1], ends[0])
+    if a[0] is not None and b[0] is not None and a[0] >= 0 and b[0] >= 0:
+        return a[0] * b[0], None
+    return UNKNOWN
+
+
+def _floordiv(a: Bounds, b: Bounds) -> Bounds:
+    if b[0] == 0 and a[0] is not None and a[0] >= 0:
+        # what is divided by 0 gives 0, as in NumPy
+        return 0, a[1]
+    if b[0] is None or b[0] <= 0:
+        return UNKNOWN
+    divisors = [b[0]] if b[1] is None else [b[0], b[1]]
+    low = None if a[0] is None else min(a[0] // d for d in divisors)
+    high = None if a[1] is None else max(a[1] // d for d in divisors)
+    if b[1] is None:
+        # the further ends are approached by ever greater divisors
+        low = None if low is None else min(low, 0)
+        high = None if high is None else max(high, -1)
+    return low, high
+
+
+def _mod(a: Bounds, b: Bounds) -> Bounds:
+    if b[0] == 0 and a[0] is not None and a[0] >= 0:
+        return 0, _least(None if b[1] is None else max(b[1] - 1, 0), a[1])
+    if b[0] is None or b[0] <= 0:
+        return UNKNOWN
+    greatest = None if b[1] is None else b[1] - 1
+    if a[0] is None or a[0] < 0:
+        return 0, greatest
+    if a[1] is not None and a[1] < b[0]:
+        return a
+    return 0, _least(greatest, a[1])
+
+
+def _least(a: int | None, b: int | None) -> int | None:
+    known = [x for x in (a, b) if x is not None]
+    return min(known) if known else None
+
+
+def _greatest(a: int | None, b: int | None) -> int | None:
+    known = [x for x in (a, b) if x is not None]
+    return max(known) if known else None
+
+
+def _minimum(a: Bounds, b: Bounds) -> Bounds:
+    return (None if a[0] is None or b[0] is None else min(a[0], b[0])), _least(a[1], b[1])
+
+
+def _maximum(a: Bounds, b: Bounds) -> Bounds:
+    return _greatest(a[0], b[0]), (None if a[1] is None or b[1] is None else max(a[1], b[1]))
+
+
+def _clamp(x: Bounds, low: Bounds, high: Bounds) -> Bounds:
+    return _minimum(_maximum(x, low), high)
+
+
+def _either(a: Bounds, b: Bounds) -> Bounds:
+    low = None if a[0] is None or b[0] is None else min(a[0], b[0])
+    high = None if a[1] is None or b[1] is None else max(a[1], b[1])
+    return low, high
+
+
+def _abs(a: Bounds) -> Bounds:
+    if a[0] is not None and a[0] >= 0:
+        return a
+    return 0, _maximum(a, _neg(a))[1]
+
+
+def _relu(a: Bounds) -> Bounds:
+    return _maximum(a, (0, 0))
+
+
+def _and(a: Bounds, b: Bounds) -> Bounds:
+    above = [x[1] for x in (a, b) if x[0] is not None and x[0] >= 0 and x[1] is not None]
+    if above:
+        return 0, min(above)
+    if any(x[0] is not None and x[0] >= 0 for x in (a, b)):
+        return 0, None
+    return UNKNOWN
+
+
+def _or_xor(a: Bounds, b: Bounds) -> Bounds:
+    if a[0] is None or b[0] is None or a[0] < 0 or b[0] < 0:
+        return UNKNOWN
+    if a[1] is None or b[1] is None:
+        return 0, None
+    return 0, 2 ** max(a[1].bit_length(), b[1].bit_length()) - 1
+
+
+def _left_shift(a: Bounds, b: Bounds) -> Bounds:
+    if b[0] is None or b[1] is None or b[0] < 0 or b[1] > 63:
+        return UNKNOWN
+    return _mul(a, (2 ** b[0], 2 ** b[1]))
+
+
+def _right_shift(a: Bounds, b: Bounds) -> Bounds:
+    if b[0] is None or b[0] < 0:
+        return UNKNOWN
+    most = 64 if b[1] is None else min(b[1], 64)
+    return _floordiv(a, (2 ** min(b[0], 64), 2**most))
+
+
+def _fma(a: Bounds, b: Bounds, c: Bounds) -> Bounds:
+    return _add(_mul(a, b), c)
+
+
+_BOUNDS: dict[str, Callable[..., Bounds]] = {
+    "add": _add, "sub": _sub, "mul": _mul, "neg": _neg, "abs": _abs, "relu": _relu, "fma": _fma,
+    "floordiv": _floordiv, "mod": _mod, "minimum": _minimum, "maximum": _maximum, "clamp": _clamp, "where": _either,
+    "bitwise_and": _and, "bitwise_or": _or_xor, "bitwise_xor": _or_xor,
+    "left_shift": _left_shift, "right_shift": _right_shift,
+}  # fmt: skip
+
+
+# ---- divisors -----------------------------------------------------------------------------------------------
+
+
+@remembered
+def multiple_of(expr: Expr) -> int:
+    """A number that divides every value of `expr`; 1 where nothing is known, 0 where it is always zero."""
+    if expr.dtype.is_float:
+        return 1
+    if isinstance(expr, Op):
+        return _op_multiple(expr)
+    if isinstance(expr, Cast):
+        return _cast_multiple(expr)
+    if isinstance(expr, Const):
+        return abs(int(expr.value))
+    return expr.multiple_of if isinstance(expr, Var) else 1
+
+
+def power_of_two(number: int) -> int:
+    """The greatest power of two that divides `number`; 0 for 0."""
+    return number & -number
+
+
+def _cast_multiple(cast: Cast) -> int:
+    if cast.x.dtype.is_float or cast.dtype == bool_:
+        return 1
+    number = multiple_of(cast.x)
+    return number if keeps_value(cast) else _wrapped(number, cast.dtype)
+
+
+def _wrapped(number: int, dtype: DType) -> int:
+    """What still divides after the value is taken modulo 2**bits."""
+    return min(power_of_two(number), 1 << (dtype.bits - 1))
+
+
+def _op_multiple(op: Op) -> int:
+    values, dtype = _values(op), op.dtype
+    if dtype is bool_ or op.name not in _MULTIPLES or {v.dtype for v in values} != {dtype}:
+        return 1
+    found = _MULTIPLES[op.name](values)
+    if dtype is int64 or op.name not in _MAY_WRAP:
+        return found
+    wrapped = _wrapped(found, dtype)
+    if wrapped == found:
+        return found
+    exact = _BOUNDS[op.name](*[bounds(v) for v in values])
+    return found if fits(exact, dtype) else wrapped
+
+
+def _common(values: tuple[Expr, ...]) -> int:
+    return gcd(*[multiple_of(v) for v in values])
+
+
+def _floordiv_multiple(values: tuple[Expr, ...]) -> int:
+    number, divisor = multiple_of(values[0]), values[1]
+    if not isinstance(divisor, Const) or divisor.value == 0:
+        return 1
+    by = abs(int(divisor.value))
+    return number // by if number % by == 0 else 1
+
+
+def _mod_multiple(values: tuple[Expr, ...]) -> int:
+    # x - y * (x // y): what divides both x and y
+    return _common(values)
+
+
+def _shift_multiple(values: tuple[Expr, ...], left: bool) -> int:
+    number, by = multiple_of(values[0]), values[1]
+    if not isinstance(by, Const) or not 0 <= int(by.value) < values[0].dtype.bits:
+        return 1
+    if left:
+        return number << int(by.value)
+    return number >> int(by.value) if number % (1 << int(by.value)) == 0 else 1
+
+
+def _and_multiple(values: tuple[Expr, ...]) -> int:
+    powers = [power_of_two(multiple_of(v)) for v in values]
+    return 0 if 0 in powers else max(powers)
+
+
+def _bit_multiple(values: tuple[Expr, ...]) -> int:
+    return gcd(*(power_of_two(multiple_of(v)) for v in values))
+
+
+_MAY_WRAP = ("add", "sub", "mul", "neg", "fma", "left_shift", "floordiv")
+
+_MULTIPLES: dict[str, Callable[[tuple[Expr, ...]], int]] = {
+    "add": _common,
+    "sub": _common,
+    "neg": _common,
+    "abs": _common,
+    "relu": _common,
+    "minimum": _common,
+    "maximum": _common,
+    "clamp": _common,
+    "where": _common,
+    "mul": lambda v: multiple_of(v[0]) * multiple_of(v[1]),
+    "fma": lambda v: gcd(multiple_of(v[0]) * multiple_of(v[1]), multiple_of(v[2])),
+    "floordiv": _floordiv_multiple,
+    "mod": _mod_multiple,
+    "left_shift": lambda v: _shift_multiple(v, left=True),
+    "right_shift": lambda v: _shift_multiple(v, left=False),
+    "bitwise_and": _and_multiple,
+    "bitwise_or": _bit_multiple,
+    "bitwise_xor": _bit_multiple,
+}

@@ -1,0 +1,1 @@
+"""The IR as text: `printer` writes it, and begins with the grammar; `parser` reads it."""

@@ -1,0 +1,207 @@
+"""Expressions and places of the IR's text, by precedence climbing; the grammar stands in `printer`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from ...dtypes import DTYPES, DType, bool_
+from ...ops.elementwise import ELEMENTWISE
+from .. import nodes as ir
+from .grammar import INFIX, NOT, default_dtype, derived_dtype, index_dtype, literal_dtype
+from .tokens import Line
+
+__all__ = ["Names", "dtype_name", "ends_after_place", "expression", "looked_up", "place", "region"]
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Names:
+    """What the text has defined so far."""
+
+    vars: dict[str, ir.Var] = field(default_factory=dict)
+    buffers: dict[str, ir.Buffer] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bare:
+    """A literal that doesn't say its type."""
+
+    value: int | float
+
+    def typed(self, dtype: DType | None) -> ir.Const:
+        is_float = isinstance(self.value, float)
+        return ir.Const(self.value, dtype or default_dtype(is_float))
+
+
+_Raw = ir.Expr | _Bare
+
+_OPERATIONS = {sign: (name, level) for name, (sign, level) in INFIX.items()}
+
+
+def expression(line: Line, names: Names, wanted: DType | None = None) -> ir.Expr:
+    """The expression at the cursor; wanted: the type of a bare literal."""
+    return _typed(_climb(line, names, 0), wanted)
+
+
+def place(line: Line, names: Names) -> ir.Vector | ir.Element:
+    """NAME[OFFSET +: WIDTH], or NAME[INDEX, …]."""
+    buffer, dims = _box(line, names)
+    if len(dims) == 1 and dims[0][1] is not None:
+        return ir.Vector(buffer, _typed(dims[0][0], index_dtype(buffer)), dims[0][1])
+    if any(extent is not None for _, extent in dims):
+        line.fail("an element or one vector stands here; this is a region")
+    return ir.Element(buffer, tuple(_typed(start, index_dtype(buffer)) for start, _ in dims))
+
+
+def region(line: Line, names: Names) -> ir.Region:
+    """NAME[START +: EXTENT, …], with `inside` or not."""
+    buffer, dims = _box(line, names)
+    starts = tuple(_typed(start, index_dtype(buffer)) for start, _ in dims)
+    return ir.Region(buffer, starts, tuple(extent for _, extent in dims), line.accept("inside"))
+
+
+def ends_after_place(line: Line) -> bool:
+    """Whether a whole operand, up to the next comma, is a place."""
+    ahead = line.tokens[line.at :]
+    if len(ahead) < 2 or ahead[0].kind not in ("name", "quoted") or ahead[1].text != "[":
+        return False
+    depth = 0
+    for number, token in enumerate(ahead):
+        if token.kind == "sign":
+            depth += (token.text in ("[", "(")) - (token.text in ("]", ")"))
+        if number > 0 and depth == 0:
+            after = ahead[number + 1]
+            return after.kind == "end" or after.text in (",", ";", "inside")
+    return False
+
+
+def dtype_name(line: Line) -> DType:
+    """The type named at the cursor."""
+    name = line.name()
+    if name not in DTYPES:
+        line.fail(f"{name!r} is no element type; one of {', '.join(DTYPES)}")
+    return DTYPES[name]
+
+
+def looked_up(line: Line, table: Mapping[str, T]) -> T:
+    """What the name at the cursor stands for."""
+    column = line.peek.column
+    name = line.name()
+    if name not in table:
+        line.fail(f"{name!r} isn't defined", column)
+    return table[name]
+
+
+def _typed(raw: _Raw, wanted: DType | None) -> ir.Expr:
+    return raw.typed(wanted) if isinstance(raw, _Bare) else raw
+
+
+def _box(line: Line, names: Names) -> tuple[ir.Buffer, list[tuple[_Raw, int | None]]]:
+    buffer = looked_up(line, names.buffers)
+    line.expect("[")
+    dims: list[tuple[_Raw, int | None]] = []
+    while not line.accept("]"):
+        if dims:
+            line.expect(",")
+        start = _climb(line, names, 0)
+        dims.append((start, line.integer() if line.accept("+:") else None))
+    return buffer, dims
+
+
+# ---- precedence climbing ------------------------------------------------------------------------------------
+
+
+def _climb(line: Line, names: Names, least: int) -> _Raw:
+    """Operations that bind at least as tightly as `least`."""
+    left = _prefixed(line, names)
+    while line.peek.kind in ("sign", "name") and line.peek.text in _OPERATIONS:
+        name, level = _OPERATIONS[line.peek.text]
+        if level < least:
+            break
+        line.take()
+        left = _made(name, (left, _climb(line, names, level + 1)))
+    return left
+
+
+def _prefixed(line: Line, names: Names) -> _Raw:
+    if line.accept("not"):
+        return _made("logical_not", (_climb(line, names, NOT),))
+    if line.accept("~"):
+        return _made("bitwise_not", (_prefixed(line, names),))
+    return _primary(line, names)
+
+
+def _primary(line: Line, names: Names) -> _Raw:
+    token = line.peek
+    if line.accept("("):
+        inner = _climb(line, names, 0)
+        line.expect(")")
+        return inner
+    if token.kind in ("int", "float") or line.sees("-") or line.sees("inf") or line.sees("nan"):
+        return _literal(line)
+    if token.kind == "special":
+        line.take()
+        if token.text[1:] not in ir.SPECIALS:
+            line.fail(f"no special is called {token.text}", token.column)
+        return ir.Special(token.text[1:])
+    if line.sees("True") or line.sees("False"):
+        return ir.Const(line.take().text == "True", bool_)
+    if token.kind == "name" and line.sees(token.text, "("):
+        return _call(line, names)
+    if token.kind in ("name", "quoted") and line.tokens[line.at + 1].text == "[":
+        return ir.Load(place(line, names))
+    return looked_up(line, names.vars)
+
+
+def _literal(line: Line) -> _Raw:
+    sign = -1 if line.accept("-") else 1
+    token = line.take()
+    if token.text in ("inf", "nan"):
+        value: int | float = sign * (math.inf if token.text == "inf" else math.nan)
+    elif token.kind in ("int", "float"):
+        value = sign * (int(token.text) if token.kind == "int" else float(token.text))
+    else:
+        line.fail(f"expected a number; got {token.text!r}", token.column)
+    return ir.Const(value, dtype_name(line)) if line.accept(":") else _Bare(value)
+
+
+def _call(line: Line, names: Names) -> ir.Expr:
+    token = line.take()
+    line.expect("(")
+    args: list[_Raw] = []
+    saturate = True
+    while not line.accept(")"):
+        if args:
+            line.expect(",")
+        if line.sees("saturate", "="):
+            saturate = _saturate(line)
+            continue
+        args.append(_climb(line, names, 0))
+    if token.text in DTYPES and len(args) == 1:
+        return ir.Cast(_typed(args[0], None), DTYPES[token.text], saturate)
+    if token.text not in ELEMENTWISE:
+        line.fail(f"no operation is called {token.text!r}", token.column)
+    made = _made(token.text, tuple(args))
+    return ir.Op(made.name, made.args, dtype_name(line)) if line.accept(":") else made
+
+
+def _saturate(line: Line) -> bool:
+    line.expect("saturate")
+    line.expect("=")
+    word = line.name()
+    if word not in ("True", "False"):
+        line.fail("saturate is True or False")
+    return word == "True"
+
+
+def _made(name: str, args: tuple[_Raw, ...]) -> ir.Op:
+    of_literals = literal_dtype(name, args)
+    wanted: list[DType | None] = [of_literals] * len(args)
+    if name == "where" and args:
+        wanted[0] = bool_
+    typed = tuple(_typed(a, w) for a, w in zip(args, wanted, strict=True))
+    return ir.Op(name, typed, derived_dtype(name, typed))

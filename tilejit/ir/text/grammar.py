@@ -1,0 +1,74 @@
+"""What printer and parser of the IR's text agree on: operators, words, the types of bare literals."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Sequence
+
+from ...dtypes import DType, float32, int32, int64
+from ...ops.elementwise import ELEMENTWISE, value_type
+from ..nodes import Buffer, Cast, Expr, Load, Op, Special, Var
+
+#: operation -> (sign, precedence); all bind to the left, comparisons to neither side
+INFIX: dict[str, tuple[str, int]] = {
+    "logical_or": ("or", 1),
+    "logical_and": ("and", 2),
+    "less": ("<", 4),
+    "less_equal": ("<=", 4),
+    "greater": (">", 4),
+    "greater_equal": (">=", 4),
+    "equal": ("==", 4),
+    "not_equal": ("!=", 4),
+    "bitwise_or": ("|", 5),
+    "bitwise_xor": ("^", 6),
+    "bitwise_and": ("&", 7),
+    "left_shift": ("<<", 8),
+    "right_shift": (">>", 8),
+    "add": ("+", 9),
+    "sub": ("-", 9),
+    "mul": ("*", 10),
+    "div": ("/", 10),
+    "floordiv": ("//", 10),
+    "mod": ("%", 10),
+}
+COMPARISON = 4
+NOT = 3
+INVERT = 11
+ATOM = 12
+
+#: words that a name must not be, unless it stands in backquotes
+RESERVED = frozenset((*keyword.kwlist, "inf", "nan", "in", "of", "when", "otherwise", "step", "align", "inside"))
+
+#: expressions that carry a type which literals beside them take
+TYPED = (Var, Special, Op, Cast, Load)
+
+NAME = re.compile(r"[^\W\d]\w*(?:\.\w+)*")
+
+
+def default_dtype(is_float: bool) -> DType:
+    """The type of a bare literal where nothing else says."""
+    return float32 if is_float else int32
+
+
+def index_dtype(buffer: Buffer) -> DType:
+    """The type of bare literals among a buffer's indices."""
+    return int64 if buffer.space == "global" else int32
+
+
+def literal_dtype(name: str, args: Sequence[object]) -> DType | None:
+    """The type of the bare literals among an operation's arguments: that of its first that is no literal."""
+    start = 1 if name == "where" else 0
+    return next((a.dtype for a in args[start:] if isinstance(a, TYPED)), None)
+
+
+def derived_dtype(name: str, args: tuple[Expr, ...]) -> DType:
+    """The type of an operation's result where the text doesn't say another."""
+    if not args or name not in ELEMENTWISE:
+        return int32
+    return value_type(name, args[-1].dtype)
+
+
+def says_its_type(op: Op) -> bool:
+    """Whether the text must name the type of this operation's result."""
+    return op.dtype != derived_dtype(op.name, op.args)

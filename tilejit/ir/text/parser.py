@@ -1,0 +1,356 @@
+"""The IR from its text; the grammar stands in `printer`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from ...dtypes import DType, bool_
+from ...errors import KernelSyntaxError, LayoutError
+from ...layout import TileLayout
+from ...scopes import SCOPES
+from .. import nodes as ir
+from .expressions import Names, dtype_name, ends_after_place, expression, looked_up, place, region
+from .layout_text import layout_from_text
+from .tokens import Line, lines_of
+
+__all__ = ["from_text"]
+
+T = TypeVar("T")
+
+
+def from_text(text: str) -> ir.Kernel:
+    """The kernel that `to_text` wrote; a KernelSyntaxError says where the text isn't one."""
+    lines = lines_of(text)
+    if not lines:
+        return Line("", 1).fail("expected a kernel; got nothing")
+    reader = _Reader(lines[1:])
+    head = lines[0]
+    head.expect("kernel")
+    name = head.name()
+    options = _options(head)
+    params = reader.params()
+    body = reader.block(0)
+    if reader.rest:
+        reader.rest[0].fail("indented less than the kernel's body")
+    return ir.Kernel(name, params, body=body, **options)  # type: ignore[arg-type]
+
+
+def _options(line: Line) -> dict[str, object]:
+    """What follows a kernel's name."""
+    found: dict[str, object] = {}
+    while not line.is_done:
+        word = line.name()
+        if word == "debug":
+            found["debug"] = True
+            continue
+        line.expect("=")
+        if word == "target":
+            found[word] = line.name()
+        elif word == "cluster":
+            line.expect("(")
+            found[word] = tuple(_separated(line, line.integer, ")"))
+        elif word in ("threads", "max_registers"):
+            found[word] = line.integer()
+        else:
+            line.fail(f"a kernel has no {word!r}")
+    for word in ("threads", "target"):
+        if word not in found:
+            line.fail(f"a kernel needs {word}=")
+    return found
+
+
+def _separated(line: Line, read: Callable[[], T], end: str) -> list[T]:
+    """What stands between commas up to `end`."""
+    found: list[T] = []
+    while not line.accept(end):
+        if found:
+            line.expect(",")
+        found.append(read())
+    return found
+
+
+class _Reader:
+    """Statements from lines, with the names defined so far."""
+
+    def __init__(self, lines: list[Line]) -> None:
+        self.rest = lines
+        self.names = Names()
+
+    # ---- parameters ----
+
+    def params(self) -> tuple[ir.Param, ...]:
+        """The parameters; scalars first, because tensors name extents that are defined after them."""
+        lines: list[Line] = []
+        while self.rest and self.rest[0].accept("param"):
+            lines.append(self.rest.pop(0))
+        found: dict[int, ir.Param] = {}
+        for scalar in (True, False):
+            for number, line in enumerate(lines):
+                if _is_scalar(line) == scalar:
+                    found[number] = self._number(line) if scalar else self._pointer(line)
+                    self._end(line)
+        return tuple(found[n] for n in range(len(lines)))
+
+    def _number(self, line: Line) -> ir.Param:
+        if line.peek.text == "assertions" and len(line.tokens) == line.at + 2:
+            line.name()
+            return ir.AssertionsParam()
+        var = self._definition(line)
+        kind = line.name()
+        axis = line.integer() if kind in ("extent", "stride") else 0
+        line.expect("of")
+        if kind == "scalar":
+            return ir.ScalarParam(line.name(), var)
+        if kind == "extent":
+            return ir.ExtentParam(line.name(), var, axis)
+        if kind == "stride":
+            return ir.StrideParam(line.name(), var, axis)
+        return line.fail(f"unknown kind of parameter {kind!r}")
+
+    def _pointer(self, line: Line) -> ir.Param:
+        buffer = self._buffer(line)
+        of = line.name() if line.accept("of") else buffer.name
+        written = line.accept("written")
+        return ir.PointerParam(of, buffer, written, line.accept("noalias"))
+
+    # ---- blocks ----
+
+    def block(self, outside: int) -> tuple[ir.Stmt, ...]:
+        """The statements of the lines that are indented more than `outside`."""
+        found: list[ir.Stmt] = []
+        indent = self.rest[0].indent if self.rest else 0
+        while self.rest and self.rest[0].indent > outside:
+            line = self.rest.pop(0)
+            if line.indent != indent:
+                line.fail("unexpected indentation")
+            stmt = self._stmt(line)
+            if stmt is not None:
+                found.append(stmt)
+        return tuple(found)
+
+    def _inner(self, line: Line) -> tuple[ir.Stmt, ...]:
+        self._end(line)
+        if not self.rest or self.rest[0].indent <= line.indent:
+            line.fail("expected an indented block below; `pass` is an empty one")
+        return self.block(line.indent)
+
+    def _end(self, line: Line) -> None:
+        if not line.is_done:
+            line.fail(f"unexpected {line.peek.text!r}")
+
+    def _stmt(self, line: Line) -> ir.Stmt | None:
+        if line.accept("pass"):
+            self._end(line)
+            return None
+        for word, block in (("if", self._if), ("loop", self._loop), ("for", self._for), ("unrolled", self._for)):
+            if line.sees(word) and not line.sees(word, "."):
+                return block(line)
+        stmt = self._simple(line)
+        self._end(line)
+        return stmt
+
+    def _if(self, line: Line) -> ir.Stmt:
+        line.expect("if")
+        cond = expression(line, self.names, bool_)
+        then = self._inner(line)
+        if self.rest and self.rest[0].indent == line.indent and self.rest[0].accept("else"):
+            return ir.If(cond, then, self._inner(self.rest.pop(0)))
+        return ir.If(cond, then)
+
+    def _loop(self, line: Line) -> ir.Stmt:
+        line.expect("loop")
+        return ir.Loop(self._inner(line))
+
+    def _for(self, line: Line) -> ir.Stmt:
+        unrolled = line.accept("unrolled")
+        line.expect("for")
+        var = self._definition(line)
+        line.expect("in")
+        start = expression(line, self.names, var.dtype)
+        line.expect("..")
+        stop = expression(line, self.names, var.dtype)
+        line.expect("step")
+        step = expression(line, self.names, var.dtype)
+        return ir.For(var, start, stop, step, self._inner(line), unrolled)
+
+    # ---- one line ----
+
+    def _simple(self, line: Line) -> ir.Stmt:
+        word = line.name()
+        scope, _, name = word.partition(".")
+        if scope in SCOPES and name:
+            return ir.Sync(scope) if name == "sync" else self._tile_op(line, scope, name)
+        bare: dict[str, Callable[[], ir.Stmt]] = {"break": ir.Break, "continue": ir.Continue, "return": ir.Return}
+        if word in bare:
+            return bare[word]()
+        readers: dict[str, Callable[[Line], ir.Stmt]] = {
+            "let": self._let, "var": self._declare, "set": self._assign, "alloc": self._alloc, "view": self._view,
+            "store": self._store, "assert": self._assert, "print": self._print, "move": self._move,
+            "instruction": self._instruction,
+        }  # fmt: skip
+        if word not in readers:
+            line.fail(f"no statement begins with {word!r}", line.indent)
+        return readers[word](line)
+
+    def _let(self, line: Line) -> ir.Stmt:
+        var = self._definition(line)
+        line.expect("=")
+        return ir.Let(var, expression(line, self.names, var.dtype))
+
+    def _declare(self, line: Line) -> ir.Stmt:
+        var = self._definition(line)
+        return ir.Declare(var, expression(line, self.names, var.dtype) if line.accept("=") else None)
+
+    def _assign(self, line: Line) -> ir.Stmt:
+        var = looked_up(line, self.names.vars)
+        line.expect("=")
+        return ir.Assign(var, expression(line, self.names, var.dtype))
+
+    def _alloc(self, line: Line) -> ir.Stmt:
+        return ir.Alloc(self._buffer(line), line.accept("addressed"))
+
+    def _view(self, line: Line) -> ir.Stmt:
+        return ir.View(self._buffer(line))
+
+    def _store(self, line: Line) -> ir.Stmt:
+        at = place(line, self.names)
+        line.expect("<-")
+        return ir.Store(at, expression(line, self.names, at.buffer.dtype))
+
+    def _assert(self, line: Line) -> ir.Stmt:
+        cond = expression(line, self.names, bool_)
+        line.expect(",")
+        return ir.Assert(cond, line.string())
+
+    def _print(self, line: Line) -> ir.Stmt:
+        def part() -> str | ir.Expr:
+            return line.string() if line.peek.kind == "string" else expression(line, self.names)
+
+        return ir.Print(tuple(self._list(line, part)))
+
+    def _move(self, line: Line) -> ir.Stmt:
+        dst = self._vector(line)
+        line.expect("<-")
+        src = self._vector(line)
+        predicate = expression(line, self.names, bool_) if line.accept("when") else None
+        otherwise = expression(line, self.names, dst.buffer.dtype) if line.accept("otherwise") else None
+        return ir.Move(dst, src, predicate, otherwise)
+
+    def _instruction(self, line: Line) -> ir.Stmt:
+        name = line.name()
+        outputs = [] if line.sees("<-") else self._list(line, lambda: self._vector(line))
+        inputs = self._list(line, lambda: self._input(line)) if line.accept("<-") else []
+        return ir.Instruction(name, tuple(outputs), tuple(inputs))
+
+    def _tile_op(self, line: Line, scope: str, name: str) -> ir.Stmt:
+        operands: list[ir.Region | ir.Expr] = []
+        while not line.is_done and not line.sees(";"):
+            if operands:
+                line.expect(",")
+            first = operands[0] if operands else None
+            operands.append(self._operand(line, first.dtype if isinstance(first, ir.Region) else None))
+        attrs = self._list(line, lambda: self._attr(line)) if line.accept(";") else []
+        return ir.TileOp(name, scope, tuple(operands), tuple(attrs))
+
+    def _operand(self, line: Line, wanted: DType | None) -> ir.Region | ir.Expr:
+        """A region where that is the whole operand, else an expression."""
+        if not ends_after_place(line):
+            return expression(line, self.names, wanted)
+        return region(line, self.names)
+
+    def _input(self, line: Line) -> ir.Vector | ir.Expr:
+        return self._vector(line) if ends_after_place(line) else expression(line, self.names)
+
+    def _vector(self, line: Line) -> ir.Vector:
+        at = place(line, self.names)
+        if not isinstance(at, ir.Vector):
+            line.fail("expected a vector: NAME[OFFSET +: WIDTH]")
+        return at
+
+    def _list(self, line: Line, read: Callable[[], T]) -> list[T]:
+        """What stands between commas, up to the end or another sign."""
+        if line.is_done or line.sees(";"):
+            return []
+        found = [read()]
+        while line.accept(","):
+            found.append(read())
+        return found
+
+    def _attr(self, line: Line) -> tuple[str, str | int | bool | None]:
+        name = line.name()
+        line.expect("=")
+        if line.peek.kind == "string":
+            return name, line.string()
+        for word, value in (("True", True), ("False", False), ("None", None)):
+            if line.accept(word):
+                return name, value
+        return name, line.integer()
+
+    # ---- definitions ----
+
+    def _definition(self, line: Line) -> ir.Var:
+        """NAME: DTYPE with its facts; the name is known from here on."""
+        name = line.name()
+        line.expect(":")
+        dtype = dtype_name(line)
+        multiple = line.integer() if line.accept("multiple_of") else 1
+        bounds = None
+        if line.accept("within"):
+            low = line.integer()
+            line.expect("..")
+            bounds = (low, line.integer())
+        var = ir.Var(name, dtype, multiple, bounds)
+        self.names.vars[name] = var
+        return var
+
+    def _buffer(self, line: Line) -> ir.Buffer:
+        name = line.name()
+        line.expect(":")
+        space = line.name()
+        if space not in ir.SPACES:
+            line.fail(f"{space!r} is no memory; one of {', '.join(ir.SPACES)}")
+        dtype = dtype_name(line)
+        line.expect("[")
+        shape = tuple(_separated(line, lambda: self._size(line), "]"))
+        layout = self._strided(line) if line.sees("strides", "(") else _tile_layout(line)
+        line.expect("align")
+        align = line.integer()
+        base = looked_up(line, self.names.buffers) if self._is_view(line) and line.accept("of") else None
+        buffer = ir.Buffer(name, space, dtype, shape, layout, align, base)
+        self.names.buffers[name] = buffer
+        return buffer
+
+    def _is_view(self, line: Line) -> bool:
+        return line.tokens[0].text == "view"
+
+    def _size(self, line: Line) -> int | ir.Var:
+        return line.integer() if line.peek.kind == "int" or line.sees("-") else looked_up(line, self.names.vars)
+
+    def _strided(self, line: Line) -> ir.Strided:
+        line.expect("strides")
+        line.expect("(")
+        strides = tuple(_separated(line, lambda: self._size(line), ";"))
+        line.expect("align")
+        align = line.integer()
+        line.expect(";")
+        line.expect("extent_align")
+        extent_align = line.integer()
+        line.expect(")")
+        return ir.Strided(strides, align, extent_align)
+
+
+def _is_scalar(line: Line) -> bool:
+    """Whether a parameter's line defines a variable: NAME: DTYPE, not NAME: SPACE DTYPE."""
+    return len(line.tokens) <= line.at + 2 or line.tokens[line.at + 2].text not in ir.SPACES
+
+
+def _tile_layout(line: Line) -> TileLayout:
+    """The text up to `align`, read by the layout's own grammar."""
+    start = line.peek.column
+    while not line.is_done and not line.sees("align"):
+        line.take()
+    try:
+        return layout_from_text(line.text[start : line.peek.column].strip())
+    except (KernelSyntaxError, LayoutError) as error:
+        line.fail(error.message, start)

@@ -1,0 +1,318 @@
+"""The IR as text, which `parser.from_text` reads back.
+
+Blocks are indented as in Python. One line each, what is in brackets [] may be missing:
+
+    kernel NAME threads=N target=NAME [max_registers=N] [cluster=(X, Y, Z)] [debug]
+      param BUFFER [of ARGUMENT] [written] [noalias]             a pointer
+      param VAR extent AXIS of ARGUMENT                          and stride
+      param VAR scalar of ARGUMENT
+      param assertions                                           where a failed assertion leaves its record
+      let VAR = EXPR              var VAR [= EXPR]               set NAME = EXPR
+      alloc BUFFER [addressed]    view BUFFER of NAME            store PLACE <- EXPR
+      if EXPR … else …            loop …                         [unrolled] for VAR in EXPR .. EXPR step EXPR …
+      break    continue    return    pass                        SCOPE.sync
+      assert EXPR, "message"      print "text", EXPR, …
+      SCOPE.OPERATION OPERAND, …[; ATTRIBUTE=VALUE, …]           a tile operation
+      move VECTOR <- VECTOR [when EXPR] [otherwise EXPR]
+      instruction NAME [VECTOR, …] [<- INPUT, …]
+
+    VAR      NAME: DTYPE [multiple_of N] [within LEAST..GREATEST]
+    BUFFER   NAME: SPACE DTYPE[EXTENT, …] LAYOUT align N
+    LAYOUT   as Python: S[(32, 8) : (8, 1)]; of a tensor: strides(STRIDE, …; align N; extent_align N)
+    REGION   NAME[START +: EXTENT, …] [inside]      a dimension without +: is dropped; inside: within the edges
+    VECTOR   NAME[OFFSET +: WIDTH]                  ELEMENT  NAME[INDEX, …]
+    EXPR     Python's operators, OPERATION(EXPR, …), DTYPE(EXPR) for a cast, %NAME for a special,
+             and a place for a load of it; where a place itself may stand, a load is in parentheses
+
+A literal may say its type, 4:int64; bare it has the type that its place wants (the variable's, the buffer's, the
+other operands'; of indices int64 into global memory, else int32), else int32 or float32.
+A name that isn't one, or is a word of the grammar, stands in backquotes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator
+
+from ...dtypes import DType, bool_
+from .. import nodes as ir
+from ..walk import assert_never
+from .grammar import (
+    ATOM,
+    COMPARISON,
+    INFIX,
+    INVERT,
+    NAME,
+    NOT,
+    RESERVED,
+    default_dtype,
+    index_dtype,
+    literal_dtype,
+    says_its_type,
+)
+
+__all__ = ["buffer_text", "expr_text", "place_text", "stmt_text", "to_text"]
+
+INDENT = "  "
+
+
+def to_text(kernel: ir.Kernel) -> str:
+    """The kernel as text, ending in a newline."""
+    lines = [_header(kernel)]
+    lines += [INDENT + _param(p) for p in kernel.params]
+    lines += _block(kernel.body, 1)
+    return "\n".join(lines) + "\n"
+
+
+def stmt_text(stmt: ir.Stmt) -> str:
+    """One statement as text, with what it holds."""
+    return "\n".join(_stmt(stmt, 0))
+
+
+def _header(kernel: ir.Kernel) -> str:
+    words = [f"kernel {_name(kernel.name)}", f"threads={kernel.threads}", f"target={_name(kernel.target)}"]
+    if kernel.max_registers is not None:
+        words.append(f"max_registers={kernel.max_registers}")
+    if kernel.cluster is not None:
+        words.append(f"cluster=({', '.join(map(str, kernel.cluster))})")
+    if kernel.debug:
+        words.append("debug")
+    return " ".join(words)
+
+
+def _param(param: ir.Param) -> str:
+    match param:
+        case ir.PointerParam():
+            words = [f"param {buffer_text(param.buffer)}"]
+            words += [f"of {_name(param.of)}"] if param.of != param.buffer.name else []
+            words += [word for word, holds in (("written", param.written), ("noalias", param.noalias)) if holds]
+            return " ".join(words)
+        case ir.ScalarParam():
+            return f"param {_definition(param.var)} scalar of {_name(param.of)}"
+        case ir.ExtentParam():
+            return f"param {_definition(param.var)} extent {param.axis} of {_name(param.of)}"
+        case ir.StrideParam():
+            return f"param {_definition(param.var)} stride {param.axis} of {_name(param.of)}"
+        case ir.AssertionsParam():
+            return "param assertions"
+        case _:
+            return assert_never(param)
+
+
+# ---- statements ---------------------------------------------------------------------------------------------
+
+
+def _block(body: Iterable[ir.Stmt], depth: int) -> Iterator[str]:
+    for stmt in body:
+        yield from _stmt(stmt, depth)
+
+
+def _nested(body: tuple[ir.Stmt, ...], depth: int) -> Iterator[str]:
+    """A block that must not be empty."""
+    if not body:
+        yield INDENT * depth + "pass"
+    yield from _block(body, depth)
+
+
+def _stmt(stmt: ir.Stmt, depth: int) -> Iterator[str]:
+    indent = INDENT * depth
+    if isinstance(stmt, ir.If):
+        yield f"{indent}if {expr_text(stmt.cond, bool_)}"
+        yield from _nested(stmt.then, depth + 1)
+        if stmt.orelse:
+            yield f"{indent}else"
+            yield from _block(stmt.orelse, depth + 1)
+    elif isinstance(stmt, ir.For):
+        start, stop, step = (expr_text(e, stmt.var.dtype) for e in (stmt.start, stmt.stop, stmt.step))
+        word = "unrolled for" if stmt.unrolled else "for"
+        yield f"{indent}{word} {_definition(stmt.var)} in {start} .. {stop} step {step}"
+        yield from _nested(stmt.body, depth + 1)
+    elif isinstance(stmt, ir.Loop):
+        yield f"{indent}loop"
+        yield from _nested(stmt.body, depth + 1)
+    else:
+        yield indent + _line(stmt)
+
+
+def _line(stmt: ir.Simple | ir.Jump) -> str:
+    """A statement that holds no others."""
+    match stmt:
+        case ir.Let(var, value):
+            return f"let {_definition(var)} = {expr_text(value, var.dtype)}"
+        case ir.Declare(var, init):
+            return f"var {_definition(var)}" + ("" if init is None else f" = {expr_text(init, var.dtype)}")
+        case ir.Assign(var, value):
+            return f"set {_name(var.name)} = {expr_text(value, var.dtype)}"
+        case ir.Alloc(buffer, addressed):
+            return f"alloc {buffer_text(buffer)}" + (" addressed" if addressed else "")
+        case ir.View(buffer):
+            return f"view {buffer_text(buffer)}" + ("" if buffer.base is None else f" of {_name(buffer.base.name)}")
+        case ir.Store(place, value):
+            return f"store {place_text(place)} <- {expr_text(value, place.buffer.dtype)}"
+        case ir.Sync(scope):
+            return f"{scope}.sync"
+        case ir.Assert(cond, message):
+            return f"assert {expr_text(cond, bool_)}, {json.dumps(message)}"
+        case ir.Print(parts):
+            shown = [json.dumps(p) if isinstance(p, str) else expr_text(p) for p in parts]
+            return f"print {', '.join(shown)}".rstrip()
+        case ir.TileOp():
+            return _tile_op(stmt)
+        case ir.Move():
+            return _move(stmt)
+        case ir.Instruction():
+            return _instruction(stmt)
+        case ir.Break() | ir.Continue() | ir.Return():
+            return type(stmt).__name__.lower()
+
+
+def _tile_op(op: ir.TileOp) -> str:
+    wanted = op.operands[0].dtype if op.operands and isinstance(op.operands[0], ir.Region) else None
+    operands = ", ".join(_operand(o, wanted) for o in op.operands)
+    attrs = ", ".join(f"{name}={_value(value)}" for name, value in op.attrs)
+    return f"{op.scope}.{op.name} {operands}".rstrip() + (f"; {attrs}" if attrs else "")
+
+
+def _move(move: ir.Move) -> str:
+    text = f"move {place_text(move.dst)} <- {place_text(move.src)}"
+    if move.predicate is not None:
+        text += f" when {expr_text(move.predicate, bool_)}"
+    if move.otherwise is not None:
+        text += f" otherwise {expr_text(move.otherwise, move.dst.buffer.dtype)}"
+    return text
+
+
+def _instruction(stmt: ir.Instruction) -> str:
+    outputs = ", ".join(place_text(v) for v in stmt.outputs)
+    inputs = ", ".join(_operand(i, None) for i in stmt.inputs)
+    text = f"instruction {_name(stmt.name)} {outputs}".rstrip()
+    return f"{text} <- {inputs}" if inputs else text
+
+
+def _operand(operand: ir.Region | ir.Vector | ir.Expr, wanted: DType | None) -> str:
+    if isinstance(operand, (ir.Region, ir.Vector)):
+        return place_text(operand)
+    text = expr_text(operand, wanted)
+    return f"({text})" if isinstance(operand, ir.Load) else text
+
+
+def _value(value: str | int | bool | None) -> str:
+    return json.dumps(value) if isinstance(value, str) else repr(value)
+
+
+# ---- names, buffers, places ---------------------------------------------------------------------------------
+
+
+def _name(name: str) -> str:
+    if NAME.fullmatch(name) and name not in RESERVED:
+        return name
+    return "`" + json.dumps(name)[1:-1].replace("`", "\\u0060") + "`"
+
+
+def _definition(var: ir.Var) -> str:
+    text = f"{_name(var.name)}: {var.dtype}"
+    if var.multiple_of != 1:
+        text += f" multiple_of {var.multiple_of}"
+    if var.bounds is not None:
+        text += f" within {var.bounds[0]}..{var.bounds[1]}"
+    return text
+
+
+def buffer_text(buffer: ir.Buffer) -> str:
+    """A buffer's definition."""
+    shape = ", ".join(_size(n) for n in buffer.shape)
+    head = f"{_name(buffer.name)}: {buffer.space} {buffer.dtype}[{shape}]"
+    return f"{head} {_layout(buffer.layout)} align {buffer.align}"
+
+
+def _size(size: int | ir.Var) -> str:
+    return _name(size.name) if isinstance(size, ir.Var) else str(size)
+
+
+def _layout(layout: object) -> str:
+    if not isinstance(layout, ir.Strided):
+        return repr(layout)
+    strides = ", ".join(_size(s) for s in layout.strides)
+    return f"strides({strides}; align {layout.align}; extent_align {layout.extent_align})"
+
+
+def place_text(place: ir.Region | ir.Vector | ir.Element) -> str:
+    """A region, a vector or an element."""
+    name, wanted = _name(place.buffer.name), index_dtype(place.buffer)
+    if isinstance(place, ir.Vector):
+        return f"{name}[{expr_text(place.offset, wanted)} +: {place.width}]"
+    if isinstance(place, ir.Element):
+        return f"{name}[{', '.join(expr_text(i, wanted) for i in place.indices)}]"
+    dims = [_dimension(expr_text(s, wanted), e) for s, e in zip(place.starts, place.extents, strict=True)]
+    return f"{name}[{', '.join(dims)}]" + (" inside" if place.in_bounds else "")
+
+
+def _dimension(start: str, extent: int | None) -> str:
+    return start if extent is None else f"{start} +: {extent}"
+
+
+# ---- expressions --------------------------------------------------------------------------------------------
+
+
+def expr_text(expr: ir.Expr, wanted: DType | None = None) -> str:
+    """An expression; wanted: the type that a bare literal has at its place."""
+    return _expr(expr, wanted)[0]
+
+
+def _expr(expr: ir.Expr, wanted: DType | None) -> tuple[str, int]:
+    """Text and precedence."""
+    match expr:
+        case ir.Const():
+            return _literal(expr, wanted), ATOM
+        case ir.Var(name):
+            return _name(name), ATOM
+        case ir.Special(name):
+            return f"%{name}", ATOM
+        case ir.Cast(x, dtype, saturate):
+            return f"{dtype}({expr_text(x)}{'' if saturate else ', saturate=False'})", ATOM
+        case ir.Load(place):
+            return place_text(place), ATOM
+        case ir.Op():
+            return _operation(expr)
+
+
+def _operation(op: ir.Op) -> tuple[str, int]:
+    of_literals = literal_dtype(op.name, op.args)
+    wanted = [of_literals] * len(op.args)
+    if op.name == "where" and wanted:
+        wanted[0] = bool_
+    parts = [_expr(a, w) for a, w in zip(op.args, wanted, strict=True)]
+    if says_its_type(op):
+        return f"{op.name}({', '.join(text for text, _ in parts)}):{op.dtype}", ATOM
+    if op.name in INFIX and len(parts) == 2:
+        sign, level = INFIX[op.name]
+        left = _parenthesised(parts[0], level + (level == COMPARISON))
+        return f"{left} {sign} {_parenthesised(parts[1], level + 1)}", level
+    if op.name == "logical_not" and len(parts) == 1:
+        return f"not {_parenthesised(parts[0], NOT)}", NOT
+    if op.name == "bitwise_not" and len(parts) == 1:
+        return f"~{_parenthesised(parts[0], INVERT)}", INVERT
+    return f"{op.name}({', '.join(text for text, _ in parts)})", ATOM
+
+
+def _parenthesised(part: tuple[str, int], level: int) -> str:
+    text, own = part
+    return text if own >= level else f"({text})"
+
+
+def _literal(const: ir.Const, wanted: DType | None) -> str:
+    text, is_float = _number(const)
+    usual = bool_ if text in ("True", "False") else wanted or default_dtype(is_float)
+    return text if const.dtype == usual else f"{text}:{const.dtype}"
+
+
+def _number(const: ir.Const) -> tuple[str, bool]:
+    """The literal, and whether it reads as a float."""
+    value = const.value
+    if const.dtype == bool_ and value in (0, 1):
+        return str(bool(value)), False
+    if isinstance(value, float) or const.dtype.is_float:
+        number = float(value)
+        return ("nan" if math.isnan(number) else repr(number)), True
+    return str(int(value)), False

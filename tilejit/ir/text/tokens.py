@@ -1,0 +1,127 @@
+"""Lines of the IR's text as tokens, with a cursor and errors that point."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import NoReturn
+
+from ...errors import KernelSyntaxError
+from ...source import Span
+from .grammar import NAME
+
+__all__ = ["Line", "Token", "lines_of"]
+
+_TOKEN = re.compile(
+    rf"""
+    (?P<blank>\s+)
+  | (?P<string>"(?:\\.|[^"\\])*")
+  | (?P<quoted>`[^`]*`)
+  | (?P<float>\d+\.\d+(?:e[+-]?\d+)?|\d+e[+-]?\d+)
+  | (?P<int>\d+)
+  | (?P<special>%[A-Za-z]\w*(?:\.\d+)?)
+  | (?P<name>{NAME.pattern})
+  | (?P<sign>\+:|<-|\.\.|//|<<|>>|<=|>=|==|!=|[-+*/%&|^~<>=()\[\],:;.@'])
+""",
+    re.VERBOSE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """kind: "string", "name", "quoted" (a name, its backquotes removed), "float", "int", "special", "sign" or "end"."""
+
+    kind: str
+    text: str
+    column: int
+
+
+class Line:
+    """One line with a cursor over its tokens."""
+
+    def __init__(self, text: str, number: int) -> None:
+        self.text = text
+        self.number = number
+        self.indent = len(text) - len(text.lstrip())
+        self.at = 0
+        self.tokens = self._scan()
+
+    def _scan(self) -> list[Token]:
+        found: list[Token] = []
+        column = self.indent
+        while column < len(self.text):
+            match = _TOKEN.match(self.text, column)
+            if match is None:
+                self.fail(f"unexpected {self.text[column]!r}", column)
+            kind = match.lastgroup or ""
+            if kind == "quoted":
+                found.append(Token("quoted", self._unquoted(match[0], column), column))
+            elif kind != "blank":
+                found.append(Token(kind, match[0], column))
+            column = match.end()
+        found.append(Token("end", "", column))
+        return found
+
+    def _unquoted(self, text: str, column: int) -> str:
+        try:
+            return str(json.loads(f'"{text[1:-1]}"'))
+        except json.JSONDecodeError:
+            self.fail(f"malformed name {text}", column)
+
+    def fail(self, message: str, column: int | None = None) -> NoReturn:
+        """Raise KernelSyntaxError at a column, else at the cursor."""
+        at = self.peek.column if column is None else column
+        span = Span("<tile IR>", self.number, at, self.number, at + 1, self.text)
+        raise KernelSyntaxError(message, span=span, hint="tilejit/ir/text/printer.py begins with the grammar")
+
+    @property
+    def peek(self) -> Token:
+        return self.tokens[self.at]
+
+    @property
+    def is_done(self) -> bool:
+        return self.peek.kind == "end"
+
+    def take(self) -> Token:
+        token = self.peek
+        if token.kind != "end":
+            self.at += 1
+        return token
+
+    def sees(self, *texts: str) -> bool:
+        """Whether the next tokens are these signs or words."""
+        ahead = self.tokens[self.at : self.at + len(texts)]
+        return [t.text for t in ahead] == list(texts) and all(t.kind in ("sign", "name") for t in ahead)
+
+    def accept(self, text: str) -> bool:
+        """Take the next token if it is this sign or word."""
+        if self.sees(text):
+            self.at += 1
+            return True
+        return False
+
+    def expect(self, text: str) -> None:
+        if not self.accept(text):
+            self.fail(f"expected {text!r}; got {self.peek.text or 'the end of the line'!r}")
+
+    def kind(self, kind: str, what: str) -> str:
+        """The text of the next token, which must be of this kind."""
+        if self.peek.kind != kind:
+            self.fail(f"expected {what}; got {self.peek.text or 'the end of the line'!r}")
+        return self.take().text
+
+    def name(self) -> str:
+        return self.kind("quoted" if self.peek.kind == "quoted" else "name", "a name")
+
+    def integer(self) -> int:
+        sign = -1 if self.accept("-") else 1
+        return sign * int(self.kind("int", "an integer"))
+
+    def string(self) -> str:
+        return str(json.loads(self.kind("string", "a string")))
+
+
+def lines_of(text: str) -> list[Line]:
+    """The lines that aren't blank."""
+    return [Line(line, number) for number, line in enumerate(text.splitlines(), 1) if line.strip()]

@@ -1,0 +1,156 @@
+"""Invariants of instructions: what the instruction table says of number, kinds, sizes, types and memory of operands."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+
+from ...dtypes import DType, bool_
+from ...isa import ROWS, Kind, Operand, Row, nearest
+from ...target import TARGETS
+from .. import nodes as ir
+
+__all__ = ["instruction_faults"]
+
+Item = ir.Expr | ir.Vector
+
+#: what of an instruction its faults depend on, of those without fault
+_SOUND: set[tuple[Hashable, ...]] = set()
+
+
+def instruction_faults(stmt: ir.Instruction, target: str | None) -> list[str]:
+    """What is wrong with an instruction's name and operands; unless it is None, with the target, too."""
+    key = (stmt.name, target, *map(_shape, stmt.outputs), "<-", *map(_shape, stmt.inputs))
+    row = ROWS.get(stmt.name)
+    if key in _SOUND:
+        return list(_unequal(row, stmt)) if row is not None and row.carries is not None else []
+    if row is None:
+        like = nearest(stmt.name)
+        return [f"no instruction is called {stmt.name!r}" + (f"; there is {', '.join(like)}" if like else "")]
+    faults = [f"{row.name}: {fault}" for fault in _operand_faults(row, stmt)]
+    missing = row.missing(TARGETS[target]) if target in TARGETS else None
+    if missing is not None:
+        faults.append(f"{row.name}: {missing}")
+    if not faults:
+        _SOUND.add(key)
+    return faults + list(_unequal(row, stmt))
+
+
+def _shape(item: Item) -> Hashable:
+    if isinstance(item, ir.Vector):
+        return item.buffer.space, item.buffer.dtype, item.width
+    return item.dtype, isinstance(item, ir.Const)
+
+
+# ---- operands ---------------------------------------------------------------------------------------------------
+
+
+def _operand_faults(row: Row, stmt: ir.Instruction) -> Iterator[str]:
+    if row.carries is None:
+        yield from _side_faults(row.results, stmt.outputs, "results")
+        yield from _side_faults(row.arguments, stmt.inputs, "operands")
+        return
+    for vector in stmt.outputs:
+        yield from _item_faults(row.carries, vector)
+    yield from _side_faults(row.arguments, stmt.inputs[len(stmt.outputs) :], "operands")
+
+
+def _side_faults(registers: Sequence[Operand], items: Sequence[Item], what: str) -> Iterator[str]:
+    """What is wrong with the results, or with the arguments. registers: the operand of each.
+
+    One vector may be several registers, of several operands as well.
+    """
+    position = 0
+    for number, item in enumerate(items):
+        if position == len(registers):
+            yield f"{len(items) - number} {what} too many, the first of them {_shown(item)}"
+            return
+        count = _registers(registers[position], item)
+        for operand in dict.fromkeys(registers[position : position + count]):
+            yield from _item_faults(operand, item)
+        position += count
+    if position > len(registers):
+        yield f"{_shown(items[-1])} is {position - len(registers)} registers too many"
+    if position < len(registers):
+        operand = registers[position]
+        yield f"{operand.name} is {_wanted(operand)}; {len(registers) - position} {what} missing"
+
+
+def _registers(operand: Operand, item: Item) -> int:
+    """How many registers an item is that begins with one of `operand`."""
+    if not isinstance(item, ir.Vector) or operand.kind in (Kind.ADDRESS, Kind.CONSTANT):
+        return 1
+    return max(1, item.width * item.buffer.dtype.bits // operand.register.bits)
+
+
+def _item_faults(operand: Operand, item: Item) -> Iterator[str]:
+    """Whether an item is what an operand wants; that results are registers is said of all instructions alike."""
+    if operand.kind is Kind.ADDRESS:
+        is_fit = _is_address(operand, item)
+    elif operand.kind is Kind.CONSTANT:
+        is_fit = isinstance(item, ir.Const) and item.dtype.is_integer and item.dtype.bits == operand.register.bits
+    elif isinstance(item, ir.Vector):
+        is_fit = _is_registers(operand, item)
+    else:
+        is_fit = not operand.is_result and _is_scalar(operand, item)
+    if not is_fit:
+        yield f"{operand.name} is {_wanted(operand)}; got {_shown(item)}"
+
+
+def _is_address(operand: Operand, item: Item) -> bool:
+    if not isinstance(item, ir.Vector) or item.buffer.space != operand.space:
+        return False
+    return operand.access_bytes in (0, item.width * item.buffer.dtype.bytes)
+
+
+def _is_registers(operand: Operand, vector: ir.Vector) -> bool:
+    dtype = vector.buffer.dtype
+    if vector.buffer.space != "local":
+        return operand.is_result
+    if operand.kind is Kind.PREDICATE:
+        # only results are unpacked to a byte each
+        return operand.is_result and dtype == bool_
+    return _is_element(operand, dtype) and vector.width * dtype.bits % operand.register.bits == 0
+
+
+def _is_scalar(operand: Operand, value: ir.Expr) -> bool:
+    if operand.kind is Kind.PREDICATE:
+        return value.dtype == bool_
+    register = operand.register
+    if value.dtype.bits != register.bits or not _is_element(operand, value.dtype):
+        return False
+    # float32 in a register for integers is one that an instruction rounds, and only in tiles
+    return value.dtype.is_float if register.is_float else value.dtype.is_integer
+
+
+def _is_element(operand: Operand, dtype: DType) -> bool:
+    return operand.element in (None, dtype)
+
+
+def _unequal(row: Row | None, stmt: ir.Instruction) -> Iterator[str]:
+    """Whether other registers come back than were taken."""
+    if row is None or row.carries is None:
+        return
+    if stmt.outputs != stmt.inputs[: len(stmt.outputs)]:
+        yield f"{row.name}: {row.carries.name} that it takes aren't those that it returns"
+
+
+# ---- words ------------------------------------------------------------------------------------------------------
+
+
+def _wanted(operand: Operand) -> str:
+    if operand.kind is Kind.ADDRESS:
+        size = f" of {operand.access_bytes} bytes" if operand.access_bytes else ""
+        return f"a place{size} in {operand.space} memory"
+    if operand.kind is Kind.CONSTANT:
+        return f"a constant of {operand.register.bits} bits"
+    if operand.kind is Kind.PREDICATE:
+        return "a predicate"
+    what = f"register{'' if operand.count == 1 else 's'} of {operand.register.bits} bits"
+    number = "any number of" if operand.count is None else str(operand.count)
+    return f"{number} {what}" + ("" if operand.element is None else f" with {operand.element}")
+
+
+def _shown(item: Item) -> str:
+    if isinstance(item, ir.Vector):
+        return f"{item.width} x {item.buffer.dtype} of {item.buffer.name}, which is {item.buffer.space}"
+    return f"{'constant' if isinstance(item, ir.Const) else 'scalar'} of {item.dtype}"

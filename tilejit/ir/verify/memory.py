@@ -1,0 +1,161 @@
+"""Invariants of buffers and places: spaces, ranks, extents, layouts, alignments."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Set
+
+from ...dtypes import int32, int64
+from ...layout import TileLayout
+from .. import nodes as ir
+from .. import walk
+from ..arithmetic.facts import bounds
+from ..arithmetic.remember import remembered
+
+__all__ = ["access_fault", "buffer_faults", "element_faults", "region_faults", "vector_faults"]
+
+#: bytes that one memory access may have
+ACCESS_BYTES = (1, 2, 4, 8, 16, 32)
+
+
+def _is_power_of_two(number: int) -> bool:
+    return number > 0 and number & (number - 1) == 0
+
+
+def buffer_faults(buffer: ir.Buffer) -> Iterator[str]:
+    """What is wrong with a buffer's definition."""
+    name = buffer.name
+    if buffer.space not in ir.SPACES:
+        yield f"{name} is in unknown memory {buffer.space!r}"
+    if not _is_power_of_two(buffer.align):
+        yield f"{name} is aligned to {buffer.align} bytes, which is no power of two"
+    if buffer.base is not None and buffer.base.space != buffer.space:
+        yield f"{name}, in {buffer.space} memory, is a view of {buffer.base.name} in {buffer.base.space}"
+    sizes = [n for n in buffer.shape if not isinstance(n, ir.Var)]
+    if any(n < (0 if buffer.space == "global" else 1) for n in sizes):
+        yield f"{name} has shape {tuple(sizes)}"
+    if len(sizes) != len(buffer.shape) and buffer.space != "global":
+        yield f"{name}: only global memory has extents known at launch"
+    if any(n.dtype != int64 for n in buffer.shape if isinstance(n, ir.Var)):
+        yield f"{name}: an extent known at launch is of int64"
+    if isinstance(buffer.layout, ir.Strided):
+        yield from _strided_faults(buffer, buffer.layout)
+    elif len(sizes) == len(buffer.shape):
+        yield from _tile_layout_faults(buffer, buffer.layout, math.prod(sizes))
+
+
+def _strided_faults(buffer: ir.Buffer, layout: ir.Strided) -> Iterator[str]:
+    if buffer.space != "global":
+        yield f"{buffer.name}: only global memory has strides known at launch"
+    if len(layout.strides) != len(buffer.shape):
+        yield f"{buffer.name} has {len(buffer.shape)} dimensions and {len(layout.strides)} strides"
+    if not (_is_power_of_two(layout.align) and _is_power_of_two(layout.extent_align)):
+        yield f"{buffer.name}: align {layout.align} and extent_align {layout.extent_align} must be powers of two"
+
+
+def _tile_layout_faults(buffer: ir.Buffer, layout: TileLayout, size: int) -> Iterator[str]:
+    if layout.size() != size:
+        yield f"{buffer.name} has {size} elements; its layout {layout!r} has {layout.size()}"
+    threads = [a.name for a in layout.axes() if a.is_thread]
+    if threads and buffer.space != "local":
+        yield f"{buffer.name} is in {buffer.space} memory; its layout names {threads[0]}, which only registers have"
+
+
+def region_faults(region: ir.Region) -> Iterator[str]:
+    """What is wrong with a region: its rank, its extents, or a box that is provably outside."""
+    buffer = region.buffer
+    if not len(region.starts) == len(region.extents) == len(buffer.shape):
+        yield f"a region of {len(region.starts)} dimensions of {buffer.name}, which has {len(buffer.shape)}"
+        return
+    for start, extent in zip(region.starts, region.extents, strict=True):
+        if not start.dtype.is_integer:
+            yield f"a region of {buffer.name} starts at a {start.dtype}"
+        if extent is not None and extent < 1:
+            yield f"a region of {buffer.name} has extent {extent}"
+    if buffer.space != "global":
+        yield from _outside(buffer, region.starts, tuple(1 if e is None else e for e in region.extents))
+
+
+def element_faults(element: ir.Element) -> Iterator[str]:
+    """What is wrong with an element: its rank, its indices, or that it is provably outside."""
+    buffer = element.buffer
+    if len(element.indices) != len(buffer.shape):
+        yield f"{len(element.indices)} indices of {buffer.name}, which has {len(buffer.shape)} dimensions"
+        return
+    if any(not i.dtype.is_integer for i in element.indices):
+        yield f"an index of {buffer.name} isn't an integer"
+        return
+    yield from _outside(buffer, element.indices, (1,) * len(buffer.shape))
+
+
+def _outside(buffer: ir.Buffer, starts: tuple[ir.Expr, ...], extents: tuple[int, ...]) -> Iterator[str]:
+    for dim, (start, extent, size) in enumerate(zip(starts, extents, buffer.shape, strict=True)):
+        if isinstance(size, ir.Var):
+            continue
+        low, high = bounds(start)
+        if (high is not None and high < 0) or (low is not None and low + extent > size):
+            at = low if low == high else f"{low} or more" if high is None or high >= 0 else f"{high} or less"
+            yield f"dimension {dim} of {buffer.name} has {size} elements; {extent} from {at} lie outside"
+
+
+def vector_faults(vector: ir.Vector, unrolled: Set[str] | None) -> Iterator[str]:
+    """What is wrong with a vector: its width, its offset's type, or that it is provably outside.
+
+    unrolled: variables of unrolled loops, which may name registers; None for a vector in memory.
+    """
+    buffer = vector.buffer
+    if not vector.offset.dtype.is_integer:
+        yield f"an offset into {buffer.name} must be an integer; got {vector.offset.dtype}"
+        return
+    if vector.width < 1:
+        yield f"a vector of {vector.width} elements of {buffer.name}"
+    if unrolled is not None:
+        strangers = _strangers(vector.offset, unrolled)
+        if strangers:
+            yield f"register of {buffer.name} named by {strangers[0]}, which isn't constant"
+    elif buffer.space != "local":
+        yield from _offset_faults(vector)
+    limit = _storage(buffer)
+    if limit is None:
+        return
+    low, high = bounds(vector.offset)
+    if (low is not None and low + vector.width > limit) or (high is not None and high < 0):
+        yield f"{buffer.name} holds {limit} elements; {vector.width} from {low if low == high else 'there'} lie outside"
+
+
+def access_fault(vector: ir.Vector) -> str | None:
+    """What keeps one load or store from moving the whole vector, or None."""
+    size = vector.width * vector.buffer.dtype.bytes
+    if vector.buffer.space == "tmem":
+        return f"{vector.buffer.name} is tensor memory, which only instructions of its own reach"
+    if vector.buffer.space != "local" and size not in ACCESS_BYTES:
+        return f"an access of {size} bytes to {vector.buffer.name}; one has 1, 2, 4, 8, 16 or 32"
+    return None
+
+
+def _offset_faults(vector: ir.Vector) -> Iterator[str]:
+    wanted = int64 if vector.buffer.space == "global" else int32
+    if vector.offset.dtype != wanted:
+        yield f"offsets into {vector.buffer.space} memory are of {wanted}; got {vector.offset.dtype}"
+
+
+@remembered
+def _storage(buffer: ir.Buffer) -> int | None:
+    """Elements that the buffer's storage holds, for a thread where it is local; None where unknown."""
+    if isinstance(buffer.layout, ir.Strided) or buffer.space == "tmem":
+        return None
+    layout = buffer.layout
+    return layout.storage().span() if buffer.space == "local" else layout.footprint()
+
+
+def _strangers(expr: ir.Expr, unrolled: Set[str]) -> list[str]:
+    """What keeps an offset from being constant once loops are unrolled."""
+    if isinstance(expr, ir.Const):
+        return []
+    if isinstance(expr, ir.Var):
+        return [] if expr.name in unrolled else [expr.name]
+    if isinstance(expr, ir.Special):
+        return [expr.name]
+    if isinstance(expr, ir.Load):
+        return [expr.place.buffer.name]
+    return [name for part in walk.operands(expr) for name in _strangers(part, unrolled)]

@@ -1,0 +1,101 @@
+"""Invariants of operations: what the tables of `tilejit.ops` say of operands and types."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import cache
+
+import numpy as np
+
+from ...dtypes import DType, bool_
+from ...ops.elementwise import ELEMENTWISE, result_type, value_type
+from ...ops.tile import TILE_OPERATIONS, TileOperation
+from ...scopes import SCOPES
+from .. import nodes as ir
+from ..arithmetic.facts import full_range
+
+__all__ = ["const_fault", "op_fault", "tile_op_faults"]
+
+
+def const_fault(const: ir.Const) -> str | None:
+    """What is wrong with a constant, or None."""
+    value, dtype = const.value, const.dtype
+    if dtype == bool_:
+        return None if value in (True, False) else f"{value!r} is no value of bool_"
+    if dtype.is_float:
+        return None if _is_of_float(float(value), dtype) else f"{value!r} is no value of {dtype}"
+    low, high = full_range(dtype)
+    is_one = not isinstance(value, float) and low <= value <= high
+    return None if is_one else f"{value!r} is no value of {dtype}"
+
+
+def _is_of_float(value: float, dtype: DType) -> bool:
+    if math.isnan(value) or dtype.bits == 64:
+        return True
+    if math.isinf(value) and dtype.is_fp8:
+        return dtype.name == "float8_e5m2"
+    with np.errstate(all="ignore"):
+        return float(np.asarray(value).astype(dtype.numpy)) == value
+
+
+def op_fault(op: ir.Op) -> str | None:
+    """What is wrong with a scalar operation's name, arguments or type, or None."""
+    return _op_fault(op.name, tuple([a.dtype for a in op.args]), op.dtype)
+
+
+@cache
+def _op_fault(name: str, dtypes: tuple[DType, ...], result: DType) -> str | None:
+    if name not in ELEMENTWISE:
+        return f"no operation is called {name!r}"
+    rule = result_type(name, dtypes)
+    if isinstance(rule, str):
+        return rule
+    compute, _ = rule
+    if any(d != compute for d in dtypes[ELEMENTWISE[name].conditions :]):
+        return f"{name} of {', '.join(map(str, dtypes))} computes in {compute}; cast its arguments"
+    given = value_type(name, compute)
+    return None if result == given else f"{name} of {compute} gives {given}; it says {result}"
+
+
+def tile_op_faults(op: ir.TileOp) -> Iterator[str]:
+    """What is wrong with a tile operation's operands, shapes, types, attributes and scope."""
+    record = TILE_OPERATIONS.get(op.name)
+    if op.scope not in SCOPES:
+        yield f"{op.name} on unknown scope {op.scope!r}"
+    if record is None:
+        yield f"no tile operation is called {op.name!r}"
+        return
+    if op.scope in SCOPES and SCOPES[op.scope] not in record.scopes:
+        yield f"{op.name} on a {op.scope}; only on a {' or '.join(map(str, record.scopes))}"
+    yield from _attribute_faults(op, record)
+    least, most = record.arity
+    if not least <= len(op.operands) <= most:
+        yield f"{op.name} takes {least if least == most else f'{least} or {most}'} operands; got {len(op.operands)}"
+        return
+    wrong_kinds = list(_kind_faults(op, record))
+    yield from wrong_kinds or _shape_and_type_faults(op, record)
+
+
+def _attribute_faults(op: ir.TileOp, record: TileOperation) -> Iterator[str]:
+    for name, value in op.attrs:
+        attribute = record.attribute(name)
+        if attribute is None:
+            yield f"{op.name} has no attribute {name!r}"
+            continue
+        fault = attribute.fault(value)
+        if fault is not None:
+            yield f"{op.name}: {fault}"
+
+
+def _kind_faults(op: ir.TileOp, record: TileOperation) -> Iterator[str]:
+    for operand, rule in zip(op.operands, record.operands, strict=False):
+        is_region = isinstance(operand, ir.Region)
+        if not (rule.region if is_region else rule.value):
+            yield f"{op.name}: {rule.name} can't be a {'region' if is_region else 'scalar'}"
+
+
+def _shape_and_type_faults(op: ir.TileOp, record: TileOperation) -> Iterator[str]:
+    for fault in (record.shape_fault(op.shapes), record.type_fault(op.dtypes, dict(op.attrs))):
+        if fault is not None:
+            yield f"{op.name}: {fault.message}"

@@ -1,0 +1,43 @@
+"""Broadcasting of shapes, as in NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .record import Fault, Shape
+
+__all__ = ["broadcast_fault", "broadcasts", "common_shape"]
+
+
+def broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
+    """Whether `shape` broadcasts to `to`."""
+    if len(shape) > len(to):
+        return False
+    return all(a in (1, b) for a, b in zip(reversed(shape), reversed(to), strict=False))
+
+
+def common_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...] | Fault:
+    """The shape to which all broadcast, or why there is none."""
+    rank = max(map(len, shapes))
+    padded = [(1,) * (rank - len(s)) + s for s in shapes]
+    result = tuple(max(extents) for extents in zip(*padded, strict=True))
+    if all(broadcasts(shape, result) for shape in shapes):
+        return result
+    return Fault(
+        f"shapes {' and '.join(map(str, shapes))} don't broadcast",
+        "extents must be equal or 1, counted from the right; x[:, None] adds a dimension",
+    )
+
+
+def broadcast_fault(shapes: Sequence[Shape]) -> Fault | None:
+    """Why the inputs don't broadcast to the destination, whose shape comes first; or None."""
+    dst, *inputs = (shape for shape in shapes if shape is not None)
+    common = common_shape([dst, *inputs])
+    if isinstance(common, Fault):
+        return common
+    if common == dst:
+        return None
+    return Fault(
+        f"inputs of shape {' and '.join(map(str, inputs))} don't broadcast to the destination's {dst}",
+        "make the destination as large as what the inputs broadcast to",
+    )

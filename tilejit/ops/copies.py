@@ -1,0 +1,104 @@
+"""Operations that move elements and keep their values: copies, fills, casts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ..dtypes import DType, from_numpy
+from .broadcast import broadcast_fault
+from .cast import convert
+from .record import Attribute, AttributeValue, Fault, Operand, Shape, TileOperation
+
+__all__ = ["CAST", "COPY", "COPY_ASYNC", "DST", "FILL", "REQUIRE_BITS", "VARIANT", "into"]
+
+Array = np.ndarray
+
+DST = Operand("dst", "the destination", read=False, written=True)
+_SRC = Operand("src", "the source")
+_FILL = Operand("fill", region=False, value=True, optional=True)
+
+VARIANT = Attribute("variant", str, "the variant that carries it out")
+REQUIRE_BITS = Attribute("require_bits", int, "the fewest bits that may be moved at a time")
+_SATURATE = Attribute("saturate", bool, "whether fp8 saturates as in hardware, or overflows as in ml_dtypes", True)
+
+
+def _without_units(shape: Shape) -> tuple[int, ...]:
+    return tuple(n for n in shape or () if n != 1)
+
+
+def _copy_shapes(shapes: Sequence[Shape]) -> Fault | None:
+    dst, src = shapes[:2]
+    if _without_units(dst) == _without_units(src):
+        return None
+    return Fault(
+        f"shapes differ: the destination has {dst}, the source {src}",
+        "slice the larger one; dimensions of 1 don't count",
+    )
+
+
+def _copy_types(dtypes: Sequence[DType], attrs: Mapping[str, AttributeValue]) -> Fault | None:
+    dst, src, *fills = dtypes
+    if dst != src:
+        return Fault(
+            f"types differ: the destination is {dst}, the source {src}",
+            f"convert in registers: x.astype(tj.{dst}), or cast(dst, src) on the scope",
+        )
+    if any(fill != dst for fill in fills):
+        return Fault(f"{dst} with a fill of {fills[0]}", f"convert the fill to {dst}")
+    return None
+
+
+def into(dst: Array, values: Array, saturate: bool = True) -> Array:
+    """`values` converted and broadcast as the destination has it."""
+    dtype = from_numpy(dst.dtype)
+    assert dtype is not None
+    return np.array(np.broadcast_to(convert(np.asarray(values), dtype, saturate), dst.shape))
+
+
+def _moved(dst: Array, src: Array) -> Array:
+    return np.array(src.reshape(dst.shape))
+
+
+COPY = TileOperation(
+    name="copy",
+    operands=(DST, _SRC, _FILL),
+    attrs=(VARIANT, REQUIRE_BITS),
+    meaning="dst = src, one dtype; what lies outside a global tensor reads as fill and is not written",
+    example="x = tj.alloc_shared((32, 8), tj.float32)\ntj.cta.copy(x, A)",
+    reference=_moved,
+    shape_fault=_copy_shapes,
+    type_fault=_copy_types,
+)
+
+COPY_ASYNC = TileOperation(
+    name="copy_async",
+    operands=(DST, _SRC, _FILL),
+    reserved=("barrier",),
+    attrs=(VARIANT, REQUIRE_BITS),
+    meaning="as copy, but done only when the kernel has waited for it",
+    example="x = tj.alloc_shared((32, 8), tj.float32)\ntj.cta.copy_async(x, A)",
+    reference=_moved,
+    shape_fault=_copy_shapes,
+    type_fault=_copy_types,
+)
+
+FILL = TileOperation(
+    name="fill",
+    operands=(DST, Operand("value", region=False, value=True)),
+    attrs=(VARIANT,),
+    meaning="dst = one value",
+    example="x = tj.alloc_shared((32, 8), tj.float32)\ntj.cta.fill(x, 1.5)",
+    reference=into,
+)
+
+CAST = TileOperation(
+    name="cast",
+    operands=(DST, Operand("src", "the source of cast")),
+    attrs=(VARIANT, _SATURATE),
+    meaning="dst = src converted to dst's dtype",
+    example="x = tj.cta.zeros((32, 8), tj.float16)\ntj.cta.cast(x, tj.cta.load(A))",
+    reference=into,
+    shape_fault=broadcast_fault,
+)

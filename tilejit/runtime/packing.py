@@ -1,0 +1,102 @@
+"""Kernel parameters in the memory that a GPU reads them from: one block, each kind in its own size and alignment.
+
+```
+parameter   pointer A   scalar n: int8        extent A 0   tensor map
+bytes       0 ... 7     8        (9 ... 15)   16 ... 23    (24 ... 63) 64 ... 191
+```
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..dtypes import DType
+from ..ir.nodes import AssertionsParam, ExtentParam, Param, PointerParam, ScalarParam, StrideParam
+from ..ir.walk import assert_never
+
+#: takes a parameter's value from a launch's arguments
+Getter = Callable[[Sequence[Any]], Any]
+
+_AS_BITS = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
+
+#: dtype -> code of `struct`
+_CODES = {
+    "bool_": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q",
+    "uint8": "B", "uint16": "H", "uint32": "I", "uint64": "Q",
+    "float16": "e", "bfloat16": "H", "float32": "f", "float64": "d",
+    "float8_e4m3fn": "B", "float8_e5m2": "B",
+}  # fmt: skip
+
+
+class Field(NamedTuple):
+    """One parameter in the block: its code of `struct`, and the bytes that divide its address."""
+
+    code: str
+    align_bytes: int
+
+
+class Packing:
+    """Where each of a kernel's parameters stands in the block.
+
+    offsets: bytes from its start. align_bytes: what must divide its address. pack_into: writes the values.
+    """
+
+    def __init__(self, fields: Sequence[Field]) -> None:
+        code, offsets, end = "<", [], 0
+        for field in fields:
+            padding = -end % field.align_bytes
+            offsets.append(end + padding)
+            code += f"{padding}x{field.code}"
+            end = offsets[-1] + struct.calcsize("<" + field.code)
+        self.offsets = tuple(offsets)
+        self.align_bytes = max((field.align_bytes for field in fields), default=1)
+        self._packer = struct.Struct(code)
+        self.size_bytes = self._packer.size
+        self.pack_into = self._packer.pack_into
+
+
+def field_of(param: Param) -> Field:
+    """What a parameter takes of the block."""
+    return Field(_code(param), param.align_bytes)
+
+
+def _code(param: Param) -> str:
+    match param:
+        case PointerParam() | AssertionsParam():
+            return "Q"
+        case ScalarParam(var=var) | ExtentParam(var=var) | StrideParam(var=var):
+            return _CODES[var.dtype.name]
+        case _:
+            return assert_never(param)
+
+
+def getter(param: Param, positions: Mapping[str, int], record: int) -> Getter:
+    """What takes a parameter's value from a launch's arguments. record: the address of the assertions' record."""
+    match param:
+        case PointerParam():
+            array = positions[param.of]
+            return lambda arguments: arguments[array].pointer
+        case ScalarParam():
+            return _scalar_getter(positions[param.of], param.var.dtype)
+        case ExtentParam():
+            array, axis = positions[param.of], param.axis
+            return lambda arguments: arguments[array].facts.shape[axis]
+        case StrideParam():
+            array, axis = positions[param.of], param.axis
+            return lambda arguments: arguments[array].facts.strides[axis]
+        case AssertionsParam():
+            return lambda arguments: record
+        case _:
+            return assert_never(param)
+
+
+def _scalar_getter(index: int, dtype: DType) -> Getter:
+    if dtype.name not in _AS_BITS:
+        return lambda arguments: arguments[index]
+    kind = dtype.numpy
+    unsigned = np.dtype(f"u{kind.itemsize}")
+    return lambda arguments: int(np.array(arguments[index], kind).view(unsigned)[()])

@@ -1,0 +1,254 @@
+"""The compiled variants of a kernel: which one a launch needs, when one is made, and what a recompilation would change.
+
+```
+arguments ─ Call ─▶ Request ─ overlaps ─▶ Key ─ known? ─▶ CompiledVariant
+                                           └─ no: compile, or refuse inside `no_recompile`
+```
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .. import frontend
+from ..errors import KernelSyntaxError, LaunchError
+from ..ir import walk
+from ..ir.nodes import Assert, written_arguments
+from ..ir.types import Signature
+from ..target import Target
+from .captured import Captured
+from .signature import Call, describe, describe_one, freeze, signature
+
+if TYPE_CHECKING:
+    from ..ir.nodes import Kernel as TileKernel
+    from ..pipeline import Compiled
+
+_PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
+
+#: where nothing may be compiled now, in words, or None
+_frozen: ContextVar[str | None] = ContextVar("tilejit_frozen", default=None)
+
+
+@contextmanager
+def without_compiling(where: str) -> Iterator[None]:
+    """Inside, a launch that would compile raises a LaunchError. where: for its message, in words."""
+    token = _frozen.set(where)
+    try:
+        yield
+    finally:
+        _frozen.reset(token)
+
+
+class Request(NamedTuple):
+    """What a variant is compiled for; values in the order of the parameters."""
+
+    target: Target
+    threads: int
+    values: Sequence[Any]
+    call: Call
+    debug: bool
+
+
+class Key(NamedTuple):
+    """What two launches of one compiled variant have in common.
+
+    constexprs: the compile-time values as `freeze` makes them, which tells -0.0 from 0.0. target: its name.
+    captured: the number of the captured values.
+    """
+
+    signature: Signature
+    constexprs: tuple[Hashable, ...]
+    threads: int
+    target: str
+    captured: int
+    debug: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledVariant:
+    """One compiled variant of a kernel, as `Kernel.signatures` lists it.
+
+    asserts: it has assertions, so that debug makes a difference. made: seconds since the epoch.
+    call: `file:line` of the call that made it. timings: ms by stage.
+    """
+
+    signature: Signature
+    threads: int
+    target: Target
+    debug: bool
+    asserts: bool
+    made: float
+    call: str
+    timings: dict[str, float]
+    compiled: Compiled = field(repr=False)
+
+    def __str__(self) -> str:
+        when = time.strftime("%H:%M:%S", time.localtime(self.made))
+        stages = ", ".join(f"{stage} {ms:.1f}" for stage, ms in self.timings.items())
+        head = f"({describe(self.signature)}) for {self.target}, {self.threads} threads"
+        return f"{head}; made {when} by {self.call}; ms: {stages}"
+
+
+#: reads a kernel's source into tile IR: build(signature, target, threads, debug)
+Build = Callable[[Signature, Target, int, bool], "TileKernel"]
+
+
+class VariantCache:
+    """The compiled variants of one kernel, by their keys. build: makes its tile IR."""
+
+    def __init__(
+        self,
+        source: frontend.KernelSource,
+        parameters: Sequence[frontend.Parameter],
+        captured: Captured,
+        build: Build,
+    ) -> None:
+        self._source = source
+        self._parameters = parameters
+        self._captured = captured
+        self._build = build
+        self._variants: dict[Key, CompiledVariant] = {}
+        # the arguments that the kernel writes, by a key in which every overlapping array has the overlap bit
+        self._written: dict[Key, frozenset[str]] = {}
+        self._lock = threading.RLock()
+
+    @property
+    def all(self) -> tuple[CompiledVariant, ...]:
+        """Every compiled variant, oldest first; one without assertions has two keys."""
+        return tuple({id(v): v for v in self._variants.values()}.values())
+
+    def variant(self, request: Request) -> CompiledVariant:
+        """The compiled variant that a request needs, made now if there is none.
+
+        raises: LaunchError where it would be made inside `without_compiling`.
+        """
+        with self._lock:
+            key, draft = self._key_and_draft(request)
+            variant = self._variants.get(key)
+            if variant is None:
+                self._refuse_recompilation(key)
+                variant = self._variants[key] = self._make(key.signature, request, draft)
+                if not variant.asserts:
+                    self._variants[key._replace(debug=not key.debug)] = variant
+            return variant
+
+    def compile_signature(self, typed: Signature, target: Target, threads: int, debug: bool) -> Compiled:
+        """Compiles for a signature that another target's variant has; not kept."""
+        return self._make(typed, Request(target, threads, (), Call((), ()), debug), None).compiled
+
+    def _key_and_draft(self, request: Request) -> tuple[Key, _Draft | None]:
+        """The request's key; and the kernel's tile IR, where the key could not be known without it.
+
+        Overlapping arrays have the overlap bit only where one of them is written, which the tile IR tells. It is made
+        once for each key in which all overlapping arrays have the bit.
+        """
+        overlaps = request.call.overlaps
+        overlapping = frozenset(position for pair in overlaps for position in pair)
+        cautious = self._key(request, overlapping)
+        if not overlapping:
+            return cautious, None
+        draft, written = None, self._written.get(cautious)
+        if written is None:
+            draft = self._draft(cautious.signature, request)
+            written = self._written[cautious] = written_arguments(draft.tile.params)
+        names = [p.name for p in self._parameters]
+        pairs = [pair for pair in overlaps if names[pair[0]] in written or names[pair[1]] in written]
+        return self._key(request, frozenset(position for pair in pairs for position in pair)), draft
+
+    def _key(self, request: Request, aliased: frozenset[int]) -> Key:
+        """aliased: positions of arrays with the overlap bit."""
+        target, threads, values, call, debug = request
+        typed = signature(self._parameters, values, call.arguments, target, aliased)
+        constexprs = tuple(
+            freeze(value, p.name)
+            for p, value, argument in zip(self._parameters, values, call.arguments, strict=True)
+            if argument is None
+        )
+        return Key(typed, constexprs, threads, target.name, self._captured.number(), debug)
+
+    def _draft(self, typed: Signature, request: Request) -> _Draft:
+        started = time.perf_counter()
+        with self._recursion_named():
+            tile = self._build(typed, request.target, request.threads, request.debug)
+        return _Draft(tile, 1e3 * (time.perf_counter() - started))
+
+    def _make(self, typed: Signature, request: Request, draft: _Draft | None) -> CompiledVariant:
+        # llvmlite takes 60 ms to import, so it waits until something is compiled
+        from .. import pipeline
+
+        call, made = _call_site(), time.time()
+        draft = draft or self._draft(typed, request)
+        tile = frontend.with_overlaps(draft.tile, typed)
+        with self._recursion_named():
+            compiled = pipeline.compile(tile, typed, request.target, sound=True)
+        compiled = replace(compiled, timings={"frontend": draft.ms, **compiled.timings})
+        asserts = any(isinstance(stmt, Assert) for stmt in walk.statements(tile.body))
+        return CompiledVariant(
+            typed, request.threads, request.target, request.debug, asserts, made, call, compiled.timings, compiled
+        )
+
+    @contextmanager
+    def _recursion_named(self) -> Iterator[None]:
+        try:
+            yield
+        except RecursionError:
+            raise KernelSyntaxError(
+                f"{self._source.name} has an expression of several hundred operations, deeper than Python recurses",
+                span=self._source.span(self._source.node),
+                hint="give parts of it names of their own",
+            ) from None
+
+    def _refuse_recompilation(self, key: Key) -> None:
+        where, name = _frozen.get(), self._source.name
+        if where is None:
+            return
+        if not self._variants:
+            raise LaunchError(f"{name} would be compiled for the first time {where}", hint="launch it once before")
+        nearest = min((_differences(old, key, self._captured) for old in self._variants), key=len)
+        raise LaunchError(
+            f"{name} would be compiled again {where}: {'; '.join(nearest)}",
+            hint="launch once with arguments like these before, or pass arrays of a compiled signature",
+        )
+
+
+class _Draft(NamedTuple):
+    """A kernel's tile IR, which may still assume more overlaps than there are. ms: what it took."""
+
+    tile: TileKernel
+    ms: float
+
+
+def _call_site() -> str:
+    """`file:line` of the code outside this package that is calling."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def _differences(old: Key, new: Key, captured: Captured) -> list[str]:
+    """What a new variant's key has that an old one hasn't, in words."""
+    differences = [
+        f"{describe_one(name, now)}, compiled was {describe_one(name, was)}"
+        for (name, was), (_, now) in zip(old.signature.arguments, new.signature.arguments, strict=True)
+        if was != now
+    ]
+    if old.constexprs != new.constexprs and not differences:
+        differences.append(f"constexprs {new.constexprs}, compiled was {old.constexprs}")
+    if old.threads != new.threads:
+        differences.append(f"threads {new.threads}, compiled was {old.threads}")
+    if old.target != new.target:
+        differences.append(f"target {new.target}, compiled was {old.target}")
+    if old.captured != new.captured:
+        differences.append("captured " + " and ".join(captured.changes(old.captured, new.captured)))
+    if old.debug != new.debug:
+        differences.append(f"debug {new.debug}, compiled was {old.debug}")
+    return differences

@@ -1,0 +1,145 @@
+"""Counts of shared-memory wavefronts and global-memory sectors, per instruction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..machine.lanes import WARP, Index, Lanes
+from ..machine.memory import MemoryRegion
+from ..opcodes.memory import Site
+
+BANKS = 32
+BANK_BYTES = 4
+SECTOR_BYTES = 32
+WAVEFRONT_BYTES = 128
+# Stands for the address of a lane that takes no part: lower than any.
+ABSENT = -(1 << 62)
+# Tells rows of 32 numbers apart by one product, nearly always; who uses it compares them too.
+_WEIGHTS = np.arange(1, WARP + 1, dtype=np.int64) * 0x1E3779B97F4A7C15
+# Sets of patterns up to this size are worth remembering.
+_FEW = 16
+
+
+@dataclass(slots=True)
+class Traffic:
+    """What an instruction or line cost: 128-byte shared wavefronts, 32-byte global sectors, and the least possible."""
+
+    wavefronts: int = 0
+    ideal_wavefronts: int = 0
+    sectors: int = 0
+    ideal_sectors: int = 0
+
+    def add(self, other: Traffic) -> None:
+        self.wavefronts += other.wavefronts
+        self.ideal_wavefronts += other.ideal_wavefronts
+        self.sectors += other.sectors
+        self.ideal_sectors += other.ideal_sectors
+
+
+class Profiler:
+    """Watches every access and sums its traffic by instruction."""
+
+    def __init__(self) -> None:
+        self.lanes: Lanes | None = None
+        self.traffic: dict[int, Traffic] = {}
+
+    def access(self, site: Site, region: MemoryRegion, index: Index, lead: int) -> None:
+        """Count an access to element `index` of each executing thread; `lead` bytes lie in front of element 0."""
+        assert self.lanes is not None
+        if region.space not in ("shared", "global"):
+            return
+        traffic = self.traffic.setdefault(site.pc, Traffic())
+        shared = region.space == "shared"
+        if self.lanes.whole_warps():
+            count, ideal = by_pattern(index.reshape(-1, WARP), site.shift, lead + region.base, shared)
+        else:
+            table = np.full((self.lanes.ctas * self.lanes.warps_per_cta, WARP), ABSENT)
+            table[self.lanes.get("chunk_warp"), self.lanes.get("lane")] = (index << site.shift) + (lead + region.base)
+            costs = wavefronts if shared else sectors
+            count, ideal = (int(x.sum()) for x in costs(table, 1 << site.shift))
+        if shared:
+            traffic.wavefronts += count
+            traffic.ideal_wavefronts += ideal
+        else:
+            traffic.sectors += count
+            traffic.ideal_sectors += ideal
+
+
+def by_pattern(index: Index, shift: int, base: int, shared: bool) -> tuple[int, int]:
+    """(count, the least possible) of full warps. Of warps that differ by a shift that costs nothing, one is counted.
+
+    Shared memory may be shifted by words, which only renames the banks; global memory by sectors.
+    """
+    first = index[:, 0]
+    start = ((first << shift) + base) & ((BANK_BYTES if shared else SECTOR_BYTES) - 1)
+    pattern = index - first[:, None]
+    rows, times = representatives(pattern, start)
+    costs = _costs if rows.size <= _FEW else _costs.__wrapped__
+    counts, ideals = costs(pattern[rows].tobytes(), start[rows].tobytes(), shift, shared)
+    return int(counts @ times), int(ideals @ times)
+
+
+def representatives(pattern: Index, start: Index) -> tuple[Index, Index]:
+    """(warps that stand for all, how many warps each stands for): same row of `pattern` and same `start`."""
+    count = start.size
+    if same_rows(pattern, pattern[:1]) and same_rows(start, start[:1]):
+        return np.zeros(1, np.int64), np.full(1, count)
+    keys = pattern @ _WEIGHTS + start
+    _, rows, which, times = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
+    if same_rows(pattern, pattern[rows][which]) and same_rows(start, start[rows][which]):
+        return rows, times
+    return np.arange(count), np.ones(count, np.int64)
+
+
+def same_rows(a: Index, b: Index) -> bool:
+    return int(np.count_nonzero(a == b)) == a.size
+
+
+@lru_cache(maxsize=1024)
+def _costs(pattern: bytes, start: bytes, shift: int, shared: bool) -> tuple[Index, Index]:
+    """What each warp costs whose lanes access `start` and, relative to lane 0, the elements of a row of `pattern`."""
+    table = np.frombuffer(pattern, np.int64).reshape(-1, WARP) << shift
+    table = table + np.frombuffer(start, np.int64)[:, None]
+    return wavefronts(table, 1 << shift) if shared else sectors(table, 1 << shift)
+
+
+def wavefronts(address: Index, width: int) -> tuple[Index, Index]:
+    """(wavefronts, the least possible) of each warp by one shared-memory instruction.
+
+    shape: address is warps x 32 lanes, ABSENT where a lane takes no part.
+    A warp's 8-byte accesses go half-warp by half-warp, its 16-byte ones quarter by quarter. In each of those passes
+    a bank delivers one 4-byte word a wavefront, to any number of threads.
+    """
+    per_pass = WARP * BANK_BYTES // max(width, BANK_BYTES)
+    words = max(width // BANK_BYTES, 1)
+    word = (address.reshape(-1, per_pass, 1) // BANK_BYTES + np.arange(words)).reshape(-1, per_pass * words)
+    word = np.sort(word, axis=1)
+    pass_, at = np.nonzero(changes(word, word > ABSENT // (2 * BANK_BYTES)))
+    load = np.bincount(pass_ * BANKS + (word[pass_, at] & (BANKS - 1)), minlength=word.shape[0] * BANKS)
+    load = load.reshape(-1, BANKS)
+    per_warp = (address.shape[0], -1)
+    return load.max(axis=1).reshape(per_warp).sum(axis=1), (-(-load.sum(axis=1) // BANKS)).reshape(per_warp).sum(axis=1)
+
+
+def sectors(address: Index, width: int) -> tuple[Index, Index]:
+    """(32-byte sectors, the least that could hold the bytes) of each warp by one global-memory instruction.
+
+    shape: address is warps x 32 lanes, ABSENT where a lane takes no part.
+    """
+    address = np.sort(address, axis=1)
+    there = address > ABSENT // 2
+    # An aligned access lies within one sector, except 64-byte ones, which don't exist.
+    count = changes(address // SECTOR_BYTES, there).sum(axis=1)
+    distinct = changes(address, there).sum(axis=1)
+    return count, -(-distinct * width // SECTOR_BYTES)
+
+
+def changes(rows: Index, there: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Where each sorted row has a value that it didn't have before, among those that are `there`."""
+    new: NDArray[np.bool_] = there.copy()
+    new[:, 1:] &= rows[:, 1:] != rows[:, :-1]
+    return new

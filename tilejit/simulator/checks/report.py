@@ -1,0 +1,131 @@
+"""What a simulation tells afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from .places import PtxPlaces
+from .profile import Traffic
+
+
+@dataclass(slots=True)
+class LineCounts:
+    """One source line: instructions executed by its threads, and memory traffic if profiled."""
+
+    line: int
+    instructions: int = 0
+    traffic: Traffic = field(default_factory=Traffic)
+
+    @property
+    def bank_conflicts(self) -> int:
+        """Shared-memory wavefronts beyond the least possible."""
+        return self.traffic.wavefronts - self.traffic.ideal_wavefronts
+
+    @property
+    def shared_wavefronts(self) -> int:
+        return self.traffic.wavefronts
+
+    @property
+    def ideal_wavefronts(self) -> int:
+        return self.traffic.ideal_wavefronts
+
+    @property
+    def global_sectors(self) -> int:
+        return self.traffic.sectors
+
+    @property
+    def ideal_sectors(self) -> int:
+        return self.traffic.ideal_sectors
+
+    @property
+    def excess_sectors(self) -> int:
+        """32-byte global sectors beyond the least possible."""
+        return self.traffic.sectors - self.traffic.ideal_sectors
+
+
+class Report:
+    """What ran, how often, and at which cost; worked out when it is asked for."""
+
+    def __init__(
+        self,
+        entry: str,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        checks: bool,
+        places: PtxPlaces,
+        counts: Sequence[tuple[int, int]],
+        traffic: Mapping[int, Traffic] | None,
+    ) -> None:
+        """counts: (instruction, threads that executed it); traffic: by instruction, None without a profile."""
+        self.entry = entry
+        self.grid = grid
+        self.block = block
+        self.checks = checks
+        self.profiled = traffic is not None
+        self.locations: dict[int, str] = {}
+        self._places = places
+        self._counts = counts
+        self._traffic = traffic or {}
+
+    @cached_property
+    def instructions(self) -> dict[str, int]:
+        """Opcode → how many threads executed it."""
+        result: dict[str, int] = {}
+        for pc, count in self._counts:
+            opcode = self._places.opcode(pc)
+            result[opcode] = result.get(opcode, 0) + count
+        return result
+
+    @cached_property
+    def lines(self) -> dict[int, LineCounts]:
+        """Source line → its share; memory traffic only with profile=True. Line 0 is what has no `.loc`."""
+        result: dict[int, LineCounts] = {}
+        for pc, count in self._counts:
+            self._line_of(result, pc).instructions += count
+        for pc, traffic in self._traffic.items():
+            self._line_of(result, pc).traffic.add(traffic)
+        return result
+
+    def _line_of(self, lines: dict[int, LineCounts], pc: int) -> LineCounts:
+        number = self._places.source_line(pc)
+        if number not in lines:
+            lines[number] = LineCounts(number)
+            location = self._places.location(pc)
+            self.locations[number] = location.text if location else ""
+        return lines[number]
+
+    def line(self, number: int) -> LineCounts:
+        """The share of a line of the kernel's source; zeros where nothing was executed."""
+        return self.lines.get(number) or LineCounts(number)
+
+    @property
+    def thread_instructions(self) -> int:
+        return sum(self.instructions.values())
+
+    @property
+    def bank_conflicts(self) -> int:
+        return sum(x.bank_conflicts for x in self.lines.values())
+
+    @property
+    def excess_sectors(self) -> int:
+        return sum(x.excess_sectors for x in self.lines.values())
+
+    def __str__(self) -> str:
+        checked = "checked" if self.checks else "unchecked"
+        out = [
+            f"{self.entry}: grid {self.grid}, block {self.block}, {checked}",
+            f"{self.thread_instructions} thread instructions",
+        ]
+        for opcode, count in sorted(self.instructions.items(), key=lambda x: -x[1]):
+            out.append(f"  {count:12d}  {opcode}")
+        if self.profiled:
+            out.append("line   instructions   wavefronts (ideal)   sectors (ideal)")
+            for number, x in sorted(self.lines.items()):
+                t = x.traffic
+                out.append(
+                    f"{number:4d}   {x.instructions:12d}   {t.wavefronts:8d} ({t.ideal_wavefronts})"
+                    f"   {t.sectors:8d} ({t.ideal_sectors})   {self.locations.get(number, '')}"
+                )
+        return "\n".join(out)

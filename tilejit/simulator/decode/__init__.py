@@ -1,0 +1,1 @@
+"""From PTX text to Python functions: parser, basic blocks, translation."""

@@ -1,0 +1,158 @@
+"""Basic blocks of a kernel, and which registers are live into each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .ptx import PtxFunction, PtxInstruction
+
+EXIT = -1
+
+# Warp-synchronous instructions start a block, so that lanes that arrive early can wait in front of it.
+WARP_SYNC_ROOTS = frozenset({"shfl", "vote", "match", "redux", "elect"})
+ALIGNED_ROOTS = frozenset({"ldmatrix", "stmatrix", "mma", "tcgen05"})
+BARRIER_ROOTS = frozenset({"bar", "barrier"})
+
+
+@dataclass(slots=True)
+class BasicBlock:
+    """Straight-line code; how it ends is `kind`.
+
+    kind: "fall" | "branch" | "switch" | "barrier" | "trap".
+    targets: successors, EXIT for leaving the kernel. For "branch": (taken, not taken).
+    predicate: the register a branch tests, or the index register of a switch.
+    pcs: index in the function's body of each instruction, terminators that emit no code left out.
+    """
+
+    index: int
+    pcs: list[int] = field(default_factory=list)
+    kind: str = "fall"
+    targets: tuple[int, ...] = ()
+    predicate: str = ""
+    negated: bool = False
+    end_pc: int = -1
+
+
+def is_warp_sync(ins: PtxInstruction) -> bool:
+    """Whether lanes of a warp wait for each other at this instruction."""
+    return ins.root in WARP_SYNC_ROOTS or (ins.root in BARRIER_ROOTS and ".warp" in ins.suffix)
+
+
+def is_aligned(ins: PtxInstruction) -> bool:
+    """Whether all 32 lanes of a warp must execute this instruction together."""
+    return ins.root in ALIGNED_ROOTS and ".aligned" in ins.suffix
+
+
+def is_barrier(ins: PtxInstruction) -> bool:
+    """Whether this is a CTA barrier, full or named."""
+    return ins.root in BARRIER_ROOTS and ".warp" not in ins.suffix
+
+
+def split(function: PtxFunction) -> list[BasicBlock]:
+    """The kernel's basic blocks in text order; a predicated instruction becomes a block of its own."""
+    body = function.body
+    leaders = _leaders(function)
+    order = sorted(leaders)
+    number = {pc: i for i, pc in enumerate(order)}
+    blocks: list[BasicBlock] = []
+    for i, start in enumerate(order):
+        end = order[i + 1] if i + 1 < len(order) else len(body)
+        blocks.append(BasicBlock(i, list(range(start, end))))
+    guarded = [pc for pc, ins in enumerate(body) if ins.guard and ins.root not in ("bra", "brx", "ret", "exit")]
+    for block in blocks:
+        _terminate(function, block, number, len(blocks))
+    return _insert_guards(function, blocks, set(guarded))
+
+
+def _leaders(function: PtxFunction) -> set[int]:
+    body = function.body
+    aligned = False
+    leaders = {0, *(pc for pc in function.labels.values() if pc < len(body))}
+    for pc, ins in enumerate(body):
+        ends = ins.root in ("bra", "brx", "ret", "exit", "trap") or is_barrier(ins)
+        alone = ins.guard is not None and not ends
+        if (ends or alone or (ins.guard and is_barrier(ins))) and pc + 1 < len(body):
+            leaders.add(pc + 1)
+        if is_warp_sync(ins) or (ins.guard and ins.root not in ("bra", "brx", "ret", "exit")):
+            leaders.add(pc)
+        # After one aligned instruction the rest of a block has all lanes anyway.
+        aligned = aligned and pc not in leaders
+        if is_aligned(ins) and not aligned:
+            leaders.add(pc)
+            aligned = True
+    return leaders
+
+
+def _terminate(function: PtxFunction, block: BasicBlock, number: dict[int, int], count: int) -> None:
+    following = block.index + 1 if block.index + 1 < count else EXIT
+    block.targets = (following,)
+    if not block.pcs:
+        return
+    pc = block.pcs[-1]
+    ins = function.body[pc]
+    block.end_pc = pc
+
+    def label(name: str) -> int:
+        return number.get(function.labels[name], EXIT)
+
+    if ins.root in ("bra", "ret", "exit"):
+        block.pcs.pop()
+        taken = label(ins.operands[0]) if ins.root == "bra" else EXIT
+        block.targets = (taken,)
+        if ins.guard:
+            block.kind, block.targets = "branch", (taken, following)
+            block.predicate, block.negated = ins.guard, ins.guard_negated
+    elif ins.root == "brx":
+        block.pcs.pop()
+        block.kind = "switch"
+        block.predicate = ins.operands[0]
+        block.targets = tuple(label(x) for x in function.branch_tables[ins.operands[1]])
+    elif ins.root == "trap":
+        block.kind = "trap"
+    elif is_barrier(ins):
+        block.kind = "barrier"
+
+
+def _insert_guards(function: PtxFunction, blocks: list[BasicBlock], guarded: set[int]) -> list[BasicBlock]:
+    """Put an empty branching block in front of every block that holds one predicated instruction."""
+    if not guarded:
+        return blocks
+    shifted: dict[int, int] = {EXIT: EXIT}
+    plan: list[tuple[BasicBlock, bool]] = []
+    position = 0
+    for block in blocks:
+        has_guard = bool(block.pcs) and block.pcs[0] in guarded
+        shifted[block.index] = position
+        position += 2 if has_guard else 1
+        plan.append((block, has_guard))
+    result: list[BasicBlock] = []
+    for block, has_guard in plan:
+        following = shifted[block.index + 1] if block.index + 1 < len(blocks) else EXIT
+        if has_guard:
+            ins = function.body[block.pcs[0]]
+            front = BasicBlock(len(result), [], "branch", (following, len(result) + 1), str(ins.guard))
+            front.negated = not ins.guard_negated
+            front.end_pc = block.pcs[0]
+            result.append(front)
+        block.index = len(result)
+        block.targets = tuple(shifted[t] for t in block.targets)
+        result.append(block)
+    return result
+
+
+def liveness(blocks: list[BasicBlock], uses: list[int], defs: list[int]) -> list[int]:
+    """Registers live into each block, as bit sets; `uses` are upward-exposed, `defs` what each block writes."""
+    live = list(uses)
+    changed = True
+    while changed:
+        changed = False
+        for block in reversed(blocks):
+            out = 0
+            for target in block.targets:
+                if target != EXIT:
+                    out |= live[target]
+            value = uses[block.index] | (out & ~defs[block.index])
+            if value != live[block.index]:
+                live[block.index] = value
+                changed = True
+    return live

@@ -1,0 +1,384 @@
+"""Writes the Python source of one basic block: registers become local variables, instructions expressions.
+
+A register's value is kept in every dtype it has been looked at in the block ("views"), so that a `.b32` register
+that holds a float costs no reinterpretation between float instructions. Between blocks a register is kept in its
+"home" dtype: the one in which it was first touched.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ...errors import UnsupportedInstructionError
+from .ptx import Module, PtxInstruction, parse_number
+
+DTYPES: dict[str, Any] = {
+    "u1": np.dtype(np.uint8), "u2": np.dtype(np.uint16), "u4": np.dtype(np.uint32), "u8": np.dtype(np.uint64),
+    "i1": np.dtype(np.int8), "i2": np.dtype(np.int16), "i4": np.dtype(np.int32), "i8": np.dtype(np.int64),
+    "f2": np.dtype(np.float16), "f4": np.dtype(np.float32), "f8": np.dtype(np.float64), "p": np.dtype(np.bool_),
+}  # fmt: skip
+
+# PTX type → dtype of the value. bf16 and packed types have no NumPy dtype: they are handled as bits.
+PTX_DTYPE = {
+    "b8": "u1", "u8": "u1", "s8": "i1", "b16": "u2", "u16": "u2", "s16": "i2", "f16": "f2", "bf16": "u2",
+    "b32": "u4", "u32": "u4", "s32": "i4", "f32": "f4", "f16x2": "u4", "bf16x2": "u4",
+    "b64": "u8", "u64": "u8", "s64": "i8", "f64": "f8", "pred": "p", "f32x2": "u8",
+}  # fmt: skip
+
+SPECIAL = {
+    **{f"%{name}.{axis}": "u4" for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"},
+    **{f"%lanemask_{rel}": "u4" for rel in ("eq", "lt", "le", "gt", "ge")},
+    **dict.fromkeys(("%laneid", "%warpid", "%nwarpid", "%smid", "%nsmid", "%gridid", "%clock", "%clock_hi"), "u4"),
+    **dict.fromkeys(("%total_smem_size", "%dynamic_smem_size", "%globaltimer_lo"), "u4"),
+    **dict.fromkeys(("%clock64", "%globaltimer"), "u8"),
+}
+
+# Shorter blocks leave the cache's memory alone anyway.
+LONG_BLOCK = 24
+_LOCAL = re.compile(r"\bv\d+\b")
+
+SIZE = {name: dtype.itemsize for name, dtype in DTYPES.items()}
+
+
+class KernelNames:
+    """What all blocks of a kernel share: register slots and homes, constants, and addresses of symbols."""
+
+    def __init__(self, registers: dict[str, int], addresses: dict[str, int], params: dict[str, int]) -> None:
+        self.slots: dict[str, int] = {}
+        self.bits: list[int] = []
+        self.home: list[str] = []
+        self.register_bits = registers
+        self.addresses = addresses
+        self.params = params
+        self.namespace: dict[str, Any] = dict(DTYPES)
+        self.sites: list[Any] = []
+        self.maybe_undefined: frozenset[str] = frozenset()
+        self.never_written: frozenset[str] = frozenset()
+        self.loaded_later: frozenset[str] = frozenset()
+        self.constants: dict[tuple[int, str], str] = {}
+
+    def slot(self, name: str) -> int:
+        """The slot of a register or special register; KeyError when there is none of that name."""
+        slot = self.slots.get(name)
+        if slot is None:
+            special = SPECIAL.get(name)
+            bits = 8 * SIZE[special] if special else self.register_bits[name]
+            slot = self.slots[name] = len(self.bits)
+            self.bits.append(bits)
+            self.home.append(special or ("p" if bits == 1 else ""))
+        return slot
+
+    def constant(self, bits: int, dtype: str) -> str:
+        """The name of a NumPy scalar with these bits."""
+        key = (bits, dtype)
+        name = self.constants.get(key)
+        if name is None:
+            name = self.constants[key] = f"k{len(self.constants)}"
+            size = SIZE[dtype]
+            raw = (bits & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+            self.namespace[name] = np.frombuffer(raw, DTYPES[dtype])[0]
+        return name
+
+
+class BlockWriter:
+    """Collects the statements of one block; opcode entries call its methods.
+
+    parts: variable → (wide variable that it is an element of, which one, of how many).
+    known: expression, or variables in another form → the variable that holds it.
+    """
+
+    def __init__(self, names: KernelNames, module: Module) -> None:
+        self.names = names
+        self.module = module
+        self.lines: list[str] = []
+        self.views: dict[int, dict[str, str]] = {}
+        self.parts: dict[str, tuple[str, int, int]] = {}
+        self.known: dict[str | tuple[str, ...], str] = {}
+        self.inputs: dict[int, None] = {}
+        self.written: dict[int, None] = {}
+        self.count = 0
+        self.ins: PtxInstruction
+        self.pc = 0
+        self.highest = -1
+        self.extra = "None"
+        self.call_params: dict[str, int] = {}
+        self.result_slot: tuple[int, str] | None = None
+
+    def fail(self, what: str) -> NoReturn:
+        """Refuse the current instruction."""
+        line = self.ins.line
+        raise UnsupportedInstructionError(f"{what}\n  PTX line {line}: {self.module.line_text(line)}")
+
+    def temp(self, expression: str) -> str:
+        """A new local variable with this value."""
+        self.count += 1
+        name = f"v{self.count}"
+        self.lines.append(f" {name} = {expression}")
+        return name
+
+    def once(self, expression: str) -> str:
+        """The variable with this value, which only depends on other variables: made once in a block."""
+        if expression not in self.known:
+            self.known[expression] = self.temp(expression)
+        return self.known[expression]
+
+    def stmt(self, text: str) -> None:
+        self.lines.append(" " + text)
+
+    def view_map(self, slot: int) -> dict[str, str]:
+        views = self.views.get(slot)
+        if views is None:
+            self.inputs[slot] = None
+            views = self.views[slot] = {self.names.home[slot]: f"r{slot}"}
+        return views
+
+    def read(self, name: str, dtype: str) -> str:
+        """The variable that holds register `name` as `dtype`, truncated if the register is wider."""
+        names = self.names
+        try:
+            slot = names.slots.get(name)
+            if slot is None:
+                slot = names.slot(name)
+        except KeyError:
+            self.fail(f"{name} is not declared")
+        if name in names.never_written and not self.may_be_undefined():
+            self.stmt(f"S.never_written({name!r}, {self.pc})")
+        if name in names.loaded_later:
+            self.stmt(f"S.tmem.touch({name!r}, {self.pc}, 'reads')")
+        bits = names.bits[slot]
+        size = SIZE[dtype]
+        if (dtype == "p") != (bits == 1) or 8 * size > max(bits, 8):
+            needed = 8 * size if dtype != "p" else "a predicate"
+            self.fail(f"register {name} has {bits} bits; the operand needs {needed}")
+        full = dtype if 8 * size == bits or bits == 1 else f"u{bits // 8}"
+        if not names.home[slot]:
+            names.home[slot] = full
+        views = self.views.get(slot) or self.view_map(slot)
+        if dtype in views:
+            return views[dtype]
+        if full not in views:
+            views[full] = self.temp(f"{next(iter(views.values()))}.view({full})")
+        if full != dtype:
+            tail = f".view({dtype})" if dtype[0] == "f" else ""
+            return self.temp(f"{views[full]}.astype({dtype if not tail else f'u{size}'}){tail}")
+        return views[full]
+
+    def may_be_undefined(self) -> bool:
+        """Whether LLVM may leave operands of this instruction undefined, as parts of a vector that nobody reads."""
+        root = self.ins.root
+        return root in ("mov", "selp", "prmt", "bfi") or (root == "st" and ".v" in self.ins.suffix)
+
+    def is_register(self, operand: str) -> bool:
+        return operand in self.names.register_bits or operand in SPECIAL
+
+    def source(self, operand: str, dtype: str, ptx_type: str = "") -> str:
+        """A source operand as `dtype`: register, literal, or address of a symbol."""
+        if not operand:
+            self.fail("an operand is empty")
+        first = operand[0]
+        if first == "%" and "+" not in operand:
+            return self.read(operand, dtype)
+        if first in "0123456789-+":
+            return self.names.constant(self.literal(operand, dtype, ptx_type), dtype)
+        if first == "!" and dtype == "p":
+            return self.temp(f"not_({self.read(operand[1:].strip(), 'p')})")
+        if operand in self.names.register_bits:
+            return self.read(operand, dtype)
+        return self.names.constant(self.symbol(operand), dtype)
+
+    def literal(self, operand: str, dtype: str, ptx_type: str) -> int:
+        """The bits of a literal operand."""
+        try:
+            if dtype == "p":
+                return int(parse_number(operand) != 0)
+            return parse_number(operand, ptx_type or f"{'f' if dtype[0] == 'f' else 'b'}{8 * SIZE[dtype]}")
+        except ValueError:
+            self.fail(f"literal {operand!r} is not understood")
+
+    def symbol(self, operand: str) -> int:
+        name, _, offset = (x.strip() for x in operand.partition("+"))
+        if name not in self.names.addresses:
+            self.fail(f"{operand} is not declared")
+        return self.names.addresses[name] + (parse_number(offset) if offset else 0)
+
+    def src(self, index: int, dtype: str, ptx_type: str = "") -> str:
+        if index >= len(self.ins.operands):
+            self.fail("an operand is missing")
+        self.highest = max(self.highest, index)
+        return self.source(self.ins.operands[index], dtype, ptx_type)
+
+    def begin(self, ins: PtxInstruction, pc: int) -> None:
+        """Make `ins` the current instruction."""
+        self.ins, self.pc, self.highest = ins, pc, -1
+
+    def end(self) -> None:
+        """Check that no operand is left over."""
+        if 0 <= self.highest < len(self.ins.operands) - 1:
+            got, opcode = len(self.ins.operands), self.ins.root + self.ins.suffix
+            self.fail(f"{opcode} takes {self.highest + 1} operands, got {got}")
+
+    def either(self, unsigned: str, signed: str, *indices: int) -> str:
+        """`signed` if some operand's register is held only as that, else `unsigned`: this saves a reinterpretation."""
+        for i in indices:
+            slot = self.names.slots.get(self.ins.operands[i])
+            if slot is None:
+                continue
+            views = self.views.get(slot)
+            at_hand = views if views is not None else {self.names.home[slot]: ""}
+            if signed in at_hand and unsigned not in at_hand:
+                return signed
+        return unsigned
+
+    def dst(self, index: int, dtype: str, expression: str) -> None:
+        """Assign the destination operand; narrower values are extended by their signedness."""
+        self.write(self.ins.operands[index], dtype, expression)
+
+    def write(self, name: str, dtype: str, expression: str) -> None:
+        if name == "_":
+            self.stmt(expression)
+            return
+        slot = self.destination(name)
+        bits = self.names.bits[slot]
+        size = 8 * SIZE[dtype]
+        if (dtype == "p") != (bits == 1) or (dtype != "p" and size > bits):
+            self.fail(f"register {name} has {bits} bits; the result has {size if dtype != 'p' else 1}")
+        if dtype != "p" and size < bits:
+            if dtype[0] == "f":
+                expression, dtype = f"({expression}).view(u{size // 8})", f"u{size // 8}"
+            wide = f"{'i' if dtype[0] == 'i' else 'u'}{bits // 8}"
+            expression, dtype = f"({expression}).astype({wide})", wide
+        self.views[slot] = {dtype: expression if expression.isidentifier() else self.temp(expression)}
+        self.mark(slot, name)
+        if not self.names.home[slot]:
+            self.names.home[slot] = dtype
+
+    def write_part(self, name: str, dtype: str, whole: str, parts: str, index: int, count: int) -> None:
+        """Assign element `index` of `whole`, which `parts` lists, and remember where it comes from."""
+        self.write(name, dtype, f"{parts}[{index}]")
+        variable = self.views[self.names.slots[name]].get(dtype)
+        if variable is not None:
+            self.parts[variable] = (whole, index, count)
+
+    def whole_of(self, variables: list[str]) -> str | None:
+        """The wide variable that has exactly these elements in this order, if there is one."""
+        whole = self.parts.get(variables[0], ("", 0, 0))[0]
+        every = all(self.parts.get(x) == (whole, i, len(variables)) for i, x in enumerate(variables))
+        return whole if every else None
+
+    def destination(self, name: str) -> int:
+        names = self.names
+        slot = names.slots.get(name)
+        if slot is None:
+            if name in SPECIAL or name not in names.register_bits:
+                self.fail(f"{name} is not a declared register")
+            slot = names.slot(name)
+        return slot
+
+    def alias(self, name: str, source: str) -> None:
+        """`mov` between registers of one width: both names share the views."""
+        target = self.destination(name)
+        origin = self.names.slot(source)
+        if source in self.names.loaded_later:
+            self.stmt(f"S.tmem.touch({source!r}, {self.pc}, 'reads')")
+        if not self.names.home[origin]:
+            self.names.home[origin] = f"u{self.names.bits[origin] // 8}"
+        self.views[target] = self.view_map(origin)
+        if source in self.names.maybe_undefined and name in self.names.maybe_undefined:
+            self.write(self.define_flag(name), "p", self.read(self.define_flag(source), "p"))
+            self.written[target] = None
+        else:
+            self.mark(target, name)
+        if not self.names.home[target]:
+            self.names.home[target] = self.names.home[origin]
+
+    def set_constant(self, name: str, bits: int, dtype: str) -> None:
+        """`mov` of a literal, which leaves the register's home dtype open."""
+        slot = self.destination(name)
+        home = self.names.home[slot]
+        dtype = home if home and SIZE[home] == SIZE[dtype] else dtype
+        self.views[slot] = {dtype: self.names.constant(bits, dtype)}
+        self.mark(slot, name)
+
+    def mark(self, slot: int, name: str) -> None:
+        self.written[slot] = None
+        if name in self.names.loaded_later:
+            self.stmt(f"S.tmem.touch({name!r}, {self.pc}, 'writes')")
+        if name in self.names.maybe_undefined:
+            self.set_constant(self.define_flag(name), 1, "p")
+
+    def param_slot(self, offset: int, dtype: str) -> int:
+        """The slot that the machine fills with the kernel parameter at `offset`."""
+        name = f"%param:{offset}:{dtype}"
+        names = self.names
+        if name not in names.slots:
+            names.register_bits[name] = 8 * SIZE[dtype]
+            names.home[names.slot(name)] = dtype
+        slot = names.slots[name]
+        self.view_map(slot)
+        return slot
+
+    def barrier_result(self, name: str, dtype: str) -> None:
+        """Declare a register that the machine writes when the block's barrier completes."""
+        self.write(name, dtype, self.names.constant(0, dtype))
+        slot = self.names.slots[name]
+        self.result_slot = (slot, dtype)
+
+    def define_flag(self, name: str) -> str:
+        """The predicate that says, per thread, whether a register that may be undefined has been written."""
+        flag = f"%defined:{name}"
+        self.names.register_bits[flag] = 1
+        return flag
+
+    def check_defined(self, name: str, value: str) -> None:
+        """Check that this path wrote a register that an address or branch uses and some path leaves unwritten."""
+        if name in self.names.maybe_undefined:
+            self.stmt(f"S.check_defined({self.read(self.define_flag(name), 'p')}, {name!r}, {self.pc})")
+
+    def finish(self, name: str, outputs: list[int], extra: str) -> str:
+        """The function's source: `def name(S, inputs...)` → (extra, outputs...)."""
+        results = []
+        for slot in outputs:
+            home = self.names.home[slot]
+            if not home:
+                home = self.names.home[slot] = f"u{self.names.bits[slot] // 8}"
+            views = self.views[slot]
+            if home not in views:
+                views[home] = self.temp(f"{next(iter(views.values()))}.view({home})")
+            results.append(views[home])
+        head = "".join(f", r{slot}" for slot in self.inputs)
+        if len(self.lines) > LONG_BLOCK:
+            self.drop_dead({*results, extra})
+        body = "\n".join(self.lines)
+        return f"def {name}(S{head}):\n{body}\n return ({extra}, {', '.join(results)})\n"
+
+    def drop_dead(self, kept: set[str]) -> None:
+        """Delete each variable after its last use: NumPy then computes in memory that is still in the cache."""
+        last: dict[str, int] = {}
+        for i, line in enumerate(self.lines):
+            for name in _LOCAL.findall(line):
+                last[name] = i
+        for text in kept:
+            for name in _LOCAL.findall(text):
+                last.pop(name, None)
+        dead: dict[int, list[str]] = {}
+        for name, i in last.items():
+            dead.setdefault(i, []).append(name)
+        for i, names in dead.items():
+            self.lines[i] += f"; del {', '.join(names)}"
+
+
+#: the parts of an opcode that its pattern names
+Match = dict[str, str]
+Entry = Callable[[BlockWriter, dict[str, str]], None]
+
+
+def vector(operand: str) -> list[str]:
+    """The elements of `{a, b}`, or the operand alone."""
+    if operand[0] != "{":
+        return [operand]
+    return [x.strip() for x in operand[1:-1].split(",")]
+

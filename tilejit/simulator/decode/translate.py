@@ -1,0 +1,261 @@
+"""PTX text → a program: one Python function per basic block, cached by the text."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate
+from typing import Any
+
+from ...errors import UnsupportedInstructionError
+from ..machine.memory import ELEMENTS, LOCAL_BASE, SHARED_BASE, elements, joined
+from ..numerics import convert, directed, floats, integer, products
+from ..opcodes import lookup
+from ..opcodes.memory import Site
+from .blocks import BasicBlock, liveness, split
+from .emitter import DTYPES, SPECIAL, BlockWriter, KernelNames
+from .ptx import Module, PtxFunction, Variable, parse
+
+RUNTIME: dict[str, Any] = {
+    **integer.FUNCTIONS, **floats.FUNCTIONS, **directed.FUNCTIONS, **convert.FUNCTIONS, **products.FUNCTIONS,
+    "abs": abs, "V16": ELEMENTS["V16"], "V32": ELEMENTS["V32"], "elements": elements, "joined": joined,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class TranslatedBlock:
+    """One block's function `run(machine, *inputs)` → (extra, *outputs), and the slots of both."""
+
+    block: BasicBlock
+    run: Callable[..., tuple[Any, ...]]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    result: tuple[int, str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A translated kernel.
+
+    slots: register name → slot; homes: each slot's dtype between blocks.
+    placed: variables with their addresses in their own state space.
+    cell_shift: log2 of the narrowest access, per state space, for the race checks' cells.
+    spins: how many blocks in front of each one look at what other threads may change; one more entry than blocks.
+    initial: what each slot holds before the kernel starts; given: the slots that the machine fills, by name.
+    live: registers live into each block, as bit sets of slots.
+    """
+
+    module: Module
+    function: PtxFunction
+    blocks: tuple[TranslatedBlock, ...]
+    slots: dict[str, int]
+    homes: tuple[str, ...]
+    sites: tuple[Site, ...]
+    placed: tuple[tuple[Variable, int], ...]
+    cell_shift: dict[str, int]
+    shared_bytes: int
+    local_bytes: int
+    spins: tuple[int, ...]
+    live: tuple[int, ...]
+    initial: tuple[Any, ...]
+    given: tuple[tuple[str, int], ...]
+
+
+def translate(ptx: str, entry: str, dynamic_shared_bytes: int) -> Program:
+    """Parse and translate kernel `entry`; raises UnsupportedInstructionError for anything unknown."""
+    return _translate(hashlib.sha256(ptx.encode()).digest(), entry, dynamic_shared_bytes, _Text(ptx))
+
+
+def clear_cache() -> None:
+    """Forget all translations."""
+    _translate.cache_clear()
+
+
+class _Text:
+    """PTX that takes no part in the cache's key: its hash does."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Text)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+@lru_cache(maxsize=256)
+def _translate(digest: bytes, entry: str, dynamic_shared_bytes: int, ptx: _Text) -> Program:
+    module = parse(ptx.text)
+    if entry not in module.functions:
+        known = ", ".join(module.functions) or "none"
+        raise UnsupportedInstructionError(f"the PTX has no kernel {entry}; it has: {known}")
+    function = module.functions[entry]
+    return _Translator(module, function, dynamic_shared_bytes).program()
+
+
+class _Translator:
+    def __init__(self, module: Module, function: PtxFunction, dynamic_shared_bytes: int) -> None:
+        self.module = module
+        self.function = function
+        self.dynamic_shared_bytes = dynamic_shared_bytes
+        self.sizes: dict[str, int] = {}
+        self.placed = self.place_variables()
+        self.never: frozenset[str] = frozenset()
+
+    def place_variables(self) -> tuple[tuple[Variable, int], ...]:
+        """Give every variable an address in its state space; a red zone follows each."""
+        next_free = {"shared": SHARED_BASE, "local": LOCAL_BASE, "const": 1 << 16, "global": 1 << 33}
+        placed = []
+        variables = [*self.module.variables.values(), *self.function.variables.values()]
+        # Dynamic shared memory comes last, as on the device.
+        for variable in sorted(variables, key=lambda v: v.external):
+            space = variable.space
+            align = max(variable.align, 16)
+            at = -(-next_free[space] // align) * align
+            size = self.dynamic_shared_bytes if variable.external and space == "shared" else variable.size_bytes
+            placed.append((variable, at))
+            if not variable.external:
+                next_free[space] = at + size + 64
+            else:
+                self.sizes["dynamic"] = max(self.sizes.get("dynamic", 0), at + size)
+        self.sizes["shared"] = max(next_free["shared"], self.sizes.get("dynamic", 0))
+        self.sizes["local"] = next_free["local"]
+        return tuple(placed)
+
+    def check_labels(self) -> None:
+        """Instructions that end a block emit no code: check their modifiers and labels here."""
+        tables = self.function.branch_tables
+        for ins in self.function.body:
+            if ins.root not in ("bra", "brx", "ret", "exit"):
+                continue
+            names: tuple[str, ...] = ins.operands if ins.root == "bra" else ()
+            if ins.root == "brx":
+                names = tables.get(ins.operands[-1], (ins.operands[-1],))
+            missing = [x for x in names if x not in self.function.labels]
+            count = {"bra": 1, "brx": 2}.get(ins.root, 0)
+            if missing or len(ins.operands) != count or lookup(ins.root, ins.suffix) is None:
+                e = BlockWriter(KernelNames({}, {}, {}), self.module)
+                e.begin(ins, 0)
+                e.fail(f"label {missing[0]} is not defined" if missing else f"{ins.root}{ins.suffix} is not supported")
+
+    def program(self) -> Program:
+        self.check_labels()
+        blocks = split(self.function)
+        emitters, names = self.emit(blocks, frozenset())
+        live = self.live(blocks, emitters)
+        undefined = self.undefined(names, live[0] if live else 0)
+        if undefined:
+            emitters, names = self.emit(blocks, undefined)
+            live = self.live(blocks, emitters)
+        return self.assemble(blocks, emitters, names, live)
+
+    def undefined(self, names: KernelNames, live: int) -> frozenset[str]:
+        """Registers that some path reads unwritten, less those that LLVM left undefined on purpose."""
+        implicit = {"%param:", "%tid", "%carry"}
+        return frozenset(
+            name
+            for name, slot in names.slots.items()
+            if live >> slot & 1 and name not in SPECIAL and name not in self.function.undefined
+            and not any(name.startswith(x) for x in implicit)
+        )  # fmt: skip
+
+    def emit(self, blocks: list[BasicBlock], undefined: frozenset[str]) -> tuple[list[BlockWriter], KernelNames]:
+        function = self.function
+        addresses = {v.name: at for v, at in self.placed}
+        # like a variable's, a parameter's address is one in its own state space; cvta makes it generic
+        params = {p.name: p.offset for p in function.params}
+        names = KernelNames({**function.registers, "%carry": 32}, addresses | params, params)
+        names.namespace.update(RUNTIME)
+        names.maybe_undefined = undefined
+        names.loaded_later = _loaded_later(function)
+        defined = _defined(function) if undefined else set()
+        names.never_written = frozenset(x for x in undefined if x not in defined)
+        return [self.emit_block(block, names) for block in blocks], names
+
+    def emit_block(self, block: BasicBlock, names: KernelNames) -> BlockWriter:
+        e = BlockWriter(names, self.module)
+        e.call_params = self.function.call_params
+        body = self.function.body
+        for pc in block.pcs:
+            ins = body[pc]
+            e.begin(ins, pc)
+            found = lookup(ins.root, ins.suffix)
+            if found is None:
+                e.fail(f"{ins.root}{ins.suffix} is not supported")
+            try:
+                found[0](e, found[1])
+            except IndexError:
+                e.fail("an operand is missing")
+            e.end()
+        if block.predicate:
+            e.begin(body[block.end_pc], block.end_pc)
+            dtype = "p" if block.kind == "branch" else "u4"
+            value = e.read(block.predicate, dtype)
+            e.check_defined(block.predicate, value)
+            e.extra = value
+        return e
+
+    def live(self, blocks: list[BasicBlock], emitters: list[BlockWriter]) -> list[int]:
+        uses = [sum(1 << s for s in e.inputs) for e in emitters]
+        defs = [sum(1 << s for s in e.written) for e in emitters]
+        return liveness(blocks, uses, defs)
+
+    def assemble(
+        self, blocks: list[BasicBlock], emitters: list[BlockWriter], names: KernelNames, live: list[int]
+    ) -> Program:
+        sources = []
+        outputs: list[tuple[int, ...]] = []
+        for block, e in zip(blocks, emitters, strict=True):
+            after = 0
+            for target in block.targets:
+                after |= live[target] if target >= 0 else 0
+            out = [s for s in e.written if after >> s & 1]
+            outputs.append(tuple(out))
+            sources.append(e.finish(f"b{block.index}", out, e.extra))
+        exec(compile("".join(sources), f"<ptx {self.function.name}>", "exec"), names.namespace)
+        compiled = tuple(
+            TranslatedBlock(block, names.namespace[f"b{block.index}"], tuple(e.inputs), out, e.result_slot)
+            for block, e, out in zip(blocks, emitters, outputs, strict=True)
+        )
+        homes = tuple(h or f"u{b // 8}" for h, b in zip(names.home, names.bits, strict=True))
+        return Program(
+            self.module, self.function, compiled, dict(names.slots), homes, tuple(names.sites), self.placed,
+            _cell_shift(names.sites), self.sizes["shared"] - SHARED_BASE, self.sizes["local"] - LOCAL_BASE,
+            _spins(blocks, names.sites), tuple(live), tuple(DTYPES[h].type(0) for h in homes),
+            tuple((n, s) for n, s in names.slots.items() if n in SPECIAL or n.startswith("%param:")),
+        )  # fmt: skip
+
+
+def _cell_shift(sites: list[Site]) -> dict[str, int]:
+    """The narrowest access to each state space; generic accesses may be to any."""
+    result = {}
+    for space in ("shared", "global", "local"):
+        shifts = [s.shift for s in sites if s.space in (space, "") and not s.part]
+        result[space] = min(min(shifts, default=2), 4)
+    return result
+
+
+def _spins(blocks: list[BasicBlock], sites: list[Site]) -> tuple[int, ...]:
+    """For each block, how many before it read what other threads may change; a loop around one may wait for them."""
+    strong = {s.pc for s in sites if s.strong and s.kind != "store"}
+    return (0, *accumulate(int(not strong.isdisjoint(b.pcs)) for b in blocks))
+
+
+def _loaded_later(function: PtxFunction) -> frozenset[str]:
+    """Registers that tcgen05.ld writes: their values arrive at a wait."""
+    loads = [x for x in function.body if x.root == "tcgen05" and x.suffix.startswith(".ld.") and x.operands]
+    return frozenset(x.strip() for ins in loads for x in ins.operands[0].strip("{}").split(","))
+
+
+def _defined(function: PtxFunction) -> set[str]:
+    """Registers that may be written somewhere: the first operand of every instruction that has a destination."""
+    written: set[str] = set()
+    for ins in function.body:
+        if ins.operands and ins.root not in ("st", "red", "bra", "brx"):
+            written.update(x.strip() for x in ins.operands[0].strip("{}()").replace("|", ",").split(","))
+    return written

@@ -1,0 +1,1 @@
+"""What runs the program: threads, memory, warps, barriers, asynchronous copies, tensor memory."""

@@ -1,0 +1,282 @@
+"""Loads, stores and atomics of a group of threads.
+
+An instruction nearly always accesses the region that it accessed last. So two tests of all addresses are enough:
+
+```
+offset = address - start          of each thread, unsigned: what lies in front of the region becomes a huge number
+OR of all offsets <= limit?       every address is inside, as no offset is greater than the OR of all
+OR of all offsets, low bits 0?    every address is aligned
+index  = offset >> shift          into the region's NumPy view
+```
+
+Each address is looked at only where a test fails.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import MisalignedError, OutOfBoundsError, SimulationError
+from ..checks.places import PtxPlaces
+from ..checks.races import AccessChecker, place
+from ..opcodes.memory import Site
+from .atomics import update
+from .lanes import Lanes
+from .memory import AddressMap, Bound, MemoryRegion
+
+_OR = np.bitwise_or.reduce
+_MAX = np.maximum.reduce
+_INT64 = np.dtype(np.int64)
+
+
+class Observer(Protocol):
+    """Sees every access: (instruction, region, each executing thread's element, bytes in front of element 0)."""
+
+    def access(self, site: Site, region: MemoryRegion, index: NDArray[Any], lead: int) -> None: ...
+
+
+class Access:
+    """The memory instructions of one launch, each bound to the region that it accessed last."""
+
+    def __init__(
+        self, sites: list[Site], memory: AddressMap, lanes: Lanes, places: PtxPlaces, checker: AccessChecker | None
+    ) -> None:
+        self.sites = sites
+        self.memory = memory
+        self.lanes = lanes
+        self.places = places
+        self.checker = checker
+        self.observer: Observer | None = None
+        self.bound: list[Bound | None] = [None] * len(sites)
+        self.stores = 0
+
+    def rebind(self, lanes: Lanes) -> None:
+        """Start another chunk."""
+        self.lanes = lanes
+        if self.checker is not None:
+            self.checker.lanes = lanes
+
+    def bind(self, site: Site, address: Any) -> Bound:
+        """Chooses the region by the first thread's address."""
+        flat = np.ravel(address)
+        first = (int(flat[0]) + site.offset) & (2**64 - 1 if site.address_dtype == "u8" else 2**32 - 1)
+        region = self.memory.find(site.space, first)
+        if region is None:
+            self.report_outside(site, np.full(1, first, np.uint64), np.zeros(1, np.int64))
+        bound = self.bind_to(site, region)
+        self.bound[site.index] = bound
+        return bound
+
+    def bind_to(self, site: Site, region: MemoryRegion) -> Bound:
+        view, lead = region.view(site.dtype, site.shift)
+        base = self.memory.generic(region) if not site.space else region.base
+        kind = np.uint64 if site.address_dtype == "u8" else np.uint32
+        start = kind((base + lead - site.offset) % 2 ** (8 * int(site.address_dtype[1])))
+        limit = region.size - lead - (1 << site.shift)
+        return Bound(region, start, limit, view, kind(site.shift), lead)
+
+    def resolve(self, number: int, address: Any) -> tuple[Bound | None, Any]:
+        """(region, element index of each executing thread); no region if the threads access several."""
+        bound = self.bound[number]
+        site = self.sites[number]
+        if bound is None:
+            bound = self.bind(site, address)
+        if not address.ndim:
+            address = np.full(self.lanes.n, address)
+        offset = address - bound.start
+        bits = int(_OR(offset))
+        if bits > bound.limit or bits & ((1 << site.shift) - 1):
+            if bits & ((1 << site.shift) - 1):
+                self.check_alignment(site, address)
+            if int(_MAX(offset)) > bound.limit:
+                retry = self.rebind_site(site, address, bound)
+                return retry if retry is not None else (None, address)
+        offset >>= bound.shift
+        index = offset.view(_INT64) if site.address_dtype == "u8" else offset.astype(_INT64)
+        region = bound.region
+        if region.owner:
+            index += self.lanes.offsets(region.owner, region.stride >> site.shift)
+        if self.observer is not None:
+            self.observer.access(site, region, index, bound.lead)
+        return bound, index
+
+    def rebind_site(self, site: Site, address: NDArray[Any], old: Bound) -> tuple[Bound, Any] | None:
+        """Some address lies outside the bound region: binds to one that holds them all; None if no single one does."""
+        actual = self.actual(site, address)
+        regions = self.memory.find_each(site, actual)
+        outside = np.flatnonzero(regions < 0)
+        if outside.size:
+            self.report_outside(site, actual, outside)
+        if (regions != regions[0]).any():
+            return None
+        if self.memory.regions[int(regions[0])] is old.region:
+            return None
+        self.bound[site.index] = self.bind_to(site, self.memory.regions[int(regions[0])])
+        bound, index = self.resolve(site.index, address)
+        return (bound, index) if bound is not None else None
+
+    def actual(self, site: Site, address: Any) -> NDArray[np.uint64]:
+        """The addresses themselves, offset added, as 64-bit numbers."""
+        wide = np.atleast_1d(address)
+        offset = wide.dtype.type(site.offset % 2 ** (8 * wide.dtype.itemsize))
+        result: NDArray[np.uint64] = (wide + offset).astype(np.uint64)
+        return result
+
+    def load(self, number: int, address: Any) -> Any:
+        """The element at each thread's address; a scalar if all threads share a global address."""
+        if not address.ndim:
+            shared = self.load_shared_address(number, address)
+            if shared is not None:
+                return shared
+        bound, index = self.resolve(number, address)
+        if bound is None:
+            return self.load_split(number, index)
+        region = bound.region
+        if region.shadow is not None:
+            site = self.sites[number]
+            self.checker_().load(region, index, site)
+            if site.acquire:
+                self.checker_().clock.synchronise(self.lanes, True, False)
+        return bound.view[index]
+
+    def load_shared_address(self, number: int, address: Any) -> Any:
+        """The value that all threads read at one address; None where the region has copies or is checked."""
+        site = self.sites[number]
+        bound = self.bound[number] or self.bind(site, address)
+        if bound.region.owner or bound.region.shadow is not None or self.observer is not None:
+            return None
+        offset = int(address) - int(bound.start)
+        if offset < 0 or offset > bound.limit or offset & ((1 << site.shift) - 1):
+            return None
+        return bound.view[offset >> site.shift]
+
+    def store(self, number: int, address: Any, value: Any) -> None:
+        self.stores += 1
+        bound, index = self.resolve(number, address)
+        if bound is None:
+            self.store_split(number, index, value)
+            return
+        region = bound.region
+        if not region.writable:
+            self.report_read_only(self.sites[number], region, index)
+        if region.shadow is not None:
+            site = self.sites[number]
+            if site.release:
+                self.checker_().clock.synchronise(self.lanes, False, True)
+            self.checker_().store(region, index, value, bound.view, site)
+        else:
+            bound.view[index] = value
+
+    def atomic(self, number: int, address: Any, wanted: bool, *operands: Any) -> Any:
+        """Update each thread's place; the old values if `wanted`."""
+        self.stores += 1
+        site = self.sites[number]
+        bound, index = self.resolve(number, address)
+        if bound is None:
+            return self.atomic_split(number, index, wanted, operands)
+        region = bound.region
+        if not region.writable:
+            self.report_read_only(site, region, index)
+        if region.shadow is not None:
+            checker = self.checker_()
+            if site.release:
+                checker.clock.synchronise(self.lanes, False, True)
+            checker.atomic(region, index, site)
+            checker.clock.synchronise(self.lanes, True, False)
+        values = tuple(np.broadcast_to(x, index.shape) for x in operands)
+        return update(site.op, bound.view, index, values, wanted)
+
+    def checker_(self) -> AccessChecker:
+        assert self.checker is not None, "a region has a shadow although checks are off"
+        return self.checker
+
+    def subsets(self, number: int, address: NDArray[Any]) -> list[NDArray[np.int64]]:
+        regions = self.memory.find_each(self.sites[number], self.actual(self.sites[number], address))
+        return [np.flatnonzero(regions == r) for r in np.unique(regions)]
+
+    def load_split(self, number: int, address: NDArray[Any]) -> Any:
+        result: NDArray[Any] | None = None
+        positions = self.lanes.positions()
+        group = self.lanes.group
+        for part in self.subsets(number, address):
+            self.lanes.select(positions[part])
+            values = self.load(number, address[part])
+            if result is None:
+                result = np.empty(address.size, values.dtype)
+            result[part] = values
+        self.restore(group)
+        return result
+
+    def store_split(self, number: int, address: NDArray[Any], value: Any) -> None:
+        positions = self.lanes.positions()
+        group = self.lanes.group
+        for part in self.subsets(number, address):
+            self.lanes.select(positions[part])
+            self.store(number, address[part], value[part] if np.ndim(value) else value)
+        self.restore(group)
+
+    def atomic_split(self, number: int, address: NDArray[Any], wanted: bool, operands: tuple[Any, ...]) -> Any:
+        result: NDArray[Any] | None = None
+        positions = self.lanes.positions()
+        group = self.lanes.group
+        for part in self.subsets(number, address):
+            self.lanes.select(positions[part])
+            values = self.atomic(number, address[part], wanted, *(x[part] if np.ndim(x) else x for x in operands))
+            if wanted:
+                result = np.empty(address.size, values.dtype) if result is None else result
+                result[part] = values
+        self.restore(group)
+        return result
+
+    def restore(self, group: NDArray[np.int64] | None) -> None:
+        self.lanes.select(group)
+
+    def who(self, at: int) -> str:
+        return self.lanes.describe_position(int(self.lanes.positions()[at]))
+
+    def check_alignment(self, site: Site, address: NDArray[Any]) -> None:
+        actual = self.actual(site, address)
+        width = 1 << site.shift
+        wrong = np.flatnonzero(actual & np.uint64(width - 1))
+        if not wrong.size:
+            return
+        at = int(wrong[0])
+        where = int(actual[at])
+        region = self.memory.find(site.space, where)
+        if region is None:
+            self.report_outside(site, actual, wrong)
+        offset = where - (region.base if site.space else self.memory.generic(region))
+        raise MisalignedError(
+            f"{self.who(at)} accesses {width} bytes at address {where:#x}, which is not a multiple of {width}: "
+            f"{place(region, offset, width)} of {region.space} memory\n  {self.places.describe(site.pc)}"
+        )
+
+    def report_outside(self, site: Site, actual: NDArray[np.uint64], outside: NDArray[np.int64]) -> NoReturn:
+        at = int(outside[0])
+        where, width = int(actual[at]), 1 << site.shift
+        space = site.space or "generic"
+        near = self.memory.nearest(site.space, where)
+        detail = "there is no such memory"
+        if near is not None:
+            start = near.base if site.space else self.memory.generic(near)
+            part = near.part_at(max(0, min(where - start, near.size - 1))) or near.parts[0]
+            offset = where - start - part.start
+            element = f", element {offset // width} of {width} bytes" if offset % width == 0 else ""
+            detail = f"{part.name}{offset:+d} bytes{element}; {part.name} has {part.size_bytes} bytes"
+            if abs(offset) > 1 << 40:
+                detail = f"no array is near; the closest is {part.name}"
+        verb = {"load": "reads", "store": "writes", "atomic": "updates"}[site.kind]
+        who = self.who(at) if self.lanes.n > at else "a thread"
+        raise OutOfBoundsError(
+            f"{who} {verb} {width} bytes out of bounds at {space} address {where:#x}: {detail}\n"
+            f"  {self.places.describe(site.pc)}"
+        )
+
+    def report_read_only(self, site: Site, region: MemoryRegion, index: NDArray[np.int64]) -> NoReturn:
+        raise SimulationError(
+            f"{self.who(0)} writes to read-only memory: {place(region, int(index[0]) << site.shift, 1 << site.shift)}"
+            f"\n  {self.places.describe(site.pc)}"
+        )

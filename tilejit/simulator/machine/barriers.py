@@ -1,0 +1,223 @@
+"""CTA barriers: who has arrived at which of the sixteen, and when their threads go on.
+
+Exited threads don't count (PTX ISA, "exit"). An aligned barrier needs all threads of a warp at the same instruction;
+a warp of which a part has exited, or waits elsewhere, breaks that rule.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import DeadlockError, DivergenceError, SimulationError
+from ..checks.places import PtxPlaces
+from ..checks.races import Clock
+from ..decode.blocks import BasicBlock
+from .lanes import WARP, Index, Lanes
+
+Result = tuple[int, str] | None
+# (next block, positions or None for all threads, register for the result, result)
+Released = tuple[int, Index | None, Result, Any]
+
+
+@dataclass(slots=True)
+class Arrival:
+    """Threads that arrived at one barrier instruction. waits: they stand there; those of bar.arrive went on."""
+
+    block: BasicBlock
+    positions: Index
+    waits: bool
+    aligned: bool
+    count: int | None
+    result: Result
+    value: NDArray[np.bool_] | None
+    op: str
+
+
+class Barriers:
+    """All barriers of a chunk's CTAs. waiting: barrier number → arrivals."""
+
+    def __init__(self, lanes: Lanes, alive: NDArray[np.bool_], clock: Clock | None, places: PtxPlaces) -> None:
+        self.lanes = lanes
+        self.alive = alive
+        self.clock = clock
+        self.places = places
+        self.waiting: dict[int, list[Arrival]] = {}
+
+    def arrive(
+        self, block: BasicBlock, result: Result, group: Index | None, positions: Index, request: tuple[Any, ...]
+    ) -> list[Released]:
+        """Register threads at a barrier; what that releases, themselves included."""
+        how, numbers, counts, aligned, value, op = request
+        if group is None and how == "sync" and counts is None and not self.waiting and not np.ndim(numbers):
+            self.mark_barrier(np.arange(self.lanes.first, self.lanes.first + self.lanes.ctas), True)
+            return [(block.targets[0], None, None, None)]
+        each = np.broadcast_to(numbers, positions.shape)
+        for number in np.unique(each):
+            if number > 15:
+                raise SimulationError(f"there is no barrier {number}\n  {self.places.describe(block.end_pc)}")
+            at = np.flatnonzero(each == number)
+            count = None if counts is None else int(np.broadcast_to(counts, positions.shape)[at[0]])
+            if count is not None and (count % WARP or not count):
+                raise SimulationError(
+                    f"a barrier's thread count must be a multiple of 32, got {count}\n"
+                    f"  {self.places.describe(block.end_pc)}"
+                )
+            values = None if value is None else np.broadcast_to(value, positions.shape)[at]
+            arrival = Arrival(block, positions[at], how != "arrive", aligned, count, result, values, op)
+            self.wait(int(number), arrival)
+        return self.complete()
+
+    def wait(self, number: int, arrival: Arrival) -> None:
+        """Adds an arrival; groups at the same instruction become one."""
+        arrivals = self.waiting.setdefault(number, [])
+        same = (a for a in arrivals if a.waits and arrival.waits and a.block is arrival.block)
+        earlier = next((a for a in same if a.count == arrival.count), None)
+        if earlier is None:
+            arrivals.append(arrival)
+            return
+        positions = np.concatenate([earlier.positions, arrival.positions])
+        order = np.argsort(positions)
+        earlier.positions = positions[order]
+        if earlier.value is not None and arrival.value is not None:
+            earlier.value = np.concatenate([earlier.value, arrival.value])[order]
+
+    def complete(self) -> list[Released]:
+        """Release every CTA in which a barrier has all its threads."""
+        released: list[Released] = []
+        for number in list(self.waiting):
+            released.extend(self.complete_one(number))
+        return released
+
+    def complete_one(self, number: int) -> list[Released]:
+        arrivals = self.waiting[number]
+        lanes = self.lanes
+        count = arrivals[0].count
+        here = np.zeros(lanes.total, bool)
+        for a in arrivals:
+            here[a.positions] = True
+        cta = lanes.full["chunk_cta"]
+        if count is None:
+            need = np.bincount(cta[self.alive], minlength=lanes.ctas)
+            have = np.bincount(cta[here & self.alive], minlength=lanes.ctas)
+            full = (have >= need) & (have > 0)
+        else:
+            warps = np.unique(lanes.full["chunk_warp"][here & self.warp_complete(here)])
+            have = np.bincount(warps // lanes.warps_per_cta, minlength=lanes.ctas) * WARP
+            full = have >= count
+        if not full.any():
+            return []
+        for a in arrivals:
+            if a.aligned:
+                self.check_aligned(a, full)
+        self.synchronise(full, here, count)
+        return self.let_go(number, full)
+
+    def warp_complete(self, here: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """For each thread, whether all living threads of its warp are here."""
+        warp = self.lanes.full["chunk_warp"]
+        missing = np.bincount(warp[self.alive & ~here], minlength=self.lanes.ctas * self.lanes.warps_per_cta)
+        result: NDArray[np.bool_] = missing[warp] == 0
+        return result
+
+    def let_go(self, number: int, full: NDArray[np.bool_]) -> list[Released]:
+        cta = self.lanes.full["chunk_cta"]
+        arrivals = self.waiting[number]
+        votes = self.votes(arrivals, full)
+        released: list[Released] = []
+        rest: list[Arrival] = []
+        for a in arrivals:
+            goes = full[cta[a.positions]]
+            going = a.positions[goes]
+            if a.waits and going.size:
+                value = None if a.result is None or votes is None else votes[cta[going]]
+                released.append((a.block.targets[0], going, a.result, value))
+            if not goes.all():
+                a.positions = a.positions[~goes]
+                a.value = None if a.value is None else a.value[~goes]
+                rest.append(a)
+        if rest:
+            self.waiting[number] = rest
+        else:
+            del self.waiting[number]
+        return released
+
+    def votes(self, arrivals: list[Arrival], full: NDArray[np.bool_]) -> NDArray[Any] | None:
+        """bar.red: the combined predicate of each CTA."""
+        op = arrivals[0].op
+        if not op:
+            return None
+        cta = self.lanes.full["chunk_cta"]
+        total = np.zeros(full.size, np.int64)
+        yes = np.zeros(full.size, np.int64)
+        for a in arrivals:
+            total += np.bincount(cta[a.positions], minlength=full.size)
+            if a.value is not None:
+                yes += np.bincount(cta[a.positions][a.value], minlength=full.size)
+        if op == "popc":
+            return yes.astype(np.uint32)
+        return yes == total if op == "and" else yes > 0
+
+    def synchronise(self, full: NDArray[np.bool_], here: NDArray[np.bool_], count: int | None) -> None:
+        if self.clock is None:
+            return
+        ctas = np.flatnonzero(full) + self.lanes.first
+        if count is None or count >= self.lanes.threads:
+            self.mark_barrier(ctas, ctas.size == self.lanes.ctas)
+            return
+        members = here & full[self.lanes.full["chunk_cta"]]
+        clock = self.clock
+        clock.tick(0)
+        clock.synchronised = True
+        for marks in (clock.acquired, clock.released):
+            marks[1][self.lanes.full["warp"][members]] = clock.event
+
+    def mark_barrier(self, ctas: Index, all_of_chunk: bool) -> None:
+        if self.clock is not None:
+            self.clock.cta_barrier(ctas, all_of_chunk)
+
+    def check_aligned(self, arrival: Arrival, full: NDArray[np.bool_]) -> None:
+        """Every thread of the warps that arrived here must have arrived here."""
+        lanes = self.lanes
+        here = np.zeros(lanes.total, bool)
+        here[arrival.positions] = True
+        warp = lanes.full["chunk_warp"]
+        members = np.zeros(lanes.ctas * lanes.warps_per_cta, bool)
+        members[warp[arrival.positions[full[lanes.full["chunk_cta"][arrival.positions]]]]] = True
+        elsewhere = np.flatnonzero(members[warp] & ~here)
+        if not elsewhere.size:
+            return
+        at = int(elsewhere[0])
+        waiter = int(arrival.positions[warp[arrival.positions] == warp[at]][0])
+        fate = "waits at another barrier instruction" if self.alive[at] else "has exited without it"
+        others = self.describe_waiting() if self.alive[at] else []
+        raise DivergenceError(
+            f"a barrier that all threads of a warp must execute together was reached by a part of the warp: "
+            f"{lanes.describe_position(waiter)} waits at\n  {self.places.describe(arrival.block.end_pc)}\n"
+            f"but {lanes.describe_position(at)} {fate}" + "".join("\n" + x for x in others),
+            hint="move the barrier out of the branch, so that all threads reach it",
+        )
+
+    def describe_waiting(self) -> list[str]:
+        lines = []
+        for number, arrivals in self.waiting.items():
+            for a in arrivals:
+                if a.waits:
+                    who = self.lanes.describe_position(int(a.positions[0]))
+                    more = f" and {a.positions.size - 1} more" if a.positions.size > 1 else ""
+                    place = self.places.describe(a.block.end_pc)
+                    lines.append(f"{who}{more} wait at barrier {number}\n  {place}")
+        return lines
+
+    def report(self, others: str) -> NoReturn:
+        """Nobody can run and barriers wait: some thread never arrives."""
+        lines = self.describe_waiting()
+        if others:
+            lines.append(others)
+        text = "\n".join(lines)
+        if any(a.count is not None for arrivals in self.waiting.values() for a in arrivals):
+            raise DeadlockError(f"deadlock: a barrier never gets all its threads\n{text}")
+        raise DivergenceError(f"a barrier is not reached by all threads of its CTA\n{text}")

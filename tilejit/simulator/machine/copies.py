@@ -1,0 +1,214 @@
+"""cp.async: copies from global to shared memory that land at the wait of the thread that started them.
+
+The source is read when the copy starts and must not change before the wait; the target must not be touched before
+it. Other threads see the target only with a barrier after the wait.
+
+source: PTX ISA, "Data Movement and Conversion Instructions: cp.async", and "cp.async.wait_group / wait_all".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import SimulationError
+from ..checks.places import PtxPlaces
+from ..checks.races import FOREVER, IN_FLIGHT, LOW, ONE, AccessChecker, Record, Shadow, equal_bits
+from ..opcodes.memory import Site
+from .access import Access
+from .flights import Batch, CopySide
+from .lanes import Index, Lanes
+from .memory import ELEMENTS, Bound, MemoryRegion
+
+
+class AsyncCopies:
+    """The copies in flight of a chunk's threads.
+
+    committed: groups that each thread has committed; complete: groups that it has waited for.
+    """
+
+    def __init__(self, access: Access, lanes: Lanes, places: PtxPlaces) -> None:
+        self.access = access
+        self.lanes = lanes
+        self.places = places
+        self.committed = np.zeros(lanes.total, np.int64)
+        self.complete = np.zeros(lanes.total, np.int64)
+        self.pending: list[Batch] = []
+        if access.checker is not None:
+            access.checker.in_flight = self.pending
+
+    def issue(self, target: int, to: Any, source: int, at: Any, single: int, kept: Any) -> None:
+        """cp.async: `target`, `source` and `single` (byte by byte) are numbers of memory instructions.
+
+        kept: how many bytes of the source each thread copies, the rest are zeros; None for all.
+        """
+        lanes = self.lanes
+        site = self.access.sites[target]
+        positions = lanes.positions()
+        batch = Batch(
+            site.pc, positions, lanes.get("gid"), self.committed[positions],
+            np.zeros(positions.size, ELEMENTS[site.dtype]), [], [], np.ones(positions.size, bool),
+        )  # fmt: skip
+        group = lanes.group
+        address, to = lanes.each(at), lanes.each(to)
+        if kept is None:
+            self.read(batch, source, address, np.arange(positions.size))
+        else:
+            self.read_parts(batch, source, single, address, lanes.each(kept))
+        lanes.select(group)
+        for part, bound, index in self.resolved(target, to, np.arange(positions.size)):
+            cells = None
+            if bound.region.shadow is not None:
+                cells = close_target(self.access.checker_(), bound.region, index, batch.data[part], site)
+            batch.targets.append(CopySide(part, bound.region, bound.view, index, cells, site))
+        lanes.select(group)
+        self.pending.append(batch)
+
+    def commit(self) -> None:
+        """cp.async.commit_group: what each thread has started since its last commit becomes a group."""
+        self.committed[self.lanes.positions()] += 1
+
+    def wait(self, newest: int) -> None:
+        """cp.async.wait_group: all but the `newest` groups of each thread land."""
+        positions = self.lanes.positions()
+        self.complete[positions] = np.maximum(self.complete[positions], self.committed[positions] - newest)
+        for batch in self.pending:
+            ready = batch.left & (batch.groups < self.complete[batch.positions])
+            if np.count_nonzero(ready):
+                self.land(batch, ready)
+        self.pending[:] = [b for b in self.pending if np.count_nonzero(b.left)]
+
+    def wait_all(self) -> None:
+        """cp.async.wait_all: as a commit and a wait for everything."""
+        self.commit()
+        self.wait(0)
+
+    def resolved(self, number: int, address: NDArray[Any], copies: Index) -> Iterator[tuple[Index, Bound, Index]]:
+        """(copies, region, element index) for each region that the addresses of `copies` lie in.
+
+        The lanes that execute must be those of `copies`; while a region is looked at, they are its threads.
+        """
+        bound, index = self.access.resolve(number, address)
+        if bound is not None:
+            yield copies, bound, index
+            return
+        positions = self.lanes.positions()
+        for part in self.access.subsets(number, index):
+            self.lanes.select(positions[part])
+            bound, index = self.access.resolve(number, address[part])
+            assert bound is not None, "addresses of one region resolve to it"
+            yield copies[part], bound, index
+
+    def read(self, batch: Batch, number: int, address: NDArray[Any], copies: Index) -> None:
+        """Read the whole source of `copies`, whose threads execute."""
+        site = self.access.sites[number]
+        for part, bound, index in self.resolved(number, address, copies):
+            batch.data[part] = bound.view[index]
+            cells = self.checked(bound, index, site)
+            batch.sources.append(CopySide(part, bound.region, bound.view, index, cells, site))
+
+    def read_parts(self, batch: Batch, source: int, single: int, address: NDArray[Any], kept: NDArray[Any]) -> None:
+        """Read only the first `kept` bytes of each source."""
+        site = self.access.sites[source]
+        width = 1 << site.shift
+        over = np.flatnonzero(kept > width)
+        if over.size:
+            who = self.lanes.describe_position(int(batch.positions[over[0]]))
+            raise SimulationError(
+                f"{who} copies {int(kept[over[0]])} of {width} bytes: the source can't be larger than the copy\n"
+                f"  {self.places.describe(site.pc)}"
+            )
+        whole = np.flatnonzero(kept == width)
+        if whole.size:
+            self.lanes.select(batch.positions[whole])
+            self.read(batch, source, address[whole], whole)
+        some = np.flatnonzero((kept > 0) & (kept < width))
+        if not some.size:
+            return
+        self.lanes.select(batch.positions[some])
+        self.access.check_alignment(site, address[some])
+        raw = batch.data.view(np.uint8).reshape(-1, width)
+        for byte in range(int(kept[some].max())):
+            copies = np.flatnonzero((kept > byte) & (kept < width))
+            self.lanes.select(batch.positions[copies])
+            where = address[copies] + address.dtype.type(byte)
+            for part, bound, index in self.resolved(single, where, copies):
+                raw[part, byte] = bound.view[index]
+                cells = self.checked(bound, index, self.access.sites[single])
+                batch.sources.append(CopySide(part, bound.region, bound.view, index, cells, site))
+
+    def checked(self, bound: Bound, index: Index, site: Site) -> Index | None:
+        """Check and record a read of the executing threads; its cells."""
+        if bound.region.shadow is None:
+            return None
+        checker = self.access.checker_()
+        checker.load(bound.region, index, site)
+        return checker.cells(bound.region.shadow, index, site)[0].reshape(index.size, -1)
+
+    def land(self, batch: Batch, ready: NDArray[np.bool_]) -> None:
+        """Write what has arrived, and record that source and target were in use until now."""
+        self.access.stores += 1
+        for side in batch.targets:
+            pick = ready[side.at]
+            copies = side.at[pick]
+            side.view[side.index[pick]] = batch.data[copies]
+            if side.cells is not None:
+                open_target(self.access.checker_(), side.region, side.cells[pick], batch.threads[copies], batch.pc)
+        for side in batch.sources:
+            if side.cells is not None:
+                pick = ready[side.at]
+                threads = batch.threads[side.at[pick]]
+                read_until_now(self.access.checker_(), side.region, side.cells[pick], threads, batch.pc)
+        batch.left &= ~ready
+
+
+def close_target(checker: AccessChecker, region: MemoryRegion, index: Index, data: NDArray[Any], site: Site) -> Index:
+    """Check the targets of copies of `data` against earlier accesses and close them until the wait.
+
+    returns: the cells of each executing thread's target, one row each.
+    """
+    shadow: Shadow = region.shadow
+    cells, me = checker.cells(shadow, index, site)
+    base = checker.base(shadow, site, cells.size)
+    writes = shadow.writes[cells]
+    at = np.flatnonzero((writes + ONE > base) | (shadow.first_reads[cells] >= base))
+    if at.size:
+        checker.report_in_flight(region, cells, me, at[writes[at] == IN_FLIGHT], site)
+        checker.report_conflicts_of_store(region, cells, me, writes, at, site)
+        checker.report_reads(region, cells, me, at, site)
+    stamp = checker.stamp_write(shadow, me, site.pc)
+    shadow.writes[cells] = stamp
+    winner = shadow.writes[cells]
+    lost = np.flatnonzero(winner != stamp)
+    if lost.size:
+        lanes = lost // (cells.size // index.size)
+        winners = np.searchsorted(checker.lanes.get("gid"), winner[lost] & LOW)
+        differs = np.flatnonzero(~equal_bits(data[winners], data[lanes]))
+        if differs.size:
+            first = lost[differs[0]]
+            checker.report_race(region, int(cells[first]), int(me[first]), int(winner[first]), site, "write")
+    shadow.writes[cells] = IN_FLIGHT
+    shadow.wrote = FOREVER
+    return cells.reshape(index.size, -1)
+
+
+def open_target(checker: AccessChecker, region: MemoryRegion, cells: Index, threads: Record, pc: int) -> None:
+    """Copies have landed: from now on they are stores of the threads that started them."""
+    shadow: Shadow = region.shadow
+    me = np.repeat(threads, cells.shape[1])
+    flat = cells.reshape(-1)
+    stamp = checker.stamp_write(shadow, me, pc)
+    shadow.writes[flat] = stamp
+    winner = shadow.writes[flat]
+    lost = np.flatnonzero(winner != stamp)
+    if lost.size:
+        checker.mark_several(shadow.writes, flat[lost], winner[lost], me[lost])
+
+
+def read_until_now(checker: AccessChecker, region: MemoryRegion, cells: Index, threads: Record, pc: int) -> None:
+    """Copies have read their sources until now."""
+    me = np.repeat(threads, cells.shape[1])
+    checker.record_read(region.shadow, cells.reshape(-1), me, me + np.uint64(checker.clock.tick(pc) << 32), ONE)

@@ -1,0 +1,64 @@
+"""Copies in flight: what asynchronous copies have been told to move and have not moved yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..opcodes.memory import Site
+from .lanes import Index
+from .memory import MemoryRegion
+
+
+@dataclass(frozen=True, slots=True)
+class CopySide:
+    """One region's share of a batch: where its copies read or write.
+
+    at: numbers of the copies in the batch; index: each one's element of `view`.
+    cells: each one's cells in the region's shadow, one row per copy; None where nothing is checked.
+    """
+
+    at: Index
+    region: MemoryRegion
+    view: NDArray[Any]
+    index: Index
+    cells: Index | None
+    site: Site
+
+
+@dataclass(slots=True)
+class Batch:
+    """The copies that the threads of a group started by one instruction.
+
+    positions, threads: of the threads that started them, in the chunk and in the grid (from 1).
+    groups: the number of each one's async-group among those of its thread.
+    data: what arrives in the target; left: which copies are still in flight.
+    """
+
+    pc: int
+    positions: Index
+    threads: NDArray[np.uint64]
+    groups: Index
+    data: NDArray[Any]
+    targets: list[CopySide]
+    sources: list[CopySide]
+    left: NDArray[np.bool_]
+
+
+def touching(batches: list[Batch], region: MemoryRegion, cells: Index, targets: bool) -> tuple[Batch, int, int] | None:
+    """The first copy in flight that writes (or, without `targets`, reads) one of `cells`.
+
+    returns: (its batch, its number in the batch, the position in `cells`).
+    """
+    for batch in batches:
+        for side in batch.targets if targets else batch.sources:
+            if side.region is not region or side.cells is None:
+                continue
+            hit = np.isin(side.cells, cells) & batch.left[side.at][:, None]
+            if np.count_nonzero(hit):
+                row, column = (int(x[0]) for x in np.nonzero(hit))
+                return batch, int(side.at[row]), int(np.flatnonzero(cells == side.cells[row, column])[0])
+    return None

@@ -1,0 +1,222 @@
+"""State spaces: where arrays, buffers and stacks lie, and how an address becomes an element of a NumPy array.
+
+A generic address is a window and an address in that window's state space:
+
+```
+bits 63 ... 44    0 global      1 shared     2 local      3 const     4 param
+bits 43 ... 0     the address in that state space
+```
+
+Each CTA has its own copy of a shared region, and each thread its own of a local one. The copies lie `stride` bytes
+apart in the one NumPy array behind the region. In copy c, an address names the element
+(address - base + c * stride) / width.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..opcodes.memory import Site
+from ..opcodes.move import WINDOWS
+
+Bytes = NDArray[np.uint8]
+
+# NumPy moves 16 bytes fastest as one complex number; 32 bytes need an opaque element.
+ELEMENTS: dict[str, Any] = {
+    "u1": np.uint8, "u2": np.uint16, "u4": np.uint32, "u8": np.uint64,
+    "i1": np.int8, "i2": np.int16, "i4": np.int32, "i8": np.int64,
+    "f2": np.float16, "f4": np.float32, "f8": np.float64, "V16": np.complex128, "V32": np.dtype("V32"),
+}  # fmt: skip
+ELEMENTS = {name: np.dtype(x) for name, x in ELEMENTS.items()}
+
+GLOBAL_BASE = 1 << 36
+RED_ZONE_BYTES = 1 << 24
+SHARED_BASE = 1024
+LOCAL_BASE = 1 << 16
+
+
+@dataclass(slots=True)
+class Part:
+    """A named array inside a region, for messages. start: bytes from the region's base."""
+
+    name: str
+    start: int
+    size_bytes: int
+    writable: bool = True
+
+
+@dataclass(slots=True)
+class MemoryRegion:
+    """A run of addresses backed by one NumPy byte array.
+
+    base: address in its own state space; a generic address adds the space's window.
+    owner: "" for one copy, "cta" or "lane" for a copy per CTA or thread, `stride` bytes apart.
+    """
+
+    space: str
+    base: int
+    size: int
+    memory: Bytes
+    parts: list[Part]
+    owner: str = ""
+    stride: int = 0
+    writable: bool = True
+    shadow: Any = None
+    views: dict[tuple[str, int], tuple[NDArray[Any], int]] = field(default_factory=dict)
+
+    def view(self, dtype: str, shift: int) -> tuple[NDArray[Any], int]:
+        """The memory as elements of `dtype`, and the bytes in front of the first aligned one."""
+        key = (dtype, shift)
+        if key not in self.views:
+            width = 1 << shift
+            lead = -self.base % width if not self.owner else 0
+            usable = max(self.memory.size - lead, 0) // width * width
+            self.views[key] = (self.memory[lead : lead + usable].view(ELEMENTS[dtype]), lead)
+        return self.views[key]
+
+    def part_at(self, offset: int) -> Part | None:
+        return next((p for p in self.parts if p.start <= offset < p.start + p.size_bytes), None)
+
+
+@dataclass(slots=True)
+class Bound:
+    """A memory instruction bound to the region that it accessed last.
+
+    start: what an address operand is at element 0 of `view`. limit: the highest offset from there, in bytes, that an
+    access may have. shift: log2 of the access's bytes. lead: bytes of the region in front of element 0.
+    """
+
+    region: MemoryRegion
+    start: Any
+    limit: int
+    view: NDArray[Any]
+    shift: Any
+    lead: int
+
+
+class AddressMap:
+    """All regions, by generic address."""
+
+    def __init__(self) -> None:
+        self.regions: list[MemoryRegion] = []
+        self.starts: list[int] = []
+        self.next_global = GLOBAL_BASE
+
+    def add(self, region: MemoryRegion) -> None:
+        at = WINDOWS[region.space] + region.base
+        i = bisect_right(self.starts, at)
+        self.starts.insert(i, at)
+        self.regions.insert(i, region)
+
+    def generic(self, region: MemoryRegion) -> int:
+        return WINDOWS[region.space] + region.base
+
+    def find(self, space: str, address: int) -> MemoryRegion | None:
+        """The region that holds `address`, an address in `space` ("" for generic)."""
+        generic = address + WINDOWS[space] if space else address
+        i = bisect_right(self.starts, generic) - 1
+        if i < 0:
+            return None
+        region = self.regions[i]
+        inside = generic - self.starts[i] < region.size
+        return region if inside and (not space or region.space == space) else None
+
+    def nearest(self, space: str, address: int) -> MemoryRegion | None:
+        """The region that an out-of-bounds address most likely meant: the closest of its space."""
+        generic = address + WINDOWS[space] if space else address
+
+        def distance(region: MemoryRegion) -> int:
+            start = self.generic(region)
+            return max(start - generic, generic - start - region.size + 1, 0)
+
+        same = [r for r in self.regions if self.generic(r) >> 44 == generic >> 44]
+        return min(same, key=distance, default=None)
+
+    def find_each(self, site: Site, addresses: NDArray[Any]) -> NDArray[np.int64]:
+        """Each address's region by number, -1 where it lies in none."""
+        generic = addresses.astype(np.uint64)
+        if site.space:
+            generic = generic + np.uint64(WINDOWS[site.space])
+        starts = np.array(self.starts, np.uint64)
+        index = np.searchsorted(starts, generic, side="right").astype(np.int64) - 1
+        sizes = np.array([r.size for r in self.regions], np.uint64)
+        spaces = np.array([not site.space or r.space == site.space for r in self.regions])
+        clipped = np.maximum(index, 0)
+        width = np.uint64(1 << site.shift)
+        fits = (index >= 0) & (generic - starts[clipped] + width <= sizes[clipped]) & spaces[clipped]
+        return np.where(fits, index, -1)
+
+    def add_arrays(self, arrays: Sequence[tuple[Bytes, str, bool, bool]]) -> list[int]:
+        """Place host arrays (memory, name, writable, initialized) in global memory; their device addresses.
+
+        Ranges that overlap on the host overlap on the device; others lie far apart.
+        """
+        spans = sorted((_host_address(a[0]), i) for i, a in enumerate(arrays))
+        addresses = [0] * len(arrays)
+        group: list[int] = []
+        low = high = 0
+        for start, i in spans:
+            size = arrays[i][0].size
+            if group and start < high:
+                group.append(i)
+                high = max(high, start + size)
+                continue
+            self._place(arrays, group, low, high, addresses)
+            group, low, high = [i], start, start + size
+        self._place(arrays, group, low, high, addresses)
+        return addresses
+
+    def _place(
+        self, arrays: Sequence[tuple[Bytes, str, bool, bool]], group: list[int], low: int, high: int, out: list[int]
+    ) -> None:
+        if not group:
+            return
+        base = self.next_global + low % 256
+        widest = max(group, key=lambda i: arrays[i][0].size)
+        memory = arrays[widest][0]
+        if memory.size < high - low:
+            memory = _host_memory(low, high - low)
+        parts = []
+        for i in group:
+            start = _host_address(arrays[i][0]) - low
+            out[i] = base + start
+            parts.append(Part(arrays[i][1] or f"argument {i}", start, arrays[i][0].size, arrays[i][2]))
+        region = MemoryRegion("global", base, high - low, memory, parts, writable=any(arrays[i][2] for i in group))
+        self.add(region)
+        self.next_global = (base + region.size + RED_ZONE_BYTES + 255) // 256 * 256
+
+
+def _host_address(memory: Bytes) -> int:
+    return int(memory.__array_interface__["data"][0])
+
+
+def _host_memory(address: int, size: int) -> Bytes:
+    """Bytes that several overlapping arrays cover together; the caller keeps the arrays alive."""
+    holder = _Interface(address, size)
+    return np.asarray(holder)
+
+
+class _Interface:
+    def __init__(self, address: int, size: int) -> None:
+        self.__array_interface__ = {"data": (address, False), "shape": (size,), "typestr": "|u1", "version": 3}
+
+
+def elements(raw: Any, dtype: np.dtype[Any], count: int) -> list[Any]:
+    """The `count` elements of `dtype` in each wide element of `raw`."""
+    if not np.ndim(raw):
+        return list(np.array([raw]).view(dtype))
+    return list(raw.view(dtype).reshape(-1, count).T)
+
+
+def joined(n: int, dtype: np.dtype[Any], whole: np.dtype[Any], values: tuple[Any, ...]) -> NDArray[Any]:
+    """One wide element per thread from `values`, each an array or a scalar."""
+    out = np.empty((n, len(values)), dtype)
+    for i, value in enumerate(values):
+        out[:, i] = value
+    return out.reshape(-1).view(whole)

@@ -1,0 +1,106 @@
+"""vprintf: formats C format strings with arguments that the kernel laid out in memory."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...errors import OutOfBoundsError
+from .memory import AddressMap, MemoryRegion
+
+if TYPE_CHECKING:
+    from .machine import Machine
+
+_SPEC = re.compile(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|j|z|t|L)?([diouxXcsfFeEgGaAp%])")
+
+
+class Printer:
+    """Writes what threads print, in ascending order of threads for each print."""
+
+    def __init__(self, memory: AddressMap, write: Callable[[str], object] | None = None) -> None:
+        self.memory = memory
+        self.write = write
+
+    def vprintf(self, machine: Machine, form: Any, arguments: Any) -> None:
+        positions = machine.lanes.positions()
+        forms = np.broadcast_to(form, positions.shape)
+        places = np.broadcast_to(arguments, positions.shape)
+        write = self.write or sys.stdout.write
+        cache: dict[int, str] = {}
+        for position, where, place in zip(positions.tolist(), forms.tolist(), places.tolist(), strict=True):
+            if where not in cache:
+                cache[where] = self.string(where)
+            write(self.format(cache[where], place, position))
+
+    def region(self, address: int) -> tuple[MemoryRegion, int]:
+        region = self.memory.find("", address)
+        if region is None:
+            raise OutOfBoundsError(f"printf reads at address {address:#x}, where there is no memory")
+        return region, address - self.memory.generic(region)
+
+    def string(self, address: int) -> str:
+        """The zero-terminated string at a generic address."""
+        region, offset = self.region(address)
+        data = region.memory[offset : region.size].tobytes()
+        return data.split(b"\0", 1)[0].decode("utf-8", "replace")
+
+    def format(self, form: str, place: int, position: int) -> str:
+        """One thread's text."""
+        reader = _VariadicArguments(self, place, position)
+
+        def replace(match: re.Match[str]) -> str:
+            flags, width, precision, _, kind = match.groups()
+            if kind == "%":
+                return "%"
+            width = str(reader.integer(4)) if width == "*" else width
+            precision = str(reader.integer(4)) if precision == "*" else precision
+            spec = "%" + flags + (width or "") + (f".{precision}" if precision is not None else "")
+            return reader.value(spec, match[4] or "", kind)
+
+        return _SPEC.sub(replace, form)
+
+
+class _VariadicArguments:
+    """Reads one thread's arguments in order, each aligned to its size."""
+
+    def __init__(self, printer: Printer, place: int, position: int) -> None:
+        self.printer = printer
+        self.offset = 0
+        if not place:
+            return
+        region, start = printer.region(place)
+        if region.owner == "lane":
+            begin = position * region.stride + start
+            self.data = region.memory[begin : (position + 1) * region.stride]
+        else:
+            self.data = region.memory[start:]
+
+    def take(self, size: int) -> bytes:
+        self.offset = -(-self.offset // size) * size
+        data = self.data[self.offset : self.offset + size].tobytes()
+        self.offset += size
+        return data
+
+    def integer(self, size: int, signed: bool = True) -> int:
+        return int.from_bytes(self.take(size), "little", signed=signed)
+
+    def value(self, spec: str, length: str, kind: str) -> str:
+        size = 8 if length in ("l", "ll", "j", "z", "t") else 4
+        if kind in "di":
+            return (spec + "d") % self.integer(size)
+        if kind in "ouxX":
+            return (spec + ("d" if kind == "u" else kind)) % self.integer(size, signed=False)
+        if kind == "c":
+            return (spec + "c") % chr(self.integer(4) & 0xFF)
+        if kind == "s":
+            return (spec + "s") % self.printer.string(self.integer(8, signed=False))
+        if kind == "p":
+            return f"{self.integer(8, signed=False):#x}"
+        number = float(np.frombuffer(self.take(8), np.float64)[0])
+        if kind in "aA":
+            return number.hex()
+        return (spec + kind) % number

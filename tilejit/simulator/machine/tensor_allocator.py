@@ -1,0 +1,132 @@
+"""Columns of tensor memory: who owns which, and the rules of allocation.
+
+source: PTX ISA, "tcgen05.alloc, tcgen05.dealloc, tcgen05.relinquish_alloc_permit".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ...errors import DeadlockError, SimulationError
+from ..checks.places import PtxPlaces
+from .lanes import WARP, Lanes
+from .tensor_layout import COLUMNS
+
+UNIT = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """Columns start … start+columns-1 of one CTA, and the warp and instruction that allocated them."""
+
+    start: int
+    columns: int
+    warp: int
+    pc: int
+
+
+class Allocator:
+    """The tensor memory of every CTA of a chunk. owned: CTAs × columns; live: allocations per CTA."""
+
+    def __init__(self, lanes: Lanes, places: PtxPlaces) -> None:
+        self.lanes = lanes
+        self.places = places
+        self.owned = np.zeros((lanes.ctas, COLUMNS), bool)
+        self.live: list[list[Allocation]] = [[] for _ in range(lanes.ctas)]
+        self.last: dict[int, Allocation] = {}
+        self.relinquished: dict[int, tuple[int, int]] = {}
+
+    def allocate(self, warp: int, columns: int, pc: int) -> int:
+        """Columns for a warp of the chunk; the first one.
+
+        The highest free ones, so that addresses don't start at 0 unless all 512 columns are asked for.
+        """
+        cta = warp // self.lanes.warps_per_cta
+        self.check(cta, warp, columns, pc)
+        free = ~self.owned[cta]
+        for start in range(COLUMNS - columns, -1, -UNIT):
+            if free[start : start + columns].all():
+                allocation = Allocation(start, columns, warp, pc)
+                self.live[cta].append(allocation)
+                self.last[cta] = allocation
+                self.owned[cta, start : start + columns] = True
+                return start
+        taken = "\n".join(self.line(a) for a in self.live[cta])
+        raise DeadlockError(
+            f"{self.who(warp)} waits for ever for {columns} columns of tensor memory: {int(free.sum())} of {COLUMNS} "
+            f"are free\n  {self.places.describe(pc)}\nits CTA holds\n{taken}",
+            hint="allocate fewer columns, or free some first",
+        )
+
+    def check(self, cta: int, warp: int, columns: int, pc: int) -> None:
+        if columns < UNIT or columns > COLUMNS or columns & (columns - 1):
+            need = f"a power of two from {UNIT} to {COLUMNS}"
+            self.refuse(warp, pc, f"allocates {columns} columns of tensor memory: {need} is needed")
+        if cta in self.relinquished:
+            who, where = self.relinquished[cta]
+            self.refuse(
+                warp, pc, "allocates tensor memory although its CTA has given up the permit",
+                f"\n{self.who(who)} gave it up at\n  {self.places.describe(where)}",
+            )  # fmt: skip
+        last = self.last.get(cta)
+        if last is not None and last.warp != warp:
+            self.refuse(
+                warp, pc, "allocates tensor memory, but one warp of a CTA must make all its allocations",
+                f"\nand {self.who(last.warp)} has allocated at\n  {self.places.describe(last.pc)}",
+            )  # fmt: skip
+        if last is not None and columns > last.columns:
+            self.refuse(
+                warp, pc, f"allocates {columns} columns of tensor memory after {last.columns}: sizes must not grow",
+                f"\nthe earlier allocation is at\n  {self.places.describe(last.pc)}",
+            )  # fmt: skip
+
+    def find(self, warp: int, address: int, columns: int, pc: int) -> Allocation:
+        """The allocation that a warp frees by `address` and `columns`."""
+        cta = warp // self.lanes.warps_per_cta
+        same = [a for a in self.live[cta] if a.start == address]
+        if not same:
+            known = "\n".join(self.line(a) for a in self.live[cta]) or "  nothing"
+            self.refuse(
+                warp, pc, f"frees tensor memory at {address:#x}, where no allocation starts", f"\nallocated is\n{known}"
+            )
+        if same[0].columns != columns:
+            self.refuse(warp, pc, f"frees {columns} columns of an allocation of {same[0].columns}", self.made(same[0]))
+        if same[0].warp != warp:
+            self.refuse(warp, pc, "frees tensor memory of another warp: the one that allocates it frees it",
+                        self.made(same[0]))  # fmt: skip
+        return same[0]
+
+    def free(self, warp: int, allocation: Allocation) -> None:
+        cta = warp // self.lanes.warps_per_cta
+        self.live[cta].remove(allocation)
+        self.owned[cta, allocation.start : allocation.start + allocation.columns] = False
+
+    def relinquish(self, warps: Any, pc: int) -> None:
+        for warp in warps:
+            self.relinquished.setdefault(int(warp) // self.lanes.warps_per_cta, (int(warp), pc))
+
+    def check_all_freed(self) -> None:
+        """Raise if a CTA has exited with columns allocated."""
+        for allocations in self.live:
+            for a in allocations:
+                raise SimulationError(
+                    f"the kernel exits with {a.columns} columns of tensor memory allocated, by {self.who(a.warp)}\n"
+                    f"  {self.places.describe(a.pc)}",
+                    hint="free them with tcgen05.dealloc on every way out of the kernel",
+                )
+
+    def who(self, warp: int) -> str:
+        cta, inside = divmod(warp, self.lanes.warps_per_cta)
+        return self.lanes.describe_position(cta * self.lanes.threads + inside * WARP)
+
+    def line(self, a: Allocation) -> str:
+        return f"  columns {a.start} to {a.start + a.columns - 1}, {self.places.describe(a.pc)}"
+
+    def made(self, a: Allocation) -> str:
+        return f"\nit was allocated by {self.who(a.warp)} at\n  {self.places.describe(a.pc)}"
+
+    def refuse(self, warp: int, pc: int, what: str, more: str = "") -> NoReturn:
+        raise SimulationError(f"{self.who(warp)} {what}\n  {self.places.describe(pc)}{more}")

@@ -1,0 +1,79 @@
+"""Which cell of tensor memory each register of each lane is, per shape of tcgen05.ld and tcgen05.st.
+
+For lane l and register r:
+
+```
+shape       row                     column
+32x32b      l                       r
+16x64b      l / 4 + 8 (l % 2)       l / 2 % 2 + 2 r
+16x128b     l / 4 + 8 (r % 2)       l % 4 + 4 (r / 2)
+16x256b     l / 4 + 8 (r / 2 % 2)   r % 2 + 2 (l % 4) + 8 (r / 4)
+16x32bx2    l % 16                  r, and `split` further in lanes 16 to 31
+```
+
+source: PTX ISA, "Data Movement Shape", figures "Matrix Fragment for shape .32x32b" to ".16x32bx2", and "Packing and
+Unpacking".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from .lanes import WARP, Index
+
+COLUMNS = 512
+
+# shape → (lanes of tensor memory, registers for .x1, largest .num)
+SHAPES = {
+    "32x32b": (32, 1, 128), "16x64b": (16, 1, 128), "16x128b": (16, 2, 64), "16x256b": (16, 4, 32),
+    "16x32bx2": (16, 1, 128),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A tcgen05.ld or .st: rows and columns from its address on, as lanes × registers (× halves if packed).
+
+    height: lanes of tensor memory; used: the columns that differ.
+    packed: each register holds the lower 16 bits of two neighbouring columns.
+    """
+
+    name: str
+    height: int
+    packed: bool
+    rows: Index
+    columns: Index
+    used: Index
+
+    @property
+    def span(self) -> int:
+        """Columns from the first to the last one touched."""
+        return int(self.used[-1]) + 1
+
+
+@lru_cache(maxsize=256)
+def form(shape: str, num: int, packed: bool, split: int) -> Form:
+    """The form `.shape.xnum`; split: columns from the first to the second access of .16x32bx2."""
+    height, each, _ = SHAPES[shape]
+    lane = np.arange(WARP)[:, None]
+    r = np.arange(each * num)[None, :]
+    second = np.zeros_like(lane)
+    if shape == "32x32b":
+        row, column = lane + 0 * r, r + 0 * lane
+    elif shape == "16x64b":
+        row, column = lane // 4 + 8 * (lane % 2) + 0 * r, lane // 2 % 2 + 2 * r
+    elif shape == "16x128b":
+        row, column = lane // 4 + 8 * (r % 2), lane % 4 + 4 * (r // 2)
+    elif shape == "16x256b":
+        row, column = lane // 4 + 8 * (r // 2 % 2), r % 2 + 2 * (lane % 4) + 8 * (r // 4)
+    else:
+        row, column = lane % 16 + 0 * r, r + 0 * lane
+        second = lane // 16
+    if packed:
+        row, column = np.stack([row, row], axis=2), np.stack([2 * column, 2 * column + 1], axis=2)
+        second = second[:, :, None]
+    column = column + second * split
+    return Form(f".{shape}.x{num}", height, packed, row, column, np.unique(column))

@@ -1,0 +1,394 @@
+"""Tensor memory: 128 lanes × 512 columns × 32 bits per CTA, and its asynchronous loads and stores.
+
+What tcgen05.st stores lands at the wait of the warp that stored it; until then nothing may touch those cells. The
+registers that tcgen05.ld loads may not be read or written until the wait, and its cells not be stored to. Warp i of a
+warpgroup reaches lanes 32·i to 32·i+31 only.
+
+Stricter than the ISA in one point: it respects a true dependency through a register without a wait ("Register
+dependencies, same thread"). A kernel that leaves it at that frees or overwrites the cells too early all the same.
+
+source: PTX ISA, "Tensor Memory and Register Load/Store Instructions" and "Memory Consistency Model for 5th
+generation of TensorCore operations".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import (
+    AsyncHazardError,
+    MisalignedError,
+    OutOfBoundsError,
+    RaceError,
+    SimulationError,
+    UninitializedReadError,
+)
+from ..checks.places import PtxPlaces
+from ..checks.races import Clock
+from ..numerics.products import stacked
+from .access import Access
+from .lanes import WARP, Index, Lanes
+from .tensor_allocator import UNIT, Allocator
+from .tensor_layout import COLUMNS, Form, form
+from .warp import Warps
+
+ROWS = 128
+CELLS = ROWS * COLUMNS
+ADDRESS_LANE_SHIFT = 16
+
+
+@dataclass(slots=True)
+class Transfer:
+    """Loads or stores in flight: one row per warp. cells: warps × lanes × registers (× halves)."""
+
+    pc: int
+    warps: Index
+    cells: Index
+    values: NDArray[np.uint32] | None
+    packed: bool
+
+
+class TensorMemory:
+    """The tensor memory of a chunk's CTAs; generated code calls its methods.
+
+    data: one word per cell; written: one byte per half cell.
+    busy: for loads and stores in flight, the instruction (plus 1) per cell.
+    record: for the last read and write of each cell, its event << 32 | warp + 1.
+    registers: register in flight → the instruction (plus 1) per warp.
+    """
+
+    def __init__(self, lanes: Lanes, warps: Warps, access: Access, clock: Clock | None, places: PtxPlaces) -> None:
+        self.lanes = lanes
+        self.warps = warps
+        self.access = access
+        self.clock = clock
+        self.places = places
+        self.allocator = Allocator(lanes, places)
+        self.loads: list[Transfer] = []
+        self.stores: list[Transfer] = []
+        self.registers: dict[str, NDArray[np.int64]] = {}
+        self.ready = False
+        self.fenced = {how: np.zeros(warps.count, np.int64) for how in ("before", "after")}
+        self.last_use = np.zeros((warps.count, COLUMNS // UNIT), np.int64)
+
+    def prepare(self) -> None:
+        """Memory for the first use; untouched pages of it cost nothing."""
+        if self.ready:
+            return
+        self.ready = True
+        size = self.lanes.ctas * CELLS
+        self.data = np.zeros(size, np.uint32)
+        self.written = np.zeros(2 * size, np.uint8)
+        self.busy = {kind: np.zeros(size, np.uint32) for kind in ("load", "store")}
+        self.record = {kind: np.zeros(size, np.uint64) for kind in ("load", "store")}
+
+    def alloc(self, number: int, address: Any, columns: Any, pc: int) -> None:
+        """tcgen05.alloc: the address of the columns goes to shared memory."""
+        self.warps.whole(pc)
+        self.prepare()
+        each = self.uniform(columns, "the number of columns", pc)
+        self.uniform(address, "the address", pc)
+        starts = np.array([
+            self.allocator.allocate(int(w), int(n), pc) for w, n in zip(self.here(), each, strict=True)
+        ], np.uint32)  # fmt: skip
+        if self.clock is not None:
+            # A synchronous instruction of the whole warp: ordered with its lanes' other accesses to the address.
+            self.clock.warp_barrier(self.lanes.get("warp"))
+        self.access.store(number, self.lanes.each(address), np.repeat(starts, WARP))
+
+    def dealloc(self, address: Any, columns: Any, pc: int) -> None:
+        """tcgen05.dealloc: no load or store of the columns may be in flight or unordered."""
+        self.warps.whole(pc)
+        self.prepare()
+        addresses = self.uniform(address, "the address", pc)
+        for warp, at, n in zip(self.here(), addresses, self.uniform(columns, "the number of columns", pc), strict=True):
+            allocation = self.allocator.find(int(warp), int(at), int(n), pc)
+            if self.clock is not None:
+                self.check_free(int(warp), allocation.start, allocation.columns, pc)
+            self.allocator.free(int(warp), allocation)
+            cta = int(warp) // self.lanes.warps_per_cta
+            first = allocation.start
+            halves = self.written.reshape(-1, ROWS, COLUMNS, 2)
+            halves[cta, :, first : first + allocation.columns] = 0
+
+    def relinquish(self, pc: int) -> None:
+        self.warps.whole(pc)
+        self.allocator.relinquish(self.here(), pc)
+
+    def fence(self, how: str) -> None:
+        """tcgen05.fence::before_thread_sync and ::after_thread_sync."""
+        if self.clock is not None:
+            self.fenced[how][self.lanes.get("chunk_warp")] = self.clock.tick(0)
+
+    def load(self, shape: str, num: int, packed: bool, split: int, address: Any, pc: int) -> NDArray[np.uint32]:
+        """tcgen05.ld; returns the registers, one row each, which `pending` then closes."""
+        kind = form(shape, num, packed, split)
+        warps, cells = self.cells(kind, address, "load", pc)
+        self.loads.append(Transfer(pc, warps, cells, None, packed))
+        if self.clock is not None:
+            self.check(kind, warps, cells, "load", pc)
+        values = self.data[cells]
+        if packed:
+            values = (values[..., 0] & np.uint32(0xFFFF)) | (values[..., 1] << np.uint32(16))
+        registers: NDArray[np.uint32] = values.reshape(-1, values.shape[2]).T
+        return registers
+
+    def store(
+        self, shape: str, num: int, packed: bool, split: int, address: Any, values: Sequence[Any], pc: int
+    ) -> None:
+        """tcgen05.st; lands at the wait."""
+        kind = form(shape, num, packed, split)
+        warps, cells = self.cells(kind, address, "store", pc)
+        words = stacked(values, self.lanes.n, np.uint32).T.reshape(warps.size, WARP, -1)
+        if packed:
+            words = np.stack([words & np.uint32(0xFFFF), words >> np.uint32(16)], axis=3)
+        if self.clock is not None:
+            self.check(kind, warps, cells, "store", pc)
+        self.stores.append(Transfer(pc, warps, cells, words, packed))
+
+    def pending(self, registers: Sequence[str], pc: int) -> None:
+        """The registers of a load, until its wait."""
+        if self.clock is None:
+            return
+        for name in registers:
+            if name not in self.registers:
+                self.registers[name] = np.zeros(self.warps.count, np.int64)
+            self.registers[name][self.here()] = pc + 1
+
+    def touch(self, name: str, pc: int, verb: str) -> None:
+        """A register that loads write is read or written: an error before the wait."""
+        if name not in self.registers:
+            return
+        warps = self.lanes.get("chunk_warp")
+        found = self.registers[name][warps]
+        wrong = np.flatnonzero(found)
+        if wrong.size:
+            at = int(self.lanes.positions()[wrong[0]])
+            raise AsyncHazardError(
+                f"{self.lanes.describe_position(at)} {verb} register {name} before the load of it was waited for\n"
+                f"  {self.places.describe(pc)}\nloaded at\n  {self.places.describe(int(found[wrong[0]]) - 1)}",
+                hint="put tcgen05.wait::ld between the two",
+            )
+
+    def wait_load(self, pc: int) -> None:
+        """tcgen05.wait::ld."""
+        self.warps.whole(pc)
+        here = self.here()
+        for name in list(self.registers):
+            self.registers[name][here] = 0
+            if not np.count_nonzero(self.registers[name]):
+                del self.registers[name]
+        self.loads = self.finish(self.loads, here, "load")
+
+    def wait_store(self, pc: int) -> None:
+        """tcgen05.wait::st."""
+        self.warps.whole(pc)
+        self.stores = self.finish(self.stores, self.here(), "store")
+
+    def here(self) -> Index:
+        """The executing warps' numbers in the chunk."""
+        warps: Index = self.lanes.get("chunk_warp").reshape(-1, WARP)[:, 0]
+        return warps
+
+    def uniform(self, value: Any, what: str, pc: int) -> Index:
+        """One value per executing warp, which all of its threads must share."""
+        table = self.lanes.each(value).reshape(-1, WARP)
+        wrong = np.flatnonzero((table != table[:, :1]).any(axis=1))
+        if wrong.size:
+            row = int(wrong[0])
+            lane = int(np.flatnonzero(table[row] != table[row, 0])[0])
+            at = int(self.lanes.positions()[row * WARP + lane])
+            raise SimulationError(
+                f"all threads of a warp must give the same value for {what}: lane 0 has {int(table[row, 0]):#x}, "
+                f"{self.lanes.describe_position(at)} has {int(table[row, lane]):#x}\n  {self.places.describe(pc)}"
+            )
+        return table[:, 0].astype(np.int64)
+
+    def cells(self, kind: Form, address: Any, how: str, pc: int) -> tuple[Index, Index]:
+        """(warps, their cells) of a load or store, within the warp's lanes and its CTA's columns."""
+        self.warps.whole(pc)
+        self.prepare()
+        warps = self.here()
+        base = self.uniform(address, "the tensor memory address", pc)
+        row, column = base >> ADDRESS_LANE_SHIFT, base & ((1 << ADDRESS_LANE_SHIFT) - 1)
+        inside = warps % self.lanes.warps_per_cta
+        lowest = inside % 4 * WARP
+        verb = "loads from" if how == "load" else "stores to"
+        wrong = np.flatnonzero((row < lowest) | (row + kind.height > lowest + WARP))
+        if wrong.size:
+            at = int(wrong[0])
+            raise OutOfBoundsError(
+                f"{self.allocator.who(int(warps[at]))} {verb} lanes {int(row[at])} to {int(row[at]) + kind.height - 1} "
+                f"of tensor memory; warp {int(inside[at])} reaches lanes {int(lowest[at])} to {int(lowest[at]) + 31}\n"
+                f"  {self.places.describe(pc)}"
+            )
+        wrong = np.flatnonzero(row % kind.height)
+        if wrong.size:
+            at = int(wrong[0])
+            raise MisalignedError(
+                f"{self.allocator.who(int(warps[at]))} {verb} tensor memory from lane {int(row[at])} on, which is no "
+                f"multiple of {kind.height}\n  {self.places.describe(pc)}"
+            )
+        self.check_columns(kind, warps, column, verb, pc)
+        first = warps // self.lanes.warps_per_cta * CELLS + row * COLUMNS + column
+        offsets = kind.rows * COLUMNS + kind.columns
+        return warps, first.reshape(-1, *[1] * offsets.ndim) + offsets
+
+    def check_columns(self, kind: Form, warps: Index, column: Index, verb: str, pc: int) -> None:
+        owned = self.allocator.owned
+        for start in np.unique(column):
+            rows = np.flatnonzero(column == start)
+            columns = start + kind.used
+            real = columns[columns < COLUMNS]
+            fits = owned[warps[rows] // self.lanes.warps_per_cta][:, real].all(axis=1) & (real.size == columns.size)
+            if not fits.all():
+                at = int(rows[np.flatnonzero(~fits)[0]])
+                live = self.allocator.live[int(warps[at]) // self.lanes.warps_per_cta]
+                known = "\n".join(self.allocator.line(a) for a in live) or "  nothing"
+                last = int(start) + kind.span - 1
+                raise OutOfBoundsError(
+                    f"{self.allocator.who(int(warps[at]))} {verb} columns {int(start)} to {last} of "
+                    f"tensor memory, which are not all allocated\n  {self.places.describe(pc)}\nallocated is\n{known}"
+                )
+            if self.clock is not None:
+                units = np.unique(columns // UNIT)
+                self.last_use[warps[rows][:, None], units] = self.clock.tick(pc)
+
+    def check(self, kind: Form, warps: Index, cells: Index, how: str, pc: int) -> None:
+        """Hazards, races and reads of what was never written; records the access."""
+        assert self.clock is not None
+        for other in ("store", "load") if how == "store" else ("store",):
+            busy = self.busy[other][cells]
+            if np.count_nonzero(busy):
+                self.report_busy(warps, cells, busy, other, how, pc)
+            self.check_race(warps, cells, other, how, pc)
+        if how == "load":
+            whole = self.written.view(np.uint16)[cells] == 0x0101 if not kind.packed else self.written[2 * cells] == 1
+            if np.count_nonzero(whole) < whole.size:
+                self.report_unwritten(warps, cells, np.flatnonzero(~whole.reshape(-1)), pc)
+        self.busy[how][cells] = pc + 1
+        stamp = (np.uint64(self.clock.tick(pc) << 32)) + (warps + 1).astype(np.uint64)
+        self.record[how][cells] = stamp.reshape(-1, *[1] * (cells.ndim - 1))
+
+    def check_race(self, warps: Index, cells: Index, other: str, how: str, pc: int) -> None:
+        """Another warp's access must lie before a barrier, with the fences of tcgen05 around it."""
+        assert self.clock is not None
+        record = self.record[other][cells]
+        mine = np.broadcast_to(warps.reshape(-1, *[1] * (cells.ndim - 1)), cells.shape)
+        theirs = (record & np.uint64(0xFFFFFFFF)).astype(np.int64) - 1
+        at = np.flatnonzero((record != 0) & (theirs != mine))
+        if not at.size:
+            return
+        event = (record.reshape(-1)[at] >> np.uint64(32)).astype(np.int64)
+        me, them = mine.reshape(-1)[at], theirs.reshape(-1)[at]
+        ordered = self.ordered(me, them, event)
+        fenced = (self.fenced["before"][them] > event) & (self.fenced["after"][me] > event)
+        wrong = np.flatnonzero(~(ordered & fenced))
+        if not wrong.size:
+            return
+        first = int(wrong[0])
+        why = "with no barrier in between" if not ordered[first] else (
+            "without tcgen05.fence::before_thread_sync before and ::after_thread_sync after the barrier between them"
+        )  # fmt: skip
+        raise RaceError(
+            f"race in tensor memory: {self.allocator.who(int(me[first]))} {how}s "
+            f"at {self.cell(cells, int(at[first]))}\n  {self.places.describe(pc)}\n"
+            f"and {self.allocator.who(int(them[first]))} {other}s there, {why}\n"
+            f"  {self.places.describe(int(self.clock.pcs[int(event[first])]))}"
+        )
+
+    def ordered(self, me: Index, them: Index, event: Index) -> NDArray[np.bool_]:
+        """Whether a barrier or a release and an acquire lie between an event of warps `them` and now."""
+        assert self.clock is not None
+        clock, first = self.clock, self.lanes.first
+        cta = me // self.lanes.warps_per_cta + first
+        result: NDArray[np.bool_] = clock.cta_start[cta] > event
+        if clock.synchronised:
+            base = first * self.lanes.warps_per_cta
+            result |= (clock.acquired[1][me + base] > event) & (clock.released[1][them + base] > event)
+        return result
+
+    def check_free(self, warp: int, start: int, columns: int, pc: int) -> None:
+        """Before columns are freed: nothing in flight, and all other warps' uses before a barrier."""
+        assert self.clock is not None
+        cta = warp // self.lanes.warps_per_cta
+        for kind, busy in self.busy.items():
+            part = busy.reshape(-1, ROWS, COLUMNS)[cta, :, start : start + columns]
+            if np.count_nonzero(part):
+                other = int(part[part != 0][0]) - 1
+                wait = "ld" if kind == "load" else "st"
+                raise AsyncHazardError(
+                    f"{self.allocator.who(warp)} frees columns {start} to {start + columns - 1} of tensor memory\n"
+                    f"  {self.places.describe(pc)}\nwhile a {kind} of them is in flight\n"
+                    f"  {self.places.describe(other)}",
+                    hint=f"put tcgen05.wait::{wait} before the deallocation",
+                )
+        first = cta * self.lanes.warps_per_cta
+        others = np.arange(first, first + self.lanes.warps_per_cta)
+        uses = self.last_use[others, start // UNIT : (start + columns) // UNIT].max(axis=1)
+        late = (uses > 0) & (others != warp) & ~self.ordered(np.full(others.size, warp), others, uses)
+        if late.any():
+            other = int(np.flatnonzero(late)[0])
+            raise RaceError(
+                f"{self.allocator.who(warp)} frees columns {start} to {start + columns - 1} of tensor memory\n"
+                f"  {self.places.describe(pc)}\nbut no barrier follows their use by "
+                f"{self.allocator.who(int(others[other]))}\n"
+                f"  {self.places.describe(int(self.clock.pcs[int(uses[other])]))}",
+                hint="put a barrier between the last use and the deallocation",
+            )
+
+    def finish(self, operations: list[Transfer], here: Index, how: str) -> list[Transfer]:
+        """Complete the operations of the warps `here`; those that are left."""
+        rest = []
+        for op in operations:
+            mine = np.isin(op.warps, here)
+            cells = op.cells[mine]
+            if self.clock is not None:
+                self.busy[how][cells] = 0
+            if op.values is not None:
+                self.land(cells, op.values[mine], op.packed)
+            if not mine.all():
+                values = None if op.values is None else op.values[~mine]
+                rest.append(Transfer(op.pc, op.warps[~mine], op.cells[~mine], values, op.packed))
+        return rest
+
+    def land(self, cells: Index, values: NDArray[np.uint32], packed: bool) -> None:
+        """Store words, or 16 bits in the lower half of each cell; the upper half then holds nothing known."""
+        if packed:
+            self.data.view(np.uint16)[2 * cells] = values
+            self.written[2 * cells] = 1
+            self.written[2 * cells + 1] = 0
+        else:
+            self.data[cells] = values
+            self.written.view(np.uint16)[cells] = 0x0101
+
+    def cell(self, cells: Index, at: int) -> str:
+        row, column = divmod(int(cells.reshape(-1)[at]) % CELLS, COLUMNS)
+        return f"lane {row}, column {column}"
+
+    def warp_of(self, warps: Index, cells: Index, at: int) -> str:
+        return self.allocator.who(int(warps[at // (cells.size // warps.size)]))
+
+    def report_busy(
+        self, warps: Index, cells: Index, busy: NDArray[np.uint32], other: str, how: str, pc: int
+    ) -> NoReturn:
+        at = int(np.flatnonzero(busy.reshape(-1))[0])
+        wait = "ld" if other == "load" else "st"
+        raise AsyncHazardError(
+            f"{self.warp_of(warps, cells, at)} {how}s at {self.cell(cells, at)} of tensor memory\n"
+            f"  {self.places.describe(pc)}\nbefore the {other} there was waited for\n"
+            f"  {self.places.describe(int(busy.reshape(-1)[at]) - 1)}",
+            hint=f"put tcgen05.wait::{wait} between the two",
+        )
+
+    def report_unwritten(self, warps: Index, cells: Index, wrong: Index, pc: int) -> NoReturn:
+        at = int(wrong[0])
+        raise UninitializedReadError(
+            f"{self.warp_of(warps, cells, at)} loads from {self.cell(cells, at)} of tensor memory, which nothing has "
+            f"written\n  {self.places.describe(pc)}"
+        )
