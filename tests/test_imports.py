@@ -129,3 +129,30 @@ def test_only_one_part_imports_each_foreign_package_and_none_imports_everything(
 def test_every_part_of_the_table_exists():
     there = {part_of(path) for path in FILES}
     assert set(MAY_IMPORT) - there <= {"testing"}
+
+
+#: names that a file may take from its own part: with more it can't be read without the others
+MOST_FROM_SIBLINGS = 20
+
+#: files of which each name is an entry of a table or a case of a dispatch -> how many they may take
+TABLES = {
+    "frontend/calls.py": 29,
+    "frontend/expressions.py": 21,
+    "frontend/statements.py": 26,
+    "ir/walk.py": 32,
+    "layout/__init__.py": 35,
+    "runtime/cuda.py": 21,
+    "simulator/launch.py": 21,
+    "simulator/translate.py": 23,
+}
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_a_file_takes_few_names_from_its_own_part(path):
+    names = {name for _, name in imported(path) if name.startswith(f"tilejit.{part_of(path)}.")}
+    most = TABLES.get(path.as_posix(), MOST_FROM_SIBLINGS)
+    assert len(names) <= most, f"{path} takes {len(names)} names from {part_of(path)}: {sorted(names)}"
+
+
+def test_every_file_that_may_take_more_names_exists():
+    assert set(TABLES) <= {path.as_posix() for path in FILES}

@@ -15,7 +15,7 @@ from tests.support.running import launch
 from tests.support.tolerances import tolerance
 from tilejit.ir import nodes
 from tilejit.layout import TileLayout
-from tilejit.lower.evaluate import evaluate
+from tilejit.lower.schedule.evaluate import evaluate
 from tilejit.ops.gemm import reference
 from tilejit.pipeline import Compiled
 from tilejit.runtime import devices

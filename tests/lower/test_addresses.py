@@ -7,38 +7,43 @@ from math import prod
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilejit.dtypes import int32
+from tilejit.dtypes import float32, int32
 from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import Const, Expr, Var
 from tilejit.layout.iters import digits
-from tilejit.lower.addresses import adds_up
-from tilejit.lower.atoms import Atom
-from tilejit.lower.evaluate import evaluate
+from tilejit.lower.ask import operand
+from tilejit.lower.schedule.evaluate import evaluate
+from tilejit.lower.schedule.placement import place
+from tilejit.lower.schedule.views import Digit, View
 
 
-def _atoms(extents: list[int]) -> tuple[Atom, ...]:
+def _view(extents: list[int]) -> View:
     """Digits of which no two chain: their strides are far apart."""
-    return tuple(Atom(e, (1000**k,), None, 1) for k, e in reversed(list(enumerate(extents, 1))))
+    digits = tuple(Digit(e, None, 1, (("x", 1000**k),)) for k, e in reversed(list(enumerate(extents, 1))))
+    return View("x", place(operand("shared", (8,), float32).named("x"), "thread"), (0,), digits)
 
 
 @given(st.lists(st.integers(2, 6), min_size=1, max_size=4), st.integers(1, 12), st.integers(1, 6))
 def test_digits_that_add_up_never_carry(extents: list[int], step: int, rounds: int) -> None:
-    own = [a.extent for a in _atoms(extents)]
-    rounds = min(rounds, -(-prod(own) // step))
+    view = _view(extents)
+    every = [d.extent for d in view.digits]
+    rounds = min(rounds, -(-prod(every) // step))
     carries = any(
-        [x + y for x, y in zip(digits(first, own), digits(rest, own), strict=True)] != list(digits(first + rest, own))
+        [x + y for x, y in zip(digits(first, every), digits(low, every), strict=True)]
+        != list(digits(first + low, every))
         for first in range(0, rounds * step, step)
-        for rest in range(step)
+        for low in range(step)
     )
-    if adds_up(0, _atoms(extents), step, rounds * step):
+    if view.adds_up(step, rounds * step):
         assert not carries
 
 
 def test_whole_rows_of_threads_add_up_and_rows_cut_by_a_round_do_not() -> None:
-    rows = _atoms([4, 64])[::-1]
-    assert adds_up(0, rows, 32, 256)
-    assert adds_up(0, rows, 128, 256)
-    assert not adds_up(0, rows, 96, 288)
+    rows = _view([64, 4])
+    assert [d.extent for d in rows.digits] == [4, 64]
+    assert rows.adds_up(32, 256)
+    assert rows.adds_up(128, 256)
+    assert not rows.adds_up(96, 288)
 
 
 @given(st.lists(st.integers(-40, 40), min_size=3, max_size=3), st.integers(-99, 99), st.sampled_from((2, 8, 12, 16)))

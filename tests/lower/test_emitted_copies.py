@@ -32,8 +32,8 @@ from tilejit.layout import Swizzle, TileLayout
 from tilejit.lower import lower
 from tilejit.lower.ask import Operand, operand
 from tilejit.lower.engine import Verdict
-from tilejit.lower.launch import launch_values
 from tilejit.lower.proof import addresses, owners_of, prove
+from tilejit.lower.schedule.launch import launch_values
 from tilejit.target import target
 
 FINISH = (Instruction("cp.async.commit"), Instruction("cp.async.wait", (), (Const(0, int32),)))

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from tests.lower import properties
 from tilejit.ir.nodes import Instruction, TileOp
-from tilejit.lower import VARIANTS, Context, Decline, Moves, Plan, Variant, copy_gmem_smem
+from tilejit.lower import VARIANTS, Context, Decline, Moves, Plan, Variant
 from tilejit.lower.builder import Builder
-from tilejit.lower.partition import Partition, emit_copy
+from tilejit.lower.moves.partition import Partition, emit_copy
+from tilejit.lower.variants import copy_gmem_smem
 from tilejit.testing import Operation, operations
 
 Variants = tuple[Variant[Any], ...]

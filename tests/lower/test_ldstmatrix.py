@@ -19,9 +19,9 @@ from tilejit.ir.nodes import Alloc, Kernel, Region, TileOp
 from tilejit.layout import Swizzle, TileLayout
 from tilejit.lower import lower
 from tilejit.lower.ask import Operand, dispatch, operand, sym
-from tilejit.lower.copy_ldstmatrix import Plan
 from tilejit.lower.engine import Verdict
 from tilejit.lower.proof import prove
+from tilejit.lower.variants.copy_ldstmatrix import Plan
 from tilejit.target import target
 
 CASES = [c for c in load("copy_ldstmatrix") if "expect" in c]

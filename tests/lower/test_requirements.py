@@ -203,7 +203,7 @@ def test_a_region_known_to_be_inside_has_no_predicate() -> None:
     dst = operand("shared", (8, 8), float32).named("dst")
     for src, dims in ((outside, (0,)), (trusted, ())):
         plan = choose(TileOp("copy", "warp", (dst, src)), Context(target("sm_90a"), 32), VARIANTS).plan
-        assert plan.edges[1].dims == dims
+        assert plan.edges("src").dims == dims
 
 
 # ---- replicas -----------------------------------------------------------------------------------------------

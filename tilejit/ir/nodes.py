@@ -414,6 +414,11 @@ class TileOp:
         return tuple(o for o in self.operands if isinstance(o, Region))
 
     @property
+    def named_regions(self) -> dict[str, Region]:
+        """The operands that aren't scalars, by name."""
+        return {o.name: r for o, r in zip(self.record.operands, self.operands, strict=False) if isinstance(r, Region)}
+
+    @property
     def shapes(self) -> tuple[tuple[int, ...] | None, ...]:
         """Each operand's shape, None for a scalar."""
         return tuple(o.shape if isinstance(o, Region) else None for o in self.operands)

@@ -149,10 +149,10 @@ class Builder:
         self.append(If(cond, tuple(then), tuple(orelse), span=self.span))
 
     @contextmanager
-    def _aside(self, found: list[Stmt]) -> Iterator[None]:
+    def _aside(self, aside: list[Stmt]) -> Iterator[None]:
         with self.block() as inner:
             yield
-        found.extend(inner)
+        aside.extend(inner)
 
     def take(self) -> tuple[Stmt, ...]:
         """What has been appended since, outside of any block."""

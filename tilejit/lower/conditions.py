@@ -71,9 +71,9 @@ def _whole_warps(op: TileOp, context: Context) -> str | None:
     return f"needs whole warps; the {op.scope} has {threads} threads" if WARP.left_over(threads) else None
 
 
-def lead_of(src: Region) -> int:
-    """Whose order a copy follows, 0 the destination's: the global side's, for coalescing."""
-    return 1 if src.buffer.space == "global" else 0
+def lead_of(src: Region) -> str:
+    """Whose order a copy follows: the global side's, for coalescing."""
+    return "src" if src.buffer.space == "global" else "dst"
 
 
 def memory_pair(text: str, *pairs: tuple[str, str]) -> Condition:

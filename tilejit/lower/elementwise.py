@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from itertools import count
 
 from ..dtypes import DType
 from ..ir.arithmetic import build
@@ -13,9 +13,13 @@ from ..ops.copies import CAST, FILL
 from ..ops.elementwise import ELEMENTWISE, result_type
 from .conditions import SCOPE
 from .engine import Condition, Context
-from .regions import Side, Step
+from .schedule.placement import Placement, place
+from .schedule.views import Schedule, Space
 
-__all__ = ["ELEMENTWISE_CONDITIONS", "OPERATIONS", "broadcast", "value_of"]
+__all__ = ["ELEMENTWISE_CONDITIONS", "OPERATIONS", "Placed", "placed_tiles", "schedule", "value_of"]
+
+#: a tile's place, and for each dimension of the destination that of the place that goes along it
+Placed = tuple[Placement, tuple[int | None, ...]]
 
 #: tile operations that compute each element by itself
 OPERATIONS = (FILL.name, CAST.name, *ELEMENTWISE)
@@ -38,22 +42,29 @@ def _broadcasts(op: TileOp, context: Context) -> str | None:
 ELEMENTWISE_CONDITIONS = (SCOPE, Condition("types", _types), Condition("broadcast", _broadcasts))
 
 
-def broadcast(given: Side, dst: Side) -> Side:
-    """`given` over the destination's dimensions: a dimension that it lacks, or has once, doesn't move it."""
-    shape, own = dst.region.shape, given.region.shape
-    behind = len(shape) - len(own)
-    dims: list[tuple[Step, ...]] = []
-    places: list[int] = []
-    next_dim = 0
-    for k, extent in enumerate(shape):
-        if k >= behind and own[k - behind] != 1:
-            dims.append(given.dims[next_dim])
-            places.append(given.places[next_dim])
-            next_dim += 1
-        elif extent != 1:
-            dims.append((Step(extent, 0),))
-            places.append(-1)
-    return replace(given, shape=dst.shape, dims=tuple(dims), places=tuple(places))
+def placed_tiles(op: TileOp) -> dict[str, Placed]:
+    """Where each tile is, and which of its dimensions goes along each of the destination's without units.
+
+    None where the tile lacks the dimension, or has it once: then it doesn't move.
+    raises: LayoutError where a tile isn't the scope's.
+    """
+    shape = op.region("dst").shape
+    return {name: (place(tile, op.scope), _along(tile.shape, shape)) for name, tile in op.named_regions.items()}
+
+
+def schedule(tiles: Mapping[str, Placed]) -> Schedule:
+    """The digits of an operation on placed tiles.
+
+    raises: LayoutError where tiles give a dimension to threads and split it without common digits.
+    """
+    return Schedule.of(Space(tiles["dst"][0].shape), tiles)
+
+
+def _along(shape: tuple[int, ...], dst: tuple[int, ...]) -> tuple[int | None, ...]:
+    behind, kept = len(dst) - len(shape), count()
+    return tuple(
+        next(kept) if k >= behind and shape[k - behind] != 1 else None for k, extent in enumerate(dst) if extent != 1
+    )
 
 
 def value_of(op: TileOp, values: Sequence[Expr], dtype: DType) -> Expr:

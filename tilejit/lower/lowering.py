@@ -15,10 +15,10 @@ from ..isa import ROWS
 from ..source import Span
 from ..target import Target
 from .builder import Builder
-from .elements import element_offset
 from .engine import Context, Variant, Verdict, dispatch
 from .proof import prove
-from .register_starts import RegisterRun, choice, each_start
+from .schedule.placement import element_offset
+from .schedule.registers import RegisterRun, choice, each_start
 
 __all__ = ["Lowered", "lower"]
 
@@ -78,9 +78,9 @@ class _Walk:
             self.stmt(stmt)
 
     def inner(self, body: Block) -> Block:
-        with self.builder.block() as found:
+        with self.builder.block() as statements:
             self.block(body)
-        return tuple(found)
+        return tuple(statements)
 
     def stmt(self, stmt: Stmt) -> None:
         self.builder.span = stmt.span

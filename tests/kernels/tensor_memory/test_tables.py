@@ -9,7 +9,7 @@ from tests.kernels.tensor_memory.published_places import FORMS, SIZES, SOURCES, 
 from tilejit.dtypes import DType, float16, float32, uint8
 from tilejit.isa.tcgen05 import LD, ST, Transfer
 from tilejit.layout import TCGEN05_SHAPES, atom_layout, datapath
-from tilejit.lower.copy_async_tcgen05_ldst import pattern
+from tilejit.lower.variants.copy_async_tcgen05_ldst import pattern
 from tilejit.simulator.machine import tensor_layout
 
 IDS = [f"{shape}.x{num}" for shape, num in FORMS]

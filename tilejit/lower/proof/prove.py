@@ -8,8 +8,8 @@ import numpy as np
 
 from ...ir.nodes import Region, TileOp
 from ...scopes import SCOPES
-from ..launch import launch_values
 from ..plan import Access, Moves, Plan, Products
+from ..schedule.launch import launch_values
 from .places import Contents
 from .products import prove_products
 
@@ -53,14 +53,14 @@ def _each_once(moves: Moves, sides: list[Contents]) -> None:
     """The places of the destination are written as often as they hold elements, from those of the inputs."""
     dst, *inputs = sides
     thread, places = _every_element(moves)
-    found = [dst.keys(thread, places[:, 0])]
+    moved = [dst.keys(thread, places[:, 0])]
     wanted = [dst.every.ravel()]
     for k, side in enumerate(inputs, 1):
-        found.append(side.held(side.keys(thread, places[:, k])))
-        _need_contents(side, found[-1], thread, places[:, k])
+        moved.append(side.held(side.keys(thread, places[:, k])))
+        _need_contents(side, moved[-1], thread, places[:, k])
         wanted.append(np.broadcast_to(_for_each(side, dst.region), dst.every.shape).ravel())
     assert len(thread) == dst.every.size, f"{len(thread)} elements are moved; {dst.every.size} should be"
-    a, b = (table[np.lexsort(table.T[::-1])] for table in (np.stack(found, axis=1), np.stack(wanted, axis=1)))
+    a, b = (table[np.lexsort(table.T[::-1])] for table in (np.stack(moved, axis=1), np.stack(wanted, axis=1)))
     wrong = np.flatnonzero((a != b).any(axis=1))
     assert len(wrong) == 0, (
         f"(place in {dst.region.buffer.name}, elements of {', '.join(s.region.buffer.name for s in inputs) or 'none'}) "

@@ -9,15 +9,16 @@ source: DISPATCH 9.1 and 11.10.
 
 from __future__ import annotations
 
-from ..errors import LayoutError
-from ..ir.nodes import Region, TileOp
+from ...errors import LayoutError
+from ...ir.nodes import TileOp
+from ..builder import Builder
+from ..conditions import COPY, KINDS, lead_of, memory_pair
+from ..engine import Context, Decline, Variant
+from ..moves.owner_copy import OwnerCopy, emit_owner_copy, plan_owner_copy
+from ..moves.partition import Partition, emit_copy, plan_partition
+from ..schedule.placement import place
+from ..schedule.views import Schedule
 from . import elementwise_reg
-from .builder import Builder
-from .conditions import COPY, KINDS, copy_sides, lead_of, memory_pair
-from .engine import Context, Decline, Variant
-from .owner_copy import OwnerCopy, emit_owner_copy, plan_owner_copy
-from .partition import Partition, emit_copy, plan_partition
-from .regions import side
 
 _SPACES = ("global", "shared", "local")
 
@@ -25,22 +26,22 @@ Plan = Partition | OwnerCopy | elementwise_reg.Plan
 
 
 def plan(op: TileOp, context: Context) -> Plan | Decline:
-    regions = copy_sides(op)
     try:
-        return _plan(regions, op.scope, context.count(op.scope))
+        return _plan(op, context.count(op.scope))
     except LayoutError as error:
         return Decline((error.message,), error.hint)
 
 
-def _plan(regions: tuple[Region, Region], scope: str, threads: int) -> Plan:
-    dst, src = regions
-    local = sum(r.buffer.space == "local" for r in regions)
+def _plan(op: TileOp, threads: int) -> Plan:
+    regions = op.named_regions
+    local = sum(r.buffer.space == "local" for r in regions.values())
     if local == 1:
-        return plan_owner_copy(dst, src, scope, threads)
-    sides = (side(dst, scope), side(src, scope))
+        return plan_owner_copy(regions["dst"], regions["src"], op.scope, threads)
+    placements = {name: place(region, op.scope) for name, region in regions.items()}
     if local == 2:
-        return elementwise_reg.plan_sides("copy", sides, scope, threads)
-    return plan_partition(sides, threads, lead_of(src), vectorized=False)
+        along = range(len(placements["dst"].shape))
+        return elementwise_reg.plan_tiles(op, {name: (p, tuple(along)) for name, p in placements.items()}, threads)
+    return plan_partition(Schedule.alike(placements), threads, lead_of(regions["src"]), vectorized=False)
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:

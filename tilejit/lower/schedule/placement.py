@@ -1,57 +1,29 @@
-"""A region as steps: how far each digit of its index moves in memory, in registers, or among the threads."""
+"""One region taken apart: how far each digit of its index moves in memory, in registers, or among the threads.
+
+    region a[8:16, 0:32] of S[(16, 32) : (32, 1)] in shared memory       dims: 8 steps of 32; 32 steps of 1
+                                                                         offsets: 8 times 32
+    all of r[8, 8] in S[(8, 4, 2) : (4@laneid, 1@laneid, 1)]             dims: 8 steps of Thread(4);
+                                                                               4 of Thread(1), 2 of 1
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from math import prod
 
-from ..dtypes import int64
-from ..errors import LayoutError
-from ..ir.arithmetic import build, facts
-from ..ir.arithmetic.remember import remembered, remembered_pair
-from ..ir.nodes import Buffer, Const, Expr, Region, Strided, Var
-from ..layout import Swizzle, TileLayout
-from ..layout.iters import Iter, merged, refined, sliced, weights
-from ..scopes import SCOPES
+from ...dtypes import DType, int32, int64
+from ...errors import LayoutError
+from ...ir.arithmetic import build, facts
+from ...ir.arithmetic.remember import remembered, remembered_pair
+from ...ir.nodes import TRUE, Buffer, Const, Expr, Region, Strided, Var
+from ...layout import Swizzle, TileLayout
+from ...layout.iters import Iter, merged, refined, sliced, weights
+from ...scopes import SCOPES
+from .strides import Folded, Scaled, Stride, Term, Thread, multiple_of, total_along
+from .swizzles import swizzled
 
-__all__ = [
-    "Folded", "Offset", "Scaled", "Side", "Step", "Stride", "Thread", "need_slice", "scope_step", "side",
-    "stride_multiple",
-]  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Thread:
-    """A stride that leads to another thread of the scope, in threads."""
-
-    stride: int
-
-
-@dataclass(frozen=True, slots=True)
-class Folded:
-    """A dimension that moves along several strides at once.
-
-    Index i of the region goes to the sum over `parts` (divisor, extent, stride) of
-    (start + i) // divisor % extent * stride.
-    """
-
-    start: Expr
-    parts: tuple[tuple[int, int, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Scaled:
-    """A stride known only at launch, `factor` times."""
-
-    var: Var
-    factor: int = 1
-
-    @property
-    def multiple(self) -> int:
-        return self.var.multiple_of * self.factor
-
-
-Stride = int | Scaled | Thread | Folded
+__all__ = ["Placement", "Step", "element_offset", "extent_of", "inside", "need_slice", "owned", "place"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +32,16 @@ class Step:
 
     extent: int
     stride: Stride
+
+    @property
+    def threads(self) -> int:
+        """How far a step leads among the threads."""
+        assert isinstance(self.stride, Thread)
+        return self.stride.stride
+
+    def of_thread(self, thread: Expr) -> Expr:
+        """Which of the values a thread has."""
+        return build.mod(build.floordiv(thread, self.threads), self.extent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +55,19 @@ class Offset:
     @property
     def multiple(self) -> int:
         """A number that divides the term; 0 for nothing at all."""
-        return facts.multiple_of(self.index) * stride_multiple(self.stride)
+        return facts.multiple_of(self.index) * multiple_of(self.stride)
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class Placement:
     """One operand of a tile operation, taken apart.
 
     dims: the steps of each dimension of `shape`, slowest first.
     shape: extents without those of 1. places: for each, its dimension in the buffer.
     offsets: what is added, in elements, before swizzling.
     replicas: the threads that hold the same values, as steps among the threads.
+    edges: the buffer's dimensions in which the region isn't known to lie inside the tensor.
+    first_thread: the scope's thread at which the owners begin.
     """
 
     region: Region
@@ -91,12 +75,36 @@ class Side:
     places: tuple[int, ...]
     dims: tuple[tuple[Step, ...], ...]
     offsets: tuple[Offset, ...]
-    replicas: tuple[Step, ...]
-    swizzle: Swizzle | None
+    replicas: tuple[Step, ...] = ()
+    swizzle: Swizzle | None = None
+    edges: tuple[int, ...] = ()
+    first_thread: int = 0
 
     @property
     def buffer(self) -> Buffer:
         return self.region.buffer
+
+    @property
+    def index_dtype(self) -> DType:
+        """The type in which offsets into the buffer are computed."""
+        return int64 if self.buffer.space == "global" else int32
+
+    @property
+    def terms(self) -> list[Term]:
+        """What leads to the region's start."""
+        return [(offset.stride, offset.index) for offset in self.offsets]
+
+    @property
+    def start(self) -> Expr:
+        """Where the region starts, before swizzling."""
+        return total_along(self.terms, self.index_dtype)
+
+    def lowest_owner(self, thread: Expr) -> Expr:
+        """Whether a thread is the lowest of those that hold the same values."""
+        cond: Expr = TRUE
+        for step in self.replicas:
+            cond = build.logical_and(cond, build.equal(step.of_thread(thread), 0))
+        return cond
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -105,21 +113,11 @@ class Side:
     @property
     def threads(self) -> tuple[Step, ...]:
         """The steps among the threads, replicas included, nearest first."""
-        found = [s for s in (*self.steps, *self.replicas) if isinstance(s.stride, Thread)]
-        return tuple(sorted(found, key=_thread_stride))
+        spread = [s for s in (*self.steps, *self.replicas) if isinstance(s.stride, Thread)]
+        return tuple(sorted(spread, key=lambda s: s.threads))
 
 
-def _thread_stride(step: Step) -> int:
-    assert isinstance(step.stride, Thread)
-    return step.stride.stride
-
-
-def stride_multiple(stride: int | Scaled) -> int:
-    """A number that divides the stride; 0 for a stride of 0."""
-    return abs(stride) if isinstance(stride, int) else stride.multiple
-
-
-def side(region: Region, scope: str) -> Side:
+def place(region: Region, scope: str) -> Placement:
     """A region as its scope's threads see it.
 
     raises: LayoutError where threads of a wider scope than `scope` own it, where it cuts the threads, or
@@ -131,16 +129,56 @@ def side(region: Region, scope: str) -> Side:
     fixed = _fixed_strides(region.buffer, layout)
     if fixed is not None:
         return _strided(region, fixed)
+    _no_thread_offset(layout, region.buffer)
     return _tiled(region, layout, scope)
 
 
-def need_slice(side: Side) -> None:
+def owned(buffer: Buffer, scope: str) -> Placement:
+    """All of a local buffer, whichever of the scope's threads own it.
+
+    raises: LayoutError where threads of a wider scope do.
+    """
+    layout = buffer.layout
+    assert isinstance(layout, TileLayout)
+    extents = tuple(n for n in buffer.shape if isinstance(n, int))
+    whole = Region(buffer, (_int(0),) * len(extents), extents)
+    steps = SCOPES[scope].steps
+    first = sum(value * steps.get(axis.name, 1) for axis, value in layout.offset if axis.is_thread)
+    return replace(_tiled(whole, layout, scope), first_thread=first)
+
+
+def element_offset(buffer: Buffer, indices: Sequence[Expr]) -> Expr:
+    """An element's offset in memory, swizzled, or for a thread's own tile its register.
+
+    raises: LayoutError where other threads may own the element.
+    """
+    layout = buffer.layout
+    if isinstance(layout, TileLayout) and any(axis.is_thread for axis in layout.axes()):
+        raise LayoutError(
+            f"{buffer.name} is spread over threads; its elements can't be named one by one",
+            hint="use .registers for the calling thread's own part",
+        )
+    dtype = int64 if buffer.space == "global" else int32
+    starts = tuple(build.cast(index, dtype) for index in indices)
+    element = Region(buffer, starts, (None,) * len(starts), in_bounds=True)
+    # the layout as it is: its strides at launch, or its iterators
+    there = _strided(element, layout.strides) if isinstance(layout, Strided) else _tiled(element, layout, "thread")
+    return swizzled(there.start, there.swizzle)
+
+
+def extent_of(buffer: Buffer, d: int) -> Expr:
+    """How large a buffer is in dimension `d`."""
+    size = buffer.shape[d]
+    return build.const(size, int64) if isinstance(size, int) else size
+
+
+def need_slice(placement: Placement) -> None:
     """Raise LayoutError where a dimension of the region doesn't move along steps."""
-    for dim, steps in zip(side.places, side.dims, strict=True):
+    for dim, steps in zip(placement.places, placement.dims, strict=True):
         for step in steps:
             if isinstance(step.stride, Folded):
                 raise LayoutError(
-                    f"dimension {dim} of {side.buffer.name} lies in parts, {_parts(step.stride)}; "
+                    f"dimension {dim} of {placement.buffer.name} lies in parts, {_parts(step.stride)}; "
                     f"{step.extent} elements from {_begin(step.stride)} on cut through them",
                     hint="take whole parts; a start known only at run time as i * extent, or tj.sym(..., multiple_of=)",
                 )
@@ -171,44 +209,43 @@ def _extents(region: Region) -> tuple[int, ...]:
     return tuple(1 if e is None else e for e in region.extents)
 
 
-def _strided(region: Region, given: tuple[int | Var, ...]) -> Side:
+def _strided(region: Region, all_strides: tuple[int | Var, ...]) -> Placement:
     extents = _extents(region)
     kept = [d for d, e in enumerate(extents) if e != 1]
-    strides = [s if isinstance(s, int) else Scaled(s) for s in given]
+    strides = [s if isinstance(s, int) else Scaled(s) for s in all_strides]
     offsets = tuple(
         Offset(start, stride, f"start {d} of {region.buffer.name}")
         for d, (start, stride) in enumerate(zip(region.starts, strides, strict=True))
         if not _is_zero(start)
     )
-    return Side(
+    return Placement(
         region,
         tuple(extents[d] for d in kept),
         tuple(kept),
         tuple((Step(extents[d], strides[d]),) for d in kept),
         offsets,
-        (),
-        None,
+        edges=_edges(region),
     )
 
 
-def _tiled(region: Region, layout: TileLayout, scope: str) -> Side:
+def _tiled(region: Region, layout: TileLayout, scope: str) -> Placement:
     buffer, extents = region.buffer, _extents(region)
-    found: list[tuple[Step, ...]] = []
+    dims: list[tuple[Step, ...]] = []
     offsets = [Offset(_int(value), 1, f"offset of {buffer.name}") for a, value in layout.offset if not a.is_thread]
-    _no_thread_offset(layout, buffer)
     for d, group in enumerate(_groups(buffer)):
         steps, moved = _window(group, region.starts[d], extents[d], f"start {d} of {buffer.name}", scope)
-        found.append(steps)
+        dims.append(steps)
         offsets.extend(moved)
     kept = [d for d, e in enumerate(extents) if e != 1]
-    return Side(
+    return Placement(
         region,
         tuple(extents[d] for d in kept),
         tuple(kept),
-        tuple(found[d] for d in kept),
+        tuple(dims[d] for d in kept),
         tuple(o for o in offsets if not _is_zero(o.index)),
-        tuple(scope_step(it, scope) for it in layout.replica if it.extent > 1),
+        tuple(_scope_step(it, scope) for it in layout.replica if it.extent > 1),
         None if layout.swizzle is None or layout.swizzle.is_identity else layout.swizzle,
+        _edges(region),
     )
 
 
@@ -244,22 +281,22 @@ def _window(
             raise
         return (Step(extent, _folded(group, start)),), []
     if run is None:
-        found = _moving_window(merged(group), start, extent, what)
-        if found is None:
+        moving = _moving_window(merged(group), start, extent, what)
+        if moving is None:
             if any(it.axis.is_thread for it in group):
                 raise LayoutError(
                     f"{what} isn't known to move whole threads",
                     hint="start at a multiple of what one thread holds along this dimension",
                 )
             return (Step(extent, _folded(group, start)),), []
-        run, moved = found
-    return tuple(scope_step(it, scope) for it in run if it.extent > 1), moved
+        run, moved = moving
+    return tuple(_scope_step(it, scope) for it in run if it.extent > 1), moved
 
 
 @remembered_pair
 def _whole(group: tuple[Iter, ...], scope: str) -> tuple[Step, ...]:
     """The steps over a whole dimension."""
-    return tuple(scope_step(it, scope) for it in merged(group))
+    return tuple(_scope_step(it, scope) for it in merged(group))
 
 
 def _constant_window(
@@ -283,16 +320,16 @@ def _moving_window(
     """As `sliced`, for a start of which only a divisor is known; None where it doesn't move along steps."""
     if not run:
         return (), []
-    known = facts.multiple_of(start)
-    outer, rest, size = list(run), extent, 1
+    multiple = facts.multiple_of(start)
+    outer, left, size = list(run), extent, 1
     tail: list[Iter] = []
-    while len(outer) > 1 and known % (size * outer[-1].extent) == 0 and rest % outer[-1].extent == 0:
+    while len(outer) > 1 and multiple % (size * outer[-1].extent) == 0 and left % outer[-1].extent == 0:
         it = outer.pop()
         tail.insert(0, it)
-        size, rest = size * it.extent, rest // it.extent
+        size, left = size * it.extent, left // it.extent
     pivot = outer[-1]
-    inside = pivot.extent % rest == 0 and known % (size * rest) == 0
-    if len(outer) > 1 and not (rest == 1 and known % size == 0 or inside):
+    inside = pivot.extent % left == 0 and multiple % (size * left) == 0
+    if len(outer) > 1 and not (left == 1 and multiple % size == 0 or inside):
         return None
     if any(it.axis.is_thread for it in outer):
         return None
@@ -303,7 +340,7 @@ def _moving_window(
         if k > 0:
             digit = build.mod(digit, build.const(it.extent, start.dtype))
         offsets.append(Offset(digit, it.stride, what))
-    return (Iter(rest, pivot.stride, pivot.axis), *tail), offsets
+    return (Iter(left, pivot.stride, pivot.axis), *tail), offsets
 
 
 def _folded(group: tuple[Iter, ...], start: Expr) -> Folded:
@@ -312,7 +349,7 @@ def _folded(group: tuple[Iter, ...], start: Expr) -> Folded:
     return Folded(start, tuple((w, it.extent, it.stride) for w, it in zip(worth, run, strict=True)))
 
 
-def scope_step(it: Iter, scope: str) -> Step:
+def _scope_step(it: Iter, scope: str) -> Step:
     """An iterator as a step in registers, or among the threads of one scope.
 
     raises: LayoutError where it counts threads of a wider one.
@@ -334,3 +371,21 @@ def _is_zero(expr: Expr) -> bool:
 
 def _int(value: int) -> Const:
     return Const(value, int64)
+
+
+# ---- edges --------------------------------------------------------------------------------------------------
+
+
+def _edges(region: Region) -> tuple[int, ...]:
+    """The dimensions in which the region isn't known to lie inside its tensor."""
+    if region.in_bounds or region.buffer.space != "global":
+        return ()
+    return tuple(d for d in range(len(region.starts)) if inside(region, d) != TRUE)
+
+
+def inside(region: Region, d: int) -> Expr:
+    """Whether the region lies inside its tensor in one dimension."""
+    start = build.cast(region.starts[d], int64)
+    end = build.add(start, region.extents[d] or 1)
+    begins = build.greater_equal(start, 0)
+    return build.logical_and(begins, build.less_equal(end, extent_of(region.buffer, d)))

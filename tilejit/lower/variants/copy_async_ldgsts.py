@@ -10,21 +10,21 @@ source: DISPATCH 9.3 and 13; PTX ISA, "Data Movement and Conversion Instructions
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from math import copysign
 
-from ..errors import LayoutError
-from ..ir.arithmetic import build
-from ..ir.nodes import TRUE, Const, Expr, Instruction, TileOp, Vector
-from ..isa.cp_async import COPIES, Copy
-from .builder import Builder
-from .conditions import COPY, KINDS, copy_sides, lead_of, memory_pair, needs
-from .engine import Condition, Context, Decline, Variant
-from .moves import Run, pieces
-from .partition import Partition, emit_partition, plan_partition
-from .regions import need_slice, side
-from .windows import Window, windows
+from ...dtypes import int32
+from ...errors import LayoutError
+from ...ir.arithmetic import build
+from ...ir.nodes import TRUE, Const, Instruction, TileOp, Vector
+from ...isa.cp_async import COPIES, Copy
+from ..builder import Builder
+from ..conditions import COPY, KINDS, memory_pair, needs
+from ..engine import Condition, Context, Decline, Variant
+from ..moves.partition import Partition, emit_partition
+from ..moves.vectors import Run, pieces
+from . import copy_gmem_smem
 
 _NARROWEST = min(form.size for form in COPIES.forms())
 
@@ -46,33 +46,31 @@ def _zero_fill(op: TileOp, context: Context) -> str | None:
     fill = op.value("fill")
     if fill is None or isinstance(fill, Const) and fill.value == 0 and copysign(1, fill.value) > 0:
         return None
-    given = fill.value if isinstance(fill, Const) else "a value known only at run time"
-    return f"fills with 0 what lies outside the tensor; got fill={given} (copy takes any)"
+    value = fill.value if isinstance(fill, Const) else "a value known only at run time"
+    return f"fills with 0 what lies outside the tensor; got fill={value} (copy takes any)"
 
 
 def plan(op: TileOp, context: Context) -> Plan | Decline:
-    regions = copy_sides(op)
+    partition = copy_gmem_smem.plan(op, context)
+    if isinstance(partition, Decline):
+        return partition
     try:
-        sides = tuple(side(r, op.scope) for r in regions)
-        for part in sides:
-            need_slice(part)
-        found = plan_partition(sides, context.count(op.scope), lead_of(regions[1]), vectorized=True)
-        _need_wide(found)
+        _need_wide(partition)
     except LayoutError as error:
         return Decline((error.message,), error.hint)
-    return Plan(**{f.name: getattr(found, f.name) for f in fields(Partition)})
+    return Plan(*(getattr(partition, f.name) for f in fields(Partition)))
 
 
-def _need_wide(found: Partition) -> None:
+def _need_wide(partition: Partition) -> None:
     """Raise LayoutError where some copy would be narrower than there is."""
-    size = found.vector_bits // 8
+    size = partition.vector_bits // 8
     if size < _NARROWEST:
         raise LayoutError(
-            f"cp.async moves 4, 8 or 16 bytes; at most {size} lie together and aligned here: {found.limit}",
+            f"cp.async moves 4, 8 or 16 bytes; at most {size} lie together and aligned here: {partition.limit}",
             hint="change what the reason names, or use copy, which moves any number of bytes",
         )
-    bytes_each = size // found.vector_width
-    last = pieces(found.tail)[-1][1] * bytes_each
+    bytes_each = size // partition.vector_width
+    last = pieces(partition.tail)[-1][1] * bytes_each
     if last < _NARROWEST:
         raise LayoutError(
             f"rows end in {last} bytes; cp.async moves 4, 8 or 16",
@@ -81,46 +79,30 @@ def _need_wide(found: Partition) -> None:
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
-    source = plan.sides[1]
-    seen = windows(source, plan.edges[1].dims, b)
+    bytes_each = op.region("dst").dtype.bytes
 
-    def step(runs: Sequence[Run], start: int, width: int) -> None:
-        to, what = (Vector(r.side.buffer, build.add(r.address, start), width) for r in runs)
-        size = width * op.region("dst").dtype.bytes
-        if not seen:
+    def step(runs: Mapping[str, Run], start: int, width: int) -> None:
+        to, what = (
+            Vector(run.view.buffer, build.add(run.address, start), width) for run in (runs["dst"], runs["src"])
+        )
+        source, size = runs["src"], width * bytes_each
+        cond = source.inside(build.const(start, int32))
+        if cond == TRUE:
             b.append(Instruction(COPIES.row(Copy(size)).name, (), (to, what), span=b.span))
             return
-        cond = _inside(runs[1], seen, start)
-        if runs[1].edges.whole:
+        if source.mask.whole:
             # a predicate is one to the hardware, too; a size that depends on one it has to compute
             row, outside = COPIES.row(Copy(size, "ignore")), build.logical_not(cond)
             b.append(Instruction(row.name, (), (to, what, outside), span=b.span))
             return
-        count = build.where(cond, _bytes_inside(runs[1], seen, start, width), 0)
-        b.append(Instruction(COPIES.row(Copy(size, "zfill")).name, (), (to, what, count), span=b.span))
+        # none of a vector lies before the tensor's beginning unless all do: aligned, it starts at a multiple of its
+        # width
+        count = build.mul(source.mask.count_ahead(source.coordinate, start, width), bytes_each)
+        row = COPIES.row(Copy(size, "zfill"))
+        b.append(Instruction(row.name, (), (to, what, build.where(cond, count, 0)), span=b.span))
 
     # a copy of one kind with a predicate is as fast as a branch between two, and half the code
     emit_partition(plan, op, b, step, unrolled=plan.rounds <= _UNROLLED, twice=False)
-
-
-def _inside(run: Run, seen: Sequence[Window], start: int) -> Expr:
-    """Whether element `start` of a run lies inside the tensor."""
-    cond: Expr = TRUE
-    for window in seen:
-        at = window.coordinate(run.atoms, run.values)
-        along = window.dim is not None and window.dim == run.dim
-        cond = build.logical_and(cond, window.holds(build.add(at, start) if along else at))
-    return cond
-
-
-def _bytes_inside(run: Run, seen: Sequence[Window], start: int, width: int) -> Expr:
-    """How many bytes of elements [start, start + width) of a run lie before the edge that it runs towards.
-
-    None of a vector lies before the tensor's beginning unless all do: aligned, it starts at a multiple of its width.
-    """
-    (ahead,) = (w for w in seen if w.dim is not None and w.dim == run.dim)
-    at = build.add(ahead.coordinate(run.atoms, run.values), start)
-    return build.mul(ahead.left(at, width), run.side.buffer.dtype.bytes)
 
 
 VARIANT = Variant(

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ..ir.nodes import Cast, Const, Expr, Load, Op, Special, Var
-from ..ops.elementwise import ELEMENTWISE
+from ...ir.nodes import Cast, Const, Expr, Load, Op, Special, Var
+from ...ops.elementwise import ELEMENTWISE
 
 __all__ = ["evaluate"]
 

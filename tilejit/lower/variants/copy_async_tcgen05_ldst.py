@@ -15,21 +15,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..dtypes import int32
-from ..errors import LayoutError
-from ..ir.arithmetic import build
-from ..ir.nodes import Buffer, Expr, Instruction, Move, Region, TileOp, Vector
-from ..isa import Row
-from ..isa.tcgen05 import LD, ST, WAIT_LD, WAIT_ST, Transfer
-from ..layout.stock import TCGEN05_SHAPES, Tcgen05Shape
-from ..target import TMEM_COLUMNS, WARP, WARPGROUP
-from .builder import Builder
-from .conditions import COPY, KINDS, copy_sides, memory_pair, needs
-from .engine import Condition, Context, Decline, Variant
-from .plan import TMEM_LANE, Facts, Moves
-from .plan import Plan as PlanBase
-from .register_starts import RegisterRun, each_start
-from .tensor_places import Words, lane_fault, words
+from ...dtypes import int32
+from ...errors import LayoutError
+from ...ir.arithmetic import build
+from ...ir.nodes import Buffer, Expr, Instruction, Move, Region, TileOp, Vector
+from ...isa import Row
+from ...isa.tcgen05 import LD, ST, WAIT_LD, WAIT_ST, Transfer
+from ...layout.stock import TCGEN05_SHAPES, Tcgen05Shape
+from ...target import TMEM_COLUMNS, WARP, WARPGROUP
+from ..builder import Builder
+from ..conditions import COPY, KINDS, copy_sides, memory_pair, needs
+from ..engine import Condition, Context, Decline, Variant
+from ..plan import TMEM_LANE, Facts, Moves
+from ..plan import Plan as PlanBase
+from ..schedule.registers import RegisterRun, each_start
+from ..schedule.tensor_words import Words, lane_fault, words
 
 #: a lane, in an address's upper half
 _LANE = 1 << 16
@@ -130,30 +130,30 @@ def plan(op: TileOp, context: Context) -> Plan | Decline:
     loads = dst.buffer.space == "local"
     local, tmem = (dst, src) if loads else (src, dst)
     try:
-        found = words(local, tmem)
+        moved = words(local, tmem)
     except LayoutError as error:
         return Decline((error.message,), error.hint)
-    fault = _bounds_fault(found, tmem)
+    fault = _bounds_fault(moved, tmem)
     if fault is not None:
         return Decline((fault,), "use fewer columns, at most 512 in all of a CTA's tensor memory")
     for form in sorted(TCGEN05_SHAPES.values(), key=lambda f: f.columns, reverse=True):
-        steps = _steps(form, found)
+        steps = _steps(form, moved)
         if steps is not None:
             num, slabs = max(s.num for s in steps), len({s.row for s in steps})
             packed = 32 // local.dtype.bits
-            return Plan(form.name, num, slabs, steps, loads, packed, found.moved_registers, found.moved_columns)
-    return _no_shape(found, local, tmem)
+            return Plan(form.name, num, slabs, steps, loads, packed, moved.moved_registers, moved.moved_columns)
+    return _no_shape(moved, local, tmem)
 
 
-def _bounds_fault(found: Words, tmem: Region) -> str | None:
-    last = int(found.columns.max())
+def _bounds_fault(moved: Words, tmem: Region) -> str | None:
+    last = int(moved.columns.max())
     if last < TMEM_COLUMNS:
         return None
     return f"the region of {tmem.buffer.name} reaches column {last}; tensor memory has columns 0 to {TMEM_COLUMNS - 1}"
 
 
-def _no_shape(found: Words, local: Region, tmem: Region) -> Decline:
-    lanes = lane_fault(found, tmem)
+def _no_shape(moved: Words, local: Region, tmem: Region) -> Decline:
+    lanes = lane_fault(moved, tmem)
     shapes = ", ".join(f".{name}" for name in TCGEN05_SHAPES)
     return Decline(
         (lanes or f"the registers of {local.buffer.name} lie as no shape moves them: none of {shapes}",),
@@ -162,16 +162,16 @@ def _no_shape(found: Words, local: Region, tmem: Region) -> Decline:
     )
 
 
-def _steps(form: Tcgen05Shape, found: Words) -> tuple[Issue, ...] | None:
+def _steps(form: Tcgen05Shape, moved: Words) -> tuple[Issue, ...] | None:
     """The instructions of one shape that move all words, or None where some lie otherwise."""
     lane, column = pattern(form)
     units: list[Issue] = []
-    for at in range(0, len(found.registers), form.registers):
+    for at in range(0, len(moved.registers), form.registers):
         upto = at + form.registers
-        registers = found.registers[at:upto]
+        registers = moved.registers[at:upto]
         if len(registers) < form.registers or registers[-1] - registers[0] != form.registers - 1:
             return None
-        row, first = found.lanes[:, at:upto] - lane, found.columns[:, at:upto] - column
+        row, first = moved.lanes[:, at:upto] - lane, moved.columns[:, at:upto] - column
         if np.ptp(row) or np.ptp(first) or row[0, 0] not in ((0,) if form.name == "32x32b" else (0, _HALF)):
             return None
         units.append(Issue(1, int(row[0, 0]), int(first[0, 0]), int(registers[0]), form.registers))

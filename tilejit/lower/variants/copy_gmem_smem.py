@@ -9,26 +9,28 @@ source: DISPATCH 4 and 13; Apache TVM, TIRx `vec_auto`.
 
 from __future__ import annotations
 
-from ..errors import LayoutError
-from ..ir.nodes import TileOp
-from .builder import Builder
-from .conditions import COPY, KINDS, copy_sides, lead_of, memory_pair
-from .engine import Context, Decline, Variant
-from .partition import Partition, emit_copy, plan_partition
-from .regions import need_slice, side
+from ...errors import LayoutError
+from ...ir.nodes import TileOp
+from ..builder import Builder
+from ..conditions import COPY, KINDS, lead_of, memory_pair
+from ..engine import Context, Decline, Variant
+from ..moves.partition import Partition, emit_copy, plan_partition
+from ..schedule.placement import need_slice, place
+from ..schedule.views import Schedule
 
 Plan = Partition
 
 
 def plan(op: TileOp, context: Context) -> Plan | Decline:
-    regions = copy_sides(op)
+    regions = op.named_regions
     try:
-        dst, src = (side(r, op.scope) for r in regions)
-        for part in (dst, src):
-            need_slice(part)
-        return plan_partition((dst, src), context.count(op.scope), lead_of(src.region), vectorized=True)
+        placements = {name: place(region, op.scope) for name, region in regions.items()}
+        for placement in placements.values():
+            need_slice(placement)
+        schedule = Schedule.alike(placements)
     except LayoutError as error:
         return Decline((error.message,), error.hint)
+    return plan_partition(schedule, context.count(op.scope), lead_of(regions["src"]), vectorized=True)
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:

@@ -7,14 +7,14 @@ from math import prod
 
 import numpy as np
 
-from .. import scopes
-from ..dtypes import int32
-from ..errors import LayoutError
-from ..ir.arithmetic import build, facts
-from ..ir.nodes import Const, Expr, Region
-from ..layout import TileLayout
-from ..layout.iters import Iter, merged, refined, weights
-from ..target import WARP, WARPGROUP
+from ... import scopes
+from ...dtypes import int32
+from ...errors import LayoutError
+from ...ir.arithmetic import build, facts
+from ...ir.nodes import Const, Expr, Region
+from ...layout import TileLayout
+from ...layout.iters import Iter, merged, refined, weights
+from ...target import WARP, WARPGROUP
 
 __all__ = ["Words", "lane_fault", "words"]
 
@@ -147,11 +147,11 @@ def _places(region: Region) -> _Places:
             f"{region.buffer.name} has {what}; each element of tensor memory goes to one register",
             hint="use a layout of strides only",
         )
-    known = ("TLane", "TCol") if region.buffer.space == "tmem" else ("m", *scopes.WARPGROUP.steps)
-    strange = [axis.name for axis in layout.axes() if axis.name not in known]
+    axes = ("TLane", "TCol") if region.buffer.space == "tmem" else ("m", *scopes.WARPGROUP.steps)
+    strange = [axis.name for axis in layout.axes() if axis.name not in axes]
     if strange:
         raise LayoutError(
-            f"{region.buffer.name} lies along {strange[0]}; a warpgroup moves {', '.join(known)}",
+            f"{region.buffer.name} lies along {strange[0]}; a warpgroup moves {', '.join(axes)}",
             hint="use tj.tmem.datapath(...) for tensor memory, tj.tcgen05.atom_layout(...) for registers",
         )
     layout = layout.adapted(shape) if prod(shape) != layout.size() else layout
@@ -191,15 +191,15 @@ def _moving(region: Region, dim: int, run: tuple[Iter, ...]) -> tuple[Expr, int]
     return build.floordiv(start, build.const(inner, start.dtype)), run[0].stride
 
 
-def lane_fault(found: Words, tmem: Region) -> str | None:
+def lane_fault(moved: Words, tmem: Region) -> str | None:
     """Why some warp would reach into other lanes than its own 32, or None."""
     warp = np.arange(WARPGROUP)[:, None] // WARP
-    wrong = np.argwhere(found.lanes // WARP != warp)
+    wrong = np.argwhere(moved.lanes // WARP != warp)
     if not len(wrong):
         return None
     thread, word = (int(x) for x in wrong[0])
     first = thread // WARP * WARP
     return (
-        f"thread {thread} would need lane {int(found.lanes[thread, word])} of {tmem.buffer.name}; "
+        f"thread {thread} would need lane {int(moved.lanes[thread, word])} of {tmem.buffer.name}; "
         f"its warp reaches lanes {first} to {first + WARP - 1}"
     )

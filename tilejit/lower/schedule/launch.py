@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..ir.nodes import Region, Strided, Var
+from ...ir.nodes import Region, Strided, Var
 
 __all__ = ["launch_values"]
 
 
 def launch_values(regions: Sequence[Region]) -> dict[str, int]:
     """Run-time strides by name, as of row-major tensors whose rows are as long as alignment allows."""
-    found: dict[str, int] = {}
+    values: dict[str, int] = {}
     for region in regions:
         layout = region.buffer.layout
         if isinstance(layout, Strided):
-            found.update(_strides(region, layout))
-    return found
+            values.update(_strides(region, layout))
+    return values
 
 
 def _strides(region: Region, layout: Strided) -> dict[str, int]:
-    found: dict[str, int] = {}
+    values: dict[str, int] = {}
     size = 1
     order = sorted(range(len(layout.strides)), key=lambda d: (d == layout.unit_dim, d))
     for d in reversed(order):
@@ -29,6 +29,6 @@ def _strides(region: Region, layout: Strided) -> dict[str, int]:
         if isinstance(stride, Var):
             multiple = max(stride.multiple_of, 1)
             size = -(-size // multiple) * multiple
-            found[stride.name] = size
+            values[stride.name] = size
         size = max(size, (size if isinstance(stride, Var) else stride) * reach)
-    return found
+    return values

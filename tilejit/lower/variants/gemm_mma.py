@@ -13,43 +13,38 @@ from math import prod
 
 import numpy as np
 
-from ..dtypes import float32, int32
-from ..errors import LayoutError
-from ..ir.arithmetic import build
-from ..ir.nodes import Buffer, Const, Expr, Instruction, Region, TileOp, Vector
-from ..isa import Family
-from ..isa.convert import TF32
-from ..isa.mma import MMA, MMA_M, MMA_N, Mma, products
-from ..layout import TileLayout
-from .addresses import origin, reached
-from .atoms import Atom
-from .builder import Builder
-from .conditions import KINDS, SCOPE, WHOLE_WARPS, needs, outside
-from .engine import Condition, Context, Decline, Variant
-from .fragments import ACC, A, B, Fragments, nearest, need_lanes, share
-from .owners import need_all_threads
-from .plan import Facts, Products
-from .plan import Plan as PlanBase
-from .regions import Side, need_slice, side
+from ...dtypes import float32, int32
+from ...errors import LayoutError
+from ...ir.arithmetic import build
+from ...ir.nodes import Buffer, Const, Expr, Instruction, Region, TileOp, Vector
+from ...isa import Family
+from ...isa.convert import TF32
+from ...isa.mma import MMA, MMA_M, MMA_N, Mma, products
+from ...layout import TileLayout
+from ..builder import Builder
+from ..conditions import KINDS, SCOPE, WHOLE_WARPS, needs, outside
+from ..engine import Condition, Context, Decline, Variant
+from ..plan import Facts, Products
+from ..plan import Plan as PlanBase
+from ..schedule.fragments import Fragments, fragment, nearest, share
+from ..schedule.views import Schedule
 
 
 @dataclass(frozen=True, slots=True)
 class Plan(PlanBase):
     """For each step of k, each m and each n a warp adds one product of tiles.
 
-    form: the instruction. threads: of the scope. sides: acc, a, b. digits: how their registers count tiles.
+    form: the instruction. threads: of the scope. fragments: how the operands' registers count tiles.
     """
 
     form: Mma
     threads: int
-    sides: tuple[Side, Side, Side]
-    digits: Fragments
+    fragments: Fragments
 
     @property
     def tiles(self) -> tuple[int, int, int]:
         """How many tiles a warp has along m, n and k."""
-        m, n, k = (prod(a.extent for a in d) for d in (self.digits.m, self.digits.n, self.digits.k))
-        return m, n, k
+        return self.fragments.m.count, self.fragments.n.count, self.fragments.k.count
 
     @property
     def issues(self) -> int:
@@ -70,32 +65,38 @@ class Plan(PlanBase):
     @property
     def acc_width(self) -> int:
         """Elements of the accumulator that lie together: a lane's two columns, or one."""
-        return 2 if self.digits.pair == 1 else 1
+        return 2 if self.fragments.pair["acc"] == 1 else 1
 
     def facts(self) -> Facts:
         return Facts("-", self.issues)
 
     def acc_words(self, m: Expr, n: Expr) -> tuple[Expr, ...]:
         """Where an instruction's elements of the accumulator begin, `acc_width` at a time."""
-        tile = self._at(ACC, (self.digits.m, m), (self.digits.n, n))
-        columns = (0,) if self.acc_width == 2 else (0, self.digits.pair)
-        return tuple(build.add(tile, i * self.digits.row[ACC] + j) for i in range(2) for j in columns)
+        tile = self._at("acc", (self.fragments.m, m), (self.fragments.n, n))
+        row, pair = self.fragments.row.elements("acc"), self.fragments.pair.elements("acc")
+        columns = (0,) if self.acc_width == 2 else (0, pair)
+        return tuple(build.add(tile, i * row + j) for i in range(2) for j in columns)
 
     def a_words(self, m: Expr, k: Expr) -> tuple[Expr, ...]:
         """The first element of each of the registers of A."""
-        tile = self._at(A, (self.digits.m, m), (self.digits.k, k))
-        row, half = self.digits.row[A], self.digits.half[A]
-        return tuple(build.add(tile, h * half + i * row) for h in range(self.form.halves) for i in range(2))
+        tile = self._at("a", (self.fragments.m, m), (self.fragments.k, k))
+        row = self.fragments.row.elements("a")
+        return tuple(build.add(tile, half + i * row) for half in self._halves("a") for i in range(2))
 
     def b_words(self, n: Expr, k: Expr) -> tuple[Expr, ...]:
         """The first element of each of the registers of B."""
-        tile = self._at(B, (self.digits.n, n), (self.digits.k, k))
-        return tuple(build.add(tile, h * self.digits.half[B]) for h in range(self.form.halves))
+        tile = self._at("b", (self.fragments.n, n), (self.fragments.k, k))
+        return tuple(build.add(tile, half) for half in self._halves("b"))
 
-    def _at(self, column: int, *tile: tuple[tuple[Atom, ...], Expr]) -> Expr:
-        """Where operand `column` has a tile, from (digits, their value) of each of its dimensions."""
-        of = self.sides[column]
-        return build.total([origin(of), *(reached(of, column, atoms, index) for atoms, index in tile)], int32)
+    def _halves(self, operand: str) -> tuple[int, ...]:
+        """Where the halves of an instruction's k begin, in a factor's registers."""
+        half = self.fragments.half
+        return (0,) if half is None else (0, half.elements(operand))
+
+    def _at(self, operand: str, *tile: tuple[Schedule, Expr]) -> Expr:
+        """Where an operand has a tile, from (digits, their value) of each of its dimensions."""
+        start = self.fragments.m[operand].start
+        return build.total([start, *(digits[operand].steps(index) for digits, index in tile)], int32)
 
     def schedule(self) -> np.ndarray:
         """One row an instruction, in order: (m, n, k, registers of acc ..., of a ..., of b ...), as elements."""
@@ -182,45 +183,26 @@ def _separate(op: TileOp, context: Context) -> str | None:
 
 
 def plan(op: TileOp, context: Context) -> Plan | Decline:
-    threads = context.count(op.scope)
-    sides: list[Side] = []
-    for column, region in enumerate(_operands(op)):
+    threads, regions = context.count(op.scope), op.named_regions
+    available, placements = _available(op, context), {}
+    for name, region in regions.items():
         try:
-            sides.append(_fragment(region, column, op.scope, threads, _available(op, context)[0]))
+            pack = available[0].acc_pack if name == "acc" else available[0].pack
+            placements[name] = fragment(region, name, op.scope, threads, pack)
         except LayoutError as error:
-            return Decline((error.message,), nearest(_operands(op), (column,), op.scope, threads))
-    acc, a, b = sides
-    form = next(f for f in _available(op, context) if _shapes(op)[1][1] % f.k == 0)
+            return Decline((error.message,), nearest(regions, (name,), op.scope, threads))
+    form = next(f for f in available if regions["a"].shape[1] % f.k == 0)
     try:
-        return Plan(form, threads, (acc, a, b), share((acc, a, b), form))
+        return Plan(form, threads, share(placements, form))
     except LayoutError as error:
-        return Decline((error.message,), nearest(_operands(op), (ACC, A, B), op.scope, threads))
-
-
-def _fragment(region: Region, column: int, scope: str, threads: int, form: Mma) -> Side:
-    """One operand as its threads see it.
-
-    raises: LayoutError where it isn't a fragment for whatever the other operands are.
-    """
-    found = side(region, scope)
-    need_slice(found)
-    need_lanes(found, column)
-    need_all_threads(found, scope, threads)
-    pack = form.acc_pack if column == ACC else form.pack
-    first = origin(found)
-    assert isinstance(first, Const)
-    if int(first.value) % pack:
-        raise LayoutError(
-            f"the region of {found.buffer.name} starts at element {first.value} of a lane, inside a 32-bit register"
-        )
-    return found
+        return Decline((error.message,), nearest(regions, tuple(regions), op.scope, threads))
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
     m, n, k = plan.tiles
-    acc, *factors = (s.buffer for s in plan.sides)
+    acc, left, right = (region.buffer for region in _operands(op))
     if plan.form.a == float32:
-        factors = _rounded(plan, b)
+        left, right = _rounded(plan, left, right, b)
     # products that follow each other go to different accumulators, so that none waits for the one before
     with (
         b.loop("k", k, unrolled=True) as at_k,
@@ -228,24 +210,23 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
         b.loop("n", n, unrolled=True) as at_n,
     ):
         sums = tuple(Vector(acc, at, plan.acc_width) for at in plan.acc_words(at_m, at_n))
-        left = (Vector(factors[0], at, plan.form.pack) for at in plan.a_words(at_m, at_k))
-        right = (Vector(factors[1], at, plan.form.pack) for at in plan.b_words(at_n, at_k))
-        b.append(Instruction(MMA.row(plan.form).name, sums, (*left, *right, *sums), span=b.span))
+        rows = (Vector(left, at, plan.form.pack) for at in plan.a_words(at_m, at_k))
+        columns = (Vector(right, at, plan.form.pack) for at in plan.b_words(at_n, at_k))
+        b.append(Instruction(MMA.row(plan.form).name, sums, (*rows, *columns, *sums), span=b.span))
 
 
-def _rounded(plan: Plan, b: Builder) -> list[Buffer]:
+def _rounded(plan: Plan, left: Buffer, right: Buffer, b: Builder) -> list[Buffer]:
     """Copies of A and B with their values rounded to tf32."""
     m, n, k = plan.tiles
-    made: list[Buffer] = []
-    for column, words, count in ((A, plan.a_words, m), (B, plan.b_words, n)):
-        source = plan.sides[column].buffer
+    copies: list[Buffer] = []
+    for source, words, count in ((left, plan.a_words, m), (right, plan.b_words, n)):
         assert isinstance(source.layout, TileLayout)
         rounded = b.scratch(f"{source.name}.tf32", float32, source.layout.storage().span())
-        made.append(rounded)
+        copies.append(rounded)
         with b.loop("k", k, unrolled=True) as at_k, b.loop("tile", count, unrolled=True) as tile:
             for at in words(tile, at_k):
                 b.append(Instruction(TF32.name, (Vector(rounded, at),), (Vector(source, at),), span=b.span))
-    return made
+    return copies
 
 
 VARIANT = Variant(

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
-from ..ir.arithmetic import build, facts
-from ..ir.nodes import Buffer, Const, Expr
-from ..layout import TileLayout
-from .builder import Builder
+from ...ir.arithmetic import build, facts
+from ...ir.nodes import Buffer, Const, Expr
+from ...layout import TileLayout
+from ..builder import Builder
 
 __all__ = ["Choice", "RegisterRun", "choice", "each_start"]
 

@@ -1,20 +1,29 @@
-"""8x8 tiles of 16-bit elements: how registers and shared memory must split for one matrix instruction to move them."""
+"""8x8 tiles of 16-bit elements: how registers and shared memory must split for one matrix instruction to move them.
+
+In registers lane 4r + q holds elements 2q and 2q + 1 of row r of a tile, in one 32-bit register:
+
+    columns    0 1      2 3      4 5      6 7
+    row 0      lane 0   lane 1   lane 2   lane 3      digits of a tile: row (8 lanes, 4 apart),
+    row 1      lane 4   lane 5   lane 6   lane 7      quad (4 lanes), pair (2 elements)
+    ...
+    row 7      lane 28  lane 29  lane 30  lane 31
+
+In memory either a row is 16 bytes in a row, or (trans) a column is.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 
-from ..errors import LayoutError
-from ..ir.nodes import Const
-from ..layout import TileLayout
-from ..target import WARP
-from .access import misaligned
-from .addresses import origin
-from .atoms import Atom, split
-from .regions import Side, Thread
-from .register_sides import register_digits
+from ...errors import LayoutError
+from ...ir.nodes import Const
+from ...layout import TileLayout
+from ...target import WARP
+from .placement import Placement
+from .views import Digit, Schedule, View
+from .width import misaligned
 
 __all__ = ["ROW", "Tiles", "split_tiles"]
 
@@ -30,7 +39,7 @@ _QUAD = 4
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """The digits of a copy that tiles account for, on (registers, memory).
+    """The digits of a copy that tiles account for, in "registers" and "memory".
 
     trans: whether a tile's columns lie together in memory, not its rows. pitch: elements from one to the next.
     warps: digits of a thread's warp. inner: digits of the tile in one instruction; outer: those of the instruction.
@@ -39,108 +48,123 @@ class Tiles:
 
     trans: bool
     pitch: int
-    warps: tuple[Atom, ...]
-    inner: tuple[Atom, ...]
-    outer: tuple[Atom, ...]
+    warps: Schedule
+    inner: Schedule
+    outer: Schedule
+
+    @property
+    def registers(self) -> View:
+        """The registers, as instructions count them."""
+        return self.outer["registers"]
+
+    @property
+    def memory(self) -> View:
+        """The shared memory, as instructions count it."""
+        return self.outer["memory"]
 
     @property
     def num(self) -> int:
         """Tiles of one instruction."""
-        return prod(a.extent for a in self.inner)
+        return self.inner.count
 
     def offsets(self) -> list[int]:
         """How far each tile of an instruction lies from the first in registers."""
         offsets = [0]
-        for atom in self.inner:
-            offsets = [offset + k * _register(atom) for offset in offsets for k in range(atom.extent)]
+        for digit in self.inner.digits:
+            offsets = [offset + k * _register(digit) for offset in offsets for k in range(digit.extent)]
         return offsets
 
 
-def split_tiles(registers: Side, memory: Side) -> Tiles:
+def split_tiles(copy: Schedule) -> Tiles:
     """The digits of a copy as rows, columns, tiles and warps.
 
     accepts: registers that all threads of whole warps own.
     raises: LayoutError where the layouts aren't made of 8x8 tiles, or rows aren't 16 aligned bytes.
     """
+    registers, memory = copy["registers"].placement, copy["memory"].placement
+    _need_replicas_over_warps(registers)
     if memory.replicas:
         raise LayoutError(f"{memory.buffer.name} holds each element in several places")
-    found = register_digits(registers, memory)
-    lanes = _by_lane([a for a in found if isinstance(a.strides[0], Thread)], registers)
-    words, pair = _words([a for a in found if not isinstance(a.strides[0], Thread)], registers)
-    quads = _even_step([a for a in lanes if _thread(a) < _QUAD], memory, "4 neighbouring lanes")
-    rows = _even_step([a for a in lanes if _QUAD <= _thread(a) < WARP], memory, "every fourth lane")
-    warps = tuple(a for a in lanes if _thread(a) >= WARP)
+    lanes = _by_lane((d for d in copy.digits if d.is_spread("registers")), registers)
+    words, pair = _words([d for d in copy.digits if not d.is_spread("registers")], registers)
+    quads = _even_step([d for d in lanes if _thread(d) < _QUAD], memory, "4 neighbouring lanes")
+    rows = _even_step([d for d in lanes if _QUAD <= _thread(d) < WARP], memory, "every fourth lane")
+    warps = [d for d in lanes if _thread(d) >= WARP]
     trans, pitch = _orientation((rows, quads, _step(pair)), memory)
-    reason = misaligned(memory, [pitch, *(a.strides[1] for a in (*warps, *words))], ROW)
+    reason = misaligned(memory, [pitch, *(d["memory"] for d in (*warps, *words))], ROW)
     if reason is not None:
         raise LayoutError(reason, hint=f"what fits: rows at multiples of {ROW} elements, each row within a chunk")
     inner, outer = _instructions(words, _register if trans else _step)
-    return Tiles(trans, pitch, warps, inner, outer)
+    return Tiles(trans, pitch, copy.over(warps), copy.over(inner), copy.over(outer))
 
 
-def _thread(atom: Atom) -> int:
-    stride = atom.strides[0]
-    assert isinstance(stride, Thread)
-    return stride.stride
+def _need_replicas_over_warps(registers: Placement) -> None:
+    for step in registers.replicas:
+        if step.threads % WARP:
+            raise LayoutError(
+                f"{step.extent} lanes of a warp hold the same elements of {registers.buffer.name}; "
+                "in an 8x8 tile each lane holds its own",
+                hint="replicate over whole warps",
+            )
 
 
-def _register(atom: Atom) -> int:
-    stride = atom.strides[0]
-    assert isinstance(stride, int)
-    return stride
+def _thread(digit: Digit) -> int:
+    return digit.threads("registers")
 
 
-def _step(atom: Atom) -> int:
-    stride = atom.strides[1]
-    assert isinstance(stride, int)
-    return stride
+def _register(digit: Digit) -> int:
+    return digit.elements("registers")
 
 
-def _fitting(side: Side) -> str:
-    layout = side.buffer.layout
+def _step(digit: Digit) -> int:
+    return digit.elements("memory")
+
+
+def _fitting(placement: Placement) -> str:
+    layout = placement.buffer.layout
     assert isinstance(layout, TileLayout)
     axis = next((a.name for a in layout.axes() if a.is_thread), "laneid")
     return f"what fits: registers S[(8, 4, n, 2) : (4@{axis}, 1@{axis}, 2, 1)]"
 
 
-def _by_lane(atoms: Sequence[Atom], side: Side) -> list[Atom]:
+def _by_lane(digits: Iterable[Digit], placement: Placement) -> list[Digit]:
     """The digits among threads, nearest first, cut where a quad and where a warp ends."""
-    found: list[Atom] = []
-    rest = sorted(atoms, key=_thread, reverse=True)
-    while rest:
-        atom = rest.pop()
-        first, end = _thread(atom), _thread(atom) * atom.extent
+    by_lane: list[Digit] = []
+    uncut = sorted(digits, key=_thread, reverse=True)
+    while uncut:
+        digit = uncut.pop()
+        first, end = _thread(digit), _thread(digit) * digit.extent
         cuts = [c for c in (_QUAD, WARP) if first < c < end]
         if not cuts:
-            found.append(atom)
+            by_lane.append(digit)
             continue
-        if cuts[0] % first or atom.extent % (cuts[0] // first):
+        if cuts[0] % first or digit.extent % (cuts[0] // first):
             raise LayoutError(
-                f"{atom.extent} threads {first} apart in {side.buffer.name} don't split at every {cuts[0]} lanes",
-                hint=_fitting(side),
+                f"{digit.extent} threads {first} apart in {placement.buffer.name} don't split at every {cuts[0]} lanes",
+                hint=_fitting(placement),
             )
-        outer, inner = split(atom, cuts[0] // first)
-        found.append(inner)
-        rest.append(outer)
-    return found
+        outer, inner = digit.split(cuts[0] // first)
+        by_lane.append(inner)
+        uncut.append(outer)
+    return by_lane
 
 
-def _words(atoms: Sequence[Atom], side: Side) -> tuple[list[Atom], Atom]:
+def _words(digits: Sequence[Digit], registers: Placement) -> tuple[list[Digit], Digit]:
     """The digits among a thread's 32-bit registers, and that of the two elements in one.
 
     raises: LayoutError where elements don't pair up, or a pair doesn't start at an even register.
     """
-    name = side.buffer.name
-    pairs = [a for a in atoms if a.strides[0] == 1]
+    name, fitting = registers.buffer.name, _fitting(registers)
+    pairs = [d for d in digits if d["registers"] == 1]
     if not pairs or pairs[0].extent % 2:
         what = f"a run of {pairs[0].extent} elements" if pairs else "no two elements of one thread follow each other"
-        raise LayoutError(f"{what} in {name}; a 32-bit register holds 2", hint=_fitting(side))
-    outer, pair = split(pairs[0], 2)
-    words = [a for a in (outer, *(a for a in atoms if a is not pairs[0])) if a.extent > 1]
-    odd = [_register(a) for a in words if _register(a) % 2]
+        raise LayoutError(f"{what} in {name}; a 32-bit register holds 2", hint=fitting)
+    outer, pair = pairs[0].split(2)
+    words = [d for d in (outer, *(d for d in digits if d is not pairs[0])) if d.extent > 1]
+    odd = [_register(d) for d in words if _register(d) % 2]
     if odd:
-        raise LayoutError(f"pairs of {name} start every {odd[0]} elements; needs a multiple of 2", hint=_fitting(side))
-    first = origin(side)
+        raise LayoutError(f"pairs of {name} start every {odd[0]} elements; needs a multiple of 2", hint=fitting)
+    first = registers.start
     if not isinstance(first, Const):
         raise LayoutError(f"the region of {name} starts at a register known only at run time")
     if int(first.value) % 2:
@@ -148,22 +172,22 @@ def _words(atoms: Sequence[Atom], side: Side) -> tuple[list[Atom], Atom]:
     return words, pair
 
 
-def _even_step(atoms: Sequence[Atom], memory: Side, which: str) -> int:
+def _even_step(digits: Sequence[Digit], memory: Placement, which: str) -> int:
     """How far each of some lanes leads in memory, the same for all.
 
     raises: LayoutError where it isn't.
     """
-    for near, far in zip(atoms, atoms[1:], strict=False):
+    for near, far in zip(digits, digits[1:], strict=False):
         if _step(far) != near.extent * _step(near):
             raise LayoutError(
                 f"{which} lie {_step(near)} and then {_step(far)} elements apart in {memory.buffer.name}; "
                 "needs one stride",
                 hint=f"what fits: {memory.buffer.name} S[(8, 4, n, 2) : (8*n, 2, 8, 1)], row-major or column-major",
             )
-    return _step(atoms[0])
+    return _step(digits[0])
 
 
-def _orientation(steps: tuple[int, int, int], memory: Side) -> tuple[bool, int]:
+def _orientation(steps: tuple[int, int, int], memory: Placement) -> tuple[bool, int]:
     """(trans, pitch) from how far a row, two columns and one column lead in memory.
 
     raises: LayoutError where neither rows nor columns are 8 elements in a row, 16 aligned bytes.
@@ -197,21 +221,19 @@ def _need_pitch(what: str, pitch: int, name: str, bytes_each: int) -> None:
     )
 
 
-def _instructions(
-    words: Sequence[Atom], distance: Callable[[Atom], int]
-) -> tuple[tuple[Atom, ...], tuple[Atom, ...]]:
+def _instructions(words: Sequence[Digit], distance: Callable[[Digit], int]) -> tuple[list[Digit], list[Digit]]:
     """The digits of the tile in an instruction, as many as fit, and those of the instruction.
 
     Tiles of one instruction are the nearest by `distance`, in the order of their registers. Of columns those follow
     each other in registers: two that a product takes as one operand then need no moves to a pair of registers.
     """
-    inner: list[Atom] = []
-    outer: list[Atom] = []
-    for atom in sorted(words, key=distance):
-        taken = gcd(atom.extent, _MOST // prod(a.extent for a in inner)) if _step(atom) > 0 else 1
-        rest, part = split(atom, taken)
+    inner: list[Digit] = []
+    outer: list[Digit] = []
+    for digit in sorted(words, key=distance):
+        taken = gcd(digit.extent, _MOST // prod(d.extent for d in inner)) if _step(digit) > 0 else 1
+        others, part = digit.split(taken)
         inner += [part] if taken > 1 else []
-        outer += [rest] if rest.extent > 1 else []
+        outer += [others] if others.extent > 1 else []
     inner.sort(key=_register, reverse=True)
     outer.sort(key=_step, reverse=True)
-    return tuple(inner), tuple(outer)
+    return inner, outer

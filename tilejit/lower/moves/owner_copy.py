@@ -1,0 +1,167 @@
+"""Copies between memory and a local tile of any layout, each owner element by element."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...dtypes import int64
+from ...errors import LayoutError
+from ...ir.arithmetic import build
+from ...ir.nodes import TRUE, Expr, Move, Region, TileOp, Vector
+from ..builder import Builder
+from ..plan import Moves, VectorPlan
+from ..schedule.owners import need_own_registers, need_thread_axes
+from ..schedule.placement import Placement, element_offset, owned, place
+from ..schedule.turns import Turns
+from ..schedule.views import Digit, Schedule, View
+from ..schedule.windows import Edges
+from .vectors import fill_value
+
+__all__ = ["OwnerCopy", "emit_owner_copy", "plan_owner_copy"]
+
+#: the operand of the schedules of an owner copy: the local tile, all of it
+_TILE = "tile"
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerCopy(VectorPlan):
+    """In round r each thread looks at its register number r of the tile, and moves it where the region holds it.
+
+    spread: the tile's digits among threads, farthest first, replicas included; held: those among registers.
+    registers: the region of the tile. memory: the other side, over the region's dimensions.
+    loads: whether the registers are the destination.
+    """
+
+    spread: Schedule
+    held: Schedule
+    registers: Region
+    memory: View
+    loads: bool
+
+    @property
+    def vector_bits(self) -> int:
+        return self.memory.buffer.dtype.bits
+
+    @property
+    def instructions(self) -> tuple[tuple[str, int], ...]:
+        """(mnemonic, trips a thread)."""
+        verb = "ld" if self.loads else "st"
+        return ((self.memory.access(verb, 1), self.rounds),)
+
+    @property
+    def edges(self) -> Edges:
+        """The edges that the memory side may pass."""
+        return Edges.of(self.memory, 1)
+
+    def register(self, trip: Expr) -> Expr:
+        """The register that a round looks at."""
+        return self.held[_TILE].located(trip)
+
+    def element(self, trip: Expr, thread: Expr) -> tuple[Expr, list[Expr]]:
+        """Whether a thread owns an element of the region there, and that element's coordinates without units."""
+        takes_part, values = self._values_of(thread)
+        tile, values = self.spread.then(self.held)[_TILE], [*values, *self.held.digits_of(trip)]
+        coordinates: list[Expr] = []
+        for d, (start, extent) in enumerate(zip(self.registers.starts, self.registers.extents, strict=True)):
+            index: Expr = build.const(0, int64)
+            if d in tile.dims:
+                index = tile.coordinate(tile.dims.index(d), values, int64)
+            at = build.sub(index, build.cast(start, int64))
+            takes_part = build.logical_and(takes_part, build.greater_equal(at, 0))
+            takes_part = build.logical_and(takes_part, build.less(at, 1 if extent is None else extent))
+            coordinates.extend([at] if extent not in (1, None) else [])
+        return takes_part, coordinates
+
+    def _values_of(self, thread: Expr) -> tuple[Expr, list[Expr]]:
+        """Whether a thread is one that moves what it owns, and its values of `spread`."""
+        left = build.sub(thread, self.spread[_TILE].placement.first_thread)
+        takes_part = build.greater_equal(left, 0)
+        values: list[Expr] = []
+        for digit in self.spread.digits:
+            values.append(build.floordiv(left, digit.threads(_TILE)))
+            takes_part = build.logical_and(takes_part, build.less(values[-1], digit.extent))
+            left = build.mod(left, digit.threads(_TILE))
+        takes_part = build.logical_and(takes_part, build.equal(left, 0))
+        for digit, value in zip(self.spread.digits, values, strict=True):
+            if digit.dim is None and not self.loads:
+                # of those that hold the same values, the lowest thread stores them
+                takes_part = build.logical_and(takes_part, build.equal(value, 0))
+        return takes_part, values
+
+    def address(self, coordinates: list[Expr]) -> Expr:
+        """Where the memory side has an element."""
+        region, inner = self.memory.placement.region, iter(coordinates)
+        indices = [
+            build.cast(start, int64) if extent in (1, None) else build.add(build.cast(start, int64), next(inner))
+            for start, extent in zip(region.starts, region.extents, strict=True)
+        ]
+        return element_offset(region.buffer, indices)
+
+    def moves(self) -> Moves:
+        turns = Turns(self.rounds, self.threads, (self.memory.placement.region,))
+        takes_part, coordinates = self.element(turns.round, turns.thread)
+        register, address = self.register(turns.round), self.address(coordinates)
+        places = turns.values(register, address) if self.loads else turns.values(address, register)
+        rows = turns.holding(takes_part)
+        width = np.ones(len(rows), np.int64)
+        return Moves(turns.rounds_of[rows], turns.threads_of[rows], places[rows], width, (1, 1))
+
+
+def plan_owner_copy(dst: Region, src: Region, scope: str, threads: int) -> OwnerCopy:
+    """Looks at every register that a thread holds of the tile.
+
+    raises: LayoutError where threads beyond the scope own the tile, or none by name at a collective scope.
+    """
+    loads = dst.buffer.space == "local"
+    registers, memory = (dst, src) if loads else (src, dst)
+    tile = owned(registers.buffer, scope)
+    need_own_registers(tile)
+    every = Schedule.alike({_TILE: tile})
+    replicas = (Digit(step.extent, None, 0, ((_TILE, step.stride),)) for step in tile.replicas)
+    spread = every.over((*(d for d in every.digits if d.is_spread(_TILE)), *replicas))
+    spread = spread.ordered(lambda digit: digit.threads(_TILE))
+    need_thread_axes(tile, scope, threads)
+    _need_apart(tile, spread, scope, threads)
+    held = every.where(lambda digit: not digit.is_spread(_TILE)).ordered(lambda digit: digit.elements(_TILE))
+    return OwnerCopy(
+        1,
+        held.count,
+        threads,
+        "each register is looked at by itself",
+        spread,
+        held,
+        registers,
+        Schedule.alike({"memory": place(memory, scope)})["memory"],
+        loads,
+    )
+
+
+def _need_apart(tile: Placement, spread: Schedule, scope: str, threads: int) -> None:
+    """Raise LayoutError where two elements' threads can't be told apart, or threads are missing."""
+    reach, buffer = 1, tile.buffer
+    for digit in reversed(spread.digits):
+        if digit.threads(_TILE) < reach:
+            raise LayoutError(f"several elements of {buffer.name} share a thread and a register")
+        reach += (digit.extent - 1) * digit.threads(_TILE)
+    last = tile.first_thread + reach
+    if last > threads:
+        raise LayoutError(f"{buffer.name} is owned by threads up to {last - 1}; a {scope} has {threads}")
+
+
+def emit_owner_copy(plan: OwnerCopy, op: TileOp, b: Builder) -> None:
+    thread = b.thread(op.scope, plan.threads)
+    mask = plan.edges.mask(b, plan.rounds)
+    with b.rounds(plan.rounds, plan.registers.buffer) as trip:
+        takes_part, coordinates = plan.element(trip, thread)
+        with b.when(takes_part):
+            memory = Vector(plan.memory.buffer, plan.address(coordinates))
+            register = Vector(plan.registers.buffer, plan.register(trip))
+            inside = mask.inside(lambda dim, dtype: build.cast(coordinates[dim], dtype))
+            if not plan.loads:
+                b.append(Move(memory, register, None if inside == TRUE else inside, span=b.span))
+            elif inside == TRUE:
+                b.append(Move(register, memory, span=b.span))
+            else:
+                b.append(Move(register, memory, inside, fill_value(op), span=b.span))

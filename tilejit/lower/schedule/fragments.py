@@ -1,0 +1,261 @@
+"""Which registers of a warp's lanes are tiles of a product: the digits that acc, a and b share along m, n and k.
+
+Lane 4g + t holds row g of A and of the accumulator, column g of B, and the t-th registers along k and n. Rows, columns
+and steps of k may come in any order, as long as the operands that share a dimension agree on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from ...errors import LayoutError
+from ...ir.nodes import Const, Region
+from ...isa.mma import MMA_M, MMA_N, Mma
+from ...target import WARP
+from .owners import need_all_threads
+from .placement import Placement, Step, need_slice, place
+from .strides import Stride, Thread
+from .views import Digit, Schedule, Space
+
+__all__ = ["Fragments", "fragment", "nearest", "share"]
+
+#: dimensions of the space (m, n, k)
+_M, _N, _K = range(3)
+
+#: (distance of lanes, number of lanes) of dimensions 0 and 1 of each operand: rows or columns g, and registers t
+_G, _T = (4, 8), (1, 4)
+_LANES = {"acc": (_G, _T), "a": (_G, _T), "b": (_T, _G)}
+
+
+@dataclass(frozen=True, slots=True)
+class Fragments:
+    """The digits of a warp's registers in a product, over (m, n, k), in "acc", "a" and "b".
+
+    m, n, k: those of tiles, slowest first. row: leads to the tile's lower 8 rows. pair: to the accumulator's next
+    column. half: to the instruction's upper half of k; None where it has one.
+    """
+
+    m: Schedule
+    n: Schedule
+    k: Schedule
+    row: Digit
+    pair: Digit
+    half: Digit | None
+
+
+# ---- one operand ----------------------------------------------------------------------------------------------
+
+
+def _need_lanes(placement: Placement, operand: str) -> None:
+    """Raise LayoutError where a dimension of an operand isn't spread over the lanes that a fragment has."""
+    for dim, (distance, count) in enumerate(_LANES[operand]):
+        steps = [s for s in placement.dims[dim] if isinstance(s.stride, Thread)]
+        wanted = {distance << bit for bit in range(count.bit_length() - 1)}
+        taken: set[int] = set()
+        for step in steps:
+            bits = _lane_bits(step)
+            if bits is None or not bits <= wanted:
+                raise LayoutError(_in_the_way(placement, operand, dim, _shown(step), f"{count}:{distance}@laneid"))
+            taken |= bits
+        if taken != wanted:
+            shown = ", ".join(map(_shown, steps)) or "no lanes"
+            raise LayoutError(_in_the_way(placement, operand, dim, shown, f"{count}:{distance}@laneid"))
+
+
+def _in_the_way(placement: Placement, operand: str, dim: int, shown: str, wanted: str) -> str:
+    name = placement.buffer.name
+    which = name if name == operand else f"{operand} ({name})"
+    return f"{which} is no fragment: dimension {dim} goes along {shown}; needs lanes {wanted}"
+
+
+def _lane_bits(step: Step) -> set[int] | None:
+    """The distances among lanes that a step's binary digits lead, None where they aren't powers of two."""
+    first, extent = step.threads, step.extent
+    if first >= WARP:
+        return set()
+    if first & (first - 1) or extent & (extent - 1):
+        return None
+    return {first << bit for bit in range(extent.bit_length() - 1) if first << bit < WARP}
+
+
+def _shown(step: Step) -> str:
+    if not isinstance(step.stride, Thread):
+        return f"{step.extent}:{step.stride}"
+    stride = step.threads
+    return f"{step.extent}:{stride}@laneid" if stride < WARP else f"{step.extent}:{stride // WARP}@warpid"
+
+
+def fragment(region: Region, name: str, scope: str, threads: int, pack: int) -> Placement:
+    """One operand as its threads see it. pack: its elements in a 32-bit register.
+
+    raises: LayoutError where it isn't a fragment for whatever the other operands are.
+    """
+    placement = place(region, scope)
+    need_slice(placement)
+    _need_lanes(placement, name)
+    need_all_threads(placement, scope, threads)
+    first = placement.start
+    assert isinstance(first, Const)
+    if int(first.value) % pack:
+        raise LayoutError(
+            f"the region of {region.buffer.name} starts at element {first.value} of a lane, inside a 32-bit register"
+        )
+    return placement
+
+
+# ---- the operands together ------------------------------------------------------------------------------------
+
+
+def share(operands: Mapping[str, Placement], form: Mma) -> Fragments:
+    """The digits of all three.
+
+    accepts: placements of "acc", "a" and "b" that `fragment` makes, owned by whole warps.
+    raises: LayoutError where two of them disagree on a dimension, or elements don't lie together in registers.
+    """
+    (m, n), (_, k) = operands["acc"].shape, operands["a"].shape
+    along = {"acc": (0, 1, None), "a": (0, None, 1), "b": (None, 1, 0)}
+    product = Schedule.of(Space((m, n, k)), {name: (operands[name], dims) for name, dims in along.items()})
+    rows = _registers(product, _M, "acc", "a")
+    columns = _registers(product, _N, "acc", "b")
+    depth = _without_packs(_registers(product, _K, "a", "b"), product, form)
+    pair, columns = _without_pair(columns, product, form)
+    _need_words(product, (*rows, *columns, *depth), form)
+    row, rows = _halved(rows, "8 more rows in registers")
+    half = None
+    if form.halves == 2:
+        half, depth = _halved(depth, f"{form.k} steps of k in registers")
+    return Fragments(product.over(rows), product.over(columns), product.over(depth), row, pair, half)
+
+
+def _registers(product: Schedule, dim: int, first: str, second: str) -> list[Digit]:
+    """The digits of a dimension that aren't of threads in both of the operands that have it."""
+    name, x, y = "mnk"[dim], product[first], product[second]
+    digits: list[Digit] = []
+    for digit in (d for d in product.digits if d.dim == dim):
+        if digit.is_folded:
+            raise LayoutError(f"{x.buffer.name} and {y.buffer.name} split {name} so that no tile is common")
+        if _is_threads(name, digit[first], digit[second]):
+            continue
+        if digit.is_spread(first) or (digit.is_spread(second) and not _is_pair(digit)):
+            raise LayoutError(_disagree(name, x.placement, y.placement, (digit.extent, digit[first], digit[second])))
+        digits.append(digit)
+    return digits
+
+
+def _is_threads(name: str, p: Stride, q: Stride) -> bool:
+    """Whether a digit is one of threads, on which both operands agree.
+
+    Along n, columns 2t and 2t + 1 are with lane t in the accumulator, and with lanes 8t and 8t + 4 in B.
+    """
+    if not isinstance(p, Thread) or not isinstance(q, Thread):
+        return False
+    if name == "k":
+        return p == q and p.stride < WARP
+    return q.stride == (8 if name == "n" and p.stride < WARP else 1) * p.stride
+
+
+def _is_pair(digit: Digit) -> bool:
+    """Whether a digit along n tells columns 2t and 2t + 1 apart."""
+    return digit.dim == _N and digit.extent == 2 and digit["b"] == Thread(4)
+
+
+def _disagree(name: str, x: Placement, y: Placement, digit: tuple[int, Stride, Stride]) -> str:
+    extent, first, second = digit
+    p, q = (_shown(Step(extent, stride)) for stride in (first, second))
+    if name == "k" and isinstance(first, Thread) and first.stride >= WARP:
+        return f"k goes along {p} in {x.buffer.name}: each warp has a part of every sum"
+    return f"{x.buffer.name} and {y.buffer.name} don't agree on {name}: it goes along {p} in one, {q} in the other"
+
+
+def _without_pair(digits: list[Digit], product: Schedule, form: Mma) -> tuple[Digit, list[Digit]]:
+    """The digit of a lane's two columns, and the digits of n without it."""
+    (pair,) = (d for d in digits if d.is_spread("b"))
+    step = pair.elements("acc")
+    if form.acc_pack == 2 and step != 1:
+        name = product["acc"].buffer.name
+        raise LayoutError(
+            f"a lane's columns 2t and 2t + 1 of {name} lie {step} registers apart; needs 1, a 32-bit pair"
+        )
+    return pair, [d for d in digits if d is not pair]
+
+
+def _without_packs(digits: list[Digit], product: Schedule, form: Mma) -> list[Digit]:
+    """The digits of k without those of the elements in a 32-bit register."""
+    unpacked, packed = list(digits), 1
+    while packed < form.pack:
+        at = next((i for i, d in enumerate(unpacked) if d["a"] == packed == d["b"]), None)
+        taken = 0 if at is None else min(unpacked[at].extent, form.pack // packed)
+        if at is None or unpacked[at].extent % taken or form.pack % (packed * taken):
+            names = " and ".join(product[name].buffer.name for name in ("a", "b"))
+            raise LayoutError(
+                f"a 32-bit register holds {form.pack} elements that follow each other along k; in {names} {packed} do"
+            )
+        outer, _ = unpacked.pop(at).split(taken)
+        unpacked[at:at] = [outer] if outer.extent > 1 else []
+        packed *= taken
+    return unpacked
+
+
+def _need_words(product: Schedule, digits: Iterable[Digit], form: Mma) -> None:
+    """Raise LayoutError where a tile's registers don't begin at whole 32-bit registers."""
+    packs = {"acc": form.acc_pack, "a": form.pack, "b": form.pack}
+    for digit in digits:
+        for name, stride in digit.strides:
+            if isinstance(stride, int) and stride % packs[name]:
+                raise LayoutError(
+                    f"tiles of {product[name].buffer.name} begin every {stride} elements of a lane "
+                    f"({digit.extent}:{stride}); needs a multiple of {packs[name]}, whole 32-bit registers"
+                )
+
+
+def _halved(digits: list[Digit], what: str) -> tuple[Digit, list[Digit]]:
+    """The digit of an instruction's two halves of a dimension, and the digits without it."""
+    even = [d for d in digits if d.extent % 2 == 0]
+    if not even:
+        raise LayoutError(f"no tile has {what}")
+    chosen = min(even, key=lambda d: d.weight)
+    outer, half = chosen.split(2)
+    others = [outer if d is chosen else d for d in digits]
+    return half, [d for d in others if d.extent > 1]
+
+
+# ---- what would fit -------------------------------------------------------------------------------------------
+
+
+def nearest(regions: Mapping[str, Region], names: Sequence[str], scope: str, threads: int) -> str:
+    """The calls that make the layouts of operands `names` that fit, with the warps as the accumulator has them."""
+    (rows, columns), (_, depth) = regions["acc"].shape, regions["a"].shape
+    warps = _grid(regions["acc"], scope, threads // WARP)
+    if warps is None:
+        return f"{threads // WARP} warps can't share {rows} rows and {columns} columns in tiles of 16 by 8"
+    shapes = {"acc": (rows, columns), "a": (rows, depth), "b": (depth, columns)}
+    among = "" if warps == (1, 1) else f", warps={warps}"
+    among += ', scope="warpgroup"' if among and scope == "warpgroup" else ""
+    layouts = {"acc": "layout_c", "a": "layout_a", "b": "layout_b"}
+    calls = (f"{n} layout=tj.mma.{layouts[n]}({shapes[n]}, tj.{regions[n].dtype}{among})" for n in names)
+    return "what fits: " + ", ".join(calls)
+
+
+def _grid(acc: Region, scope: str, warps: int) -> tuple[int, int] | None:
+    """(warps along m, warps along n): as the accumulator has them, else those with the squarest tiles."""
+    rows, columns = acc.shape
+    possible = [
+        (wm, warps // wm)
+        for wm in range(1, warps + 1)
+        if warps % wm == 0 and rows % (MMA_M * wm) == 0 and columns % (MMA_N * (warps // wm)) == 0
+    ]
+    as_it_is = _grid_of(acc, scope)
+    if as_it_is in possible:
+        return as_it_is
+    return min(possible, key=lambda g: abs(rows // g[0] - columns // g[1]), default=None)
+
+
+def _grid_of(acc: Region, scope: str) -> tuple[int, int] | None:
+    try:
+        dims = place(acc, scope).dims
+    except LayoutError:
+        return None
+    counts = [prod(s.extent for s in dim if isinstance(s.stride, Thread) and s.threads >= WARP) for dim in dims]
+    return (counts[0], counts[1]) if len(counts) == 2 else None

@@ -1,0 +1,90 @@
+"""How far one step of a digit leads: in memory, in registers, or among threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ...dtypes import DType
+from ...ir.arithmetic import build
+from ...ir.nodes import Expr, Var
+
+__all__ = ["Folded", "Scaled", "Stride", "Term", "Thread", "multiple_of", "shown", "times", "total_along"]
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """A stride that leads to another thread of the scope, in threads."""
+
+    stride: int
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """A dimension that moves along several strides at once.
+
+    Index i of the region goes to the sum over `parts` (divisor, extent, stride) of
+    (start + i) // divisor % extent * stride.
+    """
+
+    start: Expr
+    parts: tuple[tuple[int, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    """A stride known only at launch, `factor` times."""
+
+    var: Var
+    factor: int = 1
+
+    @property
+    def multiple(self) -> int:
+        return self.var.multiple_of * self.factor
+
+
+Stride = int | Scaled | Thread | Folded
+
+#: a stride, and how many times it is gone
+Term = tuple[Stride, Expr]
+
+
+def multiple_of(stride: int | Scaled) -> int:
+    """A number that divides the stride; 0 for a stride of 0."""
+    return abs(stride) if isinstance(stride, int) else stride.multiple
+
+
+def times(stride: Stride, factor: int) -> Stride:
+    """The stride of `factor` steps."""
+    if isinstance(stride, int):
+        return stride * factor
+    if isinstance(stride, Thread):
+        return Thread(stride.stride * factor)
+    if isinstance(stride, Scaled):
+        return Scaled(stride.var, stride.factor * factor)
+    assert factor == 1, "a folded dimension is one digit"
+    return stride
+
+
+def total_along(terms: Iterable[Term], dtype: DType) -> Expr:
+    """How far indices lead along their strides, together; those among threads lead nowhere in memory."""
+    weighted: list[tuple[Expr, int]] = []
+    for stride, index in terms:
+        if isinstance(stride, int):
+            weighted.append((build.cast(index, dtype), stride))
+        elif isinstance(stride, Scaled):
+            product = build.mul(build.cast(index, dtype), build.cast(stride.var, dtype))
+            weighted.append((product, stride.factor))
+        elif isinstance(stride, Folded):
+            at = build.add(build.cast(stride.start, dtype), build.cast(index, dtype))
+            weighted.extend((build.mod(build.floordiv(at, d), extent), step) for d, extent, step in stride.parts)
+    return build.weighted_sum(weighted, dtype)
+
+
+def shown(stride: Stride, scale: int = 1) -> str:
+    """A stride in a reason. scale: bytes of an element, where it counts bytes."""
+    if isinstance(stride, int):
+        return str(stride * scale)
+    if isinstance(stride, Scaled):
+        return f"{stride.var.name} (a multiple of {stride.multiple * scale})"
+    return "an uneven number of"

@@ -1,0 +1,96 @@
+"""Swizzled addresses, and how to go on from one to another.
+
+A swizzle of 3 bits exchanges the 8 chunks of a row by the row's number. With `base` 3 and `shift` 3, elements of
+16 bits:
+
+    address   ... r r r c c c e e e      r: row, c: chunk of 8 elements, e: element in the chunk
+    becomes   ... r r r x x x e e e      x = c xor r
+
+Linear over bits: the address of a + b is that of a xor that of b where a and b share no bits. So a loop that adds b to
+an address needs one xor, and none where b has no bits among r and c.
+"""
+
+from __future__ import annotations
+
+from ...ir.arithmetic import build, facts
+from ...ir.arithmetic.remember import remembered
+from ...ir.nodes import Cast, Const, Expr, Op
+from ...layout import Swizzle
+
+__all__ = ["advanced", "possible_bits", "swizzled"]
+
+
+def swizzled(address: Expr, swizzle: Swizzle | None) -> Expr:
+    """The address that a swizzle leads to.
+
+    Terms that are multiples of the swizzle's period are added afterwards: it doesn't see them.
+    """
+    if swizzle is None:
+        return address
+    far, near = build.apart(address, swizzle.period)
+    mask = ((1 << swizzle.bits) - 1) << swizzle.base
+    if swizzle.inner:
+        moved = build.bitwise_and(build.right_shift(near, swizzle.shift), mask)
+    else:
+        moved = build.left_shift(build.bitwise_and(near, mask), swizzle.shift)
+    return build.add(build.bitwise_xor(near, moved), far)
+
+
+def advanced(swizzle: Swizzle | None, base: Expr, plain: Expr, moved: Expr) -> Expr:
+    """The swizzled address at `plain` + `moved`, from `base`, that at `plain`."""
+    if swizzle is None:
+        return build.add(base, moved)
+    far, near = build.apart(moved, swizzle.period)
+    bits = possible_bits(near)
+    if bits == 0:
+        return build.add(base, far)
+    # what is a multiple of the period has no bits in it
+    before = possible_bits(build.apart(plain, swizzle.period)[1] if 0 <= bits < swizzle.period else plain)
+    if bits < 0 or before & bits:
+        return swizzled(build.add(plain, moved), swizzle)
+    read, written = _bits_of(swizzle)
+    if bits & read:
+        return build.add(build.bitwise_xor(base, swizzled(near, swizzle)), far)
+    return build.add(build.bitwise_xor(base, near) if bits & written else build.add(base, near), far)
+
+
+def _bits_of(swizzle: Swizzle) -> tuple[int, int]:
+    """The address bits that a swizzle reads, and those that it changes."""
+    low = ((1 << swizzle.bits) - 1) << swizzle.base
+    high = low << swizzle.shift
+    return (high, low) if swizzle.inner else (low, high)
+
+
+@remembered
+def possible_bits(expr: Expr) -> int:
+    """The bits that may be set in a value that is not negative; -1 where nothing is known."""
+    if isinstance(expr, Const):
+        return int(expr.value) if expr.value >= 0 else -1
+    bits = _from_facts(expr)
+    if isinstance(expr, Cast):
+        return bits & possible_bits(expr.x) if facts.keeps_value(expr) else bits
+    if not isinstance(expr, Op) or len(expr.args) != 2:
+        return bits
+    left, right = (possible_bits(a) for a in expr.args)
+    amount = expr.args[1]
+    if expr.name == "add" and left >= 0 and right >= 0 and left & right == 0:
+        return bits & (left | right)
+    if not isinstance(amount, Const) or left < 0 or amount.value <= 0 or int(amount.value).bit_count() != 1:
+        return bits
+    places = int(amount.value).bit_length() - 1
+    if expr.name == "mul":
+        return bits & (left << places)
+    if expr.name == "floordiv":
+        return bits & (left >> places)
+    return bits & left & (int(amount.value) - 1) if expr.name == "mod" else bits
+
+
+def _from_facts(expr: Expr) -> int:
+    low, high = facts.bounds(expr)
+    multiple = facts.multiple_of(expr)
+    if low is None or low < 0:
+        return -1
+    if multiple == 0:
+        return 0
+    above = ~((multiple & -multiple) - 1)
+    return above if high is None else above & ((1 << high.bit_length()) - 1)

@@ -1,0 +1,474 @@
+"""One index over several operands at once: its digits, and how far each of them leads in every operand.
+
+A copy of 8 x 32 elements from shared memory with rows of 40 to a warp's registers, a quarter of a row a lane:
+
+    digit                  row          quarter      element
+    extent                 8            4            8
+    dim, weight            0, 1         1, 8         1, 1
+    stride in registers    Thread(4)    Thread(1)    1            lane 4*row + quarter, register element
+    stride in memory       40           8            1            address 40*row + 8*quarter + element
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from ...dtypes import DType, int64
+from ...errors import LayoutError
+from ...ir.arithmetic import build
+from ...ir.nodes import Buffer, Const, Expr, Strided
+from ...layout.grouping import common_refinement
+from .placement import Placement, Step, need_slice
+from .registers import RegisterRun
+from .strides import Folded, Scaled, Stride, Term, Thread, shown, times, total_along
+from .swizzles import advanced, swizzled
+from .width import WIDEST_BITS, Width, misaligned
+
+__all__ = ["Digit", "Schedule", "Space", "View", "digits_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """What an operation's index counts. dims: the extents of its dimensions.
+
+    A copy's and an elementwise operation's is the destination's shape without units, a product's (m, n, k).
+    """
+
+    dims: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Digit:
+    """One digit of an index into a space.
+
+    extent: how many values. dim: the dimension of the space that it belongs to, and weight what a step is worth in that
+    dimension's index; dim is None where it spans dimensions.
+    strides: by operand, how far a step leads in it; 0 where it doesn't move.
+    """
+
+    extent: int
+    dim: int | None
+    weight: int
+    strides: tuple[tuple[str, Stride], ...]
+
+    def __getitem__(self, operand: str) -> Stride:
+        return next(stride for name, stride in self.strides if name == operand)
+
+    @property
+    def is_folded(self) -> bool:
+        return any(isinstance(stride, Folded) for _, stride in self.strides)
+
+    def is_spread(self, operand: str) -> bool:
+        """Whether the digit is spread over threads in an operand."""
+        return isinstance(self[operand], Thread)
+
+    def threads(self, operand: str) -> int:
+        """How far a step leads among threads."""
+        stride = self[operand]
+        assert isinstance(stride, Thread)
+        return stride.stride
+
+    def elements(self, operand: str) -> int:
+        """How far a step leads in memory or registers, where that is a constant."""
+        stride = self[operand]
+        assert isinstance(stride, int)
+        return stride
+
+    def split(self, inner: int) -> tuple[Digit, Digit]:
+        """The digit as two, the faster of which has `inner` values; these divide the digit's."""
+        return self._every(inner, self.extent // inner), Digit(inner, self.dim, self.weight, self.strides)
+
+    def vectors(self, width: int) -> Digit:
+        """The digit that counts vectors of `width` values, of which the last may be a part."""
+        return self._every(width, -(-self.extent // width))
+
+    def _every(self, count: int, extent: int) -> Digit:
+        """Steps of `count` values each."""
+        strides = tuple((name, times(stride, count)) for name, stride in self.strides)
+        return Digit(extent, self.dim, self.weight * count, strides)
+
+
+def digits_of(index: Expr, extents: Sequence[int]) -> list[Expr]:
+    """The digits of `index`, slowest first; it is below the extents' product."""
+    values = []
+    for k, extent in enumerate(extents):
+        below = prod(extents[k + 1 :])
+        value = build.floordiv(index, below) if below > 1 else index
+        values.append(build.mod(value, extent) if k else value)
+    return values
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One operand over the digits of a schedule.
+
+    dims: for each dimension of the space the buffer's that goes along it, None where the operand doesn't move.
+    """
+
+    name: str
+    placement: Placement
+    dims: tuple[int | None, ...]
+    digits: tuple[Digit, ...]
+
+    @property
+    def buffer(self) -> Buffer:
+        return self.placement.buffer
+
+    @property
+    def strides(self) -> tuple[Stride, ...]:
+        return tuple(digit[self.name] for digit in self.digits)
+
+    @property
+    def start(self) -> Expr:
+        """Where the operand starts, before swizzling."""
+        return self.placement.start
+
+    @property
+    def reach(self) -> int:
+        """How far the last values of all digits lead from the first."""
+        return sum((d.extent - 1) * s for d in self.digits if isinstance(s := d[self.name], int) and s > 0)
+
+    def access(self, verb: str, width: int) -> str:
+        """The PTX mnemonic of one access of `width` elements."""
+        dtype = self.buffer.dtype
+        bits = width * dtype.bits
+        lane = 64 if dtype.bits == 64 else min(bits, 32)
+        count = bits // lane
+        return f"{verb}.{self.buffer.space}" + (f".v{count}" if count > 1 else "") + f".b{lane}"
+
+    def touched(self, width: int) -> RegisterRun:
+        """The registers from the operand's start on, where the digits count vectors of `width`."""
+        return RegisterRun(self.buffer, self.start, self.reach + width)
+
+    # what `values` leads to: one for each digit
+
+    def at(self, values: Sequence[Expr]) -> Expr:
+        """Where values of the digits lead, before swizzling."""
+        return total_along((*self.placement.terms, *self._terms(values)), self.placement.index_dtype)
+
+    def distance(self, values: Sequence[Expr]) -> Expr:
+        """How far values of the digits lead from the operand's start, before swizzling."""
+        return total_along(self._terms(values), self.placement.index_dtype)
+
+    def _terms(self, values: Sequence[Expr]) -> list[Term]:
+        return list(zip(self.strides, values, strict=True))
+
+    # what an index leads to, which counts all digits
+
+    def located(self, index: Expr) -> Expr:
+        """Where an index leads, before swizzling."""
+        return total_along((*self.placement.terms, *self._counted(index)), self.placement.index_dtype)
+
+    def steps(self, index: Expr) -> Expr:
+        """How far an index leads from the operand's start, before swizzling."""
+        return total_along(self._counted(index), self.placement.index_dtype)
+
+    def address(self, index: Expr) -> Expr:
+        """Where an index leads."""
+        return self.swizzled(self.located(index))
+
+    def adds_up(self, step: int, count: int) -> bool:
+        """Whether index a + b leads as far as `a` and `b` do together: no digit carries.
+
+        a: any multiple of `step`, and b below it, their sum below `count`.
+        """
+        chained = self._chained()
+        below = [prod(extent for extent, _ in chained[k:]) for k in range(1, len(chained))]
+        folded = any(isinstance(stride, Folded) for _, stride in chained)
+        return not folded and all(step % b == 0 or b % step == 0 or b >= count for b in below)
+
+    def _counted(self, index: Expr) -> list[Term]:
+        chained = self._chained()
+        values = digits_of(index, [extent for extent, _ in chained])
+        return [(stride, value) for (_, stride), value in zip(chained, values, strict=True)]
+
+    def _chained(self) -> list[tuple[int, Stride]]:
+        """(extent, stride) of the digits, merged as far as this operand alone goes on evenly."""
+        run: list[tuple[int, Stride]] = []
+        for digit, stride in zip(self.digits, self.strides, strict=True):
+            extent = digit.extent
+            while run and _chains(run[-1][1], stride, extent):
+                extent *= run.pop()[0]
+            run.append((extent, stride))
+        return run
+
+    # swizzles
+
+    def swizzled(self, address: Expr) -> Expr:
+        """The address that the operand's swizzle leads to."""
+        return swizzled(address, self.placement.swizzle)
+
+    def advanced(self, base: Expr, plain: Expr, moved: Expr) -> Expr:
+        """The swizzled address at `plain` + `moved`, from `base`, that at `plain`."""
+        return advanced(self.placement.swizzle, base, plain, moved)
+
+    # threads and coordinates
+
+    def of_thread(self, thread: Expr) -> list[Expr]:
+        """The values of the digits, all of threads, that a thread has."""
+        return [Step(d.extent, s).of_thread(thread) for d, s in zip(self.digits, self.strides, strict=True)]
+
+    def coordinate(self, dim: int, values: Sequence[Expr], dtype: DType) -> Expr:
+        """The index in dimension `dim` of the space at values of the digits."""
+        along = [(build.cast(v, dtype), d.weight) for d, v in zip(self.digits, values, strict=True) if d.dim == dim]
+        return build.weighted_sum(along, dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """What a schedule has of an operand besides strides. dims: as of a View."""
+
+    name: str
+    placement: Placement
+    dims: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """An index into a space: its digits, slowest first, and the operands in which they lead."""
+
+    space: Space
+    digits: tuple[Digit, ...]
+    operands: tuple[Operand, ...]
+
+    @staticmethod
+    def of(space: Space, operands: Mapping[str, tuple[Placement, Sequence[int | None]]]) -> Schedule:
+        """The coarsest digits in which every operand moves by one stride each.
+
+        operands: for each its place, and for each dimension of the space which of the placement's dimensions goes along
+        it, None where the operand doesn't move. A dimension that operands split so differently that no common digits
+        exist becomes one folded digit.
+        raises: LayoutError where such a dimension is spread over threads.
+        """
+        digits: list[Digit] = []
+        for dim, extent in enumerate(space.dims):
+            there = {
+                name: (Step(extent, 0),) if (d := dims[dim]) is None else placement.dims[d]
+                for name, (placement, dims) in operands.items()
+            }
+            common = _common_digits(there, dim)
+            if common is None:
+                moving = {name: placement for name, (placement, dims) in operands.items() if dims[dim] is not None}
+                _need_no_threads(moving, there)
+                common = [Digit(extent, dim, 1, tuple((name, _folded(steps)) for name, steps in there.items()))]
+            digits.extend(common)
+        return Schedule(
+            space,
+            tuple(digits),
+            tuple(
+                Operand(name, placement, tuple(None if d is None else placement.places[d] for d in dims))
+                for name, (placement, dims) in operands.items()
+            ),
+        )
+
+    @staticmethod
+    def alike(operands: Mapping[str, Placement]) -> Schedule:
+        """As `of`, for operands of one shape, which is the space."""
+        shape = next(iter(operands.values())).shape
+        return Schedule.of(Space(shape), {name: (each, range(len(shape))) for name, each in operands.items()})
+
+    def __getitem__(self, name: str) -> View:
+        operand = next(each for each in self.operands if each.name == name)
+        return View(name, operand.placement, operand.dims, self.digits)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(each.name for each in self.operands)
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        return tuple(View(each.name, each.placement, each.dims, self.digits) for each in self.operands)
+
+    @property
+    def count(self) -> int:
+        """How many values the index has."""
+        return prod(digit.extent for digit in self.digits)
+
+    def digits_of(self, index: Expr) -> list[Expr]:
+        """The values of the digits of an index that counts them all."""
+        return digits_of(index, [digit.extent for digit in self.digits])
+
+    # ---- the same operands over other digits ----
+
+    def over(self, digits: Iterable[Digit]) -> Schedule:
+        """The schedule with other digits."""
+        return Schedule(self.space, tuple(digits), self.operands)
+
+    def where(self, holds: Callable[[Digit], bool]) -> Schedule:
+        """The part of the schedule that some of the digits are."""
+        return self.over(filter(holds, self.digits))
+
+    def then(self, faster: Schedule) -> Schedule:
+        """The schedule with further digits, those of `faster`."""
+        return self.over((*self.digits, *faster.digits))
+
+    def ordered(self, by: Callable[[Digit], float]) -> Schedule:
+        """The digits by falling values of `by`."""
+        return self.over(sorted(self.digits, key=by, reverse=True))
+
+    def joined(self) -> Schedule:
+        """Neighbouring digits merged where every operand goes on evenly.
+
+        Those of different dimensions only where no operand may leave its tensor in them: a mask needs to tell them
+        apart.
+        """
+        edges = {
+            dim
+            for each in self.operands
+            for dim, place in enumerate(each.dims)
+            if place is not None and place in each.placement.edges
+        }
+        run: list[Digit] = []
+        for digit in self.digits:
+            while run and _continues(run[-1], digit, edges):
+                digit = _merged(run.pop(), digit)
+            run.append(digit)
+        return self.over(run)
+
+    def vectors(self, width: int) -> Schedule:
+        """The schedule that counts vectors of `width` along the last digit, whose end may hold a part of one."""
+        if width == 1:
+            return self
+        *slower, last = self.digits
+        counted = last.vectors(width)
+        return self.over((*slower, *([counted] if counted.extent > 1 else [])))
+
+    # ---- vectors ----
+
+    @property
+    def run_length(self) -> int:
+        """Elements that follow each other in memory or registers in every operand, along the last digit."""
+        if not self.digits or any(stride != 1 for _, stride in self.digits[-1].strides):
+            return 1
+        return self.digits[-1].extent
+
+    def among(self, names: Sequence[str]) -> Schedule:
+        """The schedule of some of the operands."""
+        digits = [
+            Digit(d.extent, d.dim, d.weight, tuple((name, d[name]) for name in names)) for d in self.digits
+        ]
+        return Schedule(self.space, tuple(digits), tuple(each for each in self.operands if each.name in names))
+
+    def vector_width(self, *, ragged: bool) -> Width:
+        """The widest vector along the last digit that every access of every thread, round and call aligns to.
+
+        Every term of every address must be a multiple of it: strides of all other digits, those among threads
+        included, offsets, and the base; a swizzle must keep it in one chunk, and it must be contiguous in all operands.
+        ragged: whether the last vector of a run may be a part of one; else the width divides the run.
+        source: PTX ISA, "State Spaces, Types, and Variables: vectors" on natural alignment.
+        """
+        bits = max(each.placement.buffer.dtype.bits for each in self.operands)
+        width, limit = max(1, WIDEST_BITS // bits), ""
+        while width > 1:
+            reason = self._obstacle(width, ragged)
+            if reason is None:
+                return Width(width, limit)
+            limit = limit or reason
+            width //= 2
+        return Width(1, limit)
+
+    def _obstacle(self, width: int, ragged: bool) -> str | None:
+        run = self.run_length
+        if run == 1:
+            return self._no_run()
+        if width > run:
+            return f"only {run} elements follow each other on both sides; {width} make a vector"
+        if not ragged and run % width:
+            return f"runs of {run} elements don't divide into vectors of {width}"
+        reasons = (misaligned(view.placement, view.strides[:-1], width) for view in self.views)
+        return next((reason for reason in reasons if reason is not None), None)
+
+    def _no_run(self) -> str:
+        for view in self.views:
+            stride = view.strides[-1] if self.digits else 1
+            name, layout = view.buffer.name, view.buffer.layout
+            if isinstance(layout, Strided) and layout.unit_dim is None:
+                return f"no dimension of {name} is known to have stride 1"
+            if isinstance(stride, Folded):
+                return "the two sides split a dimension so differently that neighbours don't stay together"
+            if stride != 1:
+                return f"neighbours along the fastest dimension are {shown(stride)} elements apart in {name}"
+        return "one element is all there is"
+
+
+# ---- common digits --------------------------------------------------------------------------------------------
+
+
+def _common_digits(there: Mapping[str, tuple[Step, ...]], dim: int) -> list[Digit] | None:
+    """The digits of one dimension, None where operands split it without common ones."""
+    if any(isinstance(s.stride, Folded) for steps in there.values() for s in steps):
+        return None
+    try:
+        extents, marks = common_refinement([[s.extent for s in steps] for steps in there.values()])
+    except LayoutError:
+        return None
+    strides = {
+        name: _refined(steps, extents, mark) for (name, steps), mark in zip(there.items(), marks, strict=True)
+    }
+    return [
+        Digit(extent, dim, prod(extents[k + 1 :]), tuple((name, strides[name][k]) for name in there))
+        for k, extent in enumerate(extents)
+        if extent > 1
+    ]
+
+
+def _refined(steps: tuple[Step, ...], extents: tuple[int, ...], marks: tuple[int, ...]) -> list[Stride]:
+    """The stride of each of the finer `extents`; step k covers those from marks[k] to marks[k + 1]."""
+    strides: list[Stride] = []
+    for k, step in enumerate(steps):
+        inner = extents[marks[k] : marks[k + 1]]
+        strides.extend(times(step.stride, prod(inner[j + 1 :])) for j in range(len(inner)))
+    return strides
+
+
+def _need_no_threads(operands: Mapping[str, Placement], there: Mapping[str, tuple[Step, ...]]) -> None:
+    """Raise LayoutError where a dimension without common digits is spread over threads."""
+    if not any(isinstance(s.stride, Thread) for steps in there.values() for s in steps):
+        return
+    for placement in operands.values():
+        need_slice(placement)
+    split = {name: "·".join(str(s.extent) for s in steps) for name, steps in there.items()}
+    listed = " and ".join(f"{placement.buffer.name} as {split[name]}" for name, placement in operands.items())
+    raise LayoutError(
+        f"threads share a dimension that the operands split without common digits: {listed}",
+        hint="choose layouts and regions whose extents divide each other",
+    )
+
+
+def _folded(steps: tuple[Step, ...]) -> Stride:
+    if len(steps) == 1 and isinstance(steps[0].stride, (int, Scaled, Folded)):
+        return steps[0].stride
+    parts = []
+    for k, step in enumerate(steps):
+        assert isinstance(step.stride, int)
+        parts.append((prod(s.extent for s in steps[k + 1 :]), step.extent, step.stride))
+    return Folded(Const(0, int64), tuple(parts))
+
+
+# ---- merging --------------------------------------------------------------------------------------------------
+
+
+def _continues(slow: Digit, fast: Digit, edges: set[int]) -> bool:
+    pairs = zip(slow.strides, fast.strides, strict=True)
+    if not all(_chains(a, b, fast.extent) for (_, a), (_, b) in pairs):
+        return False
+    return _one_dimension(slow, fast) or all(d.dim is None or d.dim not in edges for d in (slow, fast))
+
+
+def _one_dimension(slow: Digit, fast: Digit) -> bool:
+    return slow.dim is not None and slow.dim == fast.dim and slow.weight == fast.extent * fast.weight
+
+
+def _merged(slow: Digit, fast: Digit) -> Digit:
+    same = slow.dim == fast.dim and slow.weight == fast.extent * fast.weight
+    return Digit(slow.extent * fast.extent, fast.dim if same else None, fast.weight, fast.strides)
+
+
+def _chains(slow: Stride, fast: Stride, extent: int) -> bool:
+    if isinstance(slow, int) and isinstance(fast, int):
+        return slow == extent * fast
+    if isinstance(slow, Thread) and isinstance(fast, Thread):
+        return slow.stride == extent * fast.stride
+    return False

@@ -1,0 +1,160 @@
+"""What part of a region lies inside its tensor: the one place that tests it, for every access of every variant.
+
+Coordinate c of a region lies inside, in one dimension, where 0 <= start + c < size: one comparison, unsigned, for what
+lies before the tensor's beginning is a great number. A tensor's starts and sizes have 64 bits, a region's coordinates
+fit in 32. So where there are many accesses, start and size are clamped to the region first, and tests take 32 bits:
+
+    tensor          |0 . . . . . . . . 9|                  size 10
+    region      . . . . . . . .                            start -3, extent 8
+    coordinate  0 1 2 3 4 5 6 7                            clamped: start -3, size 5
+    region                        . . . . . . . .          start 6, extent 8
+    coordinate                    0 1 2 3 4 5 6 7          clamped: start 0, size 4
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ...dtypes import DType, int32, int64, uint32, uint64
+from ...ir.arithmetic import build, facts
+from ...ir.nodes import TRUE, Const, Expr
+from ..builder import Builder
+from .placement import extent_of, inside
+from .views import View
+
+__all__ = ["NO_EDGES", "Edges", "Mask"]
+
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """The edges of a global tensor that an operand may pass.
+
+    dims: dimensions of the buffer. run_dim: the dimension of the space along which vectors run, None where it spans
+    several. width: elements of a vector. whole: whether none straddles an edge.
+    """
+
+    view: View
+    dims: tuple[int, ...]
+    run_dim: int | None
+    width: int
+    whole: bool
+
+    @staticmethod
+    def of(view: View, width: int) -> Edges:
+        """Those that vectors of `width` along the last digit may pass."""
+        dims = view.placement.edges
+        run_dim = view.digits[-1].dim if view.digits else None
+        return Edges(view, dims, run_dim, width, not dims or _moves_whole(view, dims, run_dim, width))
+
+    @property
+    def all_inside(self) -> Expr:
+        """Whether all of the region lies inside its tensor."""
+        cond: Expr = TRUE
+        for d in self.dims:
+            cond = build.logical_and(cond, inside(self.view.placement.region, d))
+        return cond
+
+    def mask(self, b: Builder, vectors: int) -> Mask:
+        """The tests of the statements that `b` writes from here on, for so many vectors of a thread."""
+        tests = vectors if self.whole else vectors * self.width
+        return Mask(tuple(_window(self.view, d, b, tests) for d in self.dims), self.run_dim, self.whole)
+
+
+def _moves_whole(view: View, dims: Sequence[int], run_dim: int | None, width: int) -> bool:
+    """Whether each vector of `width` along the last digit lies on one side of every edge in `dims`.
+
+    True where the dimension's start and size are multiples of the width, as is what all other digits add.
+    """
+    if width == 1 or run_dim is None or (d := view.dims[run_dim]) is None or d not in dims:
+        return True
+    others = (digit.weight for digit in view.digits[:-1] if digit.dim == run_dim)
+    start, size = view.placement.region.starts[d], extent_of(view.buffer, d)
+    return all(multiple % width == 0 for multiple in (facts.multiple_of(start), facts.multiple_of(size), *others))
+
+
+#: gives the coordinate in a dimension of the space, below its extent, in a type
+Coordinate = Callable[[int, DType], Expr]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """In one dimension a coordinate lies inside the tensor where 0 <= start + coordinate < size.
+
+    dim: the space's dimension, None where the region has one coordinate, 0. start, size: of one type.
+    """
+
+    dim: int | None
+    start: Expr
+    size: Expr
+
+    def holds(self, coordinate: Coordinate, step: Expr | None = None) -> Expr:
+        """Whether a coordinate lies inside, `step` further where that is given."""
+        at = self._at(coordinate, step)
+        begins = build.greater_equal(at, 0)
+        if isinstance(begins, Const):
+            return build.logical_and(begins, build.less(at, self.size))
+        unsigned = uint64 if self.size.dtype == int64 else uint32
+        return build.less(build.cast(at, unsigned), build.cast(self.size, unsigned))
+
+    def count_from(self, coordinate: Coordinate, step: Expr, width: int) -> Expr:
+        """How many of `width` coordinates, of which none lies before the tensor, lie inside."""
+        ahead = build.sub(self.size, self._at(coordinate, step))
+        return build.cast(build.minimum(build.maximum(ahead, 0), width), int32)
+
+    def _at(self, coordinate: Coordinate, step: Expr | None) -> Expr:
+        dtype = self.size.dtype
+        at = self.start if self.dim is None else build.add(self.start, coordinate(self.dim, dtype))
+        return at if step is None else build.add(at, build.cast(step, dtype))
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """Which elements of an operand lie inside its tensor. run_dim, whole: as of Edges."""
+
+    windows: tuple[Window, ...]
+    run_dim: int | None
+    whole: bool
+
+    def inside(self, coordinate: Coordinate, step: Expr | None = None) -> Expr:
+        """Whether an element does: that `step` further in its vector than the first, whose coordinates are given."""
+        cond: Expr = TRUE
+        for window in self.windows:
+            along = window.dim is not None and window.dim == self.run_dim
+            cond = build.logical_and(cond, window.holds(coordinate, step if along else None))
+        return cond
+
+    def count_ahead(self, coordinate: Coordinate, start: int, width: int) -> Expr:
+        """How many of elements [start, start + width) of a vector lie before the edge that it runs towards.
+
+        accepts: a vector that doesn't begin before the tensor.
+        """
+        (ahead,) = (w for w in self.windows if w.dim is not None and w.dim == self.run_dim)
+        return ahead.count_from(coordinate, build.const(start, int32), width)
+
+
+#: where all is known to lie inside
+NO_EDGES = Mask((), None, True)
+
+
+#: So many tests of a thread pay for a window that is clamped: of 64 bits a test is about 4 machine instructions (an
+#: addition and a comparison of two words each), of 32 bits 2, and clamping takes about 20.
+_MANY_TESTS = 32
+
+
+def _window(view: View, d: int, b: Builder, tests: int) -> Window:
+    region = view.placement.region
+    start, size = build.cast(region.starts[d], int64), extent_of(view.buffer, d)
+    dim = view.dims.index(d) if d in view.dims else None
+    if dim is None or tests < _MANY_TESTS:
+        return Window(dim, start, size)
+    extent = region.extents[d] or 1
+    end = b.let("end", _clamped(build.sub(size, start), 0, extent))
+    low = facts.bounds(start)[0]
+    if low is not None and low >= 0:
+        return Window(dim, build.const(0, int32), end)
+    before = b.let("before", _clamped(start, -extent, 0))
+    return Window(dim, before, b.let("size", build.add(end, before)))
+
+
+def _clamped(x: Expr, low: int, high: int) -> Expr:
+    return build.cast(build.minimum(build.maximum(x, low), high), int32)

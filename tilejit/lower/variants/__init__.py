@@ -1,0 +1,32 @@
+"""Every way in which tilejit carries out a tile operation: the table of contents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..engine import Variant
+from . import (
+    copy_async_ldgsts,
+    copy_async_tcgen05_ldst,
+    copy_fallback,
+    copy_gmem_smem,
+    copy_ldstmatrix,
+    copy_reg,
+    elementwise_reg,
+    elementwise_smem,
+    gemm_mma,
+)
+
+__all__ = ["VARIANTS"]
+
+VARIANTS: tuple[Variant[Any], ...] = (
+    copy_ldstmatrix.VARIANT,
+    copy_gmem_smem.VARIANT,
+    copy_reg.VARIANT,
+    copy_fallback.VARIANT,
+    copy_async_ldgsts.VARIANT,
+    copy_async_tcgen05_ldst.VARIANT,
+    elementwise_reg.VARIANT,
+    elementwise_smem.VARIANT,
+    gemm_mma.VARIANT,
+)

@@ -1,0 +1,225 @@
+"""Elementwise operations, casts and fills in registers, each thread on its own.
+
+accepts: a local destination owned by exactly the threads of the scope; local inputs that broadcast to it and lie in
+    the same threads, scalars; any of the operations in `tilejit.ops`.
+emits: one scalar operation a register, unrolled; pairs where one instruction takes two and registers are adjacent.
+source: DISPATCH 8 and 13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ...dtypes import DType, float32, int32
+from ...errors import LayoutError
+from ...ir.arithmetic import build
+from ...ir.nodes import Expr, Instruction, Load, Move, Region, Store, TileOp, Var, Vector
+from ...isa import Row
+from ...isa.convert import NARROW_PAIR, PAIRS
+from ...ops.elementwise import result_type
+from ...target import Target
+from ..builder import Builder
+from ..conditions import KINDS, outside
+from ..elementwise import ELEMENTWISE_CONDITIONS, OPERATIONS, Placed, placed_tiles, schedule, value_of
+from ..engine import Condition, Context, Decline, Variant
+from ..plan import Moves, VectorPlan
+from ..schedule.owners import need_all_threads
+from ..schedule.registers import each_start
+from ..schedule.turns import Turns
+from ..schedule.views import Schedule
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(VectorPlan):
+    """In round r each thread computes its step r, counted along the destination's registers.
+
+    steps: the index r, in "dst" and the inputs that are tiles.
+    packed: the instruction that computes a step of two, None where each element has its own.
+    """
+
+    operation: str
+    steps: Schedule
+    packed: str | None = None
+
+    @property
+    def instructions(self) -> tuple[tuple[str, int], ...]:
+        """(mnemonic, or operation and type where LLVM chooses; trips a thread)."""
+        if self.packed is not None:
+            return ((self.packed, self.rounds),)
+        dtype = self.steps["dst"].buffer.dtype
+        return ((f"{self.operation}.{dtype.name}", self.rounds * self.vector_width),)
+
+    def moves(self) -> Moves:
+        turns = Turns(self.rounds, self.threads)
+        places = turns.values(*(view.located(turns.round) for view in self.steps.views))
+        width = np.full(len(places), self.vector_width)
+        return Moves(turns.rounds_of, turns.threads_of, places, width, (1,) * places.shape[1])
+
+
+def _local(op: TileOp, context: Context) -> str | None:
+    strangers = outside(op, "local")
+    return f"works on local tiles; {strangers} (load it first)" if strangers else None
+
+
+# ---- plan ---------------------------------------------------------------------------------------------------
+
+
+def plan(op: TileOp, context: Context) -> Plan | Decline:
+    try:
+        single = plan_tiles(op, placed_tiles(op), context.count(op.scope))
+    except LayoutError as error:
+        return Decline((error.message,), error.hint)
+    return _paired(single, op, context)
+
+
+def plan_tiles(op: TileOp, tiles: Mapping[str, Placed], threads: int) -> Plan:
+    """One step a register of the destination.
+
+    raises: LayoutError where the tiles don't lie in the same threads, those of the whole scope.
+    """
+    for placement, _ in tiles.values():
+        need_all_threads(placement, op.scope, threads)
+    digits = schedule(tiles)
+    _need_equal_threads(digits)
+    steps = digits.where(lambda digit: not digit.is_spread("dst"))
+    steps = steps.ordered(lambda digit: abs(digit.elements("dst"))).joined()
+    return Plan(1, steps.count, threads, "", op.name, steps)
+
+
+def _need_equal_threads(digits: Schedule) -> None:
+    """Every input's element lies in the threads that own the destination's.
+
+    All tiles are owned by the whole scope, so where an input doesn't move along one of the destination's thread
+    digits, its replicas do.
+    """
+    dst, *inputs = digits.views
+    for digit in digits.digits:
+        if digit.is_folded:
+            raise LayoutError(
+                f"{dst.buffer.name} and an input split a dimension over registers so differently that none fit"
+            )
+        for view in inputs:
+            stride = digit[view.name]
+            if stride == digit["dst"] or (digit.is_spread("dst") and stride == 0):
+                continue
+            if digit.is_spread("dst") or digit.is_spread(view.name):
+                raise LayoutError(
+                    f"{view.buffer.name} and {dst.buffer.name} give dimension {digit.dim} to different threads",
+                    hint="copy it to a tile with the destination's layout first",
+                )
+
+
+def _paired(plan: Plan, op: TileOp, context: Context) -> Plan:
+    """The plan with two elements a step, where registers are adjacent and an instruction or a word holds two."""
+    if plan.steps.run_length % 2:
+        return plan
+    packed = _packed_arithmetic(plan, op, context.target)
+    if packed is None:
+        if op.name != "cast" or plan.steps.vector_width(ragged=False).elements < 2:
+            return plan
+        dst, source = (view.buffer.dtype for view in plan.steps.views)
+        row = _NARROWING.get((source, dst)) or _NARROWING.get((dst, source))
+        if row is None or row.missing(context.target) is not None:
+            return plan
+        # a wider pair has a register for each half
+        packed = row.name if (source, dst) in _NARROWING else None
+    return replace(plan, vector_width=2, rounds=plan.rounds // 2, steps=plan.steps.vectors(2), packed=packed)
+
+
+#: (source, destination) types of which one 32-bit register holds a pair -> the instruction that converts one
+_NARROWING: dict[tuple[DType, DType], Row] = {(float32, dtype): NARROW_PAIR.row(dtype) for dtype in NARROW_PAIR.forms()}
+
+
+def _packed_arithmetic(plan: Plan, op: TileOp, target: Target) -> str | None:
+    """The instruction for two float32 at once, rounding to nearest even as the scalar one does."""
+    if op.name not in PAIRS.forms() or PAIRS.row(op.name).missing(target) is not None:
+        return None
+    rule = result_type(op.name, op.dtypes[1:])
+    tiles = all(view.buffer.dtype == float32 for view in plan.steps.views)
+    return PAIRS.row(op.name).name if tiles and rule == (float32, float32) else None
+
+
+# ---- emission -----------------------------------------------------------------------------------------------
+
+
+def emit(plan: Plan, op: TileOp, b: Builder) -> None:
+    operands = [o if isinstance(o, Region) else b.let("scalar", o) for o in op.operands]
+    for firsts in each_start(b, *(view.touched(plan.vector_width) for view in plan.steps.views)):
+        _emit_rounds(plan, op, b, operands, dict(zip(plan.steps.names, firsts, strict=True)))
+
+
+def _emit_rounds(
+    plan: Plan, op: TileOp, b: Builder, operands: Sequence[Region | Expr], firsts: Mapping[str, Expr]
+) -> None:
+    dst, width = plan.steps["dst"].buffer, plan.vector_width
+
+    def place(name: str, trip: Expr) -> Vector:
+        view = plan.steps[name]
+        return Vector(view.buffer, build.add(firsts[name], view.steps(trip)), width)
+
+    staged = b.passage(op.name, dst.dtype, plan.rounds * width, dst) if _overlaps(plan) else None
+    inputs = _inputs(plan, operands[1:], b)
+    touched = [view.buffer for view in plan.steps.views] + [v.buffer for v in inputs if isinstance(v, Vector)]
+    with b.rounds(plan.rounds, *touched, *([] if staged is None else [staged])) as trip:
+        names = iter(plan.steps.names[1:])
+        values = [place(next(names), trip) if isinstance(v, Region) else v for v in inputs]
+        to = place("dst", trip) if staged is None else Vector(staged, build.mul(trip, width), width)
+        _emit_step(plan, op, b, to, values)
+    if staged is not None:
+        with b.rounds(plan.rounds, dst, staged) as trip:
+            b.append(Move(place("dst", trip), Vector(staged, build.mul(trip, width), width), span=b.span))
+
+
+def _inputs(plan: Plan, operands: Sequence[Region | Expr], b: Builder) -> list[Region | Expr | Vector]:
+    """The inputs; scalars twice, in registers, where an instruction takes pairs."""
+    if plan.packed is None:
+        return list(operands)
+    inputs: list[Region | Expr | Vector] = []
+    for operand in operands:
+        if isinstance(operand, Region):
+            inputs.append(operand)
+            continue
+        pair = b.scratch("pair", float32, 2)
+        for k in range(2):
+            b.append(Store(Vector(pair, build.const(k, int32)), build.cast(operand, float32), span=b.span))
+        inputs.append(Vector(pair, build.const(0, int32), 2))
+    return inputs
+
+
+def _emit_step(plan: Plan, op: TileOp, b: Builder, to: Vector, values: Sequence[Region | Expr | Vector]) -> None:
+    if plan.packed is not None:
+        pairs = tuple(v for v in values if not isinstance(v, Region))
+        b.append(Instruction(plan.packed, (to,), pairs, span=b.span))
+        return
+    for k in range(plan.vector_width):
+        scalars = [_one(v, k) if isinstance(v, Vector) else v for v in values if not isinstance(v, Region)]
+        place = Vector(to.buffer, build.add(to.offset, k))
+        loaded = [Load(v) if isinstance(v, Vector) else v for v in scalars]
+        b.append(Store(place, value_of(op, loaded, to.buffer.dtype), span=b.span))
+
+
+def _one(vector: Vector, step: int) -> Vector:
+    return Vector(vector.buffer, build.add(vector.offset, step))
+
+
+def _overlaps(plan: Plan) -> bool:
+    """Whether an input shares registers with the destination in another order than its own."""
+    trip = Var("trip", int32, bounds=(0, max(plan.rounds - 1, 0)))
+    dst, *inputs = plan.steps.views
+    return any(
+        view.buffer.root == dst.buffer.root and view.located(trip) != dst.located(trip) for view in inputs
+    )
+
+
+VARIANT = Variant(
+    "reg",
+    OPERATIONS,
+    10,
+    (KINDS, Condition("memory", _local)),
+    ELEMENTWISE_CONDITIONS,
+    plan,
+    emit,
+)
