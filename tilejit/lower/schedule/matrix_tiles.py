@@ -154,16 +154,17 @@ def _words(digits: Sequence[Digit], registers: Placement) -> tuple[list[Digit], 
 
     raises: LayoutError where elements don't pair up, or a pair doesn't start at an even register.
     """
-    name, fitting = registers.buffer.name, _fitting(registers)
+    name = registers.buffer.name
     pairs = [d for d in digits if d["registers"] == 1]
     if not pairs or pairs[0].extent % 2:
         what = f"a run of {pairs[0].extent} elements" if pairs else "no two elements of one thread follow each other"
-        raise LayoutError(f"{what} in {name}; a 32-bit register holds 2", hint=fitting)
+        raise LayoutError(f"{what} in {name}; a 32-bit register holds 2", hint=_fitting(registers))
     outer, pair = pairs[0].split(2)
     words = [d for d in (outer, *(d for d in digits if d is not pairs[0])) if d.extent > 1]
     odd = [_register(d) for d in words if _register(d) % 2]
     if odd:
-        raise LayoutError(f"pairs of {name} start every {odd[0]} elements; needs a multiple of 2", hint=fitting)
+        what = f"pairs of {name} start every {odd[0]} elements"
+        raise LayoutError(f"{what}; needs a multiple of 2", hint=_fitting(registers))
     first = registers.start
     if not isinstance(first, Const):
         raise LayoutError(f"the region of {name} starts at a register known only at run time")

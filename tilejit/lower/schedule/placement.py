@@ -152,18 +152,28 @@ def element_offset(buffer: Buffer, indices: Sequence[Expr]) -> Expr:
 
     raises: LayoutError where other threads may own the element.
     """
-    layout = buffer.layout
-    if isinstance(layout, TileLayout) and any(axis.is_thread for axis in layout.axes()):
+    layout, dtype = buffer.layout, int64 if buffer.space == "global" else int32
+    starts = [build.cast(index, dtype) for index in indices]
+    if isinstance(layout, Strided):
+        strides = (s if isinstance(s, int) else Scaled(s) for s in layout.strides)
+        return total_along(zip(strides, starts, strict=True), dtype)
+    if _is_spread(buffer):
         raise LayoutError(
             f"{buffer.name} is spread over threads; its elements can't be named one by one",
             hint="use .registers for the calling thread's own part",
         )
-    dtype = int64 if buffer.space == "global" else int32
-    starts = tuple(build.cast(index, dtype) for index in indices)
-    element = Region(buffer, starts, (None,) * len(starts), in_bounds=True)
-    # the layout as it is: its strides at launch, or its iterators
-    there = _strided(element, layout.strides) if isinstance(layout, Strided) else _tiled(element, layout, "thread")
-    return swizzled(there.start, there.swizzle)
+    terms: list[Term] = [(1, _int(value)) for _, value in layout.offset]
+    for start, group in zip(starts, _groups(buffer), strict=True):
+        _, moved = _window(group, start, 1, "", "thread")
+        terms.extend((offset.stride, offset.index) for offset in moved)
+    return swizzled(total_along(terms, dtype), layout.swizzle)
+
+
+@remembered
+def _is_spread(buffer: Buffer) -> bool:
+    """Whether a buffer with a tile layout has thread axes."""
+    assert isinstance(buffer.layout, TileLayout)
+    return any(axis.is_thread for axis in buffer.layout.axes())
 
 
 def extent_of(buffer: Buffer, d: int) -> Expr:

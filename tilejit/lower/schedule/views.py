@@ -54,7 +54,10 @@ class Digit:
     strides: tuple[tuple[str, Stride], ...]
 
     def __getitem__(self, operand: str) -> Stride:
-        return next(stride for name, stride in self.strides if name == operand)
+        for name, stride in self.strides:
+            if name == operand:
+                return stride
+        raise KeyError(operand)
 
     @property
     def is_folded(self) -> bool:
