@@ -60,14 +60,14 @@ def along_axes(layout: dict[str, Any], number: int) -> list[dict[str, int]]:
         at[axis] = at.get(axis, 0) + number % extent * stride
         number //= extent
     replica = [tuple(i) for i in layout.get("replica") or []]
-    found = []
+    copies = []
     for copy in itertools.product(*(range(extent) for extent, _, _ in replica)):
         here = dict(at)
         for k, (_, stride, axis) in zip(copy, replica, strict=True):
             here[axis] = here.get(axis, 0) + k * stride
         here["m"] = swizzled(layout.get("swizzle"), here.get("m", 0))
-        found.append(here)
-    return found
+        copies.append(here)
+    return copies
 
 
 def swizzled(swizzle: dict[str, Any] | None, element: int) -> int:

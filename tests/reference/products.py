@@ -59,9 +59,9 @@ def rounded(cta: Threads, stmt: ir.Instruction, active: Array) -> None:
 def multiply(cta: Threads, stmt: ir.Instruction, active: Array) -> None:
     """mma.sync by all warps, without the hardware's rounding inside a product."""
     assert active.all() and cta.threads % 32 == 0, "a part of a warp multiplies"
-    found = _NAME.fullmatch(stmt.name)
-    assert found is not None
-    k, bits = int(found[1]), _BITS[found[3]]
+    form = _NAME.fullmatch(stmt.name)
+    assert form is not None
+    k, bits = int(form[1]), _BITS[form[3]]
     (a_count, a_place), (b_count, b_place) = A_PLACES[k, bits], B_PLACES[k, bits]
     held = [np.array(cta.get(v, active)) for v in stmt.inputs if isinstance(v, ir.Vector)]
     a, b, c = _parted(held, (a_count, b_count, 4))

@@ -251,9 +251,9 @@ def _inside(indices: tuple[Array, ...], shape: tuple[int, ...]) -> bool:
 def _in_layout(layout: TileLayout, indices: tuple[Array, ...], shape: tuple[int, ...]) -> Array:
     """Where elements lie in one memory, or in registers that each thread has for itself."""
     plain = layouts.plain(layout)
-    found = []
+    elements = []
     for index in zip(*indices, strict=True):
         ((thread, element),) = layouts.places(plain, layouts.flat([int(i) for i in index], shape))
         assert thread == 0, f"element {index} belongs to one thread"
-        found.append(element)
-    return np.array(found, np.int64)
+        elements.append(element)
+    return np.array(elements, np.int64)

@@ -29,8 +29,8 @@ def copied(
         if first and dst.is_common and src.is_common:
             break
         for to, at in zip(dst.indices(first), src.indices(first), strict=True):
-            found = src.slots(at, first)
-            after[dst.slots(to, first)] = source[found[0]] if found else fill
+            slots = src.slots(at, first)
+            after[dst.slots(to, first)] = source[slots[0]] if slots else fill
     return after
 
 
@@ -39,12 +39,12 @@ def agreed(operand: Operand, scope: str, storage: np.ndarray) -> np.ndarray:
     if operand.space != "local" or not operand.data["layout"].get("replica"):
         return storage
     whole = [(0, n) for n in operand.data["shape"]]
-    found = storage.copy()
+    agreeing = storage.copy()
     for first in instances(operand, scope):
         for index in layouts.coordinates(whole):
             slots = operand.slots(index, first)
-            found[slots] = found[slots[0]]
-    return found
+            agreeing[slots] = agreeing[slots[0]]
+    return agreeing
 
 
 def computed(
@@ -70,9 +70,9 @@ def computed(
 
 def alike(operand: Operand, scope: str, storage: np.ndarray) -> np.ndarray:
     """A local tile's storage with the same values in each instance of a scope."""
-    found = storage.reshape(len(instances(operand, scope)), -1).copy()
-    found[:] = found[0]
-    return found.ravel()
+    repeated = storage.reshape(len(instances(operand, scope)), -1).copy()
+    repeated[:] = repeated[0]
+    return repeated.ravel()
 
 
 def meaning(name: str, dtype: DType, values: list[np.ndarray]) -> np.ndarray:
@@ -95,5 +95,5 @@ def meaning(name: str, dtype: DType, values: list[np.ndarray]) -> np.ndarray:
 def gathered(operand: Operand, first: int, storage: np.ndarray) -> np.ndarray:
     """The region's values, for the instance that starts at a thread; 0 outside a tensor."""
     places = (operand.slots(index, first) for index in operand.indices(first))
-    found = [storage[at[0]] if at else 0 for at in places]
-    return np.array(found, storage.dtype).view(operand.dtype.numpy).reshape(operand.region().shape)
+    values = [storage[at[0]] if at else 0 for at in places]
+    return np.array(values, storage.dtype).view(operand.dtype.numpy).reshape(operand.region().shape)

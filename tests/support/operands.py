@@ -54,12 +54,12 @@ class Operand:
     def layout(self) -> TileLayout | nodes.Strided:
         if self.is_strided:
             return self._strided()
-        given = self.data["layout"]
-        swizzle = given.get("swizzle")
+        data = self.data["layout"]
+        swizzle = data.get("swizzle")
         return TileLayout.from_iters(
-            [tuple(i) for i in given["shard"]],
-            [tuple(i) for i in given.get("replica") or []],
-            given.get("offset"),
+            [tuple(i) for i in data["shard"]],
+            [tuple(i) for i in data.get("replica") or []],
+            data.get("offset"),
             Swizzle(swizzle["swizzle_len"], swizzle["per_element"], swizzle["atom_len"], swizzle.get("inner", True))
             if swizzle
             else None,
@@ -143,15 +143,15 @@ class Operand:
 
     def params(self, written: bool) -> list[nodes.Param]:
         """The kernel parameters of a global operand."""
-        found = [nodes.PointerParam(self.name, self.buffer, written=written)]
+        params = [nodes.PointerParam(self.name, self.buffer, written=written)]
         for d, extent in enumerate(self.shape):
             if isinstance(extent, nodes.Var):
-                found.append(nodes.ExtentParam(self.name, extent, d))
+                params.append(nodes.ExtentParam(self.name, extent, d))
         if isinstance(self.layout, nodes.Strided):
             for d, stride in enumerate(self.layout.strides):
                 if isinstance(stride, nodes.Var):
-                    found.append(nodes.StrideParam(self.name, stride, d))
-        return found
+                    params.append(nodes.StrideParam(self.name, stride, d))
+        return params
 
     def region(self) -> nodes.Region:
         starts = tuple(self._start(start) for start, _ in self.data["region"])
@@ -209,12 +209,12 @@ class Operand:
         if self.space == "tmem":
             at = layouts.along_axes(self.data["layout"], number)
             return [a.get("TLane", 0) * self.columns + a.get("TCol", 0) for a in at]
-        found = self.seen.get(number)
-        if found is None:
-            found = self.seen[number] = sorted(layouts.places(self.data["layout"], number))
+        places = self.seen.get(number)
+        if places is None:
+            places = self.seen[number] = sorted(layouts.places(self.data["layout"], number))
         if self.space != "local":
-            return [element for _, element in found]
-        return [(first_thread + thread) * self.elements + register for thread, register in found]
+            return [element for _, element in places]
+        return [(first_thread + thread) * self.elements + register for thread, register in places]
 
 
 def bits(operand: Operand, random: np.random.Generator) -> np.ndarray:

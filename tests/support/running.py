@@ -84,18 +84,18 @@ def _transfer_lanes(operand: Operand, host: nodes.Buffer, way: str) -> list[node
     name = f"{operand.name}_{way}_lane"
     lanes = nodes.Buffer(name, "local", operand.dtype, (TMEM_LANES, count), layout, operand.dtype.bytes)
     row = TileLayout.row_major((count,))
-    own = nodes.Buffer(f"{name}_own", "local", operand.dtype, (count,), row, operand.dtype.bytes, base=lanes)
+    registers = nodes.Buffer(f"{name}_own", "local", operand.dtype, (count,), row, operand.dtype.bytes, base=lanes)
     zero, first = build.const(0, int64), build.mul(build.cast(nodes.Special("thread_id"), int64), count)
     there, here = (nodes.Region(b, (zero, zero), (TMEM_LANES, count)) for b in (operand.flat, lanes))
     moves: list[nodes.Stmt] = []
     for k in range(count):
-        near, far = nodes.Element(own, (build.const(k, int64),)), nodes.Element(host, (build.add(first, k),))
+        near, far = nodes.Element(registers, (build.const(k, int64),)), nodes.Element(host, (build.add(first, k),))
         source, target = (far, near) if way == "fill" else (near, far)
         value = nodes.Var(f"{name}_{k}", operand.dtype)
         moves += [nodes.Let(value, nodes.Load(source)), nodes.Store(target, value)]
     copy = nodes.TileOp("copy_async", "warpgroup", (there, here) if way == "fill" else (here, there))
     moved = [copy, *wait_for(copy)]
-    head: list[nodes.Stmt] = [nodes.Alloc(lanes), nodes.View(own)]
+    head: list[nodes.Stmt] = [nodes.Alloc(lanes), nodes.View(registers)]
     return [*head, *moves, *moved] if way == "fill" else [*head, *moved, *moves]
 
 
@@ -137,16 +137,16 @@ def launch(
 
     held: each operand's storage before. scalars: further run-time parameters and their values.
     """
-    dst, given = operands[0], scalars or {}
+    dst, extra = operands[0], scalars or {}
     target = target or ("sm_90a" if device.number >= 0 else "sm_100a")
-    kernel = kernel_around(operation, operands, dst.threads, target, tuple(given))
+    kernel = kernel_around(operation, operands, dst.threads, target, tuple(extra))
     storages = {o.name: aligned(held[o.name], o.buffer.align if o.space == "global" else 0) for o in operands}
     arrays = {o.name if o.space == "global" else f"{o.name}_in": o.view(storages[o.name]) for o in operands}
     result = storages[dst.name]
     if dst.space != "global":
         result = aligned(np.zeros_like(held[dst.name]))
         arrays[f"{dst.name}_out"] = result.view(dst.dtype.numpy)
-    values = {**{name: v for o in operands for name, v in o.symbols.items()}, **{v.name: n for v, n in given.items()}}
+    values = {**{name: v for o in operands for name, v in o.symbols.items()}, **{v.name: n for v, n in extra.items()}}
     return result, run(kernel, arrays, values, device)
 
 
