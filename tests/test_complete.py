@@ -72,7 +72,7 @@ def but_goldens(*parts: str) -> Tables:
 
 #: of `assert` in the verifier and in the walk
 ASKS = 'self.value(cond, bool_, env, stmt.span, "an assertion")'
-WALKED = "Return() | Assert() | Print():\n            return ()"
+WALKED = "ir.Return() | ir.Assert() | ir.Print():\n            return ()"
 
 EXP2 = "elementwise operation 'exp2': "
 TAKEN: dict[str, tuple[Callable[[], Tables], set[str]]] = {
@@ -160,7 +160,7 @@ TAKEN: dict[str, tuple[Callable[[], Tables], set[str]]] = {
         {"statement 'Assert': no violation where it is broken"},
     ),
     "a case in the walk": (
-        lambda: replace(REAL, walk=changed(walk, WALKED, WALKED.replace("Assert() | ", ""))),
+        lambda: replace(REAL, walk=changed(walk, WALKED, WALKED.replace("ir.Assert() | ", ""))),
         {"statement 'Assert': no case in walk.blocks"},
     ),
     "an emitter": (

@@ -99,13 +99,6 @@ def test_a_file_of_the_ir_imports_only_from_above_its_topic(path):
             assert parts[2] in IN_IR[topic] | {topic}, f"{path}:{line}: {topic} imports {name}"
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if p.parts[0] == "frontend"], ids=str)
-def test_a_file_of_the_frontend_needs_at_most_20_names_of_its_neighbours(path):
-    """More than that is a sign that the file is about several things."""
-    names = [name for _, name in imported(path) if name.startswith("tilejit.frontend.")]
-    assert len(names) <= 20, f"{path} imports {len(names)}: {', '.join(sorted(names))}"
-
-
 @pytest.mark.parametrize("path", FILES, ids=str)
 def test_imports_within_the_package_are_relative(path):
     for node in ast.walk(ast.parse((PACKAGE / path).read_text(encoding="utf-8"))):
@@ -134,27 +127,10 @@ def test_every_part_of_the_table_exists():
 #: names that a file may take from its own part: with more it can't be read without the others
 MOST_FROM_SIBLINGS = 20
 
-#: files that take more: most of them dispatch on every kind of node or value -> how many they may take
-TABLES = {
-    "frontend/calls.py": 29,
-    "frontend/control.py": 24,
-    "frontend/expressions.py": 22,
-    "frontend/loops.py": 26,
-    "frontend/statements.py": 28,
-    "ir/walk.py": 32,
-    "layout/__init__.py": 36,
-    "runtime/cuda.py": 24,
-    "simulator/decode/translate.py": 23,
-    "simulator/launch.py": 21,
-}
-
 
 @pytest.mark.parametrize("path", FILES, ids=str)
 def test_a_file_takes_few_names_from_its_own_part(path):
     names = {name for _, name in imported(path) if name.startswith(f"tilejit.{part_of(path)}.")}
-    most = TABLES.get(path.as_posix(), MOST_FROM_SIBLINGS)
-    assert len(names) <= most, f"{path} takes {len(names)} names from {part_of(path)}: {sorted(names)}"
-
-
-def test_every_file_that_may_take_more_names_exists():
-    assert set(TABLES) <= {path.as_posix() for path in FILES}
+    # a table of contents is there to take names
+    few = path.name == "__init__.py" or len(names) <= MOST_FROM_SIBLINGS
+    assert few, f"{path} takes {len(names)} names from {part_of(path)}: {sorted(names)}"

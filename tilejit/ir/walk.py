@@ -10,40 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import NoReturn
 
-from .nodes import (
-    Alloc,
-    Assert,
-    Assign,
-    Break,
-    Buffer,
-    Cast,
-    Const,
-    Continue,
-    Declare,
-    Element,
-    Expr,
-    For,
-    If,
-    Instruction,
-    Jump,
-    Let,
-    Load,
-    Loop,
-    Move,
-    Op,
-    Print,
-    Region,
-    Return,
-    Simple,
-    Special,
-    Stmt,
-    Store,
-    Sync,
-    TileOp,
-    Var,
-    Vector,
-    View,
-)
+from . import nodes as ir
 
 __all__ = [
     "Block",
@@ -64,10 +31,10 @@ __all__ = [
     "writes",
 ]
 
-Block = tuple[Stmt, ...]
+Block = tuple[ir.Stmt, ...]
 
 #: the part of a buffer that an operand names
-Place = Region | Element | Vector
+Place = ir.Region | ir.Element | ir.Vector
 
 
 def assert_never(node: NoReturn) -> NoReturn:
@@ -78,34 +45,36 @@ def assert_never(node: NoReturn) -> NoReturn:
 # ---- statements ---------------------------------------------------------------------------------------------
 
 
-def blocks(stmt: Stmt) -> tuple[Block, ...]:
+def blocks(stmt: ir.Stmt) -> tuple[Block, ...]:
     """The blocks that a statement holds, in the order of the text."""
     match stmt:
-        case Let() | Move() | Instruction() | Store() | Assign() | Sync() | TileOp() | Alloc() | View() | Declare():
+        case ir.Let() | ir.Declare() | ir.Assign() | ir.Alloc() | ir.View() | ir.Store():
             return ()
-        case If():
+        case ir.Move() | ir.Instruction() | ir.Sync() | ir.TileOp():
+            return ()
+        case ir.If():
             return stmt.then, stmt.orelse
-        case For() | Loop():
+        case ir.For() | ir.Loop():
             return (stmt.body,)
-        case Break() | Continue() | Return() | Assert() | Print():
+        case ir.Break() | ir.Continue() | ir.Return() | ir.Assert() | ir.Print():
             return ()
         case _:
             assert_never(stmt)
 
 
-def with_blocks(stmt: Stmt, change: Callable[[Block], Block]) -> Stmt:
+def with_blocks(stmt: ir.Stmt, change: Callable[[Block], Block]) -> ir.Stmt:
     """The statement with each of its blocks changed, in the order of the text."""
     match stmt:
-        case If():
+        case ir.If():
             return replace(stmt, then=change(stmt.then), orelse=change(stmt.orelse))
-        case For() | Loop():
+        case ir.For() | ir.Loop():
             return replace(stmt, body=change(stmt.body))
         case _:
-            leaf: Simple | Jump = stmt
+            leaf: ir.Simple | ir.Jump = stmt
             return leaf
 
 
-def statements(body: Block) -> Iterator[Stmt]:
+def statements(body: Block) -> Iterator[ir.Stmt]:
     """Every statement, those in blocks too, in the order of the text."""
     waiting = list(reversed(body))
     while waiting:
@@ -115,12 +84,12 @@ def statements(body: Block) -> Iterator[Stmt]:
             waiting.extend(reversed(block))
 
 
-def size(stmt: Stmt) -> int:
+def size(stmt: ir.Stmt) -> int:
     """The number of statements in a statement: itself, and all in its blocks."""
     return sum(1 for _ in statements((stmt,)))
 
 
-def rewrite(body: Block, change: Callable[[Stmt], Iterable[Stmt]]) -> Block:
+def rewrite(body: Block, change: Callable[[ir.Stmt], Iterable[ir.Stmt]]) -> Block:
     """The block with each statement replaced by those that `change` returns for it.
 
     Statements are visited in the order of the text; the blocks of the returned statements are rewritten as well.
@@ -132,16 +101,16 @@ def rewrite(body: Block, change: Callable[[Stmt], Iterable[Stmt]]) -> Block:
     return block(body)
 
 
-def defines(stmt: Stmt) -> Var | Buffer | None:
+def defines(stmt: ir.Stmt) -> ir.Var | ir.Buffer | None:
     """The variable or buffer that a statement gives a name to."""
     match stmt:
-        case Let() | Declare() | For():
+        case ir.Let() | ir.Declare() | ir.For():
             return stmt.var
-        case Alloc() | View():
+        case ir.Alloc() | ir.View():
             return stmt.buffer
-        case Assign() | Store() | If() | Loop() | Break() | Continue() | Return():
+        case ir.Assign() | ir.Store() | ir.If() | ir.Loop() | ir.Break() | ir.Continue() | ir.Return():
             return None
-        case Sync() | Assert() | Print() | TileOp() | Move() | Instruction():
+        case ir.Sync() | ir.Assert() | ir.Print() | ir.TileOp() | ir.Move() | ir.Instruction():
             return None
         case _:
             assert_never(stmt)
@@ -149,40 +118,40 @@ def defines(stmt: Stmt) -> Var | Buffer | None:
 
 def assigned(body: Block) -> frozenset[str]:
     """The names of the variables that the statements, those in blocks too, assign."""
-    return frozenset(stmt.var.name for stmt in statements(body) if isinstance(stmt, Assign))
+    return frozenset(stmt.var.name for stmt in statements(body) if isinstance(stmt, ir.Assign))
 
 
-def expressions(stmt: Stmt) -> Iterator[Expr]:
+def expressions(stmt: ir.Stmt) -> Iterator[ir.Expr]:
     """The expressions that a statement itself computes, those of places included, in the order of its fields."""
     match stmt:
-        case Let() | Assign():
+        case ir.Let() | ir.Assign():
             yield stmt.value
-        case Declare():
+        case ir.Declare():
             if stmt.init is not None:
                 yield stmt.init
-        case Store():
+        case ir.Store():
             yield from indices(stmt.place)
             yield stmt.value
-        case If() | Assert():
+        case ir.If() | ir.Assert():
             yield stmt.cond
-        case For():
+        case ir.For():
             yield from (stmt.start, stmt.stop, stmt.step)
-        case Print():
+        case ir.Print():
             yield from (part for part in stmt.parts if not isinstance(part, str))
-        case TileOp():
+        case ir.TileOp():
             yield from _computed(stmt.operands)
-        case Move():
+        case ir.Move():
             yield from _computed((stmt.dst, stmt.src))
             yield from (expr for expr in (stmt.predicate, stmt.otherwise) if expr is not None)
-        case Instruction():
+        case ir.Instruction():
             yield from _computed((*stmt.outputs, *stmt.inputs))
-        case Alloc() | View() | Loop() | Break() | Continue() | Return() | Sync():
+        case ir.Alloc() | ir.View() | ir.Loop() | ir.Break() | ir.Continue() | ir.Return() | ir.Sync():
             pass
         case _:
             assert_never(stmt)
 
 
-def _computed(values: Iterable[Place | Expr]) -> Iterator[Expr]:
+def _computed(values: Iterable[Place | ir.Expr]) -> Iterator[ir.Expr]:
     for value in values:
         if isinstance(value, Place):
             yield from indices(value)
@@ -190,43 +159,45 @@ def _computed(values: Iterable[Place | Expr]) -> Iterator[Expr]:
             yield value
 
 
-def reads(stmt: Stmt) -> Iterator[Place]:
+def reads(stmt: ir.Stmt) -> Iterator[Place]:
     """The places that a statement itself reads.
 
     Of an instruction's inputs these are the ones in registers. Of the others the instruction takes the address, and
     the instruction table says whether it reads there.
     """
     match stmt:
-        case TileOp():
+        case ir.TileOp():
             yield from stmt.sources
-        case Move():
+        case ir.Move():
             yield stmt.src
-        case Instruction():
-            yield from (v for v in stmt.inputs if isinstance(v, Vector) and v.buffer.space == "local")
-        case Let() | Declare() | Assign() | Alloc() | View() | Store() | If() | For() | Loop():
+        case ir.Instruction():
+            yield from (v for v in stmt.inputs if isinstance(v, ir.Vector) and v.buffer.space == "local")
+        case ir.Let() | ir.Declare() | ir.Assign() | ir.Alloc() | ir.View() | ir.Store():
             pass
-        case Break() | Continue() | Return() | Sync() | Assert() | Print():
+        case ir.If() | ir.For() | ir.Loop():
+            pass
+        case ir.Break() | ir.Continue() | ir.Return() | ir.Sync() | ir.Assert() | ir.Print():
             pass
         case _:
             assert_never(stmt)
     for expr in expressions(stmt):
-        yield from (part.place for part in subexpressions(expr) if isinstance(part, Load))
+        yield from (part.place for part in subexpressions(expr) if isinstance(part, ir.Load))
 
 
-def writes(stmt: Stmt) -> Iterator[Place]:
+def writes(stmt: ir.Stmt) -> Iterator[Place]:
     """The places that a statement itself writes, without those of which an instruction takes the address."""
     match stmt:
-        case Store():
+        case ir.Store():
             yield stmt.place
-        case TileOp():
+        case ir.TileOp():
             yield stmt.destination
-        case Move():
+        case ir.Move():
             yield stmt.dst
-        case Instruction():
+        case ir.Instruction():
             yield from stmt.outputs
-        case Let() | Declare() | Assign() | Alloc() | View() | If() | For() | Loop():
+        case ir.Let() | ir.Declare() | ir.Assign() | ir.Alloc() | ir.View() | ir.If() | ir.For() | ir.Loop():
             pass
-        case Break() | Continue() | Return() | Sync() | Assert() | Print():
+        case ir.Break() | ir.Continue() | ir.Return() | ir.Sync() | ir.Assert() | ir.Print():
             pass
         case _:
             assert_never(stmt)
@@ -235,22 +206,22 @@ def writes(stmt: Stmt) -> Iterator[Place]:
 # ---- expressions and places ---------------------------------------------------------------------------------
 
 
-def operands(expr: Expr) -> tuple[Expr, ...]:
+def operands(expr: ir.Expr) -> tuple[ir.Expr, ...]:
     """The expressions that an expression is directly made of."""
     match expr:
-        case Op():
+        case ir.Op():
             return expr.args
-        case Const() | Var() | Special():
+        case ir.Const() | ir.Var() | ir.Special():
             return ()
-        case Cast():
+        case ir.Cast():
             return (expr.x,)
-        case Load():
+        case ir.Load():
             return indices(expr.place)
         case _:
             assert_never(expr)
 
 
-def subexpressions(expr: Expr) -> Iterator[Expr]:
+def subexpressions(expr: ir.Expr) -> Iterator[ir.Expr]:
     """The expression and all that it is made of, from the left."""
     waiting = [expr]
     while waiting:
@@ -259,14 +230,14 @@ def subexpressions(expr: Expr) -> Iterator[Expr]:
         waiting.extend(reversed(operands(part)))
 
 
-def indices(place: Place) -> tuple[Expr, ...]:
+def indices(place: Place) -> tuple[ir.Expr, ...]:
     """The expressions that give a place's position in its buffer."""
     match place:
-        case Vector():
+        case ir.Vector():
             return (place.offset,)
-        case Region():
+        case ir.Region():
             return place.starts
-        case Element():
+        case ir.Element():
             return place.indices
         case _:
             assert_never(place)

@@ -14,20 +14,8 @@ from cuda.bindings import driver
 from ..errors import DeviceError, LaunchError
 from ..ir.nodes import written_arguments
 from ..target import Target, for_capability
-from . import assertions
-from .arrays import Argument, ArrayView, DeviceArray
-from .cuda_driver import (
-    SUCCESS,
-    call,
-    current,
-    failure,
-    framework_stream,
-    is_capturing,
-    load,
-    name,
-    uncaptured,
-    wait_for,
-)
+from . import arrays, assertions, cuda_driver
+from .cuda_driver import call, load, name
 from .cuda_memory import CudaMemory, staged
 from .device import Launch, WriteCheck, positions
 from .grid import stream_handle
@@ -45,7 +33,7 @@ def problem() -> str | None:
         (error,) = driver.cuInit(0)
     except RuntimeError:
         return "no CUDA driver was found"
-    if error != SUCCESS:
+    if error != cuda_driver.SUCCESS:
         return f"the CUDA driver says {name(error)}"
     return None if device_count() else "the CUDA driver has no device"
 
@@ -100,7 +88,7 @@ class CudaDevice:
             )
 
     def load(self, compiled: Compiled) -> CudaFunction:
-        with current(self.context), uncaptured():
+        with cuda_driver.current(self.context), cuda_driver.uncaptured():
             function = CudaFunction(self, compiled)
         if function.asserts:
             self._asserting.add(function)
@@ -111,7 +99,7 @@ class CudaDevice:
 
     def synchronize(self) -> None:
         """Waits for all streams; raises what asserts recorded."""
-        with current(self.context):
+        with cuda_driver.current(self.context):
             call(driver.cuCtxSynchronize)
         self.check_assertions()
 
@@ -123,8 +111,8 @@ class CudaDevice:
     def is_current(self) -> bool:
         """Whether the calling thread's context is this device's; a thread that has none gets it."""
         error, context = driver.cuCtxGetCurrent()
-        if error != SUCCESS:
-            raise failure(error, "cuCtxGetCurrent")
+        if error != cuda_driver.SUCCESS:
+            raise cuda_driver.failure(error, "cuCtxGetCurrent")
         handle = int(context)
         if handle == self._context_handle:
             return True
@@ -161,7 +149,7 @@ class CudaFunction:
         if self.device.is_current():
             self._launch(launch, call, stream)
             return
-        with current(self.device.context):
+        with cuda_driver.current(self.device.context):
             self._launch(launch, call, stream)
 
     def prepare(self, launch: Launch, call: Call) -> Callable[[], None]:
@@ -170,7 +158,8 @@ class CudaFunction:
             return lambda: self.launch(launch, call)
         packed = Packed(self._packing)
         packed.fill(self._values(call.arguments))
-        owned = [a.owner for a in call.arguments if type(a) is ArrayView and isinstance(a.owner, DeviceArray)]
+        views = (a for a in call.arguments if type(a) is arrays.ArrayView)
+        owned = [view.owner for view in views if isinstance(view.owner, arrays.DeviceArray)]
 
         def run() -> None:
             # others' arrays live as long as this refers to them; ours may have been freed by name
@@ -180,7 +169,7 @@ class CudaFunction:
             if self.device.is_current():
                 enqueue(stream)
                 return
-            with current(self.device.context):
+            with cuda_driver.current(self.device.context):
                 enqueue(stream)
 
         def enqueue(stream: int) -> None:
@@ -202,7 +191,7 @@ class CudaFunction:
         """The stream's handle: the user's, else that of the framework that owns the first device array."""
         if launch.stream is not None:
             return stream_handle(launch.stream)
-        return 0 if call.first is None else framework_stream(call.first.owner, self.device.number)
+        return 0 if call.first is None else cuda_driver.framework_stream(call.first.owner, self.device.number)
 
     def _launch(self, launch: Launch, call: Call, stream: int) -> None:
         if call.waits:
@@ -217,7 +206,7 @@ class CudaFunction:
 
     def _launch_staged(self, launch: Launch, call: Call, stream: int) -> None:
         """With copies of the host arrays."""
-        if is_capturing(stream):
+        if cuda_driver.is_capturing(stream):
             raise LaunchError(
                 "a NumPy array can't be an argument while a graph is being captured: its copies would not be in it",
                 hint="pass device arrays, such as tj.to_device(a)",
@@ -229,7 +218,7 @@ class CudaFunction:
         if self.asserts and any(_is_host(call.arguments[p]) for p in self._written):
             self.check_assertions()
 
-    def _values(self, arguments: Sequence[Argument]) -> list[Any]:
+    def _values(self, arguments: Sequence[arrays.Argument]) -> list[Any]:
         return [get(arguments) for get in self._getters]
 
     def _enqueue(self, launch: Launch, stream: int, packed: Packed) -> None:
@@ -237,8 +226,8 @@ class CudaFunction:
         (error,) = driver.cuLaunchKernel(
             self._function, x, y, z, launch.threads, 1, 1, self._dynamic_bytes, stream, packed.address, 0
         )
-        if error != SUCCESS:
-            raise failure(error, "cuLaunchKernel")
+        if error != cuda_driver.SUCCESS:
+            raise cuda_driver.failure(error, "cuLaunchKernel")
 
 
 class Packed:
@@ -258,16 +247,16 @@ class Packed:
         self._pack_into(self._block, self._start, *values)
 
 
-def _order(stream: int, arguments: Sequence[Argument]) -> None:
+def _order(stream: int, arguments: Sequence[arrays.Argument]) -> None:
     """Makes the stream wait for the streams that still write the arguments."""
-    producers = {a.producer for a in arguments if type(a) is ArrayView and a.producer is not None}
+    producers = {a.producer for a in arguments if type(a) is arrays.ArrayView and a.producer is not None}
     # 0 and 1 both name the legacy stream
     for producer in producers - ({0, 1} if stream in (0, 1) else {stream}):
-        wait_for(stream, producer)
+        cuda_driver.wait_for(stream, producer)
 
 
-def _is_host(argument: Argument) -> bool:
-    return type(argument) is ArrayView and argument.facts.device is None
+def _is_host(argument: arrays.Argument) -> bool:
+    return type(argument) is arrays.ArrayView and argument.facts.device is None
 
 
 def _nothing() -> None:

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import LaunchError
+from .checks import races
 from .checks.places import Locate, PtxPlaces
 from .checks.profile import Profiler
-from .checks.races import UNWRITTEN, AccessChecker, Clock, LocalShadow, Shadow
 from .checks.report import Report
 from .decode.translate import Program, translate
 from .machine.access import Access
@@ -180,12 +180,12 @@ class _GridRun:
             parts = [p for p in region.parts if base + p.start in fresh]
             if not (parts or (stores and region.writable)):
                 continue
-            region.shadow = Shadow(region, shift, True)
+            region.shadow = races.Shadow(region, shift, True)
             lead = region.view("u1", 0)[1] if not shift else -region.base % (1 << shift)
             for p in parts:
                 first = -(-(p.start - lead) >> shift) if p.start > lead else 0
                 last = (p.start + p.size_bytes - lead) >> shift
-                region.shadow.writes[first:last] = UNWRITTEN
+                region.shadow.writes[first:last] = races.UNWRITTEN
 
     def chunk_memory(self, lanes: Lanes) -> list[MemoryRegion]:
         """Shared and local memory for the CTAs of one chunk."""
@@ -214,23 +214,23 @@ class _GridRun:
     def run(self) -> None:
         program = self.program
         warps = -(-self.threads // 32)
-        clock = Clock(self.ctas, self.ctas * warps) if self.checks else None
+        clock = races.Clock(self.ctas, self.ctas * warps) if self.checks else None
         lanes = Lanes(self.grid, self.block, 0, min(self.per_chunk, self.ctas))
-        checker = AccessChecker(lanes, clock, self.places, list(program.sites)) if clock is not None else None
+        checker = races.AccessChecker(lanes, clock, self.places, list(program.sites)) if clock is not None else None
         for first in range(0, self.ctas, self.per_chunk):
             count = min(self.per_chunk, self.ctas - first)
             if first:
                 lanes = Lanes(self.grid, self.block, first, count)
             self.run_chunk(lanes, clock, checker)
 
-    def run_chunk(self, lanes: Lanes, clock: Clock | None, checker: AccessChecker | None) -> None:
+    def run_chunk(self, lanes: Lanes, clock: races.Clock | None, checker: races.AccessChecker | None) -> None:
         program = self.program
         before = (list(self.memory.regions), list(self.memory.starts))
         for region in self.chunk_memory(lanes):
             if checker is not None and region.space == "shared":
-                region.shadow = Shadow(region, program.cell_shift["shared"], False)
+                region.shadow = races.Shadow(region, program.cell_shift["shared"], False)
             elif checker is not None:
-                region.shadow = LocalShadow(region, program.cell_shift["local"])
+                region.shadow = races.LocalShadow(region, program.cell_shift["local"])
             self.memory.add(region)
         access = Access(list(program.sites), self.memory, lanes, self.places, checker)
         access.rebind(lanes)

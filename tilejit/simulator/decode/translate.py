@@ -10,7 +10,7 @@ from itertools import accumulate
 from typing import Any
 
 from ...errors import UnsupportedInstructionError
-from ..machine.memory import ELEMENTS, LOCAL_BASE, SHARED_BASE, elements, joined
+from ..machine import memory
 from ..numerics import convert, directed, floats, integer, products
 from ..opcodes import lookup
 from ..opcodes.memory import Site
@@ -20,7 +20,8 @@ from .ptx import Module, PtxFunction, Variable, parse
 
 RUNTIME: dict[str, Any] = {
     **integer.FUNCTIONS, **floats.FUNCTIONS, **directed.FUNCTIONS, **convert.FUNCTIONS, **products.FUNCTIONS,
-    "abs": abs, "V16": ELEMENTS["V16"], "V32": ELEMENTS["V32"], "elements": elements, "joined": joined,
+    "abs": abs, "V16": memory.ELEMENTS["V16"], "V32": memory.ELEMENTS["V32"],
+    "elements": memory.elements, "joined": memory.joined,
 }  # fmt: skip
 
 
@@ -109,7 +110,7 @@ class _Translator:
 
     def place_variables(self) -> tuple[tuple[Variable, int], ...]:
         """Give every variable an address in its state space; a red zone follows each."""
-        next_free = {"shared": SHARED_BASE, "local": LOCAL_BASE, "const": 1 << 16, "global": 1 << 33}
+        next_free = {"shared": memory.SHARED_BASE, "local": memory.LOCAL_BASE, "const": 1 << 16, "global": 1 << 33}
         placed = []
         variables = [*self.module.variables.values(), *self.function.variables.values()]
         # Dynamic shared memory comes last, as on the device.
@@ -225,7 +226,8 @@ class _Translator:
         homes = tuple(h or f"u{b // 8}" for h, b in zip(names.home, names.bits, strict=True))
         return Program(
             self.module, self.function, compiled, dict(names.slots), homes, tuple(names.sites), self.placed,
-            _cell_shift(names.sites), self.sizes["shared"] - SHARED_BASE, self.sizes["local"] - LOCAL_BASE,
+            _cell_shift(names.sites),
+            self.sizes["shared"] - memory.SHARED_BASE, self.sizes["local"] - memory.LOCAL_BASE,
             _spins(blocks, names.sites), tuple(live), tuple(DTYPES[h].type(0) for h in homes),
             tuple((n, s) for n, s in names.slots.items() if n in SPECIAL or n.startswith("%param:")),
         )  # fmt: skip
