@@ -6,7 +6,7 @@ import importlib
 import math
 import pkgutil
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -16,11 +16,10 @@ from typing import Any, get_args
 import numpy as np
 
 import tilejit as tj
-from tests import golden_files
 from tests.codegen.math_host import run
 from tests.ir import examples
 from tests.ir.examples import Example, held
-from tests.lower.running import Run
+from tests.support import goldens
 from tilejit import isa, lower
 from tilejit.__main__ import operations
 from tilejit.codegen import generate
@@ -36,7 +35,6 @@ from tilejit.ops.elementwise import ELEMENTWISE, Elementwise
 from tilejit.ops.tile import TILE_OPERATIONS, TileOperation
 from tilejit.simulator.opcodes import INSTRUCTIONS
 from tilejit.target import target
-from tilejit.testing import Operation
 
 
 @dataclass(frozen=True)
@@ -142,35 +140,30 @@ def _gives_numpys_bits(name: str, dtype: str) -> bool:
 
 
 def _tile_operations(tables: Tables) -> Iterator[str]:
-    """Elementwise ones have their records' references and their variants' goldens."""
+    """Elementwise ones have the goldens of their variants."""
     accepted = {name for variant in tables.variants for name in variant.operations}
+    lowered = _named(ir.TileOp, (golden.tile for golden in tables.goldens.values()))
     for name, op in tables.tile_operations.items():
         lacks = []
-        if not op.meaning or getattr(getattr(tj.warp, name, None), "meaning", None) != op.meaning:
-            lacks.append("no function of a scope that says what it means")
+        if not callable(op.reference):
+            lacks.append("no NumPy reference")
+        if not op.example:
+            lacks.append("no example")
+        if not op.meaning:
+            lacks.append("no meaning")
+        for scope in op.scopes:
+            if getattr(getattr(getattr(tj, scope.name), name, None), "meaning", None) != op.meaning:
+                lacks.append(f"no function of tj.{scope.name} that says what it means")
         if name not in accepted:
             lacks.append("no variant")
-        if name not in tables.elementwise:
-            instances = list(_instances(tables.goldens, name))
-            lacks += [] if instances else ["no golden"]
-            if instances and not any(map(_has_reference, instances)):
-                lacks.append("no NumPy reference")
+        if name not in tables.elementwise and name not in lowered:
+            lacks.append("no golden")
         yield from (f"tile operation {name!r}: {what}" for what in lacks)
 
 
-def _instances(goldens: Mapping[str, Golden], name: str) -> Iterator[Operation]:
-    """The operations of that name in goldens."""
-    for golden in goldens.values():
-        for stmt in walk.statements(golden.tile.body):
-            if isinstance(stmt, ir.TileOp) and stmt.name == name:
-                yield Operation(stmt, target(golden.arch), golden.tile.threads, {})
-
-
-def _has_reference(operation: Operation) -> bool:
-    """Whether tests can say what it gives; of operands whose sizes only a launch knows they can't."""
-    with suppress(KeyError):
-        return Run(operation).expected() is not None
-    return False
+def _named(kind: type[ir.TileOp] | type[ir.Instruction], kernels: Iterable[ir.Kernel]) -> set[str]:
+    """The names of the statements of one class in kernels."""
+    return {stmt.name for kernel in kernels for stmt in walk.statements(kernel.body) if isinstance(stmt, kind)}
 
 
 def _topic_rows(topics: tuple[ModuleType, ...]) -> dict[str, Row]:
@@ -205,12 +198,7 @@ def _unknown_opcodes(row: Row, opcodes: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _families(tables: Tables) -> Iterator[str]:
-    lowered = {
-        stmt.name
-        for golden in tables.goldens.values()
-        for stmt in walk.statements(golden.lane.body)
-        if isinstance(stmt, ir.Instruction)
-    }
+    lowered = _named(ir.Instruction, (golden.lane for golden in tables.goldens.values()))
     for topic in tables.topics:
         for family in vars(topic).values():
             if isinstance(family, Family) and lowered.isdisjoint(row.name for row in family.rows()):
@@ -322,7 +310,7 @@ def _modules(package: ModuleType) -> tuple[ModuleType, ...]:
 
 
 def _golden(path: str) -> Golden:
-    arch, tile, lane = golden_files.read(path)
+    arch, tile, lane = goldens.read(path)
     return Golden(arch, from_text(tile), from_text(lane))
 
 
@@ -340,7 +328,7 @@ REAL = Tables(
     opcodes=INSTRUCTIONS,
     variants=VARIANTS,
     variant_modules=tuple(m for m in _modules(lower) if isinstance(getattr(m, "VARIANT", None), Variant)),
-    goldens={path: _golden(path) for path in golden_files.cases()},
+    goldens={path: _golden(path) for path in goldens.cases()},
     nodes={
         "statement": get_args(ir.Stmt),
         "expression": get_args(ir.Expr),

@@ -9,8 +9,8 @@ from functools import lru_cache
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.golden_files import Golden
-from tests.toolchain import EmittedPtx
+from tests.support.goldens import Golden
+from tests.support.ptxas import EmittedPtx
 
 settings.register_profile(
     "default", max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]

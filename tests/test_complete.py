@@ -60,13 +60,18 @@ def record(name: str, **fields: Any) -> Tables:
     return replace(REAL, elementwise={**REAL.elementwise, name: replace(REAL.elementwise[name], **fields)})
 
 
+def tile_record(name: str, **fields: Any) -> Tables:
+    """With another record of a tile operation."""
+    return replace(REAL, tile_operations={**REAL.tile_operations, name: replace(REAL.tile_operations[name], **fields)})
+
+
 def but_goldens(*parts: str) -> Tables:
     kept = {path: golden for path, golden in REAL.goldens.items() if not any(part in path for part in parts)}
     return replace(REAL, goldens=kept)
 
 
 #: of `assert` in the verifier and in the walk
-ASKS = 'self.value(cond, bool_, scope, stmt.span, "an assertion")'
+ASKS = 'self.value(cond, bool_, env, stmt.span, "an assertion")'
 WALKED = "Return() | Assert() | Print():\n            return ()"
 
 EXP2 = "elementwise operation 'exp2': "
@@ -120,6 +125,14 @@ TAKEN: dict[str, tuple[Callable[[], Tables], set[str]]] = {
     "a variant's line": (
         lambda: replace(REAL, variants=tuple(v for v in REAL.variants if v.name != "fallback")),
         {"variant 'fallback' of copy: no line in VARIANTS"},
+    ),
+    "the reference of a tile operation": (
+        lambda: tile_record("gemm", reference=None),
+        {"tile operation 'gemm': no NumPy reference"},
+    ),
+    "the example of a tile operation": (
+        lambda: tile_record("gemm", example=""),
+        {"tile operation 'gemm': no example"},
     ),
     "the golden of a tile operation": (lambda: but_goldens("fill"), {"tile operation 'fill': no golden"}),
     "the example of a node": (

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tilejit as tj
-from tests.runtime.test_arrays import Exporter, Tensor
+from tests.support.foreign_arrays import Exporter, Tensor
 from tilejit import S, frontend, tx
 
 ROW = S[(32,) : (1 @ tx,)]

@@ -8,7 +8,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from tests.codegen.kernels import kernel
+from tests.support.lane_kernels import kernel
 from tilejit import dtypes
 from tilejit.codegen import generate
 from tilejit.dtypes import float32, int8, int64

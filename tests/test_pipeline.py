@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.toolchain import ptxas_accepts
+from tests.support.ptxas import ptxas_accepts
 from tilejit.dtypes import DType, float16, float32, int32, int64
 from tilejit.errors import ResourceError
 from tilejit.ir.arithmetic import build

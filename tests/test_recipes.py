@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import tilejit
-from tests.toolchain import ptxas_path
+from tests.support.ptxas import ptxas_path
 
 ROOT = Path(tilejit.__file__).parent.parent
 TESTS = Path(__file__).parent

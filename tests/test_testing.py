@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tilejit as tj
-from tests import longhand
-from tests.kernels.operands import plain
+from tests.kernels.drawn_operands import plain
+from tests.reference import layouts
 from tilejit.dtypes import DTYPES, DType
 from tilejit.testing import arrays, assert_equal, check, comparing, dtypes, register_layouts, ulps
 
@@ -110,7 +110,7 @@ def test_a_register_layout_gives_every_thread_as_many_elements_each_in_a_registe
 ) -> None:
     layout, shape = data.draw(register_layouts(scope[0], threads=scope[1]))
     assert math.prod(shape) == layout.size()
-    found = [place for n in range(layout.size()) for place in longhand.places(plain(layout), n)]
+    found = [place for n in range(layout.size()) for place in layouts.places(plain(layout), n)]
     assert len(set(found)) == len(found), "two elements share a register"
     held = np.bincount([thread for thread, _ in found])
     assert len(held) == scope[1] and len(set(held.tolist())) == 1

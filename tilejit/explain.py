@@ -18,7 +18,7 @@ _HEADINGS = ("line", "operation", "variant", "width", "rounds", "instructions pe
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class VerdictRow:
     """What became of one tile operation.
 
     line: `file.py:7`. source: the line's text. width: of one transfer, as text. rounds: transfers a thread, or issues.
@@ -65,7 +65,7 @@ class Explanation:
 
     kernel: str
     target: str
-    rows: tuple[Row, ...]
+    rows: tuple[VerdictRow, ...]
     local: tuple[LocalTile, ...] = ()
 
     @staticmethod
@@ -96,10 +96,10 @@ class Explanation:
         return f"<div>{caption}<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>{notes}</div>"
 
 
-def row(verdict: Verdict[Any]) -> Row:
+def row(verdict: Verdict[Any]) -> VerdictRow:
     """A verdict as a row of the table."""
     span, facts = verdict.span, verdict.plan.facts()
-    return Row(
+    return VerdictRow(
         line=_line(span),
         source=span.text.strip() if span is not None else "",
         operation=f"{verdict.op.scope}.{verdict.op.name}",
@@ -122,14 +122,14 @@ def _aligned(lines: Sequence[tuple[str, ...]]) -> list[str]:
     return ["  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines]
 
 
-def _reasons(r: Row) -> list[str]:
+def _reasons(r: VerdictRow) -> list[str]:
     """Why it isn't wider, and why the other variants declined: what a reason names is what to change."""
     shown = [f"  not wider: {r.limit}"] if r.limit else []
     shown += [f"  not {name}: {'; '.join(reasons)}" for name, reasons in r.declines]
     return ["", f"{r.line}: {r.source}" if r.source else r.line, *shown] if shown else []
 
 
-def _html_cells(r: Row) -> str:
+def _html_cells(r: VerdictRow) -> str:
     wider = [("wider", (r.limit,))] if r.limit else []
     others = "<br>".join(
         f"not <b>{html.escape(name)}</b>: {html.escape('; '.join(reasons))}" for name, reasons in (*wider, *r.declines)

@@ -114,7 +114,7 @@ def on_gpu() -> tuple[dict[str, Launch], Launch]:
 
 def on_fake_driver() -> tuple[dict[str, Launch], Launch]:
     """The contenders, with arrays that only look like torch's; nothing has to be waited for."""
-    from tests.runtime.test_arrays import Tensor
+    from tests.support.foreign_arrays import Tensor
 
     fake_driver()
     foreign = [*(Tensor(np.zeros((128, 64), np.float32)) for _ in range(3)), 1]

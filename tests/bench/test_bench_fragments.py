@@ -10,7 +10,7 @@ import pytest
 
 import tilejit as tj
 from tests.bench.bench_fragments import K, M, N, again, instructions
-from tests.toolchain import ptxas_path
+from tests.support.ptxas import ptxas_path
 
 
 @pytest.mark.parametrize("step", [16, 32, 64])

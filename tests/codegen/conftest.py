@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.codegen.launching import Gpu, Runner, Simulator
+from tests.codegen.devices import Gpu, Runner, Simulator
 
 
 @pytest.fixture(params=["sim", pytest.param("gpu", marks=pytest.mark.gpu)], scope="session")

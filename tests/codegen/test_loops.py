@@ -7,8 +7,7 @@ import re
 import numpy as np
 
 import tilejit as tj
-from tests.codegen.kernels import array, kernel, pointer
-from tests.codegen.ptx_kit import THREAD, const
+from tests.support.lane_kernels import THREAD, array, const, kernel, pointer
 from tilejit.codegen import generate
 from tilejit.codegen.debug import LineTable
 from tilejit.codegen.writer import Writer
@@ -25,7 +24,7 @@ def writer() -> Writer:
 def in_a_loop(w: Writer, head: str = "loop") -> str:
     """Enters a loop; returns a value that changes with its turns."""
     w.enter_loop(head)
-    w.start(head, w.known(), loops=True)
+    w.start(head, w.available(), loops=True)
     return w.fresh("phi i32 [ 0, %entry ], [ %next, %loop ]")
 
 
@@ -36,7 +35,7 @@ def test_a_value_that_no_turn_changes_stands_before_the_jump_into_the_loop() -> 
     twice = w.value(f"mul i32 {outside}, 2")
     both = w.value(f"add i32 {twice}, {index}")
     w.jump("loop")
-    w.start("after", w.leave_loop(w.known()))
+    w.start("after", w.leave_loop(w.available()))
     assert w.lines() == [
         f"  {outside} = add i32 %p0, 1",
         f"  {twice} = mul i32 {outside}, 2",
@@ -57,21 +56,21 @@ def test_in_nested_loops_a_value_stands_before_the_outermost_that_does_not_chang
     w.value(f"add i32 {outer}, 1")
     w.value(f"add i32 {inner}, 1")
     w.jump("inner")
-    w.start("between", w.leave_loop(w.known()))
+    w.start("between", w.leave_loop(w.available()))
     w.jump("outer")
-    w.start("after", w.leave_loop(w.known()))
+    w.start("after", w.leave_loop(w.available()))
     text = "\n".join(w.lines())
     order = ["add i32 %p0, 1", "%outer\n", f"add i32 {outer}, 1", "%inner\n", f"add i32 {inner}, 1"]
     assert [text.index(x) for x in order] == sorted(text.index(x) for x in order)
 
 
-def test_what_stands_before_a_loop_is_known_in_all_of_it_and_behind_it() -> None:
+def test_what_stands_before_a_loop_is_available_in_all_of_it_and_behind_it() -> None:
     w = writer()
     w.enter_loop("loop")
-    before = w.known()
+    before = w.available()
     w.start("loop", before, loops=True)
     w.branch("%c", "then", "else")
-    w.start("then", w.known())
+    w.start("then", w.available())
     first = w.value("shl i32 %p0, 3")
     w.jump("else")
     w.start("else", before)

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.codegen.math_host import run
-from tests.codegen.math_reference import INEXACT, accuracy, double, errors32, errors64, samples32, samples64
-from tests.kernels.tolerances import PROMISE
+from tests.reference.functions import INEXACT, accuracy, double, errors32, errors64, samples32, samples64
+from tests.support.tolerances import PROMISE
 from tilejit.ops.elementwise import ELEMENTWISE
 
 SYMMETRIC = [(name, op.symmetry) for name, op in ELEMENTWISE.items() if op.symmetry and op.floats is not None]

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.codegen.math_device import FUNCTIONS, TARGETS, ptx
-from tests.toolchain import ptxas_accepts
+from tests.support.ptxas import ptxas_accepts
 
 
 @pytest.mark.parametrize("target", TARGETS)

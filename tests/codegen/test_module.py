@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from tests.codegen.kernels import array, kernel, pointer
-from tests.codegen.ptx_kit import THREAD, locations, made, shared
+from tests.support.lane_kernels import THREAD, array, kernel, pointer, shared
+from tests.support.ptx import locations, made
 from tilejit.codegen import Generated, generate
 from tilejit.dtypes import (
     float32,

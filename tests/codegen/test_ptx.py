@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from tests.codegen.kernels import array, kernel, pointer
-from tests.codegen.ptx_kit import THREAD, const, instructions, local, made, shared, unrolled
+from tests.support.lane_kernels import THREAD, array, const, kernel, local, pointer, shared, unrolled
+from tests.support.ptx import instructions, made
 from tilejit.codegen import generate
 from tilejit.dtypes import (
     DType,

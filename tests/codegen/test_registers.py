@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.codegen.kernels import array, kernel, pointer
-from tests.codegen.ptx_kit import THREAD, const, local, made, unrolled
+from tests.support.lane_kernels import THREAD, array, const, kernel, local, pointer, unrolled
+from tests.support.ptx import made
 from tilejit.codegen import generate
 from tilejit.codegen.debug import LineTable
 from tilejit.codegen.registers import Registers, Word
@@ -74,13 +74,13 @@ def test_behind_a_branch_a_word_is_known_unless_a_side_wrote_it() -> None:
     w, kept, changed = writer(), Word("%x", "i32"), Word("%y", "i32")
     w.write(kept, "i32", "1")
     w.write(changed, "i32", "2")
-    known = w.known()
+    available = w.available()
     w.branch("%c", "then", "after")
-    w.start("then", known)
+    w.start("then", available)
     assert w.read(changed, "i32") == "2"
     w.write(changed, "i32", "3")
     w.jump("after")
-    w.start("after", known)
+    w.start("after", available)
     assert w.read(kept, "i32") == "1" and w.read(changed, "i32") not in ("2", "3")
 
 
@@ -88,7 +88,7 @@ def test_a_block_that_is_jumped_back_to_knows_no_word() -> None:
     w, word = writer(), Word("%x", "i32")
     w.write(word, "i32", "1")
     w.jump("loop")
-    w.start("loop", w.known(), loops=True)
+    w.start("loop", w.available(), loops=True)
     assert w.read(word, "i32") != "1"
 
 

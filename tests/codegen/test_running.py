@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.codegen.kernels import array, kernel, pointer
-from tests.codegen.launching import Runner
+from tests.codegen.devices import Runner
+from tests.support.lane_kernels import array, kernel, pointer
 from tilejit.codegen import generate
 from tilejit.dtypes import DTYPES, DType, bool_, float16, float32, float64, int8, int32, int64, uint8, uint32
 from tilejit.ir.arithmetic import build

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.codegen.kernels import (
+from tests.codegen.devices import Runner
+from tests.reference.functions import INEXACT, rounded64
+from tests.support.lane_kernels import (
     Case,
     arguments,
     array,
@@ -18,9 +20,7 @@ from tests.codegen.kernels import (
     operation_cases,
     pointer,
 )
-from tests.codegen.launching import Runner
-from tests.codegen.math_reference import INEXACT, rounded64
-from tests.kernels.tolerances import tolerance
+from tests.support.tolerances import tolerance
 from tilejit.dtypes import DTYPES, DType, float64, int32
 from tilejit.ir.nodes import Const, Store, Vector
 from tilejit.ops import elementwise

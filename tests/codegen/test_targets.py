@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.codegen.kernels import Case, cast_cases, elementwise_kernel, operation_cases
-from tests.toolchain import complaints, ptxas_path
+from tests.support.lane_kernels import Case, cast_cases, elementwise_kernel, operation_cases
+from tests.support.ptxas import complaints, ptxas_path
 from tilejit.codegen import generate
 from tilejit.dtypes import DTYPES
 from tilejit.target import TARGETS, target

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilejit as tj
-from tests.codegen.pending_registers import early_uses
-from tests.codegen.ptx_kit import instructions
+from tests.support.ptx import early_uses, instructions
 from tilejit import S, tid_in_wg
 from tilejit.dtypes import float16, float32, uint8
 from tilejit.ir.nodes import Alloc, Instruction, Kernel, PointerParam, Region, Stmt, Sync, TileOp

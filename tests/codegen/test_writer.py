@@ -1,4 +1,4 @@
-"""The writer of LLVM's text: a value that is known is not written again, where all ways lead through it."""
+"""The writer of LLVM's text: an available value is not written again."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def test_loads_and_calls_are_written_each_time() -> None:
 def test_a_new_block_knows_only_what_it_is_given() -> None:
     w = Writer(LineTable("k", None))
     before = w.value("mul i32 %x, 3")
-    known = w.known()
+    available = w.available()
     w.branch("%c", "then", "after")
-    w.start("then", known)
+    w.start("then", available)
     assert w.value("mul i32 %x, 3") == before
     inside = w.value("mul i32 %x, 4")
     w.jump("after")
-    w.start("after", known)
+    w.start("after", available)
     assert w.value("mul i32 %x, 3") == before and w.value("mul i32 %x, 4") != inside
     w.jump("elsewhere")
     w.start("elsewhere")

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilejit as tj
-from tests.errors.kit import execute, kernel_text
+from tests.support.marked import execute, kernel_text
 
 ARGUMENTS = (tj.spec((64, 64), tj.float32), tj.spec((64, 64), tj.float32), tj.int32)
 

@@ -7,11 +7,12 @@ import re
 import pytest
 
 import tilejit as tj
-from tests.errors.kit import default_arguments, execute, kernel_text, points_at, refused
+from tests.support.marked import default_arguments, execute, kernel_text, points_at, refused
 
 SYNTAX, TYPE, LAYOUT, DISPATCH = tj.KernelSyntaxError, tj.KernelTypeError, tj.LayoutError, tj.DispatchError
 
-# statements with the place of the error between « and », what the message says, what the help says
+# statements with the place of the error between « and », what the message says, what the help says; … is anything,
+# {0} the number of the first line
 SYNTAX_CASES = [
     ("f = «lambda x: x»", "a lambda", "nested def"),
     ("«try:»\n    A[0, 0] = 1\nfinally:\n    pass", "try", "test the condition with if"),
@@ -46,6 +47,10 @@ SYNTAX_CASES = [
     ("«open('f')»", "open can't be called", "compute it outside"),
     ("«np.zeros(3)»", "zeros can't be called", "compute it outside"),
     ("«k(A, B, n)»", "k is a kernel", "make it a @tj.function"),
+    ("«a, *b» = 1, 2", "* can't be used in an assignment", "name every item"),
+    ("x = tj.exp(«*n»)", "* and **", "write the arguments out"),
+    ("x = «plain(n)»", "plain Python function", "@tj.function"),
+    ("x = «3j»", "3j", "floats"),
     ("x = «range(3)»", "a range is for loops only", "for i in range(...)"),
     ("return «3»", "a kernel returns nothing", "into an array argument"),
 ]
@@ -59,6 +64,22 @@ TYPE_CASES = [
     ("print(«A»)", "print takes scalars and text; this is a global region", "index it"),
     ("«math.sin(n)»", "sin runs when the kernel is compiled", "tj.sin"),
     ("x = «missing» + 1", "there is no name missing", "define it at the top of the module"),
+    ("limitt = 1\nA[0, 0] = «limit»", "there is no name limit", "did you mean limitt?"),
+    ("A[0, 0] = «x»\nx = 1", "x has no value yet", "before"),
+    ("A[0, 0] = «tj.cta_idd»(0)", "no cta_idd", "did you mean cta_id?"),
+    ("A[0, 0] = «A.shap»[0]", "shap", "shape"),
+    ("A[0, 0] = «n.foo»", "foo", "astype"),
+    ("A[0, 0] = «WORDS»[0]", "WORDS is a list", "tuple"),
+    ("A[0, 0] = «WEIGHTS»[0]", "is an array", "argument"),
+    ("A[0, 0] = «len(n)»", "when the kernel is compiled", "shape"),
+    ("A[0, 0] = «n if n > 0 else A»", "the value is", ""),
+    ("print(f'{«n»}')", "f-string", "by itself"),
+    ("f = 3\n«f()»", "can't be called", ""),
+    ("«A[0, 0], x» = n", "unpacked", ""),
+    ("A[0, 0] = «tj.sum(n)»", "not available", "elementwise operations"),
+    ("«tj.atomic.add(A[0, 0], n)»", "not available", "elementwise operations"),
+    ("x = «tj.shuffle(n, 3)»", "not available", "elementwise operations"),
+    ("«tj.warp.sum(A, A, 0)»", "not available", "elementwise operations"),
     ("x = «tj.cta.coppy»(A, B)", "tj.cta has no attribute coppy", "did you mean copy?"),
     ("x = «tj.cta_id(5)»", "axis 5 of the grid", "three axes"),
     ("x = «helper(1, 2)»", "helper takes at most 1 argument; got 2", "its parameters: x"),
@@ -69,6 +90,7 @@ TYPE_CASES = [
     ("x = A[«n > 0», 0]", "an index must be an integer; this is a scalar of bool_", "int(x)"),
     ("x = «A + 1»", "add takes scalars and local tiles; got a global region of shape (?, ?)", "tj.cta.load"),
     ("x = «A[0, 0] & 1»", "bitwise_and takes integers or bool_; got float32", "convert the operands"),
+    ("x = «n & 1.5»", "takes integers", ""),
     ("x = «1 << -1»", "ValueError in a compile-time expression: negative shift count", "change its operands"),
     ("x = «1 // 0»", "ZeroDivisionError in a compile-time expression", "change its operands"),
     ("x = «n + 2**40»", "1099511627776 doesn't fit in int32", "tj.int64(1099511627776)"),
@@ -98,20 +120,41 @@ TYPE_CASES = [
         "s = tj.alloc_shared((8, 8), tj.float32)\n«s[tj.lane_id() + 8, 0]» = 1.0",
         "dimension 0 of s has 8 elements; 1 from 8 or more lie outside", "only regions of global tensors",
     ),
+    ("A[«-1», 0] = 0", "index -1", "A.shape[0] - 1"),
+    ("«A[0, 0:32]» = n", "single elements", "fill"),
+    ("x = tj.warp.load(A[0, 0:64])\ntj.warp.fill(«x», 0)", "result of an expression", "alloc_local"),
+    ("x = tj.warp.load(A[0, 0:64])\nA[0, 0] = «x[3]»", "spread over the threads", "registers"),
+    ("x = «tj.warp.load(A[0, 0:65])»", "65 elements", "layout="),
+    ("x = tj.warp.load(A[0, 0:64])\nif «x > 1»:\n    A[0, 0] = 1", "a condition must be a scalar", "&"),
+    (
+        "r = tj.alloc_local(4, A.dtype)\nfor i in range(n):\n    A[0, 0] = r.registers[«i»]",
+        "compile-time constants", "static_range",
+    ),
+    ("tj.cp_async.wait(«-1»)", "-1 groups", "wait"),
+    ("tj.cp_async.wait(«n»)", "known at compile time", "literal"),
     ("x = not «tj.warp.copy»", "a condition must be a scalar; this is tj.warp.copy", "call it"),
     ("s = tj.alloc_shared(«(8, n)», tj.float32)", "must be known at compile time", "tj.constexpr"),
     ("s = tj.alloc_shared(«(8, 0)», tj.float32)", "extents must be positive; got (8, 0)", ""),
     ("s = tj.alloc_shared((8, 8), «float»)", "<class 'float'> is not an element type", "tj.float32"),
+    ("s = tj.alloc_shared(8, «'x'»)", "element type", "tj.float32"),
     ("s = «tj.alloc_shared((8, 8))»", "tj.alloc_shared needs dtype", "shape, dtype, layout, swizzle"),
     ("tj.warp.copy(B[0:8, 0:8], A[0:8, 0:8], variant=«3»)", "variant= takes str; got 3", ""),
+    ("tj.warp.copy(B[0:8, 0:8], A[0:8, 0:8], «filll=3»)", "filll", "fill"),
+    ("«tj.warp.copy(A[0, 0:32])»", "tj.warp.copy needs src", "dst, src"),
+    ("tj.warp.copy(«A», A)", "known only at run time", "tj.spec"),
     ("tj.warp.copy(B[0:8, 0:8], A[0:8, 0:8], «nonsense=1»)", "tj.warp.copy has no parameter nonsense", "require_bits"),
     ("«tj.cta.sqrt(B[0:8, 0:8], A[0:8, 0:4])»", "shapes (8, 8) and (8, 4) don't broadcast", "x[:, None]"),
-    ("«tj.cta.add(B[0:8, 0:8], A[0:8, 0:8])»", "tj.cta.add needs y", "dst, x, y"),
+    ("«tj.cta.add(B[0:8, 0:8], A[0:8, 0:8])»", "tj.cta.add needs b", "dst, a, b"),
     ("tj.cta.store(B[0:64, 0:64], «A[0:64, 0:64]»)", "store takes a local tile", "copy(dst, src)"),
     ("x = A[0, 0].astype(tj.float8_e4m3fn)\ny = «x + x»", "fp8 is storage; cast it first", "astype"),
     ("s = tj.alloc_shared((8, 8), tj.float8_e4m3fn)\n«tj.cta.add(s, s, s)»", "fp8 is storage; cast it first", "astype"),
-    ("if n > 0:\n    x = n\ny = «x»", "x has a value on one path only", "before the branch, or on both sides"),
-    ("for i in range(n):\n    x = n\ny = «x»", "x may have no value here", "before the loop"),
+    ("x = tj.float8_e4m3fn(n)\nA[0, 0] = «x + 1»", "fp8 is storage…float32", ""),
+    ("for i in range(n):\n    pass\nA[0, 0] = «i»", "behind its loop", "copy it"),
+    ("if n > 0:\n    x = n\ny = «x»", "x has a value on one path only…line {1}", "before the branch, or on both sides"),
+    (
+        "for i in range(n):\n    x = n\ny = «x»",
+        "x may have no value here…only inside the loop of line {0}", "before the loop",
+    ),
     ("for i in «tj.static_range(n)»:\n    pass", "must be known at compile time", "tj.constexpr"),
     ("for i in «tj.static_range(100000)»:\n    pass", "out 100000 times; the limit is 4096", "range(...)"),
     ("for i in «range(n, 3, 0)»:\n    pass", "range with a step of 0", "other than 0"),
@@ -140,6 +183,7 @@ LAYOUT_CASES = [
         "r = tj.alloc_local((8, 8), tj.float32, layout=«LANES»)",
         "S[(32, 8) : (1 @ laneid, 1)] has 256 elements; shape (8, 8) has 64", "multiply to the shape's size",
     ),
+    ("r = tj.alloc_local((8, 4), A.dtype, layout=«S[(8, 8)]»)", "64 elements", "multiply"),
     (
         "s = tj.alloc_shared((8, 8), tj.float32, swizzle=«'128B'»)",
         "shape (8, 8) doesn't divide into atoms of 8 rows by 32 columns", "pad the tile",
@@ -172,6 +216,8 @@ DISPATCH_CASES = [
     ),
 ]  # fmt: skip
 
+RESOURCE_CASES = [("«tj.tcgen05.wait_ld()»", "no tensor memory", "sm_100a")]
+
 # a collective in a branch that not all threads of its scope take: the branch is marked
 DIVERGENT_CASES = [
     ("if «tj.lane_id() == 0»:\n    tj.warp.copy(B[0:8, 0:8], A[0:8, 0:8])", "warp.copy at .*:{1} needs all .* warp"),
@@ -195,12 +241,20 @@ CASES = [
     *((*case, TYPE) for case in TYPE_CASES),
     *((*case, LAYOUT) for case in LAYOUT_CASES),
     *((*case, DISPATCH) for case in DISPATCH_CASES),
+    *((*case, tj.ResourceError) for case in RESOURCE_CASES),
 ]
+
+
+def numbered(words, marked):
+    """The words with line numbers of the text for {0}, {1}, …, lines of the kernel's body."""
+    first = marked.text.split("\n").index("def k(A: tj.Tensor, B: tj.Tensor, n: tj.int32):") + 2
+    return re.sub(r"\{(\d)\}", lambda m: str(first + int(m[1])), words)
 
 
 def check(error, marked, kind, words, hint):
     assert type(error) is kind, error
-    assert words in error.message, error
+    parts = (re.escape(part) for part in numbered(words, marked).split("…"))
+    assert re.search(".*".join(parts), error.message, re.DOTALL), error
     assert hint in (error.hint or ""), error
     if hint:
         assert str(error).endswith(f"help: {error.hint}")
@@ -216,8 +270,7 @@ def test_a_refused_kernel_says_what_is_wrong_and_where(body, words, hint, kind):
 @pytest.mark.parametrize(("body", "words"), DIVERGENT_CASES, ids=[case[0] for case in DIVERGENT_CASES])
 def test_a_collective_that_not_all_threads_reach_names_the_branch(body, words):
     error, marked = refused(kernel_text(body), default_arguments())
-    first = marked.text.split("\n").index("def k(A: tj.Tensor, B: tj.Tensor, n: tj.int32):") + 2
-    pattern = re.sub(r"\{(\d)\}", lambda m: str(first + int(m[1])), words)
+    pattern = numbered(words, marked)
     assert type(error) is DISPATCH
     assert re.search(pattern, error.message), (pattern, error.message)
     assert "move it out of the branch" in error.hint

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tilejit as tj
-from tests.errors.kit import HEADER, Marked, execute, kernel_text, points_at
+from tests.support.marked import HEADER, Marked, execute, kernel_text, points_at
 
 LAUNCH, RESOURCE, DEVICE = tj.LaunchError, tj.ResourceError, tj.DeviceError
 

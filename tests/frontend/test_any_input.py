@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilejit as tj
-from tests.frontend.programs import array, tile_ir
+from tests.support.programs import array, tile_ir
 from tilejit import dtypes
 from tilejit.ir.text.parser import from_text
 from tilejit.ir.text.printer import to_text

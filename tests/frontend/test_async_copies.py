@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.frontend.programs import array, statements, tile_ir
+from tests.support.programs import array, statements, tile_ir
 from tilejit.dtypes import float16, int32
 from tilejit.errors import DispatchError, KernelTypeError
 from tilejit.ir.nodes import Const, Instruction, Kernel, TileOp, Vector

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tilejit as tj
-from tests.frontend.programs import run
+from tests.support.programs import run
 
 
 def both_ways(fn: Callable[..., Any], *scalars: Any, size: int = 8) -> np.ndarray:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tilejit as tj
-from tests.frontend.programs import array, run, statements, tile_ir
+from tests.support.programs import array, run, statements, tile_ir
 from tilejit import dtypes
 from tilejit.errors import KernelTypeError
 from tilejit.ir import nodes as ir

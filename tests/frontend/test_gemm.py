@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tilejit as tj
-from tests.frontend.programs import array, statements, tile_ir
+from tests.support.programs import array, statements, tile_ir
 from tilejit import dtypes
 from tilejit.dtypes import DType
 from tilejit.errors import DispatchError, KernelTypeError, LayoutError

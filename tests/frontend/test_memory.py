@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.frontend.programs import array, statements, tile_ir
+from tests.reference.expressions import evaluate
+from tests.support.programs import array, statements, tile_ir
 from tilejit import dtypes
 from tilejit.errors import KernelTypeError
 from tilejit.ir import nodes as ir
@@ -31,11 +32,7 @@ def buffer(allocation: str) -> ir.Buffer:
 
 def value(expr: ir.Expr, **names: int) -> int:
     """An index expression's value."""
-    from tests.frontend.programs import Thread
-
-    thread = Thread(ir.Kernel("k", (), 32, "sm_90a", ()), {})
-    thread.values = dict(names)
-    return int(thread.value(expr))
+    return int(evaluate(expr, names))
 
 
 def test_shared_memory_is_row_major_and_aligned_to_128_bytes() -> None:

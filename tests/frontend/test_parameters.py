@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import tilejit as tj
-from tests.frontend.programs import array, source_of, tile_ir
+from tests.support.programs import array, source_of, tile_ir
 from tilejit import dtypes
 from tilejit.errors import KernelSyntaxError, KernelTypeError
 from tilejit.frontend import NO_DEFAULT, KernelSource, captures, parameters, with_overlaps

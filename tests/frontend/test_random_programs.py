@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilejit as tj
-from tests.frontend.programs import array, counted_statements, dropped_trials, run, source_of, tile_ir
+from tests.frontend.readings import counted_statements, dropped_trials
+from tests.support.programs import array, run, source_of, tile_ir
 from tilejit import dtypes
 from tilejit.errors import TilejitError
 from tilejit.frontend.language import Function

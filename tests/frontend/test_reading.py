@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.frontend.programs import array, counted_statements, run, statements, tile_ir
+from tests.frontend.readings import counted_statements
+from tests.support.programs import array, run, statements, tile_ir
 from tilejit import dtypes
 from tilejit.errors import KernelTypeError
 from tilejit.ir import nodes as ir

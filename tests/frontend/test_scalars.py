@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.frontend.programs import Thread, array, run, statements, tile_ir
+from tests.support.programs import array, one_thread, run, statements, tile_ir
 from tilejit import dtypes
 from tilejit.dtypes import DTYPES, DType
 from tilejit.ir import nodes as ir
@@ -178,9 +178,9 @@ def test_the_threads_own_ids_are_specials() -> None:
     text = "def k(A):\n    if tj.elect():\n        A[tj.warp_id() * 32 + tj.lane_id()] = tj.num_ctas(0)\n"
     kernel = tile_ir(text, array(), threads=64)
     out = np.zeros(64, np.float32)
-    Thread(kernel, {"A": out}, {"lane_id": 0, "warp_id": 1, "num_ctas.0": 5}).run()
+    one_thread(kernel, {"A": out}, 32, {"num_ctas.0": 5})
     assert out[32] == 5
     out[:] = 0
-    Thread(kernel, {"A": out}, {"lane_id": 1, "warp_id": 1}).run()
+    one_thread(kernel, {"A": out}, 33, {"num_ctas.0": 5})
     assert not out.any()
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import tilejit as tj
-from tests.frontend.programs import source_of
+from tests.support.programs import source_of
 from tilejit.errors import KernelSyntaxError
 from tilejit.frontend import KernelSource
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.isa.kit import oldest, use
-from tests.toolchain import complaints, ptxas_path
+from tests.isa.uses import oldest, use
+from tests.support.ptxas import complaints, ptxas_path
 from tilejit.isa import ROWS, Row
 from tilejit.target import TARGETS, target
 

@@ -10,7 +10,7 @@ from tilejit import scopes
 from tilejit.dtypes import float16, float32
 from tilejit.isa import (
     ROWS,
-    Access,
+    Direction,
     Family,
     Kind,
     Row,
@@ -75,15 +75,15 @@ def test_a_token_has_work_that_starts_it_and_a_wait_that_completes_it() -> None:
 
 
 def test_operands_are_numbered_as_inline_assembly_does_results_first() -> None:
-    matrix_row = matrix.LDMATRIX.row(matrix.Tiles(2))
+    matrix_row = matrix.LDMATRIX.row(matrix.MatrixForm(2))
     assert matrix_row.assembly() == "ldmatrix.sync.aligned.m8n8.x2.shared.b16 {$0, $1}, [$2];"
     row = Row(
         name="made.up",
         text="made.up {$sums}, $done, $wide, [$at], $by;",
         meaning="",
         operands=(
-            register("sums", B32, Access.INOUT, 2),
-            predicate("done", Access.OUT),
+            register("sums", B32, Direction.INOUT, 2),
+            predicate("done", Direction.OUT),
             register("wide", B32),
             register("at", B32),
             constant("by"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.isa.kit import use
+from tests.isa.uses import use
 from tilejit.isa import ROWS, Row
 from tilejit.simulator.decode.translate import translate
 

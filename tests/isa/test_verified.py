@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.isa.kit import Use, local, oldest, use
+from tests.isa.uses import Use, local, oldest, use
 from tilejit.dtypes import DTYPES, float64, int32
 from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import Alloc, Buffer, Const, Expr, Instruction, Special, Vector

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tilejit as tj
-from tests.toolchain import ptxas_accepts
+from tests.support.ptxas import ptxas_accepts
 from tilejit import S, laneid, tid_in_wg
 from tilejit.dtypes import DTYPES, DType, from_numpy
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.harness import Operand
 from tests.kernels.test_property_elementwise import Computation
+from tests.support.operands import Operand
 from tilejit.runtime import devices
 
 

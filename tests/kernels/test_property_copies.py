@@ -10,10 +10,20 @@ import numpy as np
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from tests import harness
-from tests.harness import Operand
-from tests.kernels.operands import Data, Place, extents, is_static, memory, places, region_shape, registers
-from tests.kernels.rearranged import rearranged
+from tests.kernels.drawn_operands import (
+    Data,
+    Place,
+    extents,
+    is_static,
+    memory,
+    places,
+    rearranged,
+    region_shape,
+    registers,
+)
+from tests.reference import tiles
+from tests.support.operands import Operand, bits
+from tests.support.running import launch
 from tilejit.dtypes import DTYPES, DType
 from tilejit.errors import DispatchError
 from tilejit.ir import nodes
@@ -44,11 +54,11 @@ class Copy:
         attrs = () if variant is None else (("variant", variant),)
         self.operation = nodes.TileOp("copy", place.scope, (self.dst.region(), self.src.region(), *value), attrs)
         random = np.random.default_rng(seed)
-        self.held = {o.name: harness.bits(o, random) for o in (self.dst, self.src)}
+        self.held = {o.name: bits(o, random) for o in (self.dst, self.src)}
         if self.src.space == "local":
-            self.held["src"] = harness.agreed(self.src, place.scope, self.held["src"])
+            self.held["src"] = tiles.agreed(self.src, place.scope, self.held["src"])
             if self.dst.space != "local" and not place.apart:
-                self.held["src"] = harness.alike(self.src, place.scope, self.held["src"])
+                self.held["src"] = tiles.alike(self.src, place.scope, self.held["src"])
 
     def __repr__(self) -> str:
         return (
@@ -59,8 +69,8 @@ class Copy:
     def run(self, device: Device, target: str | None) -> nodes.TileOp:
         """Runs it, compares, and returns the verdict."""
         fill = int(self.fill.view(f"u{self.fill.itemsize}"))
-        expected = harness.copied(self.dst, self.src, self.place.scope, self.held["dst"], self.held["src"], fill)
-        found, made = harness.launch(self.operation, [self.dst, self.src], self.held, device, target=target)
+        expected = tiles.copied(self.dst, self.src, self.place.scope, self.held["dst"], self.held["src"], fill)
+        found, made = launch(self.operation, [self.dst, self.src], self.held, device, target=target)
         np.testing.assert_array_equal(found, expected)
         (verdict,) = made.verdicts
         if is_static(self.dst.data) and is_static(self.src.data):

@@ -9,11 +9,21 @@ import pytest
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
 
-from tests import harness
-from tests.harness import Operand
-from tests.kernels.operands import Data, Place, extents, is_static, memory, places, registers
-from tests.kernels.rearranged import broadcast, rearranged
-from tests.kernels.tolerances import tolerance
+from tests.kernels.drawn_operands import (
+    Data,
+    Place,
+    broadcast,
+    extents,
+    is_static,
+    memory,
+    places,
+    rearranged,
+    registers,
+)
+from tests.reference import tiles
+from tests.support.operands import Operand, bits
+from tests.support.running import launch
+from tests.support.tolerances import tolerance
 from tilejit.dtypes import DTYPES, DType, bool_
 from tilejit.ir import nodes
 from tilejit.ir.arithmetic import build
@@ -39,9 +49,9 @@ class Computation:
 
     def __init__(self, name: str, scope: str, dst: Operand, inputs: list[Input], held: dict[str, np.ndarray]) -> None:
         self.name, self.scope, self.dst, self.inputs = name, scope, dst, inputs
-        tiles = {o.name: o for o in (dst, *inputs) if isinstance(o, Operand)}
-        self.tiles = list(tiles.values())
-        self.held = {o.name: harness.agreed(o, scope, held[o.name]) for o in self.tiles}
+        named = {o.name: o for o in (dst, *inputs) if isinstance(o, Operand)}
+        self.tiles = list(named.values())
+        self.held = {o.name: tiles.agreed(o, scope, held[o.name]) for o in self.tiles}
         self.scalars: dict[nodes.Var, bool | int | float] = {}
 
     def __repr__(self) -> str:
@@ -65,8 +75,8 @@ class Computation:
     def run(self, device: Device, target: str | None = None, at_run_time: bool = False) -> None:
         """Runs it and compares the destination's whole storage."""
         operation = self.operation(at_run_time)
-        found, made = harness.launch(operation, self.tiles, self.held, device, self.scalars, target)
-        expected = harness.computed(self.name, self.dst, self.inputs, self.scope, self.held[self.dst.name], self.held)
+        found, made = launch(operation, self.tiles, self.held, device, self.scalars, target)
+        expected = tiles.computed(self.name, self.dst, self.inputs, self.scope, self.held[self.dst.name], self.held)
         dtype = self.dst.dtype.numpy
         ulp = tolerance(self.name, self.dst.dtype)
         assert_equal(self.name, *same_zeros(self.name, found.view(dtype), expected.view(dtype)), ulp=ulp)
@@ -115,7 +125,7 @@ def test_an_operation_gives_what_numpy_gives_on_special_values_too(
     random = np.random.default_rng(len(name) + types[-1].bits)
     operands = [Operand("dst", {**TWO_EACH, "dtype": rule[1].name}, 128)]
     operands += [Operand(n, {**TWO_EACH, "dtype": t.name}, 128) for n, t in zip("abc", types, strict=False)]
-    held = {o.name: harness.bits(o, random) for o in operands}
+    held = {o.name: bits(o, random) for o in operands}
     for k, operand in enumerate(operands[1:]):
         values = grid_of_specials(operand.dtype, k, held[operand.name])
         held[operand.name] = values.view(held[operand.name].dtype)
@@ -150,7 +160,7 @@ def test_a_cast_gives_what_numpy_gives(to: DType, device: Device) -> None:
     for dtype in DTYPES.values():
         src = Operand("a", {**TWO_EACH, "dtype": dtype.name}, 128)
         dst = Operand("dst", {**TWO_EACH, "dtype": to.name}, 128)
-        held = {o.name: harness.bits(o, random) for o in (dst, src)}
+        held = {o.name: bits(o, random) for o in (dst, src)}
         if to.is_integer and dtype.is_float:
             held["a"] = np.abs(tame(dtype, held["a"].view(dtype.numpy))).view(held["a"].dtype)
         Computation("cast", "cta", dst, [src], held).run(device)

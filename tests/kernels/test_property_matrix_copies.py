@@ -9,8 +9,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests import harness
 from tests.lower.test_ldstmatrix import Copy, copies
+from tests.reference import tiles
+from tests.support.operands import Operand, bits
+from tests.support.running import launch
 from tilejit.ir import nodes
 from tilejit.runtime.device import Device
 
@@ -46,17 +48,17 @@ def swizzle_of(copy: Copy) -> dict[str, Any] | None:
 def test_a_matrix_copy_of_any_tiles_moves_every_element_and_no_other(device: Device, copy: Copy, loads: bool) -> None:
     sides = tile_and_memory(copy)
     dst, src = (
-        harness.Operand(name, data, copy.threads)
+        Operand(name, data, copy.threads)
         for name, data in zip(("dst", "src"), sides if loads else sides[::-1], strict=True)
     )
     random = np.random.default_rng(prod(copy.shape))
-    held = {o.name: harness.bits(o, random) for o in (dst, src)}
+    held = {o.name: bits(o, random) for o in (dst, src)}
     if not loads:
         # every instance writes to one place, which is no race where the values are equal
-        held["src"] = harness.alike(src, copy.scope, held["src"])
+        held["src"] = tiles.alike(src, copy.scope, held["src"])
     operation = nodes.TileOp("copy", copy.scope, (dst.region(), src.region()))
-    found, made = harness.launch(operation, [dst, src], held, device)
-    np.testing.assert_array_equal(found, harness.copied(dst, src, copy.scope, held["dst"], held["src"]))
+    found, made = launch(operation, [dst, src], held, device)
+    np.testing.assert_array_equal(found, tiles.copied(dst, src, copy.scope, held["dst"], held["src"]))
     num = gcd(4, prod(copy.tiles))
     name = f"{'ld' if loads else 'st'}matrix.sync.aligned.m8n8.x{num}{'.trans' * (copy.row == 1)}.shared.b16 "
     assert made.ptx.count(name) == made.ptx.count("matrix.sync") == prod(copy.tiles) // num

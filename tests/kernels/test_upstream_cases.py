@@ -9,15 +9,16 @@ from __future__ import annotations
 import json
 import re
 from math import prod
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests import harness
-from tests.harness import Operand
-from tests.kernels.tolerances import tolerance
+from tests.reference import tiles
+from tests.support.operands import Operand, bits, symbol_values
+from tests.support.running import launch
+from tests.support.tolerances import tolerance
+from tests.support.upstream import load
 from tilejit.dtypes import DTYPES
 from tilejit.ir import nodes
 from tilejit.ir.arithmetic import build
@@ -25,27 +26,20 @@ from tilejit.pipeline import Compiled
 from tilejit.runtime.device import Device
 from tilejit.testing import assert_equal
 
-DATA = Path(__file__).parent.parent / "data"
-
-
-def listed(name: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((DATA / f"{name}.json").read_text())
-    return found
-
 
 def cases(name: str) -> list[Any]:
-    accepted = (c for c in listed(name) if c["kind"] == "dispatch" and c["expect"]["result"] == "ok")
+    accepted = (c for c in load(name) if c["kind"] == "dispatch" and c["expect"]["result"] == "ok")
     return [pytest.param(c, id=c["id"]) for c in accepted]
 
 
 def operands_of(case: dict[str, Any], names: list[str], data: list[dict[str, Any]]) -> list[Operand]:
-    symbols = harness.symbol_values(data)
+    symbols = symbol_values(data)
     return [Operand(n, d, case["cta_threads"], symbols) for n, d in zip(names, data, strict=True)]
 
 
 def storages(operands: list[Operand], seed: str) -> dict[str, np.ndarray]:
     random = np.random.default_rng(np.frombuffer(seed.encode(), np.uint8))
-    return {o.name: harness.bits(o, random) for o in operands}
+    return {o.name: bits(o, random) for o in operands}
 
 
 @pytest.mark.parametrize("case", cases("copy_gmem_smem") + cases("copy_reg") + cases("copy_fallback"))
@@ -65,7 +59,7 @@ def test_a_matrix_copy_moves_every_element_to_its_place_and_no_other(case: dict[
 def test_a_matrix_copy_of_other_than_16_bits_moves_every_element_without_the_instruction(
     dtype: str, loads: bool, device: Device
 ) -> None:
-    (defect,) = (c["setup"] for c in listed("copy_ldstmatrix") if c["kind"] == "upstream_defect")
+    (defect,) = (c["setup"] for c in load("copy_ldstmatrix") if c["kind"] == "upstream_defect")
     assert dtype in defect["dtypes"]
     shape = [i[0] for i in defect["reg"]["shard"]]
     whole = {"dtype": dtype, "shape": shape, "region": [[0, n] for n in shape]}
@@ -91,10 +85,10 @@ def copies_as_it_should(case: dict[str, Any], device: Device) -> Compiled:
     held = storages([dst, src], case["id"])
     if src.space == "local" and '"sym": "t' not in json.dumps(case["dst"]):
         # every instance writes to one place, which is no race where the values are equal
-        held["src"] = harness.alike(src, case["scope"], held["src"])
+        held["src"] = tiles.alike(src, case["scope"], held["src"])
     operation = nodes.TileOp(case["op"], case["scope"], (dst.region(), src.region()))
-    found, made = harness.launch(operation, [dst, src], held, device)
-    expected = harness.copied(dst, src, case["scope"], held["dst"], held["src"])
+    found, made = launch(operation, [dst, src], held, device)
+    expected = tiles.copied(dst, src, case["scope"], held["dst"], held["src"])
     np.testing.assert_array_equal(found, expected)
     return made
 
@@ -111,7 +105,7 @@ def test_a_product_case_adds_to_every_sum_of_small_integers_and_touches_no_other
         values["acc"][:] = 0
     held = {name: v.view(f"u{v.itemsize}") for name, v in values.items()}
     operation = nodes.TileOp("gemm", case["scope"], tuple(t.region() for t in tiles))
-    found, made = harness.launch(operation, tiles, held, device)
+    found, made = launch(operation, tiles, held, device)
     acc, a, b = (matrix(t, values[t.name]) for t in tiles)
     expected = values["acc"].copy()
     for index, total in np.ndenumerate(acc + a @ b):
@@ -145,13 +139,13 @@ def test_an_elementwise_case_computes_every_element_and_touches_no_other(case: d
     name, scope = NAMES.get(case["op"], case["op"]), case["scope"]
     given = [ZERO] if case["op"] == "zero" else case["inputs"][: ARITY.get(case["op"], 1)]
     data = [case["dst"], *(i for i in given if "shape" in i)]
-    dst, *tiles = operands_of(case, ["dst", "a", "b", "c"][: len(data)], data)
-    held = storages([dst, *tiles], case["id"])
-    held = {t.name: harness.agreed(t, scope, held[t.name]) for t in (dst, *tiles)}
-    inputs, operands, scalars = mixed(given, tiles)
+    dst, *sources = operands_of(case, ["dst", "a", "b", "c"][: len(data)], data)
+    held = storages([dst, *sources], case["id"])
+    held = {t.name: tiles.agreed(t, scope, held[t.name]) for t in (dst, *sources)}
+    inputs, operands, scalars = mixed(given, sources)
     operation = nodes.TileOp(name, scope, (dst.region(), *operands))
-    found, _ = harness.launch(operation, [dst, *tiles], held, device, scalars)
-    expected = harness.computed(name, dst, inputs, scope, held["dst"], held)
+    found, _ = launch(operation, [dst, *sources], held, device, scalars)
+    expected = tiles.computed(name, dst, inputs, scope, held["dst"], held)
     dtype = dst.dtype.numpy
     assert_equal("dst", found.view(dtype), expected.view(dtype), ulp=tolerance(name, dst.dtype))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tilejit as tj
-from tests.lower.products import A_PLACES, B_PLACES, c_place
+from tests.reference.products import A_PLACES, B_PLACES, c_place
 from tilejit.dtypes import DType, bfloat16, float8_e4m3fn, float8_e5m2, float16, float32, int8, int32, uint8
 from tilejit.errors import LayoutError
 from tilejit.layout import TileLayout, layout_a, layout_b, layout_c

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.support.upstream import Case, load
 from tilejit.errors import LayoutError
 from tilejit.layout import (
     S,
@@ -24,9 +23,7 @@ from tilejit.layout import (
     wg_local,
 )
 
-Case = dict[str, Any]
-
-CASES: list[Case] = json.loads((Path(__file__).parents[1] / "data" / "layout.json").read_text())
+CASES: list[Case] = load("layout")
 BITS = {"float16": 16, "bfloat16": 16, "float32": 32, "float4_e2m1fn": 4, "uint8": 8}
 MODES = {"SWIZZLE_NONE": "none", "SWIZZLE_64B_ATOM": "64B", "SWIZZLE_128B_ATOM": "128B"}
 

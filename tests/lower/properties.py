@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from tests import golden_files
 from tests.lower.running import Run
+from tests.support import goldens
 from tilejit import lower
 from tilejit.errors import DispatchError
 from tilejit.ir.text.parser import from_text
@@ -107,7 +107,7 @@ def _need(holds: Property, variant: Variant[Any], operation: Operation, variants
         raise AssertionError(message) from error
 
 
-def has_a_golden(variant: Variant[Any], variants: Variants, root: Path = golden_files.ROOT) -> None:
+def has_a_golden(variant: Variant[Any], variants: Variants, root: Path = goldens.ROOT) -> None:
     """Some golden file chooses the variant."""
     chosen = _chosen(root, tuple(variants))
     assert any(v is variant for v in chosen), f"{variant.name}, has_a_golden: no file under {root} chooses it"
@@ -119,7 +119,7 @@ def _chosen(root: Path, variants: tuple[Variant[Any], ...]) -> tuple[Variant[Any
     found: dict[int, Variant[Any]] = {}
     with patch.object(lower, "VARIANTS", variants):
         for file in sorted(root.rglob("*.tile")):
-            arch, tile, _ = golden_files.read(file)
+            arch, tile, _ = goldens.read(file)
             made = lower.lower(from_text(tile), target(arch))
             found |= {id(v.chosen): v.chosen for v in made.verdicts}
     return tuple(found.values())

@@ -8,8 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from tests import harness
-from tests.kernels.tolerances import tolerance
+from tests.reference import tiles
+from tests.reference.layouts import plain
+from tests.support.operands import Operand, bits
+from tests.support.running import launch
+from tests.support.tolerances import tolerance
 from tilejit.ir import nodes
 from tilejit.layout import TileLayout
 from tilejit.lower.schedule.evaluate import evaluate
@@ -21,8 +24,8 @@ from tilejit.testing import Operation, assert_equal
 Array = np.ndarray
 
 
-class Placed(harness.Operand):
-    """A region of a drawn operation, as the harness takes operands."""
+class Placed(Operand):
+    """A region of a drawn operation, as an operand."""
 
     def __init__(self, region: nodes.Region, operation: Operation) -> None:
         buffer = region.buffer
@@ -79,19 +82,6 @@ def _reads_id(expr: nodes.Expr) -> bool:
     return any(_reads_id(part) for part in parts)
 
 
-def plain(layout: TileLayout) -> dict[str, Any]:
-    """A layout as numbers, for the oracle."""
-    found: dict[str, Any] = {
-        "shard": [(it.extent, it.stride, it.axis.name) for it in layout.shard],
-        "replica": [(it.extent, it.stride, it.axis.name) for it in layout.replica],
-        "offset": {axis.name: value for axis, value in layout.offset},
-    }
-    if layout.swizzle is not None:
-        s = layout.swizzle
-        found["swizzle"] = {"per_element": s.base, "swizzle_len": s.bits, "atom_len": s.shift, "inner": s.inner}
-    return found
-
-
 class Run:
     """One operation with what its operands' storages hold before."""
 
@@ -106,20 +96,20 @@ class Run:
     def _contents(self, operand: Placed, random: np.random.Generator) -> Array:
         """Any bits for what is moved, small numbers for what is computed with; the same in all places of an element."""
         if self.op.name in ("copy", "copy_async"):
-            found = harness.bits(operand, random)
+            found = bits(operand, random)
         else:
             least = 0 if self.op.name == "cast" or operand.dtype.kind in ("uint", "bool") else -4
             numbers = random.integers(least, 2 if operand.dtype.kind == "bool" else 5, operand.count)
             values = numbers / 2 if operand.dtype.is_float and self.op.name != "gemm" else numbers
             found = values.astype(operand.dtype.numpy).view(f"u{operand.dtype.bytes}")
-        return harness.agreed(operand, self.op.scope, found)
+        return tiles.agreed(operand, self.op.scope, found)
 
     def check(self) -> Compiled:
         """Run it on the simulator with all its checks; the destination's whole storage must be what NumPy says."""
         starts = {n: v for o in self.tiles for s in o.at.starts for n, v in self._variables(s)}
         scalars = {n: v for o in self.op.operands if not isinstance(o, nodes.Region) for n, v in self._variables(o)}
         device, target = devices.named("sim"), self.operation.target.name
-        got, made = harness.launch(self.op, self.tiles, self.held, device, {**starts, **scalars}, target)
+        got, made = launch(self.op, self.tiles, self.held, device, {**starts, **scalars}, target)
         expected = self.expected()
         if self.op.name in ("copy", "copy_async"):
             np.testing.assert_array_equal(got, expected)
@@ -140,11 +130,11 @@ class Run:
         before = self.held[self.dst.name]
         if self.op.name in ("copy", "copy_async"):
             src = self.tiles[1]
-            return harness.copied(self.dst, src, self.op.scope, before, self.held[src.name], self._fill())
+            return tiles.copied(self.dst, src, self.op.scope, before, self.held[src.name], self._fill())
         if self.op.name == "gemm":
             return self._multiplied(before)
         inputs = [self._input(o) for o in self.op.operands[1:]]
-        return harness.computed(self.op.name, self.dst, inputs, self.op.scope, before, self.held)
+        return tiles.computed(self.op.name, self.dst, inputs, self.op.scope, before, self.held)
 
     def _fill(self) -> int:
         """The bits of what lies outside."""
@@ -160,8 +150,8 @@ class Run:
 
     def _multiplied(self, before: Array) -> Array:
         after = before.copy()
-        for first in harness.instances(self.dst, self.op.scope):
-            acc, a, b = (harness.gathered(o, first, self.held[o.name]) for o in self.tiles)
+        for first in tiles.instances(self.dst, self.op.scope):
+            acc, a, b = (tiles.gathered(o, first, self.held[o.name]) for o in self.tiles)
             made = np.ascontiguousarray(reference(acc, a, b)).view(after.dtype).ravel()
             for index, value in zip(self.dst.indices(first), made, strict=True):
                 after[self.dst.slots(index, first)] = value

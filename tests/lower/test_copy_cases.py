@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.lower.cases import Case, digest, is_static, load, operand_of
+from tests.support.upstream import Case, digest, is_static, load, operand_of
 from tilejit.ir.nodes import TileOp
 from tilejit.lower.ask import dispatch
 from tilejit.lower.engine import Verdict

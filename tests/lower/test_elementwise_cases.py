@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.lower.cases import Case, load, operand_of
+from tests.support.upstream import Case, load, operand_of
 from tilejit.dtypes import DTYPES
 from tilejit.errors import DispatchError
 from tilejit.ir.nodes import Var

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.lower.cases import Case, is_static, load, operand_of
-from tests.lower.interpreter import Machine
 from tests.lower.test_emitted_copies import inside, memory, parameters, span
 from tests.lower.test_emitted_elementwise import values
+from tests.reference.threads import Threads
+from tests.support.upstream import Case, is_static, load, operand_of
 from tilejit.dtypes import DTYPES, bool_, float16, float32, int32
 from tilejit.errors import DispatchError
 from tilejit.ir.arithmetic import build
@@ -40,7 +40,7 @@ def outcome(op: TileOp, threads: int) -> Verdict:
     assert verify(made.kernel, "lane") == []
     random = np.random.default_rng(3)
     before = {r.buffer.name: values(random, r.buffer.dtype, (span(r),)) for r in tiles}
-    machine = Machine(made.kernel, {n: v.copy() for n, v in before.items()}, launch_values(tiles))
+    machine = Threads(made.kernel, {n: v.copy() for n, v in before.items()}, launch_values(tiles))
     expected = before[tiles[0].buffer.name].copy()
     keep = inside(tiles[0])
     found = np.broadcast_to(_meaning(op, before), tiles[0].shape).ravel()
@@ -106,7 +106,7 @@ def test_a_mixture_of_registers_and_memory_is_refused_by_both_variants() -> None
     with pytest.raises(DispatchError) as refused:
         dispatch("sqrt", "thread", operand("local", (8,), float32), operand("shared", (8,), float32), threads=1)
     assert refused.value.declines == {
-        "reg": ("works on local tiles; x is shared (load it first)",),
+        "reg": ("works on local tiles; src is shared (load it first)",),
         "smem": ("works on shared and global memory; dst is local",),
     }
 

@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.lower.interpreter import Machine
+from tests.reference.threads import Threads
 from tilejit.dtypes import DTYPES, DType, int32
 from tilejit.ir.nodes import (
     Alloc,
@@ -98,7 +98,7 @@ class _Loaded:
             self.before[r.buffer.name] = _bits(random, r.buffer.dtype, shape)
         memory = {r.buffer.name: self.before[r.buffer.name].copy() for r in regions if r.buffer.space != "local"}
         own = {r.buffer.name: self.before[r.buffer.name].copy() for r in regions if r.buffer.space == "local"}
-        machine = Machine(kernel, memory, strides, own)
+        machine = Threads(kernel, memory, strides, own)
         self.after = {**machine.memory, **machine.registers}
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.lower.interpreter import Machine
+from tests.reference.threads import Threads
 from tilejit.dtypes import DTYPES, DType, bool_, float16, float32, int32
 from tilejit.ir.nodes import Alloc, Const, Kernel, Region, TileOp
 from tilejit.ir.verify import verify
@@ -39,7 +39,7 @@ def outcome(op: TileOp, threads: int) -> Verdict:
     groups = [{n: v[first : first + step] for n, v in before.items()} for first in range(0, threads, step)]
     for r, own in ((r, own) for r in tiles[1:] for own in groups):
         agree(own[r.buffer.name], r, op.scope)
-    after = Machine(made.kernel, {}, {}, {n: v.copy() for n, v in before.items()}).registers
+    after = Threads(made.kernel, {}, {}, {n: v.copy() for n, v in before.items()}).registers
     expected = [meaning(op, own) for own in groups]
     for name in buffers:
         whole = np.concatenate([own[name] for own in expected])

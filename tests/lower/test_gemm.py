@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import tilejit as tj
-from tests.golden_files import Golden, joined
-from tests.lower.cases import Case, load, operand_of
-from tests.lower.products import Tensor
 from tests.lower.test_golden import kernel
-from tests.toolchain import EmittedPtx
+from tests.reference.threads import Threads
+from tests.support.goldens import Golden, joined
+from tests.support.ptxas import EmittedPtx
+from tests.support.upstream import Case, load, operand_of
 from tilejit.dtypes import (
     DTYPES,
     DType,
@@ -61,7 +61,7 @@ def multiplied(acc: Operand, a: Operand, b: Operand, scope: str = "warp", thread
     values = [random.integers(0 if r.dtype.kind == "uint" else -4, 5, r.shape) for r in regions]
     held = {r.buffer.name: spread(r, v, scope, threads) for r, v in zip(regions, values, strict=True)}
     prove(made.verdicts[0].plan, made.verdicts[0].op)
-    machine = Tensor(made.kernel, {}, {}, {name: array.copy() for name, array in held.items()})
+    machine = Threads(made.kernel, {}, {}, {name: array.copy() for name, array in held.items()})
     wanted = reference(*(v.astype(r.dtype.numpy) for r, v in zip(regions, values, strict=True)))
     held["acc"] = spread(regions[0], wanted, scope, threads, held["acc"])
     for name, array in held.items():

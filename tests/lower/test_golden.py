@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.golden_files import Golden, cases, joined, read
+from tests.support.goldens import Golden, cases, joined, read
 from tilejit.dtypes import DType, float16, float32, int64, uint8
 from tilejit.ir.nodes import (
     Alloc,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.lower.cases import Case, digest, is_static, load, operand_of
 from tests.lower.test_emitted_copies import EXTENTS, TYPES, memory, outcome
+from tests.support.upstream import Case, digest, is_static, load, operand_of
 from tilejit.dtypes import DTYPES, float16, float32, uint8
 from tilejit.errors import DispatchError
 from tilejit.ir.nodes import TileOp

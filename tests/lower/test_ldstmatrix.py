@@ -11,9 +11,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.lower.cases import Case, digest, layout_of, load, operand_of
-from tests.lower.interpreter import Machine
 from tests.lower.test_emitted_copies import outcome
+from tests.reference.threads import Threads
+from tests.support.upstream import Case, digest, layout_of, load, operand_of
 from tilejit.dtypes import DTYPES, DType, float16, int16
 from tilejit.ir.nodes import Alloc, Kernel, Region, TileOp
 from tilejit.layout import Swizzle, TileLayout
@@ -342,7 +342,7 @@ def copies(draw: st.DrawFn) -> Copy:
     )
 
 
-def carried_out(copy: Copy, loads: bool) -> tuple[Verdict, Machine, dict[str, np.ndarray]]:
+def carried_out(copy: Copy, loads: bool) -> tuple[Verdict, Threads, dict[str, np.ndarray]]:
     """The verdict, the machine after the kernel, and what memory and registers must hold."""
     tile, memory = copy.operands()
     pair = (tile, memory) if loads else (memory, tile)
@@ -357,7 +357,7 @@ def carried_out(copy: Copy, loads: bool) -> tuple[Verdict, Machine, dict[str, np
     footprint = memory.named("s").buffer.layout
     assert isinstance(footprint, TileLayout)
     shared = random.integers(0, 2000, footprint.footprint()).astype(copy.dtype.numpy)
-    machine = Machine(made.kernel, {names[1]: shared.copy()}, {}, {names[0]: registers.copy()})
+    machine = Threads(made.kernel, {names[1]: shared.copy()}, {}, {names[0]: registers.copy()})
     for first in range(0, copy.threads, 32 * copy.warps):
         if loads:
             registers[first + thread, register] = shared[at]

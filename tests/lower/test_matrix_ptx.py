@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.golden_files import Golden, joined
 from tests.lower.test_golden import edge, kernel
-from tests.toolchain import ptxas_accepts
+from tests.support.goldens import Golden, joined
+from tests.support.ptxas import ptxas_accepts
 from tilejit.codegen import generate
 from tilejit.dtypes import bfloat16, float16, int32
 from tilejit.ir.nodes import Const, Instruction, Kernel, Sync, TileOp

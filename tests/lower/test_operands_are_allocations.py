@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tilejit as tj
-from tests.frontend.programs import tile_ir
+from tests.support.programs import tile_ir
 from tilejit.dtypes import DTYPES
 from tilejit.errors import TilejitError
 from tilejit.ir.nodes import Alloc, Buffer

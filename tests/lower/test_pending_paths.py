@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.ir.programs import programs, run
+from tests.ir.paths import programs, run
 from tilejit.dtypes import float32, int32
 from tilejit.errors import KernelTypeError
 from tilejit.ir import nodes as ir

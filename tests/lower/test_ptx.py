@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.lower.test_golden import kernel, rows
-from tests.toolchain import EmittedPtx
+from tests.support.ptxas import EmittedPtx
 from tilejit.dtypes import DType, bfloat16, float16, float32
 from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import Kernel, PointerParam, Sync, TileOp

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.lower.cases import layout_of, load
 from tests.lower.test_emitted_copies import outcome
+from tests.support.upstream import layout_of, load
 from tilejit.dtypes import DTYPES, DType, bfloat16, float8_e4m3fn, float16, float32, float64, int8, uint8
 from tilejit.errors import DispatchError
 from tilejit.ir.nodes import Const, Region, TileOp, Var
@@ -356,7 +356,7 @@ def test_tiles_whose_threads_split_a_dimension_without_common_digits_are_named_w
     )
     with pytest.raises(DispatchError) as refused:
         dispatch("sqrt", "warp", dst, a, threads=32)
-    reason = "threads share a dimension that the operands split without common digits: dst as 4·32·9 and x as 6·32·6"
+    reason = "threads share a dimension that the operands split without common digits: dst as 4·32·9 and src as 6·32·6"
     assert refused.value.declines["reg"] == (reason,)
     assert refused.value.hint == "choose layouts and regions whose extents divide each other"
 

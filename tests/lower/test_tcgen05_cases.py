@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.lower.cases import Case, is_static, layout_of, load, operand_of
+from tests.support.upstream import Case, is_static, layout_of, load, operand_of
 from tilejit.dtypes import float32
 from tilejit.errors import DispatchError, KernelTypeError
 from tilejit.layout import S, TileLayout, atom_layout, datapath, m, tid_in_wg

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilejit as tj
-from tests.codegen.pending_registers import early_uses
+from tests.support.ptx import early_uses
 from tilejit import S, tid_in_wg
 from tilejit.dtypes import float32
 from tilejit.ir.arithmetic import build

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.golden_files import Golden, joined
 from tests.lower.test_golden import kernel
+from tests.support.goldens import Golden, joined
 from tilejit.dtypes import DType, bfloat16, float16, float32, float64, int8, int32, uint8
 from tilejit.errors import DispatchError, LayoutError
 from tilejit.ir.nodes import Instruction, Sync, TileOp, Var

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import tilejit as tj
-from tests.mutations.kit import Program
+from tests.mutations.edits import Program
 
 
 def numbers(*shape: int, seed: int = 0) -> np.ndarray:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tilejit as tj
-from tests.mutations.kit import Program, reports
+from tests.mutations.edits import Program, reports
 
 
 def run_product(kernel: tj.Kernel, n: int) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tilejit as tj
-from tests.mutations.kit import Program, names_lines, run_edited
+from tests.mutations.edits import Program, names_lines, run_edited
 from tests.mutations.programs import PIPELINE, RELAY, ROWS, STENCIL, SUM, TRANSPOSE, numbers
 from tilejit.ir.nodes import ExtentParam, PointerParam, StrideParam
 from tilejit.simulator import Pointer, run

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tilejit as tj
-from tests.mutations.kit import reports
+from tests.mutations.edits import reports
 from tests.mutations.programs import PIPELINE, PROGRAMS, RELAY, ROWS, STENCIL, SUM, TRANSPOSE, numbers
 
 RACE, UNWRITTEN, OUTSIDE = tj.RaceError, tj.UninitializedReadError, tj.OutOfBoundsError

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tilejit as tj
-from tests.frontend.programs import array, statements, tile_ir
+from tests.support.programs import array, statements, tile_ir
 from tilejit import dtypes
 from tilejit.__main__ import operations
 from tilejit.dtypes import DTYPES, DType

@@ -23,7 +23,10 @@ from tilejit.target import target
 pytest.importorskip("cuda.bindings")
 
 from tests.runtime.fake_driver import FakeDriver  # noqa: E402
-from tests.runtime.test_arrays import Interface, Tensor  # noqa: E402
+from tests.support.foreign_arrays import (
+    Interface,
+    Tensor,  # noqa: E402
+)
 from tilejit.runtime import cuda, cuda_driver, cuda_memory  # noqa: E402
 from tilejit.runtime.assertions import DeviceAssertionError  # noqa: E402
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tilejit as tj
-from tests.runtime.test_arrays import Tensor
+from tests.support.foreign_arrays import Tensor
 from tilejit import dtypes
 from tilejit.errors import DeviceError, LaunchError
 from tilejit.frontend import Parameter

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.simulator.kit import bits, elementwise, evaluate, interesting, kernel, pairs
+from tests.simulator.small_kernels import bits, elementwise, evaluate, interesting, kernel, pairs
 
 pytestmark = pytest.mark.gpu
 HEADER = ".version 8.0\n.target sm_90\n.address_size 64\n"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.simulator.kit import aligned, pointer, simulate
+from tests.simulator.small_kernels import aligned, pointer, simulate
 from tilejit.errors import (
     AsyncHazardError,
     MisalignedError,

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.simulator import tensor_programs as t
-from tests.simulator.kit import aligned, simulate
+from tests.simulator.small_kernels import aligned, simulate
 from tilejit.errors import AsyncHazardError, OutOfBoundsError, SimulationError, UninitializedReadError
 
 COLUMNS = 32

@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.simulator.kit import simulate
+from tests.simulator.small_kernels import simulate
 
 START = "mov.u32 %r1, %tid.x; ld.param.u64 %x1, [p0]; ld.param.u64 %x2, [p1]; ld.param.u64 %x3, [p2];\n"
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.simulator.kit import aligned, kernel, pointer, simulate
+from tests.simulator.small_kernels import aligned, kernel, pointer, simulate
 from tilejit.errors import (
     DeadlockError,
     DivergenceError,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.simulator.kit import aligned, evaluate, kernel, pointer, simulate
+from tests.simulator.small_kernels import aligned, evaluate, kernel, pointer, simulate
 from tilejit.simulator import run
 
 THREAD = "mov.u32 %r1, %tid.x; ld.param.u64 %x1, [p0]; mad.wide.u32 %x2, %r1, 4, %x1;\n"

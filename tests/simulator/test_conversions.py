@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.simulator.kit import bits, evaluate, interesting, same_bits
+from tests.simulator.small_kernels import bits, evaluate, interesting, same_bits
 from tests.simulator.test_float_instructions import round_to
 
 BF16 = ml_dtypes.bfloat16

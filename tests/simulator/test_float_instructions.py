@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.simulator.kit import bits, evaluate, interesting, pairs, same_bits
+from tests.simulator.small_kernels import bits, evaluate, interesting, pairs, same_bits
 
 BF16 = ml_dtypes.bfloat16
 FORMATS = {"f16": (np.dtype("f2"), 11, -14, 15), "bf16": (np.dtype("u2"), 8, -126, 127),

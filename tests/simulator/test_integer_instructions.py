@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.simulator.kit import evaluate, interesting, pairs, same_bits
+from tests.simulator.small_kernels import evaluate, interesting, pairs, same_bits
 
 INTS = ["u16", "s16", "u32", "s32", "u64", "s64"]
 

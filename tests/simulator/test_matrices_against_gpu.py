@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.simulator import matrix_programs as programs
-from tests.simulator.kit import aligned, kernel, simulate
+from tests.simulator.small_kernels import aligned, kernel, simulate
 
 pytestmark = pytest.mark.gpu
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.simulator import matrix_programs as programs
-from tests.simulator.kit import aligned, kernel, pointer, simulate
+from tests.simulator.small_kernels import aligned, kernel, pointer, simulate
 from tilejit.errors import (
     DivergenceError,
     MisalignedError,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.simulator.kit import HEADER, kernel, pointer
+from tests.simulator.small_kernels import HEADER, kernel, pointer
 from tilejit.errors import LaunchError, UnsupportedInstructionError
 from tilejit.simulator import run
 

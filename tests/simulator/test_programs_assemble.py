@@ -4,8 +4,8 @@ import pytest
 
 from tests.simulator import matrix_programs as programs
 from tests.simulator import tensor_programs as t
-from tests.simulator.kit import kernel
-from tests.toolchain import ptxas_accepts
+from tests.simulator.small_kernels import kernel
+from tests.support.ptxas import ptxas_accepts
 
 PARAMS = ", ".join(f".param .u64 p{i}" for i in range(4))
 

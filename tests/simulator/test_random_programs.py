@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.simulator.kit import simulate
+from tests.simulator.small_kernels import simulate
 
 MASK = 2**32 - 1
 OPS = {

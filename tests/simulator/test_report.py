@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.simulator.kit import simulate
+from tests.simulator.small_kernels import simulate
 
 THREAD = "mov.u32 %r1, %tid.x; ld.param.u64 %x1, [p0];\n"
 TILE = ".shared .align 128 .b8 tile[8192];"

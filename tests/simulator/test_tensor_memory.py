@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.simulator import tensor_programs as t
-from tests.simulator.kit import simulate
+from tests.simulator.small_kernels import simulate
 from tilejit.errors import (
     AsyncHazardError,
     DeadlockError,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.simulator.kit import evaluate, simulate
+from tests.simulator.small_kernels import evaluate, simulate
 from tilejit.errors import DivergenceError
 
 LANES = np.arange(64)

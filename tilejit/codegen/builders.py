@@ -8,7 +8,18 @@ from functools import cache
 from typing import Literal
 
 from ..dtypes import DTYPES, DType
-from ..ops.scalar import FORMATS, Block, Builder, Comparison, Conversion, Format, Number, Opcode, Operand, scalar_type
+from ..ops.scalar import (
+    FORMATS,
+    BasicBlock,
+    Builder,
+    Comparison,
+    Conversion,
+    Format,
+    Number,
+    Opcode,
+    Operand,
+    scalar_type,
+)
 from ..target import Target
 from .types import register_type
 from .writer import Writer
@@ -100,8 +111,8 @@ class _TextBuilder(Builder):
         opcode = "fcmp" if left.is_float else "icmp"
         return self.write("b1", f"{opcode} {predicate} {llvm_type(left.type)} {left.text}, {other.text}")
 
-    def intrinsic(self, name: str, first: Number, *rest: Operand) -> Number:
-        operands = [first, *(self.operand(first.type, operand) for operand in rest)]
+    def intrinsic(self, name: str, first: Number, *others: Operand) -> Number:
+        operands = [first, *(self.operand(first.type, operand) for operand in others)]
         kind = llvm_type(first.type)
         arguments = [(kind, operand.text) for operand in operands]
         if name == "abs":
@@ -141,7 +152,7 @@ class FunctionBuilder(_TextBuilder):
         super().__init__(number_format)
         self._lines: list[str] = []
         self._count = 0
-        self.block = Block("entry")
+        self.block = BasicBlock("entry")
 
     @property
     def body(self) -> str:
@@ -158,22 +169,22 @@ class FunctionBuilder(_TextBuilder):
         arguments = ", ".join(f"{kind} {text}" for kind, text in operands)
         return self.write(type, f"call {llvm_type(type)} @{name}({arguments})")
 
-    def start(self, block: Block) -> None:
+    def start(self, block: BasicBlock) -> None:
         self._lines.append(f"{block.name}:")
         self.block = block
 
-    def jump(self, block: Block) -> None:
+    def jump(self, block: BasicBlock) -> None:
         self._lines.append(f"  br label %{block.name}")
 
-    def branch(self, condition: Number, yes: Block, no: Block) -> None:
+    def branch(self, condition: Number, yes: BasicBlock, no: BasicBlock) -> None:
         self._lines.append(f"  br i1 {condition.text}, label %{yes.name}, label %{no.name}")
 
-    def phi(self, *sources: tuple[Number, Block]) -> Number:
+    def phi(self, *sources: tuple[Number, BasicBlock]) -> Number:
         type = sources[0][0].type
         pairs = ", ".join(f"[ {number.text}, %{block.name} ]" for number, block in sources)
         return self.write(type, f"phi {llvm_type(type)} {pairs}")
 
-    def add_incoming(self, phi: Number, value: Number, block: Block) -> None:
+    def add_incoming(self, phi: Number, value: Number, block: BasicBlock) -> None:
         index = next(i for i, line in enumerate(self._lines) if line.startswith(f"  {phi.text} = phi "))
         self._lines[index] += f", [ {value.text}, %{block.name} ]"
 
@@ -205,19 +216,19 @@ class InlineBuilder(_TextBuilder):
             return self.intrinsic(f"{which}imum", x, y)
         return super()._extreme(which, x, y)
 
-    def start(self, block: Block) -> None:
+    def start(self, block: BasicBlock) -> None:
         raise NotImplementedError(_ONE_BLOCK)
 
-    def jump(self, block: Block) -> None:
+    def jump(self, block: BasicBlock) -> None:
         raise NotImplementedError(_ONE_BLOCK)
 
-    def branch(self, condition: Number, yes: Block, no: Block) -> None:
+    def branch(self, condition: Number, yes: BasicBlock, no: BasicBlock) -> None:
         raise NotImplementedError(_ONE_BLOCK)
 
-    def phi(self, *sources: tuple[Number, Block]) -> Number:
+    def phi(self, *sources: tuple[Number, BasicBlock]) -> Number:
         raise NotImplementedError(_ONE_BLOCK)
 
-    def add_incoming(self, phi: Number, value: Number, block: Block) -> None:
+    def add_incoming(self, phi: Number, value: Number, block: BasicBlock) -> None:
         raise NotImplementedError(_ONE_BLOCK)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from ..dtypes import DType, bool_, float16, float32, float64
 from ..isa import convert
-from .context import Context, Value
+from .emission import Emission, LLVMValue
 from .fp8 import from_fp8, to_fp8
 from .patterns import from_bits, rounded_off, to_bits
 from .types import register_type
 
 
-def cast(ctx: Context, x: Value, dtype: DType, saturate: bool = True) -> Value:
+def cast(emission: Emission, x: LLVMValue, dtype: DType, saturate: bool = True) -> LLVMValue:
     """`x` converted to `dtype`: to nearest even, once; to integers toward zero, saturating, NaN giving 0.
 
     saturate: for fp8: finite overflow and infinities give the greatest finite value.
@@ -19,54 +19,54 @@ def cast(ctx: Context, x: Value, dtype: DType, saturate: bool = True) -> Value:
     if source == dtype:
         return x
     if dtype == bool_:
-        return _to_bool(ctx, x)
+        return _to_bool(emission, x)
     if source.kind == "bool":
-        return _from_bool(ctx, x, dtype)
+        return _from_bool(emission, x, dtype)
     if source.is_integer:
-        return _from_integer(ctx, x, dtype, saturate)
+        return _from_integer(emission, x, dtype, saturate)
     if dtype.is_integer:
-        return Value(_float_to_integer(ctx, x, dtype), dtype)
-    return _between_floats(ctx, x, dtype, saturate)
+        return LLVMValue(_float_to_integer(emission, x, dtype), dtype)
+    return _between_floats(emission, x, dtype, saturate)
 
 
-def _to_bool(ctx: Context, x: Value) -> Value:
+def _to_bool(emission: Emission, x: LLVMValue) -> LLVMValue:
     if x.dtype.is_integer:
-        return Value(ctx.writer.value(f"icmp ne i{x.dtype.bits} {x.text}, 0"), bool_)
-    wide = _widened(ctx, x)
-    return Value(ctx.writer.value(f"fcmp une {register_type(wide.dtype)} {wide.text}, 0.0"), bool_)
+        return LLVMValue(emission.writer.value(f"icmp ne i{x.dtype.bits} {x.text}, 0"), bool_)
+    wide = _widened(emission, x)
+    return LLVMValue(emission.writer.value(f"fcmp une {register_type(wide.dtype)} {wide.text}, 0.0"), bool_)
 
 
-def _from_bool(ctx: Context, x: Value, dtype: DType) -> Value:
+def _from_bool(emission: Emission, x: LLVMValue, dtype: DType) -> LLVMValue:
     if dtype.is_integer:
-        return Value(ctx.writer.value(f"zext i1 {x.text} to i{dtype.bits}"), dtype)
+        return LLVMValue(emission.writer.value(f"zext i1 {x.text} to i{dtype.bits}"), dtype)
     if dtype == float64:
-        return Value(ctx.writer.value(f"uitofp i1 {x.text} to double"), dtype)
-    return cast(ctx, Value(ctx.writer.value(f"uitofp i1 {x.text} to float"), float32), dtype)
+        return LLVMValue(emission.writer.value(f"uitofp i1 {x.text} to double"), dtype)
+    return cast(emission, LLVMValue(emission.writer.value(f"uitofp i1 {x.text} to float"), float32), dtype)
 
 
-def _from_integer(ctx: Context, x: Value, dtype: DType, saturate: bool) -> Value:
-    w, bits = ctx.writer, x.dtype.bits
+def _from_integer(emission: Emission, x: LLVMValue, dtype: DType, saturate: bool) -> LLVMValue:
+    w, bits = emission.writer, x.dtype.bits
     if dtype.is_integer:
         if bits == dtype.bits:
-            return Value(x.text, dtype)
+            return LLVMValue(x.text, dtype)
         opcode = "trunc" if bits > dtype.bits else "sext" if x.dtype.kind == "int" else "zext"
-        return Value(w.value(f"{opcode} i{bits} {x.text} to i{dtype.bits}"), dtype)
+        return LLVMValue(w.value(f"{opcode} i{bits} {x.text} to i{dtype.bits}"), dtype)
     opcode = "sitofp" if x.dtype.kind == "int" else "uitofp"
     if dtype == float64:
-        return Value(w.value(f"{opcode} i{bits} {x.text} to double"), dtype)
-    # float16 rounds once all the same: what float32 can't hold exactly is beyond float16's range.
-    single = Value(w.value(f"{opcode} i{bits} {x.text} to float"), float32)
-    return cast(ctx, single, dtype, saturate)
+        return LLVMValue(w.value(f"{opcode} i{bits} {x.text} to double"), dtype)
+    # To float16 this is still one rounding: an integer that float32 can't hold exactly is beyond float16's range.
+    single = LLVMValue(w.value(f"{opcode} i{bits} {x.text} to float"), float32)
+    return cast(emission, single, dtype, saturate)
 
 
-def _float_to_integer(ctx: Context, x: Value, dtype: DType) -> str:
+def _float_to_integer(emission: Emission, x: LLVMValue, dtype: DType) -> str:
     """Toward zero, clamped to the type's range, NaN giving 0.
 
     source: PTX ISA, "Data Movement and Conversion Instructions: cvt": float to integer clamps by itself, and of
     float32 to 32 bits NaN gives 0.
     """
-    w = ctx.writer
-    wide = _widened(ctx, x)
+    w = emission.writer
+    wide = _widened(emission, x)
     signed = dtype.kind == "int"
     if wide.dtype == float64 or dtype.bits == 64:
         kind, source = f"i{dtype.bits}", register_type(wide.dtype)
@@ -87,44 +87,44 @@ def _float_to_integer(ctx: Context, x: Value, dtype: DType) -> str:
 # ---- float to float -----------------------------------------------------------------------------------------
 
 
-def _widened(ctx: Context, x: Value) -> Value:
+def _widened(emission: Emission, x: LLVMValue) -> LLVMValue:
     """The same number in float32, or in float64 if it is one."""
-    w = ctx.writer
+    w = emission.writer
     if x.dtype in (float32, float64):
         return x
     if x.dtype == float16:
-        return Value(w.value(f"fpext half {x.text} to float"), float32)
+        return LLVMValue(w.value(f"fpext half {x.text} to float"), float32)
     if x.dtype.is_fp8:
-        return Value(from_fp8(ctx, x.text, x.dtype), float32)
+        return LLVMValue(from_fp8(emission, x.text, x.dtype), float32)
     bits = w.value(f"zext i16 {x.text} to i32")
     high = w.value(f"shl i32 {bits}, 16")
-    return Value(from_bits(w, high), float32)
+    return LLVMValue(from_bits(w, high), float32)
 
 
-def _between_floats(ctx: Context, x: Value, dtype: DType, saturate: bool) -> Value:
-    w = ctx.writer
-    wide = _widened(ctx, x)
+def _between_floats(emission: Emission, x: LLVMValue, dtype: DType, saturate: bool) -> LLVMValue:
+    w = emission.writer
+    wide = _widened(emission, x)
     if dtype == wide.dtype:
         return wide
     if dtype == float64:
-        return Value(w.value(f"fpext float {wide.text} to double"), dtype)
+        return LLVMValue(w.value(f"fpext float {wide.text} to double"), dtype)
     if dtype in (float16, float32):
         kinds = register_type(wide.dtype), register_type(dtype)
-        return Value(w.value(f"fptrunc {kinds[0]} {wide.text} to {kinds[1]}"), dtype)
-    single = round_to_odd(ctx, wide.text) if wide.dtype == float64 else wide.text
+        return LLVMValue(w.value(f"fptrunc {kinds[0]} {wide.text} to {kinds[1]}"), dtype)
+    single = round_to_odd(emission, wide.text) if wide.dtype == float64 else wide.text
     if dtype.is_fp8:
-        return Value(to_fp8(ctx, single, dtype, saturate), dtype)
-    return Value(_to_bfloat16(ctx, single), dtype)
+        return LLVMValue(to_fp8(emission, single, dtype, saturate), dtype)
+    return LLVMValue(_to_bfloat16(emission, single), dtype)
 
 
-def round_to_odd(ctx: Context, x: str) -> str:
-    """float64 to float32 so that a later rounding to a narrower type is the only one.
+def round_to_odd(emission: Emission, x: str) -> str:
+    """float64 to float32 in such a way that a later rounding to a narrower type gives what a single one would.
 
-    Where float32 can't hold the value, of its two neighbours the one whose last bit is 1.
+    A value that float32 can't hold becomes that one of its two neighbours whose last bit is 1.
     source: Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding
     to odd", IEEE Transactions on Computers 57(4), 2008.
     """
-    w = ctx.writer
+    w = emission.writer
     nearest = w.value(f"fptrunc double {x} to float")
     back = w.value(f"fpext float {nearest} to double")
     inexact = w.value(f"fcmp one double {back}, {x}")
@@ -133,18 +133,18 @@ def round_to_odd(ctx: Context, x: str) -> str:
     beyond = w.value(f"fcmp ogt double {back_size}, {size}")
     bits = to_bits(w, nearest)
     one = w.value(f"zext i1 {beyond} to i32")
-    # One less in the pattern is the neighbour toward zero, of infinity the greatest finite value.
+    # The pattern less one is the neighbour toward zero, and below infinity the greatest finite value.
     below = w.value(f"sub i32 {bits}, {one}")
     last = w.value(f"zext i1 {inexact} to i32")
     odd = w.value(f"or i32 {below}, {last}")
     return from_bits(w, odd)
 
 
-def _to_bfloat16(ctx: Context, x: str) -> str:
+def _to_bfloat16(emission: Emission, x: str) -> str:
     """float32 to bfloat16's bits, to nearest even; NaN gives a quiet NaN."""
-    if ctx.has(convert.BF16):
-        return ctx.machine(convert.BF16, x)
-    w = ctx.writer
+    if emission.has(convert.BF16):
+        return emission.machine(convert.BF16, x)
+    w = emission.writer
     rounded = rounded_off(w, to_bits(w, x), 16)
     isnan = w.value(f"fcmp uno float {x}, 0.0")
     chosen = w.value(f"select i1 {isnan}, i32 32767, i32 {rounded}")

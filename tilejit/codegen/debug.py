@@ -46,10 +46,10 @@ class LineTable:
         """What follows an instruction that `span` made: `, !dbg !n`, or nothing."""
         if span is None or not self.enabled:
             return ""
-        known = self._locations.get(span)
-        if known is None:
-            known = self._locations[span] = self._locate(span)
-        return known
+        location = self._locations.get(span)
+        if location is None:
+            location = self._locations[span] = self._locate(span)
+        return location
 
     def metadata(self) -> list[str]:
         """The metadata's lines, to stand at the module's end."""

@@ -14,42 +14,42 @@ from ..ir.walk import Block
 from ..scopes import THREAD_IDS
 from . import memory
 from .casts import cast
-from .context import Context, Fold, Offset, Value
+from .emission import Emission, Fold, LLVMValue, OffsetSum
 from .offsets import total
 from .operations import operation
 
 
-def evaluate(ctx: Context, expr: Expr) -> Value:
+def evaluate(emission: Emission, expr: Expr) -> LLVMValue:
     """The value of `expr` where the writer stands."""
     if isinstance(expr, Const):
-        return integer(int(expr.value), expr.dtype) if expr.dtype.is_integer else Value.of(expr)
+        return integer(int(expr.value), expr.dtype) if expr.dtype.is_integer else LLVMValue.of(expr)
     if isinstance(expr, Var):
-        return _variable(ctx, expr)
+        return _variable(emission, expr)
     if isinstance(expr, Special):
-        return special(ctx, expr.name)
-    w = ctx.writer
-    found = w.results.get(id(expr))
-    if found is not None:
-        return found
+        return special(emission, expr.name)
+    w = emission.writer
+    value = w.results.get(id(expr))
+    if value is not None:
+        return value
     before = w.at(expr.span)
-    value = _compute(ctx, expr)
+    value = _compute(emission, expr)
     w.restore(before)
-    if _is_settled(ctx, expr):
+    if _is_settled(emission, expr):
         w.results[id(expr)] = value
     return value
 
 
-def _is_settled(ctx: Context, expr: Expr) -> bool:
+def _is_settled(emission: Emission, expr: Expr) -> bool:
     """Whether the expression has the same value wherever it stands."""
     if isinstance(expr, Var):
-        return expr.name not in ctx.changing
+        return expr.name not in emission.changing
     if isinstance(expr, (Const, Special)):
         return True
-    known = ctx.settled.get(id(expr))
-    if known is None:
-        known = not isinstance(expr, Load) and all(_is_settled(ctx, part) for part in walk.operands(expr))
-        ctx.settled[id(expr)] = known
-    return known
+    settled = emission.settled.get(id(expr))
+    if settled is None:
+        settled = not isinstance(expr, Load) and all(_is_settled(emission, part) for part in walk.operands(expr))
+        emission.settled[id(expr)] = settled
+    return settled
 
 
 def changing(body: Block, unrolled: bool = False) -> Iterator[str]:
@@ -65,46 +65,46 @@ def changing(body: Block, unrolled: bool = False) -> Iterator[str]:
             yield from changing(block, inner)
 
 
-def index_value(ctx: Context, expr: Expr) -> Value:
-    """The value of an index, worked out without a text for each part where unrolling has made it constant."""
-    known = _constant(ctx, expr)
-    return evaluate(ctx, expr) if known is None else integer(known, expr.dtype)
+def index_value(emission: Emission, expr: Expr) -> LLVMValue:
+    """The value of an index; where unrolling has made it constant, no text is written for its parts."""
+    constant = _constant(emission, expr)
+    return evaluate(emission, expr) if constant is None else integer(constant, expr.dtype)
 
 
-def offset_of(ctx: Context, expr: Expr) -> Offset:
-    """An index as a sum, whose constants are one."""
-    known = _constant(ctx, expr)
-    if known is not None:
-        return Offset((), known)
-    if isinstance(expr, Var) and expr.name in ctx.sums:
-        return ctx.sums[expr.name]
+def offset_of(emission: Emission, expr: Expr) -> OffsetSum:
+    """An index as a sum of parts and one constant."""
+    constant = _constant(emission, expr)
+    if constant is not None:
+        return OffsetSum((), constant)
+    if isinstance(expr, Var) and expr.name in emission.sums:
+        return emission.sums[expr.name]
     if isinstance(expr, Op) and expr.name == "add":
-        a, b = (offset_of(ctx, x) for x in expr.args)
+        a, b = (offset_of(emission, x) for x in expr.args)
         wraps = expr.dtype.bits < 64 and not _proved(expr)
-        return Offset(a.parts + b.parts, a.past + b.past, a.wraps or b.wraps or wraps)
-    value = evaluate(ctx, expr)
-    return Offset((value,), 0) if value.const is None else Offset((), int(value.const.value))
+        return OffsetSum(a.parts + b.parts, a.past + b.past, a.wraps or b.wraps or wraps)
+    value = evaluate(emission, expr)
+    return OffsetSum((value,), 0) if value.const is None else OffsetSum((), int(value.const.value))
 
 
-def _constant(ctx: Context, expr: Expr) -> int | None:
+def _constant(emission: Emission, expr: Expr) -> int | None:
     """An index that is constant here."""
     if isinstance(expr, Const):
         return int(expr.value)
-    if id(expr) not in ctx.folds:
-        ctx.folds[id(expr)] = _fold(expr)
-    fold = ctx.folds[id(expr)]
+    if id(expr) not in emission.folds:
+        emission.folds[id(expr)] = _fold(expr)
+    fold = emission.folds[id(expr)]
     try:
-        return None if fold is None else fold(ctx.constants)
+        return None if fold is None else fold(emission.constants)
     except KeyError:
         # a variable in it isn't constant
         return None
 
 
 def _fold(expr: Expr) -> Fold | None:
-    """What works out sums, products, quotients and remainders of constants and variables, or None for other things."""
+    """What computes a sum, product, quotient or remainder of constants and variables; None for other expressions."""
     if isinstance(expr, Const):
         value = int(expr.value)
-        return lambda known: value
+        return lambda constants: value
     if isinstance(expr, Var):
         return operator.itemgetter(expr.name)
     fold = _INDEX_FOLDS.get(expr.name) if isinstance(expr, Op) else None
@@ -115,58 +115,58 @@ def _fold(expr: Expr) -> Fold | None:
     if a is None or b is None:
         return None
     if not isinstance(right, Const):
-        return None if fold in _DIVISIONS else lambda known: fold(a(known), b(known))
+        return None if fold in _DIVISIONS else lambda constants: fold(a(constants), b(constants))
     number = int(right.value)
-    return None if fold in _DIVISIONS and number <= 0 else lambda known: fold(a(known), number)
+    return None if fold in _DIVISIONS and number <= 0 else lambda constants: fold(a(constants), number)
 
 
-def _compute(ctx: Context, expr: Op | Cast | Load) -> Value:
+def _compute(emission: Emission, expr: Op | Cast | Load) -> LLVMValue:
     if isinstance(expr, Load):
         assert not isinstance(expr.place, Element), "lowering leaves no Element"
-        return memory.load(ctx, expr.place.buffer, offset_of(ctx, expr.place.offset))
+        return memory.load(emission, expr.place.buffer, offset_of(emission, expr.place.offset))
     if isinstance(expr, Cast):
-        x = evaluate(ctx, expr.x)
+        x = evaluate(emission, expr.x)
         if x.const is not None and x.dtype.is_integer and expr.dtype.is_integer:
             return integer(int(x.const.value), expr.dtype)
-        return cast(ctx, x, expr.dtype, expr.saturate)
-    return _operation(ctx, expr)
+        return cast(emission, x, expr.dtype, expr.saturate)
+    return _operation(emission, expr)
 
 
-def _variable(ctx: Context, var: Var) -> Value:
-    slot = ctx.slots.get(var.name)
+def _variable(emission: Emission, var: Var) -> LLVMValue:
+    slot = emission.slots.get(var.name)
     if slot is not None:
-        return Value(ctx.writer.read(slot, slot.kind), var.dtype)
-    offset = ctx.sums.get(var.name)
+        return LLVMValue(emission.writer.read(slot, slot.kind), var.dtype)
+    offset = emission.sums.get(var.name)
     if offset is None:
-        return ctx.scalars[var.name]
+        return emission.scalars[var.name]
     past = [integer(offset.past, var.dtype)] if offset.past else []
-    return total(ctx, [*offset.parts, *past])
+    return total(emission, [*offset.parts, *past])
 
 
 # ---- operations ---------------------------------------------------------------------------------------------
 
 
-def _operation(ctx: Context, op: Op) -> Value:
-    args = [evaluate(ctx, a) for a in op.args]
+def _operation(emission: Emission, op: Op) -> LLVMValue:
+    args = [evaluate(emission, a) for a in op.args]
     compute = args[-1].dtype
     folded = _folded(op.name, args)
     if folded is not None:
-        return Value.of(Const(bool(folded), bool_)) if op.dtype == bool_ else integer(folded, op.dtype)
+        return LLVMValue.of(Const(bool(folded), bool_)) if op.dtype == bool_ else integer(folded, op.dtype)
     if op.dtype.is_integer and len(args) == 2 and (args[0].const or args[1].const):
         kept = _kept(op.name, args[0], args[1])
         if kept is not None:
-            return cast(ctx, kept, op.dtype)
-    result = operation(ctx, op.name, compute, [a.text for a in args], _proved(op), op.span)
-    return cast(ctx, result, op.dtype)
+            return cast(emission, kept, op.dtype)
+    result = operation(emission, op.name, compute, [a.text for a in args], _proved(op), op.span)
+    return cast(emission, result, op.dtype)
 
 
 @lru_cache(4096)
-def integer(value: int, dtype: DType) -> Value:
+def integer(value: int, dtype: DType) -> LLVMValue:
     """The constant that an integer becomes in a type."""
     wrapped = value & (2**dtype.bits - 1)
     if dtype.kind == "int" and wrapped >> (dtype.bits - 1):
         wrapped -= 2**dtype.bits
-    return Value.of(Const(wrapped, dtype))
+    return LLVMValue.of(Const(wrapped, dtype))
 
 
 _FOLDS: dict[str, Callable[[int, int], int]] = {
@@ -177,13 +177,13 @@ _FOLDS: dict[str, Callable[[int, int], int]] = {
 }  # fmt: skip
 
 
-#: what an index is made of; none of it leaves its type
+#: the operations that an index is made of; its value never wraps around
 _INDEX_FOLDS = {name: _FOLDS[name] for name in ("add", "sub", "mul", "floordiv", "mod")}
 _DIVISIONS = (operator.floordiv, operator.mod)
 
 
-def _folded(name: str, args: list[Value]) -> int | None:
-    """The result where unrolling has made the arguments constants: addresses must be known to become registers."""
+def _folded(name: str, args: list[LLVMValue]) -> int | None:
+    """The result where unrolling has made the arguments constants: registers are named by constants only."""
     fold = _FOLDS.get(name)
     if fold is None or args[0].const is None or args[1].const is None or args[0].dtype.is_float:
         return None
@@ -191,8 +191,8 @@ def _folded(name: str, args: list[Value]) -> int | None:
     return None if fold in (operator.floordiv, operator.mod) and b == 0 else int(fold(a, b))
 
 
-def _kept(name: str, x: Value, y: Value) -> Value | None:
-    """The argument that an integer operation returns as it is: unrolling adds 0 and multiplies by it, too."""
+def _kept(name: str, x: LLVMValue, y: LLVMValue) -> LLVMValue | None:
+    """The argument that an integer operation returns: x + 0, x * 1, x * 0, …, of which unrolling makes many."""
     a, b = (None if v.const is None else v.const.value for v in (x, y))
     if name == "mul":
         if a == 0 or b == 1:
@@ -204,9 +204,10 @@ def _kept(name: str, x: Value, y: Value) -> Value | None:
 
 
 def _proved(op: Op) -> bool:
-    """Whether facts prove of an integer operation what makes it cheaper: that it doesn't overflow.
+    """Whether facts prove what makes an integer operation cheaper.
 
-    Of divisions: that the dividend isn't negative and the divisor is positive.
+    That is, of sums and products, that they don't overflow; of divisions, that the dividend isn't negative and the
+    divisor is positive.
     """
     if not op.dtype.is_integer or len(op.args) != 2:
         return False
@@ -217,32 +218,32 @@ def _proved(op: Op) -> bool:
         return False
     low, high = facts.bounds(op)
     least, most = facts.full_range(op.dtype)
-    # Bounds that are the whole type's are what is known of a result that may wrap.
+    # A result that may wrap around has the whole type's range as its bounds.
     return low is not None and high is not None and least <= low and high <= most and (low, high) != (least, most)
 
 
 # ---- ids ----------------------------------------------------------------------------------------------------
 
 
-def special(ctx: Context, name: str) -> Value:
+def special(emission: Emission, name: str) -> LLVMValue:
     """A hardware id or size."""
     if name.startswith(("cta_id", "num_ctas")):
         register = "ctaid" if name.startswith("cta_id") else "nctaid"
         axis = "xyz"[int(name[-1])]
         low = 0 if register == "ctaid" else 1
         most = 2**31 - 1 if axis == "x" else 65535
-        number = _special_register(ctx, f"{register}.{axis}", low, most + low)
-        return Value(ctx.writer.value(f"zext i32 {number} to i64"), int64)
-    thread = _special_register(ctx, "tid.x", 0, ctx.kernel.threads)
+        number = _special_register(emission, f"{register}.{axis}", low, most + low)
+        return LLVMValue(emission.writer.value(f"zext i32 {number} to i64"), int64)
+    thread = _special_register(emission, "tid.x", 0, emission.kernel.threads)
     thread_id = THREAD_IDS[name]
     if thread_id.divisor > 1:
-        thread = ctx.writer.value(f"lshr i32 {thread}, {thread_id.divisor.bit_length() - 1}")
+        thread = emission.writer.value(f"lshr i32 {thread}, {thread_id.divisor.bit_length() - 1}")
     if thread_id.modulus is not None:
-        thread = ctx.writer.value(f"and i32 {thread}, {thread_id.modulus - 1}")
-    return Value(thread, int32)
+        thread = emission.writer.value(f"and i32 {thread}, {thread_id.modulus - 1}")
+    return LLVMValue(thread, int32)
 
 
-def _special_register(ctx: Context, register: str, low: int, end: int) -> str:
+def _special_register(emission: Emission, register: str, low: int, end: int) -> str:
     symbol = f"llvm.nvvm.read.ptx.sreg.{register}"
-    ctx.writer.declarations[f"declare i32 @{symbol}()"] = None
-    return ctx.writer.value(f"call range(i32 {low}, {end}) i32 @{symbol}()", pure=True)
+    emission.writer.declarations[f"declare i32 @{symbol}()"] = None
+    return emission.writer.value(f"call range(i32 {low}, {end}) i32 @{symbol}()", pure=True)

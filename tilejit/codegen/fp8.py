@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from ..dtypes import DType
 from ..isa.convert import FROM_FP8, TO_FP8
-from .context import Context
+from .emission import Emission
 from .patterns import field, from_bits, rounded_off, to_bits
 
 
 @dataclass(frozen=True, slots=True)
-class _Format:
+class _FP8Format:
     """mantissa: its bits. bias: of the exponent. greatest: the pattern of the greatest finite value.
 
     overflow: the pattern of what is too large, where that doesn't saturate: NaN or infinity.
@@ -30,19 +30,19 @@ class _Format:
 
 
 _FORMATS = {
-    "float8_e4m3fn": _Format(3, 7, 0x7E, 0x7F, 0x7F),
-    "float8_e5m2": _Format(2, 15, 0x7B, 0x7C, 0x7F),
+    "float8_e4m3fn": _FP8Format(3, 7, 0x7E, 0x7F, 0x7F),
+    "float8_e5m2": _FP8Format(2, 15, 0x7B, 0x7C, 0x7F),
 }
 
 
-def from_fp8(ctx: Context, x: str, dtype: DType) -> str:
+def from_fp8(emission: Emission, x: str, dtype: DType) -> str:
     """The float32 of an fp8 pattern (i8), exactly."""
     form = _FORMATS[dtype.name]
-    w = ctx.writer
+    w = emission.writer
     convert = FROM_FP8.row(dtype)
-    if ctx.has(convert):
+    if emission.has(convert):
         wide = w.value(f"zext i8 {x} to i16")
-        pair = ctx.machine(convert, wide)
+        pair = emission.machine(convert, wide)
         low = w.value(f"trunc i32 {pair} to i16")
         half = w.value(f"bitcast i16 {low} to half")
         return w.value(f"fpext half {half} to float")
@@ -63,32 +63,32 @@ def from_fp8(ctx: Context, x: str, dtype: DType) -> str:
     return from_bits(w, w.value(f"or i32 {to_bits(w, value)}, {sign_bit}"))
 
 
-def to_fp8(ctx: Context, x: str, dtype: DType, saturate: bool) -> str:
+def to_fp8(emission: Emission, x: str, dtype: DType, saturate: bool) -> str:
     """The fp8 pattern (i8) of a float32, to nearest even.
 
     saturate: what is too large gives the greatest finite value, as cvt.satfinite; else NaN or infinity.
     """
     form = _FORMATS[dtype.name]
     convert = TO_FP8.row(dtype)
-    w = ctx.writer
-    if saturate and ctx.has(convert):
+    w = emission.writer
+    if saturate and emission.has(convert):
         # The first source goes to the upper half.
-        pair = ctx.machine(convert, "0.0", x)
+        pair = emission.machine(convert, "0.0", x)
         return w.value(f"trunc i16 {pair} to i8")
     bits = to_bits(w, x)
     size = w.value(f"and i32 {bits}, 2147483647")
-    magnitude = _rounded(ctx, form, size)
+    magnitude = _rounded(emission, form, size)
     limit = form.greatest if saturate else form.overflow
     too_large = w.value(f"icmp ugt i32 {magnitude}, {form.greatest}")
     limited = w.value(f"select i1 {too_large}, i32 {limit}, i32 {magnitude}")
     is_nan = w.value(f"icmp ugt i32 {size}, 2139095040")
     value = w.value(f"select i1 {is_nan}, i32 {form.nan}, i32 {limited}")
-    return _with_sign(ctx, form, bits, value, is_nan if saturate else None)
+    return _with_sign(emission, form, bits, value, is_nan if saturate else None)
 
 
-def _with_sign(ctx: Context, form: _Format, bits: str, value: str, is_nan: str | None) -> str:
+def _with_sign(emission: Emission, form: _FP8Format, bits: str, value: str, is_nan: str | None) -> str:
     """The pattern with the source's sign; the hardware's NaN is positive."""
-    w = ctx.writer
+    w = emission.writer
     sign_bit = field(w, bits, 24, 128)
     if is_nan is not None:
         sign_bit = w.value(f"select i1 {is_nan}, i32 0, i32 {sign_bit}")
@@ -96,9 +96,9 @@ def _with_sign(ctx: Context, form: _Format, bits: str, value: str, is_nan: str |
     return w.value(f"trunc i32 {signed} to i8")
 
 
-def _rounded(ctx: Context, form: _Format, size: str) -> str:
+def _rounded(emission: Emission, form: _FP8Format, size: str) -> str:
     """The magnitude's fp8 pattern as if the exponent had no upper end (i32)."""
-    w = ctx.writer
+    w = emission.writer
     # Normal numbers: round to even at the last kept bit, then move the exponent's bias.
     kept = rounded_off(w, size, 23 - form.mantissa)
     normal = w.value(f"sub i32 {kept}, {(127 - form.bias) << form.mantissa}")

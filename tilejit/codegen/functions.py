@@ -1,4 +1,4 @@
-"""Operations as functions in LLVM's text, of IEEE operations only, so that every target gives the same bits."""
+"""Operations as functions in LLVM's text. They use IEEE operations only, so that every target gives the same bits."""
 
 from __future__ import annotations
 

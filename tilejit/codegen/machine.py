@@ -7,13 +7,13 @@ from ..ir.nodes import Instruction, Vector
 from ..isa import ROWS, Kind, Operand
 from . import memory
 from .casts import cast
-from .context import TYPES, Context, Value
+from .emission import TYPES, Emission, LLVMValue
 from .expressions import evaluate, index_value, offset_of
 from .offsets import stages
 from .types import register_type
 
 
-def instruction(ctx: Context, stmt: Instruction) -> None:
+def instruction(emission: Emission, stmt: Instruction) -> None:
     """One instruction of the table; its results go to the statement's output registers."""
     row = ROWS[stmt.name]
     operands: list[str] = []
@@ -24,33 +24,33 @@ def instruction(ctx: Context, stmt: Instruction) -> None:
         operand = row.carries if is_carried else row.arguments[len(operands) - carried]
         assert operand is not None
         if not isinstance(item, Vector):
-            operands.append(_converted(ctx, evaluate(ctx, item), operand))
+            operands.append(_converted(emission, evaluate(emission, item), operand))
         elif operand.kind is Kind.ADDRESS and item.buffer.space == "shared":
-            place, past[len(operands)] = _shared_address(ctx, item)
+            place, past[len(operands)] = _shared_address(emission, item)
             operands.append(place)
         else:
-            operands += _vector_operands(ctx, item, operand)
+            operands += _vector_operands(emission, item, operand)
         carried = len(operands) if is_carried else carried
-    result = ctx.machine(row, *operands, past=past, span=stmt.span)
+    result = emission.machine(row, *operands, past=past, span=stmt.span)
     registers = row.results if row.carries is None else (row.carries,) * carried + row.results
-    _store_results(ctx, stmt, registers, result)
+    _store_results(emission, stmt, registers, result)
 
 
-def _vector_operands(ctx: Context, vector: Vector, operand: Operand) -> list[str]:
+def _vector_operands(emission: Emission, vector: Vector, operand: Operand) -> list[str]:
     """A local vector's registers, or another vector's address.
 
     In tensor memory the offset counts 32-bit columns, and 65536 a lane.
     """
-    w = ctx.writer
+    w = emission.writer
     if vector.buffer.space == "tmem":
-        column = cast(ctx, index_value(ctx, vector.offset), int32)
-        return [w.value(f"add i32 {ctx.base(vector.buffer)}, {column.text}")]
-    offset = offset_of(ctx, vector.offset)
+        column = cast(emission, index_value(emission, vector.offset), int32)
+        return [w.value(f"add i32 {emission.base(vector.buffer)}, {column.text}")]
+    offset = offset_of(emission, vector.offset)
     if vector.buffer.space == "local":
         words = memory.words_of(vector.buffer.dtype, vector.width)
-        values = memory.read(ctx, vector, offset, words)
-        return _regrouped(ctx, values, (words.word, words.bits), _type_and_bits(operand))
-    pointer, place = memory.address(ctx, vector.buffer, offset)
+        values = memory.read(emission, vector, offset, words)
+        return _regrouped(emission, values, (words.word, words.bits), _type_and_bits(operand))
+    pointer, place = memory.address(emission, vector.buffer, offset)
     return [w.value(f"ptrtoint {pointer} {place} to {_type_and_bits(operand)[0]}")]
 
 
@@ -59,9 +59,9 @@ def _type_and_bits(operand: Operand) -> tuple[str, int]:
     return TYPES[operand.register.constraint], operand.register.bits
 
 
-def _regrouped(ctx: Context, values: list[str], source: tuple[str, int], target: tuple[str, int]) -> list[str]:
+def _regrouped(emission: Emission, values: list[str], source: tuple[str, int], target: tuple[str, int]) -> list[str]:
     """The same bits in registers of another type and size; both are (LLVM type, bits)."""
-    w = ctx.writer
+    w = emission.writer
     (kind, bits), (to, to_bits) = source, target
     if kind == to:
         return values
@@ -81,32 +81,32 @@ def _regrouped(ctx: Context, values: list[str], source: tuple[str, int], target:
     return joined
 
 
-def _shared_address(ctx: Context, vector: Vector) -> tuple[str, int]:
+def _shared_address(emission: Emission, vector: Vector) -> tuple[str, int]:
     """A 32-bit address, computed in 32 bits: pointers have 64, which would cost two additions and a truncation.
 
-    returns: what all turns of an unrolled loop have in common, and the bytes that one adds.
+    returns: the address that all turns of an unrolled loop share, and the bytes that this turn adds.
     """
-    w, size = ctx.writer, vector.buffer.dtype.bytes
-    offset = offset_of(ctx, vector.offset)
-    base = w.value(f"ptrtoint ptr addrspace(3) {ctx.base(vector.buffer)} to i32")
-    for part in stages(ctx, offset):
+    w, size = emission.writer, vector.buffer.dtype.bytes
+    offset = offset_of(emission, vector.offset)
+    base = w.value(f"ptrtoint ptr addrspace(3) {emission.base(vector.buffer)} to i32")
+    for part in stages(emission, offset):
         scaled = w.value(f"mul i32 {part.text}, {size}") if size > 1 else part.text
         base = w.value(f"add i32 {base}, {scaled}")
     return base, offset.past * size
 
 
-def _converted(ctx: Context, value: Value, operand: Operand) -> str:
-    """A scalar as the operand's register wants it: its pattern, zero-extended."""
+def _converted(emission: Emission, value: LLVMValue, operand: Operand) -> str:
+    """A scalar in the type of the operand's register: its bit pattern, zero-extended."""
     kind, _ = _type_and_bits(operand)
     if register_type(value.dtype) == kind:
         return value.text
-    bits = memory.as_bits(ctx, value)
-    return ctx.writer.value(f"zext i{value.dtype.bits} {bits} to {kind}")
+    bits = memory.as_bits(emission, value)
+    return emission.writer.value(f"zext i{value.dtype.bits} {bits} to {kind}")
 
 
-def _store_results(ctx: Context, stmt: Instruction, registers: tuple[Operand, ...], result: str) -> None:
-    """Writes each register's value to where the statement's outputs say. registers: the operand of each."""
-    w = ctx.writer
+def _store_results(emission: Emission, stmt: Instruction, registers: tuple[Operand, ...], result: str) -> None:
+    """Writes the result registers' values to the statement's outputs. registers: the operand of each register."""
+    w = emission.writer
     if len(registers) > 1:
         kind = "{ " + ", ".join(_type_and_bits(operand)[0] for operand in registers) + " }"
         parts = [w.fresh(f"extractvalue {kind} {result}, {i}") for i in range(len(registers))]
@@ -119,6 +119,6 @@ def _store_results(ctx: Context, stmt: Instruction, registers: tuple[Operand, ..
         chosen = parts[at : at + count]
         if registers[at].kind is Kind.PREDICATE:
             chosen, kind = [w.value(f"zext i1 {part} to i8") for part in chosen], "i8"
-        made = _regrouped(ctx, chosen, (kind, bits), (words.word, words.bits))
-        memory.write(ctx, vector, offset_of(ctx, vector.offset), words, made)
+        made = _regrouped(emission, chosen, (kind, bits), (words.word, words.bits))
+        memory.write(emission, vector, offset_of(emission, vector.offset), words, made)
         at += count

@@ -11,8 +11,8 @@ from ..ir.walk import assert_never
 from ..source import Span
 from ..target import Target
 from . import functions, memory, storage
-from .context import Context, Value
 from .debug import LineTable
+from .emission import Emission, LLVMValue
 from .expressions import changing
 from .registers import Registers
 from .statements import block
@@ -52,10 +52,10 @@ def generate(kernel: Kernel, target: Target) -> Generated:
     plan = storage.shared_plan(kernel.body)
     entry = storage.legal(kernel.name)
     table = LineTable(entry, kernel.span)
-    ctx = Context(kernel, target, Writer(table), changing=frozenset(changing(kernel.body)))
-    text = _module(ctx, plan, entry)
+    emission = Emission(kernel, target, Writer(table), changing=frozenset(changing(kernel.body)))
+    text = _module(emission, plan, entry)
     written = time.perf_counter()
-    ptx, timings = compile_text(text, target, version(ctx))
+    ptx, timings = compile_text(text, target, version(emission))
     return Generated(
         llvm_ir=text,
         ptx=ptx,
@@ -63,58 +63,59 @@ def generate(kernel: Kernel, target: Target) -> Generated:
         spans=tuple(table.spans),
         shared_bytes=plan.total_bytes,
         dynamic_shared=plan.dynamic,
-        assertions=tuple(ctx.messages),
+        assertions=tuple(emission.messages),
         timings={"emit": 1e3 * (written - began), **timings},
     )
 
 
-def version(ctx: Context) -> tuple[int, int]:
+def version(emission: Emission) -> tuple[int, int]:
     """The PTX version: the newest of what the target and the instructions used need, and no newer."""
-    return max(ctx.target.ptx, *(instruction.ptx for instruction in ctx.used), (6, 3))
+    return max(emission.target.ptx, *(instruction.ptx for instruction in emission.used), (6, 3))
 
 
-def _module(ctx: Context, plan: storage.SharedPlan, entry: str) -> str:
-    kernel, table = ctx.kernel, ctx.writer.line_table
+def _module(emission: Emission, plan: storage.SharedPlan, entry: str) -> str:
+    kernel, table = emission.kernel, emission.writer.line_table
     shared, bases = storage.shared_globals(plan)
-    ctx.bases.update(bases)
-    parameters = _parameters(ctx)
+    emission.bases.update(bases)
+    parameters = _parameters(emission)
     buffers, addressed = list(storage.allocations(kernel.body)), storage.local_memory(kernel.body)
     for buffer in addressed:
-        ctx.bases[buffer.name] = ctx.writer.alloca(f"[{storage.size_bytes(buffer)} x i8]", memory.WIDEST_BYTES)
+        kind = f"[{storage.size_bytes(buffer)} x i8]"
+        emission.bases[buffer.name] = emission.writer.alloca(kind, memory.WIDEST_BYTES)
     for buffer in buffers:
         if buffer.space == "local" and buffer not in addressed:
-            _registers(ctx, buffer)
-    ctx.writer.at(kernel.span)
-    shared += _body(ctx, tensor_memory_plan(buffers))
+            _registers(emission, buffer)
+    emission.writer.at(kernel.span)
+    shared += _body(emission, tensor_memory_plan(buffers))
     return "\n".join([
         f'target triple = "{TRIPLE}"',
-        *ctx.strings.values(),
+        *emission.strings.values(),
         *shared,
-        *ctx.writer.declarations,
+        *emission.writer.declarations,
         f"define ptx_kernel void @{entry}({parameters}) #0{table.function_attachment} {{",
         "entry:",
-        *ctx.writer.entry,
-        *(line for word in ctx.slots.values() for line in word.entry()),
-        *(line for registers in ctx.registers.values() for line in registers.entry()),
-        *ctx.writer.lines(),
+        *emission.writer.entry,
+        *(line for word in emission.slots.values() for line in word.entry()),
+        *(line for registers in emission.registers.values() for line in registers.entry()),
+        *emission.writer.lines(),
         "}",
-        *(functions.definition(*key) for key in reversed(ctx.functions)),
+        *(functions.definition(*key) for key in reversed(emission.functions)),
         f"attributes #0 = {{ {_attributes(kernel)} }}",
         *table.metadata(),
         "",
     ])  # fmt: skip
 
 
-def _body(ctx: Context, tmem: TensorMemoryPlan) -> list[str]:
+def _body(emission: Emission, tmem: TensorMemoryPlan) -> list[str]:
     """Writes the statements; returns the definitions of shared memory that they need."""
     if not tmem.offsets:
-        block(ctx, ctx.kernel.body)
-        ctx.writer.leave()
+        block(emission, emission.kernel.body)
+        emission.writer.leave()
         return []
-    definition, address = reserve(ctx, tmem)
-    block(ctx, ctx.kernel.body)
-    ctx.writer.leave()
-    release(ctx, tmem, address)
+    definition, address = reserve(emission, tmem)
+    block(emission, emission.kernel.body)
+    emission.writer.leave()
+    release(emission, tmem, address)
     return [definition]
 
 
@@ -127,49 +128,49 @@ def _attributes(kernel: Kernel) -> str:
     return " ".join(parts)
 
 
-def _parameters(ctx: Context) -> str:
+def _parameters(emission: Emission) -> str:
     """The parameter list; binds each to what it defines."""
     texts: list[str] = []
-    for number, param in enumerate(ctx.kernel.params):
+    for number, param in enumerate(emission.kernel.params):
         name = f"%p{number}"
         match param:
             case PointerParam(buffer=buffer):
                 texts.append(f"ptr addrspace(1) {_pointer_attributes(param)}{name}")
-                ctx.bases[buffer.name] = name
+                emission.bases[buffer.name] = name
             case ScalarParam(var=var) | ExtentParam(var=var) | StrideParam(var=var):
                 texts.append(f"{memory_type(var.dtype)} {name}")
-                ctx.scalars[var.name] = _number(ctx, var.dtype, name)
+                emission.scalars[var.name] = _number(emission, var.dtype, name)
             case AssertionsParam():
                 texts.append(f"ptr addrspace(1) {name}")
-                ctx.record = name
+                emission.record = name
             case _:
                 assert_never(param)
     return ", ".join(texts)
 
 
-def _number(ctx: Context, dtype: DType, name: str) -> Value:
+def _number(emission: Emission, dtype: DType, name: str) -> LLVMValue:
     if dtype.kind == "bool":
-        name = ctx.writer.value(f"icmp ne i8 {name}, 0")
-    return Value(name, dtype)
+        name = emission.writer.value(f"icmp ne i8 {name}, 0")
+    return LLVMValue(name, dtype)
 
 
 def _pointer_attributes(param: PointerParam) -> str:
     """What LLVM may assume of the pointer: its alignment, and that nothing changes what it points at.
 
-    `noalias` stands only on what the kernel never writes and, as the signature proves, no other argument overlaps.
-    On an array that is written it would be wrong even without overlap: LLVM takes no barrier to let another thread
-    write it, and uses the value from before.
+    `noalias` stands only on an array that the kernel never writes and that, as the signature proves, no other argument
+    overlaps. On an array that is written it would be wrong even without overlap: LLVM assumes that no other thread
+    writes it at a barrier, and uses the value from before.
     """
     align = f"align {param.buffer.align} "
     return f"noalias readonly {align}" if param.noalias and not param.written else align
 
 
-def _registers(ctx: Context, buffer: Buffer) -> None:
+def _registers(emission: Emission, buffer: Buffer) -> None:
     """A thread's part of a local buffer."""
     narrow, bits = buffer.dtype.bits < 32, max(buffer.dtype.bits, 32)
     words, kind = -(-storage.size_bytes(buffer) * 8 // bits), "i32" if narrow else register_type(buffer.dtype)
-    address = ctx.writer.label("%r.")
-    registers = ctx.registers[buffer.name] = Registers(address, words, bits, kind, narrow)
+    address = emission.writer.label("%r.")
+    registers = emission.registers[buffer.name] = Registers(address, words, bits, kind, narrow)
     if narrow:
-        ctx.writer.begin_as_zero(registers.words)
+        emission.writer.begin_as_zero(registers.words)
 

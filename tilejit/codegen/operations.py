@@ -14,14 +14,14 @@ from ..ops.scalar import Code, Number, scalar_type
 from ..source import Span
 from .builders import InlineBuilder
 from .casts import cast
-from .context import Context, Value
+from .emission import Emission, LLVMValue
 from .functions import symbol
 from .types import register_type
 
 
 def operation(
-    ctx: Context, name: str, dtype: DType, args: Sequence[str], proved: bool = False, span: Span | None = None
-) -> Value:
+    emission: Emission, name: str, dtype: DType, args: Sequence[str], proved: bool = False, span: Span | None = None
+) -> LLVMValue:
     """The result of the operation `name` on values of type `dtype`, in which it computes.
 
     args: LLVM values; that of a `where`'s condition first. proved: see `Builder`.
@@ -30,11 +30,11 @@ def operation(
     record = ELEMENTWISE.get(name)
     code = record.code(dtype) if record is not None else None
     if record is not None and code is not None:
-        return _computed(ctx, record, code, dtype, args, proved)
+        return _computed(emission, record, code, dtype, args, proved)
     if dtype.is_fp8:
         raise KernelTypeError(f"{name} of {dtype}: fp8 is storage", span=span, hint="cast it first, to float32 say")
     if record is not None and record.floats is not None and dtype.is_float:
-        return _of_halves(ctx, record, record.floats, dtype, args)
+        return _of_halves(emission, record, record.floats, dtype, args)
     raise KernelTypeError(
         f"{name} has no implementation for {dtype}",
         span=span,
@@ -43,32 +43,35 @@ def operation(
 
 
 def _computed(
-    ctx: Context, record: Elementwise, code: Code, dtype: DType, args: Sequence[str], proved: bool = False
-) -> Value:
-    b, kind = InlineBuilder(ctx.writer, ctx.target, dtype, proved), scalar_type(dtype)
+    emission: Emission, record: Elementwise, code: Code, dtype: DType, args: Sequence[str], proved: bool = False
+) -> LLVMValue:
+    b, kind = InlineBuilder(emission.writer, emission.target, dtype, proved), scalar_type(dtype)
     numbers = [Number(b, "b1" if k < record.conditions else kind, a) for k, a in enumerate(args)]
     result = code.shortcut(b, *numbers) if code.shortcut is not None else None
     if result is None and code.called:
-        return _call(ctx, record.name, dtype, args)
+        return _call(emission, record.name, dtype, args)
     if result is None:
         result = code.write(b, *numbers)
-    return Value(result.text, record.value_type(dtype))
+    return LLVMValue(result.text, record.value_type(dtype))
 
 
-def _call(ctx: Context, name: str, dtype: DType, args: Sequence[str]) -> Value:
-    ctx.functions[name, dtype.name] = None
+def _call(emission: Emission, name: str, dtype: DType, args: Sequence[str]) -> LLVMValue:
+    emission.functions[name, dtype.name] = None
     kind = register_type(dtype)
-    return Value(ctx.writer.call(kind, symbol(name, dtype.name), *((kind, a) for a in args)), dtype)
+    return LLVMValue(emission.writer.call(kind, symbol(name, dtype.name), *((kind, a) for a in args)), dtype)
 
 
-def _of_halves(ctx: Context, record: Elementwise, code: Code, dtype: DType, args: Sequence[str]) -> Value:
-    """Through float32. What is exact gives one of its operands' values, which needs no rounding."""
-    wide = [cast(ctx, Value(a, dtype), float32).text for a in args]
-    result = _computed(ctx, record, code, float32, wide)
+def _of_halves(emission: Emission, record: Elementwise, code: Code, dtype: DType, args: Sequence[str]) -> LLVMValue:
+    """An operation on float16 or bfloat16, by way of float32.
+
+    An exact operation gives the value of one of its operands, so that its result needs no rounding.
+    """
+    wide = [cast(emission, LLVMValue(a, dtype), float32).text for a in args]
+    result = _computed(emission, record, code, float32, wide)
     if result.dtype == bool_:
         return result
     if dtype.name == "bfloat16" and record.kind == "exact":
-        bits = ctx.writer.value(f"bitcast float {result.text} to i32")
-        high = ctx.writer.value(f"lshr i32 {bits}, 16")
-        return Value(ctx.writer.value(f"trunc i32 {high} to i16"), dtype)
-    return cast(ctx, result, dtype)
+        bits = emission.writer.value(f"bitcast float {result.text} to i32")
+        high = emission.writer.value(f"lshr i32 {bits}, 16")
+        return LLVMValue(emission.writer.value(f"trunc i32 {high} to i16"), dtype)
+    return cast(emission, result, dtype)

@@ -16,14 +16,14 @@ def from_bits(w: Writer, bits: str) -> str:
 
 
 def field(w: Writer, bits: str, first: int, mask: int) -> str:
-    """The bits of an i32 from bit `first` up, of those the ones in `mask`."""
+    """(bits >> first) & mask, of an i32."""
     return w.value(f"and i32 {w.value(f'lshr i32 {bits}, {first}')}, {mask}")
 
 
 def rounded_off(w: Writer, bits: str, dropped: int) -> str:
     """An i32 without its lowest `dropped` bits, rounded to nearest even.
 
-    Of a positive float's bits that rounds the number: a carry out of the mantissa goes up to the next exponent.
+    On a positive float's bits it rounds the number: a carry out of the mantissa increments the exponent.
     """
     even = field(w, bits, dropped, 1)
     up = w.value(f"add i32 {even}, {2 ** (dropped - 1) - 1}")

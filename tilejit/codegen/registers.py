@@ -1,7 +1,7 @@
 """A thread's registers that may change: the words of its local buffers, and its variables.
 
-Within a block a word is whatever value it was last given: the writer knows it, and writes nothing for it. From block
-to block it goes through a place on the stack, which LLVM turns into registers with the phis that this takes.
+Within a block the writer remembers the value that each word was last given, and writes no instruction for it. From
+block to block a word goes through a place on the stack, which LLVM turns into registers and phis.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ class Held(NamedTuple):
 class Word:
     """One register.
 
-    address: its place on the stack. kind: its LLVM type there. array: what it is a part of, if it is.
-    written: the number of its last write in the text. loaded: some block finds it on the stack.
-    zeroed: it starts as zero, because elements that share it are written one by one. Else, where a loop writes one of
-    them, LLVM carries the others along from a register that nothing wrote, and computes with it.
+    address: its place on the stack. kind: its LLVM type there. array: the buffer's registers to which it belongs, or
+    None for a variable. written: the number of its last write in the text. loaded: some block loads it from the stack.
+    zeroed: it starts as zero. Elements that share a word need that where they are written one by one: without it, in a
+    loop that writes one of them, LLVM computes with a register that nothing wrote to carry the others along.
     """
 
     address: str
@@ -41,7 +41,7 @@ class Word:
         return self.loaded or (self.array is not None and self.array.indexed)
 
     def entry(self) -> list[str]:
-        """What the entry block needs for a word that isn't a part of an array there."""
+        """The entry block's lines for a word that isn't in an array on the stack."""
         if not self.placed:
             return []
         place = f"  {self.address} = alloca {self.kind}"
@@ -52,8 +52,8 @@ class Word:
 class Registers:
     """A local buffer's words in a thread: `number` of `bits` bits, with LLVM type `kind`.
 
-    shared: several elements share one. indexed: the place of some access is known only when the kernel runs, or it
-    isn't that of a word, so that on the stack they are an array.
+    shared: several elements share one word. indexed: some access is to a place that is known only at run time, or that
+    isn't a whole word; then the words are one array on the stack.
     """
 
     address: str
@@ -68,7 +68,7 @@ class Registers:
         self.words += [Word(f"{self.address}.{index}", self.kind, self) for index in range(self.number)]
 
     def entry(self) -> list[str]:
-        """What the entry block needs: an array, or a place for each word that goes through the stack."""
+        """The entry block's lines: an array, or a place for each word that goes through the stack."""
         if not self.indexed:
             return [line for word in self.words for line in word.entry()]
         size = self.bits // 8

@@ -35,7 +35,7 @@ from ..isa.barriers import BARRIERS
 from ..scopes import CTA, SCOPES
 from . import memory
 from .casts import cast
-from .context import Context, Value
+from .emission import Emission, LLVMValue
 from .expressions import evaluate, integer, offset_of, special
 from .machine import instruction
 from .offsets import by_depth, groups
@@ -45,107 +45,107 @@ from .tensor_memory import cta_barrier
 from .types import register_type
 
 
-def block(ctx: Context, body: Sequence[Stmt]) -> None:
+def block(emission: Emission, body: Sequence[Stmt]) -> None:
     """Writes statements until one ends the block; what follows it is never reached."""
     for stmt in body:
-        if not ctx.writer.open:
+        if not emission.writer.open:
             return
-        before = ctx.writer.at(stmt.span)
-        EMITTERS[type(stmt)](ctx, stmt)
-        ctx.writer.restore(before)
+        before = emission.writer.at(stmt.span)
+        EMITTERS[type(stmt)](emission, stmt)
+        emission.writer.restore(before)
 
 
 # ---- variables ----------------------------------------------------------------------------------------------
 
 
-def _let(ctx: Context, stmt: Let) -> None:
+def _let(emission: Emission, stmt: Let) -> None:
     var, value = stmt.var, stmt.value
     if not (var.dtype.is_integer and isinstance(value, Op) and value.name == "add"):
-        _define(ctx, var, evaluate(ctx, value))
+        _define(emission, var, evaluate(emission, value))
         return
-    offset = offset_of(ctx, value)
-    if len(groups(ctx, offset.parts)) < 2:
-        _define(ctx, var, evaluate(ctx, value))
+    offset = offset_of(emission, value)
+    if len(groups(emission, offset.parts)) < 2:
+        _define(emission, var, evaluate(emission, value))
         return
-    ctx.sums[var.name] = by_depth(ctx, offset)
-    ctx.constants.pop(var.name, None)
+    emission.sums[var.name] = by_depth(emission, offset)
+    emission.constants.pop(var.name, None)
 
 
-def _define(ctx: Context, var: Var, value: Value) -> None:
-    ctx.scalars[var.name] = value
-    ctx.sums.pop(var.name, None)
+def _define(emission: Emission, var: Var, value: LLVMValue) -> None:
+    emission.scalars[var.name] = value
+    emission.sums.pop(var.name, None)
     if value.const is not None and var.dtype.is_integer:
-        ctx.constants[var.name] = int(value.const.value)
+        emission.constants[var.name] = int(value.const.value)
     else:
-        ctx.constants.pop(var.name, None)
+        emission.constants.pop(var.name, None)
 
 
-def _declare(ctx: Context, stmt: Declare) -> None:
+def _declare(emission: Emission, stmt: Declare) -> None:
     name = stmt.var.name
-    if name not in ctx.slots:
-        ctx.slots[name] = Word(ctx.writer.label("%v."), register_type(stmt.var.dtype))
+    if name not in emission.slots:
+        emission.slots[name] = Word(emission.writer.label("%v."), register_type(stmt.var.dtype))
     if stmt.init is not None:
-        _assign(ctx, Assign(stmt.var, stmt.init, stmt.span))
+        _assign(emission, Assign(stmt.var, stmt.init, stmt.span))
 
 
-def _assign(ctx: Context, stmt: Assign) -> None:
-    value = evaluate(ctx, stmt.value)
-    slot = ctx.slots[stmt.var.name]
-    ctx.writer.write(slot, slot.kind, value.text)
+def _assign(emission: Emission, stmt: Assign) -> None:
+    value = evaluate(emission, stmt.value)
+    slot = emission.slots[stmt.var.name]
+    emission.writer.write(slot, slot.kind, value.text)
 
 
 # ---- control flow -------------------------------------------------------------------------------------------
 
 
-def _if(ctx: Context, stmt: If) -> None:
-    condition = evaluate(ctx, stmt.cond)
+def _if(emission: Emission, stmt: If) -> None:
+    condition = evaluate(emission, stmt.cond)
     if condition.const is not None:
-        block(ctx, stmt.then if condition.const.value else stmt.orelse)
+        block(emission, stmt.then if condition.const.value else stmt.orelse)
         return
-    w = ctx.writer
+    w = emission.writer
     then, orelse, after = w.label("then"), w.label("else"), w.label("endif")
-    known = w.known()
+    available = w.available()
     w.branch(condition.text, then, orelse if stmt.orelse else after)
-    w.start(then, known)
-    block(ctx, stmt.then)
+    w.start(then, available)
+    block(emission, stmt.then)
     reached = w.open or not stmt.orelse
     w.jump(after)
     if stmt.orelse:
-        w.start(orelse, known)
-        block(ctx, stmt.orelse)
+        w.start(orelse, available)
+        block(emission, stmt.orelse)
         reached = reached or w.open
         w.jump(after)
     if reached:
-        w.start(after, known)
+        w.start(after, available)
 
 
-def _for(ctx: Context, stmt: For) -> None:
+def _for(emission: Emission, stmt: For) -> None:
     if stmt.unrolled:
-        _unrolled(ctx, stmt)
+        _unrolled(emission, stmt)
         return
-    w, var = ctx.writer, stmt.var
-    start, stop, step = (evaluate(ctx, e) for e in (stmt.start, stmt.stop, stmt.step))
+    w, var = emission.writer, stmt.var
+    start, stop, step = (evaluate(emission, e) for e in (stmt.start, stmt.stop, stmt.step))
     dtype = var.dtype if _stays_inside(stmt) else int64
     kind = f"i{dtype.bits}"
-    first, last, by = (cast(ctx, x, dtype).text for x in (start, stop, step))
+    first, last, by = (cast(emission, x, dtype).text for x in (start, stop, step))
     header, body, latch, after = (w.label(hint) for hint in ("for", "body", "next", "endfor"))
     before, following = w.block, w.label("%i")
     w.enter_loop(header)
-    w.start(header, w.known(), loops=True)
+    w.start(header, w.available(), loops=True)
     index = w.value(f"phi {kind} [ {first}, %{before} ], [ {following}, %{latch} ]")
     down = step.const is not None and int(step.const.value) < 0
     sign = "u" if dtype.kind == "uint" else "s"
     more = w.value(f"icmp {sign}{'gt' if down else 'lt'} {kind} {index}, {last}")
-    known = w.known()
+    available = w.available()
     w.branch(more, body, after)
-    w.start(body, known)
-    _define(ctx, var, cast(ctx, Value(index, dtype), var.dtype))
-    _looped(ctx, stmt.body, latch, after)
+    w.start(body, available)
+    _define(emission, var, cast(emission, LLVMValue(index, dtype), var.dtype))
+    _looped(emission, stmt.body, latch, after)
     w.start(latch)
     flags = "" if down and sign == "u" else f"n{sign}w "
     w.effect(f"{following} = add {flags}{kind} {index}, {by}")
     w.jump(header)
-    w.start(after, w.leave_loop(known))
+    w.start(after, w.leave_loop(available))
 
 
 def _stays_inside(stmt: For) -> bool:
@@ -163,125 +163,125 @@ def _stays_inside(stmt: For) -> bool:
     return stop[1] - 1 + step[1] <= high and stop[0] + 1 + step[0] >= low
 
 
-def _unrolled(ctx: Context, stmt: For) -> None:
-    start, stop, step = (_constant(ctx, e) for e in (stmt.start, stmt.stop, stmt.step))
+def _unrolled(emission: Emission, stmt: For) -> None:
+    start, stop, step = (_constant(emission, e) for e in (stmt.start, stmt.stop, stmt.step))
     for index in range(start, stop, step):
-        _define(ctx, stmt.var, integer(index, stmt.var.dtype))
-        block(ctx, stmt.body)
+        _define(emission, stmt.var, integer(index, stmt.var.dtype))
+        block(emission, stmt.body)
 
 
-def _constant(ctx: Context, expr: Expr) -> int:
-    value = evaluate(ctx, expr)
+def _constant(emission: Emission, expr: Expr) -> int:
+    value = evaluate(emission, expr)
     assert value.const is not None, "an unrolled loop has constant bounds"
     return int(value.const.value)
 
 
-def _loop(ctx: Context, stmt: Loop) -> None:
-    w = ctx.writer
+def _loop(emission: Emission, stmt: Loop) -> None:
+    w = emission.writer
     body, after = w.label("loop"), w.label("endloop")
-    known = w.known()
+    available = w.available()
     w.enter_loop(body)
-    w.start(body, known, loops=True)
-    _looped(ctx, stmt.body, body, after)
-    w.start(after, w.leave_loop(known))
+    w.start(body, available, loops=True)
+    _looped(emission, stmt.body, body, after)
+    w.start(after, w.leave_loop(available))
 
 
-def _looped(ctx: Context, body: Sequence[Stmt], again: str, after: str) -> None:
-    ctx.continues.append(again)
-    ctx.breaks.append(after)
-    block(ctx, body)
-    ctx.writer.jump(again)
-    ctx.continues.pop()
-    ctx.breaks.pop()
+def _looped(emission: Emission, body: Sequence[Stmt], again: str, after: str) -> None:
+    emission.continues.append(again)
+    emission.breaks.append(after)
+    block(emission, body)
+    emission.writer.jump(again)
+    emission.continues.pop()
+    emission.breaks.pop()
 
 
-def _break(ctx: Context, stmt: Break) -> None:
-    ctx.writer.jump(ctx.breaks[-1])
+def _break(emission: Emission, stmt: Break) -> None:
+    emission.writer.jump(emission.breaks[-1])
 
 
-def _continue(ctx: Context, stmt: Continue) -> None:
-    ctx.writer.jump(ctx.continues[-1])
+def _continue(emission: Emission, stmt: Continue) -> None:
+    emission.writer.jump(emission.continues[-1])
 
 
-def _return(ctx: Context, stmt: Return) -> None:
-    ctx.writer.leave()
+def _return(emission: Emission, stmt: Return) -> None:
+    emission.writer.leave()
 
 
 # ---- memory -------------------------------------------------------------------------------------------------
 
 
-def _alloc(ctx: Context, stmt: Alloc) -> None:
+def _alloc(emission: Emission, stmt: Alloc) -> None:
     """Storage is laid out before the body is written."""
 
 
-def _view(ctx: Context, stmt: View) -> None:
+def _view(emission: Emission, stmt: View) -> None:
     """A view is its root's storage."""
 
 
-def _store(ctx: Context, stmt: Store) -> None:
+def _store(emission: Emission, stmt: Store) -> None:
     assert isinstance(stmt.place, Vector), "lowering leaves no Element"
-    value = evaluate(ctx, stmt.value)
-    memory.store(ctx, stmt.place.buffer, offset_of(ctx, stmt.place.offset), value)
+    value = evaluate(emission, stmt.value)
+    memory.store(emission, stmt.place.buffer, offset_of(emission, stmt.place.offset), value)
 
 
-def _move(ctx: Context, stmt: Move) -> None:
+def _move(emission: Emission, stmt: Move) -> None:
     words = memory.words_of(stmt.src.buffer.dtype, stmt.src.width)
-    predicate = None if stmt.predicate is None else evaluate(ctx, stmt.predicate)
+    predicate = None if stmt.predicate is None else evaluate(emission, stmt.predicate)
     if predicate is not None and predicate.const is not None:
         if predicate.const.value:
             predicate = None
         else:
-            _fill(ctx, stmt, words)
+            _fill(emission, stmt, words)
             return
     if predicate is None:
-        _transfer(ctx, stmt, words)
+        _transfer(emission, stmt, words)
         return
-    _guarded(ctx, stmt, words, predicate)
+    _guarded(emission, stmt, words, predicate)
 
 
-def _transfer(ctx: Context, stmt: Move, words: memory.Words) -> None:
-    values = memory.read(ctx, stmt.src, offset_of(ctx, stmt.src.offset), words)
-    memory.write(ctx, stmt.dst, offset_of(ctx, stmt.dst.offset), words, values)
+def _transfer(emission: Emission, stmt: Move, words: memory.WordFormat) -> None:
+    values = memory.read(emission, stmt.src, offset_of(emission, stmt.src.offset), words)
+    memory.write(emission, stmt.dst, offset_of(emission, stmt.dst.offset), words, values)
 
 
-def _fill(ctx: Context, stmt: Move, words: memory.Words) -> None:
+def _fill(emission: Emission, stmt: Move, words: memory.WordFormat) -> None:
     """What a move whose predicate is false does."""
     if stmt.otherwise is None:
         return
-    word = memory.splat(ctx, evaluate(ctx, stmt.otherwise), words)
-    memory.write(ctx, stmt.dst, offset_of(ctx, stmt.dst.offset), words, [word] * words.number)
+    word = memory.splat(emission, evaluate(emission, stmt.otherwise), words)
+    memory.write(emission, stmt.dst, offset_of(emission, stmt.dst.offset), words, [word] * words.number)
 
 
-def _guarded(ctx: Context, stmt: Move, words: memory.Words, predicate: Value) -> None:
+def _guarded(emission: Emission, stmt: Move, words: memory.WordFormat, predicate: LLVMValue) -> None:
     """The move in a branch of its own; registers get the alternative where it isn't taken."""
-    w = ctx.writer
+    w = emission.writer
     then, after = w.label("move"), w.label("moved")
-    _fill(ctx, stmt, words)
-    known = w.known()
+    _fill(emission, stmt, words)
+    available = w.available()
     w.branch(predicate.text, then, after)
-    w.start(then, known)
-    _transfer(ctx, stmt, words)
+    w.start(then, available)
+    _transfer(emission, stmt, words)
     w.jump(after)
-    w.start(after, known)
+    w.start(after, available)
 
 
 # ---- barriers -----------------------------------------------------------------------------------------------
 
 
-def _sync(ctx: Context, stmt: Sync) -> None:
+def _sync(emission: Emission, stmt: Sync) -> None:
     scope = SCOPES[stmt.scope]
     if scope is CTA:
-        cta_barrier(ctx, stmt.span)
+        cta_barrier(emission, stmt.span)
         return
     barrier, words = BARRIERS[scope], []
     if barrier.arguments and scope.number_id is not None:
         # barrier 0 is the CTA's
-        number = special(ctx, scope.number_id.name).text
-        words.append(ctx.writer.value(f"add i32 {number}, 1"))
-    ctx.machine(barrier, *words, span=stmt.span)
+        number = special(emission, scope.number_id.name).text
+        words.append(emission.writer.value(f"add i32 {number}, 1"))
+    emission.machine(barrier, *words, span=stmt.span)
 
 
-EMITTERS: dict[type, Callable[[Context, Any], None]] = {
+EMITTERS: dict[type, Callable[[Emission, Any], None]] = {
     Let: _let,
     Declare: _declare,
     Assign: _assign,

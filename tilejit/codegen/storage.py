@@ -1,5 +1,8 @@
-"""Where buffers live: shared memory as one array a buffer or one dynamic block, local buffers in a thread's registers
-or, where these must have addresses, in its local memory."""
+"""Where buffers live.
+
+Shared buffers are an array each, or parts of one dynamic block. Local buffers are a thread's registers or, where they
+must have addresses, local memory.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,7 @@ def local_memory(body: Block) -> tuple[Buffer, ...]:
 
 
 def size_bytes(buffer: Buffer) -> int:
-    """Bytes that a buffer takes: of a thread's own where it is local, of shared memory up to whole swizzle periods."""
+    """Bytes that a buffer takes: in one thread where it is local; in shared memory with whole periods of a swizzle."""
     assert isinstance(buffer.layout, TileLayout)
     layout = buffer.layout.storage() if buffer.space == "local" else buffer.layout
     return layout.footprint() * buffer.dtype.bytes

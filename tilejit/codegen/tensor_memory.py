@@ -1,6 +1,10 @@
 """Tensor memory: its columns are reserved at a kernel's entry and freed at its end, whichever way a thread gets there.
 
-An address holds a lane in its upper 16 bits and a 32-bit column in the lower ones.
+An address holds a lane, and a column, which is 32 bits wide in each lane:
+
+    |     lane     |    column    |
+    31           16 15            0
+
 source: PTX ISA, "Tensor Memory Addressing" and "Tensor Memory Allocation and Management Instructions".
 """
 
@@ -15,7 +19,7 @@ from ..isa.barriers import BAR_SYNC, BAR_WARP_SYNC
 from ..layout import TileLayout
 from ..source import Span
 from ..target import WARPGROUP
-from .context import Context
+from .emission import Emission
 from .expressions import special
 
 _LEAST = 32
@@ -23,7 +27,7 @@ _LEAST = 32
 #: of a warpgroup
 _WARPS = 4
 
-#: 32 lanes, in an address's upper half
+#: a warp's number, shifted by this, is the first of its 32 lanes in an address's upper half
 _LANES_SHIFT = 16 + 5
 
 _ADDRESS = "@tmem_address"
@@ -31,14 +35,14 @@ _ADDRESS = "@tmem_address"
 
 @dataclass(frozen=True, slots=True)
 class TensorMemoryPlan:
-    """The tmem buffers of a kernel, each with its first column; `columns` that they need, `reserved` for them."""
+    """The tmem buffers of a kernel, each with its first column, and the number of columns that they need."""
 
     offsets: tuple[tuple[Buffer, int], ...]
     columns: int
 
     @property
     def reserved(self) -> int:
-        """A power of two of at least 32, as the hardware allocates."""
+        """The number of columns that are allocated: a power of two of at least 32, as the hardware demands."""
         return max(_LEAST, 1 << (self.columns - 1).bit_length())
 
 
@@ -59,74 +63,74 @@ def tensor_memory_plan(buffers: Iterable[Buffer]) -> TensorMemoryPlan:
     return TensorMemoryPlan(tuple(offsets), at)
 
 
-def reserve(ctx: Context, plan: TensorMemoryPlan) -> tuple[str, str]:
+def reserve(emission: Emission, plan: TensorMemoryPlan) -> tuple[str, str]:
     """Writes the allocation by the first warp; binds each buffer's address.
 
     returns: the definition of the shared word that takes the address, and the address.
     """
-    w, span = ctx.writer, ctx.kernel.span
+    w, span = emission.writer, emission.kernel.span
     allocate, ready = w.label("allocate"), w.label("allocated")
-    w.branch(_is_first_warp(ctx), allocate, ready)
+    w.branch(_is_first_warp(emission), allocate, ready)
     w.start(allocate)
     place = w.value(f"ptrtoint ptr addrspace(3) {_ADDRESS} to i32")
-    ctx.machine(tcgen05.ALLOC, place, str(plan.reserved), span=span)
-    ctx.machine(tcgen05.RELINQUISH, span=span)
+    emission.machine(tcgen05.ALLOC, place, str(plan.reserved), span=span)
+    emission.machine(tcgen05.RELINQUISH, span=span)
     w.jump(ready)
     w.start(ready)
-    ctx.machine(tcgen05.FENCE_BEFORE, span=span)
-    ctx.machine(BAR_SYNC, span=span)
-    ctx.machine(tcgen05.FENCE_AFTER, span=span)
+    emission.machine(tcgen05.FENCE_BEFORE, span=span)
+    emission.machine(BAR_SYNC, span=span)
+    emission.machine(tcgen05.FENCE_AFTER, span=span)
     address = w.value(f"load i32, ptr addrspace(3) {_ADDRESS}, align 4")
-    own = _own_lanes(ctx, address)
+    lanes = _lanes_of_warp(emission, address)
     for buffer, column in plan.offsets:
-        ctx.bases[buffer.name] = w.value(f"add i32 {own}, {column}")
+        emission.bases[buffer.name] = w.value(f"add i32 {lanes}, {column}")
     w.exit = w.label("exit")
-    ctx.has_tensor_memory = True
+    emission.has_tensor_memory = True
     return f"{_ADDRESS} = internal addrspace(3) global [4 x i8] undef, align 4", address
 
 
-def release(ctx: Context, plan: TensorMemoryPlan, address: str) -> None:
+def release(emission: Emission, plan: TensorMemoryPlan, address: str) -> None:
     """Writes the kernel's end: once all threads are there the first warp frees the columns."""
-    w, span = ctx.writer, ctx.kernel.span
+    w, span = emission.writer, emission.kernel.span
     assert w.exit is not None
     w.start(w.exit)
     w.exit = None
-    ctx.machine(tcgen05.FENCE_BEFORE, span=span)
-    ctx.machine(BAR_SYNC, span=span)
+    emission.machine(tcgen05.FENCE_BEFORE, span=span)
+    emission.machine(BAR_SYNC, span=span)
     free, end = w.label("free"), w.label("end")
-    w.branch(_is_first_warp(ctx), free, end)
+    w.branch(_is_first_warp(emission), free, end)
     w.start(free)
-    ctx.machine(BAR_WARP_SYNC, span=span)
-    ctx.machine(tcgen05.FENCE_AFTER, span=span)
-    ctx.machine(tcgen05.DEALLOC, address, str(plan.reserved), span=span)
+    emission.machine(BAR_WARP_SYNC, span=span)
+    emission.machine(tcgen05.FENCE_AFTER, span=span)
+    emission.machine(tcgen05.DEALLOC, address, str(plan.reserved), span=span)
     w.jump(end)
     w.start(end)
     w.leave()
 
 
-def cta_barrier(ctx: Context, span: Span | None) -> None:
+def cta_barrier(emission: Emission, span: Span | None) -> None:
     """Writes a barrier of the CTA, which orders accesses to tensor memory as well.
 
     Only warps of several warpgroups reach the same lanes: within one there is nothing to order.
     source: PTX ISA, "tcgen05.fence".
     """
-    shared = ctx.has_tensor_memory and ctx.kernel.threads > WARPGROUP
+    shared = emission.has_tensor_memory and emission.kernel.threads > WARPGROUP
     if shared:
-        ctx.machine(tcgen05.FENCE_BEFORE, span=span)
-    ctx.machine(BAR_SYNC, span=span)
+        emission.machine(tcgen05.FENCE_BEFORE, span=span)
+    emission.machine(BAR_SYNC, span=span)
     if shared:
-        ctx.machine(tcgen05.FENCE_AFTER, span=span)
+        emission.machine(tcgen05.FENCE_AFTER, span=span)
 
 
-def _own_lanes(ctx: Context, address: str) -> str:
-    """The address from the lanes on that the calling warp reaches: 32 times its number in its warpgroup.
+def _lanes_of_warp(emission: Emission, address: str) -> str:
+    """The address of the first lane that the calling warp reaches: lane 32 times its number in its warpgroup.
 
     source: PTX ISA, "tcgen05.ld": the address is the base of what the warp moves; "Access restrictions".
     """
-    w = ctx.writer
-    warp = w.value(f"and i32 {special(ctx, 'warp_id').text}, {_WARPS - 1}")
+    w = emission.writer
+    warp = w.value(f"and i32 {special(emission, 'warp_id').text}, {_WARPS - 1}")
     return w.value(f"add i32 {address}, {w.value(f'shl i32 {warp}, {_LANES_SHIFT}')}")
 
 
-def _is_first_warp(ctx: Context) -> str:
-    return ctx.writer.value(f"icmp eq i32 {special(ctx, 'warp_id').text}, 0")
+def _is_first_warp(emission: Emission) -> str:
+    return emission.writer.value(f"icmp eq i32 {special(emission, 'warp_id').text}, 0")

@@ -12,19 +12,19 @@ from .debug import LineTable
 from .registers import Held, Word
 
 if TYPE_CHECKING:
-    from .context import Value
+    from .emission import LLVMValue
 
-#: instructions whose text says their value: written again where an equal one is known, they are the same
+#: instructions without effect whose text fixes their value: an equal one isn't written again where it is available
 _PURE = frozenset({
     "add", "and", "ashr", "bitcast", "extractelement", "getelementptr", "icmp", "insertelement", "lshr", "mul", "or",
     "ptrtoint", "select", "sext", "shl", "sub", "trunc", "udiv", "urem", "xor", "zext",
 })  # fmt: skip
 
 
-#: what of them and of calls of pure functions is written before a loop on whose turns it doesn't depend. Comparisons
-#: stay where they are: there are seven registers for predicates. So do divisions, which may trap where the loop doesn't
-#: run.
-_MOVED = frozenset({
+#: instructions that are written in front of a loop when no operand changes in it; calls are those of pure functions.
+#: Comparisons stay in the loop: a thread has only seven predicate registers. So do divisions: in front of a loop that
+#: has no turn one could trap that wouldn't have been reached.
+_HOISTED = frozenset({
     "add", "and", "ashr", "call", "getelementptr", "lshr", "mul", "or", "ptrtoint", "sext", "shl", "sub", "trunc",
     "xor", "zext",
 })  # fmt: skip
@@ -33,27 +33,27 @@ _NAMES = re.compile(r"%v\d+")
 
 
 @dataclass(slots=True, eq=False)
-class _Loop:
+class _OpenLoop:
     """A loop that is being written.
 
-    at: the number of lines up to the jump to its head. before: lines that belong in front of that jump, because
-    nothing in them depends on the loop's turn. known: the values that they make, by their text.
+    at: the number of lines up to the jump to its head. preheader: lines that go in front of that jump, because none
+    of them depends on the loop's turn. values: the names of their results, by the instruction's text.
     """
 
     at: int
-    before: list[str] = field(default_factory=list)
-    known: dict[str, str] = field(default_factory=dict)
+    preheader: list[str] = field(default_factory=list)
+    values: dict[str, str] = field(default_factory=dict)
 
 
-class Known(NamedTuple):
-    """What is known at one point: the name of each value by the text that made it, and what words hold.
+class Available(NamedTuple):
+    """The values that code at one point can use without computing them again.
 
-    results: of expressions that have the same value wherever they stand, by their identity.
-    writes: of words up to there.
+    values: names of results, by the text of the instruction. results: of expressions that have the same value wherever
+    they stand, by their identity. words: what each word holds. writes: how many writes of words came before.
     """
 
     values: dict[str, str]
-    results: dict[int, Value]
+    results: dict[int, LLVMValue]
     words: dict[Word, Held]
     writes: int
 
@@ -71,16 +71,16 @@ class Writer:
         self.declarations: dict[str, None] = {}
         self.block = "entry"
         self.open = True
-        #: where a thread that ends goes, if the kernel has something to do there
+        #: the block to which a thread that ends jumps; None where it just returns
         self.exit: str | None = None
-        #: of expressions that have the same value wherever they stand, by their identity
-        self.results: dict[int, Value] = {}
+        #: the values of expressions that have the same value wherever they stand, by their identity
+        self.results: dict[int, LLVMValue] = {}
         self._names = 0
         self._location = ""
-        self._known: dict[str, str] = {}
-        self._loops: list[_Loop] = []
+        self._values: dict[str, str] = {}
+        self._loops: list[_OpenLoop] = []
         self._depths: dict[str, int] = {}
-        self._before: dict[int, list[str]] = {}
+        self._preheaders: dict[int, list[str]] = {}
         self._words: dict[Word, Held] = {}
         self._unsaved: dict[Word, None] = {}
         self._stores: list[tuple[int, Word]] = []
@@ -89,12 +89,12 @@ class Writer:
     def lines(self) -> list[str]:
         """The function's body, without the stores of words that nothing loads."""
         needless = {at for at, word in self._stores if not word.placed}
-        found: list[str] = []
+        lines: list[str] = []
         for at, line in enumerate(self.body):
-            found += self._before.get(at, ())
+            lines += self._preheaders.get(at, ())
             if at not in needless:
-                found.append(line)
-        return found
+                lines.append(line)
+        return lines
 
     def at(self, span: Span | None) -> str:
         """Makes `span` the location of what is written next, unless it is None; returns the one before."""
@@ -108,30 +108,30 @@ class Writer:
         self._location = location
 
     def value(self, text: str, pure: bool = False) -> str:
-        """Writes an instruction that has a result, unless it is known; returns the result's name.
+        """Writes an instruction that has a result, unless its value is available; returns the result's name.
 
-        It stands before the loops on whose turns it doesn't depend. LLVM would find equal and unchanging values, too,
-        but only after it has read them and tried to make each cheaper.
-        pure: it gives the same wherever it stands, whatever it is.
+        It goes in front of the loops in which none of its operands changes. LLVM would share and hoist such values as
+        well, but only after it has parsed each copy and tried to simplify it.
+        pure: whatever its opcode, it has no effect and gives the same value wherever it stands.
         """
         opcode = text[: text.find(" ")]
         if not pure and opcode not in _PURE:
             return self.fresh(text)
-        found = self._known.get(text)
-        if found is not None:
-            return found
-        depth = self.depth(text) if self._loops and opcode in _MOVED else len(self._loops)
+        name = self._values.get(text)
+        if name is not None:
+            return name
+        depth = self.depth(text) if self._loops and opcode in _HOISTED else len(self._loops)
         if depth == len(self._loops):
-            found = self._known[text] = self.fresh(text)
-            return found
+            name = self._values[text] = self.fresh(text)
+            return name
         loop = self._loops[depth]
-        if text not in loop.known:
-            loop.known[text] = self._named(depth)
-            loop.before.append(f"  {loop.known[text]} = {text}{self._location}")
-        return loop.known[text]
+        if text not in loop.values:
+            loop.values[text] = self._named(depth)
+            loop.preheader.append(f"  {loop.values[text]} = {text}{self._location}")
+        return loop.values[text]
 
     def fresh(self, text: str) -> str:
-        """Writes an instruction that has a result, whatever is known; returns the result's name."""
+        """Writes an instruction that has a result, even where its value is available; returns the result's name."""
         name = self._named(len(self._loops))
         self.body.append(f"  {name} = {text}{self._location}")
         return name
@@ -145,7 +145,7 @@ class Writer:
         return name
 
     def depth(self, text: str) -> int:
-        """How many of the loops, outermost first, it takes to have all the values in a text."""
+        """The depth of the innermost loop in which a value that the text names changes; 0 where none does."""
         return max([self._depths.get(name, 0) for name in _NAMES.findall(text)], default=0)
 
     def effect(self, text: str) -> None:
@@ -164,11 +164,11 @@ class Writer:
         return self.value(text, pure=name.startswith("llvm."))
 
     def bitcast(self, kind: str, value: str, to: str) -> str:
-        """The bits of a value as another type; what came from that type is what it was."""
+        """The bits of a value as another type; a bitcast that undoes another gives the first value back."""
         if kind == to:
             return value
         result = self.value(f"bitcast {kind} {value} to {to}")
-        self._known[f"bitcast {to} {result} to {kind}"] = value
+        self._values[f"bitcast {to} {result} to {kind}"] = value
         return result
 
     def read(self, word: Word, kind: str) -> str:
@@ -181,7 +181,7 @@ class Writer:
         return self.bitcast(held.kind, held.value, kind)
 
     def begin_as_zero(self, words: Iterable[Word]) -> None:
-        """Knows words in the entry block that nothing has written yet."""
+        """Takes words as zero that nothing has written yet; only in the entry block."""
         self._words.update((word, Held(word.kind, "zeroinitializer", "")) for word in words)
 
     def write(self, word: Word, kind: str, value: str) -> None:
@@ -192,7 +192,7 @@ class Writer:
         self._unsaved[word] = None
 
     def save(self, words: Iterable[Word]) -> None:
-        """Writes to the stack what the words have been given since the block began."""
+        """Stores to the stack the values that the words were given since the block began."""
         here = self._location
         for word in words:
             if word in self._unsaved:
@@ -205,14 +205,14 @@ class Writer:
         self._location = here
 
     def forget(self, words: Iterable[Word]) -> None:
-        """Takes it that something else has changed the words on the stack."""
+        """Forgets what words hold, because an access by address may have changed them on the stack."""
         self._writes += 1
         for word in words:
             word.written = self._writes
             self._words.pop(word, None)
 
     def alloca(self, kind: str, align: int) -> str:
-        """Reserves stack space in the entry block, which becomes registers where LLVM can; returns its address."""
+        """Reserves stack space in the entry block, which LLVM makes registers of where it can; returns its address."""
         self._names += 1
         name = f"%a{self._names}"
         self.entry.append(f"  {name} = alloca {kind}, align {align}")
@@ -237,7 +237,7 @@ class Writer:
         self.open = False
 
     def leave(self) -> None:
-        """Ends the block and the thread; nobody reads its registers any more."""
+        """Ends the block and the thread; its words aren't saved, because nothing reads them any more."""
         self._unsaved.clear()
         if self.exit is not None:
             self.jump(self.exit)
@@ -248,28 +248,28 @@ class Writer:
     def enter_loop(self, head: str) -> None:
         """Ends the block with a jump to the head of a loop."""
         self.jump(head)
-        self._loops.append(_Loop(len(self.body) - 1))
+        self._loops.append(_OpenLoop(len(self.body) - 1))
 
-    def leave_loop(self, known: Known) -> Known:
-        """Ends the loop; returns what is known behind it, given what is known in its head."""
+    def leave_loop(self, at_head: Available) -> Available:
+        """Ends the loop; returns what is available behind it: what is at its head, and what its preheader computes."""
         loop = self._loops.pop()
-        self._before[loop.at] = loop.before
-        return known._replace(values={**known.values, **loop.known})
+        self._preheaders[loop.at] = loop.preheader
+        return at_head._replace(values={**at_head.values, **loop.values})
 
-    def known(self) -> Known:
-        """What is known where the writer stands."""
-        return Known(dict(self._known), dict(self.results), dict(self._words), self._writes)
+    def available(self) -> Available:
+        """What is available where the writer stands."""
+        return Available(dict(self._values), dict(self.results), dict(self._words), self._writes)
 
-    def start(self, label: str, known: Known | None = None, loops: bool = False) -> None:
+    def start(self, label: str, available: Available | None = None, loops: bool = False) -> None:
         """Opens a new block; the one before it must have ended.
 
-        known: what a block knew through which all ways to this one go. Of its words those stay known that nothing
-        written since has changed. loops: the block is jumped back to, so that what is written later may change them.
+        available: what was available at the end of a block that dominates this one. A word that has been written since
+        isn't. loops: later code jumps back to this block, having changed any word: none is available.
         """
         self.body.append(f"{label}:")
         self.block = label
         self.open = True
-        values, results, words, writes = known or Known({}, {}, {}, 0)
-        self._known = dict(values)
+        values, results, words, writes = available or Available({}, {}, {}, 0)
+        self._values = dict(values)
         self.results = dict(results)
         self._words = {} if loops else {word: held for word, held in words.items() if word.written <= writes}

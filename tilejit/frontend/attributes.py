@@ -10,7 +10,7 @@ from ..dtypes import DType
 from ..layout import TileLayout
 from . import memory as mem
 from .context import Context
-from .language import RESERVED_OPERATIONS, Namespace, Scope
+from .language import RESERVED_OPERATIONS, Namespace, ScopeNamespace
 from .regions import strides_of
 from .values import Constant, Items, Memory, Method, Operation, Scalar, Value, describe
 
@@ -69,10 +69,11 @@ def _of_scalar(ctx: Context, node: ast.Attribute, base: Scalar) -> Value:
 
 
 def _of_constant(ctx: Context, node: ast.Attribute, value: Any) -> Value:
-    if isinstance(value, Scope):
+    if isinstance(value, ScopeNamespace):
         if node.attr in value.operations or node.attr in RESERVED_OPERATIONS:
             return Operation(value.scope.name, node.attr)
-        raise _missing(ctx, node, repr(value), value.operations)
+        fault = value.missing(node.attr)
+        raise ctx.type_error(node, fault.message, fault.hint)
     if isinstance(value, Namespace):
         if node.attr in value.members:
             return Constant(getattr(value, node.attr))

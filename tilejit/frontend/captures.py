@@ -8,7 +8,7 @@ from typing import Any
 
 from ..dtypes import DType
 from ..layout import Swizzle, TileLayout
-from .language import Function, Intrinsic, Namespace, Scope
+from .language import Function, Intrinsic, Namespace, ScopeNamespace
 from .source import KernelSource
 
 __all__ = ["captures", "changes"]
@@ -55,7 +55,8 @@ def _token(value: Any, inside: tuple[KernelSource, ...]) -> Hashable:
         return "float", value.hex()
     if type(value) is tuple:
         return "tuple", tuple(_token(item, inside) for item in value)
-    if value is None or isinstance(value, (bool, int, str, DType, TileLayout, Swizzle, Intrinsic, Scope, Namespace)):
+    names = (Intrinsic, ScopeNamespace, Namespace)
+    if value is None or isinstance(value, (bool, int, str, DType, TileLayout, Swizzle, *names)):
         return type(value).__qualname__, value
     if isinstance(value, (ModuleType, BuiltinFunctionType, FunctionType, type)):
         name = getattr(value, "__qualname__", value.__name__)

@@ -12,13 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .. import scopes
 from ..dtypes import DType
 from ..errors import KernelSyntaxError, KernelTypeError
 from ..isa.barriers import BARRIERS
 from ..layout import atom_layout, datapath, layout_a, layout_b, layout_c
 from ..ops.elementwise import ELEMENTWISE
+from ..ops.record import Fault
 from ..ops.tile import CALLS
+from ..scopes import SCOPES, Scope
 from .source import KernelSource
 
 __all__ = [
@@ -26,7 +27,7 @@ __all__ = [
     "Intrinsic",
     "Namespace",
     "RESERVED_OPERATIONS",
-    "Scope",
+    "ScopeNamespace",
     "Spec",
     "Tensor",
     "cdiv",
@@ -62,22 +63,30 @@ class Intrinsic:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class ScopeNamespace:
     """The operations that can be called on the threads of one scope: `tj.cta`, `tj.warp` and the others."""
 
-    scope: scopes.Scope
+    scope: Scope
 
     @property
     def operations(self) -> tuple[str, ...]:
         """The names of those that work."""
         return tuple(name for name, call in CALLS.items() if self.scope in call.scopes)
 
+    def missing(self, operation: str) -> Fault:
+        """Why it has no operation of this name."""
+        if operation in CALLS:
+            others = [str(scope) for scope in CALLS[operation].scopes]
+            return Fault(f"{self} has no {operation}", f"it is called on a {' or '.join(others)}")
+        close = difflib.get_close_matches(operation, self.operations, 1)
+        hint = f"did you mean {close[0]}?" if close else f"it has {', '.join(self.operations)}"
+        return Fault(f"{self} has no attribute {operation}", hint)
+
     def __getattr__(self, operation: str) -> Intrinsic:
         if operation in self.operations:
             return Intrinsic(f"{self.scope}.{operation}", CALLS[operation].meaning)
-        close = difflib.get_close_matches(operation, self.operations, 1)
-        meant = f"; did you mean {close[0]!r}?" if close else ""
-        raise AttributeError(f"{self!r} has no operation {operation!r}{meant}")
+        fault = self.missing(operation)
+        raise AttributeError(f"{fault.message}: {fault.hint}")
 
     def __dir__(self) -> list[str]:
         return sorted(self.operations)
@@ -247,13 +256,13 @@ NAMESPACES = (
 )
 
 
-def intrinsics() -> dict[str, Intrinsic | Scope | Namespace]:
+def intrinsics() -> dict[str, Intrinsic | ScopeNamespace | Namespace]:
     """Every name of the language that is looked up as `tj.<name>`, but for types and host helpers."""
-    table: dict[str, Intrinsic | Scope | Namespace] = {}
+    table: dict[str, Intrinsic | ScopeNamespace | Namespace] = {}
     for names in (_MEMORY, _IDS, _SYNCS, _RESERVED):
         table.update({name: Intrinsic(name, meaning) for name, meaning in names.items()})
     table.update({name: Intrinsic(name, op.meaning) for name, op in ELEMENTWISE.items()})
-    for scope in scopes.SCOPES.values():
-        table.update(dict.fromkeys((scope.name, *scope.aliases), Scope(scope)))
+    for scope in SCOPES.values():
+        table.update(dict.fromkeys((scope.name, *scope.aliases), ScopeNamespace(scope)))
     table.update({space.name: space for space in NAMESPACES})
     return table

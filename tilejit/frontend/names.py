@@ -10,14 +10,14 @@ from typing import Any
 from ..dtypes import DType
 from ..layout import TileLayout
 from .context import Context
-from .language import Function, Intrinsic, Namespace, Scope
+from .language import Function, Intrinsic, Namespace, ScopeNamespace
 from .values import Constant, Items, Unset, Value
 
 __all__ = ["captured", "lookup"]
 
 #: types of which every value can be used, as it is; asking whether something is an array takes longer
 _USABLE = frozenset(
-    (bool, int, float, str, NoneType, ModuleType, DType, TileLayout, Function, Intrinsic, Scope, Namespace)
+    (bool, int, float, str, NoneType, ModuleType, DType, TileLayout, Function, Intrinsic, ScopeNamespace, Namespace)
 )
 
 

@@ -1,4 +1,4 @@
-"""Memory that a kernel makes: which layouts fit it, and what it gets where the kernel doesn't say.
+"""Memory that a kernel allocates: the layouts that fit it, and the default layout and alignment.
 
 The frontend's `tj.alloc_*` and the dispatcher's `tj.operand` both ask here. The errors name no place.
 """
@@ -37,9 +37,10 @@ def check_element_type(space: str, dtype: DType) -> None:
 
 
 def fitting_layout(layout: object, shape: tuple[int, ...], space: str) -> TileLayout:
-    """The layout that was given for a shape, grouped by its dimensions; a swizzle is that of row-major rows.
+    """The layout that a kernel names for memory of a shape, grouped by the shape's dimensions.
 
-    raises: LayoutError where it doesn't fit the shape or the kind of memory, KernelTypeError where it is none.
+    A Swizzle stands for the row-major layout with that swizzle.
+    raises: LayoutError where it doesn't fit the shape or the kind of memory, KernelTypeError where it isn't a layout.
     """
     if isinstance(layout, Swizzle):
         layout = TileLayout.row_major(shape, layout)

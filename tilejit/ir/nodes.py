@@ -85,8 +85,8 @@ class Special:
 class Op:
     """A scalar operation, by its name in the table of elementwise operations (`tilejit.ops`).
 
-    Arguments have one dtype, that in which the operation computes, but for the condition of `where` (bool_) and
-    what the table says of shifts. dtype: the result's; bool_ for comparisons.
+    All arguments have the dtype in which the operation computes, except the condition of `where`, which is bool_.
+    dtype: the result's; bool_ for comparisons.
     """
 
     name: str
@@ -110,7 +110,10 @@ class Cast:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The value at a place. Tile level: only as the whole value of a `Let`. Lane level: local places anywhere."""
+    """The value at a place.
+
+    It is the whole value of a `Let`. Only at lane level, loads of local places may stand anywhere in an expression.
+    """
 
     place: Element | Vector
     span: Span | None = field(default=None, compare=False, repr=False)
@@ -233,7 +236,7 @@ class Let:
 
 @dataclass(frozen=True, slots=True)
 class Declare:
-    """Defines a variable that `Assign` may change; no facts hold of it. init: None for not yet assigned."""
+    """Defines a variable that `Assign` may change; no facts hold of it. init: None where it begins without a value."""
 
     var: Var
     init: Expr | None
@@ -253,8 +256,8 @@ class Assign:
 class Alloc:
     """Makes a shared, local or tmem buffer that lives as long as the kernel.
 
-    addressed: a local buffer lives in the thread's local memory instead of its registers, so that values known only
-    at run time may say where in it (lane level).
+    addressed: a local buffer lives in the thread's local memory instead of its registers, so that it can be indexed
+    by values known only at run time (lane level).
     """
 
     buffer: Buffer
@@ -453,10 +456,9 @@ class Move:
 class Instruction:
     """One instruction from the instruction table (`tilejit.isa`), by name.
 
-    Lane level, but for what each thread carries out without memory or registers, such as `cp.async.wait`.
-
+    At tile level it takes scalars only and has no outputs, as `cp.async.wait`.
     outputs: local vectors that it fills. inputs: scalars, or vectors whose address (shared, global, tmem) or registers
-    (local) it takes. Registers that it takes and returns come first in both.
+    (local) it takes. Registers that it both takes and returns come first in outputs and in inputs.
     """
 
     name: str
@@ -465,10 +467,10 @@ class Instruction:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
-#: a statement that holds no others, and that what stands behind it follows
+#: a statement that holds no other statements, and after which the next one is executed
 Simple = Let | Declare | Assign | Alloc | View | Store | Sync | Assert | Print | TileOp | Move | Instruction
 
-#: a statement that goes elsewhere
+#: a statement after which the next one isn't executed
 Jump = Break | Continue | Return
 
 Stmt = Simple | Jump | If | For | Loop
@@ -544,9 +546,10 @@ class StrideParam(_NumberParam):
 
 @dataclass(frozen=True, slots=True)
 class AssertionsParam:
-    """The address of the record that the first thread leaves whose `assert` fails.
+    """The address of a record, which the first thread whose `assert` fails fills in.
 
-    WORDS: what the record holds, 32 bits each. code - 1 is an index into the kernel's assertions; 0: none failed.
+    WORDS: the names of the record's 32-bit words. code: 0 while none has failed, else 1 plus the number of the
+    assertion in the kernel.
     """
 
     WORDS: ClassVar[tuple[str, ...]] = ("code", "thread", "cta_x", "cta_y", "cta_z")
@@ -557,8 +560,8 @@ class AssertionsParam:
     writes: ClassVar[None] = None
 
 
-#: One kernel parameter. size_bytes, align_bytes: as the kernel takes it. defines: the variable or buffer that it gives
-#: a name. writes: the argument whose memory the kernel may write through it.
+#: One kernel parameter. size_bytes, align_bytes: of the parameter in the PTX. defines: the variable or buffer that it
+#: introduces. writes: the name of the argument whose memory the kernel may write through it.
 Param = PointerParam | ScalarParam | ExtentParam | StrideParam | AssertionsParam
 
 

@@ -1,7 +1,7 @@
-"""What statements and expressions are made of: their blocks, expressions, reads and writes; and rewriting.
+"""The walk over statements and expressions: their blocks, operands, reads and writes; and rewriting.
 
-No other file of the compiler lists the classes of nodes to find these. Each list here ends with `assert_never`: a new
-class of statement or expression fails type checking until it stands in them.
+Only this file of the compiler lists the classes of nodes for that purpose. Each list ends with `assert_never`, so a
+new class of statement or expression fails type checking until every list has it.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ __all__ = [
 
 Block = tuple[Stmt, ...]
 
-#: what of a buffer one operand means
+#: the part of a buffer that an operand names
 Place = Region | Element | Vector
 
 
@@ -116,14 +116,14 @@ def statements(body: Block) -> Iterator[Stmt]:
 
 
 def size(stmt: Stmt) -> int:
-    """The number of statements that a statement is, those in its blocks counted."""
+    """The number of statements in a statement: itself, and all in its blocks."""
     return sum(1 for _ in statements((stmt,)))
 
 
 def rewrite(body: Block, change: Callable[[Stmt], Iterable[Stmt]]) -> Block:
-    """The block with what `change` gives in place of each statement.
+    """The block with each statement replaced by those that `change` returns for it.
 
-    It is asked in the order of the text. The blocks of what it gives are rewritten in turn.
+    Statements are visited in the order of the text; the blocks of the returned statements are rewritten as well.
     """
 
     def block(inner: Block) -> Block:
@@ -193,7 +193,8 @@ def _computed(values: Iterable[Place | Expr]) -> Iterator[Expr]:
 def reads(stmt: Stmt) -> Iterator[Place]:
     """The places that a statement itself reads.
 
-    Of an instruction's inputs those in registers: of the others it takes the address, and its table says what for.
+    Of an instruction's inputs these are the ones in registers. Of the others the instruction takes the address, and
+    the instruction table says whether it reads there.
     """
     match stmt:
         case TileOp():
@@ -213,7 +214,7 @@ def reads(stmt: Stmt) -> Iterator[Place]:
 
 
 def writes(stmt: Stmt) -> Iterator[Place]:
-    """The places that a statement itself writes, but for those that an instruction takes the address of."""
+    """The places that a statement itself writes, without those of which an instruction takes the address."""
     match stmt:
         case Store():
             yield stmt.place
@@ -259,7 +260,7 @@ def subexpressions(expr: Expr) -> Iterator[Expr]:
 
 
 def indices(place: Place) -> tuple[Expr, ...]:
-    """The expressions that say where in its buffer a place is."""
+    """The expressions that give a place's position in its buffer."""
     match place:
         case Vector():
             return (place.offset,)

@@ -10,9 +10,9 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from . import approximate, atomics, barriers, convert, cp_async, fences, matrix, mma, tcgen05, warp
-from .row import Access, Capability, Family, Kind, Operand, Register, Row, Token
+from .row import AsyncWork, Capability, Direction, Family, Kind, Operand, Register, Row
 
-__all__ = ["ROWS", "Access", "Capability", "Family", "Kind", "Operand", "Register", "Row", "Token", "nearest"]
+__all__ = ["ROWS", "Direction", "Capability", "Family", "Kind", "Operand", "Register", "Row", "AsyncWork", "nearest"]
 
 #: name -> row
 ROWS: dict[str, Row] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..dtypes import float32
-from .row import F32, Access, Row, register
+from .row import F32, Direction, Row, register
 
 __all__ = ["ROWS"]
 
@@ -14,7 +14,7 @@ def _fast(name: str, meaning: str, ptx: tuple[int, int] = (6, 0), arguments: tup
         text=f"{name} $result, {', '.join(f'${argument}' for argument in arguments)};",
         meaning=meaning,
         operands=(
-            register("result", F32, Access.OUT, element=float32),
+            register("result", F32, Direction.OUT, element=float32),
             *(register(argument, F32, element=float32) for argument in arguments),
         ),
         since=75,

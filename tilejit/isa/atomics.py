@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .row import B32, Access, Row, address, register
+from .row import B32, Direction, Row, address, register
 
 __all__ = ["COMPARE_AND_SWAP", "ROWS"]
 
@@ -11,8 +11,8 @@ COMPARE_AND_SWAP = Row(
     text="atom.global.cas.b32 $before, [$place], $expected, $desired;",
     meaning="the word at $place, which becomes $desired where it was $expected",
     operands=(
-        register("before", B32, Access.OUT),
-        address("place", "global", Access.INOUT, 4),
+        register("before", B32, Direction.OUT),
+        address("place", "global", Direction.INOUT, 4),
         register("expected", B32),
         register("desired", B32),
     ),

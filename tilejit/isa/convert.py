@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..dtypes import DType, bfloat16, float8_e4m3fn, float8_e5m2, float16, float32
-from .row import B16, B32, B64, F32, Access, Family, Operand, Row, register
+from .row import B16, B32, B64, F32, Direction, Family, Operand, Row, register
 
 __all__ = ["BF16", "FROM_FP8", "NARROW_PAIR", "PAIRS", "ROWS", "TF32", "TO_FP8"]
 
@@ -21,7 +21,7 @@ _TWO = (register("lower", F32, element=float32), register("upper", F32, element=
 BF16 = _cvt(
     "cvt.rn.bf16.f32",
     "$result, $value",
-    (register("result", B16, Access.OUT, element=bfloat16), _VALUE),
+    (register("result", B16, Direction.OUT, element=bfloat16), _VALUE),
     80,
     (7, 0),
     "to nearest even",
@@ -31,7 +31,7 @@ BF16 = _cvt(
 TF32 = _cvt(
     "cvt.rna.tf32.f32",
     "$result, $value",
-    (register("result", B32, Access.OUT, element=float32), _VALUE),
+    (register("result", B32, Direction.OUT, element=float32), _VALUE),
     80,
     (7, 0),
     "to the 10 bits of fraction that tensor cores multiply, to nearest, ties away from zero",
@@ -44,7 +44,7 @@ def _to_fp8(dtype: DType) -> Row:
     return _cvt(
         f"cvt.rn.satfinite.{_FP8[dtype]}.f32",
         "$result, $upper, $lower",
-        (register("result", B16, Access.OUT, element=dtype), *reversed(_TWO)),
+        (register("result", B16, Direction.OUT, element=dtype), *reversed(_TWO)),
         89,
         (8, 1),
         f"two float32 to {dtype}, to nearest even, saturating",
@@ -55,7 +55,7 @@ def _from_fp8(dtype: DType) -> Row:
     return _cvt(
         f"cvt.rn.f16x2.{_FP8[dtype]}",
         "$result, $pair",
-        (register("result", B32, Access.OUT, element=float16), register("pair", B16, element=dtype)),
+        (register("result", B32, Direction.OUT, element=float16), register("pair", B16, element=dtype)),
         89,
         (8, 1),
         f"two {dtype} to two float16, exactly",
@@ -73,7 +73,7 @@ def _narrow_pair(dtype: DType) -> Row:
     return _cvt(
         f"cvt.rn.{_HALVES[dtype]}.f32",
         "$result, $upper, $lower",
-        (register("result", B32, Access.OUT, element=dtype), *_TWO),
+        (register("result", B32, Direction.OUT, element=dtype), *_TWO),
         80,
         (7, 0),
         "two float32 to nearest even",
@@ -93,7 +93,7 @@ def _pair(operation: str) -> Row:
         text=f"{operation}.rn.f32x2 $result, {', '.join(f'${name}' for name in inputs)};",
         meaning=f"{operation} of two float32 at once, each to nearest even, as of one",
         operands=(
-            register("result", B64, Access.OUT, element=float32),
+            register("result", B64, Direction.OUT, element=float32),
             *(register(name, B64, element=float32) for name in inputs),
         ),
         since=100,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from .row import B32, Access, Family, Operand, Row, Token, address, constant, predicate, register
+from .row import B32, AsyncWork, Direction, Family, Operand, Row, address, constant, predicate, register
 
 __all__ = ["COMMIT", "CP_ASYNC", "COPIES", "Copy", "ROWS", "WAIT"]
 
-CP_ASYNC = Token("copies to shared memory", "cp_async.wait")
+CP_ASYNC = AsyncWork("copies to shared memory", "cp_async.wait")
 
 _SOURCE = 'PTX ISA, "Data Movement and Conversion Instructions: cp.async"'
 
@@ -46,7 +46,7 @@ def _start(name: str, size: int, edge: tuple[Operand, ...], what: str, ptx: tupl
         name=name,
         text=f"cp.async.{_CACHES[size]}.shared.global {listed};",
         meaning=f"starts to copy {what} from global $source to shared $to",
-        operands=(address("to", "shared", Access.OUT, size), address("source", "global", Access.IN, size), *edge),
+        operands=(address("to", "shared", Direction.OUT, size), address("source", "global", Direction.IN, size), *edge),
         since=80,
         ptx=ptx,
         starts=CP_ASYNC,

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..scopes import WARP
-from .row import B32, Access, Family, Row, address, register
+from .row import B32, Direction, Family, Row, address, register
 
-__all__ = ["LDMATRIX", "ROWS", "STMATRIX", "Tiles"]
+__all__ = ["LDMATRIX", "ROWS", "STMATRIX", "MatrixForm"]
 
 #: of 8 elements
 _ROW_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Tiles:
+class MatrixForm:
     """`num` tiles. trans: their columns, not their rows, lie together in memory."""
 
     num: int
@@ -25,17 +25,17 @@ class Tiles:
         return f"x{self.num}{'.trans' if self.trans else ''}"
 
 
-_FORMS = tuple(Tiles(num, trans) for num in (1, 2, 4) for trans in (False, True))
+_FORMS = tuple(MatrixForm(num, trans) for num in (1, 2, 4) for trans in (False, True))
 
 
-def _ldmatrix(form: Tiles) -> Row:
+def _ldmatrix(form: MatrixForm) -> Row:
     return Row(
         name=f"ldmatrix.{form.suffix}",
         text=f"ldmatrix.sync.aligned.m8n8.{form.suffix}.shared.b16 {{$tiles}}, [$row];",
         meaning=f"{form.num} 8x8 tiles to registers; each lane has the address of a row",
         operands=(
-            register("tiles", B32, Access.OUT, form.num),
-            address("row", "shared", Access.IN, _ROW_BYTES),
+            register("tiles", B32, Direction.OUT, form.num),
+            address("row", "shared", Direction.IN, _ROW_BYTES),
         ),
         since=75,
         ptx=(6, 5),
@@ -46,13 +46,13 @@ def _ldmatrix(form: Tiles) -> Row:
     )
 
 
-def _stmatrix(form: Tiles) -> Row:
+def _stmatrix(form: MatrixForm) -> Row:
     return Row(
         name=f"stmatrix.{form.suffix}",
         text=f"stmatrix.sync.aligned.m8n8.{form.suffix}.shared.b16 [$row], {{$tiles}};",
         meaning=f"{form.num} 8x8 tiles from registers; each lane has the address of a row",
         operands=(
-            address("row", "shared", Access.OUT, _ROW_BYTES),
+            address("row", "shared", Direction.OUT, _ROW_BYTES),
             register("tiles", B32, count=form.num),
         ),
         since=90,

@@ -16,7 +16,7 @@ from ..dtypes import (
     uint8,
 )
 from ..scopes import WARP
-from .row import B32, F32, Access, Family, Row, register
+from .row import B32, F32, Direction, Family, Row, register
 
 __all__ = ["MMA", "MMA_M", "MMA_N", "ROWS", "Mma", "products"]
 
@@ -93,10 +93,10 @@ def _mma(form: Mma) -> Row:
         text=f"{form.name} {{$d}}, {{$a}}, {{$b}}, {{$c}};",
         meaning=f"a 16x8 tile: {form.a} 16x{form.k} times {form.b} {form.k}x8, plus {form.acc}",
         operands=(
-            register("d", sums, Access.OUT, count, form.acc),
-            register("a", B32, Access.IN, 2 * form.halves, form.a),
-            register("b", B32, Access.IN, form.halves, form.b),
-            register("c", sums, Access.IN, count, form.acc),
+            register("d", sums, Direction.OUT, count, form.acc),
+            register("a", B32, Direction.IN, 2 * form.halves, form.a),
+            register("b", B32, Direction.IN, form.halves, form.b),
+            register("c", sums, Direction.IN, count, form.acc),
         ),
         since=since,
         ptx=ptx,

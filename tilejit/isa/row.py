@@ -16,7 +16,7 @@ from ..source import Span
 from ..target import Target
 
 __all__ = [
-    "B16", "B32", "B64", "F32", "Access", "Capability", "Family", "Kind", "Operand", "Register", "Row", "Token",
+    "B16", "B32", "B64", "F32", "Direction", "Capability", "Family", "Kind", "Operand", "Register", "Row", "AsyncWork",
     "address", "carried", "constant", "predicate", "register",
 ]  # fmt: skip
 
@@ -30,7 +30,7 @@ class Kind(Enum):
     ADDRESS = "address"
 
 
-class Access(Enum):
+class Direction(Enum):
     """What happens to a register, or to the memory at an address."""
 
     IN = "in"
@@ -67,7 +67,7 @@ class Operand:
     name: str
     kind: Kind
     register: Register
-    access: Access = Access.IN
+    direction: Direction = Direction.IN
     count: int | None = 1
     element: DType | None = None
     space: str = ""
@@ -76,24 +76,24 @@ class Operand:
     @property
     def is_result(self) -> bool:
         """Whether the instruction writes its registers; of an address it never does."""
-        return self.kind is not Kind.ADDRESS and self.access is not Access.IN
+        return self.kind is not Kind.ADDRESS and self.direction is not Direction.IN
 
     @property
     def is_argument(self) -> bool:
         """Whether the instruction reads its registers."""
-        return self.kind is Kind.ADDRESS or self.access is not Access.OUT
+        return self.kind is Kind.ADDRESS or self.direction is not Direction.OUT
 
 
 def register(
-    name: str, kind: Register, access: Access = Access.IN, count: int = 1, element: DType | None = None
+    name: str, kind: Register, direction: Direction = Direction.IN, count: int = 1, element: DType | None = None
 ) -> Operand:
     """`count` registers of one kind."""
-    return Operand(name, Kind.REGISTER, kind, access, count, element)
+    return Operand(name, Kind.REGISTER, kind, direction, count, element)
 
 
 def carried(name: str) -> Operand:
     """Any number of 32-bit registers that are taken and returned, so that what uses them stays behind."""
-    return Operand(name, Kind.REGISTER, B32, Access.INOUT, None)
+    return Operand(name, Kind.REGISTER, B32, Direction.INOUT, None)
 
 
 def constant(name: str) -> Operand:
@@ -101,19 +101,19 @@ def constant(name: str) -> Operand:
     return Operand(name, Kind.CONSTANT, _CONSTANT)
 
 
-def predicate(name: str, access: Access = Access.IN) -> Operand:
+def predicate(name: str, direction: Direction = Direction.IN) -> Operand:
     """A predicate register."""
-    return Operand(name, Kind.PREDICATE, _PREDICATE, access)
+    return Operand(name, Kind.PREDICATE, _PREDICATE, direction)
 
 
-def address(name: str, space: str, access: Access, access_bytes: int = 0) -> Operand:
-    """An address; `access` says what happens to the memory there. Only those of global memory have 64 bits."""
+def address(name: str, space: str, direction: Direction, access_bytes: int = 0) -> Operand:
+    """An address; `direction` says what happens to the memory there. Only those of global memory have 64 bits."""
     kind = B64 if space == "global" else B32
-    return Operand(name, Kind.ADDRESS, kind, access, space=space, access_bytes=access_bytes)
+    return Operand(name, Kind.ADDRESS, kind, direction, space=space, access_bytes=access_bytes)
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class AsyncWork:
     """Work that goes on after the instruction that starts it. wait: what users call, after `tj.`, to wait for it."""
 
     name: str
@@ -165,8 +165,8 @@ class Row(Capability):
     meaning: str
     operands: tuple[Operand, ...] = ()
     scope: Scope = THREAD
-    starts: Token | None = None
-    completes: Token | None = None
+    starts: AsyncWork | None = None
+    completes: AsyncWork | None = None
     memory: bool = False
     convergent: bool = False
     source: str = ""

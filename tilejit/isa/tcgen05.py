@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from ..layout import TCGEN05_SHAPES
 from ..scopes import THREAD, WARP, Scope
 from ..target import TENSOR_MEMORY_TARGETS
-from .row import B32, Access, Family, Operand, Row, Token, address, carried, register
+from .row import B32, AsyncWork, Direction, Family, Operand, Row, address, carried, register
 
 __all__ = [
     "ALLOC", "DEALLOC", "FENCE_AFTER", "FENCE_BEFORE", "LD", "RELINQUISH", "ROWS", "ST", "TMEM_LOAD", "TMEM_STORE",
     "WAIT_LD", "WAIT_ST", "Transfer",
 ]  # fmt: skip
 
-TMEM_LOAD = Token("loads from tensor memory", "tcgen05.wait_ld")
-TMEM_STORE = Token("stores to tensor memory", "tcgen05.wait_st")
+TMEM_LOAD = AsyncWork("loads from tensor memory", "tcgen05.wait_ld")
+TMEM_STORE = AsyncWork("stores to tensor memory", "tcgen05.wait_st")
 
 
 def _row(
@@ -24,8 +24,8 @@ def _row(
     meaning: str,
     operands: tuple[Operand, ...] = (),
     scope: Scope = WARP,
-    starts: Token | None = None,
-    completes: Token | None = None,
+    starts: AsyncWork | None = None,
+    completes: AsyncWork | None = None,
 ) -> Row:
     return Row(
         name=name,
@@ -68,7 +68,7 @@ def _ld(form: Transfer) -> Row:
         f"tcgen05.ld.{size}",
         f"tcgen05.ld.sync.aligned.{size}.b32 {{$registers}}, [$place];",
         "starts to load registers from tmem",
-        (register("registers", B32, Access.OUT, form.registers), address("place", "tmem", Access.IN)),
+        (register("registers", B32, Direction.OUT, form.registers), address("place", "tmem", Direction.IN)),
         starts=TMEM_LOAD,
     )
 
@@ -79,7 +79,7 @@ def _st(form: Transfer) -> Row:
         f"tcgen05.st.{size}",
         f"tcgen05.st.sync.aligned.{size}.b32 [$place], {{$registers}};",
         "starts to store registers to tmem",
-        (address("place", "tmem", Access.OUT), register("registers", B32, count=form.registers)),
+        (address("place", "tmem", Direction.OUT), register("registers", B32, count=form.registers)),
         starts=TMEM_STORE,
     )
 
@@ -105,7 +105,7 @@ ALLOC = _row(
     "tcgen05.alloc",
     "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [$to], $columns;",
     "reserves $columns columns and writes their address to shared $to",
-    (address("to", "shared", Access.OUT, 4), register("columns", B32)),
+    (address("to", "shared", Direction.OUT, 4), register("columns", B32)),
 )
 RELINQUISH = _row(
     "tcgen05.relinquish",
@@ -116,7 +116,7 @@ DEALLOC = _row(
     "tcgen05.dealloc",
     "tcgen05.dealloc.cta_group::1.sync.aligned.b32 $place, $columns;",
     "frees $columns columns",
-    (address("place", "tmem", Access.INOUT), register("columns", B32)),
+    (address("place", "tmem", Direction.INOUT), register("columns", B32)),
 )
 FENCE_BEFORE = _row(
     "tcgen05.fence.before", "tcgen05.fence::before_thread_sync;", "orders what is before a barrier", scope=THREAD

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..scopes import WARP
-from .row import B32, Access, Operand, Row, predicate, register
+from .row import B32, Direction, Operand, Row, predicate, register
 
 __all__ = ["ELECT", "ROWS"]
 
@@ -22,7 +22,7 @@ def _warp(name: str, text: str, operands: tuple[Operand, ...], meaning: str) -> 
     )
 
 
-_SHUFFLED = (register("result", B32, Access.OUT), register("value", B32), register("by", B32))
+_SHUFFLED = (register("result", B32, Direction.OUT), register("value", B32), register("by", B32))
 _PREDICATE = predicate("predicate")
 
 _SHUFFLES = (
@@ -38,19 +38,19 @@ _VOTES = (
     _warp(
         "vote.any",
         "vote.sync.any.pred $result, $predicate, -1;",
-        (predicate("result", Access.OUT), _PREDICATE),
+        (predicate("result", Direction.OUT), _PREDICATE),
         "whether any lane's predicate holds",
     ),
     _warp(
         "vote.all",
         "vote.sync.all.pred $result, $predicate, -1;",
-        (predicate("result", Access.OUT), _PREDICATE),
+        (predicate("result", Direction.OUT), _PREDICATE),
         "whether every lane's predicate holds",
     ),
     _warp(
         "vote.ballot",
         "vote.sync.ballot.b32 $result, $predicate, -1;",
-        (register("result", B32, Access.OUT), _PREDICATE),
+        (register("result", B32, Direction.OUT), _PREDICATE),
         "bit i is lane i's predicate",
     ),
 )
@@ -59,7 +59,7 @@ ELECT = Row(
     name="elect",
     text="elect.sync _|$leader, -1;",
     meaning="true in one lane of the warp",
-    operands=(predicate("leader", Access.OUT),),
+    operands=(predicate("leader", Direction.OUT),),
     since=90,
     ptx=(8, 0),
     scope=WARP,

@@ -16,14 +16,16 @@ from collections.abc import Sequence
 
 from ..dtypes import DTYPES, DType, float16, float32, int32
 from ..errors import LayoutError
+from ..scopes import SCOPES
 from ..target import WARP, WARPGROUP
-from .axes import laneid, m, warpid, wid_in_wg
+from .axes import axis_between, laneid, m
 from .iters import Iter
 from .tile_layout import TileLayout
 
 __all__ = ["layout_a", "layout_b", "layout_c"]
 
-_WARP_AXES = {"cta": warpid, "warpgroup": wid_in_wg}
+#: scope -> the axis that counts its warps
+_WARP_AXES = {name: axis_between("warp", name) for name, scope in SCOPES.items() if "warp" in scope.axes.values()}
 
 _ROWS, _COLUMNS = 16, 8
 

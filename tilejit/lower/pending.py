@@ -21,7 +21,7 @@ from ..ir.analyses.flow import Analysis, solve
 from ..ir.arithmetic import build, facts
 from ..ir.nodes import Alloc, Break, Continue, For, If, Instruction, Jump, Kernel, Loop, Simple, Stmt, Vector
 from ..ir.walk import Block, Place
-from ..isa import ROWS, Token
+from ..isa import ROWS, AsyncWork
 from ..isa.tcgen05 import TMEM_LOAD, TMEM_STORE, WAIT_LD
 from ..source import Span
 
@@ -53,7 +53,7 @@ class _Pending:
     settled: a wait that the user didn't write has come since.
     """
 
-    kind: Token
+    kind: AsyncWork
     vector: Vector
     span: Span | None
     settled: bool = False

@@ -72,7 +72,8 @@ class TileOperation:
 
     operands: in order, the destination first. attrs: the attributes it may carry, in order.
     reserved: parameters of a call that stand between them and aren't supported yet.
-    scopes: on which it can be called. meaning: one line. example: two lines of a kernel.
+    scopes: on which it can be called. meaning: one line. example: two lines of a kernel, of which the second calls it;
+    `A` is an array, `a` and `b` are factors.
     shape_fault: why it can't take operands of these shapes. type_fault: why it can't take these types, and attributes
     by name. Both take the operands that are given, in order.
     reference: its meaning in NumPy, from the arrays of all operands but a fill, the destination's old one first, to

@@ -13,7 +13,7 @@ from typing import Literal
 from ..dtypes import DType
 from .fitted import Constant, Polynomial
 
-__all__ = ["FORMATS", "Block", "Builder", "Code", "Format", "Number", "Operand", "called", "inline", "scalar_type"]
+__all__ = ["FORMATS", "BasicBlock", "Builder", "Code", "Format", "Number", "Operand", "called", "inline", "scalar_type"]
 
 Opcode = Literal["add", "sub", "mul", "div", "rem", "and", "or", "xor", "shl", "shr", "lshr"]
 Comparison = Literal["==", "!=", "<", "<=", ">", ">="]
@@ -164,7 +164,7 @@ Operand = Number | float
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class BasicBlock:
     """A basic block's label."""
 
     name: str
@@ -180,7 +180,7 @@ class Builder(ABC):
     """
 
     proved = False
-    block: Block
+    block: BasicBlock
 
     @property
     @abstractmethod
@@ -220,7 +220,7 @@ class Builder(ABC):
         """Whether either is NaN."""
 
     @abstractmethod
-    def intrinsic(self, name: str, first: Number, *rest: Operand) -> Number:
+    def intrinsic(self, name: str, first: Number, *others: Operand) -> Number:
         """An instruction by name, of operands of one type, which is also the result's.
 
         Of floats: sqrt, fabs, floor, ceil, rint, trunc, fma, copysign. Of integers: abs, fshl.
@@ -245,21 +245,21 @@ class Builder(ABC):
     # ---- control flow, in called functions ------------------------------------------------------------------
 
     @abstractmethod
-    def start(self, block: Block) -> None:
+    def start(self, block: BasicBlock) -> None:
         """Begin `block`; the one before must have ended."""
 
     @abstractmethod
-    def jump(self, block: Block) -> None: ...
+    def jump(self, block: BasicBlock) -> None: ...
 
     @abstractmethod
-    def branch(self, condition: Number, yes: Block, no: Block) -> None: ...
+    def branch(self, condition: Number, yes: BasicBlock, no: BasicBlock) -> None: ...
 
     @abstractmethod
-    def phi(self, *sources: tuple[Number, Block]) -> Number:
+    def phi(self, *sources: tuple[Number, BasicBlock]) -> Number:
         """The value that came with the block control came from."""
 
     @abstractmethod
-    def add_incoming(self, phi: Number, value: Number, block: Block) -> None:
+    def add_incoming(self, phi: Number, value: Number, block: BasicBlock) -> None:
         """Complete a loop's phi with the value from the end of its body."""
 
     # ---- made of these --------------------------------------------------------------------------------------

@@ -28,15 +28,21 @@ def _elementwise_reference(name: str, dst: np.ndarray, *inputs: np.ndarray) -> n
     return into(dst, reference(name, *inputs))
 
 
+def _input_names(op: Elementwise) -> tuple[str, ...]:
+    """What calls with a destination name the inputs: src; a, b, c; a condition before them cond."""
+    values = op.arity - op.conditions
+    return (*("cond",) * op.conditions, *(("src",) if op.arity == 1 else ("a", "b", "c")[:values]))
+
+
 def _elementwise(op: Elementwise) -> TileOperation:
     dtype = "int32" if op.kind in ("bits", "shift") else "float32"
-    inputs = ("True",) * op.conditions + ("x",) * (op.arity - op.conditions)
+    inputs = ("True",) * op.conditions + ("A[0:32, 0:8]",) * (op.arity - op.conditions)
     return TileOperation(
         name=op.name,
-        operands=(DST, *(Operand(name, value=True) for name in op.operands)),
+        operands=(DST, *(Operand(name, value=True) for name in _input_names(op))),
         attrs=(VARIANT,),
         meaning=f"dst = {op.name}(...): {op.meaning}",
-        example=f"x = tj.cta.zeros((32, 8), tj.{dtype})\ntj.cta.{op.name}({', '.join(('x', *inputs))})",
+        example=f"x = tj.alloc_shared((32, 8), tj.{dtype})\ntj.cta.{op.name}({', '.join(('x', *inputs))})",
         reference=partial(_elementwise_reference, op.name),
         shape_fault=broadcast_fault,
         type_fault=partial(_elementwise_types, op.name),

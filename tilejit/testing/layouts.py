@@ -9,6 +9,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from ..layout import Axis, Iter, Swizzle, TileLayout, m
+from ..scopes import SCOPES
 
 __all__ = [
     "AXIS_FAMILIES", "dense_layouts", "iters", "layouts", "memory_layouts", "regions_of", "register_layouts",
@@ -143,7 +144,7 @@ def register_layouts(
 
 def _chains(scope: str, threads: int) -> list[list[tuple[str, int]]]:
     """The chains of axes that count exactly the threads of a scope."""
-    total = {"thread": 1, "warp": 32, "warpgroup": 128, "cta": threads}[scope]
+    total = SCOPES[scope].threads(threads)
     found = []
     for chain in _CHAINS[scope]:
         fixed = math.prod(n for _, n in chain if n is not None)

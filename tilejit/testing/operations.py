@@ -17,7 +17,8 @@ from ..isa.mma import MMA, MMA_M, MMA_N
 from ..layout import TCGEN05_SHAPES, Swizzle, TileLayout, atom_layout, datapath, layout_a, layout_b, layout_c
 from ..ops.elementwise import ELEMENTWISE, result_type
 from ..ops.tile import TILE_OPERATIONS
-from ..target import WARP, WARPGROUP, Target
+from ..scopes import SCOPES
+from ..target import WARP, Target
 from ..target import target as find_target
 from .arrays import dtypes
 from .layouts import regions_of, register_layouts
@@ -43,7 +44,7 @@ _LAUNCHES: dict[str, tuple[int, ...]] = {
 }
 
 #: scope -> (its threads, the id that tells instances apart)
-_INSTANCES = {"thread": (1, "thread_id"), "warp": (WARP, "warp_id"), "warpgroup": (WARPGROUP, "warpgroup_id")}
+_INSTANCES = {s.name: (s.size, s.number_id.name) for s in SCOPES.values() if s.size is not None and s.number_id}
 
 #: a digit of a layout: (extent, stride, axis)
 _Digit = tuple[int, int, str]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.ir.analyses.test_uniformity_is_sound import THREADS, bodies
-from tests.ir.programs import COND, ONE, ZERO, N, programs, run
+from tests.ir.paths import COND, ONE, ZERO, N, programs, run
 from tilejit.dtypes import int32
 from tilejit.ir import nodes as ir
 from tilejit.ir import walk

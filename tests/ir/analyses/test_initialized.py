@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.ir.programs import TWO, N, programs, run
+from tests.ir.paths import TWO, N, programs, run
 from tilejit.dtypes import float32, int32
 from tilejit.errors import KernelTypeError
 from tilejit.ir import nodes as ir

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.ir.arithmetic.expressions import evaluate
+from tests.reference.threads import Threads
 from tilejit.dtypes import bool_, int32
 from tilejit.errors import DispatchError
 from tilejit.ir import nodes as ir
@@ -17,63 +17,6 @@ SAMPLE = (0, 1, 2, 31, 32, 33, 63)
 N = ir.Var("n", int32)
 X, Y = ir.Var("x", int32), ir.Var("y", int32)
 LANE, WARP = ir.Special("lane_id"), ir.Special("warp_id")
-
-
-class Leave(Exception):  # noqa: N818
-    """A break, continue or return on its way out."""
-
-    def __init__(self, word: str) -> None:
-        self.word = word
-
-
-class Thread:
-    """One thread's run by itself: the collectives that it came to, in order."""
-
-    def __init__(self, number: int, n: int) -> None:
-        self.values = {"n": n, "lane_id": number % 32, "warp_id": number // 32, "x": 0, "y": 0}
-        self.came: list[tuple[str, int]] = []
-
-    def run(self, body: tuple[ir.Stmt, ...]) -> list[tuple[str, int]]:
-        try:
-            self.block(body)
-        except Leave as leave:
-            assert leave.word == "Return"
-        return self.came
-
-    def value(self, expr: ir.Expr) -> int:
-        return int(evaluate(expr, self.values))
-
-    def block(self, body: tuple[ir.Stmt, ...]) -> None:
-        for stmt in body:
-            self.stmt(stmt)
-
-    def stmt(self, stmt: ir.Stmt) -> None:
-        match stmt:
-            case ir.Declare(var, init) | ir.Assign(var, init):
-                self.values[var.name] = self.value(init) if init is not None else 0
-            case ir.If(cond, then, orelse):
-                self.block(then if self.value(cond) else orelse)
-            case ir.For(var, start, stop, step, body):
-                for index in range(self.value(start), self.value(stop), self.value(step)):
-                    self.values[var.name] = index
-                    if not self.goes_on(body):
-                        break
-            case ir.Loop(body):
-                while self.goes_on(body):
-                    pass
-            case ir.Break() | ir.Continue() | ir.Return():
-                raise Leave(type(stmt).__name__)
-            case ir.Sync(scope):
-                self.came.append((scope, id(stmt)))
-
-    def goes_on(self, body: tuple[ir.Stmt, ...]) -> bool:
-        try:
-            self.block(body)
-        except Leave as leave:
-            if leave.word == "Return":
-                raise
-            return leave.word == "Continue"
-        return True
 
 
 class Program:
@@ -139,7 +82,7 @@ def test_threads_of_a_scope_come_to_the_same_collectives(body: tuple[ir.Stmt, ..
         check(kernel)
     except DispatchError:
         return
-    came = {t: Thread(t, n).run(body) for t in SAMPLE}
+    came = dict(zip(SAMPLE, Threads(kernel, {}, {"n": n}, numbers=SAMPLE).barriers, strict=True))
     for t, mine in came.items():
         together = [u for u in SAMPLE if u // 32 == t // 32]
         assert all([c for c in came[u] if c[0] == "warp"] == [c for c in mine if c[0] == "warp"] for u in together)

@@ -1,17 +1,15 @@
-"""Random integer expressions and what they mean: evaluation in NumPy with each type's wrap-around."""
+"""Random integer expressions, values for their variables, and whether int64 overflows."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
 from hypothesis import strategies as st
 
+from tests.reference.expressions import evaluate
 from tilejit.dtypes import DType, bool_, int32, int64, uint8, uint32
 from tilejit.ir.arithmetic.facts import full_range
 from tilejit.ir.nodes import SPECIALS, Cast, Const, Expr, Op, Special, Var
-from tilejit.ops.cast import convert
-from tilejit.ops.elementwise import ELEMENTWISE
 
 Environment = Mapping[str, int]
 
@@ -38,22 +36,6 @@ BINARY = (
     "left_shift", "right_shift",
 )  # fmt: skip
 COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
-
-
-def evaluate(expr: Expr, values: Environment) -> np.generic:
-    """The value of `expr` where the variables and specials have these values."""
-    if isinstance(expr, Const):
-        return np.asarray(expr.value, dtype=expr.dtype.numpy)[()]
-    if isinstance(expr, (Var, Special)):
-        return np.asarray(values[expr.name], dtype=expr.dtype.numpy)[()]
-    if isinstance(expr, Cast):
-        return convert(np.asarray(evaluate(expr.x, values)), expr.dtype, expr.saturate)[()]
-    assert isinstance(expr, Op)
-    args = [np.asarray(evaluate(a, values)) for a in expr.args]
-    with np.errstate(all="ignore"):
-        result = np.asarray(ELEMENTWISE[expr.name].formula(*args))
-    assert result.dtype == expr.dtype.numpy, (expr, result.dtype)
-    return result[()]
 
 
 def overflows_int64(expr: Expr, values: Environment) -> bool:

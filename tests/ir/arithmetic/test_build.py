@@ -14,10 +14,10 @@ from tests.ir.arithmetic.expressions import (
     any_integers,
     conditions,
     environments,
-    evaluate,
     integers,
     overflows_int64,
 )
+from tests.reference.expressions import evaluate
 from tilejit.dtypes import (
     DType,
     bfloat16,

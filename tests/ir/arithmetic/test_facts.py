@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from hypothesis import assume, given
 
-from tests.ir.arithmetic.expressions import Environment, any_integers, environments, evaluate, overflows_int64
+from tests.ir.arithmetic.expressions import Environment, any_integers, environments, overflows_int64
+from tests.reference.expressions import evaluate
 from tilejit.dtypes import int32, int64, uint8
 from tilejit.ir.arithmetic.facts import bounds, multiple_of
 from tilejit.ir.nodes import Cast, Const, Expr, Op, Special, Var

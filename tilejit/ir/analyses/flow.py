@@ -1,12 +1,12 @@
 """Forward dataflow over structured statements: what holds before each, as a least fixed point.
 
-An analysis says what a state is, how two are joined, and what a statement makes of one. The order of visits, loops
-and jumps are here.
+An analysis defines what a state is, how two states join, and how a statement changes a state. This module decides the
+order of visits and follows loops and jumps.
 
-A loop keeps the state at its head from one visit to the next. Where the loop is come to again, in a further turn of
-the loop around it, it goes on from that state, and where nothing new comes in its body isn't visited again. So a
-statement is visited once for each state that the head of its innermost loop takes, at most as often as the lattice is
-high, whatever the depth of the loops: the cost is linear in the code times the lattice's height.
+A loop keeps the state at its head from one visit to the next. When a further turn of an outer loop comes to it again,
+it resumes from that state; where the incoming state adds nothing, its body isn't visited again. So a statement is
+visited once for each state that the head of its innermost loop takes. These are at most as many as the lattice is
+high, however deep the loops are nested: the cost is linear in the code times the lattice's height.
 """
 
 from __future__ import annotations
@@ -28,8 +28,12 @@ State = TypeVar("State")
 class Turns(Generic[State]):
     """The states around a loop; None where no path goes.
 
-    before: in front of the loop. head: where a turn begins. again: where a turn begins that isn't the first.
-    breaks: at all of its breaks.
+        before ──▶ head ──▶ body ──▶ end of the turn, `continue`
+                    ▲        │                │
+                    │        └──▶ breaks      │
+                    └───────── again ◀────────┘
+
+    head: at the beginning of any turn. again: at the beginning of any turn but the first. breaks: all breaks joined.
     """
 
     before: State
@@ -41,10 +45,10 @@ class Turns(Generic[State]):
 class Analysis(ABC, Generic[State]):
     """A lattice and its transfer functions.
 
-    States are immutable and compare by what they say. Every function must be monotone: of a greater state it makes a
-    greater one or the same. A state speaks of one thread; then nothing is behind a jump, and of what follows a branch
-    or a loop the states of the paths there are all that counts. Or it speaks of all threads of a CTA: then those that
-    didn't jump are `behind` it, and what stands behind a branch or a loop knows what was `before`.
+    States are immutable and compare by value. Every function must be monotone: for a greater state it returns a greater
+    one or the same. A state describes one thread, or all threads of a CTA. With one thread, no path goes on behind a
+    jump, and the state after a branch or a loop follows from the paths that lead there. With all threads, those that
+    didn't jump go on `behind` the jump, and the state after a branch or a loop may use the one `before` it.
     """
 
     @abstractmethod
@@ -53,10 +57,10 @@ class Analysis(ABC, Generic[State]):
 
     @abstractmethod
     def step(self, stmt: Simple | Jump, state: State) -> State:
-        """The state after a statement; after a jump that which it takes along."""
+        """The state after a statement; of a jump, the state that it carries to its target."""
 
     def behind(self, jump: Jump, state: State) -> State | None:
-        """The state behind a jump, of that which it takes along."""
+        """The state of the code behind a jump that carries `state` away; None where no thread goes on there."""
         return None
 
     def branch(self, stmt: If, state: State) -> tuple[State, State]:
@@ -64,7 +68,7 @@ class Analysis(ABC, Generic[State]):
         return state, state
 
     def merged(self, stmt: If, before: State, ends: State) -> State:
-        """The state after a branch, of the one before it and those at the ends of its blocks, joined."""
+        """The state after a branch. ends: the states at the ends of its blocks, joined."""
         return ends
 
     def enter(self, loop: For | Loop, before: State) -> State:
@@ -72,7 +76,7 @@ class Analysis(ABC, Generic[State]):
         return before
 
     def repeat(self, loop: For | Loop, head: State, ends: State) -> State:
-        """The state where another turn begins, of the head's and those at a turn's end and continues, joined."""
+        """The state where another turn begins. ends: the states at the turn's end and its continues, joined."""
         return ends
 
     def leave(self, loop: For | Loop, turns: Turns[State]) -> State | None:
@@ -101,16 +105,17 @@ class _Solved(Generic[State]):
 
 @dataclass(slots=True)
 class _Exits(Generic[State]):
-    """The states joined that jumps take out of a loop's turn."""
+    """The states that breaks and continues carry out of a loop's turn, each kind joined."""
 
     breaks: State | None = None
     continues: State | None = None
 
 
 class _Solver(Generic[State]):
-    """states: before each statement by its number, which counts in the order of the text.
+    """Visits statements, which are numbered in the order of the text.
 
-    loops: those visited, by their number. around: the exits of the loops that are being visited, innermost last.
+    states: before each statement, by its number. loops: the states of the loops visited, by the loop's number.
+    around: the exits of the loops that are being visited, innermost last.
     """
 
     def __init__(self, analysis: Analysis[State], count: int) -> None:

@@ -1,7 +1,7 @@
 """Local tiles that are read before anything has been written to them.
 
-Registers have no bits to remember that by: LLVM drops whatever is computed from one that was never set, so neither
-the simulator nor a GPU would say a word.
+Nothing notices that at run time: LLVM drops whatever is computed from a register that was never set, so that neither
+the simulator nor a GPU sees the read.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ __all__ = ["check"]
 def check(kernel: Kernel) -> None:
     """Refuses a read of a local buffer where no path that comes there has written it.
 
-    In a loop an earlier turn may have written what a branch reads. A path ends at the first read of what it hasn't
-    written: so a read that every turn comes to is refused, whatever the turn writes after it.
+    In a loop an earlier turn may have written what a later one reads. A path ends at its first read of what it hasn't
+    written: so a read that the first turn always comes to is refused, even if the turn writes the buffer after it.
     raises: KernelTypeError with the place of the read.
     """
     local = frozenset(s.buffer.name for s in kernel.body if isinstance(s, Alloc) and s.buffer.space == "local")
     if not local:
         return
-    states = solve(_Initialized(), kernel.body, _State(unwritten=local))
+    states = solve(_Initialized(), kernel.body, _BufferState(unwritten=local))
     for stmt, state in zip(walk.statements(kernel.body), states, strict=True):
         if state is not None:
             _refuse(stmt, state)
 
 
-def _refuse(stmt: Stmt, state: _State) -> None:
+def _refuse(stmt: Stmt, state: _BufferState) -> None:
     for place in walk.reads(stmt):
         name = place.buffer.root.name
         if name in state.unwritten and name not in state.written:
@@ -45,7 +45,7 @@ def _refuse(stmt: Stmt, state: _State) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _State:
+class _BufferState:
     """The buffers that paths to one point have left unwritten, and those that paths have written; one may be in both.
 
     One that is in neither is of no interest: all paths have ended at a read of it.
@@ -55,27 +55,27 @@ class _State:
     written: frozenset[str] = frozenset()
 
 
-class _Initialized(Analysis[_State]):
-    def join(self, first: _State, second: _State) -> _State:
-        return _State(first.unwritten | second.unwritten, first.written | second.written)
+class _Initialized(Analysis[_BufferState]):
+    def join(self, first: _BufferState, second: _BufferState) -> _BufferState:
+        return _BufferState(first.unwritten | second.unwritten, first.written | second.written)
 
-    def step(self, stmt: Simple | Jump, state: _State) -> _State:
+    def step(self, stmt: Simple | Jump, state: _BufferState) -> _BufferState:
         state = self.read(stmt, state)
         written = {place.buffer.root.name for place in walk.writes(stmt)}
-        return _State(state.unwritten - written, state.written | state.unwritten & written)
+        return _BufferState(state.unwritten - written, state.written | state.unwritten & written)
 
-    def branch(self, stmt: If, state: _State) -> tuple[_State, _State]:
+    def branch(self, stmt: If, state: _BufferState) -> tuple[_BufferState, _BufferState]:
         state = self.read(stmt, state)
         return state, state
 
-    def enter(self, loop: For | Loop, before: _State) -> _State:
+    def enter(self, loop: For | Loop, before: _BufferState) -> _BufferState:
         return self.read(loop, before)
 
-    def read(self, stmt: Stmt, state: _State) -> _State:
+    def read(self, stmt: Stmt, state: _BufferState) -> _BufferState:
         read = {place.buffer.root.name for place in walk.reads(stmt)}
-        return _State(state.unwritten - read, state.written) if read else state
+        return _BufferState(state.unwritten - read, state.written) if read else state
 
-    def leave(self, loop: For | Loop, turns: Turns[_State]) -> _State | None:
+    def leave(self, loop: For | Loop, turns: Turns[_BufferState]) -> _BufferState | None:
         if isinstance(loop, Loop) or not _has_a_turn(loop):
             return super().leave(loop, turns)
         if turns.again is None or turns.breaks is None:

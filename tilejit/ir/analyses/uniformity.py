@@ -1,10 +1,17 @@
 """Which threads are active where, on tile IR: collective operations need all threads of their scope.
 
-A value, and the set of active threads, has a *level*: the widest scope of which every instance agrees, thread < warp
-< warpgroup < cta. A branch leaves its condition's level of the active set; so do a loop whose end isn't known to come
-at once, and a `break`, `continue` or `return` in such a branch, for what follows it. What depends on thread ids and
-constants alone is evaluated for every thread of the CTA; anything else has the least level of its parts. Loads from
-global and shared memory have their address's level. Variables that change are followed to a fixed point.
+A value has a *level*: the widest scope whose threads all have the same value, whichever instance they are in. The set
+of active threads has one, too: the widest scope whose threads are either all active or all inactive.
+
+    thread      threads of a warp may differ          lane_id, loads from registers
+    warp        a warp agrees, warps may differ       warp_id
+    warpgroup   a warpgroup agrees                    warpgroup_id
+    cta         all threads agree                     constants, parameters, cta_id
+
+A branch lowers the level of the active set to that of its condition, and a loop to that of its bounds. A `break`,
+`continue` or `return` in such a branch does the same for what follows it. Expressions of thread ids and constants
+alone are evaluated for every thread of the CTA; any other has the least level of its parts. Loads from global and
+shared memory have their address's level. Variables that change are followed to a fixed point.
 """
 
 from __future__ import annotations
@@ -32,10 +39,10 @@ CTA, THREAD = scopes.CTA.level, scopes.THREAD.level
 
 
 def check(kernel: ir.Kernel) -> None:
-    """Raise DispatchError where a collective operation or barrier stands where some threads of its scope don't come.
+    """Raise DispatchError for a collective operation or barrier that some threads of its scope don't reach.
 
-    The error's place is the branch or loop that keeps them away; its message names the operation. So it does where
-    the threads of one operation mean different regions.
+    The error's place is the branch or loop that keeps them away; its message names the operation. It is also raised
+    where the threads of one operation name different regions.
     """
     uniformity = _Uniformity(kernel.threads)
     states = solve(uniformity, kernel.body, uniformity.start())
@@ -46,7 +53,7 @@ def check(kernel: ir.Kernel) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Active:
-    """The level of the set of active threads, and what made it so."""
+    """The level of the set of active threads, and the branch or loop that lowered it."""
 
     level: int = CTA
     cause: str = field(default="", compare=False)
@@ -57,11 +64,13 @@ class _Active:
 
 
 @dataclass(frozen=True, slots=True)
-class _State:
-    """What holds at one point of all threads of the CTA.
+class _ThreadState:
+    """What holds of all threads of the CTA at one point.
 
-    entered: by the branches and loops around. returned, broken, continued: left by earlier jumps.
-    levels: of the variables whose level isn't `CTA`. partial: scopes whose last, partial instance may be here.
+    entered: the threads that the branches and loops around let in. returned, broken, continued: those that earlier
+    jumps of each kind left here; the active threads are in all four sets.
+    levels: of the variables whose level isn't `CTA`. partial: the scopes whose last instance isn't whole and may come
+    here.
     """
 
     entered: _Active = _Active()
@@ -78,7 +87,7 @@ class _State:
     def level(self, name: str) -> int:
         return self.levels.get(name, CTA)
 
-    def with_level(self, name: str, level: int) -> _State:
+    def with_level(self, name: str, level: int) -> _ThreadState:
         """The state in which a variable has this level."""
         if self.level(name) == level:
             return self
@@ -86,10 +95,11 @@ class _State:
         return replace(self, levels=levels if level == CTA else {**levels, name: level})
 
 
-class _Uniformity(Analysis[_State]):
-    """threads: of the CTA. numbers: every thread's value of variables that depend on thread ids and constants alone.
+class _Uniformity(Analysis[_ThreadState]):
+    """The analysis for a CTA of so many `threads`.
 
-    evaluated: expressions with every thread's value, by identity; what stands in loops is come to several times.
+    numbers: every thread's value of each variable that depends on thread ids and constants alone. evaluated: the same
+    of expressions, by identity, since those in loops are visited several times; None for all others.
     """
 
     def __init__(self, threads: int) -> None:
@@ -100,11 +110,11 @@ class _Uniformity(Analysis[_State]):
 
     # ---- the lattice ----
 
-    def start(self) -> _State:
-        return _State(partial=frozenset(name for name, scope in SCOPES.items() if scope.left_over(self.threads)))
+    def start(self) -> _ThreadState:
+        return _ThreadState(partial=frozenset(name for name, scope in SCOPES.items() if scope.left_over(self.threads)))
 
-    def join(self, first: _State, second: _State) -> _State:
-        return _State(
+    def join(self, first: _ThreadState, second: _ThreadState) -> _ThreadState:
+        return _ThreadState(
             first.entered.meet(second.entered),
             first.returned.meet(second.returned),
             first.broken.meet(second.broken),
@@ -115,7 +125,7 @@ class _Uniformity(Analysis[_State]):
 
     # ---- transfer ----
 
-    def step(self, stmt: ir.Simple | ir.Jump, state: _State) -> _State:
+    def step(self, stmt: ir.Simple | ir.Jump, state: _ThreadState) -> _ThreadState:
         match stmt:
             case ir.Let(var, value):
                 numbers = self.values(value)
@@ -136,16 +146,16 @@ class _Uniformity(Analysis[_State]):
                 return replace(state, returned=state.returned.meet(self.departure("return", stmt.span, state)))
         return state
 
-    def departure(self, word: str, span: Span | None, state: _State) -> _Active:
-        """Threads that leave in a branch leave those that remain at the branch's level."""
+    def departure(self, word: str, span: Span | None, state: _ThreadState) -> _Active:
+        """The threads that remain where some leave by a jump: their level is that of the branch around the jump."""
         active = state.active
         return replace(active, cause=f"`{word}` in {active.cause}" if active.cause else "", span=active.span or span)
 
-    def behind(self, jump: ir.Jump, state: _State) -> _State:
-        # the others go on; where a thread returns, all that came there do
+    def behind(self, jump: ir.Jump, state: _ThreadState) -> _ThreadState:
+        # every thread that comes to a `return` ends there, a partial instance as well
         return replace(state, partial=frozenset()) if isinstance(jump, ir.Return) else state
 
-    def branch(self, stmt: ir.If, state: _State) -> tuple[_State, _State]:
+    def branch(self, stmt: ir.If, state: _ThreadState) -> tuple[_ThreadState, _ThreadState]:
         entered = self.narrowed(state.active, self.level(stmt.cond, state), "the `if`", stmt.span)
         then, orelse = (
             frozenset(scope for scope in state.partial if not self.never(stmt.cond, truth, scope))
@@ -153,10 +163,10 @@ class _Uniformity(Analysis[_State]):
         )
         return replace(state, entered=entered, partial=then), replace(state, entered=entered, partial=orelse)
 
-    def merged(self, stmt: ir.If, before: _State, ends: _State) -> _State:
+    def merged(self, stmt: ir.If, before: _ThreadState, ends: _ThreadState) -> _ThreadState:
         return replace(ends, entered=before.entered)
 
-    def enter(self, loop: ir.For | ir.Loop, before: _State) -> _State:
+    def enter(self, loop: ir.For | ir.Loop, before: _ThreadState) -> _ThreadState:
         inside = replace(before, entered=before.active, broken=_Active(), continued=_Active())
         if isinstance(loop, ir.Loop):
             return inside
@@ -167,11 +177,11 @@ class _Uniformity(Analysis[_State]):
     def narrowed(self, active: _Active, level: int, what: str, span: Span | None) -> _Active:
         return active if level >= active.level else _Active(level, what, span)
 
-    def repeat(self, loop: ir.For | ir.Loop, head: _State, ends: _State) -> _State:
+    def repeat(self, loop: ir.For | ir.Loop, head: _ThreadState, ends: _ThreadState) -> _ThreadState:
         return replace(ends, entered=head.entered, continued=_Active())
 
-    def leave(self, loop: ir.For | ir.Loop, turns: Turns[_State]) -> _State:
-        """After a loop all are back; what it assigned differs between those that left at different times."""
+    def leave(self, loop: ir.For | ir.Loop, turns: Turns[_ThreadState]) -> _ThreadState:
+        """After a loop all threads are back; what it assigned may differ between those that left in different turns."""
         head = turns.head
         last = head if turns.breaks is None else self.join(head, turns.breaks)
         ends = min(head.entered.level, head.broken.level)
@@ -182,7 +192,7 @@ class _Uniformity(Analysis[_State]):
 
     # ---- collectives ----
 
-    def report(self, stmt: ir.Stmt, state: _State) -> None:
+    def report(self, stmt: ir.Stmt, state: _ThreadState) -> None:
         """Raise DispatchError where a collective statement lacks threads in this state."""
         match stmt:
             case ir.Sync(scope):
@@ -193,7 +203,7 @@ class _Uniformity(Analysis[_State]):
                 self.collective(f"{scope}.{name}", scope, stmt.span, state)
                 self.places(stmt, state)
 
-    def collective(self, what: str, scope: str, span: Span | None, state: _State) -> None:
+    def collective(self, what: str, scope: str, span: Span | None, state: _ThreadState) -> None:
         if scope == scopes.THREAD.name:
             return
         active = state.active
@@ -213,8 +223,8 @@ class _Uniformity(Analysis[_State]):
                 hint=f"launch a multiple of {size} threads, or branch so that the last {scope} doesn't come there",
             )
 
-    def places(self, op: ir.TileOp, state: _State) -> None:
-        """The threads of a collective operation must mean one region."""
+    def places(self, op: ir.TileOp, state: _ThreadState) -> None:
+        """Raise DispatchError where the threads of a collective operation may name different regions."""
         if op.scope == scopes.THREAD.name:
             return
         for operand in op.operands:
@@ -232,10 +242,10 @@ class _Uniformity(Analysis[_State]):
 
     def never(self, cond: ir.Expr, truth: bool, scope: str) -> bool:
         """Whether no thread of the last, partial instance of `scope` finds the condition to be `truth`."""
-        found = self.values(cond)
-        if found is not None:
+        values = self.values(cond)
+        if values is not None:
             first = self.threads - SCOPES[scope].left_over(self.threads)
-            return not np.any(np.broadcast_to(found, self.ids.shape)[first:] == truth)
+            return not np.any(np.broadcast_to(values, self.ids.shape)[first:] == truth)
         if not isinstance(cond, ir.Op):
             return False
         if cond.name == "logical_not":
@@ -245,7 +255,7 @@ class _Uniformity(Analysis[_State]):
 
     # ---- values ----
 
-    def level(self, expr: ir.Expr, state: _State) -> int:
+    def level(self, expr: ir.Expr, state: _ThreadState) -> int:
         """The widest scope whose active threads agree on the value."""
         values = self.values(expr)
         if values is not None:
@@ -270,7 +280,7 @@ class _Uniformity(Analysis[_State]):
         return bool(np.all((values == first) | ((values != values) & (first != first))))
 
     def widened(self, level: int) -> int:
-        """A CTA that is one thread, one warp or one warpgroup agrees as a whole."""
+        """The level, or `CTA` where the CTA is a single thread, warp or warpgroup which agrees."""
         reached = (s for s in SCOPES.values() if s.level <= level)
         return CTA if any(self.threads <= s.threads(self.threads) for s in reached) else level
 

@@ -39,10 +39,10 @@ class Affine:
             return Affine(self.dtype, self.terms, _signed(self.constant + factor * other.constant, self.dtype.bits))
         if not self.terms and self.constant == 0:
             return other.times(factor)
-        found = dict(self.terms)
+        coefficients = dict(self.terms)
         for term, coefficient in other.terms:
-            found[term] = found.get(term, 0) + factor * coefficient
-        return _made(self.dtype, found.items(), self.constant + factor * other.constant)
+            coefficients[term] = coefficients.get(term, 0) + factor * coefficient
+        return _made(self.dtype, coefficients.items(), self.constant + factor * other.constant)
 
     def times(self, factor: int) -> Affine:
         if factor == 1:
@@ -50,7 +50,7 @@ class Affine:
         return _made(self.dtype, [(t, c * factor) for t, c in self.terms], self.constant * factor)
 
     def bounds(self) -> Bounds:
-        """Of the true sum, before it wraps around; None where unknown."""
+        """Bounds of the true sum, before it wraps around; None where unknown."""
         low: int | None = self.constant
         high: int | None = self.constant
         for term, coefficient in self.terms:
@@ -65,10 +65,10 @@ class Affine:
 
     def gap(self, other: Affine) -> Bounds:
         """Bounds of the true sum `self` minus the true sum `other`; what they share cancels."""
-        found = dict(self.terms)
+        coefficients = dict(self.terms)
         for term, coefficient in other.terms:
-            found[term] = found.get(term, 0) - coefficient
-        return Affine(self.dtype, tuple(found.items()), self.constant - other.constant).bounds()
+            coefficients[term] = coefficients.get(term, 0) - coefficient
+        return Affine(self.dtype, tuple(coefficients.items()), self.constant - other.constant).bounds()
 
     @property
     def is_exact(self) -> bool:
@@ -76,21 +76,27 @@ class Affine:
         return self.dtype is int64 or fits(self.bounds(), self.dtype)
 
     def split(self, divisor: int) -> tuple[Affine, Affine]:
-        """(quotient, rest) with self = divisor * quotient + rest, and 0 <= the rest's constant < divisor."""
-        whole = tuple((t, c // divisor) for t, c in self.terms if c % divisor == 0)
-        rest = tuple((t, c) for t, c in self.terms if c % divisor != 0)
+        """(quotient, remainder): self = divisor * quotient + remainder, 0 <= the remainder's constant < divisor."""
+        quotient = tuple((t, c // divisor) for t, c in self.terms if c % divisor == 0)
+        remainder = tuple((t, c) for t, c in self.terms if c % divisor != 0)
         constant = _signed(self.constant % divisor, self.dtype.bits)
-        return Affine(self.dtype, whole, self.constant // divisor), Affine(self.dtype, rest, constant)
+        return Affine(self.dtype, quotient, self.constant // divisor), Affine(self.dtype, remainder, constant)
 
     def apart(self, divisor: int) -> tuple[Affine, Affine]:
-        """(the terms that are multiples of `divisor`, the rest), and 0 <= the rest's constant < divisor."""
-        far: list[tuple[Expr, int]] = []
-        near: list[tuple[Expr, int]] = []
+        """(multiples, others): the terms that are multiples of `divisor`, and those that may not be.
+
+        The constant is split between them; that of the others is at least 0 and less than `divisor`.
+        """
+        multiples: list[tuple[Expr, int]] = []
+        others: list[tuple[Expr, int]] = []
         for term, coefficient in self.terms:
-            (near if multiple_of(term) * coefficient % divisor else far).append((term, coefficient))
-        inside = self.constant % divisor
-        whole, rest = (_signed(c, self.dtype.bits) for c in (self.constant - inside, inside))
-        return Affine(self.dtype, tuple(far), whole), Affine(self.dtype, tuple(near), rest)
+            (others if multiple_of(term) * coefficient % divisor else multiples).append((term, coefficient))
+        remainder = self.constant % divisor
+        bits = self.dtype.bits
+        return (
+            Affine(self.dtype, tuple(multiples), _signed(self.constant - remainder, bits)),
+            Affine(self.dtype, tuple(others), _signed(remainder, bits)),
+        )
 
     def expr(self) -> Expr:
         """The sum as an expression: positive terms first, the constant last."""
@@ -103,13 +109,13 @@ class Affine:
 
 def affine_sum(parts: Iterable[tuple[Affine, int]], dtype: DType) -> Affine:
     """The sum of factor * part over (part, factor)."""
-    found: dict[Expr, int] = {}
+    coefficients: dict[Expr, int] = {}
     constant = 0
     for part, factor in parts:
         for term, coefficient in part.terms:
-            found[term] = found.get(term, 0) + factor * coefficient
+            coefficients[term] = coefficients.get(term, 0) + factor * coefficient
         constant += factor * part.constant
-    return _made(dtype, found.items(), constant)
+    return _made(dtype, coefficients.items(), constant)
 
 
 def _made(dtype: DType, terms: Iterable[tuple[Expr, int]], constant: int) -> Affine:
@@ -215,5 +221,5 @@ def _of_atom(term: Expr, dtype: DType) -> Affine:
 
 
 def _undone(inner: Cast, dtype: DType) -> bool:
-    """Whether converting `inner` to `dtype` is converting what it converts: it lost nothing that `dtype` keeps."""
+    """Whether casting `inner` to `dtype` equals casting `inner.x`: the inner cast lost no bit that `dtype` keeps."""
     return inner.x.dtype != bool_ and (dtype.bits <= inner.dtype.bits or keeps_value(inner))

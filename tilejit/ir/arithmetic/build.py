@@ -1,10 +1,10 @@
 """Constructors of expressions that fold constants and keep one canonical form.
 
 Everything that computes with indices builds them here. Integer arithmetic becomes a sum of products with the
-constant last (see `affine`); what the facts of the operands decide is decided. A plain number stands for a constant
-of the other operand's type. Integers of two types meet in the type that `promote` gives. Constants wrap around as
-their type does; reasoning that needs the true value assumes that int64 doesn't overflow, and proves it for
-narrower types.
+constant last (see `affine`). A comparison, minimum or maximum that the facts of its operands decide isn't built. A
+plain number stands for a constant of the other operand's type. Integers of two types are converted to the type that
+`promote` gives. Constants wrap around as their type does; reasoning that needs the true value assumes that int64
+doesn't overflow, and proves it for narrower types.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from .intern import integer, operation, wrap
 from .remember import remembered_pair
 
 __all__ = [
-    "FALSE", "TRUE", "Scalar", "add", "apart", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "cast",
+    "FALSE", "TRUE", "ExprLike", "add", "apart", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "cast",
     "const", "difference", "equal", "floordiv", "greater", "greater_equal", "left_shift", "less", "less_equal",
     "logical_and", "logical_not", "logical_or", "maximum", "minimum", "mod", "mul", "neg", "not_equal", "op",
     "right_shift", "sub", "total", "weighted_sum", "where",
 ]  # fmt: skip
 
 _NUMBER = (bool, int, float)
-Scalar = Expr | bool | int | float
+ExprLike = Expr | bool | int | float
 
 TRUE = Const(True, bool_)
 FALSE = Const(False, bool_)
@@ -50,23 +50,23 @@ def const(value: bool | int | float, dtype: DType) -> Const:
     return integer(int(value), dtype)
 
 
-def difference(a: Scalar, b: Scalar) -> int | None:
-    """The constant by which `a` exceeds `b`, or None where it isn't one.
+def difference(a: ExprLike, b: ExprLike) -> int | None:
+    """The constant by which integer `a` exceeds `b`; None where that isn't a constant, and for floats.
 
-    Of integers only. Taken modulo 2**bits: where an operand overflows, the true difference is another.
+    It is taken modulo 2**bits: where an operand overflows, the true difference is another.
     """
     x, y = _pair(a, b)
     if not x.dtype.is_integer:
         return None
-    rest = affine(x).plus(affine(y), -1)
-    return None if rest.terms else rest.constant
+    excess = affine(x).plus(affine(y), -1)
+    return None if excess.terms else excess.constant
 
 
 # ---- any operation ------------------------------------------------------------------------------------------
 
 
 def op(name: str, *args: Expr) -> Expr:
-    """The operation on arguments of any types, converted as its type rule says, and its result too.
+    """The operation on arguments of any types; they and the result are converted as its type rule says.
 
     raises: KernelTypeError where it can't take these types.
     """
@@ -93,7 +93,7 @@ def _plain(name: str, args: tuple[Expr, ...]) -> Op:
 
 
 def _folded(name: str, args: tuple[Expr, ...]) -> Const | None:
-    """The constant that the operation gives on constants, on every machine."""
+    """The result on constants as a constant; None where an argument isn't one, or targets may give other bits."""
     for a in args:
         if not isinstance(a, Const):
             return None
@@ -105,7 +105,7 @@ def _folded(name: str, args: tuple[Expr, ...]) -> Const | None:
     return const(value.item(), value_type(name, args[-1].dtype))
 
 
-def _pair(a: Scalar, b: Scalar) -> tuple[Expr, Expr]:
+def _pair(a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
     """Both as expressions of one type."""
     if isinstance(a, _NUMBER) and isinstance(b, _NUMBER):
         raise TypeError(f"at least one of {a!r} and {b!r} must be an expression")
@@ -126,7 +126,7 @@ def _weak(value: bool | int | float, dtype: DType) -> Const:
     return const(value, int32 if dtype == bool_ and not isinstance(value, bool) else dtype)
 
 
-def _operands(name: str, a: Scalar, b: Scalar) -> tuple[Expr, Expr]:
+def _operands(name: str, a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
     """Both in the type in which the operation computes."""
     x, y = _pair(a, b)
     if x.dtype == bool_ and ELEMENTWISE[name].kind in ("arithmetic", "exact", "shift"):
@@ -134,12 +134,15 @@ def _operands(name: str, a: Scalar, b: Scalar) -> tuple[Expr, Expr]:
     return x, y
 
 
-def _constructor(function: Callable[[Expr, Expr], Expr]) -> Callable[[Scalar, Scalar], Expr]:
-    """The operation of the function's name, as which it gets its operands, and remembers its results."""
+def _constructor(function: Callable[[Expr, Expr], Expr]) -> Callable[[ExprLike, ExprLike], Expr]:
+    """`function` as a constructor that takes plain numbers and operands of two types, and remembers its results.
+
+    `function` has the name of its operation; it gets both operands in the type in which that computes.
+    """
     remembering = remembered_pair(function)
 
     @wraps(function)
-    def constructor(a: Scalar, b: Scalar) -> Expr:
+    def constructor(a: ExprLike, b: ExprLike) -> Expr:
         return remembering(*_operands(function.__name__, a, b))
 
     return constructor
@@ -175,9 +178,9 @@ def weighted_sum(terms: Iterable[tuple[Expr, int]], dtype: DType) -> Expr:
 
 
 def apart(x: Expr, divisor: int) -> tuple[Expr, Expr]:
-    """(what of a sum is provably a multiple of `divisor`, the rest), whose sum is the integer `x`."""
-    far, near = affine(x).apart(divisor)
-    return far.expr(), near.expr()
+    """The integer `x` as a sum of two: the terms that are provably multiples of `divisor`, and all others."""
+    multiples, others = affine(x).apart(divisor)
+    return multiples.expr(), others.expr()
 
 
 def neg(a: Expr) -> Expr:
@@ -213,16 +216,16 @@ def _divided(x: Expr, by: int) -> Expr:
     total = affine(x)
     if not total.is_exact:
         return _quotient(x, by)
-    whole, rest = total.split(by)
-    if not whole.terms and whole.constant == 0:
-        return _quotient(rest.expr(), by)
-    if not rest.is_exact:
+    quotient, remainder = total.split(by)
+    if not quotient.terms and quotient.constant == 0:
+        return _quotient(remainder.expr(), by)
+    if not remainder.is_exact:
         return _quotient(x, by)
-    return whole.plus(affine(_quotient(rest.expr(), by))).expr()
+    return quotient.plus(affine(_quotient(remainder.expr(), by))).expr()
 
 
 def _quotient(x: Expr, by: int) -> Expr:
-    """x // by for what no part of it simplifies."""
+    """x // by as one division, where no term of x can be divided by itself."""
     low, high = bounds(x)
     if low is not None and high is not None and low // by == high // by:
         return const(low // by, x.dtype)
@@ -245,10 +248,10 @@ def mod(x: Expr, y: Expr) -> Expr:
     if multiple_of(x) % by == 0:
         return const(0, x.dtype)
     total = affine(x)
-    rest = total.split(by)[1]
+    remainder = total.split(by)[1]
     # a power of two divides 2**bits: what wraps around changes nothing
-    if by & (by - 1) == 0 or (total.is_exact and rest.is_exact):
-        x = rest.expr()
+    if by & (by - 1) == 0 or (total.is_exact and remainder.is_exact):
+        x = remainder.expr()
     low, high = bounds(x)
     if low is not None and high is not None and low >= 0 and high < by:
         return x
@@ -347,7 +350,7 @@ def right_shift(x: Expr, y: Expr) -> Expr:
 # ---- comparisons and logic ----------------------------------------------------------------------------------
 
 
-def _comparison(name: str) -> Callable[[Scalar, Scalar], Expr]:
+def _comparison(name: str) -> Callable[[ExprLike, ExprLike], Expr]:
     """The constructor of a comparison, which becomes a constant where the facts decide it."""
 
     @remembered_pair
@@ -368,7 +371,7 @@ equal = _comparison("equal")
 not_equal = _comparison("not_equal")
 
 
-def logical_and(a: Scalar, b: Scalar) -> Expr:
+def logical_and(a: ExprLike, b: ExprLike) -> Expr:
     """a and b, each as bool_."""
     x, y = _truth(a), _truth(b)
     if x == FALSE or y == FALSE:
@@ -378,7 +381,7 @@ def logical_and(a: Scalar, b: Scalar) -> Expr:
     return x if y == TRUE else _plain("logical_and", (x, y))
 
 
-def logical_or(a: Scalar, b: Scalar) -> Expr:
+def logical_or(a: ExprLike, b: ExprLike) -> Expr:
     """a or b, each as bool_."""
     x, y = _truth(a), _truth(b)
     if x == TRUE or y == TRUE:
@@ -388,7 +391,7 @@ def logical_or(a: Scalar, b: Scalar) -> Expr:
     return x if y == FALSE else _plain("logical_or", (x, y))
 
 
-def logical_not(a: Scalar) -> Expr:
+def logical_not(a: ExprLike) -> Expr:
     """not a, as bool_."""
     x = _truth(a)
     if isinstance(x, Const):
@@ -409,11 +412,11 @@ _OPPOSITE = {
 }  # fmt: skip
 
 
-def _truth(a: Scalar) -> Expr:
+def _truth(a: ExprLike) -> Expr:
     return const(a, bool_) if isinstance(a, _NUMBER) else cast(a, bool_)
 
 
-def where(cond: Scalar, a: Scalar, b: Scalar) -> Expr:
+def where(cond: ExprLike, a: ExprLike, b: ExprLike) -> Expr:
     """a where the condition holds, else b."""
     test = _truth(cond)
     x, y = _pair(a, b)

@@ -1,4 +1,4 @@
-"""Comparisons of integers that what is known of their operands decides."""
+"""Comparisons of integers that the facts of their operands decide."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["decided"]
 
 
 def decided(name: str, x: Expr, y: Expr) -> bool | None:
-    """What the facts say of a comparison of integers; None where they leave it open."""
+    """The result of a comparison of integers where the facts of its operands decide it, else None."""
     if not x.dtype.is_integer:
         return None
     (low_x, high_x), (low_y, high_y) = bounds(x), bounds(y)

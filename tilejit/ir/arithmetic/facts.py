@@ -45,13 +45,13 @@ def _full_range(dtype: DType) -> tuple[int, int]:
 _RANGES = {name: _full_range(dtype) for name, dtype in DTYPES.items() if not dtype.is_float}
 
 
-def fits(found: Bounds, dtype: DType) -> bool:
-    """Whether a result with these true bounds is what `dtype` holds: proved, or assumed as for int64."""
-    return dtype is int64 or _within(found, full_range(dtype))
+def fits(ends: Bounds, dtype: DType) -> bool:
+    """Whether a result whose true value lies between these ends fits `dtype`: by proof, of int64 by assumption."""
+    return dtype is int64 or _within(ends, full_range(dtype))
 
 
-def _within(found: Bounds, limits: tuple[int, int]) -> bool:
-    return found[0] is not None and found[1] is not None and limits[0] <= found[0] and found[1] <= limits[1]
+def _within(ends: Bounds, limits: tuple[int, int]) -> bool:
+    return ends[0] is not None and ends[1] is not None and limits[0] <= ends[0] and ends[1] <= limits[1]
 
 
 def keeps_value(cast: Cast) -> bool:
@@ -60,8 +60,8 @@ def keeps_value(cast: Cast) -> bool:
         return False
     low, high = bounds(cast.x)
     least, greatest = full_range(cast.x.dtype)
-    found = (least if low is None else low, greatest if high is None else high)
-    return _within(found, full_range(cast.dtype))
+    ends = (least if low is None else low, greatest if high is None else high)
+    return _within(ends, full_range(cast.dtype))
 
 
 # ---- bounds -------------------------------------------------------------------------------------------------
@@ -89,15 +89,15 @@ def _op_bounds(op: Op) -> Bounds:
     values, dtype = _values(op), op.dtype
     if op.name not in _BOUNDS or {v.dtype for v in values} != {dtype}:
         return dtype_range(dtype)
-    found = _BOUNDS[op.name](*[bounds(a) for a in values])
-    return _in_range(found, dtype) if fits(found, dtype) else dtype_range(dtype)
+    ends = _BOUNDS[op.name](*[bounds(a) for a in values])
+    return _in_range(ends, dtype) if fits(ends, dtype) else dtype_range(dtype)
 
 
-def _in_range(found: Bounds, dtype: DType) -> Bounds:
-    """Without ends that the type doesn't reach."""
+def _in_range(ends: Bounds, dtype: DType) -> Bounds:
+    """The bounds without an end that lies outside the type's range."""
     least, greatest = full_range(dtype)
-    low = None if found[0] is None or found[0] < least else found[0]
-    return low, (None if found[1] is None or found[1] > greatest else found[1])
+    low = None if ends[0] is None or ends[0] < least else ends[0]
+    return low, (None if ends[1] is None or ends[1] > greatest else ends[1])
 
 
 def _values(op: Op) -> tuple[Expr, ...]:
@@ -135,7 +135,7 @@ def _mul(a: Bounds, b: Bounds) -> Bounds:
 
 def _floordiv(a: Bounds, b: Bounds) -> Bounds:
     if b[0] == 0 and a[0] is not None and a[0] >= 0:
-        # what is divided by 0 gives 0, as in NumPy
+        # division by 0 gives 0, as in NumPy
         return 0, a[1]
     if b[0] is None or b[0] <= 0:
         return UNKNOWN
@@ -143,7 +143,7 @@ def _floordiv(a: Bounds, b: Bounds) -> Bounds:
     low = None if a[0] is None else min(a[0] // d for d in divisors)
     high = None if a[1] is None else max(a[1] // d for d in divisors)
     if b[1] is None:
-        # the further ends are approached by ever greater divisors
+        # ever greater divisors bring the quotient to 0, from below to -1
         low = None if low is None else min(low, 0)
         high = None if high is None else max(high, -1)
     return low, high
@@ -163,13 +163,13 @@ def _mod(a: Bounds, b: Bounds) -> Bounds:
 
 
 def _least(a: int | None, b: int | None) -> int | None:
-    known = [x for x in (a, b) if x is not None]
-    return min(known) if known else None
+    numbers = [x for x in (a, b) if x is not None]
+    return min(numbers) if numbers else None
 
 
 def _greatest(a: int | None, b: int | None) -> int | None:
-    known = [x for x in (a, b) if x is not None]
-    return max(known) if known else None
+    numbers = [x for x in (a, b) if x is not None]
+    return max(numbers) if numbers else None
 
 
 def _minimum(a: Bounds, b: Bounds) -> Bounds:
@@ -272,7 +272,7 @@ def _cast_multiple(cast: Cast) -> int:
 
 
 def _wrapped(number: int, dtype: DType) -> int:
-    """What still divides after the value is taken modulo 2**bits."""
+    """A divisor of the value modulo 2**bits, where `number` divides the value."""
     return min(power_of_two(number), 1 << (dtype.bits - 1))
 
 
@@ -280,14 +280,14 @@ def _op_multiple(op: Op) -> int:
     values, dtype = _values(op), op.dtype
     if dtype is bool_ or op.name not in _MULTIPLES or {v.dtype for v in values} != {dtype}:
         return 1
-    found = _MULTIPLES[op.name](values)
+    divisor = _MULTIPLES[op.name](values)
     if dtype is int64 or op.name not in _MAY_WRAP:
-        return found
-    wrapped = _wrapped(found, dtype)
-    if wrapped == found:
-        return found
+        return divisor
+    wrapped = _wrapped(divisor, dtype)
+    if wrapped == divisor:
+        return divisor
     exact = _BOUNDS[op.name](*[bounds(v) for v in values])
-    return found if fits(exact, dtype) else wrapped
+    return divisor if fits(exact, dtype) else wrapped
 
 
 def _common(values: tuple[Expr, ...]) -> int:

@@ -1,4 +1,4 @@
-"""Constants and operations, one object for all equal ones: what is remembered by identity is then found."""
+"""One object for all equal constants and operations, so that results remembered by identity serve all of them."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ def integer(value: int, dtype: DType) -> Const:
     return Const(wrap(value, dtype), dtype)
 
 
-#: by name, type and the arguments' identities, which an operation that is kept keeps from going to other objects
+#: (name, type, identities of the arguments) -> operation; it holds its arguments, so no identity is used again
 _operations: dict[tuple[object, ...], Op] = {}
 
 
 def operation(name: str, args: tuple[Expr, ...], dtype: DType) -> Op:
-    """The operation on arguments of which there is one object, too."""
+    """The operation on arguments that are such unique objects themselves."""
     key = (name, dtype, *map(id, args))
-    found = _operations.get(key)
-    if found is not None:
-        return found
+    op = _operations.get(key)
+    if op is not None:
+        return op
     if len(_operations) >= LIMIT:
         _operations.clear()
-    found = _operations[key] = Op(name, args, dtype)
-    return found
+    op = _operations[key] = Op(name, args, dtype)
+    return op

@@ -1,4 +1,4 @@
-"""Results remembered by the identity of what they were computed from."""
+"""Functions that remember their results, by the identity of their arguments."""
 
 from __future__ import annotations
 
@@ -28,11 +28,14 @@ class Remembered(Generic[A, R]):
         self._kept: dict[int, tuple[A, R]] = {}
 
     def __call__(self, key: A) -> R:
-        found = self._kept.get(id(key))
-        return found[1] if found is not None else self.keep(key, self._function(key))
+        entry = self._kept.get(id(key))
+        return entry[1] if entry is not None else self.keep(key, self._function(key))
 
     def keep(self, key: A, result: R) -> R:
-        """Remembers what the function would give. The key is kept, too: its identity can't go to another object."""
+        """Remembers `result` as the function's result for `key`.
+
+        The key is stored, too, so that no other object can get its identity.
+        """
         if len(self._kept) >= LIMIT:
             self._kept.clear()
         self._kept[id(key)] = (key, result)
@@ -50,9 +53,9 @@ class RememberedPair(Generic[A, B, R]):
 
     def __call__(self, a: A, b: B) -> R:
         key = id(a), id(b)
-        found = self._kept.get(key)
-        if found is not None:
-            return found[2]
+        entry = self._kept.get(key)
+        if entry is not None:
+            return entry[2]
         result = self._function(a, b)
         if len(self._kept) >= LIMIT:
             self._kept.clear()

@@ -1,4 +1,4 @@
-"""What printer and parser of the IR's text agree on: operators, words, the types of bare literals."""
+"""The grammar that printer and parser of the IR's text share: operators, words, the types of bare literals."""
 
 from __future__ import annotations
 

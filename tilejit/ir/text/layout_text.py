@@ -9,7 +9,7 @@ from ...layout import Axis, R, Replica, S, Swizzle, Term, TileLayout
 
 __all__ = ["layout_from_text"]
 
-_Value = int | tuple[object, ...] | slice | Axis | Term | Replica | TileLayout | Swizzle
+_Parsed = int | tuple[object, ...] | slice | Axis | Term | Replica | TileLayout | Swizzle
 
 
 def layout_from_text(text: str) -> TileLayout:
@@ -28,7 +28,7 @@ class _Unreadable(KernelSyntaxError):
         super().__init__(f"not a layout: {text}", hint="write S[extents : strides], as layouts print themselves")
 
 
-def _value(node: ast.expr | ast.slice) -> _Value:
+def _value(node: ast.expr | ast.slice) -> _Parsed:
     match node:
         case ast.Constant(value=int(number)):
             return number
@@ -58,7 +58,7 @@ def _integer(node: ast.expr) -> int:
     return value
 
 
-def _binary(node: ast.BinOp) -> _Value:
+def _binary(node: ast.BinOp) -> _Parsed:
     if isinstance(node.op, ast.MatMult):
         axis = _value(node.right)
         if isinstance(axis, Axis):
@@ -70,7 +70,7 @@ def _binary(node: ast.BinOp) -> _Value:
     raise _Unreadable(ast.unparse(node))
 
 
-def _call(node: ast.Call) -> _Value:
+def _call(node: ast.Call) -> _Parsed:
     match node:
         case ast.Call(func=ast.Name(id="Axis"), args=[ast.Constant(value=str(name))], keywords=[]):
             return Axis(name)

@@ -31,50 +31,50 @@ def from_text(text: str) -> ir.Kernel:
     options = _options(head)
     params = reader.params()
     body = reader.block(0)
-    if reader.rest:
-        reader.rest[0].fail("indented less than the kernel's body")
+    if reader.remaining:
+        reader.remaining[0].fail("indented less than the kernel's body")
     return ir.Kernel(name, params, body=body, **options)  # type: ignore[arg-type]
 
 
 def _options(line: Line) -> dict[str, object]:
     """What follows a kernel's name."""
-    found: dict[str, object] = {}
+    options: dict[str, object] = {}
     while not line.is_done:
         word = line.name()
         if word == "debug":
-            found["debug"] = True
+            options["debug"] = True
             continue
         line.expect("=")
         if word == "target":
-            found[word] = line.name()
+            options[word] = line.name()
         elif word == "cluster":
             line.expect("(")
-            found[word] = tuple(_separated(line, line.integer, ")"))
+            options[word] = tuple(_separated(line, line.integer, ")"))
         elif word in ("threads", "max_registers"):
-            found[word] = line.integer()
+            options[word] = line.integer()
         else:
             line.fail(f"a kernel has no {word!r}")
     for word in ("threads", "target"):
-        if word not in found:
+        if word not in options:
             line.fail(f"a kernel needs {word}=")
-    return found
+    return options
 
 
 def _separated(line: Line, read: Callable[[], T], end: str) -> list[T]:
     """What stands between commas up to `end`."""
-    found: list[T] = []
+    items: list[T] = []
     while not line.accept(end):
-        if found:
+        if items:
             line.expect(",")
-        found.append(read())
-    return found
+        items.append(read())
+    return items
 
 
 class _Reader:
     """Statements from lines, with the names defined so far."""
 
     def __init__(self, lines: list[Line]) -> None:
-        self.rest = lines
+        self.remaining = lines
         self.names = Names()
 
     # ---- parameters ----
@@ -82,15 +82,15 @@ class _Reader:
     def params(self) -> tuple[ir.Param, ...]:
         """The parameters; scalars first, because tensors name extents that are defined after them."""
         lines: list[Line] = []
-        while self.rest and self.rest[0].accept("param"):
-            lines.append(self.rest.pop(0))
-        found: dict[int, ir.Param] = {}
+        while self.remaining and self.remaining[0].accept("param"):
+            lines.append(self.remaining.pop(0))
+        params: dict[int, ir.Param] = {}
         for scalar in (True, False):
             for number, line in enumerate(lines):
                 if _is_scalar(line) == scalar:
-                    found[number] = self._number(line) if scalar else self._pointer(line)
+                    params[number] = self._number(line) if scalar else self._pointer(line)
                     self._end(line)
-        return tuple(found[n] for n in range(len(lines)))
+        return tuple(params[n] for n in range(len(lines)))
 
     def _number(self, line: Line) -> ir.Param:
         if line.peek.text == "assertions" and len(line.tokens) == line.at + 2:
@@ -118,20 +118,20 @@ class _Reader:
 
     def block(self, outside: int) -> tuple[ir.Stmt, ...]:
         """The statements of the lines that are indented more than `outside`."""
-        found: list[ir.Stmt] = []
-        indent = self.rest[0].indent if self.rest else 0
-        while self.rest and self.rest[0].indent > outside:
-            line = self.rest.pop(0)
+        body: list[ir.Stmt] = []
+        indent = self.remaining[0].indent if self.remaining else 0
+        while self.remaining and self.remaining[0].indent > outside:
+            line = self.remaining.pop(0)
             if line.indent != indent:
                 line.fail("unexpected indentation")
             stmt = self._stmt(line)
             if stmt is not None:
-                found.append(stmt)
-        return tuple(found)
+                body.append(stmt)
+        return tuple(body)
 
     def _inner(self, line: Line) -> tuple[ir.Stmt, ...]:
         self._end(line)
-        if not self.rest or self.rest[0].indent <= line.indent:
+        if not self.remaining or self.remaining[0].indent <= line.indent:
             line.fail("expected an indented block below; `pass` is an empty one")
         return self.block(line.indent)
 
@@ -154,8 +154,8 @@ class _Reader:
         line.expect("if")
         cond = expression(line, self.names, bool_)
         then = self._inner(line)
-        if self.rest and self.rest[0].indent == line.indent and self.rest[0].accept("else"):
-            return ir.If(cond, then, self._inner(self.rest.pop(0)))
+        if self.remaining and self.remaining[0].indent == line.indent and self.remaining[0].accept("else"):
+            return ir.If(cond, then, self._inner(self.remaining.pop(0)))
         return ir.If(cond, then)
 
     def _loop(self, line: Line) -> ir.Stmt:
@@ -272,10 +272,10 @@ class _Reader:
         """What stands between commas, up to the end or another sign."""
         if line.is_done or line.sees(";"):
             return []
-        found = [read()]
+        items = [read()]
         while line.accept(","):
-            found.append(read())
-        return found
+            items.append(read())
+        return items
 
     def _attr(self, line: Line) -> tuple[str, str | int | bool | None]:
         name = line.name()

@@ -1,6 +1,6 @@
 """The IR as text, which `parser.from_text` reads back.
 
-Blocks are indented as in Python. One line each, what is in brackets [] may be missing:
+Blocks are indented as in Python. Each statement is one line; what stands in brackets [] may be missing:
 
     kernel NAME threads=N target=NAME [max_registers=N] [cluster=(X, Y, Z)] [debug]
       param BUFFER [of ARGUMENT] [written] [noalias]             a pointer
@@ -24,9 +24,10 @@ Blocks are indented as in Python. One line each, what is in brackets [] may be m
     EXPR     Python's operators, OPERATION(EXPR, …), DTYPE(EXPR) for a cast, %NAME for a special,
              and a place for a load of it; where a place itself may stand, a load is in parentheses
 
-A literal may say its type, 4:int64; bare it has the type that its place wants (the variable's, the buffer's, the
-other operands'; of indices int64 into global memory, else int32), else int32 or float32.
-A name that isn't one, or is a word of the grammar, stands in backquotes.
+A literal may name its type, as in 4:int64. A bare one takes its type from where it stands: from the variable or buffer
+that receives it, or from the other operands; an index is int64 into global memory and int32 into any other. Where none
+of these says, it is int32 or float32. A name that isn't an identifier, or that is a word of the grammar, stands in
+backquotes.
 """
 
 from __future__ import annotations
@@ -296,9 +297,10 @@ def _operation(op: ir.Op) -> tuple[str, int]:
     return f"{op.name}({', '.join(text for text, _ in parts)})", ATOM
 
 
-def _parenthesised(part: tuple[str, int], level: int) -> str:
-    text, own = part
-    return text if own >= level else f"({text})"
+def _parenthesised(part: tuple[str, int], least: int) -> str:
+    """The part's text, in parentheses where it binds less tightly than `least`."""
+    text, precedence = part
+    return text if precedence >= least else f"({text})"
 
 
 def _literal(const: ir.Const, wanted: DType | None) -> str:

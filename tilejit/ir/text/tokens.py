@@ -48,7 +48,7 @@ class Line:
         self.tokens = self._scan()
 
     def _scan(self) -> list[Token]:
-        found: list[Token] = []
+        tokens: list[Token] = []
         column = self.indent
         while column < len(self.text):
             match = _TOKEN.match(self.text, column)
@@ -56,12 +56,12 @@ class Line:
                 self.fail(f"unexpected {self.text[column]!r}", column)
             kind = match.lastgroup or ""
             if kind == "quoted":
-                found.append(Token("quoted", self._unquoted(match[0], column), column))
+                tokens.append(Token("quoted", self._unquoted(match[0], column), column))
             elif kind != "blank":
-                found.append(Token(kind, match[0], column))
+                tokens.append(Token(kind, match[0], column))
             column = match.end()
-        found.append(Token("end", "", column))
-        return found
+        tokens.append(Token("end", "", column))
+        return tokens
 
     def _unquoted(self, text: str, column: int) -> str:
         try:

@@ -13,7 +13,7 @@ __all__ = ["instruction_faults"]
 
 Item = ir.Expr | ir.Vector
 
-#: what of an instruction its faults depend on, of those without fault
+#: keys of instructions without fault; a key holds everything that the faults of an instruction depend on
 _SOUND: set[tuple[Hashable, ...]] = set()
 
 
@@ -55,9 +55,9 @@ def _operand_faults(row: Row, stmt: ir.Instruction) -> Iterator[str]:
 
 
 def _side_faults(registers: Sequence[Operand], items: Sequence[Item], what: str) -> Iterator[str]:
-    """What is wrong with the results, or with the arguments. registers: the operand of each.
+    """What is wrong with the results, or with the arguments. registers: for each, the operand that it belongs to.
 
-    One vector may be several registers, of several operands as well.
+    One vector may be several registers, even of several operands.
     """
     position = 0
     for number, item in enumerate(items):
@@ -76,14 +76,14 @@ def _side_faults(registers: Sequence[Operand], items: Sequence[Item], what: str)
 
 
 def _registers(operand: Operand, item: Item) -> int:
-    """How many registers an item is that begins with one of `operand`."""
+    """How many registers an item takes whose first one belongs to `operand`."""
     if not isinstance(item, ir.Vector) or operand.kind in (Kind.ADDRESS, Kind.CONSTANT):
         return 1
     return max(1, item.width * item.buffer.dtype.bits // operand.register.bits)
 
 
 def _item_faults(operand: Operand, item: Item) -> Iterator[str]:
-    """Whether an item is what an operand wants; that results are registers is said of all instructions alike."""
+    """What is wrong with one item. That results must be registers is checked for all instructions in `kernel`."""
     if operand.kind is Kind.ADDRESS:
         is_fit = _is_address(operand, item)
     elif operand.kind is Kind.CONSTANT:
@@ -118,7 +118,7 @@ def _is_scalar(operand: Operand, value: ir.Expr) -> bool:
     register = operand.register
     if value.dtype.bits != register.bits or not _is_element(operand, value.dtype):
         return False
-    # float32 in a register for integers is one that an instruction rounds, and only in tiles
+    # an instruction that takes float32 in an integer register rounds it, as to tf32; it comes from a tile, no scalar
     return value.dtype.is_float if register.is_float else value.dtype.is_integer
 
 
@@ -127,7 +127,7 @@ def _is_element(operand: Operand, dtype: DType) -> bool:
 
 
 def _unequal(row: Row | None, stmt: ir.Instruction) -> Iterator[str]:
-    """Whether other registers come back than were taken."""
+    """What is wrong where the registers that an instruction returns aren't those that it takes."""
     if row is None or row.carries is None:
         return
     if stmt.outputs != stmt.inputs[: len(stmt.outputs)]:

@@ -1,9 +1,11 @@
 """What must hold of a kernel at each level; every violation is returned, none is raised.
 
-Names: each variable and each buffer is defined once, before its uses; a variable's uses say of it what its definition
-does and stand in the block that defines it or below. Only declared variables are assigned; no facts hold of them.
-Types: an operation is in the table, computes in the one type of its arguments as the table says, and has its result's
-type; conditions are bool_; a value has the type of what it is given to; constants are values of their type.
+Names: each variable and each buffer is defined once, before its uses; a use of a variable has the type and facts of the
+definition, and stands in the block of the definition or in one inside it. Only declared variables are assigned; no
+facts hold of them.
+Types: an operation is in the table; its arguments have the type in which it computes, and its result has the type that
+the table says; conditions are bool_; a value has the type of the variable or place that receives it; constants are
+values of their type.
 Control: `Break` and `Continue` stand in a loop that isn't unrolled; a step isn't zero; unrolled loops are of the lane
 level and have constant bounds.
 Memory: spaces, ranks, extents, layouts and alignments fit together (see `memory`); a region or an element of
@@ -72,15 +74,15 @@ def examine(kernel: ir.Kernel, level: str) -> Examined:
         raise ValueError(f"level is 'tile' or 'lane'; got {level!r}")
     checker = _Checker(level == "tile")
     checker.kernel(kernel)
-    return Examined(checker.found, checker.used_vars, checker.used_buffers)
+    return Examined(checker.violations, checker.used_vars, checker.used_buffers)
 
 
 @dataclass(slots=True)
-class _Scope:
-    """What is known while walking: definitions in sight, and the loop around.
+class _Environment:
+    """The definitions that are visible at one place, and the kind of the innermost loop around it.
 
-    sound: identities of expressions without a violation. They hold in the blocks below too, where more is in sight;
-    expressions share their parts, so that most are met several times.
+    sound: identities of expressions without a violation, since most expressions are met several times: they share
+    parts. Such an expression is sound in inner blocks, too, where more is visible.
     """
 
     vars: dict[str, ir.Var] = field(default_factory=dict)
@@ -89,15 +91,15 @@ class _Scope:
     sound: set[int] = field(default_factory=set)
     loop: str | None = None
 
-    def inner(self, loop: str | None = None) -> _Scope:
-        return _Scope(dict(self.vars), set(self.mutable), set(self.unrolled), set(self.sound), loop or self.loop)
+    def inner(self, loop: str | None = None) -> _Environment:
+        return _Environment(dict(self.vars), set(self.mutable), set(self.unrolled), set(self.sound), loop or self.loop)
 
 
 class _Checker:
     def __init__(self, is_tile: bool) -> None:
         self.is_tile = is_tile
         self.target = ""
-        self.found: list[Violation] = []
+        self.violations: list[Violation] = []
         self.defined: set[str] = set()
         self.buffers: dict[str, ir.Buffer] = {}
         self.addressed: set[str] = set()
@@ -106,7 +108,7 @@ class _Checker:
 
     def fault(self, message: str | None, span: Span | None) -> None:
         if message is not None:
-            self.found.append(Violation(message, span))
+            self.violations.append(Violation(message, span))
 
     # ---- kernels ----
 
@@ -116,22 +118,22 @@ class _Checker:
         if kernel.target not in TARGETS:
             self.fault(f"unknown target {kernel.target!r}", kernel.span)
         self.target = kernel.target
-        scope = _Scope()
+        env = _Environment()
         # tensors name extents and strides that are defined after them
         for param in sorted(kernel.params, key=lambda p: isinstance(p, ir.PointerParam)):
-            self.param(param, scope)
-        self.block(kernel.body, scope)
+            self.param(param, env)
+        self.block(kernel.body, env)
 
-    def param(self, param: ir.Param, scope: _Scope) -> None:
+    def param(self, param: ir.Param, env: _Environment) -> None:
         match param:
             case ir.PointerParam(buffer=buffer):
-                self.buffer(buffer, scope, buffer.span)
+                self.buffer(buffer, env, buffer.span)
                 if buffer.space != "global" or buffer.base is not None:
                     self.fault(f"parameter {buffer.name} must be global memory, and no view", buffer.span)
             case ir.ScalarParam(var=var):
-                self.define(var, scope, None)
+                self.define(var, env, None)
             case ir.ExtentParam(var=var) | ir.StrideParam(var=var):
-                self.define(var, scope, None)
+                self.define(var, env, None)
                 if var.dtype != int64:
                     self.fault(f"{var.name}: an extent or a stride is of int64", None)
             case ir.AssertionsParam():
@@ -141,7 +143,7 @@ class _Checker:
 
     # ---- names ----
 
-    def define(self, var: ir.Var, scope: _Scope, span: Span | None) -> None:
+    def define(self, var: ir.Var, env: _Environment, span: Span | None) -> None:
         if var.name in self.defined:
             self.fault(f"{var.name} is defined twice", span)
         if var.bounds is not None and var.bounds[0] > var.bounds[1]:
@@ -149,100 +151,100 @@ class _Checker:
         if var.multiple_of < 0:
             self.fault(f"{var.name} is said to be a multiple of {var.multiple_of}", span)
         self.defined.add(var.name)
-        scope.vars[var.name] = var
+        env.vars[var.name] = var
 
-    def buffer(self, buffer: ir.Buffer, scope: _Scope, span: Span | None) -> None:
+    def buffer(self, buffer: ir.Buffer, env: _Environment, span: Span | None) -> None:
         if buffer.name in self.buffers:
             self.fault(f"buffer {buffer.name} is defined twice", span)
         sizes = buffer.shape + (buffer.layout.strides if isinstance(buffer.layout, ir.Strided) else ())
         for size in sizes:
             # lane IR addresses memory through vectors: extents and strides that it doesn't name are no parameters
             if isinstance(size, ir.Var) and self.is_tile:
-                self.var(size, scope, span)
+                self.var(size, env, span)
         for message in buffer_faults(buffer):
             self.fault(message, span)
         self.buffers[buffer.name] = buffer
 
     def use_buffer(self, buffer: ir.Buffer, span: Span | None) -> None:
         self.used_buffers.add(buffer.root.name)
-        known = self.buffers.get(buffer.name)
-        if known is None:
+        definition = self.buffers.get(buffer.name)
+        if definition is None:
             self.fault(f"buffer {buffer.name} is used before its definition", span)
-        elif known is not buffer and known != buffer:
+        elif definition is not buffer and definition != buffer:
             self.fault(f"buffer {buffer.name} isn't the one that was defined", span)
 
-    def var(self, var: ir.Var, scope: _Scope, span: Span | None) -> None:
+    def var(self, var: ir.Var, env: _Environment, span: Span | None) -> None:
         self.used_vars.add(var.name)
-        known = scope.vars.get(var.name)
-        if known is None:
+        definition = env.vars.get(var.name)
+        if definition is None:
             where = "outside the block that defines it" if var.name in self.defined else "before its definition"
             self.fault(f"{var.name} is used {where}", var.span or span)
-        elif known is not var and known != var:
-            self.fault(f"{var.name} is used as {var}; defined as {known}", var.span or span)
+        elif definition is not var and definition != var:
+            self.fault(f"{var.name} is used as {var}; defined as {definition}", var.span or span)
 
     # ---- statements ----
 
-    def block(self, body: tuple[ir.Stmt, ...], scope: _Scope) -> None:
+    def block(self, body: tuple[ir.Stmt, ...], env: _Environment) -> None:
         for stmt in body:
-            self.stmt(stmt, scope)
+            self.stmt(stmt, env)
 
-    def stmt(self, stmt: ir.Stmt, scope: _Scope) -> None:
+    def stmt(self, stmt: ir.Stmt, env: _Environment) -> None:
         match stmt:
             case ir.Let() | ir.Declare() | ir.Assign():
-                self.binding(stmt, scope)
+                self.binding(stmt, env)
             case ir.Alloc() | ir.View():
-                self.memory(stmt, scope)
+                self.memory(stmt, env)
             case ir.Store():
-                self.store(stmt, scope)
+                self.store(stmt, env)
             case ir.If(cond, then, orelse):
-                self.value(cond, bool_, scope, stmt.span, "a condition")
-                self.block(then, scope.inner())
-                self.block(orelse, scope.inner())
+                self.value(cond, bool_, env, stmt.span, "a condition")
+                self.block(then, env.inner())
+                self.block(orelse, env.inner())
             case ir.For():
-                self.loop(stmt, scope)
+                self.loop(stmt, env)
             case ir.Loop(body):
-                self.block(body, scope.inner("loop"))
+                self.block(body, env.inner("loop"))
             case ir.Break() | ir.Continue():
-                self.jump(stmt, scope)
+                self.jump(stmt, env)
             case ir.Assert(cond):
-                self.value(cond, bool_, scope, stmt.span, "an assertion")
+                self.value(cond, bool_, env, stmt.span, "an assertion")
             case ir.Print(parts):
                 for part in parts:
                     if not isinstance(part, str):
-                        self.expr(part, scope, stmt.span)
+                        self.expr(part, env, stmt.span)
             case ir.Sync(name):
                 has_barrier = SCOPES.get(name) in BARRIERS
                 self.fault(None if has_barrier else f"no barrier among the threads of {name!r}", stmt.span)
             case ir.TileOp():
-                self.tile_op(stmt, scope)
+                self.tile_op(stmt, env)
             case ir.Move():
-                self.move(stmt, scope)
+                self.move(stmt, env)
             case ir.Instruction():
-                self.instruction(stmt, scope)
+                self.instruction(stmt, env)
             case ir.Return():
                 pass
             case _:
                 assert_never(stmt)
 
-    def binding(self, stmt: ir.Let | ir.Declare | ir.Assign, scope: _Scope) -> None:
+    def binding(self, stmt: ir.Let | ir.Declare | ir.Assign, env: _Environment) -> None:
         value = stmt.init if isinstance(stmt, ir.Declare) else stmt.value
         if value is not None:
-            self.value(value, stmt.var.dtype, scope, stmt.span, stmt.var.name, whole=isinstance(stmt, ir.Let))
+            self.value(value, stmt.var.dtype, env, stmt.span, stmt.var.name, whole=isinstance(stmt, ir.Let))
         if isinstance(stmt, ir.Assign):
-            self.var(stmt.var, scope, stmt.span)
-            if stmt.var.name in self.defined and stmt.var.name not in scope.mutable:
+            self.var(stmt.var, env, stmt.span)
+            if stmt.var.name in self.defined and stmt.var.name not in env.mutable:
                 self.fault(f"{stmt.var.name} isn't declared as one that changes", stmt.span)
             return
-        self.define(stmt.var, scope, stmt.span)
+        self.define(stmt.var, env, stmt.span)
         if isinstance(stmt, ir.Declare):
-            scope.mutable.add(stmt.var.name)
+            env.mutable.add(stmt.var.name)
             if stmt.var.multiple_of != 1 or stmt.var.bounds is not None:
                 self.fault(f"{stmt.var.name} may change; no facts hold of it", stmt.span)
 
-    def memory(self, stmt: ir.Alloc | ir.View, scope: _Scope) -> None:
+    def memory(self, stmt: ir.Alloc | ir.View, env: _Environment) -> None:
         buffer = stmt.buffer
         span = stmt.span or buffer.span
-        self.buffer(buffer, scope, span)
+        self.buffer(buffer, env, span)
         if isinstance(stmt, ir.Alloc) and (buffer.space == "global" or buffer.base is not None):
             self.fault(f"{buffer.name}: only shared, local and tensor memory is allocated, and no view", span)
         if isinstance(stmt, ir.Alloc) and stmt.addressed:
@@ -255,52 +257,52 @@ class _Checker:
             else:
                 self.use_buffer(buffer.base, span)
 
-    def store(self, stmt: ir.Store, scope: _Scope) -> None:
-        self.place(stmt.place, scope, stmt.span)
+    def store(self, stmt: ir.Store, env: _Environment) -> None:
+        self.place(stmt.place, env, stmt.span)
         if isinstance(stmt.place, ir.Vector) and stmt.place.width != 1:
             self.fault(f"a store writes one element; got a vector of {stmt.place.width}", stmt.span)
-        self.value(stmt.value, stmt.place.buffer.dtype, scope, stmt.span, stmt.place.buffer.name)
+        self.value(stmt.value, stmt.place.buffer.dtype, env, stmt.span, stmt.place.buffer.name)
 
-    def loop(self, stmt: ir.For, scope: _Scope) -> None:
+    def loop(self, stmt: ir.For, env: _Environment) -> None:
         if not stmt.var.dtype.is_integer:
             self.fault(f"loop variable {stmt.var.name} must be an integer; got {stmt.var.dtype}", stmt.span)
         parts = (stmt.start, stmt.stop, stmt.step)
         for part in parts:
-            self.value(part, stmt.var.dtype, scope, stmt.span, f"a bound of {stmt.var.name}")
+            self.value(part, stmt.var.dtype, env, stmt.span, f"a bound of {stmt.var.name}")
         if isinstance(stmt.step, ir.Const) and stmt.step.value == 0:
             self.fault(f"the step of {stmt.var.name} is zero", stmt.span)
         if stmt.unrolled and self.is_tile:
             self.fault("loops are unrolled at lane level only", stmt.span)
         if stmt.unrolled and not all(isinstance(p, ir.Const) for p in parts):
             self.fault(f"the bounds of unrolled {stmt.var.name} aren't constant", stmt.span)
-        inner = scope.inner("unrolled" if stmt.unrolled else "for")
+        inner = env.inner("unrolled" if stmt.unrolled else "for")
         self.define(stmt.var, inner, stmt.span)
         if stmt.unrolled:
             inner.unrolled.add(stmt.var.name)
         self.block(stmt.body, inner)
 
-    def jump(self, stmt: ir.Break | ir.Continue, scope: _Scope) -> None:
+    def jump(self, stmt: ir.Break | ir.Continue, env: _Environment) -> None:
         word = type(stmt).__name__.lower()
-        if scope.loop is None:
+        if env.loop is None:
             self.fault(f"{word} outside a loop", stmt.span)
-        elif scope.loop == "unrolled":
+        elif env.loop == "unrolled":
             self.fault(f"{word} in an unrolled loop", stmt.span)
 
-    def tile_op(self, stmt: ir.TileOp, scope: _Scope) -> None:
+    def tile_op(self, stmt: ir.TileOp, env: _Environment) -> None:
         if not self.is_tile:
             self.fault(f"tile operation {stmt.name} at lane level", stmt.span)
         for operand in stmt.operands:
             if isinstance(operand, ir.Region):
-                self.region(operand, scope, stmt.span)
+                self.region(operand, env, stmt.span)
             else:
-                self.expr(operand, scope, stmt.span)
+                self.expr(operand, env, stmt.span)
         for message in tile_op_faults(stmt):
             self.fault(message, stmt.span)
 
-    def move(self, stmt: ir.Move, scope: _Scope) -> None:
+    def move(self, stmt: ir.Move, env: _Environment) -> None:
         self.lane_only(stmt, stmt.span)
         for vector in (stmt.dst, stmt.src):
-            self.vector(vector, scope, stmt.span)
+            self.vector(vector, env, stmt.span)
             self.fault(access_fault(vector), vector.span or stmt.span)
         if stmt.dst.width != stmt.src.width or stmt.dst.buffer.dtype != stmt.src.buffer.dtype:
             self.fault(f"a move of {_vector(stmt.src)} into {_vector(stmt.dst)}", stmt.span)
@@ -308,24 +310,24 @@ class _Checker:
         if "local" not in spaces:
             self.fault(f"a move from {spaces[1]} to {spaces[0]} memory goes through registers", stmt.span)
         if stmt.predicate is not None:
-            self.value(stmt.predicate, bool_, scope, stmt.span, "a predicate")
+            self.value(stmt.predicate, bool_, env, stmt.span, "a predicate")
         if stmt.otherwise is not None:
-            self.value(stmt.otherwise, stmt.dst.buffer.dtype, scope, stmt.span, stmt.dst.buffer.name)
+            self.value(stmt.otherwise, stmt.dst.buffer.dtype, env, stmt.span, stmt.dst.buffer.name)
             if stmt.predicate is None or spaces[0] != "local":
                 self.fault("`otherwise` fills registers where a predicate doesn't hold", stmt.span)
 
-    def instruction(self, stmt: ir.Instruction, scope: _Scope) -> None:
+    def instruction(self, stmt: ir.Instruction, env: _Environment) -> None:
         if stmt.outputs or any(isinstance(value, ir.Vector) for value in stmt.inputs):
             self.lane_only(stmt, stmt.span)
         for output in stmt.outputs:
-            self.vector(output, scope, stmt.span)
+            self.vector(output, env, stmt.span)
             if output.buffer.space != "local":
                 self.fault(f"{stmt.name} fills registers; {output.buffer.name} is {output.buffer.space}", stmt.span)
         for value in stmt.inputs:
             if isinstance(value, ir.Vector):
-                self.vector(value, scope, stmt.span)
+                self.vector(value, env, stmt.span)
             else:
-                self.expr(value, scope, stmt.span)
+                self.expr(value, env, stmt.span)
         self.fault(self.pending_fault(stmt), stmt.span)
         for message in instruction_faults(stmt, None if self.is_tile else self.target):
             self.fault(message, stmt.span)
@@ -345,77 +347,77 @@ class _Checker:
 
     # ---- places ----
 
-    def place(self, place: ir.Element | ir.Vector, scope: _Scope, span: Span | None) -> None:
+    def place(self, place: ir.Element | ir.Vector, env: _Environment, span: Span | None) -> None:
         if isinstance(place, ir.Vector):
             if self.is_tile:
                 self.fault(f"a vector of {place.buffer.name} at tile level", place.span or span)
-            self.vector(place, scope, span)
+            self.vector(place, env, span)
             self.fault(access_fault(place), place.span or span)
             return
         if not self.is_tile:
             self.fault(f"an element of {place.buffer.name} at lane level", place.span or span)
         self.use_buffer(place.buffer, place.span or span)
         for index in place.indices:
-            self.expr(index, scope, place.span or span)
+            self.expr(index, env, place.span or span)
         for message in element_faults(place):
             self.fault(message, place.span or span)
 
-    def region(self, region: ir.Region, scope: _Scope, span: Span | None) -> None:
+    def region(self, region: ir.Region, env: _Environment, span: Span | None) -> None:
         self.use_buffer(region.buffer, region.span or span)
         for start in region.starts:
-            self.expr(start, scope, region.span or span)
+            self.expr(start, env, region.span or span)
         for message in region_faults(region):
             self.fault(message, region.span or span)
 
-    def vector(self, vector: ir.Vector, scope: _Scope, span: Span | None) -> None:
+    def vector(self, vector: ir.Vector, env: _Environment, span: Span | None) -> None:
         self.use_buffer(vector.buffer, vector.span or span)
-        self.expr(vector.offset, scope, vector.span or span)
+        self.expr(vector.offset, env, vector.span or span)
         in_registers = vector.buffer.space == "local" and vector.buffer.root.name not in self.addressed
-        for message in vector_faults(vector, scope.unrolled if in_registers else None):
+        for message in vector_faults(vector, env.unrolled if in_registers else None):
             self.fault(message, vector.span or span)
 
     # ---- expressions ----
 
     def value(
-        self, expr: ir.Expr, dtype: DType, scope: _Scope, span: Span | None, what: str, whole: bool = False
+        self, expr: ir.Expr, dtype: DType, env: _Environment, span: Span | None, what: str, whole: bool = False
     ) -> None:
         """An expression that must be of `dtype`; whole: it is the value of a `Let`, which may load."""
         if expr.dtype != dtype:
             self.fault(f"{what} must be of {dtype}; got {expr.dtype}", expr.span or span)
         if whole and isinstance(expr, ir.Load):
-            self.load(expr, scope, span)
+            self.load(expr, env, span)
         else:
-            self.expr(expr, scope, span)
+            self.expr(expr, env, span)
 
-    def expr(self, expr: ir.Expr, scope: _Scope, span: Span | None) -> None:
-        if id(expr) in scope.sound:
+    def expr(self, expr: ir.Expr, env: _Environment, span: Span | None) -> None:
+        if id(expr) in env.sound:
             return
-        before = len(self.found)
+        before = len(self.violations)
         here = expr.span or span
         match expr:
             case ir.Op():
                 self.fault(op_fault(expr), here)
                 for arg in expr.args:
-                    self.expr(arg, scope, here)
+                    self.expr(arg, env, here)
             case ir.Const():
                 self.fault(const_fault(expr), here)
             case ir.Var():
-                self.var(expr, scope, here)
+                self.var(expr, env, here)
             case ir.Cast():
-                self.expr(expr.x, scope, here)
+                self.expr(expr.x, env, here)
             case ir.Special():
                 self.fault(None if expr.name in ir.SPECIALS else f"no special is called {expr.name!r}", here)
             case ir.Load():
                 if self.is_tile or expr.place.buffer.space != "local":
                     self.fault(f"a load of {expr.place.buffer.name} must be the whole value of a `Let`", here)
-                self.load(expr, scope, here)
+                self.load(expr, env, here)
             case _:
                 assert_never(expr)
-        if len(self.found) == before:
-            scope.sound.add(id(expr))
+        if len(self.violations) == before:
+            env.sound.add(id(expr))
 
-    def load(self, load: ir.Load, scope: _Scope, span: Span | None) -> None:
-        self.place(load.place, scope, load.span or span)
+    def load(self, load: ir.Load, env: _Environment, span: Span | None) -> None:
+        self.place(load.place, env, load.span or span)
         if isinstance(load.place, ir.Vector) and load.place.width != 1:
             self.fault(f"a load reads one element; got a vector of {load.place.width}", load.span or span)
 

@@ -54,8 +54,8 @@ def _op_fault(name: str, dtypes: tuple[DType, ...], result: DType) -> str | None
     compute, _ = rule
     if any(d != compute for d in dtypes[ELEMENTWISE[name].conditions :]):
         return f"{name} of {', '.join(map(str, dtypes))} computes in {compute}; cast its arguments"
-    given = value_type(name, compute)
-    return None if result == given else f"{name} of {compute} gives {given}; it says {result}"
+    expected = value_type(name, compute)
+    return None if result == expected else f"{name} of {compute} gives {expected}; it says {result}"
 
 
 def tile_op_faults(op: ir.TileOp) -> Iterator[str]:

@@ -63,7 +63,7 @@ class Plan(PlanBase):
 
     @property
     def instruction(self) -> Row:
-        return _family(self.loads).row(matrix.Tiles(self.num, self.trans))
+        return _family(self.loads).row(matrix.MatrixForm(self.num, self.trans))
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
@@ -129,7 +129,7 @@ class Plan(PlanBase):
         return Moves(issue[rows], thread[rows], places, width, (1, 1), access)
 
 
-def _family(loads: bool) -> Family[matrix.Tiles]:
+def _family(loads: bool) -> Family[matrix.MatrixForm]:
     return matrix.LDMATRIX if loads else matrix.STMATRIX
 
 
@@ -141,7 +141,7 @@ def _width(op: TileOp, context: Context) -> str | None:
     return None if dtype.bits == 16 else f"needs 16-bit elements; {dtype} has {dtype.bits} bits"
 
 
-def _instruction(op: TileOp) -> Family[matrix.Tiles]:
+def _instruction(op: TileOp) -> Family[matrix.MatrixForm]:
     return _family(copy_sides(op)[0].buffer.space == "local")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..scalar import Block, Builder, Number, called, inline
+from ..scalar import BasicBlock, Builder, Number, called, inline
 from .record import INF, NAN, Elementwise
 
 Array = np.ndarray
@@ -154,7 +154,7 @@ def _magnitude(b: Builder, x: Number, y: Number) -> Number:
     """
     f = b.format
     dividend, divisor = abs(x), abs(y)
-    before, loop, done = b.block, Block("loop"), Block("done")
+    before, loop, done = b.block, BasicBlock("loop"), BasicBlock("done")
     bound = divisor * 2.0**f.precision_bits
     is_finite = dividend < INF
     divisor_exponent = _exponent(b, divisor)

@@ -7,7 +7,7 @@ import struct
 import numpy as np
 
 from ..fitted import Constant, Polynomial
-from ..scalar import Block, Builder, Number, called
+from ..scalar import BasicBlock, Builder, Number, called
 from .exponential import EXP2_LIMIT, EXP_LIMIT, LN2, clamp, exp2_parts, exp_parts, scale, scale_factors
 from .record import INF, NAN, Accuracy, Elementwise, in_double
 
@@ -206,7 +206,7 @@ def _integer_power(b: Builder, x: Number, y: Number) -> Number:
     A negative exponent gives the exact value rounded towards zero: ±1 for x = ±1, else 0
     (NumPy raises there, which a kernel can't).
     """
-    before, loop, done = b.block, Block("loop"), Block("done")
+    before, loop, done = b.block, BasicBlock("loop"), BasicBlock("done")
     one = b.constant(x.type, 1)
     base = x
     if x.is_signed:
@@ -218,14 +218,14 @@ def _integer_power(b: Builder, x: Number, y: Number) -> Number:
     b.start(loop)
     result = b.phi((one, before))
     square = b.phi((base, before))
-    rest = b.phi((y, before))
-    next_result = b.select((rest & 1).equals(0), result, result * square)
+    exponent = b.phi((y, before))
+    next_result = b.select((exponent & 1).equals(0), result, result * square)
     next_square = square * square
-    next_rest = rest.logical_shift_right(1)
+    next_exponent = exponent.logical_shift_right(1)
     b.add_incoming(result, next_result, loop)
     b.add_incoming(square, next_square, loop)
-    b.add_incoming(rest, next_rest, loop)
-    b.branch(next_rest.equals(0), done, loop)
+    b.add_incoming(exponent, next_exponent, loop)
+    b.branch(next_exponent.equals(0), done, loop)
 
     b.start(done)
     return b.phi((one, before), (next_result, loop))

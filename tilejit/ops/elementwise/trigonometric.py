@@ -15,7 +15,7 @@ import math
 import numpy as np
 
 from ..fitted import Constant, Polynomial
-from ..scalar import Block, Builder, Number, called
+from ..scalar import BasicBlock, Builder, Number, called
 from .record import INF, NAN, Accuracy, Elementwise, in_double
 
 #: Below these n·pi/2 in three parts is exact enough for the result nearest to a multiple of pi/2.
@@ -128,14 +128,14 @@ def _fraction_to_angle(b: Builder, signed: Number) -> Number:
     else:
         # The top 53 bits convert exactly, and the next 64 hold what a cancellation leaves of them.
         top = b.convert("trunc", signed >> 64, "i64") & -(1 << 11)
-        rest = b.convert("trunc", signed.logical_shift_right(11), "i64")
-        value = b.fma(b.convert("sitofp", top, f.type), 2.0**64, b.convert("uitofp", rest, f.type) * 2.0**11)
+        below = b.convert("trunc", signed.logical_shift_right(11), "i64")
+        value = b.fma(b.convert("sitofp", top, f.type), 2.0**64, b.convert("uitofp", below, f.type) * 2.0**11)
     return b.fma(value, high * unit, value * (low * unit))
 
 
 def _reduce(b: Builder, x: Number) -> tuple[Number, Number]:
     """(r, n as i32) for x >= 0; r is NaN for infinite and NaN x."""
-    before, large, done = b.block, Block("large"), Block("done")
+    before, large, done = b.block, BasicBlock("large"), BasicBlock("done")
     r, n = _reduce_moderate(b, x)
     is_large = x >= _MODERATE[b.format.dtype]
     b.branch(is_large, large, done)
@@ -162,9 +162,9 @@ def _sin_or_cos(b: Builder, x: Number, quarter_turns: int) -> tuple[Number, Numb
 
 
 def _sin(b: Builder, x: Number) -> Number:
-    value, sign = _sin_or_cos(b, abs(x), 0)
-    own_sign = b.bits(x) & (1 << (b.format.bits - 1))
-    return b.from_bits(b.bits(value) ^ sign ^ own_sign)
+    value, flip = _sin_or_cos(b, abs(x), 0)
+    sign = b.bits(x) & (1 << (b.format.bits - 1))
+    return b.from_bits(b.bits(value) ^ flip ^ sign)
 
 
 SIN = Elementwise(

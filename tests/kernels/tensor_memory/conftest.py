@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.codegen.pending_registers import early_uses
-from tests.tensor_memory.kit import DEVICE
-from tests.toolchain import EmittedPtx, complaints
+from tests.kernels.tensor_memory.whole_tiles import DEVICE
+from tests.support.ptx import early_uses
+from tests.support.ptxas import EmittedPtx, complaints
 from tilejit.target import target as find_target
 
 

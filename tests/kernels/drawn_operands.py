@@ -1,4 +1,4 @@
-"""Hypothesis strategies for the operands of tile operations, as the harness takes them."""
+"""Hypothesis strategies: operands of tile operations as data, and local tiles made from others."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from tests.longhand import storage_size
+from tests.reference.layouts import plain, storage_size
+from tests.reference.tiles import SCOPE_THREADS
 from tilejit.dtypes import DType
-from tilejit.layout import TileLayout
 from tilejit.testing import regions_of, register_layouts
 
 Data = dict[str, Any]
@@ -27,7 +27,6 @@ LAUNCHES: dict[str, tuple[int, ...]] = {
 
 #: scope -> the name of the instance's number in a region's start
 INSTANCE = {"thread": "t", "warp": "w", "warpgroup": "g"}
-SCOPE_THREADS = {"thread": 1, "warp": 32, "warpgroup": 128}
 
 
 @dataclass(frozen=True)
@@ -222,14 +221,6 @@ def registers(
     }  # fmt: skip
 
 
-def plain(layout: TileLayout) -> Data:
-    """The layout as numbers, for the oracle."""
-    return {
-        "shard": [(it.extent, it.stride, it.axis.name) for it in layout.shard],
-        "replica": [(it.extent, it.stride, it.axis.name) for it in layout.replica],
-    }
-
-
 def region_shape(data: Data) -> tuple[int, ...]:
     """The region's extents, dimensions of one element left out."""
     return tuple(e for _, e in data["region"] if e not in (1, None))
@@ -241,3 +232,59 @@ def is_static(data: Data) -> bool:
         isinstance(start, int) and start >= 0 and start + (extent or 1) <= size
         for (start, extent), size in zip(data["region"], data["shape"], strict=True)
     )
+
+
+@st.composite
+def rearranged(draw: st.DrawFn, tile: Data) -> Data:
+    """The same tile in the same threads, the registers in another order."""
+    shard = tile["layout"]["shard"]
+    own = draw(st.permutations([k for k, (_, _, axis) in enumerate(shard) if axis == "m"]))
+    return {**tile, "layout": {**tile["layout"], "shard": _packed(shard, own)}}
+
+
+@st.composite
+def broadcast(draw: st.DrawFn, tile: Data) -> Data:
+    """A tile that broadcasts to `tile`: some dimensions have one element, the first ones may be missing.
+
+    Threads that held different elements along these hold the same now.
+    """
+    groups = _groups(tile)
+    single = [draw(st.booleans()) for _ in groups]
+    replica = list(tile["layout"].get("replica") or [])
+    shape, shard = [], []
+    for group, extent, is_single in zip(groups, tile["shape"], single, strict=True):
+        if is_single:
+            replica += [place for place in group if place[2] != "m"]
+        else:
+            shard += group
+        shape.append(1 if is_single else extent)
+    while shape and single[0] and draw(st.booleans()):
+        shape, single = shape[1:], single[1:]
+    shard = _packed(shard, [k for k, (_, _, axis) in enumerate(shard) if axis == "m"]) or [(1, 1, "m")]
+    return {
+        **tile,
+        "shape": shape or [1],
+        "region": [(0, n) for n in shape or [1]],
+        "layout": {"shard": shard, "replica": replica},
+    }
+
+
+def _groups(tile: Data) -> list[list[tuple[int, int, str]]]:
+    """The digits of each dimension of a tile whose dimensions are whole digits."""
+    left = list(tile["layout"]["shard"])
+    found = []
+    for extent in tile["shape"]:
+        group, size = [], 1
+        while size < extent:
+            group.append(left.pop(0))
+            size *= group[-1][0]
+        found.append(group)
+    return found
+
+
+def _packed(shard: list[tuple[int, int, str]], order: list[int]) -> list[tuple[int, int, str]]:
+    """The digits with new strides for those in `order`, the nearest first."""
+    strides, step = {}, 1
+    for k in order:
+        strides[k], step = step, step * shard[k][0]
+    return [(e, strides.get(k, s), axis) for k, (e, s, axis) in enumerate(shard)]

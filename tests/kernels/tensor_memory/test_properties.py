@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.codegen.pending_registers import early_uses
-from tests.tensor_memory.moves import WAITS, Move, Tile, check
-from tests.tensor_memory.sources import SIZES
+from tests.kernels.tensor_memory.moves import WAITS, Move, Tile, check
+from tests.kernels.tensor_memory.published_places import SIZES
+from tests.support.ptx import early_uses
 from tilejit.dtypes import DTYPES
 from tilejit.ir.nodes import Stmt
 from tilejit.layout import TileLayout, atom_layout, datapath

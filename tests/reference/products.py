@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tests.lower.interpreter import Machine
 from tilejit.ir import nodes as ir
+
+if TYPE_CHECKING:
+    from tests.reference.threads import Threads
 
 Array = np.ndarray
 Place = Callable[[int, int, int], tuple[int, int]]
@@ -44,44 +47,38 @@ _NAME = re.compile(r"mma\.sync\.aligned\.m16n8k(\d+)\.row\.col\.(\w+)\.(\w+)\.(\
 _BITS = {"f16": 16, "bf16": 16, "tf32": 32, "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8}
 
 
-class Tensor(Machine):
-    """The machine of lane IR with products; it has none of the hardware's rounding inside a product."""
+def rounded(cta: Threads, stmt: ir.Instruction, active: Array) -> None:
+    """cvt.rna.tf32.f32: half of the last bit kept is added to the magnitude, what is below it cut off."""
+    (source,), (output,) = stmt.inputs, stmt.outputs
+    assert isinstance(source, ir.Vector)
+    (values,) = cta.get(source, active)
+    patterns = (values.view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)
+    cta.put(output, [patterns.view(np.float32)], active)
 
-    def do_instruction(self, stmt: ir.Instruction, active: Array) -> None:
-        if stmt.name.startswith("mma."):
-            self.multiply(stmt, active)
-        elif stmt.name == "cvt.rna.tf32.f32":
-            (source,), (output,) = stmt.inputs, stmt.outputs
-            assert isinstance(source, ir.Vector)
-            (values,) = self.get(source, active)
-            # half of the last bit kept is added to the magnitude, what is below it cut off
-            patterns = (values.view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)
-            self.put(output, [patterns.view(np.float32)], active)
-        else:
-            super().do_instruction(stmt, active)
 
-    def multiply(self, stmt: ir.Instruction, active: Array) -> None:
-        assert active.all() and self.threads % 32 == 0, "a part of a warp multiplies"
-        found = _NAME.fullmatch(stmt.name)
-        assert found is not None
-        k, bits = int(found[1]), _BITS[found[3]]
-        (a_count, a_place), (b_count, b_place) = A_PLACES[k, bits], B_PLACES[k, bits]
-        held = [np.array(self.get(v, active)) for v in stmt.inputs if isinstance(v, ir.Vector)]
-        a, b, c = _parted(held, (a_count, b_count, 4))
-        sums: Array = np.empty((4, self.threads), c.dtype)
-        for first in range(0, self.threads, 32):
-            lanes = slice(first, first + 32)
-            left = _matrix(a[:, lanes], (16, k), a_place)
-            right = _matrix(b[:, lanes], (k, 8), b_place)
-            made = _matrix(c[:, lanes], (16, 8), c_place) + left @ right
-            for lane in range(32):
-                for i in range(4):
-                    sums[i, first + lane] = made[c_place(lane // 4, lane % 4, i)]
-        at = 0
-        for output in stmt.outputs:
-            self.put(output, list(sums[at : at + output.width]), active)
-            at += output.width
-        assert at == 4
+def multiply(cta: Threads, stmt: ir.Instruction, active: Array) -> None:
+    """mma.sync by all warps, without the hardware's rounding inside a product."""
+    assert active.all() and cta.threads % 32 == 0, "a part of a warp multiplies"
+    found = _NAME.fullmatch(stmt.name)
+    assert found is not None
+    k, bits = int(found[1]), _BITS[found[3]]
+    (a_count, a_place), (b_count, b_place) = A_PLACES[k, bits], B_PLACES[k, bits]
+    held = [np.array(cta.get(v, active)) for v in stmt.inputs if isinstance(v, ir.Vector)]
+    a, b, c = _parted(held, (a_count, b_count, 4))
+    sums: Array = np.empty((4, cta.threads), c.dtype)
+    for first in range(0, cta.threads, 32):
+        lanes = slice(first, first + 32)
+        left = _matrix(a[:, lanes], (16, k), a_place)
+        right = _matrix(b[:, lanes], (k, 8), b_place)
+        made = _matrix(c[:, lanes], (16, 8), c_place) + left @ right
+        for lane in range(32):
+            for i in range(4):
+                sums[i, first + lane] = made[c_place(lane // 4, lane % 4, i)]
+    at = 0
+    for output in stmt.outputs:
+        cta.put(output, list(sums[at : at + output.width]), active)
+        at += output.width
+    assert at == 4
 
 
 def _parted(held: list[Array], counts: tuple[int, ...]) -> list[Array]:

@@ -13,6 +13,7 @@ from tilejit.ir.nodes import (
     Buffer,
     Const,
     Expr,
+    For,
     Kernel,
     Let,
     Load,
@@ -25,14 +26,24 @@ from tilejit.ir.nodes import (
     Var,
     Vector,
 )
+from tilejit.layout import TileLayout
 from tilejit.ops.elementwise import ELEMENTWISE, result_type
 
 THREADS = 128
+THREAD = Special("thread_id")
 
 
 def array(name: str, dtype: DType, size: int, align: int = 16) -> Buffer:
     """A one-dimensional global buffer."""
     return Buffer(name, "global", dtype, (size,), Strided((1,), align), align)
+
+
+def local(name: str, dtype: DType, size: int) -> Buffer:
+    return Buffer(name, "local", dtype, (size,), TileLayout.row_major((size,)), dtype.bytes)
+
+
+def shared(name: str, dtype: DType, size: int, align: int = 128) -> Buffer:
+    return Buffer(name, "shared", dtype, (size,), TileLayout.row_major((size,)), align)
 
 
 def pointer(buffer: Buffer, written: bool = False) -> Param:
@@ -43,6 +54,14 @@ def pointer(buffer: Buffer, written: bool = False) -> Param:
 def kernel(body: Sequence[Stmt], params: Sequence[Param], target: str = "sm_90", **options: object) -> Kernel:
     """A kernel named `k` of 128 threads, unless the options say otherwise."""
     return Kernel(**{"name": "k", "threads": THREADS, **options}, params=tuple(params), target=target, body=tuple(body))  # type: ignore[arg-type]
+
+
+def const(value: float, dtype: DType = int32) -> Const:
+    return Const(value, dtype)
+
+
+def unrolled(var: Var, count: int, *body: Stmt) -> For:
+    return For(var, const(0), const(count), const(1), body, unrolled=True)
 
 
 @dataclass(frozen=True)

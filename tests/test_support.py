@@ -7,22 +7,22 @@ from pathlib import Path
 import pytest
 
 import tilejit as tj
-from tests import golden_files, toolchain
-from tests.golden_files import Golden
+from tests.support import goldens, ptxas
+from tests.support.goldens import Golden
 from tilejit import pipeline
 
 GOOD = ".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }\n"
 
 
 def test_ptxas_accepts_an_empty_kernel() -> None:
-    toolchain.ptxas_accepts(GOOD, "sm_90")
+    ptxas.ptxas_accepts(GOOD, "sm_90")
 
 
 def test_ptxas_names_what_it_refuses() -> None:
-    if toolchain.ptxas_path() is None:
+    if ptxas.ptxas_path() is None:
         pytest.skip("no ptxas")
-    assert "nonsense" in (toolchain.complaint_of(GOOD.replace("ret", "nonsense"), "sm_90") or "")
-    emitted = toolchain.EmittedPtx()
+    assert "nonsense" in (ptxas.complaint_of(GOOD.replace("ret", "nonsense"), "sm_90") or "")
+    emitted = ptxas.EmittedPtx()
     emitted.add(GOOD, "sm_90", "good")
     emitted.check()
     emitted.add(GOOD.replace("ret", "nonsense"), "sm_90", "bad one")
@@ -36,7 +36,7 @@ def nothing(A: tj.Tensor):
 
 
 def test_all_that_the_pipeline_generates_is_recorded_under_the_tests_name() -> None:
-    emitted, generate = toolchain.EmittedPtx(), pipeline.generate
+    emitted, generate = ptxas.EmittedPtx(), pipeline.generate
     with emitted.recording():
         compiled = nothing.compile(tj.spec((4,), tj.float32), target="sm_80")
     assert pipeline.generate is generate
@@ -44,13 +44,13 @@ def test_all_that_the_pipeline_generates_is_recorded_under_the_tests_name() -> N
 
 
 def test_a_golden_file_is_compared_and_blessed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(golden_files, "ROOT", tmp_path)
-    text = golden_files.joined("sm_90a", "kernel k()\n  cta.sync\n", "kernel k()\n")
+    monkeypatch.setattr(goldens, "ROOT", tmp_path)
+    text = goldens.joined("sm_90a", "kernel k()\n  cta.sync\n", "kernel k()\n")
     with pytest.raises(AssertionError, match="doesn't exist"):
         Golden(bless=False).check("copy/one.tile", text)
     Golden(bless=True).check("copy/one.tile", text)
     Golden(bless=False).check("copy/one.tile", text)
     with pytest.raises(AssertionError, match="bless"):
         Golden(bless=False).check("copy/one.tile", text.replace("sync", "stop"))
-    assert golden_files.read("copy/one.tile") == ("sm_90a", "kernel k()\n  cta.sync\n", "kernel k()\n")
-    assert golden_files.cases() == ["copy/one.tile"]
+    assert goldens.read("copy/one.tile") == ("sm_90a", "kernel k()\n  cta.sync\n", "kernel k()\n")
+    assert goldens.cases() == ["copy/one.tile"]

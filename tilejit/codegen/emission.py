@@ -1,4 +1,4 @@
-"""What the emission of one kernel knows and collects."""
+"""The state of one kernel's emission, and the values and offsets that it computes with."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ..dtypes import DType
 from ..ir.nodes import Buffer, Const, Kernel
-from ..isa import Access, Capability, Row
+from ..isa import Capability, Direction, Row
 from ..source import Span
 from ..target import Target
 from .registers import Registers, Word
@@ -17,7 +17,7 @@ from .types import literal
 from .writer import Writer
 
 
-class Value(NamedTuple):
+class LLVMValue(NamedTuple):
     """A scalar in registers: its LLVM text, its type, and the constant it is, if it is one."""
 
     text: str
@@ -25,47 +25,50 @@ class Value(NamedTuple):
     const: Const | None = None
 
     @staticmethod
-    def of(const: Const) -> Value:
-        return Value(literal(const), const.dtype, const)
+    def of(const: Const) -> LLVMValue:
+        return LLVMValue(literal(const), const.dtype, const)
 
 
-class Offset(NamedTuple):
-    """Where an element is in a buffer: the sum of `parts`, of one type, and of the constant `past`.
+class OffsetSum(NamedTuple):
+    """The offset of an element in its buffer: parts[0] + … + parts[-1] + past, the parts of one type.
 
-    What an unrolled loop adds is in the last part and in the constant: all its turns have the rest in common, and
-    instructions take an address and a constant.
-    wraps: in its 32 bits the sum may leave the type's range and come back.
+    Turns of an unrolled loop differ only in the last part and in the constant `past`. So they share the address of the
+    other parts, and an access names `[address + constant]`.
+    wraps: the sum may wrap around in the 32 bits of its parts.
     """
 
-    parts: tuple[Value, ...]
+    parts: tuple[LLVMValue, ...]
     past: int
     wraps: bool = False
 
 
-#: an index by the constants that variables are
+#: computes an index from the variables that are constants
 Fold = Callable[[Mapping[str, int]], int]
 
 
 @dataclass(slots=True)
-class Context:
+class Emission:
     """The state of one kernel's emission.
 
-    scalars: the value of each variable in scope, but sums: those of integers, whose parts are added where they are
-    used, with others. constants: of those that are integers known here. folds: what works out an index, by the
-    identity of its expression. changing: variables with several values in their scope. settled: whether an expression
-    has none of them, by its identity. slots: the register of each variable that may change. registers: those of each
-    buffer that owns registers. bases: the address of each other one that owns storage. continues, breaks: labels of the
-    enclosing loops, innermost last. functions: mathematical functions called, as (operation, "float32" or "float64" or
-    an integer type). used: the machine instructions used. strings: text constants, by their name.
-    messages: (message, span) of each assertion, by its code - 1. record: the address of an `AssertionsParam`'s record,
-    where assertions are compiled in. has_tensor_memory: columns are reserved.
+    scalars: the value of each variable in scope that isn't in `sums`. sums: integer variables that are kept as sums;
+    the parts are added where the variable is used, together with what it is added to. constants: the integers that
+    variables are here, in this turn of an unrolled loop. folds: by the identity of an expression, what computes it
+    from `constants`. changing: variables that have several values in their scope. settled: by the identity of an
+    expression, whether it has none of these.
+    slots: the register of each variable that may change. registers: those of each local buffer that lives in registers.
+    bases: the address of each other buffer that owns storage.
+    continues, breaks: labels of the enclosing loops, innermost last.
+    functions: mathematical functions called, as (operation, "float32" or "float64" or an integer type). used: the
+    machine instructions used. strings: text constants, by their name. messages: (message, span) of each assertion, by
+    its code - 1. record: the address of an `AssertionsParam`'s record, where assertions are compiled in.
+    has_tensor_memory: columns are reserved.
     """
 
     kernel: Kernel
     target: Target
     writer: Writer
-    scalars: dict[str, Value] = field(default_factory=dict)
-    sums: dict[str, Offset] = field(default_factory=dict)
+    scalars: dict[str, LLVMValue] = field(default_factory=dict)
+    sums: dict[str, OffsetSum] = field(default_factory=dict)
     constants: dict[str, int] = field(default_factory=dict)
     folds: dict[int, Fold | None] = field(default_factory=dict)
     changing: frozenset[str] = frozenset()
@@ -112,10 +115,10 @@ class Context:
 TYPES = {"r": "i32", "l": "i64", "h": "i16", "f": "float", "d": "double", "n": "i32", "b": "i1"}
 
 
-class _Call(NamedTuple):
+class _AsmCall(NamedTuple):
     """A row as a call of inline assembly, without its operands.
 
-    before, after: the text around them. kinds: their types. results: how many registers it returns.
+    before, after: the text around the operands. kinds: their types. results: how many registers it returns.
     """
 
     before: str
@@ -124,7 +127,7 @@ class _Call(NamedTuple):
     results: int
 
     def text(self, operands: tuple[str, ...], past: Mapping[int, int]) -> str:
-        """The call with its operands; `past` as `Context.machine` has it."""
+        """The call with its operands; `past` as `Emission.machine` has it."""
         before = self.before
         for number, count in past.items():
             if count:
@@ -134,7 +137,7 @@ class _Call(NamedTuple):
 
 
 @cache
-def _call(row: Row, number: int) -> _Call:
+def _call(row: Row, number: int) -> _AsmCall:
     """The call of a row with so many operands."""
     carried = number - len(row.arguments)
     if carried and row.carries is None:
@@ -143,8 +146,8 @@ def _call(row: Row, number: int) -> _Call:
     results, arguments = (*registers, *row.results), (*registers, *row.arguments)
     types = [TYPES[o.register.constraint] for o in results]
     result = "void" if not types else types[0] if len(types) == 1 else "{ " + ", ".join(types) + " }"
-    # what is taken and returned comes first on both sides
-    tied = sum(o.access is Access.INOUT and o.is_result for o in arguments)
+    # registers that are both taken and returned come first among the results and among the arguments
+    tied = sum(o.direction is Direction.INOUT and o.is_result for o in arguments)
     constraints = [f"={o.register.constraint}" for o in results]
     constraints += map(str, range(tied))
     constraints += [o.register.constraint for o in arguments[tied:]]
@@ -153,4 +156,4 @@ def _call(row: Row, number: int) -> _Call:
     effect = "sideeffect " if row.memory or row.convergent else ""
     suffix = " convergent nounwind" if row.convergent else " nounwind"
     before = f'call {result} asm {effect}"{row.assembly(carried)}", "{",".join(constraints)}"('
-    return _Call(before, tuple(TYPES[o.register.constraint] for o in arguments), f"){suffix}", len(results))
+    return _AsmCall(before, tuple(TYPES[o.register.constraint] for o in arguments), f"){suffix}", len(results))

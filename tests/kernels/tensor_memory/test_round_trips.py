@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.tensor_memory.kit import check_pairs, sizes
-from tests.tensor_memory.sources import FORMS
+from tests.kernels.tensor_memory.published_places import FORMS
+from tests.kernels.tensor_memory.whole_tiles import check_pairs, sizes
 from tilejit.dtypes import DType, float16, float32, uint8
 
 TYPES = [float32, float16, uint8]

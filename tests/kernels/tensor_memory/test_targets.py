@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import tilejit as tj
-from tests.tensor_memory.kit import check_pairs, layouts, pairs, sizes
-from tests.toolchain import ptxas_accepts
+from tests.kernels.tensor_memory.whole_tiles import check_pairs, layouts, pairs, sizes
+from tests.support.ptxas import ptxas_accepts
 from tilejit.dtypes import DType, float16, float32, uint8
 from tilejit.layout import datapath
 

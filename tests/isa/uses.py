@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from tests.codegen.kernels import array, pointer
+from tests.support.lane_kernels import array, pointer
 from tilejit.codegen import generate
 from tilejit.dtypes import DType, bool_, float32, int16, int32, int64
 from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import Alloc, Buffer, Const, Expr, Instruction, Kernel, Move, Param, Special, Stmt, Vector
-from tilejit.isa import ROWS, Access, Kind, Operand, Row
+from tilejit.isa import ROWS, Direction, Kind, Operand, Row
 from tilejit.layout import TileLayout, datapath
 from tilejit.target import TARGETS, target
 
@@ -71,7 +71,7 @@ def use(row: Row) -> Use:
         item = _item(operand, prefix + operand.name)
         if isinstance(item, Vector):
             if item.buffer.space == "global":
-                params.append(pointer(item.buffer, written=operand.access is not Access.IN))
+                params.append(pointer(item.buffer, written=operand.direction is not Direction.IN))
             else:
                 allocated.append(item.buffer)
         if operand.is_argument:

@@ -1,4 +1,4 @@
-"""Where an element lives, worked out longhand from plain numbers: an oracle that shares nothing with `tilejit.layout`.
+"""Where an element lives, worked out longhand from plain numbers: an oracle that uses nothing of `tilejit.layout`.
 
 A layout here is a dict as in the data files: `shard` and `replica` as [extent, stride, axis] lists, slowest first,
 `offset` as {axis: number}, `swizzle` as per_element, swizzle_len, atom_len and inner.
@@ -9,7 +9,10 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tilejit.layout import TileLayout
 
 #: how many threads of the operation's scope one step along a thread axis moves, in the scope that names it
 THREAD_STEP = {"laneid": 1, "tid_in_wg": 1, "tx": 1, "wid_in_wg": 32, "warpid": 32, "wgid": 128}
@@ -26,6 +29,19 @@ def flat(index: Sequence[int], shape: Sequence[int]) -> int:
     for i, extent in zip(index, shape, strict=True):
         number = number * extent + i
     return number
+
+
+def plain(layout: TileLayout) -> dict[str, Any]:
+    """A layout as numbers."""
+    numbers: dict[str, Any] = {
+        "shard": [(it.extent, it.stride, it.axis.name) for it in layout.shard],
+        "replica": [(it.extent, it.stride, it.axis.name) for it in layout.replica],
+        "offset": {axis.name: value for axis, value in layout.offset},
+    }
+    if layout.swizzle is not None:
+        s = layout.swizzle
+        numbers["swizzle"] = {"per_element": s.base, "swizzle_len": s.bits, "atom_len": s.shift, "inner": s.inner}
+    return numbers
 
 
 def places(layout: dict[str, Any], number: int) -> list[tuple[int, int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.tensor_memory.sources import FORMS, SIZES, SOURCES, Places, height, of_warpgroup
+from tests.kernels.tensor_memory.published_places import FORMS, SIZES, SOURCES, Places, height, of_warpgroup
 from tilejit.dtypes import DType, float16, float32, uint8
 from tilejit.isa.tcgen05 import LD, ST, Transfer
 from tilejit.layout import TCGEN05_SHAPES, atom_layout, datapath

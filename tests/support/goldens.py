@@ -6,7 +6,7 @@ import difflib
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).parent / "golden"
+ROOT = Path(__file__).parents[1] / "golden"
 SEPARATOR = "\n---\n"
 
 

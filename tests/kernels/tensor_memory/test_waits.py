@@ -12,10 +12,10 @@ from typing import Any
 import llvmlite.binding as llvm
 import pytest
 
-from tests.codegen.pending_registers import early_uses
-from tests.tensor_memory.moves import WAITS, Move, check
-from tests.tensor_memory.sources import FORMS, SIZES
-from tests.tensor_memory.test_properties import tile
+from tests.kernels.tensor_memory.moves import WAITS, Move, check
+from tests.kernels.tensor_memory.published_places import FORMS, SIZES
+from tests.kernels.tensor_memory.test_properties import tile
+from tests.support.ptx import early_uses
 from tilejit.codegen import target_machine
 from tilejit.dtypes import float32
 from tilejit.layout import atom_layout, datapath

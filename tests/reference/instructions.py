@@ -1,4 +1,4 @@
-"""Matrix and asynchronous instructions on the machine of `tests.lower.interpreter`, written from the PTX ISA.
+"""Matrix and asynchronous instructions on the threads of `tests.reference.threads`, written from the PTX ISA.
 
 Row i of tile j lies at the address of lane 8j+i; lane l holds elements 2(l%4) and 2(l%4)+1 of row l//4. With `.trans`
 the tile is transposed on its way. A cp.async lands when its group has been waited for, not before.
@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tests.reference.products import multiply, rounded
 from tilejit.ir import nodes as ir
+from tilejit.ops.cast import convert
+from tilejit.ops.elementwise import ELEMENTWISE
 
 if TYPE_CHECKING:
-    from tests.lower.interpreter import Machine
+    from tests.reference.threads import Threads
 
 Array = np.ndarray
 
@@ -21,16 +24,48 @@ Array = np.ndarray
 Landing = tuple[Array, int, object]
 
 
-def matrix(machine: Machine, stmt: ir.Instruction, active: Array) -> None:
+def carry_out(cta: Threads, stmt: ir.Instruction, active: Array) -> None:
+    """One instruction by the active threads."""
+    if stmt.name.startswith(("ldmatrix", "stmatrix")):
+        matrix(cta, stmt, active)
+    elif stmt.name.startswith("mma."):
+        multiply(cta, stmt, active)
+    elif stmt.name == "cvt.rna.tf32.f32":
+        rounded(cta, stmt, active)
+    elif stmt.name == "cp.async.commit":
+        cta.copies.commit()
+    elif stmt.name == "cp.async.wait":
+        (count,) = stmt.inputs
+        assert isinstance(count, ir.Const)
+        cta.copies.wait(int(count.value))
+    elif stmt.name.startswith("cp.async"):
+        cta.copies.start(cta, stmt, active)
+    else:
+        pair(cta, stmt, active)
+
+
+def pair(cta: Threads, stmt: ir.Instruction, active: Array) -> None:
+    """Instructions that compute a pair of elements, each as the operation by itself."""
+    name = "cast" if stmt.name.startswith("cvt") else stmt.name.split(".")[0]
+    inputs = [cta.get(v, active) for v in stmt.inputs if isinstance(v, ir.Vector)]
+    (output,) = stmt.outputs
+    pairs = list(zip(*inputs, strict=True))
+    if name == "cast":
+        cta.put(output, [convert(x, output.buffer.dtype) for (x,) in pairs], active)
+    else:
+        cta.put(output, [np.asarray(ELEMENTWISE[name].formula(*values)) for values in pairs], active)
+
+
+def matrix(cta: Threads, stmt: ir.Instruction, active: Array) -> None:
     """ldmatrix or stmatrix by all whole warps that are active."""
     mnemonic, size, *trans = stmt.name.split(".")
     loads = mnemonic == "ldmatrix"
     row, *words = (v for v in (*stmt.inputs, *stmt.outputs) if isinstance(v, ir.Vector))
     assert size == f"x{len(words)}" and row.buffer.space == "shared" and all(w.width == 2 for w in words)
-    memory = machine.memory[row.buffer.root.name]
-    addresses = machine.value(row.offset, active)
-    registers = [(machine.registers[w.buffer.root.name], machine.value(w.offset, active)) for w in words]
-    for first in range(0, machine.threads, 32):
+    memory = cta.memory[row.buffer.root.name]
+    addresses = cta.value(row.offset, active)
+    registers = [(cta.registers[w.buffer.root.name], cta.value(w.offset, active)) for w in words]
+    for first in range(0, cta.threads, 32):
         warp = active[first : first + 32]
         assert len(warp) == 32 and warp.all() == warp.any(), f"a part of a warp carries out {stmt.name}"
         if not warp.any():
@@ -56,17 +91,17 @@ class AsyncCopies:
         self.open: list[Landing] = []
         self.groups: list[list[Landing]] = []
 
-    def start(self, machine: Machine, stmt: ir.Instruction, active: Array) -> None:
+    def start(self, cta: Threads, stmt: ir.Instruction, active: Array) -> None:
         dst, src = (v for v in stmt.inputs[:2] if isinstance(v, ir.Vector))
         each = dst.buffer.dtype.bytes
         size = int(stmt.name.split(".")[2])
         assert dst.width * each == size and src.width == dst.width
-        whole = np.full(machine.threads, size)
-        counts = machine.value(stmt.inputs[2], active) if len(stmt.inputs) == 3 else whole  # type: ignore[arg-type]
+        whole = np.full(cta.threads, size)
+        counts = cta.value(stmt.inputs[2], active) if len(stmt.inputs) == 3 else whole  # type: ignore[arg-type]
         if stmt.name.endswith(".ignore"):
             counts = np.where(counts, 0, size)
-        targets, sources = (machine.value(v.offset, active) for v in (dst, src))
-        memory, outside = machine.memory[dst.buffer.root.name], machine.memory[src.buffer.root.name]
+        targets, sources = (cta.value(v.offset, active) for v in (dst, src))
+        memory, outside = cta.memory[dst.buffer.root.name], cta.memory[src.buffer.root.name]
         for thread in np.flatnonzero(active):
             count, to, at = int(counts[thread]), int(targets[thread]), int(sources[thread])
             assert 0 <= count <= size and count % each == 0

@@ -1,16 +1,49 @@
-"""A reader of PTX text that knows one rule: what tcgen05.ld fills is untouched until tcgen05.wait::ld."""
+"""What PTX text says: whether ptxas accepts it, its instructions, their lines, and registers read before their wait."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
 
+from tests.support.ptxas import ptxas_accepts
+from tilejit.codegen import Generated, generate
+from tilejit.ir.nodes import Kernel
+from tilejit.target import target
+
 _REGISTER = re.compile(r"%[a-z]+\d+")
 _JUMP = re.compile(r"(@!?%p\d+\s+)?bra(?:\.uni)?\s+(\$?\w+);")
 
 
+def made(k: Kernel) -> Generated:
+    """The kernel's PTX for its target, which ptxas accepts."""
+    generated = generate(k, target(k.target))
+    ptxas_accepts(generated.ptx, k.target)
+    return generated
+
+
+def instructions(ptx: str) -> list[str]:
+    """The instructions, without directives, labels and comments."""
+    lines = (line.strip() for line in ptx.splitlines())
+    return [line for line in lines if line.endswith(";") and not line.startswith((".", "//"))]
+
+
+def locations(ptx: str, mnemonic: str) -> list[tuple[str, int, int]]:
+    """File number, line and column that hold where each instruction `mnemonic` stands."""
+    found: list[tuple[str, int, int]] = []
+    current = ("0", 0, 0)
+    for line in ptx.splitlines():
+        if match := re.match(r"\s*\.loc\s+(\d+) (\d+) (\d+)", line):
+            current = (match[1], int(match[2]), int(match[3]))
+        elif line.strip().startswith(mnemonic):
+            found.append(current)
+    return found
+
+
 def early_uses(ptx: str) -> list[str]:
-    """Instructions that touch a register which a load may not have filled yet, along any path."""
+    """Instructions that touch what a tcgen05.ld may not have filled yet, along any path.
+
+    It is filled from tcgen05.wait::ld on.
+    """
     lines = _code(ptx)
     labels = {line[:-1]: n for n, line in enumerate(lines) if line.endswith(":")}
     pending: dict[int, frozenset[str]] = defaultdict(frozenset)

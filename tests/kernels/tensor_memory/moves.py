@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.harness import run
-from tests.longhand import THREAD_STEP
+from tests.reference.layouts import THREAD_STEP
+from tests.support.running import aligned, run
 from tilejit.dtypes import DTYPES, DType, int64
 from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import (
@@ -177,8 +177,8 @@ def check(
     symbols = symbols or {}
     random = np.random.default_rng(seed)
     held = {t.name: random.integers(0, 256, 128 * t.width * t.dtype.bytes, dtype=np.uint8) for t in tiles}
-    arrays = {f"{name}_in": aligned(b) for name, b in held.items()}
-    arrays |= {f"{name}_out": aligned(np.zeros_like(b)) for name, b in held.items()}
+    arrays = {f"{name}_in": aligned(b, 16) for name, b in held.items()}
+    arrays |= {f"{name}_out": aligned(np.zeros_like(b), 16) for name, b in held.items()}
     shaped = {
         f"{t.name}_{way}": arrays[f"{t.name}_{way}"].view(t.dtype.numpy).reshape(128, t.width)
         for t in tiles for way in ("in", "out")
@@ -193,12 +193,3 @@ def check(
         found = arrays[f"{t.name}_out"].reshape(-1, t.dtype.bytes)
         np.testing.assert_array_equal(found, expected[t.name], f"{t.name} after the copies")
     return made
-
-
-def aligned(values: np.ndarray) -> np.ndarray:
-    """The same bytes at a multiple of 16."""
-    room = np.zeros(values.nbytes + 16, np.uint8)
-    start = -room.ctypes.data % 16
-    placed = room[start : start + values.nbytes]
-    placed[:] = values
-    return placed

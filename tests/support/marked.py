@@ -19,6 +19,10 @@ from tilejit import R, S, TileLayout, laneid, tid_in_wg, tx, warpid
 LANES = S[(32, 8) : (1 @ laneid, 1)]
 THREADS = S[(64, 4) : (1 @ tx, 1)]
 WORDS = ["a", "b"]
+WEIGHTS = np.ones(3)
+
+def plain(x):
+    return x
 
 @tj.function
 def helper(x):

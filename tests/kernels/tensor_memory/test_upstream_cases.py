@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import zlib
 from math import prod
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.tensor_memory.moves import Move, Symbols, Tile, check
-
-DATA = Path(__file__).parent.parent / "data" / "copy_async_tcgen05_ldst.json"
+from tests.kernels.tensor_memory.moves import Move, Symbols, Tile, check
+from tests.support.upstream import load
 
 #: those that upstream moves to other rows than were named are refused here: see tests/lower/test_tcgen05_cases.py
-CASES = [c for c in json.loads(DATA.read_text()) if c["kind"] == "dispatch" and "quirk" not in c]
+CASES = [c for c in load("copy_async_tcgen05_ldst") if c["kind"] == "dispatch" and "quirk" not in c]
 
 
 def test_all_accepted_cases_are_here() -> None:

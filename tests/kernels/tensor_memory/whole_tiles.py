@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import tilejit as tj
-from tests.tensor_memory.sources import SIZES, of_warpgroup
+from tests.kernels.tensor_memory.published_places import SIZES, of_warpgroup
 from tilejit.dtypes import DType
 from tilejit.layout import TileLayout, atom_layout, datapath
 

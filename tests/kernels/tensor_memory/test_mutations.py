@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tilejit as tj
-from tests.mutations.kit import Program, names_lines, run_edited
+from tests.mutations.edits import Program, names_lines, run_edited
 
 Edit = Callable[[str], str]
 

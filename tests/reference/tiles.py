@@ -1,0 +1,99 @@
+"""What each tile operation means: which values the storage of its destination holds afterwards, element by element."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tests.reference import layouts
+from tests.reference.functions import INEXACT, rounded64
+from tests.support.operands import Operand
+from tilejit.dtypes import DType, float64, from_numpy
+from tilejit.ops.cast import convert
+from tilejit.ops.elementwise import ELEMENTWISE, result_type
+
+#: threads of one instance of a scope; a CTA is all of them
+SCOPE_THREADS = {"thread": 1, "warp": 32, "warpgroup": 128}
+
+
+def instances(operand: Operand, scope: str) -> range:
+    """The first thread of each instance of a scope."""
+    return range(0, operand.threads, SCOPE_THREADS.get(scope, operand.threads))
+
+
+def copied(
+    dst: Operand, src: Operand, scope: str, before: np.ndarray, source: np.ndarray, fill: int = 0
+) -> np.ndarray:
+    """What the destination's storage must hold after the copy, longhand. fill: bits of what lies outside."""
+    after = before.copy()
+    for first in instances(dst, scope):
+        if first and dst.is_common and src.is_common:
+            break
+        for to, at in zip(dst.indices(first), src.indices(first), strict=True):
+            found = src.slots(at, first)
+            after[dst.slots(to, first)] = source[found[0]] if found else fill
+    return after
+
+
+def agreed(operand: Operand, scope: str, storage: np.ndarray) -> np.ndarray:
+    """The storage with one value in all places of a replicated element of a local tile."""
+    if operand.space != "local" or not operand.data["layout"].get("replica"):
+        return storage
+    whole = [(0, n) for n in operand.data["shape"]]
+    found = storage.copy()
+    for first in instances(operand, scope):
+        for index in layouts.coordinates(whole):
+            slots = operand.slots(index, first)
+            found[slots] = found[slots[0]]
+    return found
+
+
+def computed(
+    name: str,
+    dst: Operand,
+    inputs: list[Operand | np.generic],
+    scope: str,
+    before: np.ndarray,
+    held: dict[str, np.ndarray],
+) -> np.ndarray:
+    """What the destination's storage must hold after an elementwise operation on tiles and scalars, longhand."""
+    after = before.copy()
+    for first in instances(dst, scope):
+        if first and all(o.is_common for o in (dst, *inputs) if isinstance(o, Operand)):
+            break
+        values = [gathered(i, first, held[i.name]) if isinstance(i, Operand) else np.asarray(i) for i in inputs]
+        value, _ = np.broadcast_arrays(meaning(name, dst.dtype, values), np.zeros(dst.region().shape))
+        flat = np.ascontiguousarray(value).view(after.dtype).ravel()
+        for k, index in enumerate(dst.indices(first)):
+            after[dst.slots(index, first)] = flat[k]
+    return after
+
+
+def alike(operand: Operand, scope: str, storage: np.ndarray) -> np.ndarray:
+    """A local tile's storage with the same values in each instance of a scope."""
+    found = storage.reshape(len(instances(operand, scope)), -1).copy()
+    found[:] = found[0]
+    return found.ravel()
+
+
+def meaning(name: str, dtype: DType, values: list[np.ndarray]) -> np.ndarray:
+    """An elementwise operation, a fill or a cast in NumPy: computed in its own type, rounded once to `dtype`."""
+    if name not in ELEMENTWISE:
+        return convert(values[0], dtype)
+    types = tuple(from_numpy(v.dtype) for v in values)
+    rule = result_type(name, types)
+    assert not isinstance(rule, str), rule
+    conditions = ELEMENTWISE[name].conditions
+    converted = [*values[:conditions], *(convert(v, rule[0]) for v in values[conditions:])]
+    with np.errstate(all="ignore"):
+        value = np.asarray(ELEMENTWISE[name].formula(*converted))
+    if rule[0] == float64 and name in INEXACT:
+        # NumPy's own errors would count
+        value = rounded64(name, *np.broadcast_arrays(value, *converted))
+    return convert(value, dtype)
+
+
+def gathered(operand: Operand, first: int, storage: np.ndarray) -> np.ndarray:
+    """The region's values, for the instance that starts at a thread; 0 outside a tensor."""
+    places = (operand.slots(index, first) for index in operand.indices(first))
+    found = [storage[at[0]] if at else 0 for at in places]
+    return np.array(found, storage.dtype).view(operand.dtype.numpy).reshape(operand.region().shape)
