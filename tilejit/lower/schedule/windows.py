@@ -57,7 +57,14 @@ class Edges:
     def mask(self, b: Builder, vectors: int) -> Mask:
         """The tests of the statements that `b` writes from here on, for so many vectors of a thread."""
         tests = vectors if self.whole else vectors * self.width
-        return Mask(tuple(_window(self.view, d, b, tests) for d in self.dims), self.run_dim, self.whole)
+        return self.clamped(b) if tests >= _MANY_TESTS else self._mask([_plain(self.view, d) for d in self.dims])
+
+    def clamped(self, b: Builder) -> Mask:
+        """As `mask`, with windows that are clamped: what a loop repeats tests 32 bits."""
+        return self._mask([_clamped_window(self.view, d, b) for d in self.dims])
+
+    def _mask(self, windows: Sequence[Window]) -> Mask:
+        return Mask(tuple(windows), self.run_dim, self.whole)
 
 
 def _moves_whole(view: View, dims: Sequence[int], run_dim: int | None, width: int) -> bool:
@@ -141,19 +148,24 @@ NO_EDGES = Mask((), None, True)
 _MANY_TESTS = 32
 
 
-def _window(view: View, d: int, b: Builder, tests: int) -> Window:
-    region = view.placement.region
-    start, size = build.cast(region.starts[d], int64), extent_of(view.buffer, d)
+def _plain(view: View, d: int) -> Window:
+    """The window in dimension `d` of the buffer, in 64 bits."""
     dim = view.dims.index(d) if d in view.dims else None
-    if dim is None or tests < _MANY_TESTS:
-        return Window(dim, start, size)
-    extent = region.extents[d] or 1
-    end = b.let("end", _clamped(build.sub(size, start), 0, extent))
-    low = facts.bounds(start)[0]
+    return Window(dim, build.cast(view.placement.region.starts[d], int64), extent_of(view.buffer, d))
+
+
+def _clamped_window(view: View, d: int, b: Builder) -> Window:
+    """The window in 32 bits; that of a single coordinate stays as it is."""
+    plain = _plain(view, d)
+    if plain.dim is None:
+        return plain
+    extent = view.placement.region.extents[d] or 1
+    end = b.let("end", _clamped(build.sub(plain.size, plain.start), 0, extent))
+    low = facts.bounds(plain.start)[0]
     if low is not None and low >= 0:
-        return Window(dim, build.const(0, int32), end)
-    before = b.let("before", _clamped(start, -extent, 0))
-    return Window(dim, before, b.let("size", build.add(end, before)))
+        return Window(plain.dim, build.const(0, int32), end)
+    before = b.let("before", _clamped(plain.start, -extent, 0))
+    return Window(plain.dim, before, b.let("size", build.add(end, before)))
 
 
 def _clamped(x: Expr, low: int, high: int) -> Expr:
