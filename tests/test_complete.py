@@ -171,7 +171,7 @@ TAKEN: dict[str, tuple[Callable[[], Tables], set[str]]] = {
         lambda: replace(REAL, printer=changed(printer, '      assert EXPR, "message"      print', "      print")),
         {"statement 'Assert': no line in the grammar"},
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("what", TAKEN)

@@ -55,7 +55,7 @@ def sqrt_tile(dtype: DType = float32, columns: int = 8, **options: object) -> Ke
     body = (
         Alloc(smem), Alloc(r), copy(smem, a, 2), Sync("cta"), copy(r, smem, 4),
         TileOp("sqrt", "warp", (whole(r), whole(r))), copy(smem, r, 6), Sync("cta"), copy(b, smem, 8),
-    )  # fmt: skip
+    )
     extent = Var("A.shape.0", int64)
     params = (
         PointerParam("A", a),

@@ -127,7 +127,7 @@ def run(folder: Path, *arguments: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", "--tb=short", *arguments],
         cwd=folder, capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": str(folder)},
-    )  # fmt: skip
+    )
     return done.stdout + done.stderr
 
 

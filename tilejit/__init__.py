@@ -14,7 +14,7 @@ __version__ = "0.1.0"
 _TYPES = (
     "bool_", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
     "float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2",
-)  # fmt: skip
+)
 
 #: module -> the public names that live there
 _PUBLIC: dict[str, tuple[str, ...]] = {
@@ -37,7 +37,7 @@ _PUBLIC: dict[str, tuple[str, ...]] = {
     "runtime.arrays": ("DeviceArray",),
     "runtime.devices": ("device", "empty", "synchronize", "to_device", "use_device"),
     "jit": ("Kernel", "PreparedLaunch", "kernel", "no_recompile", "simulate"),
-}  # fmt: skip
+}
 
 _HOME = {name: module for module, names in _PUBLIC.items() for name in names}
 

@@ -73,7 +73,7 @@ DTYPES: dict[str, DType] = {
         bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64,
         float16, bfloat16, float32, float64, float8_e4m3fn, float8_e5m2,
     )
-}  # fmt: skip
+}
 
 _RANK = {"bool": 0, "int": 1, "uint": 1, "float": 2}
 

@@ -18,7 +18,7 @@ from .target import WARPGROUP as WARPGROUP_THREADS
 
 __all__ = [
     "CLUSTER", "CTA", "GRID", "LEVELS", "SCOPES", "THREAD", "THREAD_IDS", "WARP", "WARPGROUP", "Scope", "ThreadId",
-]  # fmt: skip
+]
 
 
 @dataclass(frozen=True, slots=True)

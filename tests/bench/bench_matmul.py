@@ -128,7 +128,7 @@ def measure(size: int, triton_launch: Run) -> None:
         (torch.randn(size, size, device="cuda", dtype=torch.float16) / size**0.5,
          torch.randn(size, size, device="cuda", dtype=torch.float16))
         for _ in range(sets)
-    ]  # fmt: skip
+    ]
     c = torch.empty(size, size, device="cuda", dtype=torch.float16)
     ours = example.matmul[example.grid(size, size)]
     contenders: dict[str, Run] = {

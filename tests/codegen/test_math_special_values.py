@@ -72,7 +72,7 @@ def grid(dtype: type) -> tuple[np.ndarray, np.ndarray]:
     info = np.finfo(dtype)
     whole = 2.0 ** (info.nmant + 1)
     positive = [0.0, 1, 2, 3, 0.5, 1.5, 0.1, 1e-3, 1e30, 1e-38, INF, 1 + info.eps, 1 - info.epsneg, whole, whole - 1,
-                whole / 2 - 1, 2 * whole, info.max, info.smallest_normal, info.smallest_subnormal]  # fmt: skip
+                whole / 2 - 1, 2 * whole, info.max, info.smallest_normal, info.smallest_subnormal]
     values = np.array([*positive, *(-v for v in positive), NAN], dtype)
     x, y = np.meshgrid(values, values)
     return x.ravel().copy(), y.ravel().copy()

@@ -61,7 +61,7 @@ CONTAINERS = [
     (float64, 1, "b64"), (int64, 2, "v2.b64"), (float16, 8, "v4.b32"), (float16, 4, "v2.b32"), (float16, 2, "b32"),
     (float16, 1, "b16"), (bfloat16, 8, "v4.b32"), (uint8, 16, "v4.b32"), (uint8, 8, "v2.b32"), (uint8, 4, "b32"),
     (uint8, 2, "b16"), (uint8, 1, "b8"), (bool_, 4, "b32"), (float8_e4m3fn, 16, "v4.b32"), (int16, 2, "b32"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("dtype", "width", "container"), CONTAINERS, ids=lambda v: str(v))
@@ -105,7 +105,7 @@ def test_32_bytes_are_one_access_from_sm_100a_and_two_before() -> None:
         (float64, 2, 2, ["v2.b64"]), (float16, 8, 4, ["v2.b32"] * 2), (float16, 2, 1, ["b16"] * 2),
         (uint8, 16, 16, ["v4.b32"]), (float32, 3, 1, ["b32"] * 3),
     ],
-)  # fmt: skip
+)
 def test_an_addressed_buffer_is_accessed_as_widely_as_its_place_allows(
     dtype: DType, width: int, multiple: int, accesses: list[str]
 ) -> None:
@@ -241,7 +241,7 @@ def test_a_loop_stays_a_loop_without_a_pragma() -> None:
     loop = For(i, const(0), const(8), const(1), (
         Move(Vector(r, const(0), 4), Vector(a, offset, 4)),
         Move(Vector(b, offset, 4), Vector(r, const(0), 4)),
-    ))  # fmt: skip
+    ))
     ptx = made(kernel([Alloc(r), loop], [pointer(a), pointer(b, written=True)])).ptx
     assert ptx.count("ld.global.v4.b32") == 1 and "pragma" not in ptx and ptx.count("bra") == 1
 
@@ -270,7 +270,7 @@ def test_break_continue_and_return_make_legal_blocks() -> None:
         )),
         If(build.less(total, 0), (Return(),), (Store(Vector(a, THREAD), total), Return())),
         Store(Vector(a, const(0)), const(1)),
-    ]  # fmt: skip
+    ]
     ptx = made(kernel(body, [pointer(a, written=True), ScalarParam("n", n)])).ptx
     assert ".local" not in ptx and "ret;" in ptx
 
@@ -403,7 +403,7 @@ def test_unrolled_accesses_share_an_address_and_add_constants_to_it() -> None:
             "ldmatrix.x4", (Vector(r, build.mul(i, 8), 8),), (Vector(s, build.add(row, build.mul(i, 256)), 8),)
         )),
         unrolled(i, 2, Move(Vector(a, moved, 8), Vector(r, build.mul(i, 8), 8))),
-    ]  # fmt: skip
+    ]
     ptx = made(kernel(body, [pointer(a, True)])).ptx
     first, second = re.findall(r"ldmatrix.*, \[(%r\d+)(\+512)?\];", ptx)
     assert first[0] == second[0] and (first[1], second[1]) == ("", "+512")

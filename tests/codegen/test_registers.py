@@ -148,6 +148,6 @@ def test_a_register_that_a_loop_changes_is_carried_without_memory() -> None:
             If(build.less(i, 3), (Store(sums, Const(2.5, float32)),)),
         )),
         Store(Vector(a, THREAD), Load(Vector(bits, const(1)))),
-    ]  # fmt: skip
+    ]
     ptx, _ = ptx_and_text(body, a)
     assert ".local" not in ptx and ptx.count("add.rn.f32") + ptx.count("add.f32") >= 1

@@ -176,7 +176,7 @@ def counted(start: Expr, stop: Expr, step: int, *params: Param) -> tuple[Kernel,
     loop = For(i, start, stop, const(step), (
         Assign(trips, build.add(trips, 1)),
         Assign(total, build.add(total, build.cast(i, int64))),
-    ))  # fmt: skip
+    ))
     zero = Const(0, int64)
     body = [Declare(trips, zero), Declare(total, zero), loop]
     body += [Store(Vector(out, const(0)), trips), Store(Vector(out, const(1)), total)]
@@ -222,7 +222,7 @@ def test_moves_carry_every_bit(device: Runner, dtype: DType, width: int) -> None
     body = [
         Alloc(r), Alloc(s), Move(here, Vector(a, mine, width)), Move(Vector(s, mine, width), here), Sync("cta"),
         Move(here, Vector(s, other, width)), Move(Vector(b, mine, width), here),
-    ]  # fmt: skip
+    ]
     random = np.random.default_rng(1)
     data = random.integers(0, 2 if dtype.kind == "bool" else 256, (THREADS, width * dtype.bytes), dtype=np.uint8)
     found = np.zeros_like(data)
@@ -311,7 +311,7 @@ def test_dynamic_shared_memory_is_one_block_of_separate_buffers(device: Runner) 
         Let(x, Load(Vector(first, build.sub(8191, THREAD)))),
         Let(y, Load(Vector(second, THREAD))),
         Store(Vector(a, THREAD), build.add(x, y)),
-    ]  # fmt: skip
+    ]
     found = np.zeros(THREADS, np.float32)
     device.run(kernel(body, [pointer(a, True)], threads=THREADS), [found])
     assert found.tolist() == [131.0 - t for t in range(THREADS)]

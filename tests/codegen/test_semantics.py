@@ -48,7 +48,7 @@ def samples(dtype: DType, seed: int) -> np.ndarray[Any, Any]:
         )
     with np.errstate(over="ignore"):
         edges = np.array([0.0, -0.0, 1, -1, 0.5, 1.5, 2.5, -2.5, np.inf, -np.inf, np.nan, 448, 449, 464, 57344, 65504,
-                          65520, 1e-7, 2**-24, 2**-25, 2**-9, 2**-10, 3.4e38, 1e-45]).astype(dtype.numpy)  # fmt: skip
+                          65520, 1e-7, 2**-24, 2**-25, 2**-9, 2**-10, 3.4e38, 1e-45]).astype(dtype.numpy)
         normal = np.concatenate([edges, (random.normal(size=INPUTS) * 8).astype(dtype.numpy)])[:INPUTS]
     return random.permutation(np.where(random.random(INPUTS) < 0.7, normal, bits))
 

@@ -35,7 +35,7 @@ REFUSED = [
     (lambda: ask(SHARED, "A"), tj.KernelTypeError, "'A' is no operand", "tj.operand"),
     (lambda: ask(SHARED, GLOBAL, variant="tma"), tj.DispatchError, "copy has no variant 'tma'", "gmem_smem"),
     (lambda: ask(SHARED, GLOBAL, target="sm_1"), tj.DeviceError, "unknown target 'sm_1'", "sm_90a"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("call", "kind", "words", "hint"), REFUSED, ids=[case[2] for case in REFUSED])
@@ -55,7 +55,7 @@ DECLINED = [
         lambda: ask(SEVEN, tj.operand("global", (32, 8), F32, region=((0, 32), (0, 7))), require_bits=128),
         "gmem_smem", "require_bits=128",
     ),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("call", "variant", "words"), DECLINED, ids=[case[2] for case in DECLINED])

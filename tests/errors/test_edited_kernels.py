@@ -64,14 +64,14 @@ VALUES = [
     "S", "()", "(1, 2)", "laneid", "float", "True", "tj.float8_e5m2", "2**70", "64", "range", "print", "len",
     "helper", "A[0, 0]", "A[0:8, 0:64]", "(n > 0)", "tj.inf", "x[0]", "tj.alloc_shared((8,), tj.int8)", "f'{n}'",
     "-n",
-]  # fmt: skip
+]
 OPERATORS = [
     "+", "-", "*", "/", "//", "%", "**", "&", "|", "^", "<<", ">>", "@", "<", "==", "!=", "and", "or", "in", "is",
-]  # fmt: skip
+]
 LINES = [
     "x = 1", "x = A", "n = 1.5", "return", "pass", "tj.cta_sync()", "tj.warp_sync()", "A[0, 0] = n", "B = A",
     "i = n", "assert n", "x += 1", "x, y = n, 2", "print(n, x)", "A = B.T", "x = tj.alloc_local((8,), tj.float32)",
-]  # fmt: skip
+]
 NAMED = re.compile(r"\s*([A-Za-z_]\w*|\d[\d.]*)$")
 
 

@@ -160,7 +160,7 @@ TYPE_CASES = [
     ("for i in «range(n, 3, 0)»:\n    pass", "range with a step of 0", "other than 0"),
     ("«tj.static_assert(False, 'this')»", "static_assert failed: this", "condition"),
     ("tj.static_assert(«n > 0»)", "static_assert needs a condition that is known at compile time", "use assert"),
-]  # fmt: skip
+]
 
 LAYOUT_CASES = [
     (
@@ -192,7 +192,7 @@ LAYOUT_CASES = [
         "s = tj.alloc_shared((8, 8), tj.float32, swizzle=«'100B'»)",
         "swizzle mode '100B' is none of 'none', '32B', '64B', '128B'", "choose one of these",
     ),
-]  # fmt: skip
+]
 
 DISPATCH_CASES = [
     (
@@ -214,7 +214,7 @@ DISPATCH_CASES = [
         "«tj.warpgroup.copy(B[0:8, 0:8], A[0:8, 0:8])»",
         "needs whole warpgroups of 128 threads; the last warpgroup of a CTA of 64 threads has 64", "multiple of 128",
     ),
-]  # fmt: skip
+]
 
 RESOURCE_CASES = [("«tj.tcgen05.wait_ld()»", "no tensor memory", "sm_100a")]
 
@@ -234,7 +234,7 @@ DIVERGENT_CASES = [
     ("if «tj.warp_id() == 0»:\n    tj.cta_sync()", "cta_sync at .*:{1} needs all .* cta"),
     ("if «tj.warp_id() == 0»:\n    tj.warpgroup_sync()", "warpgroup_sync at .*:{1} needs all .* warpgroup"),
     ("if «A[tj.lane_id(), 0] > 0»:\n    x = tj.warp.load(A[0:32, 0:8])", "warp.copy at .*:{1} needs all"),
-]  # fmt: skip
+]
 
 CASES = [
     *((*case, SYNTAX) for case in SYNTAX_CASES),

@@ -255,7 +255,7 @@ def test_nonsense_in_the_environment_is_a_device_error(name, monkeypatch):
         lambda: tj.cta_id(0), lambda: tj.cta.copy(A, B), lambda: tj.alloc_shared((3,), tj.float32), lambda: tj.exp(3),
         lambda: tj.static_range(3), lambda: tj.cta_sync(), lambda: tj.atomic.add(A, 1), lambda: tj.warp.load(A),
     ],
-)  # fmt: skip
+)
 def test_names_of_kernels_called_on_the_host_say_so(call):
     with pytest.raises(tj.KernelTypeError, match=r"tj\.[\w.]+ can only be called inside a kernel") as caught:
         call()

@@ -18,7 +18,7 @@ VALUES = (
     "None", "tj.float16", "tj.int8", "tj.warp", "tj.exp", "tj.warp.copy", "helper", "tj", "ROWS", "1", "-1", "0", "1.5",
     "True", "tj.inf", "tj.nan", "A.shape", "n > 0", "r > 0", "2**70", "r.registers", "tj.Swizzle(3, 3, 3)", "unknown",
     "range", "len", "np", "np.int32", "v[:, None]", "A.T", "r.T", "1e300", "S[8]", "kernel",
-)  # fmt: skip
+)
 
 TEMPLATES = (
     "z = {a} + {b}", "z = {a} - {b}", "z = {a} // {b}", "z = {a} / {b}", "z = {a} % {b}", "z = {a} ** {b}",
@@ -51,7 +51,7 @@ TEMPLATES = (
     "z = {a}\n    while True:\n        w = {b}\n        if n > 3:\n            break\n    y = w",
     "def g(y):\n        if n > 2:\n            return {a}\n        return {b}\n    z = g({a})", "return {a}",
     "A[0, 0] = {a}", "own[{a}] = {b}", "s[{a}, {b}] = 1", "own[1] = s[{a}, {b}]",
-)  # fmt: skip
+)
 
 
 @tj.function

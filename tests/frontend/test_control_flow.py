@@ -230,7 +230,7 @@ EVERY = [
     continues_in_an_unrolled_loop, loops_over_a_tuple, a_range_with_steps, augmented_elements,
     a_name_of_two_types_that_is_not_read_afterwards, a_loop_in_a_branch_in_a_loop,
     an_index_of_an_unrolled_loop_is_used_again,
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 5, 7])

@@ -90,7 +90,7 @@ def test_registers_are_the_threads_part_in_one_dimension() -> None:
         ("A[0:32, 0:8].tile((8, 4), (1, 1))", (8, 4), (8, 4)),
         ("A[i // 2 * 8 :, 0:8][0:4]", (4, 8), (8, 0)),
     ],
-)  # fmt: skip
+)
 def test_slices_give_static_extents_and_any_starts(expression: str, extents: tuple, starts: tuple) -> None:
     if "* 8 :" in expression:
         with pytest.raises(KernelTypeError, match="extent"):
@@ -143,7 +143,7 @@ def test_views_reinterpret_shared_memory() -> None:
     assert shapes == [
         ((8, 32), "float16"), ((32, 16), "int8"), ((32, 4), "int32"), ((8, 32), "float16"), ((64,), "float16"),
         ((8, 8), "float16"),
-    ]  # fmt: skip
+    ]
     assert all(r.buffer.root.name == "s" for r in found)
     assert found[3].buffer.layout.apply(3, 5, shape=(8, 32)) == {"m": 5 * 8 + 3}
     assert found[4].buffer.layout.apply(0, shape=(64,)) == {"m": 64}

@@ -26,7 +26,7 @@ def test_annotations_say_the_kind_of_each_parameter() -> None:
         (ParameterKind.ARRAY, None), (ParameterKind.ANY, None), (ParameterKind.CONSTEXPR, None),
         (ParameterKind.SCALAR, dtypes.int32), (ParameterKind.SCALAR, dtypes.float16),
         (ParameterKind.ANY, None),
-    ]  # fmt: skip
+    ]
     assert [p.default for p in found] == [NO_DEFAULT] * 4 + [2, 3]
 
 
@@ -66,7 +66,7 @@ def test_array_parameters_are_pointer_extents_then_strides_but_the_one() -> None
     assert [(type(p), p.of, getattr(p, "axis", None)) for p in kernel.params] == [
         (PointerParam, "A", None), (ExtentParam, "A", 0), (ExtentParam, "A", 1), (StrideParam, "A", 0),
         (ScalarParam, "n", None), (PointerParam, "B", None), (ExtentParam, "B", 0),
-    ]  # fmt: skip
+    ]
     names = [p.defines.name for p in kernel.params]
     assert names == ["A", "A.shape.0", "A.shape.1", "A.stride.0", "n", "B", "B.shape.0"]
     assert [p.writes for p in kernel.params if isinstance(p, PointerParam)] == ["A", None]

@@ -85,7 +85,7 @@ def one_statement(draw: st.DrawFn, depth: int, loop: bool, leaves: str) -> list[
         limit = draw(conditions())
         return [f"{k} = 0", f"while {k} < 5 and {limit}:", f"    {k} += 1", *inner]
     ranges = {"for": [f"range({draw(expressions(depth=1))} % 6)", "range(1, 6, 2)", "range(3, 0, -1)"],
-              "static": ["tj.static_range(3)", "(c, 4)"]}[kind]  # fmt: skip
+              "static": ["tj.static_range(3)", "(c, 4)"]}[kind]
     i = f"i{depth}"
     return [f"for {i} in {draw(st.sampled_from(ranges))}:", f"    a = a + {i}", *inner]
 

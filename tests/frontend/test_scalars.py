@@ -62,7 +62,7 @@ def type_of(expression: str, *types: DType) -> DType:
         ("2 * 3.5", (), dtypes.float32),
         ("x", (dtypes.uint32,), dtypes.uint32),
     ],
-)  # fmt: skip
+)
 def test_literals_are_weak_and_types_promote(expression: str, types: tuple[DType, ...], result: DType) -> None:
     assert type_of(expression, *types) == result
 
@@ -71,7 +71,7 @@ def test_literals_are_weak_and_types_promote(expression: str, types: tuple[DType
     ("start", "step", "result"),
     [("0", "t + x", dtypes.float16), ("0.0", "t + 1", dtypes.float32), ("0", "t + 1", dtypes.int32),
      ("0", "t + 0.5", dtypes.float32), ("tj.int64(0)", "t + 1", dtypes.int64), ("False", "x > 0", dtypes.bool_)],
-)  # fmt: skip
+)
 def test_at_the_head_of_a_loop_a_literal_takes_the_typed_sides_type(start: str, step: str, result: DType) -> None:
     text = f"def k(A, n, x):\n    t = {start}\n    for i in range(n):\n        t = {step}\n    A[0] = t\n"
     kernel = tile_ir(text, array(), dtypes.int32, dtypes.float16)
@@ -91,7 +91,7 @@ def test_a_variable_that_never_changes_in_a_loop_stays_a_constant() -> None:
 NUMPY = {
     "+": np.add, "-": np.subtract, "*": np.multiply, "//": np.floor_divide, "%": np.remainder, "&": np.bitwise_and,
     "|": np.bitwise_or, "^": np.bitwise_xor, "<": np.less, "==": np.equal,
-}  # fmt: skip
+}
 
 
 @given(
@@ -128,7 +128,7 @@ def test_global_indices_are_int64_and_shared_ones_int32() -> None:
     loads = [s.value.place for s in statements(kernel.body, ir.Let) if isinstance(s.value, ir.Load)]
     assert [p.indices[0].dtype for p in (*(s.place for s in stores), *loads)] == [
         dtypes.int32, dtypes.int64, dtypes.int32,
-    ]  # fmt: skip
+    ]
 
 
 def test_print_writes_text_and_scalars_as_python_does(capsys: Any) -> None:

@@ -82,7 +82,7 @@ def test_operations_of_scalars_only_fill_the_destination() -> None:
      ("r.astype(tj.int32) + x", dtypes.float32), ("r.astype(tj.int8) + 1", dtypes.int8),
      ("r.astype(tj.int32) / 2", dtypes.float32), ("tj.where(r > 0, r, 0)", dtypes.float16), ("abs(r)", dtypes.float16),
      ("~(r < 1) & (r > -1)", dtypes.bool_), ("r + r.astype(tj.float32)", dtypes.float32), ("r ** 2", dtypes.float16)],
-)  # fmt: skip
+)
 def test_expressions_make_fresh_tiles_in_the_promoted_type(expression: str, dtype: DType) -> None:
     result = ops(f"y = {expression}")[-1].operands[0]
     assert isinstance(result, ir.Region)
@@ -107,7 +107,7 @@ def test_load_makes_a_coalesced_tile_and_store_writes_it() -> None:
     ("shape", "layout"),
     [("0:32, 0:8", S[(1, 32, 8) : (8, 1 @ laneid, 1)]), ("0:32, 0:2", S[(1, 32, 2) : (2, 1 @ laneid, 1)]),
      ("0:32, 0:3", S[(3, 32, 1) : (1, 1 @ laneid, 1)]), ("0:8, 0:64", S[(2, 32, 8) : (8, 1 @ laneid, 1)])],
-)  # fmt: skip
+)
 def test_vectors_of_a_synthesised_layout_stay_inside_a_row(shape: str, layout: object) -> None:
     (load,) = ops(f"y = tj.warp.load(A[{shape}])")
     assert load.operands[0].buffer.layout == layout

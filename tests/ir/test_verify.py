@@ -92,7 +92,7 @@ def test_sound_kernels_have_no_violations() -> None:
         (["store s[1, 1] <- 1"], "s must be of float32; got"),
         (["thread.sync"], "no barrier among the threads of 'thread'"),
     ],
-)  # fmt: skip
+)
 def test_a_broken_invariant_of_tile_ir_is_reported(lines: list[str], message: str) -> None:
     lines = [line.replace("<- 1", "<- 1:int32") if line == "store s[1, 1] <- 1" else line for line in lines]
     found = faults("tile", *lines)
@@ -127,7 +127,7 @@ def test_a_broken_invariant_of_tile_ir_is_reported(lines: list[str], message: st
         (["unrolled for i: int32 in 0 .. 2 step 1", "  break"], "break in an unrolled loop"),
         (["instruction ldmatrix s[0 +: 4] <- r[0 +: 4]"], "ldmatrix fills registers; s is shared"),
     ],
-)  # fmt: skip
+)
 def test_a_broken_invariant_of_lane_ir_is_reported(lines: list[str], message: str) -> None:
     found = faults("lane", *lines)
     assert any(message in f for f in found), found
@@ -155,7 +155,7 @@ def test_a_fault_in_an_expression_that_two_statements_share_is_reported_at_both(
     found = verify(ir.Kernel("k", (), 32, "sm_90a", body), "tile")
     assert [(v.message, v.span and v.span.line) for v in found] == [
         (f"{2**40} is no value of int32", 3), (f"{2**40} is no value of int32", 4)
-    ]  # fmt: skip
+    ]
 
 
 def test_an_expression_that_holds_in_a_block_is_checked_again_behind_it() -> None:

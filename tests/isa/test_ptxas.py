@@ -22,7 +22,7 @@ Version = tuple[int, int]
 #: PTX versions that ptxas knows
 VERSIONS: tuple[Version, ...] = (
     (6, 3), (6, 4), (6, 5), *((7, k) for k in range(9)), *((8, k) for k in range(9)), (9, 0),
-)  # fmt: skip
+)
 
 _HEADER = re.compile(r"\.version .*\n\.target .*\n\.address_size 64\n")
 

@@ -218,7 +218,7 @@ def registers(
     region = draw(regions_of(shape)) if windowed else tuple((0, n) for n in shape)
     return {
         "scope": "local", "dtype": dtype.name, "shape": list(shape), "region": list(region), "layout": plain(layout),
-    }  # fmt: skip
+    }
 
 
 def region_shape(data: Data) -> tuple[int, ...]:

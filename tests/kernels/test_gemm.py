@@ -23,7 +23,7 @@ Array = np.ndarray
 def product(
     A: tj.Tensor, B: tj.Tensor, C: tj.Tensor, SHAPE: tj.constexpr, WARPS: tj.constexpr,
     PRECISION: tj.constexpr = None, SCOPE: tj.constexpr = "cta",
-):  # fmt: skip
+):
     M, N, K = SHAPE
     within = "warpgroup" if SCOPE == "warpgroup" else "cta"
     acc = tj.alloc_local((M, N), C.dtype, layout=tj.mma.layout_c((M, N), C.dtype, WARPS, within))
@@ -86,7 +86,7 @@ def multiplies(
     check(
         product, 1, a, b, c, expected={"C": reference(c, a, b)}, device=named(device), threads=32 * prod(warps),
         SHAPE=(m, n, k), WARPS=warps, PRECISION="tf32" if form.a == float32 else None, SCOPE=scope,
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("form", MMA.forms(), ids=lambda f: f.name)
@@ -124,4 +124,4 @@ def test_tf32_rounds_to_10_bits_of_fraction_ties_away_from_zero(device: Device) 
     wanted[:5] = np.array([1 + 2 * low, -(1 + 2 * low), 1, 1 + 4 * low, 1 + 2 * low], np.float32)[:, None]
     c = np.zeros((16, 8), np.float32)
     check(product, 1, a, b, c, expected={"C": wanted}, device=named(device), SHAPE=(16, 8, 8), WARPS=(1, 1),
-          PRECISION="tf32")  # fmt: skip
+          PRECISION="tf32")

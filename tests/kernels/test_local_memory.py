@@ -96,7 +96,7 @@ def in_registers(A: tj.Tensor, B: tj.Tensor, n: tj.int32, m: tj.int32, o: tj.int
 @given(
     st.sampled_from([n for n in ALL if not n.startswith("float8") and n != "bool_"]),
     st.integers(1, 40), st.integers(1, 24), st.data(),
-)  # fmt: skip
+)
 def test_operations_on_rows_at_any_places_give_numpys_result(name: str, spare: int, rows: int, data: st.DataObject):
     height = rows + spare
     n, m, o = (data.draw(st.integers(0, spare)) for _ in range(3))

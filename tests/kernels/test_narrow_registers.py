@@ -14,7 +14,7 @@ def test_a_loop_that_writes_one_of_two_bytes_computes_with_no_register_that_noth
     data = {
         "scope": "global", "dtype": "bool_", "shape": [3, 1], "region": [(0, 3), (-1, 2)], "strides": [1, 4],
         "unit_dim": 0, "align": 2, "extent_align": 1, "origin": 0, "storage": 3,
-    }  # fmt: skip
+    }
     destination = Operand("dst", data, 1)
     held = {"dst": np.zeros(3, np.uint8)}
     Computation("bitwise_not", "thread", destination, [np.True_], held).run(devices.named("sim"), "sm_75")

@@ -93,7 +93,7 @@ def test_a_window_passes_through_shared_memory(
     check(
         through_shared, 1, a, b, i, j, expected=expected, device=device_name(device),
         SHAPE=(rows, columns), SWIZZLE=swizzle,
-    )  # fmt: skip
+    )
 
 
 @st.composite
@@ -144,7 +144,7 @@ def test_a_tile_passes_through_two_layouts_of_registers(
     check(
         through_registers, 1, a, b, k, expected=expected, device=device_name(device), threads=threads,
         SHAPE=shape, OWNERS=owners, OTHERS=others,
-    )  # fmt: skip
+    )
 
 
 @given(st.data(), dtypes(), st.sampled_from((32, 64, 96, 256)), st.integers(1, 4), st.integers(1, 40))
@@ -156,7 +156,7 @@ def test_each_warp_copies_rows_of_its_own(
     check(
         each_warp_its_rows, 1, a, b, expected=lambda A, B, *rest: A, device=device_name(device), threads=threads,
         ROWS=rows, COLUMNS=columns,
-    )  # fmt: skip
+    )
 
 
 @given(st.data(), owned(1), st.sampled_from((np.float16, np.float32)), st.floats(-4, 4, width=32))
@@ -177,7 +177,7 @@ def test_arithmetic_on_registers_rounds_as_numpy_does(
     check(
         axpy, 1, a, x, np.zeros_like(a), scale, expected={"B": total}, device=device_name(device), threads=threads,
         SHAPE=shape, OWNERS=owners,
-    )  # fmt: skip
+    )
 
 
 def test_a_swizzle_of_ones_own_keeps_what_it_holds(device: Device) -> None:
@@ -187,4 +187,4 @@ def test_a_swizzle_of_ones_own_keeps_what_it_holds(device: Device) -> None:
         check(
             through_shared, 1, a, np.zeros_like(a), 0, 0, expected=a, device=device_name(device),
             SHAPE=(32, 32), SWIZZLE=swizzle,
-        )  # fmt: skip
+        )

@@ -33,7 +33,7 @@ def tile_and_memory(copy: Copy) -> list[dict[str, Any]]:
                   [2, copy.pair, "m"]],
         "offset": {"m": copy.first_place},
         "swizzle": swizzle_of(copy),
-    }  # fmt: skip
+    }
     return [{**whole, "scope": "local", "layout": tile}, {**whole, "scope": "shared", "layout": memory}]
 
 

@@ -13,7 +13,7 @@ from tilejit.layout import TileLayout, layout_a, layout_b, layout_c
 FORMS = [
     (8, float16), (8, bfloat16), (16, float16), (16, bfloat16), (8, float32), (32, int8), (32, uint8),
     (32, float8_e4m3fn), (32, float8_e5m2),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("k", "dtype"), FORMS, ids=str)
@@ -22,7 +22,7 @@ def test_a_single_tile_lies_in_the_instructions_registers_in_order(k: int, dtype
     a_count, a_place = A_PLACES[k, dtype.bits]
     b_count, b_place = B_PLACES[k, dtype.bits]
     for layout, count, place, shape in ((a, a_count, a_place, (16, k)), (b, b_count, b_place, (k, 8)),
-                                        (c, 4, c_place, (16, 8))):  # fmt: skip
+                                        (c, 4, c_place, (16, 8))):
         assert layout.storage().span() == count
         for lane in range(32):
             for i in range(count):
@@ -46,7 +46,7 @@ def test_warps_own_blocks_and_share_the_fragments_that_they_have_in_common(scope
 
 def test_more_tiles_are_more_registers_and_each_element_has_its_own() -> None:
     for layout, count in ((layout_a((64, 48), bfloat16), 96), (layout_b((64, 24), int8), 48),
-                          (layout_c((32, 40), int32), 40)):  # fmt: skip
+                          (layout_c((32, 40), int32), 40)):
         assert layout.is_bijective() and layout.storage().span() == count
 
 

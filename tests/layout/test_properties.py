@@ -36,7 +36,7 @@ from tilejit.testing import dense_layouts, layouts, memory_layouts, regions_of, 
 IN_SCOPE = {
     "S": S, "R": R, "Swizzle": Swizzle, "Axis": Axis, "m": m, "laneid": laneid, "warpid": warpid, "wgid": wgid,
     "tid_in_wg": tid_in_wg, "wid_in_wg": wid_in_wg, "tx": tx, "TLane": TLane, "TCol": TCol,
-}  # fmt: skip
+}
 # tx = 32 * warpid + laneid = 128 * wgid + tid_in_wg, and so on: the CTA's thread that each axis's step counts.
 THREADS = {"laneid": 1, "tid_in_wg": 1, "tx": 1, "wid_in_wg": 32, "warpid": 32, "wgid": 128}
 

@@ -298,6 +298,6 @@ def test_every_case_is_either_run_here_or_belongs_to_a_dispatch_variant() -> Non
         "permute_by_groups", "storage", "pack", "unpack", "slice", "slice_then_canonicalize", "structured_apply",
         "swizzled_round_addresses", "legacy_swizzle_recognizer", "wg_local_layout", "mma_shared_layout",
         "tmem_datapath_layout", "tcgen05_atom_layout", None,
-    }  # fmt: skip
+    }
     elsewhere = {"gmem_smem_partition", "thread_local_partition", "permute_choose_k", "tmem_mma_operand_layout"}
     assert {c.get("op") for c in CASES} == here | elsewhere

@@ -48,7 +48,7 @@ FORMS = {f.name: f for f in MMA.forms()}
 
 
 def multiplied(acc: Operand, a: Operand, b: Operand, scope: str = "warp", threads: int = 32, arch: str = "sm_90a",
-               precision: str | None = None) -> Verdict:  # fmt: skip
+               precision: str | None = None) -> Verdict:
     """Lowers one product, carries it out on small integers and compares with NumPy's, replicas included."""
     regions = tuple(o.named(n) for o, n in zip((acc, a, b), ("acc", "a", "b"), strict=True))
     attrs = () if precision is None else (("precision", precision),)
@@ -139,7 +139,7 @@ def test_every_form_multiplies_one_tile_and_several(form: Mma) -> None:
 @pytest.mark.parametrize("acc", [float16, float32], ids=str)
 def test_the_oldest_target_multiplies_float16_in_steps_of_8(acc: DType) -> None:
     form = FORMS[f"mma.sync.aligned.m16n8k8.row.col.{'f16' if acc == float16 else 'f32'}.f16.f16."
-                 f"{'f16' if acc == float16 else 'f32'}"]  # fmt: skip
+                 f"{'f16' if acc == float16 else 'f32'}"]
     found = multiplied(*factors(16, 8, 32, form), arch="sm_75")
     assert found.plan.instructions == ((form.name, 4),)
 
@@ -259,7 +259,7 @@ NEAR_MISSES: dict[str, tuple[Callable[[], list[Operand]], str]] = {
         lambda: with_layout(1, (2, 3, "m"), (8, 4, "laneid"), (2, 6, "m"), (4, 1, "laneid"), (2, 1, "m")),
         "tiles of a begin every 3 elements of a lane (2:3); needs a multiple of 2",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", NEAR_MISSES)
@@ -303,7 +303,7 @@ def test_a_sum_split_over_warps_is_refused() -> None:
         dispatch(
             "gemm", "cta", operand("local", (16, 8), float32, acc), operand("local", (16, 32), float16, a),
             operand("local", (32, 8), float16, b), threads=64,
-        )  # fmt: skip
+        )
 
 
 def test_sizes_and_shapes_that_dont_fit_are_said_with_numbers() -> None:

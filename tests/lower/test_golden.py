@@ -149,7 +149,7 @@ CASES: dict[str, Callable[[], Kernel]] = {
     "elementwise/add_fma_sm_90a.tile": lambda: binary_and_fma("sm_90a"),
     "elementwise/add_fma_sm_100a.tile": lambda: binary_and_fma("sm_100a"),
     "elementwise/cast.tile": narrowed,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -77,7 +77,7 @@ CASES: dict[str, Callable[[], Kernel]] = {
     "copy_async/ldgsts_4_bytes.tile": lambda: asynchronous(4),
     "copy_async/ldgsts_swizzled.tile": lambda: asynchronous(16, swizzle=Swizzle(2, 3, 3)),
     "copy_async/ldgsts_edge.tile": asynchronous_edge,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CASES)

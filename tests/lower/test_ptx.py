@@ -56,7 +56,7 @@ def count(ptx: str, mnemonic: str) -> int:
 def test_each_element_or_pair_is_one_instruction(
     name: str, arch: str, to: DType, source: DType, inputs: tuple[float, ...], mnemonic: str, times: int,
     emitted_ptx: EmittedPtx,
-) -> None:  # fmt: skip
+) -> None:
     ptx = ptx_of(in_registers(name, arch, to, source, *inputs))
     assert count(ptx, mnemonic) == times
     emitted_ptx.add(ptx, arch, f"{name} {arch}")

@@ -317,7 +317,7 @@ def made_of(A: tj.Tensor, B: tj.Tensor, SHAPE: tj.constexpr, DTYPE: tj.constexpr
         ((256, 32), tj.float32, S[(256, 32) : (1 @ tj.TLane, 1 @ tj.TCol)], tj.LayoutError, "reaches lane 255"),
         ((128, 32), tj.float32, S[(128, 32) : (1 @ tj.TLane, 0 @ tj.TCol)], tj.LayoutError, "several elements"),
     ],
-)  # fmt: skip
+)
 def test_a_tile_of_tensor_memory_has_lanes_and_columns(
     shape: tuple[int, int], dtype: Any, layout: Any, error: Any, words: str
 ) -> None:

@@ -30,7 +30,7 @@ LANES_0_TO_3: dict[str, list[list[tuple[int, int]]]] = {
         [(0, 0), (0, 2), (0, 4), (0, 6)], [(0, 1), (0, 3), (0, 5), (0, 7)],
         [(8, 0), (8, 2), (8, 4), (8, 6)], [(8, 1), (8, 3), (8, 5), (8, 7)],
     ],
-}  # fmt: skip
+}
 
 
 def hardware_place(shape: str, lane: int, register: int) -> tuple[int, int]:

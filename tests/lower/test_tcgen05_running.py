@@ -22,7 +22,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 def through(
     A: tj.Tensor, B: tj.Tensor, SHAPE: tj.constexpr, STORED: tj.constexpr, LOADED: tj.constexpr, TMEM: tj.constexpr,
     COLUMNS: tj.constexpr, AT: tj.constexpr, COUNT: tj.constexpr,
-):  # fmt: skip
+):
     thread = tj.thread_id()
     tj.alloc_tmem((128, 32), tj.float32)
     t = tj.alloc_tmem((SHAPE[0], COLUMNS), A.dtype, layout=TMEM)
@@ -74,7 +74,7 @@ def test_what_is_stored_in_one_shape_is_loaded_in_another(data: st.DataObject) -
         through[1](
             a, b, SHAPE=(rows, words * packed), STORED=layout(stored), LOADED=layout(loaded), TMEM=path,
             COLUMNS=columns, AT=at, COUNT=count,
-        )  # fmt: skip
+        )
     source, target = words_at(stored, registers, rows), words_at(loaded, registers, rows)
     assert source.keys() == target.keys()
     expected = np.zeros((128, registers), np.uint32)

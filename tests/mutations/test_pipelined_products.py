@@ -92,7 +92,7 @@ def test_a_wrong_count_or_stage_is_reported(
 #: what makes two stages of the three, as right
 TWO_STAGES = [
     ("(3, 32", "(2, 32"), ("% 3", "% 2"), ("step + 2", "step + 1"), ("range(2)", "range(1)"), ("wait(1)", "wait(0)"),
-]  # fmt: skip
+]
 
 
 def test_a_stage_that_is_refilled_before_the_barrier_is_a_race_with_slower_warps() -> None:

@@ -27,7 +27,7 @@ def arrays(program):
     shapes = {
         PIPELINE: ((16, 128), (16, 128)), SUM: ((2, 128), (2,)), STENCIL: ((128,), (128,)),
         TRANSPOSE: ((64, 32), (32, 64)), RELAY: ((2, 32), (2, 32)), ROWS: ((2, 32), (2, 32)),
-    }[program]  # fmt: skip
+    }[program]
     return [numbers(*shapes[0]), np.zeros(shapes[1], np.float32)]
 
 
@@ -52,7 +52,7 @@ def reported(program: Program, edit, kind, labels) -> str:
 # ---- barriers ---------------------------------------------------------------------------------------------------
 
 DROPPED = [(SUM, ("fill", "fold")), (STENCIL, ("middle", "sum")), (TRANSPOSE, ("in", "out")),
-           (RELAY, ("produce", "consume")), (PIPELINE, ("load", "read"))]  # fmt: skip
+           (RELAY, ("produce", "consume")), (PIPELINE, ("load", "read"))]
 
 
 @pytest.mark.parametrize(("program", "labels"), DROPPED, ids=["sum", "stencil", "transpose", "relay", "pipeline"])
@@ -100,7 +100,7 @@ SHIFTED = [
     (PIPELINE, r"(st\.shared\.v4\.b32 .*\[%rd\d+)\]", r"\1+4096]", OUT, "load"),
     (SUM, r"(st\.shared\.b32 \t?\[%rd\d+)\]", r"\1+4]", OUT, "fill"),
     (SUM, r"(st\.shared\.b32 \t?\[%rd\d+)\]", r"\1+-4]", OUT, "fill"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("program", "old", "new", "kind", "label"), SHIFTED, ids=[f"{s[2]}-{s[4]}" for s in SHIFTED])

@@ -67,7 +67,7 @@ EDITS = [
     (ROWS, "B[row, t] =", "B[0, t] =", RACE, ("store",), "of CTA (0, 0, 0)"),
     (ROWS, "B[row, t] =", "B[row, t // 2] =", RACE, ("store",), "race in global memory"),
     (ROWS, "B[row, t] =", "B[row, t * 2] =", OUTSIDE, ("store",), "B"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("program", "old", "new", "kind", "lines", "words"), EDITS, ids=[e[2] for e in EDITS])
@@ -78,7 +78,7 @@ def test_an_edited_index_size_or_condition_is_reported_at_its_line(program, old,
 
 # the program, the store that is dropped, the report's lines
 STORES = [(SUM, "fill", "fold"), (PIPELINE, "load", "read"), (STENCIL, "middle", "sum"), (TRANSPOSE, "in", "out"),
-          (STENCIL, "left", "sum"), (RELAY, "produce", "consume")]  # fmt: skip
+          (STENCIL, "left", "sum"), (RELAY, "produce", "consume")]
 
 
 @pytest.mark.parametrize(("program", "store", "reader"), STORES, ids=[f"{s[1]}-{s[2]}" for s in STORES])

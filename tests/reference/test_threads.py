@@ -62,7 +62,7 @@ def test_each_thread_leaves_a_loop_in_its_own_turn() -> None:
     assert threads.values["x"].tolist() == [1, 1, 3, 0]
     assert [[scope for scope, _ in came] for came in threads.barriers] == [
         ["warp", "cta"], ["warp", "cta"], ["warp"] * 3 + ["cta"], [],
-    ]  # fmt: skip
+    ]
 
 
 def test_an_element_of_a_thread_lies_where_the_layout_says() -> None:

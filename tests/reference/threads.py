@@ -200,7 +200,7 @@ class Threads:
         ids = {
             "thread_id": numbers, "lane_id": numbers % 32, "warp_id": numbers // 32, "tid_in_wg": numbers % 128,
             "warpgroup_id": numbers // 128,
-        }  # fmt: skip
+        }
         return ids[name] if name in ids else np.full(self.threads, self.specials[name])
 
     def get(self, place: ir.Element | ir.Vector, active: Array) -> list[Array]:

@@ -59,7 +59,7 @@ def compiled(*params, names="A B C", **changes):
     made = {
         "params": params, "signature": Signature(arguments), "ptx": "ptx", "entry": "k", "shared_bytes": 0,
         "dynamic_shared": False, "assertions": (), "target": target("sm_90a"), **changes
-    }  # fmt: skip
+    }
     return SimpleNamespace(**made)
 
 
@@ -92,7 +92,7 @@ def test_parameters_are_packed_by_their_kinds(fake, device):
             pointer("A"), ExtentParam("A", Var("m", dtypes.int64), 1), StrideParam("A", Var("s", dtypes.int64), 0),
             scalar("B", dtypes.float32), scalar("C", dtypes.int8), scalar("D", dtypes.bool_), names="A B C D",
         )
-    )  # fmt: skip
+    )
     a = Tensor(np.zeros((4, 8), np.float32)[:, ::2])
     f.launch(GRID, call(a, 2.5, -3, True))
     assert seen == [[a.data_ptr(), 4, 8, 2.5, -3, True]]

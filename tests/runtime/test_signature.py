@@ -85,7 +85,7 @@ def test_alignment_divides_address_and_rows(offset, columns):
 
 def test_a_quick_key_is_at_least_as_fine_as_the_signature():
     arrays = [aligned((n, m), dtype, o) for n in (1, 2) for m in (1, 3, 4) for dtype in (np.int8, np.int32)
-              for o in (0, 4, 32)]  # fmt: skip
+              for o in (0, 4, 32)]
     seen: dict[Any, Any] = {}
     for a in [*arrays, *(x.T for x in arrays)]:
         key = Call((A,), (a,)).key
@@ -183,7 +183,7 @@ def test_a_spec_stands_for_an_array_as_aligned_as_can_be():
         (3, "int32"), (-(2**31), "int32"), (2**31, "int64"), (1.5, "float32"), (True, "bool_"),
         (np.float16(1), "float16"), (np.uint8(1), "uint8"), (np.bool_(True), "bool_"), (np.float64(1), "float64"),
     ],
-)  # fmt: skip
+)
 def test_an_unannotated_scalar_has_its_natural_type(value, dtype):
     assert types((Parameter("x", ParameterKind.ANY),), value)["x"].dtype.name == dtype
 

@@ -9,7 +9,7 @@ from tests.simulator.fragments import TABLES, c_m16n8, gather, spread
 ELEMENTS = {
     "f16": np.float16, "bf16": ml_dtypes.bfloat16, "tf32": np.float32, "s8": np.int8, "u8": np.uint8,
     "e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2, "f32": np.float32, "s32": np.int32,
-}  # fmt: skip
+}
 
 #: (shape, A, B, accumulator) of every mma
 PRODUCTS = [
@@ -18,7 +18,7 @@ PRODUCTS = [
     ("m16n8k8", "tf32", "tf32", "f32"), ("m16n8k4", "tf32", "tf32", "f32"),
     *[(shape, a, b, "s32") for shape in ("m16n8k16", "m16n8k32") for a in ("s8", "u8") for b in ("s8", "u8")],
     *[("m16n8k32", a, b, "f32") for a in ("e4m3", "e5m2") for b in ("e4m3", "e5m2")],
-]  # fmt: skip
+]
 
 #: those that only newer devices or PTX versions have
 NEW_PRODUCTS = [("m16n8k16", "e4m3", "e5m2", "f32"), ("m16n8k32", "e4m3", "e4m3", "f16")]
@@ -94,7 +94,7 @@ def ldmatrix_text(num, trans):
         f"add.u32 %r4, %r4, %r2; {form} {{{', '.join(registers)}}}, [%r4];",
         f"ld.param.u64 %x1, [p2]; mad.wide.u32 %x1, %r1, {4 * num}, %x1;",
         *[f"st.global.b32 [%x1+{4 * i}], {r};" for i, r in enumerate(registers)], "ret;",
-    ])  # fmt: skip
+    ])
 
 
 def ldmatrix_expected(tile, offsets, num, trans):
@@ -125,7 +125,7 @@ def stmatrix_text(num, trans):
         "ld.param.u64 %x1, [p2]; mad.wide.u32 %x1, %r1, 64, %x1;",
         *[f"ld.shared.v4.b32 {{%r20, %r21, %r22, %r23}}, [%r3+{i}];"
           f"st.global.v4.b32 [%x1+{i}], {{%r20, %r21, %r22, %r23}};" for i in (0, 16, 32, 48)], "ret;",
-    ])  # fmt: skip
+    ])
 
 
 def stmatrix_expected(words, offsets, num, trans):

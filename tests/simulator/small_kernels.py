@@ -99,7 +99,7 @@ def interesting(dtype, seed=0, n=400):
         info = np.finfo(dtype)
         edges = [0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -2.5, np.inf, -np.inf, np.nan, info.max, info.min, info.tiny,
                  -info.tiny, info.smallest_subnormal, -info.smallest_subnormal, info.eps, 1 + info.eps, 3.0,
-                 100.0]  # fmt: skip
+                 100.0]
         moderate = rng.normal(size=n).astype(dtype)
         return np.concatenate([np.array(edges, dtype), random, moderate])
     info = np.iinfo(dtype)

@@ -166,7 +166,7 @@ def test_reading_the_target_before_the_wait_names_both_lines():
     "st.shared.b32 [%r3], %r1;", "red.shared.add.u32 [%r3+4], 1;", "ld.shared.b32 %r9, [%r3+12];", COPY,
     "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r10, %r11, %r12, %r13}, [%r3];",
     "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%r3], {%r1, %r1, %r1, %r1};",
-])  # fmt: skip
+])
 @pytest.mark.parametrize("wait", ["", WAIT, COMMIT + "cp.async.wait_group 1;", COMMIT + "bar.sync 0;" + NEIGHBOUR])
 def test_touching_the_target_before_the_wait_is_a_hazard(touch, wait):
     with pytest.raises(AsyncHazardError, match="wait for the copy"):
@@ -258,7 +258,7 @@ def test_a_source_larger_than_the_copy_is_an_error():
     "cp.async.ca.shared.global [%r3], [%x1];", "cp.async.wait_group %r3;", "cp.async.wait_group;",
     "cp.async.wait_group -1;",
     "cp.async.cs.shared.global [%r3], [%x1], 4;", "cp.async.ca.shared.global [%r3], [%x1], %r4;",
-])  # fmt: skip
+])
 def test_forms_that_dont_exist_are_refused(text):
     with pytest.raises(UnsupportedInstructionError, match="PTX line"):
         attempt(text)

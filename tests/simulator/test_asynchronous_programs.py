@@ -15,7 +15,7 @@ COLUMNS = 32
 ACCESS = st.tuples(
     st.sampled_from(["ld", "st"]), st.sampled_from([(s, n) for s in t.NUMS for n in (1, 2, 4)]),
     st.sampled_from([0, 16]), st.integers(0, 26),
-)  # fmt: skip
+)
 STEPS = st.lists(st.one_of(ACCESS, st.sampled_from(["wait_ld", "wait_st"])), min_size=1, max_size=9)
 
 
@@ -115,7 +115,7 @@ COPY_STEPS = st.lists(
         st.tuples(st.just("copy"), st.integers(0, 3), st.integers(0, 3)), st.tuples(st.just("read"), st.integers(0, 3)),
         st.tuples(st.just("write"), st.integers(0, 3)), st.tuples(st.just("change"), st.integers(0, 3)),
         st.just(("commit",)), st.tuples(st.just("wait"), st.integers(0, 2)), st.just(("wait_all",)),
-    ), min_size=1, max_size=14)  # fmt: skip
+    ), min_size=1, max_size=14)
 
 
 def copied(steps):
@@ -199,7 +199,7 @@ ret;
 PARTS = {
     "alloc": t.allocate(32), "store": "mov.u32 %d0, 1; mov.u32 %d1, 2;" + t.st("32x32b", 2, 0), "wait_st": t.WAIT_ST,
     "load": t.ld("32x32b", 2, 40), "wait_ld": t.WAIT_LD, "free": t.free(32),
-}  # fmt: skip
+}
 MUTATIONS = {
     "missing wait_ld": ({"wait_ld": ""}, (30, 40)),
     "missing wait_st": ({"wait_st": ""}, (20, 30)),
@@ -213,7 +213,7 @@ MUTATIONS = {
         {"alloc": t.allocate(32).replace("@%p1 bra", "setp.gt.u32 %p1, %r2, 1; @%p1 bra")}, (10,)
     ),
     "dealloc before the wait": ({"wait_ld": "", "free": t.free(32) + t.WAIT_LD}, (30, 40)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", MUTATIONS)

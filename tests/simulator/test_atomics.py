@@ -34,12 +34,12 @@ OPERATIONS = [
     ("min", "s32", "i4"), ("max", "u32", "u4"), ("min", "u64", "u8"), ("max", "s64", "i8"), ("and", "b32", "u4"),
     ("or", "b64", "u8"), ("xor", "b32", "u4"), ("exch", "b32", "u4"), ("exch", "b64", "u8"), ("inc", "u32", "u4"),
     ("dec", "u32", "u4"), ("add.noftz", "f16", "f2"),
-]  # fmt: skip
+]
 STEP = {
     "add": lambda old, v: old + v, "min": min, "max": max, "and": lambda old, v: old & v, "or": lambda old, v: old | v,
     "xor": lambda old, v: old ^ v, "exch": lambda old, v: v, "inc": lambda old, v: 0 * old if old >= v else old + 1,
     "dec": lambda old, v: v if old == 0 or old > v else old - 1,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("op, t, dtype", OPERATIONS)

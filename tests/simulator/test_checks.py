@@ -67,7 +67,7 @@ def test_shared_memory_has_bounds(access):
 def test_one_variable_cant_be_reached_from_its_neighbour():
     with pytest.raises(OutOfBoundsError, match="first"):
         attempt("st.shared.u32 [first+16], %r1;",
-                registers=".shared .align 4 .b8 first[16]; .shared .align 4 .b8 second[16];")  # fmt: skip
+                registers=".shared .align 4 .b8 first[16]; .shared .align 4 .b8 second[16];")
 
 
 def test_local_memory_has_bounds():
@@ -147,7 +147,7 @@ def test_a_register_that_nothing_writes_is_reported():
 @pytest.mark.parametrize("text", [
     "mov.b64 %x5, {%r1, %r20};", "selp.b32 %r2, %r20, %r1, %p1;", "prmt.b32 %r2, %r1, %r20, 0x3210;",
     "shl.b32 %r2, %r1, 3; mad.wide.u32 %x3, %r1, 4, %x2; st.global.v2.u32 [%x3], {%r1, %r20};",
-])  # fmt: skip
+])
 def test_parts_of_vectors_that_llvm_leaves_undefined_are_no_reads(text):
     attempt("setp.eq.u32 %p1, %r1, 99;" + text, out=aligned(np.zeros(128, "u4")))
 
@@ -290,7 +290,7 @@ def test_atomics_dont_race_with_each_other_but_with_plain_accesses():
 
 def test_neighbouring_bytes_dont_race():
     attempt("mov.u32 %r3, tile; add.u32 %r4, %r3, %r1; st.shared.u8 [%r4], %r1;"
-            " bar.sync 0; ld.shared.u8 %r2, [%r4];")  # fmt: skip
+            " bar.sync 0; ld.shared.u8 %r2, [%r4];")
 
 
 def test_named_barriers_order_their_threads():

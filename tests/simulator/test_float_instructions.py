@@ -10,7 +10,7 @@ from tests.simulator.small_kernels import bits, evaluate, interesting, pairs, sa
 
 BF16 = ml_dtypes.bfloat16
 FORMATS = {"f16": (np.dtype("f2"), 11, -14, 15), "bf16": (np.dtype("u2"), 8, -126, 127),
-           "f32": (np.dtype("f4"), 24, -126, 127), "f64": (np.dtype("f8"), 53, -1022, 1023)}  # fmt: skip
+           "f32": (np.dtype("f4"), 24, -126, 127), "f64": (np.dtype("f8"), 53, -1022, 1023)}
 
 
 def values_of(t, x):
@@ -36,7 +36,7 @@ def round_to(t, exact, mode="rn"):
     n = scaled.numerator // scaled.denominator
     rest = scaled - n
     up = {"rn": rest > Fraction(1, 2) or (rest == Fraction(1, 2) and n & 1), "rz": False,
-          "rm": rest > 0 and sign < 0, "rp": rest > 0 and sign > 0}[mode]  # fmt: skip
+          "rm": rest > 0 and sign < 0, "rp": rest > 0 and sign > 0}[mode]
     result = (n + bool(up)) * unit
     largest = (2 - Fraction(2) ** (1 - precision)) * Fraction(2) ** high
     if result > largest:
@@ -246,7 +246,7 @@ def test_packed_singles():
 @pytest.mark.parametrize("op, function, low, high", [
     ("ex2", np.exp2, -120, 120), ("lg2", np.log2, 1e-30, 1e30), ("sin", np.sin, -3, 3), ("cos", np.cos, -3, 3),
     ("tanh", np.tanh, -10, 10), ("rsqrt", lambda x: 1 / np.sqrt(x), 1e-30, 1e30),
-])  # fmt: skip
+])
 def test_approximations_stay_within_the_isas_error(op, function, low, high):
     a = np.random.default_rng(0).uniform(low, high, 1000).astype("f4")
     got = evaluate(f"{op}.approx.f32 {{d}}, {{a}};", a, out="f4").astype("f8")
@@ -264,7 +264,7 @@ def test_testp_classifies():
     a = interesting("f4")
     tiny = (np.abs(a) < 2.0**-126) & (a != 0)
     cases = {"finite": np.isfinite(a), "infinite": np.isinf(a), "number": ~np.isnan(a), "notanumber": np.isnan(a),
-             "subnormal": tiny}  # fmt: skip
+             "subnormal": tiny}
     for how, expected in cases.items():
         same_bits(evaluate(f"testp.{how}.f32 {{d}}, {{a}};", a, out="u2", predicate=True), expected.astype("u2"))
 

@@ -15,7 +15,7 @@ def dtype_of(t):
 def wrap(values, dtype):
     n = 8 * dtype.itemsize
     return np.array([(int(v) + (1 << (n - 1))) % (1 << n) - (1 << (n - 1)) if dtype.kind == "i" else int(v) % (1 << n)
-                     for v in values], dtype)  # fmt: skip
+                     for v in values], dtype)
 
 
 def python(function, *arrays, dtype):
@@ -39,7 +39,7 @@ def test_binary_arithmetic_equals_python_integers(op, t):
         "add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul.lo": lambda x, y: x * y,
         "mul.hi": lambda x, y: x * y >> width, "min": min, "max": max, "div": truncated,
         "rem": lambda x, y: x - y * truncated(x, y),
-    }[op]  # fmt: skip
+    }[op]
     same_bits(evaluate(f"{op}.{t} {{d}}, {{a}}, {{b}};", a, b, out=dtype), python(function, a, b, dtype=dtype))
 
 
@@ -57,10 +57,10 @@ def test_wide_products_keep_every_bit(t):
     wide = np.dtype(f"{dtype.kind}{2 * dtype.itemsize}")
     a, b = pairs(dtype)
     same_bits(evaluate(f"mul.wide.{t} {{d}}, {{a}}, {{b}};", a, b, out=wide),
-              python(lambda x, y: x * y, a, b, dtype=wide))  # fmt: skip
+              python(lambda x, y: x * y, a, b, dtype=wide))
     c = interesting(wide, n=a.size)[: a.size]
     same_bits(evaluate(f"mad.wide.{t} {{d}}, {{a}}, {{b}}, {{c}};", a, b, c, out=wide),
-              python(lambda x, y, z: x * y + z, a, b, c, dtype=wide))  # fmt: skip
+              python(lambda x, y, z: x * y + z, a, b, c, dtype=wide))
 
 
 @pytest.mark.parametrize("t", INTS)
@@ -69,10 +69,10 @@ def test_multiply_add_wraps(t):
     a, b = pairs(dtype)
     c = np.roll(a, 7)
     same_bits(evaluate(f"mad.lo.{t} {{d}}, {{a}}, {{b}}, {{c}};", a, b, c, out=dtype),
-              python(lambda x, y, z: x * y + z, a, b, c, dtype=dtype))  # fmt: skip
+              python(lambda x, y, z: x * y + z, a, b, c, dtype=dtype))
     width = 8 * dtype.itemsize
     same_bits(evaluate(f"mad.hi.{t} {{d}}, {{a}}, {{b}}, {{c}};", a, b, c, out=dtype),
-              python(lambda x, y, z: (x * y >> width) + z, a, b, c, dtype=dtype))  # fmt: skip
+              python(lambda x, y, z: (x * y >> width) + z, a, b, c, dtype=dtype))
 
 
 def test_saturating_sums_clamp():
@@ -145,7 +145,7 @@ def test_lop3_looks_up_its_table(table):
     def look_up(x, y, z):
         return sum((table >> ((x >> i & 1) * 4 + (y >> i & 1) * 2 + (z >> i & 1)) & 1) << i for i in range(32))
     same_bits(evaluate(f"lop3.b32 {{d}}, {{a}}, {{b}}, {{c}}, {table};", a, b, c, out="u4"),
-              python(look_up, a, b, c, dtype=np.dtype("u4")))  # fmt: skip
+              python(look_up, a, b, c, dtype=np.dtype("u4")))
 
 
 @pytest.mark.parametrize("t", ["u32", "s32", "u64", "s64"])
@@ -166,7 +166,7 @@ def test_bit_fields_are_extracted_as_the_isa_says(t):
         return sum((x >> p + i & 1 if i < n and p + i <= top else sign) << i for i in range(top + 1))
 
     same_bits(evaluate(f"bfe.{t} {{d}}, {{a}}, {{b}}, {{c}};", a, pos, length, out=dtype),
-              python(extract, a, pos, length, dtype=dtype))  # fmt: skip
+              python(extract, a, pos, length, dtype=dtype))
 
 
 @pytest.mark.parametrize("t", ["b32", "b64"])
@@ -181,7 +181,7 @@ def test_bit_fields_are_inserted_as_the_isa_says(t):
                     y = y & ~(1 << pos + i) | (x >> i & 1) << pos + i
             return y
         same_bits(evaluate(f"bfi.{t} {{d}}, {{a}}, {{b}}, {pos}, {length};", a, b, out=dtype),
-                  python(insert, a, b, dtype=dtype))  # fmt: skip
+                  python(insert, a, b, dtype=dtype))
 
 
 @pytest.mark.parametrize("t", ["b32", "b64"])
@@ -193,7 +193,7 @@ def test_counting_and_reversing_bits(t):
     same_bits(evaluate(f"popc.{t} {{d}}, {{a}};", a, out="u4"), python(lambda x: bin(x).count("1"), a, dtype=count))
     same_bits(evaluate(f"clz.{t} {{d}}, {{a}};", a, out="u4"), python(lambda x: width - x.bit_length(), a, dtype=count))
     same_bits(evaluate(f"brev.{t} {{d}}, {{a}};", a, out=dtype),
-              python(lambda x: int(f"{x:0{width}b}"[::-1], 2), a, dtype=dtype))  # fmt: skip
+              python(lambda x: int(f"{x:0{width}b}"[::-1], 2), a, dtype=dtype))
 
 
 @pytest.mark.parametrize("t", ["u32", "s32", "u64", "s64"])
@@ -217,7 +217,7 @@ def test_prmt_picks_bytes_and_replicates_signs():
         return int.from_bytes(bytes(out), "little")
 
     same_bits(evaluate("prmt.b32 {d}, {a}, {b}, {c};", a, b, c, out="u4"),
-              python(permute, a, b, c, dtype=np.dtype("u4")))  # fmt: skip
+              python(permute, a, b, c, dtype=np.dtype("u4")))
 
 
 @pytest.mark.parametrize("t", INTS + ["b32"])

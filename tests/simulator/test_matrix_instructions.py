@@ -96,7 +96,7 @@ def test_integer_sums_wrap_around_or_saturate():
 
 @pytest.mark.parametrize("shape, element, acc", [
     ("m16n8k16", "f16", "f32"), ("m16n8k16", "f16", "f16"), ("m16n8k16", "bf16", "f32"), ("m16n8k32", "s8", "s32"),
-])  # fmt: skip
+])
 def test_products_that_follow_each_other_add_up(shape, element, acc):
     program, once = programs.product_of(shape, element, element, acc)
     start = program.arrays[2].copy()

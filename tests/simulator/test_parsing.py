@@ -22,14 +22,14 @@ def refuse(body, match, module=None):
     "setp.foo.u32 %p1, %r1, %r2;",
     "atom.global.mul.u32 %r1, [%x1], 1;", "wgmma.fence.sync.aligned;",
     "bra.frob END; END:", "exit.now;",
-])  # fmt: skip
+])
 def test_unknown_opcodes_and_modifiers_are_refused(text):
     refuse(text, "not supported")
 
 
 @pytest.mark.parametrize("text", [
     "add.u32 %r1, %q1, 1;", "add.u32 %nothere, %r1, 1;", "mov.u64 %x1, nowhere;", "st.global.u32 [nowhere], 1;",
-])  # fmt: skip
+])
 def test_undeclared_names_are_refused(text):
     refuse(text, "not a declared|not declared|not an address|not understood")
 

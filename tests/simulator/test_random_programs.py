@@ -12,7 +12,7 @@ OPS = {
     "xor.b32": lambda x, y: x ^ y, "and.b32": lambda x, y: x & y, "or.b32": lambda x, y: x | y,
     "min.u32": min, "max.u32": max, "shr.u32": lambda x, y: x >> y if y < 32 else 0,
     "shl.b32": lambda x, y: x << y if y < 32 else 0,
-}  # fmt: skip
+}
 
 registers = st.integers(1, 6)
 arithmetic = st.tuples(st.sampled_from(sorted(OPS)), registers, registers, registers)

@@ -154,7 +154,7 @@ def test_two_warpgroups_reach_the_same_lanes():
         "STORE": t.st("32x32b", 1, 0) + WAIT_ST, "LOAD": t.ld("32x32b", 1, 8) + WAIT_LD,
         "BEFORE": "tcgen05.fence::before_thread_sync;", "AFTER": "tcgen05.fence::after_thread_sync;",
         "OUTPUT": t.write_output("p0", 8, 1),
-    }  # fmt: skip
+    }
 
     def variant(**changes):
         text = body
@@ -200,7 +200,7 @@ def test_registers_of_a_load_cant_be_read_before_the_wait():
     "setp.eq.u32 %p5, %d100, 0;", "mov.u32 %d100, 5;", "add.u32 %d100, %r1, 1;", t.ld("32x32b", 1, 100),
     "mov.b32 %d100, %r1;", "selp.b32 %d110, %d100, %r1, %p1;", "ld.shared.b32 %d100, [slot];",
     "shfl.sync.idx.b32 %d110, %d100, 0, 31, -1;", t.st("32x32b", 2, 100, "%r9"),
-])  # fmt: skip
+])
 @pytest.mark.parametrize("apart", [False, True])
 def test_every_use_of_a_register_in_flight_is_a_hazard(use, apart):
     out = np.zeros(1, np.uint32)
@@ -296,7 +296,7 @@ def test_a_store_to_another_warps_lanes_is_out_of_bounds():
 
 def test_addresses_start_at_lanes_of_the_shapes_height():
     for shape, lane, error in (("16x64b", 8, MisalignedError), ("16x64b", 24, OutOfBoundsError),
-                               ("32x32b", 16, OutOfBoundsError)):  # fmt: skip
+                               ("32x32b", 16, OutOfBoundsError)):
         with pytest.raises(error):
             attempt(fill() + f"add.u32 %r9, %r5, {lane << 16};" + t.ld(shape, 1, 100, "%r9") + WAIT_LD)
 
@@ -333,7 +333,7 @@ def test_columns_dont_start_at_0_and_two_allocations_differ():
     tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;
     NEXT: ret;
     """.replace("@%p1 bra NEXT;", "mov.u32 %r9, slots; cvt.u64.u32 %x5, %r9; add.u64 %x5, %x5, 4; "
-                "cvta.shared.u64 %x5, %x5; @%p1 bra NEXT;")  # fmt: skip
+                "cvta.shared.u64 %x5, %x5; @%p1 bra NEXT;")
     simulate(body, out, block=64)
     assert out.tolist() == [256, 128, 0, 0]
 
@@ -408,7 +408,7 @@ def test_the_address_reaches_other_warps_through_a_barrier():
 
 @pytest.mark.parametrize("instruction", [
     WAIT_LD, WAIT_ST, t.ld("32x32b", 1, 100), "mov.u32 %d100, 1;" + t.st("32x32b", 1, 100),
-])  # fmt: skip
+])
 def test_all_lanes_of_a_warp_execute_it(instruction):
     body = fill() + "setp.eq.u32 %p2, %r1, 3; @%p2 bra SKIP;" + instruction + WAIT_LD + WAIT_ST + "SKIP: bar.sync 0;"
     with pytest.raises(DivergenceError, match="lanes 3 of warp 0"):
@@ -424,7 +424,7 @@ def test_all_lanes_of_a_warp_execute_it(instruction):
     "tcgen05.ld.sync.aligned.16x32bx2.x1.b32 {%r1}, [%r2], -1;", t.ld("16x128b", 128, 0), t.ld("16x256b", 64, 0),
     "tcgen05.st.sync.aligned.32x32b.x1.pack::16b.b32 [%r2], {%r1};",
     "tcgen05.mma.cta_group::1.kind::f16 [%r1], %x1, %x2, %r2, %p1;",
-])  # fmt: skip
+])
 def test_forms_that_dont_exist_are_refused(text):
     with pytest.raises(UnsupportedInstructionError, match="PTX line"):
         simulate(".shared .align 4 .b8 slot[4];" + text + "ret;", registers=t.DATA)

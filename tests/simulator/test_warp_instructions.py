@@ -84,7 +84,7 @@ def test_reductions_in_one_instruction():
         "min.s32": rows.view("i4").min(1).view("u4"), "max.s32": rows.view("i4").max(1).view("u4"),
         "and.b32": np.bitwise_and.reduce(rows, 1), "or.b32": np.bitwise_or.reduce(rows, 1),
         "xor.b32": np.bitwise_xor.reduce(rows, 1),
-    }  # fmt: skip
+    }
     for op, expected in cases.items():
         got = evaluate(f"redux.sync.{op} {{d}}, {{a}}, -1;", a, out="u4", threads=64)
         assert got.tolist() == np.repeat(expected, 32).tolist(), op
@@ -102,7 +102,7 @@ def test_matching_lanes():
 def test_one_lane_is_elected():
     got = evaluate("elect.sync %r20|%p5, 0xFFFFFFF0; selp.u32 {d}, 1, 0, %p5;".join(
         ["mov.u32 %r21, %laneid; setp.lt.u32 %p6, %r21, 4; mov.u32 {d}, 5; @%p6 bra SKIP;", "SKIP:"]),
-        np.zeros(32, "u4"), out="u4", threads=32)  # fmt: skip
+        np.zeros(32, "u4"), out="u4", threads=32)
     assert got.tolist() == [5] * 4 + [1] + [0] * 27
 
 

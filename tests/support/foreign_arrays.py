@@ -24,7 +24,7 @@ class Interface:
         data = (array.ctypes.data, not array.flags.writeable)
         self.__cuda_array_interface__ = {
             "data": data, "shape": array.shape, "typestr": array.dtype.str, "strides": None, "version": 3, **changes
-        }  # fmt: skip
+        }
 
 
 class Exporter:

@@ -174,7 +174,7 @@ _FOLDS: dict[str, Callable[[int, int], int]] = {
     "bitwise_and": operator.and_, "bitwise_or": operator.or_, "bitwise_xor": operator.xor, "minimum": min,
     "maximum": max, "equal": operator.eq, "not_equal": operator.ne, "less": operator.lt, "less_equal": operator.le,
     "greater": operator.gt, "greater_equal": operator.ge, "logical_and": operator.and_, "logical_or": operator.or_,
-}  # fmt: skip
+}
 
 
 #: the operations that an index is made of; its value never wraps around

@@ -103,7 +103,7 @@ def _module(emission: Emission, plan: storage.SharedPlan, entry: str) -> str:
         f"attributes #0 = {{ {_attributes(kernel)} }}",
         *table.metadata(),
         "",
-    ])  # fmt: skip
+    ])
 
 
 def _body(emission: Emission, tmem: TensorMemoryPlan) -> list[str]:

@@ -30,7 +30,7 @@ from ..ir.nodes import (
     Var,
     Vector,
     View,
-)  # fmt: skip
+)
 from ..isa.barriers import BARRIERS
 from ..scopes import CTA, SCOPES
 from . import memory

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _PURE = frozenset({
     "add", "and", "ashr", "bitcast", "extractelement", "getelementptr", "icmp", "insertelement", "lshr", "mul", "or",
     "ptrtoint", "select", "sext", "shl", "sub", "trunc", "udiv", "urem", "xor", "zext",
-})  # fmt: skip
+})
 
 
 #: instructions that are written in front of a loop when no operand changes in it; calls are those of pure functions.
@@ -27,7 +27,7 @@ _PURE = frozenset({
 _HOISTED = frozenset({
     "add", "and", "ashr", "call", "getelementptr", "lshr", "mul", "or", "ptrtoint", "sext", "shl", "sub", "trunc",
     "xor", "zext",
-})  # fmt: skip
+})
 
 _NAMES = re.compile(r"%v\d+")
 

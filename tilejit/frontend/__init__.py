@@ -8,4 +8,4 @@ from .source import KernelSource
 __all__ = [
     "NO_DEFAULT", "KernelSource", "Parameter", "ParameterKind", "build", "captures", "changes", "parameters",
     "with_overlaps",
-]  # fmt: skip
+]

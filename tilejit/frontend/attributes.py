@@ -88,4 +88,4 @@ def _of_constant(ctx: Context, node: ast.Attribute, value: Any) -> Value:
     raise ctx.type_error(
         node, f"{value!r} has no attribute {node.attr} that a kernel can use",
         "compute it outside and capture the number, or pass it as a tj.constexpr",
-    )  # fmt: skip
+    )

@@ -55,12 +55,12 @@ def _not_callable(ctx: Context, node: ast.Call, callee: Any) -> Exception:
         return ctx.syntax_error(
             node, f"{callee.__name__} is a plain Python function: a kernel can't call it",
             f"decorate {callee.__name__} with @tj.function",
-        )  # fmt: skip
+        )
     if _is_kernel(callee):
         return ctx.syntax_error(
             node, f"{callee.__name__} is a kernel: a kernel can't launch another",
             "launch them one after the other, or make it a @tj.function that both call",
-        )  # fmt: skip
+        )
     if isinstance(callee, type) or callable(callee):
         name = getattr(callee, "__name__", repr(callee))
         return ctx.syntax_error(

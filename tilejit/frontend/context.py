@@ -274,7 +274,7 @@ class Context:
             raise self.type_error(
                 node, f"{what} must be known at compile time; this is {describe(value)}",
                 "use a literal, a captured constant or a tj.constexpr parameter",
-            ) from None  # fmt: skip
+            ) from None
 
     def integer(self, value: Value, node: ast.AST, what: str) -> int:
         """A compile-time integer."""

@@ -142,7 +142,7 @@ def _formatted(ctx: Context, node: ast.FormattedValue) -> Value:
         raise ctx.type_error(
             node.value, f"an f-string shows what is known at compile time; this is {describe(shown)}",
             "give print the value by itself: print('x =', x)",
-        )  # fmt: skip
+        )
     value = ctx.constant(shown, node.value, "what an f-string shows")
     spec = "" if node.format_spec is None else ctx.constant(ctx.evaluate(node.format_spec), node, "a format")
     converted = {115: str(value), 114: repr(value), 97: ascii(value)}.get(node.conversion, value)

@@ -40,7 +40,7 @@ def _not_iterable(ctx: Context, node: ast.expr) -> Exception:
     return ctx.syntax_error(
         node, "a for loop goes over range(...), tj.static_range(...) or a tuple",
         "loop over tj.static_range(len(x)) and index",
-    )  # fmt: skip
+    )
 
 
 def _over_tuple(ctx: Context, node: ast.For, value: Value) -> bool:
@@ -133,7 +133,7 @@ def _static_range(ctx: Context, node: ast.Call) -> Sequence[Value]:
         raise ctx.type_error(
             node, f"tj.static_range writes its body out {count} times; the limit is {_MAX_UNROLLED}",
             "loop over range(...)",
-        )  # fmt: skip
+        )
     return [Constant(i) for i in range(*limits)]
 
 

@@ -52,7 +52,7 @@ def inline(ctx: Context, node: ast.Call, closure: Closure) -> Value:
         raise ctx.type_error(
             node, f"{closure.node.name} calls itself: functions are inlined, so recursion doesn't end",
             "write a loop",
-        )  # fmt: skip
+        )
     frame = Frame(closure.source, closure.node, ctx.span(node), closure.frame)
     frame.env.update(_arguments(ctx, node, closure, frame))
     outer = ctx.frame

@@ -34,7 +34,7 @@ def call_intrinsic(ctx: Context, node: ast.Call, callee: Intrinsic) -> Value:
     raise ctx.type_error(
         node, f"tj.{callee.name} is not available in this version of tilejit",
         "there are copies, fill, cast, gemm and elementwise operations",
-    )  # fmt: skip
+    )
 
 
 def _expression(ctx: Context, node: ast.Call, name: str) -> Value:

@@ -22,7 +22,7 @@ from .values import Items, Memory, Value, describe
 __all__ = [
     "alloc_local", "alloc_shared", "alloc_tmem", "element_type", "injective_layout", "need_tensor_memory",
     "static_shape",
-]  # fmt: skip
+]
 
 
 def static_shape(ctx: Context, node: ast.AST, value: Value) -> tuple[int, ...]:
@@ -61,7 +61,7 @@ def injective_layout(ctx: Context, node: ast.AST, value: Value, shape: tuple[int
         raise LayoutError(
             f"{layout!r} puts several elements of shape {shape} in one place", span=ctx.span(node),
             hint="give strides under which each element has a place of its own",
-        )  # fmt: skip
+        )
     return layout
 
 
@@ -157,7 +157,7 @@ def registers(ctx: Context, node: ast.AST, memory: Memory) -> Memory:
         raise ctx.type_error(
             node, f".registers is of a whole local tile; this is {describe(memory)}",
             "take .registers of what tj.alloc_local or load gave",
-        )  # fmt: skip
+        )
     assert isinstance(memory.buffer.layout, TileLayout)
     count = memory.buffer.layout.storage().span()
     view = reinterpreted(ctx, node, memory, (count,), memory.dtype, TileLayout.row_major((count,)))
@@ -172,7 +172,7 @@ def permute(ctx: Context, node: ast.AST, memory: Memory, axes: tuple[int, ...]) 
         raise ctx.type_error(
             node, f"{axes} doesn't permute the {rank} dimensions of {memory.buffer.name}",
             f"name each of {tuple(range(rank))} once",
-        )  # fmt: skip
+        )
     # dropped dimensions stay in front
     dropped = [d for d in range(len(memory.extents)) if memory.extents[d] is None]
     order = (*dropped, *(memory.dims[a] for a in wanted))
@@ -190,7 +190,7 @@ def permute(ctx: Context, node: ast.AST, memory: Memory, axes: tuple[int, ...]) 
     return Memory(
         view.buffer, tuple(memory.starts[d] for d in order), tuple(memory.extents[d] for d in order),
         memory.writable, memory.in_bounds, memory.constant_indices, ctx.span(node),
-    )  # fmt: skip
+    )
 
 
 def view(ctx: Context, node: ast.Call, memory: Memory) -> Memory:
@@ -209,7 +209,7 @@ def view(ctx: Context, node: ast.Call, memory: Memory) -> Memory:
         raise ctx.type_error(
             node, f"{memory.buffer.name} has strides that are known only at launch: it can't take another shape",
             "pin its type with tj.spec(shape, dtype) as the parameter's default",
-        )  # fmt: skip
+        )
     if user_layout is not None:
         layout = buffer_layout(ctx, arguments["layout"], user_layout, shape, memory.buffer.space)
         _check_storage(ctx, node, memory, layout)
@@ -218,7 +218,7 @@ def view(ctx: Context, node: ast.Call, memory: Memory) -> Memory:
         raise ctx.type_error(
             node, f"shape {shape} has {math.prod(shape)} elements; {memory.buffer.name} has {base.size()}",
             "give a shape of as many elements",
-        )  # fmt: skip
+        )
     return reinterpreted(ctx, node, memory, shape, memory.dtype, base)
 
 
@@ -231,7 +231,7 @@ def _check_storage(ctx: Context, node: ast.AST, memory: Memory, layout: TileLayo
         raise ctx.type_error(
             node, f"{layout!r} needs {layout.storage().footprint()} elements of storage; "
             f"{memory.buffer.name} has {have.storage().footprint()}", "allocate more, or give a layout that needs less",
-        )  # fmt: skip
+        )
 
 
 def _sliced_layout(ctx: Context, node: ast.AST, memory: Memory) -> TileLayout | Strided:
@@ -260,7 +260,7 @@ def _with_element_type(
         raise ctx.type_error(
             node, f"{memory.buffer.name} has strides that are known only at launch: {dtype} has another width than "
             f"{memory.dtype}", "pin its type with tj.spec(shape, dtype) as the parameter's default",
-        )  # fmt: skip
+        )
     last = shape[-1] * before
     if last % after != 0:
         raise ctx.type_error(

@@ -58,7 +58,7 @@ def captured(ctx: Context, node: ast.AST, value: Any, name: str = "") -> Value:
         raise ctx.type_error(
             node, f"{name or ast.unparse(node)} is a {type(value).__name__}; a kernel captures numbers, types, layouts "
             "and tuples of these", "make it a tuple, or pass it as a tj.constexpr",
-        )  # fmt: skip
+        )
     if hasattr(value, "__array_interface__") and value.shape == ():
         return Constant(value.item())
     if any(hasattr(value, protocol) for protocol in ("__array_interface__", "__cuda_array_interface__", "__dlpack__")):

@@ -178,7 +178,7 @@ def _buffer(name: str, array: ArrayType) -> Buffer:
             max(1, array.extent_align // itemsize) if d == array.unit_dim else 1, (0, _LARGEST_EXTENT),
         )
         for d in range(array.rank)
-    )  # fmt: skip
+    )
     if array.shape is not None and array.strides is not None and all(e > 0 for e in array.shape):
         iters = (Iter(e, s, m) for e, s in zip(array.shape, array.strides, strict=True))
         return Buffer(name, "global", array.dtype, shape, TileLayout(tuple(iters) or (Iter(1, 1, m),)), array.align)

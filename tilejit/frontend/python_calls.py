@@ -25,7 +25,7 @@ _PURE: tuple[Any, ...] = (
     abs, all, any, bin, bool, divmod, float, hex, int, isinstance, issubclass, len, max, min, oct, ord, chr, pow, repr,
     reversed, round, sorted, str, sum, tuple, type, format, callable, complex, hash, cdiv, next_power_of_2,
     layout_a, layout_b, layout_c, atom_layout, datapath,
-)  # fmt: skip
+)
 
 
 def runs_in_python(callee: Any) -> bool:
@@ -57,7 +57,7 @@ def python_call(ctx: Context, node: ast.Call, callee: Callable[..., Any]) -> Val
         raise ctx.type_error(
             node, f"{name} runs when the kernel is compiled; this is {describe(other)}",
             _RUN_TIME_NAMES.get(name) or _run_time_name(name),
-        )  # fmt: skip
+        )
     return folded
 
 
@@ -89,7 +89,7 @@ def _extreme(name: str, python: Callable[..., Any]) -> Callable[[Context, ast.Ca
             raise ctx.type_error(
                 node, f"{python.__name__} takes scalars; this is {describe(values[0])}",
                 f"element by element there is tj.{name}(a, b)",
-            )  # fmt: skip
+            )
         extreme = values[0]
         for value in values[1:]:
             folded = fold(ctx, node, python, (extreme, value))

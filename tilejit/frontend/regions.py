@@ -69,7 +69,7 @@ def _layout(ctx: Context, node: ast.Subscript, builder: Any) -> Constant:
 def _item(ctx: Context, node: ast.Subscript, base: Items) -> Value:
     if isinstance(node.slice, ast.Slice):
         ends = [None if e is None else ctx.integer(ctx.evaluate(e), e, "an end of a tuple's slice")
-                for e in (node.slice.lower, node.slice.upper, node.slice.step)]  # fmt: skip
+                for e in (node.slice.lower, node.slice.upper, node.slice.step)]
         return Items(base.items[slice(*ends)])
     position = ctx.integer(ctx.evaluate(node.slice), node.slice, "the index of a tuple")
     if not -len(base.items) <= position < len(base.items):
@@ -93,7 +93,7 @@ def index(ctx: Context, node: ast.Subscript, memory: Memory) -> Memory:
         raise ctx.type_error(
             node, f"{len(indices)} indices for {len(memory.dims)} dimensions of {memory.buffer.name}",
             "give one index or slice for each dimension",
-        )  # fmt: skip
+        )
     box = _box(ctx, node, memory, indices)
     return _with_axes(ctx, node, box, memory.dims, parts) if axes else box
 
@@ -140,7 +140,7 @@ def _integer(ctx: Context, node: ast.AST, value: Value, buffer: Buffer) -> Expr:
         raise ctx.type_error(
             node, f"an index must be an integer; this is {describe(value)}",
             "convert it: int(x)" if isinstance(value, Scalar) else "index with integers and slices",
-        )  # fmt: skip
+        )
     return value.expr
 
 
@@ -192,12 +192,12 @@ def _taken(ctx: Context, part: _Slice, zero: Expr, full: int | Expr) -> int | Ex
         raise ctx.type_error(
             part.node, "the extent of this slice is not known at compile time",
             "write it as A[i : i + N] with N a constant or a tj.constexpr, or A.tile((N,), (i,))",
-        )  # fmt: skip
+        )
     if extent <= 0:
         raise ctx.type_error(
             part.node, f"this slice has extent {extent}; it must be positive",
             "indices don't count from the end: write A.shape[d] - 1 for the last",
-        )  # fmt: skip
+        )
     return extent
 
 
@@ -208,13 +208,13 @@ def _check_index(ctx: Context, part: _At, memory: Memory, dim: int, extent: int 
             raise ctx.type_error(
                 part.node, "registers are indexed by compile-time constants",
                 "loop over tj.static_range, which makes the index a constant",
-            )  # fmt: skip
+            )
         return
     if position.value < 0:
         raise ctx.type_error(
             part.node, f"index {position.value} is outside: indices don't count from the end",
             f"write {memory.buffer.name}.shape[{dim}] - {-position.value}",
-        )  # fmt: skip
+        )
     if isinstance(extent, int) and position.value >= extent and memory.buffer.space != "global":
         raise ctx.type_error(
             part.node,
@@ -324,7 +324,7 @@ def strides_of(ctx: Context, node: ast.AST, memory: Memory) -> tuple[Value, ...]
             raise ctx.type_error(
                 node, f"dimension {dim} of {memory.buffer.name} has no single stride: {layout}",
                 "only tensors and buffers without swizzle or thread axes have strides",
-            )  # fmt: skip
+            )
         strides.append(Constant(iters[0].stride))
     return tuple(strides)
 
@@ -338,7 +338,7 @@ def _element(ctx: Context, node: ast.AST, memory: Memory) -> Element:
         raise ctx.type_error(
             node, f"{memory.buffer.name} is spread over the threads of a {layout.scope[1]}: it has no single elements",
             "use .registers for the calling thread's own, or copy the tile to shared memory",
-        )  # fmt: skip
+        )
     return Element(memory.buffer, memory.starts, ctx.span(node))
 
 
@@ -367,4 +367,4 @@ def require_writable(ctx: Context, node: ast.AST, memory: Memory) -> None:
         raise ctx.type_error(
             node, f"{memory.buffer.name} is the result of an expression: it can't be written",
             "make a buffer with tj.alloc_local, or rebind the name: x = ...",
-        )  # fmt: skip
+        )

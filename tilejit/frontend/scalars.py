@@ -34,7 +34,7 @@ def fold(ctx: Context, node: ast.AST, compute: Callable[..., Any], values: Seque
         raise ctx.type_error(
             node, f"{type(error).__name__} in a compile-time expression: {error}",
             "Python computes this when the kernel is compiled: change its operands",
-        ) from None  # fmt: skip
+        ) from None
 
 
 def operate(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> Value:
@@ -107,7 +107,7 @@ def truth(ctx: Context, node: ast.AST, value: Value) -> bool | Expr:
     raise ctx.type_error(
         node, f"a condition must be a scalar; this is {describe(value)}",
         "on tiles use &, |, ~ and tj.where" if isinstance(value, Memory) else "call it, or compare what it gives",
-    )  # fmt: skip
+    )
 
 
 def convert(ctx: Context, node: ast.AST, value: Value, dtype: DType, saturate: bool = True) -> Scalar:

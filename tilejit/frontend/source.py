@@ -80,7 +80,7 @@ class KernelSource:
         return Span(
             self.file, line, _characters(text, column), end_line,
             _characters(self.lines[end_line - 1], end_column), text, caller,
-        )  # fmt: skip
+        )
 
     def segment(self, node: ast.AST) -> str:
         """The node's text, where it is on one line."""

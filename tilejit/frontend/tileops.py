@@ -35,7 +35,7 @@ def call_operation(ctx: Context, node: ast.Call, operation: ScopedOperation) -> 
         raise ctx.type_error(
             node, f"{_spelled(operation)} is not available in this version of tilejit",
             f"dir(tj.{operation.scope}) names them all; copies, fill, cast, gemm and elementwise operations are there",
-        )  # fmt: skip
+        )
     arguments = bind(ctx, node, _spelled(operation), call.parameters, call.required)
     return _SHORTHANDS[call.name](ctx, node, operation, arguments)
 
@@ -51,7 +51,7 @@ def memory_operand(ctx: Context, node: ast.expr, what: str) -> Memory:
         raise ctx.type_error(
             node, f"{what} must be a buffer or a region; this is {describe(value)}",
             "pass a tensor, what tj.alloc_... made, or a slice of these",
-        )  # fmt: skip
+        )
     return value.at(ctx.span(node))
 
 
@@ -100,7 +100,7 @@ def _need_supported(ctx: Context, arguments: dict[str, ast.expr], record: TileOp
             raise ctx.type_error(
                 arguments[name], f"{record.name} with a {name} is not available in this version of tilejit",
                 f"leave {name}= out, then tj.cp_async.commit() and tj.cp_async.wait(n)",
-            )  # fmt: skip
+            )
 
 
 def _need_sound(ctx: Context, node: ast.AST, op: TileOp) -> None:
@@ -189,7 +189,7 @@ def synthesised(
         raise ctx.type_error(
             node, f"no layout can be made for shape {shape}: its {count} elements don't divide among {threads} threads",
             f"give a layout=, or make the tile a multiple of {threads} elements",
-        )  # fmt: skip
+        )
     width = 16 // dtype.bytes
     while width > 1 and (count % (threads * width) or innermost % width):
         width //= 2
@@ -205,7 +205,7 @@ def _store(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: 
         raise ctx.type_error(
             arguments["tile"], f"store takes a local tile; this is {describe(value)}",
             "fill a region with fill(region, value), copy memory with copy(dst, src)",
-        )  # fmt: skip
+        )
     src = value.region(ctx.span(arguments["tile"]))
     op = TileOp(COPY.name, operation.scope, (dst, src), _attributes(ctx, arguments, COPY), ctx.span(node))
     _need_sound(ctx, node, op)

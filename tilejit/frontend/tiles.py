@@ -40,7 +40,7 @@ def elementwise(ctx: Context, node: ast.AST, name: str, values: Sequence[Value])
             raise ctx.type_error(
                 node, f"{name} takes scalars and local tiles; got {describe(tile)}",
                 "bring it into registers first: x = tj.cta.load(region)",
-            )  # fmt: skip
+            )
     shape = broadcast_shape(ctx, node, [t.shape for t in tiles])
     anchor = max(tiles, key=lambda t: math.prod(t.shape))
     if math.prod(anchor.shape) != math.prod(shape):
@@ -99,7 +99,7 @@ def layout_of(ctx: Context, node: ast.AST, tile: Memory) -> TileLayout:
         raise ctx.type_error(
             node, "a part of a tile whose start is known only at run time has no layout of its own",
             "copy it to a tile of tj.alloc_local first, or make the start a constant",
-        )  # fmt: skip
+        )
     box = [
         (int(s.value) if isinstance(s, Const) else 0, 1 if e is None else int(e))  # type: ignore[arg-type]
         for s, e in zip(tile.starts, tile.extents, strict=True)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Binding", "Closure", "Conflict", "Constant", "Items", "Memory", "Method", "Scalar", "ScopedOperation", "Unset",
     "Value",
-]  # fmt: skip
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ MMA_M, MMA_N, WORD_BITS = 16, 8, 32
 _PTX = {
     float16: "f16", bfloat16: "bf16", float32: "tf32", int8: "s8", uint8: "u8", float8_e4m3fn: "e4m3",
     float8_e5m2: "e5m2",
-}  # fmt: skip
+}
 
 _PTX_SUMS = {float16: "f16", float32: "f32", int32: "s32"}
 

@@ -18,7 +18,7 @@ from ..target import Target
 __all__ = [
     "B16", "B32", "B64", "F32", "Direction", "Capability", "Family", "Kind", "Operand", "Register", "Row", "AsyncWork",
     "address", "carried", "constant", "predicate", "register",
-]  # fmt: skip
+]
 
 
 class Kind(Enum):

@@ -12,7 +12,7 @@ from .row import B32, AsyncWork, Direction, Family, Operand, Row, address, carri
 __all__ = [
     "ALLOC", "DEALLOC", "FENCE_AFTER", "FENCE_BEFORE", "LD", "RELINQUISH", "ROWS", "ST", "TMEM_LOAD", "TMEM_STORE",
     "WAIT_LD", "WAIT_ST", "Transfer",
-]  # fmt: skip
+]
 
 TMEM_LOAD = AsyncWork("loads from tensor memory", "tcgen05.wait_ld")
 TMEM_STORE = AsyncWork("stores to tensor memory", "tcgen05.wait_st")
@@ -127,4 +127,4 @@ FENCE_AFTER = _row(
 
 ROWS = (
     *LD.rows(), *ST.rows(), WAIT_LD, WAIT_ST, ALLOC, RELINQUISH, DEALLOC, FENCE_BEFORE, FENCE_AFTER,
-)  # fmt: skip
+)

@@ -53,7 +53,7 @@ def layout_a(
     axis = _WARP_AXES[scope]
     height = (
         Iter(wm, wn, axis), Iter(rows // (_ROWS * wm), 2 * pack * words, m), Iter(2, pack, m), Iter(8, 4, laneid),
-    )  # fmt: skip
+    )
     width = (Iter(words, 2 * pack, m), Iter(4, 1, laneid), Iter(pack, 1, m))
     return _layout((*height, *width), Iter(wn, 1, axis))
 

@@ -13,7 +13,7 @@ from .variants import VARIANTS
 __all__ = [
     "Condition", "Context", "Decline", "Facts", "Lowered", "Moves", "Plan", "Products", "VARIANTS", "Variant",
     "Verdict", "lower",
-]  # fmt: skip
+]
 
 
 def lower(kernel: Kernel, target: Target) -> Lowered:

@@ -133,7 +133,7 @@ def _new_facts(dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...], d
     return Facts(
         dtype, shape, strides, device, unit_dim, others & -others, extent_align,
         low_bytes=sum(e for e in ends if e < 0) * item, high_bytes=high, number=next(_numbers), kind=kind,
-    )  # fmt: skip
+    )
 
 
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:

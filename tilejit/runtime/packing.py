@@ -29,7 +29,7 @@ _CODES = {
     "uint8": "B", "uint16": "H", "uint32": "I", "uint64": "Q",
     "float16": "e", "bfloat16": "H", "float32": "f", "float64": "d",
     "float8_e4m3fn": "B", "float8_e5m2": "B",
-}  # fmt: skip
+}
 
 
 class Field(NamedTuple):

@@ -98,7 +98,7 @@ class _GridRun:
     def __init__(
         self, program: Program, grid: tuple[int, int, int], block: tuple[int, int, int], checks: bool, profile: bool,
         locate: Locate | None, write: Callable[[str], object] | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.program = program
         self.grid = grid
         self.block = block
@@ -118,7 +118,7 @@ class _GridRun:
         program = self.program
         waits = any(
             s.strong and s.kind != "store" and s.space != "shared" for s in program.sites
-        ) and _has_waiting_loop(program)  # fmt: skip
+        ) and _has_waiting_loop(program)
         if waits:
             return self.ctas
         bytes_per_cta = program.shared_bytes * 5 + program.local_bytes * self.threads + 1

@@ -26,4 +26,4 @@ from .operations import Operation, operations
 __all__ = [
     "AXIS_FAMILIES", "Operation", "arrays", "assert_equal", "check", "dense_layouts", "dtypes", "iters", "layouts",
     "memory_layouts", "operations", "regions_of", "register_layouts", "shapes_of", "swizzles", "ulps",
-]  # fmt: skip
+]

@@ -14,7 +14,7 @@ from ..scopes import SCOPES
 __all__ = [
     "AXIS_FAMILIES", "dense_layouts", "iters", "layouts", "memory_layouts", "regions_of", "register_layouts",
     "shapes_of", "swizzles",
-]  # fmt: skip
+]
 
 #: sets of axes that may meet in one layout
 AXIS_FAMILIES: tuple[tuple[str, ...], ...] = (

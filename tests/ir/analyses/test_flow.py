@@ -47,7 +47,7 @@ def moved(stmt: ir.Stmt, state: Names) -> Names:
 
 assignments = st.builds(
     ir.Assign, st.sampled_from(list(VARS.values())), st.sampled_from([*VARS.values(), ZERO])
-)  # fmt: skip
+)
 
 
 class Restarting:

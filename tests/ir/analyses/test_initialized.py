@@ -37,7 +37,7 @@ ACCEPTED = {
     "an inner loop that may have no turn in the first of the outer":
         f"for i: int32 in 0 .. n step 1\n  for j: int32 in 0 .. i step 1\n    {READ}\n  {WRITE}",
     "behind a loop that wrote before it was left": f"loop\n  if n == 0\n    break\n  {WRITE}\n{READ}",
-}  # fmt: skip
+}
 
 REFUSED = {
     "nothing before": READ,
@@ -54,7 +54,7 @@ REFUSED = {
     "only the other branch has written": f"if n == 0\n  {WRITE}\nelse\n  {READ}",
     "what wrote has returned": f"if n == 0\n  {WRITE}\n  return\n{READ}",
     "what wrote has left the loop": f"loop\n  if n == 0\n    {READ}\n  if n == 1\n    {WRITE}\n    break",
-}  # fmt: skip
+}
 
 
 def kernel(text: str) -> ir.Kernel:

@@ -75,7 +75,7 @@ ACCEPTED = {
     "a variable that is uniform again": f"var x: int32 = %lane_id\nset x = 0\nif x == 0\n  {CTA_COPY}",
     "a region that depends on the warp": "warp.copy s[0 +: 1, 0 +: 8], A[%thread_id // 32 +: 1, 0 +: 8]".replace(
         "%thread_id // 32", "int64(%thread_id // 32)"),
-}  # fmt: skip
+}
 
 REFUSED = {
     "half of the lanes": f"if %lane_id % 2 == 0\n  {COPY}",
@@ -108,7 +108,7 @@ REFUSED = {
         f"var i: int32 = 0\nloop\n  if i >= %lane_id\n    break\n  set i = i + 1\nif i == 3\n  {COPY}",
     "a nested branch": f"if n == 0\n  if %lane_id < n\n    if n < 3\n      {COPY}",
     "a region that depends on the lane": "warp.copy s[0 +: 1, 0 +: 8], A[int64(%lane_id) +: 1, 0 +: 8]",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("text", ACCEPTED.values(), ids=ACCEPTED.keys())

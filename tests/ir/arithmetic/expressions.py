@@ -34,7 +34,7 @@ SPECIAL_NAMES = ("thread_id", "lane_id", "cta_id.0", "num_ctas.1")
 BINARY = (
     "add", "sub", "mul", "floordiv", "mod", "minimum", "maximum", "bitwise_and", "bitwise_or", "bitwise_xor",
     "left_shift", "right_shift",
-)  # fmt: skip
+)
 COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
 
 

@@ -137,7 +137,7 @@ def kernel_of(steps: Sequence[Move | Stmt], tiles: Sequence[Tile], symbols: Symb
     params = [
         PointerParam(t.host(way).name, t.host(way), written=way == "out")
         for t in tiles for way in ("in", "out")
-    ]  # fmt: skip
+    ]
     params += [ScalarParam(name, Var(name, int64)) for name in symbols]
     body: list[Stmt] = [s for t in tiles for s in (Alloc(t.buffer), View(t.flat))]
     body += [s for t in tiles for s in _transfer(t, t.host("in"), "fill")]
@@ -182,7 +182,7 @@ def check(
     shaped = {
         f"{t.name}_{way}": arrays[f"{t.name}_{way}"].view(t.dtype.numpy).reshape(128, t.width)
         for t in tiles for way in ("in", "out")
-    }  # fmt: skip
+    }
     made = run(kernel_of(steps, tiles, symbols, target), shaped, dict(symbols), devices.named(f"sim:{target}"))
     expected = {t.name: held[t.name].reshape(-1, t.dtype.bytes).copy() for t in tiles}
     for step in steps:

@@ -25,7 +25,7 @@ def compiled(path: str, columns: int, dtype: DType, target: str) -> tj.Compiled:
     return pairs.compile(
         a, b, SHAPE=shape, LAYOUTS=layouts(path, moved, dtype), TMEM=datapath(path, *shape),
         target=target,
-    )  # fmt: skip
+    )
 
 
 @kernels

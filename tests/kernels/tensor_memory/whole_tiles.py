@@ -72,7 +72,7 @@ def check_pairs(path: str, half: int, columns: int, dtype: DType) -> None:
     pairs[1](
         a.view(dtype.numpy), b.view(dtype.numpy), SHAPE=shape, LAYOUTS=layouts(path, moved, dtype),
         TMEM=datapath(path, *shape, half),
-    )  # fmt: skip
+    )
     for s, store in enumerate(moved.items()):
         for k, load in enumerate(moved.items()):
             expected = arrived(a[s], path, half, store, load)

@@ -31,7 +31,7 @@ __all__ = [
     "const", "difference", "equal", "floordiv", "greater", "greater_equal", "left_shift", "less", "less_equal",
     "logical_and", "logical_not", "logical_or", "maximum", "minimum", "mod", "mul", "neg", "not_equal", "op",
     "right_shift", "sub", "total", "weighted_sum", "where",
-]  # fmt: skip
+]
 
 _NUMBER = (bool, int, float)
 ExprLike = Expr | bool | int | float
@@ -409,7 +409,7 @@ def logical_not(a: ExprLike) -> Expr:
 _OPPOSITE = {
     "less": "greater_equal", "greater_equal": "less", "greater": "less_equal", "less_equal": "greater",
     "equal": "not_equal", "not_equal": "equal",
-}  # fmt: skip
+}
 
 
 def _truth(a: ExprLike) -> Expr:
@@ -477,4 +477,4 @@ _CONSTRUCTORS: dict[str, Callable[..., Expr]] = {
     "less": less, "less_equal": less_equal, "greater": greater, "greater_equal": greater_equal, "equal": equal,
     "not_equal": not_equal,
     "logical_and": logical_and, "logical_or": logical_or, "logical_not": logical_not, "where": where,
-}  # fmt: skip
+}

@@ -239,7 +239,7 @@ _BOUNDS: dict[str, Callable[..., Bounds]] = {
     "floordiv": _floordiv, "mod": _mod, "minimum": _minimum, "maximum": _maximum, "clamp": _clamp, "where": _either,
     "bitwise_and": _and, "bitwise_or": _or_xor, "bitwise_xor": _or_xor,
     "left_shift": _left_shift, "right_shift": _right_shift,
-}  # fmt: skip
+}
 
 
 # ---- divisors -----------------------------------------------------------------------------------------------

@@ -188,7 +188,7 @@ class _Reader:
             "let": self._let, "var": self._declare, "set": self._assign, "alloc": self._alloc, "view": self._view,
             "store": self._store, "assert": self._assert, "print": self._print, "move": self._move,
             "instruction": self._instruction,
-        }  # fmt: skip
+        }
         if word not in readers:
             line.fail(f"no statement begins with {word!r}", line.indent)
         return readers[word](line)

@@ -201,7 +201,7 @@ def _runs(form: Tcgen05Shape, units: list[Issue]) -> list[list[Issue]]:
         last = runs[-1][-1] if runs else None
         follows = last is not None and (unit.row, unit.column, unit.register) == (
             last.row, last.column + form.columns, last.register + form.registers,
-        )  # fmt: skip
+        )
         if follows:
             runs[-1].append(unit)
         else:

@@ -139,4 +139,4 @@ VARIANT = Variant(
     COPY,
     plan,
     emit,
-)  # fmt: skip
+)

@@ -71,4 +71,4 @@ HYPOT = Elementwise(
         (0.0, 0.0, 0.0), (-0.0, -0.0, 0.0), (-0.0, 3.0, 3.0), (-3.0, -4.0, 5.0), (INF, 1.0, INF), (1.0, -INF, INF),
         (-INF, NAN, INF), (NAN, INF, INF), (NAN, 1.0, NAN), (1.0, NAN, NAN), (NAN, NAN, NAN), (INF, -INF, INF),
     ),
-)  # fmt: skip
+)

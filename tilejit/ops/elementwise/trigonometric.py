@@ -270,4 +270,4 @@ ATAN2 = Elementwise(
         (INF, 1.0, math.pi / 2), (-INF, 1.0, -math.pi / 2), (INF, INF, math.pi / 4), (-INF, INF, -math.pi / 4),
         (INF, -INF, 3 * math.pi / 4), (-INF, -INF, -3 * math.pi / 4), (1.0, 1.0, math.pi / 4),
     ),
-)  # fmt: skip
+)

@@ -20,14 +20,14 @@ DTYPES: dict[str, Any] = {
     "u1": np.dtype(np.uint8), "u2": np.dtype(np.uint16), "u4": np.dtype(np.uint32), "u8": np.dtype(np.uint64),
     "i1": np.dtype(np.int8), "i2": np.dtype(np.int16), "i4": np.dtype(np.int32), "i8": np.dtype(np.int64),
     "f2": np.dtype(np.float16), "f4": np.dtype(np.float32), "f8": np.dtype(np.float64), "p": np.dtype(np.bool_),
-}  # fmt: skip
+}
 
 # PTX type → dtype of the value. bf16 and packed types have no NumPy dtype: they are handled as bits.
 PTX_DTYPE = {
     "b8": "u1", "u8": "u1", "s8": "i1", "b16": "u2", "u16": "u2", "s16": "i2", "f16": "f2", "bf16": "u2",
     "b32": "u4", "u32": "u4", "s32": "i4", "f32": "f4", "f16x2": "u4", "bf16x2": "u4",
     "b64": "u8", "u64": "u8", "s64": "i8", "f64": "f8", "pred": "p", "f32x2": "u8",
-}  # fmt: skip
+}
 
 SPECIAL = {
     **{f"%{name}.{axis}": "u4" for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"},

@@ -22,7 +22,7 @@ RUNTIME: dict[str, Any] = {
     **integer.FUNCTIONS, **floats.FUNCTIONS, **directed.FUNCTIONS, **convert.FUNCTIONS, **products.FUNCTIONS,
     "abs": abs, "V16": memory.ELEMENTS["V16"], "V32": memory.ELEMENTS["V32"],
     "elements": memory.elements, "joined": memory.joined,
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ class _Translator:
             for name, slot in names.slots.items()
             if live >> slot & 1 and name not in SPECIAL and name not in self.function.undefined
             and not any(name.startswith(x) for x in implicit)
-        )  # fmt: skip
+        )
 
     def emit(self, blocks: list[BasicBlock], undefined: frozenset[str]) -> tuple[list[BlockWriter], KernelNames]:
         function = self.function
@@ -230,7 +230,7 @@ class _Translator:
             self.sizes["shared"] - memory.SHARED_BASE, self.sizes["local"] - memory.LOCAL_BASE,
             _spins(blocks, names.sites), tuple(live), tuple(DTYPES[h].type(0) for h in homes),
             tuple((n, s) for n, s in names.slots.items() if n in SPECIAL or n.startswith("%param:")),
-        )  # fmt: skip
+        )
 
 
 def _cell_shift(sites: list[Site]) -> dict[str, int]:

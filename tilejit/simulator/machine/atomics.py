@@ -26,7 +26,7 @@ def _decrement(old: Array, v: tuple[Array, ...]) -> Array:
 _INTEGER: dict[str, Any] = {
     "add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
     "xor": np.bitwise_xor,
-}  # fmt: skip
+}
 
 
 def step(op: str) -> Update:

@@ -51,7 +51,7 @@ class AsyncCopies:
         batch = Batch(
             site.pc, positions, lanes.get("gid"), self.committed[positions],
             np.zeros(positions.size, ELEMENTS[site.dtype]), [], [], np.ones(positions.size, bool),
-        )  # fmt: skip
+        )
         group = lanes.group
         address, to = lanes.each(at), lanes.each(to)
         if kept is None:

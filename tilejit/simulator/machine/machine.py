@@ -34,7 +34,7 @@ class Machine:
     def __init__(
         self, program: Program, lanes: Lanes, access: Access, clock: Clock | None, places: PtxPlaces, params: bytes,
         printer: Any,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.program = program
         self.lanes = lanes
         self.access = access
@@ -432,7 +432,7 @@ def special_register(name: str, lanes: Lanes, program: Program) -> Any:
     fixed = {
         "%nwarpid": lanes.warps_per_cta, "%nsmid": 1, "%smid": 0, "%gridid": 0, "%clock": 0, "%clock_hi": 0,
         "%dynamic_smem_size": 0, "%total_smem_size": program.shared_bytes, "%globaltimer_lo": 0,
-    }  # fmt: skip
+    }
     if kind in fixed:
         return np.uint32(fixed[kind])
     return np.uint64(0) if kind in ("%clock64", "%globaltimer") else None

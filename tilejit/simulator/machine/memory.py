@@ -32,7 +32,7 @@ ELEMENTS: dict[str, Any] = {
     "u1": np.uint8, "u2": np.uint16, "u4": np.uint32, "u8": np.uint64,
     "i1": np.int8, "i2": np.int16, "i4": np.int32, "i8": np.int64,
     "f2": np.float16, "f4": np.float32, "f8": np.float64, "V16": np.complex128, "V32": np.dtype("V32"),
-}  # fmt: skip
+}
 ELEMENTS = {name: np.dtype(x) for name, x in ELEMENTS.items()}
 
 GLOBAL_BASE = 1 << 36

@@ -70,18 +70,18 @@ class Allocator:
             self.refuse(
                 warp, pc, "allocates tensor memory although its CTA has given up the permit",
                 f"\n{self.who(who)} gave it up at\n  {self.places.describe(where)}",
-            )  # fmt: skip
+            )
         last = self.last.get(cta)
         if last is not None and last.warp != warp:
             self.refuse(
                 warp, pc, "allocates tensor memory, but one warp of a CTA must make all its allocations",
                 f"\nand {self.who(last.warp)} has allocated at\n  {self.places.describe(last.pc)}",
-            )  # fmt: skip
+            )
         if last is not None and columns > last.columns:
             self.refuse(
                 warp, pc, f"allocates {columns} columns of tensor memory after {last.columns}: sizes must not grow",
                 f"\nthe earlier allocation is at\n  {self.places.describe(last.pc)}",
-            )  # fmt: skip
+            )
 
     def find(self, warp: int, address: int, columns: int, pc: int) -> Allocation:
         """The allocation that a warp frees by `address` and `columns`."""
@@ -96,7 +96,7 @@ class Allocator:
             self.refuse(warp, pc, f"frees {columns} columns of an allocation of {same[0].columns}", self.made(same[0]))
         if same[0].warp != warp:
             self.refuse(warp, pc, "frees tensor memory of another warp: the one that allocates it frees it",
-                        self.made(same[0]))  # fmt: skip
+                        self.made(same[0]))
         return same[0]
 
     def free(self, warp: int, allocation: Allocation) -> None:

@@ -30,7 +30,7 @@ COLUMNS = 512
 SHAPES = {
     "32x32b": (32, 1, 128), "16x64b": (16, 1, 128), "16x128b": (16, 2, 64), "16x256b": (16, 4, 32),
     "16x32bx2": (16, 1, 128),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,7 +95,7 @@ class TensorMemory:
         self.uniform(address, "the address", pc)
         starts = np.array([
             self.allocator.allocate(int(w), int(n), pc) for w, n in zip(self.here(), each, strict=True)
-        ], np.uint32)  # fmt: skip
+        ], np.uint32)
         if self.clock is not None:
             # A synchronous instruction of the whole warp: ordered with its lanes' other accesses to the address.
             self.clock.warp_barrier(self.lanes.get("warp"))
@@ -294,7 +294,7 @@ class TensorMemory:
         first = int(wrong[0])
         why = "with no barrier in between" if not ordered[first] else (
             "without tcgen05.fence::before_thread_sync before and ::after_thread_sync after the barrier between them"
-        )  # fmt: skip
+        )
         raise RaceError(
             f"race in tensor memory: {self.allocator.who(int(me[first]))} {how}s "
             f"at {self.cell(cells, int(at[first]))}\n  {self.places.describe(pc)}\n"

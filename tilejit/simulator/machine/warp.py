@@ -178,7 +178,7 @@ class Warps:
         ufunc: Any = {
             "add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
             "xor": np.bitwise_xor,
-        }[op]  # fmt: skip
+        }[op]
         if value.dtype.kind == "f":
             ufunc = {"min": np.fmin, "max": np.fmax}[op]
         key = (self.lanes.get("chunk_warp").astype(np.uint64) << np.uint64(32)) | masks

@@ -258,4 +258,4 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
         int_sat, round_integral, float_to_int, int_to_float, float_to_float, relu, to_tf32, pack_fp8, f16x2_to_fp8,
         fp8_to_f16x2, pack_f16x2, narrow, half_modified,
     )
-}  # fmt: skip
+}

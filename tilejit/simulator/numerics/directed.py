@@ -177,4 +177,4 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
         add_dir_f32, mul_dir_f32, fma_dir_f32, div_dir_f32, sqrt_dir_f32, add_dir_f64, mul_dir_f64, fma_dir_f64,
         div_dir_f64, sqrt_dir_f64,
     )
-}  # fmt: skip
+}

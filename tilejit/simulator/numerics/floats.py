@@ -405,4 +405,4 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "add_f16x2": lambda a, b: halves(add_f16, F2, a, b), "add_bf16x2": lambda a, b: halves(add_bf16, U2, a, b),
     "min_f16x2": lambda a, b: halves(min_float, F2, a, b), "max_f16x2": lambda a, b: halves(max_float, F2, a, b),
     "min_bf16x2": lambda a, b: halves(min_bf16, U2, a, b), "max_bf16x2": lambda a, b: halves(max_bf16, U2, a, b),
-}  # fmt: skip
+}

@@ -294,4 +294,4 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
         sel, not_, div_u, rem_u, div_s, rem_s, mul_hi, add_sat, sub_sat, mulhi_sat, mul24, shl, shr, shf_l, shf_r,
         lop3, bfe, bfi, bmsk, brev, popc, clz, bfind, prmt, dp4a, pack2,
     )
-}  # fmt: skip
+}

@@ -17,7 +17,7 @@ from . import convert, copies, floats, integer, matrix, memory, move, sync, tens
 _TABLES: tuple[dict[str, Any], ...] = (
     integer.ENTRIES, floats.ENTRIES, convert.ENTRIES, move.ENTRIES, memory.ENTRIES, sync.ENTRIES,
     matrix.ENTRIES, copies.ENTRIES, tensor.ENTRIES,
-)  # fmt: skip
+)
 
 
 def _merge() -> dict[str, tuple[tuple[re.Pattern[str], Entry], ...]]:

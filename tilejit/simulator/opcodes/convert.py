@@ -113,4 +113,4 @@ ENTRIES = {
         (r"\.rn(?P<relu>\.relu)?\.f16x2\." + FP8.format("s"), fp8_to_f16x2),
         (r"\.(?P<round>rna|rn|rz)(?:\.satfinite)?\.tf32\.f32", tf32),
     ),
-}  # fmt: skip
+}

@@ -70,4 +70,4 @@ ENTRIES = {
     "cp": ((r"\.async\.(?P<cache>ca|cg)\.shared(?:::cta)?\.global(?P<policy>\.L2::cache_hint)?"
             r"(?:\.L2::(?:64|128|256)B)?", cp_async),
            (r"\.async\.commit_group", commit), (r"\.async\.wait_group", wait), (r"\.async\.wait_all", wait_all)),
-}  # fmt: skip
+}

@@ -163,7 +163,7 @@ ARITHMETIC = ((F32, binary), (F64, binary), (HALF, half), (BF16, half), (X2, f32
 MINMAX = (
     (r"(?P<ftz>\.ftz)?(?P<nan>\.NaN)?\.(?P<t>f32)", minmax), (r"\.(?P<t>f64)", minmax),
     (r"(?P<nan>\.NaN)?\.(?P<t>f16|f16x2|bf16|bf16x2)", minmax),
-)  # fmt: skip
+)
 SIGN = ((r"(?P<ftz>\.ftz)?\.(?P<t>f32)", sign), (r"\.(?P<t>f64|f16|f16x2|bf16|bf16x2)", sign))
 UNARY = (
     (r"\.(?P<round>rn|rz|rm|rp|approx)(?P<ftz>\.ftz)?\.(?P<t>f32)", unary),
@@ -172,7 +172,7 @@ UNARY = (
 APPROX = ((r"\.approx(?P<ftz>\.ftz)?\.f32", approximate),)
 APPROX_HALF = (
     (r"\.approx\.(?P<t>f16|f16x2)", approximate_half), (r"\.approx(?:\.ftz)?\.(?P<t>bf16|bf16x2)", approximate_half),
-)  # fmt: skip
+)
 ENTRIES = {
     "add": (*ARITHMETIC, (MIXED, mixed)),
     "sub": (*ARITHMETIC, (MIXED, mixed)),
@@ -196,4 +196,4 @@ ENTRIES = {
     "cos": APPROX,
     "copysign": ((r"\.(?P<t>f32|f64)", copysign),),
     "testp": ((r"\.(?P<how>finite|infinite|number|notanumber|normal|subnormal)\.(?P<t>f32|f64)", testp),),
-}  # fmt: skip
+}

@@ -228,7 +228,7 @@ def dp4a(e: BlockWriter, m: Match) -> None:
 MINMAX = (
     (INT, minmax), (r"\.relu\.s32", minmax_relu),
     (r"\.(?P<t>u16)x2", minmax_x2), (r"(?P<relu>\.relu)?\.(?P<t>s16)x2", minmax_x2),
-)  # fmt: skip
+)
 
 ENTRIES = {
     "add": ((INT, add), (r"\.sat\.(?P<t>s32)", add_sat), (r"\.(?P<t>[us]16x2)", add_x2),
@@ -266,4 +266,4 @@ ENTRIES = {
     "brev": ((r"\.(?P<t>b(?:32|64))", brev),),
     "prmt": ((r"\.b32(?:\.(?P<mode>f4e|b4e|rc8|ecl|ecr|rc16))?", prmt),),
     "dp4a": ((r"\.(?P<a>[us]32)\.(?P<b>[us]32)", dp4a),),
-}  # fmt: skip
+}

@@ -14,7 +14,7 @@ _8_BITS = {"m16n8k16": (2, 1), "m16n8k32": (4, 2)}
 _REGISTERS = {
     "f16": _F16, "bf16": _F16, "tf32": {"m16n8k4": (2, 1), "m16n8k8": (4, 2)},
     "s8": _8_BITS, "u8": _8_BITS, "e4m3": _8_BITS, "e5m2": _8_BITS,
-}  # fmt: skip
+}
 _DTYPE = {"f32": "f4", "f16": "u4", "s32": "i4"}
 
 
@@ -104,4 +104,4 @@ ENTRIES = {
     "stmatrix": ((_FORM, stmatrix),),
     "mma": ((r"\.sync\.aligned\.(?P<shape>m16n8k(?:4|8|16|32))\.row\.col(?P<sat>\.satfinite)?\.(?P<d>f32|f16|s32)"
              rf"\.(?P<a>{_TYPE})\.(?P<b>{_TYPE})\.(?P<c>f32|f16|s32)", mma),),
-}  # fmt: skip
+}

@@ -16,11 +16,11 @@ TYPES = r"\.(?P<t>[bus]8|[bus]16|[bus]32|[bus]64|b128|f32|f64)"
 LOAD = (
     r"(?P<sem>\.weak|\.volatile|\.relaxed|\.acquire|\.mmio\.relaxed)?" + SCOPE + SPACE
     + CACHE + r"(?:\.nc)?" + CACHE + HINTS + r"(?:\.(?P<vec>v[248]))?" + TYPES
-)  # fmt: skip
+)
 STORE = (
     r"(?P<sem>\.weak|\.volatile|\.relaxed|\.release|\.mmio\.relaxed)?" + SCOPE + SPACE
     + CACHE + HINTS + r"(?:\.(?P<vec>v[248]))?" + TYPES
-)  # fmt: skip
+)
 ATOM = (
     r"(?P<sem>\.relaxed|\.acquire|\.release|\.acq_rel)?" + SCOPE + r"(?:\.(?P<space>global|shared)(?:::cta)?)?"
     r"\.(?P<op>add|min|max|and|or|xor|exch|cas|inc|dec)(?P<noftz>\.noftz)?"
@@ -92,7 +92,7 @@ def site(e: BlockWriter, kind: str, m: Match, operand: str, shift: int, dtype: s
             len(sites), e.pc, space, offset, shift, dtype, address_dtype, kind, strong,
             acquire=strong and kind != "store", release=sem in (".release", ".acq_rel"), op=m.get("op") or "",
         )
-    )  # fmt: skip
+    )
     return str(len(sites) - 1), value
 
 
@@ -245,4 +245,4 @@ ENTRIES = {
     "prefetchu": ((r"\.L1", nothing),),
     "discard": ((r"(?:\.global)?\.L2", nothing),),
     "applypriority": ((r"(?:\.global)?\.L2::evict_normal", nothing),),
-}  # fmt: skip
+}

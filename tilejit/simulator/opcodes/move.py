@@ -11,7 +11,7 @@ ANY = r"\.(?P<t>b16|b32|b64|u16|u32|u64|s16|s32|s64|f16|bf16|f32|f64|f16x2|bf16x
 WINDOWS = {"shared": 1 << 44, "local": 2 << 44, "const": 3 << 44, "param": 4 << 44, "global": 0}
 
 _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
-            "lo": "<", "ls": "<=", "hi": ">", "hs": ">="}  # fmt: skip
+            "lo": "<", "ls": "<=", "hi": ">", "hs": ">="}
 _INVERSE = {"ltu": ">=", "leu": ">", "gtu": "<=", "geu": "<"}
 
 
@@ -208,4 +208,4 @@ ENTRIES = {
              (FLOAT_HOW + r"(?P<ftz>\.ftz)?\.(?P<t>f16x2|bf16x2)", setp_x2)),
     "set": ((INT_HOW + BOOL + SET_D + r"\.(?P<t>[bus](?:16|32|64))", set_),
             (FLOAT_HOW + BOOL + r"(?P<ftz>\.ftz)?" + SET_D + r"\.(?P<t>f16|bf16|f32|f64)", set_)),
-}  # fmt: skip
+}

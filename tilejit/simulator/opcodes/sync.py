@@ -137,4 +137,4 @@ ENTRIES = {
     "pmevent": ((r"(?:\.mask)?", nothing),),
     "griddepcontrol": ((r"\.(?:launch_dependents|wait)", nothing),),
     "setmaxnreg": ((r"\.(?:inc|dec)\.sync\.aligned\.u32", setmaxnreg),),
-}  # fmt: skip
+}

@@ -90,4 +90,4 @@ ENTRIES = {
                 (rf"\.st{_SHAPE}(?P<packed>\.unpack::16b)?\.b32", store),
                 (r"\.wait::(?P<what>ld|st)\.sync\.aligned", wait),
                 (r"\.fence::(?P<how>before|after)_thread_sync", fence)),
-}  # fmt: skip
+}
