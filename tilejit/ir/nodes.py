@@ -83,7 +83,7 @@ class Special:
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """A scalar operation, by its name in the table of elementwise operations (`tilejit.ops`).
+    """A scalar operation, by its name in the table of elementwise operations (`tilejit.ops.elementwise`).
 
     All arguments have the dtype in which the operation computes, except the condition of `where`, which is bool_.
     dtype: the result's; bool_ for comparisons.
