@@ -26,7 +26,7 @@ Variants = Sequence[Variant[Any]]
 def plan_of(variant: Variant[Any], operation: Operation) -> Plan | None:
     """The variant's plan, or None where it declines."""
     context = Context(operation.target, operation.threads)
-    if variant.reasons(operation.op, context):
+    if variant.reasons(operation.op, context, {}):
         return None
     plan = variant.plan(operation.op, context)
     return None if isinstance(plan, Decline) else plan
@@ -35,7 +35,7 @@ def plan_of(variant: Variant[Any], operation: Operation) -> Plan | None:
 def answers(variant: Variant[Any], operation: Operation, variants: Variants) -> None:
     """A plan that says what it is, twice the same, or reasons; an exception is neither."""
     context = Context(operation.target, operation.threads)
-    reasons = variant.reasons(operation.op, context)
+    reasons = variant.reasons(operation.op, context, {})
     if not reasons:
         plan, again = (variant.plan(operation.op, context) for _ in range(2))
         assert plan == again, "the same question has two answers"

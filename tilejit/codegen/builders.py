@@ -24,7 +24,7 @@ from ..target import Target
 from .types import register_type
 from .writer import Writer
 
-__all__ = ["FunctionBuilder", "InlineBuilder", "llvm_type"]
+__all__ = ["FormBuilder", "FunctionBuilder", "InlineBuilder", "llvm_type"]
 
 #: the builder's types -> LLVM's
 _LLVM_TYPES = {scalar_type(d): register_type(d) for d in DTYPES.values()} | {"i128": "i128"}
@@ -230,6 +230,37 @@ class InlineBuilder(_TextBuilder):
 
     def add_incoming(self, phi: Number, value: Number, block: BasicBlock) -> None:
         raise NotImplementedError(_ONE_BLOCK)
+
+
+class FormBuilder(InlineBuilder):
+    """Finds out whether an operation is one instruction whatever its arguments are."""
+
+    def __init__(self, target: Target, dtype: DType, proved: bool) -> None:
+        _TextBuilder.__init__(self, FORMATS.get(dtype.name))
+        self._target = target
+        self.proved = proved
+        self._written: list[tuple[Number, str]] = []
+        self._is_form = True
+
+    def write(self, type: str, text: str) -> Number:
+        result = Number(self, type, "")
+        self._written.append((result, text))
+        return result
+
+    def call(self, type: str, name: str, *operands: tuple[str, str]) -> Number:
+        # a call declares its function, too
+        self._is_form = False
+        return Number(self, type, "")
+
+    def literal(self, x: Operand) -> int | None:
+        # other instructions for some constants
+        self._is_form = False
+        return None
+
+    def form(self, result: Number) -> str | None:
+        """The instruction that gives `result`, where it is the only one."""
+        is_one = self._is_form and len(self._written) == 1 and self._written[0][0] is result
+        return self._written[0][1] if is_one else None
 
 
 _ONE_BLOCK = "code that stands where it is used has one block; mark it `called`"

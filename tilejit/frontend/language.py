@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,7 +71,7 @@ class ScopeNamespace:
     @property
     def operations(self) -> tuple[str, ...]:
         """The names of those that work."""
-        return tuple(name for name, call in CALLS.items() if self.scope in call.scopes)
+        return _operations(self.scope)
 
     def missing(self, operation: str) -> Fault:
         """Why it has no operation of this name."""
@@ -93,6 +93,11 @@ class ScopeNamespace:
 
     def __repr__(self) -> str:
         return f"tj.{self.scope}"
+
+
+@functools.cache
+def _operations(scope: Scope) -> tuple[str, ...]:
+    return tuple(name for name, call in CALLS.items() if scope in call.scopes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +261,8 @@ NAMESPACES = (
 )
 
 
-def intrinsics() -> dict[str, Intrinsic | ScopeNamespace | Namespace]:
+@functools.cache
+def intrinsics() -> Mapping[str, Intrinsic | ScopeNamespace | Namespace]:
     """Every name of the language that is looked up as `tj.<name>`, but for types and host helpers."""
     table: dict[str, Intrinsic | ScopeNamespace | Namespace] = {}
     for names in (_MEMORY, _IDS, _SYNCS, _RESERVED):

@@ -48,14 +48,14 @@ def assert_never(node: NoReturn) -> NoReturn:
 def blocks(stmt: ir.Stmt) -> tuple[Block, ...]:
     """The blocks that a statement holds, in the order of the text."""
     match stmt:
-        case ir.Let() | ir.Declare() | ir.Assign() | ir.Alloc() | ir.View() | ir.Store():
-            return ()
-        case ir.Move() | ir.Instruction() | ir.Sync() | ir.TileOp():
-            return ()
         case ir.If():
             return stmt.then, stmt.orelse
         case ir.For() | ir.Loop():
             return (stmt.body,)
+        case ir.Let() | ir.Instruction() | ir.Move() | ir.Store() | ir.Assign() | ir.Declare():
+            return ()
+        case ir.TileOp() | ir.Alloc() | ir.View() | ir.Sync():
+            return ()
         case ir.Break() | ir.Continue() | ir.Return() | ir.Assert() | ir.Print():
             return ()
         case _:
@@ -74,13 +74,22 @@ def with_blocks(stmt: ir.Stmt, change: Callable[[Block], Block]) -> ir.Stmt:
             return leaf
 
 
+#: the classes of statements that `blocks` says hold none: most statements are of these
+_leaves: set[type[ir.Stmt]] = set()
+
+
 def statements(body: Block) -> Iterator[ir.Stmt]:
     """Every statement, those in blocks too, in the order of the text."""
     waiting = list(reversed(body))
     while waiting:
         stmt = waiting.pop()
         yield stmt
-        for block in reversed(blocks(stmt)):
+        if type(stmt) in _leaves:
+            continue
+        held = blocks(stmt)
+        if not held:
+            _leaves.add(type(stmt))
+        for block in reversed(held):
             waiting.extend(reversed(block))
 
 

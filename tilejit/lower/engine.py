@@ -67,10 +67,16 @@ class Variant(Generic[P]):
     plan: Callable[[TileOp, Context], P | Decline]
     emit: Callable[[P, TileOp, Builder], None]
 
-    def reasons(self, op: TileOp, context: Context) -> tuple[str, ...]:
-        """Why `op` doesn't meet the conditions: all reasons of the first tier in which there are any."""
+    def reasons(self, op: TileOp, context: Context, tested: dict[Condition, str | None]) -> tuple[str, ...]:
+        """Why `op` doesn't meet the conditions: all reasons of the first tier in which there are any.
+
+        tested: what the conditions say that other variants of the operation have, too; each is tested once.
+        """
         for tier in (self.operands, self.when):
-            failed = tuple(reason for c in tier if (reason := c.test(op, context)) is not None)
+            for condition in tier:
+                if condition not in tested:
+                    tested[condition] = condition.test(op, context)
+            failed = tuple([reason for c in tier if (reason := tested[c]) is not None])
             if failed:
                 return failed
         return ()
@@ -115,8 +121,9 @@ def dispatch(op: TileOp, context: Context, variants: Sequence[Variant[Any]]) -> 
     declines: dict[str, tuple[str, ...]] = {}
     hints: list[str] = []
     accepted: list[Verdict[Any]] = []
+    tested: dict[Condition, str | None] = {}
     for variant in sorted(candidates, key=lambda v: (-(v.priority or 0), v.name)):
-        failed = variant.reasons(op, context)
+        failed = variant.reasons(op, context, tested)
         if failed:
             declines[variant.name] = failed
             continue

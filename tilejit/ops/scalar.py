@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Literal
 
 from ..dtypes import DType
@@ -54,6 +55,7 @@ FORMATS = {
 }
 
 
+@cache
 def scalar_type(dtype: DType) -> str:
     """A builder's name for a type: f32, i8, u64, b1; of types in which nothing is computed their own."""
     if dtype.kind == "bool":
@@ -98,6 +100,9 @@ class Number:
 
     def __mul__(self, other: Operand) -> Number:
         return self.builder.binary("mul", self, other)
+
+    def __radd__(self, other: float) -> Number:
+        return self + other
 
     def __rsub__(self, other: float) -> Number:
         return self.builder.constant(self.type, other) - self

@@ -27,9 +27,10 @@ def check(kernel: Kernel) -> None:
     local = frozenset(s.buffer.name for s in kernel.body if isinstance(s, Alloc) and s.buffer.space == "local")
     if not local:
         return
-    states = solve(_Initialized(), kernel.body, _BufferState(unwritten=local))
+    analysis = _Initialized()
+    states = solve(analysis, kernel.body, _BufferState(unwritten=local))
     for stmt, state in zip(walk.statements(kernel.body), states, strict=True):
-        if state is not None:
+        if state is not None and not (state.unwritten - state.written).isdisjoint(analysis.names_read(stmt)):
             _refuse(stmt, state)
 
 
@@ -56,10 +57,23 @@ class _BufferState:
 
 
 class _Initialized(Analysis[_BufferState]):
+    def __init__(self) -> None:
+        # by the statement's identity: each is visited several times
+        self._names_read: dict[int, frozenset[str]] = {}
+
+    def names_read(self, stmt: Stmt) -> frozenset[str]:
+        """The buffers that a statement itself reads."""
+        names = self._names_read.get(id(stmt))
+        if names is None:
+            names = self._names_read[id(stmt)] = frozenset(place.buffer.root.name for place in walk.reads(stmt))
+        return names
+
     def join(self, first: _BufferState, second: _BufferState) -> _BufferState:
         return _BufferState(first.unwritten | second.unwritten, first.written | second.written)
 
     def step(self, stmt: Simple | Jump, state: _BufferState) -> _BufferState:
+        if not state.unwritten:
+            return state
         state = self.read(stmt, state)
         written = {place.buffer.root.name for place in walk.writes(stmt)}
         return _BufferState(state.unwritten - written, state.written | state.unwritten & written)
@@ -72,7 +86,9 @@ class _Initialized(Analysis[_BufferState]):
         return self.read(loop, before)
 
     def read(self, stmt: Stmt, state: _BufferState) -> _BufferState:
-        read = {place.buffer.root.name for place in walk.reads(stmt)}
+        if not state.unwritten:
+            return state
+        read = self.names_read(stmt)
         return _BufferState(state.unwritten - read, state.written) if read else state
 
     def leave(self, loop: For | Loop, turns: Turns[_BufferState]) -> _BufferState | None:

@@ -18,6 +18,7 @@ from math import prod
 from ...dtypes import DType, int64
 from ...errors import LayoutError
 from ...ir.arithmetic import build
+from ...ir.arithmetic.remember import remembered
 from ...ir.nodes import Buffer, Const, Expr, Strided
 from ...layout.grouping import common_refinement
 from .placement import Placement, Step, need_slice
@@ -121,7 +122,7 @@ class View:
 
     @property
     def strides(self) -> tuple[Stride, ...]:
-        return tuple(digit[self.name] for digit in self.digits)
+        return _strides(self)
 
     @property
     def start(self) -> Expr:
@@ -177,25 +178,15 @@ class View:
 
         a: any multiple of `step`, and b below it, their sum below `count`.
         """
-        chained = self._chained()
+        chained = _chained(self)
         below = [prod(extent for extent, _ in chained[k:]) for k in range(1, len(chained))]
         folded = any(isinstance(stride, Folded) for _, stride in chained)
         return not folded and all(step % b == 0 or b % step == 0 or b >= count for b in below)
 
     def _counted(self, index: Expr) -> list[Term]:
-        chained = self._chained()
+        chained = _chained(self)
         values = digits_of(index, [extent for extent, _ in chained])
         return [(stride, value) for (_, stride), value in zip(chained, values, strict=True)]
-
-    def _chained(self) -> list[tuple[int, Stride]]:
-        """(extent, stride) of the digits, merged as far as this operand alone goes on evenly."""
-        run: list[tuple[int, Stride]] = []
-        for digit, stride in zip(self.digits, self.strides, strict=True):
-            extent = digit.extent
-            while run and _chains(run[-1][1], stride, extent):
-                extent *= run.pop()[0]
-            run.append((extent, stride))
-        return run
 
     # swizzles
 
@@ -273,8 +264,7 @@ class Schedule:
         return Schedule.of(Space(shape), {name: (each, range(len(shape))) for name, each in operands.items()})
 
     def __getitem__(self, name: str) -> View:
-        operand = next(each for each in self.operands if each.name == name)
-        return View(name, operand.placement, operand.dims, self.digits)
+        return _views(self)[name]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -282,7 +272,7 @@ class Schedule:
 
     @property
     def views(self) -> tuple[View, ...]:
-        return tuple(View(each.name, each.placement, each.dims, self.digits) for each in self.operands)
+        return tuple(_views(self).values())
 
     @property
     def count(self) -> int:
@@ -394,6 +384,31 @@ class Schedule:
             if stride != 1:
                 return f"neighbours along the fastest dimension are {shown(stride)} elements apart in {name}"
         return "one element is all there is"
+
+
+# ---- views, which are looked up again and again -----------------------------------------------------------------
+
+
+@remembered
+def _views(schedule: Schedule) -> dict[str, View]:
+    return {each.name: View(each.name, each.placement, each.dims, schedule.digits) for each in schedule.operands}
+
+
+@remembered
+def _strides(view: View) -> tuple[Stride, ...]:
+    return tuple(digit[view.name] for digit in view.digits)
+
+
+@remembered
+def _chained(view: View) -> list[tuple[int, Stride]]:
+    """(extent, stride) of the digits, merged as far as this operand alone goes on evenly."""
+    run: list[tuple[int, Stride]] = []
+    for digit, stride in zip(view.digits, view.strides, strict=True):
+        extent = digit.extent
+        while run and _chains(run[-1][1], stride, extent):
+            extent *= run.pop()[0]
+        run.append((extent, stride))
+    return run
 
 
 # ---- common digits --------------------------------------------------------------------------------------------
