@@ -36,8 +36,8 @@ RULES: dict[str, str] = {
 class Accuracy:
     """How far a function may be from its true value, and where that shows.
 
-    ulp: the largest error in float32 and in float64, in units in the last place of the true value; of a function of
-    one float32 that over all arguments.
+    ulp: a bound of the error in float32 and in float64, in units in the last place of the true value. For one float32
+    operand it was measured on all arguments; softplus, log1p and expm1 on every 64th, and on all of moderate size.
     exact: the true value of the operands, in mpmath's words (`mp`); only tests read it. precision_bits: that this
     takes, where arguments cancel.
     float32, float64: for each operand the range in which the function is neither constant nor infinite.
