@@ -241,16 +241,17 @@ def test_an_element_that_nothing_wrote_is_reported():
         shuffled[1](a, p, q, b, N=40)
 
 
-def test_a_tiles_size_does_not_decide_how_much_code_there_is():
+# from 32 tests a thread on a mask's window is clamped first: the sizes of one row are on one side of that
+@pytest.mark.parametrize("heights", [(18, 20), (100, 300, 1000)])
+def test_a_tiles_size_does_not_decide_how_much_code_there_is(heights: tuple[int, ...]):
     lengths = set()
-    for height in (20, 100, 1000):
+    for height in heights:
         spec = tj.spec((height, 4), tj.float32)
         compiled = in_registers.compile(spec, spec, 3, 7, 9, H=height, D=9, target="sm_90a")
         lengths.add(len(compiled.lane_ir.splitlines()))
         assert len(compiled.ptx.splitlines()) < 1500
         assert from_numpy(np.dtype(np.float32)).bytes * height * 4 <= compiled.local_bytes
-    # where masks have many tests, two starts and two sizes are clamped before
-    assert max(lengths) - min(lengths) <= 4
+    assert len(lengths) == 1
 
 
 def test_a_product_of_a_few_starts_is_not_many_copies():

@@ -64,7 +64,7 @@ def _computed(
 def _one_instruction(name: str, dtype: DType, proved: bool, target: Target) -> str | None:
     """The text of an operation that is one instruction whatever its arguments are: `{0}`, `{1}` stand for them.
 
-    Most operations are additions and products of indices: from this text they are written in a third of the time.
+    Most operations are additions and products of indices: these need no builder of their own each time.
     """
     record = ELEMENTWISE[name]
     code = record.code(dtype)

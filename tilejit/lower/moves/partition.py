@@ -153,7 +153,7 @@ def emit_partition(
     if twice:
         at_edges(b, plan.elements.views, plan.vector_width, plan.rounds, write)
     else:
-        # with 64-bit tests in its loop the product of `examples/matmul.py` is 3 to 7 % slower (H100, bench_matmul.py)
+        # with 64-bit tests in its loop the product of `examples/matmul.py` is 2 to 7 % slower (H100, bench_matmul.py)
         write({name: plan.edges(name).clamped(b) for name in plan.names})
 
 
