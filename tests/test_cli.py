@@ -130,9 +130,6 @@ def test_an_unknown_target_is_an_error_in_words(run, file):
     assert status == 1 and error.startswith("DeviceError: unknown target 'sm_1'")
 
 
-# ---- importing --------------------------------------------------------------------------------------------------
-
-
 def python(code):
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=60, check=False

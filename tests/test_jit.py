@@ -54,9 +54,6 @@ def aligned(n, offset=0, dtype=np.float32):
     return memory[start : start + n * item].view(dtype)
 
 
-# ---- forms of decorator and launch ------------------------------------------------------------------------------
-
-
 def test_the_decorator_works_bare_and_with_options():
     @tj.kernel
     def bare(A: tj.Tensor):
@@ -142,9 +139,6 @@ def test_arrays_of_every_width_are_launched(name):
     a, b = numbers(64).astype(dtype), np.zeros(64, dtype)
     make_add()[2](a, b, 1)
     np.testing.assert_array_equal(b, (numbers(64) + 1).astype(dtype))
-
-
-# ---- one compilation for each signature -------------------------------------------------------------------------
 
 
 def test_shapes_share_a_variant_and_types_do_not():
@@ -250,9 +244,6 @@ def test_threads_that_launch_at_once_compile_once():
     assert len({v.signature for v in add.signatures}) == len(add.signatures)
 
 
-# ---- captured values --------------------------------------------------------------------------------------------
-
-
 def test_a_captured_global_that_changes_recompiles(monkeypatch):
     @tj.kernel(threads=32)
     def step(A: tj.Tensor):
@@ -348,9 +339,6 @@ def test_a_captured_number_in_an_array_is_not_cached():
     assert captured.number() != before
 
 
-# ---- refused arguments change nothing ---------------------------------------------------------------------------
-
-
 def test_a_refused_launch_writes_nothing():
     add, a = make_add(), numbers()
     b = np.full(64, -1, np.float32)
@@ -393,9 +381,6 @@ def test_a_pinned_parameter_takes_nothing_else():
 def test_a_spec_can_not_be_launched():
     with pytest.raises(tj.LaunchError, match="Spec is not an array"):
         make_add()[1](tj.spec((32,), tj.float32), numbers())
-
-
-# ---- compile, explain, bind, simulate ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("target", ["sm_75", "sm_90a", "sm_100a"])
@@ -519,9 +504,6 @@ def test_a_race_names_both_python_lines():
     assert "smem[tj.thread_id()] = 1" in str(caught.value)
     assert "A[tj.thread_id()] = smem[63 - tj.thread_id()]" in str(caught.value)
     assert caught.value.span is not None
-
-
-# ---- assert, strides, device arrays -----------------------------------------------------------------------------
 
 
 def test_an_assert_holds_on_the_simulator_without_debug():

@@ -99,9 +99,6 @@ def test_an_intrinsic_is_pure_and_a_function_of_ours_is_not_taken_for_one() -> N
     assert w.intrinsic("i32", "vprintf", ("ptr", "%a")) != w.intrinsic("i32", "vprintf", ("ptr", "%a"))
 
 
-# ---- kernels ------------------------------------------------------------------------------------------------
-
-
 A, B = array("a", float32, 4096), array("b", float32, 4096)
 N = Var("n", int64)
 

@@ -54,8 +54,6 @@ from tilejit.layout import TileLayout
 from tilejit.source import Span
 from tilejit.target import target
 
-# ---- moves --------------------------------------------------------------------------------------------------
-
 CONTAINERS = [
     (float32, 4, "v4.b32"), (float32, 2, "v2.b32"), (float32, 1, "b32"), (int32, 4, "v4.b32"), (float64, 2, "v2.b64"),
     (float64, 1, "b64"), (int64, 2, "v2.b64"), (float16, 8, "v4.b32"), (float16, 4, "v2.b32"), (float16, 2, "b32"),
@@ -168,9 +166,6 @@ def test_a_view_is_its_roots_storage() -> None:
     assert "cvt.rn.f32" in ptx and "st.global.b32" in ptx and ".local" not in ptx
 
 
-# ---- arithmetic ---------------------------------------------------------------------------------------------
-
-
 def expression_ptx(value: Expr, result: DType, inputs: dict[str, DType], name: str = "sm_90a") -> str:
     """PTX of one thread's `out[thread] = value`, with scalar parameters."""
     out = array("out", result, 4096)
@@ -231,9 +226,6 @@ def test_a_huge_integer_wraps_as_a_literal(value: int) -> None:
     assert str(wrapped) in expression_ptx(Const(value, int64), int64, {})
 
 
-# ---- control flow -------------------------------------------------------------------------------------------
-
-
 def test_a_loop_stays_a_loop_without_a_pragma() -> None:
     a, b, i = array("A", float32, 4096), array("B", float32, 4096), Var("i", int32, bounds=(0, 7))
     r = local("r", float32, 4)
@@ -288,9 +280,6 @@ def test_a_loop_near_the_end_of_its_type_counts_wider() -> None:
     assert "phi i64" in made(kernel([loop], [pointer(a, True), ScalarParam("n", n)])).llvm_ir
     loop = For(i, const(0), n, const(1), (Store(Vector(a, build.mod(i, 64)), i),))
     assert "phi i32" in made(kernel([loop], [pointer(a, True), ScalarParam("n", n)])).llvm_ir
-
-
-# ---- barriers, machine instructions ---------------------------------------------------------------------------
 
 
 def test_barriers_are_those_of_their_scope() -> None:

@@ -58,8 +58,6 @@ def const(value: int) -> Const:
     return Const(value, int32)
 
 
-# ---- random programs ----------------------------------------------------------------------------------------
-
 VARIABLES = tuple(Var(name, int32) for name in "abc")
 COMPARISONS = ("less", "equal", "greater_equal", "not_equal")
 BINARY = ("add", "sub", "mul", "floordiv", "mod", "bitwise_xor", "minimum", "left_shift", "right_shift")
@@ -202,8 +200,6 @@ def test_a_loop_counts_down_to_a_run_time_stop(device: Runner, start: int) -> No
     assert found.tolist() == [len(trips), sum(trips)]
 
 
-# ---- moves --------------------------------------------------------------------------------------------------
-
 WIDTHS = [(d, w) for d in DTYPES.values() for w in (1, 2, 4, 8, 16) if w * d.bytes <= 16]
 
 
@@ -340,9 +336,6 @@ def test_ids_are_those_of_the_launch(device: Runner) -> None:
     for cta in range(2):
         for t in range(256):
             assert rows[cta, t].tolist() == [t, t % 32, t // 32, t // 128, t % 128, cta, 2, 0, 1]
-
-
-# ---- print and assert ---------------------------------------------------------------------------------------
 
 
 def test_print_writes_as_python_does() -> None:

@@ -117,8 +117,6 @@ def test_the_checker_follows_branches_back() -> None:
     assert early_uses(loop) == ["add.s32 \t%r1, %r2, 1;", "tcgen05.ld.a {%r2}, [%r3];"]
 
 
-# ---- interleavings ------------------------------------------------------------------------------------------
-
 ATOMS = [(shape, num) for shape, num in SIZES if num <= 4]
 WAITS = {kind: Instruction(f"tcgen05.wait.{kind}") for kind in ("ld", "st")}
 

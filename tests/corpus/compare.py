@@ -96,9 +96,6 @@ def without_lines(ptx: str) -> str:
     return "".join(line for line in ptx.splitlines(keepends=True) if not LINES.match(line))
 
 
-# ---- the command ------------------------------------------------------------------------------------------------
-
-
 def _compared(work: tuple[Program, Expected, str]) -> list[Difference]:
     return differences(*work)
 

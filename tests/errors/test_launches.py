@@ -271,9 +271,6 @@ def test_a_helper_called_on_the_host_says_so():
         helper(3)
 
 
-# ---- the kernel's source ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("edit", ["    A[0] = 2", "    A[0] = 1\n    A[1] = 2", "    pass"])
 def test_an_edited_file_is_an_error_and_never_another_text(edit, tmp_path, monkeypatch):
     text = "import tilejit as tj\n\ndef k(A):\n    A[0] = 1\n"

@@ -97,8 +97,6 @@ def test_a_constexpr_is_a_python_value_and_no_parameter() -> None:
     assert all(p.of == "A" for p in kernel.params)
 
 
-# ---- captures -----------------------------------------------------------------------------------------------
-
 HELPER = "@tj.function\ndef h(x):\n    return x * FACTOR\n\ndef k(A, n):\n    A[0] = h(n) + LAYOUT.size()\n"
 
 

@@ -28,9 +28,6 @@ def kernel(lines: list[str]) -> str:
     return "\n".join(["def k(A, n):", *indented(lines)]) + "\n"
 
 
-# ---- helpers ------------------------------------------------------------------------------------------------
-
-
 def helpers(count: int, body: str) -> str:
     """Each calls the one before; `body` has its number and what it calls."""
     lines = ["@tj.function", "def f0(x):", "    if x > 3:", "        return x", "    return x + 1"]
@@ -76,9 +73,6 @@ def test_a_helper_that_compile_time_conditions_leave_has_no_loop() -> None:
     out = np.zeros(1, np.int32)
     run(text, out, 5)
     assert out[0] == (5 + 1 + 1) + (5 + 1)
-
-
-# ---- loops --------------------------------------------------------------------------------------------------
 
 
 def nest(depth: int, before: str, inside: str, after: str = "") -> str:
@@ -161,9 +155,6 @@ def test_kinds_that_never_settle_are_an_error() -> None:
         read(text)
 
 
-# ---- unrolled loops -----------------------------------------------------------------------------------------
-
-
 def unrolled(depth: int, rounds: int, before: str, after: str) -> str:
     lines: list[str] = []
     for k in range(depth):
@@ -198,9 +189,6 @@ def test_a_round_that_only_break_leaves_is_no_loop() -> None:
     body = tile_ir(unrolled(1, 4, *LEAVING["break before"]), array(dtypes.int32), dtypes.int32).body
     assert len(statements(body, ir.Loop)) == 1
     assert [d.var.name for d in statements(body, ir.Declare) if d.var.dtype == dtypes.bool_] == []
-
-
-# ---- combinations -------------------------------------------------------------------------------------------
 
 
 def test_helpers_with_early_returns_inside_loops_inside_helpers_are_read_as_often_as_they_are_deep() -> None:

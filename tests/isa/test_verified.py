@@ -36,9 +36,6 @@ def test_a_rows_own_instruction_is_sound(row: Row) -> None:
     assert violations(made, made.instruction) == []
 
 
-# ---- what may be wrong ------------------------------------------------------------------------------------------
-
-
 def misspelt(made: Use) -> Iterator[Instruction]:
     yield replace(made.instruction, name=made.row.name + ".no")
 
@@ -151,9 +148,6 @@ def test_the_verifier_refuses_every_row_for_a_target_without_it() -> None:
         for name, target in TARGETS.items():
             refused = bool(violations(made, made.instruction, name))
             assert refused == (row.missing(target) is not None), (row.name, name)
-
-
-# ---- words ------------------------------------------------------------------------------------------------------
 
 
 def one(name: str, *inputs: Item, outputs: tuple[Vector, ...] = (), span: Span | None = None) -> list[str]:

@@ -59,9 +59,6 @@ def extents(draw: st.DrawFn, most: int = 1024) -> tuple[int, ...]:
     return tuple(found)
 
 
-# ---- memory -----------------------------------------------------------------------------------------------------
-
-
 @st.composite
 def memory(
     draw: st.DrawFn,
@@ -200,9 +197,6 @@ def _tile_layout(draw: st.DrawFn, sizes: Sequence[int], written: bool) -> Data:
             "inner": draw(st.integers(0, 4)) != 0,
         }
     return layout
-
-
-# ---- registers --------------------------------------------------------------------------------------------------
 
 
 @st.composite

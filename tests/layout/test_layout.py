@@ -43,9 +43,6 @@ def refuses(text: str, help: str = "") -> Any:
     return pytest.raises(LayoutError, match=f"(?s){re.escape(text)}.*{re.escape(help)}")
 
 
-# ---- writing ----
-
-
 def test_extents_alone_are_row_major_in_memory() -> None:
     assert S[(2, 3, 4)] == S[(2, 3, 4) : (12, 4, 1)] == TileLayout.row_major((2, 3, 4))
     assert S[8] == S[8:1] == S[(8,)] == S[(8,) : (1,)] == TileLayout((Iter(8, 1, m),))
@@ -137,9 +134,6 @@ def test_an_empty_shard_needs_a_replica() -> None:
 def test_what_isnt_a_layout_is_refused_with_what_was_wrong(write: Callable[[], object], text: str) -> None:
     with refuses(text):
         write()
-
-
-# ---- worked examples ----
 
 
 def test_a_flat_index_is_split_by_the_last_iterator_first() -> None:
@@ -314,9 +308,6 @@ def test_broadcast_refuses_a_position_outside() -> None:
         S[(8, 3)].broadcast(4, 3)
 
 
-# ---- swizzles ----
-
-
 def test_a_warpgroups_copy_into_a_128_byte_swizzle_goes_where_worked_out() -> None:
     # fp16 128x64, 8 elements a thread: address 64 r + 8 (c xor (r and 7)) at r = 16 f + t // 8, c = t % 8.
     shared = S[128 * 64].swizzled(Swizzle.for_dtype(dtypes.float16, "128B"))
@@ -367,9 +358,6 @@ def test_ldmatrix_rows_of_a_swizzled_tile_lie_in_distinct_banks() -> None:
             assert len(sixteenths) == 8
 
 
-# ---- owners ----
-
-
 def test_owners_name_thread_and_register_with_every_replica() -> None:
     rows = S[(32, 8) : (1 @ laneid, 1)]
     assert rows.owners(3, 5) == [(3, 5)] == rows.owners(29)
@@ -404,9 +392,6 @@ def test_layouts_with_different_places_are_not_equivalent() -> None:
     assert not S[8].equivalent(S[4])
     assert not S[32 : 1 @ laneid].equivalent(S[32 : 1 @ tx])
     assert (S[8] + R[(2, 2) : (1 @ laneid, 2 @ laneid)]).equivalent(S[8] + R[4 : 1 @ laneid])
-
-
-# ---- stock layouts ----
 
 
 @pytest.mark.parametrize("lane, register", [(lane, r) for lane in range(32) for r in range(8)])

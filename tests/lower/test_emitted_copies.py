@@ -156,9 +156,6 @@ def _write(
         array[first + owner, register] = values
 
 
-# ---- strategies ---------------------------------------------------------------------------------------------
-
-
 @st.composite
 def memory_layouts(draw: st.DrawFn, shape: tuple[int, ...], dtype: DType, swizzles: bool) -> TileLayout:
     """Strides in any order of the dimensions, dimensions split in two, rows padded, a swizzle now and then."""

@@ -62,9 +62,6 @@ def test_a_decent_share_of_the_drawn_operations_is_accepted(variant: Variant[Any
     assert share > 0.06, f"{variant.name} accepts {sum(answers)} of {len(answers)} drawn operations"
 
 
-# ---- wrong variants -----------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Changed(Partition):
     """A partition that says something else of its moves."""

@@ -91,9 +91,6 @@ def factors(m: int, n: int, k: int, form: Mma, warps: tuple[int, int] = (1, 1), 
     ]
 
 
-# ---- upstream's cases -----------------------------------------------------------------------------------------
-
-
 def transposed(given: Operand) -> Operand:
     """The same registers under swapped indices."""
     assert given.layout is not None
@@ -121,9 +118,6 @@ def test_a_product_is_upstreams_instruction_as_often_and_right(case: Case) -> No
     assert found.plan.instructions == tuple((i["op"], i["trips"]) for i in expect["instructions"])
     assert found.plan.tiles == tuple(expect["tiles"][d] for d in "mnk")
     assert len(found.plan.schedule()) == found.plan.issues == expect["issues"]
-
-
-# ---- forms ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("form", MMA.forms(), ids=lambda f: f.name)
@@ -184,8 +178,6 @@ def test_types_that_no_tensor_core_takes_are_refused(
         dispatch("gemm", "warp", acc, a, b, threads=32, precision=precision)
     assert any(reason in r for r in refused.value.declines["mma"])
 
-
-# ---- near misses ----------------------------------------------------------------------------------------------
 
 HALF = FORMS["mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"]
 SHORT = FORMS["mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16"]
@@ -339,9 +331,6 @@ def test_parts_of_tiles_multiply_where_they_start_at_registers_known_at_compile_
     with pytest.raises(DispatchError, match="starts at a register known only at run time: count with tj.static_range"):
         moving = replace(a, region=((0, 64), (sym("i", multiple_of=16), 16)))
         dispatch("gemm", "warp", acc, moving, part[1], threads=32)
-
-
-# ---- golden files and PTX -------------------------------------------------------------------------------------
 
 
 def product(

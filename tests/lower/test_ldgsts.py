@@ -106,9 +106,6 @@ def test_a_region_may_start_before_the_tensor_by_whole_vectors() -> None:
     outcome(found.op, 32)
 
 
-# ---- refusals -----------------------------------------------------------------------------------------------
-
-
 def test_older_targets_are_refused() -> None:
     sides = operand("shared", (32, 32), float16), operand("global", (32, 32), float16)
     assert refusal(*sides, arch="sm_75") == "cp.async needs sm_80 or newer; target is sm_75"
@@ -141,9 +138,6 @@ def test_fewer_than_four_bytes_are_refused_with_what_is_in_the_way() -> None:
 def test_other_memory_is_refused() -> None:
     sides = operand("global", (32, 32), float16), operand("shared", (32, 32), float16)
     assert refusal(*sides) == "moves global -> shared; got shared -> global"
-
-
-# ---- properties ---------------------------------------------------------------------------------------------
 
 
 @given(st.data())

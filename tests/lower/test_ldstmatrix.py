@@ -33,9 +33,6 @@ def ask(scope: str, dst: Operand, src: Operand, threads: int = 32, arch: str = "
     return dispatch("copy", scope, dst, src, threads=threads, target=arch)
 
 
-# ---- upstream's cases ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c["id"])
 def test_a_case_takes_upstreams_instructions_and_addresses(case: Case) -> None:
     dst, src = (operand_of(case[k]) for k in ("dst", "src"))
@@ -61,9 +58,6 @@ def test_elements_of_another_size_are_left_to_reg(dtype: str) -> None:
     tile, place = (layout_of(DEFECT["setup"][k]) for k in ("reg", "mem"))
     dst, src = (operand(s, (8, 4, 2, 2), DTYPES[dtype], y) for s, y in (("local", tile), ("shared", place)))
     refused(ask("warp", dst, src), f"needs 16-bit elements; {dtype} has {DTYPES[dtype].bits} bits")
-
-
-# ---- a fragment of n tiles, row-major or column-major --------------------------------------------------------
 
 
 def fragment(n: int = 2, dtype: DType = float16, **strides: int) -> Operand:
@@ -119,9 +113,6 @@ def test_before_sm_80_all_lanes_have_valid_addresses() -> None:
         assert found.variant == "ldstmatrix"
         addresses = found.plan.schedule()[:, 2].reshape(-1, 8 * n)
         assert (addresses == addresses[0]).all()
-
-
-# ---- refusals -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -226,9 +217,6 @@ def test_tiles_stand_in_an_instruction_in_the_order_of_their_registers() -> None
     assert found.plan.words() == [[0, 1, 2, 3]]
     assert found.plan.schedule()[::8, 2].tolist() == [0, 128, 64, 192]
     outcome(found.op, 32)
-
-
-# ---- properties: the value at every (lane, register), longhand ----------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -42,9 +42,6 @@ def defect_sides(name: str, near: str, far: str, space: str) -> tuple[Operand, O
     )
 
 
-# ---- upstream's defects -------------------------------------------------------------------------------------
-
-
 def test_layouts_without_common_digits_pair_up_in_logical_order() -> None:
     shared, outside = defect_sides("defect/gs/incompatible_refinement", "s", "g", "shared")
     found = copy("thread", shared, outside, 1)
@@ -102,9 +99,6 @@ def test_arithmetic_rounds_to_nearest_without_flushing_on_every_target(name: str
     inputs = [tile, tile, 0.5][: 3 if name == "fma" else 2]
     plan = dispatch(name, "thread", tile, *inputs, threads=1, target=arch).plan
     assert plan.packed == (f"{name}.rn.f32x2" if arch == "sm_100a" else None)
-
-
-# ---- worked numbers -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("dtype", "width", "rounds"), [(float32, 4, 8), (float16, 8, 4), (uint8, 16, 2)])
@@ -170,9 +164,6 @@ def test_every_type_moves_16_bytes_at_a_time(dtype: DType) -> None:
     outcome(found.op, 32)
 
 
-# ---- tails and edges ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("threads", "rounds"), [(32, 8), (96, 3), (128, 2), (256, 1), (1000, 1)])
 def test_an_indivisible_region_is_shared_out_with_a_masked_tail(threads: int, rounds: int) -> None:
     found = copy("cta", operand("shared", (1000,), float32), operand("global", (1000,), float32), threads)
@@ -206,9 +197,6 @@ def test_a_region_known_to_be_inside_has_no_predicate() -> None:
         assert plan.edges("src").dims == dims
 
 
-# ---- replicas -----------------------------------------------------------------------------------------------
-
-
 def test_all_owners_of_a_replicated_tile_load_it_and_the_lowest_stores_it() -> None:
     layout = TileLayout.from_iters([(8, 4, "laneid"), (8, 1, "m")], [(4, 1, "laneid")])
     tile, outside = operand("local", (8, 8), float32, layout), operand("global", (8, 8), float32)
@@ -219,17 +207,11 @@ def test_all_owners_of_a_replicated_tile_load_it_and_the_lowest_stores_it() -> N
     outcome(stores.op, 32)
 
 
-# ---- registers named at run time ----------------------------------------------------------------------------
-
-
 def test_a_register_start_known_at_run_time_has_one_branch_for_each() -> None:
     i = sym("i", multiple_of=4)
     dst = operand("local", (16,), float32, region=[(i, 4)])
     found = dispatch("copy", "thread", dst, operand("shared", (4,), float32), threads=1)
     assert (found.variant, found.plan.vector_width, found.plan.rounds) == ("reg", 4, 1)
-
-
-# ---- the engine ---------------------------------------------------------------------------------------------
 
 
 def test_every_reason_of_a_variant_that_takes_such_operands_is_reported() -> None:

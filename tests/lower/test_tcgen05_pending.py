@@ -230,8 +230,6 @@ def test_a_wait_needs_all_lanes_of_a_warp() -> None:
         wait_in_half_a_warp.compile(TILE, TILE, target="sm_100a")
 
 
-# ---- any control flow ---------------------------------------------------------------------------------------
-
 TILES = [operand("local", (128, 8), float32, ROWS).named(f"r{i}") for i in range(2)]
 TMEM = operand("tmem", (128, 8), float32, datapath("D", 128, 8)).named("t")
 OUT = operand("global", (128, 8), float32).named("B")
@@ -270,9 +268,6 @@ def test_whatever_is_accepted_touches_no_loading_register_before_a_wait(body: tu
         assert "is used before tj.tcgen05.wait_ld()" in refused.message
         return
     assert early_uses(made.ptx) == []
-
-
-# ---- allocation ---------------------------------------------------------------------------------------------
 
 
 @tj.kernel(threads=128)

@@ -183,9 +183,6 @@ def test_128_rows_of_tensor_memory_lie_on_data_path_d_where_nothing_else_is_said
     assert (plan.shape, plan.num, plan.slabs, plan.issues) == ("32x32b", 4, 1, 1)
 
 
-# ---- run-time starts ----------------------------------------------------------------------------------------
-
-
 def test_columns_may_start_at_a_run_time_multiple_of_a_word() -> None:
     local = operand("local", (128, 8), float16, S[(128, 8) : (1 @ tid_in_wg, 1)])
     place = operand("tmem", (128, 64), float16, datapath("D", 128, 64), ((0, 128), (sym("c", multiple_of=2), 8)))
@@ -214,8 +211,6 @@ def test_a_run_time_register_is_one_copy_for_each_start() -> None:
     text = to_text(lower(made, target("sm_100a")).kernel)
     assert [f"r[{n} +: 8] <- t[0 +: 1]" in text for n in (0, 8, 16, 24)] == [True] * 4
 
-
-# ---- refusals -----------------------------------------------------------------------------------------------
 
 D8 = datapath("D", 128, 8)
 REFUSED: list[tuple[str, DType, TileLayout, TileLayout, str]] = [
@@ -248,9 +243,6 @@ def test_a_plan_says_its_schedule_in_32_bit_units() -> None:
     plan = dispatch("copy_async", "warpgroup", local, place, target="sm_100a").plan
     assert plan.schedule().dtype == np.int64
     assert plan.schedule().tolist() == [[0, 0, 10, 0, 4]]
-
-
-# ---- golden -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -49,8 +49,6 @@ def reported(program: Program, edit, kind, labels) -> str:
     return caught.value.message
 
 
-# ---- barriers ---------------------------------------------------------------------------------------------------
-
 DROPPED = [(SUM, ("fill", "fold")), (STENCIL, ("middle", "sum")), (TRANSPOSE, ("in", "out")),
            (RELAY, ("produce", "consume")), (PIPELINE, ("load", "read"))]
 
@@ -85,8 +83,6 @@ def test_a_warp_barrier_in_place_of_one_of_the_cta_is_a_race():
     assert "race in shared memory" in reported(SUM, edit, tj.RaceError, ("fill", "fold"))
 
 
-# ---- addresses --------------------------------------------------------------------------------------------------
-
 OUT, BENT = tj.OutOfBoundsError, tj.MisalignedError
 # the program, an instruction's pattern, its replacement, the report, its line
 SHIFTED = [
@@ -119,8 +115,6 @@ def test_an_array_that_breaks_the_promised_alignment_is_reported():
     with pytest.raises(BENT, match=words):
         run(compiled.ptx, compiled.entry, (1,), (128,), args)
 
-
-# ---- stores and registers ---------------------------------------------------------------------------------------
 
 LOST = [
     (SUM, r"st\.shared\.b32 .*", "fold"),

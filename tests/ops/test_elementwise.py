@@ -221,9 +221,6 @@ def test_fma_has_the_special_values_of_its_parts() -> None:
     np.testing.assert_array_equal(reference("fma", x, y, np.float64(z)), [NAN, NAN, -0.0, 0.0, NAN])
 
 
-# ---- type rules ---------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("name", "dtypes", "wanted"),
     [

@@ -45,9 +45,6 @@ def example(name: str) -> ir.TileOp:
     return made[-1]
 
 
-# ---- the records ----------------------------------------------------------------------------------------------------
-
-
 @EVERY
 def test_a_record_names_what_it_has_in_one_line_each(name: str) -> None:
     record = TILE_OPERATIONS[name]
@@ -85,9 +82,6 @@ def test_an_attribute_that_is_not_given_has_its_default() -> None:
     assert example("cast").attr("saturate") is True
     assert replace(example("cast"), attrs=(("saturate", False),)).attr("saturate") is False
     assert example("copy").attr("variant") is None
-
-
-# ---- the verifier ---------------------------------------------------------------------------------------------------
 
 
 @EVERY
@@ -157,9 +151,6 @@ def test_a_region_that_is_too_small_is_a_violation(name: str) -> None:
         assert list(tile_op_faults(changed)), changed
 
 
-# ---- who lists them -------------------------------------------------------------------------------------------------
-
-
 @EVERY_SCOPE
 def test_a_scope_lists_what_works_on_it_and_no_more(scope: str) -> None:
     namespace = getattr(tj, scope)
@@ -199,9 +190,6 @@ def test_a_scope_has_its_aliases() -> None:
 
 def test_every_shorthand_has_its_code() -> None:
     assert set(tileops._SHORTHANDS) == {name for name, call in CALLS.items() if isinstance(call, Shorthand)}
-
-
-# ---- the meaning ----------------------------------------------------------------------------------------------------
 
 
 def inputs_of(name: str, A: np.ndarray) -> tuple[object, ...]:

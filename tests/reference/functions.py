@@ -40,9 +40,6 @@ def exact(name: str) -> Callable[..., Any]:
     return function
 
 
-# ---- where --------------------------------------------------------------------------------------------------
-
-
 def samples32(name: str, each: int = 128, busy: int = 60_000) -> tuple[Array, ...]:
     """Arguments for each operand: of every exponent and sign random significands and the binade's ends, a busy range.
 
@@ -97,9 +94,6 @@ def _with_neighbours(operands: list[Array]) -> tuple[Array, ...]:
 def _multiples_of_half_pi(dtype: type, largest: int) -> Array:
     rng = np.random.default_rng(2)
     return np.asarray(rng.integers(-largest, largest, 4000) * (np.pi / 2), dtype)
-
-
-# ---- how far ------------------------------------------------------------------------------------------------
 
 
 def errors32(got: Array, reference: Array) -> Array:

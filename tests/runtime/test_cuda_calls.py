@@ -80,9 +80,6 @@ def launches(fake):
     return [c for c in fake.calls if c[0] == "launch"]
 
 
-# ---- parameters -------------------------------------------------------------------------------------------------
-
-
 def test_parameters_are_packed_by_their_kinds(fake, device):
     seen = []
     kinds = (ctypes.c_uint64, ctypes.c_int64, ctypes.c_int64, ctypes.c_float, ctypes.c_int8, ctypes.c_bool)
@@ -115,9 +112,6 @@ def test_a_scalar_of_every_type_arrives(fake, device, name):
     fake.kernel = lambda p: seen.append(array_at(p[0], (1,), dtype.numpy)[0].copy())
     device.load(compiled(scalar("A", dtype))).launch(GRID, call(1.5 if dtype.is_float else 1))
     assert seen == [dtype.numpy.type(1.5 if dtype.is_float else 1)]
-
-
-# ---- host arrays ------------------------------------------------------------------------------------------------
 
 
 def test_host_arrays_are_copied_in_and_those_written_back(fake, device):
@@ -215,9 +209,6 @@ def test_a_launch_that_fails_leaves_host_arrays_alone(fake, device):
     assert not fake.memory
 
 
-# ---- streams ----------------------------------------------------------------------------------------------------
-
-
 class Protocol:
     def __cuda_stream__(self):
         return 0, 11
@@ -272,9 +263,6 @@ def test_an_array_made_on_another_stream_is_waited_for(fake, device):
     assert fake.calls[-3:-1] == [("record", 9), ("wait", 5)]
 
 
-# ---- devices and loading ----------------------------------------------------------------------------------------
-
-
 def test_each_device_launches_in_its_own_context(fake):
     devices = [cuda.CudaDevice(n) for n in (0, 1)]
     functions = [d.load(compiled()) for d in devices]
@@ -324,9 +312,6 @@ def test_why_there_is_no_gpu_is_told(fake, devices, error, message):
     assert message in cuda.problem()
 
 
-# ---- memory and assertions --------------------------------------------------------------------------------------
-
-
 def test_a_device_array_owns_memory_until_it_is_freed(fake, device):
     d = DeviceArray(device.allocate(24), dtypes.float32, (6,))
     d.copy_from(np.arange(6, dtype=np.float32))
@@ -364,9 +349,6 @@ def test_an_assert_is_raised_when_results_are_copied_back(fake, device):
     fake.kernel = kernel
     with pytest.raises(DeviceAssertionError, match="thread 0"):
         f.launch(GRID, call(np.zeros(4, np.float32)))
-
-
-# ---- prepared launches ------------------------------------------------------------------------------------------
 
 
 def test_a_prepared_launch_packs_once(fake, device):

@@ -33,9 +33,6 @@ def types(parameters, *values, architecture="sm_90a", aliased=()):
     return dict(signature(parameters, values, call.arguments, target(architecture), frozenset(aliased)).arguments)
 
 
-# ---- binding ----------------------------------------------------------------------------------------------------
-
-
 def test_arguments_bind_by_position_and_keyword_with_defaults():
     x = Parameter("x", ParameterKind.SCALAR, dtypes.float32, default=2.0)
     assert bind("k", (A, N, x), (1,), {"N": 3}) == [1, 3, 2.0]
@@ -54,9 +51,6 @@ def test_arguments_bind_by_position_and_keyword_with_defaults():
 def test_arguments_that_do_not_bind_are_named(args, kwargs, message):
     with pytest.raises(LaunchError, match=message):
         bind("k", (A, N), args, kwargs)
-
-
-# ---- arrays -----------------------------------------------------------------------------------------------------
 
 
 def test_shapes_and_strides_are_no_part_of_the_signature():
@@ -119,9 +113,6 @@ def test_none_is_no_array_where_one_is_asked_for():
         Call((A,), (None,))
 
 
-# ---- pinned arrays ----------------------------------------------------------------------------------------------
-
-
 def pinned(shape=(4, 8), dtype=dtypes.float32, strides=None):
     return Parameter("A", ParameterKind.ARRAY, spec=tj.spec(shape, dtype, strides))
 
@@ -172,9 +163,6 @@ def test_a_spec_stands_for_an_array_as_aligned_as_can_be():
     arguments = Call((A, Parameter("n", ParameterKind.ANY)), values).arguments
     found = signature((A, Parameter("n", ParameterKind.ANY)), values, arguments, target("sm_90a"), frozenset())
     assert describe(found) == "A: float32[:, :1] align 16 extent 16, n: int64"
-
-
-# ---- scalars and constexprs -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

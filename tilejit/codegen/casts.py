@@ -84,9 +84,6 @@ def _float_to_integer(emission: Emission, x: LLVMValue, dtype: DType) -> str:
     return w.value(f"trunc i32 {both} to i{dtype.bits}")
 
 
-# ---- float to float -----------------------------------------------------------------------------------------
-
-
 def _widened(emission: Emission, x: LLVMValue) -> LLVMValue:
     """The same number in float32, or in float64 if it is one."""
     w = emission.writer

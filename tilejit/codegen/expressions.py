@@ -143,9 +143,6 @@ def _variable(emission: Emission, var: Var) -> LLVMValue:
     return total(emission, [*offset.parts, *past])
 
 
-# ---- operations ---------------------------------------------------------------------------------------------
-
-
 def _operation(emission: Emission, op: Op) -> LLVMValue:
     args = [evaluate(emission, a) for a in op.args]
     compute = args[-1].dtype
@@ -220,9 +217,6 @@ def _proved(op: Op) -> bool:
     least, most = facts.full_range(op.dtype)
     # A result that may wrap around has the whole type's range as its bounds.
     return low is not None and high is not None and least <= low and high <= most and (low, high) != (least, most)
-
-
-# ---- ids ----------------------------------------------------------------------------------------------------
 
 
 def special(emission: Emission, name: str) -> LLVMValue:

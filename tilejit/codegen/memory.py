@@ -113,9 +113,6 @@ def _in_registers(emission: Emission, buffer: Buffer) -> bool:
     return buffer.root.name in emission.registers
 
 
-# ---- registers ------------------------------------------------------------------------------------------------
-
-
 def _load_register(emission: Emission, buffer: Buffer, offset: OffsetSum, kind: str) -> str:
     """The element of a local buffer at `offset`.
 
@@ -196,9 +193,6 @@ def _stack_places(
     registers.indexed, size = True, words.bits // 8
     place, past = _place(emission, buffer, offset, "ptr", registers.address)
     return [_past(emission, "ptr", place, past + index * size) for index in range(words.number)]
-
-
-# ---- vectors --------------------------------------------------------------------------------------------------
 
 
 def read(emission: Emission, vector: Vector, offset: OffsetSum, words: WordFormat) -> list[str]:

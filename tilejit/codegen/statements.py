@@ -55,9 +55,6 @@ def block(emission: Emission, body: Sequence[Stmt]) -> None:
         emission.writer.restore(before)
 
 
-# ---- variables ----------------------------------------------------------------------------------------------
-
-
 def _let(emission: Emission, stmt: Let) -> None:
     var, value = stmt.var, stmt.value
     if not (var.dtype.is_integer and isinstance(value, Op) and value.name == "add"):
@@ -92,9 +89,6 @@ def _assign(emission: Emission, stmt: Assign) -> None:
     value = evaluate(emission, stmt.value)
     slot = emission.slots[stmt.var.name]
     emission.writer.write(slot, slot.kind, value.text)
-
-
-# ---- control flow -------------------------------------------------------------------------------------------
 
 
 def _if(emission: Emission, stmt: If) -> None:
@@ -207,9 +201,6 @@ def _return(emission: Emission, stmt: Return) -> None:
     emission.writer.leave()
 
 
-# ---- memory -------------------------------------------------------------------------------------------------
-
-
 def _alloc(emission: Emission, stmt: Alloc) -> None:
     """Storage is laid out before the body is written."""
 
@@ -263,9 +254,6 @@ def _guarded(emission: Emission, stmt: Move, words: memory.WordFormat, predicate
     _transfer(emission, stmt, words)
     w.jump(after)
     w.start(after, available)
-
-
-# ---- barriers -----------------------------------------------------------------------------------------------
 
 
 def _sync(emission: Emission, stmt: Sync) -> None:

@@ -76,9 +76,6 @@ def _function(source: KernelSource, inside: tuple[KernelSource, ...]) -> Hashabl
     return "function", source.text, tuple(_token(d, inside) for d in values), _captures(source, (*inside, source))
 
 
-# ---- in words -----------------------------------------------------------------------------------------------
-
-
 def changes(old: Hashable, new: Hashable) -> list[str]:
     """What differs between two keys of one function: each captured value by name, with the new and the old one."""
     was, now = (dict(key) for key in (old, new))  # type: ignore[call-overload]

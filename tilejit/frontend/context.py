@@ -93,8 +93,6 @@ class Context:
     learnt: dict[tuple[ast.AST | int, ...], Heads] = field(default_factory=dict)
     converted_literals: int = 0
 
-    # ---- places and errors ----
-
     def span(self, node: ast.AST) -> Span:
         """Where `node` stands, one object however often it is asked."""
         frame = self.frame
@@ -119,8 +117,6 @@ class Context:
                 error.span = self.span(node)
             raise
 
-    # ---- reading ----
-
     def evaluate(self, node: ast.expr) -> Value:
         """What an expression stands for; `A[i, j]` is loaded."""
         handler = self.expressions.get(type(node))
@@ -137,8 +133,6 @@ class Context:
             if not handler(self, node):
                 return False
         return True
-
-    # ---- emitting ----
 
     def emit(self, statement: Stmt | Late | Nest) -> None:
         self.block.append(statement)
@@ -166,8 +160,6 @@ class Context:
     def allocate(self, statement: Alloc | View) -> None:
         """Put a buffer or a view before all other statements."""
         self.journal.append(self.allocations, statement)
-
-    # ---- names ----
 
     def bind(self, name: str, binding: Binding) -> None:
         """Give a name of the running function its value."""
@@ -233,8 +225,6 @@ class Context:
         buffer = Buffer(self.unique(self.hint or name), "local", dtype, shape, layout, 16, None, span)
         self.allocate(Alloc(buffer, span=span))
         return Memory.whole(buffer, writable=False)
-
-    # ---- scalars and constants ----
 
     def takes_type(self, value: Value, dtype: DType, *, matters: bool = False) -> None:
         """A literal takes a type: count it where a variable of literals takes another type than it has.

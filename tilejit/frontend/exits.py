@@ -98,9 +98,6 @@ def _needs_flag(enclosure: Enclosure) -> bool:
     return any(inner.is_loop for exit_ in enclosure.exits for inner in exit_.between)
 
 
-# ---- names behind it ----------------------------------------------------------------------------------------
-
-
 def exit_kinds(
     ctx: Context, names: Sequence[str], before: Mapping[str, Binding], ends: Sequence[Mapping[str, Binding]]
 ) -> dict[str, Kind]:

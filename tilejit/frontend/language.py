@@ -195,8 +195,6 @@ def function(fn: Callable[..., Any]) -> Any:
     return Function(fn)
 
 
-# ---- host helpers that work in kernels too ------------------------------------------------------------------
-
 inf = math.inf
 nan = math.nan
 
@@ -218,8 +216,6 @@ def static_assert(condition: object, message: str = "") -> None:
             f"static_assert failed{': ' + message if message else ''}", hint="change what the condition tests"
         )
 
-
-# ---- the table of names -------------------------------------------------------------------------------------
 
 _MEMORY = {
     "alloc_shared": "shared memory",

@@ -148,9 +148,6 @@ def need_tensor_memory(ctx: Context, node: ast.AST) -> None:
         )
 
 
-# ---- reinterpreting -----------------------------------------------------------------------------------------
-
-
 def registers(ctx: Context, node: ast.AST, memory: Memory) -> Memory:
     """The calling thread's own part of a local tile, as one dimension."""
     if not memory.is_local or not memory.is_whole:

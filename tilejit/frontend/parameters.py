@@ -122,9 +122,6 @@ def _is_filled(cell: Any) -> bool:
     return True
 
 
-# ---- what the IR sees ---------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class KernelParams:
     """The IR's parameters, in order, and what the names stand for inside."""

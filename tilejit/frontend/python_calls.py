@@ -73,9 +73,6 @@ _RUN_TIME_NAMES = {
 }
 
 
-# ---- with code of ours --------------------------------------------------------------------------------------
-
-
 def _extreme(name: str, python: Callable[..., Any]) -> Callable[[Context, ast.Call], Value]:
     def handler(ctx: Context, node: ast.Call) -> Value:
         if node.keywords:

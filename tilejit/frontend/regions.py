@@ -329,9 +329,6 @@ def strides_of(ctx: Context, node: ast.AST, memory: Memory) -> tuple[Value, ...]
     return tuple(strides)
 
 
-# ---- single elements ----------------------------------------------------------------------------------------
-
-
 def _element(ctx: Context, node: ast.AST, memory: Memory) -> Element:
     layout = memory.buffer.layout
     if memory.is_local and isinstance(layout, TileLayout) and layout.scope is not None:

@@ -215,9 +215,6 @@ def _same_but_for_asserts(actual: CodeType, expected: CodeType) -> bool:
     return names <= set(actual.co_names) and all((type(c), repr(c)) in there for c in plain)
 
 
-# ---- what a function reads from outside ---------------------------------------------------------------------
-
-
 def _references(node: ast.FunctionDef) -> tuple[tuple[str, ...], ...]:
     chains: dict[tuple[str, ...], None] = {}
     _collect_body(node, frozenset(), chains)

@@ -81,9 +81,6 @@ def _attributes(ctx: Context, arguments: dict[str, ast.expr], record: TileOperat
     return tuple(attrs)
 
 
-# ---- with a destination -------------------------------------------------------------------------------------
-
-
 def _tile_operation(ctx: Context, node: ast.Call, record: TileOperation, scope: str) -> Value:
     arguments = bind(ctx, node, f"tj.{scope}.{record.name}", record.parameters, record.required)
     _need_supported(ctx, arguments, record)
@@ -147,9 +144,6 @@ def _has_tile(values: list[Value]) -> bool:
 def _typed(ctx: Context, node: ast.AST, values: list[Value], dst: Region) -> list[Value]:
     """Scalars only: literals take the destination's type where its kind is not lower."""
     return [Scalar(as_type(ctx, node, v, dst.dtype)) if isinstance(v, Scalar) or is_number(v) else v for v in values]
-
-
-# ---- results ------------------------------------------------------------------------------------------------
 
 
 def _load(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: dict[str, ast.expr]) -> Value:

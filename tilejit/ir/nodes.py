@@ -37,9 +37,6 @@ SPECIALS: dict[str, tuple[DType, int]] = {
 }
 
 
-# ---- scalar expressions: pure, one value a thread ----------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Const:
     """A literal of a type; `value` is a bool, int or float (NaN and infinities included)."""
@@ -124,9 +121,6 @@ class Load:
 
 
 Expr = Const | Var | Special | Op | Cast | Load
-
-
-# ---- memory -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,9 +214,6 @@ class Vector:
     offset: Expr
     width: int = 1
     span: Span | None = field(default=None, compare=False, repr=False)
-
-
-# ---- statements ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -474,9 +465,6 @@ Simple = Let | Declare | Assign | Alloc | View | Store | Sync | Assert | Print |
 Jump = Break | Continue | Return
 
 Stmt = Simple | Jump | If | For | Loop
-
-
-# ---- kernels ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,9 +42,6 @@ def assert_never(node: NoReturn) -> NoReturn:
     raise AssertionError(f"no case for {type(node).__name__}")
 
 
-# ---- statements ---------------------------------------------------------------------------------------------
-
-
 def blocks(stmt: ir.Stmt) -> tuple[Block, ...]:
     """The blocks that a statement holds, in the order of the text."""
     match stmt:
@@ -210,9 +207,6 @@ def writes(stmt: ir.Stmt) -> Iterator[Place]:
             pass
         case _:
             assert_never(stmt)
-
-
-# ---- expressions and places ---------------------------------------------------------------------------------
 
 
 def operands(expr: ir.Expr) -> tuple[ir.Expr, ...]:

@@ -89,9 +89,6 @@ def _started(stmt: Instruction) -> _State:
     return frozenset()
 
 
-# ---- waits --------------------------------------------------------------------------------------------------
-
-
 def _with_joints(body: Block, in_touched_loop: bool = False, closed: bool = False) -> Block:
     """The block with joints where control flow joins or parts.
 
@@ -155,9 +152,6 @@ def _filled(stmt: Instruction, state: _State) -> Instruction:
 def _part(vector: Vector, first: int, last: int) -> Vector:
     size = vector.buffer.dtype.bytes
     return Vector(vector.buffer, build.const(first // size, int32), (last - first) // size)
-
-
-# ---- uses ---------------------------------------------------------------------------------------------------
 
 
 def _check(stmt: Stmt, state: _State) -> None:

@@ -191,8 +191,6 @@ class Builder(ABC):
     @abstractmethod
     def format(self) -> Format: ...
 
-    # ---- instructions ---------------------------------------------------------------------------------------
-
     @abstractmethod
     def constant(self, type: str, number: float) -> Number:
         """A literal; a float must be exact in its type."""
@@ -247,8 +245,6 @@ class Builder(ABC):
     def minimum(self, x: Number, y: Operand) -> Number:
         """The less; NaN if either is NaN."""
 
-    # ---- control flow, in called functions ------------------------------------------------------------------
-
     @abstractmethod
     def start(self, block: BasicBlock) -> None:
         """Begin `block`; the one before must have ended."""
@@ -266,8 +262,6 @@ class Builder(ABC):
     @abstractmethod
     def add_incoming(self, phi: Number, value: Number, block: BasicBlock) -> None:
         """Complete a loop's phi with the value from the end of its body."""
-
-    # ---- made of these --------------------------------------------------------------------------------------
 
     def operand(self, type: str, operand: Operand) -> Number:
         """`operand` as a Number of `type`."""

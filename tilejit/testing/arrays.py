@@ -87,9 +87,6 @@ def _special(dtype: DType) -> Array:
     return np.array(listed, np.float64).astype(dtype.numpy)
 
 
-# ---- comparison -------------------------------------------------------------------------------------------------
-
-
 def assert_equal(name: str, got: Array, expected: Any, rtol: float = 0, atol: float = 0, ulp: int = 0) -> None:
     """Raise AssertionError where `got` isn't `expected`: index, both values, their distance, how many more.
 

@@ -80,9 +80,6 @@ def operations(draw: st.DrawFn, names: Collection[str] = tuple(TILE_OPERATIONS))
     return draw(st.sampled_from(kinds))(draw, name)
 
 
-# ---- what operations are made of --------------------------------------------------------------------------------
-
-
 class _Draft:
     """An operation while it is drawn.
 
@@ -121,8 +118,6 @@ class _Draft:
     def memory_shape(self) -> tuple[int, ...]:
         """The extents of a region of memory, of which each instance has its own."""
         return self.extents(max(1, 512 // self.instances))
-
-    # ---- memory
 
     def memory(self, name: str, space: str, dtype: DType, shape: Sequence[int], *, written: bool = False) -> Region:
         """A region of this shape. written: no two elements share a place, and each instance has its own."""
@@ -223,8 +218,6 @@ class _Draft:
             shape.append(replace(extent, bounds=(0, 2**40)))
         return Buffer(name, "global", dtype, tuple(shape), Strided(tuple(strides), align, extent_align), align)
 
-    # ---- registers
-
     def tile(self, name: str, dtype: DType, *, windowed: bool = False) -> Region:
         """A local tile that exactly the threads of the scope own. windowed: the region may be a part of it."""
         most = 16 if self.scope == "thread" else 8
@@ -267,8 +260,6 @@ class _Draft:
             strides[k], step = step, step * shard[k][0]
         return [(e, strides.get(k, s), axis) for k, (e, s, axis) in enumerate(shard)]
 
-    # ---- scalars
-
     def scalar(self, name: str, dtype: DType) -> Expr:
         """A small number, known now or at run time."""
         value: bool | int | float = self.draw(st.integers(0, 7))
@@ -301,9 +292,6 @@ def _layout(region: Region) -> TileLayout:
 
 def _replicas(layout: TileLayout) -> list[_Digit]:
     return [(it.extent, it.stride, it.axis.name) for it in layout.replica]
-
-
-# ---- copies -----------------------------------------------------------------------------------------------------
 
 
 def _fill(draft: _Draft, dtype: DType) -> tuple[Expr, ...]:
@@ -402,9 +390,6 @@ def _copy_of_tensor_memory(draw: st.DrawFn, name: str) -> Operation:
     local = _whole(_local(to, dtype, (rows, columns), registers))
     target = draw(st.sampled_from(("sm_100a", "sm_100a", "sm_100a", "sm_90a")))
     return draft.made(name, (local, tmem) if loads else (tmem, local), target)
-
-
-# ---- computations -----------------------------------------------------------------------------------------------
 
 
 def _types(draw: st.DrawFn, name: str) -> tuple[DType, tuple[DType, ...]]:

@@ -72,8 +72,6 @@ def test_a_read_that_no_write_comes_before_is_refused(text: str) -> None:
         check(kernel(text))
 
 
-# ---- any control flow ---------------------------------------------------------------------------------------
-
 OUT = ir.Buffer("A", "global", float32, (8,), ir.Strided((1,), 16), 16)
 TILES = [ir.Buffer(name, "local", float32, (8,), TileLayout.row_major((8,)), 4) for name in ("r", "q")]
 

@@ -47,8 +47,6 @@ class Writer:
     def one_of(self, *choices: Callable[[], ir.Stmt]) -> ir.Stmt:
         return self.draw(st.sampled_from(choices))()
 
-    # ---- expressions ----
-
     def const(self, dtype: DType) -> ir.Const:
         if dtype == bool_:
             return ir.Const(self.draw(st.booleans()), dtype)
@@ -91,8 +89,6 @@ class Writer:
             return ir.Op(name, tuple(args), dtype)
         return made if made.dtype == dtype else ir.Cast(made, dtype)
 
-    # ---- memory ----
-
     def var(self, dtype: DType | None = None) -> ir.Var:
         dtype = dtype or self.draw(st.sampled_from(tuple(DTYPES.values())))
         bounds = self.draw(st.sampled_from((None, (0, 7), (-5, -2), (0, 2**40))))
@@ -130,8 +126,6 @@ class Writer:
 
     def place(self) -> ir.Element | ir.Vector:
         return self.element() if self.level == "tile" else self.vector(width=1)
-
-    # ---- statements ----
 
     def stmt(self, depth: int) -> ir.Stmt:
         simple = [self.let, self.declare, self.assign, self.alloc, self.view, self.store]
@@ -243,8 +237,6 @@ class Writer:
 
     def instruction_scalar(self) -> ir.Expr:
         return self.expr(self.draw(st.sampled_from((int32, int64))), 2)
-
-    # ---- kernels ----
 
     def params(self) -> tuple[ir.Param, ...]:
         found: list[ir.Param] = []

@@ -142,8 +142,6 @@ def both(*edits: Edit) -> Edit:
     return edit
 
 
-# ---- waits --------------------------------------------------------------------------------------------------
-
 WAIT = {kind: rf"tcgen05\.wait::{kind}\.sync\.aligned;" for kind in ("ld", "st")}
 #: all instructions of one kind, as one piece of text
 GROUP = {kind: rf"(tcgen05\.{kind}\.[^;]*;(?s:.)*?)tcgen05\.wait::{kind}\.sync\.aligned;" for kind in ("ld", "st")}
@@ -194,9 +192,6 @@ def test_a_missing_wait_is_reported_for_the_store_whose_columns_are_loaded() -> 
     reported(REUSED, replaced(WAIT["st"], ""), tj.AsyncHazardError, ("again", "get"))
 
 
-# ---- addresses ----------------------------------------------------------------------------------------------
-
-
 def shifted(kind: str, offset: int) -> Edit:
     """Adds to the addresses of all loads or of all stores."""
     return replaced(rf"(tcgen05\.{kind}\.[^;]*\[%r\d+)\]", rf"\1+{offset}]")
@@ -239,8 +234,6 @@ def test_sixteen_lanes_off_is_reported() -> None:
         run_edited(NARROW.kernel(), shifted("st", 16 << 16), 1, arrays(8), 128)
     assert f"{NARROW.file}:{NARROW.line('put')}" in caught.value.message
 
-
-# ---- allocation ---------------------------------------------------------------------------------------------
 
 SIZE = r"(tcgen05\.{}\.[^;]*, )%r\d+;"
 KERNEL = ("kernel",)
@@ -310,8 +303,6 @@ def test_an_instruction_that_half_a_warp_skips_is_reported() -> None:
         run_edited(ROUND.kernel(), edit, 1, arrays(32), 128)
     assert f"{ROUND.file}:" in caught.value.message
 
-
-# ---- between warpgroups -------------------------------------------------------------------------------------
 
 MEET = r"tcgen05\.fence::before_thread_sync;(?s:.){1,200}?bar\.sync 0;(?s:.){1,200}?tcgen05\.fence::after_thread_sync;"
 

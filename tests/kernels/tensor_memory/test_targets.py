@@ -65,9 +65,6 @@ def test_the_simulator_of_sm_103a_moves_the_same_words(monkeypatch: pytest.Monke
     check_pairs("D", 0, 16, float32)
 
 
-# ---- several allocations, several warpgroups ----------------------------------------------------------------
-
-
 @tj.kernel(threads=256)
 def handed_over(A: tj.Tensor, B: tj.Tensor):
     r = tj.alloc_local((128, 32), tj.float32, layout=tj.tcgen05.atom_layout("32x32b", 32, tj.float32))

@@ -108,8 +108,6 @@ class _Uniformity(Analysis[_ThreadState]):
         self.numbers: dict[str, np.ndarray] = {}
         self.evaluated: dict[int, np.ndarray | None] = {}
 
-    # ---- the lattice ----
-
     def start(self) -> _ThreadState:
         return _ThreadState(partial=frozenset(name for name, scope in SCOPES.items() if scope.left_over(self.threads)))
 
@@ -122,8 +120,6 @@ class _Uniformity(Analysis[_ThreadState]):
             {name: min(first.level(name), second.level(name)) for name in (*first.levels, *second.levels)},
             first.partial | second.partial,
         )
-
-    # ---- transfer ----
 
     def step(self, stmt: ir.Simple | ir.Jump, state: _ThreadState) -> _ThreadState:
         match stmt:
@@ -190,8 +186,6 @@ class _Uniformity(Analysis[_ThreadState]):
             after = after.with_level(name, min(last.level(name), ends))
         return after
 
-    # ---- collectives ----
-
     def report(self, stmt: ir.Stmt, state: _ThreadState) -> None:
         """Raise DispatchError where a collective statement lacks threads in this state."""
         match stmt:
@@ -252,8 +246,6 @@ class _Uniformity(Analysis[_ThreadState]):
             return self.never(cond.args[0], not truth, scope)
         deciding = {"logical_and": True, "logical_or": False}.get(cond.name)
         return deciding is truth and any(self.never(a, truth, scope) for a in cond.args)
-
-    # ---- values ----
 
     def level(self, expr: ir.Expr, state: _ThreadState) -> int:
         """The widest scope whose active threads agree on the value."""

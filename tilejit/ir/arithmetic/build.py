@@ -62,9 +62,6 @@ def difference(a: ExprLike, b: ExprLike) -> int | None:
     return None if excess.terms else excess.constant
 
 
-# ---- any operation ------------------------------------------------------------------------------------------
-
-
 def op(name: str, *args: Expr) -> Expr:
     """The operation on arguments of any types; they and the result are converted as its type rule says.
 
@@ -146,9 +143,6 @@ def _constructor(function: Callable[[Expr, Expr], Expr]) -> Callable[[ExprLike, 
         return remembering(*_operands(function.__name__, a, b))
 
     return constructor
-
-
-# ---- arithmetic ---------------------------------------------------------------------------------------------
 
 
 @_constructor
@@ -282,9 +276,6 @@ def _extreme(name: str, x: Expr, y: Expr) -> Expr:
     return _plain(name, (y, x) if isinstance(x, Const) else (x, y))
 
 
-# ---- bits ---------------------------------------------------------------------------------------------------
-
-
 @_constructor
 def bitwise_and(x: Expr, y: Expr) -> Expr:
     """x & y."""
@@ -345,9 +336,6 @@ def right_shift(x: Expr, y: Expr) -> Expr:
     if isinstance(y, Const) and y.value == 0:
         return x
     return _folded("right_shift", (x, y)) or _plain("right_shift", (x, y))
-
-
-# ---- comparisons and logic ----------------------------------------------------------------------------------
 
 
 def _comparison(name: str) -> Callable[[ExprLike, ExprLike], Expr]:
@@ -426,9 +414,6 @@ def where(cond: ExprLike, a: ExprLike, b: ExprLike) -> Expr:
     if x == y and not x.dtype.is_float:
         return x
     return _plain("where", (test, x, y))
-
-
-# ---- conversion ---------------------------------------------------------------------------------------------
 
 
 def cast(x: Expr, dtype: DType, saturate: bool = True) -> Expr:

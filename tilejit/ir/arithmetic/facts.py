@@ -64,9 +64,6 @@ def keeps_value(cast: Cast) -> bool:
     return _within(ends, full_range(cast.dtype))
 
 
-# ---- bounds -------------------------------------------------------------------------------------------------
-
-
 @remembered
 def bounds(expr: Expr) -> Bounds:
     """The least and the greatest value of `expr`, inclusive, each None where unknown; of bool_ 0 and 1."""
@@ -240,9 +237,6 @@ _BOUNDS: dict[str, Callable[..., Bounds]] = {
     "bitwise_and": _and, "bitwise_or": _or_xor, "bitwise_xor": _or_xor,
     "left_shift": _left_shift, "right_shift": _right_shift,
 }
-
-
-# ---- divisors -----------------------------------------------------------------------------------------------
 
 
 @remembered

@@ -112,9 +112,6 @@ def _box(line: Line, names: Names) -> tuple[ir.Buffer, list[tuple[_Raw, int | No
     return buffer, dims
 
 
-# ---- precedence climbing ------------------------------------------------------------------------------------
-
-
 def _climb(line: Line, names: Names, least: int) -> _Raw:
     """Operations that bind at least as tightly as `least`."""
     left = _prefixed(line, names)

@@ -77,8 +77,6 @@ class _Reader:
         self.remaining = lines
         self.names = Names()
 
-    # ---- parameters ----
-
     def params(self) -> tuple[ir.Param, ...]:
         """The parameters; scalars first, because tensors name extents that are defined after them."""
         lines: list[Line] = []
@@ -113,8 +111,6 @@ class _Reader:
         of = line.name() if line.accept("of") else buffer.name
         written = line.accept("written")
         return ir.PointerParam(of, buffer, written, line.accept("noalias"))
-
-    # ---- blocks ----
 
     def block(self, outside: int) -> tuple[ir.Stmt, ...]:
         """The statements of the lines that are indented more than `outside`."""
@@ -173,8 +169,6 @@ class _Reader:
         line.expect("step")
         step = expression(line, self.names, var.dtype)
         return ir.For(var, start, stop, step, self._inner(line), unrolled)
-
-    # ---- one line ----
 
     def _simple(self, line: Line) -> ir.Stmt:
         word = line.name()
@@ -286,8 +280,6 @@ class _Reader:
             if line.accept(word):
                 return name, value
         return name, line.integer()
-
-    # ---- definitions ----
 
     def _definition(self, line: Line) -> ir.Var:
         """NAME: DTYPE with its facts; the name is known from here on."""

@@ -101,9 +101,6 @@ def _param(param: ir.Param) -> str:
             return assert_never(param)
 
 
-# ---- statements ---------------------------------------------------------------------------------------------
-
-
 def _block(body: Iterable[ir.Stmt], depth: int) -> Iterator[str]:
     for stmt in body:
         yield from _stmt(stmt, depth)
@@ -202,9 +199,6 @@ def _value(value: str | int | bool | None) -> str:
     return json.dumps(value) if isinstance(value, str) else repr(value)
 
 
-# ---- names, buffers, places ---------------------------------------------------------------------------------
-
-
 def _name(name: str) -> str:
     if NAME.fullmatch(name) and name not in RESERVED:
         return name
@@ -251,9 +245,6 @@ def place_text(place: ir.Region | ir.Vector | ir.Element) -> str:
 
 def _dimension(start: str, extent: int | None) -> str:
     return start if extent is None else f"{start} +: {extent}"
-
-
-# ---- expressions --------------------------------------------------------------------------------------------
 
 
 def expr_text(expr: ir.Expr, wanted: DType | None = None) -> str:

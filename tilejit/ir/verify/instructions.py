@@ -41,9 +41,6 @@ def _shape(item: Item) -> Hashable:
     return item.dtype, isinstance(item, ir.Const)
 
 
-# ---- operands ---------------------------------------------------------------------------------------------------
-
-
 def _operand_faults(row: Row, stmt: ir.Instruction) -> Iterator[str]:
     if row.carries is None:
         yield from _side_faults(row.results, stmt.outputs, "results")
@@ -132,9 +129,6 @@ def _unequal(row: Row | None, stmt: ir.Instruction) -> Iterator[str]:
         return
     if stmt.outputs != stmt.inputs[: len(stmt.outputs)]:
         yield f"{row.name}: {row.carries.name} that it takes aren't those that it returns"
-
-
-# ---- words ------------------------------------------------------------------------------------------------------
 
 
 def _wanted(operand: Operand) -> str:

@@ -110,8 +110,6 @@ class _Checker:
         if message is not None:
             self.violations.append(Violation(message, span))
 
-    # ---- kernels ----
-
     def kernel(self, kernel: ir.Kernel) -> None:
         if not 1 <= kernel.threads <= MAX_THREADS:
             self.fault(f"a CTA has 1 to {MAX_THREADS} threads; got {kernel.threads}", kernel.span)
@@ -140,8 +138,6 @@ class _Checker:
                 pass
             case _:
                 assert_never(param)
-
-    # ---- names ----
 
     def define(self, var: ir.Var, env: _Environment, span: Span | None) -> None:
         if var.name in self.defined:
@@ -181,8 +177,6 @@ class _Checker:
             self.fault(f"{var.name} is used {where}", var.span or span)
         elif definition is not var and definition != var:
             self.fault(f"{var.name} is used as {var}; defined as {definition}", var.span or span)
-
-    # ---- statements ----
 
     def block(self, body: tuple[ir.Stmt, ...], env: _Environment) -> None:
         for stmt in body:
@@ -345,8 +339,6 @@ class _Checker:
         if self.is_tile:
             self.fault(f"{type(stmt).__name__} at tile level", span)
 
-    # ---- places ----
-
     def place(self, place: ir.Element | ir.Vector, env: _Environment, span: Span | None) -> None:
         if isinstance(place, ir.Vector):
             if self.is_tile:
@@ -375,8 +367,6 @@ class _Checker:
         in_registers = vector.buffer.space == "local" and vector.buffer.root.name not in self.addressed
         for message in vector_faults(vector, env.unrolled if in_registers else None):
             self.fault(message, vector.span or span)
-
-    # ---- expressions ----
 
     def value(
         self, expr: ir.Expr, dtype: DType, env: _Environment, span: Span | None, what: str, whole: bool = False

@@ -115,9 +115,6 @@ def _slowness(digit: Digit, lead: str) -> float:
     return abs(stride) if stride else float("inf")
 
 
-# ---- emission -----------------------------------------------------------------------------------------------
-
-
 def emit_copy(plan: Partition, op: TileOp, b: Builder) -> None:
     """A load of "src" and a store to "dst" for each vector."""
     registers = b.scratch(op.name, plan.elements["dst"].buffer.dtype, plan.vector_width)

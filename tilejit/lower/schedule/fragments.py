@@ -45,9 +45,6 @@ class Fragments:
     half: Digit | None
 
 
-# ---- one operand ----------------------------------------------------------------------------------------------
-
-
 def _need_lanes(placement: Placement, operand: str) -> None:
     """Raise LayoutError where a dimension of an operand isn't spread over the lanes that a fragment has."""
     for dim, (distance, count) in enumerate(_LANES[operand]):
@@ -103,9 +100,6 @@ def fragment(region: Region, name: str, scope: str, threads: int, pack: int) -> 
             f"the region of {region.buffer.name} starts at element {first.value} of a lane, inside a 32-bit register"
         )
     return placement
-
-
-# ---- the operands together ------------------------------------------------------------------------------------
 
 
 def share(operands: Mapping[str, Placement], form: Mma) -> Fragments:
@@ -219,9 +213,6 @@ def _halved(digits: list[Digit], what: str) -> tuple[Digit, list[Digit]]:
     outer, half = chosen.split(2)
     others = [outer if d is chosen else d for d in digits]
     return half, [d for d in others if d.extent > 1]
-
-
-# ---- what would fit -------------------------------------------------------------------------------------------
 
 
 def nearest(regions: Mapping[str, Region], names: Sequence[str], scope: str, threads: int) -> str:

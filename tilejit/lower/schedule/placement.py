@@ -383,9 +383,6 @@ def _int(value: int) -> Const:
     return Const(value, int64)
 
 
-# ---- edges --------------------------------------------------------------------------------------------------
-
-
 def _edges(region: Region) -> tuple[int, ...]:
     """The dimensions in which the region isn't known to lie inside its tensor."""
     if region.in_bounds or region.buffer.space != "global":

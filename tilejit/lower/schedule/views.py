@@ -283,8 +283,6 @@ class Schedule:
         """The values of the digits of an index that counts them all."""
         return digits_of(index, [digit.extent for digit in self.digits])
 
-    # ---- the same operands over other digits ----
-
     def over(self, digits: Iterable[Digit]) -> Schedule:
         """The schedule with other digits."""
         return Schedule(self.space, tuple(digits), self.operands)
@@ -327,8 +325,6 @@ class Schedule:
         *slower, last = self.digits
         counted = last.vectors(width)
         return self.over((*slower, *([counted] if counted.extent > 1 else [])))
-
-    # ---- vectors ----
 
     @property
     def run_length(self) -> int:
@@ -386,9 +382,6 @@ class Schedule:
         return "one element is all there is"
 
 
-# ---- views, which are looked up again and again -----------------------------------------------------------------
-
-
 @remembered
 def _views(schedule: Schedule) -> dict[str, View]:
     return {each.name: View(each.name, each.placement, each.dims, schedule.digits) for each in schedule.operands}
@@ -409,9 +402,6 @@ def _chained(view: View) -> list[tuple[int, Stride]]:
             extent *= run.pop()[0]
         run.append((extent, stride))
     return run
-
-
-# ---- common digits --------------------------------------------------------------------------------------------
 
 
 def _common_digits(there: Mapping[str, tuple[Step, ...]], dim: int) -> list[Digit] | None:
@@ -463,9 +453,6 @@ def _folded(steps: tuple[Step, ...]) -> Stride:
         assert isinstance(step.stride, int)
         parts.append((prod(s.extent for s in steps[k + 1 :]), step.extent, step.stride))
     return Folded(Const(0, int64), tuple(parts))
-
-
-# ---- merging --------------------------------------------------------------------------------------------------
 
 
 def _continues(slow: Digit, fast: Digit, edges: set[int]) -> bool:

@@ -110,9 +110,6 @@ class Plan(PlanBase):
         return Moves(table[:, 0], table[:, 1], table[:, 2:], np.full(len(table), self.packed), (1, 1))
 
 
-# ---- conditions ---------------------------------------------------------------------------------------------
-
-
 def _warpgroup(op: TileOp, context: Context) -> str | None:
     return None if op.scope == "warpgroup" else f"needs the scope warpgroup, {WARPGROUP} threads; called on {op.scope}"
 
@@ -120,9 +117,6 @@ def _warpgroup(op: TileOp, context: Context) -> str | None:
 def _width(op: TileOp, context: Context) -> str | None:
     dtype = op.region("dst").dtype
     return None if dtype.bits in (8, 16, 32) else f"needs elements of 8, 16 or 32 bits; {dtype} has {dtype.bits}"
-
-
-# ---- plan and emission --------------------------------------------------------------------------------------
 
 
 def plan(op: TileOp, context: Context) -> Plan | Decline:

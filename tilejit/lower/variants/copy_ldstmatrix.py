@@ -133,9 +133,6 @@ def _family(loads: bool) -> Family[matrix.MatrixForm]:
     return matrix.LDMATRIX if loads else matrix.STMATRIX
 
 
-# ---- conditions ---------------------------------------------------------------------------------------------
-
-
 def _width(op: TileOp, context: Context) -> str | None:
     dtype = op.region("dst").dtype
     return None if dtype.bits == 16 else f"needs 16-bit elements; {dtype} has {dtype.bits} bits"
@@ -143,9 +140,6 @@ def _width(op: TileOp, context: Context) -> str | None:
 
 def _instruction(op: TileOp) -> Family[matrix.MatrixForm]:
     return _family(copy_sides(op)[0].buffer.space == "local")
-
-
-# ---- plan and emission --------------------------------------------------------------------------------------
 
 
 def plan(op: TileOp, context: Context) -> Plan | Decline:

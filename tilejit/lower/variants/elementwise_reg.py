@@ -64,9 +64,6 @@ def _local(op: TileOp, context: Context) -> str | None:
     return f"works on local tiles; {strangers} (load it first)" if strangers else None
 
 
-# ---- plan ---------------------------------------------------------------------------------------------------
-
-
 def plan(op: TileOp, context: Context) -> Plan | Decline:
     try:
         single = plan_tiles(op, placed_tiles(op), context.count(op.scope))
@@ -140,9 +137,6 @@ def _packed_arithmetic(plan: Plan, op: TileOp, target: Target) -> str | None:
     rule = result_type(op.name, op.dtypes[1:])
     tiles = all(view.buffer.dtype == float32 for view in plan.steps.views)
     return PAIRS.row(op.name).name if tiles and rule == (float32, float32) else None
-
-
-# ---- emission -----------------------------------------------------------------------------------------------
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:

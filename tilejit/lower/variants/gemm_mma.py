@@ -120,9 +120,6 @@ class Plan(PlanBase):
         return Products(MMA_M, MMA_N, self.form.k, self.form.a.bits, self.threads, acc, a, b)
 
 
-# ---- conditions ---------------------------------------------------------------------------------------------
-
-
 def _operands(op: TileOp) -> tuple[Region, Region, Region]:
     return op.region("acc"), op.region("a"), op.region("b")
 
@@ -177,9 +174,6 @@ def _separate(op: TileOp, context: Context) -> str | None:
     acc, *factors = (r.buffer for r in _operands(op))
     shared = [f.name for f in factors if f.root == acc.root]
     return f"{acc.name} shares its registers with {shared[0]}" if shared else None
-
-
-# ---- plan and emission --------------------------------------------------------------------------------------
 
 
 def plan(op: TileOp, context: Context) -> Plan | Decline:

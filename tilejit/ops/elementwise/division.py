@@ -58,9 +58,6 @@ ROUND = Elementwise(
 )
 
 
-# ---- of integers --------------------------------------------------------------------------------------------
-
-
 def _safe_divisor(b: Builder, y: Number) -> Number:
     """y, or 1 where the division is undefined: y = 0, and y = -1, which overflows for the smallest x."""
     undefined = y.equals(0)
@@ -109,9 +106,6 @@ def _mod_proved(b: Builder, x: Number, y: Number) -> Number | None:
     if number & (number - 1) or number == 0:
         return b.unsigned("rem", x, y)
     return x & (number - 1)
-
-
-# ---- of floats ----------------------------------------------------------------------------------------------
 
 
 def _step(b: Builder, x: Number, y: Number) -> Number:

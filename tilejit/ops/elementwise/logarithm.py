@@ -114,8 +114,6 @@ LOG2 = Elementwise(
     rising=True,
 )
 
-# ---- powers -------------------------------------------------------------------------------------------------
-
 TWO_OVER_LN2 = Constant("2 / mp.log(2)", "0x1.715476p+1 0x1.4ae0cp-25", "0x1.71547652b82fep+1 0x1.777d0ffda0d24p-55")
 
 TWO_OVER_3LN2 = Constant(
@@ -259,9 +257,6 @@ POW = Elementwise(
         (2.0, NAN, NAN), (NAN, 2.0, NAN),
     ),
 )
-
-
-# ---- log(1 + x) and what is made of it ----------------------------------------------------------------------
 
 
 def _softplus(b: Builder, x: Number) -> Number:

@@ -198,8 +198,6 @@ COS = Elementwise(
 )
 
 
-# ---- the angle of a point -----------------------------------------------------------------------------------
-
 QUARTER_PI = Constant("mp.pi / 4", "0x1.921fb6p-1 -0x1.777a5cp-26", "0x1.921fb54442d18p-1 0x1.1a62633145c07p-55")
 
 THREE_QUARTERS_PI = Constant(
