@@ -35,7 +35,8 @@ MAY_IMPORT |= dict.fromkeys(("jit", "testing", "__main__", "__init__"), ALL)
 
 #: part of the IR -> the parts of the IR that it may import besides itself
 IN_IR: dict[str, set[str]] = {
-    "nodes": set(),
+    "values": set(),
+    "nodes": {"values"},
     "types": set(),
     "allocation": set(),
     "walk": {"nodes"},

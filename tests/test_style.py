@@ -1,5 +1,7 @@
 """The linter and the type checker run as tests, so that what CONTRIBUTING asks for stays true."""
 
+import ast
+import re
 import shutil
 import subprocess
 import sys
@@ -29,3 +31,33 @@ def test_ruff_finds_nothing() -> None:
 def test_mypy_finds_nothing() -> None:
     # its cache in .mypy_cache makes the next run take 1 s instead of 15
     check("mypy")
+
+
+FILES = sorted((ROOT / "tilejit").rglob("*.py"))
+
+#: classes of one name in several files, and why: each variant has its `Plan`; a `Kernel` is the user's, and its IR
+SEVERAL = {"Plan", "Kernel"}
+
+
+def test_there_are_no_rulers() -> None:
+    ruler = re.compile(r"^\s*# ?(-{3,}|={3,}|#{3,})")
+    rulers = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for folder in ("tilejit", "tests", "examples")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if ruler.match(line)
+    ]
+    assert not rulers, f"a file that wants rulers wants to be two: {', '.join(rulers)}"
+
+
+def test_a_class_name_means_one_thing() -> None:
+    homes: dict[str, list[str]] = {}
+    for path in FILES:
+        if "simulator" in path.parts:  # it shares no words with the compiler, so that it shares no mistakes
+            continue
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and node.name not in SEVERAL:
+                homes.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    twice = {name: files for name, files in homes.items() if len(files) > 1}
+    assert not twice, f"rename one of each: {twice}"

@@ -16,7 +16,7 @@ import mpmath as mp
 import numpy as np
 
 from tilejit.ops.elementwise import FAMILIES
-from tilejit.ops.fitted import Constant, Polynomial
+from tilejit.ops.fitted import Polynomial, RealConstant
 
 Real = mp.mpf
 GRID = 1200
@@ -30,9 +30,9 @@ def polynomials() -> dict[str, Polynomial]:
     return {name: value for name, value in _held().items() if isinstance(value, Polynomial)}
 
 
-def constants() -> dict[str, Constant]:
+def constants() -> dict[str, RealConstant]:
     """Every constant of the records' modules, as `exponential.LN2`."""
-    return {name: value for name, value in _held().items() if isinstance(value, Constant)}
+    return {name: value for name, value in _held().items() if isinstance(value, RealConstant)}
 
 
 def _held() -> dict[str, Any]:
@@ -40,7 +40,7 @@ def _held() -> dict[str, Any]:
         f"{family.__name__.rpartition('.')[2]}.{name}": value
         for family in FAMILIES
         for name, value in vars(family).items()
-        if isinstance(value, (Polynomial, Constant))
+        if isinstance(value, (Polynomial, RealConstant))
     }
 
 
@@ -112,7 +112,7 @@ def coefficients(fit: Polynomial, dtype: str, degree: int | None = None) -> tupl
         return tuple(float(np.array(float(c), dtype)) for c in exact), float(worst)
 
 
-def parts(constant: Constant, dtype: str) -> tuple[float, ...]:
+def parts(constant: RealConstant, dtype: str) -> tuple[float, ...]:
     """The constant as a sum of as many numbers of the format as it has now, each the nearest to what is left."""
     out: list[float] = []
     with mp.workdps(PRECISION[dtype]):
@@ -137,7 +137,7 @@ def main(name: str, *degrees: str) -> None:
     """Print one polynomial's or constant's numbers for both formats."""
     held = _held()[name]
     for number, dtype in enumerate(PRECISION):
-        if isinstance(held, Constant):
+        if isinstance(held, RealConstant):
             print(f"{dtype}: {shown(parts(held, dtype))}")
             continue
         made, worst = coefficients(held, dtype, int(degrees[number]) if degrees else None)

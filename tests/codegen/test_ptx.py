@@ -30,6 +30,7 @@ from tilejit.ir.nodes import (
     Assign,
     Break,
     Buffer,
+    BufferView,
     Const,
     Continue,
     Declare,
@@ -48,7 +49,6 @@ from tilejit.ir.nodes import (
     Sync,
     Var,
     Vector,
-    View,
 )
 from tilejit.layout import TileLayout
 from tilejit.source import Span
@@ -158,7 +158,7 @@ def test_a_view_is_its_roots_storage() -> None:
     bits = Buffer("bits", "local", uint32, (4,), TileLayout.row_major((4,)), 4, base=r)
     body = [
         Alloc(r),
-        View(bits),
+        BufferView(bits),
         Store(Vector(r, const(2)), build.cast(THREAD, float32)),
         Store(Vector(a, THREAD), Load(Vector(bits, const(2)))),
     ]

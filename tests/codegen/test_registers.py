@@ -13,6 +13,7 @@ from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import (
     Alloc,
     Buffer,
+    BufferView,
     Const,
     Declare,
     For,
@@ -23,7 +24,6 @@ from tilejit.ir.nodes import (
     Store,
     Var,
     Vector,
-    View,
 )
 from tilejit.layout import TileLayout
 from tilejit.target import target
@@ -140,7 +140,7 @@ def test_a_register_that_a_loop_changes_is_carried_without_memory() -> None:
     sums, total = Vector(r, const(1)), Var("total", uint32)
     body: list[Stmt] = [
         Alloc(r),
-        View(bits),
+        BufferView(bits),
         Store(sums, Const(0.0, float32)),
         Declare(total, Const(0, uint32)),
         For(i, const(0), THREAD, const(1), (

@@ -79,9 +79,9 @@ STATEMENTS: dict[str, Example] = {
     "Declare": statement(ir.Declare(_CHANGING, N), ir.Declare(_CHANGING, HALF)),
     "Assign": statement(ir.Assign(_CHANGING, N), ir.Assign(_CHANGING, HALF), ir.Declare(_CHANGING, ONE)),
     "Alloc": statement(ir.Alloc(buffer(SPARE, "shared", 8)), ir.Alloc(buffer(SPARE, "global", 8))),
-    "View": statement(
-        ir.View(ir.Buffer(SPARE, "shared", float32, (64,), TileLayout.row_major((64,)), 128, SHARED)),
-        ir.View(buffer(SPARE, "shared", 64)),
+    "BufferView": statement(
+        ir.BufferView(ir.Buffer(SPARE, "shared", float32, (64,), TileLayout.row_major((64,)), 128, SHARED)),
+        ir.BufferView(buffer(SPARE, "shared", 64)),
     ),
     "Store": statement(ir.Store(FIRST, HALF), ir.Store(FIRST, ONE)),
     "If": statement(ir.If(SMALL, (_let(N),), (ir.Declare(_CHANGING, N),)), ir.If(N, ())),

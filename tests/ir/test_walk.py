@@ -42,7 +42,7 @@ STATEMENTS: dict[str, tuple[ir.Stmt, set[str], set[str]]] = {
     "Declare": (ir.Declare(X, load("a")), {"a"}, set()),
     "Assign": (ir.Assign(X, ir.Cast(load("a"), int32)), {"a"}, set()),
     "Alloc": (ir.Alloc(buffer("a")), set(), set()),
-    "View": (ir.View(buffer("a")), set(), set()),
+    "BufferView": (ir.BufferView(buffer("a")), set(), set()),
     "Store": (ir.Store(ir.Element(buffer("a"), (number(1), number(2))), load("b")), {"b"}, {"a"}),
     "If": (ir.If(ir.Op("less", (load("a"), load("b")), bool_), (ONE, TWO), (THREE,)), {"a", "b"}, set()),
     "For": (ir.For(X, number(0), load("a"), number(1), (ONE, TWO)), {"a"}, set()),

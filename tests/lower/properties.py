@@ -14,7 +14,7 @@ from tests.support import goldens
 from tilejit import lower
 from tilejit.errors import DispatchError
 from tilejit.ir.text.parser import from_text
-from tilejit.lower import Context, Decline, Plan, Variant
+from tilejit.lower import Decline, DispatchContext, Plan, Variant
 from tilejit.lower.engine import dispatch
 from tilejit.lower.proof import prove
 from tilejit.target import target
@@ -25,7 +25,7 @@ Variants = Sequence[Variant[Any]]
 
 def plan_of(variant: Variant[Any], operation: Operation) -> Plan | None:
     """The variant's plan, or None where it declines."""
-    context = Context(operation.target, operation.threads)
+    context = DispatchContext(operation.target, operation.threads)
     if variant.reasons(operation.op, context, {}):
         return None
     plan = variant.plan(operation.op, context)
@@ -34,7 +34,7 @@ def plan_of(variant: Variant[Any], operation: Operation) -> Plan | None:
 
 def answers(variant: Variant[Any], operation: Operation, variants: Variants) -> None:
     """A plan that says what it is, twice the same, or reasons; an exception is neither."""
-    context = Context(operation.target, operation.threads)
+    context = DispatchContext(operation.target, operation.threads)
     reasons = variant.reasons(operation.op, context, {})
     if not reasons:
         plan, again = (variant.plan(operation.op, context) for _ in range(2))
@@ -50,7 +50,7 @@ def answers(variant: Variant[Any], operation: Operation, variants: Variants) -> 
 def ties_with_none(variant: Variant[Any], operation: Operation, variants: Variants) -> None:
     """No other variant accepts the operation at the same priority."""
     try:
-        dispatch(operation.op, Context(operation.target, operation.threads), variants)
+        dispatch(operation.op, DispatchContext(operation.target, operation.threads), variants)
     except DispatchError as refused:
         assert refused.declines, refused.message
 

@@ -30,7 +30,7 @@ from tilejit.ir.nodes import (
 from tilejit.ir.verify import verify
 from tilejit.layout import Swizzle, TileLayout
 from tilejit.lower import lower
-from tilejit.lower.ask import Operand, operand
+from tilejit.lower.ask import OperandSpec, operand
 from tilejit.lower.engine import Verdict
 from tilejit.lower.proof import addresses, owners_of, prove
 from tilejit.lower.schedule.launch import launch_values
@@ -187,7 +187,7 @@ def windows(draw: st.DrawFn, extents: tuple[int, ...]) -> tuple[tuple[int, ...],
 
 
 @st.composite
-def memory(draw: st.DrawFn, space: str, extents: tuple[int, ...], dtype: DType) -> Operand:
+def memory(draw: st.DrawFn, space: str, extents: tuple[int, ...], dtype: DType) -> OperandSpec:
     shape, region = draw(windows(extents))
     if space == "global" and draw(st.booleans()):
         align = draw(st.sampled_from([16, 8, dtype.bytes]))

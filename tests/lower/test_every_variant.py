@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.lower import properties
 from tilejit.ir.nodes import Instruction, TileOp
-from tilejit.lower import VARIANTS, Context, Decline, Moves, Plan, Variant
+from tilejit.lower import VARIANTS, Decline, DispatchContext, Moves, Plan, Variant
 from tilejit.lower.builder import Builder
 from tilejit.lower.moves.partition import Partition, emit_copy
 from tilejit.lower.variants import copy_gmem_smem
@@ -76,7 +76,7 @@ class Changed(Partition):
 def wrong(name: str, change: Callable[[Moves], Moves]) -> Variant[Any]:
     """gmem_smem with other moves, before all others."""
 
-    def plan(op: TileOp, context: Context) -> Partition | Decline:
+    def plan(op: TileOp, context: DispatchContext) -> Partition | Decline:
         right = copy_gmem_smem.plan(op, context)
         if isinstance(right, Decline):
             return right

@@ -36,7 +36,7 @@ from tilejit.ir.verify import verify
 from tilejit.isa.mma import MMA, Mma
 from tilejit.layout import TileLayout, layout_a, layout_b, layout_c
 from tilejit.lower import lower
-from tilejit.lower.ask import Operand, dispatch, operand, sym
+from tilejit.lower.ask import OperandSpec, dispatch, operand, sym
 from tilejit.lower.engine import Verdict
 from tilejit.lower.proof import owners_of, prove
 from tilejit.ops.gemm import reference
@@ -47,8 +47,10 @@ CASES = load("gemm_mma")
 FORMS = {f.name: f for f in MMA.forms()}
 
 
-def multiplied(acc: Operand, a: Operand, b: Operand, scope: str = "warp", threads: int = 32, arch: str = "sm_90a",
-               precision: str | None = None) -> Verdict:
+def multiplied(
+    acc: OperandSpec, a: OperandSpec, b: OperandSpec, scope: str = "warp", threads: int = 32, arch: str = "sm_90a",
+    precision: str | None = None,
+) -> Verdict:
     """Lowers one product, carries it out on small integers and compares with NumPy's, replicas included."""
     regions = tuple(o.named(n) for o, n in zip((acc, a, b), ("acc", "a", "b"), strict=True))
     attrs = () if precision is None else (("precision", precision),)
@@ -82,7 +84,9 @@ def spread(region: Region, values: np.ndarray, scope: str, threads: int, onto: n
     return held
 
 
-def factors(m: int, n: int, k: int, form: Mma, warps: tuple[int, int] = (1, 1), scope: str = "cta") -> list[Operand]:
+def factors(
+    m: int, n: int, k: int, form: Mma, warps: tuple[int, int] = (1, 1), scope: str = "cta"
+) -> list[OperandSpec]:
     """Accumulator, A and B in the layouts of `tj.mma`."""
     return [
         operand("local", (m, n), form.acc, layout_c((m, n), form.acc, warps, scope)),
@@ -91,7 +95,7 @@ def factors(m: int, n: int, k: int, form: Mma, warps: tuple[int, int] = (1, 1), 
     ]
 
 
-def transposed(given: Operand) -> Operand:
+def transposed(given: OperandSpec) -> OperandSpec:
     """The same registers under swapped indices."""
     assert given.layout is not None
     layout, ends = given.layout.group(given.shape)
@@ -99,7 +103,7 @@ def transposed(given: Operand) -> Operand:
     return replace(given, shape=given.shape[::-1], region=None, layout=layout.permute_groups(ends, (1, 0)))
 
 
-def operands(case: Case) -> list[Operand]:
+def operands(case: Case) -> list[OperandSpec]:
     acc, a, b = (operand_of(case[name]) for name in "DAB")
     return [acc, transposed(a) if case["transpose_a"] else a, transposed(b) if case["transpose_b"] else b]
 
@@ -183,7 +187,7 @@ HALF = FORMS["mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"]
 SHORT = FORMS["mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16"]
 
 
-def with_layout(column: int, *shard: tuple[int, int, str], form: Mma = HALF) -> list[Operand]:
+def with_layout(column: int, *shard: tuple[int, int, str], form: Mma = HALF) -> list[OperandSpec]:
     """A product of 16 x 8 x 16 whose operand `column` has this layout instead."""
     given = factors(16, 8, 16, form)
     given[column] = replace(given[column], layout=TileLayout.from_iters(shard))
@@ -194,7 +198,7 @@ A_16X16 = ((2, 2, "m"), (8, 4, "laneid"), (2, 4, "m"), (4, 1, "laneid"), (2, 1, 
 B_16X8 = ((2, 2, "m"), (4, 1, "laneid"), (2, 1, "m"), (8, 4, "laneid"))
 C_16X8 = ((2, 2, "m"), (8, 4, "laneid"), (4, 1, "laneid"), (2, 1, "m"))
 
-NEAR_MISSES: dict[str, tuple[Callable[[], list[Operand]], str]] = {
+NEAR_MISSES: dict[str, tuple[Callable[[], list[OperandSpec]], str]] = {
     "lanes of A's rows 1 apart": (
         lambda: with_layout(1, (2, 2, "m"), (8, 1, "laneid"), (2, 4, "m"), (4, 8, "laneid"), (2, 1, "m")),
         "a is no fragment: dimension 0 goes along 8:1@laneid; needs lanes 8:4@laneid",
@@ -264,7 +268,7 @@ def test_a_layout_that_is_no_fragment_says_what_is_in_the_way_and_what_fits(name
     multiplied(*following(refused.value, made()))
 
 
-def following(refused: DispatchError, given: list[Operand]) -> list[Operand]:
+def following(refused: DispatchError, given: list[OperandSpec]) -> list[OperandSpec]:
     """The operands with the layouts that the hint names."""
     assert refused.hint is not None and refused.hint.startswith("what fits: ")
     pattern = r"(acc|a|b) layout=(tj\.mma\.layout_\w\(.*?\)(?=, (?:acc|a|b) layout|$))"

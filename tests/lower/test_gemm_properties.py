@@ -12,7 +12,7 @@ from tests.lower.test_gemm import factors, following, multiplied
 from tilejit.errors import DispatchError
 from tilejit.isa.mma import MMA, Mma
 from tilejit.layout import TileLayout
-from tilejit.lower.ask import Operand, dispatch, operand
+from tilejit.lower.ask import OperandSpec, dispatch, operand
 
 WARPS = [(1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (3, 1), (1, 4)]
 
@@ -33,7 +33,7 @@ def tiles_for(warps: tuple[int, int]) -> st.SearchStrategy[tuple[int, int, int]]
 
 
 @st.composite
-def products(draw: st.DrawFn) -> tuple[Mma, list[Operand], tuple[int, int], tuple[int, int, int]]:
+def products(draw: st.DrawFn) -> tuple[Mma, list[OperandSpec], tuple[int, int], tuple[int, int, int]]:
     """A form, its three operands, the warps and the tiles of each along m, n and k."""
     form = draw(st.sampled_from(MMA.forms()))
     warps = draw(st.sampled_from(WARPS))
@@ -80,7 +80,7 @@ def _layout(draw: st.DrawFn, digits: list[Digit], first: int, replica: list[tupl
     return TileLayout.from_iters([(e, s, a) for e, s, a in listed if s is not None], replica)
 
 
-def _ask(form: Mma, given: list[Operand], warps: tuple[int, int]) -> object:
+def _ask(form: Mma, given: list[OperandSpec], warps: tuple[int, int]) -> object:
     precision = "tf32" if form.a.bits == 32 else None
     threads = 32 * prod(warps)
     scope = "warp" if threads == 32 else "cta"
@@ -89,7 +89,7 @@ def _ask(form: Mma, given: list[Operand], warps: tuple[int, int]) -> object:
 
 @given(products())
 def test_any_order_of_rows_columns_and_registers_multiplies_right(
-    made: tuple[Mma, list[Operand], tuple[int, int], tuple[int, int, int]]
+    made: tuple[Mma, list[OperandSpec], tuple[int, int], tuple[int, int, int]]
 ) -> None:
     form, given, warps, tiles = made
     found = _ask(form, given, warps)
@@ -99,7 +99,7 @@ def test_any_order_of_rows_columns_and_registers_multiplies_right(
 
 
 @st.composite
-def canonical(draw: st.DrawFn) -> tuple[Mma, list[Operand], str, int]:
+def canonical(draw: st.DrawFn) -> tuple[Mma, list[OperandSpec], str, int]:
     """A form, operands in the layouts of `tj.mma`, the scope, and the threads of one or two instances of it."""
     form, warps = draw(st.sampled_from(MMA.forms())), draw(st.sampled_from(WARPS))
     m, n, k = draw(tiles_for(warps))
@@ -112,13 +112,15 @@ def canonical(draw: st.DrawFn) -> tuple[Mma, list[Operand], str, int]:
 
 
 @given(canonical())
-def test_the_layouts_of_tj_mma_multiply_right_at_any_size(made: tuple[Mma, list[Operand], str, int]) -> None:
+def test_the_layouts_of_tj_mma_multiply_right_at_any_size(made: tuple[Mma, list[OperandSpec], str, int]) -> None:
     form, given, scope, threads = made
     multiplied(*given, scope, threads, precision="tf32" if form.a.bits == 32 else None)
 
 
 @given(st.data(), canonical())
-def test_following_the_hints_leads_to_a_product(data: st.DataObject, made: tuple[Mma, list[Operand], str, int]) -> None:
+def test_following_the_hints_leads_to_a_product(
+    data: st.DataObject, made: tuple[Mma, list[OperandSpec], str, int]
+) -> None:
     form, given, scope, threads = made
     given = list(given)
     for column in data.draw(st.sets(st.integers(0, 2), min_size=1)):
@@ -142,7 +144,7 @@ def test_following_the_hints_leads_to_a_product(data: st.DataObject, made: tuple
 
 @given(st.data(), products())
 def test_a_layout_with_one_changed_iterator_is_refused_with_a_reason_or_multiplies_right(
-    data: st.DataObject, made: tuple[Mma, list[Operand], tuple[int, int], tuple[int, int, int]]
+    data: st.DataObject, made: tuple[Mma, list[OperandSpec], tuple[int, int], tuple[int, int, int]]
 ) -> None:
     form, given, warps, _ = made
     column = data.draw(st.integers(0, 2))

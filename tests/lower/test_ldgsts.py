@@ -14,7 +14,7 @@ from tilejit.dtypes import DTYPES, float16, float32, uint8
 from tilejit.errors import DispatchError
 from tilejit.ir.nodes import TileOp
 from tilejit.layout import Swizzle, TileLayout
-from tilejit.lower.ask import Operand, dispatch, operand, sym
+from tilejit.lower.ask import OperandSpec, dispatch, operand, sym
 from tilejit.lower.engine import Verdict
 from tilejit.lower.proof import prove
 
@@ -22,14 +22,14 @@ CASES = load("copy_async_ldgsts")
 
 
 def ask(
-    dst: Operand, src: Operand, *fill: float, scope: str = "warp", threads: int = 32, arch: str = "sm_90a"
+    dst: OperandSpec, src: OperandSpec, *fill: float, scope: str = "warp", threads: int = 32, arch: str = "sm_90a"
 ) -> Verdict:
     found = dispatch("copy_async", scope, dst, src, *fill, threads=threads, target=arch)
     prove(found.plan, found.op)
     return found
 
 
-def refusal(dst: Operand, src: Operand, *fill: float, arch: str = "sm_90a") -> str:
+def refusal(dst: OperandSpec, src: OperandSpec, *fill: float, arch: str = "sm_90a") -> str:
     with pytest.raises(DispatchError) as refused:
         ask(dst, src, *fill, arch=arch)
     return "; ".join(refused.value.declines["ldgsts"])

@@ -18,7 +18,7 @@ from tilejit.dtypes import DTYPES, DType, float16, int16
 from tilejit.ir.nodes import Alloc, Kernel, Region, TileOp
 from tilejit.layout import Swizzle, TileLayout
 from tilejit.lower import lower
-from tilejit.lower.ask import Operand, dispatch, operand, sym
+from tilejit.lower.ask import OperandSpec, dispatch, operand, sym
 from tilejit.lower.engine import Verdict
 from tilejit.lower.proof import prove
 from tilejit.lower.variants.copy_ldstmatrix import Plan
@@ -29,7 +29,7 @@ CASES = [c for c in load("copy_ldstmatrix") if "expect" in c]
 TYPES = [DTYPES[n] for n in ("float16", "bfloat16", "int16", "uint16")]
 
 
-def ask(scope: str, dst: Operand, src: Operand, threads: int = 32, arch: str = "sm_90a") -> Verdict:
+def ask(scope: str, dst: OperandSpec, src: OperandSpec, threads: int = 32, arch: str = "sm_90a") -> Verdict:
     return dispatch("copy", scope, dst, src, threads=threads, target=arch)
 
 
@@ -60,7 +60,7 @@ def test_elements_of_another_size_are_left_to_reg(dtype: str) -> None:
     refused(ask("warp", dst, src), f"needs 16-bit elements; {dtype} has {DTYPES[dtype].bits} bits")
 
 
-def fragment(n: int = 2, dtype: DType = float16, **strides: int) -> Operand:
+def fragment(n: int = 2, dtype: DType = float16, **strides: int) -> OperandSpec:
     """n tiles in registers; strides of the digits row, quad, tile and pair may be given."""
     step = {"row": 4, "quad": 1, "tile": 2, "pair": 1} | strides
     shard = [(8, step["row"], "laneid"), (4, step["quad"], "laneid"), (n, step["tile"], "m"), (2, step["pair"], "m")]
@@ -69,7 +69,7 @@ def fragment(n: int = 2, dtype: DType = float16, **strides: int) -> Operand:
 
 def rows(
     n: int = 2, dtype: DType = float16, offset: int = 0, swizzle: Swizzle | None = None, **strides: int
-) -> Operand:
+) -> OperandSpec:
     """The same tiles in shared memory, row-major but for what is given."""
     step = {"row": 8 * n, "quad": 2, "tile": 8, "pair": 1} | strides
     shard = [(8, step["row"], "m"), (4, step["quad"], "m"), (n, step["tile"], "m"), (2, step["pair"], "m")]
@@ -77,7 +77,7 @@ def rows(
     return operand("shared", (8, 4, n, 2), dtype, layout)
 
 
-def columns(n: int = 2, **strides: int) -> Operand:
+def columns(n: int = 2, **strides: int) -> OperandSpec:
     return rows(n, **({"row": 1, "quad": 16 * n, "tile": 8, "pair": 8 * n} | strides))
 
 
@@ -135,7 +135,9 @@ def test_before_sm_80_all_lanes_have_valid_addresses() -> None:
         (fragment(dtype=DTYPES["int8"]), rows(dtype=DTYPES["int8"]), "needs 16-bit elements; int8 has 8 bits"),
     ],
 )
-def test_a_near_miss_is_refused_with_its_reason_and_copied_right(tile: Operand, place: Operand, reason: str) -> None:
+def test_a_near_miss_is_refused_with_its_reason_and_copied_right(
+    tile: OperandSpec, place: OperandSpec, reason: str
+) -> None:
     refused(ask("warp", tile, place), reason)
 
 
@@ -249,7 +251,7 @@ class Copy:
     def shape(self) -> tuple[int, ...]:
         return (1 if self.replicated else self.warps, 8, 4, *self.tiles, 2)
 
-    def operands(self) -> tuple[Operand, Operand]:
+    def operands(self) -> tuple[OperandSpec, OperandSpec]:
         own = [(e, s, "m") for e, s in zip(self.tiles, self.word, strict=True)]
         shard = [(self.shape[0], 32, self.axis), (8, 4, self.axis), (4, 1, self.axis), *own, (2, 1, "m")]
         replica = [(self.warps, 32, self.axis)] if self.replicated and self.warps > 1 else []

@@ -16,19 +16,19 @@ from tilejit.ir.nodes import Const, Instruction, Kernel, Sync, TileOp
 from tilejit.ir.text.printer import to_text
 from tilejit.layout import Swizzle, TileLayout
 from tilejit.lower import lower
-from tilejit.lower.ask import Operand, operand
+from tilejit.lower.ask import OperandSpec, operand
 from tilejit.target import target
 
 COMMIT = Instruction("cp.async.commit")
 WAIT = Instruction("cp.async.wait", (), (Const(0, int32),))
 
 
-def fragment(n: int) -> Operand:
+def fragment(n: int) -> OperandSpec:
     layout = TileLayout.from_iters([(8, 4, "laneid"), (4, 1, "laneid"), (n, 2, "m"), (2, 1, "m")])
     return operand("local", (8, 4, n, 2), float16, layout)
 
 
-def place(n: int, trans: bool) -> Operand:
+def place(n: int, trans: bool) -> OperandSpec:
     """Row-major S[(8, 4, n, 2) : (8n, 2, 8, 1)], or column-major."""
     row, quad, pair = (1, 16 * n, 8 * n) if trans else (8 * n, 2, 1)
     layout = TileLayout.from_iters([(8, row, "m"), (4, quad, "m"), (n, 8, "m"), (2, pair, "m")])

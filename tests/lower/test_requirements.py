@@ -16,8 +16,8 @@ from tilejit.ir.nodes import Const, Region, TileOp, Var
 from tilejit.layout import S, Swizzle, TCol, TileLayout
 from tilejit.layout.stock import swizzled_atom_layout
 from tilejit.lower import VARIANTS
-from tilejit.lower.ask import Operand, dispatch, operand, sym
-from tilejit.lower.engine import Context, Verdict
+from tilejit.lower.ask import OperandSpec, dispatch, operand, sym
+from tilejit.lower.engine import DispatchContext, Verdict
 from tilejit.lower.engine import dispatch as choose
 from tilejit.lower.proof import prove
 from tilejit.target import target
@@ -25,13 +25,13 @@ from tilejit.target import target
 DEFECTS = {c["id"]: c["setup"] for n in ("copy_gmem_smem", "copy_reg") for c in load(n) if "setup" in c}
 
 
-def copy(scope: str, dst: Operand, src: Operand, threads: int, **options: object) -> Verdict:
+def copy(scope: str, dst: OperandSpec, src: OperandSpec, threads: int, **options: object) -> Verdict:
     found = dispatch("copy", scope, dst, src, threads=threads, **options)  # type: ignore[arg-type]
     prove(found.plan, found.op)
     return found
 
 
-def defect_sides(name: str, near: str, far: str, space: str) -> tuple[Operand, Operand]:
+def defect_sides(name: str, near: str, far: str, space: str) -> tuple[OperandSpec, OperandSpec]:
     setup = DEFECTS[name]
     region = setup["region"]
     shape = setup.get("shape", [e for _, e in region])
@@ -193,7 +193,7 @@ def test_a_region_known_to_be_inside_has_no_predicate() -> None:
     trusted = Region(outside.buffer, outside.starts, outside.extents, in_bounds=True)
     dst = operand("shared", (8, 8), float32).named("dst")
     for src, dims in ((outside, (0,)), (trusted, ())):
-        plan = choose(TileOp("copy", "warp", (dst, src)), Context(target("sm_90a"), 32), VARIANTS).plan
+        plan = choose(TileOp("copy", "warp", (dst, src)), DispatchContext(target("sm_90a"), 32), VARIANTS).plan
         assert plan.edges("src").dims == dims
 
 
@@ -248,7 +248,7 @@ def test_of_a_variant_for_other_operands_only_these_are_the_reason() -> None:
     ],
 )
 def test_operands_of_the_wrong_kind_are_a_reason_of_every_variant(
-    name: str, operands: Sequence[Operand | float], reason: str
+    name: str, operands: Sequence[OperandSpec | float], reason: str
 ) -> None:
     with pytest.raises(DispatchError) as refused:
         dispatch(name, "warp", *operands, threads=32)
@@ -285,7 +285,7 @@ def test_two_variants_that_tie_are_an_error_that_names_both() -> None:
     second = replace(first, name="twin")
     dst, src = operand("shared", (32,), float32).named("dst"), operand("global", (32,), float32).named("src")
     with pytest.raises(DispatchError, match="gmem_smem and twin"):
-        choose(TileOp("copy", "warp", (dst, src)), Context(target("sm_90a"), 32), (*VARIANTS, second))
+        choose(TileOp("copy", "warp", (dst, src)), DispatchContext(target("sm_90a"), 32), (*VARIANTS, second))
 
 
 def test_a_tile_of_a_wider_scope_is_refused_by_name() -> None:

@@ -18,7 +18,7 @@ from tilejit.ir.nodes import Instruction, Sync, TileOp, Var
 from tilejit.ir.text.printer import to_text
 from tilejit.layout import TCGEN05_SHAPES, R, S, TileLayout, atom_layout, datapath, laneid, tid_in_wg, tx
 from tilejit.lower import lower, pending
-from tilejit.lower.ask import Operand, dispatch, operand, sym
+from tilejit.lower.ask import OperandSpec, dispatch, operand, sym
 from tilejit.target import target
 
 #: PTX ISA, the figures of each shape for .x1: (row, 32-bit column) of register r of lane l, as the lists of rows and
@@ -57,7 +57,7 @@ def moved(plan: Any) -> dict[tuple[int, int], tuple[int, int]]:
 THREADS = {"laneid": 1, "wid_in_wg": 32, "tid_in_wg": 1}
 
 
-def expected(local: Operand, tmem: Operand) -> dict[tuple[int, int], tuple[int, int]]:
+def expected(local: OperandSpec, tmem: OperandSpec) -> dict[tuple[int, int], tuple[int, int]]:
     """As `moved`, element by element from the layouts."""
     found: dict[tuple[int, int], tuple[int, int]] = {}
     packed = 32 // local.dtype.bits
@@ -75,7 +75,7 @@ def expected(local: Operand, tmem: Operand) -> dict[tuple[int, int], tuple[int, 
     return found
 
 
-def check(local: Operand, tmem: Operand, store: bool) -> Any:
+def check(local: OperandSpec, tmem: OperandSpec, store: bool) -> Any:
     pair = (tmem, local) if store else (local, tmem)
     plan = dispatch("copy_async", "warpgroup", *pair, target="sm_100a").plan
     assert moved(plan) == expected(local, tmem)
@@ -86,7 +86,7 @@ def check(local: Operand, tmem: Operand, store: bool) -> Any:
 
 
 @st.composite
-def atoms(draw: st.DrawFn) -> tuple[Operand, Operand, str, int, int]:
+def atoms(draw: st.DrawFn) -> tuple[OperandSpec, OperandSpec, str, int, int]:
     """A whole register tile of some instruction, and columns of a larger allocation on a data path that fits it."""
     shape = draw(st.sampled_from(sorted(TCGEN05_SHAPES)))
     num = 1 << draw(st.integers(0, 4))
@@ -108,7 +108,7 @@ def atoms(draw: st.DrawFn) -> tuple[Operand, Operand, str, int, int]:
 
 @given(atoms(), st.booleans())
 def test_a_whole_atom_is_one_instruction_of_its_own_shape_for_each_slab(
-    case: tuple[Operand, Operand, str, int, int], store: bool
+    case: tuple[OperandSpec, OperandSpec, str, int, int], store: bool
 ) -> None:
     local, tmem, shape, num, slabs = case
     plan = check(local, tmem, store)

@@ -43,7 +43,7 @@ def kernel_around(
             continue
         source = operand.host("in")
         params.append(nodes.PointerParam(source.name, source))
-        body += [nodes.Alloc(operand.buffer), nodes.View(operand.flat), *_transfer(operand, source, threads, "fill")]
+        body += [nodes.Alloc(operand.buffer), nodes.BufferView(operand.flat), *_transfer(operand, source, threads, "fill")]
     for symbol in sorted({s for o in operands for s in o.symbols}):
         params.append(nodes.ScalarParam(symbol, nodes.Var(symbol, int64)))
     params += [nodes.ScalarParam(var.name, var) for var in scalars]
@@ -95,7 +95,7 @@ def _transfer_lanes(operand: Operand, host: nodes.Buffer, way: str) -> list[node
         moves += [nodes.Let(value, nodes.Load(source)), nodes.Store(target, value)]
     copy = nodes.TileOp("copy_async", "warpgroup", (there, here) if way == "fill" else (here, there))
     moved = [copy, *wait_for(copy)]
-    head: list[nodes.Stmt] = [nodes.Alloc(lanes), nodes.View(registers)]
+    head: list[nodes.Stmt] = [nodes.Alloc(lanes), nodes.BufferView(registers)]
     return [*head, *moves, *moved] if way == "fill" else [*head, *moved, *moves]
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from tilejit.dtypes import DTYPES
 from tilejit.ir.nodes import Var
 from tilejit.layout import Swizzle, TileLayout
-from tilejit.lower.ask import Operand, operand, sym
+from tilejit.lower.ask import OperandSpec, operand, sym
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -46,7 +46,7 @@ def start_of(start: int | Case) -> int | Var:
     return sym(text, multiple_of=gcd(*(f[0] if f else 1 for f in factors)))
 
 
-def operand_of(data: Case, align: int | None = None) -> Operand:
+def operand_of(data: Case, align: int | None = None) -> OperandSpec:
     region = [(start_of(s), e) for s, e in data["region"]]
     space, dtype, layout = data["scope"], DTYPES[data["dtype"]], layout_of(data["layout"])
     if space != "local":

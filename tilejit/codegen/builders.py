@@ -10,14 +10,14 @@ from typing import Literal
 from ..dtypes import DTYPES, DType
 from ..ops.scalar import (
     FORMATS,
-    BasicBlock,
-    Builder,
     Comparison,
     Conversion,
     Format,
     Number,
     Opcode,
     Operand,
+    ScalarBlock,
+    ScalarBuilder,
     scalar_type,
 )
 from ..target import Target
@@ -49,7 +49,7 @@ def _predicate(comparison: Comparison, letter: str) -> str:
     return {"==": "eq", "!=": "ne"}.get(comparison) or ("s" if letter == "i" else "u") + _ORDERS[comparison]
 
 
-class _TextBuilder(Builder):
+class _TextBuilder(ScalarBuilder):
     """Instructions as LLVM's text; `write` and `call` say where they go."""
 
     def __init__(self, number_format: Format | None) -> None:
@@ -152,7 +152,7 @@ class FunctionBuilder(_TextBuilder):
         super().__init__(number_format)
         self._lines: list[str] = []
         self._count = 0
-        self.block = BasicBlock("entry")
+        self.block = ScalarBlock("entry")
 
     @property
     def body(self) -> str:
@@ -169,22 +169,22 @@ class FunctionBuilder(_TextBuilder):
         arguments = ", ".join(f"{kind} {text}" for kind, text in operands)
         return self.write(type, f"call {llvm_type(type)} @{name}({arguments})")
 
-    def start(self, block: BasicBlock) -> None:
+    def start(self, block: ScalarBlock) -> None:
         self._lines.append(f"{block.name}:")
         self.block = block
 
-    def jump(self, block: BasicBlock) -> None:
+    def jump(self, block: ScalarBlock) -> None:
         self._lines.append(f"  br label %{block.name}")
 
-    def branch(self, condition: Number, yes: BasicBlock, no: BasicBlock) -> None:
+    def branch(self, condition: Number, yes: ScalarBlock, no: ScalarBlock) -> None:
         self._lines.append(f"  br i1 {condition.text}, label %{yes.name}, label %{no.name}")
 
-    def phi(self, *sources: tuple[Number, BasicBlock]) -> Number:
+    def phi(self, *sources: tuple[Number, ScalarBlock]) -> Number:
         type = sources[0][0].type
         pairs = ", ".join(f"[ {number.text}, %{block.name} ]" for number, block in sources)
         return self.write(type, f"phi {llvm_type(type)} {pairs}")
 
-    def add_incoming(self, phi: Number, value: Number, block: BasicBlock) -> None:
+    def add_incoming(self, phi: Number, value: Number, block: ScalarBlock) -> None:
         index = next(i for i, line in enumerate(self._lines) if line.startswith(f"  {phi.text} = phi "))
         self._lines[index] += f", [ {value.text}, %{block.name} ]"
 
@@ -196,7 +196,7 @@ class FunctionBuilder(_TextBuilder):
 class InlineBuilder(_TextBuilder):
     """Writes an operation where it is used, in one block.
 
-    proved: see `Builder`.
+    proved: see `ScalarBuilder`.
     """
 
     def __init__(self, writer: Writer, target: Target, dtype: DType, proved: bool = False) -> None:
@@ -216,19 +216,19 @@ class InlineBuilder(_TextBuilder):
             return self.intrinsic(f"{which}imum", x, y)
         return super()._extreme(which, x, y)
 
-    def start(self, block: BasicBlock) -> None:
+    def start(self, block: ScalarBlock) -> None:
         raise NotImplementedError(_ONE_BLOCK)
 
-    def jump(self, block: BasicBlock) -> None:
+    def jump(self, block: ScalarBlock) -> None:
         raise NotImplementedError(_ONE_BLOCK)
 
-    def branch(self, condition: Number, yes: BasicBlock, no: BasicBlock) -> None:
+    def branch(self, condition: Number, yes: ScalarBlock, no: ScalarBlock) -> None:
         raise NotImplementedError(_ONE_BLOCK)
 
-    def phi(self, *sources: tuple[Number, BasicBlock]) -> Number:
+    def phi(self, *sources: tuple[Number, ScalarBlock]) -> Number:
         raise NotImplementedError(_ONE_BLOCK)
 
-    def add_incoming(self, phi: Number, value: Number, block: BasicBlock) -> None:
+    def add_incoming(self, phi: Number, value: Number, block: ScalarBlock) -> None:
         raise NotImplementedError(_ONE_BLOCK)
 
 

@@ -12,6 +12,7 @@ from ..ir.nodes import (
     Assert,
     Assign,
     Break,
+    BufferView,
     Continue,
     Declare,
     Expr,
@@ -29,7 +30,6 @@ from ..ir.nodes import (
     Sync,
     Var,
     Vector,
-    View,
 )
 from ..isa.barriers import BARRIERS
 from ..scopes import CTA, SCOPES
@@ -205,7 +205,7 @@ def _alloc(emission: Emission, stmt: Alloc) -> None:
     """Storage is laid out before the body is written."""
 
 
-def _view(emission: Emission, stmt: View) -> None:
+def _view(emission: Emission, stmt: BufferView) -> None:
     """A view is its root's storage."""
 
 
@@ -280,7 +280,7 @@ EMITTERS: dict[type, Callable[[Emission, Any], None]] = {
     Continue: _continue,
     Return: _return,
     Alloc: _alloc,
-    View: _view,
+    BufferView: _view,
     Store: _store,
     Move: _move,
     Sync: _sync,

@@ -11,7 +11,7 @@ from typing import Any
 from ..dtypes import DType
 from ..errors import KernelSyntaxError, KernelTypeError, TilejitError
 from ..ir.arithmetic import build, facts
-from ..ir.nodes import Alloc, Buffer, Const, Declare, Expr, Let, Special, Stmt, Var, View
+from ..ir.nodes import Alloc, Buffer, BufferView, Const, Declare, Expr, Let, Special, Stmt, Var
 from ..layout import TileLayout
 from ..source import Span
 from ..target import Target
@@ -157,7 +157,7 @@ class Context:
             self.block = outer
             self.depth -= 1
 
-    def allocate(self, statement: Alloc | View) -> None:
+    def allocate(self, statement: Alloc | BufferView) -> None:
         """Put a buffer or a view before all other statements."""
         self.journal.append(self.allocations, statement)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..dtypes import DType
 from ..ir.arithmetic import build
-from ..ir.nodes import Buffer, Cast, Const, Element, Expr, Let, Load, Op, Store, Strided, Var, View
+from ..ir.nodes import Buffer, BufferView, Cast, Const, Element, Expr, Let, Load, Op, Store, Strided, Var
 from ..layout import R, S, TileLayout
 from .context import Context
 from .scalars import convert
@@ -305,7 +305,7 @@ def reinterpreted(
     base = memory.buffer
     name = ctx.unique(f"{base.root.name}.view")
     buffer = Buffer(name, base.space, dtype, shape, layout, base.align, base, ctx.span(node))
-    ctx.allocate(View(buffer, ctx.span(node)))
+    ctx.allocate(BufferView(buffer, ctx.span(node)))
     return Memory.whole(buffer, writable=memory.writable, constant_indices=memory.constant_indices)
 
 

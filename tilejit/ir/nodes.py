@@ -1,5 +1,7 @@
 """The IR: tile operations and lane operations are one language at two levels.
 
+Scalar expressions, memory and places are in `values`; here are statements, parameters and kernels.
+
 *Tile level*, what the frontend makes: `TileOp`s on `Region`s, `Element` reads and writes, scalar control flow.
 *Lane level*, what lowering leaves: one thread's view. No `TileOp` and no `Element` remains; memory is touched
 through `Vector`s, flat runs of a buffer's storage, by `Move`, `Load` and `Store`; local buffers are registers, or
@@ -11,209 +13,39 @@ which they print. Statements hold tuples of statements; a `Var` carries the fact
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from ..dtypes import DType, bool_, int32, int64
-from ..layout import TileLayout
+from ..dtypes import DType
 from ..ops.record import AttributeValue, TileOperation
 from ..ops.tile import TILE_OPERATIONS
-from ..scopes import THREAD_IDS
 from ..source import Span
+from .values import (
+    SPACES,
+    SPECIALS,
+    TRUE,
+    Buffer,
+    Cast,
+    Const,
+    Element,
+    Expr,
+    Load,
+    Op,
+    Region,
+    Special,
+    Strided,
+    Var,
+    Vector,
+)
 
-SPACES = ("global", "shared", "local", "tmem")
-
-#: ids and sizes that the hardware knows -> (dtype, largest value)
-SPECIALS: dict[str, tuple[DType, int]] = {
-    **{name: (int32, number.greatest) for name, number in THREAD_IDS.items()},
-    "cta_id.0": (int64, 2**31 - 2),
-    "cta_id.1": (int64, 65534),
-    "cta_id.2": (int64, 65534),
-    "num_ctas.0": (int64, 2**31 - 1),
-    "num_ctas.1": (int64, 65535),
-    "num_ctas.2": (int64, 65535),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Const:
-    """A literal of a type; `value` is a bool, int or float (NaN and infinities included)."""
-
-    value: bool | int | float
-    dtype: DType
-    span: Span | None = field(default=None, compare=False, repr=False)
-
-    def __post_init__(self) -> None:
-        # one NaN object for all, so that equal constants compare equal
-        if self.value != self.value:
-            object.__setattr__(self, "value", math.nan)
-
-
-@dataclass(frozen=True, slots=True)
-class Var:
-    """A scalar by name: defined by `Let`, `Declare`, `For` or a parameter.
-
-    multiple_of: a number that divides every value it takes (1: nothing is known; 0 would mean always zero).
-    bounds: (least, greatest) value, inclusive, or None where unknown.
-    """
-
-    name: str
-    dtype: DType
-    multiple_of: int = 1
-    bounds: tuple[int, int] | None = None
-    span: Span | None = field(default=None, compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Special:
-    """A hardware id or size from `SPECIALS`."""
-
-    name: str
-    span: Span | None = field(default=None, compare=False, repr=False)
-
-    @property
-    def dtype(self) -> DType:
-        return SPECIALS[self.name][0]
-
-
-@dataclass(frozen=True, slots=True)
-class Op:
-    """A scalar operation, by its name in the table of elementwise operations (`tilejit.ops.elementwise`).
-
-    All arguments have the dtype in which the operation computes, except the condition of `where`, which is bool_.
-    dtype: the result's; bool_ for comparisons.
-    """
-
-    name: str
-    args: tuple[Expr, ...]
-    dtype: DType
-    span: Span | None = field(default=None, compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Cast:
-    """`x` converted to `dtype`: to nearest even; to integers toward zero; saturating where the target is fp8.
-
-    saturate: for fp8 only: as the hardware (True) or as ml_dtypes (False).
-    """
-
-    x: Expr
-    dtype: DType
-    saturate: bool = True
-    span: Span | None = field(default=None, compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """The value at a place.
-
-    It is the whole value of a `Let`. Only at lane level, loads of local places may stand anywhere in an expression.
-    """
-
-    place: Element | Vector
-    span: Span | None = field(default=None, compare=False, repr=False)
-
-    @property
-    def dtype(self) -> DType:
-        return self.place.buffer.dtype
-
-
-Expr = Const | Var | Special | Op | Cast | Load
-
-
-@dataclass(frozen=True, slots=True)
-class Strided:
-    """The layout of a global tensor whose strides are known only at launch.
-
-    strides: elements, an int where known (1 for the stride-1 dimension), else an int64 parameter.
-    align: bytes, a power of two that divides the base address and every stride but the 1.
-    extent_align: bytes, a power of two that divides the stride-1 dimension's extent.
-    """
-
-    strides: tuple[int | Var, ...]
-    align: int
-    extent_align: int = 1
-
-    @property
-    def unit_dim(self) -> int | None:
-        """The dimension with stride 1, the last such one, or None."""
-        dims = [d for d, s in enumerate(self.strides) if s == 1]
-        return dims[-1] if dims else None
-
-
-@dataclass(frozen=True, slots=True)
-class Buffer:
-    """Memory with a shape, a type and a layout.
-
-    space: one of `SPACES`. shape: an int a dimension, or for global tensors an int64 extent parameter.
-    layout: where each element lives, in elements of `dtype` from the base (global, shared), or in which thread's
-    which register (local).
-    align: bytes that divide the base address; for a global tensor as its signature promises.
-    base: for a view the buffer whose storage it reinterprets, else None. A view starts where its base starts:
-    an offset is in its layout.
-    """
-
-    name: str
-    space: str
-    dtype: DType
-    shape: tuple[int | Var, ...]
-    layout: TileLayout | Strided
-    align: int
-    base: Buffer | None = None
-    span: Span | None = field(default=None, compare=False, repr=False)
-
-    @property
-    def root(self) -> Buffer:
-        """The buffer that owns the storage."""
-        return self if self.base is None else self.base.root
-
-
-@dataclass(frozen=True, slots=True)
-class Region:
-    """A box of a buffer: per dimension where it starts and how many elements it has.
-
-    extents: None for a dimension that a scalar index dropped (one element of it).
-    in_bounds: the box is known not to pass a global tensor's edge: by proof, or because the user said so.
-    """
-
-    buffer: Buffer
-    starts: tuple[Expr, ...]
-    extents: tuple[int | None, ...]
-    in_bounds: bool = False
-    span: Span | None = field(default=None, compare=False, repr=False)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The extents of the dimensions that are kept."""
-        return tuple(e for e in self.extents if e is not None)
-
-    @property
-    def dtype(self) -> DType:
-        return self.buffer.dtype
-
-
-@dataclass(frozen=True, slots=True)
-class Element:
-    """One element of a buffer by its logical indices (tile level)."""
-
-    buffer: Buffer
-    indices: tuple[Expr, ...]
-    span: Span | None = field(default=None, compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Vector:
-    """`width` elements in a row of a buffer's flat storage, from element `offset` (lane level).
-
-    The offset already holds layout and swizzle. For a local buffer it counts the thread's own registers.
-    """
-
-    buffer: Buffer
-    offset: Expr
-    width: int = 1
-    span: Span | None = field(default=None, compare=False, repr=False)
+__all__ = [
+    "Alloc", "Assert", "AssertionsParam", "Assign", "Break", "Buffer", "BufferView", "Cast", "Const", "Continue",
+    "Declare", "Element", "Expr", "ExtentParam", "For", "If", "Instruction", "Jump", "Kernel", "Let", "Load",
+    "Loop", "Move", "Op", "Param", "PointerParam", "Print", "Region", "Return", "SPACES", "SPECIALS", "ScalarParam",
+    "Simple", "Special", "Stmt", "Store", "StrideParam", "Strided", "Sync", "TRUE", "TileOp", "Var", "Vector",
+    "written_arguments",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +89,7 @@ class Alloc:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class BufferView:
     """Names a view: `buffer.base` says of what."""
 
     buffer: Buffer
@@ -459,7 +291,7 @@ class Instruction:
 
 
 #: a statement that holds no other statements, and after which the next one is executed
-Simple = Let | Declare | Assign | Alloc | View | Store | Sync | Assert | Print | TileOp | Move | Instruction
+Simple = Let | Declare | Assign | Alloc | BufferView | Store | Sync | Assert | Print | TileOp | Move | Instruction
 
 #: a statement after which the next one isn't executed
 Jump = Break | Continue | Return
@@ -576,5 +408,3 @@ class Kernel:
     debug: bool = False
     span: Span | None = field(default=None, compare=False, repr=False)
 
-
-TRUE = Const(True, bool_)

@@ -51,7 +51,7 @@ def blocks(stmt: ir.Stmt) -> tuple[Block, ...]:
             return (stmt.body,)
         case ir.Let() | ir.Instruction() | ir.Move() | ir.Store() | ir.Assign() | ir.Declare():
             return ()
-        case ir.TileOp() | ir.Alloc() | ir.View() | ir.Sync():
+        case ir.TileOp() | ir.Alloc() | ir.BufferView() | ir.Sync():
             return ()
         case ir.Break() | ir.Continue() | ir.Return() | ir.Assert() | ir.Print():
             return ()
@@ -112,7 +112,7 @@ def defines(stmt: ir.Stmt) -> ir.Var | ir.Buffer | None:
     match stmt:
         case ir.Let() | ir.Declare() | ir.For():
             return stmt.var
-        case ir.Alloc() | ir.View():
+        case ir.Alloc() | ir.BufferView():
             return stmt.buffer
         case ir.Assign() | ir.Store() | ir.If() | ir.Loop() | ir.Break() | ir.Continue() | ir.Return():
             return None
@@ -151,7 +151,7 @@ def expressions(stmt: ir.Stmt) -> Iterator[ir.Expr]:
             yield from (expr for expr in (stmt.predicate, stmt.otherwise) if expr is not None)
         case ir.Instruction():
             yield from _computed((*stmt.outputs, *stmt.inputs))
-        case ir.Alloc() | ir.View() | ir.Loop() | ir.Break() | ir.Continue() | ir.Return() | ir.Sync():
+        case ir.Alloc() | ir.BufferView() | ir.Loop() | ir.Break() | ir.Continue() | ir.Return() | ir.Sync():
             pass
         case _:
             assert_never(stmt)
@@ -178,7 +178,7 @@ def reads(stmt: ir.Stmt) -> Iterator[Place]:
             yield stmt.src
         case ir.Instruction():
             yield from (v for v in stmt.inputs if isinstance(v, ir.Vector) and v.buffer.space == "local")
-        case ir.Let() | ir.Declare() | ir.Assign() | ir.Alloc() | ir.View() | ir.Store():
+        case ir.Let() | ir.Declare() | ir.Assign() | ir.Alloc() | ir.BufferView() | ir.Store():
             pass
         case ir.If() | ir.For() | ir.Loop():
             pass
@@ -201,7 +201,7 @@ def writes(stmt: ir.Stmt) -> Iterator[Place]:
             yield stmt.dst
         case ir.Instruction():
             yield from stmt.outputs
-        case ir.Let() | ir.Declare() | ir.Assign() | ir.Alloc() | ir.View() | ir.If() | ir.For() | ir.Loop():
+        case ir.Let() | ir.Declare() | ir.Assign() | ir.Alloc() | ir.BufferView() | ir.If() | ir.For() | ir.Loop():
             pass
         case ir.Break() | ir.Continue() | ir.Return() | ir.Sync() | ir.Assert() | ir.Print():
             pass

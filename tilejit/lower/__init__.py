@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from ..ir.nodes import Kernel
 from ..target import Target
-from .engine import Condition, Context, Decline, Variant, Verdict
+from .engine import Condition, Decline, DispatchContext, Variant, Verdict
 from .lowering import Lowered
 from .lowering import lower as _lower
 from .plan import Facts, Moves, Plan, Products
 from .variants import VARIANTS
 
 __all__ = [
-    "Condition", "Context", "Decline", "Facts", "Lowered", "Moves", "Plan", "Products", "VARIANTS", "Variant",
+    "Condition", "DispatchContext", "Decline", "Facts", "Lowered", "Moves", "Plan", "Products", "VARIANTS", "Variant",
     "Verdict", "lower",
 ]
 

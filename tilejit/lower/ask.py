@@ -16,10 +16,10 @@ from ..layout import Swizzle, TileLayout
 from ..ops.tile import TILE_OPERATIONS
 from ..scopes import SCOPES
 from . import VARIANTS
-from .engine import Context, Verdict
+from .engine import DispatchContext, Verdict
 from .engine import dispatch as _dispatch
 
-__all__ = ["Operand", "dispatch", "operand", "sym"]
+__all__ = ["OperandSpec", "dispatch", "operand", "sym"]
 
 Start = int | Var
 
@@ -29,7 +29,7 @@ _OPERANDS = "pass what tj.operand made, numbers and tj.sym, the destination firs
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class OperandSpec:
     """A buffer to ask about. region: (start, extent) a dimension, the whole buffer where None.
 
     strides: of a global tensor without a layout; "runtime" where they are known only at launch, the last one being 1.
@@ -72,7 +72,7 @@ def operand(
     *,
     strides: str | Sequence[int] | None = None,
     align: int | None = None,
-) -> Operand:
+) -> OperandSpec:
     """A buffer, or a region of one, for `dispatch`.
 
     space: "global", "shared", "local" or "tmem". region: (start, extent) a dimension; a start may be a `sym`.
@@ -107,7 +107,7 @@ def operand(
     steps = strides if strides is None or isinstance(strides, str) else tuple(int(s) for s in strides)
     if align is None:
         align = _GLOBAL_ALIGN if space == "global" else allocation.alignment(space, dtype, placed)
-    return Operand(space, extents, dtype, placed, window, steps, align)
+    return OperandSpec(space, extents, dtype, placed, window, steps, align)
 
 
 def _check_inside(window: Sequence[tuple[Start, int]], shape: tuple[int, ...], space: str) -> None:
@@ -129,7 +129,7 @@ def sym(name: str, *, multiple_of: int = 1, dtype: DType = int64) -> Var:
 def dispatch(
     name: str,
     scope: str,
-    *operands: Operand | Expr | bool | int | float,
+    *operands: OperandSpec | Expr | bool | int | float,
     threads: int = 128,
     target: str | targets.Target = "sm_90a",
     variant: str | None = None,
@@ -151,12 +151,12 @@ def dispatch(
     if not least <= len(operands) <= most:
         raise DispatchError(f"{name} takes {least} to {most} operands; got {len(operands)}", hint=_OPERANDS)
     given = tuple(
-        o.named(rule.name) if isinstance(o, Operand) else _scalar(o, operands)
+        o.named(rule.name) if isinstance(o, OperandSpec) else _scalar(o, operands)
         for rule, o in zip(record.operands, operands, strict=False)
     )
     given_attrs = (("precision", precision), ("variant", variant), ("require_bits", require_bits))
     attrs = tuple((k, v) for k, v in given_attrs if v is not None)
-    return _dispatch(TileOp(name, scope, given, attrs), Context(targets.target(target), threads), VARIANTS)
+    return _dispatch(TileOp(name, scope, given, attrs), DispatchContext(targets.target(target), threads), VARIANTS)
 
 
 def _scalar(value: Expr | bool | int | float, operands: Sequence[object]) -> Expr:
@@ -167,7 +167,7 @@ def _scalar(value: Expr | bool | int | float, operands: Sequence[object]) -> Exp
         raise KernelTypeError(f"{value!r} is no operand", hint=_OPERANDS)
     if isinstance(value, bool):
         return Const(value, bool_)
-    tiles = [o.dtype for o in operands if isinstance(o, Operand)]
+    tiles = [o.dtype for o in operands if isinstance(o, OperandSpec)]
     wanted = tiles[-1] if tiles else int32
     if isinstance(value, int):
         return build.const(value, wanted if wanted != bool_ else int32)

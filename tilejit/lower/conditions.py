@@ -8,7 +8,7 @@ from typing import Any
 from ..ir.nodes import Region, TileOp
 from ..isa import Capability, Family
 from ..scopes import SCOPES, THREAD, WARP
-from .engine import Condition, Context
+from .engine import Condition, DispatchContext
 
 __all__ = ["COPY", "KINDS", "SCOPE", "WHOLE_WARPS", "copy_sides", "lead_of", "memory_pair", "needs", "outside"]
 
@@ -16,7 +16,7 @@ __all__ = ["COPY", "KINDS", "SCOPE", "WHOLE_WARPS", "copy_sides", "lead_of", "me
 _Needed = Capability | Family[Any]
 
 
-def _scope(op: TileOp, context: Context) -> str | None:
+def _scope(op: TileOp, context: DispatchContext) -> str | None:
     if op.scope not in SCOPES:
         return f"needs a scope among {', '.join(SCOPES)}; got {op.scope}"
     need = context.count(op.scope)
@@ -25,7 +25,7 @@ def _scope(op: TileOp, context: Context) -> str | None:
     return None
 
 
-def _kinds(op: TileOp, context: Context) -> str | None:
+def _kinds(op: TileOp, context: DispatchContext) -> str | None:
     record = op.record
     least, most = record.arity
     if not least <= len(op.operands) <= most:
@@ -38,14 +38,14 @@ def _kinds(op: TileOp, context: Context) -> str | None:
     return None
 
 
-def _dtypes(op: TileOp, context: Context) -> str | None:
+def _dtypes(op: TileOp, context: DispatchContext) -> str | None:
     dst, src = copy_sides(op)
     if op.record.type_fault((dst.dtype, src.dtype), {}) is not None:
         return f"needs one dtype on both sides; got {dst.dtype} and {src.dtype} (cast converts)"
     return None
 
 
-def _shapes(op: TileOp, context: Context) -> str | None:
+def _shapes(op: TileOp, context: DispatchContext) -> str | None:
     dst, src = copy_sides(op)
     if op.record.shape_fault(op.shapes) is None:
         return None
@@ -63,7 +63,7 @@ def copy_sides(op: TileOp) -> tuple[Region, Region]:
     return op.region("dst"), op.region("src")
 
 
-def _whole_warps(op: TileOp, context: Context) -> str | None:
+def _whole_warps(op: TileOp, context: DispatchContext) -> str | None:
     """Why the scope isn't made of whole warps, or None."""
     if op.scope == THREAD.name:
         return "needs whole warps; called on one thread"
@@ -79,7 +79,7 @@ def lead_of(src: Region) -> str:
 def memory_pair(text: str, *pairs: tuple[str, str]) -> Condition:
     """Needs (destination, source) in one of `pairs` of spaces. text: these, for the reason."""
 
-    def test(op: TileOp, context: Context) -> str | None:
+    def test(op: TileOp, context: DispatchContext) -> str | None:
         spaces = tuple(r.buffer.space for r in op.regions[:2])
         if len(spaces) < 2 or spaces in pairs:
             return None
@@ -95,7 +95,7 @@ def needs(instruction: _Needed | Callable[[TileOp], _Needed], what: str = "") ->
     what: how the reason calls it, where that isn't the instruction's name.
     """
 
-    def test(op: TileOp, context: Context) -> str | None:
+    def test(op: TileOp, context: DispatchContext) -> str | None:
         needed = instruction if isinstance(instruction, (Capability, Family)) else instruction(op)
         missing = needed.missing(context.target)
         return None if missing is None else f"{what or needed.name} {missing}"

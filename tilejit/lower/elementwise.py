@@ -12,7 +12,7 @@ from ..ops.broadcast import broadcasts
 from ..ops.copies import CAST, FILL
 from ..ops.elementwise import ELEMENTWISE, result_type
 from .conditions import SCOPE
-from .engine import Condition, Context
+from .engine import Condition, DispatchContext
 from .schedule.placement import Placement, place
 from .schedule.views import Schedule, Space
 
@@ -25,12 +25,12 @@ Placed = tuple[Placement, tuple[int | None, ...]]
 OPERATIONS = (FILL.name, CAST.name, *ELEMENTWISE)
 
 
-def _types(op: TileOp, context: Context) -> str | None:
+def _types(op: TileOp, context: DispatchContext) -> str | None:
     fault = op.record.type_fault(op.dtypes, dict(op.attrs))
     return None if fault is None else fault.message
 
 
-def _broadcasts(op: TileOp, context: Context) -> str | None:
+def _broadcasts(op: TileOp, context: DispatchContext) -> str | None:
     dst, *inputs = op.regions
     for tile in inputs:
         if not broadcasts(tile.shape, dst.shape):

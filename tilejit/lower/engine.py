@@ -14,13 +14,13 @@ from ..target import Target
 from .builder import Builder
 from .plan import Facts, Plan
 
-__all__ = ["Condition", "Context", "Decline", "Variant", "Verdict", "dispatch"]
+__all__ = ["Condition", "DispatchContext", "Decline", "Variant", "Verdict", "dispatch"]
 
 P = TypeVar("P", bound=Plan)
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class DispatchContext:
     """What an operation is dispatched for. threads: of the CTA."""
 
     target: Target
@@ -36,7 +36,7 @@ class Condition:
     """One thing that a variant needs, or several do. test: the reason why an operation doesn't meet it, or None."""
 
     name: str
-    test: Callable[[TileOp, Context], str | None]
+    test: Callable[[TileOp, DispatchContext], str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +64,10 @@ class Variant(Generic[P]):
     priority: int | None
     operands: tuple[Condition, ...]
     when: tuple[Condition, ...]
-    plan: Callable[[TileOp, Context], P | Decline]
+    plan: Callable[[TileOp, DispatchContext], P | Decline]
     emit: Callable[[P, TileOp, Builder], None]
 
-    def reasons(self, op: TileOp, context: Context, tested: dict[Condition, str | None]) -> tuple[str, ...]:
+    def reasons(self, op: TileOp, context: DispatchContext, tested: dict[Condition, str | None]) -> tuple[str, ...]:
         """Why `op` doesn't meet the conditions: all reasons of the first tier in which there are any.
 
         tested: what the conditions say that other variants of the operation have, too; each is tested once.
@@ -81,7 +81,7 @@ class Variant(Generic[P]):
                 return failed
         return ()
 
-    def planned(self, op: TileOp, context: Context) -> Verdict[P] | Decline:
+    def planned(self, op: TileOp, context: DispatchContext) -> Verdict[P] | Decline:
         """How `op`, which meets all conditions, is carried out."""
         plan = self.plan(op, context)
         if isinstance(plan, Decline):
@@ -112,7 +112,7 @@ class Verdict(Generic[P]):
         self.chosen.emit(self.plan, self.op, b)
 
 
-def dispatch(op: TileOp, context: Context, variants: Sequence[Variant[Any]]) -> Verdict[Any]:
+def dispatch(op: TileOp, context: DispatchContext, variants: Sequence[Variant[Any]]) -> Verdict[Any]:
     """The variant of the highest priority that accepts `op`.
 
     raises: DispatchError where none does, with each variant's reasons, or where two tie.

@@ -15,7 +15,7 @@ from ..isa import ROWS
 from ..source import Span
 from ..target import Target
 from .builder import Builder
-from .engine import Context, Variant, Verdict, dispatch
+from .engine import DispatchContext, Variant, Verdict, dispatch
 from .proof import prove
 from .schedule.placement import element_offset
 from .schedule.registers import RegisterRun, choice, each_start
@@ -40,7 +40,7 @@ def lower(kernel: Kernel, target: Target, variants: Sequence[Variant[Any]]) -> L
 
     Where an operation needs a buffer in local memory, all is lowered again: what came before wrote its registers.
     """
-    context, taken = Context(target, kernel.threads), frozenset(_names(kernel.body))
+    context, taken = DispatchContext(target, kernel.threads), frozenset(_names(kernel.body))
     addressed: Mapping[str, Span | None] = {}
     while True:
         builder = Builder(taken, addressed)
@@ -65,7 +65,9 @@ def _names(body: Block) -> Iterator[str]:
 
 
 class _Walk:
-    def __init__(self, context: Context, variants: Sequence[Variant[Any]], debug: bool, builder: Builder) -> None:
+    def __init__(
+        self, context: DispatchContext, variants: Sequence[Variant[Any]], debug: bool, builder: Builder
+    ) -> None:
         self.context = context
         self.debug = debug
         self.variants = variants

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["TMEM_LANE", "Access", "Facts", "Moves", "Plan", "Products", "VectorPlan"]
+__all__ = ["TMEM_LANE", "JointAccess", "Facts", "Moves", "Plan", "Products", "VectorPlan"]
 
 Array = np.ndarray
 
@@ -34,7 +34,7 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class JointAccess:
     """What several threads read or write together: pieces of one side's memory.
 
     side: which tile of the operation. starts: addresses in elements. width: elements of each piece.
@@ -64,7 +64,7 @@ class Moves:
     places: Array
     width: Array
     steps: tuple[int, ...]
-    access: Access | None = None
+    access: JointAccess | None = None
 
     def __post_init__(self) -> None:
         rows = len(self.issue)

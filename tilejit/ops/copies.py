@@ -9,15 +9,15 @@ import numpy as np
 from ..dtypes import DType, from_numpy
 from .broadcast import broadcast_fault
 from .cast import convert
-from .record import Attribute, AttributeValue, Fault, Operand, Shape, TileOperation
+from .record import Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
 
 __all__ = ["CAST", "COPY", "COPY_ASYNC", "DST", "FILL", "REQUIRE_BITS", "VARIANT", "into"]
 
 Array = np.ndarray
 
-DST = Operand("dst", "the destination", read=False, written=True)
-_SRC = Operand("src", "the source")
-_FILL = Operand("fill", region=False, value=True, optional=True)
+DST = TileOperand("dst", "the destination", read=False, written=True)
+_SRC = TileOperand("src", "the source")
+_FILL = TileOperand("fill", region=False, value=True, optional=True)
 
 VARIANT = Attribute("variant", str, "the variant that carries it out")
 REQUIRE_BITS = Attribute("require_bits", int, "the fewest bits that may be moved at a time")
@@ -86,7 +86,7 @@ COPY_ASYNC = TileOperation(
 
 FILL = TileOperation(
     name="fill",
-    operands=(DST, Operand("value", region=False, value=True)),
+    operands=(DST, TileOperand("value", region=False, value=True)),
     attrs=(VARIANT,),
     meaning="dst = one value",
     example="x = tj.alloc_shared((32, 8), tj.float32)\ntj.cta.fill(x, 1.5)",
@@ -95,7 +95,7 @@ FILL = TileOperation(
 
 CAST = TileOperation(
     name="cast",
-    operands=(DST, Operand("src", "the source of cast")),
+    operands=(DST, TileOperand("src", "the source of cast")),
     attrs=(VARIANT, _SATURATE),
     meaning="dst = src converted to dst's dtype",
     example="x = tj.alloc_shared((32, 8), tj.float16)\ntj.cta.cast(x, A[0:32, 0:8])",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-__all__ = ["Constant", "Polynomial"]
+__all__ = ["RealConstant", "Polynomial"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Polynomial:
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
+class RealConstant:
     """A real number as a sum of the format's numbers, each the nearest to what is left.
 
     value: in mpmath's words. float32, float64: the parts in each format, largest first, as hexadecimal floats.

@@ -10,7 +10,7 @@ from ..dtypes import DType, float32
 from ..isa.mma import MMA
 from ..scopes import CTA, WARP, WARPGROUP
 from .copies import VARIANT
-from .record import Attribute, AttributeValue, Fault, Operand, Shape, TileOperation
+from .record import Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
 
 __all__ = ["GEMM", "reference"]
 
@@ -65,7 +65,11 @@ def reference(acc: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 GEMM = TileOperation(
     name="gemm",
-    operands=(Operand("acc", "the destination", written=True), Operand("a", "a of gemm"), Operand("b", "b of gemm")),
+    operands=(
+        TileOperand("acc", "the destination", written=True),
+        TileOperand("a", "a of gemm"),
+        TileOperand("b", "b of gemm"),
+    ),
     attrs=(Attribute("precision", str, '"tf32" for float32, which is rounded to it'), VARIANT),
     meaning="acc += a @ b on tensor cores; float32 factors are rounded to tf32",
     example=(

@@ -11,7 +11,7 @@ from ..dtypes import DType
 from ..scopes import SCOPES, Scope
 from .elementwise import Elementwise
 
-__all__ = ["Attribute", "AttributeValue", "Fault", "Operand", "Shape", "TileOperation"]
+__all__ = ["Attribute", "AttributeValue", "Fault", "TileOperand", "Shape", "TileOperation"]
 
 Array = np.ndarray
 AttributeValue = str | int | bool | None
@@ -29,7 +29,7 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class TileOperand:
     """One operand of a tile operation.
 
     called: what messages call it, where that isn't its name.
@@ -82,7 +82,7 @@ class TileOperation:
     """
 
     name: str
-    operands: tuple[Operand, ...]
+    operands: tuple[TileOperand, ...]
     attrs: tuple[Attribute, ...]
     meaning: str
     example: str

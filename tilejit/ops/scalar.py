@@ -1,4 +1,4 @@
-"""How an operation computes one element: formulas in Python that write instructions with a `Builder`.
+"""How an operation computes one element: formulas in Python that write instructions with a `ScalarBuilder`.
 
 Code generation implements the builder. The formulas know IEEE arithmetic and nothing of LLVM.
 """
@@ -12,9 +12,11 @@ from functools import cache
 from typing import Literal
 
 from ..dtypes import DType
-from .fitted import Constant, Polynomial
+from .fitted import Polynomial, RealConstant
 
-__all__ = ["FORMATS", "BasicBlock", "Builder", "Code", "Format", "Number", "Operand", "called", "inline", "scalar_type"]
+__all__ = [
+    "FORMATS", "Code", "Format", "Number", "Operand", "ScalarBlock", "ScalarBuilder", "called", "inline", "scalar_type",
+]
 
 Opcode = Literal["add", "sub", "mul", "div", "rem", "and", "or", "xor", "shl", "shr", "lshr"]
 Comparison = Literal["==", "!=", "<", "<=", ">", ">="]
@@ -74,7 +76,7 @@ class Number:
     integer's sign.
     """
 
-    builder: Builder = field(repr=False)
+    builder: ScalarBuilder = field(repr=False)
     type: str
     text: str
 
@@ -169,13 +171,13 @@ Operand = Number | float
 
 
 @dataclass(frozen=True, slots=True)
-class BasicBlock:
+class ScalarBlock:
     """A basic block's label."""
 
     name: str
 
 
-class Builder(ABC):
+class ScalarBuilder(ABC):
     """Writes the instructions of one operation.
 
     format: the floating-point format in which it computes; of integers there is none.
@@ -185,7 +187,7 @@ class Builder(ABC):
     """
 
     proved = False
-    block: BasicBlock
+    block: ScalarBlock
 
     @property
     @abstractmethod
@@ -246,21 +248,21 @@ class Builder(ABC):
         """The less; NaN if either is NaN."""
 
     @abstractmethod
-    def start(self, block: BasicBlock) -> None:
+    def start(self, block: ScalarBlock) -> None:
         """Begin `block`; the one before must have ended."""
 
     @abstractmethod
-    def jump(self, block: BasicBlock) -> None: ...
+    def jump(self, block: ScalarBlock) -> None: ...
 
     @abstractmethod
-    def branch(self, condition: Number, yes: BasicBlock, no: BasicBlock) -> None: ...
+    def branch(self, condition: Number, yes: ScalarBlock, no: ScalarBlock) -> None: ...
 
     @abstractmethod
-    def phi(self, *sources: tuple[Number, BasicBlock]) -> Number:
+    def phi(self, *sources: tuple[Number, ScalarBlock]) -> Number:
         """The value that came with the block control came from."""
 
     @abstractmethod
-    def add_incoming(self, phi: Number, value: Number, block: BasicBlock) -> None:
+    def add_incoming(self, phi: Number, value: Number, block: ScalarBlock) -> None:
         """Complete a loop's phi with the value from the end of its body."""
 
     def operand(self, type: str, operand: Operand) -> Number:
@@ -279,7 +281,7 @@ class Builder(ABC):
             result = self.fma(result, x, coefficient)
         return result
 
-    def parts(self, constant: Constant) -> tuple[float, ...]:
+    def parts(self, constant: RealConstant) -> tuple[float, ...]:
         """The format's numbers whose sum a constant is, largest first."""
         return constant.parts(self.format.dtype)
 

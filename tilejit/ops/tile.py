@@ -14,9 +14,9 @@ from .broadcast import broadcast_fault
 from .copies import CAST, COPY, COPY_ASYNC, DST, FILL, VARIANT, into
 from .elementwise import ELEMENTWISE, Elementwise, reference, result_type
 from .gemm import GEMM
-from .record import Attribute, AttributeValue, Fault, Operand, TileOperation
+from .record import Attribute, AttributeValue, Fault, TileOperand, TileOperation
 
-__all__ = ["CALLS", "TILE_OPERATIONS", "Attribute", "Fault", "Operand", "Shorthand", "TileOperation"]
+__all__ = ["CALLS", "TILE_OPERATIONS", "Attribute", "Fault", "TileOperand", "Shorthand", "TileOperation"]
 
 
 def _elementwise_types(name: str, dtypes: Sequence[DType], attrs: Mapping[str, AttributeValue]) -> Fault | None:
@@ -39,7 +39,7 @@ def _elementwise(op: Elementwise) -> TileOperation:
     inputs = ("True",) * op.conditions + ("A[0:32, 0:8]",) * (op.arity - op.conditions)
     return TileOperation(
         name=op.name,
-        operands=(DST, *(Operand(name, value=True) for name in _input_names(op))),
+        operands=(DST, *(TileOperand(name, value=True) for name in _input_names(op))),
         attrs=(VARIANT,),
         meaning=f"dst = {op.name}(...): {op.meaning}",
         example=f"x = tj.alloc_shared((32, 8), tj.{dtype})\ntj.cta.{op.name}({', '.join(('x', *inputs))})",

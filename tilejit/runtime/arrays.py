@@ -1,6 +1,6 @@
 """How the launch path sees an array, whoever owns it.
 
-An array becomes a pointer and its `Facts`: what dtype, shape, strides and device alone say, computed once for each
+An array becomes a pointer and its `ArrayFacts`: what dtype, shape, strides and device alone say, computed once for each
 combination and looked up afterwards. Attributes are read directly where an object has them (a torch tensor takes
 0.7 us that way, `__cuda_array_interface__` 3.2, DLPack 5.3 on an H100 host).
 """
@@ -35,7 +35,7 @@ def device_name(number: int | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ArrayFacts:
     """What dtype, shape, strides and device say of an array without its address.
 
     strides: elements. device: CUDA ordinal, `SIMULATOR` or None for host memory.
@@ -71,7 +71,7 @@ class ArrayView(NamedTuple):
     """
 
     pointer: int
-    facts: Facts
+    facts: ArrayFacts
     writable: bool
     owner: Any
     host: np.ndarray[Any, Any] | None = None
@@ -92,28 +92,28 @@ Argument = ArrayView | bool | int | float | None
 
 
 _FACTS_LIMIT = 8192
-_facts: dict[tuple[Any, ...], Facts] = {}
+_facts: dict[tuple[Any, ...], ArrayFacts] = {}
 _kinds: dict[tuple[Any, ...], int] = {}
 #: how an array of this type is read, once one was
 readers: dict[type, Callable[[Any], ArrayView]] = {}
 _numbers = itertools.count()
 
 
-def facts_of(dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...], device: int | None) -> Facts:
+def facts_of(dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...], device: int | None) -> ArrayFacts:
     """The facts of an array; strides in elements."""
     key = (dtype.name, shape, strides, device)
     found = _facts.get(key)
     return found if found is not None else _remember(key, _new_facts(dtype, shape, strides, device))
 
 
-def _remember(key: tuple[Any, ...], facts: Facts) -> Facts:
+def _remember(key: tuple[Any, ...], facts: ArrayFacts) -> ArrayFacts:
     if len(_facts) >= _FACTS_LIMIT:
         _facts.clear()
     _facts[key] = facts
     return facts
 
 
-def _new_facts(dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...], device: int | None) -> Facts:
+def _new_facts(dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...], device: int | None) -> ArrayFacts:
     shape, strides = tuple(map(int, shape)), tuple(map(int, strides))
     item = dtype.bytes
     if 0 in shape and 1 not in strides:
@@ -130,7 +130,7 @@ def _new_facts(dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...], d
     ends = [] if 0 in shape else [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
     high = (sum(e for e in ends if e > 0) + 1) * item if 0 not in shape else 0
     kind = _kinds.setdefault((dtype.name, len(shape), unit_dim, extent_align), 64 * (len(_kinds) + 1))
-    return Facts(
+    return ArrayFacts(
         dtype, shape, strides, device, unit_dim, others & -others, extent_align,
         low_bytes=sum(e for e in ends if e < 0) * item, high_bytes=high, number=next(_numbers), kind=kind,
     )
@@ -201,7 +201,7 @@ def _view_of_numpy(array: np.ndarray[Any, Any]) -> ArrayView:
 
 def _numpy_facts(
     dtype: np.dtype[Any], shape: tuple[int, ...], strides_bytes: tuple[int, ...], device: int | None
-) -> Facts:
+) -> ArrayFacts:
     found = from_numpy(dtype) if dtype.isnative else None
     if found is None:
         raise LaunchError(f"an array of dtype {dtype!r} can't be passed", hint=f"one of {', '.join(DTYPES)}")
@@ -222,7 +222,7 @@ def _view_of_tensor(tensor: Any) -> ArrayView:
     return ArrayView(pointer, facts, True, tensor, _host_array(pointer, facts, tensor))
 
 
-def _tensor_facts(dtype: Any, shape: Any, strides: Any, device: Any) -> Facts:
+def _tensor_facts(dtype: Any, shape: Any, strides: Any, device: Any) -> ArrayFacts:
     return facts_of(_dtype_of_name(str(dtype)), tuple(shape), tuple(strides), _ordinal(device))
 
 
@@ -289,7 +289,7 @@ def host_bytes(pointer: int, size: int, owner: object) -> np.ndarray[Any, Any]:
     return found
 
 
-def _host_array(pointer: int, facts: Facts, owner: object) -> np.ndarray[Any, Any]:
+def _host_array(pointer: int, facts: ArrayFacts, owner: object) -> np.ndarray[Any, Any]:
     """Someone else's host memory as a NumPy array."""
     size = facts.high_bytes - facts.low_bytes
     if size == 0:

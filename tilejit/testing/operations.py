@@ -80,7 +80,7 @@ def operations(draw: st.DrawFn, names: Collection[str] = tuple(TILE_OPERATIONS))
     return draw(st.sampled_from(kinds))(draw, name)
 
 
-class _Draft:
+class _Drawing:
     """An operation while it is drawn.
 
     tidy: whether memory lies and starts so that wide vectors are likely. values: as in `Operation`.
@@ -294,14 +294,14 @@ def _replicas(layout: TileLayout) -> list[_Digit]:
     return [(it.extent, it.stride, it.axis.name) for it in layout.replica]
 
 
-def _fill(draft: _Draft, dtype: DType) -> tuple[Expr, ...]:
+def _fill(draft: _Drawing, dtype: DType) -> tuple[Expr, ...]:
     """What lies outside reads as, or nothing."""
     value = draft.draw(st.sampled_from((None, None, 0, 1)))
     return () if value is None else (build.const(bool(value) if dtype == bool_ else value, dtype),)
 
 
 def _copy_in_memory(draw: st.DrawFn, name: str) -> Operation:
-    draft = _Draft(draw)
+    draft = _Drawing(draw)
     dtype, shape = draw(dtypes()), draft.memory_shape()
     inwards, others = ("shared", "global"), [("global", "shared"), ("shared", "shared"), ("global", "global")]
     dst, src = draw(st.sampled_from([inwards] * (9 if name == "copy_async" else 2) + others))
@@ -311,7 +311,7 @@ def _copy_in_memory(draw: st.DrawFn, name: str) -> Operation:
 
 def _copy_of_registers(draw: st.DrawFn, name: str) -> Operation:
     """Between a local tile and memory."""
-    draft = _Draft(draw)
+    draft = _Drawing(draw)
     dtype, loads = draw(dtypes()), draw(st.booleans())
     tile = draft.tile("dst" if loads else "src", dtype, windowed=draw(st.integers(0, 3)) == 0)
     space = draw(st.sampled_from(("global", "shared")))
@@ -320,14 +320,14 @@ def _copy_of_registers(draw: st.DrawFn, name: str) -> Operation:
 
 
 def _copy_between_registers(draw: st.DrawFn, name: str) -> Operation:
-    draft = _Draft(draw)
+    draft = _Drawing(draw)
     src = draft.tile("src", draw(dtypes()))
     return draft.made(name, (draft.rearranged("dst", src.dtype, src), src))
 
 
 def _copy_of_matrices(draw: st.DrawFn, name: str) -> Operation:
     """Between shared memory and registers in the order in which ldmatrix deals out tiles of 8 rows of 16 bytes."""
-    draft = _Draft(draw, ("warp", 32), ("warpgroup", 128), ("cta", 64), ("cta", 96))
+    draft = _Drawing(draw, ("warp", 32), ("warpgroup", 128), ("cta", 64), ("cta", 96))
     dtype = draw(st.sampled_from([t for t in DTYPES.values() if t.bits == 16]))
     axis = "wid_in_wg" if draft.scope == "warpgroup" else "warpid"
     tiles = draw(st.lists(st.sampled_from((2, 2, 3, 4)), max_size=2))
@@ -369,7 +369,7 @@ def _matrix_strides(draw: st.DrawFn, extents: dict[str, int]) -> dict[str, int]:
 
 def _copy_of_tensor_memory(draw: st.DrawFn, name: str) -> Operation:
     """Between tensor memory and the registers of a warpgroup."""
-    draft = _Draft(draw, ("warpgroup", 128))
+    draft = _Drawing(draw, ("warpgroup", 128))
     dtype = draw(st.sampled_from([t for t in DTYPES.values() if t.bits in (8, 16, 32) and t != bool_]))
     packed = 32 // dtype.bits
     path = draw(st.sampled_from("DDFB"))
@@ -405,7 +405,7 @@ def _types(draw: st.DrawFn, name: str) -> tuple[DType, tuple[DType, ...]]:
 
 
 def _elementwise_in_registers(draw: st.DrawFn, name: str) -> Operation:
-    draft = _Draft(draw)
+    draft = _Drawing(draw)
     to, types = _types(draw, name)
     dst = draft.tile("dst", to)
     inputs: list[Region | Expr] = []
@@ -422,7 +422,7 @@ def _elementwise_in_registers(draw: st.DrawFn, name: str) -> Operation:
 
 
 def _elementwise_in_memory(draw: st.DrawFn, name: str) -> Operation:
-    draft = _Draft(draw)
+    draft = _Drawing(draw)
     to, types = _types(draw, name)
     shape = draft.memory_shape()
     spaces = st.sampled_from(("shared", "global"))
@@ -442,7 +442,7 @@ def _product(draw: st.DrawFn, name: str) -> Operation:
     """A product in the layouts of `tj.mma`, some in one that is no fragment."""
     wm, wn = draw(st.sampled_from(((1, 1), (1, 1), (2, 1), (1, 2), (2, 2), (1, 4))))
     threads = wm * wn * WARP
-    draft = _Draft(draw, ("cta", threads), *((s, n) for s, (n, _) in _INSTANCES.items() if n == threads))
+    draft = _Drawing(draw, ("cta", threads), *((s, n) for s, (n, _) in _INSTANCES.items() if n == threads))
     form = draw(st.sampled_from(MMA.forms()))
     # few products, so that they can be worked out one by one
     larger = [(2, 2, 3)] if threads == WARP else []

@@ -14,7 +14,7 @@ from tests.ir.paths import COND, ONE, ZERO, N, programs, run
 from tilejit.dtypes import int32
 from tilejit.ir import nodes as ir
 from tilejit.ir import walk
-from tilejit.ir.analyses.flow import Analysis, Turns, solve
+from tilejit.ir.analyses.flow import Analysis, LoopStates, solve
 from tilejit.ir.analyses.uniformity import _Uniformity
 
 NAMES = ("a", "b", "c", "d")
@@ -98,7 +98,7 @@ class Restarting:
             again = None if turned is None else self.analysis.repeat(stmt, head, turned)
             grown = self.joined(head, again)
             if grown == head:
-                return self.analysis.leave(stmt, Turns(before, head, again, exits.get("Break")))
+                return self.analysis.leave(stmt, LoopStates(before, head, again, exits.get("Break")))
             head = grown
 
 

@@ -171,7 +171,7 @@ class Writer:
         base = self.any_buffer()
         buffer = self.buffer(base.space, base)
         self.buffers.append(buffer)
-        return ir.View(buffer)
+        return ir.BufferView(buffer)
 
     def store(self) -> ir.Stmt:
         if not self.buffers:

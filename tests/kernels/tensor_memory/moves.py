@@ -16,6 +16,7 @@ from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import (
     Alloc,
     Buffer,
+    BufferView,
     Expr,
     Instruction,
     Kernel,
@@ -27,7 +28,6 @@ from tilejit.ir.nodes import (
     Sync,
     TileOp,
     Var,
-    View,
 )
 from tilejit.layout import TileLayout, datapath, wg_local
 from tilejit.pipeline import Compiled
@@ -139,7 +139,7 @@ def kernel_of(steps: Sequence[Move | Stmt], tiles: Sequence[Tile], symbols: Symb
         for t in tiles for way in ("in", "out")
     ]
     params += [ScalarParam(name, Var(name, int64)) for name in symbols]
-    body: list[Stmt] = [s for t in tiles for s in (Alloc(t.buffer), View(t.flat))]
+    body: list[Stmt] = [s for t in tiles for s in (Alloc(t.buffer), BufferView(t.flat))]
     body += [s for t in tiles for s in _transfer(t, t.host("in"), "fill")]
     body += [*WAITS, Sync("cta"), *(s.operation if isinstance(s, Move) else s for s in steps), *WAITS, Sync("cta")]
     body += [s for t in tiles for s in _transfer(t, t.host("out"), "dump")]

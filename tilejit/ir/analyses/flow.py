@@ -19,13 +19,13 @@ from .. import walk
 from ..nodes import Break, Continue, For, If, Jump, Loop, Return, Simple
 from ..walk import Block
 
-__all__ = ["Analysis", "Turns", "solve"]
+__all__ = ["Analysis", "LoopStates", "solve"]
 
 State = TypeVar("State")
 
 
 @dataclass(frozen=True, slots=True)
-class Turns(Generic[State]):
+class LoopStates(Generic[State]):
     """The states around a loop; None where no path goes.
 
         before ──▶ head ──▶ body ──▶ end of the turn, `continue`
@@ -79,7 +79,7 @@ class Analysis(ABC, Generic[State]):
         """The state where another turn begins. ends: the states at the turn's end and its continues, joined."""
         return ends
 
-    def leave(self, loop: For | Loop, turns: Turns[State]) -> State | None:
+    def leave(self, loop: For | Loop, turns: LoopStates[State]) -> State | None:
         """The state after a loop."""
         if isinstance(loop, Loop):
             return turns.breaks
@@ -168,7 +168,7 @@ class _Solver(Generic[State]):
             head = self.analysis.join(head, solved.head)
         if solved is None or head != solved.head:
             solved = self.loops[number] = self.turns(stmt, head, number)
-        turns = Turns(before, solved.head, solved.again, solved.breaks)
+        turns = LoopStates(before, solved.head, solved.again, solved.breaks)
         return self.analysis.leave(stmt, turns), solved.end
 
     def turns(self, stmt: For | Loop, head: State, number: int) -> _Solved[State]:

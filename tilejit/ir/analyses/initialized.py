@@ -12,7 +12,7 @@ from ...errors import KernelTypeError
 from .. import walk
 from ..arithmetic import facts
 from ..nodes import Alloc, For, If, Jump, Kernel, Loop, Simple, Stmt
-from .flow import Analysis, Turns, solve
+from .flow import Analysis, LoopStates, solve
 
 __all__ = ["check"]
 
@@ -91,7 +91,7 @@ class _Initialized(Analysis[_BufferState]):
         read = self.names_read(stmt)
         return _BufferState(state.unwritten - read, state.written) if read else state
 
-    def leave(self, loop: For | Loop, turns: Turns[_BufferState]) -> _BufferState | None:
+    def leave(self, loop: For | Loop, turns: LoopStates[_BufferState]) -> _BufferState | None:
         if isinstance(loop, Loop) or not _has_a_turn(loop):
             return super().leave(loop, turns)
         if turns.again is None or turns.breaks is None:

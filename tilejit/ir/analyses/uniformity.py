@@ -30,7 +30,7 @@ from ...scopes import SCOPES, THREAD_IDS
 from ...source import Span
 from .. import nodes as ir
 from .. import walk
-from .flow import Analysis, Turns, solve
+from .flow import Analysis, LoopStates, solve
 
 __all__ = ["check"]
 
@@ -176,7 +176,7 @@ class _Uniformity(Analysis[_ThreadState]):
     def repeat(self, loop: ir.For | ir.Loop, head: _ThreadState, ends: _ThreadState) -> _ThreadState:
         return replace(ends, entered=head.entered, continued=_Active())
 
-    def leave(self, loop: ir.For | ir.Loop, turns: Turns[_ThreadState]) -> _ThreadState:
+    def leave(self, loop: ir.For | ir.Loop, turns: LoopStates[_ThreadState]) -> _ThreadState:
         """After a loop all threads are back; what it assigned may differ between those that left in different turns."""
         head = turns.head
         last = head if turns.breaks is None else self.join(head, turns.breaks)

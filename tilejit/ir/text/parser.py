@@ -205,7 +205,7 @@ class _Reader:
         return ir.Alloc(self._buffer(line), line.accept("addressed"))
 
     def _view(self, line: Line) -> ir.Stmt:
-        return ir.View(self._buffer(line))
+        return ir.BufferView(self._buffer(line))
 
     def _store(self, line: Line) -> ir.Stmt:
         at = place(line, self.names)

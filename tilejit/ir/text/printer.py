@@ -144,7 +144,7 @@ def _line(stmt: ir.Simple | ir.Jump) -> str:
             return f"set {_name(var.name)} = {expr_text(value, var.dtype)}"
         case ir.Alloc(buffer, addressed):
             return f"alloc {buffer_text(buffer)}" + (" addressed" if addressed else "")
-        case ir.View(buffer):
+        case ir.BufferView(buffer):
             return f"view {buffer_text(buffer)}" + ("" if buffer.base is None else f" of {_name(buffer.base.name)}")
         case ir.Store(place, value):
             return f"store {place_text(place)} <- {expr_text(value, place.buffer.dtype)}"
@@ -163,6 +163,8 @@ def _line(stmt: ir.Simple | ir.Jump) -> str:
             return _instruction(stmt)
         case ir.Break() | ir.Continue() | ir.Return():
             return type(stmt).__name__.lower()
+        case _:
+            raise assert_never(stmt)
 
 
 def _tile_op(op: ir.TileOp) -> str:
@@ -267,6 +269,8 @@ def _expr(expr: ir.Expr, wanted: DType | None) -> tuple[str, int]:
             return place_text(place), ATOM
         case ir.Op():
             return _operation(expr)
+        case _:
+            raise assert_never(expr)
 
 
 def _operation(op: ir.Op) -> tuple[str, int]:

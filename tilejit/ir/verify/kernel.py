@@ -186,7 +186,7 @@ class _Checker:
         match stmt:
             case ir.Let() | ir.Declare() | ir.Assign():
                 self.binding(stmt, env)
-            case ir.Alloc() | ir.View():
+            case ir.Alloc() | ir.BufferView():
                 self.memory(stmt, env)
             case ir.Store():
                 self.store(stmt, env)
@@ -235,7 +235,7 @@ class _Checker:
             if stmt.var.multiple_of != 1 or stmt.var.bounds is not None:
                 self.fault(f"{stmt.var.name} may change; no facts hold of it", stmt.span)
 
-    def memory(self, stmt: ir.Alloc | ir.View, env: _Environment) -> None:
+    def memory(self, stmt: ir.Alloc | ir.BufferView, env: _Environment) -> None:
         buffer = stmt.buffer
         span = stmt.span or buffer.span
         self.buffer(buffer, env, span)
@@ -245,7 +245,7 @@ class _Checker:
             self.addressed.add(buffer.name)
             if self.is_tile or buffer.space != "local":
                 self.fault(f"{buffer.name}: only local buffers are addressed, at lane level", span)
-        if isinstance(stmt, ir.View):
+        if isinstance(stmt, ir.BufferView):
             if buffer.base is None:
                 self.fault(f"{buffer.name} is a view of nothing", span)
             else:

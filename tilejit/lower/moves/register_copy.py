@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...errors import LayoutError
 from ...ir.nodes import TileOp
 from ..conditions import copy_sides
-from ..engine import Context
+from ..engine import DispatchContext
 from ..schedule.owners import need_all_threads
 from ..schedule.placement import need_slice, place
 from ..schedule.views import Schedule
@@ -13,7 +13,7 @@ from ..schedule.views import Schedule
 __all__ = ["register_copy"]
 
 
-def register_copy(op: TileOp, context: Context) -> tuple[Schedule, bool]:
+def register_copy(op: TileOp, context: DispatchContext) -> tuple[Schedule, bool]:
     """The digits in which "registers" and "memory" move by one stride each, and whether registers are the destination.
 
     accepts: a copy with one local side.

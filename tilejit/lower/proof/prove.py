@@ -8,7 +8,7 @@ import numpy as np
 
 from ...ir.nodes import Region, TileOp
 from ...scopes import SCOPES
-from ..plan import Access, Moves, Plan, Products
+from ..plan import JointAccess, Moves, Plan, Products
 from ..schedule.launch import launch_values
 from .places import Contents
 from .products import prove_products
@@ -114,7 +114,7 @@ def _accesses(moves: Moves, number: int) -> list[tuple[Array, int]]:
     return [(places[widths == w], int(w)) for w in np.unique(widths)]
 
 
-def _need_covered(access: Access, places: Array) -> None:
+def _need_covered(access: JointAccess, places: Array) -> None:
     covered = np.unique(access.starts[:, None] + np.arange(access.width))
     outside = np.setdiff1d(places, covered)
     assert len(outside) == 0, f"element {outside[0]} is moved, and not accessed"

@@ -211,7 +211,7 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class Side:
     """What a schedule has of an operand besides strides. dims: as of a View."""
 
     name: str
@@ -225,7 +225,7 @@ class Schedule:
 
     space: Space
     digits: tuple[Digit, ...]
-    operands: tuple[Operand, ...]
+    operands: tuple[Side, ...]
 
     @staticmethod
     def of(space: Space, operands: Mapping[str, tuple[Placement, Sequence[int | None]]]) -> Schedule:
@@ -252,7 +252,7 @@ class Schedule:
             space,
             tuple(digits),
             tuple(
-                Operand(name, placement, tuple(None if d is None else placement.places[d] for d in dims))
+                Side(name, placement, tuple(None if d is None else placement.places[d] for d in dims))
                 for name, (placement, dims) in operands.items()
             ),
         )

@@ -21,7 +21,7 @@ from ...ir.nodes import TRUE, Const, Instruction, TileOp, Vector
 from ...isa.cp_async import COPIES, Copy
 from ..builder import Builder
 from ..conditions import COPY, KINDS, memory_pair, needs
-from ..engine import Condition, Context, Decline, Variant
+from ..engine import Condition, Decline, DispatchContext, Variant
 from ..moves.partition import Partition, emit_partition
 from ..moves.vectors import Run, pieces
 from . import copy_gmem_smem
@@ -42,7 +42,7 @@ class Plan(Partition):
         return ((COPIES.row(Copy(self.vector_bits // 8)).mnemonic, self.rounds),)
 
 
-def _zero_fill(op: TileOp, context: Context) -> str | None:
+def _zero_fill(op: TileOp, context: DispatchContext) -> str | None:
     fill = op.value("fill")
     if fill is None or isinstance(fill, Const) and fill.value == 0 and copysign(1, fill.value) > 0:
         return None
@@ -50,7 +50,7 @@ def _zero_fill(op: TileOp, context: Context) -> str | None:
     return f"fills with 0 what lies outside the tensor; got fill={value} (copy takes any)"
 
 
-def plan(op: TileOp, context: Context) -> Plan | Decline:
+def plan(op: TileOp, context: DispatchContext) -> Plan | Decline:
     partition = copy_gmem_smem.plan(op, context)
     if isinstance(partition, Decline):
         return partition

@@ -25,7 +25,7 @@ from ...layout.stock import TCGEN05_SHAPES, Tcgen05Shape
 from ...target import TMEM_COLUMNS, WARP, WARPGROUP
 from ..builder import Builder
 from ..conditions import COPY, KINDS, copy_sides, memory_pair, needs
-from ..engine import Condition, Context, Decline, Variant
+from ..engine import Condition, Decline, DispatchContext, Variant
 from ..plan import TMEM_LANE, Facts, Moves
 from ..plan import Plan as PlanBase
 from ..schedule.registers import RegisterRun, each_start
@@ -110,16 +110,16 @@ class Plan(PlanBase):
         return Moves(table[:, 0], table[:, 1], table[:, 2:], np.full(len(table), self.packed), (1, 1))
 
 
-def _warpgroup(op: TileOp, context: Context) -> str | None:
+def _warpgroup(op: TileOp, context: DispatchContext) -> str | None:
     return None if op.scope == "warpgroup" else f"needs the scope warpgroup, {WARPGROUP} threads; called on {op.scope}"
 
 
-def _width(op: TileOp, context: Context) -> str | None:
+def _width(op: TileOp, context: DispatchContext) -> str | None:
     dtype = op.region("dst").dtype
     return None if dtype.bits in (8, 16, 32) else f"needs elements of 8, 16 or 32 bits; {dtype} has {dtype.bits}"
 
 
-def plan(op: TileOp, context: Context) -> Plan | Decline:
+def plan(op: TileOp, context: DispatchContext) -> Plan | Decline:
     dst, src = copy_sides(op)
     loads = dst.buffer.space == "local"
     local, tmem = (dst, src) if loads else (src, dst)

@@ -13,7 +13,7 @@ from ...errors import LayoutError
 from ...ir.nodes import TileOp
 from ..builder import Builder
 from ..conditions import COPY, KINDS, lead_of, memory_pair
-from ..engine import Context, Decline, Variant
+from ..engine import Decline, DispatchContext, Variant
 from ..moves.owner_copy import OwnerCopy, emit_owner_copy, plan_owner_copy
 from ..moves.partition import Partition, emit_copy, plan_partition
 from ..schedule.placement import place
@@ -25,7 +25,7 @@ _SPACES = ("global", "shared", "local")
 Plan = Partition | OwnerCopy | elementwise_reg.Plan
 
 
-def plan(op: TileOp, context: Context) -> Plan | Decline:
+def plan(op: TileOp, context: DispatchContext) -> Plan | Decline:
     try:
         return _plan(op, context.count(op.scope))
     except LayoutError as error:

@@ -13,7 +13,7 @@ from ...errors import LayoutError
 from ...ir.nodes import TileOp
 from ..builder import Builder
 from ..conditions import COPY, KINDS, lead_of, memory_pair
-from ..engine import Context, Decline, Variant
+from ..engine import Decline, DispatchContext, Variant
 from ..moves.partition import Partition, emit_copy, plan_partition
 from ..schedule.placement import need_slice, place
 from ..schedule.views import Schedule
@@ -21,7 +21,7 @@ from ..schedule.views import Schedule
 Plan = Partition
 
 
-def plan(op: TileOp, context: Context) -> Plan | Decline:
+def plan(op: TileOp, context: DispatchContext) -> Plan | Decline:
     regions = op.named_regions
     try:
         placements = {name: place(region, op.scope) for name, region in regions.items()}

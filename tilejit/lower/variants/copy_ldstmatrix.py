@@ -22,9 +22,9 @@ from ...layout import Swizzle
 from ...target import WARP
 from ..builder import Builder
 from ..conditions import COPY, KINDS, WHOLE_WARPS, copy_sides, memory_pair, needs
-from ..engine import Condition, Context, Decline, Variant
+from ..engine import Condition, Decline, DispatchContext, Variant
 from ..moves.register_copy import register_copy
-from ..plan import Access, Facts, Moves
+from ..plan import Facts, JointAccess, Moves
 from ..plan import Plan as PlanBase
 from ..schedule.matrix_tiles import ROW, Tiles, split_tiles
 from ..schedule.turns import Turns
@@ -124,7 +124,7 @@ class Plan(PlanBase):
         takes_part = np.zeros(self.issues * self.threads, bool)
         takes_part[turns.holding(self.takes_part(turns.thread))] = True
         rows = np.flatnonzero(takes_part[issue * self.threads + thread])
-        access = Access(1 if self.loads else 0, np.unique(starts[rows]), ROW)
+        access = JointAccess(1 if self.loads else 0, np.unique(starts[rows]), ROW)
         places, width = np.stack(sides, axis=1)[rows], np.ones(len(rows), np.int64)
         return Moves(issue[rows], thread[rows], places, width, (1, 1), access)
 
@@ -133,7 +133,7 @@ def _family(loads: bool) -> Family[matrix.MatrixForm]:
     return matrix.LDMATRIX if loads else matrix.STMATRIX
 
 
-def _width(op: TileOp, context: Context) -> str | None:
+def _width(op: TileOp, context: DispatchContext) -> str | None:
     dtype = op.region("dst").dtype
     return None if dtype.bits == 16 else f"needs 16-bit elements; {dtype} has {dtype.bits} bits"
 
@@ -142,7 +142,7 @@ def _instruction(op: TileOp) -> Family[matrix.MatrixForm]:
     return _family(copy_sides(op)[0].buffer.space == "local")
 
 
-def plan(op: TileOp, context: Context) -> Plan | Decline:
+def plan(op: TileOp, context: DispatchContext) -> Plan | Decline:
     try:
         copy, loads = register_copy(op, context)
         tiles = split_tiles(copy)

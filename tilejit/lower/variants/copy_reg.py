@@ -19,7 +19,7 @@ from ...ir.arithmetic import build
 from ...ir.nodes import Expr, TileOp
 from ..builder import Builder
 from ..conditions import COPY, KINDS, memory_pair
-from ..engine import Context, Decline, Variant
+from ..engine import Decline, DispatchContext, Variant
 from ..moves.register_copy import register_copy
 from ..moves.vectors import Run, at_edges, fill_value, load, store
 from ..plan import Moves, VectorPlan
@@ -79,7 +79,7 @@ class Plan(VectorPlan):
         return Moves(turns.rounds_of[rows], turns.threads_of[rows], places[rows], width, (1, 1))
 
 
-def plan(op: TileOp, context: Context) -> Plan | Decline:
+def plan(op: TileOp, context: DispatchContext) -> Plan | Decline:
     try:
         schedule, loads = register_copy(op, context)
     except LayoutError as error:

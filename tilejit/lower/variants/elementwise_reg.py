@@ -24,7 +24,7 @@ from ...target import Target
 from ..builder import Builder
 from ..conditions import KINDS, outside
 from ..elementwise import ELEMENTWISE_CONDITIONS, OPERATIONS, Placed, placed_tiles, schedule, value_of
-from ..engine import Condition, Context, Decline, Variant
+from ..engine import Condition, Decline, DispatchContext, Variant
 from ..plan import Moves, VectorPlan
 from ..schedule.owners import need_all_threads
 from ..schedule.registers import each_start
@@ -59,12 +59,12 @@ class Plan(VectorPlan):
         return Moves(turns.rounds_of, turns.threads_of, places, width, (1,) * places.shape[1])
 
 
-def _local(op: TileOp, context: Context) -> str | None:
+def _local(op: TileOp, context: DispatchContext) -> str | None:
     strangers = outside(op, "local")
     return f"works on local tiles; {strangers} (load it first)" if strangers else None
 
 
-def plan(op: TileOp, context: Context) -> Plan | Decline:
+def plan(op: TileOp, context: DispatchContext) -> Plan | Decline:
     try:
         single = plan_tiles(op, placed_tiles(op), context.count(op.scope))
     except LayoutError as error:
@@ -109,7 +109,7 @@ def _need_equal_threads(digits: Schedule) -> None:
                 )
 
 
-def _paired(plan: Plan, op: TileOp, context: Context) -> Plan:
+def _paired(plan: Plan, op: TileOp, context: DispatchContext) -> Plan:
     """The plan with two elements a step, where registers are adjacent and an instruction or a word holds two."""
     if plan.steps.run_length % 2:
         return plan

@@ -18,19 +18,19 @@ from ...ir.nodes import Buffer, Expr, Load, Region, Store, TileOp, Vector
 from ..builder import Builder
 from ..conditions import KINDS, outside
 from ..elementwise import ELEMENTWISE_CONDITIONS, OPERATIONS, placed_tiles, schedule, value_of
-from ..engine import Condition, Context, Decline, Variant
+from ..engine import Condition, Decline, DispatchContext, Variant
 from ..moves.partition import Partition, emit_partition, plan_partition
 from ..moves.vectors import Run, load, store
 
 Plan = Partition
 
 
-def _in_memory(op: TileOp, context: Context) -> str | None:
+def _in_memory(op: TileOp, context: DispatchContext) -> str | None:
     strangers = outside(op, "shared", "global")
     return f"works on shared and global memory; {strangers}" if strangers else None
 
 
-def plan(op: TileOp, context: Context) -> Plan | Decline:
+def plan(op: TileOp, context: DispatchContext) -> Plan | Decline:
     try:
         digits = schedule(placed_tiles(op))
     except LayoutError as error:

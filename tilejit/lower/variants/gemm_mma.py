@@ -23,7 +23,7 @@ from ...isa.mma import MMA, MMA_M, MMA_N, Mma, products
 from ...layout import TileLayout
 from ..builder import Builder
 from ..conditions import KINDS, SCOPE, WHOLE_WARPS, needs, outside
-from ..engine import Condition, Context, Decline, Variant
+from ..engine import Condition, Decline, DispatchContext, Variant
 from ..plan import Facts, Products
 from ..plan import Plan as PlanBase
 from ..schedule.fragments import Fragments, fragment, nearest, share
@@ -128,22 +128,22 @@ def _shapes(op: TileOp) -> tuple[tuple[int, ...], ...]:
     return tuple(r.shape for r in _operands(op))
 
 
-def _local(op: TileOp, context: Context) -> str | None:
+def _local(op: TileOp, context: DispatchContext) -> str | None:
     strangers = outside(op, "local")
     return f"multiplies local tiles; {strangers} (load it first, with layout=tj.mma.layout_a/b)" if strangers else None
 
 
-def _types(op: TileOp, context: Context) -> str | None:
+def _types(op: TileOp, context: DispatchContext) -> str | None:
     fault = op.record.type_fault(op.dtypes, dict(op.attrs))
     return None if fault is None else fault.message
 
 
-def _shape(op: TileOp, context: Context) -> str | None:
+def _shape(op: TileOp, context: DispatchContext) -> str | None:
     fault = op.record.shape_fault(op.shapes)
     return None if fault is None else fault.message
 
 
-def _starts(op: TileOp, context: Context) -> str | None:
+def _starts(op: TileOp, context: DispatchContext) -> str | None:
     for region in _operands(op):
         if not all(isinstance(start, Const) for start in region.starts):
             what = f"the region of {region.buffer.name} starts at a register known only at run time"
@@ -156,11 +156,11 @@ def _products(op: TileOp) -> Family[Mma]:
     return products(a, b, acc)
 
 
-def _available(op: TileOp, context: Context) -> tuple[Mma, ...]:
+def _available(op: TileOp, context: DispatchContext) -> tuple[Mma, ...]:
     return tuple(_products(op).on(context.target))
 
 
-def _sizes(op: TileOp, context: Context) -> str | None:
+def _sizes(op: TileOp, context: DispatchContext) -> str | None:
     if _shape(op, context) is not None:
         return None
     (rows, columns), (_, depth), _ = _shapes(op)
@@ -170,13 +170,13 @@ def _sizes(op: TileOp, context: Context) -> str | None:
     return "; ".join(wrong) or None
 
 
-def _separate(op: TileOp, context: Context) -> str | None:
+def _separate(op: TileOp, context: DispatchContext) -> str | None:
     acc, *factors = (r.buffer for r in _operands(op))
     shared = [f.name for f in factors if f.root == acc.root]
     return f"{acc.name} shares its registers with {shared[0]}" if shared else None
 
 
-def plan(op: TileOp, context: Context) -> Plan | Decline:
+def plan(op: TileOp, context: DispatchContext) -> Plan | Decline:
     threads, regions = context.count(op.scope), op.named_regions
     available, placements = _available(op, context), {}
     for name, region in regions.items():

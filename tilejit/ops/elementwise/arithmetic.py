@@ -7,13 +7,13 @@ from fractions import Fraction
 
 import numpy as np
 
-from ..scalar import Builder, Number, inline
+from ..scalar import Number, ScalarBuilder, inline
 from .record import Elementwise
 
 Array = np.ndarray
 
 
-def _sum(b: Builder, x: Number, y: Number) -> Number:
+def _sum(b: ScalarBuilder, x: Number, y: Number) -> Number:
     return x + y
 
 
@@ -28,7 +28,7 @@ ADD = Elementwise(
 )
 
 
-def _difference(b: Builder, x: Number, y: Number) -> Number:
+def _difference(b: ScalarBuilder, x: Number, y: Number) -> Number:
     return x - y
 
 
@@ -43,7 +43,7 @@ SUB = Elementwise(
 )
 
 
-def _product(b: Builder, x: Number, y: Number) -> Number:
+def _product(b: ScalarBuilder, x: Number, y: Number) -> Number:
     return x * y
 
 
@@ -109,7 +109,7 @@ FMA = Elementwise(
 )
 
 
-def _neg_narrow(b: Builder, x: Number) -> Number:
+def _neg_narrow(b: ScalarBuilder, x: Number) -> Number:
     return b.convert("bitcast", b.convert("bitcast", x, "i16") ^ -(1 << 15), x.type)
 
 
@@ -126,11 +126,11 @@ NEG = Elementwise(
 )
 
 
-def _abs_integer(b: Builder, x: Number) -> Number:
+def _abs_integer(b: ScalarBuilder, x: Number) -> Number:
     return b.intrinsic("abs", x) if x.is_signed else x
 
 
-def _abs_narrow(b: Builder, x: Number) -> Number:
+def _abs_narrow(b: ScalarBuilder, x: Number) -> Number:
     return b.convert("bitcast", b.convert("bitcast", x, "i16") & (1 << 15) - 1, x.type)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..scalar import Builder, Number, called, inline
+from ..scalar import Number, ScalarBuilder, called, inline
 from .record import Elementwise
 
 _NOT = inline(lambda b, x: ~x)
@@ -53,7 +53,7 @@ BITWISE_XOR = Elementwise(
 )
 
 
-def _left_shift(b: Builder, x: Number, y: Number) -> Number:
+def _left_shift(b: ScalarBuilder, x: Number, y: Number) -> Number:
     """x·2^y modulo 2^bits; 0 where y is negative or not below the width, as in NumPy."""
     return b.select(b.below(y, y.bits), x << _masked(y), 0)
 
@@ -63,7 +63,7 @@ def _masked(y: Number) -> Number:
     return y & (y.bits - 1)
 
 
-def _is_width(b: Builder, x: Number, y: Number) -> bool:
+def _is_width(b: ScalarBuilder, x: Number, y: Number) -> bool:
     """Whether the count is a literal below the width."""
     count = b.literal(y)
     return count is not None and count < x.bits
@@ -79,7 +79,7 @@ LEFT_SHIFT = Elementwise(
 )
 
 
-def _right_shift(b: Builder, x: Number, y: Number) -> Number:
+def _right_shift(b: ScalarBuilder, x: Number, y: Number) -> Number:
     """floor(x/2^y); 0 or -1 by x's sign where y is negative or not below the width, as in NumPy."""
     if not x.is_signed:
         return b.select(b.below(y, y.bits), x >> _masked(y), 0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..scalar import BasicBlock, Builder, Number, called, inline
+from ..scalar import Number, ScalarBlock, ScalarBuilder, called, inline
 from .record import INF, NAN, Elementwise
 
 Array = np.ndarray
@@ -58,7 +58,7 @@ ROUND = Elementwise(
 )
 
 
-def _safe_divisor(b: Builder, y: Number) -> Number:
+def _safe_divisor(b: ScalarBuilder, y: Number) -> Number:
     """y, or 1 where the division is undefined: y = 0, and y = -1, which overflows for the smallest x."""
     undefined = y.equals(0)
     if y.is_signed:
@@ -66,7 +66,7 @@ def _safe_divisor(b: Builder, y: Number) -> Number:
     return b.select(undefined, 1, y)
 
 
-def _floordiv_integers(b: Builder, x: Number, y: Number) -> Number:
+def _floordiv_integers(b: ScalarBuilder, x: Number, y: Number) -> Number:
     """floor(x/y); 0 where y is 0, and the smallest integer divided by -1 is itself, as in NumPy."""
     divisor = _safe_divisor(b, y)
     if not y.is_signed:
@@ -78,7 +78,7 @@ def _floordiv_integers(b: Builder, x: Number, y: Number) -> Number:
     return b.select(y.equals(0), 0, b.select(y.equals(-1), -x, floored))
 
 
-def _mod_integers(b: Builder, x: Number, y: Number) -> Number:
+def _mod_integers(b: ScalarBuilder, x: Number, y: Number) -> Number:
     """x - floor(x/y)·y; 0 where y is 0, as in NumPy."""
     divisor = _safe_divisor(b, y)
     remainder = b.binary("rem", x, divisor)
@@ -88,7 +88,7 @@ def _mod_integers(b: Builder, x: Number, y: Number) -> Number:
     return b.select(crosses, remainder + divisor, remainder)
 
 
-def _floordiv_proved(b: Builder, x: Number, y: Number) -> Number | None:
+def _floordiv_proved(b: ScalarBuilder, x: Number, y: Number) -> Number | None:
     """The quotient of what isn't negative; by a power of two a shift."""
     if not b.proved:
         return None
@@ -98,7 +98,7 @@ def _floordiv_proved(b: Builder, x: Number, y: Number) -> Number | None:
     return x.logical_shift_right(number.bit_length() - 1)
 
 
-def _mod_proved(b: Builder, x: Number, y: Number) -> Number | None:
+def _mod_proved(b: ScalarBuilder, x: Number, y: Number) -> Number | None:
     """The remainder of what isn't negative; by a power of two a mask."""
     if not b.proved:
         return None
@@ -108,7 +108,7 @@ def _mod_proved(b: Builder, x: Number, y: Number) -> Number | None:
     return x & (number - 1)
 
 
-def _step(b: Builder, x: Number, y: Number) -> Number:
+def _step(b: ScalarBuilder, x: Number, y: Number) -> Number:
     """x mod y for 0 <= x < 2^precision·y, y > 0: exact.
 
     The rounded quotient is at most one too large after truncation, and x - q·y is a multiple of the
@@ -119,7 +119,7 @@ def _step(b: Builder, x: Number, y: Number) -> Number:
     return b.select(remainder < 0.0, remainder + y, remainder)
 
 
-def _times_power_of_two(b: Builder, y: Number, k: Number) -> Number:
+def _times_power_of_two(b: ScalarBuilder, y: Number, k: Number) -> Number:
     """y·2^k for k >= 0 where the result is finite; 2^k alone needn't be."""
     f = b.format
     half = k.logical_shift_right(1)
@@ -130,7 +130,7 @@ def _times_power_of_two(b: Builder, y: Number, k: Number) -> Number:
     return result
 
 
-def _exponent(b: Builder, x: Number) -> Number:
+def _exponent(b: ScalarBuilder, x: Number) -> Number:
     """The biased exponent field of a positive x, extended below zero for subnormal x."""
     f = b.format
     lift = f.precision_bits + 1
@@ -140,7 +140,7 @@ def _exponent(b: Builder, x: Number) -> Number:
     return field - b.select(is_subnormal, b.constant("i32", lift), 0)
 
 
-def _magnitude(b: Builder, x: Number, y: Number) -> Number:
+def _magnitude(b: ScalarBuilder, x: Number, y: Number) -> Number:
     """|x| - trunc(|x|/|y|)·|y|, exact, for finite x and y other than 0.
 
     A large quotient goes in rounds: x mod y·2^k leaves x mod y alone and is shorter by about a
@@ -148,7 +148,7 @@ def _magnitude(b: Builder, x: Number, y: Number) -> Number:
     """
     f = b.format
     dividend, divisor = abs(x), abs(y)
-    before, loop, done = b.block, BasicBlock("loop"), BasicBlock("done")
+    before, loop, done = b.block, ScalarBlock("loop"), ScalarBlock("done")
     bound = divisor * 2.0**f.precision_bits
     is_finite = dividend < INF
     divisor_exponent = _exponent(b, divisor)
@@ -168,7 +168,7 @@ def _magnitude(b: Builder, x: Number, y: Number) -> Number:
     return b.select(small < divisor, small, remainder)
 
 
-def _mod(b: Builder, x: Number, y: Number) -> Number:
+def _mod(b: ScalarBuilder, x: Number, y: Number) -> Number:
     """x - floor(x/y)·y as NumPy computes it: the exact remainder, then y added where the signs differ."""
     magnitude = _magnitude(b, x, y)
     signed = b.intrinsic("copysign", magnitude, x)
@@ -178,7 +178,7 @@ def _mod(b: Builder, x: Number, y: Number) -> Number:
     return b.select(has_value, result, NAN)
 
 
-def _floordiv(b: Builder, x: Number, y: Number) -> Number:
+def _floordiv(b: ScalarBuilder, x: Number, y: Number) -> Number:
     """floor(x/y) as NumPy computes it: (x - remainder)/y, rounded to the nearest whole number."""
     magnitude = _magnitude(b, x, y)
     quotient = x / y
@@ -193,7 +193,7 @@ def _floordiv(b: Builder, x: Number, y: Number) -> Number:
     return b.select(y.equals(0.0), quotient, result)
 
 
-def _signs_differ(b: Builder, x: Number, y: Number) -> Number:
+def _signs_differ(b: ScalarBuilder, x: Number, y: Number) -> Number:
     return (b.bits(x) ^ b.bits(y)) < 0
 
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ..fitted import Polynomial
-from ..scalar import Builder, Number, called
+from ..scalar import Number, ScalarBuilder, called
 from .exponential import exp2_parts, exp_parts, power_of_two, scale, scale_factors
 from .record import INF, NAN, Accuracy, Elementwise, in_double
 
@@ -50,7 +50,7 @@ ERFC_FIT = Polynomial(
 )
 
 
-def _erf(b: Builder, x: Number) -> Number:
+def _erf(b: ScalarBuilder, x: Number) -> Number:
     """Up to 1 x + x·P(x²), beyond that 1 - 2^Q(|x|) with x's sign, where Q fits log2(erfc)."""
     magnitude = abs(x)
     square = x * x
@@ -110,7 +110,7 @@ GELU_FIT = Polynomial(
 )
 
 
-def _gelu(b: Builder, x: Number) -> Number:
+def _gelu(b: ScalarBuilder, x: Number) -> Number:
     """x·Phi(x), Phi the normal distribution's cumulative function; NaN at minus infinity as the product is.
 
     Up to |x| = 1 Phi(x) = 1/2 + x·Q(x²). Beyond, with a = |x| and q = a/(a + 4),

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..fitted import Constant, Polynomial
-from ..scalar import Builder, Number, called
+from ..fitted import Polynomial, RealConstant
+from ..scalar import Number, ScalarBuilder, called
 from .record import INF, NAN, Accuracy, Elementwise, in_double
 
 #: beyond ± this exp is 0 or infinite
@@ -17,9 +17,9 @@ EXP_LIMIT = {"float32": 104.0, "float64": 746.0}
 #: beyond ± this exp2 is 0 or infinite
 EXP2_LIMIT = {"float32": 152.0, "float64": 1077.0}
 
-LOG2E = Constant("1 / mp.log(2)", "0x1.715476p+0", "0x1.71547652b82fep+0")
+LOG2E = RealConstant("1 / mp.log(2)", "0x1.715476p+0", "0x1.71547652b82fep+0")
 
-LN2 = Constant("mp.log(2)", "0x1.62e43p-1 -0x1.05c61p-29", "0x1.62e42fefa39efp-1 0x1.abc9e3b39803fp-56")
+LN2 = RealConstant("mp.log(2)", "0x1.62e43p-1 -0x1.05c61p-29", "0x1.62e42fefa39efp-1 0x1.abc9e3b39803fp-56")
 
 EXP_FIT = Polynomial(
     "(mp.expm1(x) - x) / x**2",
@@ -47,12 +47,12 @@ EXP2_FIT = Polynomial(
 )
 
 
-def clamp(b: Builder, x: Number, limit: float) -> Number:
+def clamp(b: ScalarBuilder, x: Number, limit: float) -> Number:
     """x limited to ±limit; NaN stays NaN."""
     return b.select(abs(x) > limit, b.intrinsic("copysign", b.constant(x.type, limit), x), x)
 
 
-def round_to_integer(b: Builder, x: Number, factor: float = 1.0) -> tuple[Number, Number]:
+def round_to_integer(b: ScalarBuilder, x: Number, factor: float = 1.0) -> tuple[Number, Number]:
     """The integer nearest to x·factor, as a float and as an i32 in its low bits.
 
     The integer may have a multiple of 2^22 added, which shifting it into an exponent field loses.
@@ -63,13 +63,13 @@ def round_to_integer(b: Builder, x: Number, factor: float = 1.0) -> tuple[Number
     return shifted - shift, b.convert("trunc", b.bits(shifted), "i32")
 
 
-def power_of_two(b: Builder, n: Number) -> Number:
+def power_of_two(b: ScalarBuilder, n: Number) -> Number:
     """2^n for an n of `round_to_integer` in the range of normal exponents."""
     biased = b.convert("zext", n + b.format.bias, b.format.integer)
     return b.from_bits(biased << b.format.precision_bits)
 
 
-def scale_factors(b: Builder, n: Number) -> tuple[Number, Number]:
+def scale_factors(b: ScalarBuilder, n: Number) -> tuple[Number, Number]:
     """Two powers of two with product 2^n, so that only the second multiplication can round."""
     half = n.logical_shift_right(1)
     return power_of_two(b, half), power_of_two(b, n - half)
@@ -80,7 +80,7 @@ def scale(p: Number, factors: tuple[Number, Number]) -> Number:
     return p * factors[0] * factors[1]
 
 
-def exp_parts(b: Builder, x: Number, correction: Number | None = None) -> tuple[Number, Number]:
+def exp_parts(b: ScalarBuilder, x: Number, correction: Number | None = None) -> tuple[Number, Number]:
     """(w, n) with (1 + w)·2^n = exp(x + correction), |x| small enough for n to be an exponent.
 
     Whoever multiplies the power by c takes c + c·w: one rounding for the sum and the product.
@@ -94,7 +94,7 @@ def exp_parts(b: Builder, x: Number, correction: Number | None = None) -> tuple[
     return b.fma(r * r, b.horner(r, EXP_FIT), r), n
 
 
-def exp2_parts(b: Builder, x: Number, correction: Number | None = None) -> tuple[Number, Number]:
+def exp2_parts(b: ScalarBuilder, x: Number, correction: Number | None = None) -> tuple[Number, Number]:
     """(p, n) with p·2^n = 2^(x + correction)."""
     n_float, n = round_to_integer(b, x)
     r = x - n_float  # exact
@@ -103,7 +103,7 @@ def exp2_parts(b: Builder, x: Number, correction: Number | None = None) -> tuple
     return b.fma(r, b.horner(r, EXP2_FIT), 1.0), n
 
 
-def _exp(b: Builder, x: Number) -> Number:
+def _exp(b: ScalarBuilder, x: Number) -> Number:
     limit = EXP_LIMIT[b.format.dtype]
     w, n = exp_parts(b, clamp(b, x, limit))
     return scale(w + 1.0, scale_factors(b, n))
@@ -122,7 +122,7 @@ EXP = Elementwise(
 )
 
 
-def _exp2(b: Builder, x: Number) -> Number:
+def _exp2(b: ScalarBuilder, x: Number) -> Number:
     limit = EXP2_LIMIT[b.format.dtype]
     p, n = exp2_parts(b, clamp(b, x, limit))
     return scale(p, scale_factors(b, n))
@@ -141,7 +141,7 @@ EXP2 = Elementwise(
 )
 
 
-def _sigmoid(b: Builder, x: Number) -> Number:
+def _sigmoid(b: ScalarBuilder, x: Number) -> Number:
     """1/(1 + exp(-x)); for negative x as exp(x)/(1 + exp(x)), which can't overflow."""
     magnitude = abs(x)
     limited = b.select(magnitude > EXP_LIMIT[b.format.dtype], EXP_LIMIT[b.format.dtype], magnitude)
@@ -166,7 +166,7 @@ SIGMOID = Elementwise(
 _SILU_LIMIT = {"float32": 110.0, "float64": 760.0}
 
 
-def _silu(b: Builder, x: Number) -> Number:
+def _silu(b: ScalarBuilder, x: Number) -> Number:
     """x·sigmoid(x), NaN at minus infinity as the product is."""
     limit = _SILU_LIMIT[b.format.dtype]
     magnitude = abs(x)
@@ -207,7 +207,7 @@ TANH_FIT = Polynomial(
 )
 
 
-def _tanh(b: Builder, x: Number) -> Number:
+def _tanh(b: ScalarBuilder, x: Number) -> Number:
     """Up to 9/16 x + x³·P(x²), beyond that 1 - 2/(exp(2|x|) + 1) with x's sign."""
     square = x * x
     small = b.fma(x * square, b.horner(square, TANH_FIT), x)
@@ -234,7 +234,7 @@ TANH = Elementwise(
 )
 
 
-def _expm1(b: Builder, x: Number) -> Number:
+def _expm1(b: ScalarBuilder, x: Number) -> Number:
     """(1 + w)·2^n - 1 as (w·f + (f - 1/g))·g for 2^n = f·g: of small x, whose n is 0, that is w itself."""
     limit = EXP_LIMIT[b.format.dtype]
     # below -40 the result is -1 in both formats

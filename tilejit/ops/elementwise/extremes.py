@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..scalar import Builder, Number, inline
+from ..scalar import Number, ScalarBuilder, inline
 from .record import INF, NAN, Elementwise
 
 Array = np.ndarray
@@ -52,7 +52,7 @@ def _clamp_formula(x: Array, low: Array, high: Array) -> Array:
     return np.asarray(np.minimum(np.maximum(x, low), high))
 
 
-def _clamp(b: Builder, x: Number, low: Number, high: Number) -> Number:
+def _clamp(b: ScalarBuilder, x: Number, low: Number, high: Number) -> Number:
     return b.minimum(b.maximum(x, low), high)
 
 

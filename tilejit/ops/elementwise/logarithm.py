@@ -6,14 +6,14 @@ import struct
 
 import numpy as np
 
-from ..fitted import Constant, Polynomial
-from ..scalar import BasicBlock, Builder, Number, called
+from ..fitted import Polynomial, RealConstant
+from ..scalar import Number, ScalarBlock, ScalarBuilder, called
 from .exponential import EXP2_LIMIT, EXP_LIMIT, LN2, clamp, exp2_parts, exp_parts, scale, scale_factors
 from .record import INF, NAN, Accuracy, Elementwise, in_double
 
 Array = np.ndarray
 
-SQRT_HALF = Constant("mp.sqrt(mp.mpf('0.5'))", "0x1.6a09e6p-1", "0x1.6a09e667f3bcdp-1")
+SQRT_HALF = RealConstant("mp.sqrt(mp.mpf('0.5'))", "0x1.6a09e6p-1", "0x1.6a09e667f3bcdp-1")
 
 LOG_FIT = Polynomial(
     "(mp.log1p(x) - x) / x**2",
@@ -53,7 +53,7 @@ LOG2_FIT = Polynomial(
 )
 
 
-def _split(b: Builder, x: Number) -> tuple[Number, Number]:
+def _split(b: ScalarBuilder, x: Number) -> tuple[Number, Number]:
     """(m, k) with m·2^k = x and m in [sqrt(1/2), sqrt(2)), both as floats, for positive finite x."""
     f = b.format
     lift = f.precision_bits + 1
@@ -67,13 +67,13 @@ def _split(b: Builder, x: Number) -> tuple[Number, Number]:
     return mantissa, b.convert("sitofp", k, f.type)
 
 
-def _with_special_values(b: Builder, x: Number, result: Number) -> Number:
+def _with_special_values(b: ScalarBuilder, x: Number, result: Number) -> Number:
     """`result` for positive finite x; a logarithm's value elsewhere."""
     special = b.select(x > 0.0, x, b.select(x.equals(0.0), b.constant(x.type, -INF), NAN))
     return b.select((x > 0.0) & (x < INF), result, special)
 
 
-def _log(b: Builder, x: Number) -> Number:
+def _log(b: ScalarBuilder, x: Number) -> Number:
     """k·ln(2) + f + f²·P(f) for x = (1 + f)·2^k."""
     ln2_high, ln2_low = b.parts(LN2)
     m, k = _split(b, x)
@@ -95,7 +95,7 @@ LOG = Elementwise(
 )
 
 
-def _log2(b: Builder, x: Number) -> Number:
+def _log2(b: ScalarBuilder, x: Number) -> Number:
     """k + f·P(f) for x = (1 + f)·2^k."""
     m, k = _split(b, x)
     f = m - 1.0
@@ -114,9 +114,11 @@ LOG2 = Elementwise(
     rising=True,
 )
 
-TWO_OVER_LN2 = Constant("2 / mp.log(2)", "0x1.715476p+1 0x1.4ae0cp-25", "0x1.71547652b82fep+1 0x1.777d0ffda0d24p-55")
+TWO_OVER_LN2 = RealConstant(
+    "2 / mp.log(2)", "0x1.715476p+1 0x1.4ae0cp-25", "0x1.71547652b82fep+1 0x1.777d0ffda0d24p-55"
+)
 
-TWO_OVER_3LN2 = Constant(
+TWO_OVER_3LN2 = RealConstant(
     "2 / mp.log(2) / 3",
     "0x1.ec709ep-1 -0x1.e2fe02p-28",
     "0x1.ec709dc3a03fdp-1 0x1.d27f05548af0cp-55",
@@ -135,7 +137,7 @@ ATANH_FIT = Polynomial(
 )
 
 
-def _log2_in_two_parts(b: Builder, x: Number) -> tuple[Number, Number]:
+def _log2_in_two_parts(b: ScalarBuilder, x: Number) -> tuple[Number, Number]:
     """log2 of a positive finite x as a sum of two floats, to about 12 bits more than one holds.
 
     log2(m) = u·(2 + 2u²/3 + ...)/ln(2) for u = (m - 1)/(m + 1): division, constant, cubic term
@@ -167,7 +169,7 @@ def _log2_in_two_parts(b: Builder, x: Number) -> tuple[Number, Number]:
     return total, low - (total - high)
 
 
-def _power(b: Builder, x: Number, y: Number) -> Number:
+def _power(b: ScalarBuilder, x: Number, y: Number) -> Number:
     """2^(y·log2|x|), with the special values of C's Annex F (pow).
 
     source: ISO/IEC 9899, F.10.4.4 "The pow functions".
@@ -198,13 +200,13 @@ def _power(b: Builder, x: Number, y: Number) -> Number:
     return b.select(x.equals(1.0) | y.equals(0.0), 1.0, result)
 
 
-def _integer_power(b: Builder, x: Number, y: Number) -> Number:
+def _integer_power(b: ScalarBuilder, x: Number, y: Number) -> Number:
     """x^y modulo 2^bits by repeated squaring.
 
     A negative exponent gives the exact value rounded towards zero: ±1 for x = ±1, else 0
     (NumPy raises there, which a kernel can't).
     """
-    before, loop, done = b.block, BasicBlock("loop"), BasicBlock("done")
+    before, loop, done = b.block, ScalarBlock("loop"), ScalarBlock("done")
     one = b.constant(x.type, 1)
     base = x
     if x.is_signed:
@@ -259,7 +261,7 @@ POW = Elementwise(
 )
 
 
-def _softplus(b: Builder, x: Number) -> Number:
+def _softplus(b: ScalarBuilder, x: Number) -> Number:
     """max(x, 0) + log(1 + t) for t = exp(-|x|), which is k·ln(2) + f + f²·P(f) for 1 + t = (1 + f)·2^k."""
     limit = EXP_LIMIT[b.format.dtype]
     magnitude = abs(x)
@@ -286,7 +288,7 @@ SOFTPLUS = Elementwise(
 )
 
 
-def _log1p(b: Builder, x: Number) -> Number:
+def _log1p(b: ScalarBuilder, x: Number) -> Number:
     """f + f²·P(f) for small x = f; else k·ln(2) + f + f²·P(f) + c/u.
 
     u = (1 + f)·2^k is 1 + x rounded, and c what the rounding took: log(u + c) is log(u) + c/u but for (c/u)²/2.

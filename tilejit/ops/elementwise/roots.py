@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..scalar import Builder, Number, called, inline
+from ..scalar import Number, ScalarBuilder, called, inline
 from .record import INF, NAN, Accuracy, Elementwise, in_double
 
 SQRT = Elementwise(
@@ -40,7 +40,7 @@ RECIPROCAL = Elementwise(
 )
 
 
-def _hypot(b: Builder, x: Number, y: Number) -> Number:
+def _hypot(b: ScalarBuilder, x: Number, y: Number) -> Number:
     """sqrt(a² + c²) of the greater a and the less c, both scaled by a power of two so that no square leaves the range.
 
     source: Muller et al., "Handbook of Floating-Point Arithmetic" (2018), "Computing sqrt(x² + y²)"; with the larger

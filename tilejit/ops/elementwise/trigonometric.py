@@ -14,8 +14,8 @@ import math
 
 import numpy as np
 
-from ..fitted import Constant, Polynomial
-from ..scalar import BasicBlock, Builder, Number, called
+from ..fitted import Polynomial, RealConstant
+from ..scalar import Number, ScalarBlock, ScalarBuilder, called
 from .record import INF, NAN, Accuracy, Elementwise, in_double
 
 #: Below these n·pi/2 in three parts is exact enough for the result nearest to a multiple of pi/2.
@@ -31,9 +31,9 @@ TWO_OVER_PI_FRACTION = int(
     16,
 )
 
-TWO_OVER_PI = Constant("2 / mp.pi", "0x1.45f306p-1", "0x1.45f306dc9c883p-1")
+TWO_OVER_PI = RealConstant("2 / mp.pi", "0x1.45f306p-1", "0x1.45f306dc9c883p-1")
 
-HALF_PI = Constant(
+HALF_PI = RealConstant(
     "mp.pi / 2",
     "0x1.921fb6p+0 -0x1.777a5cp-25 -0x1.ee59dap-50",
     "0x1.921fb54442d18p+0 0x1.1a62633145c07p-54 -0x1.f1976b7ed8fbcp-110",
@@ -62,7 +62,7 @@ COS_FIT = Polynomial(
 )
 
 
-def _reduce_moderate(b: Builder, x: Number) -> tuple[Number, Number]:
+def _reduce_moderate(b: ScalarBuilder, x: Number) -> tuple[Number, Number]:
     """(r, n as integer) for |x| below the moderate bound."""
     high, middle, low = b.parts(HALF_PI)
     shifted = b.fma(x, b.parts(TWO_OVER_PI)[0], b.format.round_shift)
@@ -72,7 +72,7 @@ def _reduce_moderate(b: Builder, x: Number) -> tuple[Number, Number]:
     return b.fma(n, -low, r), b.convert("trunc", b.bits(shifted), "i32")
 
 
-def _two_over_pi_words(b: Builder, offset: Number, first_bit: int, rows: int) -> list[Number]:
+def _two_over_pi_words(b: ScalarBuilder, offset: Number, first_bit: int, rows: int) -> list[Number]:
     """Three words of the format's width from bit `offset` of 2/pi shifted right by `first_bit`.
 
     The window's first word is chosen by halving: each step keeps or drops the first half of what is left,
@@ -92,7 +92,7 @@ def _two_over_pi_words(b: Builder, offset: Number, first_bit: int, rows: int) ->
     return [b.intrinsic("fshl", words[i], words[i + 1], within) for i in range(3)]
 
 
-def _reduce_large(b: Builder, x: Number) -> tuple[Number, Number]:
+def _reduce_large(b: ScalarBuilder, x: Number) -> tuple[Number, Number]:
     """(r, n as integer) for any finite x from the moderate bound on.
 
     x = M·2^E with an integer M, and M·(2^E·2/pi/4 mod 1) mod 1 is x·2/pi/4 mod 1: two bits of n, then
@@ -118,7 +118,7 @@ def _reduce_large(b: Builder, x: Number) -> tuple[Number, Number]:
     return _fraction_to_angle(b, fraction << 2), n
 
 
-def _fraction_to_angle(b: Builder, signed: Number) -> Number:
+def _fraction_to_angle(b: ScalarBuilder, signed: Number) -> Number:
     """signed·2^-width·pi/2 for a signed integer of twice the format's width."""
     f = b.format
     high, low, _ = b.parts(HALF_PI)
@@ -133,9 +133,9 @@ def _fraction_to_angle(b: Builder, signed: Number) -> Number:
     return b.fma(value, high * unit, value * (low * unit))
 
 
-def _reduce(b: Builder, x: Number) -> tuple[Number, Number]:
+def _reduce(b: ScalarBuilder, x: Number) -> tuple[Number, Number]:
     """(r, n as i32) for x >= 0; r is NaN for infinite and NaN x."""
-    before, large, done = b.block, BasicBlock("large"), BasicBlock("done")
+    before, large, done = b.block, ScalarBlock("large"), ScalarBlock("done")
     r, n = _reduce_moderate(b, x)
     is_large = x >= _MODERATE[b.format.dtype]
     b.branch(is_large, large, done)
@@ -149,7 +149,7 @@ def _reduce(b: Builder, x: Number) -> tuple[Number, Number]:
     return b.phi((r, before), (large_r, large)), b.phi((n, before), (large_n, large))
 
 
-def _sin_or_cos(b: Builder, x: Number, quarter_turns: int) -> tuple[Number, Number]:
+def _sin_or_cos(b: ScalarBuilder, x: Number, quarter_turns: int) -> tuple[Number, Number]:
     """sin(x + quarter_turns·pi/2) for x >= 0, as a value and a sign bit to flip in it."""
     r, n = _reduce(b, x)
     if quarter_turns:
@@ -161,7 +161,7 @@ def _sin_or_cos(b: Builder, x: Number, quarter_turns: int) -> tuple[Number, Numb
     return value, b.convert("zext", n & 2, b.format.integer) << (b.format.bits - 2)
 
 
-def _sin(b: Builder, x: Number) -> Number:
+def _sin(b: ScalarBuilder, x: Number) -> Number:
     value, flip = _sin_or_cos(b, abs(x), 0)
     sign = b.bits(x) & (1 << (b.format.bits - 1))
     return b.from_bits(b.bits(value) ^ flip ^ sign)
@@ -180,7 +180,7 @@ SIN = Elementwise(
 )
 
 
-def _cos(b: Builder, x: Number) -> Number:
+def _cos(b: ScalarBuilder, x: Number) -> Number:
     value, sign = _sin_or_cos(b, abs(x), 1)
     return b.from_bits(b.bits(value) ^ sign)
 
@@ -198,9 +198,9 @@ COS = Elementwise(
 )
 
 
-QUARTER_PI = Constant("mp.pi / 4", "0x1.921fb6p-1 -0x1.777a5cp-26", "0x1.921fb54442d18p-1 0x1.1a62633145c07p-55")
+QUARTER_PI = RealConstant("mp.pi / 4", "0x1.921fb6p-1 -0x1.777a5cp-26", "0x1.921fb54442d18p-1 0x1.1a62633145c07p-55")
 
-THREE_QUARTERS_PI = Constant(
+THREE_QUARTERS_PI = RealConstant(
     "mp.pi * 3 / 4",
     "0x1.2d97c8p+1 -0x1.99bc5cp-28",
     "0x1.2d97c7f3321d2p+1 0x1.a79394c9e8a0ap-54",
@@ -219,7 +219,7 @@ ATAN_FIT = Polynomial(
 )
 
 
-def _atan2(b: Builder, y: Number, x: Number) -> Number:
+def _atan2(b: ScalarBuilder, y: Number, x: Number) -> Number:
     """C ± (t + t³·P(t²)) for a multiple C of pi/4 and |t| < tan(pi/8).
 
     With a and c the less and the greater of |x| and |y|, t is a/c, whose angle is at most pi/4; of the upper half
@@ -244,7 +244,7 @@ def _atan2(b: Builder, y: Number, x: Number) -> Number:
     return b.select(b.unordered(x, y), NAN, b.intrinsic("copysign", high + (angle + low), y))
 
 
-def _base(b: Builder, is_left: Number, is_steep: Number, is_turned: Number, part: int) -> Number:
+def _base(b: ScalarBuilder, is_left: Number, is_steep: Number, is_turned: Number, part: int) -> Number:
     """One part of the multiple of pi/4."""
     quarter, three_quarters = b.parts(QUARTER_PI)[part], b.parts(THREE_QUARTERS_PI)[part]
     turned = b.select(is_left, b.constant(b.format.type, three_quarters), quarter)

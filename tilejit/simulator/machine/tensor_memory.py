@@ -43,7 +43,7 @@ ADDRESS_LANE_SHIFT = 16
 
 
 @dataclass(slots=True)
-class Transfer:
+class TmemTransfer:
     """Loads or stores in flight: one row per warp. cells: warps × lanes × registers (× halves)."""
 
     pc: int
@@ -69,8 +69,8 @@ class TensorMemory:
         self.clock = clock
         self.places = places
         self.allocator = Allocator(lanes, places)
-        self.loads: list[Transfer] = []
-        self.stores: list[Transfer] = []
+        self.loads: list[TmemTransfer] = []
+        self.stores: list[TmemTransfer] = []
         self.registers: dict[str, NDArray[np.int64]] = {}
         self.ready = False
         self.fenced = {how: np.zeros(warps.count, np.int64) for how in ("before", "after")}
@@ -129,7 +129,7 @@ class TensorMemory:
         """tcgen05.ld; returns the registers, one row each, which `pending` then closes."""
         kind = form(shape, num, packed, split)
         warps, cells = self.cells(kind, address, "load", pc)
-        self.loads.append(Transfer(pc, warps, cells, None, packed))
+        self.loads.append(TmemTransfer(pc, warps, cells, None, packed))
         if self.clock is not None:
             self.check(kind, warps, cells, "load", pc)
         values = self.data[cells]
@@ -149,7 +149,7 @@ class TensorMemory:
             words = np.stack([words & np.uint32(0xFFFF), words >> np.uint32(16)], axis=3)
         if self.clock is not None:
             self.check(kind, warps, cells, "store", pc)
-        self.stores.append(Transfer(pc, warps, cells, words, packed))
+        self.stores.append(TmemTransfer(pc, warps, cells, words, packed))
 
     def pending(self, registers: Sequence[str], pc: int) -> None:
         """The registers of a load, until its wait."""
@@ -342,7 +342,7 @@ class TensorMemory:
                 hint="put a barrier between the last use and the deallocation",
             )
 
-    def finish(self, operations: list[Transfer], here: Index, how: str) -> list[Transfer]:
+    def finish(self, operations: list[TmemTransfer], here: Index, how: str) -> list[TmemTransfer]:
         """Complete the operations of the warps `here`; those that are left."""
         rest = []
         for op in operations:
@@ -354,7 +354,7 @@ class TensorMemory:
                 self.land(cells, op.values[mine], op.packed)
             if not mine.all():
                 values = None if op.values is None else op.values[~mine]
-                rest.append(Transfer(op.pc, op.warps[~mine], op.cells[~mine], values, op.packed))
+                rest.append(TmemTransfer(op.pc, op.warps[~mine], op.cells[~mine], values, op.packed))
         return rest
 
     def land(self, cells: Index, values: NDArray[np.uint32], packed: bool) -> None:

@@ -1,0 +1,205 @@
+"""What statements work on: scalar expressions, memory, and places in it. `nodes` has these names, too."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from ..dtypes import DType, bool_, int32, int64
+from ..layout import TileLayout
+from ..scopes import THREAD_IDS
+from ..source import Span
+
+SPACES = ("global", "shared", "local", "tmem")
+
+#: ids and sizes that the hardware knows -> (dtype, largest value)
+SPECIALS: dict[str, tuple[DType, int]] = {
+    **{name: (int32, number.greatest) for name, number in THREAD_IDS.items()},
+    "cta_id.0": (int64, 2**31 - 2),
+    "cta_id.1": (int64, 65534),
+    "cta_id.2": (int64, 65534),
+    "num_ctas.0": (int64, 2**31 - 1),
+    "num_ctas.1": (int64, 65535),
+    "num_ctas.2": (int64, 65535),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """A literal of a type; `value` is a bool, int or float (NaN and infinities included)."""
+
+    value: bool | int | float
+    dtype: DType
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # one NaN object for all, so that equal constants compare equal
+        if self.value != self.value:
+            object.__setattr__(self, "value", math.nan)
+
+
+@dataclass(frozen=True, slots=True)
+class Var:
+    """A scalar by name: defined by `Let`, `Declare`, `For` or a parameter.
+
+    multiple_of: a number that divides every value it takes (1: nothing is known; 0 would mean always zero).
+    bounds: (least, greatest) value, inclusive, or None where unknown.
+    """
+
+    name: str
+    dtype: DType
+    multiple_of: int = 1
+    bounds: tuple[int, int] | None = None
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Special:
+    """A hardware id or size from `SPECIALS`."""
+
+    name: str
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def dtype(self) -> DType:
+        return SPECIALS[self.name][0]
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """A scalar operation, by its name in the table of elementwise operations (`tilejit.ops.elementwise`).
+
+    All arguments have the dtype in which the operation computes, except the condition of `where`, which is bool_.
+    dtype: the result's; bool_ for comparisons.
+    """
+
+    name: str
+    args: tuple[Expr, ...]
+    dtype: DType
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """`x` converted to `dtype`: to nearest even; to integers toward zero; saturating where the target is fp8.
+
+    saturate: for fp8 only: as the hardware (True) or as ml_dtypes (False).
+    """
+
+    x: Expr
+    dtype: DType
+    saturate: bool = True
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The value at a place.
+
+    It is the whole value of a `Let`. Only at lane level, loads of local places may stand anywhere in an expression.
+    """
+
+    place: Element | Vector
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def dtype(self) -> DType:
+        return self.place.buffer.dtype
+
+
+Expr = Const | Var | Special | Op | Cast | Load
+
+
+@dataclass(frozen=True, slots=True)
+class Strided:
+    """The layout of a global tensor whose strides are known only at launch.
+
+    strides: elements, an int where known (1 for the stride-1 dimension), else an int64 parameter.
+    align: bytes, a power of two that divides the base address and every stride but the 1.
+    extent_align: bytes, a power of two that divides the stride-1 dimension's extent.
+    """
+
+    strides: tuple[int | Var, ...]
+    align: int
+    extent_align: int = 1
+
+    @property
+    def unit_dim(self) -> int | None:
+        """The dimension with stride 1, the last such one, or None."""
+        dims = [d for d, s in enumerate(self.strides) if s == 1]
+        return dims[-1] if dims else None
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Memory with a shape, a type and a layout.
+
+    space: one of `SPACES`. shape: an int a dimension, or for global tensors an int64 extent parameter.
+    layout: where each element lives, in elements of `dtype` from the base (global, shared), or in which thread's
+    which register (local).
+    align: bytes that divide the base address; for a global tensor as its signature promises.
+    base: for a view the buffer whose storage it reinterprets, else None. A view starts where its base starts:
+    an offset is in its layout.
+    """
+
+    name: str
+    space: str
+    dtype: DType
+    shape: tuple[int | Var, ...]
+    layout: TileLayout | Strided
+    align: int
+    base: Buffer | None = None
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def root(self) -> Buffer:
+        """The buffer that owns the storage."""
+        return self if self.base is None else self.base.root
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A box of a buffer: per dimension where it starts and how many elements it has.
+
+    extents: None for a dimension that a scalar index dropped (one element of it).
+    in_bounds: the box is known not to pass a global tensor's edge: by proof, or because the user said so.
+    """
+
+    buffer: Buffer
+    starts: tuple[Expr, ...]
+    extents: tuple[int | None, ...]
+    in_bounds: bool = False
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents of the dimensions that are kept."""
+        return tuple(e for e in self.extents if e is not None)
+
+    @property
+    def dtype(self) -> DType:
+        return self.buffer.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """One element of a buffer by its logical indices (tile level)."""
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """`width` elements in a row of a buffer's flat storage, from element `offset` (lane level).
+
+    The offset already holds layout and swizzle. For a local buffer it counts the thread's own registers.
+    """
+
+    buffer: Buffer
+    offset: Expr
+    width: int = 1
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+TRUE = Const(True, bool_)
