@@ -170,6 +170,14 @@ def test_wherever_a_tensor_ends_what_lies_inside_arrives_and_the_rest_is_zero(da
     outcome(found.op, 32)
 
 
+def test_a_vector_of_which_only_the_first_element_surely_lies_inside_is_cut() -> None:
+    # 17 of 32 columns lie inside: the second vector of each row begins inside, and 15 of its 16 elements don't
+    source = operand("global", (9, 49), DTYPES["uint8"], strides="runtime", align=16, region=((0, 8), (32, 32)))
+    asked = ask(operand("shared", (8, 32), DTYPES["uint8"], TileLayout.row_major((8, 32))), source)
+    assert asked.plan.vector_width == 16
+    outcome(asked.op, 32)
+
+
 def test_symbolic_starts_keep_their_factors() -> None:
     region = ((sym("i", multiple_of=32), 32), (sym("k", multiple_of=8), 32))
     source = operand("global", (128, 128), float16, region=region)

@@ -87,7 +87,7 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
         )
         source, size = runs["src"], width * bytes_each
         cond = source.inside(build.const(start, int32))
-        if cond == TRUE:
+        if source.mask.whole and cond == TRUE:
             b.append(Instruction(COPIES.row(Copy(size)).name, (), (to, what), span=b.span))
             return
         if source.mask.whole:
