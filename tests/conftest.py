@@ -25,7 +25,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--bless", action="store_true", help="rewrite golden files with what the tests made")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if "long" not in config.option.markexpr:
+        long = {item for item in items if item.get_closest_marker("long")}
+        config.hook.pytest_deselected(items=list(long))
+        items[:] = [item for item in items if item not in long]
     marked = [item for item in items if item.get_closest_marker("gpu")]
     reason = why_no_gpu() if marked else None
     if reason is None:

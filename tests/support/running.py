@@ -43,7 +43,8 @@ def kernel_around(
             continue
         source = operand.host("in")
         params.append(nodes.PointerParam(source.name, source))
-        body += [nodes.Alloc(operand.buffer), nodes.BufferView(operand.flat), *_transfer(operand, source, threads, "fill")]
+        body += [nodes.Alloc(operand.buffer), nodes.BufferView(operand.flat)]
+        body += _transfer(operand, source, threads, "fill")
     for symbol in sorted({s for o in operands for s in o.symbols}):
         params.append(nodes.ScalarParam(symbol, nodes.Var(symbol, int64)))
     params += [nodes.ScalarParam(var.name, var) for var in scalars]
