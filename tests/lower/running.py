@@ -87,8 +87,7 @@ class Run:
 
     def __init__(self, operation: Operation, seed: int = 0) -> None:
         self.operation, self.op = operation, operation.op
-        regions = [o for o in self.op.operands if isinstance(o, nodes.Region)]
-        self.tiles = [Placed(r, operation) for r in {r.buffer.name: r for r in regions}.values()]
+        self.tiles = [Placed(r, operation) for r in {r.buffer.name: r for r in self.op.tiles.values()}.values()]
         self.dst = self.tiles[0]
         random = np.random.default_rng(seed)
         self.held = {o.name: self._contents(o, random) for o in self.tiles}
@@ -107,7 +106,7 @@ class Run:
     def check(self) -> Compiled:
         """Run it on the simulator with all its checks; the destination's whole storage must be what NumPy says."""
         starts = {n: v for o in self.tiles for s in o.at.starts for n, v in self._variables(s)}
-        scalars = {n: v for o in self.op.operands if not isinstance(o, nodes.Region) for n, v in self._variables(o)}
+        scalars = {n: v for o in self.op.given if not isinstance(o, nodes.Region) for n, v in self._variables(o)}
         device, target = devices.named("sim"), self.operation.target.name
         got, made = launch(self.op, self.tiles, self.held, device, {**starts, **scalars}, target)
         expected = self.expected()
@@ -133,12 +132,13 @@ class Run:
             return tiles.copied(self.dst, src, self.op.scope, before, self.held[src.name], self._fill())
         if self.op.name == "gemm":
             return self._multiplied(before)
-        inputs = [self._input(o) for o in self.op.operands[1:]]
+        inputs = [self._input(o) for o in self.op.inputs]
         return tiles.computed(self.op.name, self.dst, inputs, self.op.scope, before, self.held)
 
     def _fill(self) -> int:
         """The bits of what lies outside."""
-        value = self.op.operands[2].value if len(self.op.operands) > 2 else 0  # type: ignore[union-attr]
+        fill = self.op.value("fill")
+        value = 0 if fill is None else fill.value  # type: ignore[union-attr]
         found = np.asarray(value).astype(self.dst.dtype.numpy)
         return int(found.view(f"u{found.itemsize}"))
 

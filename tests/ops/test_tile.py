@@ -17,6 +17,7 @@ from tilejit.ir import nodes as ir
 from tilejit.ir.arithmetic import build
 from tilejit.ir.verify.operations import tile_op_faults
 from tilejit.ops.elementwise import ELEMENTWISE
+from tilejit.ops.record import SCALAR, TILE
 from tilejit.ops.tile import CALLS, TILE_OPERATIONS, Shorthand
 from tilejit.scopes import SCOPES
 
@@ -54,7 +55,10 @@ def test_a_record_names_what_it_has_in_one_line_each(name: str) -> None:
     assert len(set(record.parameters)) == len(record.parameters)
     assert [o.written for o in record.operands].index(True) == 0 and sum(o.written for o in record.operands) == 1
     assert not any(o.optional for o in record.operands[: record.required])
-    assert all(o.region or o.value for o in record.operands)
+    assert all(o.kinds for o in record.operands)
+    for operand in record.operands:
+        is_region = [kind.is_region for kind in operand.kinds]
+        assert len(is_region) == len(set(is_region)), f"{operand.name}: which of its kinds is an operand?"
     assert record.scopes and len(record.example.splitlines()) == 2
 
 
@@ -65,7 +69,7 @@ def test_an_elementwise_operation_has_a_destination_and_as_many_inputs_as_its_re
     conditions = ["cond"] * ELEMENTWISE[name].conditions
     letters = ["src"] if ELEMENTWISE[name].arity == 1 else ["a", "b", "c"][: ELEMENTWISE[name].arity - len(conditions)]
     assert [o.name for o in record.operands] == ["dst", *conditions, *letters]
-    assert all(o.region and o.value for o in record.operands[1:])
+    assert all(o.kinds == (TILE, SCALAR) for o in record.operands[1:])
 
 
 @EVERY
@@ -106,7 +110,7 @@ def test_an_operand_of_the_wrong_kind_is_a_violation(name: str) -> None:
     given = (*op.operands, *(None for _ in op.record.operands[len(op.operands) :]))
     for k, rule in enumerate(op.record.operands):
         for as_region, kind in ((True, "region"), (False, "scalar")):
-            if rule.region if as_region else rule.value:
+            if rule.kind(is_region=as_region) is not None:
                 continue
             operands = tuple(wrong[as_region] if j == k else o for j, o in enumerate(given))
             changed = replace(op, operands=tuple(o for o in operands if o is not None))

@@ -8,7 +8,7 @@ import difflib
 from .context import Context
 from .values import Constant, Value
 
-__all__ = ["bind", "optional"]
+__all__ = ["bind", "is_none", "optional"]
 
 
 def bind(
@@ -50,4 +50,9 @@ def optional(ctx: Context, argument: ast.expr | None) -> Value | None:
     if argument is None:
         return None
     value = ctx.evaluate(argument)
-    return None if isinstance(value, Constant) and value.value is None else value
+    return None if is_none(value) else value
+
+
+def is_none(value: Value) -> bool:
+    """Whether a value is Python's None."""
+    return isinstance(value, Constant) and value.value is None

@@ -11,11 +11,11 @@ from ..ir.nodes import Expr, Region, Strided, TileOp
 from ..layout import Axis, TileLayout
 from ..layout.iters import Iter
 from ..ops.copies import COPY, FILL
-from ..ops.record import AttributeValue, TileOperation
+from ..ops.record import TILE, AttributeValue, TileOperation
 from ..ops.tile import CALLS
 from ..scopes import SCOPES
 from . import regions, tiles
-from .arguments import bind, optional
+from .arguments import bind, is_none, optional
 from .context import Context
 from .memory import element_type, layout_argument, static_shape
 from .scalars import as_type, convert
@@ -46,7 +46,10 @@ def _spelled(operation: ScopedOperation) -> str:
 
 def memory_operand(ctx: Context, node: ast.expr, what: str) -> Memory:
     """An operand that names memory: a buffer, a region, or an element's place."""
-    value = regions.unloaded(ctx, node)
+    return _memory(ctx, node, regions.unloaded(ctx, node), what)
+
+
+def _memory(ctx: Context, node: ast.expr, value: Value, what: str) -> Memory:
     if not isinstance(value, Memory):
         raise ctx.type_error(
             node, f"{what} must be a buffer or a region; this is {describe(value)}",
@@ -85,7 +88,7 @@ def _tile_operation(ctx: Context, node: ast.Call, record: TileOperation, scope: 
     arguments = bind(ctx, node, f"tj.{scope}.{record.name}", record.parameters, record.required)
     _need_supported(ctx, arguments, record)
     operands = (_elementwise if record.elementwise else _operands)(ctx, node, record, arguments)
-    op = TileOp(record.name, scope, operands, _attributes(ctx, arguments, record), ctx.span(node))
+    op = TileOp(record.name, scope, record.ordered(operands), _attributes(ctx, arguments, record), ctx.span(node))
     _need_sound(ctx, node, op)
     ctx.emit(op)
     return Constant(None)
@@ -109,32 +112,40 @@ def _need_sound(ctx: Context, node: ast.AST, op: TileOp) -> None:
 
 def _operands(
     ctx: Context, node: ast.AST, record: TileOperation, arguments: dict[str, ast.expr]
-) -> tuple[Region | Expr, ...]:
-    """The operands that are given; scalars have the type of the region before them."""
-    operands: list[Region | Expr] = []
+) -> dict[str, Region | Expr]:
+    """The operands that are given, by name; scalars have the type of the tile before them."""
+    operands: dict[str, Region | Expr] = {}
+    tile_type: DType | None = None
     for rule in record.operands:
         argument = arguments.get(rule.name)
         if argument is None:
             continue
-        if rule.region:
-            operands.append(_destination(ctx, argument) if rule.written else _region(ctx, argument, rule.called))
+        kind = rule.kind(is_region=True)
+        value = ctx.evaluate(argument) if kind is None else regions.unloaded(ctx, argument)
+        if rule.optional and is_none(value):
             continue
-        value = optional(ctx, argument) if rule.optional else ctx.evaluate(argument)
-        if value is not None:
-            operands.append(convert(ctx, argument, value, operands[-1].dtype).expr)
-    return tuple(operands)
+        if kind is None:
+            assert tile_type is not None, f"{record.name} has no tile before {rule.name}"
+            operands[rule.name] = convert(ctx, argument, value, tile_type).expr
+            continue
+        memory = _memory(ctx, argument, value, rule.called or rule.name)
+        if rule.written:
+            regions.require_writable(ctx, argument, memory)
+        operands[rule.name] = memory.region()
+        tile_type = memory.dtype if kind is TILE else tile_type
+    return operands
 
 
 def _elementwise(
     ctx: Context, node: ast.AST, record: TileOperation, arguments: dict[str, ast.expr]
-) -> tuple[Region | Expr, ...]:
-    """The operands; any but the destination may be a scalar, whose type the operation decides."""
+) -> dict[str, Region | Expr]:
+    """The operands, by name; any but the destination may be a scalar, whose type the operation decides."""
     destination, *inputs = record.operands
     dst = _destination(ctx, arguments[destination.name])
     values = [ctx.evaluate(arguments[rule.name]) for rule in inputs]
     typed = values if _has_tile(values) else _typed(ctx, node, values, dst)
     operands, _ = tiles.inputs(ctx, node, record.name, typed)
-    return (dst, *operands)
+    return dict(zip((rule.name for rule in record.operands), (dst, *operands), strict=True))
 
 
 def _has_tile(values: list[Value]) -> bool:
@@ -152,11 +163,11 @@ def _load(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: d
     if layout is None:
         layout = synthesised(ctx, node, operation.scope, src.shape, src.dtype, _innermost_extent(src))
     result = ctx.local(f"{src.buffer.root.name}.tile", src.shape, src.dtype, layout, ctx.span(node))
-    operands: list[Region | Expr] = [result.region(ctx.span(node)), src]
+    operands: dict[str, Region | Expr] = {"dst": result.region(ctx.span(node)), "src": src}
     fill = optional(ctx, arguments.get("fill"))
     if fill is not None:
-        operands.append(convert(ctx, arguments["fill"], fill, src.dtype).expr)
-    ctx.emit(TileOp(COPY.name, operation.scope, tuple(operands), (), ctx.span(node)))
+        operands["fill"] = convert(ctx, arguments["fill"], fill, src.dtype).expr
+    ctx.emit(TileOp(COPY.name, operation.scope, COPY.ordered(operands), (), ctx.span(node)))
     return result
 
 

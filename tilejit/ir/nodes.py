@@ -183,13 +183,14 @@ class TileOp:
     """A tile operation that the threads of one scope carry out together (tile level).
 
     name: of its record, in `tilejit.ops.tile`. scope: name of a record in `tilejit.scopes`.
-    operands: as the record lists them, the destination first; optional ones may be missing at the end.
+    operands: as the record lists them, the destination first; None for an optional one that isn't given where a later
+    one is.
     attrs: (name, value) pairs in the order of the record's, values plain Python.
     """
 
     name: str
     scope: str
-    operands: tuple[Region | Expr, ...]
+    operands: tuple[Region | Expr | None, ...]
     attrs: tuple[tuple[str, AttributeValue], ...] = ()
     span: Span | None = field(default=None, compare=False, repr=False)
 
@@ -216,40 +217,47 @@ class TileOp:
         return operand
 
     @property
-    def destination(self) -> Region:
-        """The operand that it writes."""
-        return self.region(next(o.name for o in self.record.operands if o.written))
+    def given(self) -> tuple[Region | Expr, ...]:
+        """The operands without those that aren't given, of whatever kind."""
+        return tuple([o for o in self.operands if o is not None])
 
     @property
-    def inputs(self) -> tuple[Region | Expr, ...]:
-        """The operands that it only reads."""
-        return tuple(o for o, rule in zip(self.operands, self.record.operands, strict=False) if not rule.written)
+    def destination(self) -> Region:
+        """The operand that it writes."""
+        return self.region(self.record.destination)
 
     @property
     def sources(self) -> tuple[Region, ...]:
-        """The regions that it reads, the destination among them where it updates that."""
+        """The regions that it reads, of whatever kind, the destination among them where it updates that."""
         pairs = zip(self.operands, self.record.operands, strict=False)
-        return tuple(o for o, rule in pairs if rule.read and isinstance(o, Region))
+        return tuple([o for o, rule in pairs if rule.read and isinstance(o, Region)])
 
     @property
-    def regions(self) -> tuple[Region, ...]:
-        """The operands that aren't scalars."""
-        return tuple(o for o in self.operands if isinstance(o, Region))
+    def tiles(self) -> dict[str, Region]:
+        """The tiles among the operands, by name, in order."""
+        given = self.operands
+        return {n: o for n, k in self.record.tiles if k < len(given) and isinstance(o := given[k], Region)}
 
     @property
-    def named_regions(self) -> dict[str, Region]:
-        """The operands that aren't scalars, by name."""
-        return {o.name: r for o, r in zip(self.record.operands, self.operands, strict=False) if isinstance(r, Region)}
+    def elements(self) -> dict[str, Region | Expr]:
+        """The tiles and scalars among the operands, by name, in order."""
+        given = self.operands
+        return {n: o for n, k in self.record.elements if k < len(given) and (o := given[k]) is not None}
 
     @property
-    def shapes(self) -> tuple[tuple[int, ...] | None, ...]:
-        """Each operand's shape, None for a scalar."""
-        return tuple(o.shape if isinstance(o, Region) else None for o in self.operands)
+    def inputs(self) -> tuple[Region | Expr, ...]:
+        """The tiles and scalars but for the one that it writes."""
+        return tuple([o for name, o in self.elements.items() if name != self.record.destination])
 
     @property
-    def dtypes(self) -> tuple[DType, ...]:
-        """Each operand's type."""
-        return tuple(o.dtype for o in self.operands)
+    def shapes(self) -> dict[str, tuple[int, ...] | None]:
+        """Each tile's shape, and None for a scalar, by name."""
+        return {name: o.shape if isinstance(o, Region) else None for name, o in self.elements.items()}
+
+    @property
+    def dtypes(self) -> dict[str, DType]:
+        """The types of tiles and scalars, by name."""
+        return {name: o.dtype for name, o in self.elements.items()}
 
     def attr(self, name: str) -> AttributeValue:
         """The attribute's value, its default where it isn't given, None where there is neither."""

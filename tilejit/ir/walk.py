@@ -145,7 +145,7 @@ def expressions(stmt: ir.Stmt) -> Iterator[ir.Expr]:
         case ir.Print():
             yield from (part for part in stmt.parts if not isinstance(part, str))
         case ir.TileOp():
-            yield from _computed(stmt.operands)
+            yield from _computed(stmt.given)
         case ir.Move():
             yield from _computed((stmt.dst, stmt.src))
             yield from (expr for expr in (stmt.predicate, stmt.otherwise) if expr is not None)

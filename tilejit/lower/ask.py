@@ -13,6 +13,7 @@ from ..ir import allocation
 from ..ir.arithmetic import build
 from ..ir.nodes import SPACES, Buffer, Cast, Const, Expr, Op, Region, Special, Strided, TileOp, Var
 from ..layout import Swizzle, TileLayout
+from ..ops.record import TILE
 from ..ops.tile import TILE_OPERATIONS
 from ..scopes import SCOPES
 from . import VARIANTS
@@ -129,7 +130,7 @@ def sym(name: str, *, multiple_of: int = 1, dtype: DType = int64) -> Var:
 def dispatch(
     name: str,
     scope: str,
-    *operands: OperandSpec | Expr | bool | int | float,
+    *operands: OperandSpec | Expr | bool | int | float | None,
     threads: int = 128,
     target: str | targets.Target = "sm_90a",
     variant: str | None = None,
@@ -138,7 +139,8 @@ def dispatch(
 ) -> Verdict[Any]:
     """The variant that carries out an operation, its plan, and why the others don't.
 
-    operands: in the operation's order, destination first; scalars as numbers. threads: of the CTA.
+    operands: in the operation's order, destination first; scalars as numbers, None for an optional one that isn't
+    given. threads: of the CTA.
     precision: "tf32" for a gemm of float32.
     raises: DispatchError where no variant accepts.
     """
@@ -147,11 +149,16 @@ def dispatch(
     if scope not in SCOPES:
         raise DispatchError(f"no scope {scope!r}", hint=f"one of {', '.join(SCOPES)}")
     record = TILE_OPERATIONS[name]
-    least, most = record.arity
-    if not least <= len(operands) <= most:
-        raise DispatchError(f"{name} takes {least} to {most} operands; got {len(operands)}", hint=_OPERANDS)
+    fault = record.count_fault(operands)
+    if fault is not None:
+        raise DispatchError(f"{name} {fault}", hint=_OPERANDS)
+    tile_types = [
+        o.dtype
+        for rule, o in zip(record.operands, operands, strict=False)
+        if isinstance(o, OperandSpec) and rule.kind(is_region=True) is TILE
+    ]
     given = tuple(
-        o.named(rule.name) if isinstance(o, OperandSpec) else _scalar(o, operands)
+        o.named(rule.name) if isinstance(o, OperandSpec) else None if o is None else _scalar(o, tile_types)
         for rule, o in zip(record.operands, operands, strict=False)
     )
     given_attrs = (("precision", precision), ("variant", variant), ("require_bits", require_bits))
@@ -159,16 +166,15 @@ def dispatch(
     return _dispatch(TileOp(name, scope, given, attrs), DispatchContext(targets.target(target), threads), VARIANTS)
 
 
-def _scalar(value: Expr | bool | int | float, operands: Sequence[object]) -> Expr:
-    """A number as a weak literal: of the first tile's type where its kind allows."""
+def _scalar(value: Expr | bool | int | float, tile_types: Sequence[DType]) -> Expr:
+    """A number as a weak literal: of the last tile's type where its kind allows."""
     if isinstance(value, (Var, Const, Special, Op, Cast)):
         return value
     if not isinstance(value, (bool, int, float)):
         raise KernelTypeError(f"{value!r} is no operand", hint=_OPERANDS)
     if isinstance(value, bool):
         return Const(value, bool_)
-    tiles = [o.dtype for o in operands if isinstance(o, OperandSpec)]
-    wanted = tiles[-1] if tiles else int32
+    wanted = tile_types[-1] if tile_types else int32
     if isinstance(value, int):
         return build.const(value, wanted if wanted != bool_ else int32)
     return build.const(value, wanted if wanted.is_float else float32)

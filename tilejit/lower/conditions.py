@@ -7,6 +7,7 @@ from typing import Any
 
 from ..ir.nodes import Region, TileOp
 from ..isa import Capability, Family
+from ..ops.record import TILE
 from ..scopes import SCOPES, THREAD, WARP
 from .engine import Condition, DispatchContext
 
@@ -27,20 +28,22 @@ def _scope(op: TileOp, context: DispatchContext) -> str | None:
 
 def _kinds(op: TileOp, context: DispatchContext) -> str | None:
     record = op.record
-    least, most = record.arity
-    if not least <= len(op.operands) <= most:
-        return f"takes {least} to {most} operands; got {len(op.operands)}"
+    fault = record.count_fault(op.operands)
+    if fault is not None:
+        return fault
     for operand, rule in zip(op.operands, record.operands, strict=False):
-        if isinstance(operand, Region) and not rule.region:
+        if operand is None or rule.kind(is_region=isinstance(operand, Region)) is not None:
+            continue
+        if isinstance(operand, Region):
             return f"needs a scalar as {rule.name}; got {operand.buffer.name}, in {operand.buffer.space} memory"
-        if not isinstance(operand, Region) and not rule.value:
-            return f"needs {rule.name} in memory or registers; got a scalar"
+        wanted = rule.kinds[0]
+        return f"needs {f'{rule.name} in memory or registers' if wanted is TILE else wanted.name}; got a scalar"
     return None
 
 
 def _dtypes(op: TileOp, context: DispatchContext) -> str | None:
     dst, src = copy_sides(op)
-    if op.record.type_fault((dst.dtype, src.dtype), {}) is not None:
+    if op.record.type_fault({"dst": dst.dtype, "src": src.dtype}, {}) is not None:
         return f"needs one dtype on both sides; got {dst.dtype} and {src.dtype} (cast converts)"
     return None
 
@@ -54,7 +57,7 @@ def _shapes(op: TileOp, context: DispatchContext) -> str | None:
 
 def outside(op: TileOp, *spaces: str) -> str:
     """The tiles that live in none of `spaces`, as a list for a reason."""
-    strangers = (r.buffer for r in op.regions if r.buffer.space not in spaces)
+    strangers = (r.buffer for r in op.tiles.values() if r.buffer.space not in spaces)
     return ", ".join(f"{buffer.name} is {buffer.space}" for buffer in strangers)
 
 
@@ -80,11 +83,12 @@ def memory_pair(text: str, *pairs: tuple[str, str]) -> Condition:
     """Needs (destination, source) in one of `pairs` of spaces. text: these, for the reason."""
 
     def test(op: TileOp, context: DispatchContext) -> str | None:
-        spaces = tuple(r.buffer.space for r in op.regions[:2])
-        if len(spaces) < 2 or spaces in pairs:
+        tiles = op.tiles
+        # a scalar is for the condition on kinds to refuse
+        if "dst" not in tiles or "src" not in tiles:
             return None
-        dst, src = spaces
-        return f"moves {text}; got {src} -> {dst}"
+        dst, src = tiles["dst"].buffer.space, tiles["src"].buffer.space
+        return None if (dst, src) in pairs else f"moves {text}; got {src} -> {dst}"
 
     return Condition("memory pair", test)
 

@@ -31,7 +31,7 @@ def _types(op: TileOp, context: DispatchContext) -> str | None:
 
 
 def _broadcasts(op: TileOp, context: DispatchContext) -> str | None:
-    dst, *inputs = op.regions
+    dst, *inputs = op.tiles.values()
     for tile in inputs:
         if not broadcasts(tile.shape, dst.shape):
             return f"shape {tile.shape} of {tile.buffer.name} doesn't broadcast to {dst.shape}"
@@ -49,7 +49,7 @@ def placed_tiles(op: TileOp) -> dict[str, Placed]:
     raises: LayoutError where a tile isn't the scope's.
     """
     shape = op.region("dst").shape
-    return {name: (place(tile, op.scope), _along(tile.shape, shape)) for name, tile in op.named_regions.items()}
+    return {name: (place(tile, op.scope), _along(tile.shape, shape)) for name, tile in op.tiles.items()}
 
 
 def schedule(tiles: Mapping[str, Placed]) -> Schedule:

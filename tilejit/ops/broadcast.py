@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from .record import Fault, Shape
 
@@ -29,9 +29,9 @@ def common_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...] | Fault:
     )
 
 
-def broadcast_fault(shapes: Sequence[Shape]) -> Fault | None:
+def broadcast_fault(shapes: Mapping[str, Shape]) -> Fault | None:
     """Why the inputs don't broadcast to the destination, whose shape comes first; or None."""
-    dst, *inputs = (shape for shape in shapes if shape is not None)
+    dst, *inputs = (shape for shape in shapes.values() if shape is not None)
     common = common_shape([dst, *inputs])
     if isinstance(common, Fault):
         return common

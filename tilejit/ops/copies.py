@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
 from ..dtypes import DType, from_numpy
 from .broadcast import broadcast_fault
 from .cast import convert
-from .record import Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
+from .record import SCALAR, Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
 
 __all__ = ["CAST", "COPY", "COPY_ASYNC", "DST", "FILL", "REQUIRE_BITS", "VARIANT", "into"]
 
@@ -17,7 +17,7 @@ Array = np.ndarray
 
 DST = TileOperand("dst", "the destination", read=False, written=True)
 _SRC = TileOperand("src", "the source")
-_FILL = TileOperand("fill", region=False, value=True, optional=True)
+_FILL = TileOperand("fill", kinds=(SCALAR,), optional=True)
 
 VARIANT = Attribute("variant", str, "the variant that carries it out")
 REQUIRE_BITS = Attribute("require_bits", int, "the fewest bits that may be moved at a time")
@@ -28,8 +28,8 @@ def _without_units(shape: Shape) -> tuple[int, ...]:
     return tuple(n for n in shape or () if n != 1)
 
 
-def _copy_shapes(shapes: Sequence[Shape]) -> Fault | None:
-    dst, src = shapes[:2]
+def _copy_shapes(shapes: Mapping[str, Shape]) -> Fault | None:
+    dst, src = shapes["dst"], shapes["src"]
     if _without_units(dst) == _without_units(src):
         return None
     return Fault(
@@ -38,15 +38,15 @@ def _copy_shapes(shapes: Sequence[Shape]) -> Fault | None:
     )
 
 
-def _copy_types(dtypes: Sequence[DType], attrs: Mapping[str, AttributeValue]) -> Fault | None:
-    dst, src, *fills = dtypes
+def _copy_types(dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]) -> Fault | None:
+    dst, src, fill = dtypes["dst"], dtypes["src"], dtypes.get("fill")
     if dst != src:
         return Fault(
             f"types differ: the destination is {dst}, the source {src}",
             f"convert in registers: x.astype(tj.{dst}), or cast(dst, src) on the scope",
         )
-    if any(fill != dst for fill in fills):
-        return Fault(f"{dst} with a fill of {fills[0]}", f"convert the fill to {dst}")
+    if fill is not None and fill != dst:
+        return Fault(f"{dst} with a fill of {fill}", f"convert the fill to {dst}")
     return None
 
 
@@ -86,7 +86,7 @@ COPY_ASYNC = TileOperation(
 
 FILL = TileOperation(
     name="fill",
-    operands=(DST, TileOperand("value", region=False, value=True)),
+    operands=(DST, TileOperand("value", kinds=(SCALAR,))),
     attrs=(VARIANT,),
     meaning="dst = one value",
     example="x = tj.alloc_shared((32, 8), tj.float32)\ntj.cta.fill(x, 1.5)",

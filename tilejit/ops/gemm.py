@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -14,13 +14,14 @@ from .record import Attribute, AttributeValue, Fault, Shape, TileOperand, TileOp
 
 __all__ = ["GEMM", "reference"]
 
+_OPERANDS = ("acc", "a", "b")
 _SHAPE_HINT = "slice or transpose the operands: .T"
 _TYPE_HINT = "change the element type of acc, a or b, or the precision"
 
 
-def _type_fault(dtypes: Sequence[DType], attrs: Mapping[str, AttributeValue]) -> Fault | None:
+def _type_fault(dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]) -> Fault | None:
     """Why `acc += a @ b` isn't a product that tensor cores compute, or None."""
-    acc, a, b = dtypes
+    acc, a, b = (dtypes[name] for name in _OPERANDS)
     reason = _reason(acc, a, b, attrs.get("precision"))
     return None if reason is None else Fault(reason, _TYPE_HINT)
 
@@ -42,11 +43,12 @@ def _reason(acc: DType, a: DType, b: DType, precision: AttributeValue) -> str | 
     return None
 
 
-def _shape_fault(shapes: Sequence[Shape]) -> Fault | None:
+def _shape_fault(shapes: Mapping[str, Shape]) -> Fault | None:
     """Why the shapes aren't (M, N), (M, K) and (K, N), or None."""
-    matrices = [shape for shape in shapes if shape is not None and len(shape) == 2]
-    if len(matrices) != len(shapes):
-        listed = ", ".join(map(str, shapes))
+    wanted = [shapes[name] for name in _OPERANDS]
+    matrices = [shape for shape in wanted if shape is not None and len(shape) == 2]
+    if len(matrices) != len(wanted):
+        listed = ", ".join(map(str, wanted))
         return Fault(f"gemm takes matrices (M, N), (M, K), (K, N); got {listed}", _SHAPE_HINT)
     acc, a, b = matrices
     if a[1] != b[0] or acc != (a[0], b[1]):

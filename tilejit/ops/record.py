@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 
@@ -11,7 +13,9 @@ from ..dtypes import DType
 from ..scopes import SCOPES, Scope
 from .elementwise import Elementwise
 
-__all__ = ["Attribute", "AttributeValue", "Fault", "TileOperand", "Shape", "TileOperation"]
+__all__ = [
+    "SCALAR", "TILE", "Attribute", "AttributeValue", "Fault", "OperandKind", "Shape", "TileOperand", "TileOperation",
+]
 
 Array = np.ndarray
 AttributeValue = str | int | bool | None
@@ -28,22 +32,42 @@ class Fault:
     hint: str
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class OperandKind:
+    """What an operand may be. is_region: it's a region of a buffer; else an expression."""
+
+    name: str
+    is_region: bool
+
+
+#: a region whose elements the operation reads or writes
+TILE = OperandKind("tile", is_region=True)
+#: one value, the same for every element
+SCALAR = OperandKind("scalar", is_region=False)
+
+
 @dataclass(frozen=True, slots=True)
 class TileOperand:
     """One operand of a tile operation.
 
     called: what messages call it, where that isn't its name.
-    region, value: whether it may be a region of a buffer; a scalar expression. optional: it may be left out.
+    kinds: what it may be, of which at most one is a region and at most one an expression. optional: it may be left out.
     read, written: what happens to a region.
     """
 
     name: str
     called: str = ""
-    region: bool = True
-    value: bool = False
+    kinds: tuple[OperandKind, ...] = (TILE,)
     optional: bool = False
     read: bool = True
     written: bool = False
+
+    def kind(self, *, is_region: bool) -> OperandKind | None:
+        """What a region, or an expression, is here; None where it can't be one."""
+        return next((kind for kind in self.kinds if kind.is_region is is_region), None)
+
+
+Given = TypeVar("Given")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +90,19 @@ def _takes_all(*_: object) -> None:
     """The rule of operations that take everything."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+# without slots, so that its tables can be cached
+@dataclass(frozen=True, eq=False, kw_only=True)
 class TileOperation:
     """One tile operation: all that is to be said of it. Whatever needs a list of operations collects these.
 
-    operands: in order, the destination first. attrs: the attributes it may carry, in order.
+    operands: in order, the destination first, optional ones last. attrs: the attributes it may carry, in order.
     reserved: parameters of a call that stand between them and aren't supported yet.
     scopes: on which it can be called. meaning: one line. example: two lines of a kernel, of which the second calls it;
     `A` is an array, `a` and `b` are factors.
-    shape_fault: why it can't take operands of these shapes. type_fault: why it can't take these types, and attributes
-    by name. Both take the operands that are given, in order.
-    reference: its meaning in NumPy, from the arrays of all operands but a fill, the destination's old one first, to
-    the destination's new one.
+    shape_fault: why it can't take operands of these shapes. type_fault: why it can't take these types, and attributes.
+    Both are asked about the tiles and scalars that are given, by name, in order.
+    reference: its meaning in NumPy, from the arrays of all operands that must be given, the destination's old one
+    first, to the destination's new one.
     elementwise: the operation on each element, where it is one of those.
     """
 
@@ -87,8 +112,8 @@ class TileOperation:
     meaning: str
     example: str
     reference: Callable[..., Array]
-    shape_fault: Callable[[Sequence[Shape]], Fault | None] = _takes_all
-    type_fault: Callable[[Sequence[DType], Mapping[str, AttributeValue]], Fault | None] = _takes_all
+    shape_fault: Callable[[Mapping[str, Shape]], Fault | None] = _takes_all
+    type_fault: Callable[[Mapping[str, DType], Mapping[str, AttributeValue]], Fault | None] = _takes_all
     reserved: tuple[str, ...] = ()
     scopes: tuple[Scope, ...] = tuple(SCOPES.values())
     elementwise: Elementwise | None = None
@@ -108,12 +133,47 @@ class TileOperation:
         """How many of the parameters, the first ones, must be given."""
         return self.arity[0]
 
+    @cached_property
+    def positions(self) -> dict[str, int]:
+        """Name of an operand -> where it stands."""
+        return {operand.name: k for k, operand in enumerate(self.operands)}
+
+    @cached_property
+    def tiles(self) -> tuple[tuple[str, int], ...]:
+        """(name, position) of the operands that may be tiles."""
+        return tuple((o.name, k) for k, o in enumerate(self.operands) if TILE in o.kinds)
+
+    @cached_property
+    def elements(self) -> tuple[tuple[str, int], ...]:
+        """(name, position) of the operands that are tiles or scalars."""
+        return tuple((o.name, k) for k, o in enumerate(self.operands) if TILE in o.kinds or SCALAR in o.kinds)
+
+    @cached_property
+    def destination(self) -> str:
+        """The name of the operand that it writes."""
+        return next(o.name for o in self.operands if o.written)
+
     def position(self, operand: str) -> int:
         """Which operand is called `operand`. raises: KeyError where none is."""
-        for k, candidate in enumerate(self.operands):
-            if candidate.name == operand:
-                return k
-        raise KeyError(f"{self.name} has no operand {operand!r}")
+        if operand not in self.positions:
+            raise KeyError(f"{self.name} has no operand {operand!r}")
+        return self.positions[operand]
+
+    def ordered(self, operands: Mapping[str, Given]) -> tuple[Given | None, ...]:
+        """Operands by name as a `TileOp` holds them: None for one that is left out before one that isn't."""
+        last = max((self.position(name) for name in operands), default=-1)
+        return tuple(operands.get(operand.name) for operand in self.operands[: last + 1])
+
+    def count_fault(self, operands: Sequence[object]) -> str | None:
+        """Why `operands`, in order and None where one is left out, are too many or too few; or None."""
+        least, most = self.arity
+        if not least <= len(operands) <= most:
+            return f"takes {least if least == most else f'{least} to {most}'} operands; got {len(operands)}"
+        missing = [rule for rule, operand in zip(self.operands, operands, strict=False) if operand is None]
+        needed = [rule.name for rule in missing if not rule.optional]
+        if needed:
+            return f"needs {', '.join(needed)}"
+        return f"ends with {missing[-1].name}, which isn't given" if missing and operands[-1] is None else None
 
     def attribute(self, name: str) -> Attribute | None:
         """The attribute of this name, or None."""

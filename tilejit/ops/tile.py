@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,13 +14,16 @@ from .broadcast import broadcast_fault
 from .copies import CAST, COPY, COPY_ASYNC, DST, FILL, VARIANT, into
 from .elementwise import ELEMENTWISE, Elementwise, reference, result_type
 from .gemm import GEMM
-from .record import Attribute, AttributeValue, Fault, TileOperand, TileOperation
+from .record import SCALAR, TILE, Attribute, AttributeValue, Fault, TileOperand, TileOperation
 
 __all__ = ["CALLS", "TILE_OPERATIONS", "Attribute", "Fault", "TileOperand", "Shorthand", "TileOperation"]
 
 
-def _elementwise_types(name: str, dtypes: Sequence[DType], attrs: Mapping[str, AttributeValue]) -> Fault | None:
-    rule = result_type(name, tuple(dtypes[1:]))
+def _elementwise_types(
+    name: str, dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]
+) -> Fault | None:
+    _, *inputs = dtypes.values()
+    rule = result_type(name, tuple(inputs))
     return Fault(rule, "convert the operands first: x.astype(...)") if isinstance(rule, str) else None
 
 
@@ -39,7 +42,7 @@ def _elementwise(op: Elementwise) -> TileOperation:
     inputs = ("True",) * op.conditions + ("A[0:32, 0:8]",) * (op.arity - op.conditions)
     return TileOperation(
         name=op.name,
-        operands=(DST, *(TileOperand(name, value=True) for name in _input_names(op))),
+        operands=(DST, *(TileOperand(name, kinds=(TILE, SCALAR)) for name in _input_names(op))),
         attrs=(VARIANT,),
         meaning=f"dst = {op.name}(...): {op.meaning}",
         example=f"x = tj.alloc_shared((32, 8), tj.{dtype})\ntj.cta.{op.name}({', '.join(('x', *inputs))})",

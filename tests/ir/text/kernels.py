@@ -204,8 +204,10 @@ class Writer:
         if not self.buffers:
             return self.alloc()
         name = self.draw(st.sampled_from(tuple(TILE_OPERATIONS)))
-        operands: list[ir.Region | ir.Expr] = [self.region()]
+        operands: list[ir.Region | ir.Expr | None] = [self.region()]
         for _ in range(self.draw(st.integers(0, 3))):
+            if self.draw(st.integers(0, 4)) == 0:
+                operands.append(None)
             operands.append(self.region() if self.draw(st.booleans()) else self.scalar_operand())
         variant = self.draw(st.one_of(st.none(), TEXT))
         attrs = (("variant", variant), ("require_bits", self.draw(st.integers(-9, 128))), ("on", True))

@@ -221,9 +221,7 @@ class _Uniformity(Analysis[_ThreadState]):
         """Raise DispatchError where the threads of a collective operation may name different regions."""
         if op.scope == scopes.THREAD.name:
             return
-        for operand in op.operands:
-            if not isinstance(operand, ir.Region):
-                continue
+        for operand in op.tiles.values():
             for dim, start in enumerate(operand.starts):
                 if self.widened(self.level(start, state)) >= SCOPES[op.scope].level:
                     continue

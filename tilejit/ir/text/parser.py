@@ -238,12 +238,13 @@ class _Reader:
         return ir.Instruction(name, tuple(outputs), tuple(inputs))
 
     def _tile_op(self, line: Line, scope: str, name: str) -> ir.Stmt:
-        operands: list[ir.Region | ir.Expr] = []
+        operands: list[ir.Region | ir.Expr | None] = []
         while not line.is_done and not line.sees(";"):
             if operands:
                 line.expect(",")
             first = operands[0] if operands else None
-            operands.append(self._operand(line, first.dtype if isinstance(first, ir.Region) else None))
+            wanted = first.dtype if isinstance(first, ir.Region) else None
+            operands.append(None if line.accept("None") else self._operand(line, wanted))
         attrs = self._list(line, lambda: self._attr(line)) if line.accept(";") else []
         return ir.TileOp(name, scope, tuple(operands), tuple(attrs))
 

@@ -12,7 +12,7 @@ Blocks are indented as in Python. Each statement is one line; what stands in bra
       if EXPR … else …            loop …                         [unrolled] for VAR in EXPR .. EXPR step EXPR …
       break    continue    return    pass                        SCOPE.sync
       assert EXPR, "message"      print "text", EXPR, …
-      SCOPE.OPERATION OPERAND, …[; ATTRIBUTE=VALUE, …]           a tile operation
+      SCOPE.OPERATION OPERAND, …[; ATTRIBUTE=VALUE, …]           a tile operation; an operand left out is None
       move VECTOR <- VECTOR [when EXPR] [otherwise EXPR]
       instruction NAME [VECTOR, …] [<- INPUT, …]
 
@@ -169,7 +169,7 @@ def _line(stmt: ir.Simple | ir.Jump) -> str:
 
 def _tile_op(op: ir.TileOp) -> str:
     wanted = op.operands[0].dtype if op.operands and isinstance(op.operands[0], ir.Region) else None
-    operands = ", ".join(_operand(o, wanted) for o in op.operands)
+    operands = ", ".join("None" if o is None else _operand(o, wanted) for o in op.operands)
     attrs = ", ".join(f"{name}={_value(value)}" for name, value in op.attrs)
     return f"{op.scope}.{op.name} {operands}".rstrip() + (f"; {attrs}" if attrs else "")
 

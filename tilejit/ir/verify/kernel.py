@@ -285,7 +285,7 @@ class _Checker:
     def tile_op(self, stmt: ir.TileOp, env: _Environment) -> None:
         if not self.is_tile:
             self.fault(f"tile operation {stmt.name} at lane level", stmt.span)
-        for operand in stmt.operands:
+        for operand in stmt.given:
             if isinstance(operand, ir.Region):
                 self.region(operand, env, stmt.span)
             else:

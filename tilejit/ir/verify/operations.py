@@ -69,9 +69,9 @@ def tile_op_faults(op: ir.TileOp) -> Iterator[str]:
     if op.scope in SCOPES and SCOPES[op.scope] not in record.scopes:
         yield f"{op.name} on a {op.scope}; only on a {' or '.join(map(str, record.scopes))}"
     yield from _attribute_faults(op, record)
-    least, most = record.arity
-    if not least <= len(op.operands) <= most:
-        yield f"{op.name} takes {least if least == most else f'{least} or {most}'} operands; got {len(op.operands)}"
+    count_fault = record.count_fault(op.operands)
+    if count_fault is not None:
+        yield f"{op.name} {count_fault}"
         return
     wrong_kinds = list(_kind_faults(op, record))
     yield from wrong_kinds or _shape_and_type_faults(op, record)
@@ -91,7 +91,7 @@ def _attribute_faults(op: ir.TileOp, record: TileOperation) -> Iterator[str]:
 def _kind_faults(op: ir.TileOp, record: TileOperation) -> Iterator[str]:
     for operand, rule in zip(op.operands, record.operands, strict=False):
         is_region = isinstance(operand, ir.Region)
-        if not (rule.region if is_region else rule.value):
+        if operand is not None and rule.kind(is_region=is_region) is None:
             yield f"{op.name}: {rule.name} can't be a {'region' if is_region else 'scalar'}"
 
 

@@ -22,7 +22,7 @@ _WARP = 32
 
 def prove_products(products: Products, op: TileOp) -> None:
     """Raise AssertionError unless each warp adds each product of its rows and columns to its sum once."""
-    regions = op.regions
+    regions = list(op.tiles.values())
     n, depth = regions[0].shape[1], regions[1].shape[1]
     acc, a, b = (
         _tile(region, op.scope, products.threads, registers, fragment)

@@ -36,10 +36,10 @@ def prove(plan: Plan, op: TileOp) -> None:
 
 def prove_moves(moves: Moves, op: TileOp) -> None:
     """As `prove`, for what isn't a product."""
-    regions = op.regions
-    assert len(regions) == len(moves.steps), f"{len(moves.steps)} sides are moved; {op.name} has {len(regions)} tiles"
-    values = launch_values(regions)
-    sides = [Contents.of(r, op.scope, values) for r in regions]
+    tiles = op.tiles
+    assert len(tiles) == len(moves.steps), f"{len(moves.steps)} sides are moved; {op.name} has {len(tiles)} tiles"
+    values = launch_values(tuple(tiles.values()))
+    sides = [Contents.of(r, op.scope, values) for r in tiles.values()]
     threads = SCOPES[op.scope].size
     assert (moves.thread >= 0).all(), "a thread that the scope doesn't have"
     assert threads is None or (moves.thread < threads).all(), "a thread that the scope doesn't have"

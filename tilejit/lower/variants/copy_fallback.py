@@ -33,7 +33,7 @@ def plan(op: TileOp, context: DispatchContext) -> Plan | Decline:
 
 
 def _plan(op: TileOp, threads: int) -> Plan:
-    regions = op.named_regions
+    regions = op.tiles
     local = sum(r.buffer.space == "local" for r in regions.values())
     if local == 1:
         return plan_owner_copy(regions["dst"], regions["src"], op.scope, threads)

@@ -22,7 +22,7 @@ Plan = Partition
 
 
 def plan(op: TileOp, context: DispatchContext) -> Plan | Decline:
-    regions = op.named_regions
+    regions = op.tiles
     try:
         placements = {name: place(region, op.scope) for name, region in regions.items()}
         for placement in placements.values():

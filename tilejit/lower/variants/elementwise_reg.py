@@ -134,15 +134,15 @@ def _packed_arithmetic(plan: Plan, op: TileOp, target: Target) -> str | None:
     """The instruction for two float32 at once, rounding to nearest even as the scalar one does."""
     if op.name not in PAIRS.forms() or PAIRS.row(op.name).missing(target) is not None:
         return None
-    rule = result_type(op.name, op.dtypes[1:])
+    rule = result_type(op.name, tuple(o.dtype for o in op.inputs))
     tiles = all(view.buffer.dtype == float32 for view in plan.steps.views)
     return PAIRS.row(op.name).name if tiles and rule == (float32, float32) else None
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
-    operands = [o if isinstance(o, Region) else b.let("scalar", o) for o in op.operands]
+    inputs = [o if isinstance(o, Region) else b.let("scalar", o) for o in op.inputs]
     for firsts in each_start(b, *(view.touched(plan.vector_width) for view in plan.steps.views)):
-        _emit_rounds(plan, op, b, operands, dict(zip(plan.steps.names, firsts, strict=True)))
+        _emit_rounds(plan, op, b, inputs, dict(zip(plan.steps.names, firsts, strict=True)))
 
 
 def _emit_rounds(
@@ -155,7 +155,7 @@ def _emit_rounds(
         return Vector(view.buffer, build.add(firsts[name], view.steps(trip)), width)
 
     staged = b.passage(op.name, dst.dtype, plan.rounds * width, dst) if _overlaps(plan) else None
-    inputs = _inputs(plan, operands[1:], b)
+    inputs = _inputs(plan, operands, b)
     touched = [view.buffer for view in plan.steps.views] + [v.buffer for v in inputs if isinstance(v, Vector)]
     with b.rounds(plan.rounds, *touched, *([] if staged is None else [staged])) as trip:
         names = iter(plan.steps.names[1:])

@@ -39,7 +39,7 @@ def plan(op: TileOp, context: DispatchContext) -> Plan | Decline:
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
-    operands = [o if isinstance(o, Region) else b.let("scalar", o) for o in op.operands]
+    operands = [o if isinstance(o, Region) else b.let("scalar", o) for o in op.inputs]
     dst, *inputs = plan.names
     registers = {
         view.name: b.scratch(op.name, view.buffer.dtype, 1 if view.name in plan.single else plan.vector_width)
@@ -53,7 +53,7 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
             load(b, registers[name], zero, runs[name], first, count, build.const(0, registers[name].dtype))
         with b.loop("element", width, unrolled=True) as k:
             at = build.add(k, start)
-            value = value_of(op, _values(plan, operands[1:], registers, at), registers[dst].dtype)
+            value = value_of(op, _values(plan, operands, registers, at), registers[dst].dtype)
             b.append(Store(Vector(registers[dst], at), value, span=b.span))
         store(b, registers[dst], zero, runs[dst], start, width)
 

@@ -177,7 +177,7 @@ def _separate(op: TileOp, context: DispatchContext) -> str | None:
 
 
 def plan(op: TileOp, context: DispatchContext) -> Plan | Decline:
-    threads, regions = context.count(op.scope), op.named_regions
+    threads, regions = context.count(op.scope), op.tiles
     available, placements = _available(op, context), {}
     for name, region in regions.items():
         try:
