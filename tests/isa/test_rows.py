@@ -10,27 +10,23 @@ from tilejit import scopes
 from tilejit.dtypes import float16, float32
 from tilejit.isa import (
     ROWS,
+    TOPICS,
+    WAITS,
+    AsyncWork,
     Direction,
     Family,
     Kind,
     Row,
-    approximate,
-    atomics,
-    barriers,
-    convert,
     cp_async,
-    fences,
     matrix,
     mma,
     nearest,
     tcgen05,
-    warp,
 )
 from tilejit.isa.row import B32, carried, constant, predicate, register
 from tilejit.layout import TCGEN05_SHAPES
 from tilejit.target import TARGETS, target
 
-TOPICS = (approximate, atomics, barriers, convert, cp_async, fences, matrix, mma, tcgen05, warp)
 FAMILIES = [x for topic in TOPICS for x in vars(topic).values() if isinstance(x, Family)]
 
 
@@ -72,6 +68,22 @@ def test_a_token_has_work_that_starts_it_and_a_wait_that_completes_it() -> None:
     started = {row.starts for row in ROWS.values()} - {None}
     completed = {row.completes for row in ROWS.values()} - {None}
     assert started == completed == {cp_async.CP_ASYNC, tcgen05.TMEM_LOAD, tcgen05.TMEM_STORE}
+    assert len([row for row in ROWS.values() if row.completes]) == len(WAITS)
+
+
+@pytest.mark.parametrize("work", WAITS, ids=lambda work: work.name)
+def test_work_says_of_registers_and_groups_what_its_rows_have(work: AsyncWork) -> None:
+    starts = [row for row in ROWS.values() if row.starts is work]
+    commits = [row for row in ROWS.values() if row.commits is work]
+    listed = [o for row in starts for o in row.operands if o.kind is Kind.REGISTER and o.element is None]
+    assert all(any(o.is_result for o in row.operands) for row in starts) == work.fills
+    if work.reads:
+        assert all(o.is_argument for o in listed)
+    # what is waited for carries its registers, and waits at joins leave nothing unfinished
+    assert (WAITS[work].carries is not None) == work.holds_registers
+    assert WAITS[work].leaves is None or not work.settles_at_joins
+    # groups are made where waits count them
+    assert (WAITS[work].leaves is not None) == bool(commits) == any(row.spelling == work.commit for row in commits)
 
 
 def test_operands_are_numbered_as_inline_assembly_does_results_first() -> None:

@@ -12,6 +12,7 @@ from ..dtypes import DType
 from ..errors import KernelSyntaxError, KernelTypeError, TilejitError
 from ..ir.arithmetic import build, facts
 from ..ir.nodes import Alloc, Buffer, BufferView, Const, Declare, Expr, Let, Special, Stmt, Var
+from ..isa.cp_async import CP_ASYNC
 from ..layout import TileLayout
 from ..source import Span
 from ..target import Target
@@ -290,7 +291,7 @@ _INSTEAD: dict[str, tuple[str, str]] = {
     "List": ("a list", "write a tuple (a, b), or allocate with tj.alloc_local"),
     "Set": ("a set", "write a tuple"),
     "Dict": ("a dict", "pass separate values or tuples"),
-    "Await": ("await", "asynchronous operations have their own waits, such as tj.cp_async.wait"),
+    "Await": ("await", f"asynchronous operations have their own waits, such as tj.{CP_ASYNC.wait}"),
     "Yield": ("yield", "return a value from the helper, or store into a buffer"),
     "YieldFrom": ("yield from", "return a value from the helper, or store into a buffer"),
     "NamedExpr": ("an assignment expression :=", "assign on a line of its own"),

@@ -9,9 +9,10 @@ from dataclasses import replace
 from ..dtypes import DType, int32
 from ..ir.arithmetic import build
 from ..ir.nodes import Instruction, Special, Sync
-from ..isa import Row, cp_async, tcgen05
+from ..isa import ASYNC_CALLS, Row
 from ..isa.barriers import BARRIERS
 from ..ops.elementwise import ELEMENTWISE
+from ..target import TENSOR_MEMORY_TARGETS
 from . import memory as mem
 from . import tiles
 from .arguments import bind, optional
@@ -79,30 +80,26 @@ def _sync(scope: str) -> Callable[[Context, ast.Call], Value]:
     return handler
 
 
-def _commit(ctx: Context, node: ast.Call) -> Value:
-    bind(ctx, node, "tj.cp_async.commit", (), 0)
-    ctx.emit(Instruction(cp_async.COMMIT.name, span=ctx.span(node)))
-    return Constant(None)
+def _asynchronous(row: Row) -> Callable[[Context, ast.Call], Value]:
+    """A commit of asynchronous work, or a wait for it, which may leave groups unfinished."""
+    parameters = () if row.leaves is None else ("n",)
 
-
-def _wait(ctx: Context, node: ast.Call) -> Value:
-    arguments = bind(ctx, node, "tj.cp_async.wait", ("n",), 1)
-    argument = arguments["n"]
-    groups = ctx.integer(ctx.evaluate(argument), argument, "the number of groups that may be unfinished")
-    if groups < 0:
-        raise ctx.type_error(argument, f"{groups} groups can't be unfinished", "wait(0) waits for all")
-    ctx.emit(Instruction(cp_async.WAIT.name, (), (build.const(groups, int32),), ctx.span(node)))
-    return Constant(None)
-
-
-def _tcgen05_wait(row: Row) -> Callable[[Context, ast.Call], Value]:
     def handler(ctx: Context, node: ast.Call) -> Value:
-        bind(ctx, node, f"tj.{row.spelling}", (), 0)
-        mem.need_tensor_memory(ctx, node)
-        ctx.emit(Instruction(row.name, span=ctx.span(node)))
+        arguments = bind(ctx, node, f"tj.{row.spelling}", parameters, len(parameters))
+        if row.only == TENSOR_MEMORY_TARGETS:
+            mem.need_tensor_memory(ctx, node)
+        groups = tuple(build.const(_groups(ctx, argument), int32) for argument in arguments.values())
+        ctx.emit(Instruction(row.name, (), groups, ctx.span(node)))
         return Constant(None)
 
     return handler
+
+
+def _groups(ctx: Context, argument: ast.expr) -> int:
+    groups = ctx.integer(ctx.evaluate(argument), argument, "the number of groups that may be unfinished")
+    if groups < 0:
+        raise ctx.type_error(argument, f"{groups} groups can't be unfinished", "wait(0) waits for all")
+    return groups
 
 
 def _assume_in_bounds(ctx: Context, node: ast.Call) -> Value:
@@ -115,10 +112,7 @@ _INTRINSICS: dict[str, Callable[[Context, ast.Call], Value]] = {
     **{name: _special(name) for name in ("thread_id", "lane_id", "warp_id", "warpgroup_id")},
     **{f"{scope}_sync": _sync(scope.name) for scope in BARRIERS},
     "elect": _elect,
-    "cp_async.commit": _commit,
-    "cp_async.wait": _wait,
-    "tcgen05.wait_ld": _tcgen05_wait(tcgen05.WAIT_LD),
-    "tcgen05.wait_st": _tcgen05_wait(tcgen05.WAIT_ST),
+    **{name: _asynchronous(row) for name, row in ASYNC_CALLS.items()},
     "assume_in_bounds": _assume_in_bounds,
     "alloc_shared": mem.alloc_shared,
     "alloc_local": mem.alloc_local,

@@ -8,12 +8,13 @@ from __future__ import annotations
 import difflib
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..dtypes import DType
 from ..errors import KernelSyntaxError, KernelTypeError
+from ..isa import ASYNC_CALLS
 from ..isa.barriers import BARRIERS
 from ..layout import atom_layout, datapath, layout_a, layout_b, layout_c
 from ..ops.elementwise import ELEMENTWISE
@@ -104,18 +105,22 @@ def _operations(scope: Scope) -> tuple[str, ...]:
 class Namespace:
     """A group of intrinsics, such as `tj.cp_async`.
 
-    functions: members that are plain functions, which the host may call too.
+    calls: members that stand in kernels only. functions: members that are plain functions, which the host may call too.
     """
 
     name: str
-    members: tuple[str, ...]
+    calls: tuple[str, ...]
     functions: tuple[Callable[..., Any], ...] = ()
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        return (*self.calls, *(function.__name__ for function in self.functions))
 
     def __getattr__(self, member: str) -> Any:
         for function in self.functions:
             if function.__name__ == member:
                 return function
-        if member in self.members:
+        if member in self.calls:
             return Intrinsic(f"{self.name}.{member}", "")
         raise AttributeError(f"tj.{self.name} has no member {member!r}")
 
@@ -247,14 +252,27 @@ _RESERVED = {
 #: names that later versions have on scopes
 RESERVED_OPERATIONS = ("indices", *_REDUCTIONS)
 
-NAMESPACES = (
-    Namespace("atomic", ("add", "max", "min", "cas", "exch")),
-    Namespace("cp_async", ("commit", "wait")),
-    Namespace("tcgen05", ("wait_ld", "wait_st", "atom_layout"), (atom_layout,)),
-    Namespace("tmem", ("datapath",), (datapath,)),
-    Namespace("fast", ("exp", "exp2", "log", "log2", "sin", "cos", "tanh", "rsqrt", "div", "sqrt", "reciprocal")),
-    Namespace("mma", ("layout_a", "layout_b", "layout_c"), (layout_a, layout_b, layout_c)),
+_GROUPED = (
+    *(f"atomic.{name}" for name in ("add", "max", "min", "cas", "exch")),
+    *ASYNC_CALLS,
+    *(f"fast.{name}" for name in (
+        "exp", "exp2", "log", "log2", "sin", "cos", "tanh", "rsqrt", "div", "sqrt", "reciprocal"
+    )),
 )
+_LAYOUTS: dict[str, tuple[Callable[..., Any], ...]] = {
+    "tcgen05": (atom_layout,),
+    "tmem": (datapath,),
+    "mma": (layout_a, layout_b, layout_c),
+}
+
+
+def _namespaces() -> Iterator[Namespace]:
+    calls: dict[str, list[str]] = {name: [] for name in _LAYOUTS}
+    for call in _GROUPED:
+        name, _, member = call.partition(".")
+        calls.setdefault(name, []).append(member)
+    for name, members in calls.items():
+        yield Namespace(name, tuple(members), _LAYOUTS.get(name, ()))
 
 
 @functools.cache
@@ -266,5 +284,5 @@ def intrinsics() -> Mapping[str, Intrinsic | ScopeNamespace | Namespace]:
     table.update({name: Intrinsic(name, op.meaning) for name, op in ELEMENTWISE.items()})
     for scope in SCOPES.values():
         table.update(dict.fromkeys((scope.name, *scope.aliases), ScopeNamespace(scope)))
-    table.update({space.name: space for space in NAMESPACES})
+    table.update({space.name: space for space in _namespaces()})
     return table

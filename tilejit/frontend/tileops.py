@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from ..dtypes import DType
 from ..ir.nodes import Expr, Region, Strided, TileOp
+from ..isa.cp_async import CP_ASYNC
 from ..layout import Axis, TileLayout
 from ..layout.iters import Iter
 from ..ops.copies import COPY, FILL
@@ -99,7 +100,7 @@ def _need_supported(ctx: Context, arguments: dict[str, ast.expr], record: TileOp
         if optional(ctx, arguments.get(name)) is not None:
             raise ctx.type_error(
                 arguments[name], f"{record.name} with a {name} is not available in this version of tilejit",
-                f"leave {name}= out, then tj.cp_async.commit() and tj.cp_async.wait(n)",
+                f"leave {name}= out, then tj.{CP_ASYNC.commit}() and tj.{CP_ASYNC.wait}(n)",
             )
 
 

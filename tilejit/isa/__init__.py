@@ -8,17 +8,31 @@ or completes, and its meaning.
 from __future__ import annotations
 
 from difflib import get_close_matches
+from importlib import import_module
+from pkgutil import iter_modules
+from types import ModuleType
 
-from . import approximate, atomics, barriers, convert, cp_async, fences, matrix, mma, tcgen05, warp
 from .row import AsyncWork, Capability, Direction, Family, Kind, Operand, Register, Row
 
-__all__ = ["ROWS", "Direction", "Capability", "Family", "Kind", "Operand", "Register", "Row", "AsyncWork", "nearest"]
+__all__ = [
+    "ASYNC_CALLS", "ROWS", "TOPICS", "WAITS", "AsyncWork", "Capability", "Direction", "Family", "Kind", "Operand",
+    "Register", "Row", "nearest",
+]
+
+_MODULES = tuple(import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__))
+
+#: the files here that have rows
+TOPICS: tuple[ModuleType, ...] = tuple(module for module in _MODULES if hasattr(module, "ROWS"))
 
 #: name -> row
-ROWS: dict[str, Row] = {
-    row.name: row
-    for topic in (barriers, warp, convert, approximate, atomics, matrix, mma, cp_async, tcgen05, fences)
-    for row in topic.ROWS
+ROWS: dict[str, Row] = {row.name: row for topic in TOPICS for row in topic.ROWS}
+
+#: asynchronous work -> the instruction that waits for it
+WAITS: dict[AsyncWork, Row] = {row.completes: row for row in ROWS.values() if row.completes is not None}
+
+#: what users call after `tj.` -> the instruction, a commit of asynchronous work or a wait for it
+ASYNC_CALLS: dict[str, Row] = {
+    row.spelling: row for row in ROWS.values() if row.completes or (row.commits and row.commits.commit)
 }
 
 

@@ -9,7 +9,7 @@ from .row import B32, AsyncWork, Direction, Family, Operand, Row, address, const
 
 __all__ = ["COMMIT", "CP_ASYNC", "COPIES", "Copy", "ROWS", "WAIT"]
 
-CP_ASYNC = AsyncWork("copies to shared memory", "cp_async.wait")
+CP_ASYNC = AsyncWork("copies to shared memory", "copy_async", wait="cp_async.wait", commit="cp_async.commit")
 
 _SOURCE = 'PTX ISA, "Data Movement and Conversion Instructions: cp.async"'
 
@@ -65,6 +65,7 @@ COMMIT = Row(
     meaning="the copies started since the last one are a group",
     since=80,
     ptx=(7, 0),
+    commits=CP_ASYNC,
     memory=True,
     source=_SOURCE,
 )

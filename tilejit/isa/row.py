@@ -112,12 +112,28 @@ def address(name: str, space: str, direction: Direction, access_bytes: int = 0) 
     return Operand(name, Kind.ADDRESS, kind, direction, space=space, access_bytes=access_bytes)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class AsyncWork:
-    """Work that goes on after the instruction that starts it. wait: what users call, after `tj.`, to wait for it."""
+    """Work that goes on after the instruction that starts it.
+
+    started_by: the tile operation that starts it. wait: what users call, after `tj.`, to wait for it; commit: to make a
+    group of what was started, where they do.
+    fills: it fills results after the instruction. reads: it reads the registers that it takes after the instruction.
+    settles_at_joins: where control flow joins nothing may be in flight, as LLVM may copy the registers there.
+    """
 
     name: str
+    started_by: str
     wait: str
+    commit: str = ""
+    fills: bool = False
+    reads: bool = False
+    settles_at_joins: bool = False
+
+    @property
+    def holds_registers(self) -> bool:
+        """Whether it uses registers after the instruction that starts it."""
+        return self.fills or self.reads
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -157,7 +173,9 @@ class Row(Capability):
     operands: those that are taken and returned first, then results, then arguments, each as the IR lists them.
     scope: the threads that must execute it together.
     starts: the work that it starts; its results are there, and its registers free, after the wait.
-    completes: the work that it waits for. What it carries are registers of such work.
+    commits: the work of which it makes a group: all that was started since the last one.
+    completes: the work that it waits for. What it carries are registers of such work. A constant says how many of the
+    latest groups it leaves unfinished.
     memory: it reads, writes or orders memory. convergent: it may not be moved into or out of divergent code.
     """
 
@@ -166,6 +184,7 @@ class Row(Capability):
     operands: tuple[Operand, ...] = ()
     scope: Scope = THREAD
     starts: AsyncWork | None = None
+    commits: AsyncWork | None = None
     completes: AsyncWork | None = None
     memory: bool = False
     convergent: bool = False
@@ -178,8 +197,16 @@ class Row(Capability):
 
     @property
     def spelling(self) -> str:
-        """What users call it: of a wait, the call."""
-        return self.completes.wait if self.completes is not None else self.name
+        """What users call it: of a wait or a commit, the call."""
+        if self.completes is not None:
+            return self.completes.wait
+        return self.commits.commit if self.commits is not None and self.commits.commit else self.name
+
+    @cached_property
+    def leaves(self) -> int | None:
+        """Which of the arguments says how many groups a wait leaves unfinished; None where it leaves none."""
+        constants = [k for k, o in enumerate(self.arguments) if o.kind is Kind.CONSTANT]
+        return constants[0] if self.completes is not None and constants else None
 
     @cached_property
     def carries(self) -> Operand | None:

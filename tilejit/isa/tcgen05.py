@@ -14,8 +14,10 @@ __all__ = [
     "WAIT_LD", "WAIT_ST", "Transfer",
 ]
 
-TMEM_LOAD = AsyncWork("loads from tensor memory", "tcgen05.wait_ld")
-TMEM_STORE = AsyncWork("stores to tensor memory", "tcgen05.wait_st")
+TMEM_LOAD = AsyncWork(
+    "loads from tensor memory", "copy_async", wait="tcgen05.wait_ld", fills=True, settles_at_joins=True
+)
+TMEM_STORE = AsyncWork("stores to tensor memory", "copy_async", wait="tcgen05.wait_st", reads=True)
 
 
 def _row(

@@ -3,9 +3,12 @@
 The hardware's wait names no register, so nothing would keep LLVM from using one before it. Here every wait takes and
 returns all registers that may be pending where it stands; what is found pending at a use is the user's missing wait.
 
-Where control flow joins, LLVM may copy a register to make the values of both ways one: so branches and loops that
-load or wait end with a wait of their own. These are put in first, as *joints*; then what may be pending is followed to
-a fixed point; last the waits get their registers, and joints where nothing is pending go.
+Where control flow joins, LLVM may copy a register to make the values of both ways one: so branches and loops with work
+that settles at joins, or with waits for it, end with a wait of their own. These are put in first, as *joints*; then
+what may be pending is followed to a fixed point; last the waits get their registers, and joints where nothing is
+pending go.
+
+Which work there is, and what it does with registers, is the instruction table's to say.
 """
 
 from __future__ import annotations
@@ -19,15 +22,14 @@ from ..errors import KernelTypeError
 from ..ir import walk
 from ..ir.analyses.flow import Analysis, solve
 from ..ir.arithmetic import build, facts
-from ..ir.nodes import Alloc, Break, Continue, For, If, Instruction, Jump, Kernel, Loop, Simple, Stmt, Vector
+from ..ir.nodes import Break, Const, Continue, For, If, Instruction, Jump, Kernel, Loop, Simple, Stmt, Vector
 from ..ir.walk import Block, Place
-from ..isa import ROWS, AsyncWork
-from ..isa.tcgen05 import TMEM_LOAD, TMEM_STORE, WAIT_LD
+from ..isa import ROWS, WAITS, AsyncWork
 from ..source import Span
 
 __all__ = ["carry"]
 
-#: the name of an instruction that stands for a wait for loads, where the compiler needs one if any is pending
+#: the name of an instruction that stands for waits, where the compiler needs one if anything is pending
 _JOINT = "joint"
 
 
@@ -36,10 +38,11 @@ def carry(kernel: Kernel) -> Kernel:
 
     raises: KernelTypeError where a register is used that may be pending, with the places of both.
     """
-    if not any(isinstance(s, Alloc) and s.buffer.space == "tmem" for s in kernel.body):
+    instructions = [s for s in walk.statements(kernel.body) if isinstance(s, Instruction)]
+    if not any(work is not None and work.holds_registers for work in (ROWS[s.name].starts for s in instructions)):
         return kernel
     body = _with_joints(kernel.body)
-    states = solve(_InFlight(), body, frozenset())
+    states = solve(_InFlight(1 + max(map(_unfinished, instructions))), body, frozenset())
     for stmt, state in zip(walk.statements(body), states, strict=True):
         _check(stmt, state or frozenset())
     before = iter(states)
@@ -48,14 +51,17 @@ def carry(kernel: Kernel) -> Kernel:
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """Registers that one instruction fills (kind `TMEM_LOAD`) or reads (`TMEM_STORE`).
+    """Registers that one instruction's work fills, or else reads.
 
+    groups: of such work, how many have been made since, that of this instruction among them.
     settled: a wait that the user didn't write has come since.
     """
 
-    kind: AsyncWork
+    work: AsyncWork
     vector: Vector
     span: Span | None
+    fills: bool
+    groups: int = 0
     settled: bool = False
 
     @property
@@ -68,6 +74,11 @@ _State = frozenset[_Pending]
 
 
 class _InFlight(Analysis[_State]):
+    """most_groups: from here on it makes no difference how many groups there have been."""
+
+    def __init__(self, most_groups: int) -> None:
+        self.most_groups = most_groups
+
     def join(self, first: _State, second: _State) -> _State:
         return first | second
 
@@ -75,24 +86,45 @@ class _InFlight(Analysis[_State]):
         if not isinstance(stmt, Instruction):
             return state
         if stmt.name == _JOINT:
-            return frozenset(replace(p, settled=True) if p.kind is TMEM_LOAD else p for p in state)
-        completed = ROWS[stmt.name].completes
-        return frozenset(p for p in state if p.kind is not completed) | _started(stmt)
+            return frozenset(replace(p, settled=True) if p.work.settles_at_joins else p for p in state)
+        committed = ROWS[stmt.name].commits
+        left = (p for p in state if not _completes(stmt, p))
+        return frozenset(self.grouped(p) if p.work is committed else p for p in left) | _started(stmt)
+
+    def grouped(self, pending: _Pending) -> _Pending:
+        """As it is after one more group has been made."""
+        return replace(pending, groups=min(pending.groups + 1, self.most_groups))
 
 
 def _started(stmt: Instruction) -> _State:
-    token = ROWS[stmt.name].starts
-    if token is TMEM_LOAD:
-        return frozenset(_Pending(token, v, stmt.span) for v in stmt.outputs)
-    if token is TMEM_STORE:
-        return frozenset(_Pending(token, v, stmt.span) for v in _registers(walk.reads(stmt)))
-    return frozenset()
+    work = ROWS[stmt.name].starts
+    if work is None:
+        return frozenset()
+    filled = stmt.outputs if work.fills else ()
+    # what is taken and returned counts as filled
+    read = [v for v in _registers(walk.reads(stmt)) if v not in filled] if work.reads else []
+    return frozenset(_Pending(work, v, stmt.span, True) for v in filled) | frozenset(
+        _Pending(work, v, stmt.span, False) for v in read
+    )
+
+
+def _completes(stmt: Instruction, pending: _Pending) -> bool:
+    """Whether a wait is one for what is pending; one that counts groups leaves what is in none."""
+    row = ROWS[stmt.name]
+    return row.completes is pending.work and (row.leaves is None or pending.groups > _unfinished(stmt))
+
+
+def _unfinished(stmt: Instruction) -> int:
+    """How many of the latest groups a wait leaves unfinished."""
+    leaves = ROWS[stmt.name].leaves
+    count = None if leaves is None else stmt.inputs[leaves]
+    return int(count.value) if isinstance(count, Const) else 0
 
 
 def _with_joints(body: Block, in_touched_loop: bool = False, closed: bool = False) -> Block:
     """The block with joints where control flow joins or parts.
 
-    in_touched_loop: the loop around loads or waits. closed: the block ends with a joint, too.
+    in_touched_loop: the loop around has such work or waits for it. closed: the block ends with a joint, too.
     """
     joined: list[Stmt] = []
     for stmt in body:
@@ -109,11 +141,9 @@ def _with_joints(body: Block, in_touched_loop: bool = False, closed: bool = Fals
 
 
 def _touches(stmt: Stmt) -> bool:
-    """Whether a statement, or one in it, loads from tensor memory or waits for that."""
-    return any(
-        isinstance(s, Instruction) and TMEM_LOAD in (ROWS[s.name].starts, ROWS[s.name].completes)
-        for s in walk.statements((stmt,))
-    )
+    """Whether a statement, or one in it, starts work that settles at joins or waits for it."""
+    rows = (ROWS[s.name] for s in walk.statements((stmt,)) if isinstance(s, Instruction))
+    return any(w is not None and w.settles_at_joins for row in rows for w in (row.starts, row.completes))
 
 
 def _jumps(stmt: Stmt) -> bool:
@@ -124,20 +154,20 @@ def _jumps(stmt: Stmt) -> bool:
 
 
 def _carrying(stmt: Stmt, state: _State | None) -> Iterable[Stmt]:
-    """What stands for a statement: a wait has its registers, a joint is a wait or nothing."""
+    """What stands for a statement: a wait has its registers, a joint is waits or nothing."""
     if not isinstance(stmt, Instruction):
         return (stmt,)
     pending = state or frozenset()
     if stmt.name == _JOINT:
-        loads = frozenset(p for p in pending if p.kind is TMEM_LOAD and not p.settled)
-        return (_filled(replace(stmt, name=WAIT_LD.name), loads),) if loads else ()
+        unsettled = frozenset(p for p in pending if p.work.settles_at_joins and not p.settled)
+        waits = dict.fromkeys(WAITS[p.work].name for p in _in_order(unsettled))
+        return [_filled(replace(stmt, name=name), unsettled) for name in waits]
     return (_filled(stmt, pending) if ROWS[stmt.name].carries is not None else stmt,)
 
 
 def _filled(stmt: Instruction, state: _State) -> Instruction:
     """A wait with the registers that it waits for, each once."""
-    kind = ROWS[stmt.name].completes
-    mine = [p for p in _in_order(state) if p.kind is kind]
+    mine = [p for p in _in_order(state) if _completes(stmt, p)]
     vectors: list[Vector] = []
     reached: dict[str, int] = {}
     for pending in mine:
@@ -146,7 +176,7 @@ def _filled(stmt: Instruction, state: _State) -> Instruction:
         if first < last:
             vectors.append(_part(pending.vector, first, last))
             reached[name] = last
-    return replace(stmt, outputs=tuple(vectors), inputs=tuple(vectors))
+    return replace(stmt, outputs=tuple(vectors), inputs=(*vectors, *stmt.inputs))
 
 
 def _part(vector: Vector, first: int, last: int) -> Vector:
@@ -161,22 +191,33 @@ def _check(stmt: Stmt, state: _State) -> None:
     reads, writes = list(_registers(walk.reads(stmt))), list(_registers(walk.writes(stmt)))
     if not reads and not writes:
         return
-    # a second load into the same registers only makes the first one useless
-    fills = isinstance(stmt, Instruction) and ROWS[stmt.name].starts is TMEM_LOAD
+    started = ROWS[stmt.name].starts if isinstance(stmt, Instruction) else None
     for pending in _in_order(state):
-        uses = writes if pending.kind is TMEM_STORE else reads if fills else [*reads, *writes]
-        for vector in uses:
+        for vector in _uses(reads, writes, pending, started):
             if vector.buffer.root.name == pending.vector.buffer.root.name and _overlap(vector, pending):
                 raise _hazard(vector, pending, stmt)
 
 
+def _uses(reads: list[Vector], writes: list[Vector], pending: _Pending, started: AsyncWork | None) -> list[Vector]:
+    """Those of a statement's registers that must not be pending. started: the work that it starts."""
+    if not pending.fills:
+        return writes
+    if started is not pending.work:
+        return [*reads, *writes]
+    # work of one kind is done in order: a second load into the same registers only makes the first one useless, and a
+    # second product into the same sums comes after the first
+    return [vector for vector in reads if vector not in writes]
+
+
 def _hazard(vector: Vector, pending: _Pending, stmt: Stmt) -> KernelTypeError:
-    name, call = vector.buffer.root.name, f"tj.{pending.kind.wait}()"
-    started = f" at {pending.span}" if pending.span is not None else ""
-    if pending.kind is TMEM_LOAD:
-        message = f"{name} is used before {call}: copy_async{started} may not have filled it yet"
+    work, name = pending.work, vector.buffer.root.name
+    counted = WAITS[work].leaves is not None
+    call = f"tj.{work.wait}({max(pending.groups - 1, 0) if counted else ''})"
+    started = f"{work.started_by} at {pending.span}" if pending.span is not None else work.started_by
+    if pending.fills:
+        message = f"{name} is used before {call}: {started} may not have filled it yet"
     else:
-        message = f"{name} is changed before {call}: copy_async{started} may not have read it yet"
+        message = f"{name} is changed before {call}: {started} may not have read it yet"
     return KernelTypeError(message, span=stmt.span or vector.span, hint=f"call {call} between the two, on every path")
 
 
@@ -194,7 +235,7 @@ def _range(vector: Vector) -> tuple[int, int]:
 
 
 def _in_order(state: _State) -> list[_Pending]:
-    return sorted(state, key=lambda p: (p.vector.buffer.root.name, p.range, p.kind.name, str(p.span)))
+    return sorted(state, key=lambda p: (p.vector.buffer.root.name, p.range, p.work.name, p.groups, str(p.span)))
 
 
 def _registers(places: Iterable[Place]) -> Iterator[Vector]:

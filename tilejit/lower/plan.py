@@ -35,14 +35,16 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class JointAccess:
-    """What several threads read or write together: pieces of one side's memory.
+    """What several threads read or write together, or one for all: pieces of one side's memory.
 
     side: which tile of the operation. starts: addresses in elements. width: elements of each piece.
+    align: of what each address must be a multiple, in elements.
     """
 
     side: int
     starts: Array
     width: int
+    align: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ class Moves:
     one of the thread's, in elements; in tensor memory lane * TMEM_LANE + column, in elements.
     width: of shape (rows,), how many elements.
     steps: for each side how far a transfer's elements lie apart: 1, or 0 where one element serves them all.
-    access: the memory accesses where they aren't the rows themselves.
+    accesses: a side's memory accesses where they aren't the rows themselves, at most one for each side.
     Run-time starts count as 0, run-time strides as `launch_values` says; what lies past a tensor's edge is included.
     """
 
@@ -64,12 +66,14 @@ class Moves:
     places: Array
     width: Array
     steps: tuple[int, ...]
-    access: JointAccess | None = None
+    accesses: tuple[JointAccess, ...] = ()
 
     def __post_init__(self) -> None:
         rows = len(self.issue)
         assert self.thread.shape == self.width.shape == (rows,)
         assert self.places.shape == (rows, len(self.steps))
+        sides = [access.side for access in self.accesses]
+        assert len(set(sides)) == len(sides) and set(sides) <= set(range(len(self.steps)))
 
 
 @dataclass(frozen=True, slots=True)

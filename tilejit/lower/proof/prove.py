@@ -22,7 +22,7 @@ def prove(plan: Plan, op: TileOp) -> None:
     """Raise AssertionError unless the plan does what the operation says.
 
     Each element of the destination, in every place that holds it, is written once, with the inputs' elements that
-    belong to it, by the threads that own the registers; memory is accessed at multiples of the width. A product adds
+    belong to it, by the threads that own the registers; memory is accessed as aligned as it must be. A product adds
     each pair of factors to its sum once.
     """
     moves = plan.moves()
@@ -92,29 +92,30 @@ def _need_contents(side: Contents, elements: Array, thread: Array, place: Array)
 
 
 def _aligned(moves: Moves, number: int, region: Region) -> None:
-    """What lies together in memory is accessed at multiples of its size, which the base's alignment allows."""
-    for starts, width in _accesses(moves, number):
-        wrong = starts[starts % width != 0]
-        assert len(wrong) == 0, f"{width} elements of {region.buffer.name} are accessed at {wrong[0]}"
-        size, align = width * region.dtype.bytes, region.buffer.align
+    """What lies together in memory is accessed at the multiples that it needs, which the base's alignment allows."""
+    for access in _accesses(moves, number):
+        wrong = access.starts[access.starts % access.align != 0]
+        assert len(wrong) == 0, f"{access.width} elements of {region.buffer.name} are accessed at {wrong[0]}"
+        size, align = access.align * region.dtype.bytes, region.buffer.align
         assert align % size == 0, f"{size} bytes of {region.buffer.name} at once, whose base is aligned to {align}"
 
 
-def _accesses(moves: Moves, number: int) -> list[tuple[Array, int]]:
-    """(addresses, elements at each) of the widest accesses of one side."""
+def _accesses(moves: Moves, number: int) -> list[JointAccess]:
+    """The widest accesses of one side."""
     places = moves.places[:, number]
-    access = moves.access
-    if access is not None and access.side == number:
-        _need_covered(access, places)
-        return [(access.starts, access.width)]
+    joint = [access for access in moves.accesses if access.side == number]
+    if joint:
+        _need_covered(joint[0], moves, number)
+        return joint
     if not moves.steps[number]:
-        return [(places, 1)]
-    # a part of a vector is accessed by powers of two, the widest first
+        return [JointAccess(number, places, width=1, align=1)]
+    # a part of a vector is accessed by powers of two, the widest first, each at multiples of its size
     widths = 1 << (np.frexp(moves.width)[1] - 1)
-    return [(places[widths == w], int(w)) for w in np.unique(widths)]
+    return [JointAccess(number, places[widths == w], width=int(w), align=int(w)) for w in np.unique(widths)]
 
 
-def _need_covered(access: JointAccess, places: Array) -> None:
+def _need_covered(access: JointAccess, moves: Moves, number: int) -> None:
     covered = np.unique(access.starts[:, None] + np.arange(access.width))
-    outside = np.setdiff1d(places, covered)
+    _, places = _every_element(moves)
+    outside = np.setdiff1d(places[:, number], covered)
     assert len(outside) == 0, f"element {outside[0]} is moved, and not accessed"

@@ -259,8 +259,17 @@ class Schedule:
 
     @staticmethod
     def alike(operands: Mapping[str, Placement]) -> Schedule:
-        """As `of`, for operands of one shape, which is the space."""
-        shape = next(iter(operands.values())).shape
+        """As `of`, for operands of one shape, which is the space.
+
+        raises: LayoutError where shapes differ, and as `of`.
+        """
+        (first, shape), *others = ((name, placement.shape) for name, placement in operands.items())
+        for name, other in others:
+            if other != shape:
+                raise LayoutError(
+                    f"{first} has shape {shape}, {name} {other}: no index goes through both",
+                    hint="take operands of one shape; dimensions of 1 don't count",
+                )
         return Schedule.of(Space(shape), {name: (each, range(len(shape))) for name, each in operands.items()})
 
     def __getitem__(self, name: str) -> View:

@@ -124,9 +124,9 @@ class Plan(PlanBase):
         takes_part = np.zeros(self.issues * self.threads, bool)
         takes_part[turns.holding(self.takes_part(turns.thread))] = True
         rows = np.flatnonzero(takes_part[issue * self.threads + thread])
-        access = JointAccess(1 if self.loads else 0, np.unique(starts[rows]), ROW)
+        access = JointAccess(1 if self.loads else 0, np.unique(starts[rows]), width=ROW, align=ROW)
         places, width = np.stack(sides, axis=1)[rows], np.ones(len(rows), np.int64)
-        return Moves(issue[rows], thread[rows], places, width, (1, 1), access)
+        return Moves(issue[rows], thread[rows], places, width, (1, 1), (access,))
 
 
 def _family(loads: bool) -> Family[matrix.MatrixForm]:
