@@ -6,7 +6,7 @@ import importlib
 import math
 import pkgutil
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -35,6 +35,7 @@ from tilejit.ops.elementwise import ELEMENTWISE, Elementwise
 from tilejit.ops.tile import TILE_OPERATIONS, TileOperation
 from tilejit.simulator.opcodes import INSTRUCTIONS
 from tilejit.target import target
+from tilejit.testing.operations import ways_to_draw
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,9 @@ class Golden:
 class Tables:
     """All that is listed somewhere, each by name.
 
-    listing: the lines of `python -m tilejit operations`. topics: the modules of the instruction table.
-    opcodes: of the simulator, a name -> the patterns of its modifiers. variant_modules: those that hold a variant.
+    ways_to_draw: how the strategy for operations draws one's operands. listing: the lines of
+    `python -m tilejit operations`. topics: the modules of the instruction table. opcodes: of the simulator,
+    a name -> the patterns of its modifiers. variant_modules: those that hold a variant.
     nodes: kind of node -> its classes. examples: name of a class -> its example. walk, printer: modules, or what
     stands for them. parse: text -> kernel. verify: (kernel, level) -> violations. emitters: class of statement -> what
     writes it. generate: a lane kernel to PTX.
@@ -59,6 +61,7 @@ class Tables:
 
     elementwise: Mapping[str, Elementwise]
     tile_operations: Mapping[str, TileOperation]
+    ways_to_draw: Callable[[TileOperation], Sequence[object]]
     listing: tuple[str, ...]
     rows: Mapping[str, Row]
     topics: tuple[ModuleType, ...]
@@ -77,9 +80,37 @@ class Tables:
 
 
 def missing(tables: Tables) -> list[str]:
-    """What lacks what, one sentence each."""
+    """What lacks what, one sentence each; only what isn't in its table at all, where there is any such thing.
+
+    What is in no table makes whatever uses it incomplete, too.
+    """
+    unlisted = [*_unlisted_operations(tables), *_unlisted_rows(tables), *_unlisted_variants(tables)]
     parts = (_elementwise, _tile_operations, _rows, _families, _variants, _nodes)
-    return [sentence for part in parts for sentence in part(tables)]
+    return unlisted or [sentence for part in parts for sentence in part(tables)]
+
+
+def _unlisted_operations(tables: Tables) -> Iterator[str]:
+    variants = [module.VARIANT for module in tables.variant_modules]
+    for name in dict.fromkeys(name for variant in variants for name in variant.operations):
+        if name not in tables.tile_operations:
+            listed = ", ".join(v.name for v in variants if name in v.operations)
+            yield f"tile operation {name!r}: no record in TILE_OPERATIONS; variants of it: {listed}"
+
+
+def _unlisted_rows(tables: Tables) -> Iterator[str]:
+    yield from (
+        f"instruction {name!r}: no row in the table" for name in _topic_rows(tables.topics) if name not in tables.rows
+    )
+
+
+def _unlisted_variants(tables: Tables) -> Iterator[str]:
+    for module in tables.variant_modules:
+        if not any(variant is module.VARIANT for variant in tables.variants):
+            yield f"{_called(module.VARIANT)}: no line in VARIANTS"
+
+
+def _called(variant: Variant[Any]) -> str:
+    return f"variant {variant.name!r} of {', '.join(variant.operations[:2])}"
 
 
 def _elementwise(tables: Tables) -> Iterator[str]:
@@ -156,6 +187,8 @@ def _tile_operations(tables: Tables) -> Iterator[str]:
                 lacks.append(f"no function of tj.{scope.name} that says what it means")
         if name not in accepted:
             lacks.append("no variant")
+        if not tables.ways_to_draw(op):
+            lacks.append("no way to draw its operands in tilejit.testing")
         if name not in tables.elementwise and name not in lowered:
             lacks.append("no golden")
         yield from (f"tile operation {name!r}: {what}" for what in lacks)
@@ -179,8 +212,6 @@ def _topic_rows(topics: tuple[ModuleType, ...]) -> dict[str, Row]:
 def _rows(tables: Tables) -> Iterator[str]:
     for name, row in _topic_rows(tables.topics).items():
         lacks = []
-        if name not in tables.rows:
-            lacks.append("no row in the table")
         if not row.meaning:
             lacks.append("no meaning")
         if not row.source:
@@ -209,14 +240,10 @@ def _variants(tables: Tables) -> Iterator[str]:
     chosen = [variant for golden in tables.goldens.values() for variant in _chosen(golden, tables.variants)]
     for module in tables.variant_modules:
         variant = module.VARIANT
-        if not any(v is variant for v in tables.variants):
-            yield f"variant {variant.name!r} of {', '.join(variant.operations[:2])}: no line in VARIANTS"
-            continue
         said = module.__doc__ or ""
         lacks = [] if any(v is variant for v in chosen) else ["no golden"]
         lacks += [f"no {word!r} in its docstring" for word in ("accepts:", "emits:") if word not in said]
-        lacks += [f"no operation {name!r}" for name in variant.operations if name not in tables.tile_operations]
-        yield from (f"variant {variant.name!r} of {', '.join(variant.operations[:2])}: {what}" for what in lacks)
+        yield from (f"{_called(variant)}: {what}" for what in lacks)
 
 
 def _chosen(golden: Golden, variants: tuple[Variant[Any], ...]) -> list[Variant[Any]]:
@@ -322,6 +349,7 @@ def _generated(kernel: ir.Kernel) -> object:
 REAL = Tables(
     elementwise=ELEMENTWISE,
     tile_operations=TILE_OPERATIONS,
+    ways_to_draw=ways_to_draw,
     listing=tuple(operations()),
     rows=ROWS,
     topics=tuple(module for module in _modules(isa) if hasattr(module, "ROWS")),

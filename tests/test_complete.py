@@ -19,6 +19,7 @@ from tilejit.ir import nodes as ir
 from tilejit.ir import walk
 from tilejit.ir.text import parser, printer
 from tilejit.ir.verify import kernel as verifier
+from tilejit.testing.operations import ways_to_draw
 
 #: what is missing -> why that is right
 ABSENT = {
@@ -125,6 +126,18 @@ TAKEN: dict[str, tuple[Callable[[], Tables], set[str]]] = {
     "a variant's line": (
         lambda: replace(REAL, variants=tuple(v for v in REAL.variants if v.name != "fallback")),
         {"variant 'fallback' of copy: no line in VARIANTS"},
+    ),
+    "the record of a tile operation": (
+        lambda: replace(REAL, tile_operations=without(REAL.tile_operations, "gemm")),
+        {"tile operation 'gemm': no record in TILE_OPERATIONS; variants of it: mma"},
+    ),
+    "that of one with many variants": (
+        lambda: replace(REAL, tile_operations=without(REAL.tile_operations, "copy_async")),
+        {"tile operation 'copy_async': no record in TILE_OPERATIONS; variants of it: ldgsts, tcgen05_ldst"},
+    ),
+    "the ways to draw a tile operation": (
+        lambda: replace(REAL, ways_to_draw=lambda op: () if op.name == "gemm" else ways_to_draw(op)),
+        {"tile operation 'gemm': no way to draw its operands in tilejit.testing"},
     ),
     "the reference of a tile operation": (
         lambda: tile_record("gemm", reference=None),

@@ -15,7 +15,10 @@ from ..ir.arithmetic import build
 from ..ir.nodes import Buffer, Expr, Region, Special, Strided, TileOp, Var
 from ..isa.mma import MMA, MMA_M, MMA_N
 from ..layout import TCGEN05_SHAPES, Swizzle, TileLayout, atom_layout, datapath, layout_a, layout_b, layout_c
+from ..ops.copies import CAST, COPY, COPY_ASYNC, FILL
 from ..ops.elementwise import ELEMENTWISE, result_type
+from ..ops.gemm import GEMM
+from ..ops.record import SCALAR, TILE, TileOperation
 from ..ops.tile import TILE_OPERATIONS
 from ..scopes import SCOPES
 from ..target import WARP, Target
@@ -23,7 +26,7 @@ from ..target import target as find_target
 from .arrays import dtypes
 from .layouts import regions_of, register_layouts
 
-__all__ = ["Operation", "operations"]
+__all__ = ["Operation", "operations", "ways_to_draw"]
 
 #: one of each generation, the oldest, which has the fewest instructions, less often; the last has tensor memory
 _TARGETS = ("sm_75", "sm_80", "sm_80", "sm_90a", "sm_90a", "sm_100a", "sm_100a")
@@ -76,8 +79,7 @@ def operations(draw: st.DrawFn, names: Collection[str] = tuple(TILE_OPERATIONS))
     at run time, and may pass a global tensor's edges. Most are accepted by some variant, not all.
     """
     name = draw(st.sampled_from(sorted(names)))
-    kinds = _KINDS.get(name, (_elementwise_in_registers, _elementwise_in_memory))
-    return draw(st.sampled_from(kinds))(draw, name)
+    return draw(st.sampled_from(ways_to_draw(TILE_OPERATIONS[name])))(draw, name)
 
 
 class _Drawing:
@@ -304,7 +306,7 @@ def _copy_in_memory(draw: st.DrawFn, name: str) -> Operation:
     draft = _Drawing(draw)
     dtype, shape = draw(dtypes()), draft.memory_shape()
     inwards, others = ("shared", "global"), [("global", "shared"), ("shared", "shared"), ("global", "global")]
-    dst, src = draw(st.sampled_from([inwards] * (9 if name == "copy_async" else 2) + others))
+    dst, src = draw(st.sampled_from([inwards] * (9 if name == COPY_ASYNC.name else 2) + others))
     sides = draft.memory("dst", dst, dtype, shape, written=True), draft.memory("src", src, dtype, shape)
     return draft.made(name, (*sides, *_fill(draft, dtype)))
 
@@ -394,8 +396,10 @@ def _copy_of_tensor_memory(draw: st.DrawFn, name: str) -> Operation:
 
 def _types(draw: st.DrawFn, name: str) -> tuple[DType, tuple[DType, ...]]:
     """The types of the destination and of the inputs of an elementwise operation."""
-    if name in ("cast", "fill"):
-        return draw(dtypes()), (draw(dtypes(fp8=name == "cast")),)
+    if name not in ELEMENTWISE:
+        # fp8 has no scalars
+        _, source = TILE_OPERATIONS[name].operands
+        return draw(dtypes()), (draw(dtypes(fp8=TILE in source.kinds)),)
     rule = ELEMENTWISE[name]
     rows = [((bool_,) if rule.kind == "select" else (t,)) + (t,) * (rule.arity - 1) for t in DTYPES.values()]
     types = draw(st.sampled_from([row for row in rows if not isinstance(result_type(name, row), str)]))
@@ -409,9 +413,9 @@ def _elementwise_in_registers(draw: st.DrawFn, name: str) -> Operation:
     to, types = _types(draw, name)
     dst = draft.tile("dst", to)
     inputs: list[Region | Expr] = []
-    for k, dtype in enumerate(types):
+    for k, (rule, dtype) in enumerate(zip(TILE_OPERATIONS[name].operands[1:], types, strict=True)):
         kind = draw(st.sampled_from(("tile", "tile", "broadcast", "scalar", "in place")))
-        if name == "fill" or (kind == "scalar" and name != "cast" and not dtype.is_fp8):
+        if TILE not in rule.kinds or (kind == "scalar" and SCALAR in rule.kinds and not dtype.is_fp8):
             inputs.append(draft.scalar("abc"[k], dtype))
         elif kind == "in place" and dtype == to:
             inputs.append(dst)
@@ -428,8 +432,8 @@ def _elementwise_in_memory(draw: st.DrawFn, name: str) -> Operation:
     spaces = st.sampled_from(("shared", "global"))
     dst = draft.memory("dst", draw(spaces), to, shape, written=True)
     inputs: list[Region | Expr] = []
-    for k, dtype in enumerate(types):
-        if name == "fill" or (name != "cast" and not dtype.is_fp8 and draw(st.integers(0, 3)) == 0):
+    for k, (rule, dtype) in enumerate(zip(TILE_OPERATIONS[name].operands[1:], types, strict=True)):
+        if TILE not in rule.kinds or (SCALAR in rule.kinds and not dtype.is_fp8 and draw(st.integers(0, 3)) == 0):
             inputs.append(draft.scalar("abc"[k], dtype))
             continue
         some = tuple(draw(st.sampled_from((n, n, 1))) for n in shape)
@@ -462,11 +466,20 @@ def _product(draw: st.DrawFn, name: str) -> Operation:
     return draft.made(name, operands, draw(st.sampled_from(("sm_80", "sm_90a", "sm_100a"))), **attrs)
 
 
-_Kind = Callable[[st.DrawFn, str], Operation]
+_Way = Callable[[st.DrawFn, str], Operation]
 
-#: name -> the ways to draw its operands; all other operations are elementwise
-_KINDS: dict[str, tuple[_Kind, ...]] = {
-    "copy": (_copy_in_memory, _copy_of_registers, _copy_of_matrices, _copy_between_registers),
-    "copy_async": (_copy_in_memory, _copy_of_tensor_memory),
-    "gemm": (_product,),
+_ELEMENT_BY_ELEMENT: tuple[_Way, ...] = (_elementwise_in_registers, _elementwise_in_memory)
+
+#: name of an operation that isn't elementwise -> the ways to draw its operands
+_WAYS: dict[str, tuple[_Way, ...]] = {
+    COPY.name: (_copy_in_memory, _copy_of_registers, _copy_of_matrices, _copy_between_registers),
+    COPY_ASYNC.name: (_copy_in_memory, _copy_of_tensor_memory),
+    GEMM.name: (_product,),
+    FILL.name: _ELEMENT_BY_ELEMENT,
+    CAST.name: _ELEMENT_BY_ELEMENT,
 }
+
+
+def ways_to_draw(record: TileOperation) -> tuple[_Way, ...]:
+    """The ways to draw an operation's operands, none where nobody has written one."""
+    return _WAYS.get(record.name, () if record.elementwise is None else _ELEMENT_BY_ELEMENT)

@@ -19,6 +19,7 @@ from ...ir.arithmetic import build
 from ...ir.nodes import Expr, Instruction, Load, Move, Region, Store, TileOp, Var, Vector
 from ...isa import Row
 from ...isa.convert import NARROW_PAIR, PAIRS
+from ...ops.copies import CAST
 from ...ops.elementwise import result_type
 from ...target import Target
 from ..builder import Builder
@@ -115,7 +116,7 @@ def _paired(plan: Plan, op: TileOp, context: DispatchContext) -> Plan:
         return plan
     packed = _packed_arithmetic(plan, op, context.target)
     if packed is None:
-        if op.name != "cast" or plan.steps.vector_width(ragged=False).elements < 2:
+        if op.name != CAST.name or plan.steps.vector_width(ragged=False).elements < 2:
             return plan
         dst, source = (view.buffer.dtype for view in plan.steps.views)
         row = _NARROWING.get((source, dst)) or _NARROWING.get((dst, source))
