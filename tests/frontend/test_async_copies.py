@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import tilejit as tj
 from tests.support.programs import array, statements, tile_ir
 from tilejit.dtypes import float16, int32
 from tilejit.errors import DispatchError, KernelTypeError
@@ -11,6 +12,7 @@ from tilejit.ir.nodes import Const, Instruction, Kernel, TileOp, Vector
 from tilejit.ir.text.parser import from_text
 from tilejit.ir.text.printer import to_text
 from tilejit.ir.verify import verify
+from tilejit.isa import ASYNC_CALLS
 
 KERNEL = """def k(A, n):
     s = tj.alloc_shared((32, 32), A.dtype)
@@ -31,6 +33,16 @@ def test_commit_and_wait_stand_where_they_are_written() -> None:
     assert found == [Instruction("cp.async.commit"), Instruction("cp.async.wait", (), (Const(1, int32),))]
     assert [op.name for op in statements(build().body, TileOp)] == ["copy_async"]
     assert all(i.span is not None for i in found)
+
+
+@pytest.mark.parametrize("call", ASYNC_CALLS)
+def test_every_wait_and_commit_of_the_table_is_a_call(call: str) -> None:
+    row = ASYNC_CALLS[call]
+    count = "" if row.leaves is None else "2"
+    (made,) = statements(tile_ir(f"def k():\n    tj.{call}({count})\n", on="sm_100a").body, Instruction)
+    assert made.name == row.name and [x.value for x in made.inputs] == [int(n) for n in count]
+    group, _, name = call.partition(".")
+    assert repr(getattr(getattr(tj, group), name)) == f"tj.{call}"
 
 
 def test_a_kernel_with_them_is_valid_and_round_trips() -> None:

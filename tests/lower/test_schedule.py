@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -101,6 +102,13 @@ def test_digits_spread_over_threads_are_a_part_of_the_schedule() -> None:
     thread = build.const(13, int32)
     assert [int(evaluate(v, {})) for v in spread["r"].of_thread(thread)] == [3, 1]
     assert int(evaluate(spread["s"].at(spread["r"].of_thread(thread)), {})) == 3 * 10 + 2
+
+
+def test_operands_of_other_shapes_have_no_index_in_common() -> None:
+    for other in ((8, 6), (8,), (8, 4, 2)):
+        placements = {"a": shared((8, 8), [0, 1]), "b": shared(other, list(range(len(other))))}
+        with pytest.raises(LayoutError, match=re.escape(f"a has shape (8, 8), b {other}: no index goes through both")):
+            Schedule.alike(placements)
 
 
 def test_threads_need_common_digits() -> None:

@@ -82,6 +82,25 @@ def test_operands_are_found_by_name(name: str) -> None:
         op.operand("colour")
 
 
+def test_operands_by_name_are_put_in_order_with_none_where_one_is_left_out() -> None:
+    record = TILE_OPERATIONS["copy"]
+    assert record.ordered({"src": 2, "dst": 1}) == (1, 2)
+    assert record.ordered({"fill": 3, "dst": 1}) == (1, None, 3)
+    with pytest.raises(KeyError, match="no operand 'colour'"):
+        record.ordered({"colour": 1})
+
+
+@EVERY
+def test_operands_are_as_many_as_the_record_says(name: str) -> None:
+    record = TILE_OPERATIONS[name]
+    least, most = record.arity
+    for count in range(most + 2):
+        assert (record.count_fault(range(count)) is None) == (least <= count <= most)
+    for k in range(least):
+        lacking = [None if j == k else j for j in range(most)]
+        assert record.count_fault(lacking) == f"needs {record.operands[k].name}"
+
+
 def test_an_attribute_that_is_not_given_has_its_default() -> None:
     assert example("cast").attr("saturate") is True
     assert replace(example("cast"), attrs=(("saturate", False),)).attr("saturate") is False

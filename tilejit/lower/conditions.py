@@ -36,8 +36,9 @@ def _kinds(op: TileOp, context: DispatchContext) -> str | None:
             continue
         if isinstance(operand, Region):
             return f"needs a scalar as {rule.name}; got {operand.buffer.name}, in {operand.buffer.space} memory"
-        wanted = rule.kinds[0]
-        return f"needs {f'{rule.name} in memory or registers' if wanted is TILE else wanted.name}; got a scalar"
+        kind = rule.kinds[0]
+        wanted = f"{rule.name} in memory or registers" if kind is TILE else f"a {kind.name} as {rule.name}"
+        return f"needs {wanted}; got a scalar"
     return None
 
 

@@ -29,6 +29,9 @@ from ..source import Span
 
 __all__ = ["carry"]
 
+#: groups that are told apart at least, so that an error can say how many a wait may leave unfinished
+_GROUPS = 8
+
 #: the name of an instruction that stands for waits, where the compiler needs one if anything is pending
 _JOINT = "joint"
 
@@ -42,7 +45,7 @@ def carry(kernel: Kernel) -> Kernel:
     if not any(work is not None and work.holds_registers for work in (ROWS[s.name].starts for s in instructions)):
         return kernel
     body = _with_joints(kernel.body)
-    states = solve(_InFlight(1 + max(map(_unfinished, instructions))), body, frozenset())
+    states = solve(_InFlight(max(_GROUPS, *(1 + _unfinished(s) for s in instructions))), body, frozenset())
     for stmt, state in zip(walk.statements(body), states, strict=True):
         _check(stmt, state or frozenset())
     before = iter(states)
