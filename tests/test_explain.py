@@ -7,7 +7,7 @@ import tilejit as tj
 from tilejit.explain import Explanation, LocalTile
 from tilejit.ir.nodes import TileOp
 from tilejit.lower import Plan, Variant, Verdict
-from tilejit.lower.plan import VectorPlan
+from tilejit.lower.variant import VectorPlan
 from tilejit.source import Span
 from tilejit.target import target
 
@@ -20,7 +20,9 @@ class Vectors(VectorPlan):
     def instructions(self):
         return tuple((name, self.rounds) for name in self.names)
 
-    def moves(self):
+    regions = ()
+
+    def places(self, thread, trip):
         raise NotImplementedError
 
 

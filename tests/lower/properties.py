@@ -28,7 +28,7 @@ def plan_of(variant: Variant[Any], operation: Operation) -> Plan | None:
     context = DispatchContext(operation.target, operation.threads)
     if variant.reasons(operation.op, context, {}):
         return None
-    plan = variant.plan(operation.op, context)
+    plan = variant.planned(operation.op, context)
     return None if isinstance(plan, Decline) else plan
 
 
@@ -37,7 +37,7 @@ def answers(variant: Variant[Any], operation: Operation, variants: Variants) -> 
     context = DispatchContext(operation.target, operation.threads)
     reasons = variant.reasons(operation.op, context, {})
     if not reasons:
-        plan, again = (variant.plan(operation.op, context) for _ in range(2))
+        plan, again = (variant.planned(operation.op, context) for _ in range(2))
         assert plan == again, "the same question has two answers"
         if isinstance(plan, Plan):
             assert hash(plan) is not None and repr(plan) and str(plan.facts()) and plan.instructions

@@ -12,11 +12,13 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.lower import properties
+from tilejit.errors import LayoutError
 from tilejit.ir.nodes import Instruction, TileOp
 from tilejit.lower import VARIANTS, Decline, DispatchContext, Moves, Plan, Variant
 from tilejit.lower.builder import Builder
 from tilejit.lower.moves.partition import Partition, emit_copy
 from tilejit.lower.variants import copy_gmem_smem
+from tilejit.target import target
 from tilejit.testing import Operation, operations
 
 Variants = tuple[Variant[Any], ...]
@@ -76,10 +78,8 @@ class Changed(Partition):
 def wrong(name: str, change: Callable[[Moves], Moves]) -> Variant[Any]:
     """gmem_smem with other moves, before all others."""
 
-    def plan(op: TileOp, context: DispatchContext) -> Partition | Decline:
+    def plan(op: TileOp, context: DispatchContext) -> Partition:
         right = copy_gmem_smem.plan(op, context)
-        if isinstance(right, Decline):
-            return right
         return Changed(*(getattr(right, f.name) for f in fields(Partition)), change)
 
     return replace(copy_gmem_smem.VARIANT, name=name, priority=30, plan=plan)
@@ -138,6 +138,15 @@ WRONG = {
         "answers: AssertionError: declines without a reason",
     ),
 }
+
+
+def test_a_plan_that_raises_layout_error_declines_with_its_message_and_hint() -> None:
+    def plan(*_: object) -> Any:
+        raise LayoutError("rows of a overlap", hint="take fewer")
+
+    variant = replace(copy_gmem_smem.VARIANT, plan=plan)
+    answer = variant.planned(TileOp("copy", "warp", ()), DispatchContext(target("sm_90a"), 32))
+    assert answer == Decline(("rows of a overlap",), "take fewer")
 
 
 @pytest.mark.parametrize("what", WRONG)

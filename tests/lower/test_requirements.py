@@ -17,9 +17,10 @@ from tilejit.layout import S, Swizzle, TCol, TileLayout
 from tilejit.layout.stock import swizzled_atom_layout
 from tilejit.lower import VARIANTS
 from tilejit.lower.ask import OperandSpec, dispatch, operand, sym
-from tilejit.lower.engine import DispatchContext, Verdict
+from tilejit.lower.engine import Verdict
 from tilejit.lower.engine import dispatch as choose
 from tilejit.lower.proof import prove
+from tilejit.lower.variant import DispatchContext
 from tilejit.target import target
 
 DEFECTS = {c["id"]: c["setup"] for n in ("copy_gmem_smem", "copy_reg") for c in load(n) if "setup" in c}

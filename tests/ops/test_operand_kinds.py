@@ -19,9 +19,9 @@ from tilejit.ir.arithmetic import build
 from tilejit.ir.text import parser, printer
 from tilejit.ir.verify.operations import tile_op_faults
 from tilejit.lower import DispatchContext, Variant, ask, lowering
-from tilejit.lower.conditions import COPY as COPY_CONDITIONS
-from tilejit.lower.conditions import KINDS, memory_pair, outside
 from tilejit.lower.proof import prove
+from tilejit.lower.variant import COPY as COPY_CONDITIONS
+from tilejit.lower.variant import KINDS, memory_pair, outside
 from tilejit.lower.variants import copy_gmem_smem
 from tilejit.ops.copies import COPY
 from tilejit.ops.record import OperandKind, TileOperand
@@ -44,7 +44,7 @@ VARIANT = Variant(
     (KINDS, memory_pair("global -> shared", ("shared", "global"))),
     COPY_CONDITIONS,
     copy_gmem_smem.plan,
-    copy_gmem_smem.emit,
+    copy_gmem_smem.VARIANT.emit,
 )
 
 TEXT = """def k(A):

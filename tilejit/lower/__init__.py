@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ..ir.nodes import Kernel
 from ..target import Target
-from .engine import Condition, Decline, DispatchContext, Variant, Verdict
+from .engine import Verdict
 from .lowering import Lowered
 from .lowering import lower as _lower
-from .plan import Facts, Moves, Plan, Products
+from .variant import Condition, Decline, DispatchContext, Facts, Moves, Plan, Products, Variant
 from .variants import VARIANTS
 
 __all__ = [

@@ -17,8 +17,9 @@ from ..ops.record import TILE
 from ..ops.tile import TILE_OPERATIONS
 from ..scopes import SCOPES
 from . import VARIANTS
-from .engine import DispatchContext, Verdict
+from .engine import Verdict
 from .engine import dispatch as _dispatch
+from .variant import DispatchContext
 
 __all__ = ["OperandSpec", "dispatch", "operand", "sym"]
 

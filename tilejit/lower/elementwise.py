@@ -11,10 +11,9 @@ from ..ir.nodes import Expr, TileOp
 from ..ops.broadcast import broadcasts
 from ..ops.copies import CAST, FILL
 from ..ops.elementwise import ELEMENTWISE, result_type
-from .conditions import SCOPE
-from .engine import Condition, DispatchContext
 from .schedule.placement import Placement, place
 from .schedule.views import Schedule, Space
+from .variant import SCOPE, Condition, DispatchContext
 
 __all__ = ["ELEMENTWISE_CONDITIONS", "OPERATIONS", "Placed", "placed_tiles", "schedule", "value_of"]
 

@@ -15,10 +15,11 @@ from ..isa import ROWS
 from ..source import Span
 from ..target import Target
 from .builder import Builder
-from .engine import DispatchContext, Variant, Verdict, dispatch
+from .engine import Verdict, dispatch
 from .proof import prove
 from .schedule.placement import element_offset
 from .schedule.registers import RegisterRun, choice, each_start
+from .variant import DispatchContext, Variant
 
 __all__ = ["Lowered", "lower"]
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from ...dtypes import int64
 from ...errors import LayoutError
 from ...ir.arithmetic import build
 from ...ir.nodes import TRUE, Expr, Move, Region, TileOp, Vector
 from ..builder import Builder
-from ..plan import Moves, VectorPlan
 from ..schedule.owners import need_own_registers, need_thread_axes
 from ..schedule.placement import Placement, element_offset, owned, place
-from ..schedule.turns import Turns
 from ..schedule.views import Digit, Schedule, View
 from ..schedule.windows import Edges
+from ..variant import VectorPlan
 from .vectors import fill_value
 
 __all__ = ["OwnerCopy", "emit_owner_copy", "plan_owner_copy"]
@@ -99,14 +96,17 @@ class OwnerCopy(VectorPlan):
         ]
         return element_offset(region.buffer, indices)
 
-    def moves(self) -> Moves:
-        turns = Turns(self.rounds, self.threads, (self.memory.placement.region,))
-        takes_part, coordinates = self.element(turns.round, turns.thread)
-        register, address = self.register(turns.round), self.address(coordinates)
-        places = turns.values(register, address) if self.loads else turns.values(address, register)
-        rows = turns.holding(takes_part)
-        width = np.ones(len(rows), np.int64)
-        return Moves(turns.rounds_of[rows], turns.threads_of[rows], places[rows], width, (1, 1))
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        memory = self.memory.placement.region
+        return (self.registers, memory) if self.loads else (memory, self.registers)
+
+    def takes_part(self, thread: Expr, trip: Expr) -> Expr:
+        return self.element(trip, thread)[0]
+
+    def places(self, thread: Expr, trip: Expr) -> tuple[Expr, ...]:
+        register, address = self.register(trip), self.address(self.element(trip, thread)[1])
+        return (register, address) if self.loads else (address, register)
 
 
 def plan_owner_copy(dst: Region, src: Region, scope: str, threads: int) -> OwnerCopy:

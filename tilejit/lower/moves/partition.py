@@ -11,23 +11,20 @@ Rows of 18 have 5 vectors too, of which the last has a tail of 2 elements.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from ...dtypes import int32
 from ...ir.arithmetic import build
-from ...ir.nodes import Const, Expr, TileOp
+from ...ir.nodes import Const, Expr, Region, TileOp, Vector
 from ..builder import Builder
-from ..plan import Moves, VectorPlan
 from ..schedule.strides import Scaled
-from ..schedule.turns import Turns
 from ..schedule.views import Digit, Schedule
 from ..schedule.windows import Edges, Mask
-from .vectors import Run, at_edges, fill_value, load, pieces, store
+from ..variant import VectorPlan
+from .vectors import MaskedVector, at_edges, fill_value, pieces
 
-__all__ = ["Partition", "emit_copy", "emit_partition", "plan_partition"]
+__all__ = ["Partition", "each_vector", "emit_copy", "plan_partition"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +67,34 @@ class Partition(VectorPlan):
         """The edges that an operand may pass."""
         return Edges.of(self.elements[name], self.vector_width)
 
-    def moves(self) -> Moves:
-        turns = Turns(self.count, 1, [view.placement.region for view in self.vectors.views])
-        vector = turns.rounds_of
-        places = turns.values(*(view.address(turns.round) for view in self.vectors.views))
-        width = np.full_like(vector, self.vector_width)
-        if self.tail != self.vector_width:
-            last = -(-self.elements.digits[-1].extent // self.vector_width)
-            width[vector % last == last - 1] = self.tail
-        steps = tuple(0 if name in self.single else 1 for name in self.names)
-        return Moves(vector // self.threads, vector % self.threads, places, width, steps)
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        return tuple(view.placement.region for view in self.vectors.views)
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        return tuple(0 if name in self.single else 1 for name in self.names)
+
+    def vector(self, thread: Expr, trip: Expr) -> Expr:
+        """The vector of a thread in round `trip`."""
+        return build.add(build.mul(trip, self.threads), thread)
+
+    def takes_part(self, thread: Expr, trip: Expr) -> Expr:
+        return build.less(self.vector(thread, trip), self.count)
+
+    def places(self, thread: Expr, trip: Expr) -> tuple[Expr, ...]:
+        return tuple(view.address(self.vector(thread, trip)) for view in self.vectors.views)
+
+    def width_of(self, thread: Expr, trip: Expr) -> Expr:
+        if self.tail == self.vector_width:
+            return build.const(self.vector_width, int32)
+        values = self.vectors.digits_of(self.vector(thread, trip))
+        widths = (build.const(width, int32) for width in (self.vector_width, self.tail))
+        return build.where(self.is_whole(values), *widths)
+
+    def is_whole(self, values: Sequence[Expr]) -> Expr:
+        """Whether the vector at values of the digits isn't a run's last one, where those are parts."""
+        return build.less(values[-1], self.vectors.digits[-1].extent - 1)
 
 
 def plan_partition(
@@ -117,41 +132,35 @@ def _slowness(digit: Digit, lead: str) -> float:
 
 def emit_copy(plan: Partition, op: TileOp, b: Builder) -> None:
     """A load of "src" and a store to "dst" for each vector."""
-    registers = b.scratch(op.name, plan.elements["dst"].buffer.dtype, plan.vector_width)
-    zero, fill = build.const(0, int32), fill_value(op)
-
-    def step(runs: Mapping[str, Run], start: int, width: int) -> None:
-        load(b, registers, zero, runs["src"], start, width, fill)
-        store(b, registers, zero, runs["dst"], start, width)
-
-    emit_partition(plan, op, b, step)
+    width, fill = plan.vector_width, fill_value(op)
+    registers = Vector(b.scratch(op.name, plan.elements["dst"].buffer.dtype, width), build.const(0, int32), width)
+    for vectors in each_vector(plan, op, b):
+        vectors["src"].load(b, registers, fill)
+        vectors["dst"].store(b, registers)
 
 
 #: as many rounds are written out: LLVM needs a third less time for two rounds than for a loop of two
 _UNROLLED = 2
 
-#: (one vector of each operand, first element of it, how many elements)
-Step = Callable[[Mapping[str, Run], int, int], None]
 
+def each_vector(
+    plan: Partition, op: TileOp, b: Builder, *, unrolled: bool = False, twice: bool = True
+) -> Iterator[Mapping[str, MaskedVector]]:
+    """A thread's vector of a round in every operand, in a loop over whole rounds, and once more for the partial one.
 
-def emit_partition(
-    plan: Partition, op: TileOp, b: Builder, step: Step, *, unrolled: bool = False, twice: bool = True
-) -> None:
-    """Whole rounds in a loop, or few written out, then the partial one; `step` writes what is done with one vector.
-
-    twice: whether regions inside their tensors may get code of their own, without masks.
+    The caller writes its code several times: also for regions inside their tensors, without masks, and at their edges,
+    and where a run's last vector is a part, for each piece of it.
+    twice: whether regions inside their tensors may get code of their own.
     """
     thread = b.thread(op.scope, plan.threads)
     bases = {name: _base(plan, name, thread, b) for name in plan.names}
-
-    def write(masks: Mapping[str, Mask]) -> None:
-        _Rounds(plan, b, bases, masks, thread, step).write(unrolled)
-
     if twice:
-        at_edges(b, plan.elements.views, plan.vector_width, plan.rounds, write)
+        masked = at_edges(b, plan.elements.views, plan.vector_width, plan.rounds)
     else:
         # with 64-bit tests in its loop the product of `examples/matmul.py` is 2 to 7 % slower (H100, bench_matmul.py)
-        write({name: plan.edges(name).clamped(b) for name in plan.names})
+        masked = iter([{name: plan.edges(name).clamped(b) for name in plan.names}])
+    for masks in masked:
+        yield from _Rounds(plan, b, bases, masks, thread).each(unrolled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,34 +189,40 @@ class _Rounds:
     bases: Mapping[str, Base | None]
     masks: Mapping[str, Mask]
     thread: Expr
-    step: Step
 
-    def write(self, unrolled: bool) -> None:
+    def each(self, unrolled: bool) -> Iterator[Mapping[str, MaskedVector]]:
         plan, b = self.plan, self.b
         whole, partial = divmod(plan.count, plan.threads)
         if whole:
             with b.loop("round", whole, unrolled=unrolled or whole <= _UNROLLED) as trip:
-                self._vector(build.mul(trip, plan.threads))
+                yield from self._vector(build.mul(trip, plan.threads))
         if partial:
             with b.when(build.less(self.thread, partial)):
-                self._vector(build.const(whole * plan.threads, int32))
+                yield from self._vector(build.const(whole * plan.threads, int32))
 
-    def _vector(self, first: Expr) -> None:
-        """What a thread does with vector `first` + its number."""
-        plan, step = self.plan, self.step
+    def _vector(self, first: Expr) -> Iterator[Mapping[str, MaskedVector]]:
+        """Vector `first` + the thread's number: all of it, or where it is a part each piece of that."""
+        plan = self.plan
         values = plan.vectors.digits_of(build.add(first, self.thread))
-        runs = {
-            view.name: Run(view, self.masks[view.name], self._address(view.name, first), values)
-            for view in plan.vectors.views
-        }
+        addresses = {name: self._address(name, first) for name in plan.names}
         if plan.tail == plan.vector_width:
-            step(runs, 0, plan.vector_width)
+            yield self._part(addresses, values, 0, plan.vector_width)
             return
-        with self.b.either(build.less(values[-1], plan.vectors.digits[-1].extent - 1)) as otherwise:
-            step(runs, 0, plan.vector_width)
+        with self.b.either(plan.is_whole(values)) as otherwise:
+            yield self._part(addresses, values, 0, plan.vector_width)
             with otherwise:
                 for start, width in pieces(plan.tail):
-                    step(runs, start, width)
+                    yield self._part(addresses, values, start, width)
+
+    def _part(
+        self, addresses: Mapping[str, Expr], values: Sequence[Expr], start: int, width: int
+    ) -> Mapping[str, MaskedVector]:
+        """Elements [start, start + width) of a vector, in every operand; the one that serves them all in some."""
+        vectors: dict[str, MaskedVector] = {}
+        for view in self.plan.vectors.views:
+            part = (0, 1) if view.name in self.plan.single else (start, width)
+            vectors[view.name] = MaskedVector(view, self.masks[view.name], addresses[view.name], values, *part)
+        return vectors
 
     def _address(self, name: str, first: Expr) -> Expr:
         view, base = self.plan.vectors[name], self.bases[name]

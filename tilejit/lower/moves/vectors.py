@@ -1,28 +1,65 @@
-"""How vectors are moved: the statements with their masks, and what the instructions are called."""
+"""Vectors between a thread's registers and memory: where they lie, round after round, and how they are moved.
+
+A `Schedule` is an index into all elements of an operation: its digits, slowest first, and how far a step of each leads
+in every operand. A `View` is one operand of it: where an index, or values of the digits, lead there. A copy of 8 x 64
+float16 between shared memory, in rows of 72, and the registers of a warp, a quarter of a row a lane:
+
+    digit                      row          quarter      element
+    extent                     8            4            16
+    stride in "registers"      Thread(4)    Thread(1)    1            lane 4*row + quarter, register element
+    stride in "memory"         72           16           1            address 72*row + 16*quarter + element
+                               `-- threads_share --'     elements
+
+`OwnedVectors` is such a schedule cut in two: which thread, and which of its registers. Vectors of 8 elements divide the
+last digit into 2 rounds with a stride of 8, so in round r thread t moves
+
+    registers 8r to 8r+7       memory from 72*(t // 4) + 16*(t % 4) + 8r on, swizzled
+
+A vector at the edge of a global tensor is masked. One that may straddle the edge goes element by element.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...dtypes import DType, int32
+from ...errors import LayoutError
 from ...ir.arithmetic import build
-from ...ir.nodes import TRUE, Buffer, Expr, Move, TileOp, Vector
+from ...ir.nodes import TRUE, Expr, Move, TileOp, Vector
 from ..builder import Builder
-from ..schedule.views import View
+from ..schedule.owners import need_all_threads
+from ..schedule.placement import need_slice, place
+from ..schedule.registers import each_start
+from ..schedule.views import Schedule, View
+from ..schedule.width import Width
 from ..schedule.windows import NO_EDGES, Edges, Mask
+from ..variant import DispatchContext, copy_sides
 
-__all__ = ["Run", "at_edges", "fill_value", "load", "pieces", "store"]
+__all__ = ["MaskedVector", "OwnedVectors", "RegisterVectors", "at_edges", "fill_value", "pieces", "register_copy"]
 
 
-def pieces(count: int) -> list[tuple[int, int]]:
-    """(start, width) of the widest aligned vectors that make up `count` elements from an aligned start."""
-    vectors, start = [], 0
-    while start < count:
-        width = 1 << ((count - start).bit_length() - 1)
-        vectors.append((start, width))
-        start += width
-    return vectors
+def register_copy(op: TileOp, context: DispatchContext) -> tuple[Schedule, bool]:
+    """The digits in which "registers" and "memory" move by one stride each, and whether registers are the destination.
+
+    accepts: a copy with one local side.
+    raises: LayoutError where there are none, the registers' owners aren't exactly the threads of the scope, or a region
+    is no slice.
+    """
+    dst, src = copy_sides(op)
+    loads = dst.buffer.space == "local"
+    registers, memory = (place(r, op.scope) for r in ((dst, src) if loads else (src, dst)))
+    need_all_threads(registers, op.scope, context.count(op.scope))
+    need_slice(registers)
+    need_slice(memory)
+    schedule = Schedule.alike({"registers": registers, "memory": memory})
+    if any(digit.is_folded for digit in schedule.digits):
+        raise LayoutError(
+            f"{registers.buffer.name} and {memory.buffer.name} split a dimension so differently "
+            "that one step in registers isn't one step in memory",
+            hint="choose layouts whose extents divide each other",
+        )
+    return schedule, loads
 
 
 def fill_value(op: TileOp) -> Expr:
@@ -33,61 +70,157 @@ def fill_value(op: TileOp) -> Expr:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """One vector in memory.
+class OwnedVectors:
+    """Vector r of each thread, counted along the registers that it owns, in every operand.
+
+    threads_share: the digits spread over threads. elements: those of a thread's registers, the last along a vector.
+    vectors: those of r, one vector of `width` elements a step; `self["memory"]` is an operand over them.
+    """
+
+    threads_share: Schedule
+    elements: Schedule
+    vectors: Schedule
+    width: int
+
+    @staticmethod
+    def of(schedule: Schedule, owner: str) -> OwnedVectors:
+        """Vectors of one element, along the registers of operand `owner`."""
+        threads_share = schedule.where(lambda digit: digit.is_spread(owner))
+        elements = schedule.where(lambda digit: not digit.is_spread(owner))
+        elements = elements.ordered(lambda digit: abs(digit.elements(owner))).joined()
+        return OwnedVectors(threads_share, elements, elements, 1)
+
+    def widest(self) -> Width:
+        """The widest vector that is contiguous and provably aligned in every operand, and why it isn't wider."""
+        return self.threads_share.then(self.elements).vector_width(ragged=False)
+
+    def of_width(self, width: int) -> OwnedVectors:
+        """The same elements, in vectors of `width`."""
+        return OwnedVectors(self.threads_share, self.elements, self.elements.vectors(width), width)
+
+    def __getitem__(self, name: str) -> View:
+        return self.vectors[name]
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        """The operands over the vectors."""
+        return self.vectors.views
+
+    @property
+    def rounds(self) -> int:
+        """Vectors of a thread."""
+        return self.vectors.count
+
+    def place(self, name: str, thread: Expr, trip: Expr) -> Expr:
+        """Where the vector of a thread in round `trip` begins: its address, swizzled, or its register."""
+        view = self[name]
+        if view.buffer.space == "local":
+            return view.located(trip)
+        return view.swizzled(build.add(self._first(name, thread), view.steps(trip)))
+
+    def is_lowest_owner(self, thread: Expr) -> Expr:
+        """Whether a thread is the lowest of those that hold the same values in "registers"."""
+        return self["registers"].placement.lowest_owner(thread)
+
+    def starts(self, b: Builder) -> Iterator[Mapping[str, RegisterVectors]]:
+        """The operands in registers. The caller writes its code once, or for each register at which they may start."""
+        local = [view for view in self.views if view.buffer.space == "local"]
+        for firsts in each_start(b, *(view.touched(self.width) for view in local)):
+            yield {v.name: RegisterVectors(v, first, self.width) for v, first in zip(local, firsts, strict=True)}
+
+    def each_round(self, b: Builder, thread: Expr, takes_part: Expr) -> Iterator[tuple[Vector, MaskedVector]]:
+        """The vector of a round in "registers" and in "memory", in a loop over the rounds of `thread`.
+
+        The caller writes its code once, or several times: for each register at which a region may start, and for
+        regions inside their tensors, without masks, and at their edges.
+        """
+        base = b.let("memory", self["memory"].swizzled(self._first("memory", thread)))
+        for starts in self.starts(b):
+            with b.when(takes_part):
+                yield from self._rounds(b, thread, base, starts["registers"])
+
+    def _rounds(
+        self, b: Builder, thread: Expr, base: Expr, registers: RegisterVectors
+    ) -> Iterator[tuple[Vector, MaskedVector]]:
+        """base: the address of the first vector in memory."""
+        memory, first = self["memory"], self._first("memory", thread)
+        every, elements = (self.threads_share.then(part)["memory"] for part in (self.vectors, self.elements))
+        which = self.threads_share["registers"].of_thread(thread)
+        for masks in at_edges(b, [elements], self.width, self.rounds):
+            with b.rounds(self.rounds, registers.view.buffer) as trip:
+                address = memory.advanced(base, first, memory.steps(trip))
+                values = [*which, *self.vectors.digits_of(trip)]
+                yield registers.at(trip), MaskedVector(every, masks["memory"], address, values, 0, self.width)
+
+    def _first(self, name: str, thread: Expr) -> Expr:
+        """Where a thread's first vector lies in memory, before swizzling."""
+        return self.threads_share[name].at(self.threads_share["registers"].of_thread(thread))
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterVectors:
+    """An operand's vectors of `width` registers, of which the first begins at register `first`."""
+
+    view: View
+    first: Expr
+    width: int
+
+    def at(self, trip: Expr) -> Vector:
+        """That of a round."""
+        return Vector(self.view.buffer, build.add(self.first, self.view.steps(trip)), self.width)
+
+
+@dataclass(frozen=True, slots=True)
+class MaskedVector:
+    """Elements [start, start + width) of a vector in memory, of which only those inside the tensor are accessed.
 
     view: its operand over the digits that count vectors, whose `values` lead to it. mask: what of it is inside.
-    address: of its first element, swizzled.
+    address: of the vector's first element, swizzled.
     """
 
     view: View
     mask: Mask
     address: Expr
     values: Sequence[Expr]
+    start: int
+    width: int
+
+    @property
+    def place(self) -> Vector:
+        """Where the elements are."""
+        return Vector(self.view.buffer, build.add(self.address, self.start), self.width)
 
     def coordinate(self, dim: int, dtype: DType) -> Expr:
-        """The index of its first element in a dimension of the space."""
+        """The index of the vector's first element in a dimension of the space."""
         return self.view.coordinate(dim, self.values, dtype)
 
     def inside(self, step: Expr) -> Expr:
-        """Whether the element `step` further lies inside the tensor."""
+        """Whether the vector's element number `step` lies inside the tensor."""
         return self.mask.inside(self.coordinate, step)
 
+    def load(self, b: Builder, registers: Vector, fill: Expr) -> None:
+        """Moves the elements to those of the vector `registers`; what lies outside the tensor is `fill`."""
+        for register, memory, inside in self._moves(b, registers):
+            if inside == TRUE:
+                b.append(Move(register, memory, span=b.span))
+            else:
+                b.append(Move(register, memory, inside, fill, span=b.span))
 
-def load(b: Builder, registers: Buffer, first: Expr, run: Run, start: int, width: int, fill: Expr) -> None:
-    """Moves elements [start, start + width) of a run to registers from `first` + start."""
+    def store(self, b: Builder, registers: Vector) -> None:
+        """Moves those of the vector `registers` to the elements; what lies outside the tensor is left out."""
+        for register, memory, inside in self._moves(b, registers):
+            b.append(Move(memory, register, None if inside == TRUE else inside, span=b.span))
 
-    def one(k: Expr, count: int, cond: Expr) -> None:
-        to = Vector(registers, build.add(first, k), count)
-        src = Vector(run.view.buffer, build.add(run.address, k), count)
-        if cond == TRUE:
-            b.append(Move(to, src, span=b.span))
-        else:
-            b.append(Move(to, src, cond, fill, span=b.span))
-
-    _guarded(b, run, start, width, one)
-
-
-def store(b: Builder, registers: Buffer, first: Expr, run: Run, start: int, width: int) -> None:
-    """Moves registers from `first` + start to elements [start, start + width) of a run."""
-
-    def one(k: Expr, count: int, cond: Expr) -> None:
-        src = Vector(registers, build.add(first, k), count)
-        to = Vector(run.view.buffer, build.add(run.address, k), count)
-        b.append(Move(to, src, None if cond == TRUE else cond, span=b.span))
-
-    _guarded(b, run, start, width, one)
-
-
-def _guarded(b: Builder, run: Run, start: int, width: int, one: Callable[[Expr, int, Expr], None]) -> None:
-    """One access of `width` elements, or one an element where a vector may straddle an edge."""
-    if run.mask.whole or width == 1:
-        first = build.const(start, int32)
-        one(first, width, run.inside(first))
-        return
-    with b.loop("element", width, unrolled=True) as k:
-        at = build.add(k, start)
-        one(at, 1, run.inside(at))
+    def _moves(self, b: Builder, registers: Vector) -> Iterator[tuple[Vector, Vector, Expr]]:
+        """(registers, memory, whether it is inside): all at once, or each element where an edge may cut them."""
+        if self.mask.whole or self.width == 1:
+            register = Vector(registers.buffer, build.add(registers.offset, self.start), self.width)
+            yield register, self.place, self.inside(build.const(self.start, int32))
+            return
+        with b.loop("element", self.width, unrolled=True) as k:
+            at = build.add(k, self.start)
+            register = Vector(registers.buffer, build.add(registers.offset, at))
+            yield register, Vector(self.view.buffer, build.add(self.address, at)), self.inside(at)
 
 
 #: So many vectors a thread just carry their predicates. Code without them beside it takes longer to compile (two
@@ -96,10 +229,8 @@ def _guarded(b: Builder, run: Run, start: int, width: int, one: Callable[[Expr, 
 _FEW_ROUNDS = 8
 
 
-def at_edges(
-    b: Builder, views: Sequence[View], width: int, rounds: int, write: Callable[[Mapping[str, Mask]], None]
-) -> None:
-    """Writes statements once for operands inside their tensors, without a mask, and once for those at an edge.
+def at_edges(b: Builder, views: Sequence[View], width: int, rounds: int) -> Iterator[Mapping[str, Mask]]:
+    """The operands' masks. The caller writes its code for regions inside their tensors, then for those at an edge.
 
     Few rounds of whole vectors are written once, with masks.
     views: the operands over the digits of elements, of which a vector has `width` along the last.
@@ -107,12 +238,22 @@ def at_edges(
     edges = {view.name: Edges.of(view, width) for view in views}
     few = rounds <= _FEW_ROUNDS and all(each.whole for each in edges.values())
     if few or not any(each.dims for each in edges.values()):
-        write({name: each.mask(b, rounds) for name, each in edges.items()})
+        yield {name: each.mask(b, rounds) for name, each in edges.items()}
         return
     cond: Expr = TRUE
     for each in edges.values():
         cond = build.logical_and(cond, each.all_inside)
     with b.either(cond) as otherwise:
-        write(dict.fromkeys(edges, NO_EDGES))
+        yield dict.fromkeys(edges, NO_EDGES)
         with otherwise:
-            write({name: each.mask(b, rounds) for name, each in edges.items()})
+            yield {name: each.mask(b, rounds) for name, each in edges.items()}
+
+
+def pieces(count: int) -> list[tuple[int, int]]:
+    """(start, width) of the widest aligned vectors that make up `count` elements from an aligned start."""
+    vectors, start = [], 0
+    while start < count:
+        width = 1 << ((count - start).bit_length() - 1)
+        vectors.append((start, width))
+        start += width
+    return vectors

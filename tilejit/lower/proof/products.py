@@ -10,7 +10,7 @@ import numpy as np
 
 from ...ir.nodes import Region, TileOp
 from ...layout import TileLayout
-from ..plan import Products
+from ..variant import Products
 from .places import owners_of
 
 __all__ = ["prove_products"]

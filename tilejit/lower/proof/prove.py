@@ -8,8 +8,8 @@ import numpy as np
 
 from ...ir.nodes import Region, TileOp
 from ...scopes import SCOPES
-from ..plan import JointAccess, Moves, Plan, Products
 from ..schedule.launch import launch_values
+from ..variant import JointAccess, Moves, Plan, Products
 from .places import Contents
 from .products import prove_products
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..engine import Variant
+from ..variant import Variant
 from . import (
     copy_async_ldgsts,
     copy_async_tcgen05_ldst,

@@ -10,7 +10,6 @@ source: DISPATCH 9.3 and 13; PTX ISA, "Data Movement and Conversion Instructions
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from math import copysign
 
@@ -20,10 +19,9 @@ from ...ir.arithmetic import build
 from ...ir.nodes import TRUE, Const, Instruction, TileOp, Vector
 from ...isa.cp_async import COPIES, Copy
 from ..builder import Builder
-from ..conditions import COPY, KINDS, memory_pair, needs
-from ..engine import Condition, Decline, DispatchContext, Variant
-from ..moves.partition import Partition, emit_partition
-from ..moves.vectors import Run, pieces
+from ..moves.partition import Partition, each_vector
+from ..moves.vectors import MaskedVector, pieces
+from ..variant import COPY, KINDS, Condition, DispatchContext, Variant, memory_pair, needs
 from . import copy_gmem_smem
 
 _NARROWEST = min(form.size for form in COPIES.forms())
@@ -50,14 +48,9 @@ def _zero_fill(op: TileOp, context: DispatchContext) -> str | None:
     return f"fills with 0 what lies outside the tensor; got fill={value} (copy takes any)"
 
 
-def plan(op: TileOp, context: DispatchContext) -> Plan | Decline:
+def plan(op: TileOp, context: DispatchContext) -> Plan:
     partition = copy_gmem_smem.plan(op, context)
-    if isinstance(partition, Decline):
-        return partition
-    try:
-        _need_wide(partition)
-    except LayoutError as error:
-        return Decline((error.message,), error.hint)
+    _need_wide(partition)
     return Plan(*(getattr(partition, f.name) for f in fields(Partition)))
 
 
@@ -79,30 +72,27 @@ def _need_wide(partition: Partition) -> None:
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
-    bytes_each = op.region("dst").dtype.bytes
-
-    def step(runs: Mapping[str, Run], start: int, width: int) -> None:
-        to, what = (
-            Vector(run.view.buffer, build.add(run.address, start), width) for run in (runs["dst"], runs["src"])
-        )
-        source, size = runs["src"], width * bytes_each
-        cond = source.inside(build.const(start, int32))
-        if source.mask.whole and cond == TRUE:
-            b.append(Instruction(COPIES.row(Copy(size)).name, (), (to, what), span=b.span))
-            return
-        if source.mask.whole:
-            # a predicate is one to the hardware, too; a size that depends on one it has to compute
-            row, outside = COPIES.row(Copy(size, "ignore")), build.logical_not(cond)
-            b.append(Instruction(row.name, (), (to, what, outside), span=b.span))
-            return
-        # none of a vector lies before the tensor's beginning unless all do: aligned, it starts at a multiple of its
-        # width
-        count = build.mul(source.mask.count_ahead(source.coordinate, start, width), bytes_each)
-        row = COPIES.row(Copy(size, "zfill"))
-        b.append(Instruction(row.name, (), (to, what, build.where(cond, count, 0)), span=b.span))
-
     # a copy of one kind with a predicate is as fast as a branch between two, and half the code
-    emit_partition(plan, op, b, step, unrolled=plan.rounds <= _UNROLLED, twice=False)
+    for vectors in each_vector(plan, op, b, unrolled=plan.rounds <= _UNROLLED, twice=False):
+        _emit_vector(b, vectors["dst"].place, vectors["src"])
+
+
+def _emit_vector(b: Builder, to: Vector, source: MaskedVector) -> None:
+    bytes_each = to.buffer.dtype.bytes
+    size = source.width * bytes_each
+    cond = source.inside(build.const(source.start, int32))
+    if source.mask.whole and cond == TRUE:
+        b.append(Instruction(COPIES.row(Copy(size)).name, (), (to, source.place), span=b.span))
+        return
+    if source.mask.whole:
+        # a predicate is one to the hardware, too; a size that depends on one it has to compute
+        row, outside = COPIES.row(Copy(size, "ignore")), build.logical_not(cond)
+        b.append(Instruction(row.name, (), (to, source.place, outside), span=b.span))
+        return
+    # none of a vector lies before the tensor's beginning unless all do: aligned, it starts at a multiple of its width
+    count = build.mul(source.mask.count_ahead(source.coordinate, source.start, source.width), bytes_each)
+    row = COPIES.row(Copy(size, "zfill"))
+    b.append(Instruction(row.name, (), (to, source.place, build.where(cond, count, 0)), span=b.span))
 
 
 VARIANT = Variant(

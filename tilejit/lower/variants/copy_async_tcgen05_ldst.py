@@ -16,7 +16,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...dtypes import int32
-from ...errors import LayoutError
 from ...ir.arithmetic import build
 from ...ir.nodes import Buffer, Expr, Instruction, Move, Region, TileOp, Vector
 from ...isa import Row
@@ -24,12 +23,23 @@ from ...isa.tcgen05 import LD, ST, WAIT_LD, WAIT_ST, Transfer
 from ...layout.stock import TCGEN05_SHAPES, Tcgen05Shape
 from ...target import TMEM_COLUMNS, WARP, WARPGROUP
 from ..builder import Builder
-from ..conditions import COPY, KINDS, copy_sides, memory_pair, needs
-from ..engine import Condition, Decline, DispatchContext, Variant
-from ..plan import TMEM_LANE, Facts, Moves
-from ..plan import Plan as PlanBase
 from ..schedule.registers import RegisterRun, each_start
 from ..schedule.tensor_words import Words, lane_fault, words
+from ..variant import (
+    COPY,
+    KINDS,
+    TMEM_LANE,
+    Condition,
+    Decline,
+    DispatchContext,
+    Facts,
+    Moves,
+    Variant,
+    copy_sides,
+    memory_pair,
+    needs,
+)
+from ..variant import Plan as PlanBase
 
 #: a lane, in an address's upper half
 _LANE = 1 << 16
@@ -123,10 +133,7 @@ def plan(op: TileOp, context: DispatchContext) -> Plan | Decline:
     dst, src = copy_sides(op)
     loads = dst.buffer.space == "local"
     local, tmem = (dst, src) if loads else (src, dst)
-    try:
-        moved = words(local, tmem)
-    except LayoutError as error:
-        return Decline((error.message,), error.hint)
+    moved = words(local, tmem)
     fault = _bounds_fault(moved, tmem)
     if fault is not None:
         return Decline((fault,), "use fewer columns, at most 512 in all of a CTA's tensor memory")

@@ -9,15 +9,13 @@ source: DISPATCH 9.1 and 11.10.
 
 from __future__ import annotations
 
-from ...errors import LayoutError
 from ...ir.nodes import TileOp
 from ..builder import Builder
-from ..conditions import COPY, KINDS, lead_of, memory_pair
-from ..engine import Decline, DispatchContext, Variant
 from ..moves.owner_copy import OwnerCopy, emit_owner_copy, plan_owner_copy
 from ..moves.partition import Partition, emit_copy, plan_partition
 from ..schedule.placement import place
 from ..schedule.views import Schedule
+from ..variant import COPY, KINDS, DispatchContext, Variant, lead_of, memory_pair
 from . import elementwise_reg
 
 _SPACES = ("global", "shared", "local")
@@ -25,15 +23,8 @@ _SPACES = ("global", "shared", "local")
 Plan = Partition | OwnerCopy | elementwise_reg.Plan
 
 
-def plan(op: TileOp, context: DispatchContext) -> Plan | Decline:
-    try:
-        return _plan(op, context.count(op.scope))
-    except LayoutError as error:
-        return Decline((error.message,), error.hint)
-
-
-def _plan(op: TileOp, threads: int) -> Plan:
-    regions = op.tiles
+def plan(op: TileOp, context: DispatchContext) -> Plan:
+    threads, regions = context.count(op.scope), op.tiles
     local = sum(r.buffer.space == "local" for r in regions.values())
     if local == 1:
         return plan_owner_copy(regions["dst"], regions["src"], op.scope, threads)

@@ -9,40 +9,30 @@ source: DISPATCH 4 and 13; Apache TVM, TIRx `vec_auto`.
 
 from __future__ import annotations
 
-from ...errors import LayoutError
 from ...ir.nodes import TileOp
-from ..builder import Builder
-from ..conditions import COPY, KINDS, lead_of, memory_pair
-from ..engine import Decline, DispatchContext, Variant
 from ..moves.partition import Partition, emit_copy, plan_partition
 from ..schedule.placement import need_slice, place
 from ..schedule.views import Schedule
+from ..variant import COPY, KINDS, DispatchContext, Variant, lead_of, memory_pair
 
 Plan = Partition
 
 
-def plan(op: TileOp, context: DispatchContext) -> Plan | Decline:
+def plan(op: TileOp, context: DispatchContext) -> Plan:
     regions = op.tiles
-    try:
-        placements = {name: place(region, op.scope) for name, region in regions.items()}
-        for placement in placements.values():
-            need_slice(placement)
-        schedule = Schedule.alike(placements)
-    except LayoutError as error:
-        return Decline((error.message,), error.hint)
+    placements = {name: place(region, op.scope) for name, region in regions.items()}
+    for placement in placements.values():
+        need_slice(placement)
+    schedule = Schedule.alike(placements)
     return plan_partition(schedule, context.count(op.scope), lead_of(regions["src"]), vectorized=True)
 
 
-def emit(plan: Plan, op: TileOp, b: Builder) -> None:
-    emit_copy(plan, op, b)
-
-
 VARIANT = Variant(
-    "gmem_smem",
-    ("copy",),
-    10,
-    (KINDS, memory_pair("global <-> shared", ("shared", "global"), ("global", "shared"))),
-    COPY,
-    plan,
-    emit,
+    name="gmem_smem",
+    operations=("copy",),
+    priority=10,
+    operands=(KINDS, memory_pair("global <-> shared", ("shared", "global"), ("global", "shared"))),
+    when=COPY,
+    plan=plan,
+    emit=emit_copy,
 )

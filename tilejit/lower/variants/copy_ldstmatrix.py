@@ -21,13 +21,25 @@ from ...isa import Family, Row, matrix
 from ...layout import Swizzle
 from ...target import WARP
 from ..builder import Builder
-from ..conditions import COPY, KINDS, WHOLE_WARPS, copy_sides, memory_pair, needs
-from ..engine import Condition, Decline, DispatchContext, Variant
-from ..moves.register_copy import register_copy
-from ..plan import Facts, JointAccess, Moves
-from ..plan import Plan as PlanBase
+from ..moves.vectors import register_copy
 from ..schedule.matrix_tiles import ROW, Tiles, split_tiles
 from ..schedule.turns import Turns
+from ..variant import (
+    COPY,
+    KINDS,
+    WHOLE_WARPS,
+    Condition,
+    Decline,
+    DispatchContext,
+    Facts,
+    JointAccess,
+    Moves,
+    Variant,
+    copy_sides,
+    memory_pair,
+    needs,
+)
+from ..variant import Plan as PlanBase
 
 #: from here on the addresses of lanes beyond an instruction's last row are ignored; before, they must be valid
 _IGNORES_ADDRESSES = 80

@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from ...dtypes import DType, float32, int32
 from ...errors import LayoutError
 from ...ir.arithmetic import build
@@ -23,26 +21,23 @@ from ...ops.copies import CAST
 from ...ops.elementwise import result_type
 from ...target import Target
 from ..builder import Builder
-from ..conditions import KINDS, outside
 from ..elementwise import ELEMENTWISE_CONDITIONS, OPERATIONS, Placed, placed_tiles, schedule, value_of
-from ..engine import Condition, Decline, DispatchContext, Variant
-from ..plan import Moves, VectorPlan
+from ..moves.vectors import OwnedVectors, RegisterVectors
 from ..schedule.owners import need_all_threads
-from ..schedule.registers import each_start
-from ..schedule.turns import Turns
-from ..schedule.views import Schedule
+from ..schedule.views import Schedule, View
+from ..variant import KINDS, Condition, DispatchContext, Variant, VectorPlan, outside
 
 
 @dataclass(frozen=True, slots=True)
 class Plan(VectorPlan):
-    """In round r each thread computes its step r, counted along the destination's registers.
+    """In round r each thread computes its vector r, counted along the destination's registers.
 
-    steps: the index r, in "dst" and the inputs that are tiles.
-    packed: the instruction that computes a step of two, None where each element has its own.
+    vectors: where they lie in "dst" and the inputs that are tiles.
+    packed: the instruction that computes a vector of two, None where each element has its own.
     """
 
     operation: str
-    steps: Schedule
+    vectors: OwnedVectors
     packed: str | None = None
 
     @property
@@ -50,14 +45,20 @@ class Plan(VectorPlan):
         """(mnemonic, or operation and type where LLVM chooses; trips a thread)."""
         if self.packed is not None:
             return ((self.packed, self.rounds),)
-        dtype = self.steps["dst"].buffer.dtype
+        dtype = self.vectors["dst"].buffer.dtype
         return ((f"{self.operation}.{dtype.name}", self.rounds * self.vector_width),)
 
-    def moves(self) -> Moves:
-        turns = Turns(self.rounds, self.threads)
-        places = turns.values(*(view.located(turns.round) for view in self.steps.views))
-        width = np.full(len(places), self.vector_width)
-        return Moves(turns.rounds_of, turns.threads_of, places, width, (1,) * places.shape[1])
+    @property
+    def tiles(self) -> tuple[View, ...]:
+        """The destination and the inputs that are tiles."""
+        return self.vectors.views
+
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        return tuple(tile.placement.region for tile in self.tiles)
+
+    def places(self, thread: Expr, trip: Expr) -> tuple[Expr, ...]:
+        return tuple(self.vectors.place(tile.name, thread, trip) for tile in self.tiles)
 
 
 def _local(op: TileOp, context: DispatchContext) -> str | None:
@@ -65,16 +66,12 @@ def _local(op: TileOp, context: DispatchContext) -> str | None:
     return f"works on local tiles; {strangers} (load it first)" if strangers else None
 
 
-def plan(op: TileOp, context: DispatchContext) -> Plan | Decline:
-    try:
-        single = plan_tiles(op, placed_tiles(op), context.count(op.scope))
-    except LayoutError as error:
-        return Decline((error.message,), error.hint)
-    return _paired(single, op, context)
+def plan(op: TileOp, context: DispatchContext) -> Plan:
+    return _paired(plan_tiles(op, placed_tiles(op), context.count(op.scope)), op, context)
 
 
 def plan_tiles(op: TileOp, tiles: Mapping[str, Placed], threads: int) -> Plan:
-    """One step a register of the destination.
+    """A vector for each register of the destination.
 
     raises: LayoutError where the tiles don't lie in the same threads, those of the whole scope.
     """
@@ -82,9 +79,8 @@ def plan_tiles(op: TileOp, tiles: Mapping[str, Placed], threads: int) -> Plan:
         need_all_threads(placement, op.scope, threads)
     digits = schedule(tiles)
     _need_equal_threads(digits)
-    steps = digits.where(lambda digit: not digit.is_spread("dst"))
-    steps = steps.ordered(lambda digit: abs(digit.elements("dst"))).joined()
-    return Plan(1, steps.count, threads, "", op.name, steps)
+    vectors = OwnedVectors.of(digits, "dst")
+    return Plan(1, vectors.rounds, threads, "", op.name, vectors)
 
 
 def _need_equal_threads(digits: Schedule) -> None:
@@ -111,20 +107,20 @@ def _need_equal_threads(digits: Schedule) -> None:
 
 
 def _paired(plan: Plan, op: TileOp, context: DispatchContext) -> Plan:
-    """The plan with two elements a step, where registers are adjacent and an instruction or a word holds two."""
-    if plan.steps.run_length % 2:
+    """The plan with two elements a vector, where registers are adjacent and an instruction or a word holds two."""
+    if plan.vectors.elements.run_length % 2:
         return plan
     packed = _packed_arithmetic(plan, op, context.target)
     if packed is None:
-        if op.name != CAST.name or plan.steps.vector_width(ragged=False).elements < 2:
+        if op.name != CAST.name or plan.vectors.widest().elements < 2:
             return plan
-        dst, source = (view.buffer.dtype for view in plan.steps.views)
+        dst, source = (tile.buffer.dtype for tile in plan.tiles)
         row = _NARROWING.get((source, dst)) or _NARROWING.get((dst, source))
         if row is None or row.missing(context.target) is not None:
             return plan
         # a wider pair has a register for each half
         packed = row.name if (source, dst) in _NARROWING else None
-    return replace(plan, vector_width=2, rounds=plan.rounds // 2, steps=plan.steps.vectors(2), packed=packed)
+    return replace(plan, vector_width=2, rounds=plan.rounds // 2, vectors=plan.vectors.of_width(2), packed=packed)
 
 
 #: (source, destination) types of which one 32-bit register holds a pair -> the instruction that converts one
@@ -136,36 +132,31 @@ def _packed_arithmetic(plan: Plan, op: TileOp, target: Target) -> str | None:
     if op.name not in PAIRS.forms() or PAIRS.row(op.name).missing(target) is not None:
         return None
     rule = result_type(op.name, tuple(o.dtype for o in op.inputs))
-    tiles = all(view.buffer.dtype == float32 for view in plan.steps.views)
+    tiles = all(tile.buffer.dtype == float32 for tile in plan.tiles)
     return PAIRS.row(op.name).name if tiles and rule == (float32, float32) else None
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
-    inputs = [o if isinstance(o, Region) else b.let("scalar", o) for o in op.inputs]
-    for firsts in each_start(b, *(view.touched(plan.vector_width) for view in plan.steps.views)):
-        _emit_rounds(plan, op, b, inputs, dict(zip(plan.steps.names, firsts, strict=True)))
+    operands = [o if isinstance(o, Region) else b.let("scalar", o) for o in op.inputs]
+    for starts in plan.vectors.starts(b):
+        _emit_rounds(plan, op, b, operands, starts)
 
 
 def _emit_rounds(
-    plan: Plan, op: TileOp, b: Builder, operands: Sequence[Region | Expr], firsts: Mapping[str, Expr]
+    plan: Plan, op: TileOp, b: Builder, operands: Sequence[Region | Expr], starts: Mapping[str, RegisterVectors]
 ) -> None:
-    dst, width = plan.steps["dst"].buffer, plan.vector_width
-
-    def place(name: str, trip: Expr) -> Vector:
-        view = plan.steps[name]
-        return Vector(view.buffer, build.add(firsts[name], view.steps(trip)), width)
-
+    dst, width = plan.vectors["dst"].buffer, plan.vector_width
     staged = b.passage(op.name, dst.dtype, plan.rounds * width, dst) if _overlaps(plan) else None
     inputs = _inputs(plan, operands, b)
-    touched = [view.buffer for view in plan.steps.views] + [v.buffer for v in inputs if isinstance(v, Vector)]
+    touched = [tile.buffer for tile in plan.tiles] + [v.buffer for v in inputs if isinstance(v, Vector)]
     with b.rounds(plan.rounds, *touched, *([] if staged is None else [staged])) as trip:
-        names = iter(plan.steps.names[1:])
-        values = [place(next(names), trip) if isinstance(v, Region) else v for v in inputs]
-        to = place("dst", trip) if staged is None else Vector(staged, build.mul(trip, width), width)
+        tiles = iter(plan.tiles[1:])
+        values = [starts[next(tiles).name].at(trip) if isinstance(v, Region) else v for v in inputs]
+        to = starts["dst"].at(trip) if staged is None else Vector(staged, build.mul(trip, width), width)
         _emit_step(plan, op, b, to, values)
     if staged is not None:
         with b.rounds(plan.rounds, dst, staged) as trip:
-            b.append(Move(place("dst", trip), Vector(staged, build.mul(trip, width), width), span=b.span))
+            b.append(Move(starts["dst"].at(trip), Vector(staged, build.mul(trip, width), width), span=b.span))
 
 
 def _inputs(plan: Plan, operands: Sequence[Region | Expr], b: Builder) -> list[Region | Expr | Vector]:
@@ -203,18 +194,18 @@ def _one(vector: Vector, step: int) -> Vector:
 def _overlaps(plan: Plan) -> bool:
     """Whether an input shares registers with the destination in another order than its own."""
     trip = Var("trip", int32, bounds=(0, max(plan.rounds - 1, 0)))
-    dst, *inputs = plan.steps.views
+    dst, *inputs = plan.tiles
     return any(
         view.buffer.root == dst.buffer.root and view.located(trip) != dst.located(trip) for view in inputs
     )
 
 
 VARIANT = Variant(
-    "reg",
-    OPERATIONS,
-    10,
-    (KINDS, Condition("memory", _local)),
-    ELEMENTWISE_CONDITIONS,
-    plan,
-    emit,
+    name="reg",
+    operations=OPERATIONS,
+    priority=10,
+    operands=(KINDS, Condition("memory", _local)),
+    when=ELEMENTWISE_CONDITIONS,
+    plan=plan,
+    emit=emit,
 )

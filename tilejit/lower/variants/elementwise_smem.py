@@ -12,15 +12,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ...dtypes import int32
-from ...errors import LayoutError
 from ...ir.arithmetic import build
-from ...ir.nodes import Buffer, Expr, Load, Region, Store, TileOp, Vector
+from ...ir.nodes import Expr, Load, Region, Store, TileOp, Vector
 from ..builder import Builder
-from ..conditions import KINDS, outside
 from ..elementwise import ELEMENTWISE_CONDITIONS, OPERATIONS, placed_tiles, schedule, value_of
-from ..engine import Condition, Decline, DispatchContext, Variant
-from ..moves.partition import Partition, emit_partition, plan_partition
-from ..moves.vectors import Run, load, store
+from ..moves.partition import Partition, each_vector, plan_partition
+from ..variant import KINDS, Condition, DispatchContext, Variant, outside
 
 Plan = Partition
 
@@ -30,40 +27,35 @@ def _in_memory(op: TileOp, context: DispatchContext) -> str | None:
     return f"works on shared and global memory; {strangers}" if strangers else None
 
 
-def plan(op: TileOp, context: DispatchContext) -> Plan | Decline:
-    try:
-        digits = schedule(placed_tiles(op))
-    except LayoutError as error:
-        return Decline((error.message,), error.hint)
-    return plan_partition(digits, context.count(op.scope), "dst", vectorized=True, broadcasts=True)
+def plan(op: TileOp, context: DispatchContext) -> Plan:
+    return plan_partition(schedule(placed_tiles(op)), context.count(op.scope), "dst", vectorized=True, broadcasts=True)
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
     operands = [o if isinstance(o, Region) else b.let("scalar", o) for o in op.inputs]
     dst, *inputs = plan.names
-    registers = {
-        view.name: b.scratch(op.name, view.buffer.dtype, 1 if view.name in plan.single else plan.vector_width)
-        for view in plan.elements.views
-    }
-    zero = build.const(0, int32)
-
-    def step(runs: Mapping[str, Run], start: int, width: int) -> None:
+    registers = {name: _registers(plan, op, name, b) for name in plan.names}
+    to = registers[dst]
+    for vectors in each_vector(plan, op, b):
         for name in inputs:
-            first, count = (0, 1) if name in plan.single else (start, width)
-            load(b, registers[name], zero, runs[name], first, count, build.const(0, registers[name].dtype))
-        with b.loop("element", width, unrolled=True) as k:
-            at = build.add(k, start)
-            value = value_of(op, _values(plan, operands, registers, at), registers[dst].dtype)
-            b.append(Store(Vector(registers[dst], at), value, span=b.span))
-        store(b, registers[dst], zero, runs[dst], start, width)
+            vectors[name].load(b, registers[name], build.const(0, registers[name].buffer.dtype))
+        with b.loop("element", vectors[dst].width, unrolled=True) as k:
+            at = build.add(k, vectors[dst].start)
+            value = value_of(op, _values(plan, operands, registers, at), to.buffer.dtype)
+            b.append(Store(Vector(to.buffer, at), value, span=b.span))
+        vectors[dst].store(b, to)
 
-    emit_partition(plan, op, b, step)
+
+def _registers(plan: Plan, op: TileOp, name: str, b: Builder) -> Vector:
+    """Registers for what a vector takes of a tile."""
+    width = 1 if name in plan.single else plan.vector_width
+    return Vector(b.scratch(op.name, plan.elements[name].buffer.dtype, width), build.const(0, int32), width)
 
 
 def _values(
-    plan: Plan, operands: Sequence[Region | Expr], registers: Mapping[str, Buffer], at: Expr
+    plan: Plan, operands: Sequence[Region | Expr], registers: Mapping[str, Vector], at: Expr
 ) -> list[Expr]:
-    """The inputs of one element: scalars as they are, tiles from their registers."""
+    """The inputs of element `at`: scalars as they are, tiles from their registers."""
     values: list[Expr] = []
     names = iter(plan.names[1:])
     for operand in operands:
@@ -71,16 +63,17 @@ def _values(
             values.append(operand)
             continue
         name = next(names)
-        values.append(Load(Vector(registers[name], build.const(0, int32) if name in plan.single else at)))
+        held = registers[name]
+        values.append(Load(held if name in plan.single else Vector(held.buffer, at)))
     return values
 
 
 VARIANT = Variant(
-    "smem",
-    OPERATIONS,
-    10,
-    (KINDS, Condition("memory", _in_memory)),
-    ELEMENTWISE_CONDITIONS,
-    plan,
-    emit,
+    name="smem",
+    operations=OPERATIONS,
+    priority=10,
+    operands=(KINDS, Condition("memory", _in_memory)),
+    when=ELEMENTWISE_CONDITIONS,
+    plan=plan,
+    emit=emit,
 )

@@ -22,12 +22,22 @@ from ...isa.convert import TF32
 from ...isa.mma import MMA, MMA_M, MMA_N, Mma, products
 from ...layout import TileLayout
 from ..builder import Builder
-from ..conditions import KINDS, SCOPE, WHOLE_WARPS, needs, outside
-from ..engine import Condition, Decline, DispatchContext, Variant
-from ..plan import Facts, Products
-from ..plan import Plan as PlanBase
 from ..schedule.fragments import Fragments, fragment, nearest, share
 from ..schedule.views import Schedule
+from ..variant import (
+    KINDS,
+    SCOPE,
+    WHOLE_WARPS,
+    Condition,
+    Decline,
+    DispatchContext,
+    Facts,
+    Products,
+    Variant,
+    needs,
+    outside,
+)
+from ..variant import Plan as PlanBase
 
 
 @dataclass(frozen=True, slots=True)

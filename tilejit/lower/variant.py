@@ -1,0 +1,398 @@
+"""What a variant is: one way to carry out a tile operation.
+
+    operation ─▶ operands ─▶ when ─▶ plan ─▶ a Plan ─▶ emit ─▶ lane IR
+                 `- conditions -´    |                 `- writes statements with a Builder
+                    each says None   `- layout arithmetic; LayoutError, or a Decline,
+                    or a reason         where it doesn't fit
+
+A file of `variants/` has a docstring (*accepts*, *emits*, *source*), its `Plan`, `plan`, `emit` and `VARIANT`. The
+engine takes the variant of the highest priority that no condition has a reason against and that doesn't decline.
+A plan says what `explain` shows, its `Facts`, and what is moved, its `Moves`, which `proof/` compares with the layouts.
+Of a `VectorPlan` both follow from where its vectors begin. Conditions that several variants share stand at the end.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from ..dtypes import int32
+from ..errors import LayoutError
+from ..ir.arithmetic import build
+from ..ir.nodes import TRUE, Expr, Region, TileOp
+from ..isa import Capability, Family
+from ..ops.record import TILE
+from ..scopes import SCOPES, THREAD, WARP
+from ..target import Target
+from .builder import Builder
+from .schedule.turns import Turns
+
+__all__ = [
+    "COPY", "KINDS", "SCOPE", "TMEM_LANE", "WHOLE_WARPS", "Condition", "Decline", "DispatchContext", "Facts",
+    "JointAccess", "Moves", "Plan", "Products", "Variant", "VectorPlan", "copy_sides", "lead_of", "memory_pair",
+    "needs", "outside",
+]
+
+Array = np.ndarray
+P = TypeVar("P", bound="Plan")
+
+
+# without slots: `Variant[SomePlan](...)` sets an attribute, which slotted dataclasses refuse with a TypeError
+@dataclass(frozen=True)
+class Variant(Generic[P]):
+    """One way to carry out some tile operations.
+
+    operations: names of the tile operations. priority: a multiple of ten, the highest that accepts wins;
+    None for a variant that is chosen by name only.
+    operands: conditions on the operands' kinds, number and spaces. when: conditions that are tested where those hold
+    and may assume them. Of either all are tested, so that every reason is reported.
+    plan: layout arithmetic, run when all hold; where it raises LayoutError it declines. emit: writes lane IR; it can't.
+    """
+
+    name: str
+    operations: tuple[str, ...]
+    priority: int | None
+    operands: tuple[Condition, ...]
+    when: tuple[Condition, ...]
+    plan: Callable[[TileOp, DispatchContext], P | Decline]
+    emit: Callable[[P, TileOp, Builder], None]
+
+    def reasons(self, op: TileOp, context: DispatchContext, tested: dict[Condition, str | None]) -> tuple[str, ...]:
+        """Why `op` doesn't meet the conditions: all reasons of the first tier in which there are any.
+
+        tested: what the conditions say that other variants of the operation have, too; each is tested once.
+        """
+        for tier in (self.operands, self.when):
+            for condition in tier:
+                if condition not in tested:
+                    tested[condition] = condition.test(op, context)
+            failed = tuple([reason for c in tier if (reason := tested[c]) is not None])
+            if failed:
+                return failed
+        return ()
+
+    def planned(self, op: TileOp, context: DispatchContext) -> P | Decline:
+        """How `op`, which meets all conditions, is carried out, or why it isn't."""
+        try:
+            plan = self.plan(op, context)
+        except LayoutError as error:
+            return Decline((error.message,), error.hint)
+        return plan if isinstance(plan, Decline) else _too_narrow(plan.facts(), op) or plan
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchContext:
+    """What an operation is dispatched for. threads: of the CTA."""
+
+    target: Target
+    threads: int
+
+    def count(self, scope: str) -> int:
+        """Threads of one scope that carry out an operation together."""
+        return SCOPES[scope].threads(self.threads)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Condition:
+    """One thing that a variant needs, or several do. test: the reason why an operation doesn't meet it, or None."""
+
+    name: str
+    test: Callable[[TileOp, DispatchContext], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Decline:
+    """Why a variant can't carry out an operation. hint: what to change."""
+
+    reasons: tuple[str, ...]
+    hint: str | None = None
+
+
+def _too_narrow(facts: Facts, op: TileOp) -> Decline | None:
+    """Why a plan moves fewer bits at a time than the call requires, or None."""
+    required = op.attr("require_bits")
+    bits = facts.vector_bits
+    if not isinstance(required, int) or bits is None or bits >= required:
+        return None
+    why = f": {facts.limit}" if facts.limit else ""
+    return Decline(
+        (f"moves {bits} bits at a time; require_bits={required}{why}",),
+        "change what the reason names, or require fewer bits",
+    )
+
+
+class Plan(ABC):
+    """How a variant carries out one operation: frozen and printable."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def instructions(self) -> tuple[tuple[str, int], ...]:
+        """(PTX mnemonic, trips a thread)."""
+
+    @abstractmethod
+    def facts(self) -> Facts:
+        """The figures that listings show and `require_bits` reads."""
+
+    @abstractmethod
+    def moves(self) -> Moves | Products:
+        """All that is moved, or multiplied, for `proof.prove`."""
+
+    @abstractmethod
+    def schedule(self) -> Array:
+        """A table for users; what its columns are depends on the variant."""
+
+
+@dataclass(frozen=True, slots=True)
+class VectorPlan(Plan):
+    """A plan in which each thread moves or computes vectors, one a round.
+
+    vector_width: elements of a vector. rounds: vectors a thread, at most. threads: of the scope.
+    limit: why vectors aren't wider, "" where nothing keeps them from it.
+    """
+
+    vector_width: int
+    rounds: int
+    threads: int
+    limit: str
+
+    @property
+    @abstractmethod
+    def regions(self) -> tuple[Region, ...]:
+        """The operation's tiles, the destination first."""
+
+    @abstractmethod
+    def places(self, thread: Expr, trip: Expr) -> tuple[Expr, ...]:
+        """Where the vector of a thread in round `trip` begins in each tile: its address, swizzled, or its register."""
+
+    def takes_part(self, thread: Expr, trip: Expr) -> Expr:
+        """Whether a thread moves or computes anything in round `trip`."""
+        return TRUE
+
+    def width_of(self, thread: Expr, trip: Expr) -> Expr:
+        """How many elements a thread's vector in round `trip` has."""
+        return build.const(self.vector_width, int32)
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """For each tile how far a vector's elements lie apart: 1, or 0 where one element serves them all."""
+        return (1,) * len(self.regions)
+
+    @property
+    def vector_bits(self) -> int | None:
+        """Bits of a memory access; None of work in registers."""
+        return None
+
+    def facts(self) -> Facts:
+        width = "1 element" if self.vector_width == 1 else f"{self.vector_width} elements"
+        return Facts(width, self.rounds, self.vector_bits, self.limit)
+
+    def moves(self) -> Moves:
+        """What the expressions come to, for every round of every thread."""
+        turns = Turns(self.rounds, self.threads, self.regions)
+        turn = turns.thread, turns.round
+        rows = turns.holding(self.takes_part(*turn))
+        places, (width,) = turns.values(*self.places(*turn))[rows], turns.values(self.width_of(*turn))[rows].T
+        return Moves(turns.rounds_of[rows], turns.threads_of[rows], places, width, self.steps)
+
+    def schedule(self) -> Array:
+        """One row a vector: (round, thread, place on each source ..., place on the destination).
+
+        Run-time starts count as 0; run-time strides as those of a row-major tensor.
+        """
+        moves = self.moves()
+        return np.column_stack([moves.issue, moves.thread, moves.places[:, 1:], moves.places[:, 0]])
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """A plan's figures.
+
+    width: what one transfer moves, as text, "-" where a plan has no transfers.
+    rounds: transfers of a thread, or instructions of a warp.
+    vector_bits: of one transfer's memory access; None where widths don't matter. limit: why it isn't wider, or "".
+    """
+
+    width: str
+    rounds: int
+    vector_bits: int | None = None
+    limit: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.width} in {self.rounds} rounds" + (f" (not wider: {self.limit})" if self.limit else "")
+
+
+#: from one lane of tensor memory to the next, in places of `Moves`; columns count below it
+TMEM_LANE = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class JointAccess:
+    """What several threads read or write together, or one for all: pieces of one side's memory.
+
+    side: which tile of the operation. starts: addresses in elements. width: elements of each piece.
+    align: of what each address must be a multiple, in elements.
+    """
+
+    side: int
+    starts: Array
+    width: int
+    align: int
+
+
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """What the threads of one scope move or compute, a row a transfer.
+
+    issue, thread: which transfer of which thread of the scope; each of shape (rows,).
+    places: of shape (rows, sides), where the first element lies on each side. The sides are the operation's tiles in
+    its order, the destination first. A place in memory is an address in elements, after swizzling; in registers
+    one of the thread's, in elements; in tensor memory lane * TMEM_LANE + column, in elements.
+    width: of shape (rows,), how many elements.
+    steps: for each side how far a transfer's elements lie apart: 1, or 0 where one element serves them all.
+    accesses: a side's memory accesses where they aren't the rows themselves, at most one for each side.
+    Run-time starts count as 0, run-time strides as `launch_values` says; what lies past a tensor's edge is included.
+    """
+
+    issue: Array
+    thread: Array
+    places: Array
+    width: Array
+    steps: tuple[int, ...]
+    accesses: tuple[JointAccess, ...] = ()
+
+    def __post_init__(self) -> None:
+        rows = len(self.issue)
+        assert self.thread.shape == self.width.shape == (rows,)
+        assert self.places.shape == (rows, len(self.steps))
+        sides = [access.side for access in self.accesses]
+        assert len(set(sides)) == len(sides) and set(sides) <= set(range(len(self.steps)))
+
+
+@dataclass(frozen=True, slots=True)
+class Products:
+    """Which registers a warp's tensor instructions take, a row an instruction.
+
+    m, n, k, bits: the instruction's shape, and the bits of a factor's element. threads: of the scope.
+    acc, a, b: of shape (instructions, elements), the register of each element of a thread's fragments, in the order
+    of the instruction: the same for every thread.
+    """
+
+    m: int
+    n: int
+    k: int
+    bits: int
+    threads: int
+    acc: Array
+    a: Array
+    b: Array
+
+
+#: one instruction, or a family of which one form is enough
+_Needed = Capability | Family[Any]
+
+
+def _scope(op: TileOp, context: DispatchContext) -> str | None:
+    if op.scope not in SCOPES:
+        return f"needs a scope among {', '.join(SCOPES)}; got {op.scope}"
+    need = context.count(op.scope)
+    if need > context.threads:
+        return f"a {op.scope} has {need} threads; the CTA has {context.threads}"
+    return None
+
+
+def _kinds(op: TileOp, context: DispatchContext) -> str | None:
+    record = op.record
+    fault = record.count_fault(op.operands)
+    if fault is not None:
+        return fault
+    for operand, rule in zip(op.operands, record.operands, strict=False):
+        if operand is None or rule.kind(is_region=isinstance(operand, Region)) is not None:
+            continue
+        if isinstance(operand, Region):
+            return f"needs a scalar as {rule.name}; got {operand.buffer.name}, in {operand.buffer.space} memory"
+        kind = rule.kinds[0]
+        wanted = f"{rule.name} in memory or registers" if kind is TILE else f"a {kind.name} as {rule.name}"
+        return f"needs {wanted}; got a scalar"
+    return None
+
+
+def _dtypes(op: TileOp, context: DispatchContext) -> str | None:
+    dst, src = copy_sides(op)
+    if op.record.type_fault({"dst": dst.dtype, "src": src.dtype}, {}) is not None:
+        return f"needs one dtype on both sides; got {dst.dtype} and {src.dtype} (cast converts)"
+    return None
+
+
+def _shapes(op: TileOp, context: DispatchContext) -> str | None:
+    dst, src = copy_sides(op)
+    if op.record.shape_fault(op.shapes) is None:
+        return None
+    return f"needs equal shapes; got {dst.shape} and {src.shape}"
+
+
+def outside(op: TileOp, *spaces: str) -> str:
+    """The tiles that live in none of `spaces`, as a list for a reason."""
+    strangers = (r.buffer for r in op.tiles.values() if r.buffer.space not in spaces)
+    return ", ".join(f"{buffer.name} is {buffer.space}" for buffer in strangers)
+
+
+def copy_sides(op: TileOp) -> tuple[Region, Region]:
+    """Destination and source of a copy."""
+    return op.region("dst"), op.region("src")
+
+
+def _whole_warps(op: TileOp, context: DispatchContext) -> str | None:
+    """Why the scope isn't made of whole warps, or None."""
+    if op.scope == THREAD.name:
+        return "needs whole warps; called on one thread"
+    threads = context.count(op.scope)
+    return f"needs whole warps; the {op.scope} has {threads} threads" if WARP.left_over(threads) else None
+
+
+def lead_of(src: Region) -> str:
+    """Whose order a copy follows: the global side's, for coalescing."""
+    return "src" if src.buffer.space == "global" else "dst"
+
+
+def memory_pair(text: str, *pairs: tuple[str, str]) -> Condition:
+    """Needs (destination, source) in one of `pairs` of spaces. text: these, for the reason."""
+
+    def test(op: TileOp, context: DispatchContext) -> str | None:
+        tiles = op.tiles
+        # a scalar is for the condition on kinds to refuse
+        if "dst" not in tiles or "src" not in tiles:
+            return None
+        dst, src = tiles["dst"].buffer.space, tiles["src"].buffer.space
+        return None if (dst, src) in pairs else f"moves {text}; got {src} -> {dst}"
+
+    return Condition("memory pair", test)
+
+
+def needs(instruction: _Needed | Callable[[TileOp], _Needed], what: str = "") -> Condition:
+    """Needs a target that has an instruction, which may depend on the operation.
+
+    what: how the reason calls it, where that isn't the instruction's name.
+    """
+
+    def test(op: TileOp, context: DispatchContext) -> str | None:
+        needed = instruction if isinstance(instruction, (Capability, Family)) else instruction(op)
+        missing = needed.missing(context.target)
+        return None if missing is None else f"{what or needed.name} {missing}"
+
+    return Condition("instruction", test)
+
+
+SCOPE = Condition("scope", _scope)
+WHOLE_WARPS = Condition("whole warps", _whole_warps)
+
+#: the operands are what the table of tile operations says: regions or scalars, as many
+KINDS = Condition("operands", _kinds)
+
+#: what every copy needs of two regions
+COPY = (SCOPE, Condition("dtype", _dtypes), Condition("shape", _shapes))
