@@ -22,7 +22,7 @@ from tilejit.lower import DispatchContext, Variant, ask, lowering
 from tilejit.lower.proof import prove
 from tilejit.lower.variant import COPY as COPY_CONDITIONS
 from tilejit.lower.variant import KINDS, memory_pair, outside
-from tilejit.lower.variants import copy_gmem_smem
+from tilejit.lower.variants import VARIANTS, copy_fallback, copy_gmem_smem
 from tilejit.ops.copies import COPY
 from tilejit.ops.record import OperandKind, TileOperand
 from tilejit.ops.tile import CALLS, TILE_OPERATIONS
@@ -147,7 +147,7 @@ def test_the_verifier_finds_what_stands_in_a_wrong_place() -> None:
 
 
 def test_threads_may_not_differ_in_the_tiles() -> None:
-    uniformity.check(kernel(NAMED))
+    uniformity.check(kernel("x, A[0:32, 0:8], barrier=b[tj.thread_id() % 4]"))
     with pytest.raises(DispatchError, match="takes one region of A for its whole cta"):
         uniformity.check(kernel("x, A[tj.thread_id() : tj.thread_id() + 32, 0:8], barrier=b[1]"))
 
@@ -158,6 +158,20 @@ def test_the_engine_plans_and_proves_a_copy_of_two_tiles() -> None:
     assert verdict.plan.names == ("dst", "src")
     assert verdict.plan.moves().places.shape[1] == 2
     prove(verdict.plan, verdict.op)
+
+
+def test_a_copy_of_registers_has_one_input() -> None:
+    text = """def k():
+    b = tj.alloc_shared((4,), tj.int64)
+    x, y = tj.alloc_local((8,), tj.float32), tj.alloc_local((8,), tj.float32)
+    tj.thread.fill(y, 1.0)
+    tj.thread.copy_signalled(x, y, barrier=b[1])
+"""
+    variant = replace(copy_fallback.VARIANT, operations=(SIGNALLED.name,))
+    lowered = lowering.lower(tile_ir(text), target("sm_90a"), (*VARIANTS, variant))
+    verdict = lowered.verdicts[-1]
+    prove(verdict.plan, verdict.op)
+    assert verify.verify(lowered.kernel, "lane") == []
 
 
 def test_the_engine_declines_operands_of_wrong_kinds() -> None:

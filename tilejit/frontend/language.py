@@ -252,6 +252,7 @@ _RESERVED = {
 #: names that later versions have on scopes
 RESERVED_OPERATIONS = ("indices", *_REDUCTIONS)
 
+#: intrinsics with a dot in their names; what stands before it is a namespace
 _GROUPED = (
     *(f"atomic.{name}" for name in ("add", "max", "min", "cas", "exch")),
     *ASYNC_CALLS,
@@ -259,6 +260,7 @@ _GROUPED = (
         "exp", "exp2", "log", "log2", "sin", "cos", "tanh", "rsqrt", "div", "sqrt", "reciprocal"
     )),
 )
+#: namespace -> plain functions in it
 _LAYOUTS: dict[str, tuple[Callable[..., Any], ...]] = {
     "tcgen05": (atom_layout,),
     "tmem": (datapath,),
