@@ -82,8 +82,15 @@ def test_a_call_binds_operands_by_name() -> None:
     assert op.value("fill") is None and op.region("barrier").buffer.name == "b"
     assert op == operation("x, A[0:32, 0:8], None, b[1]") == operation("x, A[0:32, 0:8], barrier=b[1], fill=None")
     both = operation("x, A[0:32, 0:8], 1, b[1]")
-    # the fill has the type of the tiles, not the barrier's
     assert both.value("fill") == build.const(1, float32) and both.region("barrier") == op.region("barrier")
+
+
+def test_a_scalar_has_the_type_of_the_tile_before_it_not_of_the_barrier(monkeypatch: pytest.MonkeyPatch) -> None:
+    dst, src, fill, barrier = SIGNALLED.operands
+    other = replace(SIGNALLED, operands=(dst, src, barrier, fill))
+    monkeypatch.setitem(TILE_OPERATIONS, SIGNALLED.name, other)
+    monkeypatch.setitem(CALLS, SIGNALLED.name, other)
+    assert operation("x, A[0:32, 0:8], b[1], 1").value("fill") == build.const(1, float32)
 
 
 def test_what_is_left_out_at_the_end_takes_no_place() -> None:
