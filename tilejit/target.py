@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .errors import DeviceError
 
@@ -24,7 +24,7 @@ TENSOR_MEMORY_TARGETS = ("sm_100a", "sm_103a", "sm_110a")
 class Target:
     """One `sm_XY[a]`.
 
-    ptx: the oldest PTX version whose `.target` may name it, as (major, minor).
+    number: 90 for sm_90a. ptx: the oldest PTX version whose `.target` may name it, as (major, minor).
     shared_bytes: shared memory that one CTA may have with opt-in.
     source: PTX ISA, "PTX Module Directives: .target" and "Release notes";
     CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
@@ -33,11 +33,10 @@ class Target:
     name: str
     ptx: tuple[int, int]
     shared_bytes: int
+    number: int = field(init=False, compare=False, repr=False)
 
-    @property
-    def number(self) -> int:
-        """90 for sm_90a."""
-        return int(re.sub(r"\D", "", self.name))
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "number", int(re.sub(r"\D", "", self.name)))
 
     @property
     def is_arch_specific(self) -> bool:

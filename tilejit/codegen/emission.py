@@ -102,8 +102,9 @@ class Emission:
         which is an address, by its number.
         raises: DispatchError where the target doesn't have it.
         """
-        row.need(self.target, span)
-        self.used[row] = None
+        if row not in self.used:
+            row.need(self.target, span)
+            self.used[row] = None
         call = _call(row, len(operands))
         text = call.text(operands, past or {})
         if not call.results:

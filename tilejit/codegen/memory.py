@@ -86,8 +86,9 @@ def _past(emission: Emission, pointer: str, place: str, count: int) -> str:
 def load(emission: Emission, buffer: Buffer, offset: OffsetSum) -> LLVMValue:
     """The element at `offset`."""
     kind = memory_type(buffer.dtype)
-    if _in_registers(emission, buffer):
-        text = _load_register(emission, buffer, offset, kind)
+    registers = _registers_of(emission, buffer)
+    if registers is not None:
+        text = _load_register(emission, buffer, registers, offset, kind)
     else:
         pointer, place = address(emission, buffer, offset)
         text = emission.writer.value(f"load {kind}, {pointer} {place}, align {buffer.dtype.bytes}")
@@ -101,19 +102,20 @@ def store(emission: Emission, buffer: Buffer, offset: OffsetSum, value: LLVMValu
     text, kind = value.text, memory_type(buffer.dtype)
     if buffer.dtype.kind == "bool":
         text = emission.writer.value(f"zext i1 {text} to i8")
-    if _in_registers(emission, buffer):
-        _store_register(emission, buffer, offset, kind, text)
+    registers = _registers_of(emission, buffer)
+    if registers is not None:
+        _store_register(emission, buffer, registers, offset, kind, text)
         return
     pointer, place = address(emission, buffer, offset)
     emission.writer.effect(f"store {kind} {text}, {pointer} {place}, align {buffer.dtype.bytes}")
 
 
-def _in_registers(emission: Emission, buffer: Buffer) -> bool:
-    """Whether a buffer's elements are registers, which have no addresses."""
-    return buffer.root.name in emission.registers
+def _registers_of(emission: Emission, buffer: Buffer) -> Registers | None:
+    """The registers that a buffer's elements are, or None where they have addresses."""
+    return emission.registers.get(buffer.root.name)
 
 
-def _load_register(emission: Emission, buffer: Buffer, offset: OffsetSum, kind: str) -> str:
+def _load_register(emission: Emission, buffer: Buffer, registers: Registers, offset: OffsetSum, kind: str) -> str:
     """The element of a local buffer at `offset`.
 
     An element that is a part of a register is read and written as a component of a vector, which becomes one `mov`. As
@@ -122,22 +124,22 @@ def _load_register(emission: Emission, buffer: Buffer, offset: OffsetSum, kind: 
         32-bit register, float16 as <2 x half>:   | component 1 | component 0 |
                                                   31           16             0
     """
-    registers = emission.registers[buffer.root.name]
     count = registers.bits // buffer.dtype.bits
     if offset.parts or count <= 1:
-        return _read_registers(emission, buffer, offset, WordFormat(buffer.dtype.bits, 1, kind))[0]
+        return _read_registers(emission, buffer, registers, offset, WordFormat(buffer.dtype.bits, 1, kind))[0]
     parts = f"<{count} x {kind}>"
     number, part = divmod(offset.past, count)
     whole = emission.writer.read(registers.words[number], parts)
     return emission.writer.value(f"extractelement {parts} {whole}, i32 {part}")
 
 
-def _store_register(emission: Emission, buffer: Buffer, offset: OffsetSum, kind: str, text: str) -> None:
+def _store_register(
+    emission: Emission, buffer: Buffer, registers: Registers, offset: OffsetSum, kind: str, text: str
+) -> None:
     """Writes the element of a local buffer at `offset`."""
-    w, registers = emission.writer, emission.registers[buffer.root.name]
-    count = registers.bits // buffer.dtype.bits
+    w, count = emission.writer, registers.bits // buffer.dtype.bits
     if offset.parts or count <= 1:
-        _write_registers(emission, buffer, offset, WordFormat(buffer.dtype.bits, 1, kind), [text])
+        _write_registers(emission, buffer, registers, offset, WordFormat(buffer.dtype.bits, 1, kind), [text])
         return
     parts = f"<{count} x {kind}>"
     number, part = divmod(offset.past, count)
@@ -147,9 +149,11 @@ def _store_register(emission: Emission, buffer: Buffer, offset: OffsetSum, kind:
     w.write(word, parts, changed)
 
 
-def _read_registers(emission: Emission, buffer: Buffer, offset: OffsetSum, words: WordFormat) -> list[str]:
+def _read_registers(
+    emission: Emission, buffer: Buffer, registers: Registers, offset: OffsetSum, words: WordFormat
+) -> list[str]:
     """The words of a vector of a local buffer."""
-    w, registers = emission.writer, emission.registers[buffer.root.name]
+    w = emission.writer
     whole_words = _registers(buffer, registers, offset, words)
     if whole_words is not None:
         return [w.read(word, words.word) for word in whole_words]
@@ -159,10 +163,10 @@ def _read_registers(emission: Emission, buffer: Buffer, offset: OffsetSum, words
 
 
 def _write_registers(
-    emission: Emission, buffer: Buffer, offset: OffsetSum, words: WordFormat, values: list[str]
+    emission: Emission, buffer: Buffer, registers: Registers, offset: OffsetSum, words: WordFormat, values: list[str]
 ) -> None:
     """Writes the words of a vector of a local buffer."""
-    w, registers = emission.writer, emission.registers[buffer.root.name]
+    w = emission.writer
     whole_words = _registers(buffer, registers, offset, words)
     if whole_words is not None:
         for word, value in zip(whole_words, values, strict=True):
@@ -198,8 +202,9 @@ def _stack_places(
 def read(emission: Emission, vector: Vector, offset: OffsetSum, words: WordFormat) -> list[str]:
     """The words of a vector, which is at `offset`: one access of memory, or registers."""
     w, buffer = emission.writer, vector.buffer
-    if _in_registers(emission, buffer):
-        return _read_registers(emission, buffer, offset, words)
+    registers = _registers_of(emission, buffer)
+    if registers is not None:
+        return _read_registers(emission, buffer, registers, offset, words)
     access, align = _access(emission, vector, words)
     values: list[str] = []
     for first in range(0, words.number, access.number):
@@ -215,8 +220,9 @@ def read(emission: Emission, vector: Vector, offset: OffsetSum, words: WordForma
 def write(emission: Emission, vector: Vector, offset: OffsetSum, words: WordFormat, values: list[str]) -> None:
     """Writes the words of a vector, which is at `offset`: one access of memory, or registers."""
     w, buffer = emission.writer, vector.buffer
-    if _in_registers(emission, buffer):
-        _write_registers(emission, buffer, offset, words, values)
+    registers = _registers_of(emission, buffer)
+    if registers is not None:
+        _write_registers(emission, buffer, registers, offset, words, values)
         return
     access, align = _access(emission, vector, words)
     for first in range(0, words.number, access.number):
