@@ -19,7 +19,7 @@ from .codegen.tensor_memory import columns_of, tensor_memory_plan
 from .errors import ResourceError
 from .ir import walk
 from .ir.analyses import initialized
-from .ir.nodes import Assert, AssertionsParam, Kernel, Param, Var
+from .ir.nodes import Assert, AssertionsParam, Buffer, Kernel, Param, Var
 from .ir.text.printer import to_text
 from .ir.types import Signature
 from .ir.verify import Examined, examine
@@ -162,9 +162,10 @@ def _carry_pending(state: PassState) -> None:
 
 
 def _check_memory(state: PassState) -> None:
-    _check_shared_memory(state)
-    _check_local_memory(state)
-    plan = tensor_memory_plan(allocations(state.kernel.body))
+    buffers = tuple(allocations(state.kernel.body))
+    _check_shared_memory(state, buffers)
+    _check_local_memory(state, buffers)
+    plan = tensor_memory_plan(buffers)
     if plan.columns > TMEM_COLUMNS:
         largest = sorted((b for b, _ in plan.offsets), key=columns_of, reverse=True)
         listed = ", ".join(f"{b.name} {columns_of(b)}" for b in largest)
@@ -176,12 +177,11 @@ def _check_memory(state: PassState) -> None:
         )
 
 
-def _check_shared_memory(state: PassState) -> None:
-    total, limit = shared_plan(state.kernel.body).total_bytes, state.target.shared_bytes
+def _check_shared_memory(state: PassState, buffers: tuple[Buffer, ...]) -> None:
+    total, limit = shared_plan(buffers).total_bytes, state.target.shared_bytes
     if total <= limit:
         return
-    buffers = [b for b in allocations(state.kernel.body) if b.space == "shared"]
-    largest = sorted(buffers, key=size_bytes, reverse=True)[:5]
+    largest = sorted((b for b in buffers if b.space == "shared"), key=size_bytes, reverse=True)[:5]
     listed = ", ".join(f"{b.name} {size_bytes(b):,}" for b in largest)
     raise ResourceError(
         f"{state.kernel.name} needs {total:,} bytes of shared memory; {state.target} has {limit:,} for a CTA. "
@@ -191,14 +191,14 @@ def _check_shared_memory(state: PassState) -> None:
     )
 
 
-def _check_local_memory(state: PassState) -> None:
+def _check_local_memory(state: PassState, buffers: tuple[Buffer, ...]) -> None:
     """What no thread's registers could hold counts too: ptxas would spill it. What lowering allocates doesn't."""
-    local = [b for b in allocations(state.kernel.body) if b.space == "local"]
-    buffers = [b for b in local if b.name in state.addressed or size_bytes(b) > LOCAL_LIMIT]
-    total = sum(size_bytes(b) for b in buffers)
+    local = [b for b in buffers if b.space == "local"]
+    spilled = [b for b in local if b.name in state.addressed or size_bytes(b) > LOCAL_LIMIT]
+    total = sum(size_bytes(b) for b in spilled)
     if total <= LOCAL_LIMIT:
         return
-    largest = sorted(buffers, key=size_bytes, reverse=True)[:5]
+    largest = sorted(spilled, key=size_bytes, reverse=True)[:5]
     listed = ", ".join(f"{b.name} {size_bytes(b):,}" for b in largest)
     raise ResourceError(
         f"{state.kernel.name} needs {total:,} bytes of local memory a thread; the limit is {LOCAL_LIMIT:,}. "

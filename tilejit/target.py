@@ -20,9 +20,9 @@ TMEM_COLUMNS = 512
 TENSOR_MEMORY_TARGETS = ("sm_100a", "sm_103a", "sm_110a")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Target:
-    """One `sm_XY[a]`.
+    """One `sm_XY[a]`; there is one object for each, so that they compare by identity.
 
     number: 90 for sm_90a. ptx: the oldest PTX version whose `.target` may name it, as (major, minor).
     shared_bytes: shared memory that one CTA may have with opt-in.
@@ -33,7 +33,7 @@ class Target:
     name: str
     ptx: tuple[int, int]
     shared_bytes: int
-    number: int = field(init=False, compare=False, repr=False)
+    number: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "number", int(re.sub(r"\D", "", self.name)))

@@ -21,6 +21,8 @@ class LineTable:
         self.spans: list[Span] = []
         self._lines: list[str] = []
         self._locations: dict[Span, str] = {}
+        # by identity, with the span that keeps it: most instructions have their statement's, and hashing one takes 1 µs
+        self._attachments: dict[int, tuple[Span, str]] = {}
         self._scopes: dict[str, str] = {}
         self.enabled = span is not None
         if span is None:
@@ -46,9 +48,13 @@ class LineTable:
         """What follows an instruction that `span` made: `, !dbg !n`, or nothing."""
         if span is None or not self.enabled:
             return ""
+        attachment = self._attachments.get(id(span))
+        if attachment is not None:
+            return attachment[1]
         location = self._locations.get(span)
         if location is None:
             location = self._locations[span] = self._locate(span)
+        self._attachments[id(span)] = span, location
         return location
 
     def metadata(self) -> list[str]:

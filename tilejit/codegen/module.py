@@ -49,11 +49,12 @@ def generate(kernel: Kernel, target: Target) -> Generated:
     doesn't have.
     """
     began = time.perf_counter()
-    plan = storage.shared_plan(kernel.body)
+    buffers = tuple(storage.allocations(kernel.body))
+    plan = storage.shared_plan(buffers)
     entry = storage.legal(kernel.name)
     table = LineTable(entry, kernel.span)
     emission = Emission(kernel, target, Writer(table), changing=frozenset(changing(kernel.body)))
-    text = _module(emission, plan, entry)
+    text = _module(emission, buffers, plan, entry)
     written = time.perf_counter()
     ptx, timings = compile_text(text, target, version(emission))
     return Generated(
@@ -73,12 +74,12 @@ def version(emission: Emission) -> tuple[int, int]:
     return max(emission.target.ptx, *(instruction.ptx for instruction in emission.used), (6, 3))
 
 
-def _module(emission: Emission, plan: storage.SharedPlan, entry: str) -> str:
+def _module(emission: Emission, buffers: tuple[Buffer, ...], plan: storage.SharedPlan, entry: str) -> str:
     kernel, table = emission.kernel, emission.writer.line_table
     shared, bases = storage.shared_globals(plan)
     emission.bases.update(bases)
     parameters = _parameters(emission)
-    buffers, addressed = list(storage.allocations(kernel.body)), storage.local_memory(kernel.body)
+    addressed = storage.local_memory(kernel.body)
     for buffer in addressed:
         kind = f"[{storage.size_bytes(buffer)} x i8]"
         emission.bases[buffer.name] = emission.writer.alloca(kind, memory.WIDEST_BYTES)

@@ -47,9 +47,10 @@ def operation(
 def _computed(
     emission: Emission, record: Elementwise, code: Code, dtype: DType, args: Sequence[str], proved: bool = False
 ) -> LLVMValue:
-    form = _one_instruction(record.name, dtype, proved, emission.target)
-    if form is not None:
-        return LLVMValue(emission.writer.value(form.format(*args)), record.value_type(dtype))
+    instruction = _one_instruction(record, dtype, proved, emission.target)
+    if instruction is not None:
+        form, value_type = instruction
+        return LLVMValue(emission.writer.value(form.format(*args)), value_type)
     b, kind = InlineBuilder(emission.writer, emission.target, dtype, proved), scalar_type(dtype)
     numbers = [Number(b, "b1" if k < record.conditions else kind, a) for k, a in enumerate(args)]
     result = code.shortcut(b, *numbers) if code.shortcut is not None else None
@@ -61,18 +62,19 @@ def _computed(
 
 
 @cache
-def _one_instruction(name: str, dtype: DType, proved: bool, target: Target) -> str | None:
-    """The text of an operation that is one instruction whatever its arguments are: `{0}`, `{1}` stand for them.
+def _one_instruction(record: Elementwise, dtype: DType, proved: bool, target: Target) -> tuple[str, DType] | None:
+    """The text of an operation that is one instruction whatever its arguments are, and its value's type.
 
-    Most operations are additions and products of indices: these need no builder of their own each time.
+    In the text `{0}` and `{1}` stand for the arguments. Most operations are additions and products of indices: these
+    need no builder of their own each time.
     """
-    record = ELEMENTWISE[name]
     code = record.code(dtype)
     if code is None or code.called or code.shortcut is not None:
         return None
     b, kind = FormBuilder(target, dtype, proved), scalar_type(dtype)
     arguments = [Number(b, "b1" if k < record.conditions else kind, f"{{{k}}}") for k in range(record.arity)]
-    return b.form(code.write(b, *arguments))
+    form = b.form(code.write(b, *arguments))
+    return None if form is None else (form, record.value_type(dtype))
 
 
 def _call(emission: Emission, name: str, dtype: DType, args: Sequence[str]) -> LLVMValue:

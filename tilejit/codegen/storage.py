@@ -6,7 +6,7 @@ must have addresses, local memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ..ir import walk
@@ -39,7 +39,9 @@ class SharedPlan:
 
 def allocations(body: Block) -> Iterator[Buffer]:
     """Every buffer that the statements allocate, in order, nested ones too."""
-    yield from (stmt.buffer for stmt in walk.statements(body) if isinstance(stmt, Alloc))
+    for stmt in walk.statements(body):
+        if isinstance(stmt, Alloc):
+            yield stmt.buffer
 
 
 def local_memory(body: Block) -> tuple[Buffer, ...]:
@@ -54,11 +56,11 @@ def size_bytes(buffer: Buffer) -> int:
     return layout.footprint() * buffer.dtype.bytes
 
 
-def shared_plan(body: Block) -> SharedPlan:
-    """Places the shared buffers one after the other, each aligned as it asks."""
+def shared_plan(buffers: Iterable[Buffer]) -> SharedPlan:
+    """Places the shared ones of the buffers one after the other, each aligned as it asks."""
     at = 0
     offsets: list[tuple[Buffer, int]] = []
-    for buffer in allocations(body):
+    for buffer in buffers:
         if buffer.space == "shared":
             at = -(-at // buffer.align) * buffer.align
             offsets.append((buffer, at))

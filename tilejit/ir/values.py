@@ -174,7 +174,7 @@ class Region:
     @property
     def shape(self) -> tuple[int, ...]:
         """The extents of the dimensions that are kept."""
-        return tuple(e for e in self.extents if e is not None)
+        return tuple([e for e in self.extents if e is not None])
 
     @property
     def dtype(self) -> DType:

@@ -35,6 +35,10 @@ Block = tuple[ir.Stmt, ...]
 
 #: the part of a buffer that an operand names
 Place = ir.Region | ir.Element | ir.Vector
+_PLACES = (ir.Region, ir.Element, ir.Vector)
+
+#: the expressions that most places begin at
+_LEAVES = (ir.Const, ir.Var, ir.Special)
 
 
 def assert_never(node: NoReturn) -> NoReturn:
@@ -159,7 +163,7 @@ def expressions(stmt: ir.Stmt) -> Iterator[ir.Expr]:
 
 def _computed(values: Iterable[Place | ir.Expr]) -> Iterator[ir.Expr]:
     for value in values:
-        if isinstance(value, Place):
+        if isinstance(value, _PLACES):
             yield from indices(value)
         else:
             yield value
@@ -187,7 +191,11 @@ def reads(stmt: ir.Stmt) -> Iterator[Place]:
         case _:
             assert_never(stmt)
     for expr in expressions(stmt):
-        yield from (part.place for part in subexpressions(expr) if isinstance(part, ir.Load))
+        if isinstance(expr, _LEAVES):
+            continue
+        for part in subexpressions(expr):
+            if isinstance(part, ir.Load):
+                yield part.place
 
 
 def writes(stmt: ir.Stmt) -> Iterator[Place]:

@@ -247,6 +247,8 @@ class _Uniformity(Analysis[_ThreadState]):
 
     def level(self, expr: ir.Expr, state: _ThreadState) -> int:
         """The widest scope whose active threads agree on the value."""
+        if isinstance(expr, ir.Const):
+            return CTA
         values = self.values(expr)
         if values is not None:
             return self.level_of(values)
@@ -271,6 +273,8 @@ class _Uniformity(Analysis[_ThreadState]):
 
     def widened(self, level: int) -> int:
         """The level, or `CTA` where the CTA is a single thread, warp or warpgroup which agrees."""
+        if level == CTA:
+            return CTA
         reached = (s for s in SCOPES.values() if s.level <= level)
         return CTA if any(self.threads <= s.threads(self.threads) for s in reached) else level
 

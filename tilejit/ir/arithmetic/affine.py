@@ -37,8 +37,9 @@ class Affine:
             return other
         if not other.terms:
             return Affine(self.dtype, self.terms, _signed(self.constant + factor * other.constant, self.dtype.bits))
-        if not self.terms and self.constant == 0:
-            return other.times(factor)
+        if not self.terms:
+            terms = [(term, c * factor) for term, c in other.terms]
+            return _made(self.dtype, terms, self.constant + factor * other.constant)
         coefficients = dict(self.terms)
         for term, coefficient in other.terms:
             coefficients[term] = coefficients.get(term, 0) + factor * coefficient
@@ -109,12 +110,20 @@ class Affine:
 
 def affine_sum(parts: Iterable[tuple[Affine, int]], dtype: DType) -> Affine:
     """The sum of factor * part over (part, factor)."""
-    coefficients: dict[Expr, int] = {}
     constant = 0
+    moving: list[tuple[Affine, int]] = []
     for part, factor in parts:
+        constant += factor * part.constant
+        if part.terms:
+            moving.append((part, factor))
+    if len(moving) == 1:
+        # nothing to merge; a dictionary would hash the terms, which walks over them
+        ((only, factor),) = moving
+        return _made(dtype, [(term, c * factor) for term, c in only.terms], constant)
+    coefficients: dict[Expr, int] = {}
+    for part, factor in moving:
         for term, coefficient in part.terms:
             coefficients[term] = coefficients.get(term, 0) + factor * coefficient
-        constant += factor * part.constant
     return _made(dtype, coefficients.items(), constant)
 
 

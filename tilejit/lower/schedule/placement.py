@@ -216,7 +216,7 @@ def _fixed_strides(buffer: Buffer, layout: TileLayout) -> tuple[int, ...] | None
 
 
 def _extents(region: Region) -> tuple[int, ...]:
-    return tuple(1 if e is None else e for e in region.extents)
+    return tuple([1 if e is None else e for e in region.extents])
 
 
 def _strided(region: Region, all_strides: tuple[int | Var, ...]) -> Placement:

@@ -90,7 +90,7 @@ class Digit:
 
     def _every(self, count: int, extent: int) -> Digit:
         """Steps of `count` values each."""
-        strides = tuple((name, times(stride, count)) for name, stride in self.strides)
+        strides = tuple([(name, times(stride, count)) for name, stride in self.strides])
         return Digit(extent, self.dim, self.weight * count, strides)
 
 
@@ -277,7 +277,7 @@ class Schedule:
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(each.name for each in self.operands)
+        return tuple([each.name for each in self.operands])
 
     @property
     def views(self) -> tuple[View, ...]:
@@ -344,6 +344,8 @@ class Schedule:
 
     def among(self, names: Sequence[str]) -> Schedule:
         """The schedule of some of the operands."""
+        if tuple(names) == self.names:
+            return self
         digits = [
             Digit(d.extent, d.dim, d.weight, tuple((name, d[name]) for name in names)) for d in self.digits
         ]
@@ -398,7 +400,8 @@ def _views(schedule: Schedule) -> dict[str, View]:
 
 @remembered
 def _strides(view: View) -> tuple[Stride, ...]:
-    return tuple(digit[view.name] for digit in view.digits)
+    name = view.name
+    return tuple([digit[name] for digit in view.digits])
 
 
 @remembered
@@ -417,6 +420,9 @@ def _common_digits(there: Mapping[str, tuple[Step, ...]], dim: int) -> list[Digi
     """The digits of one dimension, None where operands split it without common ones."""
     if any(isinstance(s.stride, Folded) for steps in there.values() for s in steps):
         return None
+    if not any(len(steps) > 1 for steps in there.values()):
+        # most dimensions: every operand moves by one stride
+        return _one_digit(there, dim)
     try:
         extents, marks = common_refinement([[s.extent for s in steps] for steps in there.values()])
     except LayoutError:
@@ -429,6 +435,14 @@ def _common_digits(there: Mapping[str, tuple[Step, ...]], dim: int) -> list[Digi
         for k, extent in enumerate(extents)
         if extent > 1
     ]
+
+
+def _one_digit(there: Mapping[str, tuple[Step, ...]], dim: int) -> list[Digit]:
+    """The digit of a dimension along which every operand takes one step; none where that has one value."""
+    (extent,) = {step.extent for (step,) in there.values()}
+    if extent == 1:
+        return []
+    return [Digit(extent, dim, 1, tuple([(name, step.stride) for name, (step,) in there.items()]))]
 
 
 def _refined(steps: tuple[Step, ...], extents: tuple[int, ...], marks: tuple[int, ...]) -> list[Stride]:
