@@ -58,7 +58,9 @@ class Kernel:
         self.parameters = tuple(frontend.parameters(self.source))
         self.captured = Captured(self.source)
         self.name: str = fn.__name__
-        self.variants = VariantCache(self.source, self.parameters, self.captured, self._build)
+        # no method of this object: a dropped kernel, with all that was compiled for it, would wait for the collector
+        build = functools.partial(_tile_ir, self.source, options)
+        self.variants = VariantCache(self.source, self.parameters, self.captured, build)
         self._functions: dict[tuple[Any, ...], LoadedKernel] = {}
         self._launchers: dict[int, Launcher] = {}
 
@@ -138,16 +140,20 @@ class Kernel:
         request = Request(target, threads, values, call, self.options.debug or device.number == SIMULATOR)
         return device.load(self.variants.variant(request).compiled)
 
-    def _build(self, typed: Signature, target: Target, threads: int, debug: bool) -> TileKernel:
-        return frontend.build(
-            self.source,
-            typed,
-            threads=threads,
-            target=target,
-            max_registers=self.options.max_registers,
-            cluster=self.options.cluster,
-            debug=debug,
-        )
+
+def _tile_ir(
+    source: frontend.KernelSource, options: Options, typed: Signature, target: Target, threads: int, debug: bool
+) -> TileKernel:
+    return frontend.build(
+        source,
+        typed,
+        threads=threads,
+        target=target,
+        max_registers=options.max_registers,
+        cluster=options.cluster,
+        debug=debug,
+    )
+
 
 class Launcher:
     """A kernel with its grid: `k[grid, threads, stream]`."""
