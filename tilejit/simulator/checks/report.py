@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from .findings import Finding
 from .places import PtxPlaces
 from .profile import Traffic
 
@@ -57,12 +58,17 @@ class Report:
         places: PtxPlaces,
         counts: Sequence[tuple[int, int]],
         traffic: Mapping[int, Traffic] | None,
+        findings: Sequence[Finding] = (),
     ) -> None:
-        """counts: (instruction, threads that executed it); traffic: by instruction, None without a profile."""
+        """counts: (instruction, threads that executed it); traffic: by instruction, None without a profile.
+
+        findings: what the checks collected, one per rule and pair of lines.
+        """
         self.entry = entry
         self.grid = grid
         self.block = block
         self.checks = checks
+        self.findings = tuple(findings)
         self.profiled = traffic is not None
         self.locations: dict[int, str] = {}
         self._places = places
@@ -128,4 +134,5 @@ class Report:
                     f"{number:4d}   {x.instructions:12d}   {t.wavefronts:8d} ({t.ideal_wavefronts})"
                     f"   {t.sectors:8d} ({t.ideal_sectors})   {self.locations.get(number, '')}"
                 )
+        out.extend(str(x) for x in self.findings)
         return "\n".join(out)

@@ -15,7 +15,7 @@ HINTS = r"(?:\.L[12]::\w+)*"
 TYPES = r"\.(?P<t>[bus]8|[bus]16|[bus]32|[bus]64|b128|f32|f64)"
 LOAD = (
     r"(?P<sem>\.weak|\.volatile|\.relaxed|\.acquire|\.mmio\.relaxed)?" + SCOPE + SPACE
-    + CACHE + r"(?:\.nc)?" + CACHE + HINTS + r"(?:\.(?P<vec>v[248]))?" + TYPES
+    + CACHE + r"(?P<nc>\.nc)?" + CACHE + HINTS + r"(?:\.(?P<vec>v[248]))?" + TYPES
 )
 STORE = (
     r"(?P<sem>\.weak|\.volatile|\.relaxed|\.release|\.mmio\.relaxed)?" + SCOPE + SPACE
@@ -36,7 +36,9 @@ class Site:
     space: "" for a generic address.
     offset: bytes added to the address register.
     shift: log2 of the bytes one thread moves; dtype: as what it moves them.
-    kind: "load" | "store" | "atomic"; strong: ordered accesses, which don't race with each other.
+    kind: "load" | "store" | "atomic"; reads: what other threads wrote, which reductions don't tell.
+    strong: ordered accesses, which don't race with each other if the scope of both reaches the other thread.
+    wide: the scope reaches other CTAs; constant: reads only what nobody writes while the kernel runs (.nc).
     part: moves a part of a wider access, so that its width says nothing about the kernel's elements.
     """
 
@@ -51,6 +53,9 @@ class Site:
     strong: bool = False
     acquire: bool = False
     release: bool = False
+    wide: bool = False
+    reads: bool = True
+    constant: bool = False
     op: str = ""
     part: bool = False
 
@@ -90,7 +95,9 @@ def site(e: BlockWriter, kind: str, m: Match, operand: str, shift: int, dtype: s
     sites.append(
         Site(
             len(sites), e.pc, space, offset, shift, dtype, address_dtype, kind, strong,
-            acquire=strong and kind != "store", release=sem in (".release", ".acq_rel"), op=m.get("op") or "",
+            acquire=sem in (".acquire", ".acq_rel"), release=sem in (".release", ".acq_rel"),
+            wide=strong and m.get("scope") not in (".cta", ".cluster"), reads=e.ins.root != "red",
+            constant=bool(m.get("nc")), op=m.get("op") or "",
         )
     )
     return str(len(sites) - 1), value
@@ -225,11 +232,13 @@ def atomic(e: BlockWriter, m: Match) -> None:
 
 
 def fence(e: BlockWriter, m: Match) -> None:
-    e.stmt("S.fence()")
+    """fence.{sem}.{scope}; membar is a sequentially consistent one, whose .gl is .gpu."""
+    sem = "sc" if e.ins.root == "membar" else m["sem"] or "acq_rel"
+    e.stmt(f"S.fence({sem!r}, {m['scope'] in ('gl', 'gpu', 'sys')})")
 
 
 def nothing(e: BlockWriter, m: Match) -> None:
-    """Hints that change no result."""
+    """Hints, and fences between proxies, which order nothing among threads."""
 
 
 ENTRIES = {
@@ -238,9 +247,9 @@ ENTRIES = {
     "st": ((STORE, store),),
     "atom": ((ATOM, atomic),),
     "red": ((ATOM, atomic),),
-    "membar": ((r"\.(?:cta|gl|sys)", fence),),
-    "fence": ((r"(?:\.(?:sc|acq_rel|acquire|release))?(?:\.(?:cta|cluster|gpu|sys))", fence),
-              (r"\.proxy\.(?:alias|async|async\.global|async\.shared::cta)", fence)),
+    "membar": ((r"\.(?P<scope>cta|gl|sys)", fence),),
+    "fence": ((r"(?:\.(?P<sem>sc|acq_rel|acquire|release))?\.(?P<scope>cta|cluster|gpu|sys)", fence),
+              (r"\.proxy\.(?:alias|async|async\.global|async\.shared::cta)", nothing)),
     "prefetch": ((r"(?:\.global|\.local)?\.L[12]", nothing), (r"\.global\.L2::evict_(?:last|normal)", nothing)),
     "prefetchu": ((r"\.L1", nothing),),
     "discard": ((r"(?:\.global)?\.L2", nothing),),
