@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from ..ir.nodes import (
     written_arguments,
 )
 from ..ir.walk import assert_never
-from ..simulator import Pointer, Report, run
+from ..simulator import Checks, Pointer, Report, run
 from ..source import Span
 from ..target import Target
 from ..target import target as find_target
@@ -120,7 +120,8 @@ class SimulatedFunction:
         self.simulate(launch, call.arguments, checks=checks_wanted())
 
     def simulate(
-        self, launch: Launch, arguments: Sequence[Argument], *, checks: bool, profile: bool = False
+        self, launch: Launch, arguments: Sequence[Argument], *, checks: Checks, profile: bool = False,
+        on_finding: Literal["raise", "collect"] = "raise", schedule: int = 0,
     ) -> Report:
         """Runs the kernel and returns what the simulator saw."""
         compiled = self.compiled
@@ -137,6 +138,8 @@ class SimulatedFunction:
                 values,
                 checks=checks,
                 profile=profile,
+                on_finding=on_finding,
+                schedule=schedule,
                 dynamic_shared_bytes=compiled.shared_bytes if compiled.dynamic_shared else 0,
                 locate=places.locate,
                 capability=compiled.target.number,
@@ -145,7 +148,12 @@ class SimulatedFunction:
             error.span = error.span or places.first_in(error.message)
             raise
         self._note_written(arguments)
-        assertions.check(compiled, record, assertions.SimulatedAssertionError)
+        try:
+            assertions.check(compiled, record, assertions.SimulatedAssertionError)
+        except SimulationError as error:
+            if on_finding == "raise":
+                raise
+            report.note(error)
         return report
 
     def _note_written(self, arguments: Sequence[Argument]) -> None:

@@ -1,7 +1,8 @@
 """The embedded device: executes emitted PTX text on NumPy and checks it."""
 
+from .checks.findings import Finding
 from .checks.places import Location
 from .checks.report import Report
-from .launch import Pointer, run
+from .launch import Checks, Pointer, run
 
-__all__ = ["Location", "Pointer", "Report", "run"]
+__all__ = ["Checks", "Finding", "Location", "Pointer", "Report", "run"]

@@ -59,7 +59,7 @@ def run(
     *,
     checks: Checks = True,
     profile: bool = False,
-    on_finding: str = "raise",
+    on_finding: Literal["raise", "collect"] = "raise",
     schedule: int = 0,
     dynamic_shared_bytes: int = 0,
     locate: Callable[[int, int, int], str] | None = None,

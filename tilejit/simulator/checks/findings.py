@@ -68,6 +68,12 @@ class Finding:
         return f"{self.level} [{self.rule}]{times}: {self.message}"
 
 
+def finding_of(error: SimulationError) -> Finding:
+    """The finding that an error tells of, which no check goes on behind."""
+    rule = next(name for name, kind in RULES.items() if isinstance(error, kind))
+    return Finding(rule, "error", error.message, None, None, (), 1)
+
+
 class Findings:
     """Takes what the checks find: raises the first error, or collects all.
 
@@ -98,9 +104,7 @@ class Findings:
 
     def end(self, error: SimulationError) -> None:
         """Note the error that ended the launch."""
-        rule = next(name for name, kind in RULES.items() if isinstance(error, kind))
-        message = error.message if error.hint is None else f"{error.message}\nhelp: {error.hint}"
-        self.collected["end", message] = Finding(rule, "error", message, None, None, (), 1)
+        self.collected["end", error.message] = finding_of(error)
 
     def place(self, pc: int | None) -> Place | None:
         if pc is None:

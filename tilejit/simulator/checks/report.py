@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from .findings import Finding
+from ...errors import SimulationError
+from .findings import Finding, finding_of
 from .places import PtxPlaces
 from .profile import Traffic
 
@@ -74,6 +75,10 @@ class Report:
         self._places = places
         self._counts = counts
         self._traffic = traffic or {}
+
+    def note(self, error: SimulationError) -> None:
+        """Add what only the caller could see to the findings."""
+        self.findings = (*self.findings, finding_of(error))
 
     @cached_property
     def instructions(self) -> dict[str, int]:
