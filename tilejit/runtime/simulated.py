@@ -23,7 +23,7 @@ from ..source import Span
 from ..target import Target
 from ..target import target as find_target
 from . import assertions
-from .arrays import SIMULATOR, Argument, ArrayView, DeviceArray, device_name, host_bytes
+from .arrays import SIMULATOR, Argument, ArrayView, DeviceArray, device_name, host_bytes, offset_in_base
 from .device import Launch, WriteCheck, checks_wanted, positions
 from .grid import stream_handle
 from .packing import getter
@@ -224,7 +224,7 @@ def _pointer(view: Argument, param: PointerParam) -> Pointer:
         )
     facts = view.facts
     memory = host_bytes(view.pointer + facts.low_bytes, facts.high_bytes - facts.low_bytes, view.owner)
-    return Pointer(memory, -facts.low_bytes, param.of, param.written, _is_initialized(view))
+    return Pointer(memory, -facts.low_bytes, param.of, param.written, _is_initialized(view), offset_in_base(view))
 
 
 def _is_initialized(view: ArrayView) -> bool:

@@ -37,6 +37,7 @@ class Pointer:
     memory: one-dimensional uint8 view of all bytes that may be accessed.
     offset_bytes: where in it the argument points.
     initialized: False for an output whose elements must be written before they are read.
+    counted_at: where the profile counts `memory` as placed, in bytes from a multiple of 256.
     """
 
     memory: NDArray[np.uint8]
@@ -44,6 +45,7 @@ class Pointer:
     name: str = ""
     writable: bool = True
     initialized: bool = True
+    counted_at: int = 0
 
 
 ParameterValue = Pointer | bytes | np.generic | int
@@ -155,7 +157,7 @@ class _GridRun:
         for p in pointers:
             if p.memory.dtype != np.uint8 or p.memory.ndim != 1 or not p.memory.flags.c_contiguous:
                 raise LaunchError(f"array {p.name or '?'} must be a contiguous one-dimensional uint8 view")
-        addresses = self.memory.add_arrays([(p.memory, p.name, p.writable, p.initialized) for p in pointers])
+        addresses = self.memory.add_arrays([(p.memory, p.name, p.writable, p.counted_at) for p in pointers])
         known = {id(p): a for p, a in zip(pointers, addresses, strict=True)}
         space = bytearray(max((p.offset + p.size_bytes for p in function.params), default=0))
         for param, arg in zip(function.params, args, strict=True):
