@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ..machine.lanes import Index
 from ..opcodes.memory import Site
 from .order import Order
-from .records import END, FORGOTTEN, HALF, KIND, LOW, SEVERAL, WHO, Record, Shadow, who
+from .records import END, FORGOTTEN, HALF, KIND, LOW, SEVERAL, WHO, Record, Shadow, real, who
 
 # Of so many writers of one value at most the order is looked at.
 MOST_WRITERS = 1024
@@ -35,6 +35,13 @@ class Precedence:
     def pcs(self, records: Record) -> Index:
         """The instruction of each record."""
         return self.order.pcs_of((records >> HALF).astype(np.int64))
+
+    def peers(self, records: Record, site: Site, one_cta: bool) -> bool:
+        """Whether all records are accesses that `site` needn't be ordered with, wherever their threads are."""
+        if not site.strong or not (one_cta or site.wide) or np.count_nonzero(real(records)) != records.size:
+            return False
+        reaching = self.strong if one_cta else self.wide
+        return bool(np.count_nonzero(reaching[self.pcs(records)]) == records.size)
 
     def same_cta(self, record: Record, me: Record) -> NDArray[np.bool_]:
         result: NDArray[np.bool_] = self.order.home(who(record))[0] == self.order.home(who(me))[0]

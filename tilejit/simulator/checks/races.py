@@ -112,7 +112,12 @@ class AccessChecker:
             self.report.sources(region, cells, me, site)
         base = self.base(shadow, site, cells.size)
         writes = shadow.writes[cells]
-        bad = np.flatnonzero((writes >= base) | (shadow.first_reads[cells] >= base))
+        bad = writes >= base
+        if since(shadow.read, base):
+            bad |= shadow.first_reads[cells] >= base
+        elif self.precedence.peers(writes, site, shadow.shared):
+            bad = bad[:0]
+        bad = np.flatnonzero(bad)
         if bad.size:
             self.examine_atomic(region, cells, me, writes, bad, site)
         stamp = self.stamp_write(shadow, me, site.pc)
