@@ -10,6 +10,7 @@ from ..machine.flights import Batch, touching
 from ..machine.lanes import Index, Lanes
 from ..machine.memory import MemoryRegion
 from ..opcodes.memory import Site
+from .definedness import Definedness
 from .findings import Findings
 from .places import PtxPlaces
 from .precedence import Precedence
@@ -30,12 +31,14 @@ class AccessFindings:
     """
 
     def __init__(
-        self, lanes: Lanes, places: PtxPlaces, findings: Findings, precedence: Precedence, sites: Sequence[Site]
+        self, lanes: Lanes, places: PtxPlaces, findings: Findings, precedence: Precedence, definedness: Definedness,
+        sites: Sequence[Site],
     ) -> None:
         self.lanes = lanes
         self.places = places
         self.findings = findings
         self.precedence = precedence
+        self.definedness = definedness
         self.sites = sites
         self.in_flight: list[Batch] = []
 
@@ -85,13 +88,28 @@ class AccessFindings:
             hint="wait for the copy (cp.async.wait_group), then let a barrier tell the other threads",
         )
 
+    def unwritten(self, region: MemoryRegion, cells: Index, me: Record, at: Index, site: Site) -> None:
+        """A load of what nothing has written: an error where its value is used."""
+        if not self.definedness.defers(site.pc):
+            self.uninitialized(region, cells, me, at, site)
+            return
+        positions = self.lanes.positions()
+        flags = np.zeros(cells.size, bool)
+        flags[at] = True
+        text = self.unwritten_text(region, int(cells[at[0]]), int(me[at[0]]), site)
+        self.definedness.read(site.pc, text, positions, flags.reshape(positions.size, -1))
+
+    def unwritten_text(self, region: MemoryRegion, cell: int, me: int, site: Site) -> str:
+        return (
+            f"{self.lanes.describe(me)} reads {1 << site.shift} bytes at {self.place(region, cell, site)}, "
+            f"which nothing has written\n  {self.places.describe(site.pc)}"
+        )
+
     def uninitialized(self, region: MemoryRegion, cells: Index, me: Record, at: Index, site: Site) -> None:
         first = int(at[0])
         self.findings.add(
             "undefined",
-            f"{self.lanes.describe(int(me[first]))} reads {1 << site.shift} bytes at "
-            f"{self.place(region, int(cells[first]), site)}, which nothing has written\n"
-            f"  {self.places.describe(site.pc)}",
+            self.unwritten_text(region, int(cells[first]), int(me[first]), site),
             site.pc, None, self.threads(me[at]), at.size,
         )
 

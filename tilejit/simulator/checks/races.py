@@ -7,19 +7,18 @@ happened before. What is reported is a race in every schedule that synchronises 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..decode.ptx import PtxInstruction
 from ..machine.lanes import Index, Lanes
 from ..machine.memory import MemoryRegion
 from ..opcodes.memory import Site
 from .access_findings import AccessFindings
-from .findings import Findings
 from .order import Order
-from .places import PtxPlaces
-from .precedence import Precedence
 from .records import (
     IN_FLIGHT,
     LOW,
@@ -38,18 +37,18 @@ from .records import (
 class AccessChecker:
     """Examines each access against the records and updates them."""
 
-    def __init__(self, lanes: Lanes, order: Order, places: PtxPlaces, sites: list[Site], findings: Findings) -> None:
-        self.lanes = lanes
+    def __init__(self, order: Order, report: AccessFindings, body: Sequence[PtxInstruction]) -> None:
         self.order = order
-        body = places.function.body
-        self.precedence = Precedence(order, sites, len(body))
-        self.report = AccessFindings(lanes, places, findings, self.precedence, sites)
+        self.lanes = order.lanes
+        self.report = report
+        self.precedence = report.precedence
         tags: dict[Any, int] = {}
         self.tags = np.array([tags.setdefault(x.loc or ("pc", i), len(tags)) for i, x in enumerate(body)] + [-1])
 
     def select(self, lanes: Lanes) -> None:
         """Start another chunk."""
         self.lanes = self.report.lanes = lanes
+        self.report.definedness.select(lanes)
 
     def load(self, region: MemoryRegion, index: Any, site: Site) -> None:
         """Check and record a load of element `index` (array of one per executing thread)."""
@@ -70,12 +69,14 @@ class AccessChecker:
 
     def store(self, region: MemoryRegion, index: Any, value: Any, view: NDArray[Any], site: Site) -> None:
         """Check a store against earlier accesses, carry it out, and check its threads against each other."""
-        if region.space == "local":
-            view[index] = value
-            region.shadow.written[self.cells(region.shadow, index, site)[0]] = True
-            return
         shadow: Shadow = region.shadow
         cells, me = self.cells(shadow, index, site)
+        if self.report.definedness.active:
+            self.report.definedness.stored(site.pc, region, cells.reshape(self.lanes.n, -1), self.lanes.positions())
+        if region.space == "local":
+            view[index] = value
+            region.shadow.written[cells] = True
+            return
         if self.report.in_flight:
             self.report.sources(region, cells, me, site)
         base = self.base(shadow, site, cells.size)
@@ -131,7 +132,7 @@ class AccessChecker:
         cells, me = self.cells(region.shadow, index, site)
         written = region.shadow.written[cells]
         if np.count_nonzero(written) < written.size:
-            self.report.uninitialized(region, cells, me, np.flatnonzero(~written), site)
+            self.report.unwritten(region, cells, me, np.flatnonzero(~written), site)
 
     def stamp_write(self, shadow: Shadow, me: Record, pc: int) -> Record:
         """The records of a write by these threads, now."""
@@ -194,7 +195,7 @@ class AccessChecker:
         self.report.target_in_flight(region, cells, me, bad[writes[bad] == IN_FLIGHT], site)
         never = bad[writes[bad] == UNWRITTEN]
         if never.size:
-            self.report.uninitialized(region, cells, me, never, site)
+            self.report.unwritten(region, cells, me, never, site)
         at = bad[real(writes[bad])]
         if not at.size:
             return

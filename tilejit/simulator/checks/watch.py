@@ -9,9 +9,12 @@ import numpy as np
 from ..decode.translate import Program
 from ..machine.lanes import WARP, Lanes
 from ..machine.memory import MemoryRegion, Part
+from .access_findings import AccessFindings
+from .definedness import Definedness
 from .findings import Findings
 from .order import Order
 from .places import PtxPlaces
+from .precedence import Precedence
 from .races import AccessChecker
 from .records import UNWRITTEN, LocalShadow, Shadow
 
@@ -24,7 +27,12 @@ class Watch:
     ) -> None:
         self.program = program
         self.order = Order(ctas, ctas * -(-lanes.threads // WARP), lanes, not strict)
-        self.checker = AccessChecker(lanes, self.order, places, list(program.sites), findings)
+        body = program.function.body
+        report = AccessFindings(
+            lanes, places, findings, Precedence(self.order, program.sites, len(body)),
+            Definedness(program, lanes, places, findings), program.sites,
+        )
+        self.checker = AccessChecker(self.order, report, body)
 
     def begin(self, lanes: Lanes) -> None:
         """Start a chunk: its threads are ordered behind nothing."""

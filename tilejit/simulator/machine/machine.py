@@ -76,6 +76,9 @@ class Machine:
         self.advanced = 0
         self.advanced_at_retry = -1
         self.met: set[int] = set()
+        self.definedness = access.checker.report.definedness if access.checker is not None else None
+        # The predicates by which selections of the current block chose, by instruction.
+        self.selected: dict[int, Any] = {} if self.definedness is None else self.definedness.selected
         self.live_slots: dict[int, list[int]] = {}
 
     def run(self) -> None:
@@ -124,6 +127,8 @@ class Machine:
         self.left -= self.n * self.costs[number]
         if self.left < 0:
             self.report_limit(number, group)
+        if self.definedness is not None and self.definedness.active:
+            self.definedness.finish(compiled.block, self.lanes.positions())
         self.leave(compiled, group, result[0])
 
     def kept_for(self, group: Index) -> dict[int, Any]:
