@@ -69,3 +69,10 @@ def test_half_of_a_vector_may_be_unwritten():
     body = "st.shared.u32 [%r4+8], %r1; bar.sync 0; ld.shared.v2.u32 {%r5, %r6}, [%r4+8]; st.global.u32 [%x2], %r5;"
     out, _ = attempt(body)
     assert out[:32].tolist() == list(range(32))
+
+
+def test_the_error_leaves_the_output_as_it_was():
+    out = np.full(64, 9, "u4")
+    with pytest.raises(UninitializedReadError):
+        simulate(START + "st.global.u32 [%x2], %r2; ret;", out, registers=TILE)
+    assert (out == 9).all()

@@ -51,11 +51,17 @@ class Step:
 
 @dataclass(slots=True)
 class StoreNote:
-    """A store to memory that has records: `cells` has a row for each thread of `positions`."""
+    """A store to memory that has records: `cells` has a row for each thread of `positions`.
+
+    view, index, old: what stood there before.
+    """
 
     region: MemoryRegion
     cells: Index
     positions: Index
+    view: NDArray[Any]
+    index: Index
+    old: NDArray[Any]
 
 
 class Definedness:
@@ -89,9 +95,11 @@ class Definedness:
         self.reads.setdefault(pc, []).append((positions, unwritten, len(self.origins) - 1))
         self.active = True
 
-    def stored(self, pc: int, region: MemoryRegion, cells: Index, positions: Index) -> None:
-        """Threads have stored to memory that has records."""
-        self.stores.setdefault(pc, []).append(StoreNote(region, cells, positions))
+    def storing(self, pc: int, region: MemoryRegion, cells: Index, view: NDArray[Any], index: Index) -> None:
+        """The executing threads are about to store to memory that has records."""
+        positions = self.lanes.positions()
+        note = StoreNote(region, cells.reshape(positions.size, -1), positions, view, index, view[index])
+        self.stores.setdefault(pc, []).append(note)
 
     def finish(self, block: BasicBlock, positions: Index) -> None:
         """A block has run for these threads."""
@@ -184,6 +192,10 @@ class Definedness:
             return
         notes = self.stores.get(step.pc, [])
         if any(note.region.space == "global" for note in notes) or not notes:
+            if not self.findings.collect:
+                # the error leaves the kernel's outputs as they were
+                for note in notes:
+                    note.view[note.index] = note.old
             for name in step.sources:
                 self.use(name, step.pc, positions, "stores it")
             return

@@ -72,7 +72,7 @@ class AccessChecker:
         shadow: Shadow = region.shadow
         cells, me = self.cells(shadow, index, site)
         if self.report.definedness.active:
-            self.report.definedness.stored(site.pc, region, cells.reshape(self.lanes.n, -1), self.lanes.positions())
+            self.report.definedness.storing(site.pc, region, cells, view, index)
         if region.space == "local":
             view[index] = value
             region.shadow.written[cells] = True

@@ -67,7 +67,7 @@ class Machine:
         self.kept: dict[int, Any] = {}
         self.unwritten: set[int] = set()
         self.schedule = Schedule(seed, lanes)
-        self.loops = Loops(access, self.live_values)
+        self.loops = Loops(access)
         self.rounds = Rounds()
         self.costs = [len(b.block.pcs) + 1 for b in program.blocks]
         self.left = limit
@@ -206,7 +206,9 @@ class Machine:
         if target == EXIT:
             self.finish(group)
             return
-        waits = target <= origin and (self.may_spin(target, origin) or self.loops.repeats(target, group))
+        waits = target <= origin and (
+            self.may_spin(target, origin) or self.loops.repeats(target, group, self.live_values)
+        )
         self.merge(self.parked if waits else self.ready, target, group)
 
     def merge(self, into: dict[int, Index | None], target: int, group: Index | None) -> None:

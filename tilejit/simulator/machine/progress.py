@@ -36,14 +36,16 @@ class Kept:
 class Loops:
     """The turns of all loops of a chunk, by the block at their head."""
 
-    def __init__(self, access: Access, live: Live) -> None:
+    def __init__(self, access: Access) -> None:
         self.access = access
-        self.live = live
         self.turns: dict[int, int] = {}
         self.kept: dict[tuple[int, int, int], Kept] = {}
 
-    def repeats(self, head: int, group: Index | None) -> bool:
-        """Whether a group that goes back to `head` has been there with the same registers and the same memory."""
+    def repeats(self, head: int, group: Index | None, live: Live) -> bool:
+        """Whether a group that goes back to `head` has been there with the same registers and the same memory.
+
+        live: tells the registers. It is asked here and not kept, as its owner keeps these loops.
+        """
         turn = self.turns.get(head, 0) + 1
         self.turns[head] = turn
         if turn < FIRST_LOOK:
@@ -51,25 +53,24 @@ class Loops:
         key = (head, -1, 0) if group is None else (head, int(group[0]), group.size)
         kept = self.kept.get(key)
         if kept is None or turn >= 2 * kept.turn:
-            self.keep(key, turn, group)
+            self.keep(key, turn, group, live)
             return False
-        if not self.same(kept, head, group):
+        if not self.same(kept, group, live(head, group)):
             return False
         if self.access.exact and kept.changes == self.access.changes:
             return True
         # The registers are the same; from now on count only stores that change something.
         self.access.exact = True
-        self.keep(key, turn, group)
+        self.keep(key, turn, group, live)
         return False
 
-    def keep(self, key: tuple[int, int, int], turn: int, group: Index | None) -> None:
-        values = [(slot, np.copy(value)) for slot, value in self.live(key[0], group)]
+    def keep(self, key: tuple[int, int, int], turn: int, group: Index | None, live: Live) -> None:
+        values = [(slot, np.copy(value)) for slot, value in live(key[0], group)]
         self.kept[key] = Kept(turn, group, values, self.access.changes)
 
-    def same(self, kept: Kept, head: int, group: Index | None) -> bool:
+    def same(self, kept: Kept, group: Index | None, now: list[tuple[int, Any]]) -> bool:
         if group is not kept.group and (group is None or kept.group is None or not np.array_equal(group, kept.group)):
             return False
-        now = self.live(head, group)
         if len(now) != len(kept.values):
             return False
         order = [kept.differs, *range(len(now))] if kept.differs < len(now) else range(len(now))
