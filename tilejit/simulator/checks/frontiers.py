@@ -11,7 +11,7 @@ Each key has an event: the accesses of its threads up to that event, this includ
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,26 +22,31 @@ WARP_KEY = 1 << 40
 CTA_KEY = 1 << 41
 #: the frontier that says nothing
 NOTHING = 0
+# A frontier that joins so many others is worked out at once, so that no history is walked again and again.
+_MOST_PARTS = 32
+# Above the bits of a key: which of several frontiers it belongs to.
+_WHICH_SHIFT = 44
 
 
 class Frontiers:
     """All frontiers of a launch.
 
     parts: what each one joins, until it is worked out; flat: its keys, ascending, and their events.
+    weight: how many others must be looked at to work it out.
     """
 
     def __init__(self) -> None:
         empty = np.zeros(0, np.int64)
         self.parts: list[tuple[int, ...]] = [()]
         self.flat: list[tuple[Index, Index] | None] = [(empty, empty)]
+        self.weight = [1]
         self.joins: dict[tuple[int, int], int] = {}
 
-    def leaf(self, keys: Iterable[int], events: Iterable[int]) -> int:
-        """A frontier of these keys, which differ."""
-        key, event = np.fromiter(keys, np.int64), np.fromiter(events, np.int64)
-        order = np.argsort(key)
+    def leaf(self, keys: Sequence[int] | Index, events: Sequence[int] | Index) -> int:
+        """A frontier of these keys, which ascend."""
         self.parts.append(())
-        self.flat.append((key[order], event[order]))
+        self.flat.append((np.array(keys, np.int64), np.array(events, np.int64)))
+        self.weight.append(1)
         return len(self.flat) - 1
 
     def join(self, a: int, b: int) -> int:
@@ -56,6 +61,9 @@ class Frontiers:
             self.parts.append(pair)
             self.flat.append(None)
             joined = self.joins[pair] = len(self.flat) - 1
+            self.weight.append(self.weight[a] + self.weight[b])
+            if self.weight[joined] > _MOST_PARTS:
+                self.flatten(joined)
             # a loop that looks at one flag joins the same release again and again
             self.joins[min(pair[0], joined), max(pair[0], joined)] = joined
             self.joins[min(pair[1], joined), max(pair[1], joined)] = joined
@@ -93,17 +101,18 @@ class Frontiers:
         result = keys[newest], events[newest]
         self.flat[number] = result
         self.parts[number] = ()
+        self.weight[number] = 1
         return result
 
     def reach(self, numbers: Index, keys: tuple[Index, ...], events: Index) -> NDArray[np.bool_]:
         """Whether each frontier of `numbers` includes its event of one of its keys."""
+        each, which = np.unique(numbers, return_inverse=True)
+        flats = [self.flatten(int(number)) for number in each]
+        have = np.concatenate([keys + (i << _WHICH_SHIFT) for i, (keys, _) in enumerate(flats)])
+        until = np.concatenate([upto for _, upto in flats])
         result = np.zeros(numbers.size, bool)
-        for number in np.unique(numbers):
-            at = np.flatnonzero(numbers == number)
-            have, until = self.flatten(int(number))
-            if not have.size:
-                continue
-            for key in keys:
-                place = np.minimum(np.searchsorted(have, key[at]), have.size - 1)
-                result[at] |= (have[place] == key[at]) & (events[at] <= until[place])
+        for key in keys if have.size else ():
+            wanted = key + (which << _WHICH_SHIFT)
+            place = np.minimum(np.searchsorted(have, wanted), have.size - 1)
+            result |= (have[place] == wanted) & (events <= until[place])
         return result

@@ -1,8 +1,9 @@
 """What happens before what: event numbers, barriers, and what threads learn of each other through flags.
 
 Every executed memory instruction is an event, numbered in the order of the simulation. Barriers of a whole CTA and of
-a whole warp are one number each: every event before it has happened for all its threads. Anything else (named
-barriers, barriers of a part of a warp, releases and acquires) moves the frontiers of single threads.
+a whole warp are one number each: every event before it has happened for all its threads. Barriers of a
+part of a CTA or of a warp have clocks for pairs of warps or of lanes. Releases and acquires move the frontiers of
+single threads.
 
 A release is kept with the location that it wrote. Who reads that location later by a strong access, and acquires by it
 or by a fence behind it, joins the frontier of the release to its own, if the scopes of both reach the other thread.
@@ -14,6 +15,7 @@ order"; "Parallel Synchronization and Communication Instructions: membar / fence
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -67,7 +69,9 @@ class Release:
 class Order:
     """Event numbers, since which event each CTA and warp is synchronised, and each thread's frontier.
 
-    frontier: of each thread of the chunk, None until something moves one.
+    warp_clock: per CTA, warp and other warp of it, the event up to which barriers of a part of the CTA order the other.
+    lane_clock: per warp, lane and other lane of it, the same of barriers of a part of the warp.
+    frontier: of each thread of the chunk, None until a release moves one.
     seen: per thread, what it read by strong accesses and hasn't acquired: from its own CTA, and from everywhere.
     fenced: per thread and kind of fence, the event, frontier, start of CTA and of warp at the last one.
     spread: per thread, what sequentially consistent fences in front of a barrier released, whoever executed them.
@@ -88,6 +92,8 @@ class Order:
         """Start a chunk."""
         self.lanes = lanes
         self.frontier: Index | None = None
+        self.warp_clock: Index | None = None
+        self.lane_clock: Index | None = None
         self.fences = False
 
     def tick(self, pc: int) -> int:
@@ -143,25 +149,38 @@ class Order:
     def lanes_meet(self, positions: Index, groups: Index) -> None:
         """Threads with the same number in `groups`, lanes of one warp, have met."""
         now = self.tick(0)
-        frontier = self.need_frontiers()
-        for group in np.unique(groups):
-            members = positions[groups == group]
-            threads = self.lanes.full["gid"][members].astype(np.int64)
-            together = self.frontiers.leaf(threads, np.full(members.size, now))
-            frontier[members] = self.frontiers.join(together, self.joined(members))
-            self.share(members[None])
+        if self.lane_clock is None:
+            self.lane_clock = np.zeros((self.lanes.ctas * self.lanes.warps_per_cta, WARP, WARP), np.int64)
+        by_group = np.argsort(groups, kind="stable")
+        positions, groups = positions[by_group], groups[by_group]
+        starts = np.flatnonzero(np.diff(groups, prepend=-1))
+        which = np.repeat(np.arange(starts.size), np.diff(np.append(starts, groups.size)))
+        warp, lane = self.lanes.full["chunk_warp"][positions], self.lanes.full["lane"][positions]
+        together = np.maximum.reduceat(self.lane_clock[warp, lane], starts)
+        together[which, lane] = now
+        self.lane_clock[warp, lane] = together[which]
+        if self.frontier is not None:
+            for start, end in zip(starts, [*starts[1:], groups.size], strict=True):
+                self.share(positions[None, start:end])
 
-    def some_meet(self, arrived: list[tuple[Index, int, int]], waiting: Index) -> None:
-        """A barrier of a part of a CTA: (threads, event of their arrival, their frontiers joined); who waited goes on.
+    def warps_meet(self, ctas: Index, events: Index, waits: NDArray[np.bool_]) -> None:
+        """Warps have met at a barrier of a part of each CTA; those that waited there go on.
 
-        All threads of their warps have arrived.
+        shape: events and waits have a row for each CTA of the chunk, an element for each warp.
+        events: when each warp arrived, 0 if it didn't.
         """
+        if self.warp_clock is None:
+            warps = self.lanes.warps_per_cta
+            self.warp_clock = np.zeros((self.lanes.ctas, warps, warps), np.int64)
+        rows, arrived = self.warp_clock[ctas], events[ctas]
+        joined = np.where(arrived[:, :, None] > 0, rows, 0).max(axis=1)
+        joined = np.maximum(joined, arrived)[:, None, :]
+        self.warp_clock[ctas] = np.where(waits[ctas][:, :, None], np.maximum(rows, joined), rows)
+
+    def pass_on(self, numbers: Iterable[int], waiting: Index) -> None:
+        """Threads that waited at a barrier learn the frontiers of those that arrived."""
         frontier = self.need_frontiers()
-        result = NOTHING
-        for positions, event, joined in arrived:
-            warps = np.unique(self.lanes.full["warp"][positions])
-            leaf = self.frontiers.leaf(warps | WARP_KEY, np.full(warps.size, event))
-            result = self.frontiers.join(self.frontiers.join(result, leaf), joined)
+        result = self.frontiers.join_all(numbers)
         for old in np.unique(frontier[waiting]):
             at = waiting[frontier[waiting] == old]
             frontier[at] = self.frontiers.join(int(old), result)
@@ -205,7 +224,8 @@ class Order:
                 continue
             keys.extend(lanes.full["gid"][positions[at]].astype(np.int64))
             events.extend(event[at])
-        leaf = self.frontiers.leaf(keys, events)
+        ascending = np.argsort(keys)
+        leaf = self.frontiers.leaf(np.array(keys)[ascending], np.array(events)[ascending])
         barriers = [self.past(int(p), CONSISTENT) for p in positions[:1]]
         return self.frontiers.join_all([leaf, *barriers, *np.unique(frontier)])
 
@@ -250,7 +270,21 @@ class Order:
         else:
             event, frontier, cta_start, warp_start = (int(x) for x in self.fenced[kind][:, position])
         leaf = self.frontiers.leaf((thread, warp | WARP_KEY, cta | CTA_KEY), (event, warp_start - 1, cta_start - 1))
-        return self.frontiers.join(frontier, leaf)
+        return self.frontiers.join_all((frontier, leaf, *self.neighbours(position, event)))
+
+    def neighbours(self, position: int, event: int) -> Iterator[int]:
+        """What a thread knows of its warp and its CTA by barriers of a part, no later than an event."""
+        full = self.lanes.full
+        warp, inside = int(full["warp"][position]), int(full["chunk_warp"][position])
+        if self.lane_clock is not None:
+            row = self.lane_clock[inside, full["lane"][position]]
+            below = np.flatnonzero((row > 0) & (row <= event))
+            yield self.frontiers.leaf(int(full["gid"][position] - full["lane"][position]) + below, row[below])
+        if self.warp_clock is not None:
+            cta, mine = divmod(inside, self.lanes.warps_per_cta)
+            row = self.warp_clock[cta, mine]
+            below = np.flatnonzero((row > 0) & (row <= event))
+            yield self.frontiers.leaf((warp - mine + below) | WARP_KEY, row[below])
 
     def releases(self, position: int, site: Site) -> list[tuple[int, bool]]:
         """(frontier, whether it reaches other CTAs) of what a strong write of a thread releases."""
@@ -336,6 +370,16 @@ class Order:
         my_cta, my_warp = self.home(by)
         result = (cta == my_cta) & (events < self.cta_start[my_cta])
         result |= (warp == my_warp) & (events < self.warp_start[my_warp])
+        if self.warp_clock is not None:
+            at = np.flatnonzero(~result & (cta == my_cta))
+            per_cta = self.lanes.warps_per_cta
+            here = my_cta[at] - self.lanes.first
+            result[at] = events[at] <= self.warp_clock[here, my_warp[at] % per_cta, warp[at] % per_cta]
+        if self.lane_clock is not None:
+            at = np.flatnonzero(~result & (warp == my_warp))
+            here = my_warp[at] - self.lanes.first * self.lanes.warps_per_cta
+            mine, theirs = ((x[at] - 1) % self.lanes.threads % WARP for x in (by, thread))
+            result[at] = events[at] <= self.lane_clock[here, mine, theirs]
         if self.frontier is not None:
             numbers = self.frontier[self.position(by)]
             ask = np.flatnonzero(~result & (numbers != NOTHING))

@@ -178,19 +178,27 @@ class Barriers:
             self.mark_barrier(ctas + self.lanes.first, ctas.size == self.lanes.ctas)
             return
         now = self.order.tick(0)
-        home = self.lanes.full["chunk_cta"]
+        lanes = self.lanes
+        home = lanes.full["chunk_cta"]
+        events = np.zeros((lanes.ctas, lanes.warps_per_cta), np.int64)
+        waits = np.zeros(events.shape, bool)
+        going = [a.positions[full[home[a.positions]]] for a in arrivals]
+        for a, positions in zip(arrivals, going, strict=True):
+            warps = lanes.full["chunk_warp"][positions]
+            events.reshape(-1)[warps] = now if a.waits else a.event
+            waits.reshape(-1)[warps] = a.waits
+        self.order.warps_meet(ctas, events, waits)
+        if self.order.frontier is None:
+            return
         for cta in ctas:
-            arrived = []
+            numbers: set[int] = set()
             waiting = []
-            for a in arrivals:
-                members = a.positions[home[a.positions] == cta]
-                if a.waits and members.size:
-                    arrived.append((members, now, self.order.joined(members)))
-                    waiting.append(members)
-                elif members.size:
-                    arrived.append((members, a.event, a.frontier))
-            if waiting:
-                self.order.some_meet(arrived, np.concatenate(waiting))
+            for a, positions in zip(arrivals, going, strict=True):
+                members = positions[home[positions] == cta]
+                numbers.add(self.order.joined(members) if a.waits else a.frontier)
+                waiting.extend([members] if a.waits else [])
+            if waiting and numbers != {0}:
+                self.order.pass_on(numbers, np.concatenate(waiting))
 
     def mark_barrier(self, ctas: Index, all_of_chunk: bool) -> None:
         if self.order is not None:
