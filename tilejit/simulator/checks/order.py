@@ -78,13 +78,15 @@ class Order:
     awaited: the same of what others read in front of a barrier.
     """
 
-    def __init__(self, ctas: int, warps: int, lanes: Lanes, collectives_order: bool) -> None:
+    def __init__(self, ctas: int, warps: int, lanes: Lanes, collectives_order: bool, narrow_fences: bool) -> None:
+        """collectives_order: shuffles and the like order memory; narrow_fences: some fence reaches one CTA only."""
         self.event = 1
         self.pcs = array("I", [0, 0])
         self.cta_start = np.zeros(ctas, np.int64)
         self.warp_start = np.zeros(warps, np.int64)
         self.common_start: int | None = 0
         self.collectives_order = collectives_order
+        self.narrow_fences = narrow_fences
         self.frontiers = Frontiers()
         self.begin(lanes)
 
@@ -212,6 +214,8 @@ class Order:
 
     def at_fences(self, positions: Index) -> int:
         """What had happened at the last sequentially consistent fences of threads."""
+        if positions.size == 1:
+            return self.past(int(positions[0]), CONSISTENT)
         event, frontier, _, _ = self.fenced[CONSISTENT][:, positions]
         lanes = self.lanes
         keys, events = [], []
@@ -254,6 +258,9 @@ class Order:
         """Join frontiers to those of threads, one each."""
         assert self.frontier is not None
         if not np.count_nonzero(numbers):
+            return
+        if positions.size == 1:
+            self.frontier[positions] = self.frontiers.join(int(self.frontier[positions[0]]), int(numbers[0]))
             return
         pairs = np.stack([self.frontier[positions], numbers])
         each, which = np.unique(pairs, axis=1, return_inverse=True)
@@ -322,8 +329,11 @@ class Order:
         """Threads of one CTA have read what was written with a release."""
         assert self.frontier is not None
         cta = int(self.lanes.full["cta"][positions[0]])
-        for row, wide in ((0, False), (1, site.wide)):
+        for row, wide in ((0, False), (1, site.wide))[not self.narrow_fences :]:
             number = release.seen_by(cta, wide, self.frontiers)
+            if positions.size == 1:
+                self.seen[row][positions] = self.frontiers.join(int(self.seen[row][positions[0]]), number)
+                continue
             for old in np.unique(self.seen[row][positions]):
                 at = positions[self.seen[row][positions] == old]
                 self.seen[row][at] = self.frontiers.join(int(old), number)

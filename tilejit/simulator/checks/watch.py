@@ -26,8 +26,10 @@ class Watch:
         self, program: Program, lanes: Lanes, ctas: int, places: PtxPlaces, findings: Findings, strict: bool
     ) -> None:
         self.program = program
-        self.order = Order(ctas, ctas * -(-lanes.threads // WARP), lanes, not strict)
         body = program.function.body
+        fences = [x.suffix for x in body if x.root in ("fence", "membar")]
+        narrow = any(not x.endswith((".gpu", ".sys", ".gl")) for x in fences)
+        self.order = Order(ctas, ctas * -(-lanes.threads // WARP), lanes, not strict, narrow)
         report = AccessFindings(
             lanes, places, findings, Precedence(self.order, program.sites, len(body)),
             Definedness(program, lanes, places, findings), program.sites,
