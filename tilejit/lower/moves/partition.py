@@ -108,10 +108,15 @@ def plan_partition(
     inputs = elements.names[1:] if broadcasts and elements.digits else ()
     single = tuple(name for name in inputs if elements.digits[-1][name] == 0)
     provable = elements.among([name for name in elements.names if name not in single]).vector_width(ragged=True)
-    width = provable.elements if vectorized else 1
+    width, limit = provable.elements, provable.limit
+    if not vectorized:
+        width, limit = 1, "goes element by element"
+    cut = next((name for name in single if not Edges.of(elements[name], width).whole), None)
+    if cut is not None:
+        buffer = elements[cut].buffer
+        width, limit = 1, f"one element of {buffer.name} serves a vector of which a part may lie outside {buffer.name}"
     vectors = elements.vectors(width)
     rounds = -(-vectors.count // threads)
-    limit = provable.limit if vectorized else "goes element by element"
     return Partition(width, rounds, threads, limit, vectors.count, elements, vectors, single)
 
 
