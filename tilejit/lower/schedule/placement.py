@@ -209,10 +209,11 @@ def _fixed_strides(buffer: Buffer, layout: TileLayout) -> tuple[int, ...] | None
     shape = tuple(n for n in buffer.shape if isinstance(n, int))
     if len(shape) != len(buffer.shape) or prod(shape) != layout.size():
         return None
-    groups = [merged(g) for g in refined(layout.shard, shape)]
-    if any(len(g) > 1 or any(it.axis.is_thread for it in g) for g in groups):
+    # a dimension of one element has a stride, too: it leads to what lies past the edge
+    groups = [merged(g) or g[:1] for g in refined(layout.shard, shape)]
+    if any(len(g) > 1 or g[0].axis.is_thread for g in groups):
         return None
-    return tuple(g[0].stride if g else 1 for g in groups)
+    return tuple(g[0].stride for g in groups)
 
 
 def _extents(region: Region) -> tuple[int, ...]:
