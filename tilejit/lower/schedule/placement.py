@@ -154,9 +154,11 @@ def element_offset(buffer: Buffer, indices: Sequence[Expr]) -> Expr:
     """
     layout, dtype = buffer.layout, int64 if buffer.space == "global" else int32
     starts = [build.cast(index, dtype) for index in indices]
-    if isinstance(layout, Strided):
-        strides = (s if isinstance(s, int) else Scaled(s) for s in layout.strides)
+    one_each = layout.strides if isinstance(layout, Strided) else _fixed_strides(buffer, layout)
+    if one_each is not None:
+        strides = (s if isinstance(s, int) else Scaled(s) for s in one_each)
         return total_along(zip(strides, starts, strict=True), dtype)
+    assert isinstance(layout, TileLayout)
     if _is_spread(buffer):
         raise LayoutError(
             f"{buffer.name} is spread over threads; its elements can't be named one by one",
