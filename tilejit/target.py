@@ -16,6 +16,9 @@ MAX_THREADS = 1024
 #: of a CTA's tensor memory, 32 bits in every lane
 TMEM_COLUMNS = 512
 
+#: from one lane of tensor memory to the next in an address; columns count below it
+TMEM_LANE = 1 << 16
+
 #: source: PTX ISA, "TensorCore 5th Generation Instructions"
 TENSOR_MEMORY_TARGETS = ("sm_100a", "sm_103a", "sm_110a")
 

@@ -32,7 +32,7 @@ from .builder import Builder
 from .schedule.turns import Turns
 
 __all__ = [
-    "COPY", "KINDS", "SCOPE", "TMEM_LANE", "WHOLE_WARPS", "Condition", "Decline", "DispatchContext", "Facts",
+    "COPY", "KINDS", "SCOPE", "WHOLE_WARPS", "Condition", "Decline", "DispatchContext", "Facts",
     "JointAccess", "Moves", "Plan", "Products", "Variant", "VectorPlan", "copy_sides", "lead_of", "memory_pair",
     "needs", "outside",
 ]
@@ -227,10 +227,6 @@ class Facts:
         return f"{self.width} in {self.rounds} rounds" + (f" (not wider: {self.limit})" if self.limit else "")
 
 
-#: from one lane of tensor memory to the next, in places of `Moves`; columns count below it
-TMEM_LANE = 1 << 16
-
-
 @dataclass(frozen=True, slots=True)
 class JointAccess:
     """What several threads read or write together, or one for all: pieces of one side's memory.
@@ -252,7 +248,7 @@ class Moves:
     issue, thread: which transfer of which thread of the scope; each of shape (rows,).
     places: of shape (rows, sides), where the first element lies on each side. The sides are the operation's tiles in
     its order, the destination first. A place in memory is an address in elements, after swizzling; in registers
-    one of the thread's, in elements; in tensor memory lane * TMEM_LANE + column, in elements.
+    one of the thread's, in elements; in tensor memory lane * `target.TMEM_LANE` + column, in elements.
     width: of shape (rows,), how many elements.
     steps: for each side how far a transfer's elements lie apart: 1, or 0 where one element serves them all.
     accesses: a side's memory accesses where they aren't the rows themselves, at most one for each side.
