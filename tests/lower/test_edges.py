@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from tests.lower import test_elementwise_memory as elementwise
 from tests.lower.test_emitted_copies import COUNT, loosened, outcome, tiles
-from tilejit.dtypes import DTYPES, DType, float32
+from tilejit.dtypes import DTYPES, DType, float32, int64
 from tilejit.errors import DispatchError
-from tilejit.ir.nodes import Const, Region, TileOp
+from tilejit.ir.nodes import Const, Region, TileOp, Var
 from tilejit.layout import S, TileLayout
 from tilejit.lower.ask import OperandSpec, operand, sym
 
@@ -141,3 +141,20 @@ def test_an_elementwise_operation_on_tensors(data: st.DataObject) -> None:
     inputs = data.draw(st.sampled_from([("fill", 0), ("cast", 1), ("add", 2)]))
     operands = [tile(n) for n in ("a", "b")[: inputs[1]]] or [Const(1.5, float32)]
     elementwise.outcome(TileOp(inputs[0], scope, (tile("dst", written=True), *operands)), threads)
+
+
+def test_a_vector_whose_elements_are_several_indices_apart_is_cut() -> None:
+    # elements 48 and 56 lie together, and the tensor ends between them
+    dst = operand("shared", (16,), float32, S[(2, 8) : (1, 2)]).named("dst")
+    src = operand("global", (56,), float32, S[(7, 8) : (1, 8)], region=((48, 16),)).named("src")
+    moving = replace(src, starts=(Var("start", int64, multiple_of=16),))
+    for name in ("copy", "copy_async"):
+        asked = TileOp(name, "warp", (dst, moving))
+        assert outcome(TileOp(name, "warp", (dst, src)), 32, asked).plan.vector_width == 2
+
+
+def test_one_element_that_serves_a_vector_is_cut_where_the_tensor_ends() -> None:
+    dst = operand("shared", (8, 32), float32).named("dst")
+    for columns, width in ((3, 1), (8, 4)):
+        src = operand("global", (9, columns), float32, strides=(1, 0), region=((0, 8), (0, 32))).named("src")
+        assert elementwise.outcome(TileOp("cast", "warp", (dst, src)), 32).plan.vector_width == width
