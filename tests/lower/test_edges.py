@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import prod
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,7 +13,7 @@ from tilejit.dtypes import DTYPES, DType, float32, int64
 from tilejit.errors import DispatchError
 from tilejit.ir.nodes import Const, Region, TileOp, Var
 from tilejit.layout import S, TileLayout
-from tilejit.lower.ask import OperandSpec, operand, sym
+from tilejit.lower.ask import OperandSpec, operand
 
 TYPES = st.sampled_from([DTYPES[n] for n in ("float32", "float16", "uint8")])
 SCOPES = st.sampled_from([("thread", 1), ("warp", 32), ("cta", 48)])
@@ -116,7 +114,8 @@ def test_a_copy_of_a_tensor_whose_digits_lie_in_another_order(data: st.DataObjec
 @given(st.data())
 def test_a_copy_between_a_tensor_and_registers(data: st.DataObject) -> None:
     dtype = data.draw(TYPES)
-    scope, threads, axis = data.draw(st.sampled_from([("warp", 32, "laneid"), ("cta", 64, "tx"), ("warp", 64, "laneid")]))
+    scopes = [("warp", 32, "laneid"), ("cta", 64, "tx"), ("warp", 64, "laneid")]
+    scope, threads, axis = data.draw(st.sampled_from(scopes))
     shape, layout = data.draw(tiles(COUNT.get(scope, threads), axis))
     loads = data.draw(st.booleans())
     tile, tensor = operand("local", shape, dtype, layout), data.draw(tensors(shape, dtype, written=not loads))

@@ -176,7 +176,7 @@ def _waits(state: _State, span: Span | None) -> list[Instruction]:
 
 
 def _refills(stmt: Instruction, pending: _Pending) -> bool:
-    """Whether an instruction starts to fill registers anew that are being filled: of two loads the first may end last."""
+    """Whether an instruction starts to fill registers that are being filled: of two loads the first may end last."""
     if not pending.fills or ROWS[stmt.name].starts is not pending.work:
         return False
     return any(_meets(vector, pending) for vector in stmt.outputs if vector not in stmt.inputs)

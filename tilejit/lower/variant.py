@@ -32,7 +32,7 @@ from .builder import Builder
 from .schedule.turns import Turns
 
 __all__ = [
-    "COPY", "KINDS", "SCOPE", "WHOLE_WARPS", "Condition", "Decline", "DispatchContext", "Facts",
+    "COPY", "KINDS", "SCOPE", "TYPES", "WHOLE_WARPS", "Condition", "Decline", "DispatchContext", "Facts",
     "JointAccess", "Moves", "Plan", "Products", "Variant", "VectorPlan", "copy_sides", "lead_of", "memory_pair",
     "needs", "outside",
 ]
@@ -318,6 +318,11 @@ def _kinds(op: TileOp, context: DispatchContext) -> str | None:
     return None
 
 
+def _types(op: TileOp, context: DispatchContext) -> str | None:
+    fault = op.record.type_fault(op.dtypes, dict(op.attrs))
+    return None if fault is None else fault.message
+
+
 def _dtypes(op: TileOp, context: DispatchContext) -> str | None:
     dst, src = copy_sides(op)
     if op.record.type_fault({"dst": dst.dtype, "src": src.dtype}, {}) is not None:
@@ -389,6 +394,9 @@ WHOLE_WARPS = Condition("whole warps", _whole_warps)
 
 #: the operands are what the table of tile operations says: regions or scalars, as many
 KINDS = Condition("operands", _kinds)
+
+#: the operands' types are what the operation's rule says
+TYPES = Condition("types", _types)
 
 #: what every copy needs of two regions
 COPY = (SCOPE, Condition("dtype", _dtypes), Condition("shape", _shapes))
