@@ -45,6 +45,7 @@ class Options:
     target: Target | None = None
     max_registers: int | None = None
     cluster: tuple[int, int, int] | None = None
+    nonportable_cluster: bool = False
     debug: bool = False
 
 
@@ -151,6 +152,7 @@ def _tile_ir(
         target=target,
         max_registers=options.max_registers,
         cluster=options.cluster,
+        nonportable_cluster=options.nonportable_cluster,
         debug=debug,
     )
 
@@ -271,6 +273,7 @@ def kernel(
     target: str | Target | None = None,
     max_registers: int | None = None,
     cluster: Sequence[int] | None = None,
+    nonportable_cluster: bool = False,
     debug: bool = False,
 ) -> Callable[[Callable[..., Any]], Kernel]: ...
 
@@ -284,18 +287,21 @@ def kernel(
     target: str | Target | None = None,
     max_registers: int | None = None,
     cluster: Sequence[int] | None = None,
+    nonportable_cluster: bool = False,
     debug: bool = False,
 ) -> Kernel | Callable[[Callable[..., Any]], Kernel]:
     """Makes a kernel of the function below it; nothing is compiled before the first launch.
 
     threads: of a CTA. target: an architecture instead of the device's own. max_registers: a limit per thread.
-    cluster: CTAs of a cluster in each dimension. debug: asserts work on a GPU too.
+    cluster: CTAs of a cluster in each dimension. nonportable_cluster: it may have more CTAs than every GPU runs.
+    debug: asserts work on a GPU too.
     """
     options = Options(
         check_threads(threads),
         None if target is None else find_target(target),
         None if max_registers is None else check_registers(max_registers),
         None if cluster is None else check_cluster(cluster),
+        nonportable_cluster,
         debug,
     )
     if fn is None:

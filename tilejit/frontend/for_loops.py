@@ -47,6 +47,12 @@ def _over_tuple(ctx: Context, node: ast.For, value: Value) -> bool:
     """A tuple's items, unrolled."""
     if not isinstance(value, Items):
         raise _not_iterable(ctx, node.iter)
+    if len(value.items) > _MAX_UNROLLED:
+        raise ctx.type_error(
+            node.iter,
+            f"a loop over a tuple writes its body out {len(value.items)} times; the limit is {_MAX_UNROLLED}",
+            "loop over range(...)",
+        )
     return _static_loop(ctx, node, value.items)
 
 

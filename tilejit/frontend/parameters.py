@@ -149,7 +149,11 @@ def kernel_params(source: KernelSource, signature: Signature) -> KernelParams:
             value = Scalar(var)
         else:
             assert isinstance(argument, ConstexprType)
-            value = from_python(argument.value)
+            try:
+                value = from_python(argument.value)
+            except KernelTypeError as error:
+                error.span = span
+                raise
         env[name] = Binding(value, span)
     return KernelParams(tuple(params), env)
 

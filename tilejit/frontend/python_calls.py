@@ -50,7 +50,7 @@ def python_call(ctx: Context, node: ast.Call, callee: Callable[..., Any]) -> Val
     """What a function of Python's makes of compile-time values."""
     values = positional_values(ctx, node)
     keywords = {k.arg: ctx.constant(ctx.evaluate(k.value), k.value, k.arg) for k in node.keywords if k.arg}
-    folded = fold(ctx, node, lambda *a: callee(*a, **keywords), values)
+    folded = fold(ctx, node, callee, values, keywords)
     if folded is None:
         other = next(v for v in values if not isinstance(v, Constant))
         name = getattr(callee, "__name__", repr(callee))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -12,6 +12,7 @@ from ..ir.arithmetic import build
 from ..ir.nodes import Cast, Const, Expr
 from ..ops.elementwise import ELEMENTWISE
 from .context import Context
+from .sizes import check_call
 from .values import Constant, Items, Memory, Scalar, Value, as_python, default_type, describe, from_python, is_number
 
 __all__ = ["RANK", "convert", "fold", "operate", "settle", "truth", "weak_type"]
@@ -21,7 +22,16 @@ __all__ = ["RANK", "convert", "fold", "operate", "settle", "truth", "weak_type"]
 RANK = {"bool": 0, "int": 1, "uint": 1, "float": 2}
 
 
-def fold(ctx: Context, node: ast.AST, compute: Callable[..., Any], values: Sequence[Value]) -> Value | None:
+_NO_KEYWORDS: Mapping[str, Any] = {}
+
+
+def fold(
+    ctx: Context,
+    node: ast.AST,
+    compute: Callable[..., Any],
+    values: Sequence[Value],
+    keywords: Mapping[str, Any] = _NO_KEYWORDS,
+) -> Value | None:
     """What Python makes of compile-time values; None where one is known only at run time."""
     try:
         arguments = [as_python(value) for value in values]
@@ -29,8 +39,9 @@ def fold(ctx: Context, node: ast.AST, compute: Callable[..., Any], values: Seque
         return None
     try:
         with ctx.located(node):
-            return from_python(compute(*arguments))
-    except (ArithmeticError, TypeError, ValueError) as error:
+            check_call(compute, arguments, keywords)
+            return from_python(compute(*arguments, **keywords))
+    except (ArithmeticError, MemoryError, TypeError, ValueError) as error:
         raise ctx.type_error(
             node, f"{type(error).__name__} in a compile-time expression: {error}",
             "Python computes this when the kernel is compiled: change its operands",
