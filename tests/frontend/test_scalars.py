@@ -61,6 +61,17 @@ def type_of(expression: str, *types: DType) -> DType:
         ("A.shape[0]", (), dtypes.int64),
         ("2 * 3.5", (), dtypes.float32),
         ("x", (dtypes.uint32,), dtypes.uint32),
+        ("x + y", (dtypes.int8, dtypes.uint8), dtypes.int16),
+        ("x + y", (dtypes.uint32, dtypes.int8), dtypes.int64),
+        ("x + y", (dtypes.int64, dtypes.uint32), dtypes.int64),
+        ("x + y", (dtypes.uint64, dtypes.uint8), dtypes.uint64),
+        ("x | y", (dtypes.int64, dtypes.uint8), dtypes.uint64),
+        ("x ^ y", (dtypes.int8, dtypes.uint16), dtypes.uint16),
+        ("x << y", (dtypes.int8, dtypes.uint64), dtypes.int8),
+        ("x >> y", (dtypes.uint16, dtypes.int32), dtypes.uint16),
+        ("x << y", (dtypes.int8, dtypes.int32), dtypes.int32),
+        ("tj.exp(x) + y", (dtypes.int64, dtypes.uint64), dtypes.float32),
+        ("tj.pow(x, y)", (dtypes.float32, dtypes.uint64), dtypes.float32),
     ],
 )
 def test_literals_are_weak_and_types_promote(expression: str, types: tuple[DType, ...], result: DType) -> None:

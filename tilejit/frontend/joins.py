@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 
 from ..dtypes import DType, promote
 from ..ir.arithmetic import build
@@ -52,7 +51,7 @@ def _merge_scalars(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind
     typed = [b for b in bindings if isinstance(b.value, Scalar) and not b.value.weak]
     literals = [b for b in bindings if b not in typed]
     if not typed:
-        dtype = reduce(promote, [weak_type(b.value) for b in bindings])
+        dtype = promote(*[weak_type(b.value) for b in bindings])
         typed_once = any(isinstance(b.value, Scalar) for b in bindings)
         for literal in literals:
             ctx.takes_type(literal.value, dtype, matters=typed_once and not _can_take(literal.value, dtype))

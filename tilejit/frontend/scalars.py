@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
 from typing import Any
 
 from ..dtypes import DType, bool_, promote
@@ -62,16 +61,20 @@ def settle(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> t
     numbers = values[leading:]
     for value in numbers:
         _check_scalar(ctx, node, name, value)
-    common, weak = common_type(numbers)
+    with ctx.located(node):
+        common, weak = common_type(name, numbers)
     return conditions + [as_type(ctx, node, v, common) for v in numbers], weak
 
 
-def common_type(values: Sequence[Value], others: Sequence[DType] = ()) -> tuple[DType, bool]:
-    """The type in which typed values meet, or that of the widest literal; and whether all are literals."""
-    typed = [*others, *(v.dtype for v in values if isinstance(v, Scalar) and not v.weak)]
+def common_type(name: str, values: Sequence[Value]) -> tuple[DType, bool]:
+    """The type in which an operation's typed values meet, or that of the widest literal; and whether all are literals.
+
+    raises: KernelTypeError, without a place, where no type holds all values of theirs.
+    """
+    typed = [v.dtype for v in values if isinstance(v, Scalar) and not v.weak]
     if typed:
-        return reduce(promote, typed), False
-    return reduce(promote, [weak_type(v) for v in values]), any(isinstance(v, Scalar) for v in values)
+        return ELEMENTWISE[name].common_type(typed), False
+    return promote(*[weak_type(v) for v in values]), any(isinstance(v, Scalar) for v in values)
 
 
 def as_type(ctx: Context, node: ast.AST, value: Value, common: DType) -> Expr:
