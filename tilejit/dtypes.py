@@ -10,7 +10,7 @@ import numpy as np
 
 from .errors import KernelTypeError
 
-__all__ = ["DType", "DTYPES", "from_numpy", "mixes_signs", "promote", "signed", "unsigned"]
+__all__ = ["DType", "DTYPES", "as_dtype", "from_numpy", "mixes_signs", "promote", "signed", "unsigned"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +83,24 @@ _RANK = {"bool": 0, "int": 1, "uint": 1, "float": 2}
 
 def _by_name(name: str) -> DType:
     return DTYPES[name]
+
+
+def as_dtype(value: object) -> DType | None:
+    """The type that a value names: a DType, a NumPy dtype or scalar type, the name of either; None of anything else.
+
+    Python's own float and int don't name one: NumPy means 64 bits by them, kernels 32.
+    """
+    if isinstance(value, DType):
+        return value
+    if isinstance(value, str) and value in DTYPES:
+        return DTYPES[value]
+    if not isinstance(value, (str, np.dtype)) and not (isinstance(value, type) and issubclass(value, np.generic)):
+        return None
+    try:
+        dtype = np.dtype(value)
+    except TypeError:
+        return None
+    return from_numpy(dtype) if dtype.isnative else None
 
 
 def from_numpy(dtype: object) -> DType | None:

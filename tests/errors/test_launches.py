@@ -197,7 +197,7 @@ OPTIONS = [
     (lambda: tj.empty("x", tj.float32), LAUNCH, "an array can't have shape 'x'", "a tuple of integers"),
     (lambda: tj.to_device(["a"]), LAUNCH, "dtype('<U1') is not an element type", "float32"),
     (lambda: tj.spec(None, tj.float32), tj.KernelTypeError, "None is not a shape", "a tuple of integers"),
-    (lambda: tj.spec((3,), "float32"), tj.KernelTypeError, "'float32' is not an element type", "tj.float32"),
+    (lambda: tj.spec((3,), "float33"), tj.KernelTypeError, "'float33' is not an element type", "tj.float32"),
     (lambda: tj.spec((-1,), tj.float32), tj.KernelTypeError, "not negative; got (-1,)", "change the shape"),
     (lambda: tj.spec((3, 4), tj.float32, (1,)), tj.KernelTypeError, "1 strides (1,) for shape (3, 4)", "one stride"),
     (lambda: tj.spec(3, tj.float32, ("a",)), tj.KernelTypeError, "strides are integers; got ('a',)", "elements"),

@@ -7,6 +7,8 @@ import difflib
 from types import ModuleType, NoneType
 from typing import Any
 
+import numpy as np
+
 from ..dtypes import DType
 from ..layout import TileLayout
 from .context import Context
@@ -53,9 +55,9 @@ def captured(ctx: Context, node: ast.AST, value: Any, name: str = "") -> Value:
 
     name: what errors call it; else the node's text.
     """
-    if type(value) in _USABLE or isinstance(value, type):
+    if type(value) in _USABLE:
         return Constant(value)
-    if type(value) in _SIZED:
+    if type(value) in _SIZED or isinstance(value, (type, np.dtype)):
         with ctx.located(node):
             return from_python(value)
     if type(value) is tuple:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from types import BuiltinFunctionType
 from typing import Any
 
+import numpy as np
+
 from ..dtypes import DType, bool_, float32, int32
 from ..ir.arithmetic import build
 from ..layout import R, S, Swizzle, TileLayout, atom_layout, datapath, layout_a, layout_b, layout_c
@@ -23,7 +25,7 @@ __all__ = ["BUILTINS", "positional_values", "python_call", "runs_in_python"]
 #: builtins that run in Python on compile-time values
 _PURE: tuple[Any, ...] = (
     abs, all, any, bin, bool, divmod, float, hex, int, isinstance, issubclass, len, max, min, oct, ord, chr, pow, repr,
-    reversed, round, sorted, str, sum, tuple, type, format, callable, complex, hash, cdiv, next_power_of_2,
+    reversed, round, sorted, str, sum, tuple, type, format, callable, complex, hash, np.dtype, cdiv, next_power_of_2,
     layout_a, layout_b, layout_c, atom_layout, datapath,
 )
 

@@ -6,7 +6,9 @@ import ast
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ..dtypes import DType, bool_, float32, int32, int64
+import numpy as np
+
+from ..dtypes import DType, as_dtype, bool_, float32, int32, int64
 from ..errors import KernelTypeError
 from ..ir.nodes import Buffer, Const, Expr, Region
 from ..layout import TileLayout
@@ -268,5 +270,7 @@ def from_python(value: Any) -> Value:
     if type(value) is tuple:
         check_elements(len(value))
         return Items(tuple(from_python(item) for item in value))
+    if isinstance(value, (np.dtype, type)):
+        return Constant(as_dtype(value) or value)
     check_value(value)
     return Constant(value)
