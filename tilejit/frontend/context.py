@@ -21,6 +21,7 @@ from .enclosures import Enclosure
 from .journal import Journal
 from .kinds import Heads
 from .source import KernelSource, local_names
+from .stand_ins import StandIn
 from .values import Binding, Constant, Memory, Scalar, Value, as_python, default_type, describe, is_number
 
 __all__ = ["Context", "Frame", "Trial"]
@@ -68,7 +69,8 @@ class Context:
 
     *What* it has made; only the journal changes it, so that a trial can be dropped:
     frame.env; allocations: buffers and views, which come first in the kernel; used: names that are taken, each with
-    the last number that `unique` put behind it; definitions: what integer `Let`s stand for; the exits of enclosures.
+    the last number that `unique` put behind it; definitions: what integer `Let`s stand for; the exits of enclosures;
+    stand_ins, made_in: what `stand_ins.check` needs.
 
     *What* it has learnt; a dropped trial leaves it as it is:
     learnt: the kinds of loops' names, by where the loops stand (see `loops`). converted_literals: how often a
@@ -93,6 +95,8 @@ class Context:
     definitions: dict[str, Expr] = field(default_factory=dict)
     learnt: dict[tuple[ast.AST | int, ...], Heads] = field(default_factory=dict)
     converted_literals: int = 0
+    stand_ins: dict[str, StandIn] = field(default_factory=dict)
+    made_in: dict[str, tuple[Span, ...]] = field(default_factory=dict)
 
     def span(self, node: ast.AST) -> Span:
         """Where `node` stands, one object however often it is asked."""

@@ -33,7 +33,10 @@ def merge(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
         if len(lengths) == 1:
             return _merge_items(ctx, name, bindings, lengths.pop())
     other = next(b for b in bindings if not _equal(b.value, first.value))
-    return _conflict(name, (first, describe(first.value)), (other, describe(other.value)))
+    sides = (first, describe(first.value)), (other, describe(other.value))
+    if isinstance(first.value, Memory) and isinstance(other.value, Memory):
+        return _conflict(name, *sides, "use one buffer with a stage dimension, as in s[k % 2], or tj.static_range")
+    return _conflict(name, *sides)
 
 
 def _equal(a: Value, b: Value) -> bool:

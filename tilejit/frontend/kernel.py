@@ -13,6 +13,7 @@ from ..ir.types import Signature
 from ..ir.walk import Block
 from ..source import Span
 from ..target import MAX_CLUSTER, MAX_THREADS, PORTABLE_CLUSTER, Target
+from . import stand_ins
 from .context import Context, Frame
 from .drafts import sealed
 from .expressions import EXPRESSIONS
@@ -55,6 +56,7 @@ def build(
     )
     _verify(kernel)
     uniformity.check(kernel)
+    stand_ins.check(kernel, ctx.stand_ins, ctx.made_in)
     return kernel
 
 

@@ -16,6 +16,7 @@ from ..layout.stock import swizzled_atom_layout
 from ..target import TENSOR_MEMORY_TARGETS
 from .arguments import bind, optional
 from .context import Context
+from .enclosures import Construct
 from .regions import reinterpreted
 from .values import Constant, Items, Memory, Value, describe
 
@@ -117,6 +118,7 @@ def _allocated(
     align = allocation.alignment(space, dtype, layout)
     buffer = Buffer(ctx.unique(ctx.hint or space), space, dtype, shape, layout, align, None, ctx.span(node))
     ctx.allocate(Alloc(buffer, span=ctx.span(node)))
+    ctx.journal.put(ctx.made_in, buffer.name, tuple(e.span for e in ctx.enclosures if e.construct is Construct.LOOP))
     return Memory.whole(buffer)
 
 
