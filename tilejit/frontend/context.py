@@ -16,6 +16,7 @@ from ..isa.cp_async import CP_ASYNC
 from ..layout import TileLayout
 from ..source import Span
 from ..target import Target
+from .carried import Carried
 from .drafts import Draft, Late, Nest
 from .enclosures import Enclosure
 from .journal import Journal
@@ -33,7 +34,8 @@ class Frame:
 
     env: what its names stand for now. locals: the names that it binds anywhere. caller: where it was called, None
     for the kernel. outer: the running function that it is nested in. spans: the places of nodes,
-    kept once they were asked for.
+    kept once they were asked for. carried: the names that started as literals and are carried round a loop that is
+    being read.
     """
 
     source: KernelSource
@@ -43,6 +45,7 @@ class Frame:
     env: dict[str, Binding] = field(default_factory=dict)
     locals: frozenset[str] = frozenset()
     spans: dict[ast.AST, Span] = field(default_factory=dict)
+    carried: dict[str, Carried] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.locals = local_names(self.node)

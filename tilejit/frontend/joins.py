@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from ..dtypes import DType, promote
 from ..ir.arithmetic import build
 from ..layout import TileLayout
+from .carried import raised
 from .context import Context
 from .kinds import ItemsKind, Kind, Same, ScalarKind, TileKind
 from .scalars import weak_type
 from .values import Binding, Conflict, Constant, Items, Memory, Scalar, Unset, Value, describe, is_number
 
-__all__ = ["merge"]
+__all__ = ["can_take", "merge"]
 
 
 def merge(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
@@ -57,21 +58,26 @@ def _merge_scalars(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind
         dtype = promote(*[weak_type(b.value) for b in bindings])
         typed_once = any(isinstance(b.value, Scalar) for b in bindings)
         for literal in literals:
-            ctx.takes_type(literal.value, dtype, matters=typed_once and not _can_take(literal.value, dtype))
+            ctx.takes_type(literal.value, dtype, matters=typed_once and not can_take(literal.value, dtype))
         return ScalarKind(dtype, weak=True)
     first = typed[0]
     dtype = weak_type(first.value)
     for other in typed[1:]:
         if weak_type(other.value) != dtype:
+            # the loop's type isn't known yet, to which assignments will be converted
+            common = raised([], [dtype, weak_type(other.value)]) if name in ctx.frame.carried else None
+            if common is not None:
+                dtype = common
+                continue
             return _conflict(name, (first, str(dtype)), (other, str(weak_type(other.value))))
     for literal in literals:
         ctx.takes_type(literal.value, dtype)
-        if not _can_take(literal.value, dtype):
+        if not can_take(literal.value, dtype):
             return _conflict(name, (first, str(dtype)), (literal, describe(literal.value)))
     return ScalarKind(dtype)
 
 
-def _can_take(value: Value, dtype: DType) -> bool:
+def can_take(value: Value, dtype: DType) -> bool:
     """Whether a literal can take a type: no float becomes an integer, no number a bool, no bool a number."""
     default = weak_type(value)
     if default.kind == "bool" or dtype.kind == "bool":
