@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ...dtypes import DType, bool_, int64
+from ...dtypes import DType, bool_, int64, signed
 from ...isa import ROWS
 from ...isa.barriers import BARRIERS
 from ...scopes import SCOPES
@@ -261,8 +261,10 @@ class _Checker:
         if not stmt.var.dtype.is_integer:
             self.fault(f"loop variable {stmt.var.name} must be an integer; got {stmt.var.dtype}", stmt.span)
         parts = (stmt.start, stmt.stop, stmt.step)
-        for part in parts:
-            self.value(part, stmt.var.dtype, env, stmt.span, f"a bound of {stmt.var.name}")
+        # what counts an unsigned variable down is signed
+        step_type = signed(stmt.var.dtype) if stmt.step.dtype.kind == "int" else stmt.var.dtype
+        for part, dtype in zip(parts, (stmt.var.dtype, stmt.var.dtype, step_type), strict=True):
+            self.value(part, dtype, env, stmt.span, f"a bound of {stmt.var.name}")
         if isinstance(stmt.step, ir.Const) and stmt.step.value == 0:
             self.fault(f"the step of {stmt.var.name} is zero", stmt.span)
         if stmt.unrolled and self.is_tile:

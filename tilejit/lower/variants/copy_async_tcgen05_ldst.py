@@ -23,6 +23,7 @@ from ...isa.tcgen05 import LD, ST, WAIT_LD, WAIT_ST, Transfer
 from ...layout.stock import TCGEN05_SHAPES, Tcgen05Shape
 from ...target import TMEM_COLUMNS, TMEM_LANE, WARP, WARPGROUP
 from ..builder import Builder
+from ..schedule.evaluate import evaluate
 from ..schedule.registers import RegisterRun, each_start
 from ..schedule.tensor_words import Words, lane_fault, words
 from ..variant import (
@@ -102,14 +103,16 @@ class Plan(PlanBase):
     def moves(self) -> Moves:
         form = TCGEN05_SHAPES[self.shape]
         lane, column = pattern(form)
+        # what is known only at run time isn't 0 where every variable is: z + 8
+        registers, columns = (int(evaluate(e, {})) for e in (self.registers, self.columns))
         rows = []
         for i, step in enumerate(self.steps):
             for k in range(step.registers):
                 unit, r = divmod(k, form.registers)
                 there = (step.row + lane[:, r]) * TMEM_LANE + self.packed * (
-                    step.column + unit * form.columns + column[:, r]
+                    columns + step.column + unit * form.columns + column[:, r]
                 )
-                held = np.full(WARPGROUP, self.packed * (step.register + k))
+                held = np.full(WARPGROUP, self.packed * (registers + step.register + k))
                 places = (held, there) if self.loads else (there, held)
                 rows.append(np.stack([np.full(WARPGROUP, i), np.arange(WARPGROUP), *places], axis=1))
         table = np.concatenate(rows)
