@@ -128,3 +128,30 @@ def test_a_step_whose_sign_is_known_costs_one_comparison_and_one_addition_a_turn
         ).llvm_ir
         latch = text[text.index("\nnext") :].partition("br i1")[0]
         assert [line.split("= ")[1].split()[0] for line in latch.splitlines() if " = " in line] == ["icmp", "add"]
+
+
+@tj.kernel(threads=1)
+def from_signed_to_unsigned(OUT, start, stop):
+    OUT[0] = 0
+    OUT[1] = 0
+    for i in range(start, stop):
+        OUT[0] += 1
+        OUT[1] += i
+
+
+@settings(max_examples=40)
+@given(st.sampled_from([d for d in INTEGERS if d.kind == "int"]), st.integers(-20, 20), st.integers(0, 20))
+def test_a_signed_start_and_an_end_of_uint64_count_as_in_python(dtype: DType, start: int, stop: int) -> None:
+    out = np.zeros(2, np.int64)
+    from_signed_to_unsigned[1](out, dtype.numpy.type(start), np.uint64(stop))
+    assert list(out) == [len(range(start, stop)), sum(range(start, stop))]
+
+
+def test_an_end_of_uint64_past_int64_is_an_error_in_checked_builds() -> None:
+    with pytest.raises(tj.SimulationError, match="ends past int64: range\\(start, stop\\)"):
+        from_signed_to_unsigned[1](np.zeros(2, np.int64), np.int8(0), np.uint64(2**63))
+
+
+def test_a_start_of_uint64_with_a_signed_end_asks_for_a_conversion() -> None:
+    with pytest.raises(tj.KernelTypeError, match="no integer type holds all values of"):
+        from_signed_to_unsigned[1](np.zeros(2, np.int64), np.uint64(0), np.int8(3))
