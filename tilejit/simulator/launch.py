@@ -14,6 +14,7 @@ from .checks import races
 from .checks.places import Locate, PtxPlaces
 from .checks.profile import Profiler
 from .checks.report import Report
+from .decode.ptx import SymbolAddress
 from .decode.translate import Program, translate
 from .machine.access import Access
 from .machine.lanes import Lanes
@@ -155,18 +156,19 @@ class _GridRun:
             if variable.space not in ("global", "const"):
                 continue
             data = bytearray(variable.data or bytes(variable.size_bytes))
-            for offset, name, generic in variable.symbols:
-                data[offset : offset + 8] = self.symbol(name, generic).to_bytes(8, "little")
+            for symbol in variable.symbols:
+                end = symbol.at + symbol.size_bytes
+                data[symbol.at : end] = self.symbol_address(symbol).to_bytes(symbol.size_bytes, "little")
             memory = np.frombuffer(data, np.uint8)
             part = Part(variable.name, 0, variable.size_bytes)
             writable = variable.space == "global"
             self.memory.add(MemoryRegion(variable.space, at, variable.size_bytes, memory, [part], writable=writable))
 
-    def symbol(self, name: str, generic: bool) -> int:
+    def symbol_address(self, symbol: SymbolAddress) -> int:
         for variable, at in self.program.placed:
-            if variable.name == name:
-                return at + (WINDOWS[variable.space] if generic else 0)
-        raise LaunchError(f"the PTX initialises a variable with {name}, which it doesn't define")
+            if variable.name == symbol.name:
+                return at + symbol.offset + (WINDOWS[variable.space] if symbol.generic else 0)
+        raise LaunchError(f"the PTX initialises a variable with {symbol.name}, which it doesn't define")
 
     def shadow_globals(self, pointers: Sequence[Pointer]) -> None:
         """Records for the global memory that the kernel may write; the rest can't race or be uninitialised."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,13 +17,18 @@ from ..opcodes import lookup
 from ..opcodes.memory import Site
 from .blocks import BasicBlock, liveness, split
 from .emitter import DTYPES, SPECIAL, BlockWriter, KernelNames
-from .ptx import Module, PtxFunction, Variable, parse
+from .parser import parse
+from .ptx import Module, PtxFunction, Variable
+from .statements import parse_kernel
 
 RUNTIME: dict[str, Any] = {
     **integer.FUNCTIONS, **floats.FUNCTIONS, **directed.FUNCTIONS, **convert.FUNCTIONS, **products.FUNCTIONS,
     "abs": abs, "V16": memory.ELEMENTS["V16"], "V32": memory.ELEMENTS["V32"],
     "elements": memory.elements, "joined": memory.joined,
 }
+
+
+_NAME = re.compile(r"[%$A-Za-z_][\w$]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +78,7 @@ def translate(ptx: str, entry: str, dynamic_shared_bytes: int) -> Program:
 def clear_cache() -> None:
     """Forget all translations."""
     _translate.cache_clear()
+    _parse.cache_clear()
 
 
 class _Text:
@@ -91,12 +98,17 @@ class _Text:
 
 @lru_cache(maxsize=256)
 def _translate(digest: bytes, entry: str, dynamic_shared_bytes: int, ptx: _Text) -> Program:
-    module = parse(ptx.text)
-    if entry not in module.functions:
-        known = ", ".join(module.functions) or "none"
-        raise UnsupportedInstructionError(f"the PTX has no kernel {entry}; it has: {known}")
-    function = module.functions[entry]
+    module = _parse(digest, ptx)
+    if entry not in module.kernels:
+        names = ", ".join(module.kernels) or "none"
+        raise UnsupportedInstructionError(f"the PTX has no kernel {entry}; it has: {names}")
+    function = parse_kernel(module, module.kernels[entry])
     return _Translator(module, function, dynamic_shared_bytes).program()
+
+
+@lru_cache(maxsize=64)
+def _parse(digest: bytes, ptx: _Text) -> Module:
+    return parse(ptx.text)
 
 
 class _Translator:
@@ -112,7 +124,7 @@ class _Translator:
         """Give every variable an address in its state space; a red zone follows each."""
         next_free = {"shared": memory.SHARED_BASE, "local": memory.LOCAL_BASE, "const": 1 << 16, "global": 1 << 33}
         placed = []
-        variables = [*self.module.variables.values(), *self.function.variables.values()]
+        variables = [*self.module_variables(), *self.function.variables.values()]
         # Dynamic shared memory comes last, as on the device.
         for variable in sorted(variables, key=lambda v: v.external):
             space = variable.space
@@ -127,6 +139,11 @@ class _Translator:
         self.sizes["shared"] = max(next_free["shared"], self.sizes.get("dynamic", 0))
         self.sizes["local"] = next_free["local"]
         return tuple(placed)
+
+    def module_variables(self) -> list[Variable]:
+        """The module's variables, without buffers of other kernels."""
+        named = {x for ins in self.function.body for operand in ins.operands for x in _NAME.findall(operand)}
+        return [v for v in self.module.variables.values() if v.space in ("global", "const") or v.name in named]
 
     def check_labels(self) -> None:
         """Instructions that end a block emit no code: check their modifiers and labels here."""
@@ -174,6 +191,7 @@ class _Translator:
         names.namespace.update(RUNTIME)
         names.maybe_undefined = undefined
         names.loaded_later = _loaded_later(function)
+        names.unread = _unread(function)
         defined = _defined(function) if undefined else set()
         names.never_written = frozenset(x for x in undefined if x not in defined)
         return [self.emit_block(block, names) for block in blocks], names
@@ -252,6 +270,20 @@ def _loaded_later(function: PtxFunction) -> frozenset[str]:
     """Registers that tcgen05.ld writes: their values arrive at a wait."""
     loads = [x for x in function.body if x.root == "tcgen05" and x.suffix.startswith(".ld.") and x.operands]
     return frozenset(x.strip() for ins in loads for x in ins.operands[0].strip("{}").split(","))
+
+
+def _unread(function: PtxFunction) -> frozenset[str]:
+    """Destinations of atomics that no instruction reads."""
+    targets: set[str] = set()
+    read: set[str] = set()
+    for ins in function.body:
+        writes = ins.root in ("atom", "mov") and bool(ins.operands)
+        if ins.root == "atom" and writes:
+            targets.update(_NAME.findall(ins.operands[0]))
+        for operand in ins.operands[1:] if writes else ins.operands:
+            read.update(_NAME.findall(operand))
+        read.add(ins.guard or "")
+    return frozenset(targets - read)
 
 
 def _defined(function: PtxFunction) -> set[str]:
