@@ -2,6 +2,7 @@
 
 from .checks.places import Location
 from .checks.report import Report
+from .device import Device, DeviceArray, DeviceModule
 from .launch import Pointer, run
 
-__all__ = ["Location", "Pointer", "Report", "run"]
+__all__ = ["Device", "DeviceArray", "DeviceModule", "Location", "Pointer", "Report", "run"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
@@ -14,14 +14,13 @@ from .checks import races
 from .checks.places import Locate, PtxPlaces
 from .checks.profile import Profiler
 from .checks.report import Report
-from .decode.ptx import SymbolAddress
 from .decode.translate import Program, translate
+from .decode.variables import initial_bytes
 from .machine.access import Access
 from .machine.lanes import Lanes
 from .machine.machine import Machine
 from .machine.memory import LOCAL_BASE, SHARED_BASE, AddressMap, MemoryRegion, Part
 from .machine.printf import Printer
-from .opcodes.move import WINDOWS
 
 # Past 16 K to 32 K threads temporaries leave a second-level cache of 1 to 2 MiB; below, calls cost more than work.
 CHUNK_THREADS = 16384
@@ -44,6 +43,24 @@ class Pointer:
     initialized: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """Memory at an address of its own, which a kernel reaches through any pointer to it."""
+
+    memory: NDArray[np.uint8]
+    address: int
+    name: str
+    initialized: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Resident:
+    """What was there before a launch and stays. variables: the module's memory by name; those left out start anew."""
+
+    allocations: tuple[Allocation, ...] = ()
+    variables: Mapping[str, NDArray[np.uint8]] = field(default_factory=dict)
+
+
 ParameterValue = Pointer | bytes | np.generic | int
 
 
@@ -60,17 +77,20 @@ def run(
     locate: Callable[[int, int, int], str] | None = None,
     capability: int = 90,
     write: Callable[[str], object] | None = None,
+    resident: Resident | None = None,
 ) -> Report:
     """Execute kernel `entry` of a PTX text on NumPy.
 
     args: one per parameter; scalars are written into the parameter's bytes as they are.
     locate: turns a `.loc` (file, line, column) into text for messages.
     write: takes what the kernel prints; standard output if None.
+    resident: memory that outlives the launch.
     raises: SimulationError for what the kernel does wrong, LaunchError for arguments that don't fit.
     """
     _keep_freed_memory()
     program = translate(ptx, entry, dynamic_shared_bytes)
-    launch = _GridRun(program, _three(grid, "grid"), _three(block, "block"), checks, profile, locate, write)
+    grid, block = _three(grid, "grid"), _three(block, "block")
+    launch = _GridRun(program, grid, block, checks, profile, locate, write, resident or Resident())
     with np.errstate(all="ignore"):
         launch.place(args)
         launch.run()
@@ -98,7 +118,7 @@ def _three(extents: Sequence[int], what: str) -> tuple[int, int, int]:
 class _GridRun:
     def __init__(
         self, program: Program, grid: tuple[int, int, int], block: tuple[int, int, int], checks: bool, profile: bool,
-        locate: Locate | None, write: Callable[[str], object] | None,
+        locate: Locate | None, write: Callable[[str], object] | None, resident: Resident,
     ) -> None:
         self.program = program
         self.grid = grid
@@ -109,6 +129,7 @@ class _GridRun:
         self.places = PtxPlaces(program.module, program.function, locate)
         self.memory = AddressMap()
         self.printer = Printer(self.memory, write)
+        self.resident = resident
         self.profiler = Profiler() if profile else None
         self.block_lanes = [0] * len(program.blocks)
         self.per_chunk = self.chunk_ctas()
@@ -148,33 +169,30 @@ class _GridRun:
             parts = [Part(p.name, p.offset, p.size_bytes, False) for p in function.params]
             self.memory.add(MemoryRegion("param", 0, memory.size, memory, parts, writable=False))
         self.place_variables()
+        for allocation in self.resident.allocations:
+            part = Part(allocation.name, 0, allocation.memory.size)
+            region = MemoryRegion("global", allocation.address, part.size_bytes, allocation.memory, [part])
+            self.memory.add(region)
         if self.checks:
-            self.shadow_globals(pointers)
+            self.shadow_globals([*pointers, *self.resident.allocations])
 
     def place_variables(self) -> None:
-        for variable, at in self.program.placed:
+        program = self.program
+        for variable, at in program.placed:
             if variable.space not in ("global", "const"):
                 continue
-            data = bytearray(variable.data or bytes(variable.size_bytes))
-            for symbol in variable.symbols:
-                end = symbol.at + symbol.size_bytes
-                data[symbol.at : end] = self.symbol_address(symbol).to_bytes(symbol.size_bytes, "little")
-            memory = np.frombuffer(data, np.uint8)
+            memory = self.resident.variables.get(variable.name)
+            if memory is None:
+                memory = np.frombuffer(initial_bytes(program.module, variable, program.placed), np.uint8)
             part = Part(variable.name, 0, variable.size_bytes)
             writable = variable.space == "global"
             self.memory.add(MemoryRegion(variable.space, at, variable.size_bytes, memory, [part], writable=writable))
 
-    def symbol_address(self, symbol: SymbolAddress) -> int:
-        for variable, at in self.program.placed:
-            if variable.name == symbol.name:
-                return at + symbol.offset + (WINDOWS[variable.space] if symbol.generic else 0)
-        raise LaunchError(f"the PTX initialises a variable with {symbol.name}, which it doesn't define")
-
-    def shadow_globals(self, pointers: Sequence[Pointer]) -> None:
+    def shadow_globals(self, arrays: Sequence[Pointer | Allocation]) -> None:
         """Records for the global memory that the kernel may write; the rest can't race or be uninitialised."""
         shift = self.program.cell_shift["global"]
         stores = any(s.kind != "load" and s.space in ("global", "") for s in self.program.sites)
-        fresh = {p.memory.__array_interface__["data"][0] for p in pointers if not p.initialized}
+        fresh = {p.memory.__array_interface__["data"][0] for p in arrays if not p.initialized}
         for region in self.memory.regions:
             if region.space != "global":
                 continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import lzma
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -36,6 +36,7 @@ class Launch:
     expected: array as it must be afterwards, by the argument's position.
     rtol, atol: 0 where the result must be equal; the ISA's or library's stated error where it is approximate.
     variables: what module variables hold before the first launch.
+    reached: arrays that the kernel reaches through structures, and as what they must be afterwards.
     """
 
     args: list[Any]
@@ -43,6 +44,7 @@ class Launch:
     rtol: float = 0.0
     atol: float = 0.0
     variables: Mapping[str, Any] = field(default_factory=dict)
+    reached: Sequence[tuple[Any, Any]] = ()
 
 
 @dataclass(frozen=True)
@@ -70,14 +72,14 @@ class Case:
 
 def check(launch: Launch) -> None:
     """Assert that the arguments hold what NumPy says."""
-    for at, expected in launch.expected.items():
-        got = launch.args[at]
-        expected = np.asarray(expected)
-        assert got.shape == expected.shape and got.dtype == expected.dtype, (at, got.dtype, expected.dtype)
+    results = {f"argument {at}": (launch.args[at], np.asarray(x)) for at, x in launch.expected.items()}
+    results |= {f"array {i}": (got, np.asarray(x)) for i, (got, x) in enumerate(launch.reached)}
+    for name, (got, expected) in results.items():
+        assert got.shape == expected.shape and got.dtype == expected.dtype, (name, got.dtype, expected.dtype)
         if launch.rtol or launch.atol:
             close = np.isclose(got, expected, launch.rtol, launch.atol, equal_nan=True)
         else:
             close = (got == expected) | ((got != got) & (expected != expected))
         wrong = np.argwhere(~close)
         where = tuple(wrong[0]) if len(wrong) else ()
-        assert not len(wrong), f"argument {at}: {len(wrong)} differ; at {where}: {got[where]}, not {expected[where]}"
+        assert not len(wrong), f"{name}: {len(wrong)} differ; at {where}: {got[where]}, not {expected[where]}"

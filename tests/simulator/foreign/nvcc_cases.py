@@ -62,12 +62,12 @@ def scale_float4(device: Any) -> Launch:
 @kernel("elementwise", (3,), (128,))
 def struct_argument(device: Any) -> Launch:
     n = 300
-    x = device.memory(rng().normal(size=n).astype(f4))
-    y = device.memory(np.zeros(n, f4))
+    x = device.array(rng().normal(size=n).astype(f4))
+    y = device.array(np.zeros(n, f4))
     layout = np.dtype([("x", "u8"), ("y", "u8"), ("scale", "f4"), ("shift", "i2"), ("negate", "u1"), ("n", "i4")],
                       align=True)
     record = np.array((x.address, y.address, 1.75, -3, 1, n), layout)
-    return Launch([record.tobytes(), y.array], {1: -fma(x.array, f4(1.75), f4(-3))})
+    return Launch([record.tobytes()], {}, reached=[(y.array, -fma(x.array, f4(1.75), f4(-3)))])
 
 
 @kernel("elementwise", (2,), (256,))

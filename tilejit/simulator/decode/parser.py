@@ -127,7 +127,8 @@ def variable(source: Source, match: re.Match[str]) -> Variable:
     data = _initial(source, match, unit * count, symbols) if match["init"] else None
     external = (match["external"] or "").startswith(".extern")
     align = int(match["align"] or unit)
-    return Variable(match["name"], match["space"], unit * count, align, data, external, tuple(symbols))
+    line = source.line_at(match.start())
+    return Variable(match["name"], match["space"], unit * count, align, data, external, tuple(symbols), line)
 
 
 def _initial(source: Source, match: re.Match[str], size: int, symbols: list[SymbolAddress]) -> bytes:

@@ -72,6 +72,7 @@ class Variable:
     data: bytes | None = None
     external: bool = False
     symbols: tuple[SymbolAddress, ...] = ()
+    line: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from .emitter import DTYPES, SPECIAL, BlockWriter, KernelNames
 from .parser import parse
 from .ptx import Module, PtxFunction, Variable
 from .statements import parse_kernel
+from .variables import Placed, place_lasting
 
 RUNTIME: dict[str, Any] = {
     **integer.FUNCTIONS, **floats.FUNCTIONS, **directed.FUNCTIONS, **convert.FUNCTIONS, **products.FUNCTIONS,
@@ -60,7 +61,7 @@ class Program:
     slots: dict[str, int]
     homes: tuple[str, ...]
     sites: tuple[Site, ...]
-    placed: tuple[tuple[Variable, int], ...]
+    placed: tuple[Placed, ...]
     cell_shift: dict[str, int]
     shared_bytes: int
     local_bytes: int
@@ -73,6 +74,11 @@ class Program:
 def translate(ptx: str, entry: str, dynamic_shared_bytes: int) -> Program:
     """Parse and translate kernel `entry`; raises UnsupportedInstructionError for anything unknown."""
     return _translate(hashlib.sha256(ptx.encode()).digest(), entry, dynamic_shared_bytes, _Text(ptx))
+
+
+def parsed(ptx: str) -> Module:
+    """The module of a PTX text; its kernels are parsed when they are translated."""
+    return _parse(hashlib.sha256(ptx.encode()).digest(), _Text(ptx))
 
 
 def clear_cache() -> None:
@@ -120,30 +126,22 @@ class _Translator:
         self.placed = self.place_variables()
         self.never: frozenset[str] = frozenset()
 
-    def place_variables(self) -> tuple[tuple[Variable, int], ...]:
-        """Give every variable an address in its state space; a red zone follows each."""
-        next_free = {"shared": memory.SHARED_BASE, "local": memory.LOCAL_BASE, "const": 1 << 16, "global": 1 << 33}
-        placed = []
-        variables = [*self.module_variables(), *self.function.variables.values()]
+    def place_variables(self) -> tuple[Placed, ...]:
+        """Give every variable an address in its state space."""
+        placed, places = place_lasting(self.module)
+        places.next_free.update(shared=memory.SHARED_BASE, local=memory.LOCAL_BASE)
+        variables = [*self.module_buffers(), *self.function.variables.values()]
         # Dynamic shared memory comes last, as on the device.
-        for variable in sorted(variables, key=lambda v: v.external):
-            space = variable.space
-            align = max(variable.align, 16)
-            at = -(-next_free[space] // align) * align
-            size = self.dynamic_shared_bytes if variable.external and space == "shared" else variable.size_bytes
-            placed.append((variable, at))
-            if not variable.external:
-                next_free[space] = at + size + 64
-            else:
-                self.sizes["dynamic"] = max(self.sizes.get("dynamic", 0), at + size)
-        self.sizes["shared"] = max(next_free["shared"], self.sizes.get("dynamic", 0))
-        self.sizes["local"] = next_free["local"]
+        placed.extend(places.place(v) for v in sorted(variables, key=lambda v: v.external))
+        ends = [at + self.dynamic_shared_bytes for v, at in placed if v.external and v.space == "shared"]
+        self.sizes["shared"] = max(places.next_free["shared"], *ends, 0)
+        self.sizes["local"] = places.next_free["local"]
         return tuple(placed)
 
-    def module_variables(self) -> list[Variable]:
-        """The module's variables, without buffers of other kernels."""
+    def module_buffers(self) -> list[Variable]:
+        """The module's shared and local variables that this kernel names."""
         named = {x for ins in self.function.body for operand in ins.operands for x in _NAME.findall(operand)}
-        return [v for v in self.module.variables.values() if v.space in ("global", "const") or v.name in named]
+        return [v for v in self.module.variables.values() if v.space in ("shared", "local") and v.name in named]
 
     def check_labels(self) -> None:
         """Instructions that end a block emit no code: check their modifiers and labels here."""
