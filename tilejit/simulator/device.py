@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ..errors import LaunchError
 from .checks.report import Report
-from .decode.translate import parsed
+from .decode.parser import parse
 from .decode.variables import initial_bytes, place_lasting
 from .launch import Allocation, ParameterValue, Pointer, Resident, run
 from .machine.memory import RED_ZONE_BYTES, host_memory
@@ -102,7 +102,7 @@ class DeviceModule:
     def __init__(self, device: Device, ptx: str) -> None:
         self._device = device
         self._ptx = ptx
-        self._module = parsed(ptx)
+        self._module = parse(ptx)
         placed, _ = place_lasting(self._module)
         self._variables: Mapping[str, Bytes] = {
             v.name: np.frombuffer(initial_bytes(self._module, v, placed), np.uint8) for v, _ in placed
@@ -149,12 +149,10 @@ class DeviceModule:
 
 def _parameter_value(value: Any, position: int) -> ParameterValue:
     if isinstance(value, DeviceArray):
-        return np.uint64(value.address)
+        return value.address.to_bytes(8, "little")
     if isinstance(value, np.ndarray):
         return _pointer(value, f"argument {position}")
-    if isinstance(value, bytes | int):
-        return value
-    if isinstance(value, np.generic):
+    if isinstance(value, bytes | np.generic | int):
         return value
     if isinstance(value, float):
         raise LaunchError(f"argument {position} is a Python float: pass np.float32 or np.float64, which say its width")

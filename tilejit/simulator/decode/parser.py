@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from ...errors import UnsupportedInstructionError
 from .ptx import TYPE_BYTES, KernelText, Module, PtxParam, SymbolAddress, Variable, parse_number
@@ -31,6 +32,7 @@ _PARAM = re.compile(
 _ADDRESS = re.compile(r"(?:(generic)\(\s*)?([A-Za-z_$%][\w$]*)\s*(?(1)\))\s*(?:([+-])\s*(\d+))?")
 
 
+@lru_cache(maxsize=64)
 def parse(text: str) -> Module:
     """Parse what stands outside of functions; raises UnsupportedInstructionError on what is not understood."""
     return _Parser(Source(text)).module_()

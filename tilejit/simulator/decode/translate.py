@@ -12,7 +12,7 @@ from typing import Any
 
 from ...errors import UnsupportedInstructionError
 from ..machine import memory
-from ..numerics import convert, directed, floats, integer, products
+from ..numerics import FUNCTIONS
 from ..opcodes import lookup
 from ..opcodes.memory import Site
 from .blocks import BasicBlock, liveness, split
@@ -23,8 +23,7 @@ from .statements import parse_kernel
 from .variables import Placed, place_lasting
 
 RUNTIME: dict[str, Any] = {
-    **integer.FUNCTIONS, **floats.FUNCTIONS, **directed.FUNCTIONS, **convert.FUNCTIONS, **products.FUNCTIONS,
-    "abs": abs, "V16": memory.ELEMENTS["V16"], "V32": memory.ELEMENTS["V32"],
+    **FUNCTIONS, "V16": memory.ELEMENTS["V16"], "V32": memory.ELEMENTS["V32"],
     "elements": memory.elements, "joined": memory.joined,
 }
 
@@ -76,15 +75,10 @@ def translate(ptx: str, entry: str, dynamic_shared_bytes: int) -> Program:
     return _translate(hashlib.sha256(ptx.encode()).digest(), entry, dynamic_shared_bytes, _Text(ptx))
 
 
-def parsed(ptx: str) -> Module:
-    """The module of a PTX text; its kernels are parsed when they are translated."""
-    return _parse(hashlib.sha256(ptx.encode()).digest(), _Text(ptx))
-
-
 def clear_cache() -> None:
     """Forget all translations."""
     _translate.cache_clear()
-    _parse.cache_clear()
+    parse.cache_clear()
 
 
 class _Text:
@@ -104,17 +98,12 @@ class _Text:
 
 @lru_cache(maxsize=256)
 def _translate(digest: bytes, entry: str, dynamic_shared_bytes: int, ptx: _Text) -> Program:
-    module = _parse(digest, ptx)
+    module = parse(ptx.text)
     if entry not in module.kernels:
         names = ", ".join(module.kernels) or "none"
         raise UnsupportedInstructionError(f"the PTX has no kernel {entry}; it has: {names}")
     function = parse_kernel(module, module.kernels[entry])
     return _Translator(module, function, dynamic_shared_bytes).program()
-
-
-@lru_cache(maxsize=64)
-def _parse(digest: bytes, ptx: _Text) -> Module:
-    return parse(ptx.text)
 
 
 class _Translator:
