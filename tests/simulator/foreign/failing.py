@@ -1,4 +1,4 @@
-"""Kernels of the corpus that don't run yet, or not rightly, and what the simulator says of them."""
+"""Kernels of the corpus that don't run yet, and what the simulator says of them."""
 
 #: what the error says -> the kernels
 FAILING: dict[str, list[str]] = {
