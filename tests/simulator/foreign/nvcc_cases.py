@@ -465,3 +465,51 @@ def heat_steps(device: Any) -> Launch:
         p = np.pad(y, ((0, 0), (1, 1)))
         y = f4(0.25) * p[:, :-2] + f4(0.5) * p[:, 1:-1] + f4(0.25) * p[:, 2:]
     return Launch([x, np.zeros_like(x), i4(4)], {1: y})
+
+
+@kernel("libraries", (2,), (128,))
+def cub_radix_sort(device: Any) -> Launch:
+    keys = rng().integers(0, 300, (2, 512)).astype(u4) * u4(10**7)
+    values = np.arange(1024, dtype=i4).reshape(2, 512)
+    order = np.argsort(keys, 1, kind="stable")
+    return Launch(
+        [keys.copy(), values.copy()], {0: np.take_along_axis(keys, order, 1), 1: np.take_along_axis(values, order, 1)}
+    )
+
+
+@kernel("libraries", (3,), (128,))
+def cub_scan(device: Any) -> Launch:
+    x = rng().integers(-99, 99, (3, 512)).astype(i4)
+    return Launch(
+        [x, np.zeros_like(x), np.zeros(3, i4)], {1: x.cumsum(1, dtype=i4) - x, 2: x.sum(1, dtype=i4)}
+    )
+
+
+@kernel("libraries", (3,), (128,))
+def cub_reduce(device: Any) -> Launch:
+    x = rng().integers(-99, 99, (3, 128)).astype(np.float64)
+    return Launch([x, np.zeros(3)], {1: x.sum(1)})
+
+
+@kernel("libraries", (2,), (64,))
+def cg_tiles(device: Any) -> Launch:
+    x = rng().integers(-99, 99, (16, 8)).astype(i4)
+    out = np.stack([np.repeat(x.sum(1, dtype=i4)[:, None], 8, 1), np.maximum.accumulate(x, 1)], 2)
+    return Launch([x, np.zeros_like(out), np.zeros(1, i4)], {1: out, 2: (x > 0).sum(dtype=i4)[None]})
+
+
+@kernel("libraries", (5,), (64,))
+def libcu_chain(device: Any) -> Launch:
+    x = rng().integers(-99, 99, (5, 64)).astype(i4)
+    return Launch([x, np.zeros(5, i4), np.zeros(5, i4)], {1: x.sum(1, dtype=i4).cumsum(dtype=i4), 2: np.ones(5, i4)})
+
+
+@kernel("libraries", (3,), (128,))
+def libcu_maximum(device: Any) -> Launch:
+    x = rng().random(300).astype(f4)
+    value = 0
+    for _ in range(300):
+        value = (value * 3 + 1) % 2**64
+    return Launch(
+        [x, np.zeros(1, f4), np.zeros(1, np.uint64), i4(300)], {1: x.max()[None], 2: np.array([value], np.uint64)}
+    )

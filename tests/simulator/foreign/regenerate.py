@@ -19,7 +19,9 @@ HERE = Path(__file__).parent
 FOLDER = Path("/tmp/tilejit-foreign")
 
 # Line information with `inlined_at` where helpers are inlined; the first file shows nvcc's default output.
-NVCC_FLAGS = {"elementwise": (), "cooperation": ("-lineinfo",), "tiles": ("-lineinfo",)}
+NVCC_FLAGS = {
+    "elementwise": (), "cooperation": ("-lineinfo",), "tiles": ("-lineinfo",), "libraries": ("-std=c++17", "-lineinfo"),
+}
 
 
 def write(family: str, name: str, ptx: str) -> None:
