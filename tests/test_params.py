@@ -34,7 +34,8 @@ from tilejit.runtime.arrays import view_of
 from tilejit.runtime.packing import Field, Packing, field_of, getter
 from tilejit.runtime.simulated import parameter_value
 from tilejit.simulator import Pointer
-from tilejit.simulator.decode import ptx
+from tilejit.simulator.decode.parser import parse
+from tilejit.simulator.decode.ptx import PtxParam
 from tilejit.target import target
 
 A = Buffer("A", "global", float32, (4, 8), TileLayout.row_major((4, 8)), 16)
@@ -55,11 +56,11 @@ def arguments():
     return view_of(np.zeros((4, 16), np.float32)[:, ::2]), 3
 
 
-def declared(params: Sequence[Param]) -> list[ptx.PtxParam]:
+def declared(params: Sequence[Param]) -> tuple[PtxParam, ...]:
     """What the PTX says of the parameters."""
     text = generate(kernel([], params), target("sm_90a")).ptx
-    (function,) = ptx.parse(text).functions.values()
-    return function.params
+    (parsed,) = parse(text).kernels.values()
+    return parsed.params
 
 
 @KINDS

@@ -8,6 +8,7 @@ import platform
 import runpy
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,9 +44,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(*operations(), sep="\n")
         else:
             print(*cache(options.action), sep="\n")
+        sys.stdout.flush()
     except TilejitError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
+    except BrokenPipeError:
+        # whoever reads has seen enough, as head has; Python would try to write what is left when it exits
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
@@ -142,10 +147,34 @@ def _kernels(file: str, run: bool) -> dict[str, Kernel]:
     sys.path.insert(0, os.fspath(path.resolve().parent))
     sys.argv = [file]
     try:
-        names = runpy.run_path(file, run_name="__main__" if run else path.stem)
+        with _printing_to_stderr():
+            names = runpy.run_path(file, run_name="__main__" if run else path.stem)
     finally:
         sys.path[:], sys.argv = before
     return {value.name: value for value in names.values() if isinstance(value, Kernel)}
+
+
+@contextmanager
+def _printing_to_stderr() -> Iterator[None]:
+    """What a program prints, its kernels too, isn't mixed with what was asked for."""
+    sys.stdout.flush()
+    try:
+        number = sys.stdout.fileno()
+    except (OSError, ValueError):
+        # not a file of the operating system's
+        with redirect_stdout(sys.stderr):
+            yield
+        return
+    kept = os.dup(number)
+    os.dup2(sys.stderr.fileno(), number)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+            # a GPU's prints appear when it is waited for
+            devices.synchronize()
+    finally:
+        os.dup2(kept, number)
+        os.close(kept)
 
 
 def _compiled(kernel: Kernel, target: Target | None) -> list[Compiled]:

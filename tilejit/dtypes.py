@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 
-__all__ = ["DType", "DTYPES", "from_numpy", "promote"]
+from .errors import KernelTypeError
+
+__all__ = ["DType", "DTYPES", "as_dtype", "from_numpy", "mixes_signs", "promote", "signed", "unsigned"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,24 +85,64 @@ def _by_name(name: str) -> DType:
     return DTYPES[name]
 
 
+def as_dtype(value: object) -> DType | None:
+    """The type that a value names: a DType, a NumPy dtype or scalar type, the name of either; None of anything else.
+
+    Python's own float and int don't name one: NumPy means 64 bits by them, kernels 32.
+    """
+    if isinstance(value, DType):
+        return value
+    if isinstance(value, str) and value in DTYPES:
+        return DTYPES[value]
+    if not isinstance(value, (str, np.dtype)) and not (isinstance(value, type) and issubclass(value, np.generic)):
+        return None
+    try:
+        dtype = np.dtype(value)
+    except TypeError:
+        return None
+    return from_numpy(dtype) if dtype.isnative else None
+
+
 def from_numpy(dtype: object) -> DType | None:
     """The type that NumPy's `dtype` stands for, or None where tilejit has none."""
     name = np.dtype(dtype).name  # type: ignore[call-overload]
     return DTYPES.get("bool_" if name == "bool" else name)
 
 
-def promote(a: DType, b: DType) -> DType:
-    """The type in which an operation on `a` and `b` computes.
+@cache
+def promote(*types: DType) -> DType:
+    """The type in which an operation on values of these types computes.
 
-    Across kinds (bool < int < float) the higher kind's type, within a kind the wider;
-    float16 with bfloat16 gives float32; of int and uint of one width the unsigned, as in C.
+    Across kinds (bool < int < float) the higher kind's type, within a kind the widest; float16 with bfloat16 gives
+    float32; signed with unsigned integers the narrowest signed type that holds both.
+    raises: KernelTypeError for uint64 with a signed type, where there is none.
     """
-    if a == b:
-        return a
-    if _RANK[a.kind] != _RANK[b.kind]:
-        return a if _RANK[a.kind] > _RANK[b.kind] else b
-    if {a, b} == {float16, bfloat16}:
-        return float32
-    if a.bits != b.bits:
-        return a if a.bits > b.bits else b
-    return a if a.kind == "uint" else b
+    rank = max(_RANK[t.kind] for t in types)
+    highest = [t for t in types if _RANK[t.kind] == rank]
+    bits = max(t.bits for t in highest)
+    widest = [t for t in highest if t.bits == bits]
+    if not mixes_signs(highest):
+        return widest[0] if all(t is widest[0] for t in widest) else float32
+    bits = max(t.bits if t.kind == "int" else 2 * t.bits for t in highest)
+    if bits > 64:
+        raise KernelTypeError(
+            f"no integer type holds all values of {' and '.join(dict.fromkeys(t.name for t in highest))}",
+            hint="convert one of them first, for example with tj.int64(x)",
+        )
+    return DTYPES[f"int{bits}"]
+
+
+def mixes_signs(types: Iterable[DType]) -> bool:
+    """Whether there are signed and unsigned integers among them."""
+    kinds = {t.kind for t in types}
+    return "int" in kinds and "uint" in kinds
+
+
+def signed(dtype: DType) -> DType:
+    """The signed integer type of a type's width."""
+    return DTYPES[f"int{dtype.bits}"]
+
+
+def unsigned(dtype: DType) -> DType:
+    """The unsigned integer type of a type's width."""
+    return DTYPES[f"uint{dtype.bits}"]

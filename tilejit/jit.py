@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +16,15 @@ from .runtime import devices
 from .runtime.arrays import SIMULATOR
 from .runtime.captured import Captured
 from .runtime.device import Device, Launch, LoadedKernel
-from .runtime.grid import check_cluster, check_clustered, check_grid, check_registers, check_threads, split
+from .runtime.grid import (
+    GridFunction,
+    check_cluster,
+    check_clustered,
+    check_grid,
+    check_registers,
+    check_threads,
+    split,
+)
 from .runtime.signature import Call, bind, describe, hypothetical
 from .runtime.variants import CompiledVariant, Request, VariantCache, without_compiling
 from .target import Target
@@ -45,6 +54,7 @@ class Options:
     target: Target | None = None
     max_registers: int | None = None
     cluster: tuple[int, int, int] | None = None
+    nonportable_cluster: bool = False
     debug: bool = False
 
 
@@ -91,6 +101,29 @@ class Kernel:
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}({', '.join(p.name for p in self.parameters)})>"
+
+    def __copy__(self) -> Kernel:
+        """Itself, as a function's copy is."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Kernel:
+        return self
+
+    def __reduce__(self) -> str:
+        """Where it is found again, as a function is pickled.
+
+        raises: LaunchError where that isn't by its module and name.
+        """
+        name: str = self.__wrapped__.__qualname__  # type: ignore[attr-defined]
+        holder: Any = sys.modules.get(self.__module__)
+        for part in name.split("."):
+            holder = getattr(holder, part, None)
+        if holder is not self:
+            raise LaunchError(
+                f"{self.name} can't be pickled: {self.__module__}.{name} isn't this kernel",
+                hint="define it at the top of a module, under its own name: what is pickled is where to find it",
+            )
+        return name
 
     @property
     def signatures(self) -> tuple[CompiledVariant, ...]:
@@ -151,6 +184,7 @@ def _tile_ir(
         target=target,
         max_registers=options.max_registers,
         cluster=options.cluster,
+        nonportable_cluster=options.nonportable_cluster,
         debug=debug,
     )
 
@@ -162,7 +196,7 @@ class Launcher:
 
     def __init__(self, kernel: Kernel, grid: Any, threads: int, stream: Any) -> None:
         self.kernel = kernel
-        self.grid = grid if callable(grid) else check_grid(grid)
+        self.grid = GridFunction(grid) if callable(grid) else check_grid(grid)
         self.threads = threads
         self.stream = stream
         self._fixed: Launch | None = None
@@ -184,9 +218,9 @@ class Launcher:
         """Grid, threads and stream; a grid function is called with the arguments by name."""
         if self._fixed is not None:
             return self._fixed
-        if callable(self.grid):
+        if isinstance(self.grid, GridFunction):
             named = {p.name: v for p, v in zip(self.kernel.parameters, values, strict=True)}
-            return self._on(check_grid(self.grid(named)))
+            return self._on(self.grid(named))
         self._fixed = self._on(self.grid)
         return self._fixed
 
@@ -271,6 +305,7 @@ def kernel(
     target: str | Target | None = None,
     max_registers: int | None = None,
     cluster: Sequence[int] | None = None,
+    nonportable_cluster: bool = False,
     debug: bool = False,
 ) -> Callable[[Callable[..., Any]], Kernel]: ...
 
@@ -284,18 +319,21 @@ def kernel(
     target: str | Target | None = None,
     max_registers: int | None = None,
     cluster: Sequence[int] | None = None,
+    nonportable_cluster: bool = False,
     debug: bool = False,
 ) -> Kernel | Callable[[Callable[..., Any]], Kernel]:
     """Makes a kernel of the function below it; nothing is compiled before the first launch.
 
     threads: of a CTA. target: an architecture instead of the device's own. max_registers: a limit per thread.
-    cluster: CTAs of a cluster in each dimension. debug: asserts work on a GPU too.
+    cluster: CTAs of a cluster in each dimension. nonportable_cluster: it may have more CTAs than every GPU runs.
+    debug: asserts work on a GPU too.
     """
     options = Options(
         check_threads(threads),
         None if target is None else find_target(target),
         None if max_registers is None else check_registers(max_registers),
         None if cluster is None else check_cluster(cluster),
+        nonportable_cluster,
         debug,
     )
     if fn is None:

@@ -146,6 +146,8 @@ def _check_limits(state: PassState) -> None:
             span=kernel.span,
             hint="leave cluster= out or compile for a newer target",
         )
+    # before lowering, which takes memory and time in proportion to a buffer's size
+    _check_memory(state)
 
 
 def _check_initialized(state: PassState) -> None:

@@ -13,8 +13,16 @@ WARP = 32
 WARPGROUP = 128
 MAX_THREADS = 1024
 
+#: CTAs of a cluster: that every GPU with clusters runs, and that some run where a kernel asks for it
+#: source: CUDA C++ Programming Guide, "Thread Block Clusters"; cudaFuncAttributeNonPortableClusterSizeAllowed
+PORTABLE_CLUSTER = 8
+MAX_CLUSTER = 16
+
 #: of a CTA's tensor memory, 32 bits in every lane
 TMEM_COLUMNS = 512
+
+#: from one lane of tensor memory to the next in an address; columns count below it
+TMEM_LANE = 1 << 16
 
 #: source: PTX ISA, "TensorCore 5th Generation Instructions"
 TENSOR_MEMORY_TARGETS = ("sm_100a", "sm_103a", "sm_110a")

@@ -274,10 +274,13 @@ def test_loops_of_any_step_are_legal(start: int, stop: int, step: int) -> None:
     assert "bra" in made(kernel([loop], [pointer(a, written=True)])).ptx
 
 
-def test_a_loop_near_the_end_of_its_type_counts_wider() -> None:
+def test_a_loop_near_the_end_of_its_type_counts_in_it_and_never_passes_it() -> None:
     a, i, n = array("A", int32, 4096), Var("i", int32), Var("n", int32)
     loop = For(i, const(0), n, const(4), (Store(Vector(a, build.mod(i, 64)), i),))
-    assert "phi i64" in made(kernel([loop], [pointer(a, True), ScalarParam("n", n)])).llvm_ir
+    text = made(kernel([loop], [pointer(a, True), ScalarParam("n", n)])).llvm_ir
+    assert "phi i32" in text and "phi i64" not in text
+    # the index is compared with the last from which there is another turn, not with the end
+    assert re.search(r"icmp slt i32 %v\d+, %v\d+\n", text[text.index("\nnext") :])
     loop = For(i, const(0), n, const(1), (Store(Vector(a, build.mod(i, 64)), i),))
     assert "phi i32" in made(kernel([loop], [pointer(a, True), ScalarParam("n", n)])).llvm_ir
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -196,7 +197,7 @@ OPTIONS = [
     (lambda: tj.empty("x", tj.float32), LAUNCH, "an array can't have shape 'x'", "a tuple of integers"),
     (lambda: tj.to_device(["a"]), LAUNCH, "dtype('<U1') is not an element type", "float32"),
     (lambda: tj.spec(None, tj.float32), tj.KernelTypeError, "None is not a shape", "a tuple of integers"),
-    (lambda: tj.spec((3,), "float32"), tj.KernelTypeError, "'float32' is not an element type", "tj.float32"),
+    (lambda: tj.spec((3,), "float33"), tj.KernelTypeError, "'float33' is not an element type", "tj.float32"),
     (lambda: tj.spec((-1,), tj.float32), tj.KernelTypeError, "not negative; got (-1,)", "change the shape"),
     (lambda: tj.spec((3, 4), tj.float32, (1,)), tj.KernelTypeError, "1 strides (1,) for shape (3, 4)", "one stride"),
     (lambda: tj.spec(3, tj.float32, ("a",)), tj.KernelTypeError, "strides are integers; got ('a',)", "elements"),
@@ -230,6 +231,60 @@ def test_shared_memory_beyond_the_target_is_refused_at_the_launch():
     with tj.use_device("sim:sm_75"), pytest.raises(RESOURCE, match="sm_75 has 65,536"):
         big[1](a)
     assert (a == A).all()
+
+
+def marks(**options):
+    @tj.kernel(threads=1, **options)
+    def mark(A):
+        A[0] = 1
+
+    return mark
+
+
+@pytest.mark.parametrize("cluster", [(4, 4, 4), (17, 1, 1), 32, (1, 64, 1024)])
+@pytest.mark.parametrize("nonportable", [False, True])
+def test_no_cluster_has_more_than_16_ctas(cluster, nonportable):
+    a = A.copy()
+    with pytest.raises(RESOURCE, match=r"has \d+ CTAs; a GPU runs at most 16 together") as caught:
+        marks(cluster=cluster, nonportable_cluster=nonportable)[cluster](a)
+    assert caught.value.span.text.strip().startswith("def mark")
+    assert (a == A).all()
+
+
+@pytest.mark.parametrize("cluster", [(3, 3, 1), 16, (1, 4, 4)])
+def test_a_cluster_of_more_than_8_ctas_is_asked_for(cluster):
+    a = A.copy()
+    with pytest.raises(RESOURCE, match="more than 8 run on some GPUs only") as caught:
+        marks(cluster=cluster)[cluster](a)
+    assert "nonportable_cluster=True" in caught.value.hint
+    marks(cluster=cluster, nonportable_cluster=True)[cluster](a)
+    assert a[0] == 1
+    marks(cluster=(2, 2, 2))[2, 2, 2](a)
+
+
+@tj.kernel(threads=32)
+def fills(A: tj.Tensor, N: tj.constexpr):
+    r = tj.warp.full((32, N), 1.0, tj.float32)
+    q = r + 1.0
+    A[0] = q.registers[0]
+
+
+@tj.kernel(threads=32)
+def fills_shared(A: tj.Tensor, N: tj.constexpr):
+    s = tj.alloc_shared((32, N), tj.float32)
+    tj.warp.fill(s, 1.0)
+    A[0] = s[0, 0]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "words"), [(fills, "bytes of local memory a thread"), (fills_shared, "bytes of shared memory")]
+)
+@pytest.mark.parametrize("log", [16, 24, 30, 60])
+def test_memory_that_nothing_has_is_refused_before_it_costs_any(kernel, words, log):
+    start = time.process_time()
+    with pytest.raises(RESOURCE, match=words):
+        kernel.compile(A, 2**log, target="sm_90a")
+    assert time.process_time() - start < 2
 
 
 def test_a_refused_kernel_leaves_arrays_alone():

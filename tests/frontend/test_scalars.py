@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.support.programs import array, one_thread, run, statements, tile_ir
 from tilejit import dtypes
 from tilejit.dtypes import DTYPES, DType
+from tilejit.errors import KernelTypeError
 from tilejit.ir import nodes as ir
 
 
@@ -61,22 +62,83 @@ def type_of(expression: str, *types: DType) -> DType:
         ("A.shape[0]", (), dtypes.int64),
         ("2 * 3.5", (), dtypes.float32),
         ("x", (dtypes.uint32,), dtypes.uint32),
+        ("x + y", (dtypes.int8, dtypes.uint8), dtypes.int16),
+        ("x + y", (dtypes.uint32, dtypes.int8), dtypes.int64),
+        ("x + y", (dtypes.int64, dtypes.uint32), dtypes.int64),
+        ("x + y", (dtypes.uint64, dtypes.uint8), dtypes.uint64),
+        ("x | y", (dtypes.int64, dtypes.uint8), dtypes.uint64),
+        ("x ^ y", (dtypes.int8, dtypes.uint16), dtypes.uint16),
+        ("x << y", (dtypes.int8, dtypes.uint64), dtypes.int8),
+        ("x >> y", (dtypes.uint16, dtypes.int32), dtypes.uint16),
+        ("x << y", (dtypes.int8, dtypes.int32), dtypes.int32),
+        ("tj.exp(x) + y", (dtypes.int64, dtypes.uint64), dtypes.float32),
+        ("tj.pow(x, y)", (dtypes.float32, dtypes.uint64), dtypes.float32),
     ],
 )
 def test_literals_are_weak_and_types_promote(expression: str, types: tuple[DType, ...], result: DType) -> None:
     assert type_of(expression, *types) == result
 
 
+#: how a name starts, what a loop makes of it with x and y of two types, and its type in the loop
+CARRIED = [
+    ("0", "t + x", dtypes.float16, dtypes.float32),
+    ("0.0", "t + x", dtypes.float16, dtypes.float32),
+    ("0.0", "t + x", dtypes.bfloat16, dtypes.float32),
+    ("0.0", "t + x", dtypes.float64, dtypes.float64),
+    ("0.0", "t + 1", dtypes.float16, dtypes.float32),
+    ("0.0", "t + x", dtypes.int32, dtypes.float32),
+    ("0.0", "x", dtypes.int64, dtypes.float32),
+    ("0", "t + 1", dtypes.float16, dtypes.int32),
+    ("0", "t + 0.5", dtypes.float16, dtypes.float32),
+    *(("0", "t + x", d, dtypes.int32) for d in (dtypes.int8, dtypes.int16, dtypes.uint8, dtypes.uint16, dtypes.int32)),
+    *(("0", "t + x", d, d) for d in (dtypes.uint32, dtypes.int64, dtypes.uint64, dtypes.float32, dtypes.float64)),
+    ("0", "x", dtypes.float16, dtypes.float32),
+    ("0", "x > 0", dtypes.float16, dtypes.int32),
+    ("0", "x if i > 2 else 1", dtypes.uint8, dtypes.int32),
+    ("0", "t + x\n        t = t + tj.int64(1)", dtypes.int8, dtypes.int64),
+    # what is overwritten in the same round counts too
+    ("0", "tj.float64(x)\n        t = x", dtypes.float16, dtypes.float64),
+    # an assignment in a branch converts, so that the paths agree
+    ("0.0", "t + x\n        if i > 2:\n            t = x", dtypes.float16, dtypes.float32),
+    ("0", "x\n        if i > 2:\n            t = tj.int64(i)\n        t = t + 1", dtypes.int32, dtypes.int64),
+    ("0", "x\n        if i > 2:\n            t = tj.uint8(i)\n        t = t + 1", dtypes.int8, dtypes.int32),
+    # a reset to a literal keeps the type
+    ("0.0", "t + x\n        if i > 2:\n            t = 0\n            t = t + x", dtypes.float16, dtypes.float32),
+    # what starts with a type is joined strictly, so it keeps it
+    ("tj.int64(0)", "t + 1", dtypes.float16, dtypes.int64),
+    ("tj.float16(0)", "t + x", dtypes.float16, dtypes.float16),
+    ("False", "x > 0", dtypes.float16, dtypes.bool_),
+]
+
+
+@pytest.mark.parametrize(("start", "step", "x", "result"), CARRIED)
+@pytest.mark.parametrize("around", ["", "for j in range(n):\n        "])
+def test_a_literal_carried_round_a_loop_has_one_type_for_it(
+    start: str, step: str, x: DType, result: DType, around: str
+) -> None:
+    inner = "    " if around else ""
+    step = step.replace("\n", f"\n{inner}")
+    loop = f"{around}for i in range(n):\n        {inner}t = {step}"
+    text = f"def k(A, n, x):\n    t = {start}\n    {loop}\n    A[0] = t\n"
+    kernel = tile_ir(text, array(), dtypes.int32, x)
+    assert {s.var.dtype for s in statements(kernel.body, ir.Declare) if s.var.name.startswith("t")} == {result}
+
+
 @pytest.mark.parametrize(
-    ("start", "step", "result"),
-    [("0", "t + x", dtypes.float16), ("0.0", "t + 1", dtypes.float32), ("0", "t + 1", dtypes.int32),
-     ("0", "t + 0.5", dtypes.float32), ("tj.int64(0)", "t + 1", dtypes.int64), ("False", "x > 0", dtypes.bool_)],
+    ("start", "step", "x"),
+    [("tj.float16(0)", "t + x", dtypes.float32), ("False", "x", dtypes.int32),
+     ("-1", "x", dtypes.uint32), ("0", "x if i > 2 else tj.int8(i)", dtypes.uint64)],
 )
-def test_at_the_head_of_a_loop_a_literal_takes_the_typed_sides_type(start: str, step: str, result: DType) -> None:
+def test_what_has_no_such_type_is_refused(start: str, step: str, x: DType) -> None:
     text = f"def k(A, n, x):\n    t = {start}\n    for i in range(n):\n        t = {step}\n    A[0] = t\n"
-    kernel = tile_ir(text, array(), dtypes.int32, dtypes.float16)
-    (declared,) = statements(kernel.body, ir.Declare)
-    assert declared.var.dtype == result
+    with pytest.raises(KernelTypeError):
+        tile_ir(text, array(), dtypes.int32, x)
+
+
+def test_a_sum_of_float16_that_starts_as_a_literal_is_kept_in_float32() -> None:
+    values, out = np.full(4096, 1.0, np.float16), np.zeros(1, np.float32)
+    run("def k(A, OUT):\n    t = 0.0\n    for i in range(4096):\n        t += A[i]\n    OUT[0] = t\n", values, out)
+    assert out[0] == 4096
 
 
 def test_a_variable_that_never_changes_in_a_loop_stays_a_constant() -> None:

@@ -86,6 +86,14 @@ def test_one_element_away_from_its_thread_axis_is_drawn() -> None:
     assert len(drawn(alone._repr_svg_())) == 1
 
 
+@pytest.mark.parametrize("stride", [0, 1])
+def test_one_element_with_replicas_along_another_thread_axis_is_drawn(stride: int) -> None:
+    alone = TileLayout.from_iters([(1, 0, "laneid")], [(2, stride, "warpid")])
+    assert alone.canonical() == TileLayout.from_iters([(1, 1, "warpid")], [(2, stride, "warpid")])
+    assert len(drawn(alone._repr_svg_())) == 1
+    assert alone.owners(0) == [(0, 0), (stride, 0)]
+
+
 def test_a_shape_of_another_size_is_refused() -> None:
     with pytest.raises(LayoutError, match=r"has 8 elements; shape \(3, 3\) has 9"):
         svg(S[(4, 2)], shape=(3, 3))

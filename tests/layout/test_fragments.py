@@ -70,7 +70,7 @@ def test_layouts_are_ordinary_data() -> None:
         (lambda: layout_a((16, 16), float16, warps=2), "warps is"),
         (lambda: layout_a((16, 16), float16, scope="warp"), "scope='warp'"),
         (lambda: layout_a((32, 16), float16, warps=(0, 1)), "warps is"),
-        (lambda: layout_b((32, 16), "float16"), "got 'float16'"),
+        (lambda: layout_b((32, 16), "float15"), "got 'float15'"),
         (lambda: layout_c("ab"), "the accumulator has shape"),
         (lambda: layout_a((128, 16), float16, warps=(8, 1), scope="warpgroup"), "a warpgroup has 4 warps"),
         (lambda: layout_c((32, 16), float32, warps=(2, 1), scope="warpgroup"), "a warpgroup has 4 warps"),

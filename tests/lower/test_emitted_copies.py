@@ -255,7 +255,7 @@ def loosened(data: st.DataObject, region: Region) -> Region:
         assert isinstance(start, Const)
         value = int(start.value)
         known = data.draw(st.sampled_from([k for k in (1, 2, 3, 4, 8, 16) if value % k == 0]))
-        bounds = (0, 64) if value >= 0 and data.draw(st.booleans()) else None
+        bounds = (0, 128) if 0 <= value <= 128 and data.draw(st.booleans()) else None
         starts.append(Var(f"{region.buffer.name}.start.{d}", start.dtype, known, bounds))
     return replace(region, starts=tuple(starts))
 

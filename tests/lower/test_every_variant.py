@@ -16,7 +16,7 @@ from tilejit.errors import LayoutError
 from tilejit.ir.nodes import Instruction, TileOp
 from tilejit.lower import VARIANTS, Decline, DispatchContext, Moves, Plan, Variant
 from tilejit.lower.builder import Builder
-from tilejit.lower.moves.partition import Partition, emit_copy
+from tilejit.lower.moves.partition import PartitionCopy
 from tilejit.lower.variants import copy_gmem_smem
 from tilejit.target import target
 from tilejit.testing import Operation, operations
@@ -65,27 +65,27 @@ def test_a_decent_share_of_the_drawn_operations_is_accepted(variant: Variant[Any
 
 
 @dataclass(frozen=True, slots=True)
-class Changed(Partition):
+class Changed(PartitionCopy):
     """A partition that says something else of its moves."""
 
     change: Callable[[Moves], Moves]
 
     def moves(self) -> Moves:
         # without super(): a slotted dataclass is another class than the one that is written
-        return self.change(Partition.moves(self))
+        return self.change(PartitionCopy.moves(self))
 
 
 def wrong(name: str, change: Callable[[Moves], Moves]) -> Variant[Any]:
     """gmem_smem with other moves, before all others."""
 
-    def plan(op: TileOp, context: DispatchContext) -> Partition:
+    def plan(op: TileOp, context: DispatchContext) -> PartitionCopy:
         right = copy_gmem_smem.plan(op, context)
-        return Changed(*(getattr(right, f.name) for f in fields(Partition)), change)
+        return Changed(*(getattr(right, f.name) for f in fields(PartitionCopy)), change)
 
     return replace(copy_gmem_smem.VARIANT, name=name, priority=30, plan=plan)
 
 
-def emitting(name: str, emit: Callable[[Partition, TileOp, Builder], None]) -> Variant[Any]:
+def emitting(name: str, emit: Callable[[PartitionCopy, TileOp, Builder], None]) -> Variant[Any]:
     """gmem_smem with other lane IR, before all others."""
     return replace(copy_gmem_smem.VARIANT, name=name, priority=30, emit=emit)
 
@@ -108,12 +108,12 @@ def by_other_threads(moves: Moves) -> Moves:
     return replace(moves, thread=moves.thread + 1)
 
 
-def skip_the_first_round(plan: Partition, op: TileOp, b: Builder) -> None:
-    emit_copy(replace(plan, rounds=1, count=min(plan.count, plan.threads) - 1), op, b)
+def skip_the_first_round(plan: PartitionCopy, op: TileOp, b: Builder) -> None:
+    replace(plan, rounds=1, count=min(plan.count, plan.threads) - 1).emit(op, b)
 
 
-def name_a_missing_instruction(plan: Partition, op: TileOp, b: Builder) -> None:
-    emit_copy(plan, op, b)
+def name_a_missing_instruction(plan: PartitionCopy, op: TileOp, b: Builder) -> None:
+    plan.emit(op, b)
     b.append(Instruction("copy.no.such.thing"))
 
 

@@ -204,6 +204,24 @@ def test_a_wait_behind_branches_carries_what_any_of_them_has_loaded() -> None:
 
 
 @tj.kernel(threads=128)
+def loaded_again(A: tj.Tensor = TILE, B: tj.Tensor = TILE):
+    r = tj.alloc_local((128, 8), tj.float32, layout=ROWS)
+    t = tj.alloc_tmem((128, 32), tj.float32)
+    tj.wg.copy_async(r, t[:, 0:8])
+    if tj.cta_id(0) > 3:
+        tj.wg.copy_async(r, t[:, 8:16])
+    tj.tcgen05.wait_ld()
+    tj.wg.copy(B, r)
+
+
+def test_a_second_load_into_the_same_registers_waits_for_the_first() -> None:
+    lines = [line.strip() for line in compiled(loaded_again).lane_ir.splitlines() if "tcgen05" in line]
+    wait = "instruction tcgen05.wait.ld r[0 +: 8] <- r[0 +: 8]"
+    first, waited, second = (next(k for k, line in enumerate(lines) if text in line) for text in ("t[0", wait, "t[8"))
+    assert first < waited < second
+
+
+@tj.kernel(threads=128)
 def chosen_columns(A: tj.Tensor = TILE, B: tj.Tensor = TILE):
     r = tj.alloc_local((128, 32), tj.float32, layout=WIDE)
     t = tj.alloc_tmem((128, 32), tj.float32)

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from tests.lower.test_golden import kernel
 from tests.support.goldens import Golden, joined
-from tilejit.dtypes import DType, bfloat16, float16, float32, float64, int8, int32, uint8
+from tilejit.dtypes import DType, bfloat16, float16, float32, float64, int8, int32, int64, uint8
 from tilejit.errors import DispatchError, LayoutError
-from tilejit.ir.nodes import Instruction, Sync, TileOp, Var
+from tilejit.ir.arithmetic import build
+from tilejit.ir.nodes import Expr, Instruction, Sync, TileOp, Var
 from tilejit.ir.text.printer import to_text
 from tilejit.layout import TCGEN05_SHAPES, R, S, TileLayout, atom_layout, datapath, laneid, tid_in_wg, tx
 from tilejit.lower import lower, pending
@@ -192,6 +193,30 @@ def test_columns_may_start_at_a_run_time_multiple_of_a_word() -> None:
     with pytest.raises(DispatchError, match="isn't known to be a multiple of 2") as caught:
         dispatch("copy_async", "warpgroup", odd, local, target="sm_100a")
     assert "multiple_of=" in (caught.value.hint or "")
+
+
+@given(
+    st.sampled_from([float32, float16, int8]), st.booleans(), st.integers(0, 3), st.integers(0, 5), st.integers(0, 24),
+    st.integers(0, 24),
+)
+def test_run_time_starts_may_have_constant_parts(
+    dtype: DType, loads: bool, i: int, j: int, column: int, register: int
+) -> None:
+    """`z + 8` isn't 0 where z is; lowering proves each plan against the layouts."""
+    packed = 32 // dtype.bits
+    z = sym("z", multiple_of=packed)
+
+    def start(past: int) -> Expr:
+        return build.add(build.add(build.mul(z, i), build.mul(sym("y"), j * packed)), past * packed)
+
+    layout = S[(128, 32 * packed) : (1 @ tid_in_wg, 1)]
+    local = operand("local", (128, 32 * packed), dtype, layout).named("r")
+    tmem = operand("tmem", (128, 32 * packed), dtype).named("t")
+    zero = build.const(0, int64)
+    local = replace(local, starts=(zero, start(register)), extents=(128, 8 * packed))
+    tmem = replace(tmem, starts=(zero, start(column)), extents=(128, 8 * packed))
+    copy = TileOp("copy_async", "warpgroup", (local, tmem) if loads else (tmem, local))
+    lower(kernel("moving", 128, [local, tmem], copy, target="sm_100a"), target("sm_100a"))
 
 
 def test_rows_start_at_constants() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from tests.reference import expressions, layouts
 from tests.reference.instructions import AsyncCopies, carry_out
-from tilejit.dtypes import DType, bool_
+from tilejit.dtypes import DType, bool_, signed
 from tilejit.ir import nodes as ir
 from tilejit.layout import TileLayout
 
@@ -142,9 +142,11 @@ class Threads:
 
     def _counted(self, stmt: ir.For, active: Array) -> Array:
         kind = stmt.var.dtype
-        start, stop, step = (self.typed(e, kind, active) for e in (stmt.start, stmt.stop, stmt.step))
+        start, stop = (self.typed(e, kind, active) for e in (stmt.start, stmt.stop))
+        # what counts an unsigned index down is signed
+        step = self.typed(stmt.step, kind if stmt.step.dtype == kind else signed(kind), active)
         indices: list[Iterator[int]] = [iter(())] * self.threads
-        for thread in np.flatnonzero(active):
+        for thread in np.flatnonzero(active & (step != 0)):
             indices[thread] = iter(range(int(start[thread]), int(stop[thread]), int(step[thread])))
         left = np.zeros_like(active)
         while active.any():

@@ -58,7 +58,7 @@ def compiled(*params, names="A B C", **changes):
     arguments = tuple((name, None) for name in names.split())
     made = {
         "params": params, "signature": Signature(arguments), "ptx": "ptx", "entry": "k", "shared_bytes": 0,
-        "dynamic_shared": False, "assertions": (), "target": target("sm_90a"), **changes
+        "dynamic_shared": False, "cluster": None, "assertions": (), "target": target("sm_90a"), **changes
     }
     return SimpleNamespace(**made)
 
@@ -294,6 +294,14 @@ def test_loading_is_allowed_during_capture(fake, device):
     device.load(compiled())
     relaxed = fake.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
     assert fake.calls == [("capture mode", relaxed), ("capture mode", "previous")]
+
+
+def test_a_cluster_of_more_ctas_than_every_gpu_runs_is_asked_for(fake, device):
+    wanted = ("attribute", "CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED", 1)
+    device.load(compiled(cluster=(4, 2, 1)))
+    assert wanted not in fake.calls
+    device.load(compiled(cluster=(3, 3, 1)))
+    assert wanted in fake.calls
 
 
 def test_large_dynamic_shared_memory_is_asked_for(fake, device):

@@ -144,6 +144,24 @@ def test_barrier_reductions_combine_the_ctas_predicates(op, expected):
     assert threads(body) == [expected] * 64
 
 
+def test_ctas_at_different_barrier_instructions_dont_mix():
+    """CTA 1 waits for its second warp at one bar.red, or at a barrier of 32 threads, while CTA 0 passes another."""
+    for first, expected in (("bar.red.popc.u32 %r5, 0, %p2;", 32), ("bar.sync 0, 96; mov.u32 %r5, 8;", 8)):
+        out = np.zeros((2, 96), np.uint32)
+        simulate(f"""
+            mov.u32 %r1, %ctaid.x; mov.u32 %r2, %tid.x; mad.lo.u32 %r3, %r1, 96, %r2; mul.wide.u32 %x2, %r3, 4;
+            ld.param.u64 %x1, [p0]; add.u64 %x1, %x1, %x2;
+            setp.lt.u32 %p2, %r2, 32; setp.ne.u32 %p3, %r2, 5;
+            setp.eq.u32 %p1, %r1, 0; @%p1 bra SECOND;
+            @!%p2 bra LATE;
+            FIRST: {first} bra STORE;
+            SECOND: bar.red.and.pred %p4, 0, %p3; selp.u32 %r5, 77, 44, %p4; bra STORE;
+            LATE: bra FIRST;
+            STORE: st.global.u32 [%x1], %r5; ret;
+        """, out, grid=2, block=96)
+        np.testing.assert_array_equal(out, np.repeat([[44], [expected]], 96, 1))
+
+
 def test_named_barriers_join_a_part_of_the_cta():
     body = """
     mov.u32 %r3, tile; shl.b32 %r4, %r1, 2; add.u32 %r4, %r4, %r3;

@@ -52,9 +52,19 @@ def test_unknown_directives_are_refused(text):
     refuse(text, "not supported|unknown|not understood")
 
 
-def test_device_functions_are_refused():
-    module = HEADER + ".func f() { ret; }\n" + kernel("ret;")[len(HEADER) :]
-    refuse("", "device functions", module)
+def with_function(body):
+    return HEADER + ".func f() { frobnicate; { ret; } }\n" + kernel(body)[len(HEADER) :]
+
+
+def test_calls_of_device_functions_are_refused():
+    refuse("", "call of f: device functions are not supported", with_function("call.uni f;\nret;"))
+
+
+def test_a_function_that_the_kernel_doesnt_reach_doesnt_matter():
+    other = kernel("frobnicate;")[len(HEADER) :].replace(".entry k", ".entry other")
+    run(with_function("ret;") + other, "k", (1,), (1,), [])
+    with pytest.raises(UnsupportedInstructionError, match="frobnicate"):
+        run(with_function("ret;") + other, "other", (1,), (1,), [])
 
 
 def test_calls_of_unknown_functions_are_refused():

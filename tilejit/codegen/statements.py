@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..dtypes import int64
-from ..ir.arithmetic import facts
+from ..dtypes import DType, int32
 from ..ir.nodes import (
     Alloc,
     Assert,
@@ -35,6 +34,7 @@ from ..isa.barriers import BARRIERS
 from ..scopes import CTA, SCOPES
 from . import memory
 from .casts import cast
+from .counting import counted, falls, stays_inside
 from .emission import Emission, LLVMValue
 from .expressions import evaluate, integer, offset_of, special
 from .machine import instruction
@@ -117,44 +117,63 @@ def _for(emission: Emission, stmt: For) -> None:
     if stmt.unrolled:
         _unrolled(emission, stmt)
         return
-    w, var = emission.writer, stmt.var
-    start, stop, step = (evaluate(emission, e) for e in (stmt.start, stmt.stop, stmt.step))
-    dtype = var.dtype if _stays_inside(stmt) else int64
-    kind = f"i{dtype.bits}"
-    first, last, by = (cast(emission, x, dtype).text for x in (start, stop, step))
+    # PTX computes in 32 bits at least
+    dtype = stmt.var.dtype if stmt.var.dtype.bits >= 32 else int32
+    limits = [cast(emission, evaluate(emission, e), dtype).text for e in (stmt.start, stmt.stop, stmt.step)]
+    if stays_inside(stmt, dtype):
+        _up_to_the_end(emission, stmt, dtype, *limits)
+    else:
+        _while_more_remains(emission, stmt, dtype, *limits)
+
+
+def _up_to_the_end(emission: Emission, stmt: For, dtype: DType, start: str, stop: str, step: str) -> None:
+    """Turns until the index reaches the end or passes it."""
+    w, kind = emission.writer, f"i{dtype.bits}"
     header, body, latch, after = (w.label(hint) for hint in ("for", "body", "next", "endfor"))
     before, following = w.block, w.label("%i")
     w.enter_loop(header)
     w.start(header, w.available(), loops=True)
-    index = w.value(f"phi {kind} [ {first}, %{before} ], [ {following}, %{latch} ]")
-    down = step.const is not None and int(step.const.value) < 0
-    sign = "u" if dtype.kind == "uint" else "s"
-    more = w.value(f"icmp {sign}{'gt' if down else 'lt'} {kind} {index}, {last}")
+    index = w.value(f"phi {kind} [ {start}, %{before} ], [ {following}, %{latch} ]")
+    down, sign = falls(stmt), "u" if dtype.kind == "uint" else "s"
+    more = w.value(f"icmp {sign}{'gt' if down else 'lt'} {kind} {index}, {stop}")
     available = w.available()
     w.branch(more, body, after)
     w.start(body, available)
-    _define(emission, var, cast(emission, LLVMValue(index, dtype), var.dtype))
+    _define(emission, stmt.var, cast(emission, LLVMValue(index, dtype), stmt.var.dtype))
     _looped(emission, stmt.body, latch, after)
     w.start(latch)
     flags = "" if down and sign == "u" else f"n{sign}w "
-    w.effect(f"{following} = add {flags}{kind} {index}, {by}")
+    w.effect(f"{following} = add {flags}{kind} {index}, {step}")
     w.jump(header)
     w.start(after, w.leave_loop(available))
 
 
-def _stays_inside(stmt: For) -> bool:
-    """Whether the index one step past the loop's end still fits its type."""
-    low, high = facts.dtype_range(stmt.var.dtype)
-    if stmt.var.dtype.bits == 64:
-        return True
-    step = facts.bounds(stmt.step)
-    stop = facts.bounds(stmt.stop)
-    if None in (low, high, step[0], step[1], stop[0], stop[1]):
-        return False
-    assert low is not None and high is not None and step[0] is not None and step[1] is not None
-    assert stop[0] is not None and stop[1] is not None
-    # The last index inside is stop - 1 (stop + 1 downwards).
-    return stop[1] - 1 + step[1] <= high and stop[0] + 1 + step[0] >= low
+def _while_more_remains(emission: Emission, stmt: For, dtype: DType, start: str, stop: str, step: str) -> None:
+    """Turns as long as more than a step remains to the end: no index is computed that its type can't hold."""
+    w, kind = emission.writer, f"i{dtype.bits}"
+    range_ = counted(w, stmt, dtype, start, stop, step)
+    entry, header, latch, after = (w.label(hint) for hint in ("loop", "body", "next", "endfor"))
+    following, next_left = w.label("%i"), w.label("%left")
+    available = w.available()
+    w.branch(range_.has_a_turn, entry, after)
+    w.start(entry, available)
+    w.enter_loop(header)
+    w.start(header, w.available(), loops=True)
+    index = w.value(f"phi {kind} [ {start}, %{entry} ], [ {following}, %{latch} ]")
+    if range_.distance:
+        left = w.value(f"phi {kind} [ {range_.distance}, %{entry} ], [ {next_left}, %{latch} ]")
+    _define(emission, stmt.var, cast(emission, LLVMValue(index, dtype), stmt.var.dtype))
+    _looped(emission, stmt.body, latch, after)
+    w.start(latch)
+    if range_.distance:
+        more = w.value(f"icmp ugt {kind} {left}, {range_.stride}")
+        w.effect(f"{next_left} = sub {kind} {left}, {range_.stride}")
+    else:
+        more = w.value(f"icmp {range_.before} {kind} {index}, {range_.last_to_go_on}")
+    w.effect(f"{following} = add {kind} {index}, {step}")
+    w.branch(more, header, after)
+    w.leave_loop(available)
+    w.start(after, available)
 
 
 def _unrolled(emission: Emission, stmt: For) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 
 from ..dtypes import DType
+from .carried import is_literal
 from .context import Context
+from .joins import can_take
 from .operators import binary
 from .regions import load_element, store_element, unloaded
-from .scalars import convert
-from .values import Binding, Constant, Items, Memory, Scalar, Value, describe
+from .scalars import convert, weak_type
+from .values import Binding, Constant, Items, Memory, Scalar, Value, describe, is_number
 
 __all__ = ["annotated", "assign", "assign_to", "augmented", "named"]
 
@@ -59,7 +61,8 @@ def augmented(ctx: Context, node: ast.AugAssign) -> bool:
 def assign_to(ctx: Context, target: ast.expr, value: Value) -> None:
     """Give a name, the names of a tuple, or an element its value."""
     if isinstance(target, ast.Name):
-        ctx.bind(target.id, Binding(named(ctx, target, target.id, value), ctx.span(target)))
+        value = named(ctx, target, target.id, _in_loops_type(ctx, target, value))
+        ctx.bind(target.id, Binding(value, ctx.span(target)))
         return
     if isinstance(target, (ast.Tuple, ast.List)):
         _unpack(ctx, target, value)
@@ -73,6 +76,21 @@ def assign_to(ctx: Context, target: ast.expr, value: Value) -> None:
     if isinstance(target, ast.Attribute):
         raise ctx.syntax_error(target, "an attribute can't be assigned in a kernel", "keep the value in a variable")
     raise ctx.syntax_error(target, "this can't be assigned to in a kernel", "assign to names and elements")
+
+
+def _in_loops_type(ctx: Context, target: ast.Name, value: Value) -> Value:
+    """A number as a name holds it that started as a literal and is carried round a loop: in the loop's type."""
+    carried = ctx.frame.carried.get(target.id)
+    if carried is None or not (isinstance(value, Scalar) or is_number(value)):
+        return value
+    if isinstance(value, Scalar) and not value.weak:
+        carried.assigned.add(value.dtype)
+    dtype = carried.dtype
+    if dtype is None or (is_literal(value) and not can_take(value, dtype)):
+        return value
+    if dtype.kind == "bool" and weak_type(value).kind != "bool":
+        return value
+    return convert(ctx, target, value, dtype)
 
 
 def named(ctx: Context, node: ast.AST, name: str, value: Value) -> Value:

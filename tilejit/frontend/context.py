@@ -16,11 +16,13 @@ from ..isa.cp_async import CP_ASYNC
 from ..layout import TileLayout
 from ..source import Span
 from ..target import Target
+from .carried import Carried
 from .drafts import Draft, Late, Nest
 from .enclosures import Enclosure
 from .journal import Journal
 from .kinds import Heads
 from .source import KernelSource, local_names
+from .stand_ins import StandIn
 from .values import Binding, Constant, Memory, Scalar, Value, as_python, default_type, describe, is_number
 
 __all__ = ["Context", "Frame", "Trial"]
@@ -32,7 +34,8 @@ class Frame:
 
     env: what its names stand for now. locals: the names that it binds anywhere. caller: where it was called, None
     for the kernel. outer: the running function that it is nested in. spans: the places of nodes,
-    kept once they were asked for.
+    kept once they were asked for. carried: the names that started as literals and are carried round a loop that is
+    being read.
     """
 
     source: KernelSource
@@ -42,6 +45,7 @@ class Frame:
     env: dict[str, Binding] = field(default_factory=dict)
     locals: frozenset[str] = frozenset()
     spans: dict[ast.AST, Span] = field(default_factory=dict)
+    carried: dict[str, Carried] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.locals = local_names(self.node)
@@ -68,7 +72,8 @@ class Context:
 
     *What* it has made; only the journal changes it, so that a trial can be dropped:
     frame.env; allocations: buffers and views, which come first in the kernel; used: names that are taken, each with
-    the last number that `unique` put behind it; definitions: what integer `Let`s stand for; the exits of enclosures.
+    the last number that `unique` put behind it; definitions: what integer `Let`s stand for; the exits of enclosures;
+    stand_ins, made_in: what `stand_ins.check` needs.
 
     *What* it has learnt; a dropped trial leaves it as it is:
     learnt: the kinds of loops' names, by where the loops stand (see `loops`). converted_literals: how often a
@@ -93,6 +98,8 @@ class Context:
     definitions: dict[str, Expr] = field(default_factory=dict)
     learnt: dict[tuple[ast.AST | int, ...], Heads] = field(default_factory=dict)
     converted_literals: int = 0
+    stand_ins: dict[str, StandIn] = field(default_factory=dict)
+    made_in: dict[str, tuple[Span, ...]] = field(default_factory=dict)
 
     def span(self, node: ast.AST) -> Span:
         """Where `node` stands, one object however often it is asked."""

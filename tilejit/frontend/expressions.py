@@ -18,7 +18,8 @@ from .names import captured, lookup
 from .operators import binary, comparison, unary
 from .regions import load_element, subscript
 from .scalars import truth
-from .values import Constant, Items, Memory, Scalar, Value, describe
+from .strings import F_STRINGS
+from .values import Constant, Items, Memory, Scalar, Value
 
 __all__ = ["EXPRESSIONS"]
 
@@ -30,7 +31,7 @@ def _constant(ctx: Context, node: ast.Constant) -> Value:
         raise ctx.syntax_error(node, f"{node.value!r} can't be used in a kernel", "use integers and floats")
     if node.value is Ellipsis:
         raise ctx.syntax_error(node, "... can't be used in a kernel", "write every dimension, : for a whole one")
-    return Constant(node.value)
+    return captured(ctx, node, node.value)
 
 
 def _attribute(ctx: Context, node: ast.Attribute) -> Value:
@@ -56,7 +57,9 @@ def _subscript(ctx: Context, node: ast.Subscript) -> Value:
 
 
 def _tuple(ctx: Context, node: ast.Tuple) -> Value:
-    return Items(tuple(ctx.evaluate(item) for item in node.elts))
+    items = tuple([ctx.evaluate(item) for item in node.elts])
+    with ctx.located(node):
+        return Items(items)
 
 
 def _binary(ctx: Context, node: ast.BinOp) -> Value:
@@ -132,23 +135,6 @@ def _conditional(ctx: Context, node: ast.IfExp) -> Value:
     )
 
 
-def _joined_string(ctx: Context, node: ast.JoinedStr) -> Value:
-    return Constant("".join(str(ctx.constant(ctx.evaluate(part), part, "an f-string's part")) for part in node.values))
-
-
-def _formatted(ctx: Context, node: ast.FormattedValue) -> Value:
-    shown = ctx.evaluate(node.value)
-    if isinstance(shown, Scalar):
-        raise ctx.type_error(
-            node.value, f"an f-string shows what is known at compile time; this is {describe(shown)}",
-            "give print the value by itself: print('x =', x)",
-        )
-    value = ctx.constant(shown, node.value, "what an f-string shows")
-    spec = "" if node.format_spec is None else ctx.constant(ctx.evaluate(node.format_spec), node, "a format")
-    converted = {115: str(value), 114: repr(value), 97: ascii(value)}.get(node.conversion, value)
-    return Constant(format(converted, spec))
-
-
 EXPRESSIONS: dict[type[ast.expr], Callable[[Context, Any], Value]] = {
     ast.Constant: _constant,
     ast.Name: lookup,
@@ -160,7 +146,6 @@ EXPRESSIONS: dict[type[ast.expr], Callable[[Context, Any], Value]] = {
     ast.Compare: _compare,
     ast.BoolOp: _boolean,
     ast.IfExp: _conditional,
-    ast.JoinedStr: _joined_string,
-    ast.FormattedValue: _formatted,
     ast.Call: call,
+    **F_STRINGS,
 }

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import gcd
 
-from ..dtypes import int32, promote
+from ..dtypes import DType, int32, int64, promote, signed, uint64
 from ..ir.arithmetic import build, facts
-from ..ir.nodes import Const, Expr, For, Var
+from ..ir.nodes import Assert, Const, Expr, For, Var
 from .assignments import assign_to
 from .blocks import run_block
 from .context import Context
@@ -47,6 +47,12 @@ def _over_tuple(ctx: Context, node: ast.For, value: Value) -> bool:
     """A tuple's items, unrolled."""
     if not isinstance(value, Items):
         raise _not_iterable(ctx, node.iter)
+    if len(value.items) > _MAX_UNROLLED:
+        raise ctx.type_error(
+            node.iter,
+            f"a loop over a tuple writes its body out {len(value.items)} times; the limit is {_MAX_UNROLLED}",
+            "loop over range(...)",
+        )
     return _static_loop(ctx, node, value.items)
 
 
@@ -62,23 +68,52 @@ def _range_arguments(ctx: Context, node: ast.Call, what: str) -> list[Value]:
 def _range(ctx: Context, node: ast.Call) -> tuple[Expr, Expr, Expr]:
     """Start, stop and step of a run-time range, of one integer type."""
     values = _range_arguments(ctx, node, "range")
-    typed = [v.dtype for v in values if isinstance(v, Scalar) and not v.weak]
     for value in values:
         integral = isinstance(value, Constant) and type(value.value) is int
         if not integral and not (isinstance(value, Scalar) and value.dtype.is_integer):
             raise ctx.type_error(node, f"range takes integers; this is {describe(value)}", "convert it: int(x)")
-    dtype = int32
-    for other in typed:
-        dtype = other if dtype is int32 and other is typed[0] else promote(dtype, other)
-    if isinstance(values[2], Constant) and values[2].value == 0:
-        raise ctx.type_error(node, "range with a step of 0 doesn't end", "give a step other than 0")
+    values[1] = _signed_stop(ctx, node, values)
+    typed = [v.dtype for v in values if isinstance(v, Scalar) and not v.weak]
+    with ctx.located(node):
+        dtype = promote(*typed) if typed else int32
     for value in values:
         ctx.takes_type(value, dtype)
-    start, stop, step = (
-        ctx.literal(v.value, dtype, node) if isinstance(v, Constant) else build.cast(v.expr, dtype)  # type: ignore[union-attr]
-        for v in values
-    )
+    start, stop, step = (_limit(ctx, node, value, dtype, down=k == 2) for k, value in enumerate(values))
+    low, high = facts.bounds(step)
+    if (low is None or low <= 0) and (high is None or high >= 0):
+        _need_step(ctx, node, step)
     return start, stop, step
+
+
+def _signed_stop(ctx: Context, node: ast.Call, values: Sequence[Value]) -> Value:
+    """The end of a range: of uint64 as int64, where a start or a step is signed and no integer type holds both."""
+    start, stop, step = values
+    signed_ones = [v for v in (start, step) if isinstance(v, Scalar) and not v.weak and v.dtype.kind == "int"]
+    unsigned_ones = [v for v in (start, step) if isinstance(v, Scalar) and not v.weak and v.dtype.kind == "uint"]
+    is_wide = isinstance(stop, Scalar) and not stop.weak and stop.dtype == uint64
+    if not is_wide or not signed_ones or any(v.dtype == uint64 for v in unsigned_ones):
+        return stop
+    assert isinstance(stop, Scalar)
+    most = build.const(2**63 - 1, uint64)
+    message = f"a range from a signed number ends past int64: {ctx.frame.source.segment(node)}"
+    ctx.emit(Assert(build.op("less_equal", stop.expr, most), message, ctx.span(node)))
+    return Scalar(build.cast(build.minimum(stop.expr, most), int64))
+
+
+def _limit(ctx: Context, node: ast.AST, value: Value, dtype: DType, *, down: bool) -> Expr:
+    """An end or the step in the index's type; the step that counts an unsigned index down is signed."""
+    if isinstance(value, Constant):
+        return ctx.literal(value.value, signed(dtype) if down and value.value < 0 else dtype, node)
+    assert isinstance(value, Scalar)
+    return build.cast(value.expr, dtype)
+
+
+def _need_step(ctx: Context, node: ast.Call, step: Expr) -> None:
+    """A step that could be 0 is checked where asserts are."""
+    if isinstance(step, Const):
+        raise ctx.type_error(node, "range with a step of 0 doesn't end", "give a step other than 0")
+    message = f"range with a step of 0: {ctx.frame.source.segment(node)}"
+    ctx.emit(Assert(build.op("not_equal", step, build.const(0, step.dtype)), message, ctx.span(node)))
 
 
 def _range_loop(ctx: Context, node: ast.For, limits: tuple[Expr, Expr, Expr]) -> bool:
@@ -113,14 +148,30 @@ _ENDS = ("start", "stop", "step")
 def _loop_var(ctx: Context, node: ast.AST, name: str, start: Expr, stop: Expr, step: Expr) -> Var:
     """The index; its multiple and bounds come from the range."""
     multiple = gcd(facts.multiple_of(start), facts.multiple_of(step))
-    (first, after), (low, high) = facts.bounds(start), facts.bounds(stop)
-    bounds: tuple[int, int] | None = None
-    rising = not isinstance(step, Const) or step.value > 0
-    if rising and first is not None and high is not None:
-        bounds = (first, max(high - 1, first))
-    if not rising and after is not None and low is not None:
-        bounds = (min(low + 1, after), after)
+    bounds = _index_bounds(facts.bounds(start), facts.bounds(stop), facts.bounds(step))
     return Var(ctx.unique(name), start.dtype, multiple, bounds, ctx.span(node))
+
+
+def _index_bounds(start: facts.Bounds, stop: facts.Bounds, step: facts.Bounds) -> tuple[int, int] | None:
+    """The least and the greatest index of a range, where both are known."""
+    if step[0] is not None and step[0] >= 0:
+        low, high = start[0], _past(stop[1], -1)
+    elif step[1] is not None and step[1] <= 0:
+        low, high = _past(stop[0], 1), start[1]
+    else:
+        low, high = _extreme(min, start[0], _past(stop[0], 1)), _extreme(max, start[1], _past(stop[1], -1))
+    if low is None or high is None:
+        return None
+    # a range without an index has no bounds that could be wrong
+    return min(low, high), max(low, high)
+
+
+def _past(end: int | None, by: int) -> int | None:
+    return None if end is None else end + by
+
+
+def _extreme(choose: Callable[[int, int], int], a: int | None, b: int | None) -> int | None:
+    return None if a is None or b is None else choose(a, b)
 
 
 def _static_range(ctx: Context, node: ast.Call) -> Sequence[Value]:

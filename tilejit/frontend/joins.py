@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 
 from ..dtypes import DType, promote
 from ..ir.arithmetic import build
 from ..layout import TileLayout
+from .carried import raised
 from .context import Context
 from .kinds import ItemsKind, Kind, Same, ScalarKind, TileKind
 from .scalars import weak_type
 from .values import Binding, Conflict, Constant, Items, Memory, Scalar, Unset, Value, describe, is_number
 
-__all__ = ["merge"]
+__all__ = ["can_take", "merge"]
 
 
 def merge(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
@@ -34,7 +34,10 @@ def merge(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
         if len(lengths) == 1:
             return _merge_items(ctx, name, bindings, lengths.pop())
     other = next(b for b in bindings if not _equal(b.value, first.value))
-    return _conflict(name, (first, describe(first.value)), (other, describe(other.value)))
+    sides = (first, describe(first.value)), (other, describe(other.value))
+    if isinstance(first.value, Memory) and isinstance(other.value, Memory):
+        return _conflict(name, *sides, "use one buffer with a stage dimension, as in s[k % 2], or tj.static_range")
+    return _conflict(name, *sides)
 
 
 def _equal(a: Value, b: Value) -> bool:
@@ -52,24 +55,29 @@ def _merge_scalars(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind
     typed = [b for b in bindings if isinstance(b.value, Scalar) and not b.value.weak]
     literals = [b for b in bindings if b not in typed]
     if not typed:
-        dtype = reduce(promote, [weak_type(b.value) for b in bindings])
+        dtype = promote(*[weak_type(b.value) for b in bindings])
         typed_once = any(isinstance(b.value, Scalar) for b in bindings)
         for literal in literals:
-            ctx.takes_type(literal.value, dtype, matters=typed_once and not _can_take(literal.value, dtype))
+            ctx.takes_type(literal.value, dtype, matters=typed_once and not can_take(literal.value, dtype))
         return ScalarKind(dtype, weak=True)
     first = typed[0]
     dtype = weak_type(first.value)
     for other in typed[1:]:
         if weak_type(other.value) != dtype:
+            # the loop's type isn't known yet, to which assignments will be converted
+            common = raised([], [dtype, weak_type(other.value)]) if name in ctx.frame.carried else None
+            if common is not None:
+                dtype = common
+                continue
             return _conflict(name, (first, str(dtype)), (other, str(weak_type(other.value))))
     for literal in literals:
         ctx.takes_type(literal.value, dtype)
-        if not _can_take(literal.value, dtype):
+        if not can_take(literal.value, dtype):
             return _conflict(name, (first, str(dtype)), (literal, describe(literal.value)))
     return ScalarKind(dtype)
 
 
-def _can_take(value: Value, dtype: DType) -> bool:
+def can_take(value: Value, dtype: DType) -> bool:
     """Whether a literal can take a type: no float becomes an integer, no number a bool, no bool a number."""
     default = weak_type(value)
     if default.kind == "bool" or dtype.kind == "bool":

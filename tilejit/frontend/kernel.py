@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from ..errors import KernelTypeError, ResourceError
@@ -10,7 +11,9 @@ from ..ir.analyses import uniformity
 from ..ir.nodes import Kernel, Param, PointerParam
 from ..ir.types import Signature
 from ..ir.walk import Block
-from ..target import MAX_THREADS, Target
+from ..source import Span
+from ..target import MAX_CLUSTER, MAX_THREADS, PORTABLE_CLUSTER, Target
+from . import stand_ins
 from .context import Context, Frame
 from .drafts import sealed
 from .expressions import EXPRESSIONS
@@ -29,6 +32,7 @@ def build(
     target: Target,
     max_registers: int | None = None,
     cluster: tuple[int, int, int] | None = None,
+    nonportable_cluster: bool = False,
     debug: bool = False,
 ) -> Kernel:
     """The kernel's tile IR for one signature, verified and checked for uniformity.
@@ -38,6 +42,8 @@ def build(
     span = source.span(source.node)
     if not 1 <= threads <= MAX_THREADS:
         raise ResourceError(f"{threads} threads in a CTA", span=span, hint=f"a CTA has 1 to {MAX_THREADS} threads")
+    if cluster is not None:
+        _check_cluster(cluster, nonportable_cluster, span)
     entry = kernel_params(source, signature)
     frame = Frame(source, source.node, env=dict(entry.env))
     ctx = Context(EXPRESSIONS, STATEMENTS, target, threads, frame)
@@ -50,7 +56,23 @@ def build(
     )
     _verify(kernel)
     uniformity.check(kernel)
+    stand_ins.check(kernel, ctx.stand_ins, ctx.made_in)
     return kernel
+
+
+def _check_cluster(cluster: tuple[int, int, int], nonportable: bool, span: Span) -> None:
+    """Raise ResourceError for a cluster of more CTAs than GPUs run, or than all GPUs run unless that is asked for."""
+    count = math.prod(cluster)
+    if count > MAX_CLUSTER:
+        raise ResourceError(
+            f"a cluster of {cluster} has {count} CTAs; a GPU runs at most {MAX_CLUSTER} together",
+            span=span, hint=f"use clusters of up to {PORTABLE_CLUSTER} CTAs, which run on every GPU that has clusters",
+        )
+    if count > PORTABLE_CLUSTER and not nonportable:
+        raise ResourceError(
+            f"a cluster of {cluster} has {count} CTAs; more than {PORTABLE_CLUSTER} run on some GPUs only",
+            span=span, hint="pass nonportable_cluster=True beside cluster= to allow that, or use fewer CTAs",
+        )
 
 
 def _verify(kernel: Kernel) -> None:

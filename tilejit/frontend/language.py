@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..dtypes import DType
+from numpy.typing import DTypeLike
+
+from ..dtypes import DType, as_dtype
 from ..errors import KernelSyntaxError, KernelTypeError
 from ..isa import ASYNC_CALLS
 from ..isa.barriers import BARRIERS
@@ -152,7 +154,7 @@ class Spec:
     strides: tuple[int, ...]
 
 
-def spec(shape: int | Sequence[int], dtype: DType, strides: Sequence[int] | None = None) -> Spec:
+def spec(shape: int | Sequence[int], dtype: DType | DTypeLike, strides: Sequence[int] | None = None) -> Spec:
     """Describe an array: to pin a parameter's type, or to compile without arrays.
 
     strides: in elements; C-contiguous where none are given.
@@ -160,20 +162,21 @@ def spec(shape: int | Sequence[int], dtype: DType, strides: Sequence[int] | None
     if not isinstance(shape, (int, Sequence)) or isinstance(shape, (bool, str)):
         raise KernelTypeError(f"{shape!r} is not a shape", hint="write an integer or a tuple of integers")
     extents = (shape,) if isinstance(shape, int) else tuple(shape)
-    if not isinstance(dtype, DType):
+    element = as_dtype(dtype)
+    if element is None:
         raise KernelTypeError(f"{dtype!r} is not an element type", hint="write tj.float32, or another type")
     if any(not isinstance(e, int) or e < 0 for e in extents):
         raise KernelTypeError(f"extents are integers that are not negative; got {extents}", hint="change the shape")
     if strides is None:
         dense = tuple(math.prod(extents[d + 1 :]) for d in range(len(extents)))
-        return Spec(extents, dtype, dense)
+        return Spec(extents, element, dense)
     if len(strides) != len(extents):
         raise KernelTypeError(
             f"{len(strides)} strides {tuple(strides)} for shape {extents}", hint="give one stride for each dimension"
         )
     if any(not isinstance(s, int) for s in strides):
         raise KernelTypeError(f"strides are integers; got {tuple(strides)}", hint="count them in elements")
-    return Spec(extents, dtype, tuple(strides))
+    return Spec(extents, element, tuple(strides))
 
 
 class Function:

@@ -9,13 +9,15 @@ starts with the kinds that it ended with. So no reading is in vain: each follows
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from ..ir.nodes import Stmt
+from .carried import Carried, is_literal
 from .context import Context
 from .enclosures import Construct, Enclosure, Way
 from .exits import close, exit_kinds, leave, opened
-from .kinds import Heads
+from .kinds import Heads, ScalarKind
 from .readings import Reading, through_copies
 from .slots import make_slot, value_of
 from .values import Binding
@@ -76,8 +78,27 @@ def _read(
         ctx.bind(name, Binding(value_of(slot), entry[name].span))
     before = dict(ctx.frame.env)
     loop = Enclosure(Construct.LOOP, node, span, ctx.depth, is_loop=True)
-    with opened(ctx, loop) as block:
+    carried = {
+        name: Carried(None if kind.weak else kind.dtype)
+        for name, kind in guess.kinds.items()
+        if isinstance(kind, ScalarKind) and is_literal(entry[name].value)
+    }
+    with _carrying(ctx, carried), opened(ctx, loop) as block:
         if body(loop):
             leave(ctx, loop, Way.END, span)
     ends = [exit_.env for exit_ in loop.by(Way.BREAK)] + ([] if only_breaks else [before])
-    return Reading(loop, block, slots, before, ends, [exit_.env for exit_ in loop.by(Way.CONTINUE, Way.END)])
+    rounds = [exit_.env for exit_ in loop.by(Way.CONTINUE, Way.END)]
+    return Reading(loop, block, slots, before, ends, rounds, carried)
+
+
+@contextmanager
+def _carrying(ctx: Context, carried: dict[str, Carried]) -> Iterator[None]:
+    frame, outer = ctx.frame, ctx.frame.carried
+    frame.carried = {**outer, **carried}
+    try:
+        yield
+    finally:
+        frame.carried = outer
+    for name, inner in carried.items():
+        if name in outer:
+            outer[name].assigned |= inner.assigned

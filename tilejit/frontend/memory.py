@@ -7,7 +7,7 @@ import math
 from functools import lru_cache
 from typing import Any
 
-from ..dtypes import DType
+from ..dtypes import DType, as_dtype
 from ..errors import LayoutError, ResourceError
 from ..ir import allocation
 from ..ir.nodes import Alloc, Buffer, Const, Strided
@@ -16,8 +16,9 @@ from ..layout.stock import swizzled_atom_layout
 from ..target import TENSOR_MEMORY_TARGETS
 from .arguments import bind, optional
 from .context import Context
+from .enclosures import Construct
 from .regions import reinterpreted
-from .values import Items, Memory, Value, describe
+from .values import Constant, Items, Memory, Value, describe
 
 __all__ = [
     "alloc_local", "alloc_shared", "alloc_tmem", "element_type", "injective_layout", "need_tensor_memory",
@@ -36,9 +37,10 @@ def static_shape(ctx: Context, node: ast.AST, value: Value) -> tuple[int, ...]:
 
 def element_type(ctx: Context, node: ast.AST, value: Value) -> DType:
     """An element type, such as tj.float32."""
-    dtype = ctx.constant(value, node, "the element type")
-    if not isinstance(dtype, DType):
-        raise ctx.type_error(node, f"{dtype!r} is not an element type", "write tj.float32, or A.dtype")
+    name = ctx.constant(value, node, "the element type")
+    dtype = as_dtype(name)
+    if dtype is None:
+        raise ctx.type_error(node, f"{name!r} is not an element type", "write tj.float32, or A.dtype")
     return dtype
 
 
@@ -116,6 +118,7 @@ def _allocated(
     align = allocation.alignment(space, dtype, layout)
     buffer = Buffer(ctx.unique(ctx.hint or space), space, dtype, shape, layout, align, None, ctx.span(node))
     ctx.allocate(Alloc(buffer, span=ctx.span(node)))
+    ctx.journal.put(ctx.made_in, buffer.name, tuple(e.span for e in ctx.enclosures if e.construct is Construct.LOOP))
     return Memory.whole(buffer)
 
 
@@ -196,7 +199,7 @@ def view(ctx: Context, node: ast.Call, memory: Memory) -> Memory:
     first = arguments["shape"]
     value = ctx.evaluate(first)
     base = _sliced_layout(ctx, node, memory)
-    if isinstance(getattr(value, "value", None), DType):
+    if isinstance(value, Constant) and as_dtype(value.value) is not None:
         if "layout" in arguments:
             raise ctx.type_error(node, ".view(dtype) takes no layout", "chain them: .view(dtype).view(shape, layout)")
         return _with_element_type(ctx, node, memory, base, element_type(ctx, first, value))

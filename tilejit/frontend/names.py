@@ -7,18 +7,24 @@ import difflib
 from types import ModuleType, NoneType
 from typing import Any
 
+import numpy as np
+
 from ..dtypes import DType
 from ..layout import TileLayout
 from .context import Context
 from .language import Function, Intrinsic, Namespace, ScopeNamespace
-from .values import Constant, Items, Unset, Value
+from .sizes import check_elements
+from .values import Constant, Items, Unset, Value, from_python
 
 __all__ = ["captured", "lookup"]
 
 #: types whose values can all be used as they are; asking whether something is an array takes longer
 _USABLE = frozenset(
-    (bool, int, float, str, NoneType, ModuleType, DType, TileLayout, Function, Intrinsic, ScopeNamespace, Namespace)
+    (bool, float, NoneType, ModuleType, DType, TileLayout, Function, Intrinsic, ScopeNamespace, Namespace)
 )
+
+#: types whose values must not be too large
+_SIZED = (int, str)
 
 
 def lookup(ctx: Context, node: ast.Name) -> Value:
@@ -49,11 +55,16 @@ def captured(ctx: Context, node: ast.AST, value: Any, name: str = "") -> Value:
 
     name: what errors call it; else the node's text.
     """
-    if type(value) in _USABLE or isinstance(value, type):
+    if type(value) in _USABLE:
         return Constant(value)
+    if type(value) in _SIZED or isinstance(value, (type, np.dtype)):
+        with ctx.located(node):
+            return from_python(value)
     if type(value) is tuple:
         name = name or ast.unparse(node)
-        return Items(tuple(captured(ctx, node, item, f"{name}[{k}]") for k, item in enumerate(value)))
+        with ctx.located(node):
+            check_elements(len(value))
+            return Items(tuple(captured(ctx, node, item, f"{name}[{k}]") for k, item in enumerate(value)))
     if isinstance(value, (list, dict, set, bytearray)):
         raise ctx.type_error(
             node, f"{name or ast.unparse(node)} is a {type(value).__name__}; a kernel captures numbers, types, layouts "

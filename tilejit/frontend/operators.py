@@ -59,7 +59,8 @@ def binary(ctx: Context, node: ast.AST, op: ast.operator, left: Value, right: Va
         raise ctx.syntax_error(node, "@ can't be used in a kernel", "call gemm on a scope: tj.warp.gemm(acc, a, b)")
     name, compute = _BINARY[type(op)]
     if isinstance(left, Items) and isinstance(right, Items) and name == "add":
-        return Items(left.items + right.items)
+        with ctx.located(node):
+            return Items(left.items + right.items)
     folded = fold(ctx, node, compute, (left, right))
     return tiles.apply(ctx, node, name, (left, right)) if folded is None else folded
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
-from ..dtypes import DType, int64
+from ..dtypes import DType, as_dtype, int64
 from ..errors import KernelSyntaxError, KernelTypeError
 from ..ir.nodes import Buffer, ExtentParam, Kernel, Param, PointerParam, ScalarParam, Strided, StrideParam, Var
 from ..ir.types import ArgumentType, ArrayType, ConstexprType, ScalarType, Signature
@@ -86,8 +86,9 @@ def _parameter(source: KernelSource, arg: ast.arg, declared: Any) -> Parameter:
         return Parameter(arg.arg, ParameterKind.ARRAY, None, None, default)
     if isinstance(annotation, Constexpr):
         return Parameter(arg.arg, ParameterKind.CONSTEXPR, None, None, default)
-    if isinstance(annotation, DType):
-        return Parameter(arg.arg, ParameterKind.SCALAR, annotation, None, default)
+    dtype = as_dtype(annotation)
+    if dtype is not None:
+        return Parameter(arg.arg, ParameterKind.SCALAR, dtype, None, default)
     raise _error(source, arg, f"the annotation of {arg.arg} is {annotation!r}, which says nothing to tilejit")
 
 
@@ -149,7 +150,11 @@ def kernel_params(source: KernelSource, signature: Signature) -> KernelParams:
             value = Scalar(var)
         else:
             assert isinstance(argument, ConstexprType)
-            value = from_python(argument.value)
+            try:
+                value = from_python(argument.value)
+            except KernelTypeError as error:
+                error.span = span
+                raise
         env[name] = Binding(value, span)
     return KernelParams(tuple(params), env)
 

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from types import BuiltinFunctionType
 from typing import Any
 
+import numpy as np
+
 from ..dtypes import DType, bool_, float32, int32
 from ..ir.arithmetic import build
 from ..layout import R, S, Swizzle, TileLayout, atom_layout, datapath, layout_a, layout_b, layout_c
@@ -23,7 +25,7 @@ __all__ = ["BUILTINS", "positional_values", "python_call", "runs_in_python"]
 #: builtins that run in Python on compile-time values
 _PURE: tuple[Any, ...] = (
     abs, all, any, bin, bool, divmod, float, hex, int, isinstance, issubclass, len, max, min, oct, ord, chr, pow, repr,
-    reversed, round, sorted, str, sum, tuple, type, format, callable, complex, hash, cdiv, next_power_of_2,
+    reversed, round, sorted, str, sum, tuple, type, format, callable, complex, hash, np.dtype, cdiv, next_power_of_2,
     layout_a, layout_b, layout_c, atom_layout, datapath,
 )
 
@@ -50,7 +52,7 @@ def python_call(ctx: Context, node: ast.Call, callee: Callable[..., Any]) -> Val
     """What a function of Python's makes of compile-time values."""
     values = positional_values(ctx, node)
     keywords = {k.arg: ctx.constant(ctx.evaluate(k.value), k.value, k.arg) for k in node.keywords if k.arg}
-    folded = fold(ctx, node, lambda *a: callee(*a, **keywords), values)
+    folded = fold(ctx, node, callee, values, keywords)
     if folded is None:
         other = next(v for v in values if not isinstance(v, Constant))
         name = getattr(callee, "__name__", repr(callee))

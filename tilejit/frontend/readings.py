@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..ir.nodes import Expr, Var
+from .carried import Carried, is_literal, raised
 from .context import Context
 from .drafts import Draft
 from .enclosures import Enclosure
-from .joins import merge
+from .joins import can_take, merge
 from .kinds import Kind, ScalarKind
 from .slots import ScalarSlot, Slot, value_of
-from .values import Binding, Scalar, Unset
+from .values import Binding, Scalar, Unset, is_number
 
 __all__ = ["Reading", "through_copies"]
 
@@ -23,6 +24,7 @@ class Reading:
 
     slots: where its names are kept round by round. before: what names stand for at its head.
     ends: what they stand for wherever what follows the loop is reached; rounds: where the next round is.
+    carried: the names that start as literals.
     """
 
     loop: Enclosure
@@ -31,6 +33,7 @@ class Reading:
     before: Mapping[str, Binding]
     ends: Sequence[Mapping[str, Binding]]
     rounds: Sequence[Mapping[str, Binding]]
+    carried: Mapping[str, Carried]
 
     def changes(self, name: str) -> list[Binding]:
         """What a name stands for wherever a round ends with another value than it began with."""
@@ -41,7 +44,20 @@ class Reading:
 
     def shown(self, ctx: Context, entry: Mapping[str, Binding]) -> dict[str, Kind]:
         """The kinds of names that enter the loop, as the body shows them."""
-        return {name: merge(ctx, name, [entry[name], *self.changes(name)]) for name in entry}
+        return {name: self.kind(ctx, name, entry[name], self.changes(name)) for name in entry}
+
+    def kind(self, ctx: Context, name: str, entry: Binding, changes: Sequence[Binding]) -> Kind:
+        """The kind of a name that enters the loop so and is changed to that."""
+        assigned = self.carried[name].assigned if name in self.carried else None
+        if assigned is not None and all(isinstance(b.value, Scalar) or is_number(b.value) for b in changes):
+            literals = [b.value for b in (entry, *changes) if is_literal(b.value)]
+            types = {*assigned, *(b.value.dtype for b in changes if isinstance(b.value, Scalar) and not b.value.weak)}
+            dtype = raised(literals, types) if types else None
+            if dtype is not None and all(can_take(literal, dtype) for literal in literals):
+                for literal in literals:
+                    ctx.takes_type(literal, dtype)
+                return ScalarKind(dtype)
+        return merge(ctx, name, [entry, *changes])
 
 
 def through_copies(
@@ -68,7 +84,7 @@ def through_copies(
                 _as_shown(binding, kinds[source] if source else None)
                 for binding, source in zip(reading.changes(name), sources[name], strict=True)
             ]
-            kind = merge(ctx, name, [entry[name], *changes])
+            kind = reading.kind(ctx, name, entry[name], changes)
             # what has become a conflict stays one, so that this ends
             if isinstance(kinds[name], ScalarKind) and kind != kinds[name]:
                 kinds[name] = kind

@@ -13,6 +13,7 @@ from ..ir.nodes import Buffer, BufferView, Cast, Const, Element, Expr, Let, Load
 from ..layout import R, S, TileLayout
 from .context import Context
 from .scalars import convert
+from .stand_ins import REMEDY
 from .values import Constant, Items, Memory, Scalar, Unset, Value, describe, index_type, is_number
 
 __all__ = ["index", "load_element", "store_element", "strides_of", "subscript", "tile"]
@@ -360,6 +361,11 @@ def store_element(ctx: Context, node: ast.AST, memory: Memory, value: Value, ord
 
 
 def require_writable(ctx: Context, node: ast.AST, memory: Memory) -> None:
+    stand_in = ctx.stand_ins.get(memory.buffer.root.name)
+    if stand_in is not None:
+        raise ctx.type_error(
+            node, f"{stand_in}: a name that differs between paths may only be read, as a value", REMEDY
+        )
     if not memory.writable:
         raise ctx.type_error(
             node, f"{memory.buffer.name} is the result of an expression: it can't be written",

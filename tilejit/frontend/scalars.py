@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
-from functools import reduce
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..dtypes import DType, bool_, promote
@@ -12,6 +11,7 @@ from ..ir.arithmetic import build
 from ..ir.nodes import Cast, Const, Expr
 from ..ops.elementwise import ELEMENTWISE
 from .context import Context
+from .sizes import check_call
 from .values import Constant, Items, Memory, Scalar, Value, as_python, default_type, describe, from_python, is_number
 
 __all__ = ["RANK", "convert", "fold", "operate", "settle", "truth", "weak_type"]
@@ -21,7 +21,16 @@ __all__ = ["RANK", "convert", "fold", "operate", "settle", "truth", "weak_type"]
 RANK = {"bool": 0, "int": 1, "uint": 1, "float": 2}
 
 
-def fold(ctx: Context, node: ast.AST, compute: Callable[..., Any], values: Sequence[Value]) -> Value | None:
+_NO_KEYWORDS: Mapping[str, Any] = {}
+
+
+def fold(
+    ctx: Context,
+    node: ast.AST,
+    compute: Callable[..., Any],
+    values: Sequence[Value],
+    keywords: Mapping[str, Any] = _NO_KEYWORDS,
+) -> Value | None:
     """What Python makes of compile-time values; None where one is known only at run time."""
     try:
         arguments = [as_python(value) for value in values]
@@ -29,8 +38,9 @@ def fold(ctx: Context, node: ast.AST, compute: Callable[..., Any], values: Seque
         return None
     try:
         with ctx.located(node):
-            return from_python(compute(*arguments))
-    except (ArithmeticError, TypeError, ValueError) as error:
+            check_call(compute, arguments, keywords)
+            return from_python(compute(*arguments, **keywords))
+    except (ArithmeticError, MemoryError, TypeError, ValueError) as error:
         raise ctx.type_error(
             node, f"{type(error).__name__} in a compile-time expression: {error}",
             "Python computes this when the kernel is compiled: change its operands",
@@ -51,16 +61,20 @@ def settle(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> t
     numbers = values[leading:]
     for value in numbers:
         _check_scalar(ctx, node, name, value)
-    common, weak = common_type(numbers)
+    with ctx.located(node):
+        common, weak = common_type(name, numbers)
     return conditions + [as_type(ctx, node, v, common) for v in numbers], weak
 
 
-def common_type(values: Sequence[Value], others: Sequence[DType] = ()) -> tuple[DType, bool]:
-    """The type in which typed values meet, or that of the widest literal; and whether all are literals."""
-    typed = [*others, *(v.dtype for v in values if isinstance(v, Scalar) and not v.weak)]
+def common_type(name: str, values: Sequence[Value]) -> tuple[DType, bool]:
+    """The type in which an operation's typed values meet, or that of the widest literal; and whether all are literals.
+
+    raises: KernelTypeError, without a place, where no type holds all values of theirs.
+    """
+    typed = [v.dtype for v in values if isinstance(v, Scalar) and not v.weak]
     if typed:
-        return reduce(promote, typed), False
-    return reduce(promote, [weak_type(v) for v in values]), any(isinstance(v, Scalar) for v in values)
+        return ELEMENTWISE[name].common_type(typed), False
+    return promote(*[weak_type(v) for v in values]), any(isinstance(v, Scalar) for v in values)
 
 
 def as_type(ctx: Context, node: ast.AST, value: Value, common: DType) -> Expr:

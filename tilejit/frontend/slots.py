@@ -14,6 +14,7 @@ from ..ops.copies import CAST
 from ..source import Span
 from .context import Context
 from .kinds import ItemsKind, Kind, Same, ScalarKind
+from .stand_ins import StandIn
 from .values import Constant, Items, Memory, Scalar, Value, owner_scope
 
 __all__ = ["ScalarSlot", "Slot", "move", "make_slot", "value_of"]
@@ -56,8 +57,19 @@ def make_slot(ctx: Context, name: str, kind: Kind, init: Value | None, span: Spa
     ctx.allocate(Alloc(buffer, span=span))
     slot = TileSlot(Memory.whole(buffer, writable=False))
     if isinstance(init, Memory):
-        ctx.emit(_tile_move(slot.memory, init, span))
+        _fill(ctx, slot.memory, init, span)
     return slot
+
+
+def _fill(ctx: Context, slot: Memory, value: Memory, span: Span) -> None:
+    """Copy a tile into a slot, which then stands for the buffer that the tile is."""
+    name, source = slot.buffer.name, value.buffer.root
+    if source.name in ctx.made_in or source.name in ctx.stand_ins or name in ctx.stand_ins:
+        before = ctx.stand_ins.get(name, StandIn(name.partition(".")[0], ()))
+        if source.name not in [tile for tile, _ in before.sources]:
+            sources = (*before.sources, (source.name, source.span))
+            ctx.journal.put(ctx.stand_ins, name, StandIn(before.name, sources))
+    ctx.emit(_tile_move(slot, value, span))
 
 
 def value_of(slot: Slot, *, typed: bool = False) -> Value:
@@ -104,10 +116,10 @@ def _move_tiles(ctx: Context, tiles: list[tuple[Memory, Memory]], span: Span) ->
         if src.buffer.root.name in changed:
             assert isinstance(src.buffer.layout, TileLayout)
             held = ctx.local(f"{dst.buffer.name}.next", src.shape, src.dtype, src.buffer.layout, span)
-            ctx.emit(_tile_move(held, src, span))
+            _fill(ctx, held, src, span)
             tiles[k] = (dst, held)
     for dst, src in tiles:
-        ctx.emit(_tile_move(dst, src, span))
+        _fill(ctx, dst, src, span)
 
 
 def _flatten(

@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Sequence
-from functools import reduce
 
-from ..dtypes import DType, bool_, promote
+from ..dtypes import DType, bool_
 from ..ir.arithmetic import build
 from ..ir.nodes import Const, Expr, Region, TileOp
 from ..layout import TileLayout
@@ -16,16 +15,25 @@ from ..ops.copies import CAST
 from ..ops.elementwise import ELEMENTWISE, result_type
 from ..ops.record import Fault
 from .context import Context
-from .scalars import RANK, as_type, operate
+from .mixed_signs import WITH_MIXED_SIGNS
+from .scalars import RANK, as_type, convert, operate
 from .values import Memory, Scalar, Value, describe, is_number, owner_scope
 
 __all__ = ["apply", "broadcast_shape", "cast", "elementwise", "inputs", "layout_of"]
 
 def apply(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> Value:
     """An elementwise operation on scalars or, if one is a local tile, on tiles."""
+    if name in WITH_MIXED_SIGNS:
+        value = WITH_MIXED_SIGNS[name](ctx, node, name, values, apply, _converted)
+        if value is not None:
+            return value
     if any(isinstance(v, Memory) and v.is_local for v in values):
         return elementwise(ctx, node, name, values)
     return operate(ctx, node, name, values)
+
+
+def _converted(ctx: Context, node: ast.AST, value: Value, dtype: DType) -> Value:
+    return cast(ctx, node, value, dtype) if isinstance(value, Memory) else convert(ctx, node, value, dtype)
 
 
 def elementwise(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> Memory:
@@ -59,7 +67,8 @@ def inputs(
     """An operation's inputs as operands, and their types; no scalar widens the tiles' type to one of the same kind."""
     conditions = ELEMENTWISE[name].conditions
     tiled = [v.dtype for v in values[conditions:] if isinstance(v, Memory)]
-    common = reduce(promote, tiled) if tiled else None
+    with ctx.located(node):
+        common = ELEMENTWISE[name].common_type(tiled) if tiled else None
     operands: list[Region | Expr] = []
     dtypes: list[DType] = []
     for k, value in enumerate(values):

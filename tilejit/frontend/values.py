@@ -6,12 +6,15 @@ import ast
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ..dtypes import DType, bool_, float32, int32, int64
+import numpy as np
+
+from ..dtypes import DType, as_dtype, bool_, float32, int32, int64
 from ..errors import KernelTypeError
 from ..ir.nodes import Buffer, Const, Expr, Region
 from ..layout import TileLayout
 from ..scopes import THREAD
 from ..source import Span
+from .sizes import check_elements, check_value
 from .source import KernelSource
 
 if TYPE_CHECKING:
@@ -47,9 +50,18 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """A tuple."""
+    """A tuple.
+
+    size: how many values it holds, those in its tuples included.
+    """
 
     items: tuple[Value, ...]
+    size: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        size = sum([item.size if isinstance(item, Items) else 1 for item in self.items])
+        check_elements(size)
+        object.__setattr__(self, "size", size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +263,14 @@ def as_python(value: Value) -> Any:
 
 
 def from_python(value: Any) -> Value:
-    """A compile-time Python value; tuples become `Items`."""
+    """A compile-time Python value; tuples become `Items`.
+
+    raises: KernelTypeError, without a place, for a value that is too large.
+    """
     if type(value) is tuple:
+        check_elements(len(value))
         return Items(tuple(from_python(item) for item in value))
+    if isinstance(value, (np.dtype, type)):
+        return Constant(as_dtype(value) or value)
+    check_value(value)
     return Constant(value)

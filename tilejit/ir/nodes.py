@@ -123,8 +123,9 @@ class If:
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """`var` from start to stop (exclusive) in steps; a negative constant step counts down.
+    """`var` from start to stop (exclusive) in steps, as Python's range; a step of 0 makes no turn.
 
+    All are of one type, except that the step of an unsigned variable may be of the signed type of its width.
     unrolled: written out at code generation, where `var` becomes a constant in each copy (bounds constant;
     lane level only).
     """

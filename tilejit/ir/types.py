@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
-from ..dtypes import DType
+import numpy as np
+
+from ..dtypes import DType, as_dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,24 @@ class ScalarType:
     dtype: DType
 
 
+def compile_time(value: Any) -> Any:
+    """What a kernel takes a constexpr argument for.
+
+    NumPy's scalars are the Python numbers that they equal, its dtypes ours; there is one NaN, so that it equals itself.
+    """
+    if isinstance(value, np.generic):
+        number = value.item()
+        # the scalars of ml_dtypes have no Python counterpart in `item`
+        value = float(value) if isinstance(number, np.generic) else number
+    if isinstance(value, float) and math.isnan(value):
+        return math.nan
+    if type(value) is tuple:
+        return tuple([compile_time(item) for item in value])
+    if isinstance(value, (np.dtype, type)):
+        return as_dtype(value) or value
+    return value
+
+
 @dataclass(frozen=True, slots=True)
 class ConstexprType:
     """A compile-time argument: its type is part of the key, so `1`, `1.0` and `True` differ."""
@@ -44,7 +65,8 @@ class ConstexprType:
     value: Any
 
     @staticmethod
-    def of(value: Any) -> ConstexprType:
+    def of(argument: Any) -> ConstexprType:
+        value = compile_time(argument)
         return ConstexprType(type(value).__qualname__, value)
 
 

@@ -41,12 +41,14 @@ def _copy(form: Copy) -> Row:
 
 
 def _start(name: str, size: int, edge: tuple[Operand, ...], what: str, ptx: tuple[int, int] = (7, 0)) -> Row:
+    to = address("to", "shared", Direction.OUT, size)
+    read = address("source", "global", Direction.IN, size, is_cut=bool(edge))
     listed = ", ".join(["[$to]", "[$source]", str(size), *(f"${operand.name}" for operand in edge)])
     return Row(
         name=name,
         text=f"cp.async.{_CACHES[size]}.shared.global {listed};",
         meaning=f"starts to copy {what} from global $source to shared $to",
-        operands=(address("to", "shared", Direction.OUT, size), address("source", "global", Direction.IN, size), *edge),
+        operands=(to, read, *edge),
         since=80,
         ptx=ptx,
         starts=CP_ASYNC,

@@ -62,6 +62,7 @@ class Operand:
     name: it stands in the row's text as `$name`. register: the kind of register, an address's too.
     count: registers; None for any number. element: the type of the elements in the registers, or None for any.
     space: the memory of an address. access_bytes: how many bytes there one thread names; 0 where there is no number.
+    is_cut: whether other operands may leave a part of these bytes, or all of them, alone.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Operand:
     element: DType | None = None
     space: str = ""
     access_bytes: int = 0
+    is_cut: bool = False
 
     @property
     def is_result(self) -> bool:
@@ -106,10 +108,12 @@ def predicate(name: str, direction: Direction = Direction.IN) -> Operand:
     return Operand(name, Kind.PREDICATE, _PREDICATE, direction)
 
 
-def address(name: str, space: str, direction: Direction, access_bytes: int = 0) -> Operand:
+def address(
+    name: str, space: str, direction: Direction, access_bytes: int = 0, *, is_cut: bool = False
+) -> Operand:
     """An address; `direction` says what happens to the memory there. Only those of global memory have 64 bits."""
     kind = B64 if space == "global" else B32
-    return Operand(name, Kind.ADDRESS, kind, direction, space=space, access_bytes=access_bytes)
+    return Operand(name, Kind.ADDRESS, kind, direction, space=space, access_bytes=access_bytes, is_cut=is_cut)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..dtypes import DTYPES, DType, float16, float32, int32
+from ..dtypes import DTYPES, DType, as_dtype, float16, float32, int32
 from ..errors import LayoutError
 from ..scopes import SCOPES
 from ..target import WARP, WARPGROUP
@@ -86,7 +86,7 @@ def layout_c(
     wm, wn = _warps(warps, scope)
     _need_multiple("M", rows, _ROWS, wm)
     _need_multiple("N", columns, _COLUMNS, wn)
-    if dtype not in (float32, float16, int32):
+    if as_dtype(dtype) not in (float32, float16, int32):
         raise LayoutError(
             f"tensor cores accumulate in float32, float16 or int32; got {dtype!r}", hint="give the accumulator's type"
         )
@@ -136,9 +136,10 @@ def _need_multiple(name: str, extent: int, tile: int, warps: int) -> None:
 
 def _packed(depth: int, dtype: DType) -> tuple[int, int]:
     """(elements in a register, registers along K)."""
-    if not isinstance(dtype, DType) or dtype.name not in _K:
+    element = as_dtype(dtype)
+    if element is None or element.name not in _K:
         names = ", ".join(name for name in DTYPES if name in _K)
         raise LayoutError(f"tensor cores multiply {names}; got {dtype!r}", hint="give the operand's type")
-    _need_multiple("K", depth, _K[dtype.name], 1)
-    pack = 32 // dtype.bits
+    _need_multiple("K", depth, _K[element.name], 1)
+    pack = 32 // element.bits
     return pack, depth // (4 * pack)

@@ -8,6 +8,7 @@ from typing import Protocol, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from ..dtypes import as_dtype
 from ..errors import LayoutError
 
 __all__ = ["SWIZZLE_BITS", "Swizzle"]
@@ -57,7 +58,7 @@ class Swizzle:
 
         dtype: an element type, or its width in bits. mode: "32B", "64B", "128B", or "none".
         """
-        width = dtype if isinstance(dtype, int) else dtype.bits
+        width = dtype if isinstance(dtype, int) else (as_dtype(dtype) or dtype).bits
         if mode not in SWIZZLE_BITS:
             modes = ", ".join(map(repr, SWIZZLE_BITS))
             raise LayoutError(f"swizzle mode {mode!r} is none of {modes}", hint="choose one of these")

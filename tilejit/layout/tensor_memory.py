@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..dtypes import DType
+from ..dtypes import DType, as_dtype
 from ..errors import LayoutError
 from .axes import m
 from .iters import Iter
@@ -43,11 +43,14 @@ def atom_layout(shape: str, num: int, dtype: DType, rows: int = 128) -> TileLayo
         raise LayoutError(f"{shape}.x{num} doesn't exist: N is a power of two up to {form.max_num}")
     if rows not in (64, 128):
         raise LayoutError(f"a warpgroup moves 64 or 128 rows; got {rows}")
-    if dtype.bits not in (8, 16, 32):
-        raise LayoutError(f"tensor memory holds elements of 8, 16 and 32 bits; {dtype} has {dtype.bits}")
+    element = as_dtype(dtype)
+    if element is None:
+        raise LayoutError(f"{dtype!r} is not an element type", hint="write tj.float32, or another type")
+    if element.bits not in (8, 16, 32):
+        raise LayoutError(f"tensor memory holds elements of 8, 16 and 32 bits; {element} has {element.bits}")
     halves = 2 if shape == "32x32b" and rows == 64 else 1
     words = tcgen05_atom_layout(shape, (rows, num * form.columns * halves), _WORD)
-    packed = _WORD // dtype.bits
+    packed = _WORD // element.bits
     if packed == 1:
         return words
     spread = (Iter(it.extent, it.stride * packed, m) if it.axis == m else it for it in words.shard)

@@ -209,7 +209,7 @@ class TileLayout:
         offset = tuple((to[a][0], v * to[a][1]) if a in to else (a, v) for a, v in self.offset)
         if not shard and (self.shard or not replica):
             axis = _fused((*self.shard, *self.replica)[0], to).axis
-            threads = [a for a, _ in offset if a.is_thread]
+            threads = [a for a in (*(it.axis for it in replica), *(a for a, _ in offset)) if a.is_thread]
             shard = (Iter(1, 1, threads[0] if axis.is_thread and threads else axis),)
         return TileLayout(shard, replica, offset, self.swizzle)
 

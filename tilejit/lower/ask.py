@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from numpy.typing import DTypeLike
+
 from .. import target as targets
-from ..dtypes import DType, bool_, float32, int32, int64
+from ..dtypes import DType, as_dtype, bool_, float32, int32, int64
 from ..errors import DispatchError, KernelTypeError, entry_point
 from ..ir import allocation
 from ..ir.arithmetic import build
@@ -68,7 +70,7 @@ class OperandSpec:
 def operand(
     space: str,
     shape: Sequence[int],
-    dtype: DType,
+    dtype: DType | DTypeLike,
     layout: TileLayout | Swizzle | None = None,
     region: Sequence[tuple[Start, int]] | None = None,
     *,
@@ -82,7 +84,8 @@ def operand(
     """
     if space not in SPACES:
         raise KernelTypeError(f"no memory space {space!r}", hint=f"one of {', '.join(SPACES)}")
-    if not isinstance(dtype, DType):
+    element = as_dtype(dtype)
+    if element is None:
         raise KernelTypeError(f"{dtype!r} is not an element type", hint="write tj.float32, or another type")
     extents = tuple(int(n) for n in shape)
     allocation.check_extents(extents)
@@ -92,7 +95,7 @@ def operand(
         placed = allocation.default_layout(space, extents)
     else:
         placed = allocation.fitting_layout(layout, extents, space)
-    allocation.check_element_type(space, dtype)
+    allocation.check_element_type(space, element)
     window = None if region is None else tuple((s if isinstance(s, Var) else int(s), int(e)) for s, e in region)
     if window is not None and len(window) != len(extents):
         raise KernelTypeError(
@@ -108,8 +111,8 @@ def operand(
         raise KernelTypeError(f"strides={strides!r}", hint='"runtime", or one number a dimension')
     steps = strides if strides is None or isinstance(strides, str) else tuple(int(s) for s in strides)
     if align is None:
-        align = _GLOBAL_ALIGN if space == "global" else allocation.alignment(space, dtype, placed)
-    return OperandSpec(space, extents, dtype, placed, window, steps, align)
+        align = _GLOBAL_ALIGN if space == "global" else allocation.alignment(space, element, placed)
+    return OperandSpec(space, extents, element, placed, window, steps, align)
 
 
 def _check_inside(window: Sequence[tuple[Start, int]], shape: tuple[int, ...], space: str) -> None:

@@ -13,7 +13,7 @@ from ..ops.copies import CAST, FILL
 from ..ops.elementwise import ELEMENTWISE, result_type
 from .schedule.placement import Placement, place
 from .schedule.views import Schedule, Space
-from .variant import SCOPE, Condition, DispatchContext
+from .variant import SCOPE, TYPES, Condition, DispatchContext
 
 __all__ = ["ELEMENTWISE_CONDITIONS", "OPERATIONS", "Placed", "placed_tiles", "schedule", "value_of"]
 
@@ -22,11 +22,6 @@ Placed = tuple[Placement, tuple[int | None, ...]]
 
 #: tile operations that compute each element by itself
 OPERATIONS = (FILL.name, CAST.name, *ELEMENTWISE)
-
-
-def _types(op: TileOp, context: DispatchContext) -> str | None:
-    fault = op.record.type_fault(op.dtypes, dict(op.attrs))
-    return None if fault is None else fault.message
 
 
 def _broadcasts(op: TileOp, context: DispatchContext) -> str | None:
@@ -38,7 +33,7 @@ def _broadcasts(op: TileOp, context: DispatchContext) -> str | None:
 
 
 #: what every elementwise operation needs
-ELEMENTWISE_CONDITIONS = (SCOPE, Condition("types", _types), Condition("broadcast", _broadcasts))
+ELEMENTWISE_CONDITIONS = (SCOPE, TYPES, Condition("broadcast", _broadcasts))
 
 
 def placed_tiles(op: TileOp) -> dict[str, Placed]:

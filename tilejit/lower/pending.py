@@ -161,11 +161,25 @@ def _carrying(stmt: Stmt, state: _State | None) -> Iterable[Stmt]:
     if not isinstance(stmt, Instruction):
         return (stmt,)
     pending = state or frozenset()
+    unsettled = frozenset(p for p in pending if p.work.settles_at_joins and not p.settled)
     if stmt.name == _JOINT:
-        unsettled = frozenset(p for p in pending if p.work.settles_at_joins and not p.settled)
-        waits = dict.fromkeys(WAITS[p.work].name for p in _in_order(unsettled))
-        return [_filled(replace(stmt, name=name), unsettled) for name in waits]
-    return (_filled(stmt, pending) if ROWS[stmt.name].carries is not None else stmt,)
+        return _waits(unsettled, stmt.span)
+    if ROWS[stmt.name].carries is not None:
+        return (_filled(stmt, pending),)
+    return (*_waits(frozenset(p for p in unsettled if _refills(stmt, p)), stmt.span), stmt)
+
+
+def _waits(state: _State, span: Span | None) -> list[Instruction]:
+    """The waits for all of a state."""
+    names = dict.fromkeys(WAITS[p.work].name for p in _in_order(state))
+    return [_filled(Instruction(name, span=span), state) for name in names]
+
+
+def _refills(stmt: Instruction, pending: _Pending) -> bool:
+    """Whether an instruction starts to fill registers that are being filled: of two loads the first may end last."""
+    if not pending.fills or ROWS[stmt.name].starts is not pending.work:
+        return False
+    return any(_meets(vector, pending) for vector in stmt.outputs if vector not in stmt.inputs)
 
 
 def _filled(stmt: Instruction, state: _State) -> Instruction:
@@ -197,7 +211,7 @@ def _check(stmt: Stmt, state: _State) -> None:
     started = ROWS[stmt.name].starts if isinstance(stmt, Instruction) else None
     for pending in _in_order(state):
         for vector in _uses(reads, writes, pending, started):
-            if vector.buffer.root.name == pending.vector.buffer.root.name and _overlap(vector, pending):
+            if _meets(vector, pending):
                 raise _hazard(vector, pending, stmt)
 
 
@@ -207,8 +221,8 @@ def _uses(reads: list[Vector], writes: list[Vector], pending: _Pending, started:
         return writes
     if started is not pending.work:
         return [*reads, *writes]
-    # work of one kind is done in order: a second load into the same registers only makes the first one useless, and a
-    # second product into the same sums comes after the first
+    # a second load into the same registers makes the first one useless, and gets a wait of its own before it; a second
+    # product into the same sums comes after the first
     return [vector for vector in reads if vector not in writes]
 
 
@@ -224,7 +238,10 @@ def _hazard(vector: Vector, pending: _Pending, stmt: Stmt) -> KernelTypeError:
     return KernelTypeError(message, span=stmt.span or vector.span, hint=f"call {call} between the two, on every path")
 
 
-def _overlap(vector: Vector, pending: _Pending) -> bool:
+def _meets(vector: Vector, pending: _Pending) -> bool:
+    """Whether a vector may be in pending registers."""
+    if vector.buffer.root.name != pending.vector.buffer.root.name:
+        return False
     (first, last), (begin, end) = _range(vector), pending.range
     return first < end and begin < last
 

@@ -32,7 +32,7 @@ from .builder import Builder
 from .schedule.turns import Turns
 
 __all__ = [
-    "COPY", "KINDS", "SCOPE", "TMEM_LANE", "WHOLE_WARPS", "Condition", "Decline", "DispatchContext", "Facts",
+    "COPY", "KINDS", "SCOPE", "TYPES", "WHOLE_WARPS", "Condition", "Decline", "DispatchContext", "Facts",
     "JointAccess", "Moves", "Plan", "Products", "Variant", "VectorPlan", "copy_sides", "lead_of", "memory_pair",
     "needs", "outside",
 ]
@@ -227,10 +227,6 @@ class Facts:
         return f"{self.width} in {self.rounds} rounds" + (f" (not wider: {self.limit})" if self.limit else "")
 
 
-#: from one lane of tensor memory to the next, in places of `Moves`; columns count below it
-TMEM_LANE = 1 << 16
-
-
 @dataclass(frozen=True, slots=True)
 class JointAccess:
     """What several threads read or write together, or one for all: pieces of one side's memory.
@@ -252,7 +248,7 @@ class Moves:
     issue, thread: which transfer of which thread of the scope; each of shape (rows,).
     places: of shape (rows, sides), where the first element lies on each side. The sides are the operation's tiles in
     its order, the destination first. A place in memory is an address in elements, after swizzling; in registers
-    one of the thread's, in elements; in tensor memory lane * TMEM_LANE + column, in elements.
+    one of the thread's, in elements; in tensor memory lane * `target.TMEM_LANE` + column, in elements.
     width: of shape (rows,), how many elements.
     steps: for each side how far a transfer's elements lie apart: 1, or 0 where one element serves them all.
     accesses: a side's memory accesses where they aren't the rows themselves, at most one for each side.
@@ -320,6 +316,11 @@ def _kinds(op: TileOp, context: DispatchContext) -> str | None:
         wanted = f"{rule.name} in memory or registers" if kind is TILE else f"a {kind.name} as {rule.name}"
         return f"needs {wanted}; got a scalar"
     return None
+
+
+def _types(op: TileOp, context: DispatchContext) -> str | None:
+    fault = op.record.type_fault(op.dtypes, dict(op.attrs))
+    return None if fault is None else fault.message
 
 
 def _dtypes(op: TileOp, context: DispatchContext) -> str | None:
@@ -393,6 +394,9 @@ WHOLE_WARPS = Condition("whole warps", _whole_warps)
 
 #: the operands are what the table of tile operations says: regions or scalars, as many
 KINDS = Condition("operands", _kinds)
+
+#: the operands' types are what the operation's rule says
+TYPES = Condition("types", _types)
 
 #: what every copy needs of two regions
 COPY = (SCOPE, Condition("dtype", _dtypes), Condition("shape", _shapes))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -13,7 +14,7 @@ from cuda.bindings import driver
 
 from ..errors import DeviceError, LaunchError
 from ..ir.nodes import written_arguments
-from ..target import Target, for_capability
+from ..target import PORTABLE_CLUSTER, Target, for_capability
 from . import arrays, assertions, cuda_driver
 from .cuda_driver import call, load, name
 from .cuda_memory import CudaMemory, staged
@@ -133,6 +134,9 @@ class CudaFunction:
         if self._dynamic_bytes > _STATIC_SHARED_BYTES:
             attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             call(driver.cuFuncSetAttribute, self._function, attribute, self._dynamic_bytes)
+        if math.prod(compiled.cluster or ()) > PORTABLE_CLUSTER:
+            attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+            call(driver.cuFuncSetAttribute, self._function, attribute, 1)
         self._record = CudaMemory(4 * assertions.WORDS if self.asserts else 0, device.number, device.context, _nothing)
         self._record.copy_in(np.zeros(assertions.WORDS if self.asserts else 0, np.int32))
         index = positions(compiled)

@@ -15,9 +15,10 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
-from ..dtypes import DTYPES, DType, from_numpy
-from ..errors import DeviceError, LaunchError
+from ..dtypes import DTYPES, DType, as_dtype
+from ..errors import DeviceError, LaunchError, ResourceError, entry_point
 from ..target import target as find_target
 from .arrays import SIMULATOR, DeviceArray
 from .device import Device
@@ -164,6 +165,7 @@ def _cuda(ordinal: int) -> Device:
     return opened
 
 
+@entry_point
 def to_device(array: Any, device: str | None = None) -> DeviceArray:
     """A copy of an array in a device's memory, row-major; `device` else the one in use."""
     source = np.ascontiguousarray(array).reshape(np.shape(array))
@@ -172,9 +174,10 @@ def to_device(array: Any, device: str | None = None) -> DeviceArray:
     return made
 
 
-def empty(shape: int | Sequence[int], dtype: DType | np.dtype[Any], device: str | None = None) -> DeviceArray:
+@entry_point
+def empty(shape: int | Sequence[int], dtype: DType | DTypeLike, device: str | None = None) -> DeviceArray:
     """An array in a device's memory that nothing has been written to; `device` else the one in use."""
-    kind = dtype if isinstance(dtype, DType) else _dtype(dtype)
+    kind = as_dtype(dtype)
     if kind is None:
         raise LaunchError(f"{dtype!r} is not an element type", hint=f"one of {', '.join(DTYPES)}")
     given = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
@@ -182,15 +185,17 @@ def empty(shape: int | Sequence[int], dtype: DType | np.dtype[Any], device: str 
         raise LaunchError(f"an array can't have shape {shape!r}", hint="write an integer or a tuple of integers")
     extents = tuple(map(int, given))
     where = named(device) if device is not None else default()
-    return DeviceArray(where.allocate(math.prod(extents) * kind.bytes), kind, extents)
-
-
-def _dtype(dtype: Any) -> DType | None:
+    size = math.prod(extents) * kind.bytes
     try:
-        kind = np.dtype(dtype)
-    except TypeError:
-        return None
-    return from_numpy(kind) if kind.isnative else None
+        if size >= 2**63:
+            raise MemoryError
+        memory = where.allocate(size)
+    except MemoryError:
+        raise ResourceError(
+            f"an array of {size:,} bytes doesn't fit in the memory of {where.name}",
+            hint=f"shape {extents} of {kind} is too large: work on it part by part",
+        ) from None
+    return DeviceArray(memory, kind, extents)
 
 
 def synchronize() -> None:

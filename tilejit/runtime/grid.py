@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
 from ..errors import LaunchError, ResourceError
 from ..target import MAX_THREADS
@@ -55,6 +56,62 @@ def check_grid(grid: Any) -> tuple[int, int, int]:
         if size > limit:
             raise LaunchError(f"grid {sizes} has {size} CTAs along axis {axis}; at most {limit} fit", hint=_LONG_GRID)
     return _three(sizes)
+
+
+class GridArguments(dict[str, Any]):
+    """A launch's arguments by name, as a grid function of one parameter gets them; attributes name them too."""
+
+    def __missing__(self, name: str) -> NoReturn:
+        raise LaunchError(f"the launch has no argument {name!r}", hint=f"its arguments: {', '.join(self)}")
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self[name]
+
+
+class GridFunction:
+    """A function that returns a grid.
+
+    names: of the parameters that are arguments of the launch, each with whether it has no default; None where the first
+    parameter is the mapping of all, because no other one needs an argument.
+    """
+
+    __slots__ = ("function", "names")
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.names: tuple[tuple[str, bool], ...] | None = None
+        try:
+            parameters = tuple(inspect.signature(function).parameters.values())
+        except (TypeError, ValueError):
+            # a builtin that doesn't tell
+            return
+        plain = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+        needed = [p for p in plain if p.default is p.empty]
+        if len(needed) > 1 or not parameters:
+            self.names = tuple((p.name, p.default is p.empty) for p in plain)
+
+    def __call__(self, arguments: dict[str, Any]) -> tuple[int, int, int]:
+        """The grid for a launch's arguments.
+
+        raises: LaunchError, also for what the function raises.
+        """
+        named = GridArguments(arguments)
+        name = getattr(self.function, "__name__", type(self.function).__name__)
+        try:
+            if self.names is None:
+                grid = self.function(named)
+            else:
+                grid = self.function(**{p: named[p] for p, needed in self.names if needed or p in named})
+        except LaunchError:
+            raise
+        except Exception as error:
+            raise LaunchError(
+                f"the grid function {name} raised {type(error).__name__}: {error}",
+                hint=f"it gets the launch's arguments: {', '.join(arguments)}",
+            ) from error
+        return check_grid(grid)
 
 
 def check_threads(threads: Any) -> int:

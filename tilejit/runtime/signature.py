@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import DType, bool_, float32, from_numpy, int32, int64
+from ..dtypes import DType, as_dtype, bool_, float32, from_numpy, int32, int64
 from ..errors import LaunchError
 from ..frontend import NO_DEFAULT, Parameter, ParameterKind, captures
 from ..frontend.language import Function, Spec
-from ..ir.types import ArgumentType, ArrayType, ConstexprType, ScalarType, Signature
+from ..ir.types import ArgumentType, ArrayType, ConstexprType, ScalarType, Signature, compile_time
 from ..target import Target
 from .arrays import Argument, ArrayView, device_name, facts_of, is_array, readers, row_major, view_of
 
@@ -154,6 +154,10 @@ def freeze(value: Any, name: str) -> Any:
     kind = type(value)
     if kind is int or kind is str:
         return value
+    if isinstance(value, (np.generic, np.dtype, type)):
+        plain = compile_time(value)
+        if plain is not value:
+            return freeze(plain, name)
     if kind is float:
         return (float, value.hex())
     if isinstance(value, tuple):
@@ -185,9 +189,8 @@ def hypothetical(parameter: Parameter, position: int, value: Any) -> Any:
         return ArrayView(
             (position + 1) << 48, facts_of(value.dtype, value.shape, value.strides, None), True, value
         )
-    if isinstance(value, DType) and parameter.kind is not _CONSTEXPR:
-        return value.numpy.type(0)
-    return value
+    dtype = None if parameter.kind is _CONSTEXPR or isinstance(value, str) else as_dtype(value)
+    return value if dtype is None else dtype.numpy.type(0)
 
 
 def _scalar_dtype(parameter: Parameter, value: Any) -> DType:

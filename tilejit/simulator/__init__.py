@@ -3,6 +3,9 @@
 from .checks.findings import Finding
 from .checks.places import Location
 from .checks.report import Report
+from .device import Device, DeviceArray, DeviceModule
 from .launch import Checks, Pointer, run
 
-__all__ = ["Checks", "Finding", "Location", "Pointer", "Report", "run"]
+__all__ = [
+    "Checks", "Device", "DeviceArray", "DeviceModule", "Finding", "Location", "Pointer", "Report", "run",
+]

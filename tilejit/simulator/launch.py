@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
 
@@ -18,12 +18,12 @@ from .checks.profile import Profiler
 from .checks.report import Report
 from .checks.watch import Watch
 from .decode.translate import Program, translate
+from .decode.variables import initial_bytes
 from .machine.access import Access
 from .machine.lanes import Lanes
 from .machine.machine import Machine
 from .machine.memory import LOCAL_BASE, SHARED_BASE, AddressMap, MemoryRegion, Part
 from .machine.printf import Printer
-from .opcodes.move import WINDOWS
 
 # Past 16 K to 32 K threads temporaries leave a second-level cache of 1 to 2 MiB; below, calls cost more than work.
 CHUNK_THREADS = 16384
@@ -48,6 +48,24 @@ class Pointer:
     counted_at: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """Memory at an address of its own, which a kernel reaches through any pointer to it."""
+
+    memory: NDArray[np.uint8]
+    address: int
+    name: str
+    initialized: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Resident:
+    """What was there before a launch and stays. variables: the module's memory by name; those left out start anew."""
+
+    allocations: tuple[Allocation, ...] = ()
+    variables: Mapping[str, NDArray[np.uint8]] = field(default_factory=dict)
+
+
 ParameterValue = Pointer | bytes | np.generic | int
 Checks = bool | Literal["strict"]
 
@@ -67,6 +85,7 @@ def run(
     locate: Callable[[int, int, int], str] | None = None,
     capability: int = 90,
     write: Callable[[str], object] | None = None,
+    resident: Resident | None = None,
 ) -> Report:
     """Execute kernel `entry` of a PTX text on NumPy.
 
@@ -76,13 +95,15 @@ def run(
     schedule: another number is another legal order of the threads.
     locate: turns a `.loc` (file, line, column) into text for messages.
     write: takes what the kernel prints; standard output if None.
+    resident: memory that outlives the launch.
     raises: SimulationError for what the kernel does wrong, LaunchError for arguments that don't fit.
     """
     _keep_freed_memory()
     program = translate(ptx, entry, dynamic_shared_bytes)
     if on_finding not in ("raise", "collect"):
         raise LaunchError(f"on_finding is 'raise' or 'collect', got {on_finding!r}")
-    launch = _GridRun(program, _three(grid, "grid"), _three(block, "block"), checks, profile, locate, write)
+    grid, block = _three(grid, "grid"), _three(block, "block")
+    launch = _GridRun(program, grid, block, checks, profile, locate, write, resident or Resident())
     launch.findings.collect = on_finding == "collect"
     launch.schedule = schedule
     with np.errstate(all="ignore"):
@@ -117,7 +138,7 @@ def _three(extents: Sequence[int], what: str) -> tuple[int, int, int]:
 class _GridRun:
     def __init__(
         self, program: Program, grid: tuple[int, int, int], block: tuple[int, int, int], checks: Checks, profile: bool,
-        locate: Locate | None, write: Callable[[str], object] | None,
+        locate: Locate | None, write: Callable[[str], object] | None, resident: Resident,
     ) -> None:
         self.program = program
         self.grid = grid
@@ -131,11 +152,12 @@ class _GridRun:
         self.limit = int(float(os.environ.get("TILEJIT_SIM_LIMIT", "1e11")))
         self.memory = AddressMap()
         self.printer = Printer(self.memory, write)
+        self.resident = resident
         self.profiler = Profiler() if profile else None
         self.block_lanes = [0] * len(program.blocks)
         self.per_chunk = self.chunk_ctas()
         self.params = b""
-        self.pointers: list[Pointer] = []
+        self.arrays: list[Pointer | Allocation] = []
 
     def chunk_ctas(self) -> int:
         """CTAs per chunk; all of them if the kernel may wait for other CTAs."""
@@ -171,30 +193,28 @@ class _GridRun:
             parts = [Part(p.name, p.offset, p.size_bytes, False) for p in function.params]
             self.memory.add(MemoryRegion("param", 0, memory.size, memory, parts, writable=False))
         self.place_variables()
-        self.pointers = pointers
+        for allocation in self.resident.allocations:
+            part = Part(allocation.name, 0, allocation.memory.size)
+            region = MemoryRegion("global", allocation.address, part.size_bytes, allocation.memory, [part])
+            self.memory.add(region)
+        self.arrays = [*pointers, *self.resident.allocations]
 
     def place_variables(self) -> None:
-        for variable, at in self.program.placed:
+        program = self.program
+        for variable, at in program.placed:
             if variable.space not in ("global", "const"):
                 continue
-            data = bytearray(variable.data or bytes(variable.size_bytes))
-            for offset, name, generic in variable.symbols:
-                data[offset : offset + 8] = self.symbol(name, generic).to_bytes(8, "little")
-            memory = np.frombuffer(data, np.uint8)
+            memory = self.resident.variables.get(variable.name)
+            if memory is None:
+                memory = np.frombuffer(initial_bytes(program.module, variable, program.placed), np.uint8)
             part = Part(variable.name, 0, variable.size_bytes)
             writable = variable.space == "global"
             self.memory.add(MemoryRegion(variable.space, at, variable.size_bytes, memory, [part], writable=writable))
 
-    def symbol(self, name: str, generic: bool) -> int:
-        for variable, at in self.program.placed:
-            if variable.name == name:
-                return at + (WINDOWS[variable.space] if generic else 0)
-        raise LaunchError(f"the PTX initialises a variable with {name}, which it doesn't define")
-
-    def shadow_globals(self, watch: Watch, pointers: Sequence[Pointer]) -> None:
+    def shadow_globals(self, watch: Watch, arrays: Sequence[Pointer | Allocation]) -> None:
         """Records for the global memory that the kernel may write; the rest can't race or be uninitialised."""
         stores = any(s.kind != "load" and s.space in ("global", "") for s in self.program.sites)
-        fresh = {p.memory.__array_interface__["data"][0] for p in pointers if not p.initialized}
+        fresh = {p.memory.__array_interface__["data"][0] for p in arrays if not p.initialized}
         for region in self.memory.regions:
             if region.space != "global":
                 continue
@@ -233,7 +253,7 @@ class _GridRun:
         watch: Watch | None = None
         if self.checks:
             watch = Watch(program, lanes, self.ctas, self.places, self.findings, self.checks == "strict")
-            self.shadow_globals(watch, self.pointers)
+            self.shadow_globals(watch, self.arrays)
         for first in range(0, self.ctas, self.per_chunk):
             count = min(self.per_chunk, self.ctas - first)
             if first:

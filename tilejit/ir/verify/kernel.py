@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ...dtypes import DType, bool_, int64
+from ...dtypes import DType, bool_, int64, signed
 from ...isa import ROWS
 from ...isa.barriers import BARRIERS
 from ...scopes import SCOPES
@@ -262,8 +262,10 @@ class _Checker:
         if not stmt.var.dtype.is_integer:
             self.fault(f"loop variable {stmt.var.name} must be an integer; got {stmt.var.dtype}", stmt.span)
         parts = (stmt.start, stmt.stop, stmt.step)
-        for part in parts:
-            self.value(part, stmt.var.dtype, env, stmt.span, f"a bound of {stmt.var.name}")
+        # what counts an unsigned variable down is signed
+        step_type = signed(stmt.var.dtype) if stmt.step.dtype.kind == "int" else stmt.var.dtype
+        for part, dtype in zip(parts, (stmt.var.dtype, stmt.var.dtype, step_type), strict=True):
+            self.value(part, dtype, env, stmt.span, f"a bound of {stmt.var.name}")
         if isinstance(stmt.step, ir.Const) and stmt.step.value == 0:
             self.fault(f"the step of {stmt.var.name} is zero", stmt.span)
         if stmt.unrolled and self.is_tile:
@@ -297,7 +299,7 @@ class _Checker:
     def move(self, stmt: ir.Move, env: _Environment) -> None:
         self.lane_only(stmt, stmt.span)
         for vector in (stmt.dst, stmt.src):
-            self.vector(vector, env, stmt.span)
+            self.vector(vector, env, stmt.span, is_masked=stmt.predicate is not None)
             self.fault(access_fault(vector), vector.span or stmt.span)
         if stmt.dst.width != stmt.src.width or stmt.dst.buffer.dtype != stmt.src.buffer.dtype:
             self.fault(f"a move of {_vector(stmt.src)} into {_vector(stmt.dst)}", stmt.span)
@@ -318,9 +320,10 @@ class _Checker:
             self.vector(output, env, stmt.span)
             if output.buffer.space != "local":
                 self.fault(f"{stmt.name} fills registers; {output.buffer.name} is {output.buffer.space}", stmt.span)
+        is_cut = stmt.name in ROWS and any(operand.is_cut for operand in ROWS[stmt.name].operands)
         for value in stmt.inputs:
             if isinstance(value, ir.Vector):
-                self.vector(value, env, stmt.span)
+                self.vector(value, env, stmt.span, is_masked=is_cut)
             else:
                 self.expr(value, env, stmt.span)
         self.fault(self.pending_fault(stmt), stmt.span)
@@ -362,11 +365,13 @@ class _Checker:
         for message in region_faults(region):
             self.fault(message, region.span or span)
 
-    def vector(self, vector: ir.Vector, env: _Environment, span: Span | None) -> None:
+    def vector(
+        self, vector: ir.Vector, env: _Environment, span: Span | None, *, is_masked: bool = False
+    ) -> None:
         self.use_buffer(vector.buffer, vector.span or span)
         self.expr(vector.offset, env, vector.span or span)
         in_registers = vector.buffer.space == "local" and vector.buffer.root.name not in self.addressed
-        for message in vector_faults(vector, env.unrolled if in_registers else None):
+        for message in vector_faults(vector, env.unrolled if in_registers else None, is_masked=is_masked):
             self.fault(message, vector.span or span)
 
     def value(

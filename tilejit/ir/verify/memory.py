@@ -98,10 +98,11 @@ def _outside(buffer: ir.Buffer, starts: tuple[ir.Expr, ...], extents: tuple[int,
             yield f"dimension {dim} of {buffer.name} has {size} elements; {extent} from {at} lie outside"
 
 
-def vector_faults(vector: ir.Vector, unrolled: Set[str] | None) -> Iterator[str]:
+def vector_faults(vector: ir.Vector, unrolled: Set[str] | None, *, is_masked: bool = False) -> Iterator[str]:
     """What is wrong with a vector: its width, its offset's type, or that it is provably outside.
 
     unrolled: variables of unrolled loops, which may name registers; None for a vector in memory.
+    is_masked: whether what lies outside a global tensor isn't accessed.
     """
     buffer = vector.buffer
     if not vector.offset.dtype.is_integer:
@@ -116,7 +117,7 @@ def vector_faults(vector: ir.Vector, unrolled: Set[str] | None) -> Iterator[str]
     elif buffer.space != "local":
         yield from _offset_faults(vector)
     limit = _storage(buffer)
-    if limit is None:
+    if limit is None or (is_masked and buffer.space == "global"):
         return
     low, high = bounds(vector.offset)
     if (low is not None and low + vector.width > limit) or (high is not None and high < 0):

@@ -16,7 +16,7 @@ from ..schedule.windows import Edges
 from ..variant import VectorPlan
 from .vectors import fill_value
 
-__all__ = ["OwnerCopy", "emit_owner_copy", "plan_owner_copy"]
+__all__ = ["OwnerCopy"]
 
 #: the operand of the schedules of an owner copy: the local tile, all of it
 _TILE = "tile"
@@ -36,6 +36,35 @@ class OwnerCopy(VectorPlan):
     registers: Region
     memory: View
     loads: bool
+
+    @staticmethod
+    def of(dst: Region, src: Region, scope: str, threads: int) -> OwnerCopy:
+        """Looks at every register that a thread holds of the tile.
+
+        raises: LayoutError where threads beyond the scope own the tile, or none by name at a collective scope.
+        """
+        loads = dst.buffer.space == "local"
+        registers, memory = (dst, src) if loads else (src, dst)
+        tile = owned(registers.buffer, scope)
+        need_own_registers(tile)
+        every = Schedule.alike({_TILE: tile})
+        replicas = (Digit(step.extent, None, 0, ((_TILE, step.stride),)) for step in tile.replicas)
+        spread = every.over((*(d for d in every.digits if d.is_spread(_TILE)), *replicas))
+        spread = spread.ordered(lambda digit: digit.threads(_TILE))
+        need_thread_axes(tile, scope, threads)
+        _need_apart(tile, spread, scope, threads)
+        held = every.where(lambda digit: not digit.is_spread(_TILE)).ordered(lambda digit: digit.elements(_TILE))
+        return OwnerCopy(
+            1,
+            held.count,
+            threads,
+            "each register is looked at by itself",
+            spread,
+            held,
+            registers,
+            Schedule.alike({"memory": place(memory, scope)})["memory"],
+            loads,
+        )
 
     @property
     def vector_bits(self) -> int:
@@ -108,34 +137,21 @@ class OwnerCopy(VectorPlan):
         register, address = self.register(trip), self.address(self.element(trip, thread)[1])
         return (register, address) if self.loads else (address, register)
 
-
-def plan_owner_copy(dst: Region, src: Region, scope: str, threads: int) -> OwnerCopy:
-    """Looks at every register that a thread holds of the tile.
-
-    raises: LayoutError where threads beyond the scope own the tile, or none by name at a collective scope.
-    """
-    loads = dst.buffer.space == "local"
-    registers, memory = (dst, src) if loads else (src, dst)
-    tile = owned(registers.buffer, scope)
-    need_own_registers(tile)
-    every = Schedule.alike({_TILE: tile})
-    replicas = (Digit(step.extent, None, 0, ((_TILE, step.stride),)) for step in tile.replicas)
-    spread = every.over((*(d for d in every.digits if d.is_spread(_TILE)), *replicas))
-    spread = spread.ordered(lambda digit: digit.threads(_TILE))
-    need_thread_axes(tile, scope, threads)
-    _need_apart(tile, spread, scope, threads)
-    held = every.where(lambda digit: not digit.is_spread(_TILE)).ordered(lambda digit: digit.elements(_TILE))
-    return OwnerCopy(
-        1,
-        held.count,
-        threads,
-        "each register is looked at by itself",
-        spread,
-        held,
-        registers,
-        Schedule.alike({"memory": place(memory, scope)})["memory"],
-        loads,
-    )
+    def emit(self, op: TileOp, b: Builder) -> None:
+        thread = b.thread(op.scope, self.threads)
+        mask = self.edges.mask(b, self.rounds)
+        with b.rounds(self.rounds, self.registers.buffer) as trip:
+            takes_part, coordinates = self.element(trip, thread)
+            with b.when(takes_part):
+                memory = Vector(self.memory.buffer, self.address(coordinates))
+                register = Vector(self.registers.buffer, self.register(trip))
+                inside = mask.inside(lambda dim, dtype: build.cast(coordinates[dim], dtype))
+                if not self.loads:
+                    b.append(Move(memory, register, None if inside == TRUE else inside, span=b.span))
+                elif inside == TRUE:
+                    b.append(Move(register, memory, span=b.span))
+                else:
+                    b.append(Move(register, memory, inside, fill_value(op), span=b.span))
 
 
 def _need_apart(tile: Placement, spread: Schedule, scope: str, threads: int) -> None:
@@ -148,20 +164,3 @@ def _need_apart(tile: Placement, spread: Schedule, scope: str, threads: int) -> 
     last = tile.first_thread + reach
     if last > threads:
         raise LayoutError(f"{buffer.name} is owned by threads up to {last - 1}; a {scope} has {threads}")
-
-
-def emit_owner_copy(plan: OwnerCopy, op: TileOp, b: Builder) -> None:
-    thread = b.thread(op.scope, plan.threads)
-    mask = plan.edges.mask(b, plan.rounds)
-    with b.rounds(plan.rounds, plan.registers.buffer) as trip:
-        takes_part, coordinates = plan.element(trip, thread)
-        with b.when(takes_part):
-            memory = Vector(plan.memory.buffer, plan.address(coordinates))
-            register = Vector(plan.registers.buffer, plan.register(trip))
-            inside = mask.inside(lambda dim, dtype: build.cast(coordinates[dim], dtype))
-            if not plan.loads:
-                b.append(Move(memory, register, None if inside == TRUE else inside, span=b.span))
-            elif inside == TRUE:
-                b.append(Move(register, memory, span=b.span))
-            else:
-                b.append(Move(register, memory, inside, fill_value(op), span=b.span))

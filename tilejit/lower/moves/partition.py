@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from ...dtypes import int32
 from ...ir.arithmetic import build
@@ -24,7 +25,9 @@ from ..schedule.windows import Edges, Mask
 from ..variant import VectorPlan
 from .vectors import MaskedVector, at_edges, fill_value, pieces
 
-__all__ = ["Partition", "each_vector", "emit_copy", "plan_partition"]
+__all__ = ["Partition", "PartitionCopy", "each_vector"]
+
+P = TypeVar("P", bound="Partition")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,29 @@ class Partition(VectorPlan):
     elements: Schedule
     vectors: Schedule
     single: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls: type[P], schedule: Schedule, threads: int, lead: str, *, vectorized: bool, broadcasts: bool = False
+    ) -> P:
+        """The widest vectors that are provable, counted along the order of operand `lead`.
+
+        vectorized: False handles element by element. broadcasts: one element of an input may serve a whole vector.
+        """
+        elements = _ordered(schedule, lead).joined()
+        inputs = elements.names[1:] if broadcasts and elements.digits else ()
+        single = tuple(name for name in inputs if elements.digits[-1][name] == 0)
+        provable = elements.among([name for name in elements.names if name not in single]).vector_width(ragged=True)
+        width, limit = provable.elements, provable.limit
+        if not vectorized:
+            width, limit = 1, "goes element by element"
+        cut = next((name for name in single if not Edges.of(elements[name], width).whole), None)
+        if cut is not None:
+            buffer = elements[cut].buffer
+            width, limit = 1, f"one element of {buffer.name} serves a vector, and {buffer.name} may end within it"
+        vectors = elements.vectors(width)
+        rounds = -(-vectors.count // threads)
+        return cls(width, rounds, threads, limit, vectors.count, elements, vectors, single)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -97,22 +123,16 @@ class Partition(VectorPlan):
         return build.less(values[-1], self.vectors.digits[-1].extent - 1)
 
 
-def plan_partition(
-    schedule: Schedule, threads: int, lead: str, *, vectorized: bool, broadcasts: bool = False
-) -> Partition:
-    """The widest vectors that are provable, counted along the order of operand `lead`.
+@dataclass(frozen=True, slots=True)
+class PartitionCopy(Partition):
+    """A partition of which each vector is loaded from "src" and stored to "dst", by way of registers."""
 
-    vectorized: False handles element by element. broadcasts: one element of an input may serve a whole vector.
-    """
-    elements = _ordered(schedule, lead).joined()
-    inputs = elements.names[1:] if broadcasts and elements.digits else ()
-    single = tuple(name for name in inputs if elements.digits[-1][name] == 0)
-    provable = elements.among([name for name in elements.names if name not in single]).vector_width(ragged=True)
-    width = provable.elements if vectorized else 1
-    vectors = elements.vectors(width)
-    rounds = -(-vectors.count // threads)
-    limit = provable.limit if vectorized else "goes element by element"
-    return Partition(width, rounds, threads, limit, vectors.count, elements, vectors, single)
+    def emit(self, op: TileOp, b: Builder) -> None:
+        width, fill = self.vector_width, fill_value(op)
+        registers = Vector(b.scratch(op.name, self.elements["dst"].buffer.dtype, width), build.const(0, int32), width)
+        for vectors in each_vector(self, op, b):
+            vectors["src"].load(b, registers, fill)
+            vectors["dst"].store(b, registers)
 
 
 def _ordered(schedule: Schedule, lead: str) -> Schedule:
@@ -130,17 +150,8 @@ def _slowness(digit: Digit, lead: str) -> float:
     return abs(stride) if stride else float("inf")
 
 
-def emit_copy(plan: Partition, op: TileOp, b: Builder) -> None:
-    """A load of "src" and a store to "dst" for each vector."""
-    width, fill = plan.vector_width, fill_value(op)
-    registers = Vector(b.scratch(op.name, plan.elements["dst"].buffer.dtype, width), build.const(0, int32), width)
-    for vectors in each_vector(plan, op, b):
-        vectors["src"].load(b, registers, fill)
-        vectors["dst"].store(b, registers)
-
-
 #: as many rounds are written out: LLVM needs a third less time for two rounds than for a loop of two
-_UNROLLED = 2
+_WRITTEN_OUT = 2
 
 
 def each_vector(
@@ -194,7 +205,7 @@ class _Rounds:
         plan, b = self.plan, self.b
         whole, partial = divmod(plan.count, plan.threads)
         if whole:
-            with b.loop("round", whole, unrolled=unrolled or whole <= _UNROLLED) as trip:
+            with b.loop("round", whole, unrolled=unrolled or whole <= _WRITTEN_OUT) as trip:
                 yield from self._vector(build.mul(trip, plan.threads))
         if partial:
             with b.when(build.less(self.thread, partial)):

@@ -11,9 +11,9 @@ import numpy as np
 from ...ir.nodes import Buffer, Region, Strided
 from ...layout import TileLayout
 from ...scopes import CTA, SCOPES
+from ...target import TMEM_LANE
 from ..schedule.evaluate import evaluate
 from ..schedule.launch import launch_values
-from ..variant import TMEM_LANE
 
 __all__ = ["Contents", "addresses", "owners_of"]
 

@@ -17,13 +17,14 @@ from ...errors import LayoutError
 from ...ir.arithmetic import build, facts
 from ...ir.arithmetic.remember import remembered, remembered_pair
 from ...ir.nodes import TRUE, Buffer, Const, Expr, Region, Strided, Var
-from ...layout import Swizzle, TileLayout
+from ...layout import Axis, Swizzle, TileLayout, TLane
 from ...layout.iters import Iter, merged, refined, sliced, weights
 from ...scopes import SCOPES
+from ...target import TMEM_LANE
 from .strides import Folded, Scaled, Stride, Term, Thread, multiple_of, total_along
 from .swizzles import swizzled
 
-__all__ = ["Placement", "Step", "element_offset", "extent_of", "inside", "need_slice", "owned", "place"]
+__all__ = ["Offset", "Placement", "Step", "element_offset", "extent_of", "inside", "need_slice", "owned", "place"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class Placement:
 
     dims: the steps of each dimension of `shape`, slowest first.
     shape: extents without those of 1. places: for each, its dimension in the buffer.
-    offsets: what is added, in elements, before swizzling.
+    offsets: what is added, in elements, before swizzling; in tensor memory a lane is `TMEM_LANE`.
     replicas: the threads that hold the same values, as steps among the threads.
     edges: the buffer's dimensions in which the region isn't known to lie inside the tensor.
     first_thread: the scope's thread at which the owners begin.
@@ -154,9 +155,11 @@ def element_offset(buffer: Buffer, indices: Sequence[Expr]) -> Expr:
     """
     layout, dtype = buffer.layout, int64 if buffer.space == "global" else int32
     starts = [build.cast(index, dtype) for index in indices]
-    if isinstance(layout, Strided):
-        strides = (s if isinstance(s, int) else Scaled(s) for s in layout.strides)
+    one_each = layout.strides if isinstance(layout, Strided) else _fixed_strides(buffer, layout)
+    if one_each is not None:
+        strides = (s if isinstance(s, int) else Scaled(s) for s in one_each)
         return total_along(zip(strides, starts, strict=True), dtype)
+    assert isinstance(layout, TileLayout)
     if _is_spread(buffer):
         raise LayoutError(
             f"{buffer.name} is spread over threads; its elements can't be named one by one",
@@ -209,10 +212,11 @@ def _fixed_strides(buffer: Buffer, layout: TileLayout) -> tuple[int, ...] | None
     shape = tuple(n for n in buffer.shape if isinstance(n, int))
     if len(shape) != len(buffer.shape) or prod(shape) != layout.size():
         return None
-    groups = [merged(g) for g in refined(layout.shard, shape)]
-    if any(len(g) > 1 or any(it.axis.is_thread for it in g) for g in groups):
+    # a dimension of one element has a stride, too: it leads to what lies past the edge
+    groups = [merged(g) or g[:1] for g in refined(layout.shard, shape)]
+    if any(len(g) > 1 or g[0].axis.is_thread for g in groups):
         return None
-    return tuple(g[0].stride if g else 1 for g in groups)
+    return tuple(g[0].stride for g in groups)
 
 
 def _extents(region: Region) -> tuple[int, ...]:
@@ -241,7 +245,11 @@ def _strided(region: Region, all_strides: tuple[int | Var, ...]) -> Placement:
 def _tiled(region: Region, layout: TileLayout, scope: str) -> Placement:
     buffer, extents = region.buffer, _extents(region)
     dims: list[tuple[Step, ...]] = []
-    offsets = [Offset(_int(value), 1, f"offset of {buffer.name}") for a, value in layout.offset if not a.is_thread]
+    offsets = [
+        Offset(_int(value), _unit(axis), f"offset of {buffer.name}")
+        for axis, value in layout.offset
+        if not axis.is_thread
+    ]
     for d, group in enumerate(_groups(buffer)):
         steps, moved = _window(group, region.starts[d], extents[d], f"start {d} of {buffer.name}", scope)
         dims.append(steps)
@@ -261,12 +269,20 @@ def _tiled(region: Region, layout: TileLayout, scope: str) -> Placement:
 
 @remembered
 def _groups(buffer: Buffer) -> tuple[tuple[Iter, ...], ...]:
-    """The iterators of each dimension of a buffer with a tile layout."""
+    """The iterators of each dimension of a buffer with a tile layout, those of tensor memory's lanes in addresses."""
     layout, shape = buffer.layout, tuple(n for n in buffer.shape if isinstance(n, int))
     assert isinstance(layout, TileLayout)
     if len(shape) != len(buffer.shape):
         raise LayoutError(f"{buffer.name} has extents known only at launch, and a layout of fixed size")
-    return refined((layout.adapted(shape) if prod(shape) != layout.size() else layout).shard, shape)
+    groups = refined((layout.adapted(shape) if prod(shape) != layout.size() else layout).shard, shape)
+    if buffer.space != "tmem":
+        return groups
+    return tuple(tuple(Iter(it.extent, it.stride * _unit(it.axis), it.axis) for it in group) for group in groups)
+
+
+def _unit(axis: Axis) -> int:
+    """What a step along an axis is in an address."""
+    return TMEM_LANE if axis == TLane else 1
 
 
 def _no_thread_offset(layout: TileLayout, buffer: Buffer) -> None:

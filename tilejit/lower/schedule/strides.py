@@ -23,8 +23,8 @@ class Thread:
 class Folded:
     """A dimension that moves along several strides at once.
 
-    Index i of the region goes to the sum over `parts` (divisor, extent, stride) of
-    (start + i) // divisor % extent * stride.
+    Index i of the region goes to the sum over `parts` (divisor, extent, stride), slowest first, of
+    (start + i) // divisor % extent * stride; the first part, which may pass its extent, isn't taken modulo it.
     """
 
     start: Expr
@@ -77,7 +77,9 @@ def total_along(terms: Iterable[Term], dtype: DType) -> Expr:
             weighted.append((product, stride.factor))
         elif isinstance(stride, Folded):
             at = build.add(build.cast(stride.start, dtype), build.cast(index, dtype))
-            weighted.extend((build.mod(build.floordiv(at, d), extent), step) for d, extent, step in stride.parts)
+            for k, (divisor, extent, step) in enumerate(stride.parts):
+                digit = build.floordiv(at, divisor)
+                weighted.append((build.mod(digit, extent) if k else digit, step))
     return build.weighted_sum(weighted, dtype)
 
 

@@ -10,11 +10,14 @@ import numpy as np
 from ... import scopes
 from ...dtypes import int32
 from ...errors import LayoutError
-from ...ir.arithmetic import build, facts
+from ...ir.arithmetic import build
 from ...ir.nodes import Const, Expr, Region
 from ...layout import TileLayout
-from ...layout.iters import Iter, merged, refined, weights
-from ...target import WARP, WARPGROUP
+from ...target import TMEM_LANE, WARP, WARPGROUP
+from .placement import Offset, Placement, need_slice, place
+from .strides import total_along
+from .turns import Turns
+from .views import Schedule, digits_of
 
 __all__ = ["Words", "lane_fault", "words"]
 
@@ -39,20 +42,24 @@ class Words:
 
 
 @dataclass(frozen=True, slots=True)
-class _Places:
-    """Where the elements of a region lie, in row-major order: axis name -> coordinates along it.
+class _Elements:
+    """Where each element of a region lies, in row-major order, run-time starts counting as 0.
 
-    moved: (index, stride) terms that come on top, known only at run time.
+    threads: of the warpgroup, 0 in memory. places: in the thread's tile, or in tensor memory.
     """
 
-    along: dict[str, Array]
-    moved: tuple[tuple[Expr, int], ...]
+    threads: Array
+    places: Array
 
-    def sum(self, names: dict[str, int], size: int) -> Array:
-        total = np.zeros(size, np.int64)
-        for name, scale in names.items():
-            total = total + self.along.get(name, 0) * scale
-        return total
+    @staticmethod
+    def of(placement: Placement) -> _Elements:
+        view = Schedule.alike({"": placement})[""]
+        turns = Turns(prod(placement.shape), 1)
+        values = dict(zip(view.digits, digits_of(turns.round, [d.extent for d in view.digits]), strict=True))
+        among = (build.mul(value, d.threads("")) for d, value in values.items() if d.is_spread(""))
+        start = total_along([(o.stride, o.index) for o in placement.offsets if _is_fixed(o)], int32)
+        table = turns.values(build.total(among, int32), build.add(start, view.steps(turns.round)))
+        return _Elements(table[:, 0], table[:, 1])
 
 
 def words(local: Region, tmem: Region) -> Words:
@@ -63,13 +70,12 @@ def words(local: Region, tmem: Region) -> Words:
     """
     packed = _BITS // local.dtype.bits
     size = prod(local.shape)
-    held, there = _places(local), _places(tmem)
-    thread = held.sum(scopes.WARPGROUP.steps, size)
-    register = held.sum({"m": 1}, size)
-    order = np.lexsort((register, thread))
-    table = np.stack([thread, register, there.sum({"TLane": 1}, size), there.sum({"TCol": 1}, size)])[:, order]
+    held, there = _placed(local), _placed(tmem)
+    registers, memory = _Elements.of(held), _Elements.of(there)
+    order = np.lexsort((registers.places, registers.threads))
+    table = np.stack([registers.threads, registers.places, *np.divmod(memory.places, TMEM_LANE)])[:, order]
     each = size // WARPGROUP
-    counts = np.bincount(thread, minlength=WARPGROUP)
+    counts = np.bincount(registers.threads, minlength=WARPGROUP)
     if len(counts) > WARPGROUP or (counts != each).any() or each * WARPGROUP != size:
         raise _uneven(local, counts)
     thread, register, lane, column = table.reshape(4, WARPGROUP, each)
@@ -84,7 +90,7 @@ def words(local: Region, tmem: Region) -> Words:
         raise LayoutError(f"the elements of one 32-bit register come from several lanes of {tmem.buffer.name}")
     return Words(
         register[0, ::packed] // packed, lane[:, ::packed], column[:, ::packed] // packed,
-        _moved(held, local, packed), _moved(there, tmem, packed),
+        _moved(held, packed), _moved(there, packed),
     )
 
 
@@ -122,25 +128,38 @@ def _need_packed(region: Region, places: Array, packed: int) -> None:
         )
 
 
-def _moved(places: _Places, region: Region, packed: int) -> Expr:
+def _is_fixed(offset: Offset) -> bool:
+    return isinstance(offset.index, Const)
+
+
+def _moved(placement: Placement, packed: int) -> Expr:
     """Registers, or columns, of 32 bits that a run-time start moves."""
     total: Expr = build.const(0, int32)
-    for index, stride in places.moved:
-        if facts.multiple_of(index) * stride % packed:
+    for offset in placement.offsets:
+        if _is_fixed(offset):
+            continue
+        assert isinstance(offset.stride, int)
+        if placement.buffer.space == "tmem" and offset.stride % TMEM_LANE == 0:
             raise LayoutError(
-                f"{region.buffer.name} starts at an element that isn't known to be a multiple of {packed}: "
-                f"{packed} {region.dtype} share 32 bits",
+                f"{offset.what} is known only at run time, and moves along TLane",
+                hint="slice rows, and what is spread over threads or lanes, at constants",
+            )
+        if offset.multiple % packed:
+            name, dtype = placement.buffer.name, placement.buffer.dtype
+            raise LayoutError(
+                f"{name} starts at an element that isn't known to be a multiple of {packed}: "
+                f"{packed} {dtype} share 32 bits",
                 hint=f"start at a multiple of {packed}, known as such: tj.sym(..., multiple_of=) or i * {packed}",
             )
-        total = build.add(total, build.floordiv(build.mul(build.cast(index, int32), stride), packed))
+        moved = build.mul(build.cast(offset.index, int32), offset.stride)
+        total = build.add(total, build.floordiv(moved, packed))
     return total
 
 
-def _places(region: Region) -> _Places:
-    """The places of a region's elements; of a run-time start what it moves."""
+def _placed(region: Region) -> Placement:
+    """A region as the warpgroup sees it."""
     layout = region.buffer.layout
-    shape = tuple(n for n in region.buffer.shape if isinstance(n, int))
-    assert isinstance(layout, TileLayout) and len(shape) == len(region.extents)
+    assert isinstance(layout, TileLayout)
     if layout.replica or layout.swizzle is not None:
         what = "replicas" if layout.replica else "a swizzle"
         raise LayoutError(
@@ -154,41 +173,9 @@ def _places(region: Region) -> _Places:
             f"{region.buffer.name} lies along {strange[0]}; a warpgroup moves {', '.join(axes)}",
             hint="use tj.tmem.datapath(...) for tensor memory, tj.tcgen05.atom_layout(...) for registers",
         )
-    layout = layout.adapted(shape) if prod(shape) != layout.size() else layout
-    extents = tuple(1 if e is None else e for e in region.extents)
-    along: dict[str, Array] = {axis.name: np.full(1, value) for axis, value in layout.offset}
-    moved: list[tuple[Expr, int]] = []
-    for d, group in enumerate(refined(layout.shard, shape)):
-        run = merged(group)
-        start = region.starts[d]
-        index = np.arange(extents[d], dtype=np.int64)
-        if isinstance(start, Const):
-            index = index + int(start.value)
-        elif run:
-            moved.append(_moving(region, d, run))
-        along_dim = [-1 if k == d else 1 for k in range(len(extents))]
-        for k, (it, worth) in enumerate(zip(run, weights([it.extent for it in run]), strict=True)):
-            digit = index // worth % it.extent if k else index // worth
-            spread = (digit * it.stride).reshape(along_dim)
-            along[it.axis.name] = along.get(it.axis.name, np.zeros(1, np.int64)) + spread
-    flat = {name: np.broadcast_to(values, extents).ravel() for name, values in along.items()}
-    return _Places(flat, tuple(moved))
-
-
-def _moving(region: Region, dim: int, run: tuple[Iter, ...]) -> tuple[Expr, int]:
-    """What a run-time start adds: an index along the slowest iterator, and its stride."""
-    start, inner = region.starts[dim], prod(it.extent for it in run[1:])
-    if run[0].axis.name not in ("TCol", "m"):
-        raise LayoutError(
-            f"start {dim} of {region.buffer.name} is known only at run time, and moves along {run[0].axis}",
-            hint="slice rows, and what is spread over threads or lanes, at constants",
-        )
-    if facts.multiple_of(start) % inner:
-        raise LayoutError(
-            f"start {dim} of {region.buffer.name} isn't known to be a multiple of {inner}, which threads share out",
-            hint=f"start at tj.sym(..., multiple_of={inner}), or i * {inner}",
-        )
-    return build.floordiv(start, build.const(inner, start.dtype)), run[0].stride
+    placement = place(region, scopes.WARPGROUP.name)
+    need_slice(placement)
+    return placement
 
 
 def lane_fault(moved: Words, tmem: Region) -> str | None:

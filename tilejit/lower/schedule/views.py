@@ -490,8 +490,8 @@ def _one_dimension(slow: Digit, fast: Digit) -> bool:
 
 
 def _merged(slow: Digit, fast: Digit) -> Digit:
-    same = slow.dim == fast.dim and slow.weight == fast.extent * fast.weight
-    return Digit(slow.extent * fast.extent, fast.dim if same else None, fast.weight, fast.strides)
+    dim = fast.dim if _one_dimension(slow, fast) else None
+    return Digit(slow.extent * fast.extent, dim, fast.weight, fast.strides)
 
 
 def _chains(slow: Stride, fast: Stride, extent: int) -> bool:

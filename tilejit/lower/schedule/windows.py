@@ -30,12 +30,14 @@ class Edges:
     """The edges of a global tensor that an operand may pass.
 
     dims: dimensions of the buffer. run_dim: the dimension of the space along which vectors run, None where it spans
-    several. width: elements of a vector. whole: whether none straddles an edge.
+    several; run_step: how far the next element of a vector is in it. width: elements of a vector. whole: whether no
+    vector straddles an edge.
     """
 
     view: View
     dims: tuple[int, ...]
     run_dim: int | None
+    run_step: int
     width: int
     whole: bool
 
@@ -43,8 +45,10 @@ class Edges:
     def of(view: View, width: int) -> Edges:
         """Those that vectors of `width` along the last digit may pass."""
         dims = view.placement.edges
-        run_dim = view.digits[-1].dim if view.digits else None
-        return Edges(view, dims, run_dim, width, not dims or _moves_whole(view, dims, run_dim, width))
+        if not view.digits:
+            return Edges(view, dims, None, 1, width, True)
+        run = view.digits[-1]
+        return Edges(view, dims, run.dim, run.weight, width, not dims or _moves_whole(view, dims, width))
 
     @property
     def all_inside(self) -> Expr:
@@ -64,19 +68,21 @@ class Edges:
         return self._mask([_clamped_window(self.view, d, b) for d in self.dims])
 
     def _mask(self, windows: Sequence[Window]) -> Mask:
-        return Mask(tuple(windows), self.run_dim, self.whole)
+        return Mask(tuple(windows), self.run_dim, self.run_step, self.whole)
 
 
-def _moves_whole(view: View, dims: Sequence[int], run_dim: int | None, width: int) -> bool:
+def _moves_whole(view: View, dims: Sequence[int], width: int) -> bool:
     """Whether each vector of `width` along the last digit lies on one side of every edge in `dims`.
 
-    True where the dimension's start and size are multiples of the width, as is what all other digits add.
+    True where the dimension's start and size are multiples of what a vector spans, as is what all slower digits add.
     """
-    if width == 1 or run_dim is None or (d := view.dims[run_dim]) is None or d not in dims:
+    run = view.digits[-1]
+    if width == 1 or run.dim is None or (d := view.dims[run.dim]) is None or d not in dims:
         return True
-    others = (digit.weight for digit in view.digits[:-1] if digit.dim == run_dim)
+    slower = (digit.weight for digit in view.digits if digit.dim == run.dim and digit.weight > run.weight)
     start, size = view.placement.region.starts[d], extent_of(view.buffer, d)
-    return all(multiple % width == 0 for multiple in (facts.multiple_of(start), facts.multiple_of(size), *others))
+    multiples = (facts.multiple_of(start), facts.multiple_of(size), *slower)
+    return all(multiple % (width * run.weight) == 0 for multiple in multiples)
 
 
 #: gives the coordinate in a dimension of the space, below its extent, in a type
@@ -103,9 +109,11 @@ class Window:
         unsigned = uint64 if self.size.dtype == int64 else uint32
         return build.less(build.cast(at, unsigned), build.cast(self.size, unsigned))
 
-    def count_from(self, coordinate: Coordinate, step: Expr, width: int) -> Expr:
-        """How many of `width` coordinates, of which none lies before the tensor, lie inside."""
-        ahead = build.sub(self.size, self._at(coordinate, step))
+    def count_from(self, coordinate: Coordinate, first: Expr, width: int, step: int) -> Expr:
+        """How many of `width` coordinates, `step` apart, lie inside: none before the tensor, the `first` further."""
+        ahead = build.sub(self.size, self._at(coordinate, first))
+        if step > 1:
+            ahead = build.floordiv(build.add(ahead, step - 1), step)
         return build.cast(build.minimum(build.maximum(ahead, 0), width), int32)
 
     def _at(self, coordinate: Coordinate, step: Expr | None) -> Expr:
@@ -116,18 +124,20 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """Which elements of an operand lie inside its tensor. run_dim, whole: as of Edges."""
+    """Which elements of an operand lie inside its tensor. run_dim, run_step, whole: as of Edges."""
 
     windows: tuple[Window, ...]
     run_dim: int | None
+    run_step: int
     whole: bool
 
     def inside(self, coordinate: Coordinate, step: Expr | None = None) -> Expr:
         """Whether an element does: that `step` further in its vector than the first, whose coordinates are given."""
         cond: Expr = TRUE
+        further = step if step is None or self.run_step == 1 else build.mul(step, self.run_step)
         for window in self.windows:
             along = window.dim is not None and window.dim == self.run_dim
-            cond = build.logical_and(cond, window.holds(coordinate, step if along else None))
+            cond = build.logical_and(cond, window.holds(coordinate, further if along else None))
         return cond
 
     def count_ahead(self, coordinate: Coordinate, start: int, width: int) -> Expr:
@@ -136,11 +146,12 @@ class Mask:
         accepts: a vector that doesn't begin before the tensor.
         """
         (ahead,) = (w for w in self.windows if w.dim is not None and w.dim == self.run_dim)
-        return ahead.count_from(coordinate, build.const(start, int32), width)
+        first = build.const(start * self.run_step, int32)
+        return ahead.count_from(coordinate, first, width, self.run_step)
 
 
 #: where all is known to lie inside
-NO_EDGES = Mask((), None, True)
+NO_EDGES = Mask((), None, 1, True)
 
 
 #: So many tests of a thread pay for a window that is clamped: of 64 bits a test is about 4 machine instructions (an

@@ -10,7 +10,7 @@ source: DISPATCH 9.3 and 13; PTX ISA, "Data Movement and Conversion Instructions
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from math import copysign
 
 from ...dtypes import int32
@@ -21,13 +21,10 @@ from ...isa.cp_async import COPIES, Copy
 from ..builder import Builder
 from ..moves.partition import Partition, each_vector
 from ..moves.vectors import MaskedVector, pieces
-from ..variant import COPY, KINDS, Condition, DispatchContext, Variant, memory_pair, needs
+from ..variant import COPY, KINDS, Condition, DispatchContext, Variant, lead_of, memory_pair, needs
 from . import copy_gmem_smem
 
 _NARROWEST = min(form.size for form in COPIES.forms())
-
-#: rounds up to which a loop is written out, so that addresses become constant offsets
-_UNROLLED = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +46,14 @@ def _zero_fill(op: TileOp, context: DispatchContext) -> str | None:
 
 
 def plan(op: TileOp, context: DispatchContext) -> Plan:
-    partition = copy_gmem_smem.plan(op, context)
+    partition = Plan.of(
+        copy_gmem_smem.slices(op), context.count(op.scope), lead_of(op.region("src")), vectorized=True
+    )
     _need_wide(partition)
-    return Plan(*(getattr(partition, f.name) for f in fields(Partition)))
+    return partition
 
 
-def _need_wide(partition: Partition) -> None:
+def _need_wide(partition: Plan) -> None:
     """Raise LayoutError where some copy would be narrower than there is."""
     size = partition.vector_bits // 8
     if size < _NARROWEST:
@@ -72,8 +71,9 @@ def _need_wide(partition: Partition) -> None:
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
-    # a copy of one kind with a predicate is as fast as a branch between two, and half the code
-    for vectors in each_vector(plan, op, b, unrolled=plan.rounds <= _UNROLLED, twice=False):
+    # rounds are written out so that addresses become constant offsets; a copy of one kind with a predicate is as fast
+    # as a branch between two, and half the code
+    for vectors in each_vector(plan, op, b, unrolled=b.unrolls(plan.rounds), twice=False):
         _emit_vector(b, vectors["dst"].place, vectors["src"])
 
 

@@ -21,14 +21,14 @@ from ...ir.nodes import Buffer, Expr, Instruction, Move, Region, TileOp, Vector
 from ...isa import Row
 from ...isa.tcgen05 import LD, ST, WAIT_LD, WAIT_ST, Transfer
 from ...layout.stock import TCGEN05_SHAPES, Tcgen05Shape
-from ...target import TMEM_COLUMNS, WARP, WARPGROUP
+from ...target import TMEM_COLUMNS, TMEM_LANE, WARP, WARPGROUP
 from ..builder import Builder
+from ..schedule.evaluate import evaluate
 from ..schedule.registers import RegisterRun, each_start
 from ..schedule.tensor_words import Words, lane_fault, words
 from ..variant import (
     COPY,
     KINDS,
-    TMEM_LANE,
     Condition,
     Decline,
     DispatchContext,
@@ -40,9 +40,6 @@ from ..variant import (
     needs,
 )
 from ..variant import Plan as PlanBase
-
-#: a lane, in an address's upper half
-_LANE = 1 << 16
 
 _HALF = 16
 
@@ -106,14 +103,16 @@ class Plan(PlanBase):
     def moves(self) -> Moves:
         form = TCGEN05_SHAPES[self.shape]
         lane, column = pattern(form)
+        # what is known only at run time isn't 0 where every variable is: z + 8
+        registers, columns = (int(evaluate(e, {})) for e in (self.registers, self.columns))
         rows = []
         for i, step in enumerate(self.steps):
             for k in range(step.registers):
                 unit, r = divmod(k, form.registers)
                 there = (step.row + lane[:, r]) * TMEM_LANE + self.packed * (
-                    step.column + unit * form.columns + column[:, r]
+                    columns + step.column + unit * form.columns + column[:, r]
                 )
-                held = np.full(WARPGROUP, self.packed * (step.register + k))
+                held = np.full(WARPGROUP, self.packed * (registers + step.register + k))
                 places = (held, there) if self.loads else (there, held)
                 rows.append(np.stack([np.full(WARPGROUP, i), np.arange(WARPGROUP), *places], axis=1))
         table = np.concatenate(rows)
@@ -263,7 +262,7 @@ def _part(vector: Vector, start: int, width: int) -> Vector:
 
 def _emit_issues(plan: Plan, b: Builder, tmem: Buffer, columns: Expr, local: Vector) -> None:
     for step in plan.steps:
-        place = Vector(tmem, build.add(columns, build.const(step.row * _LANE + step.column, int32)))
+        place = Vector(tmem, build.add(columns, build.const(step.row * TMEM_LANE + step.column, int32)))
         registers = _part(local, *_registers(plan, step))
         name = plan.instruction(step).name
         if plan.loads:

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from ...ir.nodes import TileOp
 from ..builder import Builder
-from ..moves.owner_copy import OwnerCopy, emit_owner_copy, plan_owner_copy
-from ..moves.partition import Partition, emit_copy, plan_partition
+from ..moves.owner_copy import OwnerCopy
+from ..moves.partition import PartitionCopy
 from ..schedule.placement import place
 from ..schedule.views import Schedule
 from ..variant import COPY, KINDS, DispatchContext, Variant, lead_of, memory_pair
@@ -20,28 +20,23 @@ from . import elementwise_reg
 
 _SPACES = ("global", "shared", "local")
 
-Plan = Partition | OwnerCopy | elementwise_reg.Plan
+Plan = PartitionCopy | OwnerCopy | elementwise_reg.Plan
 
 
 def plan(op: TileOp, context: DispatchContext) -> Plan:
     threads, regions = context.count(op.scope), op.tiles
     local = sum(r.buffer.space == "local" for r in regions.values())
     if local == 1:
-        return plan_owner_copy(regions["dst"], regions["src"], op.scope, threads)
+        return OwnerCopy.of(regions["dst"], regions["src"], op.scope, threads)
     placements = {name: place(region, op.scope) for name, region in regions.items()}
     if local == 2:
         along = range(len(placements["dst"].shape))
         return elementwise_reg.plan_tiles(op, {name: (p, tuple(along)) for name, p in placements.items()}, threads)
-    return plan_partition(Schedule.alike(placements), threads, lead_of(regions["src"]), vectorized=False)
+    return PartitionCopy.of(Schedule.alike(placements), threads, lead_of(regions["src"]), vectorized=False)
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
-    if isinstance(plan, Partition):
-        emit_copy(plan, op, b)
-    elif isinstance(plan, OwnerCopy):
-        emit_owner_copy(plan, op, b)
-    else:
-        elementwise_reg.emit(plan, op, b)
+    plan.emit(op, b)
 
 
 VARIANT: Variant[Plan] = Variant(

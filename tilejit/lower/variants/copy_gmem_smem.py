@@ -10,21 +10,27 @@ source: DISPATCH 4 and 13; Apache TVM, TIRx `vec_auto`.
 from __future__ import annotations
 
 from ...ir.nodes import TileOp
-from ..moves.partition import Partition, emit_copy, plan_partition
+from ..moves.partition import PartitionCopy
 from ..schedule.placement import need_slice, place
 from ..schedule.views import Schedule
 from ..variant import COPY, KINDS, DispatchContext, Variant, lead_of, memory_pair
 
-Plan = Partition
+Plan = PartitionCopy
+
+
+def slices(op: TileOp) -> Schedule:
+    """The digits that both sides share, in "dst" and "src".
+
+    raises: LayoutError where a region is no slice.
+    """
+    placements = {name: place(region, op.scope) for name, region in op.tiles.items()}
+    for placement in placements.values():
+        need_slice(placement)
+    return Schedule.alike(placements)
 
 
 def plan(op: TileOp, context: DispatchContext) -> Plan:
-    regions = op.tiles
-    placements = {name: place(region, op.scope) for name, region in regions.items()}
-    for placement in placements.values():
-        need_slice(placement)
-    schedule = Schedule.alike(placements)
-    return plan_partition(schedule, context.count(op.scope), lead_of(regions["src"]), vectorized=True)
+    return Plan.of(slices(op), context.count(op.scope), lead_of(op.region("src")), vectorized=True)
 
 
 VARIANT = Variant(
@@ -34,5 +40,5 @@ VARIANT = Variant(
     operands=(KINDS, memory_pair("global <-> shared", ("shared", "global"), ("global", "shared"))),
     when=COPY,
     plan=plan,
-    emit=emit_copy,
+    emit=Plan.emit,
 )

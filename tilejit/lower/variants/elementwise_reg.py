@@ -60,6 +60,11 @@ class Plan(VectorPlan):
     def places(self, thread: Expr, trip: Expr) -> tuple[Expr, ...]:
         return tuple(self.vectors.place(tile.name, thread, trip) for tile in self.tiles)
 
+    def emit(self, op: TileOp, b: Builder) -> None:
+        operands = [o if isinstance(o, Region) else b.let("scalar", o) for o in op.inputs]
+        for starts in self.vectors.starts(b):
+            _emit_rounds(self, op, b, operands, starts)
+
 
 def _local(op: TileOp, context: DispatchContext) -> str | None:
     strangers = outside(op, "local")
@@ -136,12 +141,6 @@ def _packed_arithmetic(plan: Plan, op: TileOp, target: Target) -> str | None:
     return PAIRS.row(op.name).name if tiles and rule == (float32, float32) else None
 
 
-def emit(plan: Plan, op: TileOp, b: Builder) -> None:
-    operands = [o if isinstance(o, Region) else b.let("scalar", o) for o in op.inputs]
-    for starts in plan.vectors.starts(b):
-        _emit_rounds(plan, op, b, operands, starts)
-
-
 def _emit_rounds(
     plan: Plan, op: TileOp, b: Builder, operands: Sequence[Region | Expr], starts: Mapping[str, RegisterVectors]
 ) -> None:
@@ -207,5 +206,5 @@ VARIANT = Variant(
     operands=(KINDS, Condition("memory", _local)),
     when=ELEMENTWISE_CONDITIONS,
     plan=plan,
-    emit=emit,
+    emit=Plan.emit,
 )

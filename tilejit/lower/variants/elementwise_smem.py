@@ -16,7 +16,7 @@ from ...ir.arithmetic import build
 from ...ir.nodes import Expr, Load, Region, Store, TileOp, Vector
 from ..builder import Builder
 from ..elementwise import ELEMENTWISE_CONDITIONS, OPERATIONS, placed_tiles, schedule, value_of
-from ..moves.partition import Partition, each_vector, plan_partition
+from ..moves.partition import Partition, each_vector
 from ..variant import KINDS, Condition, DispatchContext, Variant, outside
 
 Plan = Partition
@@ -28,7 +28,7 @@ def _in_memory(op: TileOp, context: DispatchContext) -> str | None:
 
 
 def plan(op: TileOp, context: DispatchContext) -> Plan:
-    return plan_partition(schedule(placed_tiles(op)), context.count(op.scope), "dst", vectorized=True, broadcasts=True)
+    return Plan.of(schedule(placed_tiles(op)), context.count(op.scope), "dst", vectorized=True, broadcasts=True)
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:

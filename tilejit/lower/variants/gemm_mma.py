@@ -27,6 +27,7 @@ from ..schedule.views import Schedule
 from ..variant import (
     KINDS,
     SCOPE,
+    TYPES,
     WHOLE_WARPS,
     Condition,
     Decline,
@@ -143,11 +144,6 @@ def _local(op: TileOp, context: DispatchContext) -> str | None:
     return f"multiplies local tiles; {strangers} (load it first, with layout=tj.mma.layout_a/b)" if strangers else None
 
 
-def _types(op: TileOp, context: DispatchContext) -> str | None:
-    fault = op.record.type_fault(op.dtypes, dict(op.attrs))
-    return None if fault is None else fault.message
-
-
 def _shape(op: TileOp, context: DispatchContext) -> str | None:
     fault = op.record.shape_fault(op.shapes)
     return None if fault is None else fault.message
@@ -241,7 +237,7 @@ VARIANT = Variant(
     (
         SCOPE,
         WHOLE_WARPS,
-        Condition("types", _types),
+        TYPES,
         Condition("shapes", _shape),
         needs(_products),
         Condition("sizes", _sizes),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 
-from ...dtypes import DType, bfloat16, bool_, float16, float32, int32, promote
+from ...dtypes import DType, bfloat16, bool_, float16, float32, int32, mixes_signs, promote, unsigned
+from ...errors import KernelTypeError
 from ..scalar import Code
 
 __all__ = ["INF", "NAN", "RULES", "Accuracy", "Elementwise", "Formula", "in_double"]
@@ -24,8 +24,8 @@ RULES: dict[str, str] = {
     "function": "of floats; integers and bool_ are converted to float32",
     "arithmetic": "of integers and floats in the promoted type; bool_ counts as int32",
     "exact": "as arithmetic, and never rounds: float16 and bfloat16 are not converted",
-    "bits": "of integers and bool_ in the promoted type",
-    "shift": "of integers in the promoted type; bool_ counts as int32",
+    "bits": "of integers and bool_ in the promoted type; signed with unsigned in the unsigned type of the wider",
+    "shift": "of integers in the promoted type; signed with unsigned in the left one's; bool_ counts as int32",
     "comparison": "of values in the promoted type; gives bool_",
     "logical": "of values converted to bool_; gives bool_",
     "select": "a bool_ condition, then two values in the promoted type",
@@ -116,12 +116,36 @@ class Elementwise:
             return bool_, bool_
         if any(d != bool_ for d in dtypes[: self.conditions]):
             return f"the condition of {self.name} must be bool_; got {dtypes[0]}"
-        promoted = reduce(promote, dtypes[self.conditions :])
+        try:
+            promoted = self.common_type(dtypes[self.conditions :])
+        except KernelTypeError as error:
+            return f"{self.name} of {' and '.join(map(str, dtypes[self.conditions :]))}: {error.message}"
         if self.kind == "select":
             return promoted, promoted
         if self.kind == "comparison":
             return promoted, bool_
         return self._arithmetic_type(promoted)
+
+    def common_type(self, dtypes: Sequence[DType]) -> DType:
+        """The type in which values that have types meet.
+
+        raises: KernelTypeError where no type holds all of them.
+        """
+        integers = all(d.is_integer for d in dtypes)
+        if integers and self.kind == "shift":
+            if not mixes_signs(dtypes):
+                return promote(*dtypes)
+            if dtypes[1].bits > dtypes[0].bits:
+                raise KernelTypeError(
+                    f"{dtypes[0]} can't hold every count of {dtypes[1]}", hint="convert the count first"
+                )
+            return dtypes[0]
+        if integers and self.kind == "bits" and mixes_signs(dtypes):
+            return unsigned(max(dtypes, key=lambda d: d.bits))
+        # functions compute in float32
+        if integers and self.kind == "function":
+            return max(dtypes, key=lambda d: d.bits)
+        return promote(*dtypes)
 
     def _arithmetic_type(self, promoted: DType) -> tuple[DType, DType] | str:
         if self.kind in ("bits", "shift") and promoted.is_float:

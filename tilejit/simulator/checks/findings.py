@@ -110,7 +110,7 @@ class Findings:
         if pc is None:
             return None
         line = self.places.function.body[pc].line
-        return Place(line, self.places.module.line_text(line).strip(), self.places.location(pc))
+        return Place(line, self.places.module.source.line_text(line).strip(), self.places.location(pc))
 
     def line(self, at: Place | None) -> object:
         if at is None:

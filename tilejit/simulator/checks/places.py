@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..decode.ptx import Module, PtxFunction
+from ..decode.ptx import Loc, Module, PtxFunction
 
 Locate = Callable[[int, int, int], str]
 
@@ -36,15 +36,20 @@ class PtxPlaces:
         if loc is None:
             return None
         if self.locate is not None:
-            text = self.locate(*loc)
-        else:
-            text = f"{self.module.files.get(loc[0], f'file {loc[0]}')}:{loc[1]}"
-        return Location(*loc, text)
+            return Location(*loc[:3], self.locate(*loc[:3]))
+        texts = []
+        call: Loc | None = loc
+        while call is not None:
+            texts.append(f"{self.module.files.get(call.file, f'file {call.file}')}:{call.line}")
+            call = call.caller
+        return Location(*loc[:3], "\n      called from ".join(texts))
 
     def source_line(self, pc: int) -> int:
-        """The line of the source, 0 where there is none."""
+        """The line of the kernel's source, 0 where there is none; of an inlined function, that which calls it."""
         loc = self.function.body[pc].loc
-        return loc[1] if loc else 0
+        while loc is not None and loc.caller is not None:
+            loc = loc.caller
+        return loc.line if loc else 0
 
     def opcode(self, pc: int) -> str:
         ins = self.function.body[pc]
@@ -53,6 +58,6 @@ class PtxPlaces:
     def describe(self, pc: int) -> str:
         """Two lines at most: the PTX line with its text, and where it comes from."""
         line = self.function.body[pc].line
-        text = f"PTX line {line}: {self.module.line_text(line)}"
+        text = f"PTX line {line}: {self.module.source.line_text(line)}"
         location = self.location(pc)
         return f"{text}\n    from {location.text}" if location else text

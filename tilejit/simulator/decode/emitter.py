@@ -13,7 +13,6 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ...errors import UnsupportedInstructionError
 from .ptx import Module, PtxInstruction, parse_number
 
 DTYPES: dict[str, Any] = {
@@ -59,6 +58,7 @@ class KernelNames:
         self.maybe_undefined: frozenset[str] = frozenset()
         self.never_written: frozenset[str] = frozenset()
         self.loaded_later: frozenset[str] = frozenset()
+        self.unread: frozenset[str] = frozenset()
         self.constants: dict[tuple[int, str], str] = {}
 
     def slot(self, name: str) -> int:
@@ -110,8 +110,7 @@ class BlockWriter:
 
     def fail(self, what: str) -> NoReturn:
         """Refuse the current instruction."""
-        line = self.ins.line
-        raise UnsupportedInstructionError(f"{what}\n  PTX line {line}: {self.module.line_text(line)}")
+        raise self.module.source.refusal(what, self.ins.line)
 
     def temp(self, expression: str) -> str:
         """A new local variable with this value."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,18 +12,23 @@ from typing import Any
 
 from ...errors import UnsupportedInstructionError
 from ..machine import memory
-from ..numerics import convert, directed, floats, integer, products
+from ..numerics import FUNCTIONS
 from ..opcodes import lookup
 from ..opcodes.memory import Site
 from .blocks import BasicBlock, liveness, split
 from .emitter import DTYPES, SPECIAL, BlockWriter, KernelNames
-from .ptx import Module, PtxFunction, Variable, parse
+from .parser import parse
+from .ptx import Module, PtxFunction, Variable
+from .statements import parse_kernel
+from .variables import Placed, place_lasting
 
 RUNTIME: dict[str, Any] = {
-    **integer.FUNCTIONS, **floats.FUNCTIONS, **directed.FUNCTIONS, **convert.FUNCTIONS, **products.FUNCTIONS,
-    "abs": abs, "V16": memory.ELEMENTS["V16"], "V32": memory.ELEMENTS["V32"],
+    **FUNCTIONS, "V16": memory.ELEMENTS["V16"], "V32": memory.ELEMENTS["V32"],
     "elements": memory.elements, "joined": memory.joined,
 }
+
+
+_NAME = re.compile(r"[%$A-Za-z_][\w$]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +60,7 @@ class Program:
     slots: dict[str, int]
     homes: tuple[str, ...]
     sites: tuple[Site, ...]
-    placed: tuple[tuple[Variable, int], ...]
+    placed: tuple[Placed, ...]
     cell_shift: dict[str, int]
     shared_bytes: int
     local_bytes: int
@@ -72,6 +78,7 @@ def translate(ptx: str, entry: str, dynamic_shared_bytes: int) -> Program:
 def clear_cache() -> None:
     """Forget all translations."""
     _translate.cache_clear()
+    parse.cache_clear()
 
 
 class _Text:
@@ -92,10 +99,10 @@ class _Text:
 @lru_cache(maxsize=256)
 def _translate(digest: bytes, entry: str, dynamic_shared_bytes: int, ptx: _Text) -> Program:
     module = parse(ptx.text)
-    if entry not in module.functions:
-        known = ", ".join(module.functions) or "none"
-        raise UnsupportedInstructionError(f"the PTX has no kernel {entry}; it has: {known}")
-    function = module.functions[entry]
+    if entry not in module.kernels:
+        names = ", ".join(module.kernels) or "none"
+        raise UnsupportedInstructionError(f"the PTX has no kernel {entry}; it has: {names}")
+    function = parse_kernel(module, module.kernels[entry])
     return _Translator(module, function, dynamic_shared_bytes).program()
 
 
@@ -108,25 +115,22 @@ class _Translator:
         self.placed = self.place_variables()
         self.never: frozenset[str] = frozenset()
 
-    def place_variables(self) -> tuple[tuple[Variable, int], ...]:
-        """Give every variable an address in its state space; a red zone follows each."""
-        next_free = {"shared": memory.SHARED_BASE, "local": memory.LOCAL_BASE, "const": 1 << 16, "global": 1 << 33}
-        placed = []
-        variables = [*self.module.variables.values(), *self.function.variables.values()]
+    def place_variables(self) -> tuple[Placed, ...]:
+        """Give every variable an address in its state space."""
+        placed, places = place_lasting(self.module)
+        places.next_free.update(shared=memory.SHARED_BASE, local=memory.LOCAL_BASE)
+        variables = [*self.module_buffers(), *self.function.variables.values()]
         # Dynamic shared memory comes last, as on the device.
-        for variable in sorted(variables, key=lambda v: v.external):
-            space = variable.space
-            align = max(variable.align, 16)
-            at = -(-next_free[space] // align) * align
-            size = self.dynamic_shared_bytes if variable.external and space == "shared" else variable.size_bytes
-            placed.append((variable, at))
-            if not variable.external:
-                next_free[space] = at + size + 64
-            else:
-                self.sizes["dynamic"] = max(self.sizes.get("dynamic", 0), at + size)
-        self.sizes["shared"] = max(next_free["shared"], self.sizes.get("dynamic", 0))
-        self.sizes["local"] = next_free["local"]
+        placed.extend(places.place(v) for v in sorted(variables, key=lambda v: v.external))
+        ends = [at + self.dynamic_shared_bytes for v, at in placed if v.external and v.space == "shared"]
+        self.sizes["shared"] = max(places.next_free["shared"], *ends, 0)
+        self.sizes["local"] = places.next_free["local"]
         return tuple(placed)
+
+    def module_buffers(self) -> list[Variable]:
+        """The module's shared and local variables that this kernel names."""
+        named = {x for ins in self.function.body for operand in ins.operands for x in _NAME.findall(operand)}
+        return [v for v in self.module.variables.values() if v.space in ("shared", "local") and v.name in named]
 
     def check_labels(self) -> None:
         """Instructions that end a block emit no code: check their modifiers and labels here."""
@@ -174,6 +178,7 @@ class _Translator:
         names.namespace.update(RUNTIME)
         names.maybe_undefined = undefined
         names.loaded_later = _loaded_later(function)
+        names.unread = _unread(function)
         defined = _defined(function) if undefined else set()
         names.never_written = frozenset(x for x in undefined if x not in defined)
         return [self.emit_block(block, names) for block in blocks], names
@@ -252,6 +257,20 @@ def _loaded_later(function: PtxFunction) -> frozenset[str]:
     """Registers that tcgen05.ld writes: their values arrive at a wait."""
     loads = [x for x in function.body if x.root == "tcgen05" and x.suffix.startswith(".ld.") and x.operands]
     return frozenset(x.strip() for ins in loads for x in ins.operands[0].strip("{}").split(","))
+
+
+def _unread(function: PtxFunction) -> frozenset[str]:
+    """Destinations of atomics that no instruction reads."""
+    targets: set[str] = set()
+    read: set[str] = set()
+    for ins in function.body:
+        writes = ins.root in ("atom", "mov") and bool(ins.operands)
+        if ins.root == "atom" and writes:
+            targets.update(_NAME.findall(ins.operands[0]))
+        for operand in ins.operands[1:] if writes else ins.operands:
+            read.update(_NAME.findall(operand))
+        read.add(ins.guard or "")
+    return frozenset(targets - read)
 
 
 def _defined(function: PtxFunction) -> set[str]:

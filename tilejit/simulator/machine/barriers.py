@@ -96,13 +96,14 @@ class Barriers:
         """Release every CTA in which a barrier has all its threads."""
         released: list[Released] = []
         for number in list(self.waiting):
-            released.extend(self.complete_one(number))
+            # CTAs get to different instructions with different counts; the threads of one agree
+            for count in dict.fromkeys(a.count for a in self.waiting[number]):
+                released.extend(self.complete_one(number, count))
         return released
 
-    def complete_one(self, number: int) -> list[Released]:
-        arrivals = self.waiting[number]
+    def complete_one(self, number: int, count: int | None) -> list[Released]:
+        arrivals = [a for a in self.waiting[number] if a.count == count]
         lanes = self.lanes
-        count = arrivals[0].count
         here = np.zeros(lanes.total, bool)
         for a in arrivals:
             here[a.positions] = True
@@ -121,7 +122,7 @@ class Barriers:
             if a.aligned:
                 self.check_aligned(a, full)
         self.synchronise(arrivals, full, count)
-        return self.let_go(number, full)
+        return self.let_go(number, count, full)
 
     def warp_complete(self, here: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """For each thread, whether all living threads of its warp are here."""
@@ -130,43 +131,38 @@ class Barriers:
         result: NDArray[np.bool_] = missing[warp] == 0
         return result
 
-    def let_go(self, number: int, full: NDArray[np.bool_]) -> list[Released]:
+    def let_go(self, number: int, count: int | None, full: NDArray[np.bool_]) -> list[Released]:
         cta = self.lanes.full["chunk_cta"]
         arrivals = self.waiting[number]
-        votes = self.votes(arrivals, full)
+        total, yes = self.votes([a for a in arrivals if a.count == count], full.size)
         released: list[Released] = []
-        rest: list[Arrival] = []
+        staying: list[Arrival] = []
         for a in arrivals:
-            goes = full[cta[a.positions]]
+            goes = full[cta[a.positions]] & (a.count == count)
             going = a.positions[goes]
             if a.waits and going.size:
-                value = None if a.result is None or votes is None else votes[cta[going]]
+                value = None if a.result is None else combined(a.op, total, yes)[cta[going]]
                 released.append((a.block.targets[0], going, a.result, value))
             if not goes.all():
                 a.positions = a.positions[~goes]
                 a.value = None if a.value is None else a.value[~goes]
-                rest.append(a)
-        if rest:
-            self.waiting[number] = rest
+                staying.append(a)
+        if staying:
+            self.waiting[number] = staying
         else:
             del self.waiting[number]
         return released
 
-    def votes(self, arrivals: list[Arrival], full: NDArray[np.bool_]) -> NDArray[Any] | None:
-        """bar.red: the combined predicate of each CTA."""
-        op = arrivals[0].op
-        if not op:
-            return None
+    def votes(self, arrivals: list[Arrival], ctas: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """bar.red: how many threads of each CTA have voted, and how many of them yes."""
         cta = self.lanes.full["chunk_cta"]
-        total = np.zeros(full.size, np.int64)
-        yes = np.zeros(full.size, np.int64)
+        total = np.zeros(ctas, np.int64)
+        yes = np.zeros(ctas, np.int64)
         for a in arrivals:
-            total += np.bincount(cta[a.positions], minlength=full.size)
             if a.value is not None:
-                yes += np.bincount(cta[a.positions][a.value], minlength=full.size)
-        if op == "popc":
-            return yes.astype(np.uint32)
-        return yes == total if op == "and" else yes > 0
+                total += np.bincount(cta[a.positions], minlength=ctas)
+                yes += np.bincount(cta[a.positions][a.value], minlength=ctas)
+        return total, yes
 
     def synchronise(self, arrivals: list[Arrival], full: NDArray[np.bool_], count: int | None) -> None:
         """Order what the threads of the CTAs in `full` did in front of the barrier before what who waited does next."""
@@ -246,3 +242,10 @@ class Barriers:
         if any(a.count is not None for arrivals in self.waiting.values() for a in arrivals):
             raise DeadlockError(f"deadlock: a barrier never gets all its threads\n{text}")
         raise DivergenceError(f"a barrier is not reached by all threads of its CTA\n{text}")
+
+
+def combined(op: str, total: NDArray[np.int64], yes: NDArray[np.int64]) -> NDArray[Any]:
+    """The result of bar.red in each CTA."""
+    if op == "popc":
+        return yes.astype(np.uint32)
+    return yes == total if op == "and" else yes > 0

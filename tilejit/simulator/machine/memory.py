@@ -187,7 +187,7 @@ class AddressMap:
         widest = max(group, key=lambda i: arrays[i][0].size)
         memory = arrays[widest][0]
         if memory.size < high - low:
-            memory = _host_memory(low, high - low)
+            memory = host_memory(low, high - low)
         parts = []
         for i in group:
             start = _host_address(arrays[i][0]) - low
@@ -203,7 +203,7 @@ def _host_address(memory: Bytes) -> int:
     return int(memory.__array_interface__["data"][0])
 
 
-def _host_memory(address: int, size: int) -> Bytes:
+def host_memory(address: int, size: int) -> Bytes:
     """Bytes that several overlapping arrays cover together; the caller keeps the arrays alive."""
     holder = _Interface(address, size)
     return np.asarray(holder)

@@ -1,1 +1,13 @@
-"""What PTX arithmetic computes, on NumPy arrays and scalars alike."""
+"""What instructions compute, on NumPy arrays: the functions that translated code calls, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from . import convert, directed, floats, integer, products
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **integer.FUNCTIONS, **floats.FUNCTIONS, **directed.FUNCTIONS, **convert.FUNCTIONS, **products.FUNCTIONS,
+    "abs": abs,
+}

@@ -313,10 +313,26 @@ def pair(function: Callable[..., PerThread]) -> Callable[..., PerThread]:
     return apply
 
 
+def _flushed(function: Callable[..., PerThread]) -> Callable[..., PerThread]:
+    return lambda *operands: ftz(function(*(ftz(x) for x in operands)))
+
+
 add_f32x2 = pair(np.add)
 sub_f32x2 = pair(np.subtract)
 mul_f32x2 = pair(np.multiply)
 fma_f32x2 = pair(fma_f32)
+
+
+def div_approx(a: PerThread, b: PerThread) -> PerThread:
+    """a · (1/b), whose reciprocal flushes to zero where |b| > 2^126: the quotient is then 0, or NaN of an infinity.
+
+    source: PTX ISA, "Floating Point Instructions: div", div.approx.f32; CUDA Math API, __fdividef.
+    """
+    quotient = a / b
+    huge = (np.abs(b) > F4(2.0**126)) & np.isfinite(b)
+    if not np.count_nonzero(huge):
+        return quotient
+    return sel(huge, canonical(a * np.copysign(F4(0), b)), quotient)
 
 
 def ex2(x: PerThread) -> PerThread:
@@ -350,7 +366,7 @@ def rsqrt_f64(x: PerThread) -> PerThread:
 
 def rcp_ftz_f64(x: PerThread) -> PerThread:
     """rcp.approx.ftz.f64 and rsqrt.approx.ftz.f64 keep the upper 32 bits of operand and result only."""
-    return _upper(F8(1) / _upper(_ftz64(x)))
+    return _upper(_ftz64(F8(1) / _upper(_ftz64(x))))
 
 
 def rsqrt_ftz_f64(x: PerThread) -> PerThread:
@@ -394,11 +410,13 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
         ftz, saturate, bf16_to_f32, f32_to_bf16, f64_to_bf16, f32_to_f16, fma_f32, fma_f64, fma_f16, fma_bf16, add_f16,
         sub_f16, mul_f16, add_bf16, sub_bf16, mul_bf16, min_float, max_float, min_nan, max_nan,
         f16_low, f16_high, bf16_low, bf16_high, halves, ex2, lg2, sin, cos, tanh, rsqrt, rsqrt_f64,
-        rcp_ftz_f64, rsqrt_ftz_f64, testp, canonical,
+        div_approx, rcp_ftz_f64, rsqrt_ftz_f64, testp, canonical,
     )
 } | {
     "min_bf16": min_bf16, "max_bf16": max_bf16, "min_nan_bf16": min_nan_bf16, "max_nan_bf16": max_nan_bf16,
     "add_f32x2": add_f32x2, "sub_f32x2": sub_f32x2, "mul_f32x2": mul_f32x2, "fma_f32x2": fma_f32x2,
+    "add_ftz_f32x2": pair(_flushed(np.add)), "sub_ftz_f32x2": pair(_flushed(np.subtract)),
+    "mul_ftz_f32x2": pair(_flushed(np.multiply)), "fma_ftz_f32x2": pair(_flushed(fma_f32)),
     "minimum": np.minimum, "maximum": np.maximum, "add": np.add, "sqrt": np.sqrt, "copysign": np.copysign,
     "ex2_f16": through_f32(ex2)["f16"], "ex2_bf16": through_f32(ex2)["bf16"],
     "tanh_f16": through_f32(tanh)["f16"], "tanh_bf16": through_f32(tanh)["bf16"],

@@ -25,7 +25,10 @@ def binary(e: BlockWriter, m: Match) -> None:
     a, b = _ftz(e, m, [e.src(1, dtype), e.src(2, dtype)])
     mode = m.get("round") or "rn"
     root = e.ins.root
-    if mode in ("rn", "approx", "full"):
+    if root == "div" and mode == "approx":
+        _result(e, m, dtype, f"div_approx({a}, {b})")
+        return
+    if mode in ("rn", "full"):
         _result(e, m, dtype, f"{a} {_OPERATOR[root]} {b}")
         return
     if root == "sub":
@@ -78,7 +81,7 @@ def m_flags(m: Match) -> str:
 
 def f32x2(e: BlockWriter, m: Match) -> None:
     operands = ", ".join(e.src(i, "u8") for i in range(1, 4 if e.ins.root == "fma" else 3))
-    e.dst(0, "u8", f"{e.ins.root}_f32x2({operands})")
+    e.dst(0, "u8", f"{e.ins.root}{'_ftz' if m['ftz'] else ''}_f32x2({operands})")
 
 
 def minmax(e: BlockWriter, m: Match) -> None:
@@ -158,7 +161,7 @@ F64 = ROUND + r"\.(?P<t>f64)"
 HALF = r"(?:\.rn)?(?P<ftz>\.ftz)?(?P<sat>\.sat)?\.(?P<t>f16|f16x2)"
 BF16 = r"(?:\.rn)?\.(?P<t>bf16|bf16x2)"
 MIXED = ROUND + r"(?P<sat>\.sat)?\.f32\.(?P<a>f16|bf16)"
-X2 = r"(?:\.rn)?\.f32x2"
+X2 = r"(?:\.rn)?(?P<ftz>\.ftz)?\.f32x2"
 ARITHMETIC = ((F32, binary), (F64, binary), (HALF, half), (BF16, half), (X2, f32x2))
 MINMAX = (
     (r"(?P<ftz>\.ftz)?(?P<nan>\.NaN)?\.(?P<t>f32)", minmax), (r"\.(?P<t>f64)", minmax),

@@ -122,11 +122,27 @@ def carry_add(e: BlockWriter, m: Match) -> None:
     """add.cc / addc: the carry is a register of its own."""
     d = _unsigned(m["t"])
     a, b = e.src(1, d), e.src(2, d)
-    extra = f" + {e.read('%carry', 'u4')}.astype({d})" if e.ins.root in ("addc", "madc") else ""
+    extra = f" + {e.read('%carry', 'u4')}.astype({d})" if e.ins.root == "addc" else ""
     total = e.temp(f"{a} + {b}")
     result = e.temp(f"{total}{extra}")
     if m["cc"]:
         e.write("%carry", "u4", f"(({total} < {a}) | ({result} < {total})).astype(u4)")
+    e.dst(0, d, result)
+
+
+def carry_mad(e: BlockWriter, m: Match) -> None:
+    """mad.cc / madc: the carry is that of the addition."""
+    d = _unsigned(m["t"])
+    product = f"{e.src(1, d)} * {e.src(2, d)}"
+    if m["part"] == "hi":
+        dtype = PTX_DTYPE[m["t"]]
+        product = f"mul_hi({e.src(1, dtype)}, {e.src(2, dtype)}).view({d})"
+    part, addend = e.temp(product), e.src(3, d)
+    total = e.temp(f"{part} + {addend}")
+    carry = f" + {e.read('%carry', 'u4')}.astype({d})" if e.ins.root == "madc" else ""
+    result = e.temp(f"{total}{carry}")
+    if m["cc"]:
+        e.write("%carry", "u4", f"(({total} < {part}) | ({result} < {total})).astype(u4)")
     e.dst(0, d, result)
 
 
@@ -238,7 +254,9 @@ ENTRIES = {
     "subc": ((r"(?:\.(?P<cc>cc))?\.(?P<t>[us](?:32|64))", borrow_sub),),
     "mul": ((r"\.lo" + INT, mul_lo), (r"\.hi" + INT, mul_hi), (r"\.wide\.(?P<t>[us](?:16|32))", mul_wide)),
     "mad": ((r"\.lo" + INT, mad_lo), (r"\.hi" + INT, mul_hi), (r"\.hi\.sat\.(?P<t>s32)", mad_hi_sat),
-            (r"\.wide\.(?P<t>[us](?:16|32))", mul_wide)),
+            (r"\.wide\.(?P<t>[us](?:16|32))", mul_wide),
+            (r"\.(?P<part>hi|lo)\.(?P<cc>cc)\.(?P<t>[us](?:32|64))", carry_mad)),
+    "madc": ((r"\.(?P<part>hi|lo)(?:\.(?P<cc>cc))?\.(?P<t>[us](?:32|64))", carry_mad),),
     "mul24": ((r"\.(?P<part>hi|lo)\.(?P<t>[us]32)", mul24),),
     "mad24": ((r"\.(?P<part>hi|lo)\.(?P<t>[us]32)", mul24),),
     "div": ((INT, divide),),

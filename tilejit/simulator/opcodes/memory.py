@@ -8,23 +8,42 @@ from dataclasses import dataclass
 from ..decode.emitter import PTX_DTYPE, SIZE, BlockWriter, Match, vector
 from ..decode.ptx import parse_number
 
-SPACE = r"(?:\.(?P<space>global|shared|local|const|param)(?:::cta|::entry|::func)?)?"
-SCOPE = r"(?P<scope>\.cta|\.cluster|\.gpu|\.sys)?"
-CACHE = r"(?:\.(?:ca|cg|cs|lu|cv|wb|wt))?"
-HINTS = r"(?:\.L[12]::\w+)*"
+
+def any_order(*parts: str) -> str:
+    """A pattern for modifiers that may come in any order, each at most once, as ptxas takes them.
+
+    A part that begins with "!" must be there.
+    """
+    once = []
+    needed = ""
+    for i, part in enumerate(parts):
+        pattern = part.removeprefix("!")
+        again = re.sub(r"\(\?P<\w+>", "(?:", pattern)
+        once.append(rf"(?P<part{i}>{pattern})(?!.*{again}(?![\w:]))")
+        needed += f"(?(part{i})|(?!))" if part[0] == "!" else ""
+    return f"(?:{'|'.join(once)})*{needed}"
+
+
+SPACE = r"\.(?P<space>global|shared|local|const|param)(?:::cta|::entry|::func)?"
+SCOPE = r"(?P<scope>\.cta|\.cluster|\.gpu|\.sys)"
+VECTOR = r"\.(?P<vec>v[248])"
+LEVELS = (
+    r"\.L1::(?:evict_normal|evict_unchanged|evict_first|evict_last|no_allocate)",
+    r"\.L2::(?:evict_normal|evict_first|evict_last)", r"(?P<hint>\.L2::cache_hint)", r"\.L2::(?:64|128|256)B",
+)
 TYPES = r"\.(?P<t>[bus]8|[bus]16|[bus]32|[bus]64|b128|f32|f64)"
-LOAD = (
-    r"(?P<sem>\.weak|\.volatile|\.relaxed|\.acquire|\.mmio\.relaxed)?" + SCOPE + SPACE
-    + CACHE + r"(?P<nc>\.nc)?" + CACHE + HINTS + r"(?:\.(?P<vec>v[248]))?" + TYPES
-)
-STORE = (
-    r"(?P<sem>\.weak|\.volatile|\.relaxed|\.release|\.mmio\.relaxed)?" + SCOPE + SPACE
-    + CACHE + HINTS + r"(?:\.(?P<vec>v[248]))?" + TYPES
-)
-ATOM = (
-    r"(?P<sem>\.relaxed|\.acquire|\.release|\.acq_rel)?" + SCOPE + r"(?:\.(?P<space>global|shared)(?:::cta)?)?"
-    r"\.(?P<op>add|min|max|and|or|xor|exch|cas|inc|dec)(?P<noftz>\.noftz)?"
-    r"(?:\.(?P<vec>v[248]))?\.(?P<t>b16|[bus]32|[bus]64|f16|f16x2|bf16|bf16x2|f32|f64)"
+LOAD = any_order(
+    r"(?P<sem>\.weak|\.volatile|\.relaxed|\.acquire|\.mmio\.relaxed)", SCOPE, SPACE, r"\.(?:ca|cg|cs|lu|cv)",
+    r"(?P<nc>\.nc)", VECTOR, *LEVELS,
+) + TYPES
+STORE = any_order(
+    r"(?P<sem>\.weak|\.volatile|\.relaxed|\.release|\.mmio\.relaxed)", SCOPE, SPACE, r"\.(?:wb|cg|cs|wt)",
+    VECTOR, *LEVELS,
+) + TYPES
+ATOM = any_order(
+    r"(?P<sem>\.relaxed|\.acquire|\.release|\.acq_rel)", SCOPE, r"\.(?P<space>global|shared)(?:::cta)?",
+    r"!\.(?P<op>add|min|max|and|or|xor|exch|cas|inc|dec)", r"(?P<noftz>\.noftz)", r"(?P<hint>\.L2::cache_hint)",
+    VECTOR, r"!\.(?P<t>b16|[bus]32|[bus]64|f16x2|f16|bf16x2|bf16|f32|f64)",
 )
 _ADDRESS = re.compile(r"\[\s*([%$\w@]+)\s*(?:\+\s*(-?\w+))?\s*\]")
 
@@ -85,10 +104,13 @@ def _signed(text: str) -> int:
     return value - (1 << 64) if value >> 63 else value
 
 
-def site(e: BlockWriter, kind: str, m: Match, operand: str, shift: int, dtype: str) -> tuple[str, str]:
-    """Register a memory instruction; returns (its number, the address expression)."""
+def site(
+    e: BlockWriter, kind: str, m: Match, operand: str, shift: int, dtype: str, behind: int = 0
+) -> tuple[str, str]:
+    """Register a memory instruction `behind` bytes after an address; returns (its number, the address expression)."""
     space = m.get("space") or ""
     value, address_dtype, offset = address(e, operand)
+    offset += behind
     sem = m.get("sem") or ""
     strong = kind == "atomic" or sem in (".volatile", ".relaxed", ".acquire", ".release", ".mmio.relaxed")
     sites = e.names.sites
@@ -106,7 +128,19 @@ def site(e: BlockWriter, kind: str, m: Match, operand: str, shift: int, dtype: s
 _WIDE = {16: "V16", 32: "V32"}
 
 
+def operands_of(e: BlockWriter, m: Match, count: int) -> list[str]:
+    """The `count` operands of an access, less the cache policy of one with a hint."""
+    operands = list(e.ins.operands)
+    needed = count + 1 if m.get("hint") else count
+    if len(operands) != needed:
+        e.fail(f"{e.ins.root}{e.ins.suffix} takes {needed} operands, got {len(operands)}")
+    if m.get("hint"):
+        e.source(operands.pop(), "u8")
+    return operands
+
+
 def load(e: BlockWriter, m: Match) -> None:
+    operands_of(e, m, 2)
     dtype = PTX_DTYPE.get(m["t"], "V16")
     count = int(m["vec"][1:]) if m["vec"] else 1
     targets = vector(e.ins.operands[0])
@@ -152,6 +186,7 @@ def _load_param(e: BlockWriter, targets: list[str], dtype: str) -> bool:
 
 
 def store(e: BlockWriter, m: Match) -> None:
+    operands_of(e, m, 2)
     dtype = PTX_DTYPE.get(m["t"], "V16")
     count = int(m["vec"][1:]) if m["vec"] else 1
     sources = vector(e.ins.operands[1])
@@ -210,25 +245,54 @@ def _store_param(e: BlockWriter, sources: list[str], dtype: str) -> None:
         e.write(name, dtype, e.source(source, dtype))
 
 
+# Types of the elements of vector atomics: PTX ISA, "Parallel Synchronization and Communication Instructions: atom".
+_VECTORS = {
+    "f32": ("v2", "v4"), "f16": ("v2", "v4", "v8"), "bf16": ("v2", "v4", "v8"),
+    "f16x2": ("v2", "v4"), "bf16x2": ("v2", "v4"),
+}
+
+
 def atomic(e: BlockWriter, m: Match) -> None:
-    """atom and red; red has no destination."""
-    operands = e.ins.operands
+    """atom and red. A sink `_`, or a destination that nobody reads, makes an atom a red."""
+    op, t = m["op"], m["t"]
     first = 1 if e.ins.root == "atom" else 0
-    if m["vec"]:
-        e.fail("vector atomics are not supported")
+    operands = operands_of(e, m, first + (3 if op == "cas" else 2))
+    targets = vector(operands[0]) if first else ["_"]
+    wanted = any(x != "_" and x not in e.names.unread for x in targets)
+    dtype = PTX_DTYPE[t]
+    if not m["vec"]:
+        update_one(e, m, targets[0] if wanted else "_", operands[first], operands[first + 1 :])
+        return
+    if m["vec"] not in _VECTORS.get(t, ()) or op not in (("add",) if t == "f32" else ("add", "min", "max")):
+        e.fail(f"{e.ins.root}{e.ins.suffix} is not supported")
+    if m["space"] == "shared":
+        e.fail("vector atomics are for global memory")
+    count = int(m["vec"][1:])
+    sources = vector(operands[first + 1])
+    if len(sources) != count or (wanted and len(targets) != count):
+        e.fail(f"expected vectors of {count} registers")
+    whole = (SIZE[dtype] * count).bit_length() - 1
+    number, value = site(e, "atomic", {**m, "op": f"{op}.{t}"}, operands[first], whole, dtype)
+    e.stmt(f"S.access.check_alignment(S.access.sites[{number}], {value})")
+    # each element by itself is updated atomically
+    for i, source in enumerate(sources):
+        target = targets[i] if wanted else "_"
+        update_one(e, m, target, operands[first], [source], i * SIZE[dtype])
+
+
+def update_one(e: BlockWriter, m: Match, target: str, place: str, sources: list[str], offset: int = 0) -> None:
+    """The atomic update of one element, `offset` bytes behind an address; the old value goes to `target`."""
     op, t = m["op"], m["t"]
     dtype = PTX_DTYPE[t]
-    needed = first + (3 if op == "cas" else 2)
-    if len(operands) != needed:
-        e.fail(f"{e.ins.root}.{op} takes {needed} operands")
-    number, value = site(e, "atomic", {**m, "op": f"{op}.{t}"}, operands[first], SIZE[dtype].bit_length() - 1, dtype)
-    sources = [e.source(x, dtype, t) for x in operands[first + 1 :]]
-    wanted = e.ins.root == "atom" and operands[0] != "_"
-    call = f"S.atomic({number}, {value}, {wanted}, {', '.join(sources)})"
-    if wanted:
-        e.dst(0, dtype, call)
-    else:
-        e.stmt(call)
+    number, value = site(e, "atomic", {**m, "op": f"{op}.{t}"}, place, SIZE[dtype].bit_length() - 1, dtype, offset)
+    values = ", ".join(e.source(x, dtype, t) for x in sources)
+    call = f"S.atomic({number}, {value}, {target != '_'}, {values})"
+    e.write(target, dtype, call)
+
+
+def create_policy(e: BlockWriter, m: Match) -> None:
+    """A cache policy changes no result."""
+    e.write(e.ins.operands[0], "u8", e.names.constant(0, "u8"))
 
 
 def fence(e: BlockWriter, m: Match) -> None:
@@ -243,7 +307,7 @@ def nothing(e: BlockWriter, m: Match) -> None:
 
 ENTRIES = {
     "ld": ((LOAD, load),),
-    "ldu": ((SPACE + r"(?:\.(?P<vec>v[24]))?" + TYPES, load),),
+    "ldu": ((any_order(SPACE, VECTOR) + TYPES, load),),
     "st": ((STORE, store),),
     "atom": ((ATOM, atomic),),
     "red": ((ATOM, atomic),),
@@ -253,5 +317,9 @@ ENTRIES = {
     "prefetch": ((r"(?:\.global|\.local)?\.L[12]", nothing), (r"\.global\.L2::evict_(?:last|normal)", nothing)),
     "prefetchu": ((r"\.L1", nothing),),
     "discard": ((r"(?:\.global)?\.L2", nothing),),
+    "createpolicy": (
+        (r"\.fractional(?:\.L2::evict_(?:first|last|normal|unchanged))(?:\.L2::evict_(?:first|unchanged))?\.b64",
+         create_policy),
+    ),
     "applypriority": ((r"(?:\.global)?\.L2::evict_normal", nothing),),
 }

@@ -1,0 +1,70 @@
+"""Signed with unsigned where no integer type holds both operands: exact comparisons, and shifts by a wider count."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+
+from ..dtypes import DType, mixes_signs, uint64
+from .context import Context
+from .values import Constant, Memory, Scalar, Value
+
+__all__ = ["WITH_MIXED_SIGNS"]
+
+#: writes an elementwise operation on scalars or tiles
+Apply = Callable[[Context, ast.AST, str, Sequence[Value]], Value]
+#: converts a scalar or a tile
+Convert = Callable[[Context, ast.AST, Value, DType], Value]
+
+#: what compares with its sides exchanged
+_EXCHANGED = {
+    "less": "greater", "less_equal": "greater_equal", "greater": "less", "greater_equal": "less_equal",
+    "equal": "equal", "not_equal": "not_equal",
+}
+#: comparisons that hold of every negative number on the left and every unsigned one on the right
+_OF_NEGATIVE = ("less", "less_equal", "not_equal")
+
+
+def _types(values: Sequence[Value]) -> tuple[DType, DType] | None:
+    """The types of two scalars or of two tiles that mix signs; None of anything else."""
+    x, y = values
+    are_tiles = isinstance(x, Memory) and isinstance(y, Memory)
+    are_scalars = isinstance(x, Scalar) and isinstance(y, Scalar) and not x.weak and not y.weak
+    if not are_tiles and not are_scalars:
+        return None
+    types: tuple[DType, DType] = x.dtype, y.dtype  # type: ignore[union-attr]
+    return types if mixes_signs(types) else None
+
+
+def _compared(
+    ctx: Context, node: ast.AST, name: str, values: Sequence[Value], apply: Apply, convert: Convert
+) -> Value | None:
+    """A signed number with one of uint64: by its sign, then as uint64."""
+    types = _types(values)
+    if types is None or uint64 not in types:
+        return None
+    x, y = values
+    if types[0] is uint64:
+        x, y, name = y, x, _EXCHANGED[name]
+    compared = apply(ctx, node, name, (convert(ctx, node, x, uint64), y))
+    if name in _OF_NEGATIVE:
+        return apply(ctx, node, "logical_or", (apply(ctx, node, "less", (x, Constant(0))), compared))
+    return apply(ctx, node, "logical_and", (apply(ctx, node, "greater_equal", (x, Constant(0))), compared))
+
+
+def _shifted(
+    ctx: Context, node: ast.AST, name: str, values: Sequence[Value], apply: Apply, convert: Convert
+) -> Value | None:
+    """By a count of a wider type: one that the left type can't hold is beyond its width in both."""
+    types = _types(values)
+    if types is None or types[1].bits <= types[0].bits:
+        return None
+    x, count = values
+    count = apply(ctx, node, "minimum", (count, Constant(types[0].bits)))
+    if types[1].kind == "int":
+        count = apply(ctx, node, "maximum", (count, Constant(-1)))
+    return apply(ctx, node, name, (x, convert(ctx, node, count, types[0])))
+
+
+#: operation -> what stands for it where its operands mix signs, or None where they have a type in common
+WITH_MIXED_SIGNS = {**dict.fromkeys(_EXCHANGED, _compared), "left_shift": _shifted, "right_shift": _shifted}

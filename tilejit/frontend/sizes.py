@@ -1,0 +1,163 @@
+"""How large compile-time values may be: what passes a limit is refused, where possible before Python computes it."""
+
+from __future__ import annotations
+
+import builtins
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from types import BuiltinFunctionType
+from typing import Any
+
+from ..errors import KernelTypeError
+
+__all__ = ["MAX_BITS", "MAX_ELEMENTS", "check_call", "check_elements", "check_value"]
+
+#: bits of an integer
+MAX_BITS = 4096
+#: characters of a string, or elements of a tuple, those of tuples in it included
+MAX_ELEMENTS = 65_536
+
+_HINT = "compute with smaller numbers, or outside the kernel and capture what is needed of the result"
+
+
+def check_elements(count: int, what: str = "tuple") -> None:
+    """Raises KernelTypeError for a string or tuple of too many elements."""
+    if count > MAX_ELEMENTS:
+        raise KernelTypeError(
+            f"a {what} of {_shown(count)} elements at compile time; the limit is {MAX_ELEMENTS:,}", hint=_HINT
+        )
+
+
+def check_value(value: Any) -> None:
+    """Raises KernelTypeError for an integer or a string that is too large."""
+    if isinstance(value, int):
+        _check_bits(value.bit_length())
+    elif isinstance(value, (str, bytes)):
+        check_elements(len(value), type(value).__name__)
+
+
+def check_call(compute: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
+    """Raises KernelTypeError where a function's result would be too large, as far as the arguments tell.
+
+    What it lets pass has at most some hundred times the size that the limits allow.
+    """
+    check = _CHECKS.get(compute) if isinstance(compute, BuiltinFunctionType) else None
+    if check is not None:
+        check(*arguments, **keywords)
+
+
+def _check_bits(bits: int) -> None:
+    if bits > MAX_BITS:
+        raise KernelTypeError(
+            f"an integer of {_shown(bits)} bits at compile time; the limit is {MAX_BITS:,}", hint=_HINT
+        )
+
+
+def _shown(count: int) -> str:
+    return f"{count:,}" if count.bit_length() <= 64 else f"about 2**{count.bit_length() - 1}"
+
+
+def _elements(items: tuple[Any, ...]) -> int:
+    return sum(_elements(item) if type(item) is tuple else 1 for item in items)
+
+
+def _mul(a: Any, b: Any) -> None:
+    if isinstance(a, int) and isinstance(b, int):
+        return
+    for items, times in ((a, b), (b, a)):
+        if hasattr(items, "__len__") and isinstance(times, int) and times > 0:
+            count = _elements(items) if type(items) is tuple else len(items)
+            check_elements(count * times, type(items).__name__)
+
+
+def _pow(base: Any, exp: Any, mod: Any = None) -> None:
+    if mod is not None or not isinstance(exp, int) or isinstance(base, (float, complex)):
+        return
+    # what isn't an integer, such as a Fraction, grows by a bit each time at least
+    bits = base.bit_length() - 1 if isinstance(base, int) else 1
+    if exp > 0 and bits > 0:
+        _check_bits(bits * exp)
+    if exp < 0 and not isinstance(base, int):
+        _check_bits(-exp)
+
+
+def _lshift(number: Any, by: Any) -> None:
+    if isinstance(number, int) and isinstance(by, int) and number:
+        _check_bits(number.bit_length() + by)
+
+
+def _mod(text: Any, values: Any) -> None:
+    """`"%8d" % 3`: formats."""
+    if not isinstance(text, (str, bytes)):
+        return
+    _check_widths(text if isinstance(text, str) else text.decode("latin-1"))
+    # the width may be among the values: "%*d"
+    if "*" in str(text):
+        for value in values if isinstance(values, tuple) else (values,):
+            if isinstance(value, int):
+                check_elements(value, "str")
+
+
+def _format(_: Any, spec: Any = "") -> None:
+    if isinstance(spec, str):
+        _check_widths(spec)
+
+
+def _check_widths(spec: str) -> None:
+    """Widths and precisions are the numbers in a format."""
+    for digits in re.findall(r"\d+", spec):
+        check_elements(int(digits) if len(digits) < 20 else 10 ** (min(len(digits), 4000) - 1), "str")
+
+
+def _round(number: Any, ndigits: Any = None) -> None:
+    """An integer is rounded before the point by means of 10**-ndigits."""
+    if isinstance(number, int) and isinstance(ndigits, int) and ndigits < 0:
+        _check_bits(-3 * ndigits)
+
+
+def _perm(n: Any, k: Any = None) -> None:
+    if isinstance(n, int) and isinstance(k, (int, type(None))) and n > 0:
+        # the product of the greatest factors, each at least n / 2
+        factors = n // 2 if k is None else min(k, n // 2)
+        _check_bits(factors * max(n.bit_length() - 2, 0))
+
+
+def _comb(n: Any, k: Any) -> None:
+    if isinstance(n, int) and isinstance(k, int) and 0 < k < n:
+        # at least (n / chosen) ** chosen
+        chosen = min(k, n - k)
+        _check_bits(chosen * max(n.bit_length() - 1 - chosen.bit_length(), 1))
+
+
+def _prod(items: Any, start: Any = 1) -> None:
+    factors = (*items, start) if isinstance(items, tuple) else ()
+    if not all(isinstance(factor, (int, float, complex)) for factor in factors):
+        raise TypeError("math.prod multiplies numbers")
+    _check_bits(sum(factor.bit_length() - 1 for factor in factors if isinstance(factor, int) and factor))
+
+
+def _lcm(*numbers: Any) -> None:
+    least = 1
+    for number in numbers:
+        if not isinstance(number, int):
+            return
+        least = math.lcm(least, number)
+        _check_bits(least.bit_length())
+
+
+_CHECKS: dict[Any, Callable[..., None]] = {
+    operator.mul: _mul,
+    operator.pow: _pow,
+    operator.lshift: _lshift,
+    operator.mod: _mod,
+    builtins.pow: _pow,
+    builtins.format: _format,
+    builtins.round: _round,
+    math.factorial: _perm,
+    math.perm: _perm,
+    math.comb: _comb,
+    math.prod: _prod,
+    math.lcm: _lcm,
+}

@@ -1,0 +1,42 @@
+"""f-strings: text of compile-time values."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from .context import Context
+from .scalars import fold
+from .values import Scalar, Value, describe, from_python
+
+__all__ = ["F_STRINGS"]
+
+
+def _joined(ctx: Context, node: ast.JoinedStr) -> Value:
+    """An f-string."""
+    parts = [str(ctx.constant(ctx.evaluate(part), part, "an f-string's part")) for part in node.values]
+    with ctx.located(node):
+        return from_python("".join(parts))
+
+
+def _formatted(ctx: Context, node: ast.FormattedValue) -> Value:
+    """What stands in an f-string's braces, as text."""
+    shown = ctx.evaluate(node.value)
+    if isinstance(shown, Scalar):
+        raise ctx.type_error(
+            node.value, f"an f-string shows what is known at compile time; this is {describe(shown)}",
+            "give print the value by itself: print('x =', x)",
+        )
+    value = ctx.constant(shown, node.value, "what an f-string shows")
+    spec = "" if node.format_spec is None else ctx.constant(ctx.evaluate(node.format_spec), node, "a format")
+    converted = {115: str(value), 114: repr(value), 97: ascii(value)}.get(node.conversion, value)
+    text = fold(ctx, node, format, (from_python(converted), from_python(spec)))
+    assert text is not None
+    return text
+
+
+F_STRINGS: dict[type[ast.expr], Callable[[Context, Any], Value]] = {
+    ast.JoinedStr: _joined,
+    ast.FormattedValue: _formatted,
+}

@@ -1,0 +1,155 @@
+"""PTX text → module. Strict: what it doesn't know is an error with its PTX line."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from ...errors import UnsupportedInstructionError
+from .ptx import TYPE_BYTES, KernelText, Module, PtxParam, SymbolAddress, Variable, parse_number
+from .source import Source
+
+SPACE = re.compile(r"\s*")
+FILE = re.compile(r'\.file\s+(\d+)\s+"([^"]*)"[^\n]*')
+VARIABLE = re.compile(
+    r"(?P<external>\.extern\s+|\.visible\s+|\.weak\s+|\.common\s+)?\.(?P<space>global|const|shared|local|param)\s*"
+    r"(?:\.align\s+(?P<align>\d+)\s*)?(?:\.(?P<vector>v[248])\s*)?\.(?P<type>\w+)\s+"
+    r"(?P<name>[%\w$]+)\s*(?P<dims>(?:\[\s*\d*\s*\]\s*)*)(?:=\s*(?P<init>\{[^}]*\}|[^;{]+?)\s*)?;"
+)
+_ENTRY = re.compile(r"(?:\.(?:visible|weak)\s+)?\.entry\s+([\w$]+)\s*(?:\(([^)]*)\))?([^{;]*)\{")
+_FUNC = re.compile(r"(?:\.(?:visible|extern|weak)\s+)*\.func\b([^;{]*)([;{])")
+_SECTION = re.compile(r"\.section\s+[.\w]+\s*\{[^}]*\}")
+_TUNING = re.compile(
+    r"\s+|\.(?:maxntid|reqntid|reqnctapercluster)\s+\d+(?:\s*,\s*\d+)*"
+    r"|\.(?:minnctapersm|maxnreg|maxclusterrank)\s+\d+|\.explicitcluster|\.noreturn|\.blocksareclusters"
+    r'|\.pragma\s+"[^"]*"\s*;?'
+)
+_LINE_DIRECTIVE = re.compile(r"\.(?:version|target|address_size|pragma)\b[^\n]*")
+_PARAM = re.compile(
+    r"\.param\s*(?:\.align\s+(\d+)\s*)?\.(\w+)\s+"
+    r"(?:\.ptr\s*(?:\.(?:global|const|shared|local)\s*)?(?:\.align\s+\d+\s*)?)?([\w$%]+)\s*(?:\[\s*(\d+)\s*\])?"
+)
+_ADDRESS = re.compile(r"(?:(generic)\(\s*)?([A-Za-z_$%][\w$]*)\s*(?(1)\))\s*(?:([+-])\s*(\d+))?")
+
+
+@lru_cache(maxsize=64)
+def parse(text: str) -> Module:
+    """Parse what stands outside of functions; raises UnsupportedInstructionError on what is not understood."""
+    return _Parser(Source(text)).module_()
+
+
+class _Parser:
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.code = source.code
+        self.module = Module(source)
+        self.pos = 0
+
+    def fail(self, what: str, pos: int) -> UnsupportedInstructionError:
+        return self.source.refusal(what, self.source.line_at(pos))
+
+    def skip(self) -> int:
+        match = SPACE.match(self.code, self.pos)
+        self.pos = match.end() if match else self.pos
+        return self.pos
+
+    def take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        match = pattern.match(self.code, self.pos)
+        if match:
+            self.pos = match.end()
+        return match
+
+    def module_(self) -> Module:
+        while self.skip() < len(self.code):
+            if not self.item():
+                raise self.fail("this directive is not supported", self.pos)
+        return self.module
+
+    def item(self) -> bool:
+        if match := self.take(FILE):
+            self.module.files[int(match[1])] = match[2]
+        elif match := self.take(_ENTRY):
+            self.entry(match)
+        elif match := self.take(VARIABLE):
+            parsed = variable(self.source, match)
+            self.module.variables[parsed.name] = parsed
+        elif match := self.take(_FUNC):
+            self.device_function(match)
+        else:
+            return bool(self.take(_LINE_DIRECTIVE) or self.take(_SECTION))
+        return True
+
+    def device_function(self, match: re.Match[str]) -> None:
+        """Note the name of a function that isn't a kernel; its body is left alone."""
+        names = re.sub(r"\([^)]*\)", " ", match[1]).split()
+        name = next((n for n in names if not n.startswith(".")), "")
+        if match[2] == ";":
+            self.module.externals.add(name)
+            return
+        self.module.device_functions.add(name)
+        self.pos = self.source.closing_brace(self.pos)
+
+    def entry(self, match: re.Match[str]) -> None:
+        """Note a kernel and where its body is."""
+        if _TUNING.sub("", match[3]):
+            raise self.fail(f"unknown directive {_TUNING.sub('', match[3])!r}", match.start(3))
+        params = self.params(match[2] or "", match.start())
+        begin = self.pos
+        self.pos = self.source.closing_brace(begin)
+        self.module.kernels[match[1]] = KernelText(match[1], params, begin, self.pos)
+
+    def params(self, text: str, pos: int) -> tuple[PtxParam, ...]:
+        params: list[PtxParam] = []
+        offset = 0
+        for item in (p.strip() for p in text.split(",")):
+            if not item:
+                continue
+            match = _PARAM.fullmatch(item)
+            if not match or match[2] not in TYPE_BYTES:
+                raise self.fail(f"parameter {item!r} is not understood", pos)
+            size = TYPE_BYTES[match[2]]
+            align = int(match[1] or size)
+            size *= int(match[4] or 1)
+            offset = -(-offset // align) * align
+            params.append(PtxParam(match[3], offset, size))
+            offset += size
+        return tuple(params)
+
+
+def variable(source: Source, match: re.Match[str]) -> Variable:
+    """The variable that a match of VARIABLE declares."""
+    type_name = match["type"]
+    if type_name not in TYPE_BYTES:
+        raise source.refusal(f"unknown type .{type_name}", source.line_at(match.start()))
+    unit = TYPE_BYTES[type_name] * int((match["vector"] or "v1")[1:])
+    count = 1
+    for dim in re.findall(r"\[\s*(\d*)\s*\]", match["dims"]):
+        count *= int(dim or 0)
+    symbols: list[SymbolAddress] = []
+    data = _initial(source, match, unit * count, symbols) if match["init"] else None
+    external = (match["external"] or "").startswith(".extern")
+    align = int(match["align"] or unit)
+    line = source.line_at(match.start())
+    return Variable(match["name"], match["space"], unit * count, align, data, external, tuple(symbols), line)
+
+
+def _initial(source: Source, match: re.Match[str], size: int, symbols: list[SymbolAddress]) -> bytes:
+    """A variable's initial bytes; what is an address is added to `symbols`."""
+    type_name = match["type"]
+    width = TYPE_BYTES[type_name]
+    out = bytearray(size)
+    for i, item in enumerate(x.strip() for x in match["init"].strip("{} \n\t").split(",")):
+        if not item:
+            continue
+        symbol = _ADDRESS.fullmatch(item)
+        if symbol:
+            offset = int((symbol[3] or "") + (symbol[4] or "0"))
+            symbols.append(SymbolAddress(i * width, width, symbol[2], offset, symbol[1] is not None))
+            continue
+        try:
+            value = parse_number(item, type_name)
+        except ValueError:
+            line = source.line_at(match.start())
+            raise source.refusal(f"initial value {item!r} is not understood", line) from None
+        out[i * width : (i + 1) * width] = value.to_bytes(width, "little")
+    return bytes(out)

@@ -1,0 +1,52 @@
+"""PTX text with its lines: what is not understood is an error that shows its line."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+
+from ...errors import UnsupportedInstructionError
+
+_COMMENT = re.compile(r'"[^"\n]*"|//[^\n]*|/\*.*?\*/', re.S)
+_BRACE = re.compile(r'"[^"\n]*"|[{}]')
+
+
+class Source:
+    """A PTX text. code: the same with blanks for comments, so that positions are equal in both."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.code = _COMMENT.sub(_blank_comment, text)
+        self._newlines = [match.start() for match in re.finditer("\n", text)]
+
+    def line_at(self, position: int) -> int:
+        return bisect_right(self._newlines, position - 1) + 1
+
+    def line_text(self, line: int) -> str:
+        """A line with single blanks; line 1 is the first."""
+        if not 0 < line <= len(self._newlines) + 1:
+            return ""
+        begin = self._newlines[line - 2] + 1 if line > 1 else 0
+        end = self._newlines[line - 1] if line <= len(self._newlines) else len(self.text)
+        return " ".join(self.text[begin:end].split())
+
+    def refusal(self, what: str, line: int) -> UnsupportedInstructionError:
+        """The error that something on this line is not supported."""
+        return UnsupportedInstructionError(f"{what}\n  PTX line {line}: {self.line_text(line)}")
+
+    def closing_brace(self, begin: int) -> int:
+        """The position behind the brace that closes the one in front of `begin`."""
+        depth = 1
+        for match in _BRACE.finditer(self.code, begin):
+            depth += {"{": 1, "}": -1}.get(match[0], 0)
+            if not depth:
+                return match.end()
+        raise self.refusal("a brace is not closed", self.line_at(begin - 1))
+
+
+def _blank_comment(match: re.Match[str]) -> str:
+    """Strings stay; comments become blanks of the same shape, so that positions keep their lines."""
+    text = match[0]
+    if text[0] == '"':
+        return text
+    return re.sub(r"[^\n]", " ", text)

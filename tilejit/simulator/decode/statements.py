@@ -1,0 +1,207 @@
+"""The body of a kernel → instructions, with names that are unique in the kernel.
+
+Braces inside a body open a scope: registers, call parameters and labels that are declared there are renamed.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from ...errors import UnsupportedInstructionError
+from .parser import FILE, SPACE, VARIABLE, variable
+from .ptx import TYPE_BYTES, KernelText, Loc, Module, PtxFunction, PtxInstruction, Variable
+
+_STATEMENT = re.compile(
+    r"(?:@(?P<neg>!?)\s*(?P<guard>[%\w$]+)\s+)?(?P<root>[a-z]\w*)(?P<suffix>(?:(?:\.|::)\w+)*)(?=[\s;])"
+    r"\s*(?P<ops>[^;]*);"
+    r"|(?P<label>[\w$%]+)\s*:(?!:)|(?P<open>\{)|(?P<close>\})|(?P<directive>\.\w+)|(?P<stray>;)"
+)
+_IMPLICIT = re.compile(r"//\s*implicit-def:\s*(%[\w$]+)")
+_OPERAND = re.compile(r"\{[^}]*\}|\[[^\]]*\]|\([^)]*\)|[^,\s]+(?:\s*\+\s*[^,\s]+)?")
+_NAME = re.compile(r"[%$A-Za-z_][\w$]*")
+_LOC = re.compile(
+    r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)"
+    r"(?:\s*,\s*function_name\s+[\w$.]+(?:\s*\+\s*\d+)?\s*,\s*inlined_at\s+(\d+)\s+(\d+)\s+(\d+))?"
+)
+_REG = re.compile(r"\.reg\s*\.(\w+)\s+([^;]*);")
+_TARGETS = re.compile(r"\.branchtargets\s+([^;]*);")
+_PRAGMA = re.compile(r'\.pragma\s+"[^"]*"\s*;')
+_BRANCHES = frozenset({"bra", "brx"})
+
+
+def parse_kernel(module: Module, kernel: KernelText) -> PtxFunction:
+    """The kernel's declarations and code; raises UnsupportedInstructionError on what is not understood."""
+    function = PtxFunction(kernel.name, kernel.params)
+    _Body(module, function, kernel.begin).parse()
+    function.undefined.update(_IMPLICIT.findall(module.source.text, kernel.begin, kernel.end))
+    return function
+
+
+class _Scope:
+    """What is declared between two braces. names: as written → unique in the kernel; labels likewise.
+
+    first: how many instructions precede the scope.
+    """
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self.names: dict[str, str] = {}
+        self.labels: dict[str, str] = {}
+        self.tables: list[str] = []
+
+
+class _Body:
+    """The statements between a kernel's braces."""
+
+    def __init__(self, module: Module, function: PtxFunction, begin: int) -> None:
+        self.module = module
+        self.source = module.source
+        self.code = module.source.code
+        self.pos = begin
+        self.function = function
+        self.scopes = [_Scope(0)]
+        self.renamed = False
+        self.loc: Loc | None = None
+        self.callers: dict[tuple[int, int, int], Loc] = {}
+        self.serial = 0
+
+    def fail(self, what: str, pos: int) -> UnsupportedInstructionError:
+        return self.source.refusal(what, self.source.line_at(pos))
+
+    def take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        match = pattern.match(self.code, self.pos)
+        if match:
+            self.pos = match.end()
+        return match
+
+    def parse(self) -> None:
+        code = self.code
+        match_statement = _STATEMENT.match
+        skip = SPACE.match
+        while True:
+            gap = skip(code, self.pos)
+            self.pos = gap.end() if gap else self.pos
+            match = match_statement(code, self.pos)
+            if match is None:
+                raise self.fail("this is not understood", self.pos)
+            kind = match.lastgroup
+            if kind == "ops":
+                self.instruction(match)
+                self.pos = match.end()
+            elif kind == "directive":
+                self.directive()
+            else:
+                self.pos = match.end()
+                if self.bracket_or_label(match, str(kind)):
+                    return
+
+    def bracket_or_label(self, match: re.Match[str], kind: str) -> bool:
+        """Handle braces and labels; true at the kernel's closing brace."""
+        if kind == "open":
+            self.scopes.append(_Scope(len(self.function.body)))
+        elif kind == "close":
+            self.resolve_labels(self.scopes.pop())
+            self.renamed = any(scope.names for scope in self.scopes)
+            return not self.scopes
+        elif kind == "label":
+            self.label(match["label"], match.start())
+        return False
+
+    def label(self, name: str, pos: int) -> None:
+        """A label, or the name of a table of labels."""
+        scope = self.scopes[-1]
+        if name in scope.labels:
+            raise self.fail(f"label {name} is defined twice", pos)
+        scope.labels[name] = unique = name if len(self.scopes) == 1 else self.unique(name)
+        gap = SPACE.match(self.code, self.pos)
+        self.pos = gap.end() if gap else self.pos
+        if targets := self.take(_TARGETS):
+            self.function.branch_tables[unique] = tuple(x.strip() for x in targets[1].split(","))
+            scope.tables.append(unique)
+            return
+        self.function.labels[unique] = len(self.function.body)
+
+    def resolve_labels(self, scope: _Scope) -> None:
+        """At a scope's end, give the branches inside it the unique names of its labels; inner scopes came first."""
+        if not self.scopes:
+            return
+        # a table may also name labels of the scopes around it
+        self.scopes[-1].tables.extend(scope.tables)
+        if not scope.labels:
+            return
+        body = self.function.body
+        for pc in range(scope.first, len(body)):
+            if body[pc].root in _BRANCHES:
+                body[pc] = replace(body[pc], operands=tuple(scope.labels.get(x, x) for x in body[pc].operands))
+        tables = self.function.branch_tables
+        for name in scope.tables:
+            tables[name] = tuple(scope.labels.get(x, x) for x in tables[name])
+
+    def instruction(self, match: re.Match[str]) -> None:
+        neg, guard, root, suffix, ops = match.group("neg", "guard", "root", "suffix", "ops")
+        if "{" in ops or "[" in ops or "(" in ops or "+" in ops:
+            operands = tuple(_OPERAND.findall(ops))
+        else:
+            operands = tuple([x.strip() for x in ops.split(",")]) if ops else ()
+        if self.renamed:
+            operands = tuple(_NAME.sub(self.rename, x) for x in operands)
+            guard = _NAME.sub(self.rename, guard) if guard else guard
+        line = self.source.line_at(match.start("root"))
+        self.function.body.append(PtxInstruction(root, suffix, operands, line, self.loc, guard, neg == "!"))
+
+    def rename(self, match: re.Match[str]) -> str:
+        name = match[0]
+        for scope in reversed(self.scopes):
+            if name in scope.names:
+                return scope.names[name]
+        return name
+
+    def directive(self) -> None:
+        if match := self.take(_LOC):
+            self.location(match)
+        elif match := self.take(_REG):
+            self.registers(match)
+        elif match := self.take(VARIABLE):
+            self.variable(variable(self.source, match))
+        elif match := self.take(FILE):
+            self.module.files[int(match[1])] = match[2]
+        elif not self.take(_PRAGMA):
+            raise self.fail("this directive is not supported", self.pos)
+
+    def location(self, match: re.Match[str]) -> None:
+        """A `.loc`; where its caller was inlined itself, an earlier `.loc` of that place says so."""
+        file, line, column = (int(x) for x in match.groups()[:3])
+        caller = None
+        if match[4]:
+            place = (int(match[4]), int(match[5]), int(match[6]))
+            caller = self.callers.get(place) or Loc(*place)
+        self.loc = self.callers[file, line, column] = Loc(file, line, column, caller)
+
+    def variable(self, parsed: Variable) -> None:
+        if parsed.space == "param":
+            self.function.call_params[self.declare(parsed.name)] = parsed.size_bytes
+        else:
+            self.function.variables[parsed.name] = parsed
+
+    def registers(self, match: re.Match[str]) -> None:
+        if match[1] not in TYPE_BYTES:
+            raise self.fail(f"unknown register type .{match[1]}", match.start())
+        bits = 8 * TYPE_BYTES[match[1]] or 1
+        for item in (x.strip() for x in match[2].split(",")):
+            many = re.fullmatch(r"([%\w$]+?)<(\d+)>", item)
+            names = [f"{many[1]}{i}" for i in range(int(many[2]))] if many else [item]
+            for name in names:
+                self.function.registers[self.declare(name)] = bits
+
+    def declare(self, name: str) -> str:
+        """The kernel-wide name of something declared in the current scope."""
+        if len(self.scopes) == 1:
+            return name
+        self.renamed = True
+        self.scopes[-1].names[name] = unique = self.unique(name if name.startswith("%") else f"%{name}")
+        return unique
+
+    def unique(self, name: str) -> str:
+        self.serial += 1
+        return f"{name}@{self.serial}"

@@ -1,0 +1,48 @@
+"""Where variables lie, and what a module's hold at first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ..opcodes.move import WINDOWS
+from .ptx import Module, Variable
+
+# Below the addresses of arguments (machine/memory.py) and of a device's memory (device.py).
+_FIRST_ADDRESS = {"const": 1 << 16, "global": 1 << 33}
+_RED_ZONE_BYTES = 64
+
+Placed = tuple[Variable, int]
+
+
+class Places:
+    """Gives variables addresses in their own state spaces; a red zone follows each."""
+
+    def __init__(self, next_free: Mapping[str, int]) -> None:
+        self.next_free = dict(next_free)
+
+    def place(self, variable: Variable) -> Placed:
+        align = max(variable.align, 16)
+        at = -(-self.next_free[variable.space] // align) * align
+        if not variable.external:
+            self.next_free[variable.space] = at + variable.size_bytes + _RED_ZONE_BYTES
+        return variable, at
+
+
+def place_lasting(module: Module) -> tuple[list[Placed], Places]:
+    """The global and constant variables, which all kernels of a module share; and where further ones go."""
+    places = Places(_FIRST_ADDRESS)
+    return [places.place(v) for v in module.variables.values() if v.space in _FIRST_ADDRESS], places
+
+
+def initial_bytes(module: Module, variable: Variable, placed: Iterable[Placed]) -> bytearray:
+    """What a variable holds at first, with the addresses of other variables in it."""
+    data = bytearray(variable.data or bytes(variable.size_bytes))
+    addresses = {v.name: (at, WINDOWS[v.space]) for v, at in placed} if variable.symbols else {}
+    for symbol in variable.symbols:
+        if symbol.name not in addresses:
+            what = f"{variable.name} is initialised with {symbol.name}, which the PTX doesn't define"
+            raise module.source.refusal(what, variable.line)
+        at, window = addresses[symbol.name]
+        value = at + symbol.offset + (window if symbol.generic else 0)
+        data[symbol.at : symbol.at + symbol.size_bytes] = value.to_bytes(symbol.size_bytes, "little")
+    return data

@@ -1,0 +1,170 @@
+"""A simulated GPU for PTX of any compiler: memory that lives across launches, modules, launches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from ..errors import LaunchError
+from .checks.report import Report
+from .decode.parser import parse
+from .decode.variables import initial_bytes, place_lasting
+from .launch import Allocation, ParameterValue, Pointer, Resident, run
+from .machine.memory import RED_ZONE_BYTES, host_memory
+
+# Above the addresses that launches give their arguments.
+_FIRST_ADDRESS = 1 << 40
+_ALIGNMENT = 256
+_POISON = 0xFF
+
+Bytes = NDArray[np.uint8]
+
+
+class DeviceArray:
+    """An array in a device's memory. array: what it holds, as NumPy sees it; address: where it lies."""
+
+    def __init__(self, array: NDArray[Any], address: int, initialized: bool) -> None:
+        self.array = array
+        self.address = address
+        self._initialized = initialized
+
+    def __repr__(self) -> str:
+        return f"DeviceArray({self.array.dtype}{list(self.array.shape)} at {self.address:#x})"
+
+    def allocation(self) -> Allocation:
+        memory = self.array.reshape(-1).view(np.uint8)
+        # what was written, by the host or a kernel, is no longer all poison
+        self._initialized = self._initialized or bool((memory != _POISON).any())
+        return Allocation(memory, self.address, repr(self), self._initialized)
+
+
+class Device:
+    """A simulated GPU: its memory, and the modules loaded onto it.
+
+    A kernel gets arrays, which it uses in place; NumPy scalars; and bytes, for structures. Pointers inside structures
+    or arrays must be addresses of the device's own arrays:
+
+    ```python
+    device = Device()
+    module = device.load(Path("kernels.ptx").read_text())
+    x = np.arange(1000, dtype=np.float32)
+    module.launch("scale", grid=(8,), block=(128,), args=[x, np.float32(2), np.int32(x.size)])
+
+    y = device.array(x)                               # a copy, at an address of its own
+    task = struct.pack("QQi4x", y.address, y.address, y.array.size)
+    module.launch("scale_tasks", (1,), (128,), [task])
+    y.array                                           # what it holds now
+    module.variable("counter").view(np.int32)         # a __device__ or __constant__ variable, to read and to set
+    ```
+
+    Everything is checked as in all launches on the simulator: addresses, races, barriers, reads of what was never
+    written. A kernel that does wrong raises a SimulationError that names the thread and the PTX line.
+    """
+
+    def __init__(self) -> None:
+        self._arrays: list[DeviceArray] = []
+        self._next = _FIRST_ADDRESS
+
+    def array(self, values: ArrayLike) -> DeviceArray:
+        """A copy of an array in the device's memory."""
+        return self._place(np.array(values, order="C"), True)
+
+    def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> DeviceArray:
+        """An array whose elements must be written before a kernel reads them."""
+        dtype = np.dtype(dtype)
+        count = int(np.prod(shape))
+        return self._place(np.full(count * dtype.itemsize, _POISON, np.uint8).view(dtype).reshape(shape), False)
+
+    def free(self, array: DeviceArray) -> None:
+        """Take an array out of memory: kernels that still use it are out of bounds."""
+        self._arrays.remove(array)
+
+    def load(self, ptx: str) -> DeviceModule:
+        """Load PTX. Its kernels are parsed when they are launched."""
+        return DeviceModule(self, ptx)
+
+    def allocations(self) -> tuple[Allocation, ...]:
+        return tuple(x.allocation() for x in self._arrays)
+
+    def _place(self, array: NDArray[Any], initialized: bool) -> DeviceArray:
+        placed = DeviceArray(array, self._next, initialized)
+        self._next += -(-(array.nbytes + RED_ZONE_BYTES) // _ALIGNMENT) * _ALIGNMENT
+        self._arrays.append(placed)
+        return placed
+
+
+class DeviceModule:
+    """PTX that is loaded onto a device; its variables keep their values from one launch to the next."""
+
+    def __init__(self, device: Device, ptx: str) -> None:
+        self._device = device
+        self._ptx = ptx
+        self._module = parse(ptx)
+        placed, _ = place_lasting(self._module)
+        self._variables: Mapping[str, Bytes] = {
+            v.name: np.frombuffer(initial_bytes(self._module, v, placed), np.uint8) for v, _ in placed
+        }
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """The names of the kernels, as PTX has them."""
+        return tuple(self._module.kernels)
+
+    def variable(self, name: str) -> Bytes:
+        """The bytes of a global or constant variable, in place."""
+        if name not in self._variables:
+            raise LaunchError(f"the PTX has no variable {name}; it has: {', '.join(self._variables) or 'none'}")
+        return self._variables[name]
+
+    def launch(
+        self,
+        kernel: str,
+        grid: tuple[int, ...],
+        block: tuple[int, ...],
+        args: Sequence[Any],
+        *,
+        shared_bytes: int = 0,
+        checks: bool = True,
+        profile: bool = False,
+        write: Callable[[str], object] | None = None,
+    ) -> Report:
+        """Run a kernel; when this returns, it has ended.
+
+        args: one per parameter: an array of NumPy or of the device, a NumPy scalar, an int, or the parameter's bytes.
+        shared_bytes: of dynamic shared memory.
+        write: takes what the kernel prints; standard output if None.
+        raises: SimulationError for what the kernel does wrong, LaunchError for arguments that don't fit,
+            UnsupportedInstructionError for PTX that the simulator doesn't know.
+        """
+        values = [_parameter_value(x, i) for i, x in enumerate(args)]
+        resident = Resident(self._device.allocations(), self._variables)
+        return run(
+            self._ptx, kernel, grid, block, values, checks=checks, profile=profile, write=write,
+            dynamic_shared_bytes=shared_bytes, resident=resident,
+        )
+
+
+def _parameter_value(value: Any, position: int) -> ParameterValue:
+    if isinstance(value, DeviceArray):
+        return value.address.to_bytes(8, "little")
+    if isinstance(value, np.ndarray):
+        return _pointer(value, f"argument {position}")
+    if isinstance(value, bytes | np.generic | int):
+        return value
+    if isinstance(value, float):
+        raise LaunchError(f"argument {position} is a Python float: pass np.float32 or np.float64, which say its width")
+    raise LaunchError(f"argument {position}, {value!r}, is neither an array, nor a NumPy scalar, nor bytes")
+
+
+def _pointer(array: NDArray[Any], name: str) -> Pointer:
+    """An array's first element, and all bytes between its lowest and its highest."""
+    if not array.size:
+        return Pointer(np.zeros(0, np.uint8), 0, name)
+    reach = [(n - 1) * stride for n, stride in zip(array.shape, array.strides, strict=True)]
+    low = sum(min(x, 0) for x in reach)
+    high = sum(max(x, 0) for x in reach) + array.itemsize
+    memory = host_memory(array.__array_interface__["data"][0] + low, high - low)
+    return Pointer(memory, -low, name, array.flags.writeable)
