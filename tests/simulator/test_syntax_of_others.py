@@ -118,6 +118,10 @@ def test_reports_name_the_calls_through_which_a_line_was_inlined():
     .loc 2 200 9, function_name $L__info_string0, inlined_at 1 10 5
     mov.u64 %x2, 8;
     .loc 2 300 1, function_name $L__info_string1+12, inlined_at 2 200 9
+    mov.u64 %x3, 8;
+    .loc 1 0 0, function_name $L__info_string0, inlined_at 1 10 5
+    mov.u64 %x3, 8;
+    .loc 2 300 1
     ld.global.u32 %r1, [%x1]; ret;"""
     with pytest.raises(OutOfBoundsError) as e:
         run(kernel(body, header=HEADER + INLINED), "k", (1,), (1,), [])
