@@ -1,7 +1,7 @@
 """From a kernel at tile level to PTX: the passes in order, and what they make.
 
 ```
-tile IR ─ limits, initialized ─▶ ─ lower ─▶ lane IR ─ memory, pending, assertions, prune ─▶ ─ codegen ─▶ PTX
+tile IR ─ limits, initialized, checks ─▶ ─ lower ─▶ lane IR ─ memory, pending, assertions, prune ─▶ ─ codegen ─▶ PTX
 ```
 """
 
@@ -19,6 +19,7 @@ from .codegen.tensor_memory import columns_of, tensor_memory_plan
 from .errors import ResourceError
 from .ir import walk
 from .ir.analyses import initialized
+from .ir.checks import checked
 from .ir.nodes import Assert, AssertionsParam, Buffer, Kernel, Param, Var
 from .ir.text.printer import to_text
 from .ir.types import Signature
@@ -41,7 +42,7 @@ class Compiled:
     params: what the launch must pass, in the order of the PTX's parameters: of those of the tile kernel, the ones
     that are used, and the `AssertionsParam` of a kernel that asserts something.
     spans: column c of a `.loc` (1-based) stands for spans[c - 1].
-    assertions: (message, place) by a record's code - 1.
+    assertions: those that are compiled in, by a record's code - 1.
     dynamic_shared: the launch must ask for `shared_bytes`.
     addressed: the local buffers that live in local memory, each with the place in the source that makes them.
     """
@@ -60,7 +61,7 @@ class Compiled:
     shared_bytes: int
     dynamic_shared: bool
     spans: tuple[Span, ...]
-    assertions: tuple[tuple[str, Span | None], ...]
+    assertions: tuple[Assert, ...]
     verdicts: tuple[Verdict[Any], ...]
     timings: dict[str, float]
     addressed: Mapping[str, Span | None] = field(default_factory=dict)
@@ -154,6 +155,11 @@ def _check_initialized(state: PassState) -> None:
     initialized.check(state.kernel)
 
 
+def _insert_checks(state: PassState) -> None:
+    if state.kernel.debug:
+        state.kernel = checked(state.kernel)
+
+
 def _lower(state: PassState) -> None:
     lowered = lower(state.kernel, state.target)
     state.kernel, state.verdicts, state.addressed = lowered.kernel, lowered.verdicts, lowered.addressed
@@ -241,6 +247,12 @@ def _generate(state: PassState) -> None:
 PASSES: tuple[Pass, ...] = (
     Pass("limits", _check_limits, level="tile"),
     Pass("initialized", _check_initialized),
+    Pass(
+        "checks",
+        _insert_checks,
+        level="tile",
+        after=(("initialized", "what certainly reads registers that nothing wrote is refused, not checked"),),
+    ),
     Pass(
         "lower",
         _lower,

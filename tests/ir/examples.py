@@ -93,7 +93,7 @@ STATEMENTS: dict[str, Example] = {
     ),
     "Return": statement(ir.Return(), None),
     "Sync": statement(ir.Sync("warp"), ir.Sync("thread")),
-    "Assert": statement(ir.Assert(SMALL, "n is small"), ir.Assert(N, "n is small")),
+    "Assert": statement(ir.Assert(SMALL, "n is {0}", "bounds", (ir.Const(3, int64),)), ir.Assert(N, "n is small")),
     "Print": statement(ir.Print(("n is", N)), ir.Print((UNDEFINED,))),
     "TileOp": statement(
         ir.TileOp("fill", "warp", (_FILLED, HALF)), ir.TileOp("no_such", "warp", (_FILLED, HALF)), level="tile"

@@ -11,7 +11,17 @@ import tilejit as tj
 from tilejit import dtypes
 from tilejit.errors import DeviceError, LaunchError
 from tilejit.frontend import Parameter, ParameterKind
-from tilejit.ir.nodes import AssertionsParam, Buffer, ExtentParam, PointerParam, ScalarParam, StrideParam, Var
+from tilejit.ir.nodes import (
+    TRUE,
+    Assert,
+    AssertionsParam,
+    Buffer,
+    ExtentParam,
+    PointerParam,
+    ScalarParam,
+    StrideParam,
+    Var,
+)
 from tilejit.ir.types import Signature
 from tilejit.layout import TileLayout
 from tilejit.runtime.arrays import DeviceArray
@@ -334,7 +344,7 @@ def test_a_device_array_owns_memory_until_it_is_freed(fake, device):
 
 def test_an_assert_that_failed_is_raised_at_the_next_synchronisation_and_once(fake, device):
     record = AssertionsParam()
-    f = device.load(compiled(record, assertions=(("n > 0", None), ("n < 9", None))))
+    f = device.load(compiled(record, assertions=(Assert(TRUE, "n > 0"), Assert(TRUE, "n < 9"))))
 
     def kernel(p):
         array_at(parameter(p, 0, ctypes.c_uint64), 5, np.int32)[:] = (2, 31, 4, 0, 0)
@@ -349,7 +359,7 @@ def test_an_assert_that_failed_is_raised_at_the_next_synchronisation_and_once(fa
 
 def test_an_assert_is_raised_when_results_are_copied_back(fake, device):
     record = AssertionsParam()
-    f = device.load(compiled(pointer("A", written=True), record, assertions=(("", None),)))
+    f = device.load(compiled(pointer("A", written=True), record, assertions=(Assert(TRUE, ""),)))
 
     def kernel(p):
         array_at(parameter(p, 1, ctypes.c_uint64), 5, np.int32)[:] = (1, 0, 0, 0, 0)

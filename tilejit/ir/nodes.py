@@ -42,9 +42,9 @@ from .values import (
 __all__ = [
     "Alloc", "Assert", "AssertionsParam", "Assign", "Break", "Buffer", "BufferView", "Cast", "Const", "Continue",
     "Declare", "Element", "Expr", "ExtentParam", "For", "If", "Instruction", "Jump", "Kernel", "Let", "Load",
-    "Loop", "Move", "Op", "Param", "PointerParam", "Print", "Region", "Return", "SPACES", "SPECIALS", "ScalarParam",
-    "Simple", "Special", "Stmt", "Store", "StrideParam", "Strided", "Sync", "TRUE", "TileOp", "Var", "Vector",
-    "written_arguments",
+    "Loop", "Move", "Op", "Param", "PointerParam", "Print", "RULES", "Region", "Return", "SPACES", "SPECIALS",
+    "ScalarParam", "Simple", "Special", "Stmt", "Store", "StrideParam", "Strided", "Sync", "TRUE", "TileOp", "Var",
+    "Vector", "written_arguments",
 ]
 
 
@@ -164,10 +164,23 @@ class Sync:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
+#: what an `Assert` can be about: what the kernel's author asserted, or what checked builds hold against a kernel
+RULES = ("assert", "bounds", "overlap", "unwritten")
+
+
 @dataclass(frozen=True, slots=True)
 class Assert:
+    """Ends the thread where the condition doesn't hold, and leaves a record of it.
+
+    rule: which of `RULES` the thread breaks there.
+    values: numbers of int64 that the record keeps, at most `AssertionsParam.VALUES`. Where the rule isn't "assert",
+    `{0}`, `{1}`, … in the message stand for them.
+    """
+
     cond: Expr
     message: str
+    rule: str = "assert"
+    values: tuple[Expr, ...] = ()
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
@@ -377,11 +390,13 @@ class StrideParam(_NumberParam):
 class AssertionsParam:
     """The address of a record, which the first thread whose `assert` fails fills in.
 
-    WORDS: the names of the record's 32-bit words. code: 0 while none has failed, else 1 plus the number of the
-    assertion in the kernel.
+    WORDS: the names of the record's first 32-bit words. code: 0 while none has failed, else 1 plus the number of the
+    assertion in the kernel. padding: aligns what follows, `VALUES` numbers of int64.
     """
 
-    WORDS: ClassVar[tuple[str, ...]] = ("code", "thread", "cta_x", "cta_y", "cta_z")
+    WORDS: ClassVar[tuple[str, ...]] = ("code", "thread", "cta_x", "cta_y", "cta_z", "padding")
+    VALUES: ClassVar[int] = 4
+    RECORD_BYTES: ClassVar[int] = 4 * len(WORDS) + 8 * VALUES
 
     size_bytes: ClassVar[int] = 8
     align_bytes: ClassVar[int] = 8
@@ -404,7 +419,7 @@ class Kernel:
     """A whole kernel at either level.
 
     threads: of a CTA. target: name of the architecture. max_registers: a limit per thread, or None.
-    cluster: CTAs of a cluster in each dimension, or None. debug: assertions are compiled in on a GPU.
+    cluster: CTAs of a cluster in each dimension, or None. debug: a checked build: assertions are compiled in.
     """
 
     name: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from ...dtypes import DType, bool_
+from ...dtypes import DType, bool_, int64
 from ...errors import KernelSyntaxError, LayoutError
 from ...layout import TileLayout
 from ...scopes import SCOPES
@@ -215,7 +215,12 @@ class _Reader:
     def _assert(self, line: Line) -> ir.Stmt:
         cond = expression(line, self.names, bool_)
         line.expect(",")
-        return ir.Assert(cond, line.string())
+        message = line.string()
+        rule = next((rule for rule in ir.RULES[1:] if line.accept(rule)), ir.RULES[0])
+        values = []
+        while line.accept(","):
+            values.append(expression(line, self.names, int64))
+        return ir.Assert(cond, message, rule, tuple(values))
 
     def _print(self, line: Line) -> ir.Stmt:
         def part() -> str | ir.Expr:

@@ -36,7 +36,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator
 
-from ...dtypes import DType, bool_
+from ...dtypes import DType, bool_, int64
 from .. import nodes as ir
 from ..walk import assert_never
 from .grammar import (
@@ -150,8 +150,9 @@ def _line(stmt: ir.Simple | ir.Jump) -> str:
             return f"store {place_text(place)} <- {expr_text(value, place.buffer.dtype)}"
         case ir.Sync(scope):
             return f"{scope}.sync"
-        case ir.Assert(cond, message):
-            return f"assert {expr_text(cond, bool_)}, {json.dumps(message)}"
+        case ir.Assert(cond, message, rule, values):
+            shown = ["" if rule == "assert" else f" {rule}", *(f", {expr_text(v, int64)}" for v in values)]
+            return f"assert {expr_text(cond, bool_)}, {json.dumps(message)}" + "".join(shown)
         case ir.Print(parts):
             shown = [json.dumps(p) if isinstance(p, str) else expr_text(p) for p in parts]
             return f"print {', '.join(shown)}".rstrip()

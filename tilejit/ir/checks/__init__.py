@@ -1,0 +1,20 @@
+"""Checked builds: tile IR with assertions for what PTX no longer shows.
+
+A dimension's extent, the region that an operand is, and a register that nothing wrote are gone in PTX. So they are
+checked here, where they still stand, unless the facts already prove them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..nodes import Kernel
+from .insertion import Insertion
+
+__all__ = ["checked"]
+
+
+def checked(kernel: Kernel) -> Kernel:
+    """The kernel with assertions; as it is where all of it is proved."""
+    body = Insertion(kernel).block(kernel.body)
+    return kernel if body == kernel.body else replace(kernel, body=body)
