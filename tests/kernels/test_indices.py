@@ -149,8 +149,14 @@ def test_what_is_proved_is_not_checked():
         s[lane] = 1
         for i in range(A.shape[0]):
             A[i] = s[lane]
-        if 0 <= n and n < A.shape[0]:
-            A[n] = s[lane]
+        if n >= 0:
+            if A.shape[0] > n:
+                A[n] = s[lane]
+        if n < 0:
+            return
+        if n >= A.shape[0]:
+            return
+        A[n] = s[lane]
         for i in range(8):
             s[4 * i + lane // 8] = 2
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 
 from ..arithmetic import build, facts
 from ..arithmetic.build import FALSE
-from ..nodes import TRUE, Expr, For, Op, Var
+from ..nodes import TRUE, Cast, Const, Expr, For, Op, Var
 from ..walk import subexpressions
 
 __all__ = ["Known"]
@@ -21,7 +21,7 @@ class Known:
 
     def __init__(self, changing: frozenset[str]) -> None:
         self._changing = changing
-        self._conditions: list[set[Expr]] = [set()]
+        self._conditions: list[set[Hashable]] = [set()]
         self._limits: dict[str, Expr] = {}
 
     @contextmanager
@@ -37,7 +37,7 @@ class Known:
             for part in cond.args:
                 self.add(part)
         elif not any(isinstance(e, Var) and e.name in self._changing for e in subexpressions(cond)):
-            self._conditions[-1].add(cond)
+            self._conditions[-1].add(_plain(cond))
 
     def add_limit(self, loop: For) -> None:
         """A rising loop's variable stays below its stop."""
@@ -52,7 +52,8 @@ class Known:
             return True
         if isinstance(cond, Op) and cond.name == "logical_and":
             return all(self.holds(part) for part in cond.args)
-        return any(cond in block for block in self._conditions)
+        plain = _plain(cond)
+        return any(plain in block for block in self._conditions)
 
     def is_below(self, index: Expr, limit: Expr) -> bool:
         """Whether an index is sure to be below a limit."""
@@ -69,3 +70,22 @@ class Known:
         ahead = build.difference(index, build.cast(var, index.dtype))
         beyond = build.difference(build.cast(self._limits[var.name], limit.dtype), limit)
         return ahead is not None and beyond is not None and ahead + beyond <= 0
+
+
+#: comparison -> the one that says the same of its operands exchanged
+_EXCHANGED = {"greater": "less", "greater_equal": "less_equal"}
+
+
+def _plain(cond: Expr) -> Hashable:
+    """A condition so that two are equal which differ in how wide they compare, or from which side."""
+    if not isinstance(cond, Op) or len(cond.args) != 2:
+        return cond
+    x, y = (_number(arg) for arg in cond.args)
+    return (_EXCHANGED[cond.name], y, x) if cond.name in _EXCHANGED else (cond.name, x, y)
+
+
+def _number(expr: Expr) -> Expr | int:
+    """An integer without the casts that keep its value."""
+    while isinstance(expr, Cast) and facts.keeps_value(expr):
+        expr = expr.x
+    return int(expr.value) if isinstance(expr, Const) and expr.dtype.is_integer else expr
