@@ -1,7 +1,7 @@
 """From a kernel at tile level to PTX: the passes in order, and what they make.
 
 ```
-tile IR ─ limits, initialized, checks ─▶ ─ lower ─▶ lane IR ─ memory, pending, assertions, prune ─▶ ─ codegen ─▶ PTX
+tile IR ─ limits, initialized, in place, checks ─▶ ─ lower ─▶ lane IR ─ memory, pending, assertions, prune ─▶ ─ codegen ─▶ PTX
 ```
 """
 
@@ -19,7 +19,7 @@ from .codegen.tensor_memory import columns_of, tensor_memory_plan
 from .errors import ResourceError
 from .ir import walk
 from .ir.analyses import initialized
-from .ir.checks import checked
+from .ir.checks import checked, refuse_overlaps
 from .ir.nodes import Assert, AssertionsParam, Buffer, Kernel, Param, Var
 from .ir.text.printer import to_text
 from .ir.types import Signature
@@ -155,6 +155,10 @@ def _check_initialized(state: PassState) -> None:
     initialized.check(state.kernel)
 
 
+def _check_in_place(state: PassState) -> None:
+    refuse_overlaps(state.kernel)
+
+
 def _insert_checks(state: PassState) -> None:
     if state.kernel.debug:
         state.kernel = checked(state.kernel)
@@ -247,11 +251,15 @@ def _generate(state: PassState) -> None:
 PASSES: tuple[Pass, ...] = (
     Pass("limits", _check_limits, level="tile"),
     Pass("initialized", _check_initialized),
+    Pass("in place", _check_in_place),
     Pass(
         "checks",
         _insert_checks,
         level="tile",
-        after=(("initialized", "what certainly reads registers that nothing wrote is refused, not checked"),),
+        after=(
+            ("initialized", "what certainly reads registers that nothing wrote is refused, not checked"),
+            ("in place", "operands that certainly overlap are refused, not checked"),
+        ),
     ),
     Pass(
         "lower",

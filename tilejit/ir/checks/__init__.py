@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..nodes import Kernel
+from .in_place import refuse_overlaps
 from .insertion import Insertion
 
-__all__ = ["checked"]
+__all__ = ["checked", "refuse_overlaps"]
 
 
 def checked(kernel: Kernel) -> Kernel:

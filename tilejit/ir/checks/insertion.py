@@ -9,6 +9,7 @@ from .. import walk
 from ..arithmetic import build
 from ..nodes import TRUE, Assert, Expr, For, If, Jump, Kernel, Loop, Stmt
 from ..walk import Block
+from .in_place import overlapping
 from .indices import outside
 from .known import Known
 
@@ -28,7 +29,7 @@ class Insertion:
 
     def statement(self, stmt: Stmt) -> Iterator[Stmt]:
         """A statement behind what must hold for it."""
-        failing = tuple(outside(stmt, self.known))
+        failing = (*outside(stmt, self.known), *overlapping(stmt, self.known))
         yield from at_once(failing, stmt)
         for check in failing:
             self.known.add(check.cond)
