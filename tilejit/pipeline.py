@@ -1,7 +1,8 @@
 """From a kernel at tile level to PTX: the passes in order, and what they make.
 
 ```
-tile IR ─ limits, initialized, in place, checks ─▶ ─ lower ─▶ lane IR ─ memory, pending, assertions, prune ─▶ ─ codegen ─▶ PTX
+tile IR ─ limits, initialized, in place, checks ─▶ ─ lower ─▶
+lane IR ─ memory, pending, assertions, prune ─▶ ─ codegen ─▶ PTX
 ```
 """
 

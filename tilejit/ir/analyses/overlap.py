@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...dtypes import int64
-from ...layout import TileLayout
 from ...layout.iters import groups_to, merged, refined
 from ..arithmetic import build, facts
 from ..arithmetic.build import FALSE, TRUE
 from ..nodes import Buffer, Const, Expr, Region, Strided
+from .elements import extents, fixed_shape, offsets
 
 __all__ = ["same_or_apart"]
 
@@ -65,26 +65,16 @@ def _steps(buffer: Buffer) -> list[object] | None:
     layout = buffer.layout
     if isinstance(layout, Strided):
         return [None, *zip(buffer.shape, layout.strides, strict=True)]
-    shape = _shape(buffer)
+    shape = fixed_shape(buffer)
     if layout.replica or not groups_to(layout.adapted(shape).shard, shape):
         return None
     groups = [merged(group) for group in refined(layout.adapted(shape).shard, shape)]
     return [(layout.offset, layout.swizzle), *zip(shape, groups, strict=True)]
 
 
-def _shape(buffer: Buffer) -> tuple[int, ...]:
-    shape = tuple(n for n in buffer.shape if isinstance(n, int))
-    assert len(shape) == len(buffer.shape), f"{buffer.name} has a layout of fixed size"
-    return shape
-
-
-def _extents(region: Region) -> tuple[int, ...]:
-    return tuple(1 if extent is None else extent for extent in region.extents)
-
-
 def _of_boxes(a: Region, b: Region, order: Sequence[int]) -> Expr:
     """The condition for boxes of the same dimensions. order: for each dimension of `a` that of `b`."""
-    a_extents, b_extents = _extents(a), _extents(b)
+    a_extents, b_extents = extents(a), extents(b)
     pairs = [(build.cast(a.starts[d], int64), build.cast(b.starts[k], int64)) for d, k in enumerate(order)]
     apart: Expr = FALSE
     for (first, second), n, k in zip(pairs, a_extents, order, strict=True):
@@ -106,11 +96,11 @@ def _of_elements(a: Region, b: Region) -> Expr | None:
     possible = dict([*_possible_starts(a), *_possible_starts(b)])
     moving = {start: values for start, values in possible.items() if not isinstance(start, Const)}
     tried = math.prod(len(values) for values in moving.values())
-    if tried * (math.prod(_extents(a)) + math.prod(_extents(b))) > _MOST_COMPARED:
+    if tried * (math.prod(extents(a)) + math.prod(extents(b))) > _MOST_COMPARED:
         return None
     fine: list[tuple[int, ...]] = []
     for values in product(*moving.values()):
-        at = dict(zip(moving, values, strict=True))
+        at: dict[Expr, int] = dict(zip(moving, values, strict=True))
         if _compatible(_elements(a, at), _elements(b, at)):
             fine.append(values)
     if len(fine) in (0, tried):
@@ -120,7 +110,7 @@ def _of_elements(a: Region, b: Region) -> Expr | None:
 
 def _possible_starts(region: Region) -> Iterator[tuple[Expr, range]]:
     """Each start, and its possible values in a region that lies inside."""
-    for start, extent, size in zip(region.starts, _extents(region), _shape(region.buffer), strict=True):
+    for start, extent, size in zip(region.starts, extents(region), fixed_shape(region.buffer), strict=True):
         low, high = facts.bounds(start)
         least = 0 if low is None else max(low, 0)
         greatest = size - extent if high is None else min(high, size - extent)
@@ -130,22 +120,9 @@ def _possible_starts(region: Region) -> Iterator[tuple[Expr, range]]:
 
 def _elements(region: Region, at: Mapping[Expr, int]) -> NDArray[np.int64]:
     """The first and last byte of each element from the root's base, a column an element; `at` gives run-time starts."""
-    layout, shape = region.buffer.layout, _shape(region.buffer)
-    assert isinstance(layout, TileLayout)
-    layout = layout.adapted(shape)
-    index = np.zeros((), np.int64)
-    for start, extent, size in zip(region.starts, _extents(region), shape, strict=True):
-        first = int(start.value) if isinstance(start, Const) else at[start]
-        index = index[..., None] * size + first + np.arange(extent)
-    place = np.full(index.shape, sum(value for axis, value in layout.offset if not axis.is_thread))
-    worth = layout.size()
-    for it in layout.shard:
-        worth //= it.extent
-        place += index // worth % it.extent * (0 if it.axis.is_thread else it.stride)
-    if layout.swizzle is not None:
-        place = layout.swizzle.apply(place)
-    bits = region.dtype.bits
-    return np.stack([place.ravel() * bits // 8, (place.ravel() * bits + bits - 1) // 8])
+    starts = [int(start.value) if isinstance(start, Const) else at[start] for start in region.starts]
+    bits = offsets(region.buffer, starts, extents(region)).ravel() * region.dtype.bits
+    return np.stack([bits // 8, (bits + region.dtype.bits - 1) // 8])
 
 
 def _compatible(a: NDArray[np.int64], b: NDArray[np.int64]) -> bool:

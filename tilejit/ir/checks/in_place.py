@@ -75,7 +75,7 @@ def _told(op: TileOp, written: str, read: str) -> str:
 
 def _starts(*regions: Region) -> list[Expr]:
     """The starts known only at run time, as many as a record keeps."""
-    moving = [start for region in regions for start in region.starts if not isinstance(start, Const)]
+    moving: list[Expr] = [start for region in regions for start in region.starts if not isinstance(start, Const)]
     return list(dict.fromkeys(moving))[: AssertionsParam.VALUES]
 
 
@@ -88,5 +88,6 @@ def _shown(region: Region, values: list[Expr] | None = None) -> str:
         else:
             first = f"{{{values.index(start)}}}" if values and start in values else expr_text(start, int64)
             last = f"{first} + {extent}"
-        parts.append(first if extent is None else f"{first}:{last}" if isinstance(start, Const) else f"{first} : {last}")
+        between = ":" if isinstance(start, Const) else " : "
+        parts.append(first if extent is None else f"{first}{between}{last}")
     return f"{title(region.buffer)}[{', '.join(parts)}]"

@@ -1,0 +1,211 @@
+"""Operands of one operation in the same memory: NumPy's result where they are the same or apart, an error elsewhere."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tilejit as tj
+
+ROWS, COLUMNS = 6, 8
+
+
+@tj.kernel(threads=32)
+def copied_in_shared(A, i, j, k, l):
+    s = tj.alloc_shared((6, 8), tj.float32)
+    tj.warp.copy(s, A[0:6, 0:8])
+    tj.warp_sync()
+    tj.warp.copy(s[i : i + 2, j : j + 3], s[k : k + 2, l : l + 3])
+    tj.warp_sync()
+    tj.warp.copy(A[0:6, 0:8], s)
+
+
+@tj.kernel(threads=1)
+def copied_in_global(A, i, j, k, l):
+    tj.thread.copy(A[i : i + 2, j : j + 3], A[k : k + 2, l : l + 3])
+
+
+@tj.kernel(threads=1)
+def copied_between_constants(A, i: tj.constexpr, j: tj.constexpr, k: tj.constexpr, l: tj.constexpr):
+    tj.thread.copy(A[i : i + 2, j : j + 3], A[k : k + 2, l : l + 3])
+
+
+@tj.kernel(threads=32)
+def doubled_in_shared(A, i, j, k, l):
+    s = tj.alloc_shared((6, 8), tj.float32, swizzle=tj.Swizzle(1, 1, 2))
+    tj.warp.copy(s, A[0:6, 0:8])
+    tj.warp_sync()
+    tj.warp.mul(s[i : i + 2, j : j + 3], s[k : k + 2, l : l + 3], 1)
+    tj.warp_sync()
+    tj.warp.copy(A[0:6, 0:8], s)
+
+
+@tj.kernel(threads=1)
+def transposed_in_shared(A, i, j, k, l):
+    s = tj.alloc_shared((6, 8), tj.float32)
+    tj.thread.copy(s, A[0:6, 0:8])
+    t = s.T
+    tj.thread.copy(s[i : i + 2, j : j + 3], t[k : k + 2, l : l + 3])
+    tj.thread.copy(A[0:6, 0:8], s)
+
+
+@tj.kernel(threads=1)
+def reshaped_in_shared(A, i, j, k, l):
+    s = tj.alloc_shared((6, 8), tj.float32)
+    tj.thread.copy(s, A[0:6, 0:8])
+    v = s.view((3, 16))
+    tj.thread.copy(s[i : i + 2, 0:3], v[1:3, l : l + 3])
+    tj.thread.copy(A[0:6, 0:8], s)
+
+
+@tj.kernel(threads=1)
+def row_in_shared(A, i, j, k, l):
+    s = tj.alloc_shared((6, 8), tj.float32)
+    tj.thread.copy(s, A[0:6, 0:8])
+    tj.thread.maximum(s[i : i + 2, j : j + 3], s[i : i + 2, j : j + 3], s[k, l : l + 3])
+    tj.thread.copy(A[0:6, 0:8], s)
+
+
+def boxes(i, j, k, l):
+    numbers = np.arange(ROWS * COLUMNS).reshape(ROWS, COLUMNS)
+    return numbers[i : i + 2, j : j + 3], numbers[k : k + 2, l : l + 3]
+
+
+def transposed(i, j, k, l):
+    numbers = np.arange(ROWS * COLUMNS).reshape(ROWS, COLUMNS)
+    return numbers[i : i + 2, j : j + 3], numbers.T[k : k + 2, l : l + 3]
+
+
+def reshaped(i, j, k, l):
+    numbers = np.arange(ROWS * COLUMNS).reshape(ROWS, COLUMNS)
+    return numbers[i : i + 2, 0:3], numbers.reshape(3, 16)[1:3, l : l + 3]
+
+
+def one_row(i, j, k, l):
+    numbers = np.arange(ROWS * COLUMNS).reshape(ROWS, COLUMNS)
+    return numbers[i : i + 2, j : j + 3], np.broadcast_to(numbers[k, l : l + 3], (2, 3))
+
+
+ROW, COLUMN = st.integers(0, ROWS - 2), st.integers(0, COLUMNS - 3)
+#: kernel, the numbers of the elements that it writes and reads, where the third and fourth start may be
+KERNELS = [
+    (copied_in_shared, boxes, ROW, COLUMN),
+    (copied_in_global, boxes, ROW, COLUMN),
+    (copied_between_constants, boxes, ROW, COLUMN),
+    (doubled_in_shared, boxes, ROW, COLUMN),
+    (transposed_in_shared, transposed, st.integers(0, COLUMNS - 2), st.integers(0, ROWS - 3)),
+    (reshaped_in_shared, reshaped, ROW, st.integers(0, 13)),
+    (row_in_shared, one_row, ROW, COLUMN),
+]
+
+
+@pytest.mark.parametrize(("kernel", "elements", "row", "column"), KERNELS, ids=[k.name for k, *_ in KERNELS])
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_numpy_gives_the_same_or_there_is_an_error(kernel, elements, row, column, data):
+    starts = [data.draw(each) for each in (ROW, COLUMN, row, column)]
+    a = np.random.default_rng(0).permutation(ROWS * COLUMNS).astype(np.float32).reshape(ROWS, COLUMNS)
+    before = a.copy()
+    written, read = elements(*starts)
+    is_sound = np.array_equal(written, read) or not np.isin(written, read).any()
+    with tj.use_device("sim"):
+        if not is_sound:
+            with pytest.raises((tj.KernelTypeError, tj.SimulationError), match="in part or in another order"):
+                kernel[1](a, *starts)
+            return
+        kernel[1](a, *starts)
+        values = before.ravel()[read]
+        before.ravel()[written] = np.maximum(before.ravel()[written], values) if kernel is row_in_shared else values
+        np.testing.assert_array_equal(a, before)
+        plain = np.random.default_rng(0).permutation(ROWS * COLUMNS).astype(np.float32).reshape(ROWS, COLUMNS)
+        tj.simulate(kernel, 1, plain, *starts, checks=False)
+        assert plain.tobytes() == a.tobytes()
+
+
+def test_constants_are_refused_when_compiling_with_both_regions_named():
+    @tj.kernel(threads=1)
+    def shifted(A):
+        tj.thread.copy(A[4:12, 0:32], A[0:8, 0:32])
+
+    with pytest.raises(tj.KernelTypeError, match=r"writes A\[4:12, 0:32\] and reads A\[0:8, 0:32\]: they overlap"):
+        shifted.compile(tj.spec((16, 32), tj.float32))
+
+
+def test_a_transposed_view_of_the_same_tile_is_refused_but_a_local_tile_is_transposed():
+    @tj.kernel(threads=1)
+    def in_shared(A):
+        s = tj.alloc_shared((4, 4), tj.float32)
+        tj.thread.copy(s, A[0:4, 0:4])
+        tj.thread.copy(s, s.T)
+
+    @tj.kernel(threads=1)
+    def in_registers(A):
+        r = tj.alloc_local((4, 4), tj.float32)
+        tj.thread.copy(r, A[0:4, 0:4])
+        tj.thread.copy(r, r.T)
+        tj.thread.copy(A[0:4, 0:4], r)
+
+    a = np.arange(16, dtype=np.float32).reshape(4, 4)
+    with pytest.raises(tj.KernelTypeError, match="another order"):
+        in_shared.compile(a)
+    expected = a.T.copy()
+    with tj.use_device("sim"):
+        in_registers[1](a)
+    np.testing.assert_array_equal(a, expected)
+
+
+def test_columns_of_one_tile_lie_apart_though_their_bytes_alternate():
+    @tj.kernel(threads=32)
+    def halves(A):
+        s = tj.alloc_shared((8, 8), tj.float32)
+        tj.warp.copy(s, A[0:8, 0:8])
+        tj.warp_sync()
+        tj.warp.copy(s[:, 4:8], s[:, 0:4])
+        tj.warp_sync()
+        tj.warp.add(s[:, 0:4], s[:, 0:4], s[:, 4:8])
+        tj.warp_sync()
+        tj.warp.copy(A[0:8, 0:8], s)
+
+    a = np.arange(64, dtype=np.float32).reshape(8, 8)
+    expected = np.hstack([2 * a[:, :4], a[:, :4]])
+    with tj.use_device("sim"):
+        halves[1](a)
+    np.testing.assert_array_equal(a, expected)
+
+
+def test_a_view_of_another_width_overlaps_by_its_bytes():
+    @tj.kernel(threads=1)
+    def upper(A, B):
+        s = tj.alloc_shared((8,), tj.float32)
+        tj.thread.fill(s, 1)
+        h = s.view(tj.float16)
+        tj.thread.cast(s[0:4], h[8:12])
+        tj.thread.copy(B[0:8], s)
+
+    @tj.kernel(threads=1)
+    def lower(A, B):
+        s = tj.alloc_shared((8,), tj.float32)
+        tj.thread.fill(s, 1)
+        h = s.view(tj.float16)
+        tj.thread.cast(s[0:4], h[4:8])
+
+    b = np.zeros(8, np.float32)
+    upper.compile(b, b)
+    with pytest.raises(tj.KernelTypeError, match="overlap"):
+        lower.compile(b, b)
+
+
+def test_stages_of_one_buffer_are_told_apart_at_run_time():
+    @tj.kernel(threads=1)
+    def staged(A, n):
+        s = tj.alloc_shared((2, 4, 4), tj.float32)
+        t = s.permute(0, 2, 1)
+        tj.thread.copy(s[0], A[0:4, 0:4])
+        tj.thread.copy(s[1 - n], t[n])
+        tj.thread.copy(A[0:4, 0:4], s[1])
+
+    a = np.arange(16, dtype=np.float32).reshape(4, 4)
+    expected = a.T.copy()
+    with tj.use_device("sim"):
+        staged[1](a, 0)
+    np.testing.assert_array_equal(a, expected)
