@@ -107,13 +107,15 @@ class Compiled:
 class PassState:
     """What the passes hand on: the kernel as it stands, and what they found out.
 
-    examined: what the last verification saw, None before the first. generated: None until code generation.
+    flags: the buffers that checked builds have besides. examined: what the last verification saw, None before the
+    first. generated: None until code generation.
     """
 
     kernel: Kernel
     target: Target
     verdicts: tuple[Verdict[Any], ...] = ()
     addressed: Mapping[str, Span | None] = field(default_factory=dict)
+    flags: frozenset[str] = frozenset()
     examined: Examined | None = None
     generated: Generated | None = None
     timings: dict[str, float] = field(default_factory=dict)
@@ -162,7 +164,9 @@ def _check_in_place(state: PassState) -> None:
 
 def _insert_checks(state: PassState) -> None:
     if state.kernel.debug:
+        tiles = set(allocations(state.kernel.body))
         state.kernel = checked(state.kernel)
+        state.flags = frozenset(b.name for b in allocations(state.kernel.body) if b not in tiles)
 
 
 def _lower(state: PassState) -> None:
@@ -205,8 +209,8 @@ def _check_shared_memory(state: PassState, buffers: tuple[Buffer, ...]) -> None:
 
 
 def _check_local_memory(state: PassState, buffers: tuple[Buffer, ...]) -> None:
-    """What no thread's registers could hold counts too: ptxas would spill it. What lowering allocates doesn't."""
-    local = [b for b in buffers if b.space == "local"]
+    """What no thread's registers could hold counts too: ptxas would spill it. What no user allocates doesn't."""
+    local = [b for b in buffers if b.space == "local" and b.name not in state.flags]
     spilled = [b for b in local if b.name in state.addressed or size_bytes(b) > LOCAL_LIMIT]
     total = sum(size_bytes(b) for b in spilled)
     if total <= LOCAL_LIMIT:

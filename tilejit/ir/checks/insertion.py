@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from .. import walk
+from ..analyses.initialized import doubts
 from ..arithmetic import build
 from ..nodes import TRUE, Assert, Expr, For, If, Jump, Kernel, Loop, Stmt
 from ..walk import Block
+from .flags import Flags
 from .in_place import overlapping
 from .indices import outside
 from .known import Known
@@ -21,6 +23,10 @@ class Insertion:
 
     def __init__(self, kernel: Kernel) -> None:
         self.known = Known(walk.assigned(kernel.body))
+        in_doubt = doubts(kernel)
+        self.flags = Flags(kernel, frozenset(d.place.buffer.root.name for each in in_doubt for d in each))
+        # for each statement in the order of the text, which is that of the walk
+        self.doubts = iter(in_doubt)
 
     def block(self, body: Block) -> Block:
         """A block with assertions."""
@@ -33,6 +39,8 @@ class Insertion:
         yield from at_once(failing, stmt)
         for check in failing:
             self.known.add(check.cond)
+        for doubt in next(self.doubts):
+            yield from self.flags.before(doubt, stmt)
         match stmt:
             case If():
                 yield self.branch(stmt)
@@ -43,6 +51,7 @@ class Insertion:
                 yield replace(stmt, body=self.block(stmt.body))
             case _:
                 yield stmt
+                yield from self.flags.after(stmt)
                 if isinstance(stmt, Assert):
                     self.known.add(stmt.cond)
 
