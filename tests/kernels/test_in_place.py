@@ -11,79 +11,79 @@ ROWS, COLUMNS = 6, 8
 
 
 @tj.kernel(threads=32)
-def copied_in_shared(A, i, j, k, l):
+def copied_in_shared(A, i, j, k, m):
     s = tj.alloc_shared((6, 8), tj.float32)
     tj.warp.copy(s, A[0:6, 0:8])
     tj.warp_sync()
-    tj.warp.copy(s[i : i + 2, j : j + 3], s[k : k + 2, l : l + 3])
+    tj.warp.copy(s[i : i + 2, j : j + 3], s[k : k + 2, m : m + 3])
     tj.warp_sync()
     tj.warp.copy(A[0:6, 0:8], s)
 
 
 @tj.kernel(threads=1)
-def copied_in_global(A, i, j, k, l):
-    tj.thread.copy(A[i : i + 2, j : j + 3], A[k : k + 2, l : l + 3])
+def copied_in_global(A, i, j, k, m):
+    tj.thread.copy(A[i : i + 2, j : j + 3], A[k : k + 2, m : m + 3])
 
 
 @tj.kernel(threads=1)
-def copied_between_constants(A, i: tj.constexpr, j: tj.constexpr, k: tj.constexpr, l: tj.constexpr):
-    tj.thread.copy(A[i : i + 2, j : j + 3], A[k : k + 2, l : l + 3])
+def copied_between_constants(A, i: tj.constexpr, j: tj.constexpr, k: tj.constexpr, m: tj.constexpr):
+    tj.thread.copy(A[i : i + 2, j : j + 3], A[k : k + 2, m : m + 3])
 
 
 @tj.kernel(threads=32)
-def doubled_in_shared(A, i, j, k, l):
+def doubled_in_shared(A, i, j, k, m):
     s = tj.alloc_shared((6, 8), tj.float32, swizzle=tj.Swizzle(1, 1, 2))
     tj.warp.copy(s, A[0:6, 0:8])
     tj.warp_sync()
-    tj.warp.mul(s[i : i + 2, j : j + 3], s[k : k + 2, l : l + 3], 1)
+    tj.warp.mul(s[i : i + 2, j : j + 3], s[k : k + 2, m : m + 3], 1)
     tj.warp_sync()
     tj.warp.copy(A[0:6, 0:8], s)
 
 
 @tj.kernel(threads=1)
-def transposed_in_shared(A, i, j, k, l):
+def transposed_in_shared(A, i, j, k, m):
     s = tj.alloc_shared((6, 8), tj.float32)
     tj.thread.copy(s, A[0:6, 0:8])
     t = s.T
-    tj.thread.copy(s[i : i + 2, j : j + 3], t[k : k + 2, l : l + 3])
+    tj.thread.copy(s[i : i + 2, j : j + 3], t[k : k + 2, m : m + 3])
     tj.thread.copy(A[0:6, 0:8], s)
 
 
 @tj.kernel(threads=1)
-def reshaped_in_shared(A, i, j, k, l):
+def reshaped_in_shared(A, i, j, k, m):
     s = tj.alloc_shared((6, 8), tj.float32)
     tj.thread.copy(s, A[0:6, 0:8])
     v = s.view((3, 16))
-    tj.thread.copy(s[i : i + 2, 0:3], v[1:3, l : l + 3])
+    tj.thread.copy(s[i : i + 2, 0:3], v[1:3, m : m + 3])
     tj.thread.copy(A[0:6, 0:8], s)
 
 
 @tj.kernel(threads=1)
-def row_in_shared(A, i, j, k, l):
+def row_in_shared(A, i, j, k, m):
     s = tj.alloc_shared((6, 8), tj.float32)
     tj.thread.copy(s, A[0:6, 0:8])
-    tj.thread.maximum(s[i : i + 2, j : j + 3], s[i : i + 2, j : j + 3], s[k, l : l + 3])
+    tj.thread.maximum(s[i : i + 2, j : j + 3], s[i : i + 2, j : j + 3], s[k, m : m + 3])
     tj.thread.copy(A[0:6, 0:8], s)
 
 
-def boxes(i, j, k, l):
+def boxes(i, j, k, m):
     numbers = np.arange(ROWS * COLUMNS).reshape(ROWS, COLUMNS)
-    return numbers[i : i + 2, j : j + 3], numbers[k : k + 2, l : l + 3]
+    return numbers[i : i + 2, j : j + 3], numbers[k : k + 2, m : m + 3]
 
 
-def transposed(i, j, k, l):
+def transposed(i, j, k, m):
     numbers = np.arange(ROWS * COLUMNS).reshape(ROWS, COLUMNS)
-    return numbers[i : i + 2, j : j + 3], numbers.T[k : k + 2, l : l + 3]
+    return numbers[i : i + 2, j : j + 3], numbers.T[k : k + 2, m : m + 3]
 
 
-def reshaped(i, j, k, l):
+def reshaped(i, j, k, m):
     numbers = np.arange(ROWS * COLUMNS).reshape(ROWS, COLUMNS)
-    return numbers[i : i + 2, 0:3], numbers.reshape(3, 16)[1:3, l : l + 3]
+    return numbers[i : i + 2, 0:3], numbers.reshape(3, 16)[1:3, m : m + 3]
 
 
-def one_row(i, j, k, l):
+def one_row(i, j, k, m):
     numbers = np.arange(ROWS * COLUMNS).reshape(ROWS, COLUMNS)
-    return numbers[i : i + 2, j : j + 3], np.broadcast_to(numbers[k, l : l + 3], (2, 3))
+    return numbers[i : i + 2, j : j + 3], np.broadcast_to(numbers[k, m : m + 3], (2, 3))
 
 
 ROW, COLUMN = st.integers(0, ROWS - 2), st.integers(0, COLUMNS - 3)

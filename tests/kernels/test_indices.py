@@ -120,8 +120,8 @@ def test_the_message_names_array_dimension_index_extent_thread_and_line():
     a = np.zeros((4, 64), np.float32)[:, :32]
     with pytest.raises(tj.OutOfBoundsError) as caught, tj.use_device("sim"):
         past[1](a, 9)
-    expected = r"index 32 is outside dimension 1 of A, whose extent is 32, in thread 23 of CTA (0, 0, 0)"
-    assert caught.value.message == expected
+    who = "thread 23 (warp 0, lane 23) of CTA (0, 0, 0)"
+    assert caught.value.message == f"index 32 is outside dimension 1 of A, whose extent is 32, in {who}"
     assert "A[0, tj.thread_id() + n] = 1" in str(caught.value)
 
 

@@ -89,7 +89,8 @@ def test_the_message_names_element_thread_and_line():
 
     with pytest.raises(tj.UninitializedReadError) as caught, tj.use_device("sim"):
         upper[1](np.zeros(32, np.float32))
-    assert caught.value.message == "r[5] is read before anything has been written to it, in thread 9 of CTA (0, 0, 0)"
+    who = "thread 9 (warp 0, lane 9) of CTA (0, 0, 0)"
+    assert caught.value.message == f"r[5] is read before anything has been written to it, in {who}"
     assert "A[tj.thread_id()] = r[5]" in str(caught.value)
 
 

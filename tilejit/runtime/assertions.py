@@ -13,6 +13,7 @@ import numpy as np
 
 from ..errors import LaunchError, OutOfBoundsError, SimulationError, UninitializedReadError
 from ..ir.nodes import Assert, AssertionsParam
+from ..target import WARP as WARP_THREADS
 
 if TYPE_CHECKING:
     from ..pipeline import Compiled
@@ -49,10 +50,11 @@ class FailedAssertion:
 
     @property
     def message(self) -> str:
-        where = f"thread {self.thread} of CTA ({', '.join(map(str, self.cta))})"
-        told = self.assertion.message
+        told, cta = self.assertion.message, f"CTA ({', '.join(map(str, self.cta))})"
         if self.assertion.rule != "assert":
-            return f"{told.format(*self.values)}, in {where}"
+            warp, lane = divmod(self.thread, WARP_THREADS)
+            return f"{told.format(*self.values)}, in thread {self.thread} (warp {warp}, lane {lane}) of {cta}"
+        where = f"thread {self.thread} of {cta}"
         return f"assert failed in {where}: {told}" if told else f"assert failed in {where}"
 
     def simulated(self) -> SimulationError:

@@ -46,13 +46,12 @@ def _pairs(stmt: Stmt) -> Iterator[tuple[Region, Region, Expr | None]]:
     """What a statement writes and another of its operands in the same memory, with the condition of `same_or_apart`."""
     if not isinstance(stmt, TileOp):
         return
-    regions = stmt.named_regions
-    for operand in stmt.record.operands:
-        written = regions.get(operand.name)
-        if not operand.written or written is None or written.buffer.space not in ("shared", "global"):
+    regions = [(o, rule) for o, rule in zip(stmt.operands, stmt.record.operands, strict=False) if isinstance(o, Region)]
+    for written, rule in regions:
+        if not rule.written or written.buffer.space not in ("shared", "global"):
             continue
-        for name, other in regions.items():
-            if name != operand.name and other.buffer.root.name == written.buffer.root.name:
+        for other, _ in regions:
+            if other is not written and other.buffer.root.name == written.buffer.root.name:
                 cond = same_or_apart(written, other)
                 if cond != TRUE:
                     yield written, other, cond
