@@ -57,7 +57,7 @@ EDITS = [
     (STENCIL, "A[i - 1] if i > 0", "A[i - 1] if i >= 0", OUTSIDE, ("left",), "index -1 is outside dimension 0 of A"),
     (STENCIL, "    if i < n:\n", "    if i <= n:\n", OUTSIDE, ("store",), "outside dimension 0 of B"),
     (TRANSPOSE, "s[x * 33 + j]", "s[x * 32 + j]", UNWRITTEN, ("out",), "nothing has written"),
-    (TRANSPOSE, "s[x * 33 + j]", "s[x * 33 + j + 1056]", OUTSIDE, ("out",), "outside dimension 0 of s"),
+    (TRANSPOSE, "s[x * 33 + j]", "s[x * 33 + j + 33]", OUTSIDE, ("out",), "outside dimension 0 of s"),
     (TRANSPOSE, "s[j * 33 + x]", "s[j + x]", RACE, ("in",), "race in shared memory"),
     (TRANSPOSE, "shared((32 * 33,)", "shared((32 * 32,)", OUTSIDE, ("in",), "whose extent is 1024"),
     (TRANSPOSE, "32, 8):\n        s", "31, 8):\n        s", UNWRITTEN, ("out",), "nothing has written"),
