@@ -134,6 +134,7 @@ PARAMETERS: dict[str, Example] = {
     ),
     "ScalarParam": parameter(ir.ScalarParam("m", ir.Var("m", int32)), NUMBER),
     "ExtentParam": parameter(ir.ExtentParam("A", TALL, 0), ir.ExtentParam("A", ir.Var("wide", int32), 0)),
+    "AddressParam": parameter(ir.AddressParam("A", TALL), ir.AddressParam("A", ir.Var("wide", int32))),
     "StrideParam": parameter(ir.StrideParam("A", TALL, 0), ir.StrideParam("A", ir.Var("wide", int32), 0)),
     "AssertionsParam": parameter(ir.AssertionsParam(), None),
 }

@@ -209,3 +209,72 @@ def test_stages_of_one_buffer_are_told_apart_at_run_time():
     with tj.use_device("sim"):
         staged[1](a, 0)
     np.testing.assert_array_equal(a, expected)
+
+
+@tj.kernel(threads=1)
+def copied_between_arrays(A, B):
+    tj.thread.copy(B[0:4, 0:3], A[0:4, 0:3])
+
+
+@tj.kernel(threads=32)
+def added_between_arrays(A, B):
+    tj.warp.add(B[0:4, 0:3], A[0:4, 0:3], 0)
+
+
+@st.composite
+def parts(draw, shape):
+    """A part of an array of this shape that has at most 4 x 3 elements, with strides of any sign."""
+    rows, columns = (draw(st.sampled_from((1, 1, 2, -1))) for _ in range(2))
+    first, left = draw(st.integers(0, shape[0] - 1)), draw(st.integers(0, shape[1] - 1))
+    return np.s_[first::rows, left::columns]
+
+
+@pytest.mark.parametrize("kernel", [copied_between_arrays, added_between_arrays], ids=lambda k: k.name)
+@given(parts((6, 8)), parts((6, 8)), st.booleans())
+@settings(max_examples=100, deadline=None)
+def test_arrays_that_overlap_at_launch_give_numpys_result_or_an_error(kernel, source, target, is_transposed):
+    def views(memory):
+        b = memory[target].T if is_transposed else memory[target]
+        return memory[source], b
+
+    a = np.arange(48, dtype=np.float32).reshape(6, 8)
+    (x, y), before = views(a), a.copy()
+    read, written = (each[:4, :3] for each in views(np.arange(48).reshape(6, 8)))
+    box = tuple(map(min, read.shape, written.shape))
+    inside = written[: box[0], : box[1]]
+    # what lies outside A reads as 0; B's elements there are written, too
+    values = np.zeros(written.shape, np.float32)
+    values[: box[0], : box[1]] = before.ravel()[read[: box[0], : box[1]]]
+    is_same = np.array_equal(inside, read[: box[0], : box[1]])
+    is_apart = not np.isin(written, read).any()
+    with tj.use_device("sim"):
+        if not is_apart and not is_same:
+            with pytest.raises((tj.SimulationError, tj.RaceError)):
+                kernel[1](x, y)
+            return
+        if not is_apart and written.shape != read.shape:
+            # the same places, of which one array has more
+            return
+        kernel[1](x, y)
+        before.ravel()[written] = values
+        np.testing.assert_array_equal(a, before)
+
+
+def test_arrays_that_overlap_are_named_with_their_regions():
+    a = np.arange(16, dtype=np.float32)
+    message = r"writes B\[0:8\] and reads A\[0:8\]: they overlap"
+    with tj.use_device("sim"), pytest.raises(tj.SimulationError, match=message):
+        shifted_arrays[1](a[:8], a[4:12])
+
+
+@tj.kernel(threads=1)
+def shifted_arrays(A, B):
+    tj.thread.copy(B[0:8], A[0:8])
+
+
+def test_arrays_whose_rows_alternate_lie_apart():
+    a = np.arange(256, dtype=np.float32).reshape(8, 32)
+    expected = a[:, :3].copy()
+    with tj.use_device("sim"):
+        added_between_arrays[1](a[:4, :3], a[:4, 20:23])
+    np.testing.assert_array_equal(a[:4, 20:23], expected[:4])

@@ -150,6 +150,7 @@ def test_what_is_proved_is_not_checked():
         for i in range(A.shape[0]):
             A[i] = s[lane]
         if n >= 0:
+            s[lane] = 2
             if A.shape[0] > n:
                 A[n] = s[lane]
         if n < 0:

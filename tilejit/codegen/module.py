@@ -6,7 +6,17 @@ import time
 from dataclasses import dataclass
 
 from ..dtypes import DType
-from ..ir.nodes import Assert, AssertionsParam, Buffer, ExtentParam, Kernel, PointerParam, ScalarParam, StrideParam
+from ..ir.nodes import (
+    AddressParam,
+    Assert,
+    AssertionsParam,
+    Buffer,
+    ExtentParam,
+    Kernel,
+    PointerParam,
+    ScalarParam,
+    StrideParam,
+)
 from ..ir.walk import assert_never
 from ..source import Span
 from ..target import Target
@@ -138,7 +148,7 @@ def _parameters(emission: Emission) -> str:
             case PointerParam(buffer=buffer):
                 texts.append(f"ptr addrspace(1) {_pointer_attributes(param)}{name}")
                 emission.bases[buffer.name] = name
-            case ScalarParam(var=var) | ExtentParam(var=var) | StrideParam(var=var):
+            case ScalarParam(var=var) | ExtentParam(var=var) | StrideParam(var=var) | AddressParam(var=var):
                 texts.append(f"{memory_type(var.dtype)} {name}")
                 emission.scalars[var.name] = _number(emission, var.dtype, name)
             case AssertionsParam():

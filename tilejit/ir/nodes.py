@@ -40,9 +40,9 @@ from .values import (
 )
 
 __all__ = [
-    "Alloc", "Assert", "AssertionsParam", "Assign", "Break", "Buffer", "BufferView", "Cast", "Const", "Continue",
-    "Declare", "Element", "Expr", "ExtentParam", "For", "If", "Instruction", "Jump", "Kernel", "Let", "Load",
-    "Loop", "Move", "Op", "Param", "PointerParam", "Print", "RULES", "Region", "Return", "SPACES", "SPECIALS",
+    "AddressParam", "Alloc", "Assert", "AssertionsParam", "Assign", "Break", "Buffer", "BufferView", "Cast", "Const",
+    "Continue", "Declare", "Element", "Expr", "ExtentParam", "For", "If", "Instruction", "Jump", "Kernel", "Let",
+    "Load", "Loop", "Move", "Op", "Param", "PointerParam", "Print", "RULES", "Region", "Return", "SPACES", "SPECIALS",
     "ScalarParam", "Simple", "Special", "Stmt", "Store", "StrideParam", "Strided", "Sync", "TRUE", "TileOp", "Var",
     "Vector", "written_arguments",
 ]
@@ -387,6 +387,11 @@ class StrideParam(_NumberParam):
 
 
 @dataclass(frozen=True, slots=True)
+class AddressParam(_NumberParam):
+    """The address of an array's first element, as a number: what checked builds compare."""
+
+
+@dataclass(frozen=True, slots=True)
 class AssertionsParam:
     """The address of a record, which the first thread whose `assert` fails fills in.
 
@@ -406,7 +411,7 @@ class AssertionsParam:
 
 #: One kernel parameter. size_bytes, align_bytes: of the parameter in the PTX. defines: the variable or buffer that it
 #: introduces. writes: the name of the argument whose memory the kernel may write through it.
-Param = PointerParam | ScalarParam | ExtentParam | StrideParam | AssertionsParam
+Param = PointerParam | ScalarParam | ExtentParam | StrideParam | AddressParam | AssertionsParam
 
 
 def written_arguments(params: Iterable[Param]) -> frozenset[str]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..errors import DeviceError, LaunchError, SimulationError
 from ..ir.nodes import (
+    AddressParam,
     AssertionsParam,
     ExtentParam,
     Param,
@@ -207,7 +208,7 @@ def parameter_value(
             with np.errstate(over="ignore"):
                 number: np.generic = param.var.dtype.numpy.type(arguments[positions[param.of]])
             return number
-        case ExtentParam() | StrideParam():
+        case ExtentParam() | StrideParam() | AddressParam():
             size: np.generic = np.int64(getter(param, positions, record=0)(arguments))
             return size
         case AssertionsParam():

@@ -13,9 +13,9 @@ import numpy as np
 
 from ...dtypes import DType
 from ...layout import TileLayout
+from .. import nodes as ir
 from ..arithmetic import facts
 from ..arithmetic.affine import affine
-from ..nodes import Alloc, Buffer, Cast, Const, Element, Expr, For, Jump, Region, Store, TileOp, Var
 from ..walk import Block, Place, statements, writes
 from .elements import extents, fixed_shape, offsets
 
@@ -44,11 +44,11 @@ class LocalRegisters:
 
     def __init__(self, body: Block) -> None:
         self.first: dict[str, int] = {}
-        self.buffers: dict[str, Buffer] = {}
+        self.buffers: dict[str, ir.Buffer] = {}
         self._whole: dict[str, int] = {}
         count = 0
         for stmt in body:
-            if isinstance(stmt, Alloc) and stmt.buffer.space == "local":
+            if isinstance(stmt, ir.Alloc) and stmt.buffer.space == "local":
                 self.first[stmt.buffer.name], self.buffers[stmt.buffer.name] = count, stmt.buffer
                 count += span(stmt.buffer)
         self._touched: dict[int, tuple[Place, Touched]] = {}
@@ -67,7 +67,7 @@ class LocalRegisters:
             self._whole[name] = self._whole_of(self.buffers[name]) << self.first[name]
         return self._whole[name]
 
-    def _whole_of(self, buffer: Buffer) -> int:
+    def _whole_of(self, buffer: ir.Buffer) -> int:
         layout = buffer.layout
         assert isinstance(layout, TileLayout)
         held = layout.storage()
@@ -96,17 +96,17 @@ class LocalRegisters:
         return kept[1]
 
     def _of(self, place: Place) -> Touched:
-        assert isinstance(place, (Region, Element)), "vectors are of lane IR"
+        assert isinstance(place, (ir.Region, ir.Element)), "vectors are of lane IR"
         root = place.buffer.root
-        starts = place.starts if isinstance(place, Region) else place.indices
-        if not all(isinstance(start, Const) for start in starts):
+        starts = place.starts if isinstance(place, ir.Region) else place.indices
+        if not all(isinstance(start, ir.Const) for start in starts):
             return Touched(0, self.whole(root.name))
         counts = extents(place)
         if place.buffer is root and counts == root.shape:
             return Touched(self.whole(root.name), self.whole(root.name))
-        return self.at(place, [int(start.value) for start in starts if isinstance(start, Const)])
+        return self.at(place, [int(start.value) for start in starts if isinstance(start, ir.Const)])
 
-    def at(self, place: Region | Element, starts: list[int]) -> Touched:
+    def at(self, place: ir.Region | ir.Element, starts: list[int]) -> Touched:
         """The registers of a place whose starts have these values."""
         root = place.buffer.root
         if any(not 0 <= s <= n - c for s, n, c in zip(starts, fixed_shape(place.buffer), extents(place), strict=True)):
@@ -115,20 +115,20 @@ class LocalRegisters:
         surely, possibly = in_root(bits_of(named), place.buffer.dtype, root.dtype)
         return Touched(surely << self.first[root.name], possibly << self.first[root.name])
 
-    def written_by(self, loop: For) -> int:
+    def written_by(self, loop: ir.For) -> int:
         """The registers that a loop of known turns is sure to write, whose places move with its index."""
         written = 0
         for place, at in _turns(loop, {}, [_MOST_TURNS]):
             if place.buffer.root.name not in self.first:
                 continue
-            starts = [_value(start, at) for start in (place.starts if isinstance(place, Region) else place.indices)]
+            starts = [_value(start, at) for start in (place.starts if isinstance(place, ir.Region) else place.indices)]
             known = [start for start in starts if start is not None]
             if len(known) == len(starts):
                 written |= self.at(place, known).surely
         return written
 
 
-def span(buffer: Buffer) -> int:
+def span(buffer: ir.Buffer) -> int:
     """How many registers a thread has for a buffer."""
     assert isinstance(buffer.layout, TileLayout)
     return buffer.layout.adapted(fixed_shape(buffer)).storage().footprint()
@@ -158,7 +158,9 @@ def in_root(bits: int, view: DType, root: DType) -> tuple[int, int]:
     return bits_of(np.flatnonzero(each.all(axis=1))), bits_of(np.flatnonzero(each.any(axis=1)))
 
 
-def _turns(loop: For, at: Mapping[str, int], left: list[int]) -> Iterator[tuple[Region | Element, dict[str, int]]]:
+def _turns(
+    loop: ir.For, at: Mapping[str, int], left: list[int]
+) -> Iterator[tuple[ir.Region | ir.Element, dict[str, int]]]:
     """What the turns of a loop write, each place with the values of the loops' indices.
 
     left: how many turns are still followed.
@@ -171,25 +173,25 @@ def _turns(loop: For, at: Mapping[str, int], left: list[int]) -> Iterator[tuple[
     for turn in range(start, stop, step):
         here = {**at, loop.var.name: turn}
         for stmt in loop.body:
-            if isinstance(stmt, For):
+            if isinstance(stmt, ir.For):
                 yield from _turns(stmt, here, left)
-            elif any(isinstance(inner, Jump) for inner in statements((stmt,))):
+            elif any(isinstance(inner, ir.Jump) for inner in statements((stmt,))):
                 # it may leave the loop
                 return
-            elif isinstance(stmt, (Store, TileOp)):
-                yield from ((place, here) for place in writes(stmt) if isinstance(place, (Region, Element)))
+            elif isinstance(stmt, (ir.Store, ir.TileOp)):
+                yield from ((place, here) for place in writes(stmt) if isinstance(place, (ir.Region, ir.Element)))
 
 
-def _value(expr: Expr, at: Mapping[str, int]) -> int | None:
+def _value(expr: ir.Expr, at: Mapping[str, int]) -> int | None:
     """An integer expression's value, None where it isn't a sum of the given variables."""
-    if isinstance(expr, Const):
+    if isinstance(expr, ir.Const):
         return int(expr.value)
     form = affine(expr)
     total = form.constant
     for term, coefficient in form.terms:
-        while isinstance(term, Cast) and facts.keeps_value(term):
+        while isinstance(term, ir.Cast) and facts.keeps_value(term):
             term = term.x
-        if not isinstance(term, Var) or term.name not in at:
+        if not isinstance(term, ir.Var) or term.name not in at:
             return None
         total += coefficient * at[term.name]
     return total

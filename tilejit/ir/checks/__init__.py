@@ -17,5 +17,8 @@ __all__ = ["checked", "refuse_overlaps"]
 
 def checked(kernel: Kernel) -> Kernel:
     """The kernel with assertions; as it is where all of it is proved."""
-    body = Insertion(kernel).block(kernel.body)
-    return kernel if body == kernel.body else replace(kernel, body=body)
+    insertion = Insertion(kernel)
+    body = insertion.block(kernel.body)
+    if body == kernel.body:
+        return kernel
+    return replace(kernel, params=(*kernel.params, *insertion.aliases.params), body=body)

@@ -19,46 +19,48 @@ from ..text.printer import expr_text
 from .indices import title
 from .known import Known
 
-__all__ = ["overlapping", "refuse_overlaps"]
+__all__ = ["named_starts", "overlapping", "pairs", "refuse_overlaps", "shown", "told"]
 
 
 def refuse_overlaps(kernel: Kernel) -> None:
     """raises: KernelTypeError for operands that are sure to overlap in part or in another order."""
     for stmt in walk.statements(kernel.body):
-        for written, other, cond in _pairs(stmt):
+        for op, written, other, cond in _in_doubt(stmt):
             if cond == FALSE or cond is None:
-                assert isinstance(stmt, TileOp)
-                _refuse(stmt, written, other, cond)
+                _refuse(op, written, other, cond)
 
 
 def overlapping(stmt: Stmt, known: Known) -> Iterator[Assert]:
     """An assertion for each pair of operands that may overlap in part."""
-    for written, other, cond in _pairs(stmt):
+    for op, written, other, cond in _in_doubt(stmt):
         if cond is None or known.holds(cond):
             continue
-        assert isinstance(stmt, TileOp)
-        values = _starts(written, other)
-        message = _told(stmt, _shown(written, values), _shown(other, values))
-        yield Assert(cond, message, "overlap", tuple(build.cast(v, int64) for v in values), stmt.span)
+        values = named_starts(written, other)
+        message = told(op, shown(written, values), shown(other, values))
+        yield Assert(cond, message, "overlap", tuple(build.cast(v, int64) for v in values), op.span)
 
 
-def _pairs(stmt: Stmt) -> Iterator[tuple[Region, Region, Expr | None]]:
-    """What a statement writes and another of its operands in the same memory, with the condition of `same_or_apart`."""
+def pairs(op: TileOp) -> Iterator[tuple[Region, Region]]:
+    """Each region that an operation writes, with each of its others."""
+    regions = [(o, rule) for o, rule in zip(op.operands, op.record.operands, strict=False) if isinstance(o, Region)]
+    for written, rule in regions:
+        if rule.written:
+            yield from ((written, other) for other, _ in regions if other is not written)
+
+
+def _in_doubt(stmt: Stmt) -> Iterator[tuple[TileOp, Region, Region, Expr | None]]:
+    """What an operation writes and another operand in the same memory, with the condition of `same_or_apart`."""
     if not isinstance(stmt, TileOp):
         return
-    regions = [(o, rule) for o, rule in zip(stmt.operands, stmt.record.operands, strict=False) if isinstance(o, Region)]
-    for written, rule in regions:
-        if not rule.written or written.buffer.space not in ("shared", "global"):
-            continue
-        for other, _ in regions:
-            if other is not written and other.buffer.root.name == written.buffer.root.name:
-                cond = same_or_apart(written, other)
-                if cond != TRUE:
-                    yield written, other, cond
+    for written, other in pairs(stmt):
+        if written.buffer.space in ("shared", "global") and other.buffer.root.name == written.buffer.root.name:
+            cond = same_or_apart(written, other)
+            if cond != TRUE:
+                yield stmt, written, other, cond
 
 
 def _refuse(op: TileOp, written: Region, other: Region, cond: Expr | None) -> None:
-    what = _told(op, _shown(written), _shown(other))
+    what = told(op, shown(written), shown(other))
     if cond is None:
         what += "; that they don't can't be seen, nor tested"
     raise KernelTypeError(
@@ -68,17 +70,18 @@ def _refuse(op: TileOp, written: Region, other: Region, cond: Expr | None) -> No
     )
 
 
-def _told(op: TileOp, written: str, read: str) -> str:
+def told(op: TileOp, written: str, read: str) -> str:
+    """What is wrong with an operation on these regions."""
     return f"{op.scope}.{op.name} writes {written} and reads {read}: they overlap in part or in another order"
 
 
-def _starts(*regions: Region) -> list[Expr]:
+def named_starts(*regions: Region) -> list[Expr]:
     """The starts known only at run time, as many as a record keeps."""
     moving: list[Expr] = [start for region in regions for start in region.starts if not isinstance(start, Const)]
     return list(dict.fromkeys(moving))[: AssertionsParam.VALUES]
 
 
-def _shown(region: Region, values: list[Expr] | None = None) -> str:
+def shown(region: Region, values: list[Expr] | None = None) -> str:
     """A region as a kernel writes it. values: the starts that `{0}`, `{1}`, … stand for."""
     parts = []
     for start, extent in zip(region.starts, region.extents, strict=True):

@@ -10,6 +10,7 @@ from ..analyses.initialized import doubts
 from ..arithmetic import build
 from ..nodes import TRUE, Assert, Expr, For, If, Jump, Kernel, Loop, Stmt
 from ..walk import Block
+from .aliases import Aliases
 from .flags import Flags
 from .in_place import overlapping
 from .indices import outside
@@ -23,6 +24,7 @@ class Insertion:
 
     def __init__(self, kernel: Kernel) -> None:
         self.known = Known(walk.assigned(kernel.body))
+        self.aliases = Aliases(kernel)
         in_doubt = doubts(kernel)
         self.flags = Flags(kernel, frozenset(d.place.buffer.root.name for each in in_doubt for d in each))
         # for each statement in the order of the text, which is that of the walk
@@ -41,6 +43,7 @@ class Insertion:
             self.known.add(check.cond)
         for doubt in next(self.doubts):
             yield from self.flags.before(doubt, stmt)
+        yield from self.aliases.before(stmt)
         match stmt:
             case If():
                 yield self.branch(stmt)

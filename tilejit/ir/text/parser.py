@@ -100,6 +100,8 @@ class _Reader:
         line.expect("of")
         if kind == "scalar":
             return ir.ScalarParam(line.name(), var)
+        if kind == "address":
+            return ir.AddressParam(line.name(), var)
         if kind == "extent":
             return ir.ExtentParam(line.name(), var, axis)
         if kind == "stride":

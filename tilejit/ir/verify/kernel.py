@@ -130,10 +130,10 @@ class _Checker:
                     self.fault(f"parameter {buffer.name} must be global memory, and no view", buffer.span)
             case ir.ScalarParam(var=var):
                 self.define(var, env, None)
-            case ir.ExtentParam(var=var) | ir.StrideParam(var=var):
+            case ir.ExtentParam(var=var) | ir.StrideParam(var=var) | ir.AddressParam(var=var):
                 self.define(var, env, None)
                 if var.dtype != int64:
-                    self.fault(f"{var.name}: an extent or a stride is of int64", None)
+                    self.fault(f"{var.name}: an extent, a stride or an address is of int64", None)
             case ir.AssertionsParam():
                 pass
             case _:
