@@ -6,13 +6,14 @@ registers, so the sets are those of any one thread. A view's elements are counte
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from ...dtypes import DType
 from ...layout import TileLayout
+from ...layout.iters import Iter
 from .. import nodes as ir
 from ..arithmetic import facts
 from ..arithmetic.affine import affine
@@ -71,7 +72,7 @@ class LocalRegisters:
         layout = buffer.layout
         assert isinstance(layout, TileLayout)
         held = layout.storage()
-        if held.is_bijective() and not held.replica and not held.offset:
+        if not held.replica and not held.offset and held.swizzle is None and _is_dense(held.shard):
             return (1 << held.size()) - 1
         return bits_of(offsets(buffer, (0,) * len(buffer.shape), fixed_shape(buffer)))
 
@@ -132,6 +133,16 @@ def span(buffer: ir.Buffer) -> int:
     """How many registers a thread has for a buffer."""
     assert isinstance(buffer.layout, TileLayout)
     return buffer.layout.adapted(fixed_shape(buffer)).storage().footprint()
+
+
+def _is_dense(iters: Iterable[Iter]) -> bool:
+    """Whether iterators reach every register from the first to the last, each once."""
+    size = 1
+    for it in sorted(iters, key=lambda it: it.stride):
+        if it.extent > 1 and it.stride != size:
+            return False
+        size *= it.extent
+    return True
 
 
 def bits_of(numbers: np.ndarray) -> int:
