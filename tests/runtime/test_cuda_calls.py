@@ -38,7 +38,7 @@ from tests.support.foreign_arrays import (
     Tensor,  # noqa: E402
 )
 from tilejit.runtime import cuda, cuda_driver, cuda_memory  # noqa: E402
-from tilejit.runtime.assertions import DeviceAssertionError  # noqa: E402
+from tilejit.runtime.assertions import DeviceAssertionError, DeviceCheckError  # noqa: E402
 
 GRID = Launch((3, 1, 1), 64)
 
@@ -355,6 +355,25 @@ def test_an_assert_that_failed_is_raised_at_the_next_synchronisation_and_once(fa
         device.synchronize()
     device.synchronize()
     assert issubclass(DeviceAssertionError, (tj.LaunchError, AssertionError))
+
+
+def test_a_check_that_failed_tells_the_numbers_that_its_record_keeps(fake, device):
+    outside = Assert(TRUE, "index {0} is outside dimension 1 of A, whose extent is {1}", "bounds")
+    f = device.load(compiled(AssertionsParam(), assertions=(outside,)))
+
+    def kernel(p):
+        words = array_at(parameter(p, 0, ctypes.c_uint64), AssertionsParam.RECORD_BYTES // 4, np.int32)
+        words[:5] = (1, 40, 0, 3, 0)
+        words[len(AssertionsParam.WORDS) :].view(np.int64)[:2] = (-(2**40), 2**33)
+
+    fake.kernel = kernel
+    f.launch(GRID, call())
+    who = r"thread 40 \(warp 1, lane 8\) of CTA \(0, 3, 0\)"
+    told = f"index -{2**40} is outside dimension 1 of A, whose extent is {2**33}, in {who}"
+    with pytest.raises(DeviceCheckError, match=told) as caught:
+        device.synchronize()
+    assert not isinstance(caught.value, AssertionError)
+    device.synchronize()
 
 
 def test_an_assert_is_raised_when_results_are_copied_back(fake, device):
