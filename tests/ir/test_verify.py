@@ -184,7 +184,7 @@ def test_kernels_and_parameters_are_checked() -> None:
     found = [v.message for v in verify(ir.Kernel("k", (bad,), 2000, "sm_1", ()), "tile")]
     assert any("threads; got 2000" in f for f in found)
     assert any("unknown target 'sm_1'" in f for f in found)
-    assert any("an extent or a stride is of int64" in f for f in found)
+    assert any("an extent, a stride or an address is of int64" in f for f in found)
 
 
 def test_infinity_is_a_value_of_e5m2_only() -> None:

@@ -40,11 +40,11 @@ from .values import (
 )
 
 __all__ = [
-    "Alloc", "Assert", "AssertionsParam", "Assign", "Break", "Buffer", "BufferView", "Cast", "Const", "Continue",
-    "Declare", "Element", "Expr", "ExtentParam", "For", "If", "Instruction", "Jump", "Kernel", "Let", "Load",
-    "Loop", "Move", "Op", "Param", "PointerParam", "Print", "Region", "Return", "SPACES", "SPECIALS", "ScalarParam",
-    "Simple", "Special", "Stmt", "Store", "StrideParam", "Strided", "Sync", "TRUE", "TileOp", "Var", "Vector",
-    "written_arguments",
+    "AddressParam", "Alloc", "Assert", "AssertionsParam", "Assign", "Break", "Buffer", "BufferView", "Cast", "Const",
+    "Continue", "Declare", "Element", "Expr", "ExtentParam", "For", "If", "Instruction", "Jump", "Kernel", "Let",
+    "Load", "Loop", "Move", "Op", "Param", "PointerParam", "Print", "RULES", "Region", "Return", "SPACES", "SPECIALS",
+    "ScalarParam", "Simple", "Special", "Stmt", "Store", "StrideParam", "Strided", "Sync", "TRUE", "TileOp", "Var",
+    "Vector", "written_arguments",
 ]
 
 
@@ -164,10 +164,23 @@ class Sync:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
+#: what an `Assert` can be about: what the kernel's author asserted, or what checked builds hold against a kernel
+RULES = ("assert", "bounds", "overlap", "unwritten")
+
+
 @dataclass(frozen=True, slots=True)
 class Assert:
+    """Ends the thread where the condition doesn't hold, and leaves a record of it.
+
+    rule: which of `RULES` the thread breaks there.
+    values: numbers of int64 that the record keeps, at most `AssertionsParam.VALUES`. Where the rule isn't "assert",
+    `{0}`, `{1}`, … in the message stand for them.
+    """
+
     cond: Expr
     message: str
+    rule: str = "assert"
+    values: tuple[Expr, ...] = ()
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
@@ -374,14 +387,21 @@ class StrideParam(_NumberParam):
 
 
 @dataclass(frozen=True, slots=True)
+class AddressParam(_NumberParam):
+    """The address of an array's first element, as a number: what checked builds compare."""
+
+
+@dataclass(frozen=True, slots=True)
 class AssertionsParam:
     """The address of a record, which the first thread whose `assert` fails fills in.
 
-    WORDS: the names of the record's 32-bit words. code: 0 while none has failed, else 1 plus the number of the
-    assertion in the kernel.
+    WORDS: the names of the record's first 32-bit words. code: 0 while none has failed, else 1 plus the number of the
+    assertion in the kernel. padding: aligns what follows, `VALUES` numbers of int64.
     """
 
-    WORDS: ClassVar[tuple[str, ...]] = ("code", "thread", "cta_x", "cta_y", "cta_z")
+    WORDS: ClassVar[tuple[str, ...]] = ("code", "thread", "cta_x", "cta_y", "cta_z", "padding")
+    VALUES: ClassVar[int] = 4
+    RECORD_BYTES: ClassVar[int] = 4 * len(WORDS) + 8 * VALUES
 
     size_bytes: ClassVar[int] = 8
     align_bytes: ClassVar[int] = 8
@@ -391,7 +411,7 @@ class AssertionsParam:
 
 #: One kernel parameter. size_bytes, align_bytes: of the parameter in the PTX. defines: the variable or buffer that it
 #: introduces. writes: the name of the argument whose memory the kernel may write through it.
-Param = PointerParam | ScalarParam | ExtentParam | StrideParam | AssertionsParam
+Param = PointerParam | ScalarParam | ExtentParam | StrideParam | AddressParam | AssertionsParam
 
 
 def written_arguments(params: Iterable[Param]) -> frozenset[str]:
@@ -404,7 +424,7 @@ class Kernel:
     """A whole kernel at either level.
 
     threads: of a CTA. target: name of the architecture. max_registers: a limit per thread, or None.
-    cluster: CTAs of a cluster in each dimension, or None. debug: assertions are compiled in on a GPU.
+    cluster: CTAs of a cluster in each dimension, or None. debug: a checked build: assertions are compiled in.
     """
 
     name: str

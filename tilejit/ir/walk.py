@@ -142,8 +142,11 @@ def expressions(stmt: ir.Stmt) -> Iterator[ir.Expr]:
         case ir.Store():
             yield from indices(stmt.place)
             yield stmt.value
-        case ir.If() | ir.Assert():
+        case ir.If():
             yield stmt.cond
+        case ir.Assert():
+            yield stmt.cond
+            yield from stmt.values
         case ir.For():
             yield from (stmt.start, stmt.stop, stmt.step)
         case ir.Print():

@@ -130,10 +130,10 @@ class _Checker:
                     self.fault(f"parameter {buffer.name} must be global memory, and no view", buffer.span)
             case ir.ScalarParam(var=var):
                 self.define(var, env, None)
-            case ir.ExtentParam(var=var) | ir.StrideParam(var=var):
+            case ir.ExtentParam(var=var) | ir.StrideParam(var=var) | ir.AddressParam(var=var):
                 self.define(var, env, None)
                 if var.dtype != int64:
-                    self.fault(f"{var.name}: an extent or a stride is of int64", None)
+                    self.fault(f"{var.name}: an extent, a stride or an address is of int64", None)
             case ir.AssertionsParam():
                 pass
             case _:
@@ -200,8 +200,8 @@ class _Checker:
                 self.block(body, env.inner("loop"))
             case ir.Break() | ir.Continue():
                 self.jump(stmt, env)
-            case ir.Assert(cond):
-                self.value(cond, bool_, env, stmt.span, "an assertion")
+            case ir.Assert():
+                self.assertion(stmt, env)
             case ir.Print(parts):
                 for part in parts:
                     if not isinstance(part, str):
@@ -219,6 +219,15 @@ class _Checker:
                 pass
             case _:
                 assert_never(stmt)
+
+    def assertion(self, stmt: ir.Assert, env: _Environment) -> None:
+        self.value(stmt.cond, bool_, env, stmt.span, "an assertion")
+        for value in stmt.values:
+            self.value(value, int64, env, stmt.span, "what an assertion tells")
+        if stmt.rule not in ir.RULES:
+            self.fault(f"an assertion of the rule {stmt.rule!r}", stmt.span)
+        if len(stmt.values) > ir.AssertionsParam.VALUES:
+            self.fault(f"{len(stmt.values)} values: a record keeps {ir.AssertionsParam.VALUES}", stmt.span)
 
     def binding(self, stmt: ir.Let | ir.Declare | ir.Assign, env: _Environment) -> None:
         value = stmt.init if isinstance(stmt, ir.Declare) else stmt.value
