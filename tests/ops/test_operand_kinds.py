@@ -20,8 +20,7 @@ from tilejit.ir.text import parser, printer
 from tilejit.ir.verify.operations import tile_op_faults
 from tilejit.lower import DispatchContext, Variant, ask, lowering
 from tilejit.lower.proof import prove
-from tilejit.lower.variant import COPY as COPY_CONDITIONS
-from tilejit.lower.variant import KINDS, memory_pair, outside
+from tilejit.lower.variant import COPY_CONDITIONS, KINDS, memory_pair, outside
 from tilejit.lower.variants import VARIANTS, copy_fallback, copy_gmem_smem
 from tilejit.ops.copies import COPY
 from tilejit.ops.record import OperandKind, TileOperand

@@ -129,8 +129,8 @@ def _load_register(emission: Emission, buffer: Buffer, registers: Registers, off
         return _read_registers(emission, buffer, registers, offset, WordFormat(buffer.dtype.bits, 1, kind))[0]
     parts = f"<{count} x {kind}>"
     number, part = divmod(offset.past, count)
-    whole = emission.writer.read(registers.words[number], parts)
-    return emission.writer.value(f"extractelement {parts} {whole}, i32 {part}")
+    register = emission.writer.read(registers.words[number], parts)
+    return emission.writer.value(f"extractelement {parts} {register}, i32 {part}")
 
 
 def _store_register(

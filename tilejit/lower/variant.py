@@ -32,7 +32,7 @@ from .builder import Builder
 from .schedule.turns import Turns
 
 __all__ = [
-    "COPY", "KINDS", "SCOPE", "TYPES", "WHOLE_WARPS", "Condition", "Decline", "DispatchContext", "Facts",
+    "COPY_CONDITIONS", "KINDS", "SCOPE", "TYPES", "WHOLE_WARPS", "Condition", "Decline", "DispatchContext", "Facts",
     "JointAccess", "Moves", "Plan", "Products", "Variant", "VectorPlan", "copy_sides", "lead_of", "memory_pair",
     "needs", "outside",
 ]
@@ -399,4 +399,4 @@ KINDS = Condition("operands", _kinds)
 TYPES = Condition("types", _types)
 
 #: what every copy needs of two regions
-COPY = (SCOPE, Condition("dtype", _dtypes), Condition("shape", _shapes))
+COPY_CONDITIONS = (SCOPE, Condition("dtype", _dtypes), Condition("shape", _shapes))

@@ -21,7 +21,7 @@ from ...isa.cp_async import COPIES, Copy
 from ..builder import Builder
 from ..moves.partition import Partition, each_vector
 from ..moves.vectors import MaskedVector, pieces
-from ..variant import COPY, KINDS, Condition, DispatchContext, Variant, lead_of, memory_pair, needs
+from ..variant import COPY_CONDITIONS, KINDS, Condition, DispatchContext, Variant, lead_of, memory_pair, needs
 from . import copy_gmem_smem
 
 _NARROWEST = min(form.size for form in COPIES.forms())
@@ -100,7 +100,7 @@ VARIANT = Variant(
     ("copy_async",),
     20,
     (KINDS, memory_pair("global -> shared", ("shared", "global"))),
-    (*COPY, needs(COPIES), Condition("fill", _zero_fill)),
+    (*COPY_CONDITIONS, needs(COPIES), Condition("fill", _zero_fill)),
     plan,
     emit,
 )

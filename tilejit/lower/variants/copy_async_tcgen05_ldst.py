@@ -27,7 +27,7 @@ from ..schedule.evaluate import evaluate
 from ..schedule.registers import RegisterRun, each_start
 from ..schedule.tensor_words import Words, lane_fault, words
 from ..variant import (
-    COPY,
+    COPY_CONDITIONS,
     KINDS,
     Condition,
     Decline,
@@ -276,7 +276,7 @@ VARIANT = Variant(
     ("copy_async",),
     10,
     (KINDS, memory_pair("tmem <-> local", ("tmem", "local"), ("local", "tmem"))),
-    (*COPY, Condition("warpgroup", _warpgroup), Condition("width", _width), needs(LD, "tensor memory")),
+    (*COPY_CONDITIONS, Condition("warpgroup", _warpgroup), Condition("width", _width), needs(LD, "tensor memory")),
     plan,
     emit,
 )

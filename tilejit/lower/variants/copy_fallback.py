@@ -15,7 +15,7 @@ from ..moves.owner_copy import OwnerCopy
 from ..moves.partition import PartitionCopy
 from ..schedule.placement import place
 from ..schedule.views import Schedule
-from ..variant import COPY, KINDS, DispatchContext, Variant, lead_of, memory_pair
+from ..variant import COPY_CONDITIONS, KINDS, DispatchContext, Variant, lead_of, memory_pair
 from . import elementwise_reg
 
 _SPACES = ("global", "shared", "local")
@@ -44,7 +44,7 @@ VARIANT: Variant[Plan] = Variant(
     ("copy",),
     0,
     (KINDS, memory_pair("among global, shared and local", *((d, s) for d in _SPACES for s in _SPACES))),
-    COPY,
+    COPY_CONDITIONS,
     plan,
     emit,
 )

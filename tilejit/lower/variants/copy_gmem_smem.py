@@ -13,7 +13,7 @@ from ...ir.nodes import TileOp
 from ..moves.partition import PartitionCopy
 from ..schedule.placement import need_slice, place
 from ..schedule.views import Schedule
-from ..variant import COPY, KINDS, DispatchContext, Variant, lead_of, memory_pair
+from ..variant import COPY_CONDITIONS, KINDS, DispatchContext, Variant, lead_of, memory_pair
 
 Plan = PartitionCopy
 
@@ -38,7 +38,7 @@ VARIANT = Variant(
     operations=("copy",),
     priority=10,
     operands=(KINDS, memory_pair("global <-> shared", ("shared", "global"), ("global", "shared"))),
-    when=COPY,
+    when=COPY_CONDITIONS,
     plan=plan,
     emit=Plan.emit,
 )

@@ -25,7 +25,7 @@ from ..moves.vectors import register_copy
 from ..schedule.matrix_tiles import ROW, Tiles, split_tiles
 from ..schedule.turns import Turns
 from ..variant import (
-    COPY,
+    COPY_CONDITIONS,
     KINDS,
     WHOLE_WARPS,
     Condition,
@@ -196,7 +196,7 @@ VARIANT = Variant(
     20,
     (KINDS, memory_pair("local <-> shared", ("local", "shared"), ("shared", "local"))),
     (
-        *COPY,
+        *COPY_CONDITIONS,
         WHOLE_WARPS,
         Condition("16-bit elements", _width),
         needs(_instruction),

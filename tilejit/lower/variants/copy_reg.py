@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ...ir.nodes import TRUE, Expr, Region, TileOp
 from ..builder import Builder
 from ..moves.vectors import OwnedVectors, fill_value, register_copy
-from ..variant import COPY, KINDS, DispatchContext, Variant, VectorPlan, memory_pair
+from ..variant import COPY_CONDITIONS, KINDS, DispatchContext, Variant, VectorPlan, memory_pair
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ VARIANT = Variant(
     operations=("copy",),
     priority=10,
     operands=(KINDS, REGISTERS_AND_MEMORY),
-    when=COPY,
+    when=COPY_CONDITIONS,
     plan=plan,
     emit=emit,
 )
