@@ -14,7 +14,7 @@ Of a `VectorPlan` both follow from where its vectors begin. Conditions that seve
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -33,8 +33,8 @@ from .schedule.turns import Turns
 
 __all__ = [
     "COPY_CONDITIONS", "KINDS", "SCOPE", "TYPES", "WHOLE_WARPS", "Condition", "Decline", "DispatchContext", "Facts",
-    "JointAccess", "Moves", "Plan", "Products", "Variant", "VectorPlan", "copy_sides", "lead_of", "memory_pair",
-    "needs", "outside",
+    "JointAccess", "Moves", "Plan", "Products", "Variant", "VectorPlan", "among", "between", "copy_sides", "from_to",
+    "lead_of", "needs", "outside",
 ]
 
 Array = np.ndarray
@@ -42,7 +42,7 @@ P = TypeVar("P", bound="Plan")
 
 
 # without slots: `Variant[SomePlan](...)` sets an attribute, which slotted dataclasses refuse with a TypeError
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Variant(Generic[P]):
     """One way to carry out some tile operations.
 
@@ -50,6 +50,7 @@ class Variant(Generic[P]):
     None for a variant that is chosen by name only.
     operands: conditions on the operands' kinds, number and spaces. when: conditions that are tested where those hold
     and may assume them. Of either all are tested, so that every reason is reported.
+    honours: the optional operands that it carries out, by name; it declines an operation that has another.
     plan: layout arithmetic, run when all hold; where it raises LayoutError it declines. emit: writes lane IR; it can't.
     """
 
@@ -60,17 +61,19 @@ class Variant(Generic[P]):
     when: tuple[Condition, ...]
     plan: Callable[[TileOp, DispatchContext], P | Decline]
     emit: Callable[[P, TileOp, Builder], None]
+    honours: tuple[str, ...] = ()
 
     def reasons(self, op: TileOp, context: DispatchContext, tested: dict[Condition, str | None]) -> tuple[str, ...]:
         """Why `op` doesn't meet the conditions: all reasons of the first tier in which there are any.
 
         tested: what the conditions say that other variants of the operation have, too; each is tested once.
         """
-        for tier in (self.operands, self.when):
+        unused = tuple([f"takes no {name}; one is given" for name in op.options if name not in self.honours])
+        for tier, others in ((self.operands, unused), (self.when, ())):
             for condition in tier:
                 if condition not in tested:
                     tested[condition] = condition.test(op, context)
-            failed = tuple([reason for c in tier if (reason := tested[c]) is not None])
+            failed = (*[reason for c in tier if (reason := tested[c]) is not None], *others)
             if failed:
                 return failed
         return ()
@@ -361,16 +364,33 @@ def lead_of(src: Region) -> str:
     return "src" if src.buffer.space == "global" else "dst"
 
 
-def memory_pair(text: str, *pairs: tuple[str, str]) -> Condition:
-    """Needs (destination, source) in one of `pairs` of spaces. text: these, for the reason."""
+def from_to(src: str, dst: str) -> Condition:
+    """Needs a source in one space and a destination in the other."""
+    return _memory_pair(f"{src} -> {dst}", {(src, dst)})
+
+
+def between(one: str, *others: str) -> Condition:
+    """Needs one side in a space and the other side in one of the other spaces."""
+    pairs = {pair for other in others for pair in ((one, other), (other, one))}
+    return _memory_pair(f"{one} <-> {' or '.join(others)}", pairs)
+
+
+def among(*spaces: str) -> Condition:
+    """Needs both sides in some of the spaces."""
+    *first, last = spaces
+    return _memory_pair(f"among {', '.join(first)} and {last}", {(src, dst) for src in spaces for dst in spaces})
+
+
+def _memory_pair(text: str, pairs: Set[tuple[str, str]]) -> Condition:
+    """Needs (source, destination) in one of `pairs` of spaces. text: these, for the reason."""
 
     def test(op: TileOp, context: DispatchContext) -> str | None:
         tiles = op.tiles
         # a scalar is for the condition on kinds to refuse
         if "dst" not in tiles or "src" not in tiles:
             return None
-        dst, src = tiles["dst"].buffer.space, tiles["src"].buffer.space
-        return None if (dst, src) in pairs else f"moves {text}; got {src} -> {dst}"
+        src, dst = tiles["src"].buffer.space, tiles["dst"].buffer.space
+        return None if (src, dst) in pairs else f"moves {text}; got {src} -> {dst}"
 
     return Condition("memory pair", test)
 

@@ -35,8 +35,8 @@ from ..variant import (
     Facts,
     Moves,
     Variant,
+    between,
     copy_sides,
-    memory_pair,
     needs,
 )
 from ..variant import Plan as PlanBase
@@ -272,11 +272,13 @@ def _emit_issues(plan: Plan, b: Builder, tmem: Buffer, columns: Expr, local: Vec
 
 
 VARIANT = Variant(
-    "tcgen05_ldst",
-    ("copy_async",),
-    10,
-    (KINDS, memory_pair("tmem <-> local", ("tmem", "local"), ("local", "tmem"))),
-    (*COPY_CONDITIONS, Condition("warpgroup", _warpgroup), Condition("width", _width), needs(LD, "tensor memory")),
-    plan,
-    emit,
+    name="tcgen05_ldst",
+    operations=("copy_async",),
+    priority=10,
+    operands=(KINDS, between("tmem", "local")),
+    when=(*COPY_CONDITIONS, Condition("warpgroup", _warpgroup), Condition("width", _width), needs(LD, "tensor memory")),
+    # nothing of tensor memory lies outside a global tensor
+    honours=("fill",),
+    plan=plan,
+    emit=emit,
 )

@@ -16,12 +16,13 @@ import numpy as np
 from ...dtypes import int32
 from ...errors import LayoutError
 from ...ir.arithmetic import build
-from ...ir.nodes import TRUE, Const, Expr, Instruction, TileOp, Vector
+from ...ir.nodes import TRUE, Expr, Instruction, TileOp, Vector
 from ...isa import Family, Row, matrix
 from ...layout import Swizzle
 from ...target import WARP
 from ..builder import Builder
 from ..moves.vectors import register_copy
+from ..schedule.evaluate import number
 from ..schedule.matrix_tiles import ROW, Tiles, split_tiles
 from ..schedule.turns import Turns
 from ..variant import (
@@ -35,8 +36,8 @@ from ..variant import (
     JointAccess,
     Moves,
     Variant,
+    between,
     copy_sides,
-    memory_pair,
     needs,
 )
 from ..variant import Plan as PlanBase
@@ -107,7 +108,7 @@ class Plan(PlanBase):
     def words(self) -> list[list[int]]:
         """For each issue the 32-bit registers of a thread's tile that it moves, in the order of the instruction."""
         firsts = (self.held(build.const(issue, int32)) for issue in range(self.issues))
-        return [[int(f.value) // 2 for f in first if isinstance(f, Const)] for first in firsts]
+        return [[number(register) // 2 for register in held] for held in firsts]
 
     def _turns(self) -> Turns:
         return Turns(self.issues, self.threads, (self.tiles.memory.placement.region,))
@@ -191,16 +192,13 @@ def _apart(address: Expr, swizzle: Swizzle | None) -> tuple[Expr, Expr]:
 
 
 VARIANT = Variant(
-    "ldstmatrix",
-    ("copy",),
-    20,
-    (KINDS, memory_pair("local <-> shared", ("local", "shared"), ("shared", "local"))),
-    (
-        *COPY_CONDITIONS,
-        WHOLE_WARPS,
-        Condition("16-bit elements", _width),
-        needs(_instruction),
-    ),
-    plan,
-    emit,
+    name="ldstmatrix",
+    operations=("copy",),
+    priority=20,
+    operands=(KINDS, between("local", "shared")),
+    when=(*COPY_CONDITIONS, WHOLE_WARPS, Condition("16-bit elements", _width), needs(_instruction)),
+    # nothing of shared memory lies outside a global tensor
+    honours=("fill",),
+    plan=plan,
+    emit=emit,
 )

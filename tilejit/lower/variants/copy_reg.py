@@ -2,8 +2,8 @@
 
 accepts: one side local and owned by exactly the threads of the scope (replicas count), the other shared or global;
     equal dtypes and shapes; layouts with common digits.
-emits: the widest vectors that are contiguous in memory and in registers alike and provably aligned, unrolled unless
-    the tile is in local memory. All owners of a replicated tile load it, the lowest one stores it.
+emits: the widest vectors that are contiguous in memory and in registers alike and provably aligned, unrolled
+    but for many rounds of a tile in local memory. All owners of a replicated tile load it, the lowest one stores it.
 source: DISPATCH 5 and 13; Apache TVM, TIRx `vec_auto`.
 """
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ...ir.nodes import TRUE, Expr, Region, TileOp
 from ..builder import Builder
 from ..moves.vectors import OwnedVectors, fill_value, register_copy
-from ..variant import COPY_CONDITIONS, KINDS, DispatchContext, Variant, VectorPlan, memory_pair
+from ..variant import COPY_CONDITIONS, KINDS, DispatchContext, Variant, VectorPlan, between
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,17 +81,13 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
             memory.store(b, registers)
 
 
-REGISTERS_AND_MEMORY = memory_pair(
-    "local <-> shared or global",
-    ("local", "shared"), ("local", "global"), ("shared", "local"), ("global", "local"),
-)
-
 VARIANT = Variant(
     name="reg",
     operations=("copy",),
     priority=10,
-    operands=(KINDS, REGISTERS_AND_MEMORY),
+    operands=(KINDS, between("local", "shared", "global")),
     when=COPY_CONDITIONS,
+    honours=("fill",),
     plan=plan,
     emit=emit,
 )
