@@ -9,6 +9,11 @@ A file of `variants/` has a docstring (*accepts*, *emits*, *source*), its `Plan`
 engine takes the variant of the highest priority that no condition has a reason against and that doesn't decline.
 A plan says what `explain` shows, its `Facts`, and what is moved, its `Moves`, which `proof/` compares with the layouts.
 Of a `VectorPlan` both follow from where its vectors begin. Conditions that several variants share stand at the end.
+
+    round    one pass of a loop over vectors: every thread of the scope that takes part moves or computes one
+    turn     one thread in one round: `Turns` has them all
+    issue    an instruction that a warp carries out together, such as ldmatrix, counted along the plan
+    row      of `Moves`, a piece that one thread moves: the vector of a turn, or one of several pieces of an issue
 """
 
 from __future__ import annotations
@@ -136,7 +141,7 @@ class Plan(ABC):
     @property
     @abstractmethod
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(PTX mnemonic, trips a thread)."""
+        """(PTX mnemonic, times a thread)."""
 
     @abstractmethod
     def facts(self) -> Facts:
@@ -157,6 +162,8 @@ class VectorPlan(Plan):
 
     vector_width: elements of a vector. rounds: vectors a thread, at most. threads: of the scope.
     limit: why vectors aren't wider, "" where nothing keeps them from it.
+    A subclass that extends a method names its base, as `VectorPlan.moves(self)`: until Python 3.14 `super()` in a
+    dataclass with slots means the class before it got them, and raises TypeError.
     """
 
     vector_width: int
@@ -170,15 +177,15 @@ class VectorPlan(Plan):
         """The operation's tiles, the destination first."""
 
     @abstractmethod
-    def places(self, thread: Expr, trip: Expr) -> tuple[Expr, ...]:
-        """Where the vector of a thread in round `trip` begins in each tile: its address, swizzled, or its register."""
+    def places(self, thread: Expr, round: Expr) -> tuple[Expr, ...]:
+        """Where the vector of a thread in a round begins in each tile: its address, swizzled, or its register."""
 
-    def takes_part(self, thread: Expr, trip: Expr) -> Expr:
-        """Whether a thread moves or computes anything in round `trip`."""
+    def takes_part(self, thread: Expr, round: Expr) -> Expr:
+        """Whether a thread moves or computes anything in a round."""
         return TRUE
 
-    def width_of(self, thread: Expr, trip: Expr) -> Expr:
-        """How many elements a thread's vector in round `trip` has."""
+    def width_of(self, thread: Expr, round: Expr) -> Expr:
+        """How many elements a thread's vector in a round has."""
         return build.const(self.vector_width, int32)
 
     @property
@@ -217,7 +224,7 @@ class Facts:
     """A plan's figures.
 
     width: what one transfer moves, as text, "-" where a plan has no transfers.
-    rounds: transfers of a thread, or instructions of a warp.
+    rounds: of a loop over vectors, or instructions of a warp.
     vector_bits: of one transfer's memory access; None where widths don't matter. limit: why it isn't wider, or "".
     """
 
@@ -246,14 +253,15 @@ class JointAccess:
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """What the threads of one scope move or compute, a row a transfer.
+    """What the threads of one scope move or compute, a row for each piece that a thread moves.
 
-    issue, thread: which transfer of which thread of the scope; each of shape (rows,).
+    issue, thread: in which round, or by which of a warp's instructions, and by which thread of the scope; each of
+    shape (rows,). An instruction that moves several pieces of a thread's has a row for each.
     places: of shape (rows, sides), where the first element lies on each side. The sides are the operation's tiles in
     its order, the destination first. A place in memory is an address in elements, after swizzling; in registers
     one of the thread's, in elements; in tensor memory lane * `target.TMEM_LANE` + column, in elements.
     width: of shape (rows,), how many elements.
-    steps: for each side how far a transfer's elements lie apart: 1, or 0 where one element serves them all.
+    steps: for each side how far a row's elements lie apart: 1, or 0 where one element serves them all.
     accesses: a side's memory accesses where they aren't the rows themselves, at most one for each side.
     Run-time starts count as 0, run-time strides as `launch_values` says; what lies past a tensor's edge is included.
     """

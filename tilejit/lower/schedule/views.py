@@ -84,7 +84,7 @@ class Digit:
         """The digit as two, the faster of which has `inner` values; these divide the digit's."""
         return self._every(inner, self.extent // inner), Digit(inner, self.dim, self.weight, self.strides)
 
-    def vectors(self, width: int) -> Digit:
+    def in_vectors(self, width: int) -> Digit:
         """The digit that counts vectors of `width` values, of which the last may be a part."""
         return self._every(width, -(-self.extent // width))
 
@@ -327,12 +327,12 @@ class Schedule:
             run.append(digit)
         return self.over(run)
 
-    def vectors(self, width: int) -> Schedule:
+    def in_vectors(self, width: int) -> Schedule:
         """The schedule that counts vectors of `width` along the last digit, whose end may hold a part of one."""
         if width == 1:
             return self
         *slower, last = self.digits
-        counted = last.vectors(width)
+        counted = last.in_vectors(width)
         return self.over((*slower, *([counted] if counted.extent > 1 else [])))
 
     @property

@@ -35,7 +35,7 @@ class Plan(Partition):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, trips a thread); the narrower copies of partial vectors aren't counted."""
+        """(mnemonic, times a thread); the narrower copies of partial vectors aren't counted."""
         return ((COPIES.row(Copy(self.vector_bits // 8)).mnemonic, self.rounds),)
 
 

@@ -82,7 +82,7 @@ class Plan(PlanBase):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, trips a thread)."""
+        """(mnemonic, times a thread)."""
         names = [self.instruction(step).mnemonic for step in self.steps]
         return tuple((name, names.count(name)) for name in dict.fromkeys(names))
 

@@ -80,7 +80,7 @@ class Plan(PlanBase):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, trips a thread)."""
+        """(mnemonic, times a thread)."""
         return ((self.instruction.mnemonic, self.issues),)
 
     def base(self, thread: Expr) -> Expr:
@@ -101,8 +101,8 @@ class Plan(PlanBase):
         first = build.add(self.tiles.registers.start, self.tiles.registers.distance(self.tiles.outer.digits_of(issue)))
         return [build.add(first, offset) for offset in self.tiles.offsets()]
 
-    def takes_part(self, thread: Expr) -> Expr:
-        """Whether a thread moves anything: all owners of a value load it, the lowest stores it."""
+    def is_mover(self, thread: Expr) -> Expr:
+        """Whether a thread moves what it owns: all owners of a value load it, the lowest stores it."""
         return TRUE if self.loads else self.tiles.registers.placement.lowest_owner(thread)
 
     def words(self) -> list[list[int]]:
@@ -134,9 +134,9 @@ class Plan(PlanBase):
         starts = row_starts[issue, warp, ROW * tile + row]
         register = 2 * np.array(self.words(), np.int64)[issue, tile] + half
         sides = (register, starts + column) if self.loads else (starts + column, register)
-        takes_part = np.zeros(self.issues * self.threads, bool)
-        takes_part[turns.holding(self.takes_part(turns.thread))] = True
-        rows = np.flatnonzero(takes_part[issue * self.threads + thread])
+        is_moved = np.zeros(self.issues * self.threads, bool)
+        is_moved[turns.holding(self.is_mover(turns.thread))] = True
+        rows = np.flatnonzero(is_moved[issue * self.threads + thread])
         access = JointAccess(1 if self.loads else 0, np.unique(starts[rows]), width=ROW, align=ROW)
         places, width = np.stack(sides, axis=1)[rows], np.ones(len(rows), np.int64)
         return Moves(issue[rows], thread[rows], places, width, (1, 1), (access,))
@@ -173,7 +173,7 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
     tile = b.let("tile", far)
     row = b.let("row", memory.swizzled(near))
     # whole warps hold replicas, so the lanes of a warp agree
-    with b.when(plan.takes_part(thread)), b.loop("issue", plan.issues, unrolled=True) as issue:
+    with b.when(plan.is_mover(thread)), b.loop("issue", plan.issues, unrolled=True) as issue:
         within = memory.advanced(row, near, plan.moved(issue))
         place = Vector(memory.buffer, build.add(tile, within), ROW)
         words = tuple(Vector(registers.buffer, first, 2) for first in plan.held(issue))

@@ -65,7 +65,7 @@ class Plan(PlanBase):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, trips a thread)."""
+        """(mnemonic, times a thread)."""
         rounded = ((TF32.mnemonic, self._converted),) if self.form.a == float32 else ()
         return (*rounded, (MMA.row(self.form).mnemonic, self.issues))
 
