@@ -37,7 +37,6 @@ from ..variant import (
     Moves,
     Variant,
     between,
-    copy_sides,
     needs,
 )
 from ..variant import Plan as PlanBase
@@ -152,7 +151,7 @@ def _width(op: TileOp, context: DispatchContext) -> str | None:
 
 
 def _instruction(op: TileOp) -> Family[matrix.MatrixForm]:
-    return _family(copy_sides(op)[0].buffer.space == "local")
+    return _family(op.region("dst").buffer.space == "local")
 
 
 def plan(op: TileOp, context: DispatchContext) -> Plan | Decline:
