@@ -20,14 +20,14 @@ from typing import NamedTuple
 from ..dtypes import DType
 from ..ir.arithmetic import facts
 from ..ir.nodes import Buffer, Vector
-from ..isa.access import GLOBAL_256
+from ..isa.access import GLOBAL_256, WIDEST_BITS
 from .emission import Emission, LLVMValue, OffsetSum
 from .offsets import stages, whole
 from .registers import Registers, Word
 from .types import ADDRESS_SPACES, bits_of, memory_type, register_type
 
 #: the widest access of local memory, to which its buffers are aligned
-WIDEST_BYTES = 16
+WIDEST_BYTES = WIDEST_BITS // 8
 
 
 class WordFormat(NamedTuple):
