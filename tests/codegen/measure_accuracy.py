@@ -3,7 +3,7 @@
 `python -m tests.codegen.measure_accuracy softplus_demo [more functions]` prints for each and either format the
 greatest error in units in the last place, where it occurs, and the record's bound. Of float32 it takes all arguments of
 a function of one, and of several operands those of the tests; of float64, which is measured against mpmath, random
-ones, small ones and those of the busy range. All of float32 takes a minute or two for a function.
+ones, small ones and those of the busy range. All of float32 takes minutes for a function.
 """
 
 from __future__ import annotations
