@@ -236,15 +236,22 @@ class TileOp:
         return tuple([o for o in self.operands if o is not None])
 
     @property
-    def destination(self) -> Region:
-        """The operand that it writes."""
-        return self.region(self.record.destination)
+    def written(self) -> tuple[Region, ...]:
+        """The regions that it writes, of whatever kind."""
+        pairs = zip(self.operands, self.record.operands, strict=False)
+        return tuple([o for o, rule in pairs if rule.written and isinstance(o, Region)])
 
     @property
-    def sources(self) -> tuple[Region, ...]:
-        """The regions that it reads, of whatever kind, the destination among them where it updates that."""
+    def read(self) -> tuple[Region, ...]:
+        """The regions that it reads, of whatever kind, those that it updates among them."""
         pairs = zip(self.operands, self.record.operands, strict=False)
         return tuple([o for o, rule in pairs if rule.read and isinstance(o, Region)])
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The optional operands that are given, by name."""
+        given = self.operands
+        return tuple([n for n, k in self.record.options if k < len(given) and given[k] is not None])
 
     @property
     def tiles(self) -> dict[str, Region]:
@@ -260,8 +267,9 @@ class TileOp:
 
     @property
     def inputs(self) -> tuple[Region | Expr, ...]:
-        """The tiles and scalars but for the one that it writes."""
-        return tuple([o for name, o in self.elements.items() if name != self.record.destination])
+        """The tiles and scalars but for those that it writes."""
+        given = self.operands
+        return tuple([o for _, k in self.record.inputs if k < len(given) and (o := given[k]) is not None])
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...] | None]:

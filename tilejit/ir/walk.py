@@ -180,7 +180,7 @@ def reads(stmt: ir.Stmt) -> Iterator[Place]:
     """
     match stmt:
         case ir.TileOp():
-            yield from stmt.sources
+            yield from stmt.read
         case ir.Move():
             yield stmt.src
         case ir.Instruction():
@@ -207,7 +207,7 @@ def writes(stmt: ir.Stmt) -> Iterator[Place]:
         case ir.Store():
             yield stmt.place
         case ir.TileOp():
-            yield stmt.destination
+            yield from stmt.written
         case ir.Move():
             yield stmt.dst
         case ir.Instruction():

@@ -31,7 +31,7 @@ from ...source import Span
 from ...target import MAX_THREADS, TARGETS
 from .. import nodes as ir
 from ..walk import assert_never
-from .instructions import instruction_faults
+from .instructions import cut_inputs, instruction_faults
 from .memory import access_fault, buffer_faults, element_faults, region_faults, vector_faults
 from .operations import const_fault, op_fault, tile_op_faults
 
@@ -328,10 +328,10 @@ class _Checker:
             self.vector(output, env, stmt.span)
             if output.buffer.space != "local":
                 self.fault(f"{stmt.name} fills registers; {output.buffer.name} is {output.buffer.space}", stmt.span)
-        is_cut = stmt.name in ROWS and any(operand.is_cut for operand in ROWS[stmt.name].operands)
-        for value in stmt.inputs:
+        cut = cut_inputs(stmt)
+        for k, value in enumerate(stmt.inputs):
             if isinstance(value, ir.Vector):
-                self.vector(value, env, stmt.span, is_masked=is_cut)
+                self.vector(value, env, stmt.span, is_masked=k in cut)
             else:
                 self.expr(value, env, stmt.span)
         self.fault(self.pending_fault(stmt), stmt.span)
