@@ -163,10 +163,11 @@ def blocks(draw, depth=2):
                 lines += ["else:", *("    " + line for line in draw(blocks(depth - 1)))]
             continue
         turns = "n" if kind == "for" else "4"
-        number = draw(st.integers(0, 999))
+        # behind a loop its name has no value: those of loops around it differ
+        name = f"i{depth}"
         if draw(st.booleans()):
-            inner.append(f"    r[i{number} % 4] = 7")
-        lines += [f"for i{number} in range({turns}):", *inner]
+            inner.append(f"    r[{name} % 4] = 7")
+        lines += [f"for {name} in range({turns}):", *inner]
     return lines
 
 
