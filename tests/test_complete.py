@@ -72,7 +72,7 @@ def but_goldens(*parts: str) -> Tables:
 
 
 #: of `assert` in the verifier and in the walk
-ASKS = 'self.value(cond, bool_, env, stmt.span, "an assertion")'
+ASKS = 'self.value(stmt.cond, bool_, env, stmt.span, "an assertion")'
 WALKED = "ir.Return() | ir.Assert() | ir.Print():\n            return ()"
 
 EXP2 = "elementwise operation 'exp2': "
@@ -153,7 +153,7 @@ TAKEN: dict[str, tuple[Callable[[], Tables], set[str]]] = {
         {"statement 'Assert': no example"},
     ),
     "a case in the printer": (
-        lambda: replace(REAL, printer=changed(printer, "case ir.Assert(cond, message):", "case str():")),
+        lambda: replace(REAL, printer=changed(printer, "case ir.Assert(cond, message, rule, values):", "case str():")),
         {"statement 'Assert': no case in the printer"},
     ),
     "a parameter's case in the printer": (
@@ -165,7 +165,7 @@ TAKEN: dict[str, tuple[Callable[[], Tables], set[str]]] = {
         {"statement 'Assert': no case in the parser"},
     ),
     "a case in the verifier": (
-        lambda: replace(REAL, verify=changed(verifier, "case ir.Assert(cond):", "case str(cond):").verify),
+        lambda: replace(REAL, verify=changed(verifier, "case ir.Assert():", "case str():").verify),
         {"statement 'Assert': no case in the verifier"},
     ),
     "what the verifier asks": (
@@ -181,7 +181,7 @@ TAKEN: dict[str, tuple[Callable[[], Tables], set[str]]] = {
         {"statement 'Assert': no emitter"},
     ),
     "a line of the grammar": (
-        lambda: replace(REAL, printer=changed(printer, '      assert EXPR, "message"      print', "      print")),
+        lambda: replace(REAL, printer=changed(printer, '      assert EXPR, "message"[', "      [")),
         {"statement 'Assert': no line in the grammar"},
     ),
 }

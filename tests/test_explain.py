@@ -33,7 +33,15 @@ NARROW = Vectors(1, 8, 32, "", ())
 def verdict(plan=WIDE, name="gmem_smem", declines=None, line=7):
     text = "    tj.warp.copy(smem, A[0:32, 0:8])"
     span = Span("/home/user/kernel.py", line, 4, line, len(text), text)
-    chosen = Variant[Plan](name, ("copy",), 10, (), (), lambda op, context: plan, lambda plan, op, b: None)
+    chosen = Variant[Plan](
+        name=name,
+        operations=("copy",),
+        priority=10,
+        operands=(),
+        when=(),
+        plan=lambda op, context: plan,
+        emit=lambda plan, op, b: None,
+    )
     return Verdict(TileOp("copy", "warp", (), span=span), chosen, plan, declines or {})
 
 

@@ -43,6 +43,7 @@ IN_IR: dict[str, set[str]] = {
     "arithmetic": {"nodes", "walk"},
     "text": {"nodes", "walk"},
     "analyses": {"nodes", "walk", "arithmetic"},
+    "checks": {"nodes", "walk", "arithmetic", "analyses", "text"},
     "verify": {"nodes", "walk", "arithmetic"},
 }
 

@@ -15,6 +15,7 @@ from tilejit.dtypes import float32, int8, int64
 from tilejit.ir import verify
 from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import (
+    AddressParam,
     Assert,
     AssertionsParam,
     Buffer,
@@ -45,6 +46,7 @@ EXAMPLES: dict[type, Param] = {
     ScalarParam: ScalarParam("n", Var("n", int8)),
     ExtentParam: ExtentParam("A", Var("A.shape.1", int64), 1),
     StrideParam: StrideParam("A", Var("A.stride.0", int64), 0),
+    AddressParam: AddressParam("A", Var("A.address", int64)),
     AssertionsParam: AssertionsParam(),
 }
 KINDS = pytest.mark.parametrize("kind", get_args(Param), ids=lambda kind: kind.__name__)
@@ -92,19 +94,21 @@ def test_it_is_declared_in_its_size_and_alignment(kind):
 def test_a_gpu_gets_its_value_in_its_size(kind):
     param, (view, n) = EXAMPLES[kind], arguments()
     expected = {PointerParam: view.pointer, ScalarParam: n, ExtentParam: 8, StrideParam: 16, AssertionsParam: 77}
+    expected[AddressParam] = view.pointer
     assert getter(param, POSITIONS, record=77)((view, n)) == expected[kind]
     assert struct.calcsize("<" + field_of(param).code) == param.size_bytes
 
 
 @KINDS
 def test_the_simulator_gets_its_value_in_its_size(kind):
-    param, record = EXAMPLES[kind], np.zeros(5, np.int32)
-    value = parameter_value(param, POSITIONS, arguments(), record)
+    param, record, given = EXAMPLES[kind], np.zeros(AssertionsParam.RECORD_BYTES, np.uint8), arguments()
+    value = parameter_value(param, POSITIONS, given, record)
     if isinstance(value, Pointer):
         assert value.name == ("assertions" if kind is AssertionsParam else "A")
     else:
-        expected = {ScalarParam: np.int8(3), ExtentParam: np.int64(8), StrideParam: np.int64(16)}[kind]
-        assert value == expected and value.nbytes == param.size_bytes
+        expected = {ScalarParam: np.int8(3), ExtentParam: np.int64(8), StrideParam: np.int64(16)}
+        expected[AddressParam] = np.int64(given[0].pointer)
+        assert value == expected[kind] and value.nbytes == param.size_bytes
 
 
 @pytest.mark.parametrize("name", dtypes.DTYPES)

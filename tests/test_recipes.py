@@ -50,6 +50,8 @@ OF_A_VARIANT = {
         "test_a_variant_answers_ties_with_none_and_does_what_numpy_does",
         "test_some_golden_file_chooses_a_variant",
         "test_a_decent_share_of_the_drawn_operations_is_accepted",
+        "test_an_optional_operand_is_carried_out_or_declined_by_its_name",
+        "test_what_a_variant_honours_are_optional_operands_of_its_operations",
     },
     "lower/test_golden.py": {"test_the_tile_ir_of_every_golden_file_lowers_to_its_lane_ir"},
 }

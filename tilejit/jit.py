@@ -13,7 +13,6 @@ from . import frontend
 from .errors import LaunchError, entry_point
 from .ir.types import Signature
 from .runtime import devices
-from .runtime.arrays import SIMULATOR
 from .runtime.captured import Captured
 from .runtime.device import Device, Launch, LoadedKernel
 from .runtime.grid import (
@@ -160,7 +159,7 @@ class Kernel:
     def function(self, threads: int, values: Sequence[Any], call: Call) -> LoadedKernel:
         """The loaded kernel for a launch, by its quick key where that was seen before."""
         device = devices.of(call)
-        quick = (device, threads, self.captured.number(), call.key)
+        quick = (device, threads, self.captured.number(), call.key, device.checks)
         function = self._functions.get(quick)
         if function is None:
             function = self._functions[quick] = self._load(device, threads, values, call)
@@ -170,7 +169,7 @@ class Kernel:
         target = self.options.target or device.target
         device.check(target)
         devices.check_environment(call)
-        request = Request(target, threads, values, call, self.options.debug or device.number == SIMULATOR)
+        request = Request(target, threads, values, call, self.options.debug or device.checks)
         return device.load(self.variants.variant(request).compiled)
 
 
@@ -326,7 +325,7 @@ def kernel(
 
     threads: of a CTA. target: an architecture instead of the device's own. max_registers: a limit per thread.
     cluster: CTAs of a cluster in each dimension. nonportable_cluster: it may have more CTAs than every GPU runs.
-    debug: asserts work on a GPU too.
+    debug: a GPU runs the checked build, as the simulator does.
     """
     options = Options(
         check_threads(threads),
@@ -356,8 +355,10 @@ def simulate(
 ) -> Report:
     """Runs a kernel on the simulator and returns what it saw, whatever device is in use.
 
-    target: else the kernel's own, else sm_90a. profile: count wavefronts and sectors per source line.
-    checks: "strict" takes shuffles, votes and matches for no memory barriers, as the PTX ISA does.
+    target: else the kernel's own, else sm_90a. profile: run what a GPU runs, and count wavefronts and sectors per
+    source line.
+    checks: run the checked build, and watch it; "strict" takes shuffles, votes and matches for no memory barriers, as
+    the PTX ISA does.
     on_finding: "raise" the first error, or "collect" what the checks find in `report.findings` and go on.
     schedule: each number is another legal order of the threads; no result may depend on it.
     """
@@ -368,7 +369,8 @@ def simulate(
     values = bind(k.name, k.parameters, args, constexprs)
     call = Call(k.parameters, values)
     launch = launcher.launch(values)
-    compiled = k.variants.variant(Request(chosen, launch.threads, values, call, True)).compiled
+    request = Request(chosen, launch.threads, values, call, debug=bool(checks) and not profile)
+    compiled = k.variants.variant(request).compiled
     return SimulatedFunction(compiled).simulate(
         launch, call.arguments, checks=checks, profile=profile, on_finding=on_finding, schedule=schedule
     )

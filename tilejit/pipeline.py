@@ -1,7 +1,8 @@
 """From a kernel at tile level to PTX: the passes in order, and what they make.
 
 ```
-tile IR ─ limits, initialized, polls ─▶ ─ lower ─▶ lane IR ─ memory, pending, assertions, prune ─▶ ─ codegen ─▶ PTX
+tile IR ─ limits, initialized, polls, in place, checks ─▶ ─ lower ─▶
+lane IR ─ memory, pending, assertions, prune ─▶ ─ codegen ─▶ PTX
 ```
 """
 
@@ -19,6 +20,7 @@ from .codegen.tensor_memory import columns_of, tensor_memory_plan
 from .errors import ResourceError
 from .ir import walk
 from .ir.analyses import initialized, polling
+from .ir.checks import checked, refuse_overlaps
 from .ir.nodes import Assert, AssertionsParam, Buffer, Kernel, Param, Var
 from .ir.text.printer import to_text
 from .ir.types import Signature
@@ -41,7 +43,7 @@ class Compiled:
     params: what the launch must pass, in the order of the PTX's parameters: of those of the tile kernel, the ones
     that are used, and the `AssertionsParam` of a kernel that asserts something.
     spans: column c of a `.loc` (1-based) stands for spans[c - 1].
-    assertions: (message, place) by a record's code - 1.
+    assertions: those that are compiled in, by a record's code - 1.
     dynamic_shared: the launch must ask for `shared_bytes`.
     addressed: the local buffers that live in local memory, each with the place in the source that makes them.
     """
@@ -60,7 +62,7 @@ class Compiled:
     shared_bytes: int
     dynamic_shared: bool
     spans: tuple[Span, ...]
-    assertions: tuple[tuple[str, Span | None], ...]
+    assertions: tuple[Assert, ...]
     verdicts: tuple[Verdict[Any], ...]
     timings: dict[str, float]
     addressed: Mapping[str, Span | None] = field(default_factory=dict)
@@ -105,13 +107,15 @@ class Compiled:
 class PassState:
     """What the passes hand on: the kernel as it stands, and what they found out.
 
-    examined: what the last verification saw, None before the first. generated: None until code generation.
+    flags: the buffers that checked builds have besides. examined: what the last verification saw, None before the
+    first. generated: None until code generation.
     """
 
     kernel: Kernel
     target: Target
     verdicts: tuple[Verdict[Any], ...] = ()
     addressed: Mapping[str, Span | None] = field(default_factory=dict)
+    flags: frozenset[str] = frozenset()
     examined: Examined | None = None
     generated: Generated | None = None
     timings: dict[str, float] = field(default_factory=dict)
@@ -158,6 +162,17 @@ def _relax_polls(state: PassState) -> None:
     state.kernel = polling.relaxed(state.kernel)
 
 
+def _check_in_place(state: PassState) -> None:
+    refuse_overlaps(state.kernel)
+
+
+def _insert_checks(state: PassState) -> None:
+    if state.kernel.debug:
+        tiles = set(allocations(state.kernel.body))
+        state.kernel = checked(state.kernel)
+        state.flags = frozenset(b.name for b in allocations(state.kernel.body) if b not in tiles)
+
+
 def _lower(state: PassState) -> None:
     lowered = lower(state.kernel, state.target)
     state.kernel, state.verdicts, state.addressed = lowered.kernel, lowered.verdicts, lowered.addressed
@@ -198,8 +213,8 @@ def _check_shared_memory(state: PassState, buffers: tuple[Buffer, ...]) -> None:
 
 
 def _check_local_memory(state: PassState, buffers: tuple[Buffer, ...]) -> None:
-    """What no thread's registers could hold counts too: ptxas would spill it. What lowering allocates doesn't."""
-    local = [b for b in buffers if b.space == "local"]
+    """What no thread's registers could hold counts too: ptxas would spill it. What no user allocates doesn't."""
+    local = [b for b in buffers if b.space == "local" and b.name not in state.flags]
     spilled = [b for b in local if b.name in state.addressed or size_bytes(b) > LOCAL_LIMIT]
     total = sum(size_bytes(b) for b in spilled)
     if total <= LOCAL_LIMIT:
@@ -246,6 +261,17 @@ PASSES: tuple[Pass, ...] = (
     Pass("limits", _check_limits, level="tile"),
     Pass("initialized", _check_initialized),
     Pass("polls", _relax_polls, level="tile"),
+    Pass("in place", _check_in_place),
+    Pass(
+        "checks",
+        _insert_checks,
+        level="tile",
+        after=(
+            ("initialized", "what certainly reads registers that nothing wrote is refused, not checked"),
+            ("polls", "what is checked in a loop that waits decides nothing"),
+            ("in place", "operands that certainly overlap are refused, not checked"),
+        ),
+    ),
     Pass(
         "lower",
         _lower,

@@ -93,7 +93,7 @@ STATEMENTS: dict[str, Example] = {
     ),
     "Return": statement(ir.Return(), None),
     "Sync": statement(ir.Sync("warp"), ir.Sync("thread")),
-    "Assert": statement(ir.Assert(SMALL, "n is small"), ir.Assert(N, "n is small")),
+    "Assert": statement(ir.Assert(SMALL, "n is {0}", "bounds", (ir.Const(3, int64),)), ir.Assert(N, "n is small")),
     "Print": statement(ir.Print(("n is", N)), ir.Print((UNDEFINED,))),
     "TileOp": statement(
         ir.TileOp("fill", "warp", (_FILLED, HALF)), ir.TileOp("no_such", "warp", (_FILLED, HALF)), level="tile"
@@ -134,6 +134,7 @@ PARAMETERS: dict[str, Example] = {
     ),
     "ScalarParam": parameter(ir.ScalarParam("m", ir.Var("m", int32)), NUMBER),
     "ExtentParam": parameter(ir.ExtentParam("A", TALL, 0), ir.ExtentParam("A", ir.Var("wide", int32), 0)),
+    "AddressParam": parameter(ir.AddressParam("A", TALL), ir.AddressParam("A", ir.Var("wide", int32))),
     "StrideParam": parameter(ir.StrideParam("A", TALL, 0), ir.StrideParam("A", ir.Var("wide", int32), 0)),
     "AssertionsParam": parameter(ir.AssertionsParam(), None),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +12,8 @@ from tilejit.dtypes import bool_, float8_e4m3fn, float32, int32
 from tilejit.ir import nodes as ir
 from tilejit.ir.text.parser import from_text
 from tilejit.ir.verify import examine, verify
+from tilejit.isa import ROWS, Row
+from tilejit.isa.row import Direction, address, carried, predicate
 from tilejit.source import Span
 
 PARAMS = """\
@@ -26,9 +29,10 @@ BUFFERS = """\
 """
 
 
-def faults(level: str, *lines: str) -> list[str]:
+def faults(level: str, *lines: str, params: str = "") -> list[str]:
+    """What is wrong with a kernel of these lines. params: lines of further parameters."""
     body = "".join(f"  {line}\n" for line in lines)
-    kernel = from_text(f"kernel k threads=64 target=sm_90a\n{PARAMS}{BUFFERS}{body}")
+    kernel = from_text(f"kernel k threads=64 target=sm_90a\n{PARAMS}{params}{BUFFERS}{body}")
     return [v.message for v in verify(kernel, level)]
 
 
@@ -188,7 +192,7 @@ def test_kernels_and_parameters_are_checked() -> None:
     found = [v.message for v in verify(ir.Kernel("k", (bad,), 2000, "sm_1", ()), "tile")]
     assert any("threads; got 2000" in f for f in found)
     assert any("unknown target 'sm_1'" in f for f in found)
-    assert any("an extent or a stride is of int64" in f for f in found)
+    assert any("an extent, a stride or an address is of int64" in f for f in found)
 
 
 def test_infinity_is_a_value_of_e5m2_only() -> None:
@@ -207,3 +211,23 @@ def test_a_violation_carries_its_place() -> None:
 def test_a_level_is_tile_or_lane() -> None:
     with pytest.raises(ValueError, match="'tile' or 'lane'"):
         verify(from_text(SQRT), "middle")
+
+
+def test_only_an_address_whose_bytes_may_be_left_alone_may_lie_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    operands = (
+        address("to", "shared", Direction.OUT, 16),
+        address("source", "global", Direction.IN, 16, is_cut=True),
+        address("log", "global", Direction.OUT, 4),
+        predicate("ignored"),
+    )
+    text = "demo.copy [$to], [$source], [$log], $ignored;"
+    row = Row(name="demo.copy", text=text, meaning="", since=80, ptx=(7, 0), operands=operands)
+    carrying = replace(row, name="demo.carrying", operands=(carried("held"), *operands))
+    for each in (row, carrying):
+        monkeypatch.setitem(ROWS, each.name, each)
+    array = "  param B: global float32[8] S[8 : 1] align 16 written\n"
+    for head in ("demo.copy <- ", "demo.carrying r[0 +: 2] <- r[0 +: 2], "):
+        cut = f"instruction {head}s[0 +: 4], B[8 +: 4], B[4 +: 1], n < 0"
+        assert faults("lane", cut, params=array) == []
+        beyond = f"instruction {head}s[0 +: 4], B[0 +: 4], B[8 +: 1], n < 0"
+        assert faults("lane", beyond, params=array) == ["B holds 8 elements; 1 from 8 lie outside"]

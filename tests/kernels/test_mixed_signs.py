@@ -138,9 +138,9 @@ def test_uint64_with_a_signed_type_asks_for_a_conversion(dtype: DType, expressio
     assert "convert" in caught.value.hint
 
 
-def test_a_range_from_a_signed_to_a_uint64_number_asks_for_a_conversion() -> None:
-    with pytest.raises(KernelTypeError, match="no integer type holds all values of int8 and uint64") as caught:
-        tile_ir("def k(A, x, y):\n    for i in range(x, y):\n        A[0] = i\n", array(), dtypes.int8, dtypes.uint64)
+def test_a_range_from_a_uint64_to_a_signed_number_asks_for_a_conversion() -> None:
+    with pytest.raises(KernelTypeError, match="no integer type holds all values of uint64 and int8") as caught:
+        tile_ir("def k(A, x, y):\n    for i in range(x, y):\n        A[0] = i\n", array(), dtypes.uint64, dtypes.int8)
     assert "tj.int64(x)" in caught.value.hint
 
 

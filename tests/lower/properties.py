@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -12,11 +13,17 @@ from unittest.mock import patch
 from tests.lower.running import Run
 from tests.support import goldens
 from tilejit import lower
+from tilejit.dtypes import int64
 from tilejit.errors import DispatchError
+from tilejit.ir.arithmetic import build
+from tilejit.ir.nodes import TRUE, Buffer, Region, TileOp, Var
 from tilejit.ir.text.parser import from_text
+from tilejit.layout import TileLayout
 from tilejit.lower import Decline, DispatchContext, Plan, Variant
+from tilejit.lower.builder import Builder
 from tilejit.lower.engine import dispatch
 from tilejit.lower.proof import prove
+from tilejit.lower.schedule.placement import inside
 from tilejit.target import target
 from tilejit.testing import Operation
 
@@ -78,6 +85,44 @@ def runs(variant: Variant[Any], operation: Operation, variants: Variants) -> Non
 def _is_plain(name: str, operation: Operation) -> bool:
     """Whether it is a load, a store or arithmetic, for which LLVM chooses the instruction."""
     return name.startswith(("ld.", "st.", f"{operation.op.name}."))
+
+
+def _may_read_outside(op: TileOp) -> bool:
+    src = op.region("src")
+    is_edged = src.buffer.space == "global" and not src.in_bounds
+    return is_edged and any(inside(src, d) != TRUE for d in range(len(src.starts)))
+
+
+#: the optional operands that mean nothing to some operations -> whether they do to this one
+MATTERS: dict[str, Callable[[TileOp], bool]] = {"fill": _may_read_outside}
+
+
+def drops_none(variant: Variant[Any], operation: Operation, name: str) -> None:
+    """An optional operand stands in what is emitted, or the variant declines it by its name."""
+    op = _with_option(operation.op, name)
+    context = DispatchContext(operation.target, operation.threads)
+    reasons = variant.reasons(op, context, {})
+    if name not in variant.honours:
+        assert f"takes no {name}; one is given" in reasons, f"{variant.name} says nothing of {name}"
+        return
+    plan = None if reasons else variant.planned(op, context)
+    if plan is None or isinstance(plan, Decline) or not MATTERS.get(name, bool)(op):
+        return
+    builder = Builder()
+    variant.emit(plan, op, builder)
+    statements = (*builder.head, *builder.take())
+    assert "optional.operand" in repr(statements), f"{variant.name} drops {name}\n{operation}"
+
+
+def _with_option(op: TileOp, name: str) -> TileOp:
+    """The operation with an operand `optional.operand` as its optional operand of this name."""
+    position, called = op.record.position(name), "optional.operand"
+    operand: Region | Var = Var(called, op.region("dst").dtype)
+    if op.record.operands[position].kind(is_region=True) is not None:
+        buffer = Buffer(called, "shared", int64, (1,), TileLayout.row_major((1,)), 8)
+        operand = Region(buffer, (build.const(0, int64),), (1,))
+    padded = [*op.operands, *[None] * (position + 1 - len(op.operands))]
+    return replace(op, operands=(*padded[:position], operand, *padded[position + 1 :]))
 
 
 Property = Callable[[Variant[Any], Operation, Variants], None]

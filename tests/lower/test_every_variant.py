@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,9 @@ from tilejit.ir.nodes import Instruction, TileOp
 from tilejit.lower import VARIANTS, Decline, DispatchContext, Moves, Plan, Variant
 from tilejit.lower.builder import Builder
 from tilejit.lower.moves.partition import PartitionCopy
+from tilejit.lower.variant import lead_of
 from tilejit.lower.variants import copy_gmem_smem
+from tilejit.ops.tile import TILE_OPERATIONS
 from tilejit.target import target
 from tilejit.testing import Operation, operations
 
@@ -64,11 +66,39 @@ def test_a_decent_share_of_the_drawn_operations_is_accepted(variant: Variant[Any
     assert share > 0.06, f"{variant.name} accepts {sum(answers)} of {len(answers)} drawn operations"
 
 
+#: every variant with each optional operand of its operations
+OPTIONS = [(v, o.name) for v in VARIANTS for name in v.operations for o in TILE_OPERATIONS[name].operands if o.optional]
+
+
+@pytest.mark.parametrize(("variant", "option"), OPTIONS, ids=[f"{v.name}-{option}" for v, option in OPTIONS])
+def test_an_optional_operand_is_carried_out_or_declined_by_its_name(variant: Variant[Any], option: str) -> None:
+    @settings(AS_DRAWN, max_examples=100)
+    @given(operations(variant.operations))
+    def ask(operation: Operation) -> None:
+        properties.drops_none(variant, operation, option)
+
+    ask()
+
+
+def test_an_optional_operand_that_is_dropped_is_found() -> None:
+    def emit(plan: PartitionCopy, op: TileOp, b: Builder) -> None:
+        plan.emit(replace(op, operands=op.operands[:2]), b)
+
+    forgetful = emitting("forgetful", emit)
+    with pytest.raises(AssertionError, match="^forgetful drops fill"):
+        test_an_optional_operand_is_carried_out_or_declined_by_its_name(forgetful, "fill")
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.name)
+def test_what_a_variant_honours_are_optional_operands_of_its_operations(variant: Variant[Any]) -> None:
+    assert set(variant.honours) <= {option for v, option in OPTIONS if v is variant}
+
+
 @dataclass(frozen=True, slots=True)
 class Changed(PartitionCopy):
     """A partition that says something else of its moves."""
 
-    change: Callable[[Moves], Moves]
+    change: Callable[[Moves], Moves] = replace
 
     def moves(self) -> Moves:
         # without super(): a slotted dataclass is another class than the one that is written
@@ -79,8 +109,8 @@ def wrong(name: str, change: Callable[[Moves], Moves]) -> Variant[Any]:
     """gmem_smem with other moves, before all others."""
 
     def plan(op: TileOp, context: DispatchContext) -> PartitionCopy:
-        right = copy_gmem_smem.plan(op, context)
-        return Changed(*(getattr(right, f.name) for f in fields(PartitionCopy)), change)
+        slices, lead = copy_gmem_smem.slices(op), lead_of(op.region("src"))
+        return replace(Changed.of(slices, context.count(op.scope), lead, vectorized=True), change=change)
 
     return replace(copy_gmem_smem.VARIANT, name=name, priority=30, plan=plan)
 

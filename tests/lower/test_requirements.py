@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +23,7 @@ from tilejit.lower.engine import Verdict
 from tilejit.lower.engine import dispatch as choose
 from tilejit.lower.proof import prove
 from tilejit.lower.variant import DispatchContext
+from tilejit.ops.tile import TILE_OPERATIONS
 from tilejit.target import target
 
 DEFECTS = {c["id"]: c["setup"] for n in ("copy_gmem_smem", "copy_reg") for c in load(n) if "setup" in c}
@@ -353,3 +356,27 @@ def test_a_scalar_operand_takes_the_tiles_type() -> None:
     tile = operand("local", (8,), float16)
     (scalar,) = (o for o in dispatch("add", "thread", tile, tile, 2, threads=1).op.operands if isinstance(o, Const))
     assert scalar == Const(2.0, float16)
+
+
+@pytest.mark.parametrize(
+    ("name", "attrs", "message"),
+    [
+        ("copy", {"precision": "tf32"}, "copy has no attribute 'precision'"),
+        ("fill", {"require_bits": 32}, "fill has no attribute 'require_bits'"),
+        ("copy", {"require_bits": "32"}, "copy: require_bits= takes int; got '32'"),
+        ("cast", {"saturate": 1}, "cast: saturate= takes bool; got 1"),
+    ],
+)
+def test_attributes_are_those_of_the_record(name: str, attrs: dict[str, Any], message: str) -> None:
+    tile = operand("local", (4,), float32)
+    with pytest.raises(DispatchError, match=f"^{re.escape(message)}") as refused:
+        dispatch(name, "thread", tile, 1 if name == "fill" else tile, threads=1, **attrs)
+    assert refused.value.hint == f"its attributes are {', '.join(a.name for a in TILE_OPERATIONS[name].attrs)}"
+
+
+@pytest.mark.parametrize("saturate", [True, False, None])
+def test_every_attribute_can_be_asked_with(saturate: bool | None) -> None:
+    tile = operand("local", (4,), float32)
+    op = dispatch("cast", "thread", tile, tile, threads=1, variant="reg", saturate=saturate, precision=None).op
+    assert op.attr("saturate") is not (saturate is False)
+    assert op.attrs == (("variant", "reg"), *([] if saturate is None else [("saturate", saturate)]))

@@ -89,8 +89,8 @@ def test_a_dimension_with_an_edge_stays_apart() -> None:
 
 def test_vectors_count_the_last_digit_and_a_part_of_one_counts() -> None:
     schedule = Schedule.alike({"x": shared((4, 13), [0, 1])})
-    assert [(d.extent, d["x"]) for d in schedule.vectors(4).digits] == [(4, 15), (4, 4)]
-    assert [(d.extent, d["x"]) for d in schedule.vectors(16).digits] == [(4, 15)]
+    assert [(d.extent, d["x"]) for d in schedule.in_vectors(4).digits] == [(4, 15), (4, 4)]
+    assert [(d.extent, d["x"]) for d in schedule.in_vectors(16).digits] == [(4, 15)]
 
 
 def test_digits_spread_over_threads_are_a_part_of_the_schedule() -> None:

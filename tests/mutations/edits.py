@@ -77,7 +77,7 @@ def reports(program: Program, kind: type[tj.SimulationError], labels: Sequence[s
 def names_lines(error: tj.SimulationError, kind: type[tj.SimulationError], file: str, lines: set[int]) -> None:
     assert type(error) is kind, error
     assert re.search(WHO, error.message), error
-    named = {int(n) for n in re.findall(re.escape(file) + r":(\d+)", error.message)}
+    named = {int(n) for n in re.findall(re.escape(file) + r":(\d+)", str(error))}
     assert named == lines, f"{named} are named, not {lines}:\n{error}"
     assert error.span is not None and error.span.line in lines, error
 

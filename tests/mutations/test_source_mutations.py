@@ -46,28 +46,28 @@ def test_a_dropped_barrier_is_a_race_of_the_two_lines_around_it(program, barrier
 
 # the program, the text, what stands there instead, the report, its lines, words of the message
 EDITS = [
-    (SUM, "s[t + step]", "s[t + step + 1]", OUTSIDE, ("fold",), "element 128 of 4 bytes"),
-    (SUM, "B[row] =", "B[row + 1] =", OUTSIDE, ("result",), "B"),
-    (SUM, "A[row, t]", "A[row, t + 1]", OUTSIDE, ("fill",), "A"),
-    (SUM, "shared((128,)", "shared((96,)", OUTSIDE, ("fill",), "element 96 of 4 bytes"),
+    (SUM, "s[t + step]", "s[t + step + 1]", OUTSIDE, ("fold",), "index 128 is outside dimension 0 of s"),
+    (SUM, "B[row] =", "B[row + 1] =", OUTSIDE, ("result",), "outside dimension 0 of B"),
+    (SUM, "A[row, t]", "A[row, t + 1]", OUTSIDE, ("fill",), "outside dimension 1 of A"),
+    (SUM, "shared((128,)", "shared((96,)", OUTSIDE, ("fill",), "index 96 is outside dimension 0 of s"),
     (SUM, "t == 0:\n        B[row] = s[0]", "t < 2:\n        B[row] = s[t]", RACE, ("result",), "race in global"),
-    (SUM, "step = 64", "step = 128", OUTSIDE, ("fold",), "element 128 of 4 bytes"),
-    (STENCIL, "s[t + 2]", "s[t + 3]", OUTSIDE, ("sum",), "element 66 of 4 bytes"),
-    (STENCIL, "A[i] if i < n else 0.0", "A[i] if i <= n else 0.0", OUTSIDE, ("middle",), "A"),
-    (STENCIL, "A[i - 1] if i > 0", "A[i - 1] if i >= 0", OUTSIDE, ("left",), "A-4 bytes"),
-    (STENCIL, "    if i < n:\n", "    if i <= n:\n", OUTSIDE, ("store",), "B"),
+    (SUM, "step = 64", "step = 128", OUTSIDE, ("fold",), "index 128 is outside dimension 0 of s"),
+    (STENCIL, "s[t + 2]", "s[t + 3]", OUTSIDE, ("sum",), "index 66 is outside dimension 0 of s"),
+    (STENCIL, "A[i] if i < n else 0.0", "A[i] if i <= n else 0.0", OUTSIDE, ("middle",), "outside dimension 0 of A"),
+    (STENCIL, "A[i - 1] if i > 0", "A[i - 1] if i >= 0", OUTSIDE, ("left",), "index -1 is outside dimension 0 of A"),
+    (STENCIL, "    if i < n:\n", "    if i <= n:\n", OUTSIDE, ("store",), "outside dimension 0 of B"),
     (TRANSPOSE, "s[x * 33 + j]", "s[x * 32 + j]", UNWRITTEN, ("out",), "nothing has written"),
-    (TRANSPOSE, "s[x * 33 + j]", "s[x * 34 + j]", OUTSIDE, ("out",), "shared"),
+    (TRANSPOSE, "s[x * 33 + j]", "s[x * 33 + j + 33]", OUTSIDE, ("out",), "outside dimension 0 of s"),
     (TRANSPOSE, "s[j * 33 + x]", "s[j + x]", RACE, ("in",), "race in shared memory"),
-    (TRANSPOSE, "shared((32 * 33,)", "shared((32 * 32,)", OUTSIDE, ("in",), "shared"),
+    (TRANSPOSE, "shared((32 * 33,)", "shared((32 * 32,)", OUTSIDE, ("in",), "whose extent is 1024"),
     (TRANSPOSE, "32, 8):\n        s", "31, 8):\n        s", UNWRITTEN, ("out",), "nothing has written"),
     (RELAY, "s[(i - 1) % 2, lane]", "s[i % 2, lane]", RACE, ("produce", "consume"), "race in shared memory"),
-    (RELAY, "s[i % 2, lane]", "s[i, lane]", OUTSIDE, ("produce",), "shared"),
+    (RELAY, "s[i % 2, lane]", "s[i, lane]", OUTSIDE, ("produce",), "index 2 is outside dimension 0 of s"),
     # what is read too early would be stored in front of the output
-    (RELAY, "and i > 0", "and i >= 0", OUTSIDE, ("consume",), "B-4 bytes"),
+    (RELAY, "and i > 0", "and i >= 0", OUTSIDE, ("consume",), "index -1 is outside dimension 0 of B"),
     (ROWS, "B[row, t] =", "B[0, t] =", RACE, ("store",), "of CTA (0, 0, 0)"),
     (ROWS, "B[row, t] =", "B[row, t // 2] =", RACE, ("store",), "race in global memory"),
-    (ROWS, "B[row, t] =", "B[row, t * 2] =", OUTSIDE, ("store",), "B"),
+    (ROWS, "B[row, t] =", "B[row, t * 2] =", OUTSIDE, ("store",), "outside dimension 1 of B"),
 ]
 
 
@@ -112,7 +112,7 @@ def test_a_dropped_store_to_the_output_is_reported_by_whom_reads_it():
 @pytest.mark.parametrize("rows", [1, 3])
 def test_an_array_that_is_too_small_for_the_grid_is_reported(rows):
     a, b = numbers(rows, 32), np.zeros((rows, 32), np.float32)
-    words = rf"thread 0 \(.*\) of CTA \({rows}, 0, 0\) writes 4 bytes out of bounds.*B\+{rows * 128} bytes"
+    words = rf"index {rows} is outside dimension 0 of B, whose extent is {rows}, in thread .* of CTA \({rows}, 0, 0\)"
     with pytest.raises(OUTSIDE, match=words):
         ROWS.kernel()[rows + 1](a, b)
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 import tilejit as tj
+from tests.lower import properties
 from tests.support.programs import array, statements, tile_ir
 from tilejit.dtypes import DType, float32, int64
 from tilejit.errors import DispatchError, KernelTypeError
@@ -19,14 +20,17 @@ from tilejit.ir.arithmetic import build
 from tilejit.ir.text import parser, printer
 from tilejit.ir.verify.operations import tile_op_faults
 from tilejit.lower import DispatchContext, Variant, ask, lowering
+from tilejit.lower.builder import Builder
+from tilejit.lower.engine import dispatch
 from tilejit.lower.proof import prove
-from tilejit.lower.variant import COPY as COPY_CONDITIONS
-from tilejit.lower.variant import KINDS, memory_pair, outside
+from tilejit.lower.schedule.placement import element_offset
+from tilejit.lower.variant import COPY_CONDITIONS, KINDS, from_to, outside
 from tilejit.lower.variants import VARIANTS, copy_fallback, copy_gmem_smem
-from tilejit.ops.copies import COPY
-from tilejit.ops.record import OperandKind, TileOperand
+from tilejit.ops.copies import COPY, COPY_ASYNC
+from tilejit.ops.record import OperandKind, TileOperand, TileOperation
 from tilejit.ops.tile import CALLS, TILE_OPERATIONS
 from tilejit.target import target
+from tilejit.testing import Operation
 
 BARRIER = OperandKind("barrier", is_region=True)
 
@@ -37,14 +41,25 @@ SIGNALLED = replace(
     meaning="as copy; the barrier says when it is done",
 )
 
+
+
+def emit(plan: copy_gmem_smem.Plan, op: ir.TileOp, b: Builder) -> None:
+    plan.emit(op, b)
+    if "barrier" in op.options:
+        barrier = op.region("barrier")
+        place = ir.Vector(barrier.buffer, element_offset(barrier.buffer, barrier.starts))
+        b.append(ir.Store(place, build.const(1, int64)))
+
+
 VARIANT = Variant(
-    "signalled",
-    (SIGNALLED.name,),
-    10,
-    (KINDS, memory_pair("global -> shared", ("shared", "global"))),
-    COPY_CONDITIONS,
-    copy_gmem_smem.plan,
-    copy_gmem_smem.VARIANT.emit,
+    name="signalled",
+    operations=(SIGNALLED.name,),
+    priority=10,
+    operands=(KINDS, from_to("global", "shared")),
+    when=COPY_CONDITIONS,
+    honours=("fill", "barrier"),
+    plan=copy_gmem_smem.plan,
+    emit=emit,
 )
 
 TEXT = """def k(A):
@@ -174,7 +189,7 @@ def test_a_copy_of_registers_has_one_input() -> None:
     tj.thread.fill(y, 1.0)
     tj.thread.copy_signalled(x, y, barrier=b[1])
 """
-    variant = replace(copy_fallback.VARIANT, operations=(SIGNALLED.name,))
+    variant = replace(copy_fallback.VARIANT, operations=(SIGNALLED.name,), honours=("barrier",))
     lowered = lowering.lower(tile_ir(text), target("sm_90a"), (*VARIANTS, variant))
     verdict = lowered.verdicts[-1]
     prove(verdict.plan, verdict.op)
@@ -191,6 +206,43 @@ def test_the_engine_declines_operands_of_wrong_kinds() -> None:
         ((dst, None, None, barrier), "needs src"),
     ):
         assert VARIANT.reasons(replace(op, operands=operands), context, {}) == (reason,)
+
+
+def test_a_variant_that_says_that_it_takes_a_barrier_and_drops_it_is_found() -> None:
+    made = Operation(operation(NAMED), target("sm_90a"), 64, {})
+    properties.drops_none(VARIANT, made, "barrier")
+    forgetful = replace(VARIANT, name="forgetful", emit=copy_gmem_smem.VARIANT.emit)
+    with pytest.raises(AssertionError, match="^forgetful drops barrier"):
+        properties.drops_none(forgetful, made, "barrier")
+
+
+@pytest.mark.parametrize("record", [COPY, COPY_ASYNC], ids=lambda record: record.name)
+def test_every_variant_declines_a_barrier_of_which_it_says_nothing(
+    record: TileOperation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    further = replace(record, operands=SIGNALLED.operands, reserved=())
+    monkeypatch.setitem(TILE_OPERATIONS, record.name, further)
+    op = replace(operation(NAMED), name=record.name)
+    with pytest.raises(DispatchError) as refused:
+        dispatch(op, DispatchContext(target("sm_90a"), 64), VARIANTS)
+    assert set(refused.value.declines) == {v.name for v in VARIANTS if record.name in v.operations}
+    assert all("takes no barrier; one is given" in reasons for reasons in refused.value.declines.values())
+    # without it they are what they were
+    assert dispatch(replace(op, operands=op.operands[:2]), DispatchContext(target("sm_90a"), 64), VARIANTS)
+
+
+def test_all_that_is_written_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    dst, src, fill, barrier = SIGNALLED.operands
+    written = replace(SIGNALLED, operands=(dst, src, fill, replace(barrier, written=True)))
+    monkeypatch.setitem(TILE_OPERATIONS, SIGNALLED.name, written)
+    op = operation(NAMED)
+    assert list(walk.writes(op)) == [op.region("dst"), op.region("barrier")]
+    assert op.inputs == (op.region("src"),)
+    silent = replace(SIGNALLED, operands=(replace(dst, written=False), src, fill, replace(barrier, read=False)))
+    monkeypatch.setitem(TILE_OPERATIONS, SIGNALLED.name, silent)
+    op = operation(NAMED)
+    assert list(walk.writes(op)) == [] and op.region("barrier") not in list(walk.reads(op))
+    assert op.inputs == (op.region("dst"), op.region("src"))
 
 
 def test_the_dispatcher_is_asked_without_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,7 +77,7 @@ def test_operands_are_found_by_name(name: str) -> None:
     op = example(name)
     for k, rule in enumerate(TILE_OPERATIONS[name].operands):
         assert op.operand(rule.name) is (op.operands[k] if k < len(op.operands) else None)
-    assert op.destination is op.operands[0] and op.inputs == op.operands[1:]
+    assert op.written == op.operands[:1] and op.inputs == op.operands[1:]
     with pytest.raises(KeyError, match="no operand 'colour'"):
         op.operand("colour")
 
@@ -125,7 +125,7 @@ def test_a_missing_or_additional_operand_is_a_violation(name: str) -> None:
 @EVERY
 def test_an_operand_of_the_wrong_kind_is_a_violation(name: str) -> None:
     op = example(name)
-    wrong = {True: op.destination, False: build.const(0, op.destination.dtype)}
+    wrong = {True: op.written[0], False: build.const(0, op.written[0].dtype)}
     given = (*op.operands, *(None for _ in op.record.operands[len(op.operands) :]))
     for k, rule in enumerate(op.record.operands):
         for as_region, kind in ((True, "region"), (False, "scalar")):
@@ -231,7 +231,7 @@ def test_the_example_computes_what_the_record_says(name: str, monkeypatch: pytes
     lines = [*record.example.splitlines(), "tj.cp_async.commit()", "tj.cp_async.wait(0)", "tj.cta_sync()"]
     text = "def k(A, OUT):\n" + "".join(f"    {line}\n" for line in [*lines, "tj.cta.copy(OUT[0:32, 0:8], x)"])
     A = (np.arange(256).reshape(32, 8) % 30 / 3 + 1).astype(type_of(name).numpy)
-    dtype = example(name).destination.dtype
+    dtype = example(name).written[0].dtype
     out = np.zeros((32, 8), dtype.numpy)
     tj.kernel(threads=32)(source_of(text))[1](A, out)
     wanted = record.reference(np.zeros_like(out), *inputs_of(name, A))

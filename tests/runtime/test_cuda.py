@@ -181,6 +181,45 @@ def test_an_assert_is_raised_at_the_next_synchronisation_and_the_context_survive
         bad.numpy()
 
 
+@tj.kernel(threads=32, debug=True)
+def past_its_row(A: tj.Tensor, n):
+    A[0, tj.thread_id() + n] = 1
+
+
+@tj.kernel(threads=32, debug=True)
+def maybe_written(A: tj.Tensor, n):
+    r = tj.alloc_local((4,), tj.float32)
+    if tj.thread_id() < n:
+        r[2] = 1
+    A[0, tj.thread_id()] = r[2]
+
+
+@tj.kernel(threads=1, debug=True)
+def shifted(A: tj.Tensor, n):
+    tj.thread.copy(A[0, 0:16], A[0, n : n + 16])
+
+
+CHECKED = [
+    (past_its_row, 0, 3, r"index 3[2-4] is outside dimension 1 of A, whose extent is 32, in thread (29|30|31) "),
+    (maybe_written, 32, 31, r"r\[2\] is read before anything has been written to it, in thread 31 "),
+    (shifted, 16, 15, r"writes A\[0, 0:16\] and reads A\[0, 15 : 15 \+ 16\]: they overlap"),
+]
+
+
+@pytest.mark.parametrize(("kernel", "right", "wrong", "message"), CHECKED, ids=[k.name for k, *_ in CHECKED])
+def test_a_debug_kernel_is_the_checked_build_and_tells_what_the_simulator_tells(kernel, right, wrong, message):
+    a = tj.to_device(np.zeros((4, 32), np.float32))
+    kernel[1](a, right)
+    tj.synchronize()
+    kernel[1](a, wrong)
+    with pytest.raises(tj.LaunchError, match=message):
+        tj.synchronize()
+    kernel[1](a, right)
+    tj.synchronize()
+    with tj.use_device("sim"), pytest.raises(tj.SimulationError, match=message):
+        kernel[1](np.zeros((4, 32), np.float32), wrong)
+
+
 def test_more_than_48_kilobytes_of_shared_memory():
     a = np.zeros(128, np.float32)
     large_shared[1](a)

@@ -11,7 +11,17 @@ import tilejit as tj
 from tilejit import dtypes
 from tilejit.errors import DeviceError, LaunchError
 from tilejit.frontend import Parameter, ParameterKind
-from tilejit.ir.nodes import AssertionsParam, Buffer, ExtentParam, PointerParam, ScalarParam, StrideParam, Var
+from tilejit.ir.nodes import (
+    TRUE,
+    Assert,
+    AssertionsParam,
+    Buffer,
+    ExtentParam,
+    PointerParam,
+    ScalarParam,
+    StrideParam,
+    Var,
+)
 from tilejit.ir.types import Signature
 from tilejit.layout import TileLayout
 from tilejit.runtime.arrays import DeviceArray
@@ -28,7 +38,7 @@ from tests.support.foreign_arrays import (
     Tensor,  # noqa: E402
 )
 from tilejit.runtime import cuda, cuda_driver, cuda_memory  # noqa: E402
-from tilejit.runtime.assertions import DeviceAssertionError  # noqa: E402
+from tilejit.runtime.assertions import DeviceAssertionError, DeviceCheckError  # noqa: E402
 
 GRID = Launch((3, 1, 1), 64)
 
@@ -334,7 +344,7 @@ def test_a_device_array_owns_memory_until_it_is_freed(fake, device):
 
 def test_an_assert_that_failed_is_raised_at_the_next_synchronisation_and_once(fake, device):
     record = AssertionsParam()
-    f = device.load(compiled(record, assertions=(("n > 0", None), ("n < 9", None))))
+    f = device.load(compiled(record, assertions=(Assert(TRUE, "n > 0"), Assert(TRUE, "n < 9"))))
 
     def kernel(p):
         array_at(parameter(p, 0, ctypes.c_uint64), 5, np.int32)[:] = (2, 31, 4, 0, 0)
@@ -347,9 +357,28 @@ def test_an_assert_that_failed_is_raised_at_the_next_synchronisation_and_once(fa
     assert issubclass(DeviceAssertionError, (tj.LaunchError, AssertionError))
 
 
+def test_a_check_that_failed_tells_the_numbers_that_its_record_keeps(fake, device):
+    outside = Assert(TRUE, "index {0} is outside dimension 1 of A, whose extent is {1}", "bounds")
+    f = device.load(compiled(AssertionsParam(), assertions=(outside,)))
+
+    def kernel(p):
+        words = array_at(parameter(p, 0, ctypes.c_uint64), AssertionsParam.RECORD_BYTES // 4, np.int32)
+        words[:5] = (1, 40, 0, 3, 0)
+        words[len(AssertionsParam.WORDS) :].view(np.int64)[:2] = (-(2**40), 2**33)
+
+    fake.kernel = kernel
+    f.launch(GRID, call())
+    who = r"thread 40 \(warp 1, lane 8\) of CTA \(0, 3, 0\)"
+    told = f"index -{2**40} is outside dimension 1 of A, whose extent is {2**33}, in {who}"
+    with pytest.raises(DeviceCheckError, match=told) as caught:
+        device.synchronize()
+    assert not isinstance(caught.value, AssertionError)
+    device.synchronize()
+
+
 def test_an_assert_is_raised_when_results_are_copied_back(fake, device):
     record = AssertionsParam()
-    f = device.load(compiled(pointer("A", written=True), record, assertions=(("", None),)))
+    f = device.load(compiled(pointer("A", written=True), record, assertions=(Assert(TRUE, ""),)))
 
     def kernel(p):
         array_at(parameter(p, 1, ctypes.c_uint64), 5, np.int32)[:] = (1, 0, 0, 0, 0)

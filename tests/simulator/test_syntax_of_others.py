@@ -118,6 +118,10 @@ def test_reports_name_the_calls_through_which_a_line_was_inlined():
     .loc 2 200 9, function_name $L__info_string0, inlined_at 1 10 5
     mov.u64 %x2, 8;
     .loc 2 300 1, function_name $L__info_string1+12, inlined_at 2 200 9
+    mov.u64 %x3, 8;
+    .loc 1 0 0, function_name $L__info_string0, inlined_at 1 10 5
+    mov.u64 %x3, 8;
+    .loc 2 300 1
     ld.global.u32 %r1, [%x1]; ret;"""
     with pytest.raises(OutOfBoundsError) as e:
         run(kernel(body, header=HEADER + INLINED), "k", (1,), (1,), [])
@@ -215,7 +219,7 @@ class TestVectorAtomics:
 
 
 def test_a_destination_that_nobody_reads_is_left_alone():
-    """Its atomic may be a reduction, which returns nothing; one that is read returns the old value."""
+    """Its old value needn't be fetched; one that is read is."""
     body = "mov.u32 %r5, 9; atom.global.add.u32 %r5, [%x1], 1; atom.global.add.u32 %r6, [%x1], 1;" \
            "st.global.u32 [%x1+4], %r6;"
     assert result(body, 2) == [2, 1]

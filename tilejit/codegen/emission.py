@@ -8,7 +8,7 @@ from functools import cache
 from typing import NamedTuple
 
 from ..dtypes import DType
-from ..ir.nodes import Buffer, Const, Kernel
+from ..ir.nodes import Assert, Buffer, Const, Kernel
 from ..isa import Capability, Direction, Row
 from ..source import Span
 from ..target import Target
@@ -59,8 +59,8 @@ class Emission:
     bases: the address of each other buffer that owns storage.
     continues, breaks: labels of the enclosing loops, innermost last.
     functions: mathematical functions called, as (operation, "float32" or "float64" or an integer type). used: the
-    machine instructions used. strings: text constants, by their name. messages: (message, span) of each assertion, by
-    its code - 1. record: the address of an `AssertionsParam`'s record, where assertions are compiled in.
+    machine instructions used. strings: text constants, by their name. assertions: each by its code - 1.
+    record: the address of an `AssertionsParam`'s record, where assertions are compiled in.
     has_tensor_memory: columns are reserved.
     ordered: the buffers of which some load is ordered with what other threads write.
     """
@@ -82,7 +82,7 @@ class Emission:
     functions: dict[tuple[str, str], None] = field(default_factory=dict)
     used: dict[Capability, None] = field(default_factory=dict)
     strings: dict[str, str] = field(default_factory=dict)
-    messages: list[tuple[str, Span | None]] = field(default_factory=list)
+    assertions: list[Assert] = field(default_factory=list)
     record: str | None = None
     has_tensor_memory: bool = False
     ordered: set[str] = field(default_factory=set)

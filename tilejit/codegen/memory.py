@@ -20,14 +20,14 @@ from typing import NamedTuple
 from ..dtypes import DType
 from ..ir.arithmetic import facts
 from ..ir.nodes import Buffer, Vector
-from ..isa.access import GLOBAL_256
+from ..isa.access import GLOBAL_256, WIDEST_BITS
 from .emission import Emission, LLVMValue, OffsetSum
 from .offsets import stages, whole
 from .registers import Registers, Word
 from .types import ADDRESS_SPACES, bits_of, memory_type, register_type
 
 #: the widest access of local memory, to which its buffers are aligned
-WIDEST_BYTES = 16
+WIDEST_BYTES = WIDEST_BITS // 8
 
 
 class WordFormat(NamedTuple):
@@ -148,8 +148,8 @@ def _load_register(emission: Emission, buffer: Buffer, registers: Registers, off
         return _read_registers(emission, buffer, registers, offset, WordFormat(buffer.dtype.bits, 1, kind))[0]
     parts = f"<{count} x {kind}>"
     number, part = divmod(offset.past, count)
-    whole = emission.writer.read(registers.words[number], parts)
-    return emission.writer.value(f"extractelement {parts} {whole}, i32 {part}")
+    register = emission.writer.read(registers.words[number], parts)
+    return emission.writer.value(f"extractelement {parts} {register}, i32 {part}")
 
 
 def _store_register(

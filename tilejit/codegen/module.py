@@ -6,7 +6,17 @@ import time
 from dataclasses import dataclass
 
 from ..dtypes import DType
-from ..ir.nodes import AssertionsParam, Buffer, ExtentParam, Kernel, PointerParam, ScalarParam, StrideParam
+from ..ir.nodes import (
+    AddressParam,
+    Assert,
+    AssertionsParam,
+    Buffer,
+    ExtentParam,
+    Kernel,
+    PointerParam,
+    ScalarParam,
+    StrideParam,
+)
 from ..ir.walk import assert_never
 from ..source import Span
 from ..target import Target
@@ -28,7 +38,7 @@ class Generated:
 
     entry: the kernel's name in the PTX. spans: column c of a `.loc` (1-based) stands for spans[c - 1].
     dynamic_shared: the launch must ask for `shared_bytes`; else the PTX declares them.
-    assertions: (message, place) of each assertion; a record's code - 1 counts in it.
+    assertions: those of the kernel; a record's code - 1 counts in it.
     timings: milliseconds by stage.
     """
 
@@ -38,7 +48,7 @@ class Generated:
     spans: tuple[Span, ...]
     shared_bytes: int
     dynamic_shared: bool
-    assertions: tuple[tuple[str, Span | None], ...]
+    assertions: tuple[Assert, ...]
     timings: dict[str, float]
 
 
@@ -64,7 +74,7 @@ def generate(kernel: Kernel, target: Target) -> Generated:
         spans=tuple(table.spans),
         shared_bytes=plan.total_bytes,
         dynamic_shared=plan.dynamic,
-        assertions=tuple(emission.messages),
+        assertions=tuple(emission.assertions),
         timings={"emit": 1e3 * (written - began), **timings},
     )
 
@@ -136,7 +146,7 @@ def _bind_parameters(emission: Emission) -> None:
         match param:
             case PointerParam(buffer=buffer):
                 emission.bases[buffer.name] = name
-            case ScalarParam(var=var) | ExtentParam(var=var) | StrideParam(var=var):
+            case ScalarParam(var=var) | ExtentParam(var=var) | StrideParam(var=var) | AddressParam(var=var):
                 emission.scalars[var.name] = _number(emission, var.dtype, name)
             case AssertionsParam():
                 emission.record = name
@@ -152,7 +162,7 @@ def _parameters(emission: Emission) -> str:
             case PointerParam(buffer=buffer):
                 constant = param.noalias and not param.written and buffer.name not in emission.ordered
                 texts.append(f"ptr addrspace(1) {_pointer_attributes(buffer, constant)}%p{number}")
-            case ScalarParam(var=var) | ExtentParam(var=var) | StrideParam(var=var):
+            case ScalarParam(var=var) | ExtentParam(var=var) | StrideParam(var=var) | AddressParam(var=var):
                 texts.append(f"{memory_type(var.dtype)} %p{number}")
             case AssertionsParam():
                 texts.append(f"ptr addrspace(1) %p{number}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..dtypes import float64, int32, uint32
-from ..ir.nodes import Assert, Print
+from ..ir.nodes import Assert, AssertionsParam, Print
 from ..isa.atomics import COMPARE_AND_SWAP
 from .casts import cast
 from .debug import quoted
@@ -84,20 +84,25 @@ def assertion(emission: Emission, stmt: Assert) -> None:
         return
     w, record = emission.writer, emission.record
     condition = evaluate(emission, stmt.cond).text
-    emission.messages.append((stmt.message, stmt.span))
+    available = w.available()
+    emission.assertions.append(stmt)
     failed, first, ended, after = (w.label(hint) for hint in ("failed", "first", "ended", "asserted"))
     w.branch(condition, after, failed)
-    w.start(failed)
+    w.start(failed, available)
     place = w.value(f"ptrtoint ptr addrspace(1) {record} to i64")
-    before = emission.machine(COMPARE_AND_SWAP, place, "0", str(len(emission.messages)))
+    before = emission.machine(COMPARE_AND_SWAP, place, "0", str(len(emission.assertions)))
     w.branch(w.value(f"icmp eq i32 {before}, 0"), first, ended)
-    w.start(first)
+    w.start(first, available)
     names = ("thread_id", "cta_id.0", "cta_id.1", "cta_id.2")
     for word, name in enumerate(names, start=1):
         number = cast(emission, special(emission, name), int32).text
         to = w.value(f"getelementptr i32, ptr addrspace(1) {record}, i64 {word}")
         w.effect(f"store i32 {number}, ptr addrspace(1) {to}, align 4")
+    for k, value in enumerate(stmt.values):
+        offset = 4 * len(AssertionsParam.WORDS) + 8 * k
+        to = w.value(f"getelementptr i8, ptr addrspace(1) {record}, i64 {offset}")
+        w.effect(f"store i64 {evaluate(emission, value).text}, ptr addrspace(1) {to}, align 8")
     w.jump(ended)
     w.start(ended)
     w.leave()
-    w.start(after)
+    w.start(after, available)

@@ -96,7 +96,7 @@ def _signed_stop(ctx: Context, node: ast.Call, values: Sequence[Value]) -> Value
     assert isinstance(stop, Scalar)
     most = build.const(2**63 - 1, uint64)
     message = f"a range from a signed number ends past int64: {ctx.frame.source.segment(node)}"
-    ctx.emit(Assert(build.op("less_equal", stop.expr, most), message, ctx.span(node)))
+    ctx.emit(Assert(build.op("less_equal", stop.expr, most), message, span=ctx.span(node)))
     return Scalar(build.cast(build.minimum(stop.expr, most), int64))
 
 
@@ -113,7 +113,7 @@ def _need_step(ctx: Context, node: ast.Call, step: Expr) -> None:
     if isinstance(step, Const):
         raise ctx.type_error(node, "range with a step of 0 doesn't end", "give a step other than 0")
     message = f"range with a step of 0: {ctx.frame.source.segment(node)}"
-    ctx.emit(Assert(build.op("not_equal", step, build.const(0, step.dtype)), message, ctx.span(node)))
+    ctx.emit(Assert(build.op("not_equal", step, build.const(0, step.dtype)), message, span=ctx.span(node)))
 
 
 def _range_loop(ctx: Context, node: ast.For, limits: tuple[Expr, Expr, Expr]) -> bool:

@@ -67,7 +67,7 @@ def assert_holds(ctx: Context, node: ast.Assert) -> bool:
     if node.msg is not None:
         message = str(ctx.constant(ctx.evaluate(node.msg), node.msg, "the message of assert"))
     expr = build.const(cond, bool_) if isinstance(cond, bool) else cond
-    ctx.emit(Assert(expr, message, ctx.span(node)))
+    ctx.emit(Assert(expr, message, span=ctx.span(node)))
     return True
 
 

@@ -79,7 +79,7 @@ def _target(stmt: Stmt, stand_ins: Mapping[str, StandIn]) -> str | None:
     """The slot into which a statement copies a tile: nothing else writes slots."""
     if not isinstance(stmt, TileOp) or stmt.name != CAST.name:
         return None
-    name = stmt.destination.buffer.root.name
+    name = stmt.region("dst").buffer.root.name
     return name if name in stand_ins else None
 
 

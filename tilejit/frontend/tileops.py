@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from ..dtypes import DType
 from ..ir.nodes import Expr, Region, Strided, TileOp
+from ..isa.access import WIDEST_BITS
 from ..isa.cp_async import CP_ASYNC
 from ..layout import Axis, TileLayout
 from ..layout.iters import Iter
@@ -196,7 +197,7 @@ def synthesised(
             node, f"no layout can be made for shape {shape}: its {count} elements don't divide among {threads} threads",
             f"give a layout=, or make the tile a multiple of {threads} elements",
         )
-    width = 16 // dtype.bytes
+    width = WIDEST_BITS // dtype.bits
     while width > 1 and (count % (threads * width) or innermost % width):
         width //= 2
     rounds = count // (threads * width)

@@ -43,12 +43,11 @@ from .values import (
 )
 
 __all__ = [
-    "Alloc", "Assert", "AssertionsParam", "Assign", "Break", "Buffer", "BufferView", "Cast", "Const", "Continue",
-    "Declare", "Element", "Expr", "ExtentParam", "For", "If", "Instruction", "Jump", "Kernel", "LOAD_ORDERS", "Let",
-    "Load", "Loop", "MEMORY_SCOPES", "Move", "Op", "Param", "PointerParam", "Print", "Region", "Return",
-    "SPACES", "SPECIALS", "STORE_ORDERS", "ScalarParam",
-    "Simple", "Special", "Stmt", "Store", "StrideParam", "Strided", "Sync", "TRUE", "TileOp", "Var", "Vector",
-    "written_arguments",
+    "AddressParam", "Alloc", "Assert", "AssertionsParam", "Assign", "Break", "Buffer", "BufferView", "Cast", "Const",
+    "Continue", "Declare", "Element", "Expr", "ExtentParam", "For", "If", "Instruction", "Jump", "Kernel",
+    "LOAD_ORDERS", "Let", "Load", "Loop", "MEMORY_SCOPES", "Move", "Op", "Param", "PointerParam", "Print", "RULES",
+    "Region", "Return", "SPACES", "SPECIALS", "STORE_ORDERS", "ScalarParam", "Simple", "Special", "Stmt", "Store",
+    "StrideParam", "Strided", "Sync", "TRUE", "TileOp", "Var", "Vector", "written_arguments",
 ]
 
 
@@ -172,10 +171,23 @@ class Sync:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
+#: what an `Assert` can be about: what the kernel's author asserted, or what checked builds hold against a kernel
+RULES = ("assert", "bounds", "overlap", "unwritten")
+
+
 @dataclass(frozen=True, slots=True)
 class Assert:
+    """Ends the thread where the condition doesn't hold, and leaves a record of it.
+
+    rule: which of `RULES` the thread breaks there.
+    values: numbers of int64 that the record keeps, at most `AssertionsParam.VALUES`. Where the rule isn't "assert",
+    `{0}`, `{1}`, … in the message stand for them.
+    """
+
     cond: Expr
     message: str
+    rule: str = "assert"
+    values: tuple[Expr, ...] = ()
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
@@ -231,15 +243,22 @@ class TileOp:
         return tuple([o for o in self.operands if o is not None])
 
     @property
-    def destination(self) -> Region:
-        """The operand that it writes."""
-        return self.region(self.record.destination)
+    def written(self) -> tuple[Region, ...]:
+        """The regions that it writes, of whatever kind."""
+        pairs = zip(self.operands, self.record.operands, strict=False)
+        return tuple([o for o, rule in pairs if rule.written and isinstance(o, Region)])
 
     @property
-    def sources(self) -> tuple[Region, ...]:
-        """The regions that it reads, of whatever kind, the destination among them where it updates that."""
+    def read(self) -> tuple[Region, ...]:
+        """The regions that it reads, of whatever kind, those that it updates among them."""
         pairs = zip(self.operands, self.record.operands, strict=False)
         return tuple([o for o, rule in pairs if rule.read and isinstance(o, Region)])
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The optional operands that are given, by name."""
+        given = self.operands
+        return tuple([n for n, k in self.record.options if k < len(given) and given[k] is not None])
 
     @property
     def tiles(self) -> dict[str, Region]:
@@ -255,8 +274,9 @@ class TileOp:
 
     @property
     def inputs(self) -> tuple[Region | Expr, ...]:
-        """The tiles and scalars but for the one that it writes."""
-        return tuple([o for name, o in self.elements.items() if name != self.record.destination])
+        """The tiles and scalars but for those that it writes."""
+        given = self.operands
+        return tuple([o for _, k in self.record.inputs if k < len(given) and (o := given[k]) is not None])
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...] | None]:
@@ -382,14 +402,21 @@ class StrideParam(_NumberParam):
 
 
 @dataclass(frozen=True, slots=True)
+class AddressParam(_NumberParam):
+    """The address of an array's first element, as a number: what checked builds compare."""
+
+
+@dataclass(frozen=True, slots=True)
 class AssertionsParam:
     """The address of a record, which the first thread whose `assert` fails fills in.
 
-    WORDS: the names of the record's 32-bit words. code: 0 while none has failed, else 1 plus the number of the
-    assertion in the kernel.
+    WORDS: the names of the record's first 32-bit words. code: 0 while none has failed, else 1 plus the number of the
+    assertion in the kernel. padding: aligns what follows, `VALUES` numbers of int64.
     """
 
-    WORDS: ClassVar[tuple[str, ...]] = ("code", "thread", "cta_x", "cta_y", "cta_z")
+    WORDS: ClassVar[tuple[str, ...]] = ("code", "thread", "cta_x", "cta_y", "cta_z", "padding")
+    VALUES: ClassVar[int] = 4
+    RECORD_BYTES: ClassVar[int] = 4 * len(WORDS) + 8 * VALUES
 
     size_bytes: ClassVar[int] = 8
     align_bytes: ClassVar[int] = 8
@@ -399,7 +426,7 @@ class AssertionsParam:
 
 #: One kernel parameter. size_bytes, align_bytes: of the parameter in the PTX. defines: the variable or buffer that it
 #: introduces. writes: the name of the argument whose memory the kernel may write through it.
-Param = PointerParam | ScalarParam | ExtentParam | StrideParam | AssertionsParam
+Param = PointerParam | ScalarParam | ExtentParam | StrideParam | AddressParam | AssertionsParam
 
 
 def written_arguments(params: Iterable[Param]) -> frozenset[str]:
@@ -412,7 +439,7 @@ class Kernel:
     """A whole kernel at either level.
 
     threads: of a CTA. target: name of the architecture. max_registers: a limit per thread, or None.
-    cluster: CTAs of a cluster in each dimension, or None. debug: assertions are compiled in on a GPU.
+    cluster: CTAs of a cluster in each dimension, or None. debug: a checked build: assertions are compiled in.
     """
 
     name: str

@@ -142,8 +142,11 @@ def expressions(stmt: ir.Stmt) -> Iterator[ir.Expr]:
         case ir.Store():
             yield from indices(stmt.place)
             yield stmt.value
-        case ir.If() | ir.Assert():
+        case ir.If():
             yield stmt.cond
+        case ir.Assert():
+            yield stmt.cond
+            yield from stmt.values
         case ir.For():
             yield from (stmt.start, stmt.stop, stmt.step)
         case ir.Print():
@@ -177,7 +180,7 @@ def reads(stmt: ir.Stmt) -> Iterator[Place]:
     """
     match stmt:
         case ir.TileOp():
-            yield from stmt.sources
+            yield from stmt.read
         case ir.Move():
             yield stmt.src
         case ir.Instruction():
@@ -204,7 +207,7 @@ def writes(stmt: ir.Stmt) -> Iterator[Place]:
         case ir.Store():
             yield stmt.place
         case ir.TileOp():
-            yield stmt.destination
+            yield from stmt.written
         case ir.Move():
             yield stmt.dst
         case ir.Instruction():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from ..ir import allocation
 from ..ir.arithmetic import build
 from ..ir.nodes import SPACES, Buffer, Cast, Const, Expr, Op, Region, Special, Strided, TileOp, Var
 from ..layout import Swizzle, TileLayout
-from ..ops.record import TILE
+from ..ops.record import TILE, AttributeValue, TileOperation
 from ..ops.tile import TILE_OPERATIONS
 from ..scopes import SCOPES
 from . import VARIANTS
@@ -137,15 +137,13 @@ def dispatch(
     *operands: OperandSpec | Expr | bool | int | float | None,
     threads: int = 128,
     target: str | targets.Target = "sm_90a",
-    variant: str | None = None,
-    require_bits: int | None = None,
-    precision: str | None = None,
+    **attrs: AttributeValue,
 ) -> Verdict[Any]:
     """The variant that carries out an operation, its plan, and why the others don't.
 
     operands: in the operation's order, destination first; scalars as numbers, None for an optional one that isn't
     given. threads: of the CTA.
-    precision: "tf32" for a gemm of float32.
+    attrs: the operation's attributes, such as variant="reg", require_bits=128, or precision="tf32" of a gemm.
     raises: DispatchError where no variant accepts.
     """
     if name not in TILE_OPERATIONS:
@@ -165,9 +163,18 @@ def dispatch(
         o.named(rule.name) if isinstance(o, OperandSpec) else None if o is None else _scalar(o, tile_types)
         for rule, o in zip(record.operands, operands, strict=False)
     )
-    given_attrs = (("precision", precision), ("variant", variant), ("require_bits", require_bits))
-    attrs = tuple((k, v) for k, v in given_attrs if v is not None)
-    return _dispatch(TileOp(name, scope, given, attrs), DispatchContext(targets.target(target), threads), VARIANTS)
+    op = TileOp(name, scope, given, _attributes(record, attrs))
+    return _dispatch(op, DispatchContext(targets.target(target), threads), VARIANTS)
+
+
+def _attributes(record: TileOperation, attrs: Mapping[str, AttributeValue]) -> tuple[tuple[str, AttributeValue], ...]:
+    """The attributes that are given, in the record's order; None is as if one weren't."""
+    stated = {name: value for name, value in attrs.items() if value is not None}
+    for name, value in stated.items():
+        fault = record.attribute_fault(name, value)
+        if fault is not None:
+            raise DispatchError(fault, hint=f"its attributes are {', '.join(a.name for a in record.attrs)}")
+    return tuple((a.name, stated[a.name]) for a in record.attrs if a.name in stated)
 
 
 def _scalar(value: Expr | bool | int | float, tile_types: Sequence[DType]) -> Expr:

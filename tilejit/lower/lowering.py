@@ -45,16 +45,16 @@ def lower(kernel: Kernel, target: Target, variants: Sequence[Variant[Any]]) -> L
     addressed: Mapping[str, Span | None] = {}
     while True:
         builder = Builder(taken, addressed)
-        walk = _Walk(context, variants, kernel.debug, builder)
-        walk.block(kernel.body)
+        walker = _Walk(context, variants, kernel.debug, builder)
+        walker.block(kernel.body)
         if builder.addressed == addressed:
             break
         addressed = builder.addressed
     # last: a refused operation comes with every variant's reasons
-    for stmt in walk.instructions:
+    for stmt in walker.instructions:
         ROWS[stmt.name].need(target, stmt.span)
     body = (*builder.head, *builder.take())
-    return Lowered(replace(kernel, body=body), tuple(walk.verdicts), addressed)
+    return Lowered(replace(kernel, body=body), tuple(walker.verdicts), addressed)
 
 
 def _names(body: Block) -> Iterator[str]:

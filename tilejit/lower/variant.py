@@ -9,12 +9,17 @@ A file of `variants/` has a docstring (*accepts*, *emits*, *source*), its `Plan`
 engine takes the variant of the highest priority that no condition has a reason against and that doesn't decline.
 A plan says what `explain` shows, its `Facts`, and what is moved, its `Moves`, which `proof/` compares with the layouts.
 Of a `VectorPlan` both follow from where its vectors begin. Conditions that several variants share stand at the end.
+
+    round    one pass of a loop over vectors: every thread of the scope that takes part moves or computes one
+    turn     one thread in one round: `Turns` has them all
+    issue    an instruction that a warp carries out together, such as ldmatrix, counted along the plan
+    row      of `Moves`, a piece that one thread moves: the vector of a turn, or one of several pieces of an issue
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -32,9 +37,9 @@ from .builder import Builder
 from .schedule.turns import Turns
 
 __all__ = [
-    "COPY", "KINDS", "SCOPE", "TYPES", "WHOLE_WARPS", "Condition", "Decline", "DispatchContext", "Facts",
-    "JointAccess", "Moves", "Plan", "Products", "Variant", "VectorPlan", "copy_sides", "lead_of", "memory_pair",
-    "needs", "outside",
+    "COPY_CONDITIONS", "KINDS", "SCOPE", "TYPES", "WHOLE_WARPS", "Condition", "Decline", "DispatchContext", "Facts",
+    "JointAccess", "Moves", "Plan", "Products", "Variant", "VectorPlan", "among", "between", "copy_sides", "from_to",
+    "lead_of", "needs", "outside",
 ]
 
 Array = np.ndarray
@@ -42,7 +47,7 @@ P = TypeVar("P", bound="Plan")
 
 
 # without slots: `Variant[SomePlan](...)` sets an attribute, which slotted dataclasses refuse with a TypeError
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Variant(Generic[P]):
     """One way to carry out some tile operations.
 
@@ -50,6 +55,7 @@ class Variant(Generic[P]):
     None for a variant that is chosen by name only.
     operands: conditions on the operands' kinds, number and spaces. when: conditions that are tested where those hold
     and may assume them. Of either all are tested, so that every reason is reported.
+    honours: the optional operands that it carries out, by name; it declines an operation that has another.
     plan: layout arithmetic, run when all hold; where it raises LayoutError it declines. emit: writes lane IR; it can't.
     """
 
@@ -60,17 +66,19 @@ class Variant(Generic[P]):
     when: tuple[Condition, ...]
     plan: Callable[[TileOp, DispatchContext], P | Decline]
     emit: Callable[[P, TileOp, Builder], None]
+    honours: tuple[str, ...] = ()
 
     def reasons(self, op: TileOp, context: DispatchContext, tested: dict[Condition, str | None]) -> tuple[str, ...]:
         """Why `op` doesn't meet the conditions: all reasons of the first tier in which there are any.
 
         tested: what the conditions say that other variants of the operation have, too; each is tested once.
         """
-        for tier in (self.operands, self.when):
+        unused = tuple([f"takes no {name}; one is given" for name in op.options if name not in self.honours])
+        for tier, others in ((self.operands, unused), (self.when, ())):
             for condition in tier:
                 if condition not in tested:
                     tested[condition] = condition.test(op, context)
-            failed = tuple([reason for c in tier if (reason := tested[c]) is not None])
+            failed = (*[reason for c in tier if (reason := tested[c]) is not None], *others)
             if failed:
                 return failed
         return ()
@@ -133,7 +141,7 @@ class Plan(ABC):
     @property
     @abstractmethod
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(PTX mnemonic, trips a thread)."""
+        """(PTX mnemonic, times a thread)."""
 
     @abstractmethod
     def facts(self) -> Facts:
@@ -154,6 +162,8 @@ class VectorPlan(Plan):
 
     vector_width: elements of a vector. rounds: vectors a thread, at most. threads: of the scope.
     limit: why vectors aren't wider, "" where nothing keeps them from it.
+    A subclass that extends a method names its base, as `VectorPlan.moves(self)`: until Python 3.14 `super()` in a
+    dataclass with slots means the class before it got them, and raises TypeError.
     """
 
     vector_width: int
@@ -167,15 +177,15 @@ class VectorPlan(Plan):
         """The operation's tiles, the destination first."""
 
     @abstractmethod
-    def places(self, thread: Expr, trip: Expr) -> tuple[Expr, ...]:
-        """Where the vector of a thread in round `trip` begins in each tile: its address, swizzled, or its register."""
+    def places(self, thread: Expr, round: Expr) -> tuple[Expr, ...]:
+        """Where the vector of a thread in a round begins in each tile: its address, swizzled, or its register."""
 
-    def takes_part(self, thread: Expr, trip: Expr) -> Expr:
-        """Whether a thread moves or computes anything in round `trip`."""
+    def takes_part(self, thread: Expr, round: Expr) -> Expr:
+        """Whether a thread moves or computes anything in a round."""
         return TRUE
 
-    def width_of(self, thread: Expr, trip: Expr) -> Expr:
-        """How many elements a thread's vector in round `trip` has."""
+    def width_of(self, thread: Expr, round: Expr) -> Expr:
+        """How many elements a thread's vector in a round has."""
         return build.const(self.vector_width, int32)
 
     @property
@@ -214,7 +224,7 @@ class Facts:
     """A plan's figures.
 
     width: what one transfer moves, as text, "-" where a plan has no transfers.
-    rounds: transfers of a thread, or instructions of a warp.
+    rounds: of a loop over vectors, or instructions of a warp.
     vector_bits: of one transfer's memory access; None where widths don't matter. limit: why it isn't wider, or "".
     """
 
@@ -243,14 +253,15 @@ class JointAccess:
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """What the threads of one scope move or compute, a row a transfer.
+    """What the threads of one scope move or compute, a row for each piece that a thread moves.
 
-    issue, thread: which transfer of which thread of the scope; each of shape (rows,).
+    issue, thread: in which round, or by which of a warp's instructions, and by which thread of the scope; each of
+    shape (rows,). An instruction that moves several pieces of a thread's has a row for each.
     places: of shape (rows, sides), where the first element lies on each side. The sides are the operation's tiles in
     its order, the destination first. A place in memory is an address in elements, after swizzling; in registers
     one of the thread's, in elements; in tensor memory lane * `target.TMEM_LANE` + column, in elements.
     width: of shape (rows,), how many elements.
-    steps: for each side how far a transfer's elements lie apart: 1, or 0 where one element serves them all.
+    steps: for each side how far a row's elements lie apart: 1, or 0 where one element serves them all.
     accesses: a side's memory accesses where they aren't the rows themselves, at most one for each side.
     Run-time starts count as 0, run-time strides as `launch_values` says; what lies past a tensor's edge is included.
     """
@@ -361,16 +372,33 @@ def lead_of(src: Region) -> str:
     return "src" if src.buffer.space == "global" else "dst"
 
 
-def memory_pair(text: str, *pairs: tuple[str, str]) -> Condition:
-    """Needs (destination, source) in one of `pairs` of spaces. text: these, for the reason."""
+def from_to(src: str, dst: str) -> Condition:
+    """Needs a source in one space and a destination in the other."""
+    return _memory_pair(f"{src} -> {dst}", {(src, dst)})
+
+
+def between(one: str, *others: str) -> Condition:
+    """Needs one side in a space and the other side in one of the other spaces."""
+    pairs = {pair for other in others for pair in ((one, other), (other, one))}
+    return _memory_pair(f"{one} <-> {' or '.join(others)}", pairs)
+
+
+def among(*spaces: str) -> Condition:
+    """Needs both sides in some of the spaces."""
+    *first, last = spaces
+    return _memory_pair(f"among {', '.join(first)} and {last}", {(src, dst) for src in spaces for dst in spaces})
+
+
+def _memory_pair(text: str, pairs: Set[tuple[str, str]]) -> Condition:
+    """Needs (source, destination) in one of `pairs` of spaces. text: these, for the reason."""
 
     def test(op: TileOp, context: DispatchContext) -> str | None:
         tiles = op.tiles
         # a scalar is for the condition on kinds to refuse
         if "dst" not in tiles or "src" not in tiles:
             return None
-        dst, src = tiles["dst"].buffer.space, tiles["src"].buffer.space
-        return None if (dst, src) in pairs else f"moves {text}; got {src} -> {dst}"
+        src, dst = tiles["src"].buffer.space, tiles["dst"].buffer.space
+        return None if (src, dst) in pairs else f"moves {text}; got {src} -> {dst}"
 
     return Condition("memory pair", test)
 
@@ -399,4 +427,4 @@ KINDS = Condition("operands", _kinds)
 TYPES = Condition("types", _types)
 
 #: what every copy needs of two regions
-COPY = (SCOPE, Condition("dtype", _dtypes), Condition("shape", _shapes))
+COPY_CONDITIONS = (SCOPE, Condition("dtype", _dtypes), Condition("shape", _shapes))

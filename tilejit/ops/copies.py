@@ -11,7 +11,7 @@ from .broadcast import broadcast_fault
 from .cast import convert
 from .record import SCALAR, Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
 
-__all__ = ["CAST", "COPY", "COPY_ASYNC", "DST", "FILL", "REQUIRE_BITS", "VARIANT", "into"]
+__all__ = ["CAST", "COPY", "COPY_ASYNC", "DST", "FILL", "REQUIRE_BITS", "VARIANT_NAME", "into"]
 
 Array = np.ndarray
 
@@ -19,7 +19,7 @@ DST = TileOperand("dst", "the destination", read=False, written=True)
 _SRC = TileOperand("src", "the source")
 _FILL = TileOperand("fill", kinds=(SCALAR,), optional=True)
 
-VARIANT = Attribute("variant", str, "the variant that carries it out")
+VARIANT_NAME = Attribute("variant", str, "the variant that carries it out")
 REQUIRE_BITS = Attribute("require_bits", int, "the fewest bits that may be moved at a time")
 _SATURATE = Attribute("saturate", bool, "whether fp8 saturates as in hardware, or overflows as in ml_dtypes", True)
 
@@ -64,7 +64,7 @@ def _moved(dst: Array, src: Array) -> Array:
 COPY = TileOperation(
     name="copy",
     operands=(DST, _SRC, _FILL),
-    attrs=(VARIANT, REQUIRE_BITS),
+    attrs=(VARIANT_NAME, REQUIRE_BITS),
     meaning="dst = src, one dtype; what lies outside a global tensor reads as fill and is not written",
     example="x = tj.alloc_shared((32, 8), tj.float32)\ntj.cta.copy(x, A[0:32, 0:8])",
     reference=_moved,
@@ -76,7 +76,7 @@ COPY_ASYNC = TileOperation(
     name="copy_async",
     operands=(DST, _SRC, _FILL),
     reserved=("barrier",),
-    attrs=(VARIANT, REQUIRE_BITS),
+    attrs=(VARIANT_NAME, REQUIRE_BITS),
     meaning="as copy, but done only when the kernel has waited for it",
     example="x = tj.alloc_shared((32, 8), tj.float32)\ntj.cta.copy_async(x, A[0:32, 0:8])",
     reference=_moved,
@@ -87,7 +87,7 @@ COPY_ASYNC = TileOperation(
 FILL = TileOperation(
     name="fill",
     operands=(DST, TileOperand("value", kinds=(SCALAR,))),
-    attrs=(VARIANT,),
+    attrs=(VARIANT_NAME,),
     meaning="dst = one value",
     example="x = tj.alloc_shared((32, 8), tj.float32)\ntj.cta.fill(x, 1.5)",
     reference=into,
@@ -96,7 +96,7 @@ FILL = TileOperation(
 CAST = TileOperation(
     name="cast",
     operands=(DST, TileOperand("src", "the source of cast")),
-    attrs=(VARIANT, _SATURATE),
+    attrs=(VARIANT_NAME, _SATURATE),
     meaning="dst = src converted to dst's dtype",
     example="x = tj.alloc_shared((32, 8), tj.float16)\ntj.cta.cast(x, A[0:32, 0:8])",
     reference=into,

@@ -9,7 +9,7 @@ import numpy as np
 from ..dtypes import DType, float32
 from ..isa.mma import MMA
 from ..scopes import CTA, WARP, WARPGROUP
-from .copies import VARIANT
+from .copies import VARIANT_NAME
 from .record import Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
 
 __all__ = ["GEMM", "reference"]
@@ -72,7 +72,7 @@ GEMM = TileOperation(
         TileOperand("a", "a of gemm"),
         TileOperand("b", "b of gemm"),
     ),
-    attrs=(Attribute("precision", str, '"tf32" for float32, which is rounded to it'), VARIANT),
+    attrs=(Attribute("precision", str, '"tf32" for float32, which is rounded to it'), VARIANT_NAME),
     meaning="acc += a @ b on tensor cores; float32 factors are rounded to tf32",
     example=(
         "acc = tj.alloc_local((16, 8), tj.float32, layout=tj.mma.layout_c((16, 8), tj.float32))\n"

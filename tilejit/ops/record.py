@@ -149,9 +149,14 @@ class TileOperation:
         return tuple((o.name, k) for k, o in enumerate(self.operands) if TILE in o.kinds or SCALAR in o.kinds)
 
     @cached_property
-    def destination(self) -> str:
-        """The name of the operand that it writes."""
-        return next(o.name for o in self.operands if o.written)
+    def inputs(self) -> tuple[tuple[str, int], ...]:
+        """(name, position) of the tiles and scalars that it doesn't write."""
+        return tuple((name, k) for name, k in self.elements if not self.operands[k].written)
+
+    @cached_property
+    def options(self) -> tuple[tuple[str, int], ...]:
+        """(name, position) of the operands that may be left out."""
+        return tuple((o.name, k) for k, o in enumerate(self.operands) if o.optional)
 
     def position(self, operand: str) -> int:
         """Which operand is called `operand`. raises: KeyError where none is."""
@@ -178,3 +183,11 @@ class TileOperation:
     def attribute(self, name: str) -> Attribute | None:
         """The attribute of this name, or None."""
         return next((a for a in self.attrs if a.name == name), None)
+
+    def attribute_fault(self, name: str, value: object) -> str | None:
+        """Why it can't carry the attribute `name` with `value`, or None."""
+        attribute = self.attribute(name)
+        if attribute is None:
+            return f"{self.name} has no attribute {name!r}"
+        fault = attribute.fault(value)
+        return None if fault is None else f"{self.name}: {fault}"

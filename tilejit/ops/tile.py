@@ -11,7 +11,7 @@ import numpy as np
 from ..dtypes import DType
 from ..scopes import Scope
 from .broadcast import broadcast_fault
-from .copies import CAST, COPY, COPY_ASYNC, DST, FILL, VARIANT, into
+from .copies import CAST, COPY, COPY_ASYNC, DST, FILL, VARIANT_NAME, into
 from .elementwise import ELEMENTWISE, Elementwise, reference, result_type
 from .gemm import GEMM
 from .record import SCALAR, TILE, Attribute, AttributeValue, Fault, TileOperand, TileOperation
@@ -43,7 +43,7 @@ def _elementwise(op: Elementwise) -> TileOperation:
     return TileOperation(
         name=op.name,
         operands=(DST, *(TileOperand(name, kinds=(TILE, SCALAR)) for name in _input_names(op))),
-        attrs=(VARIANT,),
+        attrs=(VARIANT_NAME,),
         meaning=f"dst = {op.name}(...): {op.meaning}",
         example=f"x = tj.alloc_shared((32, 8), tj.{dtype})\ntj.cta.{op.name}({', '.join(('x', *inputs))})",
         reference=partial(_elementwise_reference, op.name),

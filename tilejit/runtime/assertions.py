@@ -1,24 +1,29 @@
-"""What a failed `assert` in a kernel leaves behind, and the error it becomes.
+"""What a failed assertion in a kernel leaves behind, and the error it becomes.
 
-The kernel gets the address of a record (`AssertionsParam`), which the first thread that failed has filled.
+The kernel gets the address of a record (`AssertionsParam`), which the first thread that failed has filled. Besides
+the `assert`s of a kernel's author there are those of checked builds.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import LaunchError, SimulationError
-from ..ir.nodes import AssertionsParam
+from ..errors import LaunchError, OutOfBoundsError, SimulationError, UninitializedReadError
+from ..ir.nodes import Assert, AssertionsParam
+from ..target import WARP as WARP_THREADS
 
 if TYPE_CHECKING:
     from ..pipeline import Compiled
 
-WORDS = len(AssertionsParam.WORDS)
+
+class DeviceCheckError(LaunchError):
+    """What a checked build found wrong with a kernel that ran on a GPU."""
 
 
-class DeviceAssertionError(LaunchError, AssertionError):
+class DeviceAssertionError(DeviceCheckError, AssertionError):
     """An `assert` that failed on a GPU."""
 
 
@@ -26,20 +31,53 @@ class SimulatedAssertionError(SimulationError, AssertionError):
     """An `assert` that failed on the simulator."""
 
 
+_SIMULATED: dict[str, type[SimulationError]] = {
+    "assert": SimulatedAssertionError,
+    "bounds": OutOfBoundsError,
+    "overlap": SimulationError,
+    "unwritten": UninitializedReadError,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FailedAssertion:
+    """What a record tells. thread: in its CTA. values: as many as the record keeps."""
+
+    assertion: Assert
+    thread: int
+    cta: tuple[int, ...]
+    values: tuple[int, ...]
+
+    @property
+    def message(self) -> str:
+        told, cta = self.assertion.message, f"CTA ({', '.join(map(str, self.cta))})"
+        if self.assertion.rule != "assert":
+            warp, lane = divmod(self.thread, WARP_THREADS)
+            return f"{told.format(*self.values)}, in thread {self.thread} (warp {warp}, lane {lane}) of {cta}"
+        where = f"thread {self.thread} of {cta}"
+        return f"assert failed in {where}: {told}" if told else f"assert failed in {where}"
+
+    def simulated(self) -> SimulationError:
+        """The error on the simulator."""
+        return _SIMULATED[self.assertion.rule](self.message, span=self.assertion.span)
+
+    def on_a_gpu(self) -> DeviceCheckError:
+        """The error on a GPU."""
+        error = DeviceAssertionError if self.assertion.rule == "assert" else DeviceCheckError
+        return error(self.message, span=self.assertion.span)
+
+
 def takes_record(compiled: Compiled) -> bool:
     """Whether the kernel has assertions compiled in."""
     return any(isinstance(p, AssertionsParam) for p in compiled.params)
 
 
-def check(
-    compiled: Compiled,
-    record: np.ndarray[Any, Any],
-    error: type[DeviceAssertionError] | type[SimulatedAssertionError],
-) -> None:
-    """Raises `error` where the record tells of a failed assertion."""
-    code, thread, *cta = (int(word) for word in record)
-    if code == 0:
-        return
-    message, span = compiled.assertions[code - 1]
-    where = f"thread {thread} of CTA ({', '.join(map(str, cta))})"
-    raise error(f"assert failed in {where}: {message}" if message else f"assert failed in {where}", span=span)
+def failed(compiled: Compiled, record: np.ndarray[Any, Any]) -> FailedAssertion | None:
+    """The assertion of which a record tells, None where all held. record: its bytes."""
+    size = 4 * len(AssertionsParam.WORDS)
+    words = dict(zip(AssertionsParam.WORDS, record[:size].view(np.int32).tolist(), strict=True))
+    if words["code"] == 0:
+        return None
+    cta = (words["cta_x"], words["cta_y"], words["cta_z"])
+    values = tuple(record[size:].view(np.int64).tolist())
+    return FailedAssertion(compiled.assertions[words["code"] - 1], words["thread"], cta, values)

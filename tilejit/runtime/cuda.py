@@ -13,7 +13,7 @@ import numpy as np
 from cuda.bindings import driver
 
 from ..errors import DeviceError, LaunchError
-from ..ir.nodes import written_arguments
+from ..ir.nodes import AssertionsParam, written_arguments
 from ..target import PORTABLE_CLUSTER, Target, for_capability
 from . import arrays, assertions, cuda_driver
 from .cuda_driver import call, load, name
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ..pipeline import Compiled
 
 _STATIC_SHARED_BYTES = 48 * 1024
+_RECORD_BYTES = AssertionsParam.RECORD_BYTES
 
 def problem() -> str | None:
     """Why no GPU can be used, or None where one answers."""
@@ -57,6 +58,7 @@ class CudaDevice:
         if not 0 <= ordinal < device_count():
             raise DeviceError(f"no device cuda:{ordinal}", hint=f"there are {device_count()}, from cuda:0")
         self.number = ordinal
+        self.checks = False
         self._device = call(driver.cuDeviceGet, ordinal)
         self.context = call(driver.cuDevicePrimaryCtxRetain, self._device)
         self._context_handle = int(self.context)
@@ -137,8 +139,8 @@ class CudaFunction:
         if math.prod(compiled.cluster or ()) > PORTABLE_CLUSTER:
             attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
             call(driver.cuFuncSetAttribute, self._function, attribute, 1)
-        self._record = CudaMemory(4 * assertions.WORDS if self.asserts else 0, device.number, device.context, _nothing)
-        self._record.copy_in(np.zeros(assertions.WORDS if self.asserts else 0, np.int32))
+        self._record = CudaMemory(_RECORD_BYTES if self.asserts else 0, device.number, device.context, _nothing)
+        self._record.copy_in(np.zeros(_RECORD_BYTES if self.asserts else 0, np.uint8))
         index = positions(compiled)
         self._getters = tuple(getter(p, index, self._record.pointer) for p in compiled.params)
         self._check_written = WriteCheck(compiled)
@@ -185,11 +187,13 @@ class CudaFunction:
 
     def check_assertions(self) -> None:
         """Raises for a failed assert, once."""
-        record = np.zeros(assertions.WORDS, np.int32)
+        record = np.zeros(_RECORD_BYTES, np.uint8)
         self._record.copy_out(record)
-        if record[0]:
-            self._record.copy_in(np.zeros_like(record))
-        assertions.check(self.compiled, record, assertions.DeviceAssertionError)
+        failed = assertions.failed(self.compiled, record)
+        if failed is None:
+            return
+        self._record.copy_in(np.zeros_like(record))
+        raise failed.on_a_gpu()
 
     def _stream(self, launch: Launch, call: Call) -> int:
         """The stream's handle: the user's, else that of the framework that owns the first device array."""

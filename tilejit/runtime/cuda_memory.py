@@ -28,7 +28,7 @@ class CudaMemory:
         self._synchronize = synchronize
         with current(context):
             self.pointer = int(call(driver.cuMemAlloc, size)) if size else 0
-        self._finalizer = weakref.finalize(self, _free, self.pointer, context)
+        self._finalizer = weakref.finalize(self, _free, driver, self.pointer, context)
         # the process's end frees everything; the driver may be gone before Python is
         self._finalizer.atexit = False
 
@@ -48,13 +48,14 @@ class CudaMemory:
         self._finalizer()
 
 
-def _free(pointer: int, context: Any) -> None:
+def _free(allocator: Any, pointer: int, context: Any) -> None:
+    """Frees memory. allocator: the driver that it came from."""
     if not pointer:
         return
     # a finalizer can't raise: after a broken context nothing can be freed, and the next call says so
-    if driver.cuCtxPushCurrent(context)[0] == SUCCESS:
-        driver.cuMemFree(pointer)
-        driver.cuCtxPopCurrent()
+    if allocator.cuCtxPushCurrent(context)[0] == SUCCESS:
+        allocator.cuMemFree(pointer)
+        allocator.cuCtxPopCurrent()
 
 
 @dataclass(frozen=True, slots=True)

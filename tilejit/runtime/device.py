@@ -57,6 +57,11 @@ class Device(Protocol):
         """What kernels are compiled for unless they say otherwise."""
         ...
 
+    @property
+    def checks(self) -> bool:
+        """Whether launches run checked builds, whatever their kernels say."""
+        ...
+
     def check(self, target: Target) -> None:
         """Raises DeviceError where it can't run code for `target`."""
         ...

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..dtypes import DType
-from ..ir.nodes import AssertionsParam, ExtentParam, Param, PointerParam, ScalarParam, StrideParam
+from ..ir.nodes import AddressParam, AssertionsParam, ExtentParam, Param, PointerParam, ScalarParam, StrideParam
 from ..ir.walk import assert_never
 
 #: takes a parameter's value from a launch's arguments
@@ -68,7 +68,7 @@ def _code(param: Param) -> str:
     match param:
         case PointerParam() | AssertionsParam():
             return "Q"
-        case ScalarParam(var=var) | ExtentParam(var=var) | StrideParam(var=var):
+        case ScalarParam(var=var) | ExtentParam(var=var) | StrideParam(var=var) | AddressParam(var=var):
             return _CODES[var.dtype.name]
         case _:
             return assert_never(param)
@@ -77,7 +77,7 @@ def _code(param: Param) -> str:
 def getter(param: Param, positions: Mapping[str, int], record: int) -> Getter:
     """What takes a parameter's value from a launch's arguments. record: the address of the assertions' record."""
     match param:
-        case PointerParam():
+        case PointerParam() | AddressParam():
             array = positions[param.of]
             return lambda arguments: arguments[array].pointer
         case ScalarParam():

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..errors import DeviceError, LaunchError, SimulationError
 from ..ir.nodes import (
+    AddressParam,
     AssertionsParam,
     ExtentParam,
     Param,
@@ -85,6 +86,10 @@ class SimulatedDevice:
     def target(self) -> Target:
         return self.chosen or find_target(_DEFAULT_TARGET)
 
+    @property
+    def checks(self) -> bool:
+        return bool(checks_wanted())
+
     def check(self, target: Target) -> None:
         if self.chosen is not None and not target.runs_on(self.chosen.number):
             raise DeviceError(
@@ -126,7 +131,7 @@ class SimulatedFunction:
         """Runs the kernel and returns what the simulator saw."""
         compiled = self.compiled
         self._check_written(arguments)
-        record = np.zeros(assertions.WORDS, np.int32)
+        record = np.zeros(AssertionsParam.RECORD_BYTES, np.uint8)
         values = [parameter_value(param, self._positions, arguments, record) for param in compiled.params]
         places = SourceLines(compiled.spans)
         try:
@@ -145,15 +150,18 @@ class SimulatedFunction:
                 capability=compiled.target.number,
             )
         except SimulationError as error:
+            # a thread that ended at an assertion may be what others wait for
+            failed = assertions.failed(compiled, record)
+            if failed is not None:
+                raise failed.simulated() from None
             error.span = error.span or places.first_in(error.message)
             raise
         self._note_written(arguments)
-        try:
-            assertions.check(compiled, record, assertions.SimulatedAssertionError)
-        except SimulationError as error:
+        failed = assertions.failed(compiled, record)
+        if failed is not None:
             if on_finding == "raise":
-                raise
-            report.note(error)
+                raise failed.simulated()
+            report.note(failed.simulated())
         return report
 
     def _note_written(self, arguments: Sequence[Argument]) -> None:
@@ -205,11 +213,11 @@ def parameter_value(
             with np.errstate(over="ignore"):
                 number: np.generic = param.var.dtype.numpy.type(arguments[positions[param.of]])
             return number
-        case ExtentParam() | StrideParam():
+        case ExtentParam() | StrideParam() | AddressParam():
             size: np.generic = np.int64(getter(param, positions, record=0)(arguments))
             return size
         case AssertionsParam():
-            return Pointer(record.view(np.uint8), name="assertions")
+            return Pointer(record, name="assertions")
         case _:
             return assert_never(param)
 

@@ -21,9 +21,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .. import frontend
 from ..errors import KernelSyntaxError, LaunchError
 from ..ir import walk
+from ..ir.checks import checked
 from ..ir.nodes import Assert, written_arguments
 from ..ir.types import Signature
 from ..target import Target
+from .assertions import takes_record
 from .captured import Captured
 from .signature import Call, describe, describe_one, freeze, signature
 
@@ -48,7 +50,7 @@ def without_compiling(where: str) -> Iterator[None]:
 
 
 class Request(NamedTuple):
-    """What a variant is compiled for; values in the order of the parameters."""
+    """What a variant is compiled for; values in the order of the parameters. debug: the checked build."""
 
     target: Target
     threads: int
@@ -76,15 +78,14 @@ class Key(NamedTuple):
 class CompiledVariant:
     """One compiled variant of a kernel, as `Kernel.signatures` lists it.
 
-    asserts: it has assertions, so that debug makes a difference. made: seconds since the epoch.
-    call: `file:line` of the call that made it. timings: ms by stage.
+    debug: it is a checked build. made: seconds since the epoch. call: `file:line` of the call that made it.
+    timings: ms by stage.
     """
 
     signature: Signature
     threads: int
     target: Target
     debug: bool
-    asserts: bool
     made: float
     call: str
     timings: dict[str, float]
@@ -122,7 +123,7 @@ class VariantCache:
 
     @property
     def all(self) -> tuple[CompiledVariant, ...]:
-        """Every compiled variant, oldest first; one without assertions has two keys."""
+        """Every compiled variant, oldest first; one in which nothing is checked has two keys."""
         return tuple({id(v): v for v in self._variants.values()}.values())
 
     def variant(self, request: Request) -> CompiledVariant:
@@ -134,11 +135,21 @@ class VariantCache:
             key, draft = self._key_and_draft(request)
             variant = self._variants.get(key)
             if variant is None:
+                variant = self._plain_twin(key)
+            if variant is None:
                 self._refuse_recompilation(key)
                 variant = self._variants[key] = self._make(key.signature, request, draft)
-                if not variant.asserts:
-                    self._variants[key._replace(debug=not key.debug)] = variant
+                if request.debug and not takes_record(variant.compiled):
+                    self._variants[key._replace(debug=False)] = variant
             return variant
+
+    def _plain_twin(self, key: Key) -> CompiledVariant | None:
+        """The plain build where that is all that the checked build of this key would be; None where it isn't made."""
+        plain = self._variants.get(key._replace(debug=False)) if key.debug else None
+        if plain is None or any(isinstance(s, Assert) for s in walk.statements(checked(plain.compiled.tile).body)):
+            return None
+        self._variants[key] = plain
+        return plain
 
     def compile_signature(self, typed: Signature, target: Target, threads: int, debug: bool) -> Compiled:
         """Compiles for a signature that another target's variant has; not kept."""
@@ -190,9 +201,8 @@ class VariantCache:
         with self._recursion_named():
             compiled = pipeline.compile(tile, typed, request.target, sound=True)
         compiled = replace(compiled, timings={"frontend": draft.ms, **compiled.timings})
-        asserts = any(isinstance(stmt, Assert) for stmt in walk.statements(tile.body))
         return CompiledVariant(
-            typed, request.threads, request.target, request.debug, asserts, made, call, compiled.timings, compiled
+            typed, request.threads, request.target, request.debug, made, call, compiled.timings, compiled
         )
 
     @contextmanager
@@ -207,8 +217,9 @@ class VariantCache:
             ) from None
 
     def _refuse_recompilation(self, key: Key) -> None:
+        """Refuses another signature, but not the other build of one that is compiled."""
         where, name = _frozen.get(), self._source.name
-        if where is None:
+        if where is None or key._replace(debug=not key.debug) in self._variants:
             return
         if not self._variants:
             raise LaunchError(f"{name} would be compiled for the first time {where}", hint="launch it once before")

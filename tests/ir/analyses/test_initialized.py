@@ -26,7 +26,12 @@ UPDATE = "thread.add r[0 +: 8], r[0 +: 8], 1.0"
 
 ACCEPTED = {
     "after a write": f"{WRITE}\n{READ}",
-    "after an element's write": f"store r[0] <- 1.0\n{READ}",
+    "an element after its write": "store r[3] <- 1.0\nlet x: float32 = r[3]",
+    "after all elements' writes": "\n".join([*(f"store r[{i}] <- 1.0" for i in range(8)), READ]),
+    "after writes of both halves": f"thread.fill r[0 +: 4], 0.0\nthread.fill r[4 +: 4], 0.0\n{READ}",
+    "an element after a write somewhere": "store r[n] <- 1.0\nlet x: float32 = r[3]",
+    "an element somewhere after a write": "store r[3] <- 1.0\nlet x: float32 = r[n]",
+    "after a write somewhere": f"store r[n] <- 1.0\n{READ}",
     "a branch may have written": f"if n == 0\n  {WRITE}\n{READ}",
     "a loop may have written": f"for i: int32 in 0 .. n step 1\n  {WRITE}\n{READ}",
     "a branch, after an earlier turn": f"for i: int32 in 0 .. n step 1\n  if i > 0\n    {READ}\n  {WRITE}",
@@ -56,6 +61,18 @@ REFUSED = {
     "what wrote has left the loop": f"loop\n  if n == 0\n    {READ}\n  if n == 1\n    {WRITE}\n    break",
 }
 
+PARTLY = {
+    "after an element's write": (f"store r[0] <- 1.0\n{READ}", "[1]"),
+    "another element": ("store r[0] <- 1.0\nlet x: float32 = r[3]", "[3]"),
+    "after a write of half": (f"thread.fill r[0 +: 4], 0.0\n{READ}", "[4]"),
+    "half in each branch": (
+        f"if n == 0\n  thread.fill r[0 +: 5], 0.0\nelse\n  thread.fill r[2 +: 4], 0.0\n{READ}", "[6]"
+    ),
+    "an element of the other half": (
+        "for i: int32 in 0 .. n step 1\n  thread.fill r[0 +: 4], 0.0\nlet x: float32 = r[5]", "[5]"
+    ),
+}
+
 
 def kernel(text: str) -> ir.Kernel:
     return from_text(HEAD + "".join(f"  {line}\n" for line in text.splitlines()))
@@ -70,6 +87,13 @@ def test_a_read_that_a_write_may_come_before_is_accepted(text: str) -> None:
 def test_a_read_that_no_write_comes_before_is_refused(text: str) -> None:
     with pytest.raises(KernelTypeError, match="r is read before anything has been written to it"):
         check(kernel(text))
+
+
+@pytest.mark.parametrize(("text", "element"), PARTLY.values(), ids=PARTLY.keys())
+def test_the_first_element_that_no_write_comes_before_is_named(text: str, element: str) -> None:
+    with pytest.raises(KernelTypeError) as caught:
+        check(kernel(text))
+    assert caught.value.message == f"r{element} is read before anything has been written to it"
 
 
 OUT = ir.Buffer("A", "global", float32, (8,), ir.Strided((1,), 16), 16)

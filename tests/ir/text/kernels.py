@@ -189,7 +189,9 @@ class Writer:
         return ir.Print(tuple(parts[: self.draw(st.integers(0, 4))]))
 
     def test(self) -> ir.Stmt:
-        return ir.Assert(self.expr(bool_), self.draw(TEXT))
+        values = [self.expr(int64) for _ in range(self.draw(st.integers(0, 2)))]
+        rule = self.draw(st.sampled_from(ir.RULES[1:] if values else ir.RULES))
+        return ir.Assert(self.expr(bool_), self.draw(TEXT), rule, tuple(values))
 
     def branch(self, depth: int) -> ir.Stmt:
         return ir.If(self.expr(bool_), self.body(depth - 1), self.body(depth - 1))

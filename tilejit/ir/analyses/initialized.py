@@ -1,102 +1,156 @@
-"""Local tiles that are read before anything has been written to them.
+"""Registers of local tiles that are read before anything has been written to them.
 
-Nothing notices that at run time: LLVM drops whatever is computed from a register that was never set, so that neither
+Nothing notices that in PTX: LLVM drops whatever is computed from a register that was never set, so that neither
 the simulator nor a GPU sees the read.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...errors import KernelTypeError
 from .. import walk
 from ..arithmetic import facts
-from ..nodes import Alloc, For, If, Jump, Kernel, Loop, Simple, Stmt
+from ..nodes import Element, For, If, Jump, Kernel, Loop, Region, Simple, Stmt
+from ..walk import Place
 from .flow import Analysis, LoopStates, solve
+from .local_registers import LocalRegisters, numbers_of
 
-__all__ = ["check"]
+__all__ = ["Doubt", "check", "doubts"]
 
 
 def check(kernel: Kernel) -> None:
-    """Refuses a read of a local buffer where no path that comes there has written it.
+    """Refuses a read of registers that no path which comes there has written.
 
     In a loop an earlier turn may have written what a later one reads. A path ends at its first read of what it hasn't
-    written: so a read that the first turn always comes to is refused, even if the turn writes the buffer after it.
+    written: so a read that the first turn always comes to is refused, even if the turn writes the register after it.
     raises: KernelTypeError with the place of the read.
     """
-    local = frozenset(s.buffer.name for s in kernel.body if isinstance(s, Alloc) and s.buffer.space == "local")
-    if not local:
+    registers = LocalRegisters(kernel.body)
+    if not registers.first:
         return
-    analysis = _Initialized()
-    states = solve(analysis, kernel.body, _BufferState(unwritten=local))
-    for stmt, state in zip(walk.statements(kernel.body), states, strict=True):
-        if state is not None and not (state.unwritten - state.written).isdisjoint(analysis.names_read(stmt)):
-            _refuse(stmt, state)
-
-
-def _refuse(stmt: Stmt, state: _BufferState) -> None:
-    for place in walk.reads(stmt):
-        name = place.buffer.root.name
-        if name in state.unwritten and name not in state.written:
-            raise KernelTypeError(
-                f"{name} is read before anything has been written to it",
-                span=place.span or stmt.span,
-                hint=f"copy something into {name} or fill it first, for example with 0",
-            )
+    for stmt, state in _states(kernel, registers):
+        untouched = state.unwritten & ~state.written
+        if untouched:
+            for place in walk.reads(stmt):
+                _refuse_untouched(place, stmt, untouched, registers)
 
 
 @dataclass(frozen=True, slots=True)
-class _BufferState:
-    """The buffers that paths to one point have left unwritten, and those that paths have written; one may be in both.
+class Doubt:
+    """A place that a statement reads, of which registers may be unwritten. numbers: those, counted in the root."""
 
-    One that is in neither is of no interest: all paths have ended at a read of it.
+    place: Region | Element
+    numbers: tuple[int, ...]
+
+
+def doubts(kernel: Kernel) -> list[tuple[Doubt, ...]]:
+    """For each of `walk.statements(kernel.body)` the places that it reads and that may be unwritten."""
+    registers = LocalRegisters(kernel.body)
+    if not registers.first:
+        return [()] * sum(1 for _ in walk.statements(kernel.body))
+    analysis = _Initialized(registers)
+    states = solve(analysis, kernel.body, _RegisterState(registers.all))
+    return [
+        () if state is None or not state.unwritten else tuple(_doubts_of(stmt, state, registers))
+        for stmt, state in zip(walk.statements(kernel.body), states, strict=True)
+    ]
+
+
+def _doubts_of(stmt: Stmt, state: _RegisterState, registers: LocalRegisters) -> Iterator[Doubt]:
+    for place in walk.reads(stmt):
+        unsure = registers.of(place).possibly & state.unwritten
+        if unsure and isinstance(place, (Region, Element)):
+            yield Doubt(place, tuple(numbers_of(unsure >> registers.first[place.buffer.root.name])))
+
+
+def _states(kernel: Kernel, registers: LocalRegisters) -> Iterator[tuple[Stmt, _RegisterState]]:
+    """The statements that paths come to, each with the state before it."""
+    states = solve(_Initialized(registers), kernel.body, _RegisterState(registers.all))
+    for stmt, state in zip(walk.statements(kernel.body), states, strict=True):
+        if state is not None:
+            yield stmt, state
+
+
+def _refuse_untouched(place: Place, stmt: Stmt, untouched: int, registers: LocalRegisters) -> None:
+    """Refuses a place of which some register is sure to be unwritten."""
+    touched = registers.of(place)
+    if not (touched.surely & untouched or touched.possibly and not touched.possibly & ~untouched):
+        return
+    name = place.buffer.root.name
+    whole = registers.whole(name)
+    element = "" if whole & untouched == whole else registers.element(name, touched.surely & untouched)
+    raise KernelTypeError(
+        f"{name}{element} is read before anything has been written to it",
+        span=place.span or stmt.span,
+        hint=f"copy something into {'all of ' if element else ''}{name} or fill it first, for example with 0",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _RegisterState:
+    """The registers that paths to one point have left unwritten, and those that paths have written.
+
+    One may be in both. One that is in neither is of no interest: all paths have ended at a read of it.
     """
 
-    unwritten: frozenset[str] = frozenset()
-    written: frozenset[str] = frozenset()
+    unwritten: int = 0
+    written: int = 0
 
 
-class _Initialized(Analysis[_BufferState]):
-    def __init__(self) -> None:
+class _Initialized(Analysis[_RegisterState]):
+    def __init__(self, registers: LocalRegisters) -> None:
+        self.registers = registers
         # by the statement's identity: each is visited several times
-        self._names_read: dict[int, frozenset[str]] = {}
+        self._read: dict[int, int] = {}
 
-    def names_read(self, stmt: Stmt) -> frozenset[str]:
-        """The buffers that a statement itself reads."""
-        names = self._names_read.get(id(stmt))
-        if names is None:
-            names = self._names_read[id(stmt)] = frozenset(place.buffer.root.name for place in walk.reads(stmt))
-        return names
+    def read_by(self, stmt: Stmt) -> int:
+        """The registers that a statement itself is sure to read."""
+        read = self._read.get(id(stmt))
+        if read is None:
+            read = 0
+            for place in walk.reads(stmt):
+                read |= self.registers.of(place).surely
+            self._read[id(stmt)] = read
+        return read
 
-    def join(self, first: _BufferState, second: _BufferState) -> _BufferState:
-        return _BufferState(first.unwritten | second.unwritten, first.written | second.written)
+    def join(self, first: _RegisterState, second: _RegisterState) -> _RegisterState:
+        return _RegisterState(first.unwritten | second.unwritten, first.written | second.written)
 
-    def step(self, stmt: Simple | Jump, state: _BufferState) -> _BufferState:
+    def step(self, stmt: Simple | Jump, state: _RegisterState) -> _RegisterState:
         if not state.unwritten:
             return state
         state = self.read(stmt, state)
-        written = {place.buffer.root.name for place in walk.writes(stmt)}
-        return _BufferState(state.unwritten - written, state.written | state.unwritten & written)
+        surely = possibly = 0
+        for place in walk.writes(stmt):
+            touched = self.registers.of(place)
+            surely, possibly = surely | touched.surely, possibly | touched.possibly
+        return _RegisterState(state.unwritten & ~surely, state.written | state.unwritten & possibly)
 
-    def branch(self, stmt: If, state: _BufferState) -> tuple[_BufferState, _BufferState]:
+    def branch(self, stmt: If, state: _RegisterState) -> tuple[_RegisterState, _RegisterState]:
         state = self.read(stmt, state)
         return state, state
 
-    def enter(self, loop: For | Loop, before: _BufferState) -> _BufferState:
+    def enter(self, loop: For | Loop, before: _RegisterState) -> _RegisterState:
         return self.read(loop, before)
 
-    def read(self, stmt: Stmt, state: _BufferState) -> _BufferState:
+    def read(self, stmt: Stmt, state: _RegisterState) -> _RegisterState:
         if not state.unwritten:
             return state
-        read = self.names_read(stmt)
-        return _BufferState(state.unwritten - read, state.written) if read else state
+        read = self.read_by(stmt)
+        return _RegisterState(state.unwritten & ~read, state.written) if read else state
 
-    def leave(self, loop: For | Loop, turns: LoopStates[_BufferState]) -> _BufferState | None:
+    def leave(self, loop: For | Loop, turns: LoopStates[_RegisterState]) -> _RegisterState | None:
         if isinstance(loop, Loop) or not _has_a_turn(loop):
             return super().leave(loop, turns)
         if turns.again is None or turns.breaks is None:
-            return turns.breaks if turns.again is None else turns.again
-        return self.join(turns.again, turns.breaks)
+            after = turns.breaks if turns.again is None else turns.again
+        else:
+            after = self.join(turns.again, turns.breaks)
+        if after is None or not after.unwritten:
+            return after
+        return _RegisterState(after.unwritten & ~self.registers.written_by(loop), after.written)
 
 
 def _has_a_turn(loop: For) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from ...dtypes import DType, bool_
+from ...dtypes import DType, bool_, int64
 from ...errors import KernelSyntaxError, LayoutError
 from ...layout import TileLayout
 from ...scopes import SCOPES
@@ -100,6 +100,8 @@ class _Reader:
         line.expect("of")
         if kind == "scalar":
             return ir.ScalarParam(line.name(), var)
+        if kind == "address":
+            return ir.AddressParam(line.name(), var)
         if kind == "extent":
             return ir.ExtentParam(line.name(), var, axis)
         if kind == "stride":
@@ -216,7 +218,12 @@ class _Reader:
     def _assert(self, line: Line) -> ir.Stmt:
         cond = expression(line, self.names, bool_)
         line.expect(",")
-        return ir.Assert(cond, line.string())
+        message = line.string()
+        rule = next((rule for rule in ir.RULES[1:] if line.accept(rule)), ir.RULES[0])
+        values = []
+        while line.accept(","):
+            values.append(expression(line, self.names, int64))
+        return ir.Assert(cond, message, rule, tuple(values))
 
     def _print(self, line: Line) -> ir.Stmt:
         def part() -> str | ir.Expr:

@@ -6,12 +6,14 @@ Blocks are indented as in Python. Each statement is one line; what stands in bra
       param BUFFER [of ARGUMENT] [written] [noalias]             a pointer
       param VAR extent AXIS of ARGUMENT                          and stride
       param VAR scalar of ARGUMENT
+      param VAR address of ARGUMENT                              what checked builds compare
       param assertions                                           where a failed assertion leaves its record
       let VAR = EXPR              var VAR [= EXPR]               set NAME = EXPR
       alloc BUFFER [addressed]    view BUFFER of NAME            store PLACE <- EXPR
       if EXPR … else …            loop …                         [unrolled] for VAR in EXPR .. EXPR step EXPR …
       break    continue    return    pass                        SCOPE.sync
-      assert EXPR, "message"      print "text", EXPR, …
+      assert EXPR, "message"[ RULE[, EXPR, …]]                    the message's numbers
+      print "text", EXPR, …
       SCOPE.OPERATION OPERAND, …[; ATTRIBUTE=VALUE, …]           a tile operation; an operand left out is None
       move VECTOR <- VECTOR [when EXPR] [otherwise EXPR]
       instruction NAME [VECTOR, …] [<- INPUT, …]
@@ -36,7 +38,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator
 
-from ...dtypes import DType, bool_
+from ...dtypes import DType, bool_, int64
 from .. import nodes as ir
 from ..walk import assert_never
 from .grammar import (
@@ -95,6 +97,8 @@ def _param(param: ir.Param) -> str:
             return f"param {_definition(param.var)} extent {param.axis} of {_name(param.of)}"
         case ir.StrideParam():
             return f"param {_definition(param.var)} stride {param.axis} of {_name(param.of)}"
+        case ir.AddressParam():
+            return f"param {_definition(param.var)} address of {_name(param.of)}"
         case ir.AssertionsParam():
             return "param assertions"
         case _:
@@ -150,8 +154,9 @@ def _line(stmt: ir.Simple | ir.Jump) -> str:
             return f"store {place_text(place)}{_order(stmt.order)} <- {expr_text(value, place.buffer.dtype)}"
         case ir.Sync(scope):
             return f"{scope}.sync"
-        case ir.Assert(cond, message):
-            return f"assert {expr_text(cond, bool_)}, {json.dumps(message)}"
+        case ir.Assert(cond, message, rule, values):
+            shown = ["" if rule == "assert" else f" {rule}", *(f", {expr_text(v, int64)}" for v in values)]
+            return f"assert {expr_text(cond, bool_)}, {json.dumps(message)}" + "".join(shown)
         case ir.Print(parts):
             shown = [json.dumps(p) if isinstance(p, str) else expr_text(p) for p in parts]
             return f"print {', '.join(shown)}".rstrip()

@@ -9,7 +9,7 @@ from ...isa import ROWS, Kind, Operand, Row, nearest
 from ...target import TARGETS
 from .. import nodes as ir
 
-__all__ = ["instruction_faults"]
+__all__ = ["cut_inputs", "instruction_faults"]
 
 Item = ir.Expr | ir.Vector
 
@@ -33,6 +33,26 @@ def instruction_faults(stmt: ir.Instruction, target: str | None) -> list[str]:
     if not faults:
         _SOUND.add(key)
     return faults + list(_unequal(row, stmt))
+
+
+def cut_inputs(stmt: ir.Instruction) -> frozenset[int]:
+    """Which inputs are addresses of bytes that other operands may have the instruction leave alone."""
+    row = ROWS.get(stmt.name)
+    if row is None or not any(operand.is_cut for operand in row.operands):
+        return frozenset()
+    carried = len(stmt.outputs) if row.carries is not None else 0
+    positions = _positions(row.arguments, stmt.inputs[carried:])
+    return frozenset(
+        carried + k for k, at in enumerate(positions) if at < len(row.arguments) and row.arguments[at].is_cut
+    )
+
+
+def _positions(registers: Sequence[Operand], items: Sequence[Item]) -> Iterator[int]:
+    """For each item which of `registers` it begins at. registers: for each, the operand that it belongs to."""
+    position = 0
+    for item in items:
+        yield position
+        position += _registers(registers[position], item) if position < len(registers) else 1
 
 
 def _shape(item: Item) -> Hashable:

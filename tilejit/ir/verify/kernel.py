@@ -31,7 +31,7 @@ from ...source import Span
 from ...target import MAX_THREADS, TARGETS
 from .. import nodes as ir
 from ..walk import assert_never
-from .instructions import instruction_faults
+from .instructions import cut_inputs, instruction_faults
 from .memory import access_fault, buffer_faults, element_faults, region_faults, vector_faults
 from .operations import const_fault, op_fault, tile_op_faults
 
@@ -130,10 +130,10 @@ class _Checker:
                     self.fault(f"parameter {buffer.name} must be global memory, and no view", buffer.span)
             case ir.ScalarParam(var=var):
                 self.define(var, env, None)
-            case ir.ExtentParam(var=var) | ir.StrideParam(var=var):
+            case ir.ExtentParam(var=var) | ir.StrideParam(var=var) | ir.AddressParam(var=var):
                 self.define(var, env, None)
                 if var.dtype != int64:
-                    self.fault(f"{var.name}: an extent or a stride is of int64", None)
+                    self.fault(f"{var.name}: an extent, a stride or an address is of int64", None)
             case ir.AssertionsParam():
                 pass
             case _:
@@ -200,8 +200,8 @@ class _Checker:
                 self.block(body, env.inner("loop"))
             case ir.Break() | ir.Continue():
                 self.jump(stmt, env)
-            case ir.Assert(cond):
-                self.value(cond, bool_, env, stmt.span, "an assertion")
+            case ir.Assert():
+                self.assertion(stmt, env)
             case ir.Print(parts):
                 for part in parts:
                     if not isinstance(part, str):
@@ -219,6 +219,15 @@ class _Checker:
                 pass
             case _:
                 assert_never(stmt)
+
+    def assertion(self, stmt: ir.Assert, env: _Environment) -> None:
+        self.value(stmt.cond, bool_, env, stmt.span, "an assertion")
+        for value in stmt.values:
+            self.value(value, int64, env, stmt.span, "what an assertion tells")
+        if stmt.rule not in ir.RULES:
+            self.fault(f"an assertion of the rule {stmt.rule!r}", stmt.span)
+        if len(stmt.values) > ir.AssertionsParam.VALUES:
+            self.fault(f"{len(stmt.values)} values: a record keeps {ir.AssertionsParam.VALUES}", stmt.span)
 
     def binding(self, stmt: ir.Let | ir.Declare | ir.Assign, env: _Environment) -> None:
         value = stmt.init if isinstance(stmt, ir.Declare) else stmt.value
@@ -320,10 +329,10 @@ class _Checker:
             self.vector(output, env, stmt.span)
             if output.buffer.space != "local":
                 self.fault(f"{stmt.name} fills registers; {output.buffer.name} is {output.buffer.space}", stmt.span)
-        is_cut = stmt.name in ROWS and any(operand.is_cut for operand in ROWS[stmt.name].operands)
-        for value in stmt.inputs:
+        cut = cut_inputs(stmt)
+        for k, value in enumerate(stmt.inputs):
             if isinstance(value, ir.Vector):
-                self.vector(value, env, stmt.span, is_masked=is_cut)
+                self.vector(value, env, stmt.span, is_masked=k in cut)
             else:
                 self.expr(value, env, stmt.span)
         self.fault(self.pending_fault(stmt), stmt.span)

@@ -79,13 +79,9 @@ def tile_op_faults(op: ir.TileOp) -> Iterator[str]:
 
 def _attribute_faults(op: ir.TileOp, record: TileOperation) -> Iterator[str]:
     for name, value in op.attrs:
-        attribute = record.attribute(name)
-        if attribute is None:
-            yield f"{op.name} has no attribute {name!r}"
-            continue
-        fault = attribute.fault(value)
+        fault = record.attribute_fault(name, value)
         if fault is not None:
-            yield f"{op.name}: {fault}"
+            yield fault
 
 
 def _kind_faults(op: ir.TileOp, record: TileOperation) -> Iterator[str]:

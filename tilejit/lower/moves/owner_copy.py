@@ -72,7 +72,7 @@ class OwnerCopy(VectorPlan):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, trips a thread)."""
+        """(mnemonic, times a thread)."""
         verb = "ld" if self.loads else "st"
         return ((self.memory.access(verb, 1), self.rounds),)
 
@@ -81,14 +81,14 @@ class OwnerCopy(VectorPlan):
         """The edges that the memory side may pass."""
         return Edges.of(self.memory, 1)
 
-    def register(self, trip: Expr) -> Expr:
+    def register(self, round: Expr) -> Expr:
         """The register that a round looks at."""
-        return self.held[_TILE].located(trip)
+        return self.held[_TILE].located(round)
 
-    def element(self, trip: Expr, thread: Expr) -> tuple[Expr, list[Expr]]:
+    def element(self, thread: Expr, round: Expr) -> tuple[Expr, list[Expr]]:
         """Whether a thread owns an element of the region there, and that element's coordinates without units."""
         takes_part, values = self._values_of(thread)
-        tile, values = self.spread.then(self.held)[_TILE], [*values, *self.held.digits_of(trip)]
+        tile, values = self.spread.then(self.held)[_TILE], [*values, *self.held.digits_of(round)]
         coordinates: list[Expr] = []
         for d, (start, extent) in enumerate(zip(self.registers.starts, self.registers.extents, strict=True)):
             index: Expr = build.const(0, int64)
@@ -130,21 +130,21 @@ class OwnerCopy(VectorPlan):
         memory = self.memory.placement.region
         return (self.registers, memory) if self.loads else (memory, self.registers)
 
-    def takes_part(self, thread: Expr, trip: Expr) -> Expr:
-        return self.element(trip, thread)[0]
+    def takes_part(self, thread: Expr, round: Expr) -> Expr:
+        return self.element(thread, round)[0]
 
-    def places(self, thread: Expr, trip: Expr) -> tuple[Expr, ...]:
-        register, address = self.register(trip), self.address(self.element(trip, thread)[1])
+    def places(self, thread: Expr, round: Expr) -> tuple[Expr, ...]:
+        register, address = self.register(round), self.address(self.element(thread, round)[1])
         return (register, address) if self.loads else (address, register)
 
     def emit(self, op: TileOp, b: Builder) -> None:
         thread = b.thread(op.scope, self.threads)
         mask = self.edges.mask(b, self.rounds)
-        with b.rounds(self.rounds, self.registers.buffer) as trip:
-            takes_part, coordinates = self.element(trip, thread)
+        with b.rounds(self.rounds, self.registers.buffer) as round:
+            takes_part, coordinates = self.element(thread, round)
             with b.when(takes_part):
                 memory = Vector(self.memory.buffer, self.address(coordinates))
-                register = Vector(self.registers.buffer, self.register(trip))
+                register = Vector(self.registers.buffer, self.register(round))
                 inside = mask.inside(lambda dim, dtype: build.cast(coordinates[dim], dtype))
                 if not self.loads:
                     b.append(Move(memory, register, None if inside == TRUE else inside, span=b.span))

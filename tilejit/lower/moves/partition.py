@@ -62,7 +62,7 @@ class Partition(VectorPlan):
         if cut is not None:
             buffer = elements[cut].buffer
             width, limit = 1, f"one element of {buffer.name} serves a vector, and {buffer.name} may end within it"
-        vectors = elements.vectors(width)
+        vectors = elements.in_vectors(width)
         rounds = -(-vectors.count // threads)
         return cls(width, rounds, threads, limit, vectors.count, elements, vectors, single)
 
@@ -81,7 +81,7 @@ class Partition(VectorPlan):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, trips a thread); the narrower accesses at edges and of partial vectors aren't counted."""
+        """(mnemonic, times a thread); the narrower accesses at edges and of partial vectors aren't counted."""
         dst, *inputs = self.names
         accesses = [*(("ld", name) for name in inputs), ("st", dst)]
         return tuple((self._access(verb, name), self.rounds) for verb, name in accesses)
@@ -101,20 +101,20 @@ class Partition(VectorPlan):
     def steps(self) -> tuple[int, ...]:
         return tuple(0 if name in self.single else 1 for name in self.names)
 
-    def vector(self, thread: Expr, trip: Expr) -> Expr:
-        """The vector of a thread in round `trip`."""
-        return build.add(build.mul(trip, self.threads), thread)
+    def vector(self, thread: Expr, round: Expr) -> Expr:
+        """The vector of a thread in a round."""
+        return build.add(build.mul(round, self.threads), thread)
 
-    def takes_part(self, thread: Expr, trip: Expr) -> Expr:
-        return build.less(self.vector(thread, trip), self.count)
+    def takes_part(self, thread: Expr, round: Expr) -> Expr:
+        return build.less(self.vector(thread, round), self.count)
 
-    def places(self, thread: Expr, trip: Expr) -> tuple[Expr, ...]:
-        return tuple(view.address(self.vector(thread, trip)) for view in self.vectors.views)
+    def places(self, thread: Expr, round: Expr) -> tuple[Expr, ...]:
+        return tuple(view.address(self.vector(thread, round)) for view in self.vectors.views)
 
-    def width_of(self, thread: Expr, trip: Expr) -> Expr:
+    def width_of(self, thread: Expr, round: Expr) -> Expr:
         if self.tail == self.vector_width:
             return build.const(self.vector_width, int32)
-        values = self.vectors.digits_of(self.vector(thread, trip))
+        values = self.vectors.digits_of(self.vector(thread, round))
         widths = (build.const(width, int32) for width in (self.vector_width, self.tail))
         return build.where(self.is_whole(values), *widths)
 
@@ -205,8 +205,8 @@ class _Rounds:
         plan, b = self.plan, self.b
         whole, partial = divmod(plan.count, plan.threads)
         if whole:
-            with b.loop("round", whole, unrolled=unrolled or whole <= _WRITTEN_OUT) as trip:
-                yield from self._vector(build.mul(trip, plan.threads))
+            with b.loop("round", whole, unrolled=unrolled or whole <= _WRITTEN_OUT) as round:
+                yield from self._vector(build.mul(round, plan.threads))
         if partial:
             with b.when(build.less(self.thread, partial)):
                 yield from self._vector(build.const(whole * plan.threads, int32))

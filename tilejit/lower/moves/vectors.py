@@ -74,7 +74,7 @@ class OwnedVectors:
     """Vector r of each thread, counted along the registers that it owns, in every operand.
 
     threads_share: the digits spread over threads. elements: those of a thread's registers, the last along a vector.
-    vectors: those of r, one vector of `width` elements a step; `self["memory"]` is an operand over them.
+    vectors: those of r, one vector of `width` elements a step.
     """
 
     threads_share: Schedule
@@ -96,35 +96,27 @@ class OwnedVectors:
 
     def of_width(self, width: int) -> OwnedVectors:
         """The same elements, in vectors of `width`."""
-        return OwnedVectors(self.threads_share, self.elements, self.elements.vectors(width), width)
-
-    def __getitem__(self, name: str) -> View:
-        return self.vectors[name]
-
-    @property
-    def views(self) -> tuple[View, ...]:
-        """The operands over the vectors."""
-        return self.vectors.views
+        return OwnedVectors(self.threads_share, self.elements, self.elements.in_vectors(width), width)
 
     @property
     def rounds(self) -> int:
         """Vectors of a thread."""
         return self.vectors.count
 
-    def place(self, name: str, thread: Expr, trip: Expr) -> Expr:
-        """Where the vector of a thread in round `trip` begins: its address, swizzled, or its register."""
-        view = self[name]
+    def place(self, name: str, thread: Expr, round: Expr) -> Expr:
+        """Where the vector of a thread in a round begins: its address, swizzled, or its register."""
+        view = self.vectors[name]
         if view.buffer.space == "local":
-            return view.located(trip)
-        return view.swizzled(build.add(self._first(name, thread), view.steps(trip)))
+            return view.located(round)
+        return view.swizzled(build.add(self._first(name, thread), view.steps(round)))
 
     def is_lowest_owner(self, thread: Expr) -> Expr:
         """Whether a thread is the lowest of those that hold the same values in "registers"."""
-        return self["registers"].placement.lowest_owner(thread)
+        return self.vectors["registers"].placement.lowest_owner(thread)
 
     def starts(self, b: Builder) -> Iterator[Mapping[str, RegisterVectors]]:
         """The operands in registers. The caller writes its code once, or for each register at which they may start."""
-        local = [view for view in self.views if view.buffer.space == "local"]
+        local = [view for view in self.vectors.views if view.buffer.space == "local"]
         for firsts in each_start(b, *(view.touched(self.width) for view in local)):
             yield {v.name: RegisterVectors(v, first, self.width) for v, first in zip(local, firsts, strict=True)}
 
@@ -134,7 +126,7 @@ class OwnedVectors:
         The caller writes its code once, or several times: for each register at which a region may start, and for
         regions inside their tensors, without masks, and at their edges.
         """
-        base = b.let("memory", self["memory"].swizzled(self._first("memory", thread)))
+        base = b.let("memory", self.vectors["memory"].swizzled(self._first("memory", thread)))
         for starts in self.starts(b):
             with b.when(takes_part):
                 yield from self._rounds(b, thread, base, starts["registers"])
@@ -143,14 +135,14 @@ class OwnedVectors:
         self, b: Builder, thread: Expr, base: Expr, registers: RegisterVectors
     ) -> Iterator[tuple[Vector, MaskedVector]]:
         """base: the address of the first vector in memory."""
-        memory, first = self["memory"], self._first("memory", thread)
+        memory, first = self.vectors["memory"], self._first("memory", thread)
         every, elements = (self.threads_share.then(part)["memory"] for part in (self.vectors, self.elements))
         which = self.threads_share["registers"].of_thread(thread)
         for masks in at_edges(b, [elements], self.width, self.rounds):
-            with b.rounds(self.rounds, registers.view.buffer) as trip:
-                address = memory.advanced(base, first, memory.steps(trip))
-                values = [*which, *self.vectors.digits_of(trip)]
-                yield registers.at(trip), MaskedVector(every, masks["memory"], address, values, 0, self.width)
+            with b.rounds(self.rounds, registers.view.buffer) as round:
+                address = memory.advanced(base, first, memory.steps(round))
+                values = [*which, *self.vectors.digits_of(round)]
+                yield registers.at(round), MaskedVector(every, masks["memory"], address, values, 0, self.width)
 
     def _first(self, name: str, thread: Expr) -> Expr:
         """Where a thread's first vector lies in memory, before swizzling."""
@@ -165,9 +157,9 @@ class RegisterVectors:
     first: Expr
     width: int
 
-    def at(self, trip: Expr) -> Vector:
+    def at(self, round: Expr) -> Vector:
         """That of a round."""
-        return Vector(self.view.buffer, build.add(self.first, self.view.steps(trip)), self.width)
+        return Vector(self.view.buffer, build.add(self.first, self.view.steps(round)), self.width)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import numpy as np
 from ...ir.nodes import Cast, Const, Expr, Load, Op, Special, Var
 from ...ops.elementwise import ELEMENTWISE
 
-__all__ = ["evaluate"]
+__all__ = ["evaluate", "number"]
 
 Array = np.ndarray
 
@@ -27,3 +27,9 @@ def evaluate(expr: Expr, values: Mapping[str, Array | int]) -> Array:
     assert isinstance(expr, Op)
     args = [evaluate(a, values) for a in expr.args]
     return np.asarray(ELEMENTWISE[expr.name].formula(*args))
+
+
+def number(register: Expr) -> int:
+    """The number of a register that is known at compile time."""
+    assert isinstance(register, Const), f"{register} is known only at run time"
+    return int(register.value)

@@ -20,12 +20,13 @@ from ...errors import LayoutError
 from ...ir.arithmetic import build
 from ...ir.arithmetic.remember import remembered
 from ...ir.nodes import Buffer, Const, Expr, Strided
+from ...isa.access import WIDEST_BITS
 from ...layout.grouping import common_refinement
 from .placement import Placement, Step, need_slice
 from .registers import RegisterRun
 from .strides import Folded, Scaled, Stride, Term, Thread, shown, times, total_along
 from .swizzles import advanced, swizzled
-from .width import WIDEST_BITS, Width, misaligned
+from .width import Width, misaligned
 
 __all__ = ["Digit", "Schedule", "Space", "View", "digits_of"]
 
@@ -84,7 +85,7 @@ class Digit:
         """The digit as two, the faster of which has `inner` values; these divide the digit's."""
         return self._every(inner, self.extent // inner), Digit(inner, self.dim, self.weight, self.strides)
 
-    def vectors(self, width: int) -> Digit:
+    def in_vectors(self, width: int) -> Digit:
         """The digit that counts vectors of `width` values, of which the last may be a part."""
         return self._every(width, -(-self.extent // width))
 
@@ -327,12 +328,12 @@ class Schedule:
             run.append(digit)
         return self.over(run)
 
-    def vectors(self, width: int) -> Schedule:
+    def in_vectors(self, width: int) -> Schedule:
         """The schedule that counts vectors of `width` along the last digit, whose end may hold a part of one."""
         if width == 1:
             return self
         *slower, last = self.digits
-        counted = last.vectors(width)
+        counted = last.in_vectors(width)
         return self.over((*slower, *([counted] if counted.extent > 1 else [])))
 
     @property
@@ -354,8 +355,9 @@ class Schedule:
     def vector_width(self, *, ragged: bool) -> Width:
         """The widest vector along the last digit that every access of every thread, round and call aligns to.
 
-        Every term of every address must be a multiple of it: strides of all other digits, those among threads
-        included, offsets, and the base; a swizzle must keep it in one chunk, and it must be contiguous in all operands.
+        It has `WIDEST_BITS` at most. Every term of every address must be a multiple of it: strides of all other digits,
+        those among threads included, offsets, and the base; a swizzle must keep it in one chunk, and it must be
+        contiguous in all operands.
         ragged: whether the last vector of a run may be a part of one; else the width divides the run.
         source: PTX ISA, "State Spaces, Types, and Variables: vectors" on natural alignment.
         """

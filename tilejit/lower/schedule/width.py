@@ -15,10 +15,7 @@ from dataclasses import dataclass
 from .placement import Placement
 from .strides import Folded, Stride, Thread, multiple_of, shown
 
-__all__ = ["WIDEST_BITS", "Width", "misaligned"]
-
-#: the widest access of one thread
-WIDEST_BITS = 128
+__all__ = ["Width", "misaligned"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,10 +21,12 @@ from ...isa.cp_async import COPIES, Copy
 from ..builder import Builder
 from ..moves.partition import Partition, each_vector
 from ..moves.vectors import MaskedVector, pieces
-from ..variant import COPY, KINDS, Condition, DispatchContext, Variant, lead_of, memory_pair, needs
+from ..variant import COPY_CONDITIONS, KINDS, Condition, DispatchContext, Variant, from_to, lead_of, needs
 from . import copy_gmem_smem
 
-_NARROWEST = min(form.size for form in COPIES.forms())
+#: bytes of one copy, the narrowest first
+_SIZES = sorted({form.size for form in COPIES.forms()})
+_SIZES_LISTED = f"{', '.join(map(str, _SIZES[:-1]))} or {_SIZES[-1]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ class Plan(Partition):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, trips a thread); the narrower copies of partial vectors aren't counted."""
+        """(mnemonic, times a thread); the narrower copies of partial vectors aren't counted."""
         return ((COPIES.row(Copy(self.vector_bits // 8)).mnemonic, self.rounds),)
 
 
@@ -56,17 +58,17 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
 def _need_wide(partition: Plan) -> None:
     """Raise LayoutError where some copy would be narrower than there is."""
     size = partition.vector_bits // 8
-    if size < _NARROWEST:
+    if size < _SIZES[0]:
         raise LayoutError(
-            f"cp.async moves 4, 8 or 16 bytes; at most {size} lie together and aligned here: {partition.limit}",
+            f"cp.async moves {_SIZES_LISTED} bytes; at most {size} lie together and aligned here: {partition.limit}",
             hint="change what the reason names, or use copy, which moves any number of bytes",
         )
     bytes_each = size // partition.vector_width
     last = pieces(partition.tail)[-1][1] * bytes_each
-    if last < _NARROWEST:
+    if last < _SIZES[0]:
         raise LayoutError(
-            f"rows end in {last} bytes; cp.async moves 4, 8 or 16",
-            hint="make rows a multiple of 4 bytes, or use copy, which moves any number of bytes",
+            f"rows end in {last} bytes; cp.async moves {_SIZES_LISTED}",
+            hint=f"make rows a multiple of {_SIZES[0]} bytes, or use copy, which moves any number of bytes",
         )
 
 
@@ -96,11 +98,12 @@ def _emit_vector(b: Builder, to: Vector, source: MaskedVector) -> None:
 
 
 VARIANT = Variant(
-    "ldgsts",
-    ("copy_async",),
-    20,
-    (KINDS, memory_pair("global -> shared", ("shared", "global"))),
-    (*COPY, needs(COPIES), Condition("fill", _zero_fill)),
-    plan,
-    emit,
+    name="ldgsts",
+    operations=("copy_async",),
+    priority=20,
+    operands=(KINDS, from_to("global", "shared")),
+    when=(*COPY_CONDITIONS, needs(COPIES), Condition("fill", _zero_fill)),
+    honours=("fill",),
+    plan=plan,
+    emit=emit,
 )

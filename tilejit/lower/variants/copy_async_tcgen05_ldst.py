@@ -27,7 +27,7 @@ from ..schedule.evaluate import evaluate
 from ..schedule.registers import RegisterRun, each_start
 from ..schedule.tensor_words import Words, lane_fault, words
 from ..variant import (
-    COPY,
+    COPY_CONDITIONS,
     KINDS,
     Condition,
     Decline,
@@ -35,8 +35,8 @@ from ..variant import (
     Facts,
     Moves,
     Variant,
+    between,
     copy_sides,
-    memory_pair,
     needs,
 )
 from ..variant import Plan as PlanBase
@@ -82,7 +82,7 @@ class Plan(PlanBase):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, trips a thread)."""
+        """(mnemonic, times a thread)."""
         names = [self.instruction(step).mnemonic for step in self.steps]
         return tuple((name, names.count(name)) for name in dict.fromkeys(names))
 
@@ -272,11 +272,13 @@ def _emit_issues(plan: Plan, b: Builder, tmem: Buffer, columns: Expr, local: Vec
 
 
 VARIANT = Variant(
-    "tcgen05_ldst",
-    ("copy_async",),
-    10,
-    (KINDS, memory_pair("tmem <-> local", ("tmem", "local"), ("local", "tmem"))),
-    (*COPY, Condition("warpgroup", _warpgroup), Condition("width", _width), needs(LD, "tensor memory")),
-    plan,
-    emit,
+    name="tcgen05_ldst",
+    operations=("copy_async",),
+    priority=10,
+    operands=(KINDS, between("tmem", "local")),
+    when=(*COPY_CONDITIONS, Condition("warpgroup", _warpgroup), Condition("width", _width), needs(LD, "tensor memory")),
+    # nothing of tensor memory lies outside a global tensor
+    honours=("fill",),
+    plan=plan,
+    emit=emit,
 )

@@ -15,10 +15,8 @@ from ..moves.owner_copy import OwnerCopy
 from ..moves.partition import PartitionCopy
 from ..schedule.placement import place
 from ..schedule.views import Schedule
-from ..variant import COPY, KINDS, DispatchContext, Variant, lead_of, memory_pair
+from ..variant import COPY_CONDITIONS, KINDS, DispatchContext, Variant, among, lead_of
 from . import elementwise_reg
-
-_SPACES = ("global", "shared", "local")
 
 Plan = PartitionCopy | OwnerCopy | elementwise_reg.Plan
 
@@ -40,11 +38,12 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
 
 
 VARIANT: Variant[Plan] = Variant(
-    "fallback",
-    ("copy",),
-    0,
-    (KINDS, memory_pair("among global, shared and local", *((d, s) for d in _SPACES for s in _SPACES))),
-    COPY,
-    plan,
-    emit,
+    name="fallback",
+    operations=("copy",),
+    priority=0,
+    operands=(KINDS, among("global", "shared", "local")),
+    when=COPY_CONDITIONS,
+    honours=("fill",),
+    plan=plan,
+    emit=emit,
 )

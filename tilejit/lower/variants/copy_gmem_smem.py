@@ -13,7 +13,7 @@ from ...ir.nodes import TileOp
 from ..moves.partition import PartitionCopy
 from ..schedule.placement import need_slice, place
 from ..schedule.views import Schedule
-from ..variant import COPY, KINDS, DispatchContext, Variant, lead_of, memory_pair
+from ..variant import COPY_CONDITIONS, KINDS, DispatchContext, Variant, between, lead_of
 
 Plan = PartitionCopy
 
@@ -37,8 +37,9 @@ VARIANT = Variant(
     name="gmem_smem",
     operations=("copy",),
     priority=10,
-    operands=(KINDS, memory_pair("global <-> shared", ("shared", "global"), ("global", "shared"))),
-    when=COPY,
+    operands=(KINDS, between("global", "shared")),
+    when=COPY_CONDITIONS,
+    honours=("fill",),
     plan=plan,
     emit=Plan.emit,
 )

@@ -16,16 +16,17 @@ import numpy as np
 from ...dtypes import int32
 from ...errors import LayoutError
 from ...ir.arithmetic import build
-from ...ir.nodes import TRUE, Const, Expr, Instruction, TileOp, Vector
+from ...ir.nodes import TRUE, Expr, Instruction, TileOp, Vector
 from ...isa import Family, Row, matrix
 from ...layout import Swizzle
 from ...target import WARP
 from ..builder import Builder
 from ..moves.vectors import register_copy
+from ..schedule.evaluate import number
 from ..schedule.matrix_tiles import ROW, Tiles, split_tiles
 from ..schedule.turns import Turns
 from ..variant import (
-    COPY,
+    COPY_CONDITIONS,
     KINDS,
     WHOLE_WARPS,
     Condition,
@@ -35,8 +36,7 @@ from ..variant import (
     JointAccess,
     Moves,
     Variant,
-    copy_sides,
-    memory_pair,
+    between,
     needs,
 )
 from ..variant import Plan as PlanBase
@@ -79,7 +79,7 @@ class Plan(PlanBase):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, trips a thread)."""
+        """(mnemonic, times a thread)."""
         return ((self.instruction.mnemonic, self.issues),)
 
     def base(self, thread: Expr) -> Expr:
@@ -100,14 +100,14 @@ class Plan(PlanBase):
         first = build.add(self.tiles.registers.start, self.tiles.registers.distance(self.tiles.outer.digits_of(issue)))
         return [build.add(first, offset) for offset in self.tiles.offsets()]
 
-    def takes_part(self, thread: Expr) -> Expr:
-        """Whether a thread moves anything: all owners of a value load it, the lowest stores it."""
+    def is_mover(self, thread: Expr) -> Expr:
+        """Whether a thread moves what it owns: all owners of a value load it, the lowest stores it."""
         return TRUE if self.loads else self.tiles.registers.placement.lowest_owner(thread)
 
     def words(self) -> list[list[int]]:
         """For each issue the 32-bit registers of a thread's tile that it moves, in the order of the instruction."""
         firsts = (self.held(build.const(issue, int32)) for issue in range(self.issues))
-        return [[int(f.value) // 2 for f in first if isinstance(f, Const)] for first in firsts]
+        return [[number(register) // 2 for register in held] for held in firsts]
 
     def _turns(self) -> Turns:
         return Turns(self.issues, self.threads, (self.tiles.memory.placement.region,))
@@ -133,9 +133,9 @@ class Plan(PlanBase):
         starts = row_starts[issue, warp, ROW * tile + row]
         register = 2 * np.array(self.words(), np.int64)[issue, tile] + half
         sides = (register, starts + column) if self.loads else (starts + column, register)
-        takes_part = np.zeros(self.issues * self.threads, bool)
-        takes_part[turns.holding(self.takes_part(turns.thread))] = True
-        rows = np.flatnonzero(takes_part[issue * self.threads + thread])
+        is_moved = np.zeros(self.issues * self.threads, bool)
+        is_moved[turns.holding(self.is_mover(turns.thread))] = True
+        rows = np.flatnonzero(is_moved[issue * self.threads + thread])
         access = JointAccess(1 if self.loads else 0, np.unique(starts[rows]), width=ROW, align=ROW)
         places, width = np.stack(sides, axis=1)[rows], np.ones(len(rows), np.int64)
         return Moves(issue[rows], thread[rows], places, width, (1, 1), (access,))
@@ -151,7 +151,7 @@ def _width(op: TileOp, context: DispatchContext) -> str | None:
 
 
 def _instruction(op: TileOp) -> Family[matrix.MatrixForm]:
-    return _family(copy_sides(op)[0].buffer.space == "local")
+    return _family(op.region("dst").buffer.space == "local")
 
 
 def plan(op: TileOp, context: DispatchContext) -> Plan | Decline:
@@ -172,7 +172,7 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
     tile = b.let("tile", far)
     row = b.let("row", memory.swizzled(near))
     # whole warps hold replicas, so the lanes of a warp agree
-    with b.when(plan.takes_part(thread)), b.loop("issue", plan.issues, unrolled=True) as issue:
+    with b.when(plan.is_mover(thread)), b.loop("issue", plan.issues, unrolled=True) as issue:
         within = memory.advanced(row, near, plan.moved(issue))
         place = Vector(memory.buffer, build.add(tile, within), ROW)
         words = tuple(Vector(registers.buffer, first, 2) for first in plan.held(issue))
@@ -191,16 +191,13 @@ def _apart(address: Expr, swizzle: Swizzle | None) -> tuple[Expr, Expr]:
 
 
 VARIANT = Variant(
-    "ldstmatrix",
-    ("copy",),
-    20,
-    (KINDS, memory_pair("local <-> shared", ("local", "shared"), ("shared", "local"))),
-    (
-        *COPY,
-        WHOLE_WARPS,
-        Condition("16-bit elements", _width),
-        needs(_instruction),
-    ),
-    plan,
-    emit,
+    name="ldstmatrix",
+    operations=("copy",),
+    priority=20,
+    operands=(KINDS, between("local", "shared")),
+    when=(*COPY_CONDITIONS, WHOLE_WARPS, Condition("16-bit elements", _width), needs(_instruction)),
+    # nothing of shared memory lies outside a global tensor
+    honours=("fill",),
+    plan=plan,
+    emit=emit,
 )

@@ -2,8 +2,8 @@
 
 accepts: one side local and owned by exactly the threads of the scope (replicas count), the other shared or global;
     equal dtypes and shapes; layouts with common digits.
-emits: the widest vectors that are contiguous in memory and in registers alike and provably aligned, unrolled unless
-    the tile is in local memory. All owners of a replicated tile load it, the lowest one stores it.
+emits: the widest vectors that are contiguous in memory and in registers alike and provably aligned, unrolled
+    but for many rounds of a tile in local memory. All owners of a replicated tile load it, the lowest one stores it.
 source: DISPATCH 5 and 13; Apache TVM, TIRx `vec_auto`.
 """
 
@@ -14,17 +14,17 @@ from dataclasses import dataclass
 from ...ir.nodes import TRUE, Expr, Region, TileOp
 from ..builder import Builder
 from ..moves.vectors import OwnedVectors, fill_value, register_copy
-from ..variant import COPY, KINDS, DispatchContext, Variant, VectorPlan, memory_pair
+from ..variant import COPY_CONDITIONS, KINDS, DispatchContext, Variant, VectorPlan, between
 
 
 @dataclass(frozen=True, slots=True)
 class Plan(VectorPlan):
     """In round r each thread moves its vector r, counted along its registers.
 
-    vectors: where they lie in "registers" and in "memory". loads: whether the registers are the destination.
+    owned: where they lie in "registers" and in "memory". loads: whether the registers are the destination.
     """
 
-    vectors: OwnedVectors
+    owned: OwnedVectors
     loads: bool
 
     @property
@@ -34,64 +34,60 @@ class Plan(VectorPlan):
 
     @property
     def regions(self) -> tuple[Region, ...]:
-        return tuple(self.vectors[side].placement.region for side in self.sides)
+        return tuple(self.owned.vectors[side].placement.region for side in self.sides)
 
     @property
     def vector_bits(self) -> int:
-        return self.vector_width * self.vectors["memory"].buffer.dtype.bits
+        return self.vector_width * self.owned.vectors["memory"].buffer.dtype.bits
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, trips a thread); the narrower accesses at edges aren't counted."""
+        """(mnemonic, times a thread); the narrower accesses at edges aren't counted."""
         verb = "ld" if self.loads else "st"
-        return ((self.vectors["memory"].access(verb, self.vector_width), self.rounds),)
+        return ((self.owned.vectors["memory"].access(verb, self.vector_width), self.rounds),)
 
-    def places(self, thread: Expr, trip: Expr) -> tuple[Expr, ...]:
-        return tuple(self.vectors.place(side, thread, trip) for side in self.sides)
+    def places(self, thread: Expr, round: Expr) -> tuple[Expr, ...]:
+        return tuple(self.owned.place(side, thread, round) for side in self.sides)
 
-    def takes_part(self, thread: Expr, trip: Expr) -> Expr:
+    def takes_part(self, thread: Expr, round: Expr) -> Expr:
         return self.is_mover(thread)
 
     def is_mover(self, thread: Expr) -> Expr:
         """Whether a thread moves what it owns: all owners of a value load it, the lowest stores it."""
-        return TRUE if self.loads else self.vectors.is_lowest_owner(thread)
+        return TRUE if self.loads else self.owned.is_lowest_owner(thread)
 
 
 def plan(op: TileOp, context: DispatchContext) -> Plan:
     schedule, loads = register_copy(op, context)
-    elements = OwnedVectors.of(schedule, "registers")
-    width = elements.widest()
-    vectors = elements.of_width(width.elements)
+    single = OwnedVectors.of(schedule, "registers")
+    width = single.widest()
+    owned = single.of_width(width.elements)
     return Plan(
         vector_width=width.elements,
-        rounds=vectors.rounds,
+        rounds=owned.rounds,
         threads=context.count(op.scope),
         limit=width.limit,
-        vectors=vectors,
+        owned=owned,
         loads=loads,
     )
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
     thread = b.thread(op.scope, plan.threads)
-    for registers, memory in plan.vectors.each_round(b, thread, plan.is_mover(thread)):
+    for registers, memory in plan.owned.each_round(b, thread, plan.is_mover(thread)):
         if plan.loads:
             memory.load(b, registers, fill_value(op))
         else:
             memory.store(b, registers)
 
 
-REGISTERS_AND_MEMORY = memory_pair(
-    "local <-> shared or global",
-    ("local", "shared"), ("local", "global"), ("shared", "local"), ("global", "local"),
-)
-
 VARIANT = Variant(
     name="reg",
     operations=("copy",),
     priority=10,
-    operands=(KINDS, REGISTERS_AND_MEMORY),
-    when=COPY,
+    operands=(KINDS, between("local", "shared", "global")),
+    when=COPY_CONDITIONS,
+    honours=("fill",),
     plan=plan,
     emit=emit,
 )

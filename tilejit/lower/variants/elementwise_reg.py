@@ -32,37 +32,37 @@ from ..variant import KINDS, Condition, DispatchContext, Variant, VectorPlan, ou
 class Plan(VectorPlan):
     """In round r each thread computes its vector r, counted along the destination's registers.
 
-    vectors: where they lie in "dst" and the inputs that are tiles.
+    owned: where they lie in "dst" and the inputs that are tiles.
     packed: the instruction that computes a vector of two, None where each element has its own.
     """
 
     operation: str
-    vectors: OwnedVectors
+    owned: OwnedVectors
     packed: str | None = None
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, or operation and type where LLVM chooses; trips a thread)."""
+        """(mnemonic, or operation and type where LLVM chooses; times a thread)."""
         if self.packed is not None:
             return ((self.packed, self.rounds),)
-        dtype = self.vectors["dst"].buffer.dtype
+        dtype = self.owned.vectors["dst"].buffer.dtype
         return ((f"{self.operation}.{dtype.name}", self.rounds * self.vector_width),)
 
     @property
     def tiles(self) -> tuple[View, ...]:
         """The destination and the inputs that are tiles."""
-        return self.vectors.views
+        return self.owned.vectors.views
 
     @property
     def regions(self) -> tuple[Region, ...]:
         return tuple(tile.placement.region for tile in self.tiles)
 
-    def places(self, thread: Expr, trip: Expr) -> tuple[Expr, ...]:
-        return tuple(self.vectors.place(tile.name, thread, trip) for tile in self.tiles)
+    def places(self, thread: Expr, round: Expr) -> tuple[Expr, ...]:
+        return tuple(self.owned.place(tile.name, thread, round) for tile in self.tiles)
 
     def emit(self, op: TileOp, b: Builder) -> None:
         operands = [o if isinstance(o, Region) else b.let("scalar", o) for o in op.inputs]
-        for starts in self.vectors.starts(b):
+        for starts in self.owned.starts(b):
             _emit_rounds(self, op, b, operands, starts)
 
 
@@ -84,8 +84,8 @@ def plan_tiles(op: TileOp, tiles: Mapping[str, Placed], threads: int) -> Plan:
         need_all_threads(placement, op.scope, threads)
     digits = schedule(tiles)
     _need_equal_threads(digits)
-    vectors = OwnedVectors.of(digits, "dst")
-    return Plan(1, vectors.rounds, threads, "", op.name, vectors)
+    owned = OwnedVectors.of(digits, "dst")
+    return Plan(1, owned.rounds, threads, "", op.name, owned)
 
 
 def _need_equal_threads(digits: Schedule) -> None:
@@ -113,11 +113,11 @@ def _need_equal_threads(digits: Schedule) -> None:
 
 def _paired(plan: Plan, op: TileOp, context: DispatchContext) -> Plan:
     """The plan with two elements a vector, where registers are adjacent and an instruction or a word holds two."""
-    if plan.vectors.elements.run_length % 2:
+    if plan.owned.elements.run_length % 2:
         return plan
     packed = _packed_arithmetic(plan, op, context.target)
     if packed is None:
-        if op.name != CAST.name or plan.vectors.widest().elements < 2:
+        if op.name != CAST.name or plan.owned.widest().elements < 2:
             return plan
         dst, source = (tile.buffer.dtype for tile in plan.tiles)
         row = _NARROWING.get((source, dst)) or _NARROWING.get((dst, source))
@@ -125,7 +125,7 @@ def _paired(plan: Plan, op: TileOp, context: DispatchContext) -> Plan:
             return plan
         # a wider pair has a register for each half
         packed = row.name if (source, dst) in _NARROWING else None
-    return replace(plan, vector_width=2, rounds=plan.rounds // 2, vectors=plan.vectors.of_width(2), packed=packed)
+    return replace(plan, vector_width=2, rounds=plan.rounds // 2, owned=plan.owned.of_width(2), packed=packed)
 
 
 #: (source, destination) types of which one 32-bit register holds a pair -> the instruction that converts one
@@ -144,18 +144,18 @@ def _packed_arithmetic(plan: Plan, op: TileOp, target: Target) -> str | None:
 def _emit_rounds(
     plan: Plan, op: TileOp, b: Builder, operands: Sequence[Region | Expr], starts: Mapping[str, RegisterVectors]
 ) -> None:
-    dst, width = plan.vectors["dst"].buffer, plan.vector_width
+    dst, width = plan.owned.vectors["dst"].buffer, plan.vector_width
     staged = b.passage(op.name, dst.dtype, plan.rounds * width, dst) if _overlaps(plan) else None
     inputs = _inputs(plan, operands, b)
     touched = [tile.buffer for tile in plan.tiles] + [v.buffer for v in inputs if isinstance(v, Vector)]
-    with b.rounds(plan.rounds, *touched, *([] if staged is None else [staged])) as trip:
+    with b.rounds(plan.rounds, *touched, *([] if staged is None else [staged])) as round:
         tiles = iter(plan.tiles[1:])
-        values = [starts[next(tiles).name].at(trip) if isinstance(v, Region) else v for v in inputs]
-        to = starts["dst"].at(trip) if staged is None else Vector(staged, build.mul(trip, width), width)
+        values = [starts[next(tiles).name].at(round) if isinstance(v, Region) else v for v in inputs]
+        to = starts["dst"].at(round) if staged is None else Vector(staged, build.mul(round, width), width)
         _emit_step(plan, op, b, to, values)
     if staged is not None:
-        with b.rounds(plan.rounds, dst, staged) as trip:
-            b.append(Move(starts["dst"].at(trip), Vector(staged, build.mul(trip, width), width), span=b.span))
+        with b.rounds(plan.rounds, dst, staged) as round:
+            b.append(Move(starts["dst"].at(round), Vector(staged, build.mul(round, width), width), span=b.span))
 
 
 def _inputs(plan: Plan, operands: Sequence[Region | Expr], b: Builder) -> list[Region | Expr | Vector]:
@@ -192,10 +192,10 @@ def _one(vector: Vector, step: int) -> Vector:
 
 def _overlaps(plan: Plan) -> bool:
     """Whether an input shares registers with the destination in another order than its own."""
-    trip = Var("trip", int32, bounds=(0, max(plan.rounds - 1, 0)))
+    round = Var("round", int32, bounds=(0, max(plan.rounds - 1, 0)))
     dst, *inputs = plan.tiles
     return any(
-        view.buffer.root == dst.buffer.root and view.located(trip) != dst.located(trip) for view in inputs
+        view.buffer.root == dst.buffer.root and view.located(round) != dst.located(round) for view in inputs
     )
 
 

@@ -22,6 +22,7 @@ from ...isa.convert import TF32
 from ...isa.mma import MMA, MMA_M, MMA_N, Mma, products
 from ...layout import TileLayout
 from ..builder import Builder
+from ..schedule.evaluate import number
 from ..schedule.fragments import Fragments, fragment, nearest, share
 from ..schedule.views import Schedule
 from ..variant import (
@@ -64,7 +65,7 @@ class Plan(PlanBase):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, trips a thread)."""
+        """(mnemonic, times a thread)."""
         rounded = ((TF32.mnemonic, self._converted),) if self.form.a == float32 else ()
         return (*rounded, (MMA.row(self.form).mnemonic, self.issues))
 
@@ -115,7 +116,7 @@ class Plan(PlanBase):
         for k, m, n in np.ndindex(self.tiles[2], *self.tiles[:2]):
             at_m, at_n, at_k = (build.const(int(x), int32) for x in (m, n, k))
             words = (*self.acc_words(at_m, at_n), *self.a_words(at_m, at_k), *self.b_words(at_n, at_k))
-            rows.append([m, n, k, *(int(w.value) for w in words if isinstance(w, Const))])
+            rows.append([m, n, k, *map(number, words)])
         return np.array(rows, np.int64)
 
     def moves(self) -> Products:
@@ -230,11 +231,11 @@ def _rounded(plan: Plan, left: Buffer, right: Buffer, b: Builder) -> list[Buffer
 
 
 VARIANT = Variant(
-    "mma",
-    ("gemm",),
-    10,
-    (KINDS, Condition("memory", _local)),
-    (
+    name="mma",
+    operations=("gemm",),
+    priority=10,
+    operands=(KINDS, Condition("memory", _local)),
+    when=(
         SCOPE,
         WHOLE_WARPS,
         TYPES,
@@ -244,6 +245,6 @@ VARIANT = Variant(
         Condition("registers", _separate),
         Condition("starts", _starts),
     ),
-    plan,
-    emit,
+    plan=plan,
+    emit=emit,
 )

@@ -63,7 +63,7 @@ class _Body:
         self.scopes = [_Scope(0)]
         self.renamed = False
         self.loc: Loc | None = None
-        self.callers: dict[tuple[int, int, int], Loc] = {}
+        self.locations: dict[tuple[int, int, int], Loc] = {}
         self.serial = 0
 
     def fail(self, what: str, pos: int) -> UnsupportedInstructionError:
@@ -170,13 +170,16 @@ class _Body:
             raise self.fail("this directive is not supported", self.pos)
 
     def location(self, match: re.Match[str]) -> None:
-        """A `.loc`; where its caller was inlined itself, an earlier `.loc` of that place says so."""
+        """A `.loc`; where its caller was inlined itself, an earlier `.loc` of that place says so.
+
+        nvcc 13.5 leaves `inlined_at` out where it comes back to a place: what an earlier `.loc` said of it still holds.
+        """
         file, line, column = (int(x) for x in match.groups()[:3])
-        caller = None
         if match[4]:
             place = (int(match[4]), int(match[5]), int(match[6]))
-            caller = self.callers.get(place) or Loc(*place)
-        self.loc = self.callers[file, line, column] = Loc(file, line, column, caller)
+            caller = self.locations.get(place) or Loc(*place)
+            self.locations[file, line, column] = Loc(file, line, column, caller)
+        self.loc = self.locations.setdefault((file, line, column), Loc(file, line, column))
 
     def variable(self, parsed: Variable) -> None:
         if parsed.space == "param":

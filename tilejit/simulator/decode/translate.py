@@ -129,8 +129,11 @@ class _Translator:
 
     def module_buffers(self) -> list[Variable]:
         """The module's shared and local variables that this kernel names."""
+        buffers = [v for v in self.module.variables.values() if v.space in ("shared", "local")]
+        if not buffers:
+            return []
         named = {x for ins in self.function.body for operand in ins.operands for x in _NAME.findall(operand)}
-        return [v for v in self.module.variables.values() if v.space in ("shared", "local") and v.name in named]
+        return [v for v in buffers if v.name in named]
 
     def check_labels(self) -> None:
         """Instructions that end a block emit no code: check their modifiers and labels here."""
@@ -261,12 +264,12 @@ def _loaded_later(function: PtxFunction) -> frozenset[str]:
 
 def _unread(function: PtxFunction) -> frozenset[str]:
     """Destinations of atomics that no instruction reads."""
-    targets: set[str] = set()
+    targets = {x for ins in function.body if ins.root == "atom" for x in _NAME.findall(ins.operands[0])}
+    if not targets:
+        return frozenset()
     read: set[str] = set()
     for ins in function.body:
-        writes = ins.root in ("atom", "mov") and bool(ins.operands)
-        if ins.root == "atom" and writes:
-            targets.update(_NAME.findall(ins.operands[0]))
+        writes = ins.root in ("atom", "mov")
         for operand in ins.operands[1:] if writes else ins.operands:
             read.update(_NAME.findall(operand))
         read.add(ins.guard or "")

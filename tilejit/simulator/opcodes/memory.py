@@ -253,7 +253,7 @@ _VECTORS = {
 
 
 def atomic(e: BlockWriter, m: Match) -> None:
-    """atom and red. A sink `_`, or a destination that nobody reads, makes an atom a red."""
+    """atom and red. With a sink `_` an atom is a red; for a destination that nobody reads no old value is fetched."""
     op, t = m["op"], m["t"]
     first = 1 if e.ins.root == "atom" else 0
     operands = operands_of(e, m, first + (3 if op == "cas" else 2))

@@ -1,0 +1,50 @@
+"""Where the elements of a box lie in their buffer's storage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...layout import TileLayout
+from ..nodes import Buffer, Element, Region
+
+__all__ = ["extents", "fixed_shape", "offsets"]
+
+
+def fixed_shape(buffer: Buffer) -> tuple[int, ...]:
+    """The shape of a buffer whose layout is a tile's."""
+    shape = tuple(n for n in buffer.shape if isinstance(n, int))
+    assert len(shape) == len(buffer.shape), f"{buffer.name} has a layout of fixed size"
+    return shape
+
+
+def extents(place: Region | Element) -> tuple[int, ...]:
+    """How many elements a place has in each of its buffer's dimensions."""
+    if isinstance(place, Element):
+        return (1,) * len(place.indices)
+    return tuple(1 if extent is None else extent for extent in place.extents)
+
+
+def offsets(buffer: Buffer, starts: Sequence[int], counts: Sequence[int]) -> NDArray[np.int64]:
+    """The offset of each element of a box, in elements, swizzled; of a local buffer the register.
+
+    shape: that of the box, in front of it a dimension for replicas in memory.
+    """
+    shape = fixed_shape(buffer)
+    assert isinstance(buffer.layout, TileLayout)
+    layout = buffer.layout.adapted(shape)
+    index = np.zeros((), np.int64)
+    for start, count, size in zip(starts, counts, shape, strict=True):
+        index = index[..., None] * size + start + np.arange(count)
+    place = np.full((1, *index.shape), sum(value for axis, value in layout.offset if not axis.is_thread))
+    worth = layout.size()
+    for it in layout.shard:
+        worth //= it.extent
+        if not it.axis.is_thread:
+            place = place + index // worth % it.extent * it.stride
+    for it in layout.replica:
+        if not it.axis.is_thread:
+            place = np.concatenate([place + k * it.stride for k in range(it.extent)])
+    return place if layout.swizzle is None else layout.swizzle.apply(place)

@@ -1,0 +1,208 @@
+"""Which of a thread's registers the places of local buffers name, as sets: bit b of a number stands for register b.
+
+The registers of all local buffers are counted through. All threads that own a tile hold its elements in the same
+registers, so the sets are those of any one thread. A view's elements are counted in the root's registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...dtypes import DType
+from ...layout import TileLayout
+from ...layout.iters import Iter
+from .. import nodes as ir
+from ..arithmetic import facts
+from ..arithmetic.affine import affine
+from ..walk import Block, Place, statements, writes
+from .elements import extents, fixed_shape, offsets
+
+__all__ = ["LocalRegisters", "Touched"]
+
+#: turns of nested loops that are followed one by one to see what they write
+_MOST_TURNS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """What a place names. surely: the registers that it is sure to name all of. possibly: those that it may name."""
+
+    surely: int
+    possibly: int
+
+
+_NOTHING = Touched(0, 0)
+
+
+class LocalRegisters:
+    """The registers of the local buffers that statements allocate.
+
+    first: the number of each buffer's first register, by the buffer's name.
+    """
+
+    def __init__(self, body: Block) -> None:
+        self.first: dict[str, int] = {}
+        self.buffers: dict[str, ir.Buffer] = {}
+        self._whole: dict[str, int] = {}
+        count = 0
+        for stmt in body:
+            if isinstance(stmt, ir.Alloc) and stmt.buffer.space == "local":
+                self.first[stmt.buffer.name], self.buffers[stmt.buffer.name] = count, stmt.buffer
+                count += span(stmt.buffer)
+        self._touched: dict[int, tuple[Place, Touched]] = {}
+
+    @property
+    def all(self) -> int:
+        """Every register that holds an element."""
+        held = 0
+        for name in self.buffers:
+            held |= self.whole(name)
+        return held
+
+    def whole(self, name: str) -> int:
+        """The registers that hold a buffer's elements."""
+        if name not in self._whole:
+            self._whole[name] = self._whole_of(self.buffers[name]) << self.first[name]
+        return self._whole[name]
+
+    def _whole_of(self, buffer: ir.Buffer) -> int:
+        layout = buffer.layout
+        assert isinstance(layout, TileLayout)
+        held = layout.storage()
+        if not held.replica and not held.offset and held.swizzle is None and _is_dense(held.shard):
+            return (1 << held.size()) - 1
+        return bits_of(offsets(buffer, (0,) * len(buffer.shape), fixed_shape(buffer)))
+
+    def element(self, name: str, among: int) -> str:
+        """The first element of a buffer that lies in one of these registers, as `[0, 4]`."""
+        buffer = self.buffers[name]
+        wanted = set(numbers_of(among >> self.first[name]))
+        shape = fixed_shape(buffer)
+        held = offsets(buffer, (0,) * len(shape), shape)[0]
+        first = next(k for k, register in enumerate(held.ravel().tolist()) if register in wanted)
+        return f"[{', '.join(str(index) for index in np.unravel_index(first, shape))}]"
+
+    def of(self, place: Place) -> Touched:
+        """The registers that a place of tile IR names; none where it is no local one."""
+        name = place.buffer.root.name
+        if name not in self.first:
+            return _NOTHING
+        # the place is kept, so that no other gets its identity
+        kept = self._touched.get(id(place))
+        if kept is None:
+            kept = self._touched[id(place)] = (place, self._of(place))
+        return kept[1]
+
+    def _of(self, place: Place) -> Touched:
+        assert isinstance(place, (ir.Region, ir.Element)), "vectors are of lane IR"
+        root = place.buffer.root
+        starts = place.starts if isinstance(place, ir.Region) else place.indices
+        if not all(isinstance(start, ir.Const) for start in starts):
+            return Touched(0, self.whole(root.name))
+        counts = extents(place)
+        if place.buffer is root and counts == root.shape:
+            return Touched(self.whole(root.name), self.whole(root.name))
+        return self.at(place, [int(start.value) for start in starts if isinstance(start, ir.Const)])
+
+    def at(self, place: ir.Region | ir.Element, starts: list[int]) -> Touched:
+        """The registers of a place whose starts have these values."""
+        root = place.buffer.root
+        if any(not 0 <= s <= n - c for s, n, c in zip(starts, fixed_shape(place.buffer), extents(place), strict=True)):
+            return _NOTHING
+        named = offsets(place.buffer, starts, extents(place)).ravel()
+        surely, possibly = in_root(bits_of(named), place.buffer.dtype, root.dtype)
+        return Touched(surely << self.first[root.name], possibly << self.first[root.name])
+
+    def written_by(self, loop: ir.For) -> int:
+        """The registers that a loop of known turns is sure to write, whose places move with its index."""
+        written = 0
+        for place, at in _turns(loop, {}, [_MOST_TURNS]):
+            if place.buffer.root.name not in self.first:
+                continue
+            starts = [_value(start, at) for start in (place.starts if isinstance(place, ir.Region) else place.indices)]
+            known = [start for start in starts if start is not None]
+            if len(known) == len(starts):
+                written |= self.at(place, known).surely
+        return written
+
+
+def span(buffer: ir.Buffer) -> int:
+    """How many registers a thread has for a buffer."""
+    assert isinstance(buffer.layout, TileLayout)
+    return buffer.layout.adapted(fixed_shape(buffer)).storage().footprint()
+
+
+def _is_dense(iters: Iterable[Iter]) -> bool:
+    """Whether iterators reach every register from the first to the last, each once."""
+    size = 1
+    for it in sorted(iters, key=lambda it: it.stride):
+        if it.extent > 1 and it.stride != size:
+            return False
+        size *= it.extent
+    return True
+
+
+def bits_of(numbers: np.ndarray) -> int:
+    """The set of these numbers."""
+    flags = np.zeros(int(numbers.max(initial=-1)) + 1, np.uint8)
+    flags[numbers.ravel()] = 1
+    return int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
+
+
+def numbers_of(bits: int) -> list[int]:
+    """The numbers in a set, the least first."""
+    packed = np.frombuffer(bits.to_bytes((bits.bit_length() + 7) // 8, "little"), np.uint8)
+    return [int(n) for n in np.flatnonzero(np.unpackbits(packed, bitorder="little"))]
+
+
+def in_root(bits: int, view: DType, root: DType) -> tuple[int, int]:
+    """A set of a view's registers in the root's: those of which it has all bytes, and those of which it has any."""
+    if view.bits == root.bits:
+        return bits, bits
+    held = np.zeros(bits.bit_length() * view.bits + root.bits, bool)
+    for number in numbers_of(bits):
+        held[number * view.bits : (number + 1) * view.bits] = True
+    each = held[: len(held) // root.bits * root.bits].reshape(-1, root.bits)
+    return bits_of(np.flatnonzero(each.all(axis=1))), bits_of(np.flatnonzero(each.any(axis=1)))
+
+
+def _turns(
+    loop: ir.For, at: Mapping[str, int], left: list[int]
+) -> Iterator[tuple[ir.Region | ir.Element, dict[str, int]]]:
+    """What the turns of a loop write, each place with the values of the loops' indices.
+
+    left: how many turns are still followed.
+    """
+    ends = [_value(end, at) for end in (loop.start, loop.stop, loop.step)]
+    start, stop, step = ends
+    if start is None or stop is None or step is None or step == 0 or len(range(start, stop, step)) > left[0]:
+        return
+    left[0] -= len(range(start, stop, step))
+    for turn in range(start, stop, step):
+        here = {**at, loop.var.name: turn}
+        for stmt in loop.body:
+            if isinstance(stmt, ir.For):
+                yield from _turns(stmt, here, left)
+            elif any(isinstance(inner, ir.Jump) for inner in statements((stmt,))):
+                # it may leave the loop
+                return
+            elif isinstance(stmt, (ir.Store, ir.TileOp)):
+                yield from ((place, here) for place in writes(stmt) if isinstance(place, (ir.Region, ir.Element)))
+
+
+def _value(expr: ir.Expr, at: Mapping[str, int]) -> int | None:
+    """An integer expression's value, None where it isn't a sum of the given variables."""
+    if isinstance(expr, ir.Const):
+        return int(expr.value)
+    form = affine(expr)
+    total = form.constant
+    for term, coefficient in form.terms:
+        while isinstance(term, ir.Cast) and facts.keeps_value(term):
+            term = term.x
+        if not isinstance(term, ir.Var) or term.name not in at:
+            return None
+        total += coefficient * at[term.name]
+    return total

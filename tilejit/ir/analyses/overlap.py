@@ -1,0 +1,148 @@
+"""Whether two operands of one operation are the same elements in the same order, or have no element in common.
+
+Elements are compared, never ranges of bytes: two columns of one array are apart. Where starts are known only at run
+time, the answer is a condition on them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...dtypes import int64
+from ...layout.iters import groups_to, merged, refined
+from ..arithmetic import build, facts
+from ..arithmetic.build import FALSE, TRUE
+from ..nodes import Buffer, Const, Expr, Region, Strided
+from .elements import extents, fixed_shape, offsets
+
+__all__ = ["same_or_apart"]
+
+#: pairs of elements that are compared at compile time at most, over all starts that are possible
+_MOST_COMPARED = 1 << 22
+
+#: starts that a condition names at most
+_MOST_NAMED = 64
+
+
+def same_or_apart(written: Region, other: Region) -> Expr | None:
+    """The condition under which an operation may write one region while it reads the other.
+
+    returns: TRUE or FALSE where that is known at compile time; None where no condition of a few terms says it.
+    """
+    if written.buffer.root.name != other.buffer.root.name:
+        return TRUE
+    order = _same_dimensions(written.buffer, other.buffer)
+    if order is not None:
+        return _of_boxes(written, other, order)
+    return _of_elements(written, other)
+
+
+def _same_dimensions(a: Buffer, b: Buffer) -> tuple[int, ...] | None:
+    """For each dimension of `a` the one of `b` along which the same elements lie; None where there is none."""
+    if a == b:
+        return tuple(range(len(a.shape)))
+    if a.dtype.bits != b.dtype.bits or len(a.shape) != len(b.shape):
+        return None
+    strides, others = _steps(a), _steps(b)
+    if strides is None or others is None or strides[0] != others[0]:
+        return None
+    order: list[int] = []
+    for dimension in strides[1:]:
+        d = next((d for d, each in enumerate(others[1:]) if each == dimension and d not in order), None)
+        if d is None:
+            return None
+        order.append(d)
+    return tuple(order)
+
+
+def _steps(buffer: Buffer) -> list[object] | None:
+    """What all dimensions have in common, and then how each moves; None where they don't move apart."""
+    layout = buffer.layout
+    if isinstance(layout, Strided):
+        return [None, *zip(buffer.shape, layout.strides, strict=True)]
+    shape = fixed_shape(buffer)
+    if layout.replica or not groups_to(layout.adapted(shape).shard, shape):
+        return None
+    groups = [merged(group) for group in refined(layout.adapted(shape).shard, shape)]
+    return [(layout.offset, layout.swizzle), *zip(shape, groups, strict=True)]
+
+
+def _of_boxes(a: Region, b: Region, order: Sequence[int]) -> Expr:
+    """The condition for boxes of the same dimensions. order: for each dimension of `a` that of `b`."""
+    a_extents, b_extents = extents(a), extents(b)
+    pairs = [(build.cast(a.starts[d], int64), build.cast(b.starts[k], int64)) for d, k in enumerate(order)]
+    apart: Expr = FALSE
+    for (first, second), n, k in zip(pairs, a_extents, order, strict=True):
+        apart = build.logical_or(apart, build.less_equal(build.add(first, build.const(n, int64)), second))
+        apart = build.logical_or(apart, build.less_equal(build.add(second, build.const(b_extents[k], int64)), first))
+    kept = [k for k, n in zip(order, a_extents, strict=True) if n != 1]
+    if kept != sorted(kept) or any(n != b_extents[k] for n, k in zip(a_extents, order, strict=True)):
+        return apart
+    same: Expr = TRUE
+    for first, second in pairs:
+        same = build.logical_and(same, build.equal(first, second))
+    return build.logical_or(same, apart)
+
+
+def _of_elements(a: Region, b: Region) -> Expr | None:
+    """The condition from where each element lies, for all starts that are possible."""
+    if isinstance(a.buffer.layout, Strided) or isinstance(b.buffer.layout, Strided):
+        return None
+    possible = dict([*_possible_starts(a), *_possible_starts(b)])
+    moving = {start: values for start, values in possible.items() if not isinstance(start, Const)}
+    tried = math.prod(len(values) for values in moving.values())
+    if tried * (math.prod(extents(a)) + math.prod(extents(b))) > _MOST_COMPARED:
+        return None
+    fine: list[tuple[int, ...]] = []
+    for values in product(*moving.values()):
+        at: dict[Expr, int] = dict(zip(moving, values, strict=True))
+        if _compatible(_elements(a, at), _elements(b, at)):
+            fine.append(values)
+    if len(fine) in (0, tried):
+        return build.const(bool(fine), TRUE.dtype)
+    return _any_of(tuple(moving), fine) if len(fine) <= _MOST_NAMED else None
+
+
+def _possible_starts(region: Region) -> Iterator[tuple[Expr, range]]:
+    """Each start, and its possible values in a region that lies inside."""
+    for start, extent, size in zip(region.starts, extents(region), fixed_shape(region.buffer), strict=True):
+        low, high = facts.bounds(start)
+        least = 0 if low is None else max(low, 0)
+        greatest = size - extent if high is None else min(high, size - extent)
+        step = facts.multiple_of(start) or 1
+        yield start, range(-(-least // step) * step, greatest + 1, step)
+
+
+def _elements(region: Region, at: Mapping[Expr, int]) -> NDArray[np.int64]:
+    """The first and last byte of each element from the root's base, a column an element; `at` gives run-time starts."""
+    starts = [int(start.value) if isinstance(start, Const) else at[start] for start in region.starts]
+    bits = offsets(region.buffer, starts, extents(region)).ravel() * region.dtype.bits
+    return np.stack([bits // 8, (bits + region.dtype.bits - 1) // 8])
+
+
+def _compatible(a: NDArray[np.int64], b: NDArray[np.int64]) -> bool:
+    """Whether elements are the same in the same order, or have no byte in common."""
+    if a.shape == b.shape and (a == b).all():
+        return True
+
+    (a_first, a_last), (b_first, b_last) = a, b
+    order = np.argsort(a_first)
+    last_before = np.maximum.accumulate(a_last[order])
+    before = np.searchsorted(a_first[order], b_last, side="right") - 1
+    return not bool(((before >= 0) & (last_before[np.maximum(before, 0)] >= b_first)).any())
+
+
+def _any_of(starts: Sequence[Expr], values: Sequence[tuple[int, ...]]) -> Expr:
+    """Whether the starts have one of these combinations of values."""
+    condition: Expr = FALSE
+    for combination in values:
+        here: Expr = TRUE
+        for start, value in zip(starts, combination, strict=True):
+            here = build.logical_and(here, build.equal(start, value))
+        condition = build.logical_or(condition, here)
+    return condition

@@ -1,0 +1,220 @@
+"""Operands of one operation in two arrays that the caller lets overlap.
+
+Where the arrays lie is known only at launch, so that checked builds get their addresses as numbers. Only where the
+bytes of both regions meet, and the regions aren't the same, every element of the one is held against the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+
+from ...dtypes import int64
+from ...layout.iters import groups_to, merged, refined
+from ...scopes import SCOPES
+from .. import nodes as ir
+from ..analyses.elements import extents, fixed_shape
+from ..arithmetic import build
+from ..arithmetic.build import FALSE, TRUE
+from .in_place import named_starts, pairs, shown, told
+
+__all__ = ["Aliases"]
+
+
+class Aliases:
+    """The arrays of one kernel that may overlap others.
+
+    params: their addresses.
+    """
+
+    def __init__(self, kernel: ir.Kernel) -> None:
+        overlapping = [p for p in kernel.params if isinstance(p, ir.PointerParam) and not p.noalias]
+        self._addresses = {p.buffer.name: ir.Var(f"{p.of}.address", int64) for p in overlapping}
+        self._threads = kernel.threads
+        self._numbers = count()
+        self.params = tuple(ir.AddressParam(p.of, self._addresses[p.buffer.name]) for p in overlapping)
+
+    def before(self, stmt: ir.Stmt) -> Iterator[ir.Stmt]:
+        """The tests of what an operation writes against what it reads in other arrays."""
+        if not isinstance(stmt, ir.TileOp) or not self._addresses:
+            return
+        for written, read in pairs(stmt):
+            if read.buffer.root.name != written.buffer.root.name:
+                yield from self._tested(stmt, written, read)
+
+    def _tested(self, op: ir.TileOp, written: ir.Region, read: ir.Region) -> Iterator[ir.Stmt]:
+        first, second = self._box(written), self._box(read)
+        if first is None or second is None:
+            return
+        suspicious = build.logical_and(_meet(first, second), build.logical_not(_same(first, second)))
+        values = named_starts(written, read)
+        message = told(op, shown(written, values), shown(read, values))
+
+        def compared(address: ir.Expr) -> tuple[ir.Stmt, ...]:
+            return self._absent(address, first, second, lambda cond: ir.Assert(
+                cond, message, "overlap", tuple(build.cast(v, int64) for v in values), op.span
+            ))
+
+        if suspicious != FALSE:
+            yield ir.If(suspicious, self._loops(first, self._share(op, first), compared), span=op.span)
+
+    def _box(self, region: ir.Region) -> _Box | None:
+        """A region of an array that may overlap others; None for any other, and where a dimension has no stride."""
+        address, strides = self._addresses.get(region.buffer.root.name), _strides(region.buffer)
+        if address is None or strides is None:
+            return None
+        return _Box(region, address, strides)
+
+    def _share(self, op: ir.TileOp, box: _Box) -> tuple[int, ir.Expr, int]:
+        """The dimension that the threads of an operation share out, the thread's index, and how many they are."""
+        widest = max(range(len(box.counts)), key=lambda d: extents(box.region)[d], default=0)
+        counter = SCOPES[op.scope].thread_id
+        threads = SCOPES[op.scope].threads(self._threads)
+        if counter is None or threads == 1:
+            return widest, build.const(0, int64), 1
+        return widest, build.cast(ir.Special(counter.name), int64), threads
+
+    def _loops(
+        self, box: _Box, share: tuple[int, ir.Expr, int], body: Callable[[ir.Expr], tuple[ir.Stmt, ...]]
+    ) -> tuple[ir.Stmt, ...]:
+        """`body` with the address of each element of a box."""
+        indices = [self._index() for _ in box.counts]
+        inner = body(box.at(indices))
+        for d in reversed(range(len(indices))):
+            start, step = (share[1], share[2]) if d == share[0] else (build.const(0, int64), 1)
+            inner = (ir.For(indices[d], start, box.counts[d], build.const(step, int64), inner, span=box.region.span),)
+        return inner
+
+    def _absent(
+        self, address: ir.Expr, first: _Box, second: _Box, assertion: Callable[[ir.Expr], ir.Assert]
+    ) -> tuple[ir.Stmt, ...]:
+        """The assertion that no element of `second` meets the one of `first` at an address."""
+        if first.bytes != second.bytes:
+            return self._loops(second, (-1, FALSE, 1), lambda other: (assertion(build.logical_or(
+                build.less_equal(build.add(address, build.const(first.bytes, int64)), other),
+                build.less_equal(build.add(other, build.const(second.bytes, int64)), address),
+            )),))
+        # along one dimension a division tells
+        last = len(second.counts) - 1
+
+        def row(begin: ir.Expr) -> tuple[ir.Stmt, ...]:
+            distance = build.sub(address, begin)
+            step = second.steps[last]
+            k = build.floordiv(distance, step)
+            inside = build.logical_and(build.greater_equal(k, 0), build.less(k, second.counts[last]))
+            meets = build.logical_and(inside, build.equal(build.mul(k, step), distance))
+            return (assertion(build.logical_not(meets)),)
+
+        return self._loops(second.without(last), (-1, FALSE, 1), row) if last >= 0 else row(second.begin)
+
+    def _index(self) -> ir.Var:
+        return ir.Var(f"element.met.{next(self._numbers)}", int64)
+
+
+@dataclass(frozen=True)
+class _Box:
+    """The part of a region that lies inside its array.
+
+    address: the array's. strides: of each dimension. dropped: dimensions that are looked at in another way.
+    """
+
+    region: ir.Region
+    address: ir.Var
+    strides: tuple[ir.Expr, ...]
+    dropped: tuple[int, ...] = ()
+
+    @property
+    def bytes(self) -> int:
+        return self.region.dtype.bytes
+
+    def without(self, dim: int) -> _Box:
+        """The box of the first elements along a dimension."""
+        return _Box(self.region, self.address, self.strides, (*self.dropped, dim))
+
+    @property
+    def firsts(self) -> list[ir.Expr]:
+        """The first index inside the array, of each dimension."""
+        return [build.maximum(build.cast(start, int64), build.const(0, int64)) for start in self.region.starts]
+
+    @property
+    def counts(self) -> list[ir.Expr]:
+        """How many indices lie inside the array, of each dimension; not positive for none."""
+        counts: list[ir.Expr] = []
+        for d, (start, number) in enumerate(zip(self.region.starts, extents(self.region), strict=True)):
+            size = self.region.buffer.shape[d]
+            end = build.add(build.cast(start, int64), build.const(number, int64))
+            inside = build.minimum(end, build.const(size, int64) if isinstance(size, int) else size)
+            counts.append(build.const(1, int64) if d in self.dropped else build.sub(inside, self.firsts[d]))
+        return counts
+
+    @property
+    def steps(self) -> list[ir.Expr]:
+        """Bytes from one index to the next, of each dimension."""
+        return [build.mul(stride, build.const(self.bytes, int64)) for stride in self.strides]
+
+    @property
+    def begin(self) -> ir.Expr:
+        """The address of the first element inside the array."""
+        return self._sum(self.address, self.firsts)
+
+    @property
+    def start(self) -> ir.Expr:
+        """The address at which the region starts, inside the array or not."""
+        return self._sum(self.address, [build.cast(start, int64) for start in self.region.starts])
+
+    def at(self, indices: Sequence[ir.Expr]) -> ir.Expr:
+        """The address of an element by its indices from the first one inside the array."""
+        return self._sum(self.begin, indices)
+
+    def _sum(self, address: ir.Expr, indices: Sequence[ir.Expr]) -> ir.Expr:
+        for index, step in zip(indices, self.steps, strict=True):
+            address = build.add(address, build.mul(index, step))
+        return address
+
+    def reaches(self) -> tuple[ir.Expr, ir.Expr]:
+        """The least address, and the one behind the greatest."""
+        low = high = self.begin
+        zero = build.const(0, int64)
+        for n, step in zip(self.counts, self.steps, strict=True):
+            reach = build.mul(build.sub(n, build.const(1, int64)), step)
+            low, high = build.add(low, build.minimum(reach, zero)), build.add(high, build.maximum(reach, zero))
+        return low, build.add(high, build.const(self.bytes, int64))
+
+
+def _strides(buffer: ir.Buffer) -> tuple[ir.Expr, ...] | None:
+    """How many elements an index of each dimension moves; None where it doesn't move evenly."""
+    layout = buffer.layout
+    if isinstance(layout, ir.Strided):
+        return tuple(build.const(s, int64) if isinstance(s, int) else s for s in layout.strides)
+    shape = fixed_shape(buffer)
+    if layout.swizzle is not None or layout.replica or layout.offset or not groups_to(layout.shard, shape):
+        return None
+    groups = [merged(group) for group in refined(layout.shard, shape)]
+    if any(len(group) > 1 for group in groups):
+        return None
+    return tuple(build.const(group[0].stride if group else 0, int64) for group in groups)
+
+
+def _meet(first: _Box, second: _Box) -> ir.Expr:
+    """Whether both have elements, and the bytes from the first to the last of each have some in common."""
+    cond: ir.Expr = TRUE
+    for n in (*first.counts, *second.counts):
+        cond = build.logical_and(cond, build.greater(n, 0))
+    (first_low, first_high), (second_low, second_high) = first.reaches(), second.reaches()
+    cond = build.logical_and(cond, build.less(first_low, second_high))
+    return build.logical_and(cond, build.less(second_low, first_high))
+
+
+def _same(first: _Box, second: _Box) -> ir.Expr:
+    """Whether both regions are the same elements in the same order."""
+    kept = [[d for d, n in enumerate(extents(box.region)) if n != 1] for box in (first, second)]
+    shapes = [[extents(box.region)[d] for d in dims] for box, dims in zip((first, second), kept, strict=True)]
+    if shapes[0] != shapes[1] or first.bytes != second.bytes:
+        return FALSE
+    cond = build.equal(first.start, second.start)
+    for d, k in zip(*kept, strict=True):
+        alone = build.logical_and(build.less(first.counts[d], 2), build.less(second.counts[k], 2))
+        along = build.equal(first.strides[d], second.strides[k])
+        cond = build.logical_and(cond, build.logical_or(alone, along))
+    return cond

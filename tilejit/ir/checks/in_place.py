@@ -1,0 +1,95 @@
+"""Operands of one operation in shared or global memory: the same elements in the same order, or none in common.
+
+What an operation writes in one round it would read in a later one. Local tiles are values: their operations read
+everything before they write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...dtypes import int64
+from ...errors import KernelTypeError
+from .. import walk
+from ..analyses.overlap import same_or_apart
+from ..arithmetic import build
+from ..arithmetic.build import FALSE, TRUE
+from ..nodes import Assert, AssertionsParam, Const, Expr, Kernel, Region, Stmt, TileOp
+from ..text.printer import expr_text
+from .indices import title
+from .known import Known
+
+__all__ = ["named_starts", "overlapping", "pairs", "refuse_overlaps", "shown", "told"]
+
+
+def refuse_overlaps(kernel: Kernel) -> None:
+    """raises: KernelTypeError for operands that are sure to overlap in part or in another order."""
+    for stmt in walk.statements(kernel.body):
+        for op, written, other, cond in _in_doubt(stmt):
+            if cond == FALSE or cond is None:
+                _refuse(op, written, other, cond)
+
+
+def overlapping(stmt: Stmt, known: Known) -> Iterator[Assert]:
+    """An assertion for each pair of operands that may overlap in part."""
+    for op, written, other, cond in _in_doubt(stmt):
+        if cond is None or known.holds(cond):
+            continue
+        values = named_starts(written, other)
+        message = told(op, shown(written, values), shown(other, values))
+        yield Assert(cond, message, "overlap", tuple(build.cast(v, int64) for v in values), op.span)
+
+
+def pairs(op: TileOp) -> Iterator[tuple[Region, Region]]:
+    """Each region that an operation writes, with each of its others."""
+    regions = [(o, rule) for o, rule in zip(op.operands, op.record.operands, strict=False) if isinstance(o, Region)]
+    for written, rule in regions:
+        if rule.written:
+            yield from ((written, other) for other, _ in regions if other is not written)
+
+
+def _in_doubt(stmt: Stmt) -> Iterator[tuple[TileOp, Region, Region, Expr | None]]:
+    """What an operation writes and another operand in the same memory, with the condition of `same_or_apart`."""
+    if not isinstance(stmt, TileOp):
+        return
+    for written, other in pairs(stmt):
+        if written.buffer.space in ("shared", "global") and other.buffer.root.name == written.buffer.root.name:
+            cond = same_or_apart(written, other)
+            if cond != TRUE:
+                yield stmt, written, other, cond
+
+
+def _refuse(op: TileOp, written: Region, other: Region, cond: Expr | None) -> None:
+    what = told(op, shown(written), shown(other))
+    if cond is None:
+        what += "; that they don't can't be seen, nor tested"
+    raise KernelTypeError(
+        what,
+        span=op.span,
+        hint="copy what is read to a local tile first: then all of it is read before anything is written",
+    )
+
+
+def told(op: TileOp, written: str, read: str) -> str:
+    """What is wrong with an operation on these regions."""
+    return f"{op.scope}.{op.name} writes {written} and reads {read}: they overlap in part or in another order"
+
+
+def named_starts(*regions: Region) -> list[Expr]:
+    """The starts known only at run time, as many as a record keeps."""
+    moving: list[Expr] = [start for region in regions for start in region.starts if not isinstance(start, Const)]
+    return list(dict.fromkeys(moving))[: AssertionsParam.VALUES]
+
+
+def shown(region: Region, values: list[Expr] | None = None) -> str:
+    """A region as a kernel writes it. values: the starts that `{0}`, `{1}`, … stand for."""
+    parts = []
+    for start, extent in zip(region.starts, region.extents, strict=True):
+        if isinstance(start, Const):
+            first, last = str(start.value), str(int(start.value) + (extent or 1))
+        else:
+            first = f"{{{values.index(start)}}}" if values and start in values else expr_text(start, int64)
+            last = f"{first} + {extent}"
+        between = ":" if isinstance(start, Const) else " : "
+        parts.append(first if extent is None else f"{first}{between}{last}")
+    return f"{title(region.buffer)}[{', '.join(parts)}]"

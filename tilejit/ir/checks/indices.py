@@ -1,0 +1,73 @@
+"""Whether indices and regions lie inside, dimension by dimension.
+
+Regions of global tensors may pass the edges, where they are masked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...dtypes import int64, uint32, uint64
+from .. import walk
+from ..arithmetic import build, facts
+from ..nodes import Assert, Buffer, Element, Expr, Region, Stmt
+from .known import Known
+
+__all__ = ["outside", "title"]
+
+
+def outside(stmt: Stmt, known: Known) -> Iterator[Assert]:
+    """An assertion for each index of a statement's places that isn't proved to be inside."""
+    for place in (*walk.reads(stmt), *walk.writes(stmt)):
+        if isinstance(place, Element):
+            yield from _indices(place, known)
+        elif isinstance(place, Region) and place.buffer.space != "global":
+            yield from _starts(place, known)
+
+
+def _indices(place: Element, known: Known) -> Iterator[Assert]:
+    for d, index in enumerate(place.indices):
+        size = place.buffer.shape[d]
+        extent = build.const(size, index.dtype) if isinstance(size, int) else build.cast(size, index.dtype)
+        cond = _within(index, extent, known)
+        if cond is not None:
+            message = f"index {{0}} is outside dimension {d} of {title(place.buffer)}, whose extent is {{1}}"
+            yield Assert(cond, message, "bounds", (_number(index), _number(extent)), place.span)
+
+
+def _starts(region: Region, known: Known) -> Iterator[Assert]:
+    for d, (start, extent, size) in enumerate(zip(region.starts, region.extents, region.buffer.shape, strict=True)):
+        assert isinstance(size, int)
+        count = 1 if extent is None else extent
+        cond = _within(start, build.const(size - count + 1, start.dtype), known)
+        if cond is None:
+            continue
+        what = "index {0} is outside" if extent is None else "[{0} : {1}] leaves"
+        message = f"{what} dimension {d} of {title(region.buffer)}, whose extent is {size}"
+        first = _number(start)
+        yield Assert(cond, message, "bounds", (first, build.add(first, build.const(count, int64))), region.span)
+
+
+def _within(index: Expr, limit: Expr, known: Known) -> Expr | None:
+    """Whether 0 <= index < limit, as a condition; None where that is proved."""
+    is_below = known.is_below(index, limit)
+    low, _ = facts.bounds(index)
+    if low is not None and low >= 0:
+        return None if is_below else build.less(index, limit)
+    least = build.const(0, index.dtype)
+    if is_below or known.holds(build.greater_equal(index, least)):
+        cond = build.greater_equal(index, least) if is_below else build.less(index, limit)
+        return None if known.holds(cond) else cond
+    # a negative index is greater than any extent, without its sign
+    unsigned = uint64 if index.dtype.bits == 64 else uint32
+    cond = build.less(build.cast(index, unsigned), build.cast(limit, unsigned))
+    return None if known.holds(cond) else cond
+
+
+def _number(expr: Expr) -> Expr:
+    return build.cast(expr, int64)
+
+
+def title(buffer: Buffer) -> str:
+    """What messages call a buffer."""
+    return buffer.name if buffer.base is None else f"a view of {buffer.root.name}"
