@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 from . import frontend
 from .errors import LaunchError, entry_point
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .explain import Explanation
     from .ir.nodes import Kernel as TileKernel
     from .pipeline import Compiled
-    from .simulator import Report
+    from .simulator import Checks, Report
 
 #: grids whose launchers a kernel keeps
 _LAUNCHERS = 256
@@ -348,13 +348,18 @@ def simulate(
     *args: Any,
     target: str | Target | None = None,
     threads: int | None = None,
-    checks: bool = True,
+    checks: Checks = True,
     profile: bool = False,
+    on_finding: Literal["raise", "collect"] = "raise",
+    schedule: int = 0,
     **constexprs: Any,
 ) -> Report:
     """Runs a kernel on the simulator and returns what it saw, whatever device is in use.
 
     target: else the kernel's own, else sm_90a. profile: count wavefronts and sectors per source line.
+    checks: "strict" takes shuffles, votes and matches for no memory barriers, as the PTX ISA does.
+    on_finding: "raise" the first error, or "collect" what the checks find in `report.findings` and go on.
+    schedule: each number is another legal order of the threads; no result may depend on it.
     """
     from .runtime.simulated import SimulatedFunction
 
@@ -364,4 +369,6 @@ def simulate(
     call = Call(k.parameters, values)
     launch = launcher.launch(values)
     compiled = k.variants.variant(Request(chosen, launch.threads, values, call, True)).compiled
-    return SimulatedFunction(compiled).simulate(launch, call.arguments, checks=checks, profile=profile)
+    return SimulatedFunction(compiled).simulate(
+        launch, call.arguments, checks=checks, profile=profile, on_finding=on_finding, schedule=schedule
+    )

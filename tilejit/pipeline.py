@@ -1,7 +1,7 @@
 """From a kernel at tile level to PTX: the passes in order, and what they make.
 
 ```
-tile IR ─ limits, initialized ─▶ ─ lower ─▶ lane IR ─ memory, pending, assertions, prune ─▶ ─ codegen ─▶ PTX
+tile IR ─ limits, initialized, polls ─▶ ─ lower ─▶ lane IR ─ memory, pending, assertions, prune ─▶ ─ codegen ─▶ PTX
 ```
 """
 
@@ -18,7 +18,7 @@ from .codegen.storage import LOCAL_LIMIT, allocations, local_memory, shared_plan
 from .codegen.tensor_memory import columns_of, tensor_memory_plan
 from .errors import ResourceError
 from .ir import walk
-from .ir.analyses import initialized
+from .ir.analyses import initialized, polling
 from .ir.nodes import Assert, AssertionsParam, Buffer, Kernel, Param, Var
 from .ir.text.printer import to_text
 from .ir.types import Signature
@@ -154,6 +154,10 @@ def _check_initialized(state: PassState) -> None:
     initialized.check(state.kernel)
 
 
+def _relax_polls(state: PassState) -> None:
+    state.kernel = polling.relaxed(state.kernel)
+
+
 def _lower(state: PassState) -> None:
     lowered = lower(state.kernel, state.target)
     state.kernel, state.verdicts, state.addressed = lowered.kernel, lowered.verdicts, lowered.addressed
@@ -241,6 +245,7 @@ def _generate(state: PassState) -> None:
 PASSES: tuple[Pass, ...] = (
     Pass("limits", _check_limits, level="tile"),
     Pass("initialized", _check_initialized),
+    Pass("polls", _relax_polls, level="tile"),
     Pass(
         "lower",
         _lower,
@@ -248,6 +253,7 @@ PASSES: tuple[Pass, ...] = (
         after=(
             ("limits", "partitions count on a CTA that exists"),
             ("initialized", "afterwards a tile is no longer one buffer that an operation writes or reads"),
+            ("polls", "it looks at elements, of which lowering leaves none"),
         ),
     ),
     Pass(

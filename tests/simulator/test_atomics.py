@@ -115,3 +115,31 @@ def test_the_last_cta_sums_what_the_others_left():
     parts, counter, total = np.zeros(10, "u4"), np.zeros(1, "u4"), np.zeros(1, "u4")
     simulate(body, parts, counter, total, grid=10)
     assert total[0] == 55
+
+
+@pytest.mark.parametrize("op", ["add", "min", "max", "and", "or", "xor", "exch", "inc", "dec"])
+@pytest.mark.parametrize("places", [1, 3, 100])
+def test_contended_updates_are_those_of_the_threads_one_by_one(op, places):
+    rng = np.random.default_rng(places)
+    start, where = rng.integers(0, 2**32, 128, "u4"), rng.integers(0, places, 256, "u4")
+    values = rng.integers(0, 2**32, 256, "u4")
+    memory, old = start.copy(), np.zeros(256, "u4")
+    body = f"""
+    mov.u32 %r1, %tid.x; ld.param.u64 %x1, [p0]; ld.param.u64 %x2, [p1]; ld.param.u64 %x3, [p2]; ld.param.u64 %x4, [p3];
+    mad.wide.u32 %x2, %r1, 4, %x2; mad.wide.u32 %x3, %r1, 4, %x3; mad.wide.u32 %x4, %r1, 4, %x4;
+    ld.global.u32 %r2, [%x2]; ld.global.u32 %r3, [%x3]; mad.wide.u32 %x1, %r2, 4, %x1;
+    atom.global.{op}.{"b32" if op in ("and", "or", "xor", "exch") else "u32"} %r4, [%x1], %r3;
+    st.global.u32 [%x4], %r4; ret;
+    """
+    simulate(body, memory, where, values, old, block=256)
+    update = {
+        "add": lambda a, b: (a + b) % 2**32, "min": min, "max": max, "and": lambda a, b: a & b,
+        "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b, "exch": lambda a, b: b,
+        "inc": lambda a, b: 0 if a >= b else a + 1, "dec": lambda a, b: b if a == 0 or a > b else a - 1,
+    }[op]
+    longhand, seen = [int(x) for x in start], []
+    for i, value in zip(where, values, strict=True):
+        seen.append(longhand[i])
+        longhand[i] = update(longhand[i], int(value))
+    assert memory.tolist() == longhand
+    assert old.tolist() == seen

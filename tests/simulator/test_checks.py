@@ -114,28 +114,28 @@ def test_writing_to_a_read_only_array_is_an_error():
 
 def test_shared_memory_must_be_written_before_it_is_read():
     with pytest.raises(UninitializedReadError, match="tile"):
-        attempt(MINE + "ld.shared.u32 %r2, [%r4];")
+        attempt(MINE + "ld.shared.u32 %r2, [%r4]; st.global.u32 [%x2], %r2;")
     attempt(MINE + "st.shared.u32 [%r4], %r1; ld.shared.u32 %r2, [%r4];")
 
 
 def test_a_wide_read_needs_every_byte_written():
     body = "shl.b32 %r4, %r1, 3; mov.u32 %r3, tile; add.u32 %r4, %r4, %r3; st.shared.u32 [%r4], %r1;"
     with pytest.raises(UninitializedReadError):
-        attempt(body + "ld.shared.u64 %x3, [%r4];")
+        attempt(body + "ld.shared.u64 %x3, [%r4]; cvt.u32.u64 %r2, %x3; st.global.u32 [%x2], %r2;")
     attempt(body + "st.shared.u32 [%r4+4], %r1; ld.shared.u64 %x3, [%r4];")
 
 
 def test_an_output_must_be_written_before_it_is_read():
     fresh = pointer(np.zeros(64, "u4"), "out", initialized=False)
     with pytest.raises(UninitializedReadError, match="out"):
-        attempt("ld.global.u32 %r2, [%x2];", out=fresh)
+        attempt("ld.global.u32 %r2, [%x2]; st.global.u32 [%x2], %r2;", out=fresh)
     attempt("st.global.u32 [%x2], %r1; ld.global.u32 %r2, [%x2];", out=fresh)
 
 
 def test_local_memory_must_be_written_before_it_is_read():
     depot = ".local .align 8 .b8 depot[8];"
     with pytest.raises(UninitializedReadError, match="depot"):
-        attempt("mov.b64 %x3, depot; ld.local.u32 %r2, [%x3];", registers=depot)
+        attempt("mov.b64 %x3, depot; ld.local.u32 %r2, [%x3]; st.global.u32 [%x2], %r2;", registers=depot)
     attempt("mov.b64 %x3, depot; st.local.u32 [%x3], %r1; ld.local.u32 %r2, [%x3];", registers=depot)
 
 

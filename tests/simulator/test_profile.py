@@ -1,9 +1,12 @@
 """Wavefronts and sectors of whole access patterns against sets counted longhand."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tilejit as tj
+from tests.simulator.small_kernels import aligned
 from tilejit.simulator.checks.profile import Profiler
 from tilejit.simulator.machine.lanes import Lanes
 from tilejit.simulator.machine.memory import MemoryRegion, Part
@@ -82,3 +85,22 @@ def test_lanes_of_two_warps_are_no_whole_warp():
     assert not lanes.whole_warps()
     lanes.select(np.r_[32:64])
     assert lanes.whole_warps()
+
+
+@tj.kernel(threads=32)
+def copy_line(A: tj.Tensor, B: tj.Tensor):
+    B[tj.thread_id()] = A[tj.thread_id()]
+
+
+@pytest.mark.parametrize("host_offset", [0, 16, 48, 208])
+def test_counts_dont_depend_on_where_the_host_put_an_array(host_offset):
+    raw = aligned(np.zeros(256, np.float32))
+    line = np.frombuffer(memoryview(raw)[host_offset // 4 :], np.float32)
+    traffic = tj.simulate(copy_line, 1, line, np.zeros(64, np.float32), profile=True).lines.values()
+    assert sum(x.global_sectors for x in traffic) == 8
+
+
+def test_a_views_own_offset_in_its_base_counts():
+    line = np.zeros(256, np.float32)
+    traffic = tj.simulate(copy_line, 1, line[4:], np.zeros(64, np.float32), profile=True).lines.values()
+    assert sum(x.global_sectors for x in traffic) == 9

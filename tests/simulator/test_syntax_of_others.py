@@ -219,7 +219,7 @@ class TestVectorAtomics:
 
 
 def test_a_destination_that_nobody_reads_is_left_alone():
-    """Its atomic may be a reduction, which returns nothing; one that is read returns the old value."""
+    """Its old value needn't be fetched; one that is read is."""
     body = "mov.u32 %r5, 9; atom.global.add.u32 %r5, [%x1], 1; atom.global.add.u32 %r6, [%x1], 1;" \
            "st.global.u32 [%x1+4], %r6;"
     assert result(body, 2) == [2, 1]

@@ -62,6 +62,7 @@ class Emission:
     machine instructions used. strings: text constants, by their name. messages: (message, span) of each assertion, by
     its code - 1. record: the address of an `AssertionsParam`'s record, where assertions are compiled in.
     has_tensor_memory: columns are reserved.
+    ordered: the buffers of which some load is ordered with what other threads write.
     """
 
     kernel: Kernel
@@ -84,6 +85,7 @@ class Emission:
     messages: list[tuple[str, Span | None]] = field(default_factory=list)
     record: str | None = None
     has_tensor_memory: bool = False
+    ordered: set[str] = field(default_factory=set)
 
     def base(self, buffer: Buffer) -> str:
         """The address of the storage that `buffer` or, for a view, its root owns."""

@@ -124,7 +124,7 @@ def _fold(expr: Expr) -> Fold | None:
 def _compute(emission: Emission, expr: Op | Cast | Load) -> LLVMValue:
     if isinstance(expr, Load):
         assert not isinstance(expr.place, Element), "lowering leaves no Element"
-        return memory.load(emission, expr.place.buffer, offset_of(emission, expr.place.offset))
+        return memory.load(emission, expr.place.buffer, offset_of(emission, expr.place.offset), expr.order)
     if isinstance(expr, Cast):
         x = evaluate(emission, expr.x)
         if x.const is not None and x.dtype.is_integer and expr.dtype.is_integer:

@@ -83,22 +83,40 @@ def _past(emission: Emission, pointer: str, place: str, count: int) -> str:
     return emission.writer.value(f"getelementptr i8, {pointer} {place}, i64 {count}") if count else place
 
 
-def load(emission: Emission, buffer: Buffer, offset: OffsetSum) -> LLVMValue:
-    """The element at `offset`."""
+#: the scopes of the memory model as LLVM names them
+_SCOPES = {
+    "cta": 'syncscope("block") ', "cluster": 'syncscope("cluster") ', "gpu": 'syncscope("device") ', "sys": "",
+}
+
+
+def _ordered(order: str) -> tuple[str, str]:
+    """What stands behind `load` or `store`, and behind the pointer."""
+    if order in ("", "volatile"):
+        return (" volatile" if order else ""), ""
+    kind, scope = order.split(".")
+    # LLVM calls monotonic what PTX calls relaxed
+    return " atomic", f" {_SCOPES[scope]}{'monotonic' if kind == 'relaxed' else kind}"
+
+
+def load(emission: Emission, buffer: Buffer, offset: OffsetSum, order: str = "") -> LLVMValue:
+    """The element at `offset`, read in one of `LOAD_ORDERS`."""
     kind = memory_type(buffer.dtype)
     registers = _registers_of(emission, buffer)
     if registers is not None:
         text = _load_register(emission, buffer, registers, offset, kind)
     else:
         pointer, place = address(emission, buffer, offset)
-        text = emission.writer.value(f"load {kind}, {pointer} {place}, align {buffer.dtype.bytes}")
+        how, behind = _ordered(order)
+        if order:
+            emission.ordered.add(buffer.root.name)
+        text = emission.writer.value(f"load{how} {kind}, {pointer} {place}{behind}, align {buffer.dtype.bytes}")
     if buffer.dtype.kind == "bool":
         text = emission.writer.value(f"icmp ne i8 {text}, 0")
     return LLVMValue(text, buffer.dtype)
 
 
-def store(emission: Emission, buffer: Buffer, offset: OffsetSum, value: LLVMValue) -> None:
-    """Writes the element at `offset`."""
+def store(emission: Emission, buffer: Buffer, offset: OffsetSum, value: LLVMValue, order: str = "") -> None:
+    """Writes the element at `offset`, in one of `STORE_ORDERS`."""
     text, kind = value.text, memory_type(buffer.dtype)
     if buffer.dtype.kind == "bool":
         text = emission.writer.value(f"zext i1 {text} to i8")
@@ -107,7 +125,8 @@ def store(emission: Emission, buffer: Buffer, offset: OffsetSum, value: LLVMValu
         _store_register(emission, buffer, registers, offset, kind, text)
         return
     pointer, place = address(emission, buffer, offset)
-    emission.writer.effect(f"store {kind} {text}, {pointer} {place}, align {buffer.dtype.bytes}")
+    how, behind = _ordered(order)
+    emission.writer.effect(f"store{how} {kind} {text}, {pointer} {place}{behind}, align {buffer.dtype.bytes}")
 
 
 def _registers_of(emission: Emission, buffer: Buffer) -> Registers | None:

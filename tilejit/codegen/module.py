@@ -78,7 +78,7 @@ def _module(emission: Emission, buffers: tuple[Buffer, ...], plan: storage.Share
     kernel, table = emission.kernel, emission.writer.line_table
     shared, bases = storage.shared_globals(plan)
     emission.bases.update(bases)
-    parameters = _parameters(emission)
+    _bind_parameters(emission)
     addressed = storage.local_memory(kernel.body)
     for buffer in addressed:
         kind = f"[{storage.size_bytes(buffer)} x i8]"
@@ -93,7 +93,7 @@ def _module(emission: Emission, buffers: tuple[Buffer, ...], plan: storage.Share
         *emission.strings.values(),
         *shared,
         *emission.writer.declarations,
-        f"define ptx_kernel void @{entry}({parameters}) #0{table.function_attachment} {{",
+        f"define ptx_kernel void @{entry}({_parameters(emission)}) #0{table.function_attachment} {{",
         "entry:",
         *emission.writer.entry,
         *(line for word in emission.slots.values() for line in word.entry()),
@@ -129,21 +129,33 @@ def _attributes(kernel: Kernel) -> str:
     return " ".join(parts)
 
 
-def _parameters(emission: Emission) -> str:
-    """The parameter list; binds each to what it defines."""
-    texts: list[str] = []
+def _bind_parameters(emission: Emission) -> None:
+    """Binds each parameter to what it defines."""
     for number, param in enumerate(emission.kernel.params):
         name = f"%p{number}"
         match param:
             case PointerParam(buffer=buffer):
-                texts.append(f"ptr addrspace(1) {_pointer_attributes(param)}{name}")
                 emission.bases[buffer.name] = name
             case ScalarParam(var=var) | ExtentParam(var=var) | StrideParam(var=var):
-                texts.append(f"{memory_type(var.dtype)} {name}")
                 emission.scalars[var.name] = _number(emission, var.dtype, name)
             case AssertionsParam():
-                texts.append(f"ptr addrspace(1) {name}")
                 emission.record = name
+            case _:
+                assert_never(param)
+
+
+def _parameters(emission: Emission) -> str:
+    """The parameter list, when it is known how the body uses the parameters."""
+    texts: list[str] = []
+    for number, param in enumerate(emission.kernel.params):
+        match param:
+            case PointerParam(buffer=buffer):
+                constant = param.noalias and not param.written and buffer.name not in emission.ordered
+                texts.append(f"ptr addrspace(1) {_pointer_attributes(buffer, constant)}%p{number}")
+            case ScalarParam(var=var) | ExtentParam(var=var) | StrideParam(var=var):
+                texts.append(f"{memory_type(var.dtype)} %p{number}")
+            case AssertionsParam():
+                texts.append(f"ptr addrspace(1) %p{number}")
             case _:
                 assert_never(param)
     return ", ".join(texts)
@@ -155,15 +167,16 @@ def _number(emission: Emission, dtype: DType, name: str) -> LLVMValue:
     return LLVMValue(name, dtype)
 
 
-def _pointer_attributes(param: PointerParam) -> str:
+def _pointer_attributes(buffer: Buffer, constant: bool) -> str:
     """What LLVM may assume of the pointer: its alignment, and that nothing changes what it points at.
 
+    constant: nobody changes the array while the kernel runs; not so where a load of it is ordered, as then others do.
     `noalias` stands only on an array that the kernel never writes and that, as the signature proves, no other argument
     overlaps. On an array that is written it would be wrong even without overlap: LLVM assumes that no other thread
     writes it at a barrier, and uses the value from before.
     """
-    align = f"align {param.buffer.align} "
-    return f"noalias readonly {align}" if param.noalias and not param.written else align
+    align = f"align {buffer.align} "
+    return f"noalias readonly {align}" if constant else align
 
 
 def _registers(emission: Emission, buffer: Buffer) -> None:

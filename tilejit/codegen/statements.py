@@ -231,7 +231,7 @@ def _view(emission: Emission, stmt: BufferView) -> None:
 def _store(emission: Emission, stmt: Store) -> None:
     assert isinstance(stmt.place, Vector), "lowering leaves no Element"
     value = evaluate(emission, stmt.value)
-    memory.store(emission, stmt.place.buffer, offset_of(emission, stmt.place.offset), value)
+    memory.store(emission, stmt.place.buffer, offset_of(emission, stmt.place.offset), value, stmt.order)
 
 
 def _move(emission: Emission, stmt: Move) -> None:

@@ -18,6 +18,7 @@ from . import tiles
 from .arguments import bind, optional
 from .context import Context
 from .language import Intrinsic
+from .ordered import ORDERED
 from .scalars import convert
 from .tileops import memory_operand
 from .values import Constant, Memory, Scalar, Value
@@ -113,6 +114,7 @@ _INTRINSICS: dict[str, Callable[[Context, ast.Call], Value]] = {
     **{f"{scope}_sync": _sync(scope.name) for scope in BARRIERS},
     "elect": _elect,
     **{name: _asynchronous(row) for name, row in ASYNC_CALLS.items()},
+    **ORDERED,
     "assume_in_bounds": _assume_in_bounds,
     "alloc_shared": mem.alloc_shared,
     "alloc_local": mem.alloc_local,

@@ -241,6 +241,12 @@ _IDS = {
     "static_range": "as range, but unrolled: the index is known at compile time",
     "elect": "whether this is the one thread of its warp that is elected",
 }
+_ORDERED = {
+    "load_acquire": "an element, whose last release is acquired: what was done before it comes before what follows",
+    "store_release": "writes an element; who acquires it sees what this thread did before",
+    "load_volatile": "an element, read anew each time",
+    "fence": "orders this thread's accesses for those that learn of them by a flag",
+}
 _SYNCS = {f"{scope}_sync": barrier.meaning for scope, barrier in BARRIERS.items()}
 _REDUCTIONS = ("sum", "max", "min", "prod", "any", "all", "argmax", "argmin")
 _RESERVED = {
@@ -284,7 +290,7 @@ def _namespaces() -> Iterator[Namespace]:
 def intrinsics() -> Mapping[str, Intrinsic | ScopeNamespace | Namespace]:
     """Every name of the language that is looked up as `tj.<name>`, but for types and host helpers."""
     table: dict[str, Intrinsic | ScopeNamespace | Namespace] = {}
-    for names in (_MEMORY, _IDS, _SYNCS, _RESERVED):
+    for names in (_MEMORY, _IDS, _ORDERED, _SYNCS, _RESERVED):
         table.update({name: Intrinsic(name, meaning) for name, meaning in names.items()})
     table.update({name: Intrinsic(name, op.meaning) for name, op in ELEMENTWISE.items()})
     for scope in SCOPES.values():

@@ -340,24 +340,24 @@ def _element(ctx: Context, node: ast.AST, memory: Memory) -> Element:
     return Element(memory.buffer, memory.starts, ctx.span(node))
 
 
-def load_element(ctx: Context, node: ast.AST, memory: Memory) -> Scalar:
-    """The value at a place."""
+def load_element(ctx: Context, node: ast.AST, memory: Memory, order: str = "") -> Scalar:
+    """The value at a place, read in one of `LOAD_ORDERS`."""
     element = _element(ctx, node, memory)
     span = ctx.span(node)
     var = Var(ctx.unique(f"{memory.buffer.root.name}.value"), memory.dtype, span=span)
-    ctx.emit(Let(var, Load(element, span), span))
+    ctx.emit(Let(var, Load(element, order, span), span))
     return Scalar(var)
 
 
-def store_element(ctx: Context, node: ast.AST, memory: Memory, value: Value) -> None:
-    """Write a scalar, converted to the memory's type."""
+def store_element(ctx: Context, node: ast.AST, memory: Memory, value: Value, order: str = "") -> None:
+    """Write a scalar, converted to the memory's type, in one of `STORE_ORDERS`."""
     require_writable(ctx, node, memory)
     if isinstance(value, Memory):
         raise ctx.type_error(
             node, f"one element takes a scalar; this is {describe(value)}", "write tj.cta.store(region, tile)"
         )
     converted = convert(ctx, node, value, memory.dtype)
-    ctx.emit(Store(_element(ctx, node, memory), converted.expr, ctx.span(node)))
+    ctx.emit(Store(_element(ctx, node, memory), converted.expr, order, ctx.span(node)))
 
 
 def require_writable(ctx: Context, node: ast.AST, memory: Memory) -> None:

@@ -22,8 +22,11 @@ from ..ops.record import AttributeValue, TileOperation
 from ..ops.tile import TILE_OPERATIONS
 from ..source import Span
 from .values import (
+    LOAD_ORDERS,
+    MEMORY_SCOPES,
     SPACES,
     SPECIALS,
+    STORE_ORDERS,
     TRUE,
     Buffer,
     Cast,
@@ -41,8 +44,9 @@ from .values import (
 
 __all__ = [
     "Alloc", "Assert", "AssertionsParam", "Assign", "Break", "Buffer", "BufferView", "Cast", "Const", "Continue",
-    "Declare", "Element", "Expr", "ExtentParam", "For", "If", "Instruction", "Jump", "Kernel", "Let", "Load",
-    "Loop", "Move", "Op", "Param", "PointerParam", "Print", "Region", "Return", "SPACES", "SPECIALS", "ScalarParam",
+    "Declare", "Element", "Expr", "ExtentParam", "For", "If", "Instruction", "Jump", "Kernel", "LOAD_ORDERS", "Let",
+    "Load", "Loop", "MEMORY_SCOPES", "Move", "Op", "Param", "PointerParam", "Print", "Region", "Return",
+    "SPACES", "SPECIALS", "STORE_ORDERS", "ScalarParam",
     "Simple", "Special", "Stmt", "Store", "StrideParam", "Strided", "Sync", "TRUE", "TileOp", "Var", "Vector",
     "written_arguments",
 ]
@@ -98,10 +102,14 @@ class BufferView:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """Writes one element: an `Element` at tile level, a `Vector` of width 1 at lane level."""
+    """Writes one element: an `Element` at tile level, a `Vector` of width 1 at lane level.
+
+    order: one of `STORE_ORDERS`.
+    """
 
     place: Element | Vector
     value: Expr
+    order: str = ""
     span: Span | None = field(default=None, compare=False, repr=False)
 
 

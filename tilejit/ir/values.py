@@ -24,6 +24,14 @@ SPECIALS: dict[str, tuple[DType, int]] = {
 }
 
 
+#: scopes of the memory model: the threads with which an access or a fence is ordered
+MEMORY_SCOPES = ("cta", "cluster", "gpu", "sys")
+
+#: how an access to global or shared memory may be ordered with other threads' accesses; "" is not at all
+LOAD_ORDERS = ("", "volatile", *(f"{order}.{scope}" for order in ("relaxed", "acquire") for scope in MEMORY_SCOPES))
+STORE_ORDERS = ("", "volatile", *(f"{order}.{scope}" for order in ("relaxed", "release") for scope in MEMORY_SCOPES))
+
+
 @dataclass(frozen=True, slots=True)
 class Const:
     """A literal of a type; `value` is a bool, int or float (NaN and infinities included)."""
@@ -97,9 +105,11 @@ class Load:
     """The value at a place.
 
     It is the whole value of a `Let`. Only at lane level, loads of local places may stand anywhere in an expression.
+    order: one of `LOAD_ORDERS`.
     """
 
     place: Element | Vector
+    order: str = ""
     span: Span | None = field(default=None, compare=False, repr=False)
 
     @property

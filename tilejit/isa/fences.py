@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
-from .row import Row
+from .row import Family, Row
 
-__all__ = ["PROXY_ASYNC", "ROWS"]
+__all__ = ["FENCE", "PROXY_ASYNC", "ROWS"]
+
+
+def _fence(scope: str) -> Row:
+    cluster = scope == "cluster"
+    return Row(
+        name=f"fence.acq_rel.{scope}",
+        text=f"fence.acq_rel.{scope};",
+        meaning=f"orders this thread's accesses for those of its {scope} that learn of it by a flag",
+        since=90 if cluster else 75,
+        ptx=(7, 8) if cluster else (6, 0),
+        memory=True,
+        source='PTX ISA, "Parallel Synchronization and Communication Instructions: membar, fence"',
+    )
+
+
+#: by the scope of the memory model
+FENCE = Family.of("fence.acq_rel", ("cta", "cluster", "gpu", "sys"), _fence)
 
 PROXY_ASYNC = Row(
     name="fence.proxy.async",
@@ -16,4 +33,4 @@ PROXY_ASYNC = Row(
     source='PTX ISA, "Parallel Synchronization and Communication Instructions: membar, fence"',
 )
 
-ROWS = (PROXY_ASYNC,)
+ROWS = (*FENCE.rows(), PROXY_ASYNC)

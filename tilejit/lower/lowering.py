@@ -117,7 +117,8 @@ class _Walk:
     def read(self, stmt: Let, place: Element) -> None:
         offset = self.offset(place)
         if place.buffer.space != "local":
-            self.builder.append(replace(stmt, value=Load(Vector(place.buffer, offset), span=stmt.value.span)))
+            assert isinstance(stmt.value, Load), "what is read is a load"
+            self.builder.append(replace(stmt, value=replace(stmt.value, place=Vector(place.buffer, offset))))
             return
         if place.buffer.dtype.is_fp8 and not isinstance(offset, Const):
             # nothing selects between values of fp8

@@ -283,6 +283,15 @@ class _HostMemory:
         self.__array_interface__ = {"data": (pointer, False), "shape": (size,), "typestr": "|u1", "version": 3}
 
 
+def offset_in_base(view: ArrayView) -> int:
+    """Bytes from where an array in host memory was allocated, as far as NumPy knows, to the lowest that it reaches."""
+    root = view.host
+    while root is not None and isinstance(root.base, np.ndarray):
+        root = root.base
+    lowest = view.pointer + view.facts.low_bytes
+    return lowest - root.ctypes.data if root is not None else 0
+
+
 def host_bytes(pointer: int, size: int, owner: object) -> np.ndarray[Any, Any]:
     """Someone else's host memory as bytes."""
     found: np.ndarray[Any, Any] = np.asarray(_HostMemory(pointer, size, owner))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from ..errors import LaunchError
 from ..ir.nodes import written_arguments
@@ -95,6 +95,7 @@ class WriteCheck:
                 )
 
 
-def checks_wanted() -> bool:
-    """Whether `TILEJIT_SIM_CHECKS` leaves the simulator's checks on."""
-    return os.environ.get("TILEJIT_SIM_CHECKS", "1") != "0"
+def checks_wanted() -> bool | Literal["strict"]:
+    """What `TILEJIT_SIM_CHECKS` leaves of the simulator's checks: 0 nothing, "strict" more than without it."""
+    wanted = os.environ.get("TILEJIT_SIM_CHECKS", "1")
+    return "strict" if wanted == "strict" else wanted != "0"

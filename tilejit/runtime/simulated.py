@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -18,12 +18,12 @@ from ..ir.nodes import (
     written_arguments,
 )
 from ..ir.walk import assert_never
-from ..simulator import Pointer, Report, run
+from ..simulator import Checks, Pointer, Report, run
 from ..source import Span
 from ..target import Target
 from ..target import target as find_target
 from . import assertions
-from .arrays import SIMULATOR, Argument, ArrayView, DeviceArray, device_name, host_bytes
+from .arrays import SIMULATOR, Argument, ArrayView, DeviceArray, device_name, host_bytes, offset_in_base
 from .device import Launch, WriteCheck, checks_wanted, positions
 from .grid import stream_handle
 from .packing import getter
@@ -120,7 +120,8 @@ class SimulatedFunction:
         self.simulate(launch, call.arguments, checks=checks_wanted())
 
     def simulate(
-        self, launch: Launch, arguments: Sequence[Argument], *, checks: bool, profile: bool = False
+        self, launch: Launch, arguments: Sequence[Argument], *, checks: Checks, profile: bool = False,
+        on_finding: Literal["raise", "collect"] = "raise", schedule: int = 0,
     ) -> Report:
         """Runs the kernel and returns what the simulator saw."""
         compiled = self.compiled
@@ -137,6 +138,8 @@ class SimulatedFunction:
                 values,
                 checks=checks,
                 profile=profile,
+                on_finding=on_finding,
+                schedule=schedule,
                 dynamic_shared_bytes=compiled.shared_bytes if compiled.dynamic_shared else 0,
                 locate=places.locate,
                 capability=compiled.target.number,
@@ -145,7 +148,12 @@ class SimulatedFunction:
             error.span = error.span or places.first_in(error.message)
             raise
         self._note_written(arguments)
-        assertions.check(compiled, record, assertions.SimulatedAssertionError)
+        try:
+            assertions.check(compiled, record, assertions.SimulatedAssertionError)
+        except SimulationError as error:
+            if on_finding == "raise":
+                raise
+            report.note(error)
         return report
 
     def _note_written(self, arguments: Sequence[Argument]) -> None:
@@ -216,7 +224,7 @@ def _pointer(view: Argument, param: PointerParam) -> Pointer:
         )
     facts = view.facts
     memory = host_bytes(view.pointer + facts.low_bytes, facts.high_bytes - facts.low_bytes, view.owner)
-    return Pointer(memory, -facts.low_bytes, param.of, param.written, _is_initialized(view))
+    return Pointer(memory, -facts.low_bytes, param.of, param.written, _is_initialized(view), offset_in_base(view))
 
 
 def _is_initialized(view: ArrayView) -> bool:

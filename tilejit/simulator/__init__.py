@@ -1,8 +1,11 @@
 """The embedded device: executes emitted PTX text on NumPy and checks it."""
 
+from .checks.findings import Finding
 from .checks.places import Location
 from .checks.report import Report
 from .device import Device, DeviceArray, DeviceModule
-from .launch import Pointer, run
+from .launch import Checks, Pointer, run
 
-__all__ = ["Device", "DeviceArray", "DeviceModule", "Location", "Pointer", "Report", "run"]
+__all__ = [
+    "Checks", "Device", "DeviceArray", "DeviceModule", "Finding", "Location", "Pointer", "Report", "run",
+]

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import LaunchError
-from .checks import races
+from ..errors import LaunchError, SimulationError
+from .checks.findings import Findings
 from .checks.places import Locate, PtxPlaces
 from .checks.profile import Profiler
 from .checks.report import Report
+from .checks.watch import Watch
 from .decode.translate import Program, translate
 from .decode.variables import initial_bytes
 from .machine.access import Access
@@ -34,6 +37,7 @@ class Pointer:
     memory: one-dimensional uint8 view of all bytes that may be accessed.
     offset_bytes: where in it the argument points.
     initialized: False for an output whose elements must be written before they are read.
+    counted_at: where the profile counts `memory` as placed, in bytes from a multiple of 256.
     """
 
     memory: NDArray[np.uint8]
@@ -41,6 +45,7 @@ class Pointer:
     name: str = ""
     writable: bool = True
     initialized: bool = True
+    counted_at: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,7 @@ class Resident:
 
 
 ParameterValue = Pointer | bytes | np.generic | int
+Checks = bool | Literal["strict"]
 
 
 def run(
@@ -71,8 +77,10 @@ def run(
     block: tuple[int, ...],
     args: Sequence[ParameterValue],
     *,
-    checks: bool = True,
+    checks: Checks = True,
     profile: bool = False,
+    on_finding: Literal["raise", "collect"] = "raise",
+    schedule: int = 0,
     dynamic_shared_bytes: int = 0,
     locate: Callable[[int, int, int], str] | None = None,
     capability: int = 90,
@@ -82,6 +90,9 @@ def run(
     """Execute kernel `entry` of a PTX text on NumPy.
 
     args: one per parameter; scalars are written into the parameter's bytes as they are.
+    checks: "strict" takes shuffles, votes and matches for no memory barriers, as the PTX ISA does.
+    on_finding: "raise" the first error, or "collect" all in the report.
+    schedule: another number is another legal order of the threads.
     locate: turns a `.loc` (file, line, column) into text for messages.
     write: takes what the kernel prints; standard output if None.
     resident: memory that outlives the launch.
@@ -89,11 +100,20 @@ def run(
     """
     _keep_freed_memory()
     program = translate(ptx, entry, dynamic_shared_bytes)
+    if on_finding not in ("raise", "collect"):
+        raise LaunchError(f"on_finding is 'raise' or 'collect', got {on_finding!r}")
     grid, block = _three(grid, "grid"), _three(block, "block")
     launch = _GridRun(program, grid, block, checks, profile, locate, write, resident or Resident())
+    launch.findings.collect = on_finding == "collect"
+    launch.schedule = schedule
     with np.errstate(all="ignore"):
         launch.place(args)
-        launch.run()
+        try:
+            launch.run()
+        except SimulationError as error:
+            if not launch.findings.collect:
+                raise
+            launch.findings.end(error)
     return launch.report()
 
 
@@ -117,7 +137,7 @@ def _three(extents: Sequence[int], what: str) -> tuple[int, int, int]:
 
 class _GridRun:
     def __init__(
-        self, program: Program, grid: tuple[int, int, int], block: tuple[int, int, int], checks: bool, profile: bool,
+        self, program: Program, grid: tuple[int, int, int], block: tuple[int, int, int], checks: Checks, profile: bool,
         locate: Locate | None, write: Callable[[str], object] | None, resident: Resident,
     ) -> None:
         self.program = program
@@ -127,6 +147,9 @@ class _GridRun:
         self.threads = block[0] * block[1] * block[2]
         self.ctas = grid[0] * grid[1] * grid[2]
         self.places = PtxPlaces(program.module, program.function, locate)
+        self.findings = Findings(False, self.places)
+        self.schedule = 0
+        self.limit = int(float(os.environ.get("TILEJIT_SIM_LIMIT", "1e11")))
         self.memory = AddressMap()
         self.printer = Printer(self.memory, write)
         self.resident = resident
@@ -134,6 +157,7 @@ class _GridRun:
         self.block_lanes = [0] * len(program.blocks)
         self.per_chunk = self.chunk_ctas()
         self.params = b""
+        self.arrays: list[Pointer | Allocation] = []
 
     def chunk_ctas(self) -> int:
         """CTAs per chunk; all of them if the kernel may wait for other CTAs."""
@@ -155,7 +179,7 @@ class _GridRun:
         for p in pointers:
             if p.memory.dtype != np.uint8 or p.memory.ndim != 1 or not p.memory.flags.c_contiguous:
                 raise LaunchError(f"array {p.name or '?'} must be a contiguous one-dimensional uint8 view")
-        addresses = self.memory.add_arrays([(p.memory, p.name, p.writable, p.initialized) for p in pointers])
+        addresses = self.memory.add_arrays([(p.memory, p.name, p.writable, p.counted_at) for p in pointers])
         known = {id(p): a for p, a in zip(pointers, addresses, strict=True)}
         space = bytearray(max((p.offset + p.size_bytes for p in function.params), default=0))
         for param, arg in zip(function.params, args, strict=True):
@@ -173,8 +197,7 @@ class _GridRun:
             part = Part(allocation.name, 0, allocation.memory.size)
             region = MemoryRegion("global", allocation.address, part.size_bytes, allocation.memory, [part])
             self.memory.add(region)
-        if self.checks:
-            self.shadow_globals([*pointers, *self.resident.allocations])
+        self.arrays = [*pointers, *self.resident.allocations]
 
     def place_variables(self) -> None:
         program = self.program
@@ -188,9 +211,8 @@ class _GridRun:
             writable = variable.space == "global"
             self.memory.add(MemoryRegion(variable.space, at, variable.size_bytes, memory, [part], writable=writable))
 
-    def shadow_globals(self, arrays: Sequence[Pointer | Allocation]) -> None:
+    def shadow_globals(self, watch: Watch, arrays: Sequence[Pointer | Allocation]) -> None:
         """Records for the global memory that the kernel may write; the rest can't race or be uninitialised."""
-        shift = self.program.cell_shift["global"]
         stores = any(s.kind != "load" and s.space in ("global", "") for s in self.program.sites)
         fresh = {p.memory.__array_interface__["data"][0] for p in arrays if not p.initialized}
         for region in self.memory.regions:
@@ -198,14 +220,8 @@ class _GridRun:
                 continue
             base = region.memory.__array_interface__["data"][0]
             parts = [p for p in region.parts if base + p.start in fresh]
-            if not (parts or (stores and region.writable)):
-                continue
-            region.shadow = races.Shadow(region, shift, True)
-            lead = region.view("u1", 0)[1] if not shift else -region.base % (1 << shift)
-            for p in parts:
-                first = -(-(p.start - lead) >> shift) if p.start > lead else 0
-                last = (p.start + p.size_bytes - lead) >> shift
-                region.shadow.writes[first:last] = races.UNWRITTEN
+            if parts or (stores and region.writable):
+                watch.shadow_global(region, parts)
 
     def chunk_memory(self, lanes: Lanes) -> list[MemoryRegion]:
         """Shared and local memory for the CTAs of one chunk."""
@@ -233,34 +249,37 @@ class _GridRun:
 
     def run(self) -> None:
         program = self.program
-        warps = -(-self.threads // 32)
-        clock = races.Clock(self.ctas, self.ctas * warps) if self.checks else None
         lanes = Lanes(self.grid, self.block, 0, min(self.per_chunk, self.ctas))
-        checker = races.AccessChecker(lanes, clock, self.places, list(program.sites)) if clock is not None else None
+        watch: Watch | None = None
+        if self.checks:
+            watch = Watch(program, lanes, self.ctas, self.places, self.findings, self.checks == "strict")
+            self.shadow_globals(watch, self.arrays)
         for first in range(0, self.ctas, self.per_chunk):
             count = min(self.per_chunk, self.ctas - first)
             if first:
                 lanes = Lanes(self.grid, self.block, first, count)
-            self.run_chunk(lanes, clock, checker)
+            self.run_chunk(lanes, watch)
 
-    def run_chunk(self, lanes: Lanes, clock: races.Clock | None, checker: races.AccessChecker | None) -> None:
+    def run_chunk(self, lanes: Lanes, watch: Watch | None) -> None:
         program = self.program
         before = (list(self.memory.regions), list(self.memory.starts))
         for region in self.chunk_memory(lanes):
-            if checker is not None and region.space == "shared":
-                region.shadow = races.Shadow(region, program.cell_shift["shared"], False)
-            elif checker is not None:
-                region.shadow = races.LocalShadow(region, program.cell_shift["local"])
+            if watch is not None:
+                watch.shadow_chunk(region)
             self.memory.add(region)
+        checker, order = (watch.checker, watch.order) if watch is not None else (None, None)
         access = Access(list(program.sites), self.memory, lanes, self.places, checker)
         access.rebind(lanes)
         access.observer = self.profiler
         if self.profiler is not None:
             self.profiler.lanes = lanes
-        if clock is not None:
-            clock.cta_barrier(np.arange(lanes.first, lanes.first + lanes.ctas), True)
-        machine = Machine(program, lanes, access, clock, self.places, self.params, self.printer)
+        if watch is not None:
+            watch.begin(lanes)
+        machine = Machine(
+            program, lanes, access, order, self.places, self.params, self.printer, self.schedule, self.limit
+        )
         machine.run()
+        self.limit = machine.left
         for i, count in enumerate(machine.block_lanes):
             self.block_lanes[i] += count
         self.memory.regions, self.memory.starts = before
@@ -273,7 +292,10 @@ class _GridRun:
             pcs = block.pcs if block.end_pc < 0 or block.end_pc in block.pcs[-1:] else [*block.pcs, block.end_pc]
             counts.extend((pc, count) for pc in pcs if count)
         traffic = self.profiler.traffic if self.profiler is not None else None
-        return Report(program.function.name, self.grid, self.block, self.checks, self.places, counts, traffic)
+        return Report(
+            program.function.name, self.grid, self.block, bool(self.checks), self.places, counts, traffic,
+            self.findings.all(),
+        )
 
 
 def _round_up(value: int, unit: int) -> int:

@@ -143,7 +143,8 @@ class Writer:
         place = self.place() if load else None
         if place is not None:
             var = ir.Var(var.name, place.buffer.dtype)
-        value = ir.Load(place) if place is not None else self.expr(var.dtype)
+        order = self.draw(st.sampled_from(ir.LOAD_ORDERS))
+        value = ir.Load(place, order) if place is not None else self.expr(var.dtype)
         self.vars.append(var)
         return ir.Let(var, value)
 
@@ -177,7 +178,7 @@ class Writer:
         if not self.buffers:
             return self.alloc()
         place = self.place()
-        return ir.Store(place, self.expr(place.buffer.dtype))
+        return ir.Store(place, self.expr(place.buffer.dtype), self.draw(st.sampled_from(ir.STORE_ORDERS)))
 
     def word(self) -> ir.Stmt:
         scope = self.draw(st.sampled_from(("warp", "warpgroup", "cta")))

@@ -150,8 +150,13 @@ def _primary(line: Line, names: Names) -> _Raw:
     if token.kind == "name" and line.sees(token.text, "("):
         return _call(line, names)
     if token.kind in ("name", "quoted") and line.tokens[line.at + 1].text == "[":
-        return ir.Load(place(line, names))
+        return ir.Load(place(line, names), order(line))
     return looked_up(line, names.vars)
+
+
+def order(line: Line) -> str:
+    """`@ acquire.gpu` behind a place, or nothing."""
+    return line.name() if line.accept("@") else ""
 
 
 def _literal(line: Line) -> _Raw:

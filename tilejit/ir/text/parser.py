@@ -10,7 +10,7 @@ from ...errors import KernelSyntaxError, LayoutError
 from ...layout import TileLayout
 from ...scopes import SCOPES
 from .. import nodes as ir
-from .expressions import Names, dtype_name, ends_after_place, expression, looked_up, place, region
+from .expressions import Names, dtype_name, ends_after_place, expression, looked_up, order, place, region
 from .layout_text import layout_from_text
 from .tokens import Line, lines_of
 
@@ -209,8 +209,9 @@ class _Reader:
 
     def _store(self, line: Line) -> ir.Stmt:
         at = place(line, self.names)
+        ordered = order(line)
         line.expect("<-")
-        return ir.Store(at, expression(line, self.names, at.buffer.dtype))
+        return ir.Store(at, expression(line, self.names, at.buffer.dtype), ordered)
 
     def _assert(self, line: Line) -> ir.Stmt:
         cond = expression(line, self.names, bool_)

@@ -147,7 +147,7 @@ def _line(stmt: ir.Simple | ir.Jump) -> str:
         case ir.BufferView(buffer):
             return f"view {buffer_text(buffer)}" + ("" if buffer.base is None else f" of {_name(buffer.base.name)}")
         case ir.Store(place, value):
-            return f"store {place_text(place)} <- {expr_text(value, place.buffer.dtype)}"
+            return f"store {place_text(place)}{_order(stmt.order)} <- {expr_text(value, place.buffer.dtype)}"
         case ir.Sync(scope):
             return f"{scope}.sync"
         case ir.Assert(cond, message):
@@ -265,12 +265,16 @@ def _expr(expr: ir.Expr, wanted: DType | None) -> tuple[str, int]:
             return f"%{name}", ATOM
         case ir.Cast(x, dtype, saturate):
             return f"{dtype}({expr_text(x)}{'' if saturate else ', saturate=False'})", ATOM
-        case ir.Load(place):
-            return place_text(place), ATOM
+        case ir.Load(place, order):
+            return f"{place_text(place)}{_order(order)}", ATOM
         case ir.Op():
             return _operation(expr)
         case _:
             raise assert_never(expr)
+
+
+def _order(order: str) -> str:
+    return f" @ {order}" if order else ""
 
 
 def _operation(op: ir.Op) -> tuple[str, int]:

@@ -54,11 +54,12 @@ class Profiler:
             return
         traffic = self.traffic.setdefault(site.pc, Traffic())
         shared = region.space == "shared"
+        base = region.base if shared else region.counted_base
         if self.lanes.whole_warps():
-            count, ideal = by_pattern(index.reshape(-1, WARP), site.shift, lead + region.base, shared)
+            count, ideal = by_pattern(index.reshape(-1, WARP), site.shift, lead + base, shared)
         else:
             table = np.full((self.lanes.ctas * self.lanes.warps_per_cta, WARP), ABSENT)
-            table[self.lanes.get("chunk_warp"), self.lanes.get("lane")] = (index << site.shift) + (lead + region.base)
+            table[self.lanes.get("chunk_warp"), self.lanes.get("lane")] = (index << site.shift) + (lead + base)
             costs = wavefronts if shared else sectors
             count, ideal = (int(x.sum()) for x in costs(table, 1 << site.shift))
         if shared:

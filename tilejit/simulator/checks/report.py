@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from ...errors import SimulationError
+from .findings import Finding, finding_of
 from .places import PtxPlaces
 from .profile import Traffic
 
@@ -57,17 +59,26 @@ class Report:
         places: PtxPlaces,
         counts: Sequence[tuple[int, int]],
         traffic: Mapping[int, Traffic] | None,
+        findings: Sequence[Finding] = (),
     ) -> None:
-        """counts: (instruction, threads that executed it); traffic: by instruction, None without a profile."""
+        """counts: (instruction, threads that executed it); traffic: by instruction, None without a profile.
+
+        findings: what the checks collected, one per rule and pair of lines.
+        """
         self.entry = entry
         self.grid = grid
         self.block = block
         self.checks = checks
+        self.findings = tuple(findings)
         self.profiled = traffic is not None
         self.locations: dict[int, str] = {}
         self._places = places
         self._counts = counts
         self._traffic = traffic or {}
+
+    def note(self, error: SimulationError) -> None:
+        """Add what only the caller could see to the findings."""
+        self.findings = (*self.findings, finding_of(error))
 
     @cached_property
     def instructions(self) -> dict[str, int]:
@@ -128,4 +139,5 @@ class Report:
                     f"{number:4d}   {x.instructions:12d}   {t.wavefronts:8d} ({t.ideal_wavefronts})"
                     f"   {t.sectors:8d} ({t.ideal_sectors})   {self.locations.get(number, '')}"
                 )
+        out.extend(str(x) for x in self.findings)
         return "\n".join(out)

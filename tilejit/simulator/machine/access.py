@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from ...errors import MisalignedError, OutOfBoundsError, SimulationError
 from ..checks.places import PtxPlaces
-from ..checks.races import AccessChecker, place
+from ..checks.races import AccessChecker
+from ..checks.records import equal_bits, place
 from ..opcodes.memory import Site
 from .atomics import update
 from .lanes import Lanes
@@ -51,13 +52,15 @@ class Access:
         self.checker = checker
         self.observer: Observer | None = None
         self.bound: list[Bound | None] = [None] * len(sites)
-        self.stores = 0
+        # Stores that may have changed memory; `exact` counts only those that did.
+        self.changes = 0
+        self.exact = False
 
     def rebind(self, lanes: Lanes) -> None:
         """Start another chunk."""
         self.lanes = lanes
         if self.checker is not None:
-            self.checker.lanes = lanes
+            self.checker.select(lanes)
 
     def bind(self, site: Site, address: Any) -> Bound:
         """Chooses the region by the first thread's address."""
@@ -136,10 +139,7 @@ class Access:
             return self.load_split(number, index)
         region = bound.region
         if region.shadow is not None:
-            site = self.sites[number]
-            self.checker_().load(region, index, site)
-            if site.acquire:
-                self.checker_().clock.synchronise(self.lanes, True, False)
+            self.checker_().load(region, index, self.sites[number])
         return bound.view[index]
 
     def load_shared_address(self, number: int, address: Any) -> Any:
@@ -154,25 +154,22 @@ class Access:
         return bound.view[offset >> site.shift]
 
     def store(self, number: int, address: Any, value: Any) -> None:
-        self.stores += 1
         bound, index = self.resolve(number, address)
         if bound is None:
             self.store_split(number, index, value)
             return
+        if not self.exact or not equal_bits(bound.view[index], value).all():
+            self.changes += 1
         region = bound.region
         if not region.writable:
             self.report_read_only(self.sites[number], region, index)
         if region.shadow is not None:
-            site = self.sites[number]
-            if site.release:
-                self.checker_().clock.synchronise(self.lanes, False, True)
-            self.checker_().store(region, index, value, bound.view, site)
+            self.checker_().store(region, index, value, bound.view, self.sites[number])
         else:
             bound.view[index] = value
 
     def atomic(self, number: int, address: Any, wanted: bool, *operands: Any) -> Any:
         """Update each thread's place; the old values if `wanted`."""
-        self.stores += 1
         site = self.sites[number]
         bound, index = self.resolve(number, address)
         if bound is None:
@@ -181,13 +178,13 @@ class Access:
         if not region.writable:
             self.report_read_only(site, region, index)
         if region.shadow is not None:
-            checker = self.checker_()
-            if site.release:
-                checker.clock.synchronise(self.lanes, False, True)
-            checker.atomic(region, index, site)
-            checker.clock.synchronise(self.lanes, True, False)
+            self.checker_().atomic(region, index, site)
         values = tuple(np.broadcast_to(x, index.shape) for x in operands)
-        return update(site.op, bound.view, index, values, wanted)
+        before = bound.view[index] if self.exact else None
+        result = update(site.op, bound.view, index, values, wanted)
+        if before is None or not equal_bits(before, bound.view[index]).all():
+            self.changes += 1
+        return result
 
     def checker_(self) -> AccessChecker:
         assert self.checker is not None, "a region has a shadow although checks are off"

@@ -66,41 +66,70 @@ def update(op: str, view: Array, index: NDArray[np.int64], values: tuple[Array, 
         old = view[index]
         view[index] = step(op)(old, values)
         return old
-    if plain:
-        return _accumulate(_INTEGER[name], view, order, place, first, values[0])
-    return _by_rank(step(op), view, order, place, first, values)
+    runs = _Runs(order, place, first)
+    if plain and name == "add" and view.dtype.kind in "iu":
+        return _running_totals(view, runs, values[0])
+    if plain and runs.starts.size < runs.longest:
+        return _accumulate(_INTEGER[name], view, runs, values[0])
+    return _by_rank(step(op), view, runs, values)
 
 
-def _accumulate(ufunc: Any, view: Array, order: Array, place: Array, first: Array, value: Array) -> Array:
-    """Places that several threads update: running totals, one place at a time."""
-    starts = np.flatnonzero(first)
-    ends = np.append(starts[1:], place.size)
-    sorted_values = value[order]
-    old = np.empty(place.size, view.dtype)
-    for start, end in zip(starts, ends, strict=True):
-        chain = np.empty(end - start + 1, view.dtype)
-        chain[0] = view[place[start]]
-        chain[1:] = sorted_values[start:end]
+class _Runs:
+    """Threads sorted by the place that they update: one run per place.
+
+    order: the threads; starts: where each run begins; places: what it updates; longest: threads of the longest.
+    """
+
+    def __init__(self, order: Array, place: Array, first: Array) -> None:
+        self.order = order
+        self.starts = np.flatnonzero(first)
+        self.places = place[self.starts]
+        self.lengths = np.diff(np.append(self.starts, place.size))
+        self.longest = int(self.lengths.max())
+
+    def unsorted(self, values: Array) -> Array:
+        """Values of the sorted threads, in the threads' own order."""
+        result = np.empty_like(values)
+        result[self.order] = values
+        return result
+
+
+def _running_totals(view: Array, runs: _Runs, value: Array) -> Array:
+    """Integer additions, which wrap: totals over all runs, less what lies in front of each."""
+    sorted_values = value[runs.order].astype(view.dtype, copy=False)
+    total = np.cumsum(sorted_values, dtype=view.dtype)
+    before = total - sorted_values
+    base = view[runs.places] - before[runs.starts]
+    view[runs.places] = base + total[runs.starts + runs.lengths - 1]
+    return runs.unsorted(before + np.repeat(base, runs.lengths))
+
+
+def _accumulate(ufunc: Any, view: Array, runs: _Runs, value: Array) -> Array:
+    """Few places that many threads update: running results, one place at a time."""
+    sorted_values = value[runs.order]
+    old = np.empty(sorted_values.size, view.dtype)
+    for start, length, place in zip(runs.starts, runs.lengths, runs.places, strict=True):
+        chain = np.empty(length + 1, view.dtype)
+        chain[0] = view[place]
+        chain[1:] = sorted_values[start : start + length]
         total = ufunc.accumulate(chain)
-        old[start:end] = total[:-1]
-        view[place[start]] = total[-1]
-    result = np.empty_like(old)
-    result[order] = old
-    return result
+        old[start : start + length] = total[:-1]
+        view[place] = total[-1]
+    return runs.unsorted(old)
 
 
-def _by_rank(
-    function: Update, view: Array, order: Array, place: Array, first: Array, values: tuple[Array, ...]
-) -> Array:
+def _by_rank(function: Update, view: Array, runs: _Runs, values: tuple[Array, ...]) -> Array:
     """One round per thread of the most contended place; each round's places differ."""
-    starts = np.flatnonzero(first)
-    rank = np.arange(place.size) - np.repeat(starts, np.diff(np.append(starts, place.size)))
-    old = np.empty(place.size, view.dtype)
-    for r in range(int(rank.max()) + 1):
-        at = np.flatnonzero(rank == r)
-        found = view[place[at]]
-        old[at] = found
-        view[place[at]] = function(found, tuple(v[order[at]] for v in values))
-    result = np.empty_like(old)
-    result[order] = old
-    return result
+    # the longest runs first, so that those that take part in a round are the first so many
+    longest_first = np.argsort(-runs.lengths, kind="stable")
+    starts, places = runs.starts[longest_first], runs.places[longest_first]
+    taking_part = np.searchsorted(-runs.lengths[longest_first], -np.arange(runs.longest), side="left")
+    sorted_values = tuple(v[runs.order] for v in values)
+    old = np.empty(runs.order.size, view.dtype)
+    now = view[places]
+    for r, count in enumerate(taking_part):
+        at = starts[:count] + r
+        old[at] = now[:count]
+        now[:count] = function(now[:count], tuple(v[at] for v in sorted_values))
+    view[places] = now
+    return runs.unsorted(old)

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import DeadlockError, DivergenceError, SimulationError
+from ..checks.order import Order
 from ..checks.places import PtxPlaces
-from ..checks.races import Clock
 from ..decode.blocks import BasicBlock
 from .lanes import WARP, Index, Lanes
 
@@ -25,7 +25,10 @@ Released = tuple[int, Index | None, Result, Any]
 
 @dataclass(slots=True)
 class Arrival:
-    """Threads that arrived at one barrier instruction. waits: they stand there; those of bar.arrive went on."""
+    """Threads that arrived at one barrier instruction. waits: they stand there; those of bar.arrive went on.
+
+    event, frontier: when they did, and what they knew then.
+    """
 
     block: BasicBlock
     positions: Index
@@ -35,15 +38,17 @@ class Arrival:
     result: Result
     value: NDArray[np.bool_] | None
     op: str
+    event: int = 0
+    frontier: int = 0
 
 
 class Barriers:
     """All barriers of a chunk's CTAs. waiting: barrier number → arrivals."""
 
-    def __init__(self, lanes: Lanes, alive: NDArray[np.bool_], clock: Clock | None, places: PtxPlaces) -> None:
+    def __init__(self, lanes: Lanes, alive: NDArray[np.bool_], order: Order | None, places: PtxPlaces) -> None:
         self.lanes = lanes
         self.alive = alive
-        self.clock = clock
+        self.order = order
         self.places = places
         self.waiting: dict[int, list[Arrival]] = {}
 
@@ -68,6 +73,8 @@ class Barriers:
                 )
             values = None if value is None else np.broadcast_to(value, positions.shape)[at]
             arrival = Arrival(block, positions[at], how != "arrive", aligned, count, result, values, op)
+            if self.order is not None and not arrival.waits:
+                arrival.event, arrival.frontier = self.order.tick(0), self.order.joined(positions[at])
             self.wait(int(number), arrival)
         return self.complete()
 
@@ -114,7 +121,7 @@ class Barriers:
         for a in arrivals:
             if a.aligned:
                 self.check_aligned(a, full)
-        self.synchronise(full, here, count)
+        self.synchronise(arrivals, full, count)
         return self.let_go(number, count, full)
 
     def warp_complete(self, here: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -157,23 +164,33 @@ class Barriers:
                 yes += np.bincount(cta[a.positions][a.value], minlength=ctas)
         return total, yes
 
-    def synchronise(self, full: NDArray[np.bool_], here: NDArray[np.bool_], count: int | None) -> None:
-        if self.clock is None:
+    def synchronise(self, arrivals: list[Arrival], full: NDArray[np.bool_], count: int | None) -> None:
+        """Order what the threads of the CTAs in `full` did in front of the barrier before what who waited does next."""
+        if self.order is None:
             return
-        ctas = np.flatnonzero(full) + self.lanes.first
-        if count is None or count >= self.lanes.threads:
-            self.mark_barrier(ctas, ctas.size == self.lanes.ctas)
+        ctas = np.flatnonzero(full)
+        everybody = count is None or count >= self.lanes.threads
+        if everybody and all(a.waits for a in arrivals):
+            self.mark_barrier(ctas + self.lanes.first, ctas.size == self.lanes.ctas)
             return
-        members = here & full[self.lanes.full["chunk_cta"]]
-        clock = self.clock
-        clock.tick(0)
-        clock.synchronised = True
-        for marks in (clock.acquired, clock.released):
-            marks[1][self.lanes.full["warp"][members]] = clock.event
+        now = self.order.tick(0)
+        home = self.lanes.full["chunk_cta"]
+        for cta in ctas:
+            arrived = []
+            waiting = []
+            for a in arrivals:
+                members = a.positions[home[a.positions] == cta]
+                if a.waits and members.size:
+                    arrived.append((members, now, self.order.joined(members)))
+                    waiting.append(members)
+                elif members.size:
+                    arrived.append((members, a.event, a.frontier))
+            if waiting:
+                self.order.some_meet(arrived, np.concatenate(waiting))
 
     def mark_barrier(self, ctas: Index, all_of_chunk: bool) -> None:
-        if self.clock is not None:
-            self.clock.cta_barrier(ctas, all_of_chunk)
+        if self.order is not None:
+            self.order.cta_barrier(ctas, all_of_chunk)
 
     def check_aligned(self, arrival: Arrival, full: NDArray[np.bool_]) -> None:
         """Every thread of the warps that arrived here must have arrived here."""

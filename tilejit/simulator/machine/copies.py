@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from ...errors import SimulationError
 from ..checks.places import PtxPlaces
-from ..checks.races import FOREVER, IN_FLIGHT, LOW, ONE, AccessChecker, Record, Shadow, equal_bits
+from ..checks.races import AccessChecker
+from ..checks.records import FOREVER, IN_FLIGHT, LOW, ONE, Record, Shadow, equal_bits
 from ..opcodes.memory import Site
 from .access import Access
 from .flights import Batch, CopySide
@@ -38,7 +39,7 @@ class AsyncCopies:
         self.complete = np.zeros(lanes.total, np.int64)
         self.pending: list[Batch] = []
         if access.checker is not None:
-            access.checker.in_flight = self.pending
+            access.checker.report.in_flight = self.pending
 
     def issue(self, target: int, to: Any, source: int, at: Any, single: int, kept: Any) -> None:
         """cp.async: `target`, `source` and `single` (byte by byte) are numbers of memory instructions.
@@ -150,7 +151,7 @@ class AsyncCopies:
 
     def land(self, batch: Batch, ready: NDArray[np.bool_]) -> None:
         """Write what has arrived, and record that source and target were in use until now."""
-        self.access.stores += 1
+        self.access.changes += 1
         for side in batch.targets:
             pick = ready[side.at]
             copies = side.at[pick]
@@ -176,7 +177,7 @@ def close_target(checker: AccessChecker, region: MemoryRegion, index: Index, dat
     writes = shadow.writes[cells]
     at = np.flatnonzero((writes + ONE > base) | (shadow.first_reads[cells] >= base))
     if at.size:
-        checker.report_in_flight(region, cells, me, at[writes[at] == IN_FLIGHT], site)
+        checker.report.target_in_flight(region, cells, me, at[writes[at] == IN_FLIGHT], site)
         checker.report_conflicts_of_store(region, cells, me, writes, at, site)
         checker.report_reads(region, cells, me, at, site)
     stamp = checker.stamp_write(shadow, me, site.pc)
@@ -188,8 +189,8 @@ def close_target(checker: AccessChecker, region: MemoryRegion, index: Index, dat
         winners = np.searchsorted(checker.lanes.get("gid"), winner[lost] & LOW)
         differs = np.flatnonzero(~equal_bits(data[winners], data[lanes]))
         if differs.size:
-            first = lost[differs[0]]
-            checker.report_race(region, int(cells[first]), int(me[first]), int(winner[first]), site, "write")
+            first = lost[differs]
+            checker.report.race(region, cells, me, winner, first, site, "wrote")
     shadow.writes[cells] = IN_FLIGHT
     shadow.wrote = FOREVER
     return cells.reshape(index.size, -1)
@@ -205,10 +206,10 @@ def open_target(checker: AccessChecker, region: MemoryRegion, cells: Index, thre
     winner = shadow.writes[flat]
     lost = np.flatnonzero(winner != stamp)
     if lost.size:
-        checker.mark_several(shadow.writes, flat[lost], winner[lost], me[lost])
+        checker.mark_several(shadow, flat[lost], stamp[lost], winner[lost])
 
 
 def read_until_now(checker: AccessChecker, region: MemoryRegion, cells: Index, threads: Record, pc: int) -> None:
     """Copies have read their sources until now."""
     me = np.repeat(threads, cells.shape[1])
-    checker.record_read(region.shadow, cells.reshape(-1), me, me + np.uint64(checker.clock.tick(pc) << 32), ONE)
+    checker.record_read(region.shadow, cells.reshape(-1), me, me + np.uint64(checker.order.tick(pc) << 32), ONE)

@@ -1,8 +1,7 @@
 """Runs a program: groups of threads at blocks, barriers, and what happens when nobody can go on.
 
-The group at the lowest block runs next, and groups that meet become one: so threads come together again behind a
-branch. A loop may wait for what other threads do. A group that goes back in such a loop is parked until no other group
-can run.
+Groups that meet become one. A loop may wait for what other threads do: a group that goes back in such a loop, or comes
+back to a state in which it has been, is parked until no other group can run.
 """
 
 from __future__ import annotations
@@ -11,19 +10,20 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...errors import DeadlockError, DivergenceError, SimulationError, UninitializedReadError
+from ..checks.order import Order
 from ..checks.places import PtxPlaces
-from ..checks.races import Clock
 from ..decode.blocks import EXIT
-from ..decode.emitter import DTYPES
 from ..decode.translate import Program, TranslatedBlock
 from .access import Access
 from .barriers import Barriers, Released
 from .copies import AsyncCopies
-from .lanes import WARP, Index, Lanes, thread_coordinate
+from .lanes import WARP, Index, Lanes
 from .matrix import Matrices
+from .progress import Loops, Rounds
+from .schedule import Schedule
+from .special import given_values
 from .tensor_memory import TensorMemory
 from .warp import NotTogether, Warps
 
@@ -32,23 +32,25 @@ class Machine:
     """The threads of one chunk; generated code calls its methods as `S`."""
 
     def __init__(
-        self, program: Program, lanes: Lanes, access: Access, clock: Clock | None, places: PtxPlaces, params: bytes,
-        printer: Any,
+        self, program: Program, lanes: Lanes, access: Access, order: Order | None, places: PtxPlaces, params: bytes,
+        printer: Any, seed: int, limit: int,
     ) -> None:
+        """seed: of the schedule; limit: of thread instructions."""
         self.program = program
         self.lanes = lanes
         self.access = access
-        self.clock = clock
+        self.order = order
         self.places = places
         self.printer = printer
         self.alive = np.ones(lanes.total, bool)
         self.warps = Warps(lanes, self.alive, places)
         self.matrices = Matrices(lanes, self.warps, access)
         self.copies = AsyncCopies(access, lanes, places)
-        self.tmem = TensorMemory(lanes, self.warps, access, clock, places)
-        self.barriers = Barriers(lanes, self.alive, clock, places)
+        self.tmem = TensorMemory(lanes, self.warps, access, order, places)
+        self.barriers = Barriers(lanes, self.alive, order, places)
         self.registers: list[Any] = list(program.initial)
-        self.fill_special(params)
+        for slot, value in given_values(program, lanes, params):
+            self.registers[slot] = value
         self.load = access.load
         self.store = access.store
         self.atomic = access.atomic
@@ -64,29 +66,35 @@ class Machine:
         self.kept_group: Index | None = None
         self.kept: dict[int, Any] = {}
         self.unwritten: set[int] = set()
-        self.last_round: tuple[Any, ...] = ()
-        self.held_progress = (-1, -1, -1)
+        self.schedule = Schedule(seed, lanes)
+        self.loops = Loops(access)
+        self.rounds = Rounds()
+        self.costs = [len(b.block.pcs) + 1 for b in program.blocks]
+        self.left = limit
+        self.limit = limit
+        # Blocks that groups have completed, now and when those held were last tried.
+        self.advanced = 0
+        self.advanced_at_retry = -1
         self.met: set[int] = set()
-
-    def fill_special(self, params: bytes) -> None:
-        """Set special registers and parameters."""
-        lanes = self.lanes
-        for name, slot in self.program.given:
-            if name.startswith("%param:"):
-                _, offset, dtype = name.split(":")
-                self.registers[slot] = np.frombuffer(params, DTYPES[dtype], 1, int(offset))[0]
-            else:
-                self.registers[slot] = special_register(name, lanes, self.program)
+        self.definedness = access.checker.report.definedness if access.checker is not None else None
+        # The predicates by which selections of the current block chose, by instruction.
+        self.selected: dict[int, Any] = {} if self.definedness is None else self.definedness.selected
+        self.live_slots: dict[int, list[int]] = {}
 
     def run(self) -> None:
         """Run all threads to their exit."""
         ready = self.ready
-        while True:
-            if not ready and not self.wake():
-                break
-            number = min(ready) if len(ready) > 1 else next(iter(ready))
-            self.step(number, ready.pop(number))
-        if self.clock is not None:
+        schedule = self.schedule
+        number, group = 0, None
+        try:
+            while ready or self.wake():
+                number, group = schedule.take(ready)
+                self.step(number, group)
+                if self.parked and schedule.wakes():
+                    self.unpark()
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt("interrupted\n" + "\n".join(self.describe_groups(number, group))) from None
+        if self.order is not None:
             self.tmem.allocator.check_all_freed()
 
     def step(self, number: int, group: Index | None) -> None:
@@ -115,6 +123,12 @@ class Machine:
             self.hold(number, group)
             return
         self.block_lanes[number] += self.n
+        self.advanced += 1
+        self.left -= self.n * self.costs[number]
+        if self.left < 0:
+            self.report_limit(number, group)
+        if self.definedness is not None and self.definedness.active:
+            self.definedness.finish(compiled.block, self.lanes.positions())
         self.leave(compiled, group, result[0])
 
     def kept_for(self, group: Index) -> dict[int, Any]:
@@ -192,7 +206,9 @@ class Machine:
         if target == EXIT:
             self.finish(group)
             return
-        waits = target <= origin and self.may_spin(target, origin)
+        waits = target <= origin and (
+            self.may_spin(target, origin) or self.loops.repeats(target, group, self.live_values)
+        )
         self.merge(self.parked if waits else self.ready, target, group)
 
     def merge(self, into: dict[int, Index | None], target: int, group: Index | None) -> None:
@@ -255,34 +271,38 @@ class Machine:
         """Nothing is ready: retry held and parked groups. False when all threads have exited."""
         if not (self.held or self.parked or self.barriers.waiting):
             return False
-        progress = (self.access.stores, self.exits)
-        if self.held and self.parked:
-            self.unpark()
-        elif self.parked:
-            self.check_progress(progress)
+        if self.parked:
+            self.access.exact = True
+            progress = (self.access.changes, self.exits, sum(g.size for g in self.held.values()))
+            if self.rounds.stuck(progress, lambda: {b: self.fingerprint(b, g) for b, g in self.parked.items()}):
+                self.report_deadlock()
             self.unpark()
         elif self.held:
-            self.retry_held(progress)
+            self.retry_held()
         else:
             self.barriers.report(self.describe_others())
         return True
 
-    def check_progress(self, progress: tuple[int, int]) -> None:
-        """Deadlock: a whole round changed neither memory nor a register that the waiting loops still use."""
-        if not self.last_round or self.last_round[0] != progress:
-            self.last_round = (progress,)
-            return
-        now = (progress, {b: self.fingerprint(b, g) for b, g in self.parked.items()})
-        if now == self.last_round:
-            self.report_deadlock()
-        self.last_round = now
-
     def fingerprint(self, number: int, group: Index | None) -> int:
         """A hash of a group's threads and of the registers live into its block."""
-        self.write_back()
+        values = (np.asarray(v).tobytes() for _, v in self.live_values(number, group))
+        return hash((None if group is None else group.tobytes(), *values))
+
+    def live_values(self, number: int, group: Index | None) -> list[tuple[int, Any]]:
+        """(slot, value) of the registers live into a block, for a group's threads."""
         live = self.program.live[number]
-        values = [r if group is None or not r.ndim else r[group] for i, r in enumerate(self.registers) if live >> i & 1]
-        return hash((None if group is None else group.tobytes(), *(v.tobytes() for v in values)))
+        slots = self.live_slots.get(number)
+        if slots is None:
+            slots = self.live_slots[number] = [i for i in range(len(self.registers)) if live >> i & 1]
+        kept = self.kept if group is not None and group is self.kept_group else {}
+        if not kept:
+            self.write_back()
+        return [(s, kept[s] if s in kept else self.part(s, group)) for s in slots]
+
+    def part(self, slot: int, group: Index | None) -> Any:
+        """A register's value for a group's threads."""
+        whole = self.registers[slot]
+        return whole if group is None or not whole.ndim else whole[group]
 
     def unpark(self) -> None:
         for number, group in self.parked.items():
@@ -292,10 +312,9 @@ class Machine:
             self.merge(self.ready, number, waiting)
         self.held.clear()
 
-    def retry_held(self, progress: tuple[int, int]) -> None:
+    def retry_held(self) -> None:
         """Let warp barriers at different places meet, else report who is missing."""
-        state = (*progress, sum(g.size for g in self.held.values()))
-        if state == self.held_progress:
+        if self.advanced == self.advanced_at_retry:
             barriers = {b for b in self.held if self.is_warp_barrier(b)}
             lanes = np.zeros(self.lanes.total, bool)
             for number in barriers:
@@ -305,7 +324,7 @@ class Machine:
             if not barriers or (touched & self.alive & ~lanes).any():
                 self.report_missing()
             self.met = barriers
-        self.held_progress = state
+        self.advanced_at_retry = self.advanced
         self.unpark()
 
     def is_warp_barrier(self, number: int) -> bool:
@@ -333,16 +352,33 @@ class Machine:
         return f"{gone} of {self.lanes.total} threads have exited" if gone else ""
 
     def report_deadlock(self) -> NoReturn:
-        waits = []
-        for number, group in self.parked.items():
-            positions = np.arange(self.lanes.total) if group is None else group
-            block = self.program.blocks[number].block
-            pc = block.pcs[0] if block.pcs else block.end_pc
-            who = self.lanes.describe_position(int(positions[0]))
-            more = f" and {positions.size - 1} more" if positions.size > 1 else ""
-            waits.append(f"{who}{more} spin at\n  {self.places.describe(pc)}")
+        waits = [self.describe_group(b, g, "spin") for b, g in self.parked.items()]
+        waits.extend(self.describe_group(b, g, "wait") for b, g in self.held.items())
         waits.extend(self.barriers.describe_waiting())
         raise DeadlockError("deadlock: nothing changes any more\n" + "\n".join(waits))
+
+    def report_limit(self, number: int, group: Index | None) -> NoReturn:
+        lines = "\n".join(self.describe_groups(number, group))
+        raise SimulationError(
+            f"the launch has executed more than {self.limit} thread instructions\n{lines}",
+            hint="if this is no endless loop, raise TILEJIT_SIM_LIMIT",
+        )
+
+    def describe_groups(self, number: int, group: Index | None) -> list[str]:
+        """Where everybody is; the group at block `number` runs."""
+        lines = [self.describe_group(number, group, "run")]
+        others = {b: g for b, g in self.ready.items() if b != number}
+        for verb, groups in (("are ready", others), ("spin", self.parked), ("wait", self.held)):
+            lines.extend(self.describe_group(b, g, verb) for b, g in groups.items())
+        return lines + self.barriers.describe_waiting()
+
+    def describe_group(self, number: int, group: Index | None, verb: str) -> str:
+        positions = np.arange(self.lanes.total) if group is None else group
+        block = self.program.blocks[number].block
+        pc = block.pcs[0] if block.pcs else block.end_pc
+        who = self.lanes.describe_position(int(positions[0]))
+        more = f" and {positions.size - 1} more" if positions.size > 1 else ""
+        return f"{who}{more} {verb} at\n  {self.places.describe(pc)}"
 
     def shfl(self, mode: str, value: Any, b: Any, c: Any, mask: Any, pc: int) -> tuple[Any, Any]:
         self.members(mask, pc)
@@ -367,23 +403,40 @@ class Machine:
         if self.current in self.met:
             # Its lanes stand at several bar.warp.sync; all of them have arrived.
             self.met.discard(self.current)
-            if self.clock is not None:
-                self.clock.warp_barrier(self.lanes.get("warp"))
+            if self.order is not None:
+                self.order.warp_barrier(self.lanes.positions())
             return
-        self.members(mask, pc)
+        masks = self.warps.require(mask, pc)
+        if self.order is not None:
+            self.meet(self.order, mask, masks)
 
     def members(self, mask: Any, pc: int) -> Any:
-        """Check a member mask; all warp instructions order the memory accesses of the lanes they join."""
+        """Check the member mask of a collective, which orders its lanes' memory accesses unless the check is strict."""
         if mask is None:
             return self.warps.spread(self.warps.active())
         masks = self.warps.require(mask, pc)
-        if self.clock is not None:
-            self.clock.warp_barrier(self.lanes.get("warp"))
+        if self.order is not None and self.order.collectives_order:
+            self.meet(self.order, mask, masks)
         return masks
 
-    def fence(self) -> None:
-        if self.clock is not None:
-            self.clock.synchronise(self.lanes, True, True)
+    def meet(self, order: Order, mask: Any, masks: Any) -> None:
+        """The lanes of each mask have met."""
+        positions = self.lanes.positions()
+        if not np.ndim(mask) and int(mask) == 0xFFFFFFFF:
+            order.warp_barrier(positions)
+            return
+        living = self.warps.spread(self.warps.living())
+        whole = (masks & living) == living
+        if np.count_nonzero(whole):
+            order.warp_barrier(positions[whole])
+        part = np.flatnonzero(~whole)
+        if part.size:
+            warp = self.lanes.get("chunk_warp")[part]
+            order.lanes_meet(positions[part], warp << 32 | masks[part].astype(np.int64))
+
+    def fence(self, sem: str, wide: bool) -> None:
+        if self.order is not None:
+            self.order.fence(self.lanes.positions(), sem, wide)
 
     def vprintf(self, form: Any, arguments: Any) -> Any:
         self.printer.vprintf(self, form, arguments)
@@ -411,40 +464,3 @@ class Machine:
         raise UninitializedReadError(
             f"{who} uses register {name}, which nothing has written\n  {self.places.describe(pc)}"
         )
-
-
-def special_register(name: str, lanes: Lanes, program: Program) -> Any:
-    """The value of a special register for all threads of a chunk, None for other names."""
-    kind, _, axis = name.partition(".")
-    number = "xyz".find(axis) if axis else 0
-    if kind in ("%ntid", "%nctaid"):
-        return np.uint32((lanes.block if kind == "%ntid" else lanes.grid)[number])
-    if kind == "%tid":
-        return thread_coordinate(lanes.block, lanes.ctas, number)
-    if kind == "%ctaid":
-        return lanes.cta_coordinate(number)
-    if kind == "%laneid":
-        return _narrow(lanes.full["lane"])
-    if kind == "%warpid":
-        return _narrow(lanes.full["thread"] // WARP)
-    if kind.startswith("%lanemask_"):
-        return _lane_mask(kind[-2:], lanes.full["lane"].astype(np.uint64))
-    fixed = {
-        "%nwarpid": lanes.warps_per_cta, "%nsmid": 1, "%smid": 0, "%gridid": 0, "%clock": 0, "%clock_hi": 0,
-        "%dynamic_smem_size": 0, "%total_smem_size": program.shared_bytes, "%globaltimer_lo": 0,
-    }
-    if kind in fixed:
-        return np.uint32(fixed[kind])
-    return np.uint64(0) if kind in ("%clock64", "%globaltimer") else None
-
-
-def _narrow(values: NDArray[Any]) -> NDArray[np.uint32]:
-    return values.astype(np.uint32)
-
-
-def _lane_mask(relation: str, lane: NDArray[np.uint64]) -> NDArray[np.uint32]:
-    one = np.uint64(1)
-    equal = one << lane
-    below = equal - one
-    masks = {"eq": equal, "lt": below, "le": below | equal, "gt": ~(below | equal), "ge": ~below}
-    return _narrow(masks[relation] & np.uint64(0xFFFFFFFF))

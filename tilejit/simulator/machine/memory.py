@@ -57,6 +57,7 @@ class MemoryRegion:
 
     base: address in its own state space; a generic address adds the space's window.
     owner: "" for one copy, "cta" or "lane" for a copy per CTA or thread, `stride` bytes apart.
+    counted_base: the address that the profile takes for `base`, so that counts don't depend on the host's memory.
     """
 
     space: str
@@ -69,6 +70,11 @@ class MemoryRegion:
     writable: bool = True
     shadow: Any = None
     views: dict[tuple[str, int], tuple[NDArray[Any], int]] = field(default_factory=dict)
+    counted_base: int = -1
+
+    def __post_init__(self) -> None:
+        if self.counted_base < 0:
+            self.counted_base = self.base
 
     def view(self, dtype: str, shift: int) -> tuple[NDArray[Any], int]:
         """The memory as elements of `dtype`, and the bytes in front of the first aligned one."""
@@ -152,8 +158,8 @@ class AddressMap:
         fits = (index >= 0) & (generic - starts[clipped] + width <= sizes[clipped]) & spaces[clipped]
         return np.where(fits, index, -1)
 
-    def add_arrays(self, arrays: Sequence[tuple[Bytes, str, bool, bool]]) -> list[int]:
-        """Place host arrays (memory, name, writable, initialized) in global memory; their device addresses.
+    def add_arrays(self, arrays: Sequence[tuple[Bytes, str, bool, int]]) -> list[int]:
+        """Place host arrays (memory, name, writable, where counted as placed) in global memory; their addresses.
 
         Ranges that overlap on the host overlap on the device; others lie far apart.
         """
@@ -173,7 +179,7 @@ class AddressMap:
         return addresses
 
     def _place(
-        self, arrays: Sequence[tuple[Bytes, str, bool, bool]], group: list[int], low: int, high: int, out: list[int]
+        self, arrays: Sequence[tuple[Bytes, str, bool, int]], group: list[int], low: int, high: int, out: list[int]
     ) -> None:
         if not group:
             return
@@ -188,6 +194,7 @@ class AddressMap:
             out[i] = base + start
             parts.append(Part(arrays[i][1] or f"argument {i}", start, arrays[i][0].size, arrays[i][2]))
         region = MemoryRegion("global", base, high - low, memory, parts, writable=any(arrays[i][2] for i in group))
+        region.counted_base = base - low % 256 + arrays[group[0]][3]
         self.add(region)
         self.next_global = (base + region.size + RED_ZONE_BYTES + 255) // 256 * 256
 

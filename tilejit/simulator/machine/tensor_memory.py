@@ -28,8 +28,8 @@ from ...errors import (
     SimulationError,
     UninitializedReadError,
 )
+from ..checks.order import Order
 from ..checks.places import PtxPlaces
-from ..checks.races import Clock
 from ..numerics.products import stacked
 from .access import Access
 from .lanes import WARP, Index, Lanes
@@ -62,11 +62,11 @@ class TensorMemory:
     registers: register in flight → the instruction (plus 1) per warp.
     """
 
-    def __init__(self, lanes: Lanes, warps: Warps, access: Access, clock: Clock | None, places: PtxPlaces) -> None:
+    def __init__(self, lanes: Lanes, warps: Warps, access: Access, order: Order | None, places: PtxPlaces) -> None:
         self.lanes = lanes
         self.warps = warps
         self.access = access
-        self.clock = clock
+        self.order = order
         self.places = places
         self.allocator = Allocator(lanes, places)
         self.loads: list[TmemTransfer] = []
@@ -96,9 +96,9 @@ class TensorMemory:
         starts = np.array([
             self.allocator.allocate(int(w), int(n), pc) for w, n in zip(self.here(), each, strict=True)
         ], np.uint32)
-        if self.clock is not None:
+        if self.order is not None:
             # A synchronous instruction of the whole warp: ordered with its lanes' other accesses to the address.
-            self.clock.warp_barrier(self.lanes.get("warp"))
+            self.order.warp_barrier(self.lanes.positions())
         self.access.store(number, self.lanes.each(address), np.repeat(starts, WARP))
 
     def dealloc(self, address: Any, columns: Any, pc: int) -> None:
@@ -108,7 +108,7 @@ class TensorMemory:
         addresses = self.uniform(address, "the address", pc)
         for warp, at, n in zip(self.here(), addresses, self.uniform(columns, "the number of columns", pc), strict=True):
             allocation = self.allocator.find(int(warp), int(at), int(n), pc)
-            if self.clock is not None:
+            if self.order is not None:
                 self.check_free(int(warp), allocation.start, allocation.columns, pc)
             self.allocator.free(int(warp), allocation)
             cta = int(warp) // self.lanes.warps_per_cta
@@ -122,15 +122,15 @@ class TensorMemory:
 
     def fence(self, how: str) -> None:
         """tcgen05.fence::before_thread_sync and ::after_thread_sync."""
-        if self.clock is not None:
-            self.fenced[how][self.lanes.get("chunk_warp")] = self.clock.tick(0)
+        if self.order is not None:
+            self.fenced[how][self.lanes.get("chunk_warp")] = self.order.tick(0)
 
     def load(self, shape: str, num: int, packed: bool, split: int, address: Any, pc: int) -> NDArray[np.uint32]:
         """tcgen05.ld; returns the registers, one row each, which `pending` then closes."""
         kind = form(shape, num, packed, split)
         warps, cells = self.cells(kind, address, "load", pc)
         self.loads.append(TmemTransfer(pc, warps, cells, None, packed))
-        if self.clock is not None:
+        if self.order is not None:
             self.check(kind, warps, cells, "load", pc)
         values = self.data[cells]
         if packed:
@@ -147,13 +147,13 @@ class TensorMemory:
         words = stacked(values, self.lanes.n, np.uint32).T.reshape(warps.size, WARP, -1)
         if packed:
             words = np.stack([words & np.uint32(0xFFFF), words >> np.uint32(16)], axis=3)
-        if self.clock is not None:
+        if self.order is not None:
             self.check(kind, warps, cells, "store", pc)
         self.stores.append(TmemTransfer(pc, warps, cells, words, packed))
 
     def pending(self, registers: Sequence[str], pc: int) -> None:
         """The registers of a load, until its wait."""
-        if self.clock is None:
+        if self.order is None:
             return
         for name in registers:
             if name not in self.registers:
@@ -255,13 +255,13 @@ class TensorMemory:
                     f"{self.allocator.who(int(warps[at]))} {verb} columns {int(start)} to {last} of "
                     f"tensor memory, which are not all allocated\n  {self.places.describe(pc)}\nallocated is\n{known}"
                 )
-            if self.clock is not None:
+            if self.order is not None:
                 units = np.unique(columns // UNIT)
-                self.last_use[warps[rows][:, None], units] = self.clock.tick(pc)
+                self.last_use[warps[rows][:, None], units] = self.order.tick(pc)
 
     def check(self, kind: Form, warps: Index, cells: Index, how: str, pc: int) -> None:
         """Hazards, races and reads of what was never written; records the access."""
-        assert self.clock is not None
+        assert self.order is not None
         for other in ("store", "load") if how == "store" else ("store",):
             busy = self.busy[other][cells]
             if np.count_nonzero(busy):
@@ -272,12 +272,12 @@ class TensorMemory:
             if np.count_nonzero(whole) < whole.size:
                 self.report_unwritten(warps, cells, np.flatnonzero(~whole.reshape(-1)), pc)
         self.busy[how][cells] = pc + 1
-        stamp = (np.uint64(self.clock.tick(pc) << 32)) + (warps + 1).astype(np.uint64)
+        stamp = (np.uint64(self.order.tick(pc) << 32)) + (warps + 1).astype(np.uint64)
         self.record[how][cells] = stamp.reshape(-1, *[1] * (cells.ndim - 1))
 
     def check_race(self, warps: Index, cells: Index, other: str, how: str, pc: int) -> None:
         """Another warp's access must lie before a barrier, with the fences of tcgen05 around it."""
-        assert self.clock is not None
+        assert self.order is not None
         record = self.record[other][cells]
         mine = np.broadcast_to(warps.reshape(-1, *[1] * (cells.ndim - 1)), cells.shape)
         theirs = (record & np.uint64(0xFFFFFFFF)).astype(np.int64) - 1
@@ -299,23 +299,25 @@ class TensorMemory:
             f"race in tensor memory: {self.allocator.who(int(me[first]))} {how}s "
             f"at {self.cell(cells, int(at[first]))}\n  {self.places.describe(pc)}\n"
             f"and {self.allocator.who(int(them[first]))} {other}s there, {why}\n"
-            f"  {self.places.describe(int(self.clock.pcs[int(event[first])]))}"
+            f"  {self.places.describe(int(self.order.pcs[int(event[first])]))}"
         )
 
     def ordered(self, me: Index, them: Index, event: Index) -> NDArray[np.bool_]:
         """Whether a barrier or a release and an acquire lie between an event of warps `them` and now."""
-        assert self.clock is not None
-        clock, first = self.clock, self.lanes.first
-        cta = me // self.lanes.warps_per_cta + first
-        result: NDArray[np.bool_] = clock.cta_start[cta] > event
-        if clock.synchronised:
-            base = first * self.lanes.warps_per_cta
-            result |= (clock.acquired[1][me + base] > event) & (clock.released[1][them + base] > event)
-        return result
+        assert self.order is not None
+        first = self.lanes.first * self.lanes.warps_per_cta
+
+        def leader(warp: Index) -> Index:
+            """The first thread of a warp of the chunk, by its number in the grid."""
+            cta, inside = divmod(warp + first, self.lanes.warps_per_cta)
+            result: Index = cta * self.lanes.threads + inside * WARP + 1
+            return result
+
+        return self.order.ordered(leader(them), event, leader(me))
 
     def check_free(self, warp: int, start: int, columns: int, pc: int) -> None:
         """Before columns are freed: nothing in flight, and all other warps' uses before a barrier."""
-        assert self.clock is not None
+        assert self.order is not None
         cta = warp // self.lanes.warps_per_cta
         for kind, busy in self.busy.items():
             part = busy.reshape(-1, ROWS, COLUMNS)[cta, :, start : start + columns]
@@ -338,7 +340,7 @@ class TensorMemory:
                 f"{self.allocator.who(warp)} frees columns {start} to {start + columns - 1} of tensor memory\n"
                 f"  {self.places.describe(pc)}\nbut no barrier follows their use by "
                 f"{self.allocator.who(int(others[other]))}\n"
-                f"  {self.places.describe(int(self.clock.pcs[int(uses[other])]))}",
+                f"  {self.places.describe(int(self.order.pcs[int(uses[other])]))}",
                 hint="put a barrier between the last use and the deallocation",
             )
 
@@ -348,7 +350,7 @@ class TensorMemory:
         for op in operations:
             mine = np.isin(op.warps, here)
             cells = op.cells[mine]
-            if self.clock is not None:
+            if self.order is not None:
                 self.busy[how][cells] = 0
             if op.values is not None:
                 self.land(cells, op.values[mine], op.packed)

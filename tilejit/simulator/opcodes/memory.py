@@ -55,7 +55,9 @@ class Site:
     space: "" for a generic address.
     offset: bytes added to the address register.
     shift: log2 of the bytes one thread moves; dtype: as what it moves them.
-    kind: "load" | "store" | "atomic"; strong: ordered accesses, which don't race with each other.
+    kind: "load" | "store" | "atomic"; reads: what other threads wrote, which reductions don't tell.
+    strong: ordered accesses, which don't race with each other if the scope of both reaches the other thread.
+    wide: the scope reaches other CTAs; constant: reads only what nobody writes while the kernel runs (.nc).
     part: moves a part of a wider access, so that its width says nothing about the kernel's elements.
     """
 
@@ -70,6 +72,9 @@ class Site:
     strong: bool = False
     acquire: bool = False
     release: bool = False
+    wide: bool = False
+    reads: bool = True
+    constant: bool = False
     op: str = ""
     part: bool = False
 
@@ -112,7 +117,9 @@ def site(
     sites.append(
         Site(
             len(sites), e.pc, space, offset, shift, dtype, address_dtype, kind, strong,
-            acquire=strong and kind != "store", release=sem in (".release", ".acq_rel"), op=m.get("op") or "",
+            acquire=sem in (".acquire", ".acq_rel"), release=sem in (".release", ".acq_rel"),
+            wide=strong and m.get("scope") not in (".cta", ".cluster"), reads=m.get("sink") is None,
+            constant=bool(m.get("nc")), op=m.get("op") or "",
         )
     )
     return str(len(sites) - 1), value
@@ -246,11 +253,12 @@ _VECTORS = {
 
 
 def atomic(e: BlockWriter, m: Match) -> None:
-    """atom and red. A sink `_`, or a destination that nobody reads, makes an atom a red."""
+    """atom and red. With a sink `_` an atom is a red; for a destination that nobody reads no old value is fetched."""
     op, t = m["op"], m["t"]
     first = 1 if e.ins.root == "atom" else 0
     operands = operands_of(e, m, first + (3 if op == "cas" else 2))
     targets = vector(operands[0]) if first else ["_"]
+    m = {**m, "sink": "_"} if targets == ["_"] else m
     wanted = any(x != "_" and x not in e.names.unread for x in targets)
     dtype = PTX_DTYPE[t]
     if not m["vec"]:
@@ -277,7 +285,8 @@ def update_one(e: BlockWriter, m: Match, target: str, place: str, sources: list[
     """The atomic update of one element, `offset` bytes behind an address; the old value goes to `target`."""
     op, t = m["op"], m["t"]
     dtype = PTX_DTYPE[t]
-    number, value = site(e, "atomic", {**m, "op": f"{op}.{t}"}, place, SIZE[dtype].bit_length() - 1, dtype, offset)
+    m = {**m, "op": f"{op}.{t}"}
+    number, value = site(e, "atomic", m, place, SIZE[dtype].bit_length() - 1, dtype, offset)
     values = ", ".join(e.source(x, dtype, t) for x in sources)
     call = f"S.atomic({number}, {value}, {target != '_'}, {values})"
     e.write(target, dtype, call)
@@ -289,11 +298,13 @@ def create_policy(e: BlockWriter, m: Match) -> None:
 
 
 def fence(e: BlockWriter, m: Match) -> None:
-    e.stmt("S.fence()")
+    """fence.{sem}.{scope}; membar is a sequentially consistent one, whose .gl is .gpu."""
+    sem = "sc" if e.ins.root == "membar" else m["sem"] or "acq_rel"
+    e.stmt(f"S.fence({sem!r}, {m['scope'] in ('gl', 'gpu', 'sys')})")
 
 
 def nothing(e: BlockWriter, m: Match) -> None:
-    """Hints that change no result."""
+    """Hints, and fences between proxies, which order nothing among threads."""
 
 
 ENTRIES = {
@@ -302,9 +313,9 @@ ENTRIES = {
     "st": ((STORE, store),),
     "atom": ((ATOM, atomic),),
     "red": ((ATOM, atomic),),
-    "membar": ((r"\.(?:cta|gl|sys)", fence),),
-    "fence": ((r"(?:\.(?:sc|acq_rel|acquire|release))?(?:\.(?:cta|cluster|gpu|sys))", fence),
-              (r"\.proxy\.(?:alias|async|async\.global|async\.shared::cta)", fence)),
+    "membar": ((r"\.(?P<scope>cta|gl|sys)", fence),),
+    "fence": ((r"(?:\.(?P<sem>sc|acq_rel|acquire|release))?\.(?P<scope>cta|cluster|gpu|sys)", fence),
+              (r"\.proxy\.(?:alias|async|async\.global|async\.shared::cta)", nothing)),
     "prefetch": ((r"(?:\.global|\.local)?\.L[12]", nothing), (r"\.global\.L2::evict_(?:last|normal)", nothing)),
     "prefetchu": ((r"\.L1", nothing),),
     "discard": ((r"(?:\.global)?\.L2", nothing),),

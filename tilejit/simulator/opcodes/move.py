@@ -98,7 +98,9 @@ def selp(e: BlockWriter, m: Match) -> None:
     dtype = PTX_DTYPE[m["t"]]
     if dtype[0] in "ui":
         dtype = _at_hand(e, unsigned)
-    e.dst(0, dtype, f"sel({e.src(3, 'p')}, {e.src(1, dtype)}, {e.src(2, dtype)})")
+    chosen = e.src(3, "p")
+    e.stmt(f"S.selected[{e.pc}] = {chosen}")
+    e.dst(0, dtype, f"sel({chosen}, {e.src(1, dtype)}, {e.src(2, dtype)})")
 
 
 def _at_hand(e: BlockWriter, unsigned: str) -> str:

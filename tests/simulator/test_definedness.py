@@ -1,0 +1,78 @@
+"""Values that nothing has written may be read, and are reported where they are used."""
+
+import numpy as np
+import pytest
+
+from tests.simulator.small_kernels import simulate
+from tilejit.errors import UninitializedReadError
+
+TILE = ".shared .align 16 .b8 tile[512];"
+START = """
+mov.u32 %r1, %tid.x; ld.param.u64 %x1, [p0]; mad.wide.u32 %x2, %r1, 4, %x1; mov.u32 %r3, tile;
+mad.lo.u32 %r4, %r1, 16, %r3; setp.lt.u32 %p1, %r1, 20; @!%p1 bra REST; st.shared.u32 [%r4], %r1;
+REST: bar.sync 0; ld.shared.u32 %r2, [%r4];
+"""
+
+
+def attempt(body, **options):
+    out = np.zeros(64, "u4")
+    report = simulate(START + body + "\nret;", out, registers=TILE, **options)
+    return out, report
+
+
+@pytest.mark.parametrize("harmless", [
+    "",
+    "add.u32 %r5, %r2, 7;",
+    "selp.b32 %r5, %r2, 0, %p1; st.global.u32 [%x2], %r5;",
+    "@%p1 st.global.u32 [%x2], %r2;",
+    "mov.u32 %r2, 5; st.global.u32 [%x2], %r2;",
+    "mad.lo.u32 %r5, %r2, 3, %r1; selp.b32 %r5, %r5, %r1, %p1; shfl.sync.idx.b32 %r6, %r5, 0, 31, -1;",
+    "st.shared.u32 [%r4+4], %r2; bar.sync 0; ld.shared.u32 %r5, [%r4+4]; @%p1 st.global.u32 [%x2], %r5;",
+    "ld.shared.v2.u32 {%r5, %r6}, [%r4+8]; st.global.u32 [%x2], %r1;",
+])
+def test_what_is_read_and_not_used_is_no_error(harmless):
+    assert attempt(harmless, on_finding="collect")[1].findings == ()
+
+
+@pytest.mark.parametrize("use, how", [
+    ("st.global.u32 [%x2], %r2;", "stores it"),
+    ("add.u32 %r5, %r1, %r2; mul.lo.u32 %r5, %r5, 3; st.global.u32 [%x2], %r5;", "stores it"),
+    ("selp.b32 %r5, 0, %r2, %p1; st.global.u32 [%x2], %r5;", "stores it"),
+    ("and.b32 %r5, %r2, 3; mad.wide.u32 %x3, %r5, 4, %x1; ld.global.u32 %r6, [%x3];", "address"),
+    ("setp.eq.u32 %p2, %r2, 5; @%p2 bra END; add.u32 %r5, %r1, 1;\nEND:", "branch"),
+    ("setp.eq.u32 %p2, %r2, 5; selp.u32 %r5, 1, 2, %p2; st.global.u32 [%x2], %r5;", "stores it"),
+    ("shfl.sync.idx.b32 %r5, %r2, 0, 31, -1;", "passes it on"),
+    ("setp.eq.u32 %p2, %r2, 5; vote.sync.any.pred %p3, %p2, -1;", "passes it on"),
+    ("red.global.add.u32 [%x1], %r2;", "passes it on"),
+    ("st.shared.u32 [%r4+4], %r2; bar.sync 0; ld.shared.u32 %r5, [%r4+4]; st.global.u32 [%x2], %r5;", "stores it"),
+    ("mov.u32 %r7, 0; L: add.u32 %r2, %r2, 1; add.u32 %r7, %r7, 1; setp.lt.u32 %p2, %r7, 3; @%p2 bra L;"
+     "st.global.u32 [%x2], %r2;", "stores it"),
+    ("st.shared.u32 [%r4+8], 1; bar.sync 0; ld.shared.v2.u32 {%r5, %r6}, [%r4+8]; st.global.u32 [%x2], %r6;",
+     "stores it"),
+])
+def test_a_use_is_the_error_and_names_the_read_and_the_use(use, how):
+    with pytest.raises(UninitializedReadError, match=how) as e:
+        attempt(use)
+    assert "nothing has written" in str(e.value) and "tile" in str(e.value)
+    report = attempt(use, on_finding="collect")[1]
+    assert {x.rule for x in report.findings} == {"undefined"}
+    assert all("ld.shared" in x.first.text and x.second is not None for x in report.findings)
+
+
+def test_the_threads_that_used_it_are_named():
+    report = attempt("st.global.u32 [%x2], %r2;", on_finding="collect")[1]
+    assert [x.threads for x in report.findings] == [tuple(range(20, 32))]
+    assert report.findings[0].count == 12
+
+
+def test_half_of_a_vector_may_be_unwritten():
+    body = "st.shared.u32 [%r4+8], %r1; bar.sync 0; ld.shared.v2.u32 {%r5, %r6}, [%r4+8]; st.global.u32 [%x2], %r5;"
+    out, _ = attempt(body)
+    assert out[:32].tolist() == list(range(32))
+
+
+def test_the_error_leaves_the_output_as_it_was():
+    out = np.full(64, 9, "u4")
+    with pytest.raises(UninitializedReadError):
+        simulate(START + "st.global.u32 [%x2], %r2; ret;", out, registers=TILE)
+    assert (out == 9).all()

@@ -1,0 +1,133 @@
+"""Loops: those that can't end are found and named, and warp instructions in them take no turn for a standstill."""
+
+import signal
+import threading
+
+import numpy as np
+import pytest
+
+import tilejit as tj
+from tests.simulator.small_kernels import simulate
+from tilejit.errors import DeadlockError, SimulationError
+
+THREAD = "mov.u32 %r1, %tid.x; ld.param.u64 %x1, [p0]; mad.wide.u32 %x2, %r1, 4, %x1;\n"
+
+
+@tj.kernel(threads=32)
+def product(A: tj.Tensor, B: tj.Tensor, C: tj.Tensor):
+    acc = tj.alloc_local((16, 8), tj.float32, layout=tj.mma.layout_c((16, 8), tj.float32))
+    a = tj.alloc_local((16, 16), A.dtype, layout=tj.mma.layout_a((16, 16), A.dtype))
+    b = tj.alloc_local((16, 8), B.dtype, layout=tj.mma.layout_b((16, 8), B.dtype))
+    tj.warp.fill(acc, 0)
+    for k in range(A.shape[1] // 16):
+        tj.warp.copy(a, A[0:16, k * 16 : k * 16 + 16])
+        tj.warp.copy(b, B[k * 16 : k * 16 + 16, 0:8])
+        tj.warp.gemm(acc, a, b)
+    tj.warp.copy(C[0:16, 0:8], acc)
+
+
+def test_a_warp_instruction_in_a_loop_waits_for_lanes_that_come_in_groups():
+    # the edge of B, 5 columns wide, sends the lanes through different blocks in every turn
+    a = np.ones((16, 32), np.float16)
+    b = np.arange(160, dtype=np.float16).reshape(32, 5) % 7
+    c = np.zeros((16, 8), np.float32)
+    product[1](a, b, c)
+    np.testing.assert_array_equal(c[:, :5], a.astype(np.float32) @ b)
+    assert not c[:, 5:].any()
+
+
+@pytest.mark.parametrize("together", [
+    "shfl.sync.bfly.b32 %r5, %r5, 1, 31, -1;", "bar.warp.sync -1;", "vote.sync.any.pred %p4, %p1, -1;",
+])
+def test_lanes_that_diverge_in_every_turn_meet_in_every_turn(together):
+    body = THREAD + f"""
+    mov.u32 %r5, 0; mov.u32 %r3, 0; and.b32 %r4, %r1, 1; setp.eq.u32 %p1, %r4, 0;
+    LOOP: @%p1 bra EVEN;
+    JOIN: {together} add.u32 %r3, %r3, 1; setp.lt.u32 %p2, %r3, 5; @%p2 bra LOOP; bra DONE;
+    EVEN: add.u32 %r6, %r3, 1; bra JOIN;
+    DONE: st.global.u32 [%x2], %r3; ret;
+    """
+    out = np.zeros(32, "u4")
+    simulate(body, out)
+    assert (out == 5).all()
+
+
+@tj.kernel(threads=32)
+def waits_for_nobody(Y: tj.Tensor):
+    while Y[0] < 1:
+        pass
+
+
+@tj.kernel(threads=32)
+def does_nothing(Y: tj.Tensor):
+    while True:
+        pass
+
+
+@tj.kernel(threads=32)
+def stores_the_same(Y: tj.Tensor):
+    while True:
+        Y[0] = 1
+
+
+@pytest.mark.parametrize("endless, line", [
+    (waits_for_nobody, "while Y"), (does_nothing, "while True"), (stores_the_same, r"Y\[0\] = 1"),
+])
+@pytest.mark.parametrize("checks", [True, False])
+def test_a_loop_that_comes_back_to_its_state_is_a_deadlock_that_names_its_line(endless, line, checks):
+    with pytest.raises(DeadlockError, match=line):
+        tj.simulate(endless, 1, np.zeros(4, "i4"), checks=checks)
+
+
+def test_a_plain_loop_lets_others_run_before_it_is_called_endless():
+    # the compiler's loads don't look like this any more; those of others do
+    body = THREAD + """
+    setp.ge.u32 %p3, %r1, 32; @%p3 bra SET;
+    LOOP: ld.global.u32 %r2, [%x1]; setp.eq.u32 %p1, %r2, 0; @%p1 bra LOOP; ret;
+    SET: mov.u32 %r2, 1; st.global.u32 [%x1], %r2; ret;
+    """
+    simulate(body, np.zeros(64, "u4"), block=64, checks=False)
+
+
+def test_a_long_loop_is_not_endless():
+    body = THREAD + """
+    mov.u32 %r3, 0; mov.u32 %r5, 7;
+    LOOP: st.global.u32 [%x2], %r5; ld.global.u32 %r4, [%x2]; add.u32 %r3, %r3, 1; setp.lt.u32 %p1, %r3, 5000;
+    @%p1 bra LOOP; st.global.u32 [%x2], %r3; ret;
+    """
+    out = np.zeros(32, "u4")
+    simulate(body, out)
+    assert (out == 5000).all()
+
+
+def test_a_loop_whose_state_is_in_memory_is_not_endless():
+    body = THREAD + """
+    LOOP: ld.global.u32 %r4, [%x2]; add.u32 %r4, %r4, 1; st.global.u32 [%x2], %r4; mov.u32 %r4, 0; mov.u32 %r5, 0;
+    ld.global.u32 %r4, [%x2]; setp.lt.u32 %p1, %r4, 9000; mov.u32 %r4, 0; @%p1 bra LOOP; ret;
+    """
+    out = np.zeros(32, "u4")
+    simulate(body, out)
+    assert (out == 9000).all()
+
+
+def test_the_limit_of_thread_instructions_ends_a_loop_that_counts(monkeypatch):
+    monkeypatch.setenv("TILEJIT_SIM_LIMIT", "1e6")
+    body = THREAD + "mov.u32 %r2, 0; LOOP: add.u32 %r2, %r2, 1; bra LOOP;"
+    with pytest.raises(SimulationError, match="more than 1000000 thread instructions") as e:
+        simulate(body, np.zeros(4, "u4"))
+    assert "add.u32 %r2, %r2, 1;" in str(e.value) and "TILEJIT_SIM_LIMIT" in str(e.value)
+
+
+def test_an_interrupt_says_where_every_group_is():
+    body = THREAD + """
+    setp.ge.u32 %p3, %r1, 32; @%p3 bra WAIT; mov.u32 %r2, 0;
+    .loc 1 12 1
+    LOOP: add.u32 %r2, %r2, 1; bra LOOP;
+    .loc 1 77 1
+    WAIT: bar.sync 0; ret;
+    """
+    threading.Timer(0.3, signal.raise_signal, [signal.SIGINT]).start()
+    with pytest.raises(KeyboardInterrupt) as e:
+        simulate(body, np.zeros(64, "u4"), block=64)
+    assert ":12" in str(e.value)
+    assert ":77" in str(e.value) and "thread 32" in str(e.value)

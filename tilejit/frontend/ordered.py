@@ -1,0 +1,76 @@
+"""Accesses and fences by which threads tell each other what they have done: `tj.load_acquire` and the like."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+
+from ..ir.nodes import MEMORY_SCOPES, Instruction
+from ..isa.fences import FENCE
+from .arguments import bind, optional
+from .context import Context
+from .regions import load_element, store_element
+from .tileops import memory_operand
+from .values import Constant, Memory, Value
+
+__all__ = ["ORDERED"]
+
+
+def _load_acquire(ctx: Context, node: ast.Call) -> Value:
+    arguments = bind(ctx, node, "tj.load_acquire", ("place", "scope"), 1)
+    scope = _scope(ctx, node, arguments)
+    return load_element(ctx, node, _place(ctx, arguments["place"]), f"acquire.{scope}")
+
+
+def _store_release(ctx: Context, node: ast.Call) -> Value:
+    arguments = bind(ctx, node, "tj.store_release", ("place", "value", "scope"), 2)
+    scope = _scope(ctx, node, arguments)
+    value = ctx.evaluate(arguments["value"])
+    store_element(ctx, node, _place(ctx, arguments["place"]), value, f"release.{scope}")
+    return Constant(None)
+
+
+def _load_volatile(ctx: Context, node: ast.Call) -> Value:
+    arguments = bind(ctx, node, "tj.load_volatile", ("place",), 1)
+    return load_element(ctx, node, _place(ctx, arguments["place"]), "volatile")
+
+
+def _fence(ctx: Context, node: ast.Call) -> Value:
+    scope = _scope(ctx, node, bind(ctx, node, "tj.fence", ("scope",), 1))
+    ctx.emit(Instruction(FENCE.row(scope).name, (), (), ctx.span(node)))
+    return Constant(None)
+
+
+def _place(ctx: Context, node: ast.expr) -> Memory:
+    """An element of global or shared memory."""
+    memory = memory_operand(ctx, node, "the place")
+    if memory.dims:
+        raise ctx.type_error(
+            node, f"the place must be one element; this is a region of {len(memory.dims)} dimensions",
+            "index every dimension, as in A[i, j]",
+        )
+    if memory.buffer.space not in ("global", "shared"):
+        raise ctx.type_error(
+            node, f"no other thread sees {memory.buffer.name}, which lies in {memory.buffer.space} memory",
+            "use an element of a tensor or of what tj.alloc_shared made",
+        )
+    return memory
+
+
+def _scope(ctx: Context, node: ast.Call, arguments: Mapping[str, ast.expr]) -> str:
+    """The scope that a call names, which its target must have; gpu if it names none."""
+    value = optional(ctx, arguments.get("scope"))
+    scope = "gpu" if value is None else ctx.constant(value, node, "the scope")
+    if scope not in MEMORY_SCOPES:
+        raise ctx.type_error(node, f"there is no scope {scope!r}", f"one of {', '.join(MEMORY_SCOPES)}")
+    FENCE.row(scope).need(ctx.target, ctx.span(node))
+    return str(scope)
+
+
+#: name -> what a call of it gives
+ORDERED: dict[str, Callable[[Context, ast.Call], Value]] = {
+    "load_acquire": _load_acquire,
+    "store_release": _store_release,
+    "load_volatile": _load_volatile,
+    "fence": _fence,
+}

@@ -1,0 +1,168 @@
+"""What is wrong with an access to memory, in words: who, where, both lines, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..machine.flights import Batch, touching
+from ..machine.lanes import Index, Lanes
+from ..machine.memory import MemoryRegion
+from ..opcodes.memory import Site
+from .definedness import Definedness
+from .findings import Findings
+from .places import PtxPlaces
+from .precedence import Precedence
+from .records import WHO, LocalShadow, Record, Shadow, place
+
+# whether both accesses are strong → what to do
+_HINTS = {
+    False: "put a barrier between the two accesses, or give each thread its own place",
+    True: "the scope of one doesn't reach the other's CTA: use .gpu",
+}
+_VERBS = {"load": "reads", "store": "writes", "atomic": "updates"}
+
+
+class AccessFindings:
+    """Adds to the findings what the checks of accesses see.
+
+    in_flight: the asynchronous copies that have not been waited for.
+    """
+
+    def __init__(
+        self, lanes: Lanes, places: PtxPlaces, findings: Findings, precedence: Precedence, definedness: Definedness,
+        sites: Sequence[Site],
+    ) -> None:
+        self.lanes = lanes
+        self.places = places
+        self.findings = findings
+        self.precedence = precedence
+        self.definedness = definedness
+        self.sites = sites
+        self.in_flight: list[Batch] = []
+
+    def place(self, region: MemoryRegion, cell: int, site: Site) -> str:
+        shadow: Shadow | LocalShadow = region.shadow
+        offset = cell << shadow.cell_shift
+        if region.owner:
+            offset %= region.stride
+        else:
+            offset += region.view(f"u{1 << min(shadow.cell_shift, 3)}", shadow.cell_shift)[1]
+        return place(region, offset, 1 << site.shift)
+
+    def threads(self, me: Record) -> list[int]:
+        return [int(x) - 1 for x in np.unique(me)]
+
+    def sources(self, region: MemoryRegion, cells: Index, me: Record, site: Site) -> None:
+        """Report if a copy in flight still reads what is about to be written."""
+        hit = touching(self.in_flight, region, cells, targets=False)
+        if hit is None:
+            return
+        batch, copy, at = hit
+        self.findings.add(
+            "in-flight",
+            f"{self.lanes.describe(int(me[at]))} {_VERBS[site.kind]} {1 << site.shift} bytes at "
+            f"{self.place(region, int(cells[at]), site)} of {region.space} memory\n  {self.places.describe(site.pc)}\n"
+            f"while an asynchronous copy of {self.lanes.describe(int(batch.threads[copy]))} still reads it\n"
+            f"  {self.places.describe(batch.pc)}",
+            site.pc, batch.pc, [int(me[at]) - 1], hint="wait for the copy before its source changes",
+        )
+
+    def target_in_flight(self, region: MemoryRegion, cells: Index, me: Record, at: Index, site: Site) -> None:
+        """Report if there is any cell in `at`: it is the target of a copy in flight."""
+        if not at.size:
+            return
+        first = int(at[0])
+        hit = touching(self.in_flight, region, cells[first : first + 1], targets=True)
+        assert hit is not None, "a cell in flight belongs to a copy"
+        batch, copy, _ = hit
+        self.findings.add(
+            "in-flight",
+            f"{self.lanes.describe(int(me[first]))} {_VERBS[site.kind]} {1 << site.shift} bytes at "
+            f"{self.place(region, int(cells[first]), site)} of {region.space} memory\n"
+            f"  {self.places.describe(site.pc)}\n"
+            f"before the asynchronous copy of {self.lanes.describe(int(batch.threads[copy]))} to it was waited for\n"
+            f"  {self.places.describe(batch.pc)}",
+            site.pc, batch.pc, self.threads(me[at]), at.size,
+            hint="wait for the copy (cp.async.wait_group), then let a barrier tell the other threads",
+        )
+
+    def unwritten(self, region: MemoryRegion, cells: Index, me: Record, at: Index, site: Site) -> None:
+        """A load of what nothing has written: an error where its value is used."""
+        if not self.definedness.defers(site.pc):
+            self.uninitialized(region, cells, me, at, site)
+            return
+        positions = self.lanes.positions()
+        flags = np.zeros(cells.size, bool)
+        flags[at] = True
+        text = self.unwritten_text(region, int(cells[at[0]]), int(me[at[0]]), site)
+        self.definedness.read(site.pc, text, positions, flags.reshape(positions.size, -1))
+
+    def unwritten_text(self, region: MemoryRegion, cell: int, me: int, site: Site) -> str:
+        return (
+            f"{self.lanes.describe(me)} reads {1 << site.shift} bytes at {self.place(region, cell, site)}, "
+            f"which nothing has written\n  {self.places.describe(site.pc)}"
+        )
+
+    def uninitialized(self, region: MemoryRegion, cells: Index, me: Record, at: Index, site: Site) -> None:
+        first = int(at[0])
+        self.findings.add(
+            "undefined",
+            self.unwritten_text(region, int(cells[first]), int(me[first]), site),
+            site.pc, None, self.threads(me[at]), at.size,
+        )
+
+    def changed(
+        self, region: MemoryRegion, cells: Index, me: Record, records: Record, at: Index, site: Site
+    ) -> None:
+        """ld.global.nc may read only what nobody writes while the kernel runs, whatever the order."""
+        if not at.size:
+            return
+        first = int(at[0])
+        other = int(self.precedence.pcs(records[first : first + 1])[0])
+        verb, did = ("reads", "wrote") if site.constant else (_VERBS[site.kind], "read")
+        self.findings.add(
+            "read-only",
+            f"{self.lanes.describe(int(me[first]))} {verb} {1 << site.shift} bytes at "
+            f"{self.place(region, int(cells[first]), site)} of {region.space} memory\n  {self.places.describe(site.pc)}"
+            f"\nand this kernel {did} it; what ld.global.nc reads may not change while the kernel runs\n"
+            f"  {self.places.describe(other)}",
+            site.pc, other, self.threads(me[at]), at.size,
+            hint="read it without .nc, or let another kernel write it",
+        )
+
+    def race(
+        self, region: MemoryRegion, cells: Index, me: Record, records: Record, at: Index, site: Site, did: str
+    ) -> None:
+        """Report the records at `at`, each an access that another thread `did`."""
+        while at.size:
+            shadow: Shadow = region.shadow
+            first = int(at[0])
+            record = self.precedence.one_of(shadow, int(records[first]), int(me[first]))
+            pcs = self.precedence.pcs(records[at])
+            pc = self.precedence.order.pcs[record >> 32]
+            same = pcs == pcs[0]
+            strong = site.strong and bool(self.precedence.strong[pc])
+            self.findings.add(
+                "scope" if strong else "race",
+                f"race in {region.space} memory: {self.lanes.describe(int(me[first]))} {_VERBS[site.kind]} "
+                f"{1 << site.shift} bytes at {self.place(region, int(cells[first]), site)}\n"
+                f"  {self.places.describe(site.pc)}\n"
+                f"and {self.lanes.describe(record & int(WHO))} {did} it, with nothing that orders the two\n"
+                f"  {self.places.describe(pc)}",
+                site.pc, pc, self.threads(me[at[same]]), int(np.count_nonzero(same)),
+                hint=_HINTS[strong],
+                level="warning" if self.before_exchange(site, pc) else "error",
+            )
+            at = at[~same]
+
+    def before_exchange(self, site: Site, other_pc: int) -> bool:
+        """Whether a plain load only gives a loop of compare-and-swap its first guess, as that loop checks it."""
+        pair = [site, *(s for s in self.sites if s.pc == other_pc)]
+        loads = [s for s in pair if s.kind == "load" and not s.strong]
+        exchanges = [s for s in pair if s.op.startswith("cas")]
+        if len(loads) != 1 or len(exchanges) != 1:
+            return False
+        loaded, exchanged = (self.places.function.body[s.pc].operands[1] for s in (loads[0], exchanges[0]))
+        return loaded == exchanged

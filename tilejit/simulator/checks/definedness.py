@@ -1,0 +1,242 @@
+"""Values that nothing has written: they travel with registers and through memory, and are reported where they are used.
+
+A padded load may read what nobody has written, as long as nobody uses it. So a load of unwritten memory only marks its
+registers; the first use of a marked one as an address, in a branch, in a store to global memory, in an atomic update or
+as an argument of a collective is the error. A store of a marked value to shared or local memory makes the place
+unwritten again.
+
+Nothing is marked in most launches, and then nothing is looked at. Else the registers' marks are worked out behind each
+block that has run, instruction by instruction.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..decode.blocks import EXIT, BasicBlock
+from ..decode.ptx import PtxInstruction
+from ..decode.translate import Program
+from ..machine.lanes import Index, Lanes
+from ..machine.memory import MemoryRegion
+from .findings import Findings
+from .places import PtxPlaces
+from .records import UNWRITTEN, LocalShadow, Shadow
+
+# For each thread the number of the read that its value comes from, 0 where it is defined.
+Marks = NDArray[np.int32]
+
+_REGISTER = re.compile(r"%[\w$.]+|\b_\b")
+_NO_RESULT = frozenset({"st", "red", "bra", "brx", "ret", "exit", "trap", "membar", "fence", "cp", "prefetch",
+                        "prefetchu", "nanosleep", "discard", "applypriority", "bar", "barrier", "setmaxnreg"})
+#: whoever takes part sees the others' arguments
+_COLLECTIVES = frozenset({"shfl", "vote", "match", "redux", "elect", "mma", "wmma", "wgmma", "ldmatrix", "stmatrix",
+                          "tcgen05", "bar", "barrier", "call", "atom", "red", "cp"})
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What an instruction does to marks. addresses: registers in brackets; sources, targets: the others, in order."""
+
+    pc: int
+    root: str
+    targets: tuple[str, ...]
+    sources: tuple[str, ...]
+    addresses: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class StoreNote:
+    """A store to memory that has records: `cells` has a row for each thread of `positions`.
+
+    view, index, old: what stood there before.
+    """
+
+    region: MemoryRegion
+    cells: Index
+    positions: Index
+    view: NDArray[Any]
+    index: Index
+    old: NDArray[Any]
+
+
+class Definedness:
+    """The marks of a launch's registers. active: whether there is anything to work out."""
+
+    def __init__(self, program: Program, lanes: Lanes, places: PtxPlaces, findings: Findings) -> None:
+        self.program = program
+        self.function = program.function
+        self.places = places
+        self.findings = findings
+        self.origins: list[tuple[str, int]] = [("", 0)]
+        self.steps: dict[int, list[Step]] = {}
+        self.select(lanes)
+
+    def select(self, lanes: Lanes) -> None:
+        """Start a chunk."""
+        self.lanes = lanes
+        self.active = False
+        self.marks: dict[str, Marks] = {}
+        self.reads: dict[int, list[tuple[Index, NDArray[np.bool_], int]]] = {}
+        self.stores: dict[int, list[StoreNote]] = {}
+        self.selected: dict[int, Any] = {}
+
+    def defers(self, pc: int) -> bool:
+        """Whether what this instruction reads goes to registers of its own thread."""
+        return self.function.body[pc].root in ("ld", "ldu")
+
+    def read(self, pc: int, message: str, positions: Index, unwritten: NDArray[np.bool_]) -> None:
+        """Threads have read what nothing has written. unwritten: a row for each thread, of its cells."""
+        self.origins.append((message, pc))
+        self.reads.setdefault(pc, []).append((positions, unwritten, len(self.origins) - 1))
+        self.active = True
+
+    def storing(self, pc: int, region: MemoryRegion, cells: Index, view: NDArray[Any], index: Index) -> None:
+        """The executing threads are about to store to memory that has records."""
+        positions = self.lanes.positions()
+        note = StoreNote(region, cells.reshape(positions.size, -1), positions, view, index, view[index])
+        self.stores.setdefault(pc, []).append(note)
+
+    def finish(self, block: BasicBlock, positions: Index) -> None:
+        """A block has run for these threads."""
+        steps = self.steps.get(block.index)
+        if steps is None:
+            steps = self.steps[block.index] = [step_of(pc, self.function.body[pc]) for pc in block.pcs]
+        for step in steps:
+            self.follow(step, positions)
+        if block.predicate and block.predicate in self.marks:
+            self.use(block.predicate, block.end_pc, positions, "decides a branch by it")
+        self.reads.clear()
+        self.stores.clear()
+        self.selected.clear()
+        if positions.size == self.lanes.total:
+            self.drop_dead(block)
+        self.active = bool(self.marks)
+
+    def drop_dead(self, block: BasicBlock) -> None:
+        """Forget the marks of registers that nobody reads any more; all threads have left the block."""
+        live = 0
+        for target in block.targets:
+            live |= self.program.live[target] if target != EXIT else 0
+        slots = self.program.slots
+        self.marks = {x: marks for x, marks in self.marks.items() if x in slots and live >> slots[x] & 1}
+
+    def follow(self, step: Step, positions: Index) -> None:
+        """Work out one instruction's marks."""
+        for name in step.addresses:
+            self.use(name, step.pc, positions, "takes it for an address")
+        if step.root in _COLLECTIVES:
+            for name in step.sources:
+                self.use(name, step.pc, positions, "passes it on")
+        if step.root == "st":
+            self.follow_store(step, positions)
+            return
+        if step.pc in self.reads:
+            self.follow_read(step, positions)
+            return
+        marks = None
+        if step.root not in ("ld", "ldu") and step.root not in _COLLECTIVES:
+            marks = self.selection(step, positions) if step.root == "selp" else self.together(step.sources, positions)
+        for name in step.targets:
+            self.mark(name, positions, marks)
+
+    def together(self, names: tuple[str, ...], positions: Index) -> Marks | None:
+        """A mark for each thread where any of these registers has one."""
+        marked = [self.marks[name][positions] for name in names if name in self.marks]
+        return np.maximum.reduce(marked) if marked else None
+
+    def selection(self, step: Step, positions: Index) -> Marks | None:
+        """selp: marks of the side that each thread chose, and of the predicate."""
+        sources = [x.strip().lstrip("!") for x in self.function.body[step.pc].operands[1:]]
+        sides = [self.together((name,), positions) for name in sources]
+        if all(x is None for x in sides):
+            return None
+        yes, no, predicate = (np.zeros(positions.size, np.int32) if x is None else x for x in sides)
+        chosen = self.selected.get(step.pc)
+        either: Marks = np.maximum(yes, no) if chosen is None else np.where(chosen, yes, no)
+        result: Marks = np.maximum(either, predicate)
+        return result
+
+    def mark(self, name: str, positions: Index, marks: Marks | None) -> None:
+        old = self.marks.get(name)
+        if marks is None or not np.count_nonzero(marks) or name == "_":
+            if old is not None:
+                old[positions] = 0
+                if not np.count_nonzero(old):
+                    del self.marks[name]
+            return
+        if old is None:
+            old = self.marks[name] = np.zeros(self.lanes.total, np.int32)
+        old[positions] = marks
+
+    def follow_read(self, step: Step, everybody: Index) -> None:
+        for name in step.targets:
+            self.mark(name, everybody, None)
+        for positions, unwritten, origin in self.reads[step.pc]:
+            count = len(step.targets)
+            per_thread = unwritten.shape[1]
+            for i, name in enumerate(step.targets):
+                # a register gets its share of the cells, all of them where cells are wider than registers
+                share = unwritten[:, i * per_thread // count : (i + 1) * per_thread // count] if per_thread >= count \
+                    else unwritten
+                self.mark(name, positions, np.where(share.any(axis=1), origin, 0).astype(np.int32))
+
+    def follow_store(self, step: Step, positions: Index) -> None:
+        """A marked value that goes to global memory is used; elsewhere its place counts as unwritten again."""
+        marks = self.together(step.sources, positions)
+        if marks is None or not np.count_nonzero(marks):
+            return
+        notes = self.stores.get(step.pc, [])
+        if any(note.region.space == "global" for note in notes) or not notes:
+            if not self.findings.collect:
+                # the error leaves the kernel's outputs as they were
+                for note in notes:
+                    note.view[note.index] = note.old
+            for name in step.sources:
+                self.use(name, step.pc, positions, "stores it")
+            return
+        whole = np.zeros(self.lanes.total, np.int32)
+        whole[positions] = marks
+        for note in notes:
+            cells = note.cells[whole[note.positions] > 0].reshape(-1)
+            shadow: Shadow | LocalShadow = note.region.shadow
+            if isinstance(shadow, LocalShadow):
+                shadow.written[cells] = False
+            else:
+                shadow.writes[cells] = UNWRITTEN
+
+    def use(self, name: str, pc: int, positions: Index, how: str) -> None:
+        """Report if a register is marked for one of these threads."""
+        if name not in self.marks:
+            return
+        marks = self.marks[name][positions]
+        at = np.flatnonzero(marks)
+        if not at.size:
+            return
+        first = int(positions[at[0]])
+        message, read_pc = self.origins[int(marks[at[0]])]
+        threads = [int(x) - 1 for x in self.lanes.full["gid"][positions[at]]]
+        self.findings.add(
+            "undefined",
+            f"{message}\nand {self.lanes.describe_position(first)} {how}\n  {self.places.describe(pc)}",
+            read_pc, pc, threads, at.size,
+        )
+        # once is enough: what comes of it is defined from here on
+        self.mark(name, positions, None)
+
+
+def step_of(pc: int, ins: PtxInstruction) -> Step:
+    """Which registers an instruction reads and writes. `_` stands in a vector for an element that nobody wants."""
+    operands = list(ins.operands)
+    targets: list[str] = []
+    if ins.root not in _NO_RESULT or ".red." in ins.suffix + ".":
+        targets = _REGISTER.findall(operands.pop(0)) if operands and ins.root != "red" else []
+    addresses: list[str] = []
+    sources: list[str] = []
+    for operand in operands:
+        (addresses if operand.startswith("[") else sources).extend(_REGISTER.findall(operand))
+    return Step(pc, ins.root, tuple(targets), tuple(sources), tuple(addresses))

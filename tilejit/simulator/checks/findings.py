@@ -1,0 +1,121 @@
+"""What the simulator has to say about a kernel: records, one per rule and pair of lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...errors import (
+    AsyncHazardError,
+    DeadlockError,
+    DivergenceError,
+    MisalignedError,
+    OutOfBoundsError,
+    RaceError,
+    SimulationError,
+    UninitializedReadError,
+    UnsupportedInstructionError,
+)
+from .places import Location, PtxPlaces
+
+#: rule → the error that a launch raises for it
+RULES: dict[str, type[SimulationError]] = {
+    "race": RaceError,
+    "scope": RaceError,
+    "read-only": RaceError,
+    "undefined": UninitializedReadError,
+    "in-flight": AsyncHazardError,
+    "bounds": OutOfBoundsError,
+    "alignment": MisalignedError,
+    "divergence": DivergenceError,
+    "deadlock": DeadlockError,
+    "unsupported": UnsupportedInstructionError,
+    "failure": SimulationError,
+}
+# So many threads does a finding name.
+NAMED_THREADS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An instruction: its PTX line, the line's text, and where in the source it comes from."""
+
+    ptx_line: int
+    text: str
+    location: Location | None
+
+
+@dataclass(slots=True)
+class Finding:
+    """One thing wrong, or worth a look.
+
+    rule: a key of RULES. level: "error" | "warning"; launches raise the first error.
+    first, second: both parties' instructions; None where there is none.
+    threads: numbers in the grid of those of the first party, the first few.
+    count: how many accesses of threads.
+    """
+
+    rule: str
+    level: str
+    message: str
+    first: Place | None
+    second: Place | None
+    threads: tuple[int, ...]
+    count: int
+
+    def __str__(self) -> str:
+        times = f" ({self.count} times)" if self.count > 1 else ""
+        return f"{self.level} [{self.rule}]{times}: {self.message}"
+
+
+def finding_of(error: SimulationError) -> Finding:
+    """The finding that an error tells of, which no check goes on behind."""
+    rule = next(name for name, kind in RULES.items() if isinstance(error, kind))
+    return Finding(rule, "error", error.message, None, None, (), 1)
+
+
+class Findings:
+    """Takes what the checks find: raises the first error, or collects all.
+
+    collected: by rule and both source lines, or PTX lines where there are none.
+    """
+
+    def __init__(self, collect: bool, places: PtxPlaces) -> None:
+        self.collect = collect
+        self.places = places
+        self.collected: dict[tuple[object, ...], Finding] = {}
+
+    def add(
+        self, rule: str, message: str, pc: int | None, other_pc: int | None = None, threads: Sequence[int] = (),
+        count: int = 1, hint: str | None = None, level: str = "error",
+    ) -> None:
+        """Raise, or note. threads: of the grid, counted from 0; count: accesses."""
+        if level == "error" and not self.collect:
+            raise RULES[rule](message, hint=hint)
+        first, second = self.place(pc), self.place(other_pc)
+        key = (rule, level, self.line(first), self.line(second))
+        earlier = self.collected.get(key)
+        if earlier is None:
+            self.collected[key] = Finding(rule, level, message, first, second, tuple(threads[:NAMED_THREADS]), count)
+            return
+        earlier.count += count
+        more = [t for t in threads if t not in earlier.threads]
+        earlier.threads = (*earlier.threads, *more)[:NAMED_THREADS]
+
+    def end(self, error: SimulationError) -> None:
+        """Note the error that ended the launch."""
+        self.collected["end", error.message] = finding_of(error)
+
+    def place(self, pc: int | None) -> Place | None:
+        if pc is None:
+            return None
+        line = self.places.function.body[pc].line
+        return Place(line, self.places.module.source.line_text(line).strip(), self.places.location(pc))
+
+    def line(self, at: Place | None) -> object:
+        if at is None:
+            return None
+        return (at.location.file, at.location.line, at.location.column) if at.location else at.ptx_line
+
+    def all(self) -> tuple[Finding, ...]:
+        return tuple(self.collected.values())

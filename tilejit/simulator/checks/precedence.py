@@ -1,0 +1,97 @@
+"""Which of the accesses that records name come before another access, in every order of the threads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..machine.lanes import Index
+from ..opcodes.memory import Site
+from .order import Order
+from .records import END, FORGOTTEN, HALF, KIND, LOW, SEVERAL, WHO, Record, Shadow, real, who
+
+# Of so many writers of one value at most the order is looked at.
+MOST_WRITERS = 1024
+
+
+class Precedence:
+    """Answers for the records of one launch.
+
+    strong, wide, constant: of each instruction, whether it is an ordered access, whether its scope reaches other CTAs,
+    and whether it is a load of what nobody writes.
+    """
+
+    def __init__(self, order: Order, sites: Sequence[Site], instructions: int) -> None:
+        self.order = order
+        self.strong, self.wide, self.constant = (np.zeros(instructions + 1, bool) for _ in range(3))
+        for site in sites:
+            self.strong[site.pc] |= site.strong
+            self.wide[site.pc] |= site.wide
+            self.constant[site.pc] |= site.constant
+        self.any_constant = bool(self.constant.any())
+
+    def pcs(self, records: Record) -> Index:
+        """The instruction of each record."""
+        return self.order.pcs_of((records >> HALF).astype(np.int64))
+
+    def peers(self, records: Record, site: Site, one_cta: bool) -> bool:
+        """Whether all records are accesses that `site` needn't be ordered with, wherever their threads are."""
+        if not site.strong or not (one_cta or site.wide) or np.count_nonzero(real(records)) != records.size:
+            return False
+        reaching = self.strong if one_cta else self.wide
+        return bool(np.count_nonzero(reaching[self.pcs(records)]) == records.size)
+
+    def same_cta(self, record: Record, me: Record) -> NDArray[np.bool_]:
+        result: NDArray[np.bool_] = self.order.home(who(record))[0] == self.order.home(who(me))[0]
+        return result
+
+    def ordered(self, record: Record, me: Record, strong: Site | None) -> NDArray[np.bool_]:
+        """Whether something orders the recorded access of one thread each before mine. `strong`: mine, if it is."""
+        event = (record >> HALF).astype(np.int64)
+        result = self.order.ordered(who(record), event, who(me))
+        if strong is not None:
+            pcs = self.order.pcs_of(event)
+            reach = self.strong[pcs]
+            near = self.same_cta(record, me)
+            reach &= (self.wide[pcs] | near) if strong.wide else near
+            result |= reach
+        return result
+
+    def writes_ordered(self, shadow: Shadow, record: Record, me: Record, site: Site, every: bool) -> NDArray[np.bool_]:
+        """Whether all writers that records name are ordered before me (or are me), or with `every` off any of them."""
+        strong = site if site.strong else None
+        kind = record & KIND
+        result = np.ones(record.size, bool)
+        single = np.flatnonzero(kind == 0)
+        result[single] = ((record[single] & LOW) == me[single]) | self.ordered(record[single], me[single], strong)
+        left = np.flatnonzero(kind == SEVERAL)
+        entry = (record[left] & WHO).astype(np.int64)
+        log = shadow.log
+        for _ in range(MOST_WRITERS):
+            if not left.size:
+                return result
+            one = log.records[entry]
+            good = ((one & KIND) == FORGOTTEN) | ((one & LOW) == me[left])
+            ask = np.flatnonzero(~good)
+            good[ask] = self.ordered(one[ask], me[left[ask]], strong)
+            # one that is ordered settles the question, or with `every` one that is not
+            settled = ~good if every else good
+            result[left[settled]] = not every
+            entry = log.following[entry]
+            ends = ~settled & (entry == END)
+            result[left[ends]] = every
+            goes_on = ~settled & ~ends
+            left, entry = left[goes_on], entry[goes_on]
+        return result
+
+    def one_of(self, shadow: Shadow, record: int, me: int) -> int:
+        """A record of one thread other than `me` among the writers that a record names."""
+        kind, entry = record & int(KIND), record & int(WHO)
+        while kind == int(SEVERAL) and entry != END:
+            record = int(shadow.log.records[entry])
+            if record & int(LOW) != me:
+                break
+            entry = int(shadow.log.following[entry])
+        return record

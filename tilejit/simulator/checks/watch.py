@@ -1,0 +1,56 @@
+"""All checks of one launch: what they remember of its memory, of its order, and what they have found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..decode.translate import Program
+from ..machine.lanes import WARP, Lanes
+from ..machine.memory import MemoryRegion, Part
+from .access_findings import AccessFindings
+from .definedness import Definedness
+from .findings import Findings
+from .order import Order
+from .places import PtxPlaces
+from .precedence import Precedence
+from .races import AccessChecker
+from .records import UNWRITTEN, LocalShadow, Shadow
+
+
+class Watch:
+    """The checks of a launch. strict: shuffles, votes and matches order no memory accesses."""
+
+    def __init__(
+        self, program: Program, lanes: Lanes, ctas: int, places: PtxPlaces, findings: Findings, strict: bool
+    ) -> None:
+        self.program = program
+        self.order = Order(ctas, ctas * -(-lanes.threads // WARP), lanes, not strict)
+        body = program.function.body
+        report = AccessFindings(
+            lanes, places, findings, Precedence(self.order, program.sites, len(body)),
+            Definedness(program, lanes, places, findings), program.sites,
+        )
+        self.checker = AccessChecker(self.order, report, body)
+
+    def begin(self, lanes: Lanes) -> None:
+        """Start a chunk: its threads are ordered behind nothing."""
+        self.order.begin(lanes)
+        self.order.cta_barrier(np.arange(lanes.first, lanes.first + lanes.ctas), True)
+
+    def shadow_global(self, region: MemoryRegion, fresh: Sequence[Part]) -> None:
+        """Keep records of global memory; the parts `fresh` must be written before they are read."""
+        shift = self.program.cell_shift["global"]
+        shadow = Shadow(region, shift, True)
+        lead = region.view("u1", 0)[1] if not shift else -region.base % (1 << shift)
+        for p in fresh:
+            first = -(-(p.start - lead) >> shift) if p.start > lead else 0
+            last = (p.start + p.size_bytes - lead) >> shift
+            shadow.writes[first:last] = UNWRITTEN
+        region.shadow = shadow
+
+    def shadow_chunk(self, region: MemoryRegion) -> None:
+        """Keep records of a chunk's shared or local memory."""
+        shift = self.program.cell_shift[region.space]
+        region.shadow = Shadow(region, shift, False) if region.space == "shared" else LocalShadow(region, shift)

@@ -1,0 +1,42 @@
+"""Which group of threads runs next."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .lanes import Index, Lanes
+
+Groups = dict[int, Index | None]
+
+
+class Schedule:
+    """Picks a group and takes it out of those that are ready.
+
+    seed: 0 takes the group at the lowest block, whole, so that threads come together again behind a branch. Any other
+    takes one by chance, and often only some of its warps: each number is another legal order.
+    """
+
+    def __init__(self, seed: int, lanes: Lanes) -> None:
+        self.random = np.random.default_rng(seed) if seed else None
+        self.lanes = lanes
+
+    def take(self, ready: Groups) -> tuple[int, Index | None]:
+        if self.random is None:
+            number = min(ready) if len(ready) > 1 else next(iter(ready))
+            return number, ready.pop(number)
+        number = int(self.random.choice(sorted(ready)))
+        group = ready.pop(number)
+        positions = np.arange(self.lanes.total) if group is None else group
+        warp = self.lanes.full["chunk_warp"][positions]
+        warps = np.unique(warp)
+        if warps.size == 1 or self.random.random() < 0.5:
+            return number, group
+        chosen = np.isin(warp, warps[self.random.random(warps.size) < 0.5])
+        if chosen.all() or not chosen.any():
+            return number, group
+        ready[number] = positions[~chosen]
+        return number, positions[chosen]
+
+    def wakes(self) -> bool:
+        """Whether groups that wait for others are tried now, although some are ready."""
+        return self.random is not None and bool(self.random.random() < 0.1)

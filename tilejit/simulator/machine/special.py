@@ -1,0 +1,60 @@
+"""Special registers and kernel parameters: what the threads of a chunk find in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..decode.emitter import DTYPES
+from ..decode.translate import Program
+from .lanes import WARP, Lanes, thread_coordinate
+
+
+def given_values(program: Program, lanes: Lanes, params: bytes) -> Iterator[tuple[int, Any]]:
+    """(slot, value) of every special register and parameter that a program uses."""
+    for name, slot in program.given:
+        if name.startswith("%param:"):
+            _, offset, dtype = name.split(":")
+            yield slot, np.frombuffer(params, DTYPES[dtype], 1, int(offset))[0]
+        else:
+            yield slot, special_register(name, lanes, program)
+
+
+def special_register(name: str, lanes: Lanes, program: Program) -> Any:
+    """The value of a special register for all threads of a chunk, None for other names."""
+    kind, _, axis = name.partition(".")
+    number = "xyz".find(axis) if axis else 0
+    if kind in ("%ntid", "%nctaid"):
+        return np.uint32((lanes.block if kind == "%ntid" else lanes.grid)[number])
+    if kind == "%tid":
+        return thread_coordinate(lanes.block, lanes.ctas, number)
+    if kind == "%ctaid":
+        return lanes.cta_coordinate(number)
+    if kind == "%laneid":
+        return _narrow(lanes.full["lane"])
+    if kind == "%warpid":
+        return _narrow(lanes.full["thread"] // WARP)
+    if kind.startswith("%lanemask_"):
+        return _lane_mask(kind[-2:], lanes.full["lane"].astype(np.uint64))
+    fixed = {
+        "%nwarpid": lanes.warps_per_cta, "%nsmid": 1, "%smid": 0, "%gridid": 0, "%clock": 0, "%clock_hi": 0,
+        "%dynamic_smem_size": 0, "%total_smem_size": program.shared_bytes, "%globaltimer_lo": 0,
+    }
+    if kind in fixed:
+        return np.uint32(fixed[kind])
+    return np.uint64(0) if kind in ("%clock64", "%globaltimer") else None
+
+
+def _narrow(values: NDArray[Any]) -> NDArray[np.uint32]:
+    return values.astype(np.uint32)
+
+
+def _lane_mask(relation: str, lane: NDArray[np.uint64]) -> NDArray[np.uint32]:
+    one = np.uint64(1)
+    equal = one << lane
+    below = equal - one
+    masks = {"eq": equal, "lt": below, "le": below | equal, "gt": ~(below | equal), "ge": ~below}
+    return _narrow(masks[relation] & np.uint64(0xFFFFFFFF))
