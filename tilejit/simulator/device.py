@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -12,7 +12,7 @@ from ..errors import LaunchError
 from .checks.report import Report
 from .decode.parser import parse
 from .decode.variables import initial_bytes, place_lasting
-from .launch import Allocation, ParameterValue, Pointer, Resident, run
+from .launch import Allocation, Checks, ParameterValue, Pointer, Resident, run
 from .machine.memory import RED_ZONE_BYTES, host_memory
 
 # Above the addresses that launches give their arguments.
@@ -127,7 +127,9 @@ class DeviceModule:
         args: Sequence[Any],
         *,
         shared_bytes: int = 0,
-        checks: bool = True,
+        checks: Checks = True,
+        on_finding: Literal["raise", "collect"] = "raise",
+        schedule: int = 0,
         profile: bool = False,
         write: Callable[[str], object] | None = None,
     ) -> Report:
@@ -143,7 +145,7 @@ class DeviceModule:
         resident = Resident(self._device.allocations(), self._variables)
         return run(
             self._ptx, kernel, grid, block, values, checks=checks, profile=profile, write=write,
-            dynamic_shared_bytes=shared_bytes, resident=resident,
+            dynamic_shared_bytes=shared_bytes, resident=resident, on_finding=on_finding, schedule=schedule,
         )
 
 

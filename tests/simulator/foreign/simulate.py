@@ -9,7 +9,7 @@ from tilejit.simulator import Device
 from .case import Case, Launch, stored_ptx
 
 
-def simulate(case: Case, checks: bool = True) -> Launch:
+def simulate(case: Case, checks: bool = True, schedule: int = 0) -> Launch:
     """Launch a kernel as often as its case says; returns the arguments afterwards."""
     device = Device()
     module = device.load(stored_ptx(case.family, case.file))
@@ -18,5 +18,8 @@ def simulate(case: Case, checks: bool = True) -> Launch:
         module.variable(name)[:] = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
     entry = case.entry or module.kernels[0]
     for _ in range(case.launches):
-        module.launch(entry, case.grid, case.block, launch.args, shared_bytes=case.shared_bytes, checks=checks)
+        module.launch(
+            entry, case.grid, case.block, launch.args,
+            shared_bytes=case.shared_bytes, checks=checks, schedule=schedule,
+        )
     return launch

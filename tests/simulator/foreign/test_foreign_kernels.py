@@ -25,9 +25,14 @@ RUNNING = [case for case in CASES if case.name not in REASONS]
 REFUSED = [case for case in CASES if case.name in REASONS]
 
 
+#: legal orders of the threads
+SCHEDULES = range(5)
+
+
 @pytest.mark.parametrize("case", RUNNING, ids=lambda case: case.name)
-def test_the_kernel_computes_what_numpy_says(case: Case) -> None:
-    check(simulate(case))
+def test_the_kernel_computes_what_numpy_says_in_any_order(case: Case) -> None:
+    for schedule in SCHEDULES:
+        check(simulate(case, schedule=schedule))
 
 
 @pytest.mark.parametrize("case", RUNNING, ids=lambda case: case.name)

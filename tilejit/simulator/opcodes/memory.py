@@ -118,7 +118,7 @@ def site(
         Site(
             len(sites), e.pc, space, offset, shift, dtype, address_dtype, kind, strong,
             acquire=sem in (".acquire", ".acq_rel"), release=sem in (".release", ".acq_rel"),
-            wide=strong and m.get("scope") not in (".cta", ".cluster"), reads=e.ins.root != "red",
+            wide=strong and m.get("scope") not in (".cta", ".cluster"), reads=m.get("sink") is None,
             constant=bool(m.get("nc")), op=m.get("op") or "",
         )
     )
@@ -258,6 +258,7 @@ def atomic(e: BlockWriter, m: Match) -> None:
     first = 1 if e.ins.root == "atom" else 0
     operands = operands_of(e, m, first + (3 if op == "cas" else 2))
     targets = vector(operands[0]) if first else ["_"]
+    m = {**m, "sink": "_"} if targets == ["_"] else m
     wanted = any(x != "_" and x not in e.names.unread for x in targets)
     dtype = PTX_DTYPE[t]
     if not m["vec"]:
@@ -284,7 +285,8 @@ def update_one(e: BlockWriter, m: Match, target: str, place: str, sources: list[
     """The atomic update of one element, `offset` bytes behind an address; the old value goes to `target`."""
     op, t = m["op"], m["t"]
     dtype = PTX_DTYPE[t]
-    number, value = site(e, "atomic", {**m, "op": f"{op}.{t}"}, place, SIZE[dtype].bit_length() - 1, dtype, offset)
+    m = {**m, "op": f"{op}.{t}"}
+    number, value = site(e, "atomic", m, place, SIZE[dtype].bit_length() - 1, dtype, offset)
     values = ", ".join(e.source(x, dtype, t) for x in sources)
     call = f"S.atomic({number}, {value}, {target != '_'}, {values})"
     e.write(target, dtype, call)
