@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .codegen import Generated, generate
-from .codegen.storage import LOCAL_LIMIT, allocations, local_memory, shared_plan, size_bytes
+from .codegen.storage import LOCAL_LIMIT, THREAD_LIMIT, allocations, local_memory, most_at_once, shared_plan, size_bytes
 from .codegen.tensor_memory import columns_of, tensor_memory_plan
 from .errors import ResourceError
 from .ir import walk
 from .ir.analyses import initialized, polling
-from .ir.checks import checked, refuse_overlaps
+from .ir.checks import WatchedRegion, checked, refuse_overlaps
 from .ir.nodes import Assert, AssertionsParam, Buffer, Kernel, Param, Var
 from .ir.text.printer import to_text
 from .ir.types import Signature
@@ -43,7 +43,7 @@ class Compiled:
     params: what the launch must pass, in the order of the PTX's parameters: of those of the tile kernel, the ones
     that are used, and the `AssertionsParam` of a kernel that asserts something.
     spans: column c of a `.loc` (1-based) stands for spans[c - 1].
-    assertions: those that are compiled in, by a record's code - 1.
+    assertions: those that are compiled in, by a record's code - 1. watched: the regions that are counted.
     dynamic_shared: the launch must ask for `shared_bytes`.
     addressed: the local buffers that live in local memory, each with the place in the source that makes them.
     """
@@ -66,11 +66,17 @@ class Compiled:
     verdicts: tuple[Verdict[Any], ...]
     timings: dict[str, float]
     addressed: Mapping[str, Span | None] = field(default_factory=dict)
+    watched: tuple[WatchedRegion, ...] = ()
 
     @property
     def local_bytes(self) -> int:
         """Local memory that a thread's buffers take, without what ptxas spills."""
         return sum(size_bytes(b) for b in local_memory(self.lane.body))
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether anything is asserted or counted in it: else the plain build is the same."""
+        return bool(self.watched) or any(isinstance(p, AssertionsParam) for p in self.params)
 
     @property
     def tile_ir(self) -> str:
@@ -107,8 +113,8 @@ class Compiled:
 class PassState:
     """What the passes hand on: the kernel as it stands, and what they found out.
 
-    flags: the buffers that checked builds have besides. examined: what the last verification saw, None before the
-    first. generated: None until code generation.
+    flags: the buffers that checked builds have besides. watched: the regions that they count.
+    examined: what the last verification saw, None before the first. generated: None until code generation.
     """
 
     kernel: Kernel
@@ -116,6 +122,7 @@ class PassState:
     verdicts: tuple[Verdict[Any], ...] = ()
     addressed: Mapping[str, Span | None] = field(default_factory=dict)
     flags: frozenset[str] = frozenset()
+    watched: tuple[WatchedRegion, ...] = ()
     examined: Examined | None = None
     generated: Generated | None = None
     timings: dict[str, float] = field(default_factory=dict)
@@ -169,7 +176,8 @@ def _check_in_place(state: PassState) -> None:
 def _insert_checks(state: PassState) -> None:
     if state.kernel.debug:
         tiles = set(allocations(state.kernel.body))
-        state.kernel = checked(state.kernel)
+        made = checked(state.kernel)
+        state.kernel, state.watched = made.kernel, made.watched
         state.flags = frozenset(b.name for b in allocations(state.kernel.body) if b not in tiles)
 
 
@@ -216,13 +224,21 @@ def _check_local_memory(state: PassState, buffers: tuple[Buffer, ...]) -> None:
     """What no thread's registers could hold counts too: ptxas would spill it. What no user allocates doesn't."""
     local = [b for b in buffers if b.space == "local" and b.name not in state.flags]
     spilled = [b for b in local if b.name in state.addressed or size_bytes(b) > LOCAL_LIMIT]
-    total = sum(size_bytes(b) for b in spilled)
-    if total <= LOCAL_LIMIT:
+    _limit_local(state, spilled, "local memory", LOCAL_LIMIT)
+    if sum(size_bytes(b) for b in local) > THREAD_LIMIT:
+        at_once = [b for b in most_at_once(state.kernel.body) if b.name not in state.flags]
+        _limit_local(state, at_once, "registers and local memory", THREAD_LIMIT)
+
+
+def _limit_local(state: PassState, buffers: list[Buffer], memory: str, limit: int) -> None:
+    """Refuses local buffers that together need more than a thread has."""
+    total = sum(size_bytes(b) for b in buffers)
+    if total <= limit:
         return
-    largest = sorted(spilled, key=size_bytes, reverse=True)[:5]
+    largest = sorted(buffers, key=size_bytes, reverse=True)[:5]
     listed = ", ".join(f"{b.name} {size_bytes(b):,}" for b in largest)
     raise ResourceError(
-        f"{state.kernel.name} needs {total:,} bytes of local memory a thread; the limit is {LOCAL_LIMIT:,}. "
+        f"{state.kernel.name} needs {total:,} bytes of {memory} a thread; the limit is {limit:,}. "
         f"Largest: {listed}",
         span=largest[0].span or state.kernel.span,
         hint="use smaller tiles, spread them over more threads, or keep them in shared memory",
@@ -381,4 +397,5 @@ def _compiled(tile: Kernel, state: PassState, signature: Signature) -> Compiled:
         verdicts=state.verdicts,
         timings=state.timings,
         addressed=state.addressed,
+        watched=state.watched,
     )

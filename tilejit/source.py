@@ -42,6 +42,16 @@ class Span:
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
 
+    @property
+    def marked(self) -> str:
+        """The part of the source line that it covers."""
+        return self.text[self.column : self.end_column if self.end_line == self.line else None]
+
+    @property
+    def called(self) -> Span:
+        """The place in the kernel itself: that of the outermost call through which this one was inlined."""
+        return self if self.caller is None else self.caller.called
+
 
 def display_width(text: str) -> int:
     """Columns that `text` takes on a terminal: wide East Asian characters take two, combining ones none."""

@@ -287,6 +287,27 @@ def test_memory_that_nothing_has_is_refused_before_it_costs_any(kernel, words, l
     assert time.process_time() - start < 2
 
 
+@tj.kernel(threads=32)
+def fills_many(A: tj.Tensor, N: tj.constexpr, TOGETHER: tj.constexpr):
+    """N tiles of 16 KiB a thread: all needed until the end, or each only until the next one."""
+    tiles = ()
+    total = tj.float32(0)
+    for _ in tj.static_range(N):
+        r = tj.warp.full((32, 4096), A[0], tj.float32)
+        tiles = tiles + (r,)
+        total = total if TOGETHER else total + r.registers[0]
+    for k in tj.static_range(N):
+        total = total + tiles[k].registers[0] if TOGETHER else total
+    A[0] = total
+
+
+def test_tiles_that_no_thread_could_hold_together_are_refused():
+    needs = r"fills_many needs 655,360 bytes of registers and local memory a thread; the limit is 524,288\. Largest: "
+    with pytest.raises(RESOURCE, match=needs + r"r\S* 16,384, ") as caught:
+        fills_many.compile(A, 40, True, target="sm_90a")
+    assert "tj.warp.full" in caught.value.span.text
+
+
 def test_a_refused_kernel_leaves_arrays_alone():
     a, b = A.copy(), B.copy()
     with pytest.raises(tj.KernelTypeError, match="global region") as caught:

@@ -23,6 +23,10 @@ DYNAMIC = "@dynamic_shared"
 #: local memory that a thread may have
 LOCAL_LIMIT = 16 * 1024
 
+#: local memory that the hardware gives a thread; what its registers can't hold goes there, too.
+#: source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"
+THREAD_LIMIT = 512 * 1024
+
 
 @dataclass(frozen=True, slots=True)
 class SharedPlan:
@@ -47,6 +51,26 @@ def allocations(body: Block) -> Iterator[Buffer]:
 def local_memory(body: Block) -> tuple[Buffer, ...]:
     """The local buffers that live in local memory, in order."""
     return tuple(s.buffer for s in walk.statements(body) if isinstance(s, Alloc) and s.addressed)
+
+
+def most_at_once(body: Block) -> tuple[Buffer, ...]:
+    """The local buffers that are needed at the statement where they take most: between their first use and their last.
+
+    Around a loop more may be needed.
+    """
+    first: dict[str, int] = {}
+    last: dict[str, int] = {}
+    for number, stmt in enumerate(walk.statements(body)):
+        for place in (*walk.reads(stmt), *walk.writes(stmt)):
+            first.setdefault(place.buffer.root.name, number)
+            last[place.buffer.root.name] = number
+    local = [b for b in allocations(body) if b.space == "local" and b.name in first]
+
+    def needed(at: int) -> tuple[Buffer, ...]:
+        return tuple(b for b in local if first[b.name] <= at <= last[b.name])
+
+    # it can only rise where a buffer is used first
+    return max((needed(first[b.name]) for b in local), key=lambda b: sum(map(size_bytes, b)), default=())
 
 
 def size_bytes(buffer: Buffer) -> int:

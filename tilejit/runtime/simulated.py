@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ..errors import DeviceError, LaunchError, SimulationError
+from ..ir.checks import WatchedRegion
 from ..ir.nodes import (
     AddressParam,
     AssertionsParam,
@@ -19,7 +20,7 @@ from ..ir.nodes import (
     written_arguments,
 )
 from ..ir.walk import assert_never
-from ..simulator import Checks, Pointer, Report, run
+from ..simulator import Checks, Pointer, RegionCount, Report, run
 from ..source import Span
 from ..target import Target
 from ..target import target as find_target
@@ -162,6 +163,7 @@ class SimulatedFunction:
             if on_finding == "raise":
                 raise failed.simulated()
             report.note(failed.simulated())
+        report.regions = tuple(_counted(region, report.events) for region in compiled.watched)
         return report
 
     def _note_written(self, arguments: Sequence[Argument]) -> None:
@@ -200,6 +202,12 @@ class SourceLines:
         """The place that a message names first."""
         named = [(message.index(text), span) for text, span in self._told.items() if text in message]
         return min(named, key=lambda found: found[0])[1] if named else None
+
+
+def _counted(region: WatchedRegion, events: Mapping[int, int]) -> RegionCount:
+    """How often a region was used, and how often it lay at least partly inside."""
+    instances, inside = (events.get(event, 0) // region.threads for event in (region.instances, region.inside))
+    return RegionCount(region.span.called.line if region.span else 0, region.text, instances, inside)
 
 
 def parameter_value(

@@ -25,7 +25,6 @@ from ..ir.checks import checked
 from ..ir.nodes import Assert, written_arguments
 from ..ir.types import Signature
 from ..target import Target
-from .assertions import takes_record
 from .captured import Captured
 from .signature import Call, describe, describe_one, freeze, signature
 
@@ -139,14 +138,17 @@ class VariantCache:
             if variant is None:
                 self._refuse_recompilation(key)
                 variant = self._variants[key] = self._make(key.signature, request, draft)
-                if request.debug and not takes_record(variant.compiled):
+                if request.debug and not variant.compiled.is_checked:
                     self._variants[key._replace(debug=False)] = variant
             return variant
 
     def _plain_twin(self, key: Key) -> CompiledVariant | None:
         """The plain build where that is all that the checked build of this key would be; None where it isn't made."""
         plain = self._variants.get(key._replace(debug=False)) if key.debug else None
-        if plain is None or any(isinstance(s, Assert) for s in walk.statements(checked(plain.compiled.tile).body)):
+        if plain is None:
+            return None
+        build = checked(plain.compiled.tile)
+        if build.watched or any(isinstance(s, Assert) for s in walk.statements(build.kernel.body)):
             return None
         self._variants[key] = plain
         return plain

@@ -2,10 +2,10 @@
 
 from .checks.findings import Finding
 from .checks.places import Location
-from .checks.report import Report
+from .checks.report import RegionCount, Report
 from .device import Device, DeviceArray, DeviceModule
 from .launch import Checks, Pointer, run
 
 __all__ = [
-    "Checks", "Device", "DeviceArray", "DeviceModule", "Finding", "Location", "Pointer", "Report", "run",
+    "Checks", "Device", "DeviceArray", "DeviceModule", "Finding", "Location", "Pointer", "RegionCount", "Report", "run",
 ]

@@ -2,23 +2,34 @@
 
 A dimension's extent, the region that an operand is, and a register that nothing wrote are gone in PTX. So they are
 checked here, where they still stand, unless the facts already prove them.
+Regions that the edges of a tensor may mask entirely are counted.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ..nodes import Kernel
+from .edges import WatchedRegion
 from .in_place import refuse_overlaps
 from .insertion import Insertion
 
-__all__ = ["checked", "refuse_overlaps"]
+__all__ = ["Checked", "WatchedRegion", "checked", "refuse_overlaps"]
 
 
-def checked(kernel: Kernel) -> Kernel:
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A kernel with assertions, and the regions that are counted in it."""
+
+    kernel: Kernel
+    watched: tuple[WatchedRegion, ...] = ()
+
+
+def checked(kernel: Kernel) -> Checked:
     """The kernel with assertions; as it is where all of it is proved."""
     insertion = Insertion(kernel)
     body = insertion.block(kernel.body)
     if body == kernel.body:
-        return kernel
-    return replace(kernel, params=(*kernel.params, *insertion.aliases.params), body=body)
+        return Checked(kernel)
+    with_assertions = replace(kernel, params=(*kernel.params, *insertion.aliases.params), body=body)
+    return Checked(with_assertions, tuple(insertion.watched.all))

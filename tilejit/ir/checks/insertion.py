@@ -11,6 +11,7 @@ from ..arithmetic import build
 from ..nodes import TRUE, Assert, Expr, For, If, Jump, Kernel, Loop, Stmt
 from ..walk import Block
 from .aliases import Aliases
+from .edges import WatchedRegions
 from .flags import Flags
 from .in_place import overlapping
 from .indices import outside
@@ -25,6 +26,7 @@ class Insertion:
     def __init__(self, kernel: Kernel) -> None:
         self.known = Known(walk.assigned(kernel.body))
         self.aliases = Aliases(kernel)
+        self.watched = WatchedRegions(kernel)
         in_doubt = doubts(kernel)
         self.flags = Flags(kernel, frozenset(d.place.buffer.root.name for each in in_doubt for d in each))
         # for each statement in the order of the text, which is that of the walk
@@ -44,6 +46,7 @@ class Insertion:
         for doubt in next(self.doubts):
             yield from self.flags.before(doubt, stmt)
         yield from self.aliases.before(stmt)
+        yield from self.watched.before(stmt, self.known)
         match stmt:
             case If():
                 yield self.branch(stmt)

@@ -47,6 +47,25 @@ class LineCounts:
         return self.traffic.sectors - self.traffic.ideal_sectors
 
 
+@dataclass(frozen=True, slots=True)
+class RegionCount:
+    """A region of a global tensor that an operation reads or writes, and that the tensor's edges may cut.
+
+    instances: of the operation that ran. inside: those of them whose region lay at least partly inside.
+    """
+
+    line: int
+    region: str
+    instances: int
+    inside: int
+
+    def __str__(self) -> str:
+        lay = f"line {self.line}: {self.region} lay"
+        if not self.inside:
+            return f"{lay} wholly outside in all {self.instances} instances"
+        return f"{lay} at least partly inside in {self.inside} of {self.instances} instances"
+
+
 class Report:
     """What ran, how often, and at which cost; worked out when it is asked for."""
 
@@ -72,6 +91,8 @@ class Report:
         self.findings = tuple(findings)
         self.profiled = traffic is not None
         self.locations: dict[int, str] = {}
+        # whoever made the kernel knows what its events count
+        self.regions: tuple[RegionCount, ...] = ()
         self._places = places
         self._counts = counts
         self._traffic = traffic or {}
@@ -88,6 +109,21 @@ class Report:
             opcode = self._places.opcode(pc)
             result[opcode] = result.get(opcode, 0) + count
         return result
+
+    @cached_property
+    def events(self) -> dict[int, int]:
+        """Performance events, as the 16 bits that name them → how many threads triggered them."""
+        result: dict[int, int] = {}
+        for pc, count in self._counts:
+            events = self._places.events(pc)
+            if events:
+                result[events] = result.get(events, 0) + count
+        return result
+
+    @property
+    def outside(self) -> tuple[RegionCount, ...]:
+        """The regions that lay wholly outside their tensors in all instances."""
+        return tuple(r for r in self.regions if r.instances and not r.inside)
 
     @cached_property
     def lines(self) -> dict[int, LineCounts]:
@@ -129,6 +165,7 @@ class Report:
             f"{self.entry}: grid {self.grid}, block {self.block}, {checked}",
             f"{self.thread_instructions} thread instructions",
         ]
+        out.extend(str(region) for region in self.outside)
         for opcode, count in sorted(self.instructions.items(), key=lambda x: -x[1]):
             out.append(f"  {count:12d}  {opcode}")
         if self.profiled:

@@ -1,0 +1,89 @@
+"""Counts of how often regions of global tensors lie at least partly inside: what lies wholly outside does nothing.
+
+Such a region is no error, so that nothing is asserted. A performance event marks what is counted: a GPU passes over
+it, and the simulator counts how many threads came to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...dtypes import int32, int64
+from ...isa.events import PMEVENT
+from ...scopes import SCOPES
+from ...source import Span
+from .. import nodes as ir
+from ..arithmetic import build, facts
+from ..arithmetic.build import FALSE, TRUE
+from .in_place import shown
+from .known import Known
+
+__all__ = ["WatchedRegion", "WatchedRegions"]
+
+#: events that an instruction can tell apart by its 16 bits, where each is a number and no set of bits
+_MOST_EVENTS = (1 << 16) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedRegion:
+    """A region that an operation reads or writes, and that isn't sure to have an element inside its tensor.
+
+    text: the region as messages name it. threads: that carry out one instance of the operation.
+    instances, inside: the events of its instances, and of those whose region lies at least partly inside.
+    """
+
+    text: str
+    span: Span | None
+    threads: int
+    instances: int
+    inside: int
+
+
+class WatchedRegions:
+    """The watched regions of one kernel."""
+
+    def __init__(self, kernel: ir.Kernel) -> None:
+        self._threads = kernel.threads
+        self.all: list[WatchedRegion] = []
+
+    def before(self, stmt: ir.Stmt, known: Known) -> Iterator[ir.Stmt]:
+        """What counts the instances of an operation on global tensors, for each region in doubt."""
+        if not isinstance(stmt, ir.TileOp):
+            return
+        for region in dict.fromkeys(stmt.tiles.values()):
+            cond = _meets_tensor(region, known)
+            event = 2 * len(self.all) + 1
+            if cond == TRUE or event >= _MOST_EVENTS:
+                continue
+            threads = SCOPES[stmt.scope].threads(self._threads)
+            self.all.append(WatchedRegion(_written(region), stmt.span, threads, event, event + 1))
+            yield _counted(event, stmt.span)
+            if cond != FALSE:
+                yield ir.If(cond, (_counted(event + 1, stmt.span),), span=stmt.span)
+
+
+def _written(region: ir.Region) -> str:
+    """A region as the kernel's text has it; one that has only a name there by its buffer and starts."""
+    text = region.span.marked if region.span is not None else ""
+    return shown(region) if not text or text.isidentifier() else text
+
+
+def _counted(event: int, span: Span | None) -> ir.Stmt:
+    return ir.Instruction(PMEVENT.name, inputs=(build.const(event, int32),), span=span)
+
+
+def _meets_tensor(region: ir.Region, known: Known) -> ir.Expr:
+    """Whether some element of a region lies inside its tensor; TRUE where that is sure."""
+    if region.buffer.space != "global" or region.in_bounds:
+        return TRUE
+    cond: ir.Expr = TRUE
+    for start, extent, size in zip(region.starts, region.extents, region.buffer.shape, strict=True):
+        least, _ = facts.bounds(start)
+        first = build.cast(start, int64)
+        count = 1 if extent is None else extent
+        if least is None or least <= -count:
+            cond = build.logical_and(cond, build.greater(first, -count))
+        if not known.is_below(first, size if isinstance(size, ir.Var) else build.const(size, int64)):
+            cond = build.logical_and(cond, build.less(first, size))
+    return TRUE if known.holds(cond) else cond

@@ -1,0 +1,21 @@
+"""Events: what performance tools count, and what changes nothing else."""
+
+from __future__ import annotations
+
+from .row import Row, constant
+
+__all__ = ["PMEVENT", "ROWS"]
+
+PMEVENT = Row(
+    name="pmevent.mask",
+    text="pmevent.mask $events;",
+    meaning="performance monitors count the events whose bits are set in the 16 bits of $events",
+    operands=(constant("events"),),
+    since=75,
+    ptx=(6, 0),
+    # convergent, so that LLVM keeps it, and as often as it is written
+    convergent=True,
+    source='PTX ISA, "Miscellaneous Instructions: pmevent"',
+)
+
+ROWS = (PMEVENT,)
