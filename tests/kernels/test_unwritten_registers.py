@@ -144,6 +144,74 @@ def test_flags_count_for_no_limit():
     assert a[0] == 39
 
 
+@tj.kernel(threads=32, debug=True)
+def below_a_bound(A, N: tj.constexpr, START: tj.constexpr, n, m):
+    """Elements from START on are filled up to n; some up to m are read."""
+    r = tj.alloc_local((N,), tj.float32)
+    i = tj.thread_id()
+    for k in range(START, n):
+        r[k] = k + i
+    total = tj.float32(0)
+    for k in range(1, n):
+        total = total + r[k]
+    for k in range(n - 1):
+        total = total + r[k + 1] if k > 100 else total + r[k]
+    for k in range(n, m):
+        total = total + r[k]
+    A[i] = total
+
+
+@tj.kernel(threads=32, debug=True)
+def up_to_a_bound(A, N: tj.constexpr, n):
+    r = tj.alloc_local((N,), tj.float32)
+    i = tj.thread_id()
+    for k in range(n + i):
+        r[k] = k
+    total = tj.float32(0)
+    for k in range(n + i):
+        total = total + r[k]
+    A[i] = total
+
+
+@pytest.mark.parametrize("size", [64, 300])
+def test_what_a_loop_filled_up_to_a_bound_needs_no_flags_below_it(size):
+    a = np.zeros(32, np.float32)
+    assert ".written" not in up_to_a_bound.compile(a, size, 7).lane_ir
+    with tj.use_device("sim"):
+        up_to_a_bound[1](a, size, 7)
+    np.testing.assert_array_equal(a, [sum(range(7 + i)) for i in range(32)])
+
+
+@pytest.mark.parametrize("size", [32, 64, 300])
+def test_what_lies_past_the_bound_or_before_the_start_is_found(size):
+    a = np.zeros(32, np.float32)
+    with tj.use_device("sim"):
+        below_a_bound[1](a, size, 0, 20, 20)
+        np.testing.assert_array_equal(a, [sum(range(20)) + 19 * i + sum(range(19)) + 19 * i for i in range(32)])
+        with pytest.raises(tj.UninitializedReadError, match=r"r\[20\]"):
+            below_a_bound[1](a, size, 0, 20, 21)
+        with pytest.raises(tj.UninitializedReadError, match=r"r\[0\]"):
+            below_a_bound[1](a, size, 1, 20, 20)
+        with pytest.raises(tj.UninitializedReadError, match=r"r\[1\]"):
+            below_a_bound[1](a, size, 2, 20, 20)
+
+
+def test_a_bound_that_has_changed_since_says_nothing():
+    @tj.kernel(threads=1)
+    def moved(A, n):
+        r = tj.alloc_local((80,), tj.float32)
+        for k in range(n):
+            r[k] = 1
+        n = n + 1
+        total = tj.float32(0)
+        for k in range(n):
+            total = total + r[k]
+        A[0] = total
+
+    with pytest.raises(tj.UninitializedReadError, match=r"r\[6\]"), tj.use_device("sim"):
+        moved[1](np.zeros(1, np.float32), 6)
+
+
 #: what a random program does with its array of four registers; c is a number given at launch, i the turn of a loop
 ACTIONS = ["r[0] = 1", "r[1] = r[0] + 1", "r[c] = 5", "A[0] = r[1]", "A[1] = r[c]", "r[2] = r[2] + 1", "r[3] = r[c]"]
 
@@ -165,8 +233,8 @@ def blocks(draw, depth=2):
         turns = "n" if kind == "for" else "4"
         # behind a loop its name has no value: those of loops around it differ
         name = f"i{depth}"
-        if draw(st.booleans()):
-            inner.append(f"    r[{name} % 4] = 7")
+        extra = [f"r[{name} % 4] = 7", f"r[{name}] = 7", f"A[0] = r[{name}]", f"if {name} == c: break"]
+        inner += ["    " + line for line in draw(st.lists(st.sampled_from(extra), max_size=2))]
         lines += [f"for {name} in range({turns}):", *inner]
     return lines
 
@@ -184,10 +252,12 @@ class Array:
         return self.values[index]
 
 
-@given(blocks(), st.integers(0, 4), st.integers(0, 3))
-@settings(max_examples=150, deadline=None)
-def test_a_random_program_gives_pythons_result_or_names_what_is_unwritten(lines, n, c):
-    """Python's dict raises KeyError where the kernel must raise; and where Python doesn't, the kernel doesn't."""
+@given(blocks(), st.integers(0, 4), st.integers(0, 3), st.sampled_from([4, 40, 70]))
+@settings(max_examples=200, deadline=None)
+def test_a_random_program_gives_pythons_result_or_names_what_is_unwritten(lines, n, c, size):
+    """Arrays of more elements than are used have their flags elsewhere.
+
+    Python's dict raises KeyError where the kernel must raise; and where Python doesn't, the kernel doesn't."""
     body = "\n    ".join(lines)
     assume("A[" in body)
     names = {"A": np.zeros(2, np.float32), "r": Array(), "n": n, "c": c}
@@ -196,7 +266,7 @@ def test_a_random_program_gives_pythons_result_or_names_what_is_unwritten(lines,
         is_sound = True
     except KeyError:
         is_sound = False
-    text = f"def k(A, n, c):\n    r = tj.alloc_local((4,), tj.float32)\n    {body}\n"
+    text = f"def k(A, n, c):\n    r = tj.alloc_local(({size},), tj.float32)\n    {body}\n"
     kernel = tj.kernel(threads=1)(source_of(text))
     a = np.zeros(2, np.float32)
     with tj.use_device("sim"):

@@ -29,6 +29,10 @@ def checked(kernel: Kernel) -> Checked:
     """The kernel with assertions; as it is where all of it is proved."""
     insertion = Insertion(kernel)
     body = insertion.block(kernel.body)
+    if insertion.flags.asked != insertion.flags.doubtful:
+        # that no flag of a buffer is asserted is known only at the end
+        insertion = Insertion(kernel, insertion.flags.doubtful - insertion.flags.asked)
+        body = insertion.block(kernel.body)
     if body == kernel.body:
         return Checked(kernel)
     with_assertions = replace(kernel, params=(*kernel.params, *insertion.aliases.params), body=body)

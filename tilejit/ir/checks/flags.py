@@ -1,6 +1,7 @@
 """Flags of registers that a path may have left unwritten: set by each write, asserted by each read that is in doubt.
 
-A local buffer in doubt gets a flag for each of its registers, in registers or local memory as the buffer itself.
+A local buffer in doubt gets a flag for each of its registers. Up to 64 are the bits of a variable; more are a buffer,
+in registers or local memory as the buffer itself. What loops have filled up to a bound needs none below the bound.
 """
 
 from __future__ import annotations
@@ -9,40 +10,47 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
 
-from ...dtypes import bool_, int32, int64
+from ...dtypes import int8, int16, int32, int64, uint32, uint64
 from ...layout import TileLayout
 from ...layout.iters import merged, refined
+from ...source import Span
 from .. import nodes as ir
 from .. import walk
 from ..analyses.elements import extents, fixed_shape
 from ..analyses.initialized import Doubt
 from ..analyses.local_registers import LocalRegisters, numbers_of, span
 from ..arithmetic import build
-from ..arithmetic.build import FALSE, TRUE
+from ..arithmetic.build import TRUE
 
 __all__ = ["Flags"]
 
-#: what is done with one register, given its number
+#: the statements for one register, given its number
 _Body = Callable[[ir.Expr], Iterable[ir.Stmt]]
 
+#: Bits of a type -> the type of its flags in a buffer. Narrower ones than what they stand for would cost: the simulator
+#: keeps its records of local memory for as many bytes as the narrowest access has.
+_FLAG_TYPES = {8: int8, 16: int16}
 
 class Flags:
     """The flags of one kernel's local buffers.
 
-    doubtful: the names of the buffers that have some.
+    doubtful: the names of the buffers that have some. asked: the names of those of which a flag was asserted.
     """
 
     def __init__(self, kernel: ir.Kernel, doubtful: frozenset[str]) -> None:
+        self.doubtful = doubtful
+        self.asked: set[str] = set()
         self._registers = LocalRegisters(kernel.body)
-        self._flags = {name: _flags_of(self._registers.buffers[name]) for name in sorted(doubtful)}
         self._numbers = count()
+        self._flags = {name: self._flags_of(self._registers.buffers[name]) for name in sorted(doubtful)}
+
+    def _flags_of(self, buffer: ir.Buffer) -> _Bits | _Cells:
+        return _Bits(buffer) if span(buffer) <= uint64.bits else _Cells(buffer, self._numbers)
 
     def after(self, stmt: ir.Stmt) -> Iterator[ir.Stmt]:
         """What follows a statement: none is set after an allocation, those of what it writes after any other."""
         if isinstance(stmt, ir.Alloc) and stmt.buffer.name in self._flags:
-            flags = self._flags[stmt.buffer.name]
-            yield ir.Alloc(flags, span=stmt.span)
-            yield from _set(flags, 0, span(flags), FALSE, stmt)
+            yield from self._flags[stmt.buffer.name].made(stmt.span)
             return
         for place in walk.writes(stmt):
             if place.buffer.root.name in self._flags:
@@ -56,14 +64,15 @@ class Flags:
         if touched.surely or place.buffer.dtype.bits != root.dtype.bits:
             # of a write through narrower elements the whole register counts as written
             for first, number in _runs(numbers_of(touched.possibly >> self._registers.first[root.name])):
-                yield from _set(flags, first, number, TRUE, stmt)
+                yield flags.set_run(first, number, stmt.span)
             return
-        yield from self._each(place, lambda at: [ir.Store(ir.Element(flags, (at,)), TRUE, span=stmt.span)])
+        yield from self._each(place, lambda at: [flags.set_one(at, stmt.span)])
 
     def before(self, doubt: Doubt, stmt: ir.Stmt) -> Iterator[ir.Stmt]:
         """The assertions that what a statement reads was written."""
         place = doubt.place
         root = place.buffer.root
+        self.asked.add(root.name)
         if self._registers.of(place).surely:
             yield from self._all_set(doubt, stmt)
         elif place.buffer.dtype.bits == root.dtype.bits:
@@ -71,18 +80,12 @@ class Flags:
 
     def _all_set(self, doubt: Doubt, stmt: ir.Stmt) -> Iterator[ir.Stmt]:
         """Whether the registers in doubt are written, all at once."""
-        flags = self._flags[doubt.place.buffer.root.name]
-        whole: ir.Expr = TRUE
-        for number in doubt.numbers:
-            var = self._var()
-            yield ir.Let(var, ir.Load(ir.Element(flags, (build.const(number, int32),))), stmt.span)
-            whole = build.logical_and(whole, var)
-        yield self._assertion(doubt.place, whole, stmt)
+        reads, cond = self._flags[doubt.place.buffer.root.name].all_set(doubt.numbers, stmt.span)
+        yield from (*reads, self._assertion(doubt.place, cond, stmt))
 
     def _is_set(self, place: ir.Region | ir.Element, at: ir.Expr, stmt: ir.Stmt) -> list[ir.Stmt]:
-        var = self._var()
-        load = ir.Load(ir.Element(self._flags[place.buffer.root.name], (at,)))
-        return [ir.Let(var, load, stmt.span), self._assertion(place, var, stmt)]
+        reads, cond = self._flags[place.buffer.root.name].is_set(at, stmt.span)
+        return [*reads, self._assertion(place, cond, stmt)]
 
     def _assertion(self, place: ir.Region | ir.Element, cond: ir.Expr, stmt: ir.Stmt) -> ir.Assert:
         name = place.buffer.root.name
@@ -111,20 +114,86 @@ class Flags:
             inner = (ir.For(var, zero, build.const(number, int32), one, inner, span=place.span),)
         yield from inner
 
-    def _var(self) -> ir.Var:
-        return ir.Var(f"is.written.{next(self._numbers)}", bool_)
+
+class _Bits:
+    """The flags of a buffer of few registers: the bits of a variable, which LLVM keeps in a register."""
+
+    def __init__(self, buffer: ir.Buffer) -> None:
+        dtype = uint32 if span(buffer) <= uint32.bits else uint64
+        self._var = ir.Var(f"{buffer.name}.written", dtype, span=buffer.span)
+
+    def made(self, place: Span | None) -> Iterator[ir.Stmt]:
+        """What defines the flags, none of them set."""
+        yield ir.Declare(self._var, self._const(0), place)
+
+    def set_run(self, first: int, number: int, place: Span | None) -> ir.Stmt:
+        """Sets `number` flags in a row."""
+        bits = self._const(((1 << number) - 1) << first)
+        return ir.Assign(self._var, build.bitwise_or(self._var, bits), place)
+
+    def set_one(self, at: ir.Expr, place: Span | None) -> ir.Stmt:
+        """Sets the flag of a register by its number."""
+        return ir.Assign(self._var, build.bitwise_or(self._var, self._bit(at)), place)
+
+    def is_set(self, at: ir.Expr, place: Span | None) -> tuple[list[ir.Stmt], ir.Expr]:
+        """The statements and then the condition that tell whether a flag is set."""
+        return [], build.not_equal(build.bitwise_and(self._var, self._bit(at)), self._const(0))
+
+    def all_set(self, numbers: Sequence[int], place: Span | None) -> tuple[list[ir.Stmt], ir.Expr]:
+        """The same for several flags."""
+        bits = self._const(sum(1 << number for number in numbers))
+        return [], build.equal(build.bitwise_and(self._var, bits), bits)
+
+    def _bit(self, at: ir.Expr) -> ir.Expr:
+        return build.left_shift(self._const(1), build.cast(at, self._var.dtype))
+
+    def _const(self, value: int) -> ir.Const:
+        return build.const(value, self._var.dtype)
 
 
-def _flags_of(buffer: ir.Buffer) -> ir.Buffer:
-    """A flag for each register that a thread has for a buffer."""
-    layout = TileLayout.row_major((span(buffer),))
-    return ir.Buffer(f"{buffer.name}.written", "local", bool_, (span(buffer),), layout, 1, span=buffer.span)
+class _Cells:
+    """The flags of a buffer of many registers: one element of another buffer each."""
 
+    def __init__(self, buffer: ir.Buffer, numbers: Iterator[int]) -> None:
+        dtype = _FLAG_TYPES.get(buffer.dtype.bits, int32)
+        layout = TileLayout.row_major((span(buffer),))
+        self._numbers = numbers
+        self._one = build.const(1, dtype)
+        self._buffer = ir.Buffer(
+            f"{buffer.name}.written", "local", dtype, layout.shape, layout, dtype.bytes, span=buffer.span
+        )
 
-def _set(flags: ir.Buffer, first: int, number: int, value: ir.Const, stmt: ir.Stmt) -> Iterator[ir.Stmt]:
-    """Sets a run of flags."""
-    region = ir.Region(flags, (build.const(first, int32),), (number,))
-    yield ir.TileOp("fill", "thread", (region, value), span=stmt.span)
+    def made(self, place: Span | None) -> Iterator[ir.Stmt]:
+        """What defines the flags, none of them set."""
+        yield ir.Alloc(self._buffer, span=place)
+        yield self._filled(0, span(self._buffer), build.const(0, self._buffer.dtype), place)
+
+    def set_run(self, first: int, number: int, place: Span | None) -> ir.Stmt:
+        """Sets `number` flags in a row."""
+        return self._filled(first, number, self._one, place)
+
+    def set_one(self, at: ir.Expr, place: Span | None) -> ir.Stmt:
+        """Sets the flag of a register by its number."""
+        return ir.Store(ir.Element(self._buffer, (at,)), self._one, span=place)
+
+    def is_set(self, at: ir.Expr, place: Span | None) -> tuple[list[ir.Stmt], ir.Expr]:
+        """The statements and then the condition that tell whether a flag is set."""
+        var = ir.Var(f"is.written.{next(self._numbers)}", self._buffer.dtype)
+        return [ir.Let(var, ir.Load(ir.Element(self._buffer, (at,))), place)], build.equal(var, self._one)
+
+    def all_set(self, numbers: Sequence[int], place: Span | None) -> tuple[list[ir.Stmt], ir.Expr]:
+        """The same for several flags."""
+        reads: list[ir.Stmt] = []
+        whole: ir.Expr = TRUE
+        for number in numbers:
+            read, is_set = self.is_set(build.const(number, int32), place)
+            reads += read
+            whole = build.logical_and(whole, is_set)
+        return reads, whole
+
+    def _filled(self, first: int, number: int, value: ir.Const, place: Span | None) -> ir.Stmt:
+        region = ir.Region(self._buffer, (build.const(first, int32),), (number,))
+        return ir.TileOp("fill", "thread", (region, value), span=place)
 
 
 def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from .. import walk
 from ..analyses.initialized import doubts
 from ..arithmetic import build
-from ..nodes import TRUE, Assert, Expr, For, If, Jump, Kernel, Loop, Stmt
+from ..nodes import TRUE, Assert, Expr, For, If, Jump, Kernel, Let, Loop, Stmt
 from ..walk import Block
 from .aliases import Aliases
 from .edges import WatchedRegions
@@ -21,14 +21,17 @@ __all__ = ["Insertion"]
 
 
 class Insertion:
-    """The assertions of one kernel."""
+    """The assertions of one kernel.
 
-    def __init__(self, kernel: Kernel) -> None:
+    unasked: local buffers of which no register's flag is asserted.
+    """
+
+    def __init__(self, kernel: Kernel, unasked: frozenset[str] = frozenset()) -> None:
         self.known = Known(walk.assigned(kernel.body))
         self.aliases = Aliases(kernel)
         self.watched = WatchedRegions(kernel)
         in_doubt = doubts(kernel)
-        self.flags = Flags(kernel, frozenset(d.place.buffer.root.name for each in in_doubt for d in each))
+        self.flags = Flags(kernel, frozenset(d.place.buffer.root.name for each in in_doubt for d in each) - unasked)
         # for each statement in the order of the text, which is that of the walk
         self.doubts = iter(in_doubt)
 
@@ -44,7 +47,8 @@ class Insertion:
         for check in failing:
             self.known.add(check.cond)
         for doubt in next(self.doubts):
-            yield from self.flags.before(doubt, stmt)
+            if not self.known.is_filled(doubt.place):
+                yield from self.flags.before(doubt, stmt)
         yield from self.aliases.before(stmt)
         yield from self.watched.before(stmt, self.known)
         match stmt:
@@ -53,9 +57,12 @@ class Insertion:
             case For():
                 self.known.add_limit(stmt)
                 yield replace(stmt, body=self.block(stmt.body))
+                self.known.add_filled(stmt)
             case Loop():
                 yield replace(stmt, body=self.block(stmt.body))
             case _:
+                if isinstance(stmt, Let):
+                    self.known.add_value(stmt)
                 yield stmt
                 yield from self.flags.after(stmt)
                 if isinstance(stmt, Assert):

@@ -1,14 +1,17 @@
-"""What holds wherever control comes to a statement: conditions of branches, limits of loops, checks passed."""
+"""What holds wherever control comes to a statement: conditions of branches, limits of loops, what these filled."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
+from ...dtypes import int64
+from .. import walk
 from ..arithmetic import build, facts
 from ..arithmetic.build import FALSE
-from ..nodes import TRUE, Cast, Const, Expr, For, Op, Var
-from ..walk import subexpressions
+from ..nodes import TRUE, Break, Cast, Const, Continue, Element, Expr, For, Let, Load, Op, Store, Var
+from ..walk import Place, subexpressions
 
 __all__ = ["Known"]
 
@@ -22,29 +25,66 @@ class Known:
     def __init__(self, changing: frozenset[str]) -> None:
         self._changing = changing
         self._conditions: list[set[Hashable]] = [set()]
+        self._filled: list[list[_Filled]] = [[]]
         self._limits: dict[str, Expr] = {}
+        self._values: dict[str, Expr] = {}
 
     @contextmanager
     def block(self) -> Iterator[None]:
         """What is added inside holds inside only."""
         self._conditions.append(set())
+        self._filled.append([])
         yield
         self._conditions.pop()
+        self._filled.pop()
 
     def add(self, cond: Expr) -> None:
         """From here to the end of the block the condition holds."""
         if isinstance(cond, Op) and cond.name == "logical_and":
             for part in cond.args:
                 self.add(part)
-        elif not any(isinstance(e, Var) and e.name in self._changing for e in subexpressions(cond)):
+        elif self._stays(cond):
             self._conditions[-1].add(_plain(cond))
+
+    def add_value(self, stmt: Let) -> None:
+        """A variable stands for an expression, as the end of a loop does."""
+        if self._stays(stmt.value) and not any(isinstance(e, Load) for e in subexpressions(stmt.value)):
+            self._values[stmt.var.name] = stmt.value
 
     def add_limit(self, loop: For) -> None:
         """A rising loop's variable stays below its stop."""
         least, _ = facts.bounds(loop.step)
-        stop_changes = any(isinstance(e, Var) and e.name in self._changing for e in subexpressions(loop.stop))
-        if least is not None and least > 0 and not stop_changes:
-            self._limits[loop.var.name] = loop.stop
+        if least is not None and least > 0 and self._stays(loop.stop):
+            self._limits[loop.var.name] = self._value(loop.stop)
+
+    def add_filled(self, loop: For) -> None:
+        """A loop is over that wrote elements of local buffers in turn."""
+        is_left = any(isinstance(stmt, (Break, Continue)) for stmt in walk.statements(loop.body))
+        if is_left or _number(loop.step) != 1 or not isinstance(loop.start, Const) or not self._stays(loop.stop):
+            return
+        for stmt in loop.body:
+            place = stmt.place if isinstance(stmt, Store) else None
+            if isinstance(place, Element) and _is_list(place) and _number(place.indices[0]) == loop.var:
+                self._filled[-1].append(_Filled(place.buffer.name, int(loop.start.value), self._value(loop.stop)))
+
+    def is_filled(self, place: Place) -> bool:
+        """Whether loops are sure to have written an element of a local buffer."""
+        if not isinstance(place, Element) or not _is_list(place):
+            return False
+        index = build.cast(place.indices[0], int64)
+        least, _ = facts.bounds(index)
+        return least is not None and any(
+            filled.name == place.buffer.name and filled.start <= least
+            and self.is_below(index, build.cast(filled.stop, int64))
+            for block in self._filled for filled in block
+        )
+
+    def _value(self, expr: Expr) -> Expr:
+        return self._values.get(expr.name, expr) if isinstance(expr, Var) else expr
+
+    def _stays(self, expr: Expr) -> bool:
+        """Whether no statement changes an expression's value."""
+        return not any(isinstance(e, Var) and e.name in self._changing for e in subexpressions(expr))
 
     def holds(self, cond: Expr) -> bool:
         """Whether a condition is sure to hold."""
@@ -70,6 +110,19 @@ class Known:
         ahead = build.difference(index, build.cast(var, index.dtype))
         beyond = build.difference(build.cast(self._limits[var.name], limit.dtype), limit)
         return ahead is not None and beyond is not None and ahead + beyond <= 0
+
+
+class _Filled(NamedTuple):
+    """The elements of a buffer that a loop has written: from start to stop, exclusive."""
+
+    name: str
+    start: int
+    stop: Expr
+
+
+def _is_list(place: Element) -> bool:
+    """Whether a place is an element of a local buffer of one dimension, and of no view of one."""
+    return place.buffer.space == "local" and place.buffer.base is None and len(place.indices) == 1
 
 
 #: comparison -> the one that says the same of its operands exchanged
