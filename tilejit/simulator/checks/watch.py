@@ -12,7 +12,7 @@ from ..machine.memory import MemoryRegion, Part
 from .access_findings import AccessFindings
 from .definedness import Definedness
 from .findings import Findings
-from .order import Order
+from .order import Fences, Order
 from .places import PtxPlaces
 from .precedence import Precedence
 from .races import AccessChecker
@@ -29,7 +29,9 @@ class Watch:
         body = program.function.body
         fences = [x.suffix for x in body if x.root in ("fence", "membar")]
         narrow = any(not x.endswith((".gpu", ".sys", ".gl")) for x in fences)
-        self.order = Order(ctas, ctas * -(-lanes.threads // WARP), lanes, not strict, narrow)
+        narrow |= any(site.strong and not site.wide for site in program.sites)
+        consistent = any(x.root == "membar" or ".sc" in x.suffix for x in body if x.root in ("fence", "membar"))
+        self.order = Order(ctas, ctas * -(-lanes.threads // WARP), lanes, not strict, Fences(narrow, consistent))
         report = AccessFindings(
             lanes, places, findings, Precedence(self.order, program.sites, len(body)),
             Definedness(program, lanes, places, findings), program.sites,
