@@ -92,7 +92,7 @@ class Frontiers:
         before = self.rows(numbers)
         after = np.maximum(before, rows)
         more = np.flatnonzero((after != before).any(axis=1))
-        result = numbers.copy()
+        result: Index = numbers.copy()
         if more.size:
             after = after[more]
             differs = np.append(True, (after[1:] != after[:-1]).any(axis=1))
