@@ -1,13 +1,15 @@
 """Order's frontiers against vector clocks that keep an event for every pair of threads."""
 
+import dataclasses
 from collections import defaultdict
 
 import numpy as np
 import pytest
 
 from tilejit.simulator.checks import frontiers, order
-from tilejit.simulator.checks.order import ANY, CONSISTENT, WIDE, Fences, Order
+from tilejit.simulator.checks.order import ANY, CONSISTENT, WIDE, Order
 from tilejit.simulator.checks.records import Shadow
+from tilejit.simulator.decode.ordering import ordering_of
 from tilejit.simulator.machine.lanes import Lanes
 from tilejit.simulator.machine.memory import MemoryRegion, Part
 from tilejit.simulator.opcodes.memory import Site
@@ -100,7 +102,8 @@ class Both:
         self.rng = rng
         self.narrow = narrow
         self.lanes = Lanes((CTAS, 1, 1), (THREADS, 1, 1), 0, CTAS)
-        self.order = Order(CTAS, CTAS * self.lanes.warps_per_cta, self.lanes, True, Fences(narrow, True))
+        facts = dataclasses.replace(ordering_of([], []), narrow=narrow, consistent=True)
+        self.order = Order(CTAS, CTAS * self.lanes.warps_per_cta, self.lanes, True, facts)
         self.order.begin(self.lanes)
         self.order.cta_barrier(np.arange(CTAS), True)
         self.naive = Naive()
@@ -112,7 +115,7 @@ class Both:
         """Up to a few threads, or a whole warp."""
         if self.rng.random() < 0.3:
             warp = self.rng.integers(CTAS * 3)
-            return np.flatnonzero(CTA * 3 + IN_CTA == warp)
+            return np.flatnonzero(warp == CTA * 3 + IN_CTA)
         return np.sort(self.rng.choice(TOTAL, self.rng.integers(1, 6), replace=False))
 
     def access(self):
@@ -133,11 +136,11 @@ class Both:
         if warps.size:
             self.order.warp_barrier(np.flatnonzero(np.isin(CTA * 3 + IN_CTA, warps)))
             for warp in warps:
-                self.naive.meet(np.flatnonzero(CTA * 3 + IN_CTA == warp), self.order.event)
+                self.naive.meet(np.flatnonzero(warp == CTA * 3 + IN_CTA), self.order.event)
 
     def lanes_meet(self):
         warps = self.rng.choice(CTAS * 3, 2, replace=False)
-        groups = [self.rng.choice(np.flatnonzero(CTA * 3 + IN_CTA == w), self.rng.integers(2, 5), False) for w in warps]
+        groups = [self.rng.choice(np.flatnonzero(w == CTA * 3 + IN_CTA), self.rng.integers(2, 5), False) for w in warps]
         positions = np.sort(np.concatenate(groups))
         numbers = np.array([int(np.isin(p, groups[1])) for p in positions])
         self.order.lanes_meet(positions, numbers)

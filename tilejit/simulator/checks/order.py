@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..decode.ordering import Ordering
 from ..machine.lanes import WARP, Index, Lanes
 from ..opcodes.memory import Site
 from .frontiers import CTA_OF, NOTHING, STEP_ELEMENTS, THREAD, WARP_OF, Frontiers, Rows
@@ -30,17 +30,6 @@ from .records import Shadow
 # Rows of what a thread's fences keep: the last fence of any scope, the last that reaches other CTAs, and the last of
 # those that is sequentially consistent.
 ANY, WIDE, CONSISTENT = 0, 1, 2
-
-
-@dataclass(frozen=True, slots=True)
-class Fences:
-    """What a program's fences and scopes ask for.
-
-    narrow: some scope is no wider than a CTA; consistent: some fence is sequentially consistent.
-    """
-
-    narrow: bool
-    consistent: bool
 
 
 class Order:
@@ -55,7 +44,7 @@ class Order:
     awaited: the same of what others read in front of a barrier.
     """
 
-    def __init__(self, ctas: int, warps: int, lanes: Lanes, collectives_order: bool, fences: Fences) -> None:
+    def __init__(self, ctas: int, warps: int, lanes: Lanes, collectives_order: bool, facts: Ordering) -> None:
         """collectives_order: shuffles and the like order memory."""
         self.event = 1
         self.pcs = array("I", [0, 0])
@@ -63,7 +52,7 @@ class Order:
         self.warp_start = np.zeros(warps, np.int64)
         self.common_start: int | None = 0
         self.collectives_order = collectives_order
-        self.asked = fences
+        self.facts = facts
         self.made_frontiers: Frontiers | None = None
         # where something has been released
         self.shadows: list[Shadow] = []
@@ -198,7 +187,7 @@ class Order:
     def share(self, groups: Index) -> None:
         """Threads of a row, which have met, know together what each knew."""
         self.share_column(self.need_frontiers(), groups)
-        if not self.asked.consistent:
+        if not self.facts.consistent:
             return
         self.share_column(self.spread, groups)
         self.share_column(self.awaited, groups)
@@ -329,12 +318,12 @@ class Order:
             if at.size:
                 parts.append((at, self.frontiers.rows(self.spread[positions[at]]), site.wide))
         wide = np.zeros((positions.size, self.frontiers.width), np.uint32)
-        near = wide.copy() if self.asked.narrow else wide
+        near = wide.copy() if self.facts.narrow else wide
         for at, rows, reaches in parts:
             rows = self.frontiers.widened(rows)
             if reaches:
                 wide[at] = np.maximum(wide[at], rows)
-            if self.asked.narrow:
+            if self.facts.narrow:
                 near[at] = np.maximum(near[at], rows)
         return wide, near
 
@@ -349,11 +338,11 @@ class Order:
         self.need_frontiers()
         keys, positions = cells[hits], positions[hits]
         ctas = self.lanes.full["cta"][positions]
-        if self.asked.narrow:
+        if self.facts.narrow:
             keys = keys * self.cta_start.size + ctas
         _, firsts, which = np.unique(keys, return_index=True, return_inverse=True)
         which = which.reshape(-1)
-        scopes = [(0, False)] if self.asked.narrow and not site.acquire else []
+        scopes = [(0, False)] if self.facts.narrow and not site.acquire else []
         for row, wide in (*scopes, (1, site.wide)):
             numbers = np.array([
                 shadow.releases[int(cells[hits[i]])].seen_by(int(ctas[i]), wide, self.frontiers) for i in firsts
@@ -416,7 +405,7 @@ class Order:
         cta = self.lanes.full["cta"][positions]
         to_all = chain(self.frontiers.row(location.wide if location is not None else NOTHING), wide)
         to_mine = to_all
-        if self.asked.narrow:
+        if self.facts.narrow:
             to_mine = np.zeros_like(to_all)
             for one in np.unique(cta).tolist():
                 at = np.flatnonzero(cta == one)
@@ -428,7 +417,7 @@ class Order:
             if site.acquire:
                 self.frontier[positions] = self.frontiers.raised(self.frontier[positions], reached)
             else:
-                for row, rows in ((0, to_mine[:-1]), (1, reached))[not self.asked.narrow :]:
+                for row, rows in ((0, to_mine[:-1]), (1, reached))[not self.facts.narrow :]:
                     self.seen[row][positions] = self.frontiers.raised(self.seen[row][positions], rows)
         releasing = positions[concerned]
         if not releasing.size:
@@ -442,7 +431,7 @@ class Order:
     def add(self, location: Location, positions: Index, wide: Rows, near: Rows) -> None:
         """Threads have released to a location. wide: to all, together; near: each to its own CTA."""
         location.wide = self.frontiers.raised_one(location.wide, wide)
-        if not self.asked.narrow:
+        if not self.facts.narrow:
             return
         cta = self.lanes.full["cta"][positions]
         for one in np.unique(cta).tolist():

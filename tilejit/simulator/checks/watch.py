@@ -12,7 +12,7 @@ from ..machine.memory import MemoryRegion, Part
 from .access_findings import AccessFindings
 from .definedness import Definedness
 from .findings import Findings
-from .order import Fences, Order
+from .order import Order
 from .places import PtxPlaces
 from .precedence import Precedence
 from .races import AccessChecker
@@ -26,17 +26,13 @@ class Watch:
         self, program: Program, lanes: Lanes, ctas: int, places: PtxPlaces, findings: Findings, strict: bool
     ) -> None:
         self.program = program
-        body = program.function.body
-        fences = [x.suffix for x in body if x.root in ("fence", "membar")]
-        narrow = any(not x.endswith((".gpu", ".sys", ".gl")) for x in fences)
-        narrow |= any(site.strong and not site.wide for site in program.sites)
-        consistent = any(x.root == "membar" or ".sc" in x.suffix for x in body if x.root in ("fence", "membar"))
-        self.order = Order(ctas, ctas * -(-lanes.threads // WARP), lanes, not strict, Fences(narrow, consistent))
+        facts = program.ordering
+        self.order = Order(ctas, ctas * -(-lanes.threads // WARP), lanes, not strict, facts)
         report = AccessFindings(
-            lanes, places, findings, Precedence(self.order, program.sites, len(body)),
-            Definedness(program, lanes, places, findings), program.sites,
+            lanes, places, findings, Precedence(self.order, facts), Definedness(program, lanes, places, findings),
+            program.sites,
         )
-        self.checker = AccessChecker(self.order, report, body)
+        self.checker = AccessChecker(self.order, report)
 
     def begin(self, lanes: Lanes) -> None:
         """Start a chunk: its threads are ordered behind nothing."""
