@@ -6,7 +6,7 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from tilejit.simulator.checks import frontiers, order
+from tilejit.simulator.checks import frontiers, order, pages
 from tilejit.simulator.checks.order import ANY, CONSISTENT, WIDE, Order
 from tilejit.simulator.checks.records import Shadow
 from tilejit.simulator.decode.ordering import ordering_of
@@ -256,3 +256,15 @@ def test_frontiers_that_are_swept_and_worked_out_in_steps(seed, monkeypatch):
     monkeypatch.setattr(order, "STEP_ELEMENTS", 1)
     monkeypatch.setattr(frontiers.Frontiers, "many", True)
     play(seed, seed % 2 == 0)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_frontiers_in_pages(seed, monkeypatch):
+    """All rows that can be are kept in pages."""
+    monkeypatch.setattr(pages, "WORTH_ELEMENTS", 1)
+    monkeypatch.setattr(frontiers, "STEP_ELEMENTS", 16)
+    kept = []
+    keep_page = frontiers.Frontiers.keep_page
+    monkeypatch.setattr(frontiers.Frontiers, "keep_page", lambda *args: kept.append(1) or keep_page(*args))
+    play(seed, seed % 2 == 0)
+    assert kept

@@ -7,32 +7,36 @@ that any frontier speaks of:
     column 0    nobody: 0 in every row
     element     the accesses of the column's threads up to this event, this included, have happened
 
+Rows that few changes turn into each other are kept in pages instead; their numbers begin at PAGED.
+
 So to join two frontiers is the maximum of two rows. A join that says what one of its parts says is that part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..machine.lanes import Index
+from .pages import PAGE_BITS, Page, Rows, page_of
 
 THREAD, WARP_OF, CTA_OF = 0, 1, 2
 #: the frontier that says nothing
 NOTHING = 0
 #: elements of the rows that one step works on: 4 MiB
 STEP_ELEMENTS = 1 << 20
-
-# What frontiers say, a row each.
-Rows = NDArray[np.uint32]
+# From here on numbers are those of rows in pages: the page's number, and in the low bits the row's.
+PAGED = 1 << 30
+_ROW_OF_PAGE = (1 << PAGE_BITS) - 1
 
 
 class Frontiers:
     """All frontiers of a launch. Numbers that nobody keeps are used again after `sweep`.
 
     tables: the column of each thread, warp and CTA of the grid, 0 for none. width: of columns; count: of rows.
+    pages: by their numbers; opened: the page looked at last.
     """
 
     def __init__(self, threads: int, warps: int, ctas: int) -> None:
@@ -43,6 +47,11 @@ class Frontiers:
         self.width = 1
         self.count = 1
         self.sweep_at = 1024
+        self.pages: dict[int, Page] = {}
+        self.next_page = PAGED >> PAGE_BITS
+        self.opened: tuple[int, Rows] = (0, self.table[:0])
+        self.paged_elements = 0
+        self.sweep_pages_at = 8 * STEP_ELEMENTS
 
     def columns(self, kind: int, who: Index) -> Index:
         """The columns of threads, warps or CTAs."""
@@ -61,12 +70,27 @@ class Frontiers:
 
     def rows(self, numbers: Index) -> Rows:
         """What frontiers say; a copy."""
-        result: Rows = self.table[:, : self.width][numbers]
+        if not self.pages:
+            result: Rows = self.table[:, : self.width][numbers]
+            return result
+        result = self.table[:, : self.width][np.where(numbers < PAGED, numbers, NOTHING)]
+        for at, rows in self.paged(numbers):
+            result[at, : rows.shape[1]] = rows[numbers[at] & _ROW_OF_PAGE]
         return result
 
     def row(self, number: int) -> Rows:
-        """What one says; a view."""
-        return self.table[number, : self.width]
+        """What one says."""
+        row: Rows = self.rows(np.array([number]))[0]
+        return row
+
+    def paged(self, numbers: Index) -> Iterator[tuple[Index, Rows]]:
+        """(which of `numbers`, the page's rows) of each page that they are in."""
+        at = np.flatnonzero(numbers >= PAGED)
+        pages = numbers[at] >> PAGE_BITS
+        for page in np.unique(pages).tolist():
+            if self.opened[0] != page:
+                self.opened = page, self.pages[page].rows()
+            yield at[pages == page], self.opened[1]
 
     def widened(self, rows: Rows) -> Rows:
         """Rows with a column for everybody who has one by now."""
@@ -78,6 +102,12 @@ class Frontiers:
 
     def keep(self, rows: Rows) -> Index:
         """New frontiers that say this; their numbers."""
+        most = _ROW_OF_PAGE + 1
+        if len(rows) > most:
+            return np.concatenate([self.keep(rows[i : i + most]) for i in range(0, len(rows), most)])
+        page = page_of(rows)
+        if page is not None:
+            return self.keep_page(page, len(rows))
         start, self.count = self.count, self.count + len(rows)
         if self.count > len(self.table):
             taller = np.zeros((max(2 * start, self.count), self.table.shape[1]), np.uint32)
@@ -85,6 +115,16 @@ class Frontiers:
             self.table = taller
         self.table[start : self.count, : self.width] = self.widened(rows)
         return np.arange(start, self.count)
+
+    def keep_page(self, page: Page, count: int) -> Index:
+        number = self.next_page
+        while number in self.pages:
+            number += 1
+        # numbers stay below 2**31, so that two of them fit into one
+        self.next_page = number + 1 if number + 2 << PAGE_BITS < 2 * PAGED else PAGED >> PAGE_BITS
+        self.pages[number] = page
+        self.paged_elements += page.elements
+        return (number << PAGE_BITS) + np.arange(count)
 
     def raised(self, numbers: Index, rows: Rows) -> Index:
         """Each frontier joined with a row."""
@@ -154,17 +194,25 @@ class Frontiers:
     @property
     def many(self) -> bool:
         """Whether it is time to sweep."""
-        return self.count > self.sweep_at
+        return self.count > self.sweep_at or self.paged_elements > self.sweep_pages_at
 
     def sweep(self, kept: Sequence[Index]) -> None:
         """Forget the frontiers whose numbers aren't in `kept`, and give the others new numbers there."""
         stays = np.zeros(self.count, bool)
         stays[NOTHING] = True
+        pages: set[int] = set()
         for numbers in kept:
-            stays[numbers] = True
+            paged = numbers >= PAGED
+            stays[numbers[~paged]] = True
+            pages.update(np.unique(numbers[paged] >> PAGE_BITS).tolist())
         renamed = np.cumsum(stays) - 1
         for numbers in kept:
-            numbers[...] = renamed[numbers]
+            inside = numbers < PAGED
+            numbers[inside] = renamed[numbers[inside]]
+        self.pages = {number: page for number, page in self.pages.items() if number in pages}
+        self.opened = (0, self.table[:0])
+        self.paged_elements = sum(page.elements for page in self.pages.values())
+        self.sweep_pages_at = 2 * self.paged_elements + 8 * STEP_ELEMENTS
         rows = self.table[: self.count][stays]
         self.count = len(rows)
         self.table[: self.count] = rows
@@ -173,7 +221,14 @@ class Frontiers:
     def reach(self, numbers: Index, thread: Index, warp: Index, cta: Index, events: Index) -> NDArray[np.bool_]:
         """Whether each frontier of `numbers` includes an event of a thread of a warp of a CTA."""
         until = np.zeros(numbers.size, np.uint32)
+        inside = np.where(numbers < PAGED, numbers, NOTHING)
         for table, who in zip(self.tables, (thread, warp, cta), strict=True):
-            np.maximum(until, self.table[numbers, table[who]], out=until)
+            columns = table[who]
+            said = self.table[inside, columns]
+            for at, rows in self.paged(numbers) if self.pages else ():
+                # a page tells nothing of columns that are newer than it is
+                narrow = np.where(columns[at] < rows.shape[1], columns[at], 0)
+                said[at] = rows[numbers[at] & _ROW_OF_PAGE, narrow]
+            np.maximum(until, said, out=until)
         result: NDArray[np.bool_] = events <= until
         return result

@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 from ..decode.ordering import Ordering
 from ..machine.lanes import WARP, Index, Lanes
 from ..opcodes.memory import Site
-from .frontiers import CTA_OF, NOTHING, STEP_ELEMENTS, THREAD, WARP_OF, Frontiers, Rows
+from .frontiers import CTA_OF, NOTHING, STEP_ELEMENTS, THREAD, WARP_OF, Frontiers
 from .locations import Location
+from .pages import Rows
 from .records import Shadow
 
 # Rows of what a thread's fences keep: the last fence of any scope, the last that reaches other CTAs, and the last of
@@ -369,7 +370,8 @@ class Order:
             self.shadows.append(shadow)
         at = np.flatnonzero(np.isin(cells, cells[concerned]) | marks[cells])
         at = at[np.argsort(cells[at], kind="stable")]
-        step = max(1, STEP_ELEMENTS // self.frontiers.width)
+        # each of these threads may get a column
+        step = max(1, STEP_ELEMENTS // (self.frontiers.width + at.size))
         for begin in range(0, at.size, step):
             some = at[begin : begin + step]
             wide, near = self.released(positions[some], site)

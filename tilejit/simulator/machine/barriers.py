@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import DeadlockError, DivergenceError, SimulationError
-from ..checks.frontiers import Rows
 from ..checks.order import Order
+from ..checks.pages import Rows
 from ..checks.places import PtxPlaces
 from ..decode.blocks import BasicBlock
 from .lanes import WARP, Index, Lanes
