@@ -2,7 +2,8 @@
 
 Prints thread instructions per second for chains of additions, beside what NumPy alone needs for one addition of as
 many elements; copies through shared memory and the quickstart's full-HD picture unchecked, checked and profiled;
-the time of a tiny launch; and translation time.
+the time of a tiny launch; grid barriers, contended compare-and-swap loops and look-back, whose order the race check
+must follow from release to acquire; and translation time.
 """
 
 from __future__ import annotations
@@ -95,6 +96,47 @@ def copy_through_shared() -> str:
     )
 
 
+def grid_barriers() -> str:
+    """Rounds of a store, a grid barrier, a load of the next CTA's word, and another grid barrier."""
+    barrier = """
+    add.u32 %r9, %r9, %r4; bar.sync 0; setp.ne.u32 %p1, %r1, 0; @%p1 bra JOIN{0};
+    fence.acq_rel.gpu; atom.global.add.u32 %r10, [%x2], 1;
+    SPIN{0}: ld.volatile.global.u32 %r10, [%x2]; setp.lt.u32 %p2, %r10, %r9; @%p2 bra SPIN{0}; fence.acq_rel.gpu;
+    JOIN{0}: bar.sync 0;"""
+    return (
+        f"{HEADER}.visible .entry k(.param .u64 p0, .param .u64 p1, .param .u32 p2)\n{{\n{REGISTERS}"
+        "mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x; mov.u32 %r4, %nctaid.x;\n"
+        "ld.param.u64 %x1, [p0]; ld.param.u64 %x2, [p1]; ld.param.u32 %r5, [p2]; mov.u32 %r8, 0; mov.u32 %r9, 0;\n"
+        "mad.lo.u32 %r6, %r2, %r3, %r1; mul.wide.u32 %x3, %r6, 4; add.s64 %x3, %x3, %x1; add.u32 %r7, %r2, 1;\n"
+        "rem.u32 %r7, %r7, %r4; mad.lo.u32 %r7, %r7, %r3, %r1; mul.wide.u32 %x4, %r7, 4; add.s64 %x4, %x4, %x1;\n"
+        f"ROUND: st.global.u32 [%x3], %r8; {barrier.format(1)}\nld.global.u32 %r11, [%x4]; {barrier.format(2)}\n"
+        "add.u32 %r8, %r8, 1; setp.lt.u32 %p3, %r8, %r5; @%p3 bra ROUND; ret;\n}\n"
+    )
+
+
+def contended() -> str:
+    """All threads increment one word by compare-and-swap."""
+    return (
+        f"{HEADER}.visible .entry k(.param .u64 p0)\n{{\n{REGISTERS}"
+        "ld.param.u64 %x1, [p0]; ld.relaxed.gpu.global.u32 %r1, [%x1];\n"
+        "AGAIN: add.u32 %r2, %r1, 1; mov.u32 %r3, %r1; atom.acq_rel.gpu.global.cas.b32 %r1, [%x1], %r3, %r2;\n"
+        "setp.ne.u32 %p1, %r1, %r3; @%p1 bra AGAIN; ret;\n}\n"
+    )
+
+
+def look_back() -> str:
+    """Each CTA waits for the flag of the one in front, adds to its sum, and sets its own flag."""
+    return (
+        f"{HEADER}.visible .entry k(.param .u64 p0, .param .u64 p1)\n{{\n{REGISTERS}"
+        "mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; ld.param.u64 %x1, [p0]; ld.param.u64 %x2, [p1];\n"
+        "mul.wide.u32 %x3, %r2, 4; add.s64 %x4, %x1, %x3; add.s64 %x5, %x2, %x3; mov.u32 %r10, %r2;\n"
+        "setp.ne.u32 %p1, %r1, 0; @%p1 bra END; setp.eq.u32 %p2, %r2, 0; @%p2 bra FIRST;\n"
+        "WAIT: ld.acquire.gpu.global.u32 %r12, [%x5+-4]; setp.eq.u32 %p2, %r12, 0; @%p2 bra WAIT;\n"
+        "ld.global.u32 %r11, [%x4+-4]; add.u32 %r10, %r10, %r11;\n"
+        "FIRST: st.global.u32 [%x4], %r10; mov.u32 %r12, 1; st.release.gpu.global.u32 [%x5], %r12;\nEND: ret;\n}\n"
+    )
+
+
 def add_repeatedly(a: np.ndarray, f: np.ndarray) -> None:
     with np.errstate(all="ignore"):
         for _ in range(500):
@@ -118,6 +160,27 @@ def report_modes(what: str, call: Callable[[dict[str, bool]], object], repeat: i
         call(options)
         times.append(best(lambda o=options: call(o), repeat))
     print(f"{what}: " + ", ".join(f"{name} {t * 1e3:.2f} ms" for name, t in zip(MODES, times, strict=True)))
+
+
+def report_order() -> None:
+    def barriers(options: dict[str, bool]) -> None:
+        words, arrived = np.zeros(64 * 32, np.uint32), np.zeros(1, np.uint32)
+        run(grid_barriers(), "k", (64,), (32,), [pointer(words), pointer(arrived), 20], **options)
+
+    def swaps(options: dict[str, bool], threads: int) -> None:
+        word = np.zeros(1, np.uint32)
+        run(contended(), "k", (1,), (threads,), [pointer(word)], **options)
+        assert word[0] == threads
+
+    def sums(options: dict[str, bool]) -> None:
+        words, flags = np.zeros(200, np.uint32), np.zeros(200, np.uint32)
+        run(look_back(), "k", (200,), (32,), [pointer(words), pointer(flags)], **options)
+        assert words[-1] == 199 * 200 // 2
+
+    report_modes("grid barrier, 64 CTAs, 40 times", barriers, 3)
+    for threads in (40, 80, 160, 320):
+        report_modes(f"compare-and-swap by {threads} threads", lambda o, t=threads: swaps(o, t), 3)
+    report_modes("look-back, 200 CTAs", sums, 3)
 
 
 def report_kernels() -> None:
@@ -157,6 +220,7 @@ def main() -> None:
     args = [pointer(source, writable=False), pointer(target, initialized=False)]
     report_modes("copy of 512 x 512, 4 bytes a thread", lambda o: run(text, "k", (256,), (256,), args, **o), 7)
     report_kernels()
+    report_order()
     text = chain(1000)
 
     def fresh() -> None:

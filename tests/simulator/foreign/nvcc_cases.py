@@ -506,10 +506,10 @@ def libcu_chain(device: Any) -> Launch:
 
 @kernel("libraries", (3,), (128,))
 def libcu_maximum(device: Any) -> Launch:
-    x = rng().random(24).astype(f4)
+    x = rng().random(256).astype(f4)
     value = 0
-    for _ in range(24):
+    for _ in range(256):
         value = (value * 3 + 1) % 2**64
     return Launch(
-        [x, np.zeros(1, f4), np.zeros(1, np.uint64), i4(24)], {1: x.max()[None], 2: np.array([value], np.uint64)}
+        [x, np.zeros(1, f4), np.zeros(1, np.uint64), i4(256)], {1: x.max()[None], 2: np.array([value], np.uint64)}
     )

@@ -1,118 +1,234 @@
 """Frontiers: up to which event the accesses of other threads, warps and CTAs have happened, as one thread knows it.
 
-A frontier is a number; what it says never changes. Joining two makes a third, which is worked out when it is asked.
+A frontier is a number; what it says never changes. It is a row of a table, with a column for each thread, warp or CTA
+that any frontier speaks of:
 
-    key     0 | thread        one thread, by its number in the grid, from 1
-            WARP_KEY | warp   all threads of a warp
-            CTA_KEY | cta     all threads of a CTA
+    row 0       nothing
+    column 0    nobody: 0 in every row
+    element     the accesses of the column's threads up to this event, this included, have happened
 
-Each key has an event: the accesses of its threads up to that event, this included, have happened.
+Rows that few changes turn into each other are kept in pages instead; their numbers begin at PAGED.
+
+So to join two frontiers is the maximum of two rows. A join that says what one of its parts says is that part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..machine.lanes import Index
+from .pages import PAGE_BITS, Page, Rows, page_of
 
-WARP_KEY = 1 << 40
-CTA_KEY = 1 << 41
+THREAD, WARP_OF, CTA_OF = 0, 1, 2
 #: the frontier that says nothing
 NOTHING = 0
-# A frontier that joins so many others is worked out at once, so that no history is walked again and again.
-_MOST_PARTS = 32
-# Above the bits of a key: which of several frontiers it belongs to.
-_WHICH_SHIFT = 44
+#: elements of the rows that one step works on: 4 MiB
+STEP_ELEMENTS = 1 << 20
+# From here on numbers are those of rows in pages: the page's number, and in the low bits the row's.
+PAGED = 1 << 30
+_ROW_OF_PAGE = (1 << PAGE_BITS) - 1
 
 
 class Frontiers:
-    """All frontiers of a launch.
+    """All frontiers of a launch. Numbers that nobody keeps are used again after `sweep`.
 
-    parts: what each one joins, until it is worked out; flat: its keys, ascending, and their events.
-    weight: how many others must be looked at to work it out.
+    tables: the column of each thread, warp and CTA of the grid, 0 for none. width: of columns; count: of rows.
+    pages: by their numbers; opened: the page looked at last.
     """
 
-    def __init__(self) -> None:
-        empty = np.zeros(0, np.int64)
-        self.parts: list[tuple[int, ...]] = [()]
-        self.flat: list[tuple[Index, Index] | None] = [(empty, empty)]
-        self.weight = [1]
-        self.joins: dict[tuple[int, int], int] = {}
+    def __init__(self, threads: int, warps: int, ctas: int) -> None:
+        """threads, warps, ctas: of the grid."""
+        # threads count from 1
+        self.tables = [np.zeros(size, np.int32) for size in (threads + 1, warps, ctas)]
+        self.table = np.zeros((64, 128), np.uint32)
+        self.width = 1
+        self.count = 1
+        self.sweep_at = 1024
+        self.pages: dict[int, Page] = {}
+        self.next_page = PAGED >> PAGE_BITS
+        self.opened: tuple[int, Rows] = (0, self.table[:0])
+        self.paged_elements = 0
+        self.sweep_pages_at = 8 * STEP_ELEMENTS
 
-    def leaf(self, keys: Sequence[int] | Index, events: Sequence[int] | Index) -> int:
-        """A frontier of these keys, which ascend."""
-        self.parts.append(())
-        self.flat.append((np.array(keys, np.int64), np.array(events, np.int64)))
-        self.weight.append(1)
-        return len(self.flat) - 1
+    def columns(self, kind: int, who: Index) -> Index:
+        """The columns of threads, warps or CTAs."""
+        table = self.tables[kind]
+        missing = table[who] == 0
+        if np.count_nonzero(missing):
+            fresh = np.unique(who[missing])
+            table[fresh] = np.arange(self.width, self.width + fresh.size)
+            self.width += fresh.size
+            if self.width > self.table.shape[1]:
+                wider = np.zeros((self.table.shape[0], self.width * 3 // 2), np.uint32)
+                wider[: self.count, : self.table.shape[1]] = self.table[: self.count]
+                self.table = wider
+        result: Index = table[who].astype(np.int64)
+        return result
+
+    def rows(self, numbers: Index) -> Rows:
+        """What frontiers say; a copy."""
+        if not self.pages:
+            result: Rows = self.table[:, : self.width][numbers]
+            return result
+        result = self.table[:, : self.width][np.where(numbers < PAGED, numbers, NOTHING)]
+        for at, rows in self.paged(numbers):
+            result[at, : rows.shape[1]] = rows[numbers[at] & _ROW_OF_PAGE]
+        return result
+
+    def row(self, number: int) -> Rows:
+        """What one says."""
+        row: Rows = self.rows(np.array([number]))[0]
+        return row
+
+    def paged(self, numbers: Index) -> Iterator[tuple[Index, Rows]]:
+        """(which of `numbers`, the page's rows) of each page that they are in."""
+        at = np.flatnonzero(numbers >= PAGED)
+        pages = numbers[at] >> PAGE_BITS
+        for page in np.unique(pages).tolist():
+            if self.opened[0] != page:
+                self.opened = page, self.pages[page].rows()
+            yield at[pages == page], self.opened[1]
+
+    def widened(self, rows: Rows) -> Rows:
+        """Rows with a column for everybody who has one by now."""
+        missing = self.width - rows.shape[-1]
+        if not missing:
+            return rows
+        result: Rows = np.concatenate([rows, np.zeros((*rows.shape[:-1], missing), np.uint32)], axis=-1)
+        return result
+
+    def keep(self, rows: Rows) -> Index:
+        """New frontiers that say this; their numbers."""
+        most = _ROW_OF_PAGE + 1
+        if len(rows) > most:
+            return np.concatenate([self.keep(rows[i : i + most]) for i in range(0, len(rows), most)])
+        page = page_of(rows)
+        if page is not None:
+            return self.keep_page(page, len(rows))
+        start, self.count = self.count, self.count + len(rows)
+        if self.count > len(self.table):
+            taller = np.zeros((max(2 * start, self.count), self.table.shape[1]), np.uint32)
+            taller[:start] = self.table[:start]
+            self.table = taller
+        self.table[start : self.count, : self.width] = self.widened(rows)
+        return np.arange(start, self.count)
+
+    def keep_page(self, page: Page, count: int) -> Index:
+        number = self.next_page
+        while number in self.pages:
+            number += 1
+        # numbers stay below 2**31, so that two of them fit into one
+        self.next_page = number + 1 if number + 2 << PAGE_BITS < 2 * PAGED else PAGED >> PAGE_BITS
+        self.pages[number] = page
+        self.paged_elements += page.elements
+        return (number << PAGE_BITS) + np.arange(count)
+
+    def raised(self, numbers: Index, rows: Rows) -> Index:
+        """Each frontier joined with a row."""
+        rows = self.widened(rows)
+        before = self.rows(numbers)
+        after = np.maximum(before, rows)
+        more = np.flatnonzero((after != before).any(axis=1))
+        result: Index = numbers.copy()
+        if more.size:
+            after = after[more]
+            differs = np.append(True, (after[1:] != after[:-1]).any(axis=1))
+            result[more] = self.keep(after[differs])[np.cumsum(differs) - 1]
+        return result
+
+    def raised_one(self, number: int, row: Rows) -> int:
+        """One frontier joined with a row."""
+        return int(self.raised(np.array([number]), row[None])[0])
+
+    def joined(self, a: Index, b: Index) -> Index:
+        """The joins of pairs of frontiers."""
+        result: Index = np.where(a == NOTHING, b, a)
+        ask = np.flatnonzero((a != b) & (a != NOTHING) & (b != NOTHING))
+        if not ask.size:
+            return result
+        pairs, which = np.unique(a[ask] << 32 | b[ask], return_inverse=True)
+        numbers = np.empty(pairs.size, np.int64)
+        step = max(1, STEP_ELEMENTS // self.width)
+        for start in range(0, pairs.size, step):
+            some = pairs[start : start + step]
+            numbers[start : start + step] = self.joined_pairs(some >> 32, some & 0xFFFFFFFF)
+        result[ask] = numbers[which.reshape(-1)]
+        return result
+
+    def joined_pairs(self, a: Index, b: Index) -> Index:
+        ours, theirs = self.rows(a), self.rows(b)
+        both = np.maximum(ours, theirs)
+        result: Index = np.where((both == theirs).all(axis=1), b, a)
+        more = np.flatnonzero((result == a) & (both != ours).any(axis=1))
+        if more.size:
+            result[more] = self.keep(both[more])
+        return result
 
     def join(self, a: int, b: int) -> int:
         """What `a` and `b` say together."""
-        if a == b or b == NOTHING:
-            return a
-        if a == NOTHING:
-            return b
-        pair = (a, b) if a < b else (b, a)
-        joined = self.joins.get(pair)
-        if joined is None:
-            self.parts.append(pair)
-            self.flat.append(None)
-            joined = self.joins[pair] = len(self.flat) - 1
-            self.weight.append(self.weight[a] + self.weight[b])
-            if self.weight[joined] > _MOST_PARTS:
-                self.flatten(joined)
-            # a loop that looks at one flag joins the same release again and again
-            self.joins[min(pair[0], joined), max(pair[0], joined)] = joined
-            self.joins[min(pair[1], joined), max(pair[1], joined)] = joined
-        return joined
+        return int(self.joined(np.array([a]), np.array([b]))[0])
 
-    def join_all(self, numbers: Iterable[int]) -> int:
-        result = NOTHING
-        for number in numbers:
-            result = self.join(result, int(number))
+    def joined_groups(self, groups: Index) -> Index:
+        """What the frontiers of each row of `groups` say together."""
+        low, high = groups.min(axis=1), groups.max(axis=1)
+        if ((groups == low[:, None]) | (groups == high[:, None])).all():
+            return self.joined(low, high)
+        result: Index = np.array([self.number_of(self.joined_row(np.unique(group))) for group in groups])
         return result
 
-    def flatten(self, number: int) -> tuple[Index, Index]:
-        """A frontier's keys, ascending, and events."""
-        done = self.flat[number]
-        if done is not None:
-            return done
-        seen = {number}
-        pending = [number]
-        pieces: list[tuple[Index, Index]] = []
-        while pending:
-            for part in self.parts[pending.pop()]:
-                if part in seen:
-                    continue
-                seen.add(part)
-                piece = self.flat[part]
-                if piece is None:
-                    pending.append(part)
-                else:
-                    pieces.append(piece)
-        keys = np.concatenate([p[0] for p in pieces])
-        events = np.concatenate([p[1] for p in pieces])
-        order = np.lexsort((events, keys))
-        keys, events = keys[order], events[order]
-        newest = np.append(keys[1:] != keys[:-1], True)
-        result = keys[newest], events[newest]
-        self.flat[number] = result
-        self.parts[number] = ()
-        self.weight[number] = 1
+    def joined_row(self, numbers: Sequence[int] | Index) -> Rows:
+        """What frontiers say together, as a row."""
+        step = max(1, STEP_ELEMENTS // self.width)
+        result: Rows = self.row(NOTHING).copy()
+        for start in range(0, len(numbers), step):
+            np.maximum(result, self.rows(np.asarray(numbers[start : start + step])).max(axis=0), out=result)
         return result
 
-    def reach(self, numbers: Index, keys: tuple[Index, ...], events: Index) -> NDArray[np.bool_]:
-        """Whether each frontier of `numbers` includes its event of one of its keys."""
-        each, which = np.unique(numbers, return_inverse=True)
-        flats = [self.flatten(int(number)) for number in each]
-        have = np.concatenate([keys + (i << _WHICH_SHIFT) for i, (keys, _) in enumerate(flats)])
-        until = np.concatenate([upto for _, upto in flats])
-        result = np.zeros(numbers.size, bool)
-        for key in keys if have.size else ():
-            wanted = key + (which << _WHICH_SHIFT)
-            place = np.minimum(np.searchsorted(have, wanted), have.size - 1)
-            result |= (have[place] == wanted) & (events <= until[place])
+    def number_of(self, row: Rows) -> int:
+        """The frontier that says this, NOTHING if it says nothing."""
+        return int(self.keep(row[None])[0]) if np.count_nonzero(row) else NOTHING
+
+    @property
+    def many(self) -> bool:
+        """Whether it is time to sweep."""
+        return self.count > self.sweep_at or self.paged_elements > self.sweep_pages_at
+
+    def sweep(self, kept: Sequence[Index]) -> None:
+        """Forget the frontiers whose numbers aren't in `kept`, and give the others new numbers there."""
+        stays = np.zeros(self.count, bool)
+        stays[NOTHING] = True
+        pages: set[int] = set()
+        for numbers in kept:
+            paged = numbers >= PAGED
+            stays[numbers[~paged]] = True
+            pages.update(np.unique(numbers[paged] >> PAGE_BITS).tolist())
+        renamed = np.cumsum(stays) - 1
+        for numbers in kept:
+            inside = numbers < PAGED
+            numbers[inside] = renamed[numbers[inside]]
+        self.pages = {number: page for number, page in self.pages.items() if number in pages}
+        self.opened = (0, self.table[:0])
+        self.paged_elements = sum(page.elements for page in self.pages.values())
+        self.sweep_pages_at = 2 * self.paged_elements + 8 * STEP_ELEMENTS
+        rows = self.table[: self.count][stays]
+        self.count = len(rows)
+        self.table[: self.count] = rows
+        self.sweep_at = 2 * self.count + max(64, 4 * STEP_ELEMENTS // self.width)
+
+    def reach(self, numbers: Index, thread: Index, warp: Index, cta: Index, events: Index) -> NDArray[np.bool_]:
+        """Whether each frontier of `numbers` includes an event of a thread of a warp of a CTA."""
+        until = np.zeros(numbers.size, np.uint32)
+        inside = np.where(numbers < PAGED, numbers, NOTHING)
+        for table, who in zip(self.tables, (thread, warp, cta), strict=True):
+            columns = table[who]
+            said = self.table[inside, columns]
+            for at, rows in self.paged(numbers) if self.pages else ():
+                # a page tells nothing of columns that are newer than it is
+                narrow = np.where(columns[at] < rows.shape[1], columns[at], 0)
+                said[at] = rows[numbers[at] & _ROW_OF_PAGE, narrow]
+            np.maximum(until, said, out=until)
+        result: NDArray[np.bool_] = events <= until
         return result

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
+from ..decode.ordering import Ordering
 from ..machine.lanes import Index
 from ..opcodes.memory import Site
 from .order import Order
@@ -17,20 +16,13 @@ MOST_WRITERS = 1024
 
 
 class Precedence:
-    """Answers for the records of one launch.
+    """Answers for the records of one launch."""
 
-    strong, wide, constant: of each instruction, whether it is an ordered access, whether its scope reaches other CTAs,
-    and whether it is a load of what nobody writes.
-    """
-
-    def __init__(self, order: Order, sites: Sequence[Site], instructions: int) -> None:
+    def __init__(self, order: Order, facts: Ordering) -> None:
         self.order = order
-        self.strong, self.wide, self.constant = (np.zeros(instructions + 1, bool) for _ in range(3))
-        for site in sites:
-            self.strong[site.pc] |= site.strong
-            self.wide[site.pc] |= site.wide
-            self.constant[site.pc] |= site.constant
-        self.any_constant = bool(self.constant.any())
+        self.facts = facts
+        self.strong = facts.strong
+        self.wide = facts.wide
 
     def pcs(self, records: Record) -> Index:
         """The instruction of each record."""

@@ -7,13 +7,11 @@ happened before. What is reported is a race in every schedule that synchronises 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..decode.ptx import PtxInstruction
 from ..machine.lanes import Index, Lanes
 from ..machine.memory import MemoryRegion
 from ..opcodes.memory import Site
@@ -37,13 +35,12 @@ from .records import (
 class AccessChecker:
     """Examines each access against the records and updates them."""
 
-    def __init__(self, order: Order, report: AccessFindings, body: Sequence[PtxInstruction]) -> None:
+    def __init__(self, order: Order, report: AccessFindings) -> None:
         self.order = order
         self.lanes = order.lanes
         self.report = report
         self.precedence = report.precedence
-        tags: dict[Any, int] = {}
-        self.tags = np.array([tags.setdefault(x.loc or ("pc", i), len(tags)) for i, x in enumerate(body)] + [-1])
+        self.facts = report.precedence.facts
 
     def select(self, lanes: Lanes) -> None:
         """Start another chunk."""
@@ -218,7 +215,7 @@ class AccessChecker:
         # The same value from the same operation, stored again since: harmless to everybody who reads it.
         written = real(writes[at])
         before = np.where(written, writes[at], 0)
-        same_operation = written & (self.tags[self.precedence.pcs(before)] == self.tags[site.pc])
+        same_operation = written & (self.facts.operation[self.precedence.pcs(before)] == self.facts.operation[site.pc])
         if np.count_nonzero(same_operation):
             lanes = at // (cells.size // index.size)
             same_operation &= equal_bits(view[index], value)[lanes]
@@ -248,8 +245,8 @@ class AccessChecker:
         for column in (shadow.first_reads, shadow.last_reads):
             reads = column[cells]
             there = at[reads[at] != 0]
-            if self.precedence.any_constant:
-                constant = self.precedence.constant[self.precedence.pcs(reads[there])]
+            if self.facts.any_constant:
+                constant = self.facts.constant[self.precedence.pcs(reads[there])]
                 self.report.changed(region, cells, me, reads, there[constant], site)
             there = there[(reads[there] & LOW) != me[there]]
             if there.size:

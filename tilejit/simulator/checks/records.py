@@ -28,7 +28,7 @@ from ..machine.lanes import Index
 from ..machine.memory import MemoryRegion
 
 if TYPE_CHECKING:
-    from .order import Release
+    from .locations import Location
 
 Record = NDArray[np.uint64]
 UNWRITTEN = np.uint64(2**64 - 1)
@@ -52,7 +52,7 @@ class Shadow:
 
     cell_shift: log2 of a cell's bytes.
     wrote, read: the latest event of any record; 0 for none, FOREVER once records may hold marks that are no events.
-    releases: first cell of a location → what its last write released; released: which cells have one.
+    releases: first cell of a location → what has been released to it; released: which cells have one.
     """
 
     def __init__(self, region: MemoryRegion, cell_shift: int, initialized: bool) -> None:
@@ -65,7 +65,7 @@ class Shadow:
         self.wrote = 0
         self.read = 0
         self.log = WriterLog()
-        self.releases: dict[int, Release] = {}
+        self.releases: dict[int, Location] = {}
         self.released: NDArray[np.bool_] | None = None
 
     def need_released(self) -> NDArray[np.bool_]:
@@ -73,11 +73,11 @@ class Shadow:
             self.released = np.zeros(self.writes.size, bool)
         return self.released
 
-    def release_at(self, cell: int, release: Release | None) -> None:
-        """Keep what a write to the location at `cell` released; None for nothing."""
-        self.need_released()[cell] = release is not None
-        if release is not None:
-            self.releases[cell] = release
+    def release_at(self, cell: int, location: Location | None) -> None:
+        """Keep what has been released to the location at `cell`; None for nothing."""
+        self.need_released()[cell] = location is not None
+        if location is not None:
+            self.releases[cell] = location
         else:
             self.releases.pop(cell, None)
 

@@ -26,15 +26,13 @@ class Watch:
         self, program: Program, lanes: Lanes, ctas: int, places: PtxPlaces, findings: Findings, strict: bool
     ) -> None:
         self.program = program
-        body = program.function.body
-        fences = [x.suffix for x in body if x.root in ("fence", "membar")]
-        narrow = any(not x.endswith((".gpu", ".sys", ".gl")) for x in fences)
-        self.order = Order(ctas, ctas * -(-lanes.threads // WARP), lanes, not strict, narrow)
+        facts = program.ordering
+        self.order = Order(ctas, ctas * -(-lanes.threads // WARP), lanes, not strict, facts)
         report = AccessFindings(
-            lanes, places, findings, Precedence(self.order, program.sites, len(body)),
-            Definedness(program, lanes, places, findings), program.sites,
+            lanes, places, findings, Precedence(self.order, facts), Definedness(program, lanes, places, findings),
+            program.sites,
         )
-        self.checker = AccessChecker(self.order, report, body)
+        self.checker = AccessChecker(self.order, report)
 
     def begin(self, lanes: Lanes) -> None:
         """Start a chunk: its threads are ordered behind nothing."""

@@ -17,6 +17,7 @@ from ..opcodes import lookup
 from ..opcodes.memory import Site
 from .blocks import BasicBlock, liveness, split
 from .emitter import DTYPES, SPECIAL, BlockWriter, KernelNames
+from .ordering import Ordering, ordering_of
 from .parser import parse
 from .ptx import Module, PtxFunction, Variable
 from .statements import parse_kernel
@@ -68,6 +69,7 @@ class Program:
     live: tuple[int, ...]
     initial: tuple[Any, ...]
     given: tuple[tuple[str, int], ...]
+    ordering: Ordering
 
 
 def translate(ptx: str, entry: str, dynamic_shared_bytes: int) -> Program:
@@ -238,6 +240,7 @@ class _Translator:
             self.sizes["shared"] - memory.SHARED_BASE, self.sizes["local"] - memory.LOCAL_BASE,
             _spins(blocks, names.sites), tuple(live), tuple(DTYPES[h].type(0) for h in homes),
             tuple((n, s) for n, s in names.slots.items() if n in SPECIAL or n.startswith("%param:")),
+            ordering_of(self.function.body, names.sites),
         )
 
 

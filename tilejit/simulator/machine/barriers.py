@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ...errors import DeadlockError, DivergenceError, SimulationError
 from ..checks.order import Order
+from ..checks.pages import Rows
 from ..checks.places import PtxPlaces
 from ..decode.blocks import BasicBlock
 from .lanes import WARP, Index, Lanes
@@ -39,7 +40,7 @@ class Arrival:
     value: NDArray[np.bool_] | None
     op: str
     event: int = 0
-    frontier: int = 0
+    frontier: Rows | None = None
 
 
 class Barriers:
@@ -74,7 +75,7 @@ class Barriers:
             values = None if value is None else np.broadcast_to(value, positions.shape)[at]
             arrival = Arrival(block, positions[at], how != "arrive", aligned, count, result, values, op)
             if self.order is not None and not arrival.waits:
-                arrival.event, arrival.frontier = self.order.tick(0), self.order.joined(positions[at])
+                arrival.event, arrival.frontier = self.order.tick(0), self.order.together(positions[at])
             self.wait(int(number), arrival)
         return self.complete()
 
@@ -187,14 +188,15 @@ class Barriers:
         if self.order.frontier is None:
             return
         for cta in ctas:
-            numbers: set[int] = set()
+            frontiers: list[Rows | None] = []
             waiting = []
             for a, positions in zip(arrivals, going, strict=True):
                 members = positions[home[positions] == cta]
-                numbers.add(self.order.joined(members) if a.waits else a.frontier)
+                frontiers.append(self.order.together(members) if a.waits else a.frontier)
                 waiting.extend([members] if a.waits else [])
-            if waiting and numbers != {0}:
-                self.order.pass_on(numbers, np.concatenate(waiting))
+            learnt = [x for x in frontiers if x is not None]
+            if waiting and learnt:
+                self.order.pass_on(learnt, np.concatenate(waiting))
 
     def mark_barrier(self, ctas: Index, all_of_chunk: bool) -> None:
         if self.order is not None:

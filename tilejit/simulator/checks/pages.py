@@ -1,0 +1,55 @@
+"""Rows of which each differs little from the one before it, as threads get them that update one location in turn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..machine.lanes import Index
+
+Rows = NDArray[np.uint32]
+#: rows of this many elements together are worth a page
+WORTH_ELEMENTS = 1 << 16
+#: a page holds at most so many rows
+PAGE_BITS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The first row, and for each other one the columns and values that differ from the row before.
+
+    starts: where the changes of each row begin, and behind the last one.
+    """
+
+    first: Rows
+    starts: Index
+    columns: NDArray[np.int32]
+    values: Rows
+
+    @property
+    def elements(self) -> int:
+        return self.first.size + 2 * self.values.size
+
+    def rows(self) -> Rows:
+        result = np.empty((self.starts.size - 1, self.first.size), np.uint32)
+        result[0] = self.first
+        for i in range(1, len(result)):
+            result[i] = result[i - 1]
+            changed = slice(self.starts[i], self.starts[i + 1])
+            result[i, self.columns[changed]] = self.values[changed]
+        return result
+
+
+def page_of(rows: Rows) -> Page | None:
+    """A page of these rows, None if it would hardly be smaller than they are."""
+    if len(rows) < 2 or rows.size < WORTH_ELEMENTS:
+        return None
+    changed = rows[1:] != rows[:-1]
+    per_row = np.count_nonzero(changed, axis=1)
+    starts = np.concatenate([[0, 0], np.cumsum(per_row)])
+    if 8 * int(starts[-1]) > rows.size:
+        return None
+    row, columns = np.nonzero(changed)
+    return Page(rows[0].copy(), starts, columns.astype(np.int32), rows[1:][row, columns])

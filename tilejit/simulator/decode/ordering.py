@@ -1,0 +1,50 @@
+"""What a program's instructions say about the order of memory accesses, worked out once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..opcodes.memory import Site
+from .ptx import PtxInstruction
+
+
+@dataclass(frozen=True, slots=True)
+class Ordering:
+    """Facts of each instruction, and one more at the end for no instruction; and of all.
+
+    strong, wide, constant: whether it is an ordered access, whether its scope reaches other CTAs, and whether it is a
+    load of what nobody writes.
+    operation: a number that the instructions of one operation of the source share.
+    any_constant: some load is constant. narrow: some scope is no wider than a CTA.
+    consistent: some fence is sequentially consistent.
+    """
+
+    strong: NDArray[np.bool_]
+    wide: NDArray[np.bool_]
+    constant: NDArray[np.bool_]
+    operation: NDArray[np.int64]
+    any_constant: bool
+    narrow: bool
+    consistent: bool
+
+
+def ordering_of(body: Sequence[PtxInstruction], sites: Sequence[Site]) -> Ordering:
+    strong, wide, constant = (np.zeros(len(body) + 1, bool) for _ in range(3))
+    for site in sites:
+        strong[site.pc] |= site.strong
+        wide[site.pc] |= site.wide
+        constant[site.pc] |= site.constant
+    numbers: dict[Any, int] = {}
+    operation = [numbers.setdefault(x.loc or ("pc", i), len(numbers)) for i, x in enumerate(body)]
+    fences = [x for x in body if x.root in ("fence", "membar")]
+    narrow = any(not x.suffix.endswith((".gpu", ".sys", ".gl")) for x in fences)
+    return Ordering(
+        strong, wide, constant, np.array([*operation, -1]), bool(constant.any()),
+        narrow=narrow or any(site.strong and not site.wide for site in sites),
+        consistent=any(x.root == "membar" or ".sc" in x.suffix for x in fences),
+    )
