@@ -19,6 +19,8 @@ from tilejit.simulator.decode.translate import translate
 from .case import Case, stored_ptx
 from .simulate import reports
 
+#: legal orders of the threads
+SCHEDULES = range(5)
 #: thread instructions that a launch without one of its barriers may take
 LIMIT = 10**8
 ORDERING = ("bar", "barrier", "fence", "membar")

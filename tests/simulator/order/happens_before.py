@@ -11,7 +11,7 @@ source: PTX ISA, "Memory Consistency Model".
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,8 +36,8 @@ UNFINISHED = 2**31 - 1
 MOST_PAIRS = 1 << 21
 STRONG = {"volatile", "relaxed", "acquire", "release", "acq_rel"}
 
-#: the lines of both accesses, the lower first -> how many pairs race
-Races = Counter[tuple[int, int]]
+#: the PTX lines of two accesses that race, the lower first
+Races = set[tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,7 @@ def races(stream: Stream) -> Races:
     """The races of a launch."""
     events = [e for e in stream.events if isinstance(e, MemoryEvent)]
     if not any(e.kind != "load" for e in events):
-        return Counter()
+        return set()
     accesses, table = follow(stream, events)
     return compare(accesses, events, table, stream.threads_per_cta)
 
@@ -297,46 +297,66 @@ def compare(accesses: Accesses, events: list[MemoryEvent], table: NDArray[np.int
     accesses = accesses.pick(order)
     _, which, count = np.unique(accesses.cell, return_inverse=True, return_counts=True)
     written = np.bincount(which, writes[accesses.event])
-    peers = np.bincount(which, wide[accesses.event]) == count
-    accesses = accesses.pick(((written > 0) & ~peers & (count > 1))[which])
-    result: Races = Counter()
-    for earlier, later in pairs(accesses, writes[accesses.event]):
-        a, b = accesses.pick(earlier), accesses.pick(later)
-        near = a.thread // per_cta == b.thread // per_cta
-        morally = strong[a.event] & strong[b.event] & (near | (wide[a.event] & wide[b.event]))
-        program = (a.thread == b.thread) & (a.end <= b.start)
-        happened = program | (table[b.clock, a.thread] >= a.end)
-        apart = ~morally & ~happened
+    accesses = accesses.pick(((written > 0) & (count > 1))[which])
+    result: Races = set()
+    line = np.array([e.line for e in events])
+    event, thread = accesses.event, accesses.thread
+    for earlier, later in pairs(accesses.cell, writes[event], wide[event]):
+        first, second = event[earlier], event[later]
         # what ld.global.nc reads may not be written by the kernel at all
-        frozen = constant[a.event] | constant[b.event]
-        equal = (operation[a.event] == operation[b.event]) & plain[a.event] & plain[b.event] & (a.value == b.value)
-        bad = frozen | (apart & ~equal)
-        for i in np.flatnonzero(bad):
-            x, y = int(earlier[i]), int(later[i])
-            if not frozen[i] and harmless(accesses, x, y, writes, plain, operation, table):
-                continue
-            lines = sorted((events[accesses.event[x]].line, events[accesses.event[y]].line))
-            result[lines[0], lines[1]] += 1
+        frozen = constant[first] | constant[second]
+        one, other = thread[earlier], thread[later]
+        near = one // per_cta == other // per_cta
+        ordered = strong[first] & strong[second] & (near | (wide[first] & wide[second]))
+        ordered |= (one == other) & (accesses.end[earlier] <= accesses.start[later])
+        ordered |= (operation[first] == operation[second]) & plain[first] & plain[second] & (
+            accesses.value[earlier] == accesses.value[later]
+        )
+        open_ = np.flatnonzero(frozen | ~ordered)
+        happened = table[accesses.clock[later[open_]], one[open_]] >= accesses.end[earlier[open_]]
+        bad = open_[frozen[open_] | ~happened]
+        keys = np.sort(np.stack([line[first[bad]], line[second[bad]]]), axis=0)
+        each, which = np.unique(keys[0] << 32 | keys[1], return_inverse=True)
+        for number, key in enumerate(each.tolist()):
+            low, high = key >> 32, key & 0xFFFFFFFF
+            candidates = bad[which == number]
+            if (low, high) not in result and any(
+                frozen[i] or not harmless(accesses, int(earlier[i]), int(later[i]), writes, plain, operation, table)
+                for i in candidates
+            ):
+                result.add((low, high))
     return result
 
 
-def pairs(accesses: Accesses, writes: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Each pair of accesses to one cell of which one writes, once: (the earlier ones, the later ones)."""
-    cell = accesses.cell
-    begin = np.searchsorted(cell, cell, "left")
-    end = np.searchsorted(cell, cell, "right")
-    writers = np.flatnonzero(writes)
-    sizes = (end - begin)[writers]
+def pairs(
+    cell: NDArray[np.int64], writes: NDArray[np.bool_], peers: NDArray[np.bool_]
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Each pair of accesses to one cell of which one writes, once: (the earlier ones, the later ones).
+
+    peers: accesses that are strong with the widest scope; pairs of two of them are left out.
+    """
+    writers = writes & ~peers
+    for one, other in cross(cell, np.flatnonzero(writers), np.arange(cell.size)):
+        keep = (other < one) | ((other > one) & ~writers[other])
+        yield np.minimum(one, other)[keep], np.maximum(one, other)[keep]
+    for one, other in cross(cell, np.flatnonzero(~writes & ~peers), np.flatnonzero(writes & peers)):
+        yield np.minimum(one, other), np.maximum(one, other)
+
+
+def cross(
+    cell: NDArray[np.int64], some: NDArray[np.int64], others: NDArray[np.int64]
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """All pairs of one of `some` and one of `others` with the same cell; both ascend, and so do cells."""
+    begin = np.searchsorted(cell[others], cell[some], "left")
+    end = np.searchsorted(cell[others], cell[some], "right")
+    sizes = end - begin
     total = np.cumsum(sizes)
     at = 0
-    while at < writers.size:
+    while at < some.size:
         upto = max(at + 1, int(np.searchsorted(total, (total[at - 1] if at else 0) + MOST_PAIRS, "right")))
-        some, size = writers[at:upto], sizes[at:upto]
-        one = np.repeat(some, size)
-        other = np.arange(one.size) - np.repeat(np.cumsum(size) - size, size) + np.repeat(begin[some], size)
-        keep = (other < one) | ((other > one) & ~writes[other])
-        one, other = one[keep], other[keep]
-        yield np.minimum(one, other), np.maximum(one, other)
+        size = sizes[at:upto]
+        inside = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)
+        yield np.repeat(some[at:upto], size), others[inside + np.repeat(begin[at:upto], size)]
         at = upto
 
 
