@@ -283,6 +283,11 @@ PROGRAMS = [
     Program("all the equal stores are ordered before another",
             "st.shared.u32 [s], 9; SYNC" + when("%r1", 40, "st.shared.u32 [s], 10;"),
             {"SYNC": "bar.sync 0;"}, {"SYNC": "bar.warp.sync -1;"}),
+    Program("who read it may write it, long after equal stores",
+            "st.shared.u32 [s], 9; bar.sync 0; st.shared.u32 [s+4], 9;"
+            + when("%r1", 0, "ld.shared.u32 %r11, [s]; st.global.u32 [%x4], %r11;")
+            + when("%r1", "WRITER", "st.shared.u32 [s], %r1;"),
+            {"WRITER": "0"}, {"WRITER": "33"}),
     # accesses that are ordered by nothing, and that need nothing
     Program("atomics with atomics", "atom.global.add.u32 %r12, [%x2], 1; OTHER",
             {"OTHER": "red.global.max.u32 [%x2], 5;"}, {"OTHER": "st.global.u32 [%x2], %r1;"}),

@@ -28,6 +28,7 @@ from .records import (
     ascending,
     equal_bits,
     real,
+    recent,
     since,
 )
 
@@ -83,7 +84,10 @@ class AccessChecker:
             if since(shadow.read, base):
                 touched |= shadow.first_reads[cells] >= base
             if np.count_nonzero(touched):
-                again = self.examine_store(region, cells, me, np.flatnonzero(touched), (index, value, view), site)
+                writes = recent(shadow.writes[cells], base)
+                again = self.examine_store(
+                    region, cells, me, writes, np.flatnonzero(touched), (index, value, view), site
+                )
         view[index] = value
         stamp = self.stamp_write(shadow, me, site.pc)
         if np.ndim(base) == 0:
@@ -117,7 +121,7 @@ class AccessChecker:
             bad = bad[:0]
         bad = np.flatnonzero(bad)
         if bad.size:
-            self.examine_atomic(region, cells, me, writes, bad, site)
+            self.examine_atomic(region, cells, me, recent(writes, base), bad, site)
         stamp = self.stamp_write(shadow, me, site.pc)
         shadow.writes[cells] = stamp
         if not site.wide and not shadow.shared:
@@ -205,12 +209,12 @@ class AccessChecker:
             self.report.race(region, cells, me, writes, foreign[~ordered], site, "wrote")
 
     def examine_store(
-        self, region: MemoryRegion, cells: Index, me: Record, at: Index, data: tuple[Any, Any, NDArray[Any]], site: Site
+        self, region: MemoryRegion, cells: Index, me: Record, writes: Record, at: Index,
+        data: tuple[Any, Any, NDArray[Any]], site: Site,
     ) -> Index:
         """Report races at the cells `at`; returns which of them repeat what another thread has stored."""
         shadow: Shadow = region.shadow
         index, value, view = data
-        writes = shadow.writes[cells]
         self.report.target_in_flight(region, cells, me, at[writes[at] == IN_FLIGHT], site)
         # The same value from the same operation, stored again since: harmless to everybody who reads it.
         written = real(writes[at])

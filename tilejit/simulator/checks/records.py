@@ -157,6 +157,12 @@ def real(records: Record) -> NDArray[np.bool_]:
     return result
 
 
+def recent(writes: Record, base: Any) -> Record:
+    """Records, 0 for those older than the last barrier: the log may have forgotten the writers that they name."""
+    result: Record = np.where(writes < base, np.uint64(0), writes)
+    return result
+
+
 def who(records: Record) -> Index:
     """The thread of records of one thread each, by its number in the grid."""
     threads: Index = (records & WHO).astype(np.int64)

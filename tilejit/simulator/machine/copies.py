@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ...errors import SimulationError
 from ..checks.places import PtxPlaces
 from ..checks.races import AccessChecker
-from ..checks.records import FOREVER, IN_FLIGHT, LOW, ONE, Record, Shadow, equal_bits
+from ..checks.records import FOREVER, IN_FLIGHT, LOW, ONE, Record, Shadow, equal_bits, recent
 from ..opcodes.memory import Site
 from .access import Access
 from .flights import Batch, CopySide
@@ -174,7 +174,7 @@ def close_target(checker: AccessChecker, region: MemoryRegion, index: Index, dat
     shadow: Shadow = region.shadow
     cells, me = checker.cells(shadow, index, site)
     base = checker.base(shadow, site, cells.size)
-    writes = shadow.writes[cells]
+    writes = recent(shadow.writes[cells], base)
     at = np.flatnonzero((writes + ONE > base) | (shadow.first_reads[cells] >= base))
     if at.size:
         checker.report.target_in_flight(region, cells, me, at[writes[at] == IN_FLIGHT], site)

@@ -1,0 +1,28 @@
+"""Both race checks agree about kernels of other compilers, whole and with one barrier left out.
+
+A sample: each kernel that doesn't take long in one order of its threads, and one of its barriers.
+`pytest -m long tests/long/test_barriers.py` takes all.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from .barriers import SCHEDULES, examine, mutations
+from .case import Case, stored_ptx
+from .test_foreign_kernels import RUNNING
+
+#: kernels with many accesses or many barriers
+LONG = {"nvcc/cub_radix_sort", "nvcc/bitonic_sort", "numba/bitonic_sort", "triton/scatter_atomics"}
+SAMPLE = [case for case in RUNNING if case.name not in LONG]
+
+
+@pytest.mark.parametrize(("number", "case"), list(enumerate(SAMPLE)), ids=[case.name for case in SAMPLE])
+def test_both_checks_agree_about_a_kernel_without_one_of_its_barriers(number: int, case: Case) -> None:
+    schedule = number % len(SCHEDULES)
+    whole = examine(case, stored_ptx(case.family, case.file), schedule)
+    assert (whole.findings, whole.races) == ((), frozenset())
+    each = list(mutations(case))
+    if each:
+        mutation = each[number % len(each)]
+        assert examine(case, mutation.ptx(), schedule).disagreement() == "", f"{mutation} {mutation.text}"
