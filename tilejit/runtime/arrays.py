@@ -289,7 +289,7 @@ def offset_in_base(view: ArrayView) -> int:
     while root is not None and isinstance(root.base, np.ndarray):
         root = root.base
     lowest = view.pointer + view.facts.low_bytes
-    return lowest - root.ctypes.data if root is not None else 0
+    return lowest - int(root.__array_interface__["data"][0]) if root is not None else 0
 
 
 def host_bytes(pointer: int, size: int, owner: object) -> np.ndarray[Any, Any]:

@@ -69,7 +69,6 @@ class Machine:
         self.schedule = Schedule(seed, lanes)
         self.loops = Loops(access)
         self.rounds = Rounds()
-        self.costs = [len(b.block.pcs) + 1 for b in program.blocks]
         self.left = limit
         self.limit = limit
         # Blocks that groups have completed, now and when those held were last tried.
@@ -124,7 +123,7 @@ class Machine:
             return
         self.block_lanes[number] += self.n
         self.advanced += 1
-        self.left -= self.n * self.costs[number]
+        self.left -= self.n * (len(compiled.block.pcs) + 1)
         if self.left < 0:
             self.report_limit(number, group)
         if self.definedness is not None and self.definedness.active:
