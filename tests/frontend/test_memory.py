@@ -7,7 +7,7 @@ import pytest
 from tests.reference.expressions import evaluate
 from tests.support.programs import array, statements, tile_ir
 from tilejit import dtypes
-from tilejit.errors import KernelTypeError
+from tilejit.errors import KernelTypeError, LayoutError
 from tilejit.ir import nodes as ir
 from tilejit.layout import S, Swizzle, laneid, swizzled_atom_layout
 
@@ -159,6 +159,15 @@ def test_views_that_do_not_fit_are_refused() -> None:
             tile_ir(f"def k(A):\n    s = tj.alloc_shared((32, 8), A.dtype)\n    x = s{view}\n", A2)
     with pytest.raises(KernelTypeError, match="known only at launch"):
         tile_ir("def k(A):\n    x = A.view((8, 8))\n", A2)
+
+
+def test_a_view_may_cut_what_lies_together_and_nothing_else() -> None:
+    text = "def k(A):\n    s = tj.alloc_shared((4, 6), A.dtype{})\n    tj.thread.fill(s.view((3, 8)), 0)\n"
+    (op,) = statements(tile_ir(text.format(""), A2).body, ir.TileOp)
+    assert op.operands[0].buffer.layout.apply(1, 2, shape=(3, 8)) == {"m": 10}
+    with pytest.raises(LayoutError, match="4:8@m doesn't fit dimension 0 of shape .3, 8.") as caught:
+        tile_ir(text.format(", layout=tj.S[(4, 6) : (8, 1)]"), A2)
+    assert caught.value.span is not None and caught.value.span.line == 3
 
 
 def test_shapes_strides_and_types_are_readable() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -59,6 +61,16 @@ def axpy(A: tj.Tensor, X: tj.Tensor, B: tj.Tensor, scale: tj.float32, SHAPE: tj.
     tj.cta.mul(b, a, scale)
     tj.cta.add(b, b, x)
     tj.cta.copy(B[0 : SHAPE[0], 0 : SHAPE[1]], b)
+
+
+@tj.kernel(threads=64)
+def through_another_shape(
+    A: tj.Tensor, B: tj.Tensor, SHAPE: tj.constexpr, VIEW: tj.constexpr, SWIZZLE: tj.constexpr
+):
+    staged = tj.alloc_shared(SHAPE, A.dtype, swizzle=SWIZZLE)
+    tj.cta.copy(staged, A[0 : SHAPE[0], 0 : SHAPE[1]])
+    tj.cta_sync()
+    tj.cta.copy(B[0 : VIEW[0], 0 : VIEW[1]], staged.view(VIEW))
 
 
 def device_name(device: Device) -> str:
@@ -177,6 +189,23 @@ def test_arithmetic_on_registers_rounds_as_numpy_does(
     check(
         axpy, 1, a, x, np.zeros_like(a), scale, expected={"B": total}, device=device_name(device), threads=threads,
         SHAPE=shape, OWNERS=owners,
+    )
+
+
+@given(st.data(), dtypes(), st.lists(st.sampled_from((2, 2, 3, 4, 5)), max_size=5), st.booleans())
+def test_a_view_has_the_elements_in_their_order(
+    device: Device, data: st.DataObject, dtype: DType, factors: list[int], is_swizzled: bool
+) -> None:
+    """Any two shapes of one size, also where neither's extents divide the other's."""
+    count = math.prod(factors) * (8 if is_swizzled else 1)
+    divisors = [n for n in range(1, count + 1) if count % n == 0]
+    rows = data.draw(st.sampled_from(divisors))
+    taken = data.draw(st.sampled_from(divisors))
+    a = data.draw(arrays((rows, count // rows), dtype))
+    view = (taken, count // taken)
+    check(
+        through_another_shape, 1, a, np.zeros(view, a.dtype), expected={"B": a.reshape(view)},
+        device=device_name(device), SHAPE=a.shape, VIEW=view, SWIZZLE=Swizzle(1, 1, 1) if is_swizzled else None,
     )
 
 

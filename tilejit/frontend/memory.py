@@ -12,6 +12,7 @@ from ..errors import LayoutError, ResourceError
 from ..ir import allocation
 from ..ir.nodes import Alloc, Buffer, Const, Strided
 from ..layout import Swizzle, TileLayout
+from ..layout.iters import groups_to
 from ..layout.stock import swizzled_atom_layout
 from ..target import TENSOR_MEMORY_TARGETS
 from .arguments import bind, optional
@@ -219,7 +220,20 @@ def view(ctx: Context, node: ast.Call, memory: Memory) -> Memory:
             node, f"shape {shape} has {math.prod(shape)} elements; {memory.buffer.name} has {base.size()}",
             "give a shape of as many elements",
         )
-    return reinterpreted(ctx, node, memory, shape, memory.dtype, base)
+    with ctx.located(node):
+        return reinterpreted(ctx, node, memory, shape, memory.dtype, _over(base, shape))
+
+
+def _over(layout: TileLayout, shape: tuple[int, ...]) -> TileLayout:
+    """The layout over another shape of its size: iterators that continue each other count as one where that helps.
+
+    raises: LayoutError where the shape's boundaries cut the iterators.
+    """
+    if groups_to(layout.shard, shape):
+        return layout
+    joined = layout.canonical(fuse=False)
+    joined.group(shape)
+    return joined
 
 
 def _check_storage(ctx: Context, node: ast.AST, memory: Memory, layout: TileLayout) -> None:
