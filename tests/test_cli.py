@@ -193,3 +193,16 @@ def test_public_names_exist_and_are_listed():
     assert {"kernel", "exp", "warp", "cta_id", "float8_e5m2", "S"} <= set(dir(tj))
     with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
         tj.nonsense  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("x = (", "raised SyntaxError"), ("x = 1\nraise ValueError('no')", "raised ValueError at line 2: no"),
+     ("\0", "raised SyntaxError")],
+)
+def test_explain_of_a_file_that_python_cannot_import_says_why_in_a_sentence(tmp_path, capsys, text, words):
+    file = tmp_path / "broken.py"
+    file.write_text(text)
+    assert main(["explain", str(file)]) == 1
+    shown = capsys.readouterr().err
+    assert words in shown and "Traceback" not in shown

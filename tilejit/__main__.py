@@ -7,6 +7,7 @@ import os
 import platform
 import runpy
 import sys
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from importlib import metadata
@@ -149,6 +150,14 @@ def _kernels(file: str, run: bool) -> dict[str, Kernel]:
     try:
         with _printing_to_stderr():
             names = runpy.run_path(file, run_name="__main__" if run else path.stem)
+    except TilejitError:
+        raise
+    except Exception as error:
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+        where = f" at line {lines[-1]}" if lines else ""
+        raise LaunchError(
+            f"{file} raised {type(error).__name__}{where}: {error}", hint="mend it until Python imports it"
+        ) from error
     finally:
         sys.path[:], sys.argv = before
     return {value.name: value for value in names.values() if isinstance(value, Kernel)}

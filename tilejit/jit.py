@@ -364,6 +364,10 @@ def simulate(
     """
     from .runtime.simulated import SimulatedFunction
 
+    if not isinstance(k, Kernel):
+        raise LaunchError(f"{k!r} is not a kernel", hint="pass what @tj.kernel made, without a grid")
+    if not isinstance(schedule, int) or schedule < 0:
+        raise LaunchError(f"schedule={schedule!r} is not the number of a schedule", hint="write 0, 1, 2, ...")
     chosen = find_target(target) if target is not None else k.options.target or devices.named("sim").target
     launcher = Launcher(k, grid, k.options.threads if threads is None else check_threads(threads), None)
     values = bind(k.name, k.parameters, args, constexprs)

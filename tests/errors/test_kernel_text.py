@@ -46,6 +46,7 @@ SYNTAX_CASES = [
     ("print(n, «file=3»)", "print in a kernel has no file", "sep= and end="),
     ("«open('f')»", "open can't be called", "compute it outside"),
     ("«np.zeros(3)»", "zeros can't be called", "compute it outside"),
+    ("«tj.empty((3,), tj.float32)»", "empty is a function of tilejit for the host", "call it outside"),
     ("«k(A, B, n)»", "k is a kernel", "make it a @tj.function"),
     ("«a, *b» = 1, 2", "* can't be used in an assignment", "name every item"),
     ("x = tj.exp(«*n»)", "* and **", "write the arguments out"),
@@ -99,6 +100,15 @@ TYPE_CASES = [
     ("x = «tj.exp('a')»", "exp takes scalars and local tiles; got the constant 'a'", "give a number"),
     ("x = «tj.exp(n, n)»", "tj.exp takes at most 1 argument; got 2", "its parameters: x"),
     ("x = «pow(n, 2)»", "pow runs when the kernel is compiled", "**"),
+    ("x = «'abc'[3]»", "index 3 is outside a string of 3", "from 0 to 2"),
+    ("x = «(1, 2)[::0]»", "the step of a slice can't be 0", "leave it out"),
+    ("x = «'abc'[::0]»", "the step of a slice can't be 0", "leave it out"),
+    ("«A[0, 0]» = 10**400", "an integer of 1,329 bits doesn't fit in float32", "tj.inf"),
+    ("x = «10**400 if n > 0 else A[0, 0]»", "an integer of 1,329 bits doesn't fit in float32", "tj.inf"),
+    ("x = 10**30\nif «n > 0»:\n    x = 3\ny = x", "1000000000000000000000000000000 doesn't fit in int32", "tj.int64"),
+    ("«print('a\\0b', n)»", "a GPU can't print 'a\\x00b '", "leave it out"),
+    ("«print('\\ud800')»", "a GPU can't print", "leave it out"),
+    ("x = «tj.load»(A)", "tilejit has no load", "tj.warp.load"),
     ("x = «A.shape[2]»", "index 2 is outside a tuple of 2", "from 0 to 1"),
     ("x = «n.shape»", "a scalar of int32 has no attribute shape", "it has astype, dtype"),
     ("tj.cta.copy(B[«0:n», 0:8], A[0:n, 0:8])", "the extent of this slice is not known", "A.tile((N,), (i,))"),
@@ -349,3 +359,21 @@ def test_carets_count_display_columns():
     line, carets = str(error).split("\n")[2:4]
     assert line == "    print('宽', [1])"
     assert carets == "    " + " " * 12 + "^^^"
+
+
+UNROLLED = """
+for i in tj.static_range(4096):
+    for j in tj.static_range(4096):
+        for k in «tj.static_range(4096)»:
+            pass
+"""
+
+
+def test_unrolled_loops_within_each_other_have_one_limit():
+    error, marked = refused(kernel_text(UNROLLED), default_arguments())
+    check(error, marked, TYPE, "unrolled loops within each other write out more than 16,384 rounds", "range(...)")
+
+
+def test_unrolled_loops_one_after_the_other_are_not_counted_together():
+    names, _ = execute("import tilejit as tj\n" + kernel_text("for j in tj.static_range(4096):\n    pass\n" * 5, "A"))
+    assert names["k"].compile(tj.spec((1,), tj.float32)).ptx

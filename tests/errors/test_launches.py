@@ -390,3 +390,42 @@ def test_an_expression_deeper_than_python_recurses_is_refused():
     with pytest.raises(tj.KernelSyntaxError, match="deeper than Python recurses") as caught:
         names["deep"][1](np.zeros(1, np.float32))
     assert caught.value.hint == "give parts of it names of their own"
+
+
+def test_captures_of_a_deep_expression_are_read():
+    names, _ = execute("LIMIT = 3.0\n@tj.kernel\ndef deep(A):\n    A[0] = " + " + ".join(["LIMIT"] * 980) + "\n")
+    with pytest.raises(tj.KernelSyntaxError, match="deeper than Python recurses"):
+        names["deep"][1](np.zeros(1, np.float32))
+
+
+def test_a_constexpr_deeper_than_python_recurses_is_refused():
+    names, _ = execute(kernel_text("pass", "A, n: tj.constexpr"))
+    deep = ()
+    for _ in range(5000):
+        deep = (deep,)
+    with pytest.raises(tj.LaunchError, match="n is a constexpr of tuples several hundred levels deep") as caught:
+        names["k"][1](np.zeros(1, np.float32), deep)
+    assert caught.value.hint == "pass a flat tuple"
+
+
+@pytest.mark.parametrize("text", ["many", "nan", "inf"])
+def test_a_simulation_limit_that_is_no_number_is_refused(monkeypatch, text):
+    names, _ = execute(kernel_text("A[0] = 1", "A"))
+    monkeypatch.setenv("TILEJIT_DEVICE", "sim")
+    monkeypatch.setenv("TILEJIT_SIM_LIMIT", text)
+    array = np.zeros(1, np.float32)
+    with pytest.raises(tj.LaunchError, match=f"TILEJIT_SIM_LIMIT='{text}'"):
+        names["k"][1](array)
+    assert array[0] == 0
+
+
+@pytest.mark.parametrize("schedule", [-1, "first", 0.5])
+def test_a_schedule_is_a_number_from_zero(schedule):
+    names, _ = execute(kernel_text("pass", "A"))
+    with pytest.raises(tj.LaunchError, match="is not the number of a schedule"):
+        tj.simulate(names["k"], 1, np.zeros(1, np.float32), schedule=schedule)
+
+
+def test_only_kernels_are_simulated():
+    with pytest.raises(tj.LaunchError, match="is not a kernel"):
+        tj.simulate(len, 1, np.zeros(1, np.float32))

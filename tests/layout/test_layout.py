@@ -453,3 +453,9 @@ def test_data_paths_put_rows_on_distinct_lanes() -> None:
 
 def test_wg_local_gives_a_thread_its_row() -> None:
     assert wg_local(16).owners(77, 5) == [(77, 5)]
+
+
+@pytest.mark.parametrize("extent", [2**30, 2**70])
+def test_a_table_of_too_many_places_is_refused_before_it_is_made(extent: int) -> None:
+    with pytest.raises(LayoutError, match="the limit is 67,108,864"):
+        S[extent].is_bijective()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+from types import ModuleType
 from typing import Any
 
 from ..dtypes import DType
@@ -11,10 +12,13 @@ from ..layout import TileLayout
 from . import memory as mem
 from .context import Context
 from .language import RESERVED_OPERATIONS, Namespace, ScopeNamespace
+from .names import captured
 from .regions import strides_of
 from .values import Constant, Items, Memory, Method, Scalar, ScopedOperation, Value, describe
 
 __all__ = ["attribute"]
+
+_MISSING = object()
 
 _MEMORY = ("T", "astype", "dtype", "layout", "ndim", "permute", "registers", "shape", "strides", "tile", "view")
 _MEMORY_METHODS = ("astype", "permute", "tile", "view")
@@ -27,6 +31,8 @@ def attribute(ctx: Context, node: ast.Attribute, base: Value) -> Value:
         return _of_memory(ctx, node, base)
     if isinstance(base, Scalar):
         return _of_scalar(ctx, node, base)
+    if isinstance(base, Constant) and isinstance(base.value, ModuleType):
+        return _of_module(ctx, node, base.value)
     if isinstance(base, Constant):
         return _of_constant(ctx, node, base.value)
     raise ctx.type_error(node, f"{describe(base)} has no attribute {node.attr}", "tensors, tiles and scalars have some")
@@ -36,6 +42,24 @@ def _missing(ctx: Context, node: ast.Attribute, what: str, names: tuple[str, ...
     close = difflib.get_close_matches(node.attr, names, 1)
     hint = f"did you mean {close[0]}?" if close else f"it has {', '.join(names)}"
     return ctx.type_error(node, f"{what} has no attribute {node.attr}", hint)
+
+
+def _of_module(ctx: Context, node: ast.Attribute, module: ModuleType) -> Value:
+    member = getattr(module, node.attr, _MISSING)
+    if member is _MISSING:
+        raise _not_in_module(ctx, node, module)
+    return captured(ctx, node, member)
+
+
+def _not_in_module(ctx: Context, node: ast.Attribute, module: ModuleType) -> Exception:
+    names = [n for n in dir(module) if n[0] != "_" and not isinstance(vars(module).get(n), ModuleType)]
+    close = difflib.get_close_matches(node.attr, names, 1)
+    hint = f"did you mean {close[0]}?" if close else f"dir({module.__name__}) lists its names"
+    members = [getattr(module, name, None) for name in names]
+    scopes = dict.fromkeys(str(s) for s in members if isinstance(s, ScopeNamespace) and node.attr in s.operations)
+    if scopes:
+        hint = f"call it on the threads that carry it out: {', '.join(f'{scope}.{node.attr}' for scope in scopes)}"
+    return ctx.type_error(node, f"{module.__name__} has no {node.attr}", hint)
 
 
 def _of_memory(ctx: Context, node: ast.Attribute, base: Memory) -> Value:

@@ -51,6 +51,11 @@ def _call_constant(ctx: Context, node: ast.Call, callee: Any) -> Value:
 
 
 def _not_callable(ctx: Context, node: ast.Call, callee: Any) -> Exception:
+    if isinstance(callee, FunctionType) and callee.__module__.partition(".")[0] == __package__.partition(".")[0]:
+        return ctx.syntax_error(
+            node, f"{callee.__name__} is a function of tilejit for the host: a kernel can't call it",
+            "call it outside, and pass or capture what it gives",
+        )
     if isinstance(callee, FunctionType):
         return ctx.syntax_error(
             node, f"{callee.__name__} is a plain Python function: a kernel can't call it",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ from .source import KernelSource, local_names
 from .stand_ins import StandIn
 from .values import Binding, Constant, Memory, Scalar, Value, as_python, default_type, describe, is_number
 
-__all__ = ["Context", "Frame", "Trial"]
+__all__ = ["Context", "Frame", "Trial", "fitting"]
 
 
 @dataclass(slots=True, eq=False)
@@ -61,6 +62,10 @@ class Trial:
         self.kept = True
 
 
+#: Python makes a float of no greater integer
+_LARGEST_FLOAT = int(sys.float_info.max)
+
+
 @dataclass(slots=True)
 class Context:
     """Everything that the reading functions share.
@@ -68,7 +73,8 @@ class Context:
     *Where* it reads; after each construct these are again as they were before it:
     frame: the running function. block: where statements go now. depth: run-time branches and loops around the
     current place. enclosures: what can be left early from there, innermost last (see `exits`). calls: functions that
-    are being inlined. hint: the variable after which memory is named.
+    are being inlined. hint: the variable after which memory is named. rounds: how many rounds of the unrolled loops
+    around the current place have been read, those of loops inside them included; None outside all of them.
 
     *What* it has made; only the journal changes it, so that a trial can be dropped:
     frame.env; allocations: buffers and views, which come first in the kernel; used: names that are taken, each with
@@ -92,6 +98,7 @@ class Context:
     enclosures: list[Enclosure] = field(default_factory=list)
     calls: list[ast.FunctionDef] = field(default_factory=list)
     hint: str | None = None
+    rounds: int | None = None
     journal: Journal = field(default_factory=Journal)
     allocations: list[Stmt] = field(default_factory=list)
     used: dict[str, int] = field(default_factory=dict)
@@ -252,17 +259,8 @@ class Context:
 
     def literal(self, number: bool | int | float, dtype: DType, node: ast.AST) -> Const:
         """A number as a constant of `dtype`, which must hold it."""
-        if dtype.is_integer:
-            low, high = facts.full_range(dtype)
-            if isinstance(number, float) and not number.is_integer():
-                raise self.type_error(
-                    node, f"{number!r} is not an integer; {dtype} is needed here", "convert it: int(x)"
-                )
-            if not low <= number <= high:
-                raise self.type_error(
-                    node, f"{number} doesn't fit in {dtype}", f"convert one side, for example tj.int64({number})"
-                )
-        return build.const(number, dtype)
+        with self.located(node):
+            return fitting(number, dtype)
 
     def constant(self, value: Value, node: ast.AST, what: str) -> Any:
         """The value when it is known at compile time."""
@@ -280,6 +278,28 @@ class Context:
         if isinstance(number, bool) or not isinstance(number, int):
             raise self.type_error(node, f"{what} must be an integer; got {number!r}", "write a whole number")
         return number
+
+
+def fitting(number: bool | int | float, dtype: DType) -> Const:
+    """A number as a constant of `dtype`.
+
+    raises: KernelTypeError where `dtype` can't hold it; a float type rounds what lies within Python's floats.
+    """
+    if dtype.is_float and isinstance(number, int) and abs(number) > _LARGEST_FLOAT:
+        raise KernelTypeError(
+            f"an integer of {number.bit_length():,} bits doesn't fit in {dtype}",
+            hint="write tj.inf, or a smaller number",
+        )
+    if not dtype.is_integer:
+        return build.const(number, dtype)
+    low, high = facts.full_range(dtype)
+    if isinstance(number, float) and not number.is_integer():
+        raise KernelTypeError(f"{number!r} is not an integer; {dtype} is needed here", hint="convert it: int(x)")
+    if not low <= number <= high:
+        raise KernelTypeError(
+            f"{number} doesn't fit in {dtype}", hint=f"convert one side, for example tj.int64({number})"
+        )
+    return build.const(number, dtype)
 
 
 def _scalar_hint(value: Value) -> str:

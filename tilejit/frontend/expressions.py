@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-import difflib
 from collections.abc import Callable, Sequence
-from types import ModuleType
 from typing import Any
 
 from ..ir.arithmetic import build
@@ -23,8 +21,6 @@ from .values import Constant, Items, Memory, Scalar, Value
 
 __all__ = ["EXPRESSIONS"]
 
-_MISSING = object()
-
 
 def _constant(ctx: Context, node: ast.Constant) -> Value:
     if isinstance(node.value, (complex, bytes)):
@@ -35,20 +31,7 @@ def _constant(ctx: Context, node: ast.Constant) -> Value:
 
 
 def _attribute(ctx: Context, node: ast.Attribute) -> Value:
-    base = ctx.evaluate(node.value)
-    if not isinstance(base, Constant) or not isinstance(base.value, ModuleType):
-        return attribute(ctx, node, base)
-    member = getattr(base.value, node.attr, _MISSING)
-    if member is _MISSING:
-        raise _not_in_module(ctx, node, base.value)
-    return captured(ctx, node, member)
-
-
-def _not_in_module(ctx: Context, node: ast.Attribute, module: ModuleType) -> Exception:
-    names = [n for n in dir(module) if n[0] != "_" and not isinstance(vars(module).get(n), ModuleType)]
-    close = difflib.get_close_matches(node.attr, names, 1)
-    hint = f"did you mean {close[0]}?" if close else f"dir({module.__name__}) lists its names"
-    return ctx.type_error(node, f"{module.__name__} has no {node.attr}", hint)
+    return attribute(ctx, node, ctx.evaluate(node.value))
 
 
 def _subscript(ctx: Context, node: ast.Subscript) -> Value:

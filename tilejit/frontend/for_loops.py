@@ -21,6 +21,8 @@ from .values import Binding, Constant, Items, Scalar, Unset, Value, describe
 __all__ = ["for_loop"]
 
 _MAX_UNROLLED = 4096
+#: a nest of this many rounds takes some seconds to compile
+_MAX_ROUNDS = 16_384
 
 
 def for_loop(ctx: Context, node: ast.For) -> bool:
@@ -194,9 +196,23 @@ def _static_loop(ctx: Context, node: ast.For, items: Sequence[Value]) -> bool:
 
     def rounds() -> bool:
         for k, item in enumerate(items):
+            _count_round(ctx, node)
             assign_to(ctx, node.target, item)
             if not run_block(ctx, node, Construct.ITERATION, k, names, lambda: ctx.execute(node.body)):
                 return False
         return True
 
-    return run_block(ctx, node, Construct.STATIC, node, names, rounds)
+    before = ctx.rounds
+    ctx.rounds = before or 0
+    ends = run_block(ctx, node, Construct.STATIC, node, names, rounds)
+    ctx.rounds = None if before is None else ctx.rounds
+    return ends
+
+
+def _count_round(ctx: Context, node: ast.For) -> None:
+    ctx.rounds = (ctx.rounds or 0) + 1
+    if ctx.rounds > _MAX_ROUNDS:
+        raise ctx.type_error(
+            node.iter, f"unrolled loops within each other write out more than {_MAX_ROUNDS:,} rounds",
+            "loop over range(...) in one of them",
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from ..dtypes import bool_
 from ..ir.arithmetic import build
@@ -13,6 +14,9 @@ from .scalars import truth
 from .values import Constant, Items, Memory, Scalar, Value, describe
 
 __all__ = ["assert_holds", "print_values", "static_assert_holds"]
+
+#: what C strings of UTF-8 don't hold
+_UNPRINTABLE = re.compile("[\\0\ud800-\udfff]")
 
 
 def print_values(ctx: Context, node: ast.Call) -> Value:
@@ -28,7 +32,13 @@ def print_values(ctx: Context, node: ast.Call) -> Value:
         parts.extend([separators["sep"]] if k else [])
         parts.extend(_parts(ctx, argument, ctx.evaluate(argument), quoted=False))
     parts.append(separators["end"])
-    ctx.emit(Print(_merged(parts), ctx.span(node)))
+    texts = _merged(parts)
+    for text in texts:
+        if isinstance(text, str) and _UNPRINTABLE.search(text):
+            raise ctx.type_error(
+                node, f"a GPU can't print {text!r}: its texts are UTF-8 without the character \\0", "leave it out"
+            )
+    ctx.emit(Print(texts, ctx.span(node)))
     return Constant(None)
 
 

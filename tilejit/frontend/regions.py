@@ -46,7 +46,7 @@ def subscript(ctx: Context, node: ast.Subscript) -> Value:
     if isinstance(base, Items):
         return _item(ctx, node, base)
     if isinstance(base, Constant) and isinstance(base.value, str):
-        return Constant(base.value[ctx.integer(ctx.evaluate(node.slice), node.slice, "an index of a string")])
+        return Constant(base.value[_places(ctx, node, "a string", len(base.value))])
     if isinstance(base, Constant) and isinstance(base.value, (type(S), type(R))):
         return _layout(ctx, node, base.value)
     if not isinstance(base, Memory):
@@ -67,17 +67,25 @@ def _layout(ctx: Context, node: ast.Subscript, builder: Any) -> Constant:
         return Constant(builder[ends[0]] if len(ends) == 1 else builder[ends[0] : ends[1]])
 
 
-def _item(ctx: Context, node: ast.Subscript, base: Items) -> Value:
+def _places(ctx: Context, node: ast.Subscript, what: str, length: int) -> int | slice:
+    """The index or slice of a tuple or string that is known at compile time."""
     if isinstance(node.slice, ast.Slice):
-        ends = [None if e is None else ctx.integer(ctx.evaluate(e), e, "an end of a tuple's slice")
+        ends = [None if e is None else ctx.integer(ctx.evaluate(e), e, f"an end of {what}'s slice")
                 for e in (node.slice.lower, node.slice.upper, node.slice.step)]
-        return Items(base.items[slice(*ends)])
-    position = ctx.integer(ctx.evaluate(node.slice), node.slice, "the index of a tuple")
-    if not -len(base.items) <= position < len(base.items):
-        raise ctx.type_error(
-            node, f"index {position} is outside a tuple of {len(base.items)}", f"from 0 to {len(base.items) - 1}"
-        )
-    item = base.items[position]
+        if ends[2] == 0:
+            raise ctx.type_error(node, "the step of a slice can't be 0", "leave it out, or write another")
+        return slice(*ends)
+    position = ctx.integer(ctx.evaluate(node.slice), node.slice, f"the index of {what}")
+    if not -length <= position < length:
+        raise ctx.type_error(node, f"index {position} is outside {what} of {length}", f"from 0 to {length - 1}")
+    return position
+
+
+def _item(ctx: Context, node: ast.Subscript, base: Items) -> Value:
+    places = _places(ctx, node, "a tuple", len(base.items))
+    if isinstance(places, slice):
+        return Items(base.items[places])
+    item = base.items[places]
     if isinstance(item, Unset):
         raise ctx.type_error(node, item.reason, item.hint)
     return item

@@ -254,20 +254,21 @@ def _collect_body(node: ast.FunctionDef, outer: frozenset[str], chains: dict[tup
         _collect(statement, bound, chains)
 
 
-def _collect(node: ast.AST, bound: frozenset[str], chains: dict[tuple[str, ...], None]) -> None:
-    if isinstance(node, ast.FunctionDef):
-        for outside in (*node.decorator_list, *node.args.defaults, *(d for d in node.args.kw_defaults if d)):
-            _collect(outside, bound, chains)
-        _collect_body(node, bound, chains)
-        return
-    if isinstance(node, (ast.Name, ast.Attribute)):
-        chain = _chain(node)
-        if chain is not None:
-            if chain[0] not in bound:
-                chains[chain] = None
-            return
-    for child in ast.iter_child_nodes(node):
-        _collect(child, bound, chains)
+def _collect(tree: ast.AST, bound: frozenset[str], chains: dict[tuple[str, ...], None]) -> None:
+    # a stack of its own: an expression may be deeper than Python recurses
+    pending = [tree]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.FunctionDef):
+            for outside in (*node.decorator_list, *node.args.defaults, *(d for d in node.args.kw_defaults if d)):
+                _collect(outside, bound, chains)
+            _collect_body(node, bound, chains)
+            continue
+        chain = _chain(node) if isinstance(node, (ast.Name, ast.Attribute)) else None
+        if chain is None:
+            pending.extend(reversed(list(ast.iter_child_nodes(node))))
+        elif chain[0] not in bound:
+            chains[chain] = None
 
 
 def _chain(node: ast.expr) -> tuple[str, ...] | None:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["equivalent", "inverse", "is_bijective", "is_injective", "map_all", "owners"]
 
+#: a table of so many places takes half a GiB and some seconds
+_MOST_PLACES = 2**26
+
 Table = dict[str, NDArray[np.int64]]
 
 
@@ -40,7 +43,12 @@ def map_all(layout: TileLayout) -> Table:
 
 def _table(iters: Sequence[Iter]) -> dict[Axis, NDArray[np.int64]]:
     total: dict[Axis, NDArray[np.int64]] = {}
-    flat = np.arange(math.prod(it.extent for it in iters), dtype=np.int64)
+    size = math.prod(it.extent for it in iters)
+    if size > _MOST_PLACES:
+        raise LayoutError(
+            f"a table of {size:,} places; the limit is {_MOST_PLACES:,}", hint="ask with apply(...) for single elements"
+        )
+    flat = np.arange(size, dtype=np.int64)
     weight = flat.size
     for it in iters:
         weight //= it.extent

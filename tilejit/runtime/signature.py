@@ -151,17 +151,27 @@ def freeze(value: Any, name: str) -> Any:
 
     raises: LaunchError for what can't be a key.
     """
+    try:
+        return _frozen(value, name)
+    except RecursionError:
+        raise LaunchError(
+            f"{name} is a constexpr of tuples several hundred levels deep, deeper than Python recurses",
+            hint="pass a flat tuple",
+        ) from None
+
+
+def _frozen(value: Any, name: str) -> Any:
     kind = type(value)
     if kind is int or kind is str:
         return value
     if isinstance(value, (np.generic, np.dtype, type)):
         plain = compile_time(value)
         if plain is not value:
-            return freeze(plain, name)
+            return _frozen(plain, name)
     if kind is float:
         return (float, value.hex())
     if isinstance(value, tuple):
-        return (kind, tuple(freeze(v, name) for v in value))
+        return (kind, tuple(_frozen(v, name) for v in value))
     if isinstance(value, Function):
         return (kind, value, captures(value.source))
     try:

@@ -213,7 +213,8 @@ class VariantCache:
             yield
         except RecursionError:
             raise KernelSyntaxError(
-                f"{self._source.name} has an expression of several hundred operations, deeper than Python recurses",
+                f"{self._source.name} has an expression, an elif chain or a tuple of several hundred levels, "
+                "deeper than Python recurses",
                 span=self._source.span(self._source.node),
                 hint="give parts of it names of their own",
             ) from None

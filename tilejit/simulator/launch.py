@@ -135,6 +135,17 @@ def _three(extents: Sequence[int], what: str) -> tuple[int, int, int]:
     return x, y, z
 
 
+def _instruction_limit() -> int:
+    """How many thread instructions a launch may execute."""
+    text = os.environ.get("TILEJIT_SIM_LIMIT") or "1e11"
+    try:
+        return int(float(text))
+    except (ValueError, OverflowError):
+        raise LaunchError(
+            f"TILEJIT_SIM_LIMIT={text!r} is not a number of thread instructions", hint="write a number such as 1e11"
+        ) from None
+
+
 class _GridRun:
     def __init__(
         self, program: Program, grid: tuple[int, int, int], block: tuple[int, int, int], checks: Checks, profile: bool,
@@ -149,7 +160,7 @@ class _GridRun:
         self.places = PtxPlaces(program.module, program.function, locate)
         self.findings = Findings(False, self.places)
         self.schedule = 0
-        self.limit = int(float(os.environ.get("TILEJIT_SIM_LIMIT", "1e11")))
+        self.limit = _instruction_limit()
         self.memory = AddressMap()
         self.printer = Printer(self.memory, write)
         self.resident = resident
