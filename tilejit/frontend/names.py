@@ -55,7 +55,8 @@ def captured(ctx: Context, node: ast.AST, value: Any, name: str = "") -> Value:
 
     name: what errors call it; else the node's text.
     """
-    if type(value) in _USABLE:
+    # most captured values are small integers: what follows takes 3 µs of each
+    if type(value) in _USABLE or (type(value) is int and value.bit_length() <= 64):
         return Constant(value)
     if type(value) in _SIZED or isinstance(value, (type, np.dtype)):
         with ctx.located(node):
