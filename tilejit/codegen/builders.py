@@ -10,6 +10,7 @@ from typing import Literal
 from ..dtypes import DTYPES, DType
 from ..ops.scalar import (
     FORMATS,
+    BlockBuilder,
     Comparison,
     Conversion,
     Format,
@@ -145,7 +146,7 @@ class _TextBuilder(ScalarBuilder):
         return self.select(self.unordered(x, y), float("nan"), number)
 
 
-class FunctionBuilder(_TextBuilder):
+class FunctionBuilder(_TextBuilder, BlockBuilder):
     """A function under construction: instructions in order, in the current block."""
 
     def __init__(self, number_format: Format | None = None) -> None:
@@ -216,21 +217,6 @@ class InlineBuilder(_TextBuilder):
             return self.intrinsic(f"{which}imum", x, y)
         return super()._extreme(which, x, y)
 
-    def start(self, block: ScalarBlock) -> None:
-        raise NotImplementedError(_ONE_BLOCK)
-
-    def jump(self, block: ScalarBlock) -> None:
-        raise NotImplementedError(_ONE_BLOCK)
-
-    def branch(self, condition: Number, yes: ScalarBlock, no: ScalarBlock) -> None:
-        raise NotImplementedError(_ONE_BLOCK)
-
-    def phi(self, *sources: tuple[Number, ScalarBlock]) -> Number:
-        raise NotImplementedError(_ONE_BLOCK)
-
-    def add_incoming(self, phi: Number, value: Number, block: ScalarBlock) -> None:
-        raise NotImplementedError(_ONE_BLOCK)
-
 
 class FormBuilder(InlineBuilder):
     """Finds out whether an operation is one instruction whatever its arguments are."""
@@ -261,6 +247,3 @@ class FormBuilder(InlineBuilder):
         """The instruction that gives `result`, where it is the only one."""
         is_one = self._is_form and len(self._written) == 1 and self._written[0][0] is result
         return self._written[0][1] if is_one else None
-
-
-_ONE_BLOCK = "code that stands where it is used has one block; mark it `called`"

@@ -15,7 +15,8 @@ from ..dtypes import DType
 from .fitted import Polynomial, RealConstant
 
 __all__ = [
-    "FORMATS", "Code", "Format", "Number", "Operand", "ScalarBlock", "ScalarBuilder", "called", "inline", "scalar_type",
+    "FORMATS", "BlockBuilder", "Code", "Format", "Number", "Operand", "ScalarBlock", "ScalarBuilder", "called",
+    "inline", "scalar_type",
 ]
 
 Opcode = Literal["add", "sub", "mul", "div", "rem", "and", "or", "xor", "shl", "shr", "lshr"]
@@ -183,11 +184,9 @@ class ScalarBuilder(ABC):
     format: the floating-point format in which it computes; of integers there is none.
     proved: what facts prove of an integer operation: of `add`, `sub` and `mul` that they don't overflow; of
     `floordiv` and `mod` that the dividend isn't negative and the divisor is positive.
-    block: where it writes; only called functions have several.
     """
 
     proved = False
-    block: ScalarBlock
 
     @property
     @abstractmethod
@@ -247,24 +246,6 @@ class ScalarBuilder(ABC):
     def minimum(self, x: Number, y: Operand) -> Number:
         """The less; NaN if either is NaN."""
 
-    @abstractmethod
-    def start(self, block: ScalarBlock) -> None:
-        """Begin `block`; the one before must have ended."""
-
-    @abstractmethod
-    def jump(self, block: ScalarBlock) -> None: ...
-
-    @abstractmethod
-    def branch(self, condition: Number, yes: ScalarBlock, no: ScalarBlock) -> None: ...
-
-    @abstractmethod
-    def phi(self, *sources: tuple[Number, ScalarBlock]) -> Number:
-        """The value that came with the block control came from."""
-
-    @abstractmethod
-    def add_incoming(self, phi: Number, value: Number, block: ScalarBlock) -> None:
-        """Complete a loop's phi with the value from the end of its body."""
-
     def operand(self, type: str, operand: Operand) -> Number:
         """`operand` as a Number of `type`."""
         return operand if isinstance(operand, Number) else self.constant(type, operand)
@@ -291,6 +272,33 @@ class ScalarBuilder(ABC):
 
     def from_bits(self, i: Number) -> Number:
         return self.convert("bitcast", i, self.format.type)
+
+
+class BlockBuilder(ScalarBuilder):
+    """Writes a called function, which has several basic blocks; code that stands where it is used has one.
+
+    block: where it writes.
+    """
+
+    block: ScalarBlock
+
+    @abstractmethod
+    def start(self, block: ScalarBlock) -> None:
+        """Begin `block`; the one before must have ended."""
+
+    @abstractmethod
+    def jump(self, block: ScalarBlock) -> None: ...
+
+    @abstractmethod
+    def branch(self, condition: Number, yes: ScalarBlock, no: ScalarBlock) -> None: ...
+
+    @abstractmethod
+    def phi(self, *sources: tuple[Number, ScalarBlock]) -> Number:
+        """The value that came with the block control came from."""
+
+    @abstractmethod
+    def add_incoming(self, phi: Number, value: Number, block: ScalarBlock) -> None:
+        """Complete a loop's phi with the value from the end of its body."""
 
 
 @dataclass(frozen=True, slots=True)

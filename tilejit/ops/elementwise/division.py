@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..scalar import Number, ScalarBlock, ScalarBuilder, called, inline
+from ..scalar import BlockBuilder, Number, ScalarBlock, ScalarBuilder, called, inline
 from .record import INF, NAN, Elementwise
 
 Array = np.ndarray
@@ -140,7 +140,7 @@ def _exponent(b: ScalarBuilder, x: Number) -> Number:
     return field - b.select(is_subnormal, b.constant("i32", lift), 0)
 
 
-def _magnitude(b: ScalarBuilder, x: Number, y: Number) -> Number:
+def _magnitude(b: BlockBuilder, x: Number, y: Number) -> Number:
     """|x| - trunc(|x|/|y|)·|y|, exact, for finite x and y other than 0.
 
     A large quotient goes in rounds: x mod y·2^k leaves x mod y alone and is shorter by about a
@@ -168,7 +168,7 @@ def _magnitude(b: ScalarBuilder, x: Number, y: Number) -> Number:
     return b.select(small < divisor, small, remainder)
 
 
-def _mod(b: ScalarBuilder, x: Number, y: Number) -> Number:
+def _mod(b: BlockBuilder, x: Number, y: Number) -> Number:
     """x - floor(x/y)·y as NumPy computes it: the exact remainder, then y added where the signs differ."""
     magnitude = _magnitude(b, x, y)
     signed = b.intrinsic("copysign", magnitude, x)
@@ -178,7 +178,7 @@ def _mod(b: ScalarBuilder, x: Number, y: Number) -> Number:
     return b.select(has_value, result, NAN)
 
 
-def _floordiv(b: ScalarBuilder, x: Number, y: Number) -> Number:
+def _floordiv(b: BlockBuilder, x: Number, y: Number) -> Number:
     """floor(x/y) as NumPy computes it: (x - remainder)/y, rounded to the nearest whole number."""
     magnitude = _magnitude(b, x, y)
     quotient = x / y

@@ -7,7 +7,7 @@ import struct
 import numpy as np
 
 from ..fitted import Polynomial, RealConstant
-from ..scalar import Number, ScalarBlock, ScalarBuilder, called
+from ..scalar import BlockBuilder, Number, ScalarBlock, ScalarBuilder, called
 from .exponential import EXP2_LIMIT, EXP_LIMIT, LN2, clamp, exp2_parts, exp_parts, scale, scale_factors
 from .record import INF, NAN, Accuracy, Elementwise, in_double
 
@@ -200,7 +200,7 @@ def _power(b: ScalarBuilder, x: Number, y: Number) -> Number:
     return b.select(x.equals(1.0) | y.equals(0.0), 1.0, result)
 
 
-def _integer_power(b: ScalarBuilder, x: Number, y: Number) -> Number:
+def _integer_power(b: BlockBuilder, x: Number, y: Number) -> Number:
     """x^y modulo 2^bits by repeated squaring.
 
     A negative exponent gives the exact value rounded towards zero: ±1 for x = ±1, else 0

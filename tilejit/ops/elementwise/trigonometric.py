@@ -15,7 +15,7 @@ import math
 import numpy as np
 
 from ..fitted import Polynomial, RealConstant
-from ..scalar import Number, ScalarBlock, ScalarBuilder, called
+from ..scalar import BlockBuilder, Number, ScalarBlock, ScalarBuilder, called
 from .record import INF, NAN, Accuracy, Elementwise, in_double
 
 #: Below these n·pi/2 in three parts is exact enough for the result nearest to a multiple of pi/2.
@@ -133,7 +133,7 @@ def _fraction_to_angle(b: ScalarBuilder, signed: Number) -> Number:
     return b.fma(value, high * unit, value * (low * unit))
 
 
-def _reduce(b: ScalarBuilder, x: Number) -> tuple[Number, Number]:
+def _reduce(b: BlockBuilder, x: Number) -> tuple[Number, Number]:
     """(r, n as i32) for x >= 0; r is NaN for infinite and NaN x."""
     before, large, done = b.block, ScalarBlock("large"), ScalarBlock("done")
     r, n = _reduce_moderate(b, x)
@@ -149,7 +149,7 @@ def _reduce(b: ScalarBuilder, x: Number) -> tuple[Number, Number]:
     return b.phi((r, before), (large_r, large)), b.phi((n, before), (large_n, large))
 
 
-def _sin_or_cos(b: ScalarBuilder, x: Number, quarter_turns: int) -> tuple[Number, Number]:
+def _sin_or_cos(b: BlockBuilder, x: Number, quarter_turns: int) -> tuple[Number, Number]:
     """sin(x + quarter_turns·pi/2) for x >= 0, as a value and a sign bit to flip in it."""
     r, n = _reduce(b, x)
     if quarter_turns:
@@ -161,7 +161,7 @@ def _sin_or_cos(b: ScalarBuilder, x: Number, quarter_turns: int) -> tuple[Number
     return value, b.convert("zext", n & 2, b.format.integer) << (b.format.bits - 2)
 
 
-def _sin(b: ScalarBuilder, x: Number) -> Number:
+def _sin(b: BlockBuilder, x: Number) -> Number:
     value, flip = _sin_or_cos(b, abs(x), 0)
     sign = b.bits(x) & (1 << (b.format.bits - 1))
     return b.from_bits(b.bits(value) ^ flip ^ sign)
@@ -180,7 +180,7 @@ SIN = Elementwise(
 )
 
 
-def _cos(b: ScalarBuilder, x: Number) -> Number:
+def _cos(b: BlockBuilder, x: Number) -> Number:
     value, sign = _sin_or_cos(b, abs(x), 1)
     return b.from_bits(b.bits(value) ^ sign)
 
