@@ -132,7 +132,7 @@ class PassState:
 class Pass:
     """One step of the pipeline.
 
-    level: of the kernel that it leaves, "tile" or "lane", which is verified if it is a new one; "" where the pass
+    level: of the kernel that it leaves, a level of `ir.nodes`, which is verified if it is a new one; "" where the pass
     leaves the kernel's body alone.
     after: the passes that must have run, each with the reason.
     """
@@ -274,7 +274,7 @@ def _generate(state: PassState) -> None:
 
 
 PASSES: tuple[Pass, ...] = (
-    Pass("limits", _check_limits, level="tile"),
+    Pass("limits", _check_limits, level="open"),
     Pass("initialized", _check_initialized),
     Pass("polls", _relax_polls, level="tile"),
     Pass("in place", _check_in_place),

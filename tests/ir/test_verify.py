@@ -209,7 +209,7 @@ def test_a_violation_carries_its_place() -> None:
 
 
 def test_a_level_is_tile_or_lane() -> None:
-    with pytest.raises(ValueError, match="'tile' or 'lane'"):
+    with pytest.raises(ValueError, match="one of open, tile, lane"):
         verify(from_text(SQRT), "middle")
 
 

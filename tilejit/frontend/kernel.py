@@ -76,7 +76,7 @@ def _check_cluster(cluster: tuple[int, int, int], nonportable: bool, span: Span)
 
 
 def _verify(kernel: Kernel) -> None:
-    for violation in verify.verify(kernel, "tile"):
+    for violation in verify.verify(kernel, "open"):
         raise KernelTypeError(
             violation.message, span=violation.span, hint="only regions of global tensors may pass their buffer's edge"
         )

@@ -184,7 +184,7 @@ def permute(ctx: Context, node: ast.AST, memory: Memory, axes: tuple[int, ...]) 
         moved: TileLayout | Strided = Strided(strides, layout.align, layout.extent_align)
     else:
         with ctx.located(node):
-            grouped, ends = layout.group([e for e in buffer.shape if isinstance(e, int)])
+            grouped, ends = buffer.tile_layout.group([e for e in buffer.shape if isinstance(e, int)])
             moved = grouped.permute_groups(ends, order)
     shape = tuple(buffer.shape[d] for d in order)
     view = reinterpreted(ctx, node, memory, shape, memory.dtype, moved)
@@ -251,6 +251,7 @@ def _check_storage(ctx: Context, node: ast.AST, memory: Memory, layout: TileLayo
 def _sliced_layout(ctx: Context, node: ast.AST, memory: Memory) -> TileLayout | Strided:
     """The layout of what a region holds, its offset included."""
     layout = memory.buffer.layout
+    layout = layout if isinstance(layout, Strided) else memory.buffer.tile_layout
     if memory.is_whole:
         return layout
     if isinstance(layout, Strided) or not all(isinstance(s, Const) for s in memory.starts):

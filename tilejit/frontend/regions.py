@@ -9,7 +9,7 @@ from typing import Any
 
 from ..dtypes import DType
 from ..ir.arithmetic import build
-from ..ir.nodes import Buffer, BufferView, Cast, Const, Element, Expr, Let, Load, Op, Store, Strided, Var
+from ..ir.nodes import Buffer, BufferView, Cast, Const, Element, Expr, Let, Load, Op, Open, Store, Strided, Var
 from ..layout import R, S, TileLayout
 from .context import Context
 from .scalars import convert
@@ -308,7 +308,7 @@ def reinterpreted(
     memory: Memory,
     shape: tuple[int | Var, ...],
     dtype: DType,
-    layout: TileLayout | Strided,
+    layout: TileLayout | Strided | Open,
 ) -> Memory:
     """A view of a whole buffer."""
     base = memory.buffer
@@ -324,6 +324,7 @@ def strides_of(ctx: Context, node: ast.AST, memory: Memory) -> tuple[Value, ...]
     if isinstance(layout, Strided):
         every = [Constant(s) if isinstance(s, int) else Scalar(s) for s in layout.strides]
         return tuple(every[d] for d in memory.dims)
+    layout = memory.buffer.tile_layout
     with ctx.located(node):
         grouped, ends = layout.group([int(e) for e in shape if isinstance(e, int)])
     strides: list[Value] = []

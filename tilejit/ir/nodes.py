@@ -1,8 +1,10 @@
-"""The IR: tile operations and lane operations are one language at two levels.
+"""The IR: tile operations and lane operations are one language at three levels.
 
 Scalar expressions, memory and places are in `values`; here are statements, parameters and kernels.
 
-*Tile level*, what the frontend makes: `TileOp`s on `Region`s, `Element` reads and writes, scalar control flow.
+*Open level*, what the frontend makes: `TileOp`s on `Region`s, `Element` reads and writes, scalar control flow. Local
+tiles that nobody laid out are `Open`.
+*Tile level*: the same, and every tile has a layout.
 *Lane level*, what lowering leaves: one thread's view. No `TileOp` and no `Element` remains; memory is touched
 through `Vector`s, flat runs of a buffer's storage, by `Move`, `Load` and `Store`; local buffers are registers, or
 local memory where `Alloc` says so.
@@ -35,6 +37,7 @@ from .values import (
     Expr,
     Load,
     Op,
+    Open,
     Region,
     Special,
     Strided,
@@ -45,8 +48,8 @@ from .values import (
 __all__ = [
     "AddressParam", "Alloc", "Assert", "AssertionsParam", "Assign", "Break", "Buffer", "BufferView", "Cast", "Const",
     "Continue", "Declare", "Element", "Expr", "ExtentParam", "For", "If", "Instruction", "Jump", "Kernel",
-    "LOAD_ORDERS", "Let", "Load", "Loop", "MEMORY_SCOPES", "Move", "Op", "Param", "PointerParam", "Print", "RULES",
-    "Region", "Return", "SPACES", "SPECIALS", "STORE_ORDERS", "ScalarParam", "Simple", "Special", "Stmt", "Store",
+    "LOAD_ORDERS", "Let", "Load", "Loop", "MEMORY_SCOPES", "Move", "Op", "Open", "Param", "PointerParam", "Print",
+    "RULES", "Region", "Return", "SPACES", "SPECIALS", "STORE_ORDERS", "ScalarParam", "Simple", "Special", "Stmt", "Store",
     "StrideParam", "Strided", "Sync", "TRUE", "TileOp", "Var", "Vector", "written_arguments",
 ]
 

@@ -141,6 +141,19 @@ class Strided:
 
 
 @dataclass(frozen=True, slots=True)
+class Open:
+    """The layout of a local tile that nobody has laid out yet (open level).
+
+    scope: name of the scope whose threads will own the tile.
+    dims: of a view, the dimension of its base that goes along each of its own, None for one of extent 1 that the base
+    lacks; else None.
+    """
+
+    scope: str
+    dims: tuple[int | None, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Buffer:
     """Memory with a shape, a type and a layout.
 
@@ -150,16 +163,25 @@ class Buffer:
     align: bytes that divide the base address; for a global tensor as its signature promises.
     base: for a view the buffer whose storage it reinterprets, else None. A view starts where its base starts:
     an offset is in its layout.
+    slots: of a local tile, the shape that its layout has where that is larger: an extent for each dimension, or one
+    for all in row-major order. A slot past the shape is padding, and holds anything. Empty where there is none.
     """
 
     name: str
     space: str
     dtype: DType
     shape: tuple[int | Var, ...]
-    layout: TileLayout | Strided
+    layout: TileLayout | Strided | Open
     align: int
     base: Buffer | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
+    slots: tuple[int, ...] = ()
+
+    @property
+    def tile_layout(self) -> TileLayout:
+        """The layout of what is no tensor with strides known only at launch, and not open."""
+        assert isinstance(self.layout, TileLayout), f"{self.name} is laid out as {self.layout}"
+        return self.layout
 
     @property
     def root(self) -> Buffer:

@@ -7,8 +7,9 @@ from contextlib import AbstractContextManager, contextmanager
 from itertools import count
 
 from ..dtypes import DType, int32
+from ..ir.allocation import alignment
 from ..ir.arithmetic import build, facts
-from ..ir.nodes import TRUE, Alloc, Buffer, Const, Expr, For, If, Let, Special, Stmt, Var
+from ..ir.nodes import TRUE, Alloc, Buffer, Const, Expr, For, If, Let, Special, Stmt, Sync, Var
 from ..layout import TileLayout
 from ..scopes import SCOPES
 from ..source import Span
@@ -26,6 +27,7 @@ class Builder:
     taken: names that the kernel has already.
     addressed: local buffers by name that live in local memory, each with the place in the source that makes them.
     head: what stands at the kernel's beginning: scratch buffers and the threads' indices, which all of it may use.
+    is_repeated: whether what is being written stands in a loop of the kernel's.
     """
 
     def __init__(self, taken: Set[str] = frozenset(), addressed: Mapping[str, Span | None] | None = None) -> None:
@@ -33,6 +35,7 @@ class Builder:
         self.addressed = dict(addressed or {})
         self.head: list[Stmt] = []
         self.span: Span | None = None
+        self.is_repeated = False
         self._open: list[list[Stmt]] = [[]]
         self._numbers = count()
         self._threads: dict[str, Var] = {}
@@ -84,6 +87,25 @@ class Builder:
         self.head.append(Alloc(buffer, span=self.span))
         return buffer
 
+    def exchange(self, scope: str, threads: int, stem: str, dtype: DType, layout: TileLayout) -> tuple[Buffer, Expr]:
+        """Shared memory through which the threads of one scope hand values to each other, and where theirs begins.
+
+        A barrier of the scope stands in front where a turn of a loop before may still be read. Between writing and
+        reading the caller puts another.
+        threads: of the CTA. layout: of one instance's part, in elements from where it begins.
+        """
+        part, number = layout.footprint(), SCOPES[scope].number_id
+        instances = 1 if number is None else -(-threads // SCOPES[scope].threads(threads))
+        whole = TileLayout.row_major((instances * part,))
+        buffer = Buffer(self.name(stem), "shared", dtype, whole.shape, whole, alignment("shared", dtype, layout))
+        self.head.append(Alloc(buffer, span=self.span))
+        if self.is_repeated:
+            self.append(Sync(scope, span=self.span))
+        if instances == 1 or number is None:
+            return buffer, build.const(0, int32)
+        index = build.mul(self.let("instance", Special(number.name), (0, instances - 1)), part)
+        return buffer, index
+
     def passage(self, stem: str, dtype: DType, count: int, via: Buffer) -> Buffer:
         """What elements go through on their way to `via`: registers, or local memory where that is.
 
@@ -105,6 +127,15 @@ class Builder:
     def is_addressed(self, buffer: Buffer) -> bool:
         """Whether a local buffer lives in local memory."""
         return buffer.root.name in self.addressed or buffer in self._passages.values()
+
+    @contextmanager
+    def repeated(self) -> Iterator[None]:
+        """What is written inside stands in a loop of the kernel's."""
+        outer, self.is_repeated = self.is_repeated, True
+        try:
+            yield
+        finally:
+            self.is_repeated = outer
 
     @contextmanager
     def loop(self, stem: str, trips: int, *, unrolled: bool) -> Iterator[Expr]:

@@ -9,7 +9,22 @@ from typing import Any
 from ..errors import DispatchError, LayoutError
 from ..ir import walk
 from ..ir.arithmetic import build
-from ..ir.nodes import Alloc, Const, Element, Expr, Instruction, Kernel, Let, Load, Stmt, Store, TileOp, Vector
+from ..ir.nodes import (
+    Alloc,
+    Const,
+    Element,
+    Expr,
+    For,
+    Instruction,
+    Kernel,
+    Let,
+    Load,
+    Loop,
+    Stmt,
+    Store,
+    TileOp,
+    Vector,
+)
 from ..ir.walk import Block
 from ..isa import ROWS
 from ..source import Span
@@ -98,6 +113,9 @@ class _Walk:
             self.builder.append(stmt)
         elif isinstance(stmt, Alloc):
             self.builder.append(replace(stmt, addressed=self.builder.is_addressed(stmt.buffer)))
+        elif isinstance(stmt, (For, Loop)):
+            with self.builder.repeated():
+                self.builder.append(walk.with_blocks(stmt, self.inner))
         else:
             self.builder.append(walk.with_blocks(stmt, self.inner))
 

@@ -18,7 +18,7 @@ __all__ = [
 ]
 
 Array = np.ndarray
-AttributeValue = str | int | bool | None
+AttributeValue = str | int | bool | tuple[int, ...] | None
 
 #: of a region; None for a scalar
 Shape = tuple[int, ...] | None
@@ -72,17 +72,21 @@ Given = TypeVar("Given")
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """One attribute of a tile operation: a compile-time value. default: what it is where it isn't given."""
+    """One attribute of a tile operation: a compile-time value; a tuple is one of integers.
+
+    default: what it is where it isn't given.
+    """
 
     name: str
-    type: type[str] | type[int] | type[bool]
+    type: type[str] | type[int] | type[bool] | type[tuple[int, ...]]
     meaning: str
     default: AttributeValue = None
 
     def fault(self, value: object) -> str | None:
         """Why it can't be `value`, or None; None is as if it weren't given."""
         if value is None or type(value) is self.type:
-            return None
+            is_integers = not isinstance(value, tuple) or all(type(each) is int for each in value)
+            return None if is_integers else f"{self.name}= takes integers; got {value!r}"
         return f"{self.name}= takes {self.type.__name__}; got {value!r}"
 
 

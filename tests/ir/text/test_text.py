@@ -14,6 +14,7 @@ from tilejit.ir import nodes as ir
 from tilejit.ir.text.layout_text import layout_from_text
 from tilejit.ir.text.parser import from_text
 from tilejit.ir.text.printer import expr_text, to_text
+from tilejit.ir.verify import verify
 from tilejit.layout import S, TileLayout
 
 SQRT = """\
@@ -44,6 +45,47 @@ kernel lanes threads=128 target=sm_90a max_registers=64 cluster=(2, 1, 1) debug
   instruction ldmatrix.x4 r[0 +: 4] <- smem[%lane_id * 8 +: 4]
   instruction div.approx.f32 r[0 +: 1] <- (r[1 +: 1]), 3.0
 """
+
+
+OPEN = """\
+kernel centred threads=64 target=sm_90a
+  alloc x: local float16[32, 48] open cta align 16
+  alloc s: local float16[32] open cta align 16
+  alloc y: local float16[7, 13] in [8, 16] S[128 : 1 @ tx] align 16
+  alloc z: local float16[7, 13] in [128] S[128 : 1 @ tx] align 16
+  view c: local float16[32, 1] open cta (0, None) align 16 of s
+  view t: local float16[48, 32] open cta (1, 0) align 16 of x
+  cta.copy s[0 +: 32], s[0 +: 32]; axis=(0, 1)
+  cta.sub x[0 +: 32, 0 +: 48], x[0 +: 32, 0 +: 48], c[0 +: 32, 0 +: 1]
+"""
+
+
+def test_open_tiles_and_slots_read_back() -> None:
+    kernel = from_text(OPEN)
+    assert to_text(kernel) == OPEN
+    assert {v.message for v in verify(kernel, "open")} == {"copy has no attribute 'axis'"}
+    assert {v.message for v in verify(kernel, "tile")} >= {"x has no layout yet", "c has no layout yet"}
+
+
+@pytest.mark.parametrize(
+    "line, message",
+    [
+        ("alloc a: shared float16[8] open cta align 16", "only local tiles are open"),
+        ("alloc a: local float16[8] open grid align 16", "unknown scope 'grid'"),
+        ("alloc a: local float16[8] open cta (0) align 16", "if and only if it is a view"),
+        ("view a: local float16[8, 1] open cta (0, 0) align 16 of s", "goes along (0, 0)"),
+        ("view a: local float16[8] open cta (0) align 16 of s", "isn't (0,) of s"),
+        ("view a: local float32[32] open cta (0) align 16 of s", "of the same type"),
+        ("view a: local float16[32] open warp (0) align 16 of s", "open on the same scope"),
+        ("alloc a: local float16[7, 13] in [90] S[90 : 1 @ tx] align 16", "91 elements in 90 slots"),
+        ("alloc a: local float16[7, 13] in [8, 12] S[96 : 1 @ tx] align 16", "doesn't fit in slots (8, 12)"),
+        ("alloc a: local float16[7, 13] in [8, 16] S[96 : 1 @ tx] align 16", "has 128 elements"),
+        ("alloc a: shared float16[7] in [8] S[8 : 1] align 16", "only a local tile that is laid out has slots"),
+    ],
+)
+def test_what_is_wrong_with_open_tiles_and_slots_is_said(line: str, message: str) -> None:
+    kernel = from_text(f"kernel k threads=64 target=sm_90a\n  alloc s: local float16[32] open cta align 16\n  {line}\n")
+    assert any(message in v.message for v in verify(kernel, "open")), verify(kernel, "open")
 
 
 @given(kernels("tile"))

@@ -65,7 +65,7 @@ def _steps(buffer: Buffer) -> list[object] | None:
     layout = buffer.layout
     if isinstance(layout, Strided):
         return [None, *zip(buffer.shape, layout.strides, strict=True)]
-    shape = fixed_shape(buffer)
+    layout, shape = buffer.tile_layout, fixed_shape(buffer)
     if layout.replica or not groups_to(layout.adapted(shape).shard, shape):
         return None
     groups = [merged(group) for group in refined(layout.adapted(shape).shard, shape)]

@@ -187,7 +187,7 @@ def _strides(buffer: ir.Buffer) -> tuple[ir.Expr, ...] | None:
     layout = buffer.layout
     if isinstance(layout, ir.Strided):
         return tuple(build.const(s, int64) if isinstance(s, int) else s for s in layout.strides)
-    shape = fixed_shape(buffer)
+    layout, shape = buffer.tile_layout, fixed_shape(buffer)
     if layout.swizzle is not None or layout.replica or layout.offset or not groups_to(layout.shard, shape):
         return None
     groups = [merged(group) for group in refined(layout.shard, shape)]

@@ -8,6 +8,7 @@ from typing import TypeVar
 from ...dtypes import DType, bool_, int64
 from ...errors import KernelSyntaxError, LayoutError
 from ...layout import TileLayout
+from ...ops.record import AttributeValue
 from ...scopes import SCOPES
 from .. import nodes as ir
 from .expressions import Names, dtype_name, ends_after_place, expression, looked_up, order, place, region
@@ -280,11 +281,13 @@ class _Reader:
             items.append(read())
         return items
 
-    def _attr(self, line: Line) -> tuple[str, str | int | bool | None]:
+    def _attr(self, line: Line) -> tuple[str, AttributeValue]:
         name = line.name()
         line.expect("=")
         if line.peek.kind == "string":
             return name, line.string()
+        if line.accept("("):
+            return name, tuple(_separated(line, line.integer, ")"))
         for word, value in (("True", True), ("False", False), ("None", None)):
             if line.accept(word):
                 return name, value
@@ -314,11 +317,12 @@ class _Reader:
         dtype = dtype_name(line)
         line.expect("[")
         shape = tuple(_separated(line, lambda: self._size(line), "]"))
-        layout = self._strided(line) if line.sees("strides", "(") else _tile_layout(line)
+        slots = self._slots(line) if line.accept("in") else ()
+        layout = self._layout(line)
         line.expect("align")
         align = line.integer()
         base = looked_up(line, self.names.buffers) if self._is_view(line) and line.accept("of") else None
-        buffer = ir.Buffer(name, space, dtype, shape, layout, align, base)
+        buffer = ir.Buffer(name, space, dtype, shape, layout, align, base, slots=slots)
         self.names.buffers[name] = buffer
         return buffer
 
@@ -327,6 +331,15 @@ class _Reader:
 
     def _size(self, line: Line) -> int | ir.Var:
         return line.integer() if line.peek.kind == "int" or line.sees("-") else looked_up(line, self.names.vars)
+
+    def _slots(self, line: Line) -> tuple[int, ...]:
+        line.expect("[")
+        return tuple(_separated(line, line.integer, "]"))
+
+    def _layout(self, line: Line) -> TileLayout | ir.Strided | ir.Open:
+        if line.sees("strides", "("):
+            return self._strided(line)
+        return _open(line) if line.accept("open") else _tile_layout(line)
 
     def _strided(self, line: Line) -> ir.Strided:
         line.expect("strides")
@@ -344,6 +357,13 @@ class _Reader:
 def _is_scalar(line: Line) -> bool:
     """Whether a parameter's line defines a variable: NAME: DTYPE, not NAME: SPACE DTYPE."""
     return len(line.tokens) <= line.at + 2 or line.tokens[line.at + 2].text not in ir.SPACES
+
+
+def _open(line: Line) -> ir.Open:
+    scope = line.name()
+    if not line.accept("("):
+        return ir.Open(scope)
+    return ir.Open(scope, tuple(_separated(line, lambda: None if line.accept("None") else line.integer(), ")")))
 
 
 def _tile_layout(line: Line) -> TileLayout:

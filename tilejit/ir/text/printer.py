@@ -19,8 +19,9 @@ Blocks are indented as in Python. Each statement is one line; what stands in bra
       instruction NAME [VECTOR, …] [<- INPUT, …]
 
     VAR      NAME: DTYPE [multiple_of N] [within LEAST..GREATEST]
-    BUFFER   NAME: SPACE DTYPE[EXTENT, …] LAYOUT align N
-    LAYOUT   as Python: S[(32, 8) : (8, 1)]; of a tensor: strides(STRIDE, …; align N; extent_align N)
+    BUFFER   NAME: SPACE DTYPE[EXTENT, …] [in [EXTENT, …]] LAYOUT align N       behind in: its slots
+    LAYOUT   as Python: S[(32, 8) : (8, 1)]; of a tensor: strides(STRIDE, …; align N; extent_align N);
+             of a tile that nobody laid out: open SCOPE, of a view of one: open SCOPE (DIMENSION or None, …)
     REGION   NAME[START +: EXTENT, …] [inside]      a dimension without +: is dropped; inside: within the edges
     VECTOR   NAME[OFFSET +: WIDTH]                  ELEMENT  NAME[INDEX, …]
     EXPR     Python's operators, OPERATION(EXPR, …), DTYPE(EXPR) for a cast, %NAME for a special,
@@ -39,6 +40,8 @@ import math
 from collections.abc import Iterable, Iterator
 
 from ...dtypes import DType, bool_, int64
+from ...layout import TileLayout
+from ...ops.record import AttributeValue
 from .. import nodes as ir
 from ..walk import assert_never
 from .grammar import (
@@ -202,7 +205,9 @@ def _operand(operand: ir.Region | ir.Vector | ir.Expr, wanted: DType | None) -> 
     return f"({text})" if isinstance(operand, ir.Load) else text
 
 
-def _value(value: str | int | bool | None) -> str:
+def _value(value: AttributeValue) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(map(str, value))})"
     return json.dumps(value) if isinstance(value, str) else repr(value)
 
 
@@ -225,14 +230,18 @@ def buffer_text(buffer: ir.Buffer) -> str:
     """A buffer's definition."""
     shape = ", ".join(_size(n) for n in buffer.shape)
     head = f"{_name(buffer.name)}: {buffer.space} {buffer.dtype}[{shape}]"
-    return f"{head} {_layout(buffer.layout)} align {buffer.align}"
+    slots = f" in [{', '.join(map(str, buffer.slots))}]" if buffer.slots else ""
+    return f"{head}{slots} {_layout(buffer.layout)} align {buffer.align}"
 
 
 def _size(size: int | ir.Var) -> str:
     return _name(size.name) if isinstance(size, ir.Var) else str(size)
 
 
-def _layout(layout: object) -> str:
+def _layout(layout: TileLayout | ir.Strided | ir.Open) -> str:
+    if isinstance(layout, ir.Open):
+        dims = "" if layout.dims is None else f" ({', '.join(map(str, layout.dims))})"
+        return f"open {layout.scope}{dims}"
     if not isinstance(layout, ir.Strided):
         return repr(layout)
     strides = ", ".join(_size(s) for s in layout.strides)

@@ -12,6 +12,7 @@ Memory: spaces, ranks, extents, layouts and alignments fit together (see `memory
 shared, local or tensor memory that is provably outside is a violation, as is one with an unknown scope.
 Instructions: their names are in the instruction table; operands have the number, kinds, sizes, types and memory that
 the row says (see `instructions`); at lane level the target has them.
+Open level: as tile level, and local tiles may be open.
 Tile level: no `Vector`, `Move`; an `Instruction` takes scalars and has no result; tile operations have the operands and
 attributes of their table, a `Load` is the whole value of a `Let`.
 Lane level: no `TileOp`, `Element`, `Region`; vectors stand in `Move`, `Load`, `Store` and `Instruction` only; a load
@@ -34,6 +35,9 @@ from ..walk import assert_never
 from .instructions import cut_inputs, instruction_faults
 from .memory import access_fault, buffer_faults, element_faults, region_faults, vector_faults
 from .operations import const_fault, op_fault, tile_op_faults
+
+#: how far a kernel has come: tiles may be open; all are laid out; one thread's view
+LEVELS = ("open", "tile", "lane")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +68,15 @@ class Examined:
 
 
 def verify(kernel: ir.Kernel, level: str) -> list[Violation]:
-    """Every violation of the invariants of `level`, "tile" or "lane"; none where the kernel is sound."""
+    """Every violation of the invariants of `level`, "open", "tile" or "lane"; none where the kernel is sound."""
     return examine(kernel, level).violations
 
 
 def examine(kernel: ir.Kernel, level: str) -> Examined:
     """As `verify`, with the names that the kernel uses."""
-    if level not in ("tile", "lane"):
-        raise ValueError(f"level is 'tile' or 'lane'; got {level!r}")
-    checker = _Checker(level == "tile")
+    if level not in LEVELS:
+        raise ValueError(f"level is one of {', '.join(LEVELS)}; got {level!r}")
+    checker = _Checker(level != "lane", takes_open=level == "open")
     checker.kernel(kernel)
     return Examined(checker.violations, checker.used_vars, checker.used_buffers)
 
@@ -96,8 +100,9 @@ class _Environment:
 
 
 class _Checker:
-    def __init__(self, is_tile: bool) -> None:
+    def __init__(self, is_tile: bool, *, takes_open: bool) -> None:
         self.is_tile = is_tile
+        self.takes_open = takes_open
         self.target = ""
         self.violations: list[Violation] = []
         self.defined: set[str] = set()
@@ -159,6 +164,8 @@ class _Checker:
                 self.var(size, env, span)
         for message in buffer_faults(buffer):
             self.fault(message, span)
+        if isinstance(buffer.layout, ir.Open) and not self.takes_open:
+            self.fault(f"{buffer.name} has no layout yet", span)
         self.buffers[buffer.name] = buffer
 
     def use_buffer(self, buffer: ir.Buffer, span: Span | None) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Set
 
 from ...dtypes import int32, int64
 from ...layout import TileLayout
+from ...scopes import SCOPES
 from .. import nodes as ir
 from .. import walk
 from ..arithmetic.facts import bounds
@@ -38,10 +39,48 @@ def buffer_faults(buffer: ir.Buffer) -> Iterator[str]:
         yield f"{name}: only global memory has extents known at launch"
     if any(n.dtype != int64 for n in buffer.shape if isinstance(n, ir.Var)):
         yield f"{name}: an extent known at launch is of int64"
-    if isinstance(buffer.layout, ir.Strided):
-        yield from _strided_faults(buffer, buffer.layout)
-    elif len(sizes) == len(buffer.shape):
-        yield from _tile_layout_faults(buffer, buffer.layout, math.prod(sizes))
+    if buffer.slots:
+        yield from _slot_faults(buffer, tuple(sizes))
+    match buffer.layout:
+        case ir.Strided():
+            yield from _strided_faults(buffer, buffer.layout)
+        case ir.Open():
+            yield from _open_faults(buffer, buffer.layout)
+        case TileLayout() if len(sizes) == len(buffer.shape):
+            yield from _tile_layout_faults(buffer, buffer.layout, math.prod(buffer.slots or sizes))
+
+
+def _slot_faults(buffer: ir.Buffer, shape: tuple[int, ...]) -> Iterator[str]:
+    name, slots = buffer.name, buffer.slots
+    if buffer.space != "local" or isinstance(buffer.layout, ir.Open):
+        yield f"{name} has slots {slots}; only a local tile that is laid out has slots"
+    elif len(slots) == 1:
+        if slots[0] < math.prod(shape):
+            yield f"{name} has {math.prod(shape)} elements in {slots[0]} slots"
+    elif len(slots) != len(shape) or any(slot < extent for slot, extent in zip(slots, shape, strict=True)):
+        yield f"{name} of shape {shape} doesn't fit in slots {slots}"
+
+
+def _open_faults(buffer: ir.Buffer, layout: ir.Open) -> Iterator[str]:
+    name, base = buffer.name, buffer.base
+    if buffer.space != "local":
+        yield f"{name} is in {buffer.space} memory; only local tiles are open"
+    if layout.scope not in SCOPES:
+        yield f"{name} is open on unknown scope {layout.scope!r}"
+    if (base is None) != (layout.dims is None):
+        yield f"{name} is open; it names dimensions of a base if and only if it is a view"
+    if base is None or layout.dims is None:
+        return
+    if not isinstance(base.layout, ir.Open) or base.layout.scope != layout.scope or base.dtype != buffer.dtype:
+        yield f"{name} is an open view of {base.name}, which isn't open on the same scope and of the same type"
+    along = [d for d in layout.dims if d is not None]
+    if len(layout.dims) != len(buffer.shape) or len(set(along)) != len(along):
+        yield f"{name} has {len(buffer.shape)} dimensions, and goes along {layout.dims} of {base.name}"
+        return
+    left_out = [n for d, n in enumerate(base.shape) if d not in along]
+    wanted = tuple(1 if d is None else base.shape[d] if d < len(base.shape) else None for d in layout.dims)
+    if buffer.shape != wanted or any(n != 1 for n in left_out):
+        yield f"{name} of shape {buffer.shape} isn't {layout.dims} of {base.name}, of shape {base.shape}"
 
 
 def _strided_faults(buffer: ir.Buffer, layout: ir.Strided) -> Iterator[str]:
@@ -145,7 +184,7 @@ def _storage(buffer: ir.Buffer) -> int | None:
     """Elements that the buffer's storage holds, for a thread where it is local; None where unknown."""
     if isinstance(buffer.layout, ir.Strided) or buffer.space == "tmem":
         return None
-    layout = buffer.layout
+    layout = buffer.tile_layout
     return layout.storage().span() if buffer.space == "local" else layout.footprint()
 
 

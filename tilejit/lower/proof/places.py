@@ -33,7 +33,7 @@ def addresses(region: Region, values: Mapping[str, int] | None = None) -> Array:
     if isinstance(layout, Strided):
         strides = [s if isinstance(s, int) else names[s.name] for s in layout.strides]
         return np.asarray(sum(x * s for x, s in zip(at, strides, strict=True)))
-    places = _places(layout, region.buffer, at)
+    places = _places(region.buffer.tile_layout, region.buffer, at)
     return np.asarray(sum(places.values(), start=np.zeros(1, np.int64))[0])
 
 

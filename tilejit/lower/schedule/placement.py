@@ -127,6 +127,7 @@ def place(region: Region, scope: str) -> Placement:
     layout = region.buffer.layout
     if isinstance(layout, Strided):
         return _strided(region, layout.strides)
+    layout = region.buffer.tile_layout
     fixed = _fixed_strides(region.buffer, layout)
     if fixed is not None:
         return _strided(region, fixed)
@@ -155,7 +156,7 @@ def element_offset(buffer: Buffer, indices: Sequence[Expr]) -> Expr:
     """
     layout, dtype = buffer.layout, int64 if buffer.space == "global" else int32
     starts = [build.cast(index, dtype) for index in indices]
-    one_each = layout.strides if isinstance(layout, Strided) else _fixed_strides(buffer, layout)
+    one_each = layout.strides if isinstance(layout, Strided) else _fixed_strides(buffer, buffer.tile_layout)
     if one_each is not None:
         strides = (s if isinstance(s, int) else Scaled(s) for s in one_each)
         return total_along(zip(strides, starts, strict=True), dtype)
