@@ -12,7 +12,7 @@ from ..ops.broadcast import broadcasts
 from ..ops.copies import CAST, FILL
 from ..ops.elementwise import ELEMENTWISE, result_type
 from .schedule.placement import Placement, place
-from .schedule.views import Schedule, Space
+from .schedule.views import Schedule
 from .variant import SCOPE, TYPES, Condition, DispatchContext
 
 __all__ = ["ELEMENTWISE_CONDITIONS", "OPERATIONS", "Placed", "placed_tiles", "schedule", "value_of"]
@@ -51,7 +51,7 @@ def schedule(tiles: Mapping[str, Placed]) -> Schedule:
 
     raises: LayoutError where tiles give a dimension to threads and split it without common digits.
     """
-    return Schedule.of(Space(tiles["dst"][0].shape), tiles)
+    return Schedule.of(tiles["dst"][0].shape, tiles)
 
 
 def _along(shape: tuple[int, ...], dst: tuple[int, ...]) -> tuple[int | None, ...]:

@@ -33,7 +33,7 @@ from ..schedule.placement import need_slice, place
 from ..schedule.registers import each_start
 from ..schedule.views import Schedule, View
 from ..schedule.width import Width
-from ..schedule.windows import NO_EDGES, Edges, Mask
+from ..schedule.windows import Edges, Mask
 from ..variant import DispatchContext, copy_sides
 
 __all__ = ["MaskedVector", "OwnedVectors", "RegisterVectors", "at_edges", "fill_value", "pieces", "register_copy"]
@@ -236,7 +236,7 @@ def at_edges(b: Builder, views: Sequence[View], width: int, rounds: int) -> Iter
     for each in edges.values():
         cond = build.logical_and(cond, each.all_inside)
     with b.either(cond) as otherwise:
-        yield dict.fromkeys(edges, NO_EDGES)
+        yield {name: each.without_tensor for name, each in edges.items()}
         with otherwise:
             yield {name: each.mask(b, rounds) for name, each in edges.items()}
 
