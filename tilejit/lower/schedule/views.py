@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from math import prod
 
 from ...dtypes import DType, int64
@@ -28,7 +29,7 @@ from .strides import Folded, Scaled, Stride, Term, Thread, shown, times, total_a
 from .swizzles import advanced, swizzled
 from .width import Width, misaligned
 
-__all__ = ["Digit", "Schedule", "Space", "View", "digits_of"]
+__all__ = ["Digit", "Schedule", "Space", "View", "broadcast_along", "digits_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,14 @@ class Digit:
         """Steps of `count` values each."""
         strides = tuple([(name, times(stride, count)) for name, stride in self.strides])
         return Digit(extent, self.dim, self.weight * count, strides)
+
+
+def broadcast_along(shape: tuple[int, ...], to: tuple[int, ...]) -> tuple[int | None, ...]:
+    """For each extent of `to` but 1, which of those of `shape` broadcasts to it; None where none moves along."""
+    behind, kept = len(to) - len(shape), count()
+    return tuple(
+        next(kept) if k >= behind and shape[k - behind] != 1 else None for k, extent in enumerate(to) if extent != 1
+    )
 
 
 def digits_of(index: Expr, extents: Sequence[int]) -> list[Expr]:
