@@ -60,11 +60,12 @@ class KernelSource:
         if code.co_name == "<lambda>":
             raise KernelSyntaxError("a kernel can't be a lambda", hint="write it with def")
         lines = _lines(fn)
-        tree = _parse("\n".join(lines) + "\n", code.co_filename, fn.__name__)
+        text = "\n".join(lines) + "\n"
+        tree = _parse(text, code.co_filename, fn.__name__)
         node = _definition(tree, code)
         if isinstance(node, ast.AsyncFunctionDef):
             raise KernelSyntaxError(f"{code.co_name} is an async function; kernels are plain ones", hint="write def")
-        if node is None or not _is_compiled_from(code, "\n".join(lines) + "\n"):
+        if node is None or not _is_compiled_from(code, text):
             raise KernelSyntaxError(
                 f"the source of {code.co_name} in {code.co_filename} is not what it was compiled from",
                 hint="the file was edited after it was imported: import it again, or restart",
@@ -117,7 +118,7 @@ def _lines(fn: FunctionType) -> tuple[str, ...]:
             f"the source of {fn.__name__} is not available (its file is {file!r})",
             hint="define kernels in a file or a Jupyter cell, or register the text with linecache before exec",
         )
-    return tuple(line.rstrip("\n") for line in lines)
+    return tuple([line.rstrip("\n") for line in lines])
 
 
 @lru_cache(maxsize=64)
@@ -215,6 +216,7 @@ def _same_but_for_asserts(actual: CodeType, expected: CodeType) -> bool:
     return names <= set(actual.co_names) and all((type(c), repr(c)) in there for c in plain)
 
 
+@lru_cache(maxsize=256)
 def _references(node: ast.FunctionDef) -> tuple[tuple[str, ...], ...]:
     chains: dict[tuple[str, ...], None] = {}
     _collect_body(node, frozenset(), chains)

@@ -64,7 +64,10 @@ class TileOperand:
 
     def kind(self, *, is_region: bool) -> OperandKind | None:
         """What a region, or an expression, is here; None where it can't be one."""
-        return next((kind for kind in self.kinds if kind.is_region is is_region), None)
+        for kind in self.kinds:
+            if kind.is_region is is_region:
+                return kind
+        return None
 
 
 Given = TypeVar("Given")
@@ -122,7 +125,7 @@ class TileOperation:
     scopes: tuple[Scope, ...] = tuple(SCOPES.values())
     elementwise: Elementwise | None = None
 
-    @property
+    @cached_property
     def arity(self) -> tuple[int, int]:
         """The least and the greatest number of operands."""
         return sum(not o.optional for o in self.operands), len(self.operands)

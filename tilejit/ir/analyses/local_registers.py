@@ -131,7 +131,7 @@ class LocalRegisters:
 
 def span(buffer: ir.Buffer) -> int:
     """How many registers a thread has for a buffer."""
-    return buffer.tile_layout.adapted(slots_of(buffer)).storage().footprint()
+    return buffer.tile_layout.adapted(slots_of(buffer)).footprint()
 
 
 def _is_dense(iters: Iterable[Iter]) -> bool:

@@ -185,7 +185,7 @@ def _storage(buffer: ir.Buffer) -> int | None:
     if isinstance(buffer.layout, ir.Strided) or buffer.space == "tmem":
         return None
     layout = buffer.tile_layout
-    return layout.storage().span() if buffer.space == "local" else layout.footprint()
+    return layout.span() if buffer.space == "local" else layout.footprint()
 
 
 def _strangers(expr: ir.Expr, unrolled: Set[str]) -> list[str]:

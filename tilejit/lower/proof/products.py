@@ -65,7 +65,7 @@ def _tile(region: Region, scope: str, threads: int, registers: Array, fragment: 
     """
     owners, places = owners_of(region, scope)
     assert isinstance(region.buffer.layout, TileLayout)
-    held = np.full((threads, region.buffer.layout.storage().span()), -1)
+    held = np.full((threads, region.buffer.layout.span()), -1)
     held[owners, places] = np.arange(owners.shape[1])
     taken = held[:, registers].reshape(-1, _WARP, *registers.shape)
     assert (taken >= 0).all(), "an instruction takes registers that hold no element of the region"

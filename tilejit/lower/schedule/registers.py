@@ -38,7 +38,7 @@ class RegisterRun:
         """The registers at which it may start, without leaving the buffer."""
         assert isinstance(self.buffer.layout, TileLayout)
         low, high = facts.bounds(self.first)
-        last = self.buffer.layout.storage().span() - self.reach
+        last = self.buffer.layout.span() - self.reach
         step = max(facts.multiple_of(self.first), 1)
         lowest = -(-max(low or 0, 0) // step) * step
         return range(lowest, min(last, last if high is None else high) + 1, step)

@@ -222,7 +222,7 @@ def _rounded(plan: Plan, left: Buffer, right: Buffer, b: Builder) -> list[Buffer
     copies: list[Buffer] = []
     for source, words, count in ((left, plan.a_words, m), (right, plan.b_words, n)):
         assert isinstance(source.layout, TileLayout)
-        rounded = b.scratch(f"{source.name}.tf32", float32, source.layout.storage().span())
+        rounded = b.scratch(f"{source.name}.tf32", float32, source.layout.span())
         copies.append(rounded)
         with b.loop("k", k, unrolled=True) as at_k, b.loop("tile", count, unrolled=True) as tile:
             for at in words(tile, at_k):
