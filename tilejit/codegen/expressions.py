@@ -80,7 +80,8 @@ def offset_of(emission: Emission, expr: Expr) -> OffsetSum:
     if isinstance(expr, Var) and expr.name in emission.sums:
         return emission.sums[expr.name]
     if isinstance(expr, Op) and expr.name == "add":
-        a, b = (offset_of(emission, x) for x in expr.args)
+        left, right = expr.args
+        a, b = offset_of(emission, left), offset_of(emission, right)
         wraps = expr.dtype.bits < 64 and not _proved(expr)
         return OffsetSum(a.parts + b.parts, a.past + b.past, a.wraps or b.wraps or wraps)
     value = evaluate(emission, expr)
@@ -91,9 +92,10 @@ def _constant(emission: Emission, expr: Expr) -> int | None:
     """An index that is constant here."""
     if isinstance(expr, Const):
         return int(expr.value)
-    if id(expr) not in emission.folds:
-        emission.folds[id(expr)] = _fold(expr)
-    fold = emission.folds[id(expr)]
+    key = id(expr)
+    if key not in emission.folds:
+        emission.folds[key] = _fold(expr)
+    fold = emission.folds[key]
     try:
         return None if fold is None else fold(emission.constants)
     except KeyError:
@@ -196,7 +198,8 @@ def _folded(name: str, args: list[LLVMValue]) -> int | None:
 
 def _kept(name: str, x: LLVMValue, y: LLVMValue) -> LLVMValue | None:
     """The argument that an integer operation returns: x + 0, x * 1, x * 0, …, of which unrolling makes many."""
-    a, b = (None if v.const is None else v.const.value for v in (x, y))
+    a = None if x.const is None else x.const.value
+    b = None if y.const is None else y.const.value
     if name == "mul":
         if a == 0 or b == 1:
             return x

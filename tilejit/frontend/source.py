@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import linecache
 import warnings
 from collections.abc import Callable, Iterator
@@ -184,7 +183,7 @@ def _holds(code: CodeType, module: CodeType) -> bool:
 def _codes(code: CodeType) -> Iterator[CodeType]:
     yield code
     for constant in code.co_consts:
-        if inspect.iscode(constant):
+        if isinstance(constant, CodeType):
             yield from _codes(constant)
 
 
@@ -202,7 +201,7 @@ def _same(actual: CodeType, expected: CodeType) -> bool:
 
 
 def _same_constant(a: object, b: object) -> bool:
-    if inspect.iscode(a) and inspect.iscode(b):
+    if isinstance(a, CodeType) and isinstance(b, CodeType):
         return _same(a, b)
     # repr tells 0.0 from -0.0, and nan from other numbers though it isn't equal to itself
     return type(a) is type(b) and repr(a) == repr(b)
@@ -210,7 +209,7 @@ def _same_constant(a: object, b: object) -> bool:
 
 def _same_but_for_asserts(actual: CodeType, expected: CodeType) -> bool:
     """pytest rewrites the asserts of test modules; what else is in the code must still be there."""
-    plain = [c for c in expected.co_consts if not inspect.iscode(c)]
+    plain = [c for c in expected.co_consts if not isinstance(c, CodeType)]
     there = {(type(c), repr(c)) for c in actual.co_consts}
     names = set(expected.co_names) - {"AssertionError"}
     return names <= set(actual.co_names) and all((type(c), repr(c)) in there for c in plain)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from ..dtypes import DType
 from ..ir.nodes import Expr, Region, Strided, TileOp
+from ..ir.verify.operations import shape_and_type_faults
 from ..isa.access import WIDEST_BITS
 from ..isa.cp_async import CP_ASYNC
 from ..layout import Axis, TileLayout
@@ -107,9 +108,8 @@ def _need_supported(ctx: Context, arguments: dict[str, ast.expr], record: TileOp
 
 def _need_sound(ctx: Context, node: ast.AST, op: TileOp) -> None:
     """Raise KernelTypeError where the operands' shapes or types don't fit."""
-    for fault in (op.record.shape_fault(op.shapes), op.record.type_fault(op.dtypes, dict(op.attrs))):
-        if fault is not None:
-            raise ctx.type_error(node, fault.message, fault.hint)
+    for fault in shape_and_type_faults(op):
+        raise ctx.type_error(node, fault.message, fault.hint)
 
 
 def _operands(

@@ -43,7 +43,10 @@ class Builder:
 
     def name(self, stem: str) -> str:
         """`stem` with a number, which no other name of the kernel is."""
-        return next(name for n in self._numbers if (name := f"{stem}.{n}") not in self.taken)
+        name = f"{stem}.{next(self._numbers)}"
+        while name in self.taken:
+            name = f"{stem}.{next(self._numbers)}"
+        return name
 
     def append(self, stmt: Stmt) -> None:
         self._open[-1].append(stmt)

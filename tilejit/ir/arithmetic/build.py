@@ -33,7 +33,8 @@ __all__ = [
     "right_shift", "sub", "total", "weighted_sum", "where",
 ]
 
-_NUMBER = (bool, int, float)
+#: bool is an int
+_NUMBER = (int, float)
 ExprLike = Expr | bool | int | float
 
 TRUE = Const(True, bool_)

@@ -146,17 +146,18 @@ class OwnedVectors:
         The caller writes its code once, or several times: for each register at which a region may start, and for
         regions inside their tensors, without masks, and at their edges.
         """
-        base = b.let("memory", self.vectors["memory"].swizzled(self._first("memory", thread)))
+        first = self._first("memory", thread)
+        base = b.let("memory", self.vectors["memory"].swizzled(first))
         for starts in self.starts(b):
             with b.when(takes_part):
-                yield from self._rounds(b, thread, base, starts)
+                yield from self._rounds(b, thread, first, base, starts)
 
     def _rounds(
-        self, b: Builder, thread: Expr, base: Expr, starts: Mapping[str, RegisterVectors]
+        self, b: Builder, thread: Expr, first: Expr, base: Expr, starts: Mapping[str, RegisterVectors]
     ) -> Iterator[tuple[Vector, MaskedVector]]:
-        """base: the address of the first vector in memory."""
+        """first: where the first vector lies in memory, before swizzling; base: its address."""
         registers, tile = starts["registers"], starts.get("mask")
-        memory, first = self.vectors["memory"], self._first("memory", thread)
+        memory = self.vectors["memory"]
         every, elements = (self.threads_share.then(part)["memory"] for part in (self.vectors, self.elements))
         which = self.threads_share["registers"].of_thread(thread)
         for masks in at_edges(b, [elements], self.width, self.rounds):

@@ -109,13 +109,18 @@ class Placement:
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        return tuple(s for dim in self.dims for s in dim)
+        return tuple([s for dim in self.dims for s in dim])
 
     @property
     def threads(self) -> tuple[Step, ...]:
         """The steps among the threads, replicas included, nearest first."""
-        spread = [s for s in (*self.steps, *self.replicas) if isinstance(s.stride, Thread)]
-        return tuple(sorted(spread, key=lambda s: s.threads))
+        return _threads(self)
+
+
+@remembered
+def _threads(placement: Placement) -> tuple[Step, ...]:
+    spread = [s for s in (*placement.steps, *placement.replicas) if isinstance(s.stride, Thread)]
+    return tuple(sorted(spread, key=lambda s: s.threads))
 
 
 def place(region: Region, scope: str) -> Placement:

@@ -72,7 +72,7 @@ class Digit:
 
     @property
     def is_folded(self) -> bool:
-        return any(isinstance(stride, Folded) for _, stride in self.strides)
+        return Folded in {type(stride) for _, stride in self.strides}
 
     def is_spread(self, operand: str) -> bool:
         """Whether the digit is spread over threads in an operand."""
@@ -275,10 +275,10 @@ class Schedule:
         return Schedule(
             Space(extents, tuple(counted)),
             tuple(digits),
-            tuple(
-                Side(name, placement, tuple(None if d is None else placement.places[d] for d in dims))
+            tuple([
+                Side(name, placement, tuple([None if d is None else placement.places[d] for d in dims]))
                 for name, (placement, dims) in operands.items()
-            ),
+            ]),
         )
 
     @staticmethod
@@ -310,7 +310,7 @@ class Schedule:
     @property
     def count(self) -> int:
         """How many values the index has."""
-        return prod(digit.extent for digit in self.digits)
+        return prod([digit.extent for digit in self.digits])
 
     def digits_of(self, index: Expr) -> list[Expr]:
         """The values of the digits of an index that counts them all."""
@@ -464,9 +464,9 @@ def _counting(steps: tuple[Step, ...], count: int, placement: Placement) -> tupl
 
 def _common_digits(there: Mapping[str, tuple[Step, ...]], dim: int) -> list[Digit] | None:
     """The digits of one dimension, None where operands split it without common ones."""
-    if any(isinstance(s.stride, Folded) for steps in there.values() for s in steps):
+    if Folded in {type(step.stride) for steps in there.values() for step in steps}:
         return None
-    if not any(len(steps) > 1 for steps in there.values()):
+    if max(map(len, there.values())) == 1:
         # most dimensions: every operand moves by one stride
         return _one_digit(there, dim)
     try:
@@ -477,7 +477,7 @@ def _common_digits(there: Mapping[str, tuple[Step, ...]], dim: int) -> list[Digi
         name: _refined(steps, extents, mark) for (name, steps), mark in zip(there.items(), marks, strict=True)
     }
     return [
-        Digit(extent, dim, prod(extents[k + 1 :]), tuple((name, strides[name][k]) for name in there))
+        Digit(extent, dim, prod(extents[k + 1 :]), tuple([(name, strides[name][k]) for name in there]))
         for k, extent in enumerate(extents)
         if extent > 1
     ]
@@ -496,7 +496,7 @@ def _refined(steps: tuple[Step, ...], extents: tuple[int, ...], marks: tuple[int
     strides: list[Stride] = []
     for k, step in enumerate(steps):
         inner = extents[marks[k] : marks[k + 1]]
-        strides.extend(times(step.stride, prod(inner[j + 1 :])) for j in range(len(inner)))
+        strides += [times(step.stride, prod(inner[j + 1 :])) for j in range(len(inner))]
     return strides
 
 
