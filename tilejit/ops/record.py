@@ -130,7 +130,7 @@ class TileOperation:
         """The least and the greatest number of operands."""
         return sum(not o.optional for o in self.operands), len(self.operands)
 
-    @property
+    @cached_property
     def parameters(self) -> tuple[str, ...]:
         """The parameters of a call, in order."""
         return (*(o.name for o in self.operands), *self.reserved, *(a.name for a in self.attrs))
@@ -173,8 +173,8 @@ class TileOperation:
 
     def ordered(self, operands: Mapping[str, Given]) -> tuple[Given | None, ...]:
         """Operands by name as a `TileOp` holds them: None for one that is left out before one that isn't."""
-        last = max((self.position(name) for name in operands), default=-1)
-        return tuple(operands.get(operand.name) for operand in self.operands[: last + 1])
+        last = max([self.position(name) for name in operands], default=-1)
+        return tuple([operands.get(operand.name) for operand in self.operands[: last + 1]])
 
     def count_fault(self, operands: Sequence[object]) -> str | None:
         """Why `operands`, in order and None where one is left out, are too many or too few; or None."""
@@ -189,7 +189,10 @@ class TileOperation:
 
     def attribute(self, name: str) -> Attribute | None:
         """The attribute of this name, or None."""
-        return next((a for a in self.attrs if a.name == name), None)
+        for attribute in self.attrs:
+            if attribute.name == name:
+                return attribute
+        return None
 
     def attribute_fault(self, name: str, value: object) -> str | None:
         """Why it can't carry the attribute `name` with `value`, or None."""

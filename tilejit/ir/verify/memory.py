@@ -33,7 +33,7 @@ def buffer_faults(buffer: ir.Buffer) -> Iterator[str]:
     if buffer.base is not None and buffer.base.space != buffer.space:
         yield f"{name}, in {buffer.space} memory, is a view of {buffer.base.name} in {buffer.base.space}"
     sizes = [n for n in buffer.shape if not isinstance(n, ir.Var)]
-    if any(n < (0 if buffer.space == "global" else 1) for n in sizes):
+    if min(sizes, default=1) < (0 if buffer.space == "global" else 1):
         yield f"{name} has shape {tuple(sizes)}"
     if len(sizes) != len(buffer.shape) and buffer.space != "global":
         yield f"{name}: only global memory has extents known at launch"

@@ -233,17 +233,17 @@ def _strided(region: Region, all_strides: tuple[int | Var, ...]) -> Placement:
     extents = _extents(region)
     kept = [d for d, e in enumerate(extents) if e != 1]
     strides = [s if isinstance(s, int) else Scaled(s) for s in all_strides]
-    offsets = tuple(
+    offsets = [
         Offset(start, stride, f"start {d} of {region.buffer.name}")
         for d, (start, stride) in enumerate(zip(region.starts, strides, strict=True))
         if not _is_zero(start)
-    )
+    ]
     return Placement(
         region,
-        tuple(extents[d] for d in kept),
+        tuple([extents[d] for d in kept]),
         tuple(kept),
-        tuple((Step(extents[d], strides[d]),) for d in kept),
-        offsets,
+        tuple([(Step(extents[d], strides[d]),) for d in kept]),
+        tuple(offsets),
         edges=_edges(region),
     )
 
@@ -264,11 +264,11 @@ def _tiled(region: Region, layout: TileLayout, scope: str) -> Placement:
     kept = [d for d, e in enumerate(extents) if e != 1]
     return Placement(
         region,
-        tuple(extents[d] for d in kept),
+        tuple([extents[d] for d in kept]),
         tuple(kept),
-        tuple(dims[d] for d in kept),
-        tuple(o for o in offsets if not _is_zero(o.index)),
-        tuple(_scope_step(it, scope) for it in layout.replica if it.extent > 1),
+        tuple([dims[d] for d in kept]),
+        tuple([o for o in offsets if not _is_zero(o.index)]),
+        tuple([_scope_step(it, scope) for it in layout.replica if it.extent > 1]),
         None if layout.swizzle is None or layout.swizzle.is_identity else layout.swizzle,
         _edges(region),
     )
@@ -314,7 +314,7 @@ def _window(
     group: tuple[Iter, ...], start: Expr, extent: int, what: str, scope: str
 ) -> tuple[tuple[Step, ...], list[Offset]]:
     """The steps over [start, start + extent) of one dimension, and the terms of where it begins."""
-    if _is_zero(start) and extent == prod(it.extent for it in group):
+    if _is_zero(start) and extent == prod([it.extent for it in group]):
         return _whole(group, scope), []
     try:
         run, moved = _constant_window(group, start, extent, what)
@@ -332,13 +332,13 @@ def _window(
                 )
             return (Step(extent, _folded(group, start)),), []
         run, moved = moving
-    return tuple(_scope_step(it, scope) for it in run if it.extent > 1), moved
+    return tuple([_scope_step(it, scope) for it in run if it.extent > 1]), moved
 
 
 @remembered_pair
 def _whole(group: tuple[Iter, ...], scope: str) -> tuple[Step, ...]:
     """The steps over a whole dimension."""
-    return tuple(_scope_step(it, scope) for it in merged(group))
+    return tuple([_scope_step(it, scope) for it in merged(group)])
 
 
 def _constant_window(
