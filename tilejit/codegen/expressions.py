@@ -92,6 +92,8 @@ def _constant(emission: Emission, expr: Expr) -> int | None:
     """An index that is constant here."""
     if isinstance(expr, Const):
         return int(expr.value)
+    if not emission.constants:
+        return None
     key = id(expr)
     if key not in emission.folds:
         emission.folds[key] = _fold(expr)
@@ -114,7 +116,8 @@ def _fold(expr: Expr) -> Fold | None:
     if fold is None or not isinstance(expr, Op):
         return None
     left, right = expr.args
-    a, b = _fold(left), _fold(right)
+    a = _fold(left)
+    b = None if a is None else _fold(right)
     if a is None or b is None:
         return None
     if not isinstance(right, Const):
