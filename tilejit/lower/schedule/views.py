@@ -261,11 +261,12 @@ class Schedule:
             moving = {
                 name: placement.dims[d] for name, (placement, dims) in operands.items() if (d := dims[dim]) is not None
             }
-            count = max([prod([s.extent for s in steps]) for steps in moving.values()], default=extent)
-            there = {
-                name: _counting(moving[name], count, placement) if name in moving else (Step(count, 0),)
-                for name, (placement, _) in operands.items()
-            }
+            counts = {name: prod([s.extent for s in steps]) for name, steps in moving.items()}
+            count = max(counts.values(), default=extent)
+            there = {name: moving.get(name, (Step(count, 0),)) for name in operands}
+            for name, fewer in counts.items():
+                if fewer < count:
+                    there[name] = _counting(moving[name], fewer, count, operands[name][0])
             counted.append(count)
             common = _common_digits(there, dim)
             if common is None:
@@ -442,14 +443,11 @@ def _chained(view: View) -> list[tuple[int, Stride]]:
     return run
 
 
-def _counting(steps: tuple[Step, ...], count: int, placement: Placement) -> tuple[Step, ...]:
-    """Steps that count so many values: in memory they go on past the extent, where nothing is accessed.
+def _counting(steps: tuple[Step, ...], counted: int, count: int, placement: Placement) -> tuple[Step, ...]:
+    """Steps that count `count` values and not `counted`: in memory they go on where nothing is accessed.
 
     raises: LayoutError where other threads or registers would hold these.
     """
-    counted = prod([step.extent for step in steps])
-    if counted == count:
-        return steps
     if placement.buffer.space == "local":
         raise LayoutError(
             f"{placement.buffer.name} has {counted} slots along a dimension, another tile {count}",
