@@ -131,6 +131,7 @@ def _parse(text: str, file: str, name: str) -> ast.Module:
         ) from None
 
 
+@lru_cache(maxsize=256)
 def _definition(tree: ast.Module, code: CodeType) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == code.co_name:
