@@ -222,7 +222,8 @@ def _by_dimension(shape: tuple[int, ...], threads: int, axis: Axis, width: int) 
         rounds = extent // side_by_side
         iters += (Iter(side_by_side, thread_step, axis), Iter(rounds, register_step, Axis("m")))
         thread_step, register_step = thread_step * side_by_side, register_step * rounds
-    return tuple(reversed(iters))
+    # of a single thread's tile the axis says that it is the scope's
+    return tuple(it for it in reversed(iters) if it.extent > 1 or threads == 1)
 
 
 def _store(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: dict[str, ast.expr]) -> Value:
