@@ -29,6 +29,7 @@ from ..ir.nodes import (
 )
 from ..layout import R, S, TileLayout
 from .context import Context
+from .foreign import is_kernel, launched
 from .scalars import convert
 from .stand_ins import REMEDY
 from .values import Constant, Items, Memory, Scalar, Unset, Value, describe, index_type, is_number
@@ -66,6 +67,8 @@ def subscript(ctx: Context, node: ast.Subscript) -> Value:
         return Constant(base.value[_places(ctx, node, "a string", len(base.value))])
     if isinstance(base, Constant) and isinstance(base.value, (type(S), type(R))):
         return _layout(ctx, node, base.value)
+    if isinstance(base, Constant) and is_kernel(base.value):
+        raise launched(ctx, node, base.value)
     if not isinstance(base, Memory):
         raise ctx.type_error(node, f"{describe(base)} can't be indexed", "tensors, buffers and tuples can")
     return index(ctx, node, base)
