@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 from ..errors import KernelSyntaxError
@@ -52,9 +52,7 @@ class KernelSource:
         longer holds the text that the function was compiled from.
         """
         if not isinstance(fn, FunctionType):
-            raise KernelSyntaxError(
-                f"{fn!r} is not a Python function", hint="put the decorator directly above a def at the bottom"
-            )
+            raise _no_function(fn)
         code = fn.__code__
         if code.co_name == "<lambda>":
             raise KernelSyntaxError("a kernel can't be a lambda", hint="write it with def")
@@ -101,6 +99,24 @@ class KernelSource:
         builtins = fn.__globals__.get("__builtins__", {})
         table = builtins if isinstance(builtins, dict) else vars(builtins)
         return name in table, table.get(name)
+
+
+def _no_function(value: Any) -> KernelSyntaxError:
+    """The error for something decorated that is no `def`."""
+    if isinstance(value, MethodType):
+        return KernelSyntaxError(
+            f"{value.__qualname__} is a method: its kernel would have a self", hint="define it outside the class"
+        )
+    if isinstance(value, (staticmethod, classmethod)):
+        kind = type(value).__name__
+        return KernelSyntaxError(
+            f"{value.__qualname__} is a {kind}, no Python function",
+            hint="write the kernel's decorator below @staticmethod, directly above the def"
+            if kind == "staticmethod" else "define it outside the class",
+        )
+    return KernelSyntaxError(
+        f"{value!r} is not a Python function", hint="put the decorator directly above a def at the bottom"
+    )
 
 
 def _characters(text: str, utf8_column: int) -> int:

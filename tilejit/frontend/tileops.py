@@ -12,7 +12,7 @@ from ..ir.verify.operations import shape_and_type_faults
 from ..isa.access import WIDEST_BITS
 from ..isa.cp_async import CP_ASYNC
 from ..layout import Axis, TileLayout
-from ..layout.iters import Iter
+from ..layout.iters import Iter, groups_to
 from ..ops.copies import COPY, FILL
 from ..ops.record import TILE, AttributeValue, TileOperation
 from ..ops.tile import CALLS
@@ -186,7 +186,11 @@ def _innermost_extent(region: Region) -> int:
 def synthesised(
     ctx: Context, node: ast.AST, scope: str, shape: tuple[int, ...], dtype: DType, innermost: int
 ) -> TileLayout:
-    """A coalesced layout: in each round neighbouring threads own neighbouring vectors, in row-major order."""
+    """A coalesced layout that the shape's dimensions divide.
+
+    In each round neighbouring threads own neighbouring vectors, in row-major order; where a row would end inside a
+    round, the threads are shared out over the dimensions, the last one first.
+    """
     count = math.prod(shape)
     axis = SCOPES[scope].axis
     if axis is None:
@@ -201,8 +205,25 @@ def synthesised(
     while width > 1 and (count % (threads * width) or innermost % width):
         width //= 2
     rounds = count // (threads * width)
-    iters = (Iter(rounds, width, Axis("m")), Iter(threads, 1, Axis(axis)), Iter(width, 1, Axis("m")))
-    return TileLayout(iters)
+    flat = (Iter(rounds, width, Axis("m")), Iter(threads, 1, Axis(axis)), Iter(width, 1, Axis("m")))
+    return TileLayout(flat if groups_to(flat, shape) else _by_dimension(shape, threads, Axis(axis), width))
+
+
+def _by_dimension(shape: tuple[int, ...], threads: int, axis: Axis, width: int) -> tuple[Iter, ...]:
+    """For each dimension its rounds and its threads, for the last one a vector too.
+
+    accepts: `threads` that divide the product of the extents, the last one in vectors.
+    """
+    vectors = (*shape[:-1], shape[-1] // width)
+    iters = [Iter(width, 1, Axis("m"))]
+    thread_step, register_step = 1, width
+    for extent in reversed(vectors):
+        side_by_side = math.gcd(extent, threads // thread_step)
+        rounds = extent // side_by_side
+        iters += (Iter(side_by_side, thread_step, axis), Iter(rounds, register_step, Axis("m")))
+        thread_step, register_step = thread_step * side_by_side, register_step * rounds
+    # of a single thread's tile the axis says that it is the scope's
+    return tuple(it for it in reversed(iters) if it.extent > 1 or threads == 1)
 
 
 def _store(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: dict[str, ast.expr]) -> Value:

@@ -139,11 +139,14 @@ def _instruction_limit() -> int:
     """How many thread instructions a launch may execute."""
     text = os.environ.get("TILEJIT_SIM_LIMIT") or "1e11"
     try:
-        return int(float(text))
+        limit = int(float(text))
     except (ValueError, OverflowError):
+        limit = 0
+    if limit < 1:
         raise LaunchError(
             f"TILEJIT_SIM_LIMIT={text!r} is not a number of thread instructions", hint="write a number such as 1e11"
-        ) from None
+        )
+    return limit
 
 
 class _GridRun:
