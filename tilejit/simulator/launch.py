@@ -137,7 +137,11 @@ def _three(extents: Sequence[int], what: str) -> tuple[int, int, int]:
 
 def _instruction_limit() -> int:
     """How many thread instructions a launch may execute."""
-    text = os.environ.get("TILEJIT_SIM_LIMIT") or "1e11"
+    return _number_of(os.environ.get("TILEJIT_SIM_LIMIT") or "1e11")
+
+
+@lru_cache(maxsize=8)
+def _number_of(text: str) -> int:
     try:
         return int(float(text))
     except (ValueError, OverflowError):
@@ -173,10 +177,7 @@ class _GridRun:
     def chunk_ctas(self) -> int:
         """CTAs per chunk; all of them if the kernel may wait for other CTAs."""
         program = self.program
-        waits = any(
-            s.strong and s.kind != "store" and s.space != "shared" for s in program.sites
-        ) and _has_waiting_loop(program)
-        if waits:
+        if program.waits_for_ctas:
             return self.ctas
         bytes_per_cta = program.shared_bytes * 5 + program.local_bytes * self.threads + 1
         return max(1, min(self.ctas, CHUNK_THREADS // self.threads or 1, CHUNK_BYTES // bytes_per_cta))
@@ -229,8 +230,8 @@ class _GridRun:
         for region in self.memory.regions:
             if region.space != "global":
                 continue
-            base = region.memory.__array_interface__["data"][0]
-            parts = [p for p in region.parts if base + p.start in fresh]
+            base = region.memory.__array_interface__["data"][0] if fresh else 0
+            parts = [p for p in region.parts if base + p.start in fresh] if fresh else []
             if parts or (stores and region.writable):
                 watch.shadow_global(region, parts)
 
@@ -296,15 +297,9 @@ class _GridRun:
         self.memory.regions, self.memory.starts = before
 
     def report(self) -> Report:
-        program = self.program
-        counts: list[tuple[int, int]] = []
-        for compiled, count in zip(program.blocks, self.block_lanes, strict=True):
-            block = compiled.block
-            pcs = block.pcs if block.end_pc < 0 or block.end_pc in block.pcs[-1:] else [*block.pcs, block.end_pc]
-            counts.extend((pc, count) for pc in pcs if count)
         traffic = self.profiler.traffic if self.profiler is not None else None
         return Report(
-            program.function.name, self.grid, self.block, bool(self.checks), self.places, counts, traffic,
+            self.program, self.grid, self.block, bool(self.checks), self.places, self.block_lanes, traffic,
             self.findings.all(),
         )
 
@@ -323,13 +318,3 @@ def _scalar_bytes(arg: ParameterValue, size: int, addresses: dict[int, int]) -> 
     if isinstance(arg, int):
         return (int(arg) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
     raise LaunchError(f"argument {arg!r} is neither an array nor a scalar")
-
-
-def _has_waiting_loop(program: Program) -> bool:
-    """Whether a backward branch encloses an access that looks at what other threads change."""
-    for compiled in program.blocks:
-        block = compiled.block
-        for target in block.targets:
-            if 0 <= target <= block.index and program.spins[block.index + 1] > program.spins[target]:
-                return True
-    return False

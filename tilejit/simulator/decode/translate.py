@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 from typing import Any
+
+import numpy as np
 
 from ...errors import UnsupportedInstructionError
 from ..machine import memory
@@ -19,7 +20,7 @@ from .blocks import BasicBlock, liveness, split
 from .emitter import DTYPES, SPECIAL, BlockWriter, KernelNames
 from .ordering import Ordering, ordering_of
 from .parser import parse
-from .ptx import Module, PtxFunction, Variable
+from .ptx import Module, PtxFunction, Variable, parse_number
 from .statements import parse_kernel
 from .variables import Placed, place_lasting
 
@@ -34,13 +35,17 @@ _NAME = re.compile(r"[%$A-Za-z_][\w$]*")
 
 @dataclass(frozen=True, slots=True)
 class TranslatedBlock:
-    """One block's function `run(machine, *inputs)` → (extra, *outputs), and the slots of both."""
+    """One block's function `run(machine, *inputs)` → (extra, *outputs), and the slots of both.
+
+    steps: instructions that a thread executes in it, its end counted as one.
+    """
 
     block: BasicBlock
     run: Callable[..., tuple[Any, ...]]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     result: tuple[int, str] | None
+    steps: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +56,11 @@ class Program:
     placed: variables with their addresses in their own state space.
     cell_shift: log2 of the narrowest access, per state space, for the race checks' cells.
     spins: how many blocks in front of each one look at what other threads may change; one more entry than blocks.
-    initial: what each slot holds before the kernel starts; given: the slots that the machine fills, by name.
+    waits_for_ctas: a loop may wait for what other CTAs do.
+    initial: what each slot holds before the kernel starts.
+    special: the slots of special registers, by name; params: those of parameters, with dtype and offset.
     live: registers live into each block, as bit sets of slots.
+    events: blocks with performance events, each with the events of one of its instructions as bits.
     """
 
     module: Module
@@ -66,15 +74,19 @@ class Program:
     shared_bytes: int
     local_bytes: int
     spins: tuple[int, ...]
+    waits_for_ctas: bool
     live: tuple[int, ...]
     initial: tuple[Any, ...]
-    given: tuple[tuple[str, int], ...]
+    special: tuple[tuple[str, int], ...]
+    params: tuple[tuple[int, np.dtype[Any], int], ...]
+    events: tuple[tuple[int, int], ...]
     ordering: Ordering
 
 
 def translate(ptx: str, entry: str, dynamic_shared_bytes: int) -> Program:
     """Parse and translate kernel `entry`; raises UnsupportedInstructionError for anything unknown."""
-    return _translate(hashlib.sha256(ptx.encode()).digest(), entry, dynamic_shared_bytes, _Text(ptx))
+    # a string keeps its hash: asking again for the same text costs nothing
+    return _translate(ptx, entry, dynamic_shared_bytes)
 
 
 def clear_cache() -> None:
@@ -83,24 +95,9 @@ def clear_cache() -> None:
     parse.cache_clear()
 
 
-class _Text:
-    """PTX that takes no part in the cache's key: its hash does."""
-
-    __slots__ = ("text",)
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Text)
-
-    def __hash__(self) -> int:
-        return 0
-
-
 @lru_cache(maxsize=256)
-def _translate(digest: bytes, entry: str, dynamic_shared_bytes: int, ptx: _Text) -> Program:
-    module = parse(ptx.text)
+def _translate(ptx: str, entry: str, dynamic_shared_bytes: int) -> Program:
+    module = parse(ptx)
     if entry not in module.kernels:
         names = ", ".join(module.kernels) or "none"
         raise UnsupportedInstructionError(f"the PTX has no kernel {entry}; it has: {names}")
@@ -230,17 +227,21 @@ class _Translator:
             sources.append(e.finish(f"b{block.index}", out, e.extra))
         exec(compile("".join(sources), f"<ptx {self.function.name}>", "exec"), names.namespace)
         compiled = tuple(
-            TranslatedBlock(block, names.namespace[f"b{block.index}"], tuple(e.inputs), out, e.result_slot)
+            TranslatedBlock(
+                block, names.namespace[f"b{block.index}"], tuple(e.inputs), out, e.result_slot,
+                len(block.pcs) + 1,
+            )
             for block, e, out in zip(blocks, emitters, outputs, strict=True)
         )
         homes = tuple(h or f"u{b // 8}" for h, b in zip(names.home, names.bits, strict=True))
+        spins = _spins(blocks, names.sites)
         return Program(
             self.module, self.function, compiled, dict(names.slots), homes, tuple(names.sites), self.placed,
             _cell_shift(names.sites),
             self.sizes["shared"] - memory.SHARED_BASE, self.sizes["local"] - memory.LOCAL_BASE,
-            _spins(blocks, names.sites), tuple(live), tuple(DTYPES[h].type(0) for h in homes),
-            tuple((n, s) for n, s in names.slots.items() if n in SPECIAL or n.startswith("%param:")),
-            ordering_of(self.function.body, names.sites),
+            spins, _waits_for_ctas(blocks, names.sites, spins), tuple(live), tuple(DTYPES[h].type(0) for h in homes),
+            tuple((n, s) for n, s in names.slots.items() if n in SPECIAL), _params(names.slots),
+            tuple(_events(self.function, blocks)), ordering_of(self.function.body, names.sites),
         )
 
 
@@ -257,6 +258,31 @@ def _spins(blocks: list[BasicBlock], sites: list[Site]) -> tuple[int, ...]:
     """For each block, how many before it read what other threads may change; a loop around one may wait for them."""
     strong = {s.pc for s in sites if s.strong and s.kind != "store"}
     return (0, *accumulate(int(not strong.isdisjoint(b.pcs)) for b in blocks))
+
+
+def _waits_for_ctas(blocks: list[BasicBlock], sites: list[Site], spins: tuple[int, ...]) -> bool:
+    """Whether a backward branch encloses an access that looks at what other CTAs change."""
+    if not any(s.strong and s.kind != "store" and s.space != "shared" for s in sites):
+        return False
+    return any(
+        0 <= target <= block.index and spins[block.index + 1] > spins[target]
+        for block in blocks for target in block.targets
+    )
+
+
+def _params(slots: dict[str, int]) -> tuple[tuple[int, np.dtype[Any], int], ...]:
+    """Slot, dtype and offset of each parameter that is read, by the names that the emitter gives them."""
+    named = ((name.split(":"), slot) for name, slot in slots.items() if name.startswith("%param:"))
+    return tuple((slot, DTYPES[dtype], int(offset)) for (_, offset, dtype), slot in named)
+
+
+def _events(function: PtxFunction, blocks: list[BasicBlock]) -> Iterator[tuple[int, int]]:
+    """(block, events as bits) of each instruction that triggers performance events."""
+    for block in blocks:
+        for ins in (function.body[pc] for pc in block.pcs):
+            if ins.root == "pmevent":
+                number = parse_number(ins.operands[0])
+                yield block.index, number if ins.suffix else 1 << number
 
 
 def _loaded_later(function: PtxFunction) -> frozenset[str]:

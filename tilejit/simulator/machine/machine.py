@@ -45,8 +45,8 @@ class Machine:
         self.alive = np.ones(lanes.total, bool)
         self.warps = Warps(lanes, self.alive, places)
         self.matrices = Matrices(lanes, self.warps, access)
-        self.copies = AsyncCopies(access, lanes, places)
-        self.tmem = TensorMemory(lanes, self.warps, access, order, places)
+        self.made_copies: AsyncCopies | None = None
+        self.made_tmem: TensorMemory | None = None
         self.barriers = Barriers(lanes, self.alive, order, places)
         self.registers: list[Any] = list(program.initial)
         for slot, value in given_values(program, lanes, params):
@@ -80,6 +80,20 @@ class Machine:
         self.selected: dict[int, Any] = {} if self.definedness is None else self.definedness.selected
         self.live_slots: dict[int, list[int]] = {}
 
+    @property
+    def copies(self) -> AsyncCopies:
+        """Made at the first use."""
+        if self.made_copies is None:
+            self.made_copies = AsyncCopies(self.access, self.lanes, self.places)
+        return self.made_copies
+
+    @property
+    def tmem(self) -> TensorMemory:
+        """Made at the first use."""
+        if self.made_tmem is None:
+            self.made_tmem = TensorMemory(self.lanes, self.warps, self.access, self.order, self.places)
+        return self.made_tmem
+
     def run(self) -> None:
         """Run all threads to their exit."""
         ready = self.ready
@@ -93,23 +107,27 @@ class Machine:
                     self.unpark()
         except KeyboardInterrupt:
             raise KeyboardInterrupt("interrupted\n" + "\n".join(self.describe_groups(number, group))) from None
-        if self.order is not None:
-            self.tmem.allocator.check_all_freed()
+        if self.order is not None and self.made_tmem is not None:
+            self.made_tmem.allocator.check_all_freed()
 
     def step(self, number: int, group: Index | None) -> None:
         """Run one block for one group and send its threads on."""
         compiled = self.program.blocks[number]
         self.current = number
-        self.lanes.select(group)
-        self.n = self.lanes.n
+        if group is not self.lanes.group:
+            self.lanes.select(group)
+        n = self.n = self.lanes.n
         registers = self.registers
         try:
             if group is None:
-                self.write_back()
+                if self.kept_group is not None:
+                    self.write_back()
                 result = compiled.run(self, *[registers[s] for s in compiled.inputs])
-                self.owned.clear()
-                for slot, value in zip(compiled.outputs, result[1:], strict=True):
-                    registers[slot] = value
+                if self.owned:
+                    self.owned.clear()
+                if compiled.outputs:
+                    for slot, value in zip(compiled.outputs, result[1:], strict=True):
+                        registers[slot] = value
             else:
                 kept = self.kept_for(group)
                 for s in compiled.inputs:
@@ -121,9 +139,9 @@ class Machine:
         except NotTogether:
             self.hold(number, group)
             return
-        self.block_lanes[number] += self.n
+        self.block_lanes[number] += n
         self.advanced += 1
-        self.left -= self.n * (len(compiled.block.pcs) + 1)
+        self.left -= n * compiled.steps
         if self.left < 0:
             self.report_limit(number, group)
         if self.definedness is not None and self.definedness.active:
