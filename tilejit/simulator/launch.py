@@ -177,7 +177,7 @@ class _GridRun:
     def chunk_ctas(self) -> int:
         """CTAs per chunk; all of them if the kernel may wait for other CTAs."""
         program = self.program
-        if program.waits_for_ctas:
+        if program.waiting.for_ctas:
             return self.ctas
         bytes_per_cta = program.shared_bytes * 5 + program.local_bytes * self.threads + 1
         return max(1, min(self.ctas, CHUNK_THREADS // self.threads or 1, CHUNK_BYTES // bytes_per_cta))
@@ -193,7 +193,8 @@ class _GridRun:
                 raise LaunchError(f"array {p.name or '?'} must be a contiguous one-dimensional uint8 view")
         addresses = self.memory.add_arrays([(p.memory, p.name, p.writable, p.counted_at) for p in pointers])
         known = {id(p): a for p, a in zip(pointers, addresses, strict=True)}
-        space = bytearray(max((p.offset + p.size_bytes for p in function.params), default=0))
+        parts = self.program.param_parts
+        space = bytearray(parts[-1].start + parts[-1].size_bytes if parts else 0)
         for param, arg in zip(function.params, args, strict=True):
             data = _scalar_bytes(arg, param.size_bytes, known)
             if len(data) != param.size_bytes:
@@ -202,7 +203,6 @@ class _GridRun:
         self.params = bytes(space)
         if self.params:
             memory = np.frombuffer(self.params, np.uint8)
-            parts = [Part(p.name, p.offset, p.size_bytes, False) for p in function.params]
             self.memory.add(MemoryRegion("param", 0, memory.size, memory, parts, writable=False))
         self.place_variables()
         for allocation in self.resident.allocations:

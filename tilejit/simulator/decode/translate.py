@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from .parser import parse
 from .ptx import Module, PtxFunction, Variable, parse_number
 from .statements import parse_kernel
 from .variables import Placed, place_lasting
+from .waiting import WaitingLoops
 
 RUNTIME: dict[str, Any] = {
     **FUNCTIONS, "V16": memory.ELEMENTS["V16"], "V32": memory.ELEMENTS["V32"],
@@ -55,10 +55,10 @@ class Program:
     slots: register name → slot; homes: each slot's dtype between blocks.
     placed: variables with their addresses in their own state space.
     cell_shift: log2 of the narrowest access, per state space, for the race checks' cells.
-    spins: how many blocks in front of each one look at what other threads may change; one more entry than blocks.
-    waits_for_ctas: a loop may wait for what other CTAs do.
+    waiting: which loops may wait for what other threads do.
     initial: what each slot holds before the kernel starts.
     special: the slots of special registers, by name; params: those of parameters, with dtype and offset.
+    param_parts: all parameters, as parts of their state space.
     live: registers live into each block, as bit sets of slots.
     events: blocks with performance events, each with the events of one of its instructions as bits.
     """
@@ -73,12 +73,12 @@ class Program:
     cell_shift: dict[str, int]
     shared_bytes: int
     local_bytes: int
-    spins: tuple[int, ...]
-    waits_for_ctas: bool
+    waiting: WaitingLoops
     live: tuple[int, ...]
     initial: tuple[Any, ...]
     special: tuple[tuple[str, int], ...]
     params: tuple[tuple[int, np.dtype[Any], int], ...]
+    param_parts: tuple[memory.Part, ...]
     events: tuple[tuple[int, int], ...]
     ordering: Ordering
 
@@ -234,13 +234,13 @@ class _Translator:
             for block, e, out in zip(blocks, emitters, outputs, strict=True)
         )
         homes = tuple(h or f"u{b // 8}" for h, b in zip(names.home, names.bits, strict=True))
-        spins = _spins(blocks, names.sites)
         return Program(
             self.module, self.function, compiled, dict(names.slots), homes, tuple(names.sites), self.placed,
             _cell_shift(names.sites),
             self.sizes["shared"] - memory.SHARED_BASE, self.sizes["local"] - memory.LOCAL_BASE,
-            spins, _waits_for_ctas(blocks, names.sites, spins), tuple(live), tuple(DTYPES[h].type(0) for h in homes),
+            WaitingLoops(self.function, blocks, names.sites), tuple(live), tuple(DTYPES[h].type(0) for h in homes),
             tuple((n, s) for n, s in names.slots.items() if n in SPECIAL), _params(names.slots),
+            tuple(memory.Part(p.name, p.offset, p.size_bytes, False) for p in self.function.params),
             tuple(_events(self.function, blocks)), ordering_of(self.function.body, names.sites),
         )
 
@@ -252,22 +252,6 @@ def _cell_shift(sites: list[Site]) -> dict[str, int]:
         shifts = [s.shift for s in sites if s.space in (space, "") and not s.part]
         result[space] = min(min(shifts, default=2), 4)
     return result
-
-
-def _spins(blocks: list[BasicBlock], sites: list[Site]) -> tuple[int, ...]:
-    """For each block, how many before it read what other threads may change; a loop around one may wait for them."""
-    strong = {s.pc for s in sites if s.strong and s.kind != "store"}
-    return (0, *accumulate(int(not strong.isdisjoint(b.pcs)) for b in blocks))
-
-
-def _waits_for_ctas(blocks: list[BasicBlock], sites: list[Site], spins: tuple[int, ...]) -> bool:
-    """Whether a backward branch encloses an access that looks at what other CTAs change."""
-    if not any(s.strong and s.kind != "store" and s.space != "shared" for s in sites):
-        return False
-    return any(
-        0 <= target <= block.index and spins[block.index + 1] > spins[target]
-        for block in blocks for target in block.targets
-    )
 
 
 def _params(slots: dict[str, int]) -> tuple[tuple[int, np.dtype[Any], int], ...]:

@@ -67,6 +67,7 @@ class Machine:
         self.kept: dict[int, Any] = {}
         self.unwritten: set[int] = set()
         self.schedule = Schedule(seed, lanes)
+        self.waiting = program.waiting.back_edges
         self.loops = Loops(access)
         self.rounds = Rounds()
         self.left = limit
@@ -224,7 +225,7 @@ class Machine:
             self.finish(group)
             return
         waits = target <= origin and (
-            self.may_spin(target, origin) or self.loops.repeats(target, group, self.live_values)
+            (origin, target) in self.waiting or self.loops.repeats(target, group, self.live_values)
         )
         self.merge(self.parked if waits else self.ready, target, group)
 
@@ -241,10 +242,6 @@ class Machine:
         member[group] = True
         both = np.flatnonzero(member)
         into[target] = None if both.size == self.lanes.total else both
-
-    def may_spin(self, first: int, last: int) -> bool:
-        spins = self.program.spins
-        return spins[last + 1] > spins[first]
 
     def finish(self, group: Index | None) -> None:
         """Threads exit; barriers that waited only for them complete."""

@@ -64,7 +64,7 @@ class MemoryRegion:
     base: int
     size: int
     memory: Bytes
-    parts: list[Part]
+    parts: Sequence[Part]
     owner: str = ""
     stride: int = 0
     writable: bool = True
