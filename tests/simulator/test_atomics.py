@@ -176,3 +176,23 @@ def test_many_places_that_lie_far_apart(distance):
     found = update("max", "u32", memory, index, values)
     assert found.tolist() == seen
     assert {i: int(memory[i]) for i in expected} == expected
+
+
+@pytest.mark.parametrize("expected", [[7], [3], [7, 3], "mixed"])
+@pytest.mark.parametrize("bring", [0, 1])
+def test_contended_swaps_are_those_of_the_threads_one_by_one(expected, bring):
+    """bring: how many of the threads in front bring what stands there already."""
+    n = 96
+    rng = np.random.default_rng(bring)
+    index = rng.integers(0, 2, n)
+    memory = np.full(2, 7, "u4")
+    wanted = rng.integers(6, 9, n, "u4") if expected == "mixed" else np.array(expected, "u4")[index % len(expected)]
+    new = rng.integers(6, 9, n, "u4")
+    new[: 20 * bring] = 7
+    now, seen = [7, 7], []
+    for place, a, b in zip(index.tolist(), wanted.tolist(), new.tolist(), strict=True):
+        seen.append(now[place])
+        now[place] = b if now[place] == a else now[place]
+    found = update("cas", "b32", memory, index, wanted, new)
+    assert memory.tolist() == now
+    assert found.tolist() == seen

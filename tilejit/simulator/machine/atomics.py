@@ -88,6 +88,11 @@ def update(op: str, view: Array, index: NDArray[np.int64], values: tuple[Array, 
         each_run = bounds[runs.starts]
         if (bounds == np.repeat(each_run, runs.lengths)).all():
             return _count_round(name, view, runs, each_run)
+    if name == "cas":
+        expected = values[0][order]
+        each_run = expected[runs.starts]
+        if (expected == np.repeat(each_run, runs.lengths)).all():
+            return _swap_once(view, runs, each_run.astype(view.dtype, copy=False), values[1])
     if name in _ONE_BY_ONE and runs.longest > index.size // _ROUND_THREADS:
         return _one_by_one(_ONE_BY_ONE[name], view, runs, values)
     return _by_rank(step(op), view, runs, values)
@@ -127,6 +132,14 @@ class _Runs:
         result = np.empty_like(values)
         result[self.order] = values
         return result
+
+
+def ranks(lengths: Array) -> NDArray[np.int64]:
+    """0 to length - 1 for each run, one run behind the other."""
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if ends.size else 0
+    result: NDArray[np.int64] = np.arange(total) - np.repeat(ends - lengths, lengths)
+    return result
 
 
 def _running_totals(view: Array, runs: _Runs, value: Array) -> Array:
@@ -173,11 +186,29 @@ def _count_round(name: str, view: Array, runs: _Runs, bounds: Array) -> Array:
     last = bound if name == "inc" else np.zeros_like(bound)
     forward = 1 if name == "inc" else -1
     inside = np.where(begin > bound, last, begin)
-    ranks = np.arange(runs.order.size) - np.repeat(runs.starts, runs.lengths)
-    old = (np.repeat(inside, runs.lengths) + forward * ranks) % np.repeat(bound + 1, runs.lengths)
+    turns = np.repeat(inside, runs.lengths) + forward * ranks(runs.lengths)
+    old = turns % np.repeat(bound + 1, runs.lengths)
     old[runs.starts] = begin
     view[runs.places] = ((inside + forward * runs.lengths) % (bound + 1)).astype(view.dtype)
     return runs.unsorted(old.astype(view.dtype))
+
+
+def _swap_once(view: Array, runs: _Runs, expected: Array, new: Array) -> Array:
+    """cas where all threads of a run expect one value: the first that brings another is the last that succeeds."""
+    new = new[runs.order].astype(view.dtype, copy=False)
+    old = np.repeat(view[runs.places], runs.lengths)
+    behind = runs.starts + runs.lengths
+    position = np.arange(new.size)
+    first = np.minimum.reduceat(
+        np.where(new != np.repeat(expected, runs.lengths), position, new.size), runs.starts
+    )
+    changed = np.flatnonzero((view[runs.places] == expected) & (first < behind))
+    winners = np.repeat(first[changed], runs.lengths[changed])
+    members = np.repeat(runs.starts[changed], runs.lengths[changed]) + ranks(runs.lengths[changed])
+    late = members > winners
+    old[members[late]] = new[winners[late]]
+    view[runs.places[changed]] = new[first[changed]]
+    return runs.unsorted(old)
 
 
 def _one_by_one(function: Callable[..., int], view: Array, runs: _Runs, values: tuple[Array, ...]) -> Array:
