@@ -99,55 +99,101 @@ class Machine:
         """Run all threads to their exit."""
         ready = self.ready
         schedule = self.schedule
-        number, group = 0, None
+        group = None
         try:
             while ready or self.wake():
                 number, group = schedule.take(ready)
+                if group is None:
+                    self.run_all(number)
+                    continue
                 self.step(number, group)
                 if self.parked and schedule.wakes():
                     self.unpark()
         except KeyboardInterrupt:
-            raise KeyboardInterrupt("interrupted\n" + "\n".join(self.describe_groups(number, group))) from None
+            raise KeyboardInterrupt("interrupted\n" + "\n".join(self.describe_groups(self.current, group))) from None
         if self.order is not None and self.made_tmem is not None:
             self.made_tmem.allocator.check_all_freed()
 
-    def step(self, number: int, group: Index | None) -> None:
+    def run_all(self, number: int) -> None:
+        """Run all threads together, from block to block, until they part, wait, go back or exit.
+
+        No other group is left meanwhile. A schedule by chance chooses anew behind each block.
+        """
+        self.select(None)
+        self.write_back()
+        self.owned.clear()
+        registers = self.registers
+        go_on = self.schedule.random is None
+        while True:
+            self.current = number
+            compiled = self.program.blocks[number]
+            result = compiled.run(self, *[registers[s] for s in compiled.inputs])
+            for slot, value in zip(compiled.outputs, result[1:], strict=True):
+                registers[slot] = value
+            self.count(compiled, None)
+            target = self.common_target(compiled, result[0])
+            if target is None:
+                self.leave(compiled, None, result[0])
+                return
+            if target <= number or not go_on:
+                self.send(number, target, None)
+                return
+            number = target
+
+    def step(self, number: int, group: Index) -> None:
         """Run one block for one group and send its threads on."""
         compiled = self.program.blocks[number]
         self.current = number
-        if group is not self.lanes.group:
-            self.lanes.select(group)
-        n = self.n = self.lanes.n
+        self.select(group)
         registers = self.registers
         try:
-            if group is None:
-                if self.kept_group is not None:
-                    self.write_back()
-                result = compiled.run(self, *[registers[s] for s in compiled.inputs])
-                if self.owned:
-                    self.owned.clear()
-                if compiled.outputs:
-                    for slot, value in zip(compiled.outputs, result[1:], strict=True):
-                        registers[slot] = value
-            else:
-                kept = self.kept_for(group)
-                for s in compiled.inputs:
-                    if s not in kept:
-                        kept[s] = registers[s][group] if registers[s].ndim else registers[s]
-                result = compiled.run(self, *[kept[s] for s in compiled.inputs])
-                kept.update(zip(compiled.outputs, result[1:], strict=True))
-                self.unwritten.update(compiled.outputs)
+            kept = self.kept_for(group)
+            for s in compiled.inputs:
+                if s not in kept:
+                    kept[s] = registers[s][group] if registers[s].ndim else registers[s]
+            result = compiled.run(self, *[kept[s] for s in compiled.inputs])
+            kept.update(zip(compiled.outputs, result[1:], strict=True))
+            self.unwritten.update(compiled.outputs)
         except NotTogether:
             self.hold(number, group)
             return
-        self.block_lanes[number] += n
+        self.count(compiled, group)
+        target = self.common_target(compiled, result[0])
+        if target is None:
+            self.leave(compiled, group, result[0])
+        else:
+            self.send(number, target, group)
+
+    def select(self, group: Index | None) -> None:
+        """Make `group` the threads that execute."""
+        if group is not self.lanes.group:
+            self.lanes.select(group)
+        self.n = self.lanes.n
+
+    def count(self, compiled: TranslatedBlock, group: Index | None) -> None:
+        """A block has run for these threads."""
+        number = compiled.block.index
+        self.block_lanes[number] += self.n
         self.advanced += 1
-        self.left -= n * compiled.steps
+        self.left -= self.n * compiled.steps
         if self.left < 0:
             self.report_limit(number, group)
         if self.definedness is not None and self.definedness.active:
             self.definedness.finish(compiled.block, self.lanes.positions())
-        self.leave(compiled, group, result[0])
+
+    def common_target(self, compiled: TranslatedBlock, taken: Any) -> int | None:
+        """The block to which all threads of the group go on; None where they part or wait."""
+        block = compiled.block
+        if block.kind == "fall":
+            return block.targets[0]
+        if block.kind != "branch":
+            return None
+        if taken.ndim:
+            count = np.count_nonzero(taken)
+            if 0 < count < taken.size:
+                return None
+            taken = count
+        return block.targets[0 if bool(taken) != block.negated else 1]
 
     def kept_for(self, group: Index) -> dict[int, Any]:
         """The registers that a partial group has at hand: what it computed, if no other group ran since."""
@@ -178,28 +224,19 @@ class Machine:
         whole[group] = value
 
     def leave(self, compiled: TranslatedBlock, group: Index | None, extra: Any) -> None:
+        """Send threads on that don't all go to one block."""
         block = compiled.block
-        if block.kind == "fall":
-            self.send(block.index, block.targets[0], group)
-        elif block.kind == "branch":
-            self.branch(compiled, group, extra)
+        if block.kind == "branch":
+            self.part(compiled, group, extra)
         elif block.kind == "switch":
             self.switch(compiled, group, extra)
         elif block.kind == "barrier":
             self.arrive(compiled, group, extra)
 
-    def branch(self, compiled: TranslatedBlock, group: Index | None, taken: Any) -> None:
+    def part(self, compiled: TranslatedBlock, group: Index | None, taken: Any) -> None:
+        """Send those that take a branch one way, and the others the other way."""
         block = compiled.block
-        yes, no = block.targets
-        if block.negated:
-            yes, no = no, yes
-        if not taken.ndim:
-            self.send(block.index, yes if taken else no, group)
-            return
-        count = np.count_nonzero(taken)
-        if count == 0 or count == taken.size:
-            self.send(block.index, yes if count else no, group)
-            return
+        yes, no = reversed(block.targets) if block.negated else block.targets
         positions = np.flatnonzero(taken), np.flatnonzero(~taken)
         for target, at in zip((yes, no), positions, strict=True):
             self.send(block.index, target, at if group is None else group[at])
@@ -274,10 +311,8 @@ class Machine:
             else:
                 self.merge(self.ready, target, group)
 
-    def hold(self, number: int, group: Index | None) -> None:
+    def hold(self, number: int, group: Index) -> None:
         """A warp instruction misses lanes: wait until others have run."""
-        if group is None:
-            raise AssertionError("a full group misses no lanes")
         other = self.held.get(number)
         self.held[number] = group if other is None else np.union1d(other, group)
 
@@ -311,9 +346,9 @@ class Machine:
         kept = self.kept if group is not None and group is self.kept_group else {}
         if not kept:
             self.write_back()
-        return [(s, kept[s] if s in kept else self.part(s, group)) for s in slots]
+        return [(s, kept[s] if s in kept else self.value(s, group)) for s in slots]
 
-    def part(self, slot: int, group: Index | None) -> Any:
+    def value(self, slot: int, group: Index | None) -> Any:
         """A register's value for a group's threads."""
         whole = self.registers[slot]
         return whole if group is None or not whole.ndim else whole[group]
