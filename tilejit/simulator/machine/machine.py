@@ -22,8 +22,8 @@ from .copies import AsyncCopies
 from .lanes import WARP, Index, Lanes
 from .matrix import Matrices
 from .progress import Loops, Rounds
+from .registers import Registers
 from .schedule import Schedule
-from .special import given_values
 from .tensor_memory import TensorMemory
 from .warp import NotTogether, Warps
 
@@ -48,9 +48,7 @@ class Machine:
         self.made_copies: AsyncCopies | None = None
         self.made_tmem: TensorMemory | None = None
         self.barriers = Barriers(lanes, self.alive, order, places)
-        self.registers: list[Any] = list(program.initial)
-        for slot, value in given_values(program, lanes, params):
-            self.registers[slot] = value
+        self.registers = Registers(program, lanes, params)
         self.load = access.load
         self.store = access.store
         self.atomic = access.atomic
@@ -61,11 +59,6 @@ class Machine:
         self.held: dict[int, Index] = {}
         self.exits = 0
         self.current = 0
-        self.owned: set[int] = set()
-        # A partial group keeps its registers while it runs alone; `unwritten` are those that all threads' lack.
-        self.kept_group: Index | None = None
-        self.kept: dict[int, Any] = {}
-        self.unwritten: set[int] = set()
         self.schedule = Schedule(seed, lanes)
         self.waiting = program.waiting.back_edges
         self.loops = Loops(access)
@@ -79,7 +72,6 @@ class Machine:
         self.definedness = access.checker.report.definedness if access.checker is not None else None
         # The predicates by which selections of the current block chose, by instruction.
         self.selected: dict[int, Any] = {} if self.definedness is None else self.definedness.selected
-        self.live_slots: dict[int, list[int]] = {}
 
     @property
     def copies(self) -> AsyncCopies:
@@ -103,9 +95,6 @@ class Machine:
         try:
             while ready or self.wake():
                 number, group = schedule.take(ready)
-                if group is None:
-                    self.run_all(number)
-                    continue
                 self.step(number, group)
                 if self.parked and schedule.wakes():
                     self.unpark()
@@ -120,9 +109,7 @@ class Machine:
         No other group is left meanwhile. A schedule by chance chooses anew behind each block.
         """
         self.select(None)
-        self.write_back()
-        self.owned.clear()
-        registers = self.registers
+        registers = self.registers.of_all()
         go_on = self.schedule.random is None
         while True:
             self.current = number
@@ -140,23 +127,24 @@ class Machine:
                 return
             number = target
 
-    def step(self, number: int, group: Index) -> None:
-        """Run one block for one group and send its threads on."""
+    def step(self, number: int, group: Index | None) -> None:
+        """Run a group from one block on, and send its threads on."""
+        if group is None:
+            self.run_all(number)
+        else:
+            self.run_part(number, group)
+
+    def run_part(self, number: int, group: Index) -> None:
+        """Run one block for a part of the threads."""
         compiled = self.program.blocks[number]
         self.current = number
         self.select(group)
-        registers = self.registers
         try:
-            kept = self.kept_for(group)
-            for s in compiled.inputs:
-                if s not in kept:
-                    kept[s] = registers[s][group] if registers[s].ndim else registers[s]
-            result = compiled.run(self, *[kept[s] for s in compiled.inputs])
-            kept.update(zip(compiled.outputs, result[1:], strict=True))
-            self.unwritten.update(compiled.outputs)
+            result = compiled.run(self, *self.registers.of(group, compiled.inputs))
         except NotTogether:
             self.hold(number, group)
             return
+        self.registers.keep(compiled.outputs, result[1:])
         self.count(compiled, group)
         target = self.common_target(compiled, result[0])
         if target is None:
@@ -194,34 +182,6 @@ class Machine:
                 return None
             taken = count
         return block.targets[0 if bool(taken) != block.negated else 1]
-
-    def kept_for(self, group: Index) -> dict[int, Any]:
-        """The registers that a partial group has at hand: what it computed, if no other group ran since."""
-        if self.kept_group is not group:
-            if self.kept_group is None or not np.array_equal(self.kept_group, group):
-                self.write_back()
-            self.kept_group = group
-        return self.kept
-
-    def write_back(self) -> None:
-        """Put what a partial group has computed into the registers of all threads."""
-        if self.kept_group is None:
-            return
-        for slot in self.unwritten:
-            self.scatter(slot, self.kept_group, self.kept[slot])
-        self.kept_group = None
-        self.kept.clear()
-        self.unwritten.clear()
-
-    def scatter(self, slot: int, group: Index, value: Any) -> None:
-        """Write a partial group's results into a register of all threads."""
-        whole = self.registers[slot]
-        if slot not in self.owned:
-            # Another register may share the array: `mov` and reinterpretation of a whole group don't copy.
-            whole = np.full(self.lanes.total, whole) if not whole.ndim else whole.copy()
-            self.registers[slot] = whole
-            self.owned.add(slot)
-        whole[group] = value
 
     def leave(self, compiled: TranslatedBlock, group: Index | None, extra: Any) -> None:
         """Send threads on that don't all go to one block."""
@@ -262,7 +222,7 @@ class Machine:
             self.finish(group)
             return
         waits = target <= origin and (
-            (origin, target) in self.waiting or self.loops.repeats(target, group, self.live_values)
+            (origin, target) in self.waiting or self.loops.repeats(target, group, self.registers.live_values)
         )
         self.merge(self.parked if waits else self.ready, target, group)
 
@@ -303,8 +263,8 @@ class Machine:
         for target, positions, result, value in released:
             group = None if positions is None or positions.size == self.lanes.total else positions
             if result is not None:
-                self.write_back()
-                self.scatter(result[0], np.arange(self.lanes.total) if group is None else group, value)
+                self.registers.write_back()
+                self.registers.scatter(result[0], np.arange(self.lanes.total) if group is None else group, value)
             self.exits += 1
             if target == EXIT:
                 self.finish(group)
@@ -334,24 +294,8 @@ class Machine:
 
     def fingerprint(self, number: int, group: Index | None) -> int:
         """A hash of a group's threads and of the registers live into its block."""
-        values = (np.asarray(v).tobytes() for _, v in self.live_values(number, group))
+        values = (np.asarray(v).tobytes() for _, v in self.registers.live_values(number, group))
         return hash((None if group is None else group.tobytes(), *values))
-
-    def live_values(self, number: int, group: Index | None) -> list[tuple[int, Any]]:
-        """(slot, value) of the registers live into a block, for a group's threads."""
-        live = self.program.live[number]
-        slots = self.live_slots.get(number)
-        if slots is None:
-            slots = self.live_slots[number] = [i for i in range(len(self.registers)) if live >> i & 1]
-        kept = self.kept if group is not None and group is self.kept_group else {}
-        if not kept:
-            self.write_back()
-        return [(s, kept[s] if s in kept else self.value(s, group)) for s in slots]
-
-    def value(self, slot: int, group: Index | None) -> Any:
-        """A register's value for a group's threads."""
-        whole = self.registers[slot]
-        return whole if group is None or not whole.ndim else whole[group]
 
     def unpark(self) -> None:
         for number, group in self.parked.items():
