@@ -138,7 +138,7 @@ def cases() -> dict[str, Launch]:
                 launches[f"{name}, {kind}, {how}"] = text_launch(histogram(op), 64, 256, [data, counts], checks)
         for name in ("add", "inc", "max"):
             op = f"atom.global.{name}.u32 %r11, [%x1], %r10;"
-            launches[f"one place, {name}, {how}"] = text_launch(one_place(op), 64, 256, [counts, counts.copy()], checks)
+            launches[f"one place, {name}, {how}"] = text_launch(one_place(op), 4, 256, [counts, counts.copy()], checks)
         launches[f"look-back, {how}"] = lambda c=checks: looks(c)
     return launches
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -17,9 +17,9 @@ from ..opcodes import lookup
 from ..opcodes.memory import Site
 from .blocks import BasicBlock, liveness, split
 from .emitter import DTYPES, SPECIAL, BlockWriter, KernelNames
-from .ordering import Ordering, ordering_of
+from .ordering import Ordering
 from .parser import parse
-from .ptx import Module, PtxFunction, Variable, parse_number
+from .ptx import Module, PtxFunction, Variable
 from .statements import parse_kernel
 from .variables import Placed, place_lasting
 from .waiting import WaitingLoops
@@ -233,6 +233,7 @@ class _Translator:
             )
             for block, e, out in zip(blocks, emitters, outputs, strict=True)
         )
+        body = self.function.body
         homes = tuple(h or f"u{b // 8}" for h, b in zip(names.home, names.bits, strict=True))
         return Program(
             self.module, self.function, compiled, dict(names.slots), homes, tuple(names.sites), self.placed,
@@ -241,7 +242,8 @@ class _Translator:
             WaitingLoops(self.function, blocks, names.sites), tuple(live), tuple(DTYPES[h].type(0) for h in homes),
             tuple((n, s) for n, s in names.slots.items() if n in SPECIAL), _params(names.slots),
             tuple(memory.Part(p.name, p.offset, p.size_bytes, False) for p in self.function.params),
-            tuple(_events(self.function, blocks)), ordering_of(self.function.body, names.sites),
+            tuple((b.index, body[pc].events) for b in blocks for pc in b.pcs if body[pc].events),
+            Ordering.of(body, names.sites),
         )
 
 
@@ -258,15 +260,6 @@ def _params(slots: dict[str, int]) -> tuple[tuple[int, np.dtype[Any], int], ...]
     """Slot, dtype and offset of each parameter that is read, by the names that the emitter gives them."""
     named = ((name.split(":"), slot) for name, slot in slots.items() if name.startswith("%param:"))
     return tuple((slot, DTYPES[dtype], int(offset)) for (_, offset, dtype), slot in named)
-
-
-def _events(function: PtxFunction, blocks: list[BasicBlock]) -> Iterator[tuple[int, int]]:
-    """(block, events as bits) of each instruction that triggers performance events."""
-    for block in blocks:
-        for ins in (function.body[pc] for pc in block.pcs):
-            if ins.root == "pmevent":
-                number = parse_number(ins.operands[0])
-                yield block.index, number if ins.suffix else 1 << number
 
 
 def _loaded_later(function: PtxFunction) -> frozenset[str]:
