@@ -86,12 +86,12 @@ def update(op: str, view: Array, index: NDArray[np.int64], values: tuple[Array, 
     if name in ("inc", "dec"):
         bounds = values[0][order]
         each_run = bounds[runs.starts]
-        if (bounds == np.repeat(each_run, runs.lengths)).all():
+        if (bounds == runs.spread(each_run)).all():
             return _count_round(name, view, runs, each_run)
     if name == "cas":
         expected = values[0][order]
         each_run = expected[runs.starts]
-        if (expected == np.repeat(each_run, runs.lengths)).all():
+        if (expected == runs.spread(each_run)).all():
             return _swap_once(view, runs, each_run.astype(view.dtype, copy=False), values[1])
     if name in _ONE_BY_ONE and runs.longest > index.size // _ROUND_THREADS:
         return _one_by_one(_ONE_BY_ONE[name], view, runs, values)
@@ -105,6 +105,8 @@ def _stable_order(index: NDArray[np.int64]) -> NDArray[np.int64]:
     """
     least = index.min()
     span = int(index.max() - least)
+    if span == 0:
+        return np.arange(index.size)
     if span >= 1 << 32:
         return np.argsort(index, kind="stable")
     above = index - least
@@ -133,9 +135,15 @@ class _Runs:
         result[self.order] = values
         return result
 
+    def spread(self, values: Array) -> Array:
+        """A value per run for each of its threads; for a single run the value alone, which is as good."""
+        return values if values.size == 1 else np.repeat(values, self.lengths)
+
 
 def ranks(lengths: Array) -> NDArray[np.int64]:
     """0 to length - 1 for each run, one run behind the other."""
+    if lengths.size == 1:
+        return np.arange(lengths[0])
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if ends.size else 0
     result: NDArray[np.int64] = np.arange(total) - np.repeat(ends - lengths, lengths)
@@ -186,8 +194,8 @@ def _count_round(name: str, view: Array, runs: _Runs, bounds: Array) -> Array:
     last = bound if name == "inc" else np.zeros_like(bound)
     forward = 1 if name == "inc" else -1
     inside = np.where(begin > bound, last, begin)
-    turns = np.repeat(inside, runs.lengths) + forward * ranks(runs.lengths)
-    old = turns % np.repeat(bound + 1, runs.lengths)
+    turns = runs.spread(inside) + forward * ranks(runs.lengths)
+    old = turns % runs.spread(bound + 1)
     old[runs.starts] = begin
     view[runs.places] = ((inside + forward * runs.lengths) % (bound + 1)).astype(view.dtype)
     return runs.unsorted(old.astype(view.dtype))
