@@ -9,9 +9,10 @@ from ...errors import LayoutError
 from ...ir.arithmetic import build
 from ...ir.nodes import TRUE, Expr, Move, Region, TileOp, Vector
 from ..builder import Builder
+from ..schedule.digits import Digit
 from ..schedule.owners import need_own_registers, need_thread_axes
 from ..schedule.placement import Placement, element_offset, owned, place
-from ..schedule.views import Digit, Schedule, View
+from ..schedule.views import Schedule, View
 from ..schedule.windows import Edges
 from ..variant import VectorPlan
 from .vectors import fill_value

@@ -32,7 +32,7 @@ from ..schedule.owners import need_all_threads
 from ..schedule.placement import need_slice, place
 from ..schedule.registers import each_start
 from ..schedule.views import Schedule, View
-from ..schedule.width import Width
+from ..schedule.width import Width, widest_vector
 from ..schedule.windows import NO_EDGES, Edges, Mask
 from ..variant import DispatchContext, copy_sides
 
@@ -92,7 +92,7 @@ class OwnedVectors:
 
     def widest(self) -> Width:
         """The widest vector that is contiguous and provably aligned in every operand, and why it isn't wider."""
-        return self.threads_share.then(self.elements).vector_width(ragged=False)
+        return widest_vector(self.threads_share.then(self.elements), ragged=False)
 
     def of_width(self, width: int) -> OwnedVectors:
         """The same elements, in vectors of `width`."""

@@ -14,10 +14,11 @@ from ...errors import LayoutError
 from ...ir.nodes import Const, Region
 from ...isa.mma import MMA_M, MMA_N, Mma
 from ...target import WARP
+from .digits import Digit
 from .owners import need_all_threads
 from .placement import Placement, Step, need_slice, place
 from .strides import Stride, Thread
-from .views import Digit, Schedule, Space
+from .views import Schedule, Space
 
 __all__ = ["Fragments", "fragment", "nearest", "share"]
 

@@ -21,8 +21,9 @@ from ...errors import LayoutError
 from ...ir.nodes import Const
 from ...layout import TileLayout
 from ...target import WARP
+from .digits import Digit
 from .placement import Placement
-from .views import Digit, Schedule, View
+from .views import Schedule, View
 from .width import misaligned
 
 __all__ = ["ROW", "Tiles", "split_tiles"]

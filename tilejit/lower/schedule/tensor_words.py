@@ -17,7 +17,7 @@ from ...target import TMEM_LANE, WARP, WARPGROUP
 from .placement import Offset, Placement, need_slice, place
 from .strides import total_along
 from .turns import Turns
-from .views import Schedule, digits_of
+from .views import Schedule
 
 __all__ = ["Words", "lane_fault", "words"]
 
@@ -53,9 +53,10 @@ class _Elements:
 
     @staticmethod
     def of(placement: Placement) -> _Elements:
-        view = Schedule.alike({"": placement})[""]
+        schedule = Schedule.alike({"": placement})
+        view = schedule[""]
         turns = Turns(prod(placement.shape), 1)
-        values = dict(zip(view.digits, digits_of(turns.round, [d.extent for d in view.digits]), strict=True))
+        values = dict(zip(view.digits, schedule.digits_of(turns.round), strict=True))
         among = (build.mul(value, d.threads("")) for d, value in values.items() if d.is_spread(""))
         start = total_along([(o.stride, o.index) for o in placement.offsets if _is_fixed(o)], int32)
         table = turns.values(build.total(among, int32), build.add(start, view.steps(turns.round)))
