@@ -276,10 +276,10 @@ class TileOp:
         return {n: o for n, k in self.record.elements if k < len(given) and (o := given[k]) is not None}
 
     @property
-    def inputs(self) -> tuple[Region | Expr, ...]:
-        """The tiles and scalars but for those that it writes."""
+    def inputs(self) -> dict[str, Region | Expr]:
+        """The tiles and scalars but for those that it writes, by name, in order."""
         given = self.operands
-        return tuple([o for _, k in self.record.inputs if k < len(given) and (o := given[k]) is not None])
+        return {n: o for n, k in self.record.inputs if k < len(given) and (o := given[k]) is not None}
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...] | None]:

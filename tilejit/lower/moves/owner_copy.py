@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ...dtypes import int64
 from ...errors import LayoutError
 from ...ir.arithmetic import build
-from ...ir.nodes import TRUE, Expr, Move, Region, TileOp, Vector
+from ...ir.nodes import Expr, Region, TileOp, Vector
 from ..builder import Builder
 from ..schedule.digits import Digit
 from ..schedule.owners import need_own_registers, need_thread_axes
@@ -147,12 +147,10 @@ class OwnerCopy(VectorPlan):
                 memory = Vector(self.memory.buffer, self.address(coordinates))
                 register = Vector(self.registers.buffer, self.register(round))
                 inside = mask.inside(lambda dim, dtype: build.cast(coordinates[dim], dtype))
-                if not self.loads:
-                    b.append(Move(memory, register, None if inside == TRUE else inside, span=b.span))
-                elif inside == TRUE:
-                    b.append(Move(register, memory, span=b.span))
+                if self.loads:
+                    b.move(register, memory, inside, fill_value(op))
                 else:
-                    b.append(Move(register, memory, inside, fill_value(op), span=b.span))
+                    b.move(memory, register, inside)
 
 
 def _need_apart(tile: Placement, spread: Schedule, scope: str, threads: int) -> None:

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from ...dtypes import DType, int32
 from ...errors import LayoutError
 from ...ir.arithmetic import build
-from ...ir.nodes import TRUE, Expr, Move, TileOp, Vector
+from ...ir.nodes import TRUE, Expr, TileOp, Vector
 from ..builder import Builder
 from ..schedule.owners import need_all_threads
 from ..schedule.placement import need_slice, place
@@ -110,9 +110,9 @@ class OwnedVectors:
             return view.located(round)
         return view.swizzled(build.add(self._first(name, thread), view.steps(round)))
 
-    def is_lowest_owner(self, thread: Expr) -> Expr:
-        """Whether a thread is the lowest of those that hold the same values in "registers"."""
-        return self.vectors["registers"].placement.lowest_owner(thread)
+    def is_mover(self, thread: Expr, loads: bool) -> Expr:
+        """Whether a thread moves its vectors between "registers" and "memory"."""
+        return self.vectors["registers"].placement.is_mover(thread, loads)
 
     def starts(self, b: Builder) -> Iterator[Mapping[str, RegisterVectors]]:
         """The operands in registers. The caller writes its code once, or for each register at which they may start."""
@@ -193,15 +193,12 @@ class MaskedVector:
     def load(self, b: Builder, registers: Vector, fill: Expr) -> None:
         """Moves the elements to those of the vector `registers`; what lies outside the tensor is `fill`."""
         for register, memory, inside in self._moves(b, registers):
-            if inside == TRUE:
-                b.append(Move(register, memory, span=b.span))
-            else:
-                b.append(Move(register, memory, inside, fill, span=b.span))
+            b.move(register, memory, inside, fill)
 
     def store(self, b: Builder, registers: Vector) -> None:
         """Moves those of the vector `registers` to the elements; what lies outside the tensor is left out."""
         for register, memory, inside in self._moves(b, registers):
-            b.append(Move(memory, register, None if inside == TRUE else inside, span=b.span))
+            b.move(memory, register, inside)
 
     def _moves(self, b: Builder, registers: Vector) -> Iterator[tuple[Vector, Vector, Expr]]:
         """(registers, memory, whether it is inside): all at once, or each element where an edge may cut them."""

@@ -100,10 +100,10 @@ class Placement:
         """Where the region starts, before swizzling."""
         return total_along(self.terms, self.index_dtype)
 
-    def lowest_owner(self, thread: Expr) -> Expr:
-        """Whether a thread is the lowest of those that hold the same values."""
+    def is_mover(self, thread: Expr, loads: bool) -> Expr:
+        """Whether a thread moves what it owns: all owners of a value load it, the lowest stores it."""
         cond: Expr = TRUE
-        for step in self.replicas:
+        for step in () if loads else self.replicas:
             cond = build.logical_and(cond, build.equal(step.of_thread(thread), 0))
         return cond
 

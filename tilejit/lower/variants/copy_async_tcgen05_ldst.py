@@ -17,7 +17,7 @@ import numpy as np
 
 from ...dtypes import int32
 from ...ir.arithmetic import build
-from ...ir.nodes import Buffer, Expr, Instruction, Move, Region, TileOp, Vector
+from ...ir.nodes import Buffer, Expr, Instruction, Region, TileOp, Vector
 from ...isa import Row
 from ...isa.tcgen05 import LD, ST, WAIT_LD, WAIT_ST, Transfer
 from ...layout.stock import TCGEN05_SHAPES, Tcgen05Shape
@@ -243,12 +243,12 @@ def _emit_staged(plan: Plan, b: Builder, tmem: Buffer, columns: Expr, place: Vec
     runs = [_registers(plan, step) for step in plan.steps]
     if not plan.loads:
         for at, width in runs:
-            b.append(Move(_part(staged, at, width), _part(place, at, width), span=b.span))
+            b.move(_part(staged, at, width), _part(place, at, width))
     _emit_issues(plan, b, tmem, columns, staged)
     b.append(Instruction((WAIT_LD if plan.loads else WAIT_ST).name, span=b.span))
     if plan.loads:
         for at, width in runs:
-            b.append(Move(_part(place, at, width), _part(staged, at, width), span=b.span))
+            b.move(_part(place, at, width), _part(staged, at, width))
 
 
 def _registers(plan: Plan, step: Issue) -> tuple[int, int]:
@@ -264,11 +264,8 @@ def _emit_issues(plan: Plan, b: Builder, tmem: Buffer, columns: Expr, local: Vec
     for step in plan.steps:
         place = Vector(tmem, build.add(columns, build.const(step.row * TMEM_LANE + step.column, int32)))
         registers = _part(local, *_registers(plan, step))
-        name = plan.instruction(step).name
-        if plan.loads:
-            b.append(Instruction(name, (registers,), (place,), span=b.span))
-        else:
-            b.append(Instruction(name, (), (place, registers), span=b.span))
+        outputs, inputs = ((registers,), (place,)) if plan.loads else ((), (place, registers))
+        b.append(Instruction(plan.instruction(step).name, outputs, inputs, span=b.span))
 
 
 VARIANT = Variant(
