@@ -178,6 +178,11 @@ class Buffer:
     slots: tuple[int, ...] = ()
 
     @property
+    def index_dtype(self) -> DType:
+        """The type of indices and of offsets: int32 suffices for what fits in an SM."""
+        return int64 if self.space == "global" else int32
+
+    @property
     def tile_layout(self) -> TileLayout:
         """The layout of what is no tensor with strides known only at launch, and not open."""
         assert isinstance(self.layout, TileLayout), f"{self.name} is laid out as {self.layout}"
@@ -204,6 +209,11 @@ class Region:
     span: Span | None = field(default=None, compare=False, repr=False)
 
     @property
+    def counts(self) -> tuple[int, ...]:
+        """How many elements it has in each of the buffer's dimensions."""
+        return tuple([1 if extent is None else extent for extent in self.extents])
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """The extents of the dimensions that are kept."""
         return tuple([e for e in self.extents if e is not None])
@@ -221,6 +231,11 @@ class Element:
     indices: tuple[Expr, ...]
     span: Span | None = field(default=None, compare=False, repr=False)
 
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """How many elements it has in each of the buffer's dimensions."""
+        return (1,) * len(self.indices)
+
 
 @dataclass(frozen=True, slots=True)
 class Vector:
@@ -235,3 +250,4 @@ class Vector:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 TRUE = Const(True, bool_)
+FALSE = Const(False, bool_)

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ...layout import TileLayout
-from ..nodes import Buffer, Element, Region
+from ..nodes import Buffer
 
-__all__ = ["extents", "fixed_shape", "offsets"]
+__all__ = ["fixed_shape", "offsets"]
 
 
 def fixed_shape(buffer: Buffer) -> tuple[int, ...]:
@@ -20,21 +19,13 @@ def fixed_shape(buffer: Buffer) -> tuple[int, ...]:
     return shape
 
 
-def extents(place: Region | Element) -> tuple[int, ...]:
-    """How many elements a place has in each of its buffer's dimensions."""
-    if isinstance(place, Element):
-        return (1,) * len(place.indices)
-    return tuple(1 if extent is None else extent for extent in place.extents)
-
-
 def offsets(buffer: Buffer, starts: Sequence[int], counts: Sequence[int]) -> NDArray[np.int64]:
     """The offset of each element of a box, in elements, swizzled; of a local buffer the register.
 
     shape: that of the box, in front of it a dimension for replicas in memory.
     """
     shape = fixed_shape(buffer)
-    assert isinstance(buffer.layout, TileLayout)
-    layout = buffer.layout.adapted(shape)
+    layout = buffer.tile_layout.adapted(shape)
     index = np.zeros((), np.int64)
     for start, count, size in zip(starts, counts, shape, strict=True):
         index = index[..., None] * size + start + np.arange(count)

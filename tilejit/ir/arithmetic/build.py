@@ -19,7 +19,7 @@ from ...dtypes import DType, bool_, int32, promote
 from ...errors import KernelTypeError
 from ...ops.cast import convert
 from ...ops.elementwise import ELEMENTWISE, result_type, value_type
-from ..nodes import Cast, Const, Expr, Op
+from ..nodes import FALSE, TRUE, Cast, Const, Expr, Op
 from .affine import affine, affine_sum, product
 from .decide import decided
 from .facts import bounds, full_range, multiple_of
@@ -27,7 +27,7 @@ from .intern import integer, operation, wrap
 from .remember import remembered_pair
 
 __all__ = [
-    "FALSE", "TRUE", "ExprLike", "add", "apart", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "cast",
+    "ExprLike", "add", "apart", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "cast",
     "const", "difference", "equal", "floordiv", "greater", "greater_equal", "left_shift", "less", "less_equal",
     "logical_and", "logical_not", "logical_or", "maximum", "minimum", "mod", "mul", "neg", "not_equal", "op",
     "right_shift", "sub", "total", "weighted_sum", "where",
@@ -35,9 +35,6 @@ __all__ = [
 
 _NUMBER = (bool, int, float)
 ExprLike = Expr | bool | int | float
-
-TRUE = Const(True, bool_)
-FALSE = Const(False, bool_)
 
 
 def const(value: bool | int | float, dtype: DType) -> Const:

@@ -14,9 +14,8 @@ from ...dtypes import int64
 from ...layout.iters import groups_to, merged, refined
 from ...scopes import SCOPES
 from .. import nodes as ir
-from ..analyses.elements import extents, fixed_shape
+from ..analyses.elements import fixed_shape
 from ..arithmetic import build
-from ..arithmetic.build import FALSE, TRUE
 from .in_place import named_starts, pairs, shown, told
 
 __all__ = ["Aliases"]
@@ -56,7 +55,7 @@ class Aliases:
                 cond, message, "overlap", tuple(build.cast(v, int64) for v in values), op.span
             ))
 
-        if suspicious != FALSE:
+        if suspicious != ir.FALSE:
             yield ir.If(suspicious, self._loops(first, self._share(op, first), compared), span=op.span)
 
     def _box(self, region: ir.Region) -> _Box | None:
@@ -68,7 +67,7 @@ class Aliases:
 
     def _share(self, op: ir.TileOp, box: _Box) -> tuple[int, ir.Expr, int]:
         """The dimension that the threads of an operation share out, the thread's index, and how many they are."""
-        widest = max(range(len(box.counts)), key=lambda d: extents(box.region)[d], default=0)
+        widest = max(range(len(box.counts)), key=lambda d: box.region.counts[d], default=0)
         counter = SCOPES[op.scope].thread_id
         threads = SCOPES[op.scope].threads(self._threads)
         if counter is None or threads == 1:
@@ -91,7 +90,7 @@ class Aliases:
     ) -> tuple[ir.Stmt, ...]:
         """The assertion that no element of `second` meets the one of `first` at an address."""
         if first.bytes != second.bytes:
-            return self._loops(second, (-1, FALSE, 1), lambda other: (assertion(build.logical_or(
+            return self._loops(second, (-1, ir.FALSE, 1), lambda other: (assertion(build.logical_or(
                 build.less_equal(build.add(address, build.const(first.bytes, int64)), other),
                 build.less_equal(build.add(other, build.const(second.bytes, int64)), address),
             )),))
@@ -106,7 +105,7 @@ class Aliases:
             meets = build.logical_and(inside, build.equal(build.mul(k, step), distance))
             return (assertion(build.logical_not(meets)),)
 
-        return self._loops(second.without(last), (-1, FALSE, 1), row) if last >= 0 else row(second.begin)
+        return self._loops(second.without(last), (-1, ir.FALSE, 1), row) if last >= 0 else row(second.begin)
 
     def _index(self) -> ir.Var:
         return ir.Var(f"element.met.{next(self._numbers)}", int64)
@@ -141,7 +140,7 @@ class _Box:
     def counts(self) -> list[ir.Expr]:
         """How many indices lie inside the array, of each dimension; not positive for none."""
         counts: list[ir.Expr] = []
-        for d, (start, number) in enumerate(zip(self.region.starts, extents(self.region), strict=True)):
+        for d, (start, number) in enumerate(zip(self.region.starts, self.region.counts, strict=True)):
             size = self.region.buffer.shape[d]
             end = build.add(build.cast(start, int64), build.const(number, int64))
             inside = build.minimum(end, build.const(size, int64) if isinstance(size, int) else size)
@@ -198,7 +197,7 @@ def _strides(buffer: ir.Buffer) -> tuple[ir.Expr, ...] | None:
 
 def _meet(first: _Box, second: _Box) -> ir.Expr:
     """Whether both have elements, and the bytes from the first to the last of each have some in common."""
-    cond: ir.Expr = TRUE
+    cond: ir.Expr = ir.TRUE
     for n in (*first.counts, *second.counts):
         cond = build.logical_and(cond, build.greater(n, 0))
     (first_low, first_high), (second_low, second_high) = first.reaches(), second.reaches()
@@ -208,10 +207,10 @@ def _meet(first: _Box, second: _Box) -> ir.Expr:
 
 def _same(first: _Box, second: _Box) -> ir.Expr:
     """Whether both regions are the same elements in the same order."""
-    kept = [[d for d, n in enumerate(extents(box.region)) if n != 1] for box in (first, second)]
-    shapes = [[extents(box.region)[d] for d in dims] for box, dims in zip((first, second), kept, strict=True)]
+    kept = [[d for d, n in enumerate(box.region.counts) if n != 1] for box in (first, second)]
+    shapes = [[box.region.counts[d] for d in dims] for box, dims in zip((first, second), kept, strict=True)]
     if shapes[0] != shapes[1] or first.bytes != second.bytes:
-        return FALSE
+        return ir.FALSE
     cond = build.equal(first.start, second.start)
     for d, k in zip(*kept, strict=True):
         alone = build.logical_and(build.less(first.counts[d], 2), build.less(second.counts[k], 2))

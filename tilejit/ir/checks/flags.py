@@ -16,11 +16,10 @@ from ...layout.iters import merged, refined
 from ...source import Span
 from .. import nodes as ir
 from .. import walk
-from ..analyses.elements import extents, fixed_shape
+from ..analyses.elements import fixed_shape
 from ..analyses.initialized import Doubt
 from ..analyses.local_registers import LocalRegisters, numbers_of, span
 from ..arithmetic import build
-from ..arithmetic.build import TRUE
 
 __all__ = ["Flags"]
 
@@ -101,7 +100,7 @@ class Flags:
         """`body` for each register of a place whose starts are known only at run time: loops over its elements."""
         starts = place.starts if isinstance(place, ir.Region) else place.indices
         indices, loops = [], []
-        for start, number in zip(starts, extents(place), strict=True):
+        for start, number in zip(starts, place.counts, strict=True):
             if number == 1:
                 indices.append(build.cast(start, int32))
                 continue
@@ -184,7 +183,7 @@ class _Cells:
     def all_set(self, numbers: Sequence[int], place: Span | None) -> tuple[list[ir.Stmt], ir.Expr]:
         """The same for several flags."""
         reads: list[ir.Stmt] = []
-        whole: ir.Expr = TRUE
+        whole: ir.Expr = ir.TRUE
         for number in numbers:
             read, is_set = self.is_set(build.const(number, int32), place)
             reads += read
@@ -207,8 +206,7 @@ def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 def _register(buffer: ir.Buffer, indices: Sequence[ir.Expr]) -> ir.Expr:
     """The register in which an element of a local buffer lies."""
-    layout, shape = buffer.layout, fixed_shape(buffer)
-    assert isinstance(layout, TileLayout)
+    layout, shape = buffer.tile_layout, fixed_shape(buffer)
     one: ir.Expr = build.const(1, int32)
     terms = [(one, value) for axis, value in layout.offset if not axis.is_thread]
     for index, group in zip(indices, refined(layout.adapted(shape).shard, shape), strict=True):

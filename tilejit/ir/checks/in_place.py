@@ -13,8 +13,7 @@ from ...errors import KernelTypeError
 from .. import walk
 from ..analyses.overlap import same_or_apart
 from ..arithmetic import build
-from ..arithmetic.build import FALSE, TRUE
-from ..nodes import Assert, AssertionsParam, Const, Expr, Kernel, Region, Stmt, TileOp
+from ..nodes import FALSE, TRUE, Assert, AssertionsParam, Const, Expr, Kernel, Region, Stmt, TileOp
 from ..text.printer import expr_text
 from .indices import title
 from .known import Known
@@ -84,9 +83,9 @@ def named_starts(*regions: Region) -> list[Expr]:
 def shown(region: Region, values: list[Expr] | None = None) -> str:
     """A region as a kernel writes it. values: the starts that `{0}`, `{1}`, … stand for."""
     parts = []
-    for start, extent in zip(region.starts, region.extents, strict=True):
+    for start, extent, count in zip(region.starts, region.extents, region.counts, strict=True):
         if isinstance(start, Const):
-            first, last = str(start.value), str(int(start.value) + (extent or 1))
+            first, last = str(start.value), str(int(start.value) + count)
         else:
             first = f"{{{values.index(start)}}}" if values and start in values else expr_text(start, int64)
             last = f"{first} + {extent}"

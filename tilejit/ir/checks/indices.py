@@ -36,13 +36,12 @@ def _indices(place: Element, known: Known) -> Iterator[Assert]:
 
 
 def _starts(region: Region, known: Known) -> Iterator[Assert]:
-    for d, (start, extent, size) in enumerate(zip(region.starts, region.extents, region.buffer.shape, strict=True)):
+    for d, (start, count, size) in enumerate(zip(region.starts, region.counts, region.buffer.shape, strict=True)):
         assert isinstance(size, int)
-        count = 1 if extent is None else extent
         cond = _within(start, build.const(size - count + 1, start.dtype), known)
         if cond is None:
             continue
-        what = "index {0} is outside" if extent is None else "[{0} : {1}] leaves"
+        what = "index {0} is outside" if region.extents[d] is None else "[{0} : {1}] leaves"
         message = f"{what} dimension {d} of {title(region.buffer)}, whose extent is {size}"
         first = _number(start)
         yield Assert(cond, message, "bounds", (first, build.add(first, build.const(count, int64))), region.span)

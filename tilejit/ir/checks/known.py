@@ -9,8 +9,7 @@ from typing import NamedTuple
 from ...dtypes import int64
 from .. import walk
 from ..arithmetic import build, facts
-from ..arithmetic.build import FALSE
-from ..nodes import TRUE, Break, Cast, Const, Continue, Element, Expr, For, Let, Load, Op, Store, Var
+from ..nodes import FALSE, TRUE, Break, Cast, Const, Continue, Element, Expr, For, Let, Load, Op, Store, Var
 from ..walk import Place, subexpressions
 
 __all__ = ["Known"]

@@ -6,9 +6,9 @@ import keyword
 import re
 from collections.abc import Sequence
 
-from ...dtypes import DType, float32, int32, int64
+from ...dtypes import DType, float32, int32
 from ...ops.elementwise import ELEMENTWISE, value_type
-from ..nodes import Buffer, Cast, Expr, Load, Op, Special, Var
+from ..nodes import Cast, Expr, Load, Op, Special, Var
 
 #: operation -> (sign, precedence); all bind to the left, comparisons to neither side
 INFIX: dict[str, tuple[str, int]] = {
@@ -49,11 +49,6 @@ NAME = re.compile(r"[^\W\d]\w*(?:\.\w+)*")
 def default_dtype(is_float: bool) -> DType:
     """The type of a bare literal where nothing else says."""
     return float32 if is_float else int32
-
-
-def index_dtype(buffer: Buffer) -> DType:
-    """The type of bare literals among a buffer's indices."""
-    return int64 if buffer.space == "global" else int32
 
 
 def literal_dtype(name: str, args: Sequence[object]) -> DType | None:

@@ -53,7 +53,6 @@ from .grammar import (
     NOT,
     RESERVED,
     default_dtype,
-    index_dtype,
     literal_dtype,
     says_its_type,
 )
@@ -250,7 +249,7 @@ def _layout(layout: TileLayout | ir.Strided | ir.Open) -> str:
 
 def place_text(place: ir.Region | ir.Vector | ir.Element) -> str:
     """A region, a vector or an element."""
-    name, wanted = _name(place.buffer.name), index_dtype(place.buffer)
+    name, wanted = _name(place.buffer.name), place.buffer.index_dtype
     if isinstance(place, ir.Vector):
         return f"{name}[{expr_text(place.offset, wanted)} +: {place.width}]"
     if isinstance(place, ir.Element):

@@ -91,14 +91,14 @@ class OwnerCopy(VectorPlan):
         takes_part, values = self._values_of(thread)
         tile, values = self.spread.then(self.held)[_TILE], [*values, *self.held.digits_of(round)]
         coordinates: list[Expr] = []
-        for d, (start, extent) in enumerate(zip(self.registers.starts, self.registers.extents, strict=True)):
+        for d, (start, count) in enumerate(zip(self.registers.starts, self.registers.counts, strict=True)):
             index: Expr = build.const(0, int64)
             if d in tile.dims:
                 index = tile.coordinate(tile.dims.index(d), values, int64)
             at = build.sub(index, build.cast(start, int64))
             takes_part = build.logical_and(takes_part, build.greater_equal(at, 0))
-            takes_part = build.logical_and(takes_part, build.less(at, 1 if extent is None else extent))
-            coordinates.extend([at] if extent not in (1, None) else [])
+            takes_part = build.logical_and(takes_part, build.less(at, count))
+            coordinates.extend([at] if count != 1 else [])
         return takes_part, coordinates
 
     def _values_of(self, thread: Expr) -> tuple[Expr, list[Expr]]:
@@ -121,8 +121,8 @@ class OwnerCopy(VectorPlan):
         """Where the memory side has an element."""
         region, inner = self.memory.placement.region, iter(coordinates)
         indices = [
-            build.cast(start, int64) if extent in (1, None) else build.add(build.cast(start, int64), next(inner))
-            for start, extent in zip(region.starts, region.extents, strict=True)
+            build.cast(start, int64) if count == 1 else build.add(build.cast(start, int64), next(inner))
+            for start, count in zip(region.starts, region.counts, strict=True)
         ]
         return element_offset(region.buffer, indices)
 

@@ -19,7 +19,6 @@ from math import gcd, prod
 
 from ...errors import LayoutError
 from ...ir.nodes import Const
-from ...layout import TileLayout
 from ...target import WARP
 from .digits import Digit
 from .placement import Placement
@@ -122,9 +121,7 @@ def _step(digit: Digit) -> int:
 
 
 def _fitting(placement: Placement) -> str:
-    layout = placement.buffer.layout
-    assert isinstance(layout, TileLayout)
-    axis = next((a.name for a in layout.axes() if a.is_thread), "laneid")
+    axis = next((a.name for a in placement.buffer.tile_layout.axes() if a.is_thread), "laneid")
     return f"what fits: registers S[(8, 4, n, 2) : (4@{axis}, 1@{axis}, 2, 1)]"
 
 

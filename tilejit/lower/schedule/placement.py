@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from ...dtypes import DType, int32, int64
+from ...dtypes import int64
 from ...errors import LayoutError
+from ...ir.analyses.elements import fixed_shape
 from ...ir.arithmetic import build, facts
 from ...ir.arithmetic.remember import remembered, remembered_pair
 from ...ir.nodes import TRUE, Buffer, Const, Expr, Region, Strided, Var
@@ -86,11 +87,6 @@ class Placement:
         return self.region.buffer
 
     @property
-    def index_dtype(self) -> DType:
-        """The type in which offsets into the buffer are computed."""
-        return int64 if self.buffer.space == "global" else int32
-
-    @property
     def terms(self) -> list[Term]:
         """What leads to the region's start."""
         return [(offset.stride, offset.index) for offset in self.offsets]
@@ -98,7 +94,7 @@ class Placement:
     @property
     def start(self) -> Expr:
         """Where the region starts, before swizzling."""
-        return total_along(self.terms, self.index_dtype)
+        return total_along(self.terms, self.buffer.index_dtype)
 
     def is_mover(self, thread: Expr, loads: bool) -> Expr:
         """Whether a thread moves what it owns: all owners of a value load it, the lowest stores it."""
@@ -140,9 +136,7 @@ def owned(buffer: Buffer, scope: str) -> Placement:
 
     raises: LayoutError where threads of a wider scope do.
     """
-    layout = buffer.layout
-    assert isinstance(layout, TileLayout)
-    extents = tuple(n for n in buffer.shape if isinstance(n, int))
+    layout, extents = buffer.tile_layout, fixed_shape(buffer)
     whole = Region(buffer, (_int(0),) * len(extents), extents)
     steps = SCOPES[scope].steps
     first = sum(value * steps.get(axis.name, 1) for axis, value in layout.offset if axis.is_thread)
@@ -154,13 +148,13 @@ def element_offset(buffer: Buffer, indices: Sequence[Expr]) -> Expr:
 
     raises: LayoutError where other threads may own the element.
     """
-    layout, dtype = buffer.layout, int64 if buffer.space == "global" else int32
+    layout, dtype = buffer.layout, buffer.index_dtype
     starts = [build.cast(index, dtype) for index in indices]
     one_each = layout.strides if isinstance(layout, Strided) else _fixed_strides(buffer, buffer.tile_layout)
     if one_each is not None:
         strides = (s if isinstance(s, int) else Scaled(s) for s in one_each)
         return total_along(zip(strides, starts, strict=True), dtype)
-    assert isinstance(layout, TileLayout)
+    layout = buffer.tile_layout
     if _is_spread(buffer):
         raise LayoutError(
             f"{buffer.name} is spread over threads; its elements can't be named one by one",
@@ -176,8 +170,7 @@ def element_offset(buffer: Buffer, indices: Sequence[Expr]) -> Expr:
 @remembered
 def _is_spread(buffer: Buffer) -> bool:
     """Whether a buffer with a tile layout has thread axes."""
-    assert isinstance(buffer.layout, TileLayout)
-    return any(axis.is_thread for axis in buffer.layout.axes())
+    return any(axis.is_thread for axis in buffer.tile_layout.axes())
 
 
 def extent_of(buffer: Buffer, d: int) -> Expr:
@@ -220,13 +213,9 @@ def _fixed_strides(buffer: Buffer, layout: TileLayout) -> tuple[int, ...] | None
     return tuple(g[0].stride for g in groups)
 
 
-def _extents(region: Region) -> tuple[int, ...]:
-    return tuple([1 if e is None else e for e in region.extents])
-
-
 def _strided(region: Region, all_strides: tuple[int | Var, ...]) -> Placement:
-    extents = _extents(region)
-    kept = [d for d, e in enumerate(extents) if e != 1]
+    counts = region.counts
+    kept = [d for d, count in enumerate(counts) if count != 1]
     strides = [s if isinstance(s, int) else Scaled(s) for s in all_strides]
     offsets = tuple(
         Offset(start, stride, f"start {d} of {region.buffer.name}")
@@ -235,16 +224,16 @@ def _strided(region: Region, all_strides: tuple[int | Var, ...]) -> Placement:
     )
     return Placement(
         region,
-        tuple(extents[d] for d in kept),
+        tuple(counts[d] for d in kept),
         tuple(kept),
-        tuple((Step(extents[d], strides[d]),) for d in kept),
+        tuple((Step(counts[d], strides[d]),) for d in kept),
         offsets,
         edges=_edges(region),
     )
 
 
 def _tiled(region: Region, layout: TileLayout, scope: str) -> Placement:
-    buffer, extents = region.buffer, _extents(region)
+    buffer, counts = region.buffer, region.counts
     dims: list[tuple[Step, ...]] = []
     offsets = [
         Offset(_int(value), _unit(axis), f"offset of {buffer.name}")
@@ -252,13 +241,13 @@ def _tiled(region: Region, layout: TileLayout, scope: str) -> Placement:
         if not axis.is_thread
     ]
     for d, group in enumerate(_groups(buffer)):
-        steps, moved = _window(group, region.starts[d], extents[d], f"start {d} of {buffer.name}", scope)
+        steps, moved = _window(group, region.starts[d], counts[d], f"start {d} of {buffer.name}", scope)
         dims.append(steps)
         offsets.extend(moved)
-    kept = [d for d, e in enumerate(extents) if e != 1]
+    kept = [d for d, count in enumerate(counts) if count != 1]
     return Placement(
         region,
-        tuple(extents[d] for d in kept),
+        tuple(counts[d] for d in kept),
         tuple(kept),
         tuple(dims[d] for d in kept),
         tuple(o for o in offsets if not _is_zero(o.index)),
@@ -271,8 +260,7 @@ def _tiled(region: Region, layout: TileLayout, scope: str) -> Placement:
 @remembered
 def _groups(buffer: Buffer) -> tuple[tuple[Iter, ...], ...]:
     """The iterators of each dimension of a buffer with a tile layout, those of tensor memory's lanes in addresses."""
-    layout, shape = buffer.layout, tuple(n for n in buffer.shape if isinstance(n, int))
-    assert isinstance(layout, TileLayout)
+    layout, shape = buffer.tile_layout, tuple(n for n in buffer.shape if isinstance(n, int))
     if len(shape) != len(buffer.shape):
         raise LayoutError(f"{buffer.name} has extents known only at launch, and a layout of fixed size")
     groups = refined((layout.adapted(shape) if prod(shape) != layout.size() else layout).shard, shape)
@@ -410,6 +398,6 @@ def _edges(region: Region) -> tuple[int, ...]:
 def inside(region: Region, d: int) -> Expr:
     """Whether the region lies inside its tensor in one dimension."""
     start = build.cast(region.starts[d], int64)
-    end = build.add(start, region.extents[d] or 1)
+    end = build.add(start, region.counts[d])
     begins = build.greater_equal(start, 0)
     return build.logical_and(begins, build.less_equal(end, extent_of(region.buffer, d)))

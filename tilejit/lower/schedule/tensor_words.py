@@ -12,7 +12,6 @@ from ...dtypes import int32
 from ...errors import LayoutError
 from ...ir.arithmetic import build
 from ...ir.nodes import Const, Expr, Region
-from ...layout import TileLayout
 from ...target import TMEM_LANE, WARP, WARPGROUP
 from .placement import Offset, Placement, need_slice, place
 from .strides import total_along
@@ -159,8 +158,7 @@ def _moved(placement: Placement, packed: int) -> Expr:
 
 def _placed(region: Region) -> Placement:
     """A region as the warpgroup sees it."""
-    layout = region.buffer.layout
-    assert isinstance(layout, TileLayout)
+    layout = region.buffer.tile_layout
     if layout.replica or layout.swizzle is not None:
         what = "replicas" if layout.replica else "a swizzle"
         raise LayoutError(

@@ -85,11 +85,11 @@ class View:
 
     def at(self, values: Sequence[Expr]) -> Expr:
         """Where values of the digits lead, before swizzling."""
-        return total_along((*self.placement.terms, *self._terms(values)), self.placement.index_dtype)
+        return total_along((*self.placement.terms, *self._terms(values)), self.buffer.index_dtype)
 
     def distance(self, values: Sequence[Expr]) -> Expr:
         """How far values of the digits lead from the operand's start, before swizzling."""
-        return total_along(self._terms(values), self.placement.index_dtype)
+        return total_along(self._terms(values), self.buffer.index_dtype)
 
     def _terms(self, values: Sequence[Expr]) -> list[Term]:
         return list(zip(self.strides, values, strict=True))
@@ -98,11 +98,11 @@ class View:
 
     def located(self, index: Expr) -> Expr:
         """Where an index leads, before swizzling."""
-        return total_along((*self.placement.terms, *self._counted(index)), self.placement.index_dtype)
+        return total_along((*self.placement.terms, *self._counted(index)), self.buffer.index_dtype)
 
     def steps(self, index: Expr) -> Expr:
         """How far an index leads from the operand's start, before swizzling."""
-        return total_along(self._counted(index), self.placement.index_dtype)
+        return total_along(self._counted(index), self.buffer.index_dtype)
 
     def address(self, index: Expr) -> Expr:
         """Where an index leads."""

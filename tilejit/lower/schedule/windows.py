@@ -170,7 +170,7 @@ def _clamped_window(view: View, d: int, b: Builder) -> Window:
     plain = _plain(view, d)
     if plain.dim is None:
         return plain
-    extent = view.placement.region.extents[d] or 1
+    extent = view.placement.region.counts[d]
     end = b.let("end", _clamped(build.sub(plain.size, plain.start), 0, extent))
     low = facts.bounds(plain.start)[0]
     if low is not None and low >= 0:
