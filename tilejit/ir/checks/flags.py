@@ -30,6 +30,7 @@ _Body = Callable[[ir.Expr], Iterable[ir.Stmt]]
 #: keeps its records of local memory for as many bytes as the narrowest access has.
 _FLAG_TYPES = {8: int8, 16: int16}
 
+
 class Flags:
     """The flags of one kernel's local buffers.
 

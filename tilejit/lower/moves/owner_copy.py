@@ -14,7 +14,7 @@ from ..schedule.owners import need_own_registers, need_thread_axes
 from ..schedule.placement import Placement, element_offset, owned, place
 from ..schedule.views import Schedule, View
 from ..schedule.windows import Edges
-from ..variant import VectorPlan
+from ..variant import VectorPlan, local_side
 from .vectors import fill_value
 
 __all__ = ["OwnerCopy"]
@@ -39,13 +39,13 @@ class OwnerCopy(VectorPlan):
     loads: bool
 
     @staticmethod
-    def of(dst: Region, src: Region, scope: str, threads: int) -> OwnerCopy:
+    def of(op: TileOp, threads: int) -> OwnerCopy:
         """Looks at every register that a thread holds of the tile.
 
         raises: LayoutError where threads beyond the scope own the tile, or none by name at a collective scope.
         """
-        loads = dst.buffer.space == "local"
-        registers, memory = (dst, src) if loads else (src, dst)
+        scope = op.scope
+        registers, memory, loads = local_side(op)
         tile = owned(registers.buffer, scope)
         need_own_registers(tile)
         every = Schedule.alike({_TILE: tile})

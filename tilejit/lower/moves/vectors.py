@@ -34,7 +34,7 @@ from ..schedule.registers import each_start
 from ..schedule.views import Schedule, View
 from ..schedule.width import Width, widest_vector
 from ..schedule.windows import NO_EDGES, Edges, Mask
-from ..variant import DispatchContext, copy_sides
+from ..variant import DispatchContext, local_side
 
 __all__ = ["MaskedVector", "OwnedVectors", "RegisterVectors", "at_edges", "fill_value", "pieces", "register_copy"]
 
@@ -46,9 +46,8 @@ def register_copy(op: TileOp, context: DispatchContext) -> tuple[Schedule, bool]
     raises: LayoutError where there are none, the registers' owners aren't exactly the threads of the scope, or a region
     is no slice.
     """
-    dst, src = copy_sides(op)
-    loads = dst.buffer.space == "local"
-    registers, memory = (place(r, op.scope) for r in ((dst, src) if loads else (src, dst)))
+    local, other, loads = local_side(op)
+    registers, memory = place(local, op.scope), place(other, op.scope)
     need_all_threads(registers, op.scope, context.count(op.scope))
     need_slice(registers)
     need_slice(memory)

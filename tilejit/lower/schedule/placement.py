@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -20,7 +20,7 @@ from ...ir.arithmetic.remember import remembered, remembered_pair
 from ...ir.nodes import TRUE, Buffer, Const, Expr, Region, Strided, Var
 from ...layout import Axis, Swizzle, TileLayout, TLane
 from ...layout.iters import Iter, merged, refined, sliced, weights
-from ...scopes import SCOPES
+from ...scopes import SCOPES, THREAD
 from ...target import TMEM_LANE
 from .strides import Folded, Scaled, Stride, Term, Thread, multiple_of, total_along
 from .swizzles import swizzled
@@ -162,7 +162,7 @@ def element_offset(buffer: Buffer, indices: Sequence[Expr]) -> Expr:
         )
     terms: list[Term] = [(1, _int(value)) for _, value in layout.offset]
     for start, group in zip(starts, _groups(buffer), strict=True):
-        _, moved = _window(group, start, 1, "", "thread")
+        _, moved = _window(group, start, 1, "", THREAD.name)
         terms.extend((offset.stride, offset.index) for offset in moved)
     return swizzled(total_along(terms, dtype), layout.swizzle)
 
@@ -286,25 +286,19 @@ def _no_thread_offset(layout: TileLayout, buffer: Buffer) -> None:
 def _window(
     group: tuple[Iter, ...], start: Expr, extent: int, what: str, scope: str
 ) -> tuple[tuple[Step, ...], list[Offset]]:
-    """The steps over [start, start + extent) of one dimension, and the terms of where it begins."""
+    """The steps over [start, start + extent) of one dimension, and the terms of where it begins.
+
+    raises: LayoutError where it doesn't move along steps, and goes among threads.
+    """
     if _is_zero(start) and extent == prod(it.extent for it in group):
         return _whole(group, scope), []
-    try:
-        run, moved = _constant_window(group, start, extent, what)
-    except LayoutError:
-        if any(it.axis.is_thread for it in group):
-            raise
+    if isinstance(start, Const):
+        window = _constant_window(group, int(start.value), extent, what)
+    else:
+        window = _moving_window(group, start, extent, what)
+    if window is None:
         return (Step(extent, _folded(group, start)),), []
-    if run is None:
-        moving = _moving_window(merged(group), start, extent, what)
-        if moving is None:
-            if any(it.axis.is_thread for it in group):
-                raise LayoutError(
-                    f"{what} isn't known to move whole threads",
-                    hint="start at a multiple of what one thread holds along this dimension",
-                )
-            return (Step(extent, _folded(group, start)),), []
-        run, moved = moving
+    run, moved = window
     return tuple(_scope_step(it, scope) for it in run if it.extent > 1), moved
 
 
@@ -314,12 +308,17 @@ def _whole(group: tuple[Iter, ...], scope: str) -> tuple[Step, ...]:
     return tuple(_scope_step(it, scope) for it in merged(group))
 
 
-def _constant_window(
-    group: tuple[Iter, ...], start: Expr, extent: int, what: str
-) -> tuple[tuple[Iter, ...] | None, list[Offset]]:
-    if not isinstance(start, Const):
-        return None, []
-    run, moved = sliced(group, int(start.value), extent)
+#: the iterators of a part of a dimension, and the terms of where it begins; None where it doesn't move along steps
+_Window = tuple[tuple[Iter, ...], list[Offset]] | None
+
+
+def _constant_window(group: tuple[Iter, ...], start: int, extent: int, what: str) -> _Window:
+    try:
+        run, moved = sliced(group, start, extent)
+    except LayoutError:
+        if _has_threads(group):
+            raise
+        return None
     for axis, value in moved.items():
         if axis.is_thread and value:
             raise LayoutError(
@@ -329,39 +328,43 @@ def _constant_window(
     return run, [Offset(_int(value), 1, what) for axis, value in moved.items() if not axis.is_thread]
 
 
-def _moving_window(
-    run: tuple[Iter, ...], start: Expr, extent: int, what: str
-) -> tuple[tuple[Iter, ...], list[Offset]] | None:
-    """As `sliced`, for a start of which only a divisor is known; None where it doesn't move along steps."""
-    if not run:
+def _moving_window(group: tuple[Iter, ...], start: Expr, extent: int, what: str) -> _Window:
+    """For a start of which only a divisor is known."""
+    outer, tail = list(merged(group)), list[Iter]()
+    if not outer:
         return (), []
-    multiple = facts.multiple_of(start)
-    outer, left, size = list(run), extent, 1
-    tail: list[Iter] = []
-    while len(outer) > 1 and multiple % (size * outer[-1].extent) == 0 and left % outer[-1].extent == 0:
+    multiple, uncovered, size = facts.multiple_of(start), extent, 1
+    while len(outer) > 1 and multiple % (size * outer[-1].extent) == 0 and uncovered % outer[-1].extent == 0:
         it = outer.pop()
         tail.insert(0, it)
-        size, left = size * it.extent, left // it.extent
+        size, uncovered = size * it.extent, uncovered // it.extent
     pivot = outer[-1]
-    inside = pivot.extent % left == 0 and multiple % (size * left) == 0
-    if len(outer) > 1 and not (left == 1 and multiple % size == 0 or inside):
+    is_one = uncovered == 1 and multiple % size == 0
+    stays_inside = pivot.extent % uncovered == 0 and multiple % (size * uncovered) == 0
+    if _has_threads(outer) or not (len(outer) == 1 or is_one or stays_inside):
+        if _has_threads(group):
+            raise LayoutError(
+                f"{what} isn't known to move whole threads",
+                hint="start at a multiple of what one thread holds along this dimension",
+            )
         return None
-    if any(it.axis.is_thread for it in outer):
-        return None
-    worth = weights([it.extent for it in outer])
     offsets = []
-    for k, (it, w) in enumerate(zip(outer, worth, strict=True)):
-        digit = build.floordiv(start, build.const(w * size, start.dtype))
+    for k, (it, weight) in enumerate(zip(outer, weights([it.extent for it in outer]), strict=True)):
+        digit = build.floordiv(start, build.const(weight * size, start.dtype))
         if k > 0:
             digit = build.mod(digit, build.const(it.extent, start.dtype))
         offsets.append(Offset(digit, it.stride, what))
-    return (Iter(left, pivot.stride, pivot.axis), *tail), offsets
+    return (Iter(uncovered, pivot.stride, pivot.axis), *tail), offsets
+
+
+def _has_threads(iters: Iterable[Iter]) -> bool:
+    return any(it.axis.is_thread for it in iters)
 
 
 def _folded(group: tuple[Iter, ...], start: Expr) -> Folded:
     run = merged(group) or group[:1]
-    worth = weights([it.extent for it in run])
-    return Folded(start, tuple((w, it.extent, it.stride) for w, it in zip(worth, run, strict=True)))
+    every = zip(weights([it.extent for it in run]), run, strict=True)
+    return Folded(start, tuple((weight, it.extent, it.stride) for weight, it in every))
 
 
 def _scope_step(it: Iter, scope: str) -> Step:

@@ -29,10 +29,12 @@ Array = np.ndarray
 class Words:
     """The words of a copy: word k of thread t is its 32-bit register registers[k].
 
+    packed: elements in a word.
     lanes, columns: of shape (threads, words), where in the buffer's tensor memory each lies.
     moved_registers, moved_columns: what to add that is known only at run time, 32 bits each.
     """
 
+    packed: int
     registers: Array
     lanes: Array
     columns: Array
@@ -89,7 +91,7 @@ def words(local: Region, tmem: Region) -> Words:
     if (lane.reshape(WARPGROUP, -1, packed) != lane[:, ::packed, None]).any():
         raise LayoutError(f"the elements of one 32-bit register come from several lanes of {tmem.buffer.name}")
     return Words(
-        register[0, ::packed] // packed, lane[:, ::packed], column[:, ::packed] // packed,
+        packed, register[0, ::packed] // packed, lane[:, ::packed], column[:, ::packed] // packed,
         _moved(held, packed), _moved(there, packed),
     )
 

@@ -25,6 +25,7 @@ from .views import View
 
 __all__ = ["NO_EDGES", "Edges", "Mask"]
 
+
 @dataclass(frozen=True, slots=True)
 class Edges:
     """The edges of a global tensor that an operand may pass.
