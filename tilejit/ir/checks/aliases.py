@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
+from typing import NamedTuple
 
 from ...dtypes import int64
 from ...layout.iters import groups_to, merged, refined
@@ -16,7 +17,7 @@ from ...scopes import SCOPES
 from .. import nodes as ir
 from ..analyses.elements import fixed_shape
 from ..arithmetic import build
-from .in_place import named_starts, pairs, shown, told
+from .in_place import named_starts, overlap_text, pairs, shown
 
 __all__ = ["Aliases"]
 
@@ -48,7 +49,7 @@ class Aliases:
             return
         suspicious = build.logical_and(_meet(first, second), build.logical_not(_same(first, second)))
         values = named_starts(written, read)
-        message = told(op, shown(written, values), shown(read, values))
+        message = overlap_text(op, shown(written, values), shown(read, values))
 
         def compared(address: ir.Expr) -> tuple[ir.Stmt, ...]:
             return self._absent(address, first, second, lambda cond: ir.Assert(
@@ -65,23 +66,23 @@ class Aliases:
             return None
         return _Box(region, address, strides)
 
-    def _share(self, op: ir.TileOp, box: _Box) -> tuple[int, ir.Expr, int]:
-        """The dimension that the threads of an operation share out, the thread's index, and how many they are."""
+    def _share(self, op: ir.TileOp, box: _Box) -> _Share | None:
+        """How the threads of an operation share out the elements of a box; None where one thread has them all."""
         widest = max(range(len(box.counts)), key=lambda d: box.region.counts[d], default=0)
         counter = SCOPES[op.scope].thread_id
         threads = SCOPES[op.scope].threads(self._threads)
         if counter is None or threads == 1:
-            return widest, build.const(0, int64), 1
-        return widest, build.cast(ir.Special(counter.name), int64), threads
+            return None
+        return _Share(widest, build.cast(ir.Special(counter.name), int64), threads)
 
     def _loops(
-        self, box: _Box, share: tuple[int, ir.Expr, int], body: Callable[[ir.Expr], tuple[ir.Stmt, ...]]
+        self, box: _Box, share: _Share | None, body: Callable[[ir.Expr], tuple[ir.Stmt, ...]]
     ) -> tuple[ir.Stmt, ...]:
         """`body` with the address of each element of a box."""
         indices = [self._index() for _ in box.counts]
         inner = body(box.at(indices))
         for d in reversed(range(len(indices))):
-            start, step = (share[1], share[2]) if d == share[0] else (build.const(0, int64), 1)
+            start, step = (share.thread, share.threads) if share and share.dim == d else (build.const(0, int64), 1)
             inner = (ir.For(indices[d], start, box.counts[d], build.const(step, int64), inner, span=box.region.span),)
         return inner
 
@@ -90,7 +91,7 @@ class Aliases:
     ) -> tuple[ir.Stmt, ...]:
         """The assertion that no element of `second` meets the one of `first` at an address."""
         if first.bytes != second.bytes:
-            return self._loops(second, (-1, ir.FALSE, 1), lambda other: (assertion(build.logical_or(
+            return self._loops(second, None, lambda other: (assertion(build.logical_or(
                 build.less_equal(build.add(address, build.const(first.bytes, int64)), other),
                 build.less_equal(build.add(other, build.const(second.bytes, int64)), address),
             )),))
@@ -105,13 +106,21 @@ class Aliases:
             meets = build.logical_and(inside, build.equal(build.mul(k, step), distance))
             return (assertion(build.logical_not(meets)),)
 
-        return self._loops(second.without(last), (-1, ir.FALSE, 1), row) if last >= 0 else row(second.begin)
+        return self._loops(second.without(last), None, row) if last >= 0 else row(second.begin)
 
     def _index(self) -> ir.Var:
         return ir.Var(f"element.met.{next(self._numbers)}", int64)
 
 
-@dataclass(frozen=True)
+class _Share(NamedTuple):
+    """Which dimension threads share out, a thread's index, and how many they are."""
+
+    dim: int
+    thread: ir.Expr
+    threads: int
+
+
+@dataclass(frozen=True, slots=True)
 class _Box:
     """The part of a region that lies inside its array.
 

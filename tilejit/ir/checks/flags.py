@@ -13,6 +13,8 @@ from itertools import count
 from ...dtypes import int8, int16, int32, int64, uint32, uint64
 from ...layout import TileLayout
 from ...layout.iters import merged, refined
+from ...ops.copies import FILL
+from ...scopes import THREAD
 from ...source import Span
 from .. import nodes as ir
 from .. import walk
@@ -193,7 +195,7 @@ class _Cells:
 
     def _filled(self, first: int, number: int, value: ir.Const, place: Span | None) -> ir.Stmt:
         region = ir.Region(self._buffer, (build.const(first, int32),), (number,))
-        return ir.TileOp("fill", "thread", (region, value), span=place)
+        return ir.TileOp(FILL.name, THREAD.name, (region, value), span=place)
 
 
 def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:

@@ -10,7 +10,7 @@ from typing import TypeVar
 from ...dtypes import DTYPES, DType, bool_
 from ...ops.elementwise import ELEMENTWISE
 from .. import nodes as ir
-from .grammar import INFIX, NOT, default_dtype, derived_dtype, literal_dtype
+from .grammar import INFIX, NOT, default_dtype, derived_dtype, literal_dtypes
 from .tokens import Line
 
 __all__ = ["Names", "dtype_name", "ends_after_place", "expression", "looked_up", "place", "region"]
@@ -201,9 +201,5 @@ def _saturate(line: Line) -> bool:
 
 
 def _made(name: str, args: tuple[_Raw, ...]) -> ir.Op:
-    of_literals = literal_dtype(name, args)
-    wanted: list[DType | None] = [of_literals] * len(args)
-    if name == "where" and args:
-        wanted[0] = bool_
-    typed = tuple(_typed(a, w) for a, w in zip(args, wanted, strict=True))
+    typed = tuple(_typed(a, wanted) for a, wanted in zip(args, literal_dtypes(name, args), strict=True))
     return ir.Op(name, typed, derived_dtype(name, typed))

@@ -12,10 +12,10 @@ from ..arithmetic import build, facts
 from ..nodes import FALSE, TRUE, Break, Cast, Const, Continue, Element, Expr, For, Let, Load, Op, Store, Var
 from ..walk import Place, subexpressions
 
-__all__ = ["Known"]
+__all__ = ["Conditions"]
 
 
-class Known:
+class Conditions:
     """Conditions that hold, innermost block last.
 
     changing: the variables that statements assign, of which no condition is kept.
