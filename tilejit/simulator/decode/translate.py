@@ -15,7 +15,7 @@ from ..machine import memory
 from ..numerics import FUNCTIONS
 from ..opcodes import lookup
 from ..opcodes.memory import Site
-from .blocks import BasicBlock, liveness, split
+from .blocks import JUMP_ROOTS, BasicBlock, liveness, split
 from .emitter import DTYPES, SPECIAL, BlockWriter, KernelNames
 from .ordering import Ordering, ordering_of
 from .parser import parse
@@ -51,7 +51,7 @@ class Program:
     placed: variables with their addresses in their own state space.
     cell_shift: log2 of the narrowest access, per state space, for the race checks' cells.
     spins: how many blocks in front of each one look at what other threads may change; one more entry than blocks.
-    initial: what each slot holds before the kernel starts; given: the slots that the machine fills, by name.
+    initial: what each slot holds before the kernel starts; filled: the slots that the machine fills, by name.
     live: registers live into each block, as bit sets of slots.
     """
 
@@ -68,7 +68,7 @@ class Program:
     spins: tuple[int, ...]
     live: tuple[int, ...]
     initial: tuple[Any, ...]
-    given: tuple[tuple[str, int], ...]
+    filled: tuple[tuple[str, int], ...]
     ordering: Ordering
 
 
@@ -115,7 +115,6 @@ class _Translator:
         self.dynamic_shared_bytes = dynamic_shared_bytes
         self.sizes: dict[str, int] = {}
         self.placed = self.place_variables()
-        self.never: frozenset[str] = frozenset()
 
     def place_variables(self) -> tuple[Placed, ...]:
         """Give every variable an address in its state space."""
@@ -141,7 +140,7 @@ class _Translator:
         """Instructions that end a block emit no code: check their modifiers and labels here."""
         tables = self.function.branch_tables
         for ins in self.function.body:
-            if ins.root not in ("bra", "brx", "ret", "exit"):
+            if ins.root not in JUMP_ROOTS:
                 continue
             names: tuple[str, ...] = ins.operands if ins.root == "bra" else ()
             if ins.root == "brx":
@@ -195,11 +194,12 @@ class _Translator:
         for pc in block.pcs:
             ins = body[pc]
             e.begin(ins, pc)
-            found = lookup(ins.root, ins.suffix)
-            if found is None:
+            entry = lookup(ins.root, ins.suffix)
+            if entry is None:
                 e.fail(f"{ins.root}{ins.suffix} is not supported")
+            write, match = entry
             try:
-                found[0](e, found[1])
+                write(e, match)
             except IndexError:
                 e.fail("an operand is missing")
             e.end()
@@ -235,12 +235,21 @@ class _Translator:
         )
         homes = tuple(h or f"u{b // 8}" for h, b in zip(names.home, names.bits, strict=True))
         return Program(
-            self.module, self.function, compiled, dict(names.slots), homes, tuple(names.sites), self.placed,
-            _cell_shift(names.sites),
-            self.sizes["shared"] - memory.SHARED_BASE, self.sizes["local"] - memory.LOCAL_BASE,
-            _spins(blocks, names.sites), tuple(live), tuple(DTYPES[h].type(0) for h in homes),
-            tuple((n, s) for n, s in names.slots.items() if n in SPECIAL or n.startswith("%param:")),
-            ordering_of(self.function.body, names.sites),
+            module=self.module,
+            function=self.function,
+            blocks=compiled,
+            slots=dict(names.slots),
+            homes=homes,
+            sites=tuple(names.sites),
+            placed=self.placed,
+            cell_shift=_cell_shift(names.sites),
+            shared_bytes=self.sizes["shared"] - memory.SHARED_BASE,
+            local_bytes=self.sizes["local"] - memory.LOCAL_BASE,
+            spins=_spins(blocks, names.sites),
+            live=tuple(live),
+            initial=tuple(DTYPES[h].type(0) for h in homes),
+            filled=tuple((n, s) for n, s in names.slots.items() if n in SPECIAL or n.startswith("%param:")),
+            ordering=ordering_of(self.function.body, names.sites),
         )
 
 

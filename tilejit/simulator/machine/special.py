@@ -15,7 +15,7 @@ from .lanes import WARP, Lanes, thread_coordinate
 
 def given_values(program: Program, lanes: Lanes, params: bytes) -> Iterator[tuple[int, Any]]:
     """(slot, value) of every special register and parameter that a program uses."""
-    for name, slot in program.given:
+    for name, slot in program.filled:
         if name.startswith("%param:"):
             _, offset, dtype = name.split(":")
             yield slot, np.frombuffer(params, DTYPES[dtype], 1, int(offset))[0]
