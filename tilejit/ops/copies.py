@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ..dtypes import DType, from_numpy
-from .broadcast import broadcast_fault
+from ..dtypes import DType, bool_, from_numpy
+from .broadcast import broadcast_fault, broadcasts
 from .cast import convert
 from .record import SCALAR, Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
 
@@ -18,6 +18,7 @@ Array = np.ndarray
 DST = TileOperand("dst", "the destination", read=False, written=True)
 _SRC = TileOperand("src", "the source")
 _FILL = TileOperand("fill", kinds=(SCALAR,), optional=True)
+_MASK = TileOperand("mask", optional=True)
 
 VARIANT_NAME = Attribute("variant", str, "the variant that carries it out")
 REQUIRE_BITS = Attribute("require_bits", int, "the fewest bits that may be moved at a time")
@@ -38,8 +39,17 @@ def _copy_shapes(shapes: Mapping[str, Shape]) -> Fault | None:
     )
 
 
+def _masked_shapes(shapes: Mapping[str, Shape]) -> Fault | None:
+    mask, dst = shapes.get("mask"), shapes["dst"] or ()
+    if mask is not None and not broadcasts(mask, dst):
+        return Fault(f"a mask of shape {mask} doesn't broadcast to {dst}", "slice the mask, or take x[:, None]")
+    return _copy_shapes(shapes)
+
+
 def _copy_types(dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]) -> Fault | None:
-    dst, src, fill = dtypes["dst"], dtypes["src"], dtypes.get("fill")
+    dst, src, fill, mask = dtypes["dst"], dtypes["src"], dtypes.get("fill"), dtypes.get("mask")
+    if mask is not None and mask != bool_:
+        return Fault(f"a mask of {mask}; masks are of bool_", "compare it, as in x != 0")
     if dst != src:
         return Fault(
             f"types differ: the destination is {dst}, the source {src}",
@@ -63,12 +73,12 @@ def _moved(dst: Array, src: Array) -> Array:
 
 COPY = TileOperation(
     name="copy",
-    operands=(DST, _SRC, _FILL),
+    operands=(DST, _SRC, _FILL, _MASK),
     attrs=(VARIANT_NAME, REQUIRE_BITS),
-    meaning="dst = src, one dtype; what lies outside a global tensor reads as fill and is not written",
+    meaning="dst = src, one dtype; what lies outside a global tensor or a mask reads as fill and is not written",
     example="x = tj.alloc_shared((32, 8), tj.float32)\ntj.cta.copy(x, A[0:32, 0:8])",
     reference=_moved,
-    shape_fault=_copy_shapes,
+    shape_fault=_masked_shapes,
     type_fault=_copy_types,
 )
 

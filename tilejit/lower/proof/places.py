@@ -8,7 +8,6 @@ from math import prod
 
 import numpy as np
 
-from ...ir.analyses.elements import fixed_shape
 from ...ir.nodes import Buffer, Region, Strided
 from ...scopes import CTA, SCOPES
 from ...target import TMEM_LANE
@@ -110,8 +109,8 @@ def _coordinates(region: Region, values: Mapping[str, int]) -> list[Array]:
 
 def _places(buffer: Buffer, at: list[Array]) -> dict[str, Array]:
     """Axis name -> coordinate of each element, one row a replica."""
-    layout = buffer.tile_layout
-    grouped, ends = layout.group(fixed_shape(buffer))
+    layout, shape = buffer.tile_layout, tuple(n for n in buffer.laid_out if isinstance(n, int))
+    grouped, ends = layout.group(shape)
     here: dict[str, Array] = {axis.name: np.full(1, value) for axis, value in layout.offset}
     for index, first, last in zip(at, ends, ends[1:], strict=False):
         remainder = index

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from math import prod
 
 from ...dtypes import int64
 from ...errors import LayoutError
@@ -11,10 +12,10 @@ from ...ir.arithmetic import build
 from ...ir.nodes import Const, Expr
 from ...layout.grouping import common_refinement
 from ...layout.iters import weights
-from .placement import Step
+from .placement import Placement, Step
 from .strides import Folded, Scaled, Stride, Thread, goes_on, times
 
-__all__ = ["Digit", "common_digits", "digits_of", "folded_digit", "joined_digits"]
+__all__ = ["Digit", "common_digits", "counting", "digits_of", "folded_digit", "joined_digits"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,26 @@ def joined_digits(digits: Iterable[Digit], edges: Set[int]) -> list[Digit]:
             digit = _merged(run.pop(), digit)
         run.append(digit)
     return run
+
+
+def counting(steps: tuple[Step, ...], count: int, placement: Placement) -> tuple[Step, ...]:
+    """Steps that count so many values: in memory they go on past the extent, where nothing is accessed.
+
+    raises: LayoutError where other threads or registers would hold these.
+    """
+    counted = prod([step.extent for step in steps])
+    if counted == count:
+        return steps
+    if placement.buffer.space == "local":
+        raise LayoutError(
+            f"{placement.buffer.name} has {counted} slots along a dimension, another tile {count}",
+            hint="copy it to a tile with the other's layout first",
+        )
+    slowest, *faster = steps
+    inner = counted // slowest.extent
+    if count % inner:
+        return (Step(count, _folded(steps)),)
+    return (Step(count // inner, slowest.stride), *faster)
 
 
 def common_digits(there: Mapping[str, tuple[Step, ...]], dim: int) -> list[Digit] | None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from math import prod
 
 from ...dtypes import DType
@@ -20,23 +21,39 @@ from ...errors import LayoutError
 from ...ir.arithmetic import build
 from ...ir.arithmetic.remember import remembered
 from ...ir.nodes import Buffer, Expr
-from .digits import Digit, common_digits, digits_of, folded_digit, joined_digits
+from .digits import Digit, common_digits, counting, digits_of, folded_digit, joined_digits
 from .placement import Placement, Step, need_slice
 from .registers import RegisterRun
 from .strides import Folded, Stride, Term, Thread, goes_on, total_along
 from .swizzles import advanced, swizzled
 
-__all__ = ["Schedule", "Space", "View"]
+__all__ = ["Schedule", "Space", "View", "broadcast_along"]
 
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """What an operation's index counts. dims: the extents of its dimensions.
+    """What an operation's index counts.
 
-    A copy's and an elementwise operation's is the destination's shape without units, a product's (m, n, k).
+    dims: the extents of its dimensions: of a copy and an elementwise operation the destination's shape without units,
+    of a product (m, n, k).
+    counted: how many values its digits have in each. Those past the extent stand for padding.
     """
 
     dims: tuple[int, ...]
+    counted: tuple[int, ...]
+
+    @property
+    def padded(self) -> tuple[int, ...]:
+        """The dimensions in which digits count more than there is."""
+        return tuple([d for d, (n, count) in enumerate(zip(self.dims, self.counted, strict=True)) if n < count])
+
+
+def broadcast_along(shape: tuple[int, ...], to: tuple[int, ...]) -> tuple[int | None, ...]:
+    """For each extent of `to` but 1, which of those of `shape` broadcasts to it; None where none moves along."""
+    behind, kept = len(to) - len(shape), count()
+    return tuple(
+        next(kept) if k >= behind and shape[k - behind] != 1 else None for k, extent in enumerate(to) if extent != 1
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +67,7 @@ class View:
     placement: Placement
     dims: tuple[int | None, ...]
     digits: tuple[Digit, ...]
+    space: Space
 
     @property
     def buffer(self) -> Buffer:
@@ -163,28 +181,33 @@ class Schedule:
     operands: tuple[Side, ...]
 
     @staticmethod
-    def of(space: Space, operands: Mapping[str, tuple[Placement, Sequence[int | None]]]) -> Schedule:
+    def of(extents: tuple[int, ...], operands: Mapping[str, tuple[Placement, Sequence[int | None]]]) -> Schedule:
         """The coarsest digits in which every operand moves by one stride each.
 
-        operands: for each its place, and for each dimension of the space which of the placement's dimensions goes along
-        it, None where the operand doesn't move. A dimension that operands split so differently that no common digits
-        exist becomes one folded digit.
-        raises: LayoutError where such a dimension is spread over threads.
+        extents: of the space. operands: for each its place, and for each dimension of the space which of the
+        placement's dimensions goes along it, None where the operand doesn't move. A dimension that operands split so
+        differently that no common digits exist becomes one folded digit.
+        raises: LayoutError where such a dimension is spread over threads, or tiles have different padding.
         """
         digits: list[Digit] = []
-        for dim, extent in enumerate(space.dims):
-            there = {
-                name: (Step(extent, 0),) if (d := dims[dim]) is None else placement.dims[d]
-                for name, (placement, dims) in operands.items()
+        counted: list[int] = []
+        for dim, extent in enumerate(extents):
+            moving = {
+                name: placement.dims[d] for name, (placement, dims) in operands.items() if (d := dims[dim]) is not None
             }
+            count = max([prod([s.extent for s in steps]) for steps in moving.values()], default=extent)
+            there = {
+                name: counting(moving[name], count, placement) if name in moving else (Step(count, 0),)
+                for name, (placement, _) in operands.items()
+            }
+            counted.append(count)
             common = common_digits(there, dim)
             if common is None:
-                moving = {name: placement for name, (placement, dims) in operands.items() if dims[dim] is not None}
-                _need_no_threads(moving, there)
-                common = [folded_digit(there, dim, extent)]
+                _need_no_threads({name: operands[name][0] for name in moving}, there)
+                common = [folded_digit(there, dim, count)]
             digits.extend(common)
         return Schedule(
-            space,
+            Space(extents, tuple(counted)),
             tuple(digits),
             tuple(
                 Side(name, placement, tuple(None if d is None else placement.places[d] for d in dims))
@@ -205,7 +228,7 @@ class Schedule:
                     f"{first} has shape {shape}, {name} {other}: no index goes through both",
                     hint="take operands of one shape; dimensions of 1 don't count",
                 )
-        return Schedule.of(Space(shape), {name: (each, range(len(shape))) for name, each in operands.items()})
+        return Schedule.of(shape, {name: (each, range(len(shape))) for name, each in operands.items()})
 
     def __getitem__(self, name: str) -> View:
         return _views(self)[name]
@@ -246,10 +269,10 @@ class Schedule:
     def joined(self) -> Schedule:
         """Neighbouring digits merged where every operand goes on evenly.
 
-        Those of different dimensions only where no operand may leave its tensor in them: a mask needs to tell them
-        apart.
+        Those of different dimensions only where there is no padding and no operand may leave its tensor in them: a mask
+        needs to tell them apart.
         """
-        edges = {
+        edges = set(self.space.padded) | {
             dim
             for each in self.operands
             for dim, place in enumerate(each.dims)
@@ -283,7 +306,8 @@ class Schedule:
 
 @remembered
 def _views(schedule: Schedule) -> dict[str, View]:
-    return {each.name: View(each.name, each.placement, each.dims, schedule.digits) for each in schedule.operands}
+    space, digits = schedule.space, schedule.digits
+    return {each.name: View(each.name, each.placement, each.dims, digits, space) for each in schedule.operands}
 
 
 @remembered
