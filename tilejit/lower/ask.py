@@ -158,11 +158,11 @@ def dispatch(
         for rule, o in zip(record.operands, operands, strict=False)
         if isinstance(o, OperandSpec) and rule.kind(is_region=True) is TILE
     ]
-    given = tuple(
+    named = tuple(
         o.named(rule.name) if isinstance(o, OperandSpec) else None if o is None else _scalar(o, tile_types)
         for rule, o in zip(record.operands, operands, strict=False)
     )
-    op = TileOp(name, scope, given, _attributes(record, attrs))
+    op = TileOp(name, scope, named, _attributes(record, attrs))
     return _dispatch(op, DispatchContext(targets.target(target), threads), VARIANTS)
 
 
