@@ -74,8 +74,9 @@ class Digit:
 
 def digits_of(index: Expr, extents: Sequence[int]) -> list[Expr]:
     """The digits of `index`, slowest first; it is below the extents' product."""
-    values = []
-    for k, (extent, weight) in enumerate(zip(extents, weights(extents), strict=True)):
+    values, weight = [], prod(extents)
+    for k, extent in enumerate(extents):
+        weight //= extent
         value = build.floordiv(index, weight) if weight > 1 else index
         values.append(build.mod(value, extent) if k else value)
     return values
