@@ -16,7 +16,7 @@ from ..numerics import FUNCTIONS
 from ..opcodes import lookup
 from ..opcodes.memory import Site
 from .blocks import JUMP_ROOTS, BasicBlock, liveness, split
-from .emitter import DTYPES, SPECIAL, BlockWriter, KernelNames
+from .emitter import SPECIAL, BlockWriter, KernelNames
 from .ordering import Ordering, ordering_of
 from .parser import parse
 from .ptx import Module, PtxFunction, Variable
@@ -148,9 +148,8 @@ class _Translator:
             missing = [x for x in names if x not in self.function.labels]
             count = {"bra": 1, "brx": 2}.get(ins.root, 0)
             if missing or len(ins.operands) != count or lookup(ins.root, ins.suffix) is None:
-                e = BlockWriter(KernelNames({}, {}, {}), self.module)
-                e.begin(ins, 0)
-                e.fail(f"label {missing[0]} is not defined" if missing else f"{ins.root}{ins.suffix} is not supported")
+                what = f"label {missing[0]} is not defined" if missing else f"{ins.root}{ins.suffix} is not supported"
+                raise self.module.source.refusal(what, ins.line)
 
     def program(self) -> Program:
         self.check_labels()
@@ -247,7 +246,7 @@ class _Translator:
             local_bytes=self.sizes["local"] - memory.LOCAL_BASE,
             spins=_spins(blocks, names.sites),
             live=tuple(live),
-            initial=tuple(DTYPES[h].type(0) for h in homes),
+            initial=tuple(memory.ELEMENTS[h].type(0) for h in homes),
             filled=tuple((n, s) for n, s in names.slots.items() if n in SPECIAL or n.startswith("%param:")),
             ordering=ordering_of(self.function.body, names.sites),
         )
