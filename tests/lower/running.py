@@ -151,7 +151,7 @@ class Run:
             return tiles.copied(self.dst, src, self.op.scope, before, self.held[src.name], self._fill(), allowed)
         if self.op.name == "gemm":
             return self._multiplied(before)
-        inputs = [self._input(o) for o in self.op.inputs]
+        inputs = [self._input(o) for o in self.op.inputs.values()]
         return tiles.computed(self.op.name, self.dst, inputs, self.op.scope, before, self.held)
 
     def _fill(self) -> int:

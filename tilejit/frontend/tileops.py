@@ -180,7 +180,7 @@ def _innermost_extent(region: Region) -> int:
     kept = [d for d, e in enumerate(region.extents) if e is not None]
     if dim is None or not kept or dim != kept[-1]:
         return 1
-    return region.extents[dim] or 1
+    return region.counts[dim]
 
 
 def synthesised(

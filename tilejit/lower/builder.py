@@ -9,7 +9,7 @@ from itertools import count
 from ..dtypes import DType, int32
 from ..ir.allocation import alignment
 from ..ir.arithmetic import build, facts
-from ..ir.nodes import TRUE, Alloc, Buffer, Const, Expr, For, If, Let, Special, Stmt, Sync, Var
+from ..ir.nodes import TRUE, Alloc, Buffer, Const, Expr, For, If, Let, Move, Special, Stmt, Sync, Var, Vector
 from ..layout import TileLayout
 from ..scopes import SCOPES
 from ..source import Span
@@ -50,6 +50,11 @@ class Builder:
 
     def append(self, stmt: Stmt) -> None:
         self._open[-1].append(stmt)
+
+    def move(self, dst: Vector, src: Vector, cond: Expr = TRUE, otherwise: Expr | None = None) -> None:
+        """A vector moved where `cond` holds; elsewhere registers get `otherwise`, and memory stays."""
+        always = cond == TRUE
+        self.append(Move(dst, src, None if always else cond, None if always else otherwise, span=self.span))
 
     @contextmanager
     def block(self) -> Iterator[list[Stmt]]:
