@@ -16,7 +16,7 @@ from ..numerics import FUNCTIONS
 from ..opcodes import lookup
 from ..opcodes.memory import Site
 from .blocks import JUMP_ROOTS, BasicBlock, liveness, split
-from .emitter import DTYPES, SPECIAL, BlockWriter, KernelNames
+from .emitter import SPECIAL, BlockWriter, KernelNames
 from .ordering import Ordering
 from .parser import parse
 from .ptx import Module, PtxFunction, Variable
@@ -268,7 +268,7 @@ def _cell_shift(sites: list[Site]) -> dict[str, int]:
 def _params(slots: dict[str, int]) -> tuple[tuple[int, np.dtype[Any], int], ...]:
     """Slot, dtype and offset of each parameter that is read, by the names that the emitter gives them."""
     named = ((name.split(":"), slot) for name, slot in slots.items() if name.startswith("%param:"))
-    return tuple((slot, DTYPES[dtype], int(offset)) for (_, offset, dtype), slot in named)
+    return tuple((slot, memory.ELEMENTS[dtype], int(offset)) for (_, offset, dtype), slot in named)
 
 
 def _loaded_later(function: PtxFunction) -> frozenset[str]:
