@@ -106,7 +106,7 @@ def halves(threads: int, columns: int) -> Kernel:
 def to_given(threads: int) -> Kernel:
     """A tile that is laid out by hand, and open ones beside it: they go as it does."""
     shape = (32, 16)
-    layout = "S[(4, 8, 4, 4) : (4, 4 @ tx, 1 @ tx, 1)]"
+    layout = "S[(32, 16) : (1 @ tx, 1)]"
     g, x, y, b = whole("g", shape), whole("x", shape), whole("y", shape), whole("b", (16,))
     return kernel(
         threads,
@@ -284,3 +284,12 @@ def test_the_pass_is_linear() -> None:
             samples.append(1e3 * (time.perf_counter() - began))
         milliseconds[count] = min(samples)
     assert milliseconds[1000] < 25 * milliseconds[100], milliseconds
+
+
+def test_an_explanation_says_how_threads_are_spread_and_what_the_next_grid_would_have_cost() -> None:
+    arrays = {"X": np.zeros((32, 48), np.float16), "B": np.zeros(48, np.float32)}
+    made = run(CASES["bias"](), arrays, {}, devices.named("sim"))
+    line = "x, b, f, o over (32, 48): lanes (4, 8), warps (2, 1), vectors (1, 8); cost 560, the next 600"
+    assert line in str(made.explain()).splitlines()
+    assert line in made.explain()._repr_html_()
+    assert "local float16[32, 48] open cta" in made.open_ir and "open" not in made.tile_ir

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ...ir.nodes import Kernel, Open
-from ...layout.grid import Grid, Projection, Spread, units
+from ...layout.grid import Grid, Projection, everywhere
 from ...scopes import SCOPES
 from .anchors import WarpSplit, anchored
 from .axes import Survey, Tile, survey
@@ -101,7 +101,6 @@ def _single(tile: Tile, threads: int) -> Spot:
     """A tile of one element, which every thread has."""
     layout = tile.buffer.layout
     assert isinstance(layout, Open)
-    lanes, warps = units(SCOPES[layout.scope].threads(threads))
-    grid = Grid(layout.scope, lanes, warps, (Spread(lanes, warps, 1),), (0,), 0)
+    grid = everywhere(layout.scope, SCOPES[layout.scope].threads(threads))
     made = grid.project((None,) * len(tile.shape), tile.shape)
     return Spot(replace(made, slots=()), grid)
