@@ -144,6 +144,41 @@ def products(threads: int, rows: int, columns: int, depth: int) -> Kernel:
     )
 
 
+def with_transpose(threads: int, extent: int, *, doubled: bool = False, dtype: str = F32) -> Kernel:
+    """Y = X + X.T; doubled: of 2 X."""
+    shape = (extent, extent)
+    x, t, y = (whole(name, shape) for name in "xty")
+    return kernel(
+        threads,
+        tensor("X", 2, dtype),
+        tensor("Y", 2, dtype),
+        tile("x", shape, dtype),
+        tile("y", shape, dtype),
+        f"view t: local {dtype}{list(shape)} open cta (1, 0) align 16 of x",
+        f"cta.copy {x}, {whole('X', shape)}",
+        *([f"cta.add {x}, {x}, {x}"] if doubled else []),
+        f"cta.add {y}, {x}, {t}",
+        f"cta.copy {whole('Y', shape)}, {y}",
+    )
+
+
+def outer(threads: int, extent: int) -> Kernel:
+    """Y = v[:, None] * v[None, :]."""
+    shape = (extent, extent)
+    return kernel(
+        threads,
+        tensor("V", 1),
+        tensor("Y", 2),
+        tile("v", (extent,)),
+        tile("y", shape),
+        f"view r: local float32[{extent}, 1] open cta (0, None) align 16 of v",
+        f"view c: local float32[1, {extent}] open cta (None, 0) align 16 of v",
+        f"cta.copy {whole('v', (extent,))}, {whole('V', (extent,))}",
+        f"cta.mul {whole('y', shape)}, {whole('r', (extent, 1))}, {whole('c', (1, extent))}",
+        f"cta.copy {whole('Y', shape)}, {whole('y', shape)}",
+    )
+
+
 CASES: dict[str, Callable[[], Kernel]] = {
     "row_of_1024": lambda: elementwise(128, (1024,)),
     "mixed_widths": lambda: elementwise(64, (32, 48)),
@@ -156,6 +191,9 @@ CASES: dict[str, Callable[[], Kernel]] = {
     "halves": lambda: halves(64, 64),
     "halves_of_odd_rows": lambda: halves(64, 40),
     "to_given": lambda: to_given(32),
+    "transpose_loaded_again": lambda: with_transpose(128, 64),
+    "transpose_converted": lambda: with_transpose(128, 64, doubled=True),
+    "outer_product": lambda: outer(64, 32),
     "product": lambda: products(128, 64, 64, 32),
 }
 
@@ -203,6 +241,26 @@ def test_tiles_that_change_places_run() -> None:
     first, second = x.copy(), y.copy()
     ran(swapped(128), X=x, Y=y)
     assert np.array_equal(x, second) and np.array_equal(y, first)
+
+
+def test_a_tile_beside_its_transpose_runs() -> None:
+    x = np.random.default_rng(6).standard_normal((64, 64)).astype(np.float32)
+    y = np.zeros_like(x)
+    ran(with_transpose(128, 64), X=x, Y=y)
+    assert np.array_equal(y, x + x.T)
+
+
+def test_an_outer_product_runs() -> None:
+    v = np.random.default_rng(7).standard_normal(32).astype(np.float32)
+    y = np.zeros((32, 32), np.float32)
+    ran(outer(64, 32), V=v, Y=y)
+    assert np.array_equal(y, v[:, None] * v)
+
+
+def test_what_an_operation_made_is_converted_and_not_loaded_again() -> None:
+    text = to_text(lay_out(CASES["transpose_converted"]()).kernel)
+    assert text.count(", X[") == 1 and "cta.copy x.1" in text
+    assert to_text(lay_out(CASES["transpose_loaded_again"]()).kernel).count(", X[") == 2
 
 
 def test_open_tiles_beside_a_given_one_run() -> None:
