@@ -99,7 +99,9 @@ class _Rewriter:
 
     def region(self, region: Region) -> Region:
         buffer = self.buffer(region.buffer)
-        return region if buffer is region.buffer else replace(region, buffer=buffer)
+        if buffer is region.buffer:
+            return region
+        return Region(buffer, region.starts, region.extents, region.in_bounds, region.span)
 
     def operation(self, step: Meeting) -> Iterator[Stmt]:
         """The operation on tiles with layouts, between the conversions of those that disagree."""
@@ -117,7 +119,7 @@ class _Rewriter:
             if rule.written:
                 after.append(TileOp(COPY.name, op.scope, (original, fresh), (), op.span))
             operands[k] = fresh
-        yield replace(op, operands=tuple(operands))
+        yield TileOp(op.name, op.scope, tuple(operands), op.attrs, op.span)
         yield from after
 
     def _filled(self, step: Meeting, use: Use, fresh: Region, original: Region) -> TileOp:
