@@ -18,7 +18,10 @@ from math import gcd
 
 from ...layout.grid import WIDEST_BYTES, Grid
 
-__all__ = ["Access", "Demand", "Extents", "Part", "Prices", "Reduced", "lines", "shuffles", "wavefronts"]
+__all__ = [
+    "BARRIER", "ISSUE", "LINE", "SECTOR", "WAVEFRONT", "Access", "Demand", "Extents", "Part", "Prices", "Reduced",
+    "lines", "shuffles", "wavefronts",
+]
 
 SECTOR, LINE = 32, 128
 ISSUE, WAVEFRONT, SHUFFLE, BARRIER = 4, 4, 5, 80
