@@ -99,7 +99,7 @@ class Prices:
     def cost(self, grid: Grid) -> int:
         """Of all warps."""
         demand, warps = self.demand, _real(grid.warps, grid)
-        registers = Registers(grid)
+        registers = WordCounts(grid)
         total = sum(times * _access(access, grid, once) for access, times, once in self._accesses)
         each = sum(weight * registers[tile] for tile, weight in demand.elementwise.items())
         for reduced, times in demand.reductions.items():
@@ -111,10 +111,10 @@ class Prices:
 
     def live_words(self, grid: Grid) -> int:
         """32-bit registers of a thread where most tiles are live."""
-        return _words(self.demand, Registers(grid))
+        return _words(self.demand, WordCounts(grid))
 
 
-class Registers(dict[Extents, int]):
+class WordCounts(dict[Extents, int]):
     """How many elements a thread has of tiles on a grid."""
 
     def __init__(self, grid: Grid) -> None:
@@ -128,7 +128,7 @@ class Registers(dict[Extents, int]):
         return count
 
 
-def _words(demand: Demand, registers: Registers) -> int:
+def _words(demand: Demand, registers: WordCounts) -> int:
     return sum(times * -(-registers[tile] * bits // 32) for (tile, bits), times in demand.live.items())
 
 
@@ -137,7 +137,7 @@ def _real(warps: int, grid: Grid) -> int:
     return warps if grid.lanes > 1 else -(-warps // 32)
 
 
-def _reduction(reduced: Reduced, grid: Grid, count: Registers) -> int:
+def _reduction(reduced: Reduced, grid: Grid, count: WordCounts) -> int:
     """Of one warp: its registers in a tree, then lanes by halving and gathering, then warps through shared memory."""
     kept = tuple(pair for pair in reduced.tile if pair[0] not in reduced.axes)
     registers, results = count[reduced.tile], count[kept]
