@@ -70,3 +70,12 @@ def test_an_element_of_a_thread_lies_where_the_layout_says() -> None:
     place = ir.Element(ir.Buffer("r", "local", int32, (2, 4), layout, 4), (ONE, ONE))
     threads = carried_out(ir.Alloc(place.buffer), ir.Store(place, LANE), numbers=(5,))
     assert np.flatnonzero(threads.registers["r"][0]).tolist() == [3]
+
+
+def test_atomic_updates_come_one_after_another() -> None:
+    before = ir.Var("before", int32)
+    place, shared = ir.Vector(SHARED, ONE), ir.Alloc(SHARED)
+    made = carried_out(shared, ir.Atomic("add", place, (ONE,), var=before))
+    assert list(made.values["before"]) == list(range(32)) and made.memory["s"][1] == 32
+    made = carried_out(shared, ir.Atomic("cas", place, (ZERO, FOUR), var=before))
+    assert list(made.values["before"]) == [0] + [4] * 31

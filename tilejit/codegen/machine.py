@@ -24,9 +24,9 @@ def instruction(emission: Emission, stmt: Instruction) -> None:
         operand = row.carries if is_carried else row.arguments[len(operands) - carried]
         assert operand is not None
         if not isinstance(item, Vector):
-            operands.append(_converted(emission, evaluate(emission, item), operand))
+            operands.append(converted(emission, evaluate(emission, item), operand))
         elif operand.kind is Kind.ADDRESS and item.buffer.space == "shared":
-            place, past[len(operands)] = _shared_address(emission, item)
+            place, past[len(operands)] = shared_address(emission, item)
             operands.append(place)
         else:
             operands += _vector_operands(emission, item, operand)
@@ -50,8 +50,7 @@ def _vector_operands(emission: Emission, vector: Vector, operand: Operand) -> li
         words = memory.words_of(vector.buffer.dtype, vector.width)
         values = memory.read(emission, vector, offset, words)
         return _regrouped(emission, values, (words.word, words.bits), _type_and_bits(operand))
-    pointer, place = memory.address(emission, vector.buffer, offset)
-    return [w.value(f"ptrtoint {pointer} {place} to {_type_and_bits(operand)[0]}")]
+    return [pointer_address(emission, vector)]
 
 
 def _type_and_bits(operand: Operand) -> tuple[str, int]:
@@ -81,7 +80,13 @@ def _regrouped(emission: Emission, values: list[str], source: tuple[str, int], t
     return joined
 
 
-def _shared_address(emission: Emission, vector: Vector) -> tuple[str, int]:
+def pointer_address(emission: Emission, vector: Vector) -> str:
+    """An address of global memory as a number."""
+    pointer, place = memory.address(emission, vector.buffer, offset_of(emission, vector.offset))
+    return emission.writer.value(f"ptrtoint {pointer} {place} to i64")
+
+
+def shared_address(emission: Emission, vector: Vector) -> tuple[str, int]:
     """A 32-bit address, computed in 32 bits: pointers have 64, which would cost two additions and a truncation.
 
     returns: the address that all turns of an unrolled loop share, and the bytes that this turn adds.
@@ -95,12 +100,14 @@ def _shared_address(emission: Emission, vector: Vector) -> tuple[str, int]:
     return base, offset.past * size
 
 
-def _converted(emission: Emission, value: LLVMValue, operand: Operand) -> str:
+def converted(emission: Emission, value: LLVMValue, operand: Operand) -> str:
     """A scalar in the type of the operand's register: its bit pattern, zero-extended."""
-    kind, _ = _type_and_bits(operand)
+    kind, width = _type_and_bits(operand)
     if register_type(value.dtype) == kind:
         return value.text
     bits = memory.as_bits(emission, value)
+    if value.dtype.bits == width:
+        return bits
     return emission.writer.value(f"zext i{value.dtype.bits} {bits} to {kind}")
 
 

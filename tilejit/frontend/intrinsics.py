@@ -16,6 +16,7 @@ from ..target import TENSOR_MEMORY_TARGETS
 from . import memory as mem
 from . import tiles
 from .arguments import bind, optional
+from .atomics import ATOMIC_CALLS
 from .context import Context
 from .language import Intrinsic
 from .ordered import ORDERED
@@ -115,6 +116,7 @@ _INTRINSICS: dict[str, Callable[[Context, ast.Call], Value]] = {
     "elect": _elect,
     **{name: _asynchronous(row) for name, row in ASYNC_CALLS.items()},
     **ORDERED,
+    **ATOMIC_CALLS,
     "assume_in_bounds": _assume_in_bounds,
     "alloc_shared": mem.alloc_shared,
     "alloc_local": mem.alloc_local,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ..errors import KernelTypeError, ResourceError
 from ..ir import verify, walk
 from ..ir.analyses import uniformity
-from ..ir.nodes import Kernel, Param, PointerParam
+from ..ir.nodes import Atomic, Kernel, Param, PointerParam, Stmt, Var
 from ..ir.types import Signature
 from ..ir.walk import Block
 from ..source import Span
@@ -50,7 +50,7 @@ def build(
     for name in (*entry.env, *(p.defines.name for p in entry.params if p.defines is not None)):
         ctx.used.setdefault(name, 0)
     ctx.execute(source.node.body)
-    body = (*ctx.allocations, *sealed(ctx.block))
+    body = _without_unread((*ctx.allocations, *sealed(ctx.block)))
     kernel = Kernel(
         source.name, _with_writes(entry.params, body), threads, target.name, body, max_registers, cluster, debug, span
     )
@@ -80,6 +80,26 @@ def _verify(kernel: Kernel) -> None:
         raise KernelTypeError(
             violation.message, span=violation.span, hint="only regions of global tensors may pass their buffer's edge"
         )
+
+
+def _without_unread(body: Block) -> Block:
+    """The statements; an atomic update whose old value nobody reads doesn't fetch it."""
+    updates = [s for s in walk.statements(body) if isinstance(s, Atomic) and s.var is not None]
+    if not updates:
+        return body
+    read = {
+        part.name
+        for stmt in walk.statements(body)
+        for expr in walk.expressions(stmt)
+        for part in walk.subexpressions(expr)
+        if isinstance(part, Var)
+    }
+
+    def change(stmt: Stmt) -> tuple[Stmt, ...]:
+        is_unread = isinstance(stmt, Atomic) and stmt.var is not None and stmt.var.name not in read
+        return (replace(stmt, var=None),) if is_unread and isinstance(stmt, Atomic) else (stmt,)
+
+    return walk.rewrite(body, change)
 
 
 def _with_writes(params: tuple[Param, ...], body: Block) -> tuple[Param, ...]:

@@ -26,6 +26,7 @@ from ..scopes import SCOPES, Scope
 from .source import KernelSource
 
 __all__ = [
+    "ATOMICS",
     "Function",
     "Intrinsic",
     "Namespace",
@@ -125,6 +126,9 @@ class Namespace:
         if member in self.calls:
             return Intrinsic(f"{self.name}.{member}", "")
         raise AttributeError(f"tj.{self.name} has no member {member!r}")
+
+    def __dir__(self) -> list[str]:
+        return sorted(self.members)
 
     def __repr__(self) -> str:
         return f"tj.{self.name}"
@@ -261,9 +265,15 @@ _RESERVED = {
 #: names that later versions have on scopes
 RESERVED_OPERATIONS = ("indices",)
 
+#: `tj.atomic.<name>` -> the operation in the instruction table; what is subtracted is added with the other sign
+ATOMICS = {
+    "add": "add", "sub": "add", "max": "max", "min": "min", "and_": "and", "or_": "or", "xor": "xor", "exch": "exch",
+    "cas": "cas",
+}
+
 #: intrinsics with a dot in their names; what stands before it is a namespace
 _GROUPED = (
-    *(f"atomic.{name}" for name in ("add", "max", "min", "cas", "exch")),
+    *(f"atomic.{name}" for name in ATOMICS),
     *ASYNC_CALLS,
     *(f"fast.{name}" for name in (
         "exp", "exp2", "log", "log2", "sin", "cos", "tanh", "rsqrt", "div", "sqrt", "reciprocal"

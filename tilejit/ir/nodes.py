@@ -24,6 +24,7 @@ from ..ops.record import AttributeValue, TileOperation
 from ..ops.tile import TILE_OPERATIONS
 from ..source import Span
 from .values import (
+    ATOMIC_ORDERS,
     FALSE,
     LOAD_ORDERS,
     MEMORY_SCOPES,
@@ -47,11 +48,12 @@ from .values import (
 )
 
 __all__ = [
-    "AddressParam", "Alloc", "Assert", "AssertionsParam", "Assign", "Break", "Buffer", "BufferView", "Cast", "Const",
-    "Continue", "Declare", "Element", "Expr", "ExtentParam", "FALSE", "For", "If", "Instruction", "Jump", "Kernel",
-    "LOAD_ORDERS", "Let", "Load", "Loop", "MEMORY_SCOPES", "Move", "Op", "Open", "Param", "PointerParam", "Print",
-    "RULES", "Region", "Return", "SPACES", "SPECIALS", "STORE_ORDERS", "ScalarParam", "Simple", "Special", "Stmt",
-    "Store", "StrideParam", "Strided", "Sync", "TRUE", "TileOp", "Var", "Vector", "written_arguments",
+    "ATOMIC_ORDERS", "AddressParam", "Alloc", "Assert", "AssertionsParam", "Assign", "Atomic", "Break", "Buffer",
+    "BufferView", "Cast", "Const", "Continue", "Declare", "Element", "Expr", "ExtentParam", "FALSE", "For", "If",
+    "Instruction", "Jump", "Kernel", "LOAD_ORDERS", "Let", "Load", "Loop", "MEMORY_SCOPES", "Move", "Op", "Open",
+    "Param", "PointerParam", "Print", "RULES", "Region", "Return", "SPACES", "SPECIALS", "STORE_ORDERS", "ScalarParam",
+    "Simple", "Special", "Stmt", "Store", "StrideParam", "Strided", "Sync", "TRUE", "TileOp", "Var", "Vector",
+    "written_arguments",
 ]
 
 
@@ -113,6 +115,23 @@ class Store:
     place: Element | Vector
     value: Expr
     order: str = ""
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Atomic:
+    """Updates one element of global or shared memory at once: no other thread's atomic update comes in between.
+
+    op: one of `tilejit.isa.atomics.OPERATIONS`. place: an `Element` at tile level, a `Vector` of width 1 at lane level.
+    operands: what the operation takes, of the element's type; where that is a float, `exch` takes its bits.
+    order: one of `ATOMIC_ORDERS`. var: defined as what was there before; None where nobody wants to know.
+    """
+
+    op: str
+    place: Element | Vector
+    operands: tuple[Expr, ...]
+    order: str = "relaxed.gpu"
+    var: Var | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
@@ -332,7 +351,9 @@ class Instruction:
 
 
 #: a statement that holds no other statements, and after which the next one is executed
-Simple = Let | Declare | Assign | Alloc | BufferView | Store | Sync | Assert | Print | TileOp | Move | Instruction
+Simple = (
+    Let | Declare | Assign | Alloc | BufferView | Store | Atomic | Sync | Assert | Print | TileOp | Move | Instruction
+)
 
 #: a statement after which the next one isn't executed
 Jump = Break | Continue | Return

@@ -40,6 +40,12 @@ LOAD_ORDERS = ("", "volatile", *(f"{order}.{scope}" for order in ("relaxed", "ac
 STORE_ORDERS = ("", "volatile", *(f"{order}.{scope}" for order in ("relaxed", "release") for scope in MEMORY_SCOPES))
 
 
+#: how an atomic update of it may be
+ATOMIC_ORDERS = tuple(
+    f"{order}.{scope}" for order in ("relaxed", "acquire", "release", "acq_rel") for scope in MEMORY_SCOPES
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Const:
     """A literal of a type; `value` is a bool, int or float (NaN and infinities included)."""

@@ -53,7 +53,7 @@ def blocks(stmt: ir.Stmt) -> tuple[Block, ...]:
             return stmt.then, stmt.orelse
         case ir.For() | ir.Loop():
             return (stmt.body,)
-        case ir.Let() | ir.Instruction() | ir.Move() | ir.Store() | ir.Assign() | ir.Declare():
+        case ir.Let() | ir.Instruction() | ir.Move() | ir.Store() | ir.Atomic() | ir.Assign() | ir.Declare():
             return ()
         case ir.TileOp() | ir.Alloc() | ir.BufferView() | ir.Sync():
             return ()
@@ -114,7 +114,7 @@ def rewrite(body: Block, change: Callable[[ir.Stmt], Iterable[ir.Stmt]]) -> Bloc
 def defines(stmt: ir.Stmt) -> ir.Var | ir.Buffer | None:
     """The variable or buffer that a statement gives a name to."""
     match stmt:
-        case ir.Let() | ir.Declare() | ir.For():
+        case ir.Let() | ir.Declare() | ir.For() | ir.Atomic():
             return stmt.var
         case ir.Alloc() | ir.BufferView():
             return stmt.buffer
@@ -142,6 +142,9 @@ def expressions(stmt: ir.Stmt) -> Iterator[ir.Expr]:
         case ir.Store():
             yield from indices(stmt.place)
             yield stmt.value
+        case ir.Atomic():
+            yield from indices(stmt.place)
+            yield from stmt.operands
         case ir.If():
             yield stmt.cond
         case ir.Assert():
@@ -183,6 +186,8 @@ def reads(stmt: ir.Stmt) -> Iterator[Place]:
             yield from stmt.read
         case ir.Move():
             yield stmt.src
+        case ir.Atomic():
+            yield stmt.place
         case ir.Instruction():
             yield from (v for v in stmt.inputs if isinstance(v, ir.Vector) and v.buffer.space == "local")
         case ir.Let() | ir.Declare() | ir.Assign() | ir.Alloc() | ir.BufferView() | ir.Store():
@@ -204,7 +209,7 @@ def reads(stmt: ir.Stmt) -> Iterator[Place]:
 def writes(stmt: ir.Stmt) -> Iterator[Place]:
     """The places that a statement itself writes, without those of which an instruction takes the address."""
     match stmt:
-        case ir.Store():
+        case ir.Store() | ir.Atomic():
             yield stmt.place
         case ir.TileOp():
             yield from stmt.written

@@ -11,6 +11,7 @@ from ..ir import walk
 from ..ir.arithmetic import build
 from ..ir.nodes import (
     Alloc,
+    Atomic,
     Const,
     Element,
     Expr,
@@ -108,6 +109,9 @@ class _Walk:
             self.read(stmt, stmt.value.place)
         elif isinstance(stmt, Store) and isinstance(stmt.place, Element):
             self.write(stmt, stmt.place)
+        elif isinstance(stmt, Atomic) and isinstance(stmt.place, Element):
+            place = Vector(stmt.place.buffer, self.offset(stmt.place), span=stmt.place.span)
+            self.builder.append(replace(stmt, place=place))
         elif isinstance(stmt, Instruction):
             self.instructions.append(stmt)
             self.builder.append(stmt)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tilejit.dtypes import DTYPES, DType, bool_, float32, int32, int64
 from tilejit.ir import nodes as ir
 from tilejit.ir.arithmetic.facts import full_range
+from tilejit.isa.atomics import OPERATIONS
 from tilejit.layout import R, S, Swizzle, TileLayout, laneid, tx
 from tilejit.ops.elementwise import ELEMENTWISE, value_type
 from tilejit.ops.tile import TILE_OPERATIONS
@@ -128,7 +129,7 @@ class Writer:
         return self.element() if self.level == "tile" else self.vector(width=1)
 
     def stmt(self, depth: int) -> ir.Stmt:
-        simple = [self.let, self.declare, self.assign, self.alloc, self.view, self.store]
+        simple = [self.let, self.declare, self.assign, self.alloc, self.view, self.store, self.atomic]
         simple += [self.word, self.print, self.test]
         simple += [self.tile_op, self.tile_op] if self.level == "tile" else [self.move, self.instruction]
         nested = [lambda: self.branch(depth), lambda: self.count_loop(depth), lambda: ir.Loop(self.body(depth - 1))]
@@ -179,6 +180,15 @@ class Writer:
             return self.alloc()
         place = self.place()
         return ir.Store(place, self.expr(place.buffer.dtype), self.draw(st.sampled_from(ir.STORE_ORDERS)))
+
+    def atomic(self) -> ir.Stmt:
+        if not self.buffers:
+            return self.alloc()
+        place, op = self.place(), self.draw(st.sampled_from(tuple(OPERATIONS)))
+        values = tuple(self.expr(place.buffer.dtype) for _ in range(self.draw(st.integers(1, 2))))
+        var = ir.Var(self.var().name, place.buffer.dtype) if self.draw(st.booleans()) else None
+        self.vars += [var] if var is not None else []
+        return ir.Atomic(op, place, values, self.draw(st.sampled_from(ir.ATOMIC_ORDERS)), var)
 
     def word(self) -> ir.Stmt:
         scope = self.draw(st.sampled_from(("warp", "warpgroup", "cta")))

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from .. import walk
-from ..nodes import Assign, Break, Continue, Declare, Expr, For, If, Kernel, Let, Load, Loop, Return, Stmt, Var
+from ..nodes import Assign, Atomic, Break, Continue, Declare, Expr, For, If, Kernel, Let, Load, Loop, Return, Stmt, Var
 
 __all__ = ["relaxed"]
 
@@ -39,14 +39,14 @@ def _polls(body: walk.Block) -> Iterator[int]:
     """The identities of the `Let`s in a loop's body whose loads decide whether it ends."""
     under = list(_under_conditions(body, ()))
     deciding = {name for stmt, conds in under if isinstance(stmt, (Break, Continue, Return)) for name in _names(conds)}
-    definitions = [(stmt, conds) for stmt, conds in under if isinstance(stmt, (Let, Declare, Assign))]
+    definitions = [(stmt, conds) for stmt, conds in under if isinstance(stmt, (Let, Declare, Assign, Atomic))]
     settled = False
     while not settled:
         # what a deciding variable is computed from decides too, and so does the condition of its assignment
         more = {
             name
             for stmt, conds in definitions
-            if stmt.var.name in deciding
+            if stmt.var is not None and stmt.var.name in deciding
             for name in _names((*walk.expressions(stmt), *conds))
         }
         settled = more <= deciding

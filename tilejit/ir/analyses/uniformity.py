@@ -138,6 +138,9 @@ class _Uniformity(Analysis[_ThreadState]):
                 return state.with_level(var.name, level)
             case ir.Assign(var, value):
                 return state.with_level(var.name, min(self.level(value, state), state.active.level))
+            case ir.Atomic(var=ir.Var() as var):
+                # threads that update one place one after another find different values there
+                return state.with_level(var.name, THREAD)
             case ir.Break():
                 return replace(state, broken=state.broken.meet(self.departure("break", stmt.span, state)))
             case ir.Continue():

@@ -184,7 +184,7 @@ class _Reader:
         readers: dict[str, Callable[[Line], ir.Stmt]] = {
             "let": self._let, "var": self._declare, "set": self._assign, "alloc": self._alloc, "view": self._view,
             "store": self._store, "assert": self._assert, "print": self._print, "move": self._move,
-            "instruction": self._instruction,
+            "instruction": self._instruction, "atomic": self._atomic,
         }
         if word not in readers:
             line.fail(f"no statement begins with {word!r}", line.indent)
@@ -215,6 +215,14 @@ class _Reader:
         ordered = order(line)
         line.expect("<-")
         return ir.Store(at, expression(line, self.names, at.buffer.dtype), ordered)
+
+    def _atomic(self, line: Line) -> ir.Stmt:
+        op = line.name()
+        at = place(line, self.names)
+        ordered = order(line)
+        line.expect("<-")
+        operands = self._list(line, lambda: expression(line, self.names, at.buffer.dtype))
+        return ir.Atomic(op, at, tuple(operands), ordered, self._definition(line) if line.accept("as") else None)
 
     def _assert(self, line: Line) -> ir.Stmt:
         cond = expression(line, self.names, bool_)

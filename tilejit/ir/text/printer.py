@@ -11,6 +11,7 @@ Blocks are indented as in Python. Each statement is one line; what stands in bra
       let VAR = EXPR              var VAR [= EXPR]               set NAME = EXPR
       alloc BUFFER [addressed]    view BUFFER of NAME            store PLACE <- EXPR
       if EXPR … else …            loop …                         [unrolled] for VAR in EXPR .. EXPR step EXPR …
+      atomic OPERATION PLACE @ ORDER <- EXPR, … [as VAR]         an update, and what was there before
       break    continue    return    pass                        SCOPE.sync
       assert EXPR, "message"[ RULE[, EXPR, …]]                    the message's numbers
       print "text", EXPR, …
@@ -154,6 +155,8 @@ def _line(stmt: ir.Simple | ir.Jump) -> str:
             return f"view {buffer_text(buffer)}" + ("" if buffer.base is None else f" of {_name(buffer.base.name)}")
         case ir.Store(place, value):
             return f"store {place_text(place)}{_order(stmt.order)} <- {expr_text(value, place.buffer.dtype)}"
+        case ir.Atomic():
+            return _atomic(stmt)
         case ir.Sync(scope):
             return f"{scope}.sync"
         case ir.Assert(cond, message, rule, values):
@@ -172,6 +175,12 @@ def _line(stmt: ir.Simple | ir.Jump) -> str:
             return type(stmt).__name__.lower()
         case _:
             raise assert_never(stmt)
+
+
+def _atomic(stmt: ir.Atomic) -> str:
+    operands = ", ".join(expr_text(operand, stmt.place.buffer.dtype) for operand in stmt.operands)
+    result = "" if stmt.var is None else f" as {_definition(stmt.var)}"
+    return f"atomic {_name(stmt.op)} {place_text(stmt.place)}{_order(stmt.order)} <- {operands}{result}"
 
 
 def _tile_op(op: ir.TileOp) -> str:

@@ -29,6 +29,7 @@ from typing import Any
 
 from ...dtypes import DType, bool_, int64, signed
 from ...isa import ROWS
+from ...isa.atomics import OPERATIONS, has_type
 from ...isa.barriers import BARRIERS
 from ...scopes import SCOPES
 from ...source import Span
@@ -214,6 +215,8 @@ class _Checker:
                 self.memory(stmt, env)
             case ir.Store():
                 self.store(stmt, env)
+            case ir.Atomic():
+                self.atomic(stmt, env)
             case ir.If(cond, then, orelse):
                 self.value(cond, bool_, env, stmt.span, "a condition")
                 for block in (then, orelse):
@@ -292,6 +295,25 @@ class _Checker:
             self.fault(f"a store writes one element; got a vector of {stmt.place.width}", stmt.span)
         self.value(stmt.value, stmt.place.buffer.dtype, env, stmt.span, stmt.place.buffer.name)
         self.order("store", stmt.order, ir.STORE_ORDERS, stmt.place.buffer, stmt.span)
+
+    def atomic(self, stmt: ir.Atomic, env: _Environment) -> None:
+        buffer, operation = stmt.place.buffer, OPERATIONS.get(stmt.op)
+        self.place(stmt.place, env, stmt.span)
+        if isinstance(stmt.place, ir.Vector) and stmt.place.width != 1:
+            self.fault(f"an atomic update is of one element; got a vector of {stmt.place.width}", stmt.span)
+        for value in stmt.operands:
+            self.value(value, buffer.dtype, env, stmt.span, buffer.name)
+        if operation is None:
+            self.fault(f"no atomic operation is called {stmt.op!r}", stmt.span)
+        elif len(stmt.operands) != len(operation.operands):
+            self.fault(f"{stmt.op} takes {', '.join(operation.operands)}; got {len(stmt.operands)}", stmt.span)
+        elif not has_type(stmt.op, buffer.dtype):
+            self.fault(f"there is no atomic {stmt.op} of {buffer.dtype}", stmt.span)
+        self.order("atomic update", stmt.order, ir.ATOMIC_ORDERS, buffer, stmt.span)
+        if stmt.var is not None:
+            if stmt.var.dtype != buffer.dtype:
+                self.fault(f"{stmt.var.name} must be of {buffer.dtype}; got {stmt.var.dtype}", stmt.span)
+            self.define(stmt.var, env, stmt.span)
 
     def loop(self, stmt: ir.For, env: _Environment) -> None:
         if not stmt.var.dtype.is_integer:
