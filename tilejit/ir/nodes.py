@@ -24,13 +24,11 @@ from ..ops.record import AttributeValue, TileOperation
 from ..ops.tile import TILE_OPERATIONS
 from ..source import Span
 from .values import (
-    ATOMIC_ORDERS,
     FALSE,
-    LOAD_ORDERS,
     MEMORY_SCOPES,
+    ORDERS,
     SPACES,
     SPECIALS,
-    STORE_ORDERS,
     TRUE,
     Buffer,
     Cast,
@@ -48,10 +46,10 @@ from .values import (
 )
 
 __all__ = [
-    "ATOMIC_ORDERS", "AddressParam", "Alloc", "Assert", "AssertionsParam", "Assign", "Atomic", "Break", "Buffer",
+    "AddressParam", "Alloc", "Assert", "AssertionsParam", "Assign", "Atomic", "Break", "Buffer",
     "BufferView", "Cast", "Const", "Continue", "Declare", "Element", "Expr", "ExtentParam", "FALSE", "For", "If",
-    "Instruction", "Jump", "Kernel", "LOAD_ORDERS", "Let", "Load", "Loop", "MEMORY_SCOPES", "Move", "Op", "Open",
-    "Param", "PointerParam", "Print", "RULES", "Region", "Return", "SPACES", "SPECIALS", "STORE_ORDERS", "ScalarParam",
+    "Instruction", "Jump", "Kernel", "Let", "Load", "Loop", "MEMORY_SCOPES", "Move", "Op", "Open",
+    "Param", "PointerParam", "Print", "RULES", "Region", "Return", "SPACES", "SPECIALS", "ORDERS", "ScalarParam",
     "Simple", "Special", "Stmt", "Store", "StrideParam", "Strided", "Sync", "TRUE", "TileOp", "Var", "Vector",
     "written_arguments",
 ]
@@ -109,7 +107,7 @@ class BufferView:
 class Store:
     """Writes one element: an `Element` at tile level, a `Vector` of width 1 at lane level.
 
-    order: one of `STORE_ORDERS`.
+    order: one of `ORDERS["store"]`.
     """
 
     place: Element | Vector
@@ -124,7 +122,7 @@ class Atomic:
 
     op: one of `tilejit.isa.atomics.OPERATIONS`. place: an `Element` at tile level, a `Vector` of width 1 at lane level.
     operands: what the operation takes, of the element's type; where that is a float, `exch` takes its bits.
-    order: one of `ATOMIC_ORDERS`. var: defined as what was there before; None where nobody wants to know.
+    order: one of `ORDERS["atomic"]`. var: defined as what was there before; None where nobody wants to know.
     """
 
     op: str

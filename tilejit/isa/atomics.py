@@ -122,7 +122,7 @@ ROWS = (*ATOM.rows(), *RED.rows())
 
 @cache
 def qualified(row: Row, order: str) -> Row:
-    """The row in an order of `ir.values.ATOMIC_ORDERS`, "acquire.cta" say."""
+    """The row in an order of `ir.values.ORDERS["atomic"]`, "acquire.cta" say."""
     kind, scope = order.split(".")
     if order == "relaxed.gpu":
         return row

@@ -144,7 +144,7 @@ class Writer:
         place = self.place() if load else None
         if place is not None:
             var = ir.Var(var.name, place.buffer.dtype)
-        order = self.draw(st.sampled_from(ir.LOAD_ORDERS))
+        order = self.draw(st.sampled_from(ir.ORDERS["load"]))
         value = ir.Load(place, order) if place is not None else self.expr(var.dtype)
         self.vars.append(var)
         return ir.Let(var, value)
@@ -179,7 +179,7 @@ class Writer:
         if not self.buffers:
             return self.alloc()
         place = self.place()
-        return ir.Store(place, self.expr(place.buffer.dtype), self.draw(st.sampled_from(ir.STORE_ORDERS)))
+        return ir.Store(place, self.expr(place.buffer.dtype), self.draw(st.sampled_from(ir.ORDERS["store"])))
 
     def atomic(self) -> ir.Stmt:
         if not self.buffers:
@@ -188,7 +188,7 @@ class Writer:
         values = tuple(self.expr(place.buffer.dtype) for _ in range(self.draw(st.integers(1, 2))))
         var = ir.Var(self.var().name, place.buffer.dtype) if self.draw(st.booleans()) else None
         self.vars += [var] if var is not None else []
-        return ir.Atomic(op, place, values, self.draw(st.sampled_from(ir.ATOMIC_ORDERS)), var)
+        return ir.Atomic(op, place, values, self.draw(st.sampled_from(ir.ORDERS["atomic"])), var)
 
     def word(self) -> ir.Stmt:
         scope = self.draw(st.sampled_from(("warp", "warpgroup", "cta")))

@@ -294,7 +294,7 @@ class _Checker:
         if isinstance(stmt.place, ir.Vector) and stmt.place.width != 1:
             self.fault(f"a store writes one element; got a vector of {stmt.place.width}", stmt.span)
         self.value(stmt.value, stmt.place.buffer.dtype, env, stmt.span, stmt.place.buffer.name)
-        self.order("store", stmt.order, ir.STORE_ORDERS, stmt.place.buffer, stmt.span)
+        self.order("store", stmt.order, stmt.place.buffer, stmt.span)
 
     def atomic(self, stmt: ir.Atomic, env: _Environment) -> None:
         buffer, operation = stmt.place.buffer, OPERATIONS.get(stmt.op)
@@ -309,7 +309,7 @@ class _Checker:
             self.fault(f"{stmt.op} takes {', '.join(operation.operands)}; got {len(stmt.operands)}", stmt.span)
         elif not has_type(stmt.op, buffer.dtype):
             self.fault(f"there is no atomic {stmt.op} of {buffer.dtype}", stmt.span)
-        self.order("atomic update", stmt.order, ir.ATOMIC_ORDERS, buffer, stmt.span)
+        self.order("atomic", stmt.order, buffer, stmt.span)
         if stmt.var is not None:
             if stmt.var.dtype != buffer.dtype:
                 self.fault(f"{stmt.var.name} must be of {buffer.dtype}; got {stmt.var.dtype}", stmt.span)
@@ -473,10 +473,11 @@ class _Checker:
         self.place(load.place, env, load.span or span)
         if isinstance(load.place, ir.Vector) and load.place.width != 1:
             self.fault(f"a load reads one element; got a vector of {load.place.width}", load.span or span)
-        self.order("load", load.order, ir.LOAD_ORDERS, load.place.buffer, load.span or span)
+        self.order("load", load.order, load.place.buffer, load.span or span)
 
-    def order(self, what: str, order: str, orders: tuple[str, ...], buffer: ir.Buffer, span: Span | None) -> None:
-        if order not in orders:
+    def order(self, what: str, order: str, buffer: ir.Buffer, span: Span | None) -> None:
+        """What is wrong with how an access is ordered. what: its kind."""
+        if order not in ir.ORDERS[what]:
             self.fault(f"a {what} has no order {order!r}", span)
         elif order and buffer.space not in ("global", "shared"):
             self.fault(f"nobody else sees {buffer.name}: a {what} of {buffer.space} memory has no order", span)
