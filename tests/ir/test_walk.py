@@ -57,7 +57,7 @@ STATEMENTS: dict[str, tuple[ir.Stmt, set[str], set[str]]] = {
     "TileOp": (ir.TileOp("add", "warp", (region("a"), region("b"), number(3))), {"b"}, {"a"}),
     "Move": (ir.Move(vector("a"), vector("b", "global"), COND, load("c")), {"b", "c"}, {"a"}),
     "Instruction": (
-        ir.Instruction("any", (vector("a"), vector("b")), (number(4), vector("c"), vector("d", "shared"))),
+        ir.Instruction("any", (vector("a"), vector("b")), (number(4), vector("c"), vector("d", "shared")), var=X),
         {"c"},
         {"a", "b"},
     ),

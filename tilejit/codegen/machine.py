@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..dtypes import int32
+from ..dtypes import DType, bool_, int32
 from ..ir.nodes import Instruction, Vector
 from ..isa import ROWS, Kind, Operand
 from . import memory
@@ -23,7 +23,9 @@ def instruction(emission: Emission, stmt: Instruction) -> None:
         is_carried = row.carries is not None and number < len(stmt.outputs)
         operand = row.carries if is_carried else row.arguments[len(operands) - carried]
         assert operand is not None
-        if not isinstance(item, Vector):
+        if not isinstance(item, Vector) and operand.is_bits:
+            operands += _words(emission, evaluate(emission, item), operand)
+        elif not isinstance(item, Vector):
             operands.append(converted(emission, evaluate(emission, item), operand))
         elif operand.kind is Kind.ADDRESS and item.buffer.space == "shared":
             place, past[len(operands)] = shared_address(emission, item)
@@ -33,7 +35,10 @@ def instruction(emission: Emission, stmt: Instruction) -> None:
         carried = len(operands) if is_carried else carried
     results = emission.machine(row, *operands, past=past, span=stmt.span)
     registers = row.results if row.carries is None else (row.carries,) * carried + row.results
-    _store_results(emission, stmt, registers, results)
+    at = _store_results(emission, stmt, registers, results)
+    if stmt.var is not None:
+        value = _joined(emission, results[at:], registers[at], stmt.var.dtype)
+        emission.scalars[stmt.var.name] = LLVMValue(value, stmt.var.dtype)
 
 
 def _vector_operands(emission: Emission, vector: Vector, operand: Operand) -> list[str]:
@@ -113,8 +118,11 @@ def converted(emission: Emission, value: LLVMValue, operand: Operand) -> str:
 
 def _store_results(
     emission: Emission, stmt: Instruction, registers: tuple[Operand, ...], results: list[str]
-) -> None:
-    """Writes the result registers' values to the statement's outputs. registers: the operand of each register."""
+) -> int:
+    """Writes the result registers' values to the statement's outputs; returns how many they are.
+
+    registers: the operand of each register.
+    """
     w = emission.writer
     at = 0
     for vector in stmt.outputs:
@@ -126,3 +134,27 @@ def _store_results(
         made = _regrouped(emission, chosen, (kind, bits), (words.word, words.bits))
         memory.write(emission, vector, offset_of(emission, vector.offset), words, made)
         at += count
+    return at
+
+
+def _words(emission: Emission, value: LLVMValue, operand: Operand) -> list[str]:
+    """The bits of a scalar in as many registers as they need, zero-extended where they fill none."""
+    kind, width = _type_and_bits(operand)
+    bits = value.dtype.bits
+    if bits <= width:
+        return [converted(emission, value, operand)]
+    source = (register_type(value.dtype), bits)
+    return _regrouped(emission, [value.text], source, (kind, width))
+
+
+def _joined(emission: Emission, words: list[str], operand: Operand, dtype: DType) -> str:
+    """The value whose bits some registers hold: what `_words` made, or a predicate."""
+    w, (kind, width) = emission.writer, _type_and_bits(operand)
+    if operand.kind is Kind.PREDICATE:
+        return words[0]
+    if dtype == bool_:
+        return w.value(f"icmp ne {kind} {words[0]}, 0")
+    if dtype.bits >= width:
+        return _regrouped(emission, words, (kind, width), (register_type(dtype), dtype.bits))[0]
+    narrow = w.value(f"trunc {kind} {words[0]} to i{dtype.bits}")
+    return w.bitcast(f"i{dtype.bits}", narrow, register_type(dtype))

@@ -18,6 +18,7 @@ from . import tiles
 from .arguments import bind, optional
 from .atomics import ATOMIC_CALLS
 from .context import Context
+from .lanes import LANE_CALLS
 from .language import Intrinsic
 from .ordered import ORDERED
 from .scalars import convert
@@ -117,6 +118,7 @@ _INTRINSICS: dict[str, Callable[[Context, ast.Call], Value]] = {
     **{name: _asynchronous(row) for name, row in ASYNC_CALLS.items()},
     **ORDERED,
     **ATOMIC_CALLS,
+    **LANE_CALLS,
     "assume_in_bounds": _assume_in_bounds,
     "alloc_shared": mem.alloc_shared,
     "alloc_local": mem.alloc_local,

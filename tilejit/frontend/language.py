@@ -18,6 +18,7 @@ from ..dtypes import DType, as_dtype
 from ..errors import KernelSyntaxError, KernelTypeError
 from ..isa import ASYNC_CALLS
 from ..isa.barriers import BARRIERS
+from ..isa.warp import VOTE
 from ..layout import atom_layout, datapath, layout_a, layout_b, layout_c
 from ..ops.elementwise import ELEMENTWISE
 from ..ops.record import Fault
@@ -31,9 +32,11 @@ __all__ = [
     "Intrinsic",
     "Namespace",
     "RESERVED_OPERATIONS",
+    "SHUFFLES",
     "ScopeNamespace",
     "Spec",
     "Tensor",
+    "VOTES",
     "cdiv",
     "constexpr",
     "function",
@@ -253,13 +256,25 @@ _ORDERED = {
 }
 _SYNCS = {f"{scope}_sync": barrier.meaning for scope, barrier in BARRIERS.items()}
 _REDUCTIONS = ("sum", "max", "min", "prod", "any", "all", "argmax", "argmin")
+#: name -> the mode in the instruction table, and what the call names beside the value
+SHUFFLES = {
+    "shuffle": ("idx", "lane"), "shuffle_xor": ("bfly", "mask"), "shuffle_up": ("up", "distance"),
+    "shuffle_down": ("down", "distance"),
+}
+#: name -> what is asked of the lanes
+VOTES = {"vote_any": "any", "vote_all": "all", "vote_ballot": "ballot"}
+_LANES = {
+    "shuffle": "the value of another lane of the warp",
+    "shuffle_xor": "the value of the lane whose index differs in the bits of a mask",
+    "shuffle_up": "the value of the lane some lanes below, or its own where there is none",
+    "shuffle_down": "the value of the lane some lanes above, or its own where there is none",
+    "uniform": "the value, which all threads of the scope hold",
+    **{name: VOTE[asked].meaning for name, asked in VOTES.items()},
+}
 _RESERVED = {
     **dict.fromkeys(_REDUCTIONS, "reduction over axes"),
-    "uniform": "the value, which all threads of the scope hold",
     "alloc_barrier": "an mbarrier",
     "named_barrier": "a barrier among some threads of the CTA",
-    **dict.fromkeys(("shuffle", "shuffle_xor", "shuffle_up", "shuffle_down"), "a value from another lane"),
-    **dict.fromkeys(("vote_any", "vote_all", "vote_ballot"), "a vote among the lanes"),
 }
 
 #: names that later versions have on scopes
@@ -300,7 +315,7 @@ def _namespaces() -> Iterator[Namespace]:
 def intrinsics() -> Mapping[str, Intrinsic | ScopeNamespace | Namespace]:
     """Every name of the language that is looked up as `tj.<name>`, but for types and host helpers."""
     table: dict[str, Intrinsic | ScopeNamespace | Namespace] = {}
-    for names in (_MEMORY, _IDS, _ORDERED, _SYNCS, _RESERVED):
+    for names in (_MEMORY, _IDS, _ORDERED, _SYNCS, _LANES, _RESERVED):
         table.update({name: Intrinsic(name, meaning) for name, meaning in names.items()})
     table.update({name: Intrinsic(name, op.meaning) for name, op in ELEMENTWISE.items()})
     for scope in SCOPES.values():

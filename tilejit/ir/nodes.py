@@ -193,7 +193,7 @@ class Sync:
 
 
 #: what an `Assert` can be about: what the kernel's author asserted, or what checked builds hold against a kernel
-RULES = ("assert", "bounds", "overlap", "unwritten")
+RULES = ("assert", "bounds", "overlap", "unwritten", "uniform")
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,15 +337,17 @@ class Move:
 class Instruction:
     """One instruction from the instruction table (`tilejit.isa`), by name.
 
-    At tile level it takes scalars only and has no outputs, as `cp.async.wait`.
+    At tile level it takes scalars only and has no outputs, as `cp.async.wait` and `vote.any`.
     outputs: local vectors that it fills. inputs: scalars, or vectors whose address (shared, global, tmem) or registers
     (local) it takes. Registers that it both takes and returns come first in outputs and in inputs.
+    var: defined as what it gives besides the outputs, or instead of them.
     """
 
     name: str
     outputs: tuple[Vector, ...] = ()
     inputs: tuple[Expr | Vector, ...] = ()
     span: Span | None = field(default=None, compare=False, repr=False)
+    var: Var | None = None
 
 
 #: a statement that holds no other statements, and after which the next one is executed

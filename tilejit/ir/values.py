@@ -65,6 +65,7 @@ class Var:
 
     multiple_of: a number that divides every value it takes (1: nothing is known; 0 would mean always zero).
     bounds: (least, greatest) value, inclusive, or None where unknown.
+    uniform: name of the scope whose threads all hold the same value, because the user said so; "" where nobody did.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Var:
     multiple_of: int = 1
     bounds: tuple[int, int] | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
+    uniform: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,13 +114,13 @@ def rewrite(body: Block, change: Callable[[ir.Stmt], Iterable[ir.Stmt]]) -> Bloc
 def defines(stmt: ir.Stmt) -> ir.Var | ir.Buffer | None:
     """The variable or buffer that a statement gives a name to."""
     match stmt:
-        case ir.Let() | ir.Declare() | ir.For() | ir.Atomic():
+        case ir.Let() | ir.Declare() | ir.For() | ir.Atomic() | ir.Instruction():
             return stmt.var
         case ir.Alloc() | ir.BufferView():
             return stmt.buffer
         case ir.Assign() | ir.Store() | ir.If() | ir.Loop() | ir.Break() | ir.Continue() | ir.Return():
             return None
-        case ir.Sync() | ir.Assert() | ir.Print() | ir.TileOp() | ir.Move() | ir.Instruction():
+        case ir.Sync() | ir.Assert() | ir.Print() | ir.TileOp() | ir.Move():
             return None
         case _:
             assert_never(stmt)

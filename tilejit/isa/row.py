@@ -64,6 +64,8 @@ class Operand:
     count: registers; None for any number. element: the type of the elements in the registers, or None for any.
     space: the memory of an address. access_bytes: how many bytes there one thread names; 0 where there is no number.
     is_cut: whether other operands may leave a part of these bytes, or all of them, alone.
+    is_bits: it is the bits of a value of any type, in as many registers as the operands beside it are; a narrower one's
+    are extended by zeros.
     is_immediate: an integer known at compile time stands there as it is, and not in a register.
     """
 
@@ -77,6 +79,7 @@ class Operand:
     access_bytes: int = 0
     is_cut: bool = False
     is_immediate: bool = False
+    is_bits: bool = False
 
     @property
     def is_result(self) -> bool:
@@ -91,10 +94,12 @@ class Operand:
 
 def register(
     name: str, kind: Register, direction: Direction = Direction.IN, count: int = 1, element: DType | None = None,
-    *, is_immediate: bool = False,
+    *, is_immediate: bool = False, is_bits: bool = False,
 ) -> Operand:
     """`count` registers of one kind."""
-    return Operand(name, Kind.REGISTER, kind, direction, count, element, is_immediate=is_immediate)
+    return Operand(
+        name, Kind.REGISTER, kind, direction, count, element, is_immediate=is_immediate, is_bits=is_bits
+    )
 
 
 def carried(name: str) -> Operand:
@@ -184,6 +189,7 @@ class Row(Capability):
     commits: the work of which it makes a group: all that was started since the last one.
     completes: the work that it waits for. What it carries are registers of such work. A constant says how many of the
     latest groups it leaves unfinished.
+    agrees: its result is the same for all threads that execute it together.
     memory: it reads, writes or orders memory. convergent: it may not be moved into or out of divergent code.
     """
 
@@ -196,6 +202,7 @@ class Row(Capability):
     completes: AsyncWork | None = None
     memory: bool = False
     convergent: bool = False
+    agrees: bool = False
     source: str = ""
 
     @cached_property

@@ -36,6 +36,7 @@ _SIMULATED: dict[str, type[SimulationError]] = {
     "bounds": OutOfBoundsError,
     "overlap": SimulationError,
     "unwritten": UninitializedReadError,
+    "uniform": SimulationError,
 }
 
 

@@ -93,7 +93,8 @@ class Writer:
     def var(self, dtype: DType | None = None) -> ir.Var:
         dtype = dtype or self.draw(st.sampled_from(tuple(DTYPES.values())))
         bounds = self.draw(st.sampled_from((None, (0, 7), (-5, -2), (0, 2**40))))
-        return ir.Var(self.name(), dtype, self.draw(st.sampled_from((1, 1, 4, 0))), bounds)
+        uniform = self.draw(st.sampled_from(("", "", "warp")))
+        return ir.Var(self.name(), dtype, self.draw(st.sampled_from((1, 1, 4, 0))), bounds, uniform=uniform)
 
     def buffer(self, space: str, base: ir.Buffer | None = None) -> ir.Buffer:
         layout: TileLayout | ir.Strided = self.draw(st.sampled_from(LAYOUTS))
@@ -243,12 +244,17 @@ class Writer:
 
     def instruction(self) -> ir.Stmt:
         name = self.draw(st.sampled_from(("cp.async.commit_group", "ldmatrix.x4", "fence::proxy")))
+        var = self.var() if self.draw(st.booleans()) else None
         if not self.buffers:
-            return ir.Instruction(name)
+            return self.defined(ir.Instruction(name, var=var))
         outputs = tuple(self.vector() for _ in range(self.draw(st.integers(0, 2))))
         count = self.draw(st.integers(0, 2))
         inputs = tuple(self.vector() if self.draw(st.booleans()) else self.instruction_scalar() for _ in range(count))
-        return ir.Instruction(name, outputs, inputs)
+        return self.defined(ir.Instruction(name, outputs, inputs, var=var))
+
+    def defined(self, stmt: ir.Instruction) -> ir.Stmt:
+        self.vars += [stmt.var] if stmt.var is not None else []
+        return stmt
 
     def instruction_scalar(self) -> ir.Expr:
         return self.expr(self.draw(st.sampled_from((int32, int64))), 2)

@@ -10,7 +10,24 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from .. import walk
-from ..nodes import Assign, Atomic, Break, Continue, Declare, Expr, For, If, Kernel, Let, Load, Loop, Return, Stmt, Var
+from ..nodes import (
+    Assign,
+    Atomic,
+    Break,
+    Continue,
+    Declare,
+    Expr,
+    For,
+    If,
+    Instruction,
+    Kernel,
+    Let,
+    Load,
+    Loop,
+    Return,
+    Stmt,
+    Var,
+)
 
 __all__ = ["relaxed"]
 
@@ -39,7 +56,8 @@ def _polls(body: walk.Block) -> Iterator[int]:
     """The identities of the `Let`s in a loop's body whose loads decide whether it ends."""
     under = list(_under_conditions(body, ()))
     deciding = {name for stmt, conds in under if isinstance(stmt, (Break, Continue, Return)) for name in _names(conds)}
-    definitions = [(stmt, conds) for stmt, conds in under if isinstance(stmt, (Let, Declare, Assign, Atomic))]
+    kinds = (Let, Declare, Assign, Atomic, Instruction)
+    definitions = [(stmt, conds) for stmt, conds in under if isinstance(stmt, kinds)]
     settled = False
     while not settled:
         # what a deciding variable is computed from decides too, and so does the condition of its assignment

@@ -250,9 +250,10 @@ class _Reader:
 
     def _instruction(self, line: Line) -> ir.Stmt:
         name = line.name()
-        outputs = [] if line.sees("<-") else self._list(line, lambda: self._vector(line))
+        outputs = [] if line.sees("<-") or line.sees("as") else self._list(line, lambda: self._vector(line))
         inputs = self._list(line, lambda: self._input(line)) if line.accept("<-") else []
-        return ir.Instruction(name, tuple(outputs), tuple(inputs))
+        var = self._definition(line) if line.accept("as") else None
+        return ir.Instruction(name, tuple(outputs), tuple(inputs), var=var)
 
     def _tile_op(self, line: Line, scope: str, name: str) -> ir.Stmt:
         operands: list[ir.Region | ir.Expr | None] = []
@@ -312,7 +313,8 @@ class _Reader:
             low = line.integer()
             line.expect("..")
             bounds = (low, line.integer())
-        var = ir.Var(name, dtype, multiple, bounds)
+        uniform = line.name() if line.accept("uniform") else ""
+        var = ir.Var(name, dtype, multiple, bounds, uniform=uniform)
         self.names.vars[name] = var
         return var
 

@@ -17,9 +17,9 @@ Blocks are indented as in Python. Each statement is one line; what stands in bra
       print "text", EXPR, …
       SCOPE.OPERATION OPERAND, …[; ATTRIBUTE=VALUE, …]           a tile operation; an operand left out is None
       move VECTOR <- VECTOR [when EXPR] [otherwise EXPR]
-      instruction NAME [VECTOR, …] [<- INPUT, …]
+      instruction NAME [VECTOR, …] [<- INPUT, …] [as VAR]        VAR: what it gives that is no VECTOR
 
-    VAR      NAME: DTYPE [multiple_of N] [within LEAST..GREATEST]
+    VAR      NAME: DTYPE [multiple_of N] [within LEAST..GREATEST] [uniform SCOPE]
     BUFFER   NAME: SPACE DTYPE[EXTENT, …] [in [EXTENT, …]] LAYOUT align N       behind in: its slots
     LAYOUT   as Python: S[(32, 8) : (8, 1)]; of a tensor: strides(STRIDE, …; align N; extent_align N);
              of a tile that nobody laid out: open SCOPE, of a view of one: open SCOPE (DIMENSION or None, …)
@@ -202,8 +202,8 @@ def _move(move: ir.Move) -> str:
 def _instruction(stmt: ir.Instruction) -> str:
     outputs = ", ".join(place_text(v) for v in stmt.outputs)
     inputs = ", ".join(_operand(i, None) for i in stmt.inputs)
-    text = f"instruction {_name(stmt.name)} {outputs}".rstrip()
-    return f"{text} <- {inputs}" if inputs else text
+    text = f"instruction {_name(stmt.name)} {outputs}".rstrip() + (f" <- {inputs}" if inputs else "")
+    return text if stmt.var is None else f"{text} as {_definition(stmt.var)}"
 
 
 def _operand(operand: ir.Region | ir.Vector | ir.Expr, wanted: DType | None) -> str:
@@ -231,6 +231,8 @@ def _definition(var: ir.Var) -> str:
         text += f" multiple_of {var.multiple_of}"
     if var.bounds is not None:
         text += f" within {var.bounds[0]}..{var.bounds[1]}"
+    if var.uniform:
+        text += f" uniform {var.uniform}"
     return text
 
 

@@ -13,8 +13,8 @@ shared, local or tensor memory that is provably outside is a violation, as is on
 Instructions: their names are in the instruction table; operands have the number, kinds, sizes, types and memory that
 the row says (see `instructions`); at lane level the target has them.
 Open level: as tile level, and local tiles may be open.
-Tile level: no `Vector`, `Move`; an `Instruction` takes scalars and has no result; tile operations have the operands and
-attributes of their table, a `Load` is the whole value of a `Let`.
+Tile level: no `Vector`, `Move`; an `Instruction` takes scalars and fills no registers; tile operations have the
+operands and attributes of their table, a `Load` is the whole value of a `Let`.
 Lane level: no `TileOp`, `Element`, `Region`; vectors stand in `Move`, `Load`, `Store` and `Instruction` only; a load
 from memory is the whole value of a `Let`; registers are named by constants and variables of unrolled loops, elements
 of an addressed local buffer by any value; what an asynchronous instruction reads or fills isn't addressed.
@@ -169,6 +169,8 @@ class _Checker:
             self.fault(f"{var.name} is in {var.bounds[0]}..{var.bounds[1]}, which is empty", span)
         if var.multiple_of < 0:
             self.fault(f"{var.name} is said to be a multiple of {var.multiple_of}", span)
+        if var.uniform and var.uniform not in SCOPES:
+            self.fault(f"{var.name} is said to be uniform over unknown scope {var.uniform!r}", span)
         self.defined.add(var.name)
         env.vars[var.name] = var
 
@@ -270,7 +272,7 @@ class _Checker:
         self.define(stmt.var, env, stmt.span)
         if isinstance(stmt, ir.Declare):
             env.mutable[stmt.var.name] = None
-            if stmt.var.multiple_of != 1 or stmt.var.bounds is not None:
+            if stmt.var.multiple_of != 1 or stmt.var.bounds is not None or stmt.var.uniform:
                 self.fault(f"{stmt.var.name} may change; no facts hold of it", stmt.span)
 
     def memory(self, stmt: ir.Alloc | ir.BufferView, env: _Environment) -> None:
@@ -386,6 +388,8 @@ class _Checker:
         self.fault(self.pending_fault(stmt), stmt.span)
         for message in instruction_faults(stmt, None if self.is_tile else self.target):
             self.fault(message, stmt.span)
+        if stmt.var is not None:
+            self.define(stmt.var, env, stmt.span)
 
     def pending_fault(self, stmt: ir.Instruction) -> str | None:
         """What an asynchronous instruction reads or fills later can't be memory, which is read or written now."""
@@ -477,10 +481,11 @@ class _Checker:
 
     def order(self, what: str, order: str, buffer: ir.Buffer, span: Span | None) -> None:
         """What is wrong with how an access is ordered. what: its kind."""
+        access = "an atomic update" if what == "atomic" else f"a {what}"
         if order not in ir.ORDERS[what]:
-            self.fault(f"a {what} has no order {order!r}", span)
+            self.fault(f"{access} has no order {order!r}", span)
         elif order and buffer.space not in ("global", "shared"):
-            self.fault(f"nobody else sees {buffer.name}: a {what} of {buffer.space} memory has no order", span)
+            self.fault(f"nobody else sees {buffer.name}: {access} of {buffer.space} memory has no order", span)
 
 
 def _vector(vector: ir.Vector) -> str:
