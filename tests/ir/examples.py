@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
-from tilejit.dtypes import bool_, float32, int8, int32, int64
+from tilejit.dtypes import bool_, float32, int8, int32, int64, uint32
 from tilejit.ir import nodes as ir
 from tilejit.ir import walk
 from tilejit.layout import TileLayout
@@ -140,6 +140,10 @@ PARAMETERS: dict[str, Example] = {
     "ExtentParam": parameter(ir.ExtentParam("A", TALL, 0), ir.ExtentParam("A", ir.Var("wide", int32), 0)),
     "AddressParam": parameter(ir.AddressParam("A", TALL), ir.AddressParam("A", ir.Var("wide", int32))),
     "StrideParam": parameter(ir.StrideParam("A", TALL, 0), ir.StrideParam("A", ir.Var("wide", int32), 0)),
+    "BarrierParam": parameter(
+        ir.BarrierParam(replace(buffer("b", "global", 1), dtype=uint32)),
+        ir.BarrierParam(buffer("b", "global", 1)),
+    ),
     "AssertionsParam": parameter(ir.AssertionsParam(), None),
 }
 

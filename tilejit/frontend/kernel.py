@@ -33,6 +33,7 @@ def build(
     max_registers: int | None = None,
     cluster: tuple[int, int, int] | None = None,
     nonportable_cluster: bool = False,
+    cooperative: bool = False,
     debug: bool = False,
 ) -> Kernel:
     """The kernel's tile IR for one signature, verified and checked for uniformity.
@@ -46,13 +47,14 @@ def build(
         _check_cluster(cluster, nonportable_cluster, span)
     entry = kernel_params(source, signature)
     frame = Frame(source, source.node, env=dict(entry.env))
-    ctx = Context(EXPRESSIONS, STATEMENTS, target, threads, frame)
+    ctx = Context(EXPRESSIONS, STATEMENTS, target, threads, frame, cooperative)
     for name in (*entry.env, *(p.defines.name for p in entry.params if p.defines is not None)):
         ctx.used.setdefault(name, 0)
     ctx.execute(source.node.body)
     body = _without_unread((*ctx.allocations, *sealed(ctx.block)))
     kernel = Kernel(
-        source.name, _with_writes(entry.params, body), threads, target.name, body, max_registers, cluster, debug, span
+        source.name, _with_writes(entry.params, body), threads, target.name, body, max_registers, cluster, debug, span,
+        cooperative,
     )
     _verify(kernel)
     uniformity.check(kernel)

@@ -254,7 +254,10 @@ _ORDERED = {
     "load_volatile": "an element, read anew each time",
     "fence": "orders this thread's accesses for those that learn of them by a flag",
 }
-_SYNCS = {f"{scope}_sync": barrier.meaning for scope, barrier in BARRIERS.items()}
+_SYNCS = {
+    **{f"{scope}_sync": barrier.meaning for scope, barrier in BARRIERS.items()},
+    "grid_sync": "waits for all threads of a cooperative launch; orders their memory accesses",
+}
 _REDUCTIONS = ("sum", "max", "min", "prod", "any", "all", "argmax", "argmin")
 #: name -> the mode in the instruction table, and what the call names beside the value
 SHUFFLES = {

@@ -46,12 +46,11 @@ from .values import (
 )
 
 __all__ = [
-    "AddressParam", "Alloc", "Assert", "AssertionsParam", "Assign", "Atomic", "Break", "Buffer",
+    "AddressParam", "Alloc", "Assert", "AssertionsParam", "Assign", "Atomic", "BarrierParam", "Break", "Buffer",
     "BufferView", "Cast", "Const", "Continue", "Declare", "Element", "Expr", "ExtentParam", "FALSE", "For", "If",
-    "Instruction", "Jump", "Kernel", "Let", "Load", "Loop", "MEMORY_SCOPES", "Move", "Op", "Open",
-    "Param", "PointerParam", "Print", "RULES", "Region", "Return", "SPACES", "SPECIALS", "ORDERS", "ScalarParam",
-    "Simple", "Special", "Stmt", "Store", "StrideParam", "Strided", "Sync", "TRUE", "TileOp", "Var", "Vector",
-    "written_arguments",
+    "Instruction", "Jump", "Kernel", "Let", "Load", "Loop", "MEMORY_SCOPES", "Move", "ORDERS", "Op", "Open", "Param",
+    "PointerParam", "Print", "RULES", "Region", "Return", "SPACES", "SPECIALS", "ScalarParam", "Simple", "Special",
+    "Stmt", "Store", "StrideParam", "Strided", "Sync", "TRUE", "TileOp", "Var", "Vector", "written_arguments",
 ]
 
 
@@ -449,9 +448,27 @@ class AssertionsParam:
     writes: ClassVar[None] = None
 
 
+@dataclass(frozen=True, slots=True)
+class BarrierParam:
+    """The address of a word by which the CTAs of a cooperative launch wait for each other.
+
+    Its highest bit changes when all have come; the others are 0 before and after. No two launches at a time have one.
+    """
+
+    buffer: Buffer
+
+    size_bytes: ClassVar[int] = 8
+    align_bytes: ClassVar[int] = 8
+    writes: ClassVar[None] = None
+
+    @property
+    def defines(self) -> Buffer:
+        return self.buffer
+
+
 #: One kernel parameter. size_bytes, align_bytes: of the parameter in the PTX. defines: the variable or buffer that it
 #: introduces. writes: the name of the argument whose memory the kernel may write through it.
-Param = PointerParam | ScalarParam | ExtentParam | StrideParam | AddressParam | AssertionsParam
+Param = PointerParam | ScalarParam | ExtentParam | StrideParam | AddressParam | AssertionsParam | BarrierParam
 
 
 def written_arguments(params: Iterable[Param]) -> frozenset[str]:
@@ -465,6 +482,7 @@ class Kernel:
 
     threads: of a CTA. target: name of the architecture. max_registers: a limit per thread, or None.
     cluster: CTAs of a cluster in each dimension, or None. debug: a checked build: assertions are compiled in.
+    cooperative: all CTAs of a launch run at the same time, so that they may wait for each other.
     """
 
     name: str
@@ -476,4 +494,5 @@ class Kernel:
     cluster: tuple[int, int, int] | None = None
     debug: bool = False
     span: Span | None = field(default=None, compare=False, repr=False)
+    cooperative: bool = False
 

@@ -192,7 +192,7 @@ class Writer:
         return ir.Atomic(op, place, values, self.draw(st.sampled_from(ir.ORDERS["atomic"])), var)
 
     def word(self) -> ir.Stmt:
-        scope = self.draw(st.sampled_from(("warp", "warpgroup", "cta")))
+        scope = self.draw(st.sampled_from(("warp", "warpgroup", "cta", "grid")))
         return self.draw(st.sampled_from((ir.Break(), ir.Continue(), ir.Return(), ir.Sync(scope))))
 
     def print(self) -> ir.Stmt:
@@ -274,6 +274,9 @@ class Writer:
             found.insert(0, ir.PointerParam(of, buffer, *flags))
         if self.draw(st.booleans()):
             found.append(ir.AssertionsParam())
+        if self.draw(st.booleans()):
+            self.buffers.append(self.buffer("global"))
+            found.append(ir.BarrierParam(self.buffers[-1]))
         return tuple(found)
 
     def kernel(self) -> ir.Kernel:
@@ -282,7 +285,8 @@ class Writer:
         registers = self.draw(st.sampled_from((None, 64)))
         cluster = self.draw(st.sampled_from((None, (2, 1, 1))))
         body = self.body(2)
-        return ir.Kernel(self.name(), params, threads, "sm_90a", body, registers, cluster, self.draw(st.booleans()))
+        flags = {"debug": self.draw(st.booleans()), "cooperative": self.draw(st.booleans())}
+        return ir.Kernel(self.name(), params, threads, "sm_90a", body, registers, cluster, **flags)
 
 
 @st.composite

@@ -203,7 +203,9 @@ class _Uniformity(Analysis[_ThreadState]):
             case ir.Let(var) if var.uniform:
                 self.collective("tj.uniform", var.uniform, stmt.span, state)
             case ir.Sync(scope):
-                self.collective(f"{scope}_sync", scope, stmt.span, state)
+                # what keeps some CTAs away from the others the simulator finds
+                within = scope if scope in SCOPES else scopes.CTA.name
+                self.collective(f"{scope}_sync", within, stmt.span, state)
             case ir.Instruction(name):
                 self.collective(ROWS[name].spelling, ROWS[name].scope.name, stmt.span, state)
             case ir.TileOp(name, scope):

@@ -9,7 +9,7 @@ from ...dtypes import DType, bool_, int64
 from ...errors import KernelSyntaxError, LayoutError
 from ...layout import TileLayout
 from ...ops.record import AttributeValue
-from ...scopes import SCOPES
+from ...scopes import LEVELS, SCOPES
 from .. import nodes as ir
 from .expressions import Names, dtype_name, ends_after_place, expression, looked_up, order, place, region
 from .layout_text import layout_from_text
@@ -42,8 +42,8 @@ def _options(line: Line) -> dict[str, object]:
     options: dict[str, object] = {}
     while not line.is_done:
         word = line.name()
-        if word == "debug":
-            options["debug"] = True
+        if word in ("debug", "cooperative"):
+            options[word] = True
             continue
         line.expect("=")
         if word == "target":
@@ -111,6 +111,8 @@ class _Reader:
 
     def _pointer(self, line: Line) -> ir.Param:
         buffer = self._buffer(line)
+        if line.accept("barrier"):
+            return ir.BarrierParam(buffer)
         of = line.name() if line.accept("of") else buffer.name
         written = line.accept("written")
         return ir.PointerParam(of, buffer, written, line.accept("noalias"))
@@ -176,8 +178,10 @@ class _Reader:
     def _simple(self, line: Line) -> ir.Stmt:
         word = line.name()
         scope, _, name = word.partition(".")
+        if scope in LEVELS and name == "sync":
+            return ir.Sync(scope)
         if scope in SCOPES and name:
-            return ir.Sync(scope) if name == "sync" else self._tile_op(line, scope, name)
+            return self._tile_op(line, scope, name)
         bare: dict[str, Callable[[], ir.Stmt]] = {"break": ir.Break, "continue": ir.Continue, "return": ir.Return}
         if word in bare:
             return bare[word]()

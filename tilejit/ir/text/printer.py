@@ -2,12 +2,13 @@
 
 Blocks are indented as in Python. Each statement is one line; what stands in brackets [] may be missing:
 
-    kernel NAME threads=N target=NAME [max_registers=N] [cluster=(X, Y, Z)] [debug]
+    kernel NAME threads=N target=NAME [max_registers=N] [cluster=(X, Y, Z)] [cooperative] [debug]
       param BUFFER [of ARGUMENT] [written] [noalias]             a pointer
       param VAR extent AXIS of ARGUMENT                          and stride
       param VAR scalar of ARGUMENT
       param VAR address of ARGUMENT                              what checked builds compare
       param assertions                                           where a failed assertion leaves its record
+      param BUFFER barrier                                       of all CTAs of a cooperative launch
       let VAR = EXPR              var VAR [= EXPR]               set NAME = EXPR
       alloc BUFFER [addressed]    view BUFFER of NAME            store PLACE <- EXPR
       if EXPR … else …            loop …                         [unrolled] for VAR in EXPR .. EXPR step EXPR …
@@ -82,6 +83,8 @@ def _header(kernel: ir.Kernel) -> str:
         words.append(f"max_registers={kernel.max_registers}")
     if kernel.cluster is not None:
         words.append(f"cluster=({', '.join(map(str, kernel.cluster))})")
+    if kernel.cooperative:
+        words.append("cooperative")
     if kernel.debug:
         words.append("debug")
     return " ".join(words)
@@ -104,6 +107,8 @@ def _param(param: ir.Param) -> str:
             return f"param {_definition(param.var)} address of {_name(param.of)}"
         case ir.AssertionsParam():
             return "param assertions"
+        case ir.BarrierParam():
+            return f"param {buffer_text(param.buffer)} barrier"
         case _:
             return assert_never(param)
 

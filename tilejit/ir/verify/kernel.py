@@ -27,11 +27,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...dtypes import DType, bool_, int64, signed
+from ...dtypes import DType, bool_, int64, signed, uint32
 from ...isa import ROWS
 from ...isa.atomics import OPERATIONS, has_type
 from ...isa.barriers import BARRIERS
-from ...scopes import SCOPES
+from ...scopes import GRID, SCOPES
 from ...source import Span
 from ...target import MAX_THREADS, TARGETS
 from .. import nodes as ir
@@ -122,6 +122,7 @@ class _Checker:
         self.is_tile = is_tile
         self.takes_open = takes_open
         self.target = ""
+        self.is_cooperative = False
         self.violations: list[Violation] = []
         self.defined: set[str] = set()
         self.buffers: dict[str, ir.Buffer] = {}
@@ -138,7 +139,7 @@ class _Checker:
             self.fault(f"a CTA has 1 to {MAX_THREADS} threads; got {kernel.threads}", kernel.span)
         if kernel.target not in TARGETS:
             self.fault(f"unknown target {kernel.target!r}", kernel.span)
-        self.target = kernel.target
+        self.target, self.is_cooperative = kernel.target, kernel.cooperative
         env = _Environment()
         # tensors name extents and strides that are defined after them
         for param in sorted(kernel.params, key=lambda p: isinstance(p, ir.PointerParam)):
@@ -157,6 +158,10 @@ class _Checker:
                 self.define(var, env, None)
                 if var.dtype != int64:
                     self.fault(f"{var.name}: an extent, a stride or an address is of int64", None)
+            case ir.BarrierParam(buffer):
+                self.buffer(buffer, env, buffer.span)
+                if buffer.space != "global" or buffer.dtype != uint32 or buffer.shape != (1,):
+                    self.fault(f"the barrier {buffer.name} must be one uint32 in global memory", buffer.span)
             case ir.AssertionsParam():
                 pass
             case _:
@@ -238,7 +243,8 @@ class _Checker:
                     if not isinstance(part, str):
                         self.expr(part, env, stmt.span)
             case ir.Sync(name):
-                has_barrier = SCOPES.get(name) in BARRIERS
+                is_of_grid = name == GRID.name and self.is_tile and self.is_cooperative
+                has_barrier = SCOPES.get(name) in BARRIERS or is_of_grid
                 self.fault(None if has_barrier else f"no barrier among the threads of {name!r}", stmt.span)
             case ir.TileOp():
                 self.tile_op(stmt, env)
