@@ -38,8 +38,8 @@ from .schedule.turns import Turns
 
 __all__ = [
     "COPY_CONDITIONS", "KINDS", "SCOPE", "TYPES", "WHOLE_WARPS", "Condition", "Decline", "DispatchContext", "Facts",
-    "JointAccess", "Moves", "Plan", "Products", "Variant", "VectorPlan", "among", "between", "copy_sides", "from_to",
-    "lead_of", "needs", "outside",
+    "JointAccess", "Moves", "Plan", "Products", "Staged", "Variant", "VectorPlan", "among", "between", "copy_sides",
+    "from_to", "lead_of", "needs", "outside",
 ]
 
 Array = np.ndarray
@@ -148,7 +148,7 @@ class Plan(ABC):
         """The figures that listings show and `require_bits` reads."""
 
     @abstractmethod
-    def moves(self) -> Moves | Products:
+    def moves(self) -> Moves | Products | Staged:
         """All that is moved, or multiplied, for `proof.prove`."""
 
     @abstractmethod
@@ -298,6 +298,13 @@ class Products:
     acc: Array
     a: Array
     b: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """Operations that follow each other, each with its plan: what one writes the next one reads."""
+
+    steps: tuple[tuple[TileOp, Plan], ...]
 
 
 #: one instruction, or a family of which one form is enough
