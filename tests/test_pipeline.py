@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.ptxas import ptxas_accepts
 from tilejit.dtypes import DType, float16, float32, int32, int64
-from tilejit.errors import ResourceError
+from tilejit.errors import ResourceError, TilejitError
 from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import (
     Alloc,
@@ -113,6 +113,17 @@ def test_saving_writes_each_text(compiled: Compiled, tmp_path: Path) -> None:
     assert (tmp_path / "kernel.ptx").read_text() == compiled.ptx
 
 
+def test_saving_where_nothing_can_be_written_names_the_place(compiled: Compiled, tmp_path: Path) -> None:
+    with pytest.raises(TilejitError, match="missing is no folder: kernel can't be saved in it"):
+        compiled.save(tmp_path / "missing" / "kernel")
+    (tmp_path / "taken.tile").mkdir()
+    with pytest.raises(TilejitError, match=r"taken\.tile can't be written: Is a directory"):
+        compiled.save(str(tmp_path / "taken"))
+    for nonsense in (3.5, None, ""):
+        with pytest.raises(TilejitError, match="is no file to save to"):
+            compiled.save(nonsense)  # type: ignore[arg-type]
+
+
 def test_half_rows_of_16_are_two_vectors_a_lane() -> None:
     ptx = compile(sqrt_tile(float16, 16), SIGNATURE, target("sm_90a")).ptx
     ptxas_accepts(ptx, "sm_90a")
@@ -173,7 +184,7 @@ def test_an_assertion_gets_its_record_in_debug_only() -> None:
 def test_a_broken_kernel_is_a_bug_that_names_the_pass() -> None:
     kernel = sqrt_tile()
     unknown = Store(Vector(kernel.params[0].buffer, Var("nowhere", int64)), build.const(1.0, float32))  # type: ignore[arg-type]
-    with pytest.raises(AssertionError, match="pass limits left sqrt_tile at tile level broken"):
+    with pytest.raises(AssertionError, match="pass limits left sqrt_tile at open level broken"):
         compile(replace(kernel, body=(*kernel.body, unknown)), SIGNATURE, target("sm_90a"))
 
 

@@ -106,7 +106,8 @@ def test_load_makes_a_coalesced_tile_and_store_writes_it() -> None:
 @pytest.mark.parametrize(
     ("shape", "layout"),
     [("0:32, 0:8", S[(1, 32, 8) : (8, 1 @ laneid, 1)]), ("0:32, 0:2", S[(1, 32, 2) : (2, 1 @ laneid, 1)]),
-     ("0:32, 0:3", S[(3, 32, 1) : (1, 1 @ laneid, 1)]), ("0:8, 0:64", S[(2, 32, 8) : (8, 1 @ laneid, 1)])],
+     ("0:32, 0:3", S[(32, 3) : (1 @ laneid, 1)]), ("0:8, 0:64", S[(2, 32, 8) : (8, 1 @ laneid, 1)]),
+     ("0:16, 0:12", S[(16, 3, 2, 2) : (2 @ laneid, 2, 1 @ laneid, 1)])],
 )
 def test_vectors_of_a_synthesised_layout_stay_inside_a_row(shape: str, layout: object) -> None:
     (load,) = ops(f"y = tj.warp.load(A[{shape}])")

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from ..dtypes import DType
 from ..ir.nodes import Expr, Region, Strided, TileOp
+from ..ir.verify.operations import shape_and_type_faults
 from ..isa.access import WIDEST_BITS
 from ..isa.cp_async import CP_ASYNC
 from ..layout import Axis, TileLayout
-from ..layout.iters import Iter
+from ..layout.iters import Iter, groups_to
 from ..ops.copies import COPY, FILL
-from ..ops.record import TILE, AttributeValue, TileOperation
+from ..ops.record import TILE, AttributeValue, TileOperation, dimensions
 from ..ops.tile import CALLS
 from ..scopes import SCOPES
 from . import regions, tiles
@@ -70,8 +71,13 @@ def _destination(ctx: Context, node: ast.expr) -> Region:
     return memory.region()
 
 
-def _attributes(ctx: Context, arguments: dict[str, ast.expr], record: TileOperation) -> _Attrs:
-    """The attributes that are given, as compile-time values."""
+def _attributes(
+    ctx: Context, arguments: dict[str, ast.expr], record: TileOperation, ranks: Mapping[str, int]
+) -> _Attrs:
+    """The attributes that are given, as compile-time values.
+
+    ranks: how many dimensions each tile has, by operand.
+    """
     attrs: list[tuple[str, AttributeValue]] = []
     for attribute in record.attrs:
         argument = arguments.get(attribute.name)
@@ -79,6 +85,8 @@ def _attributes(ctx: Context, arguments: dict[str, ast.expr], record: TileOperat
         if value is None or argument is None:
             continue
         constant = ctx.constant(value, argument, f"{attribute.name}=")
+        if attribute.counts:
+            constant = dimensions(constant, ranks[attribute.counts])
         fault = attribute.fault(constant)
         if fault is not None:
             raise ctx.type_error(argument, fault, f"leave {attribute.name}= out, or change it")
@@ -90,7 +98,9 @@ def _tile_operation(ctx: Context, node: ast.Call, record: TileOperation, scope: 
     arguments = bind(ctx, node, f"tj.{scope}.{record.name}", record.parameters, record.required)
     _need_supported(ctx, arguments, record)
     operands = (_elementwise if record.elementwise else _operands)(ctx, node, record, arguments)
-    op = TileOp(record.name, scope, record.ordered(operands), _attributes(ctx, arguments, record), ctx.span(node))
+    ranks = {name: len(operand.shape) for name, operand in operands.items() if isinstance(operand, Region)}
+    attrs = _attributes(ctx, arguments, record, ranks)
+    op = TileOp(record.name, scope, record.ordered(operands), attrs, ctx.span(node))
     _need_sound(ctx, node, op)
     ctx.emit(op)
     return Constant(None)
@@ -107,9 +117,8 @@ def _need_supported(ctx: Context, arguments: dict[str, ast.expr], record: TileOp
 
 def _need_sound(ctx: Context, node: ast.AST, op: TileOp) -> None:
     """Raise KernelTypeError where the operands' shapes or types don't fit."""
-    for fault in (op.record.shape_fault(op.shapes), op.record.type_fault(op.dtypes, dict(op.attrs))):
-        if fault is not None:
-            raise ctx.type_error(node, fault.message, fault.hint)
+    for fault in shape_and_type_faults(op):
+        raise ctx.type_error(node, fault.message, fault.hint)
 
 
 def _operands(
@@ -180,13 +189,17 @@ def _innermost_extent(region: Region) -> int:
     kept = [d for d, e in enumerate(region.extents) if e is not None]
     if dim is None or not kept or dim != kept[-1]:
         return 1
-    return region.extents[dim] or 1
+    return region.counts[dim]
 
 
 def synthesised(
     ctx: Context, node: ast.AST, scope: str, shape: tuple[int, ...], dtype: DType, innermost: int
 ) -> TileLayout:
-    """A coalesced layout: in each round neighbouring threads own neighbouring vectors, in row-major order."""
+    """A coalesced layout that the shape's dimensions divide.
+
+    In each round neighbouring threads own neighbouring vectors, in row-major order; where a row would end inside a
+    round, the threads are shared out over the dimensions, the last one first.
+    """
     count = math.prod(shape)
     axis = SCOPES[scope].axis
     if axis is None:
@@ -201,8 +214,25 @@ def synthesised(
     while width > 1 and (count % (threads * width) or innermost % width):
         width //= 2
     rounds = count // (threads * width)
-    iters = (Iter(rounds, width, Axis("m")), Iter(threads, 1, Axis(axis)), Iter(width, 1, Axis("m")))
-    return TileLayout(iters)
+    flat = (Iter(rounds, width, Axis("m")), Iter(threads, 1, Axis(axis)), Iter(width, 1, Axis("m")))
+    return TileLayout(flat if groups_to(flat, shape) else _by_dimension(shape, threads, Axis(axis), width))
+
+
+def _by_dimension(shape: tuple[int, ...], threads: int, axis: Axis, width: int) -> tuple[Iter, ...]:
+    """For each dimension its rounds and its threads, for the last one a vector too.
+
+    accepts: `threads` that divide the product of the extents, the last one in vectors.
+    """
+    vectors = (*shape[:-1], shape[-1] // width)
+    iters = [Iter(width, 1, Axis("m"))]
+    thread_step, register_step = 1, width
+    for extent in reversed(vectors):
+        side_by_side = math.gcd(extent, threads // thread_step)
+        rounds = extent // side_by_side
+        iters += (Iter(side_by_side, thread_step, axis), Iter(rounds, register_step, Axis("m")))
+        thread_step, register_step = thread_step * side_by_side, register_step * rounds
+    # of a single thread's tile the axis says that it is the scope's
+    return tuple(it for it in reversed(iters) if it.extent > 1 or threads == 1)
 
 
 def _store(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: dict[str, ast.expr]) -> Value:
@@ -214,7 +244,7 @@ def _store(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: 
             "fill a region with fill(region, value), copy memory with copy(dst, src)",
         )
     src = value.region(ctx.span(arguments["tile"]))
-    op = TileOp(COPY.name, operation.scope, (dst, src), _attributes(ctx, arguments, COPY), ctx.span(node))
+    op = TileOp(COPY.name, operation.scope, (dst, src), _attributes(ctx, arguments, COPY, {}), ctx.span(node))
     _need_sound(ctx, node, op)
     ctx.emit(op)
     return Constant(None)

@@ -9,7 +9,7 @@ from itertools import count
 from ..dtypes import DType, int32
 from ..ir.allocation import alignment
 from ..ir.arithmetic import build, facts
-from ..ir.nodes import TRUE, Alloc, Buffer, Const, Expr, For, If, Let, Special, Stmt, Sync, Var
+from ..ir.nodes import TRUE, Alloc, Buffer, Const, Expr, For, If, Let, Move, Special, Stmt, Sync, Var, Vector
 from ..layout import TileLayout
 from ..scopes import SCOPES
 from ..source import Span
@@ -50,10 +50,18 @@ class Builder:
 
     def name(self, stem: str) -> str:
         """`stem` with a number, which no other name of the kernel is."""
-        return next(name for n in self._numbers if (name := f"{stem}.{n}") not in self.taken)
+        name = f"{stem}.{next(self._numbers)}"
+        while name in self.taken:
+            name = f"{stem}.{next(self._numbers)}"
+        return name
 
     def append(self, stmt: Stmt) -> None:
         self._open[-1].append(stmt)
+
+    def move(self, dst: Vector, src: Vector, cond: Expr = TRUE, otherwise: Expr | None = None) -> None:
+        """A vector moved where `cond` holds; elsewhere registers get `otherwise`, and memory stays."""
+        always = cond == TRUE
+        self.append(Move(dst, src, None if always else cond, None if always else otherwise, span=self.span))
 
     @contextmanager
     def block(self) -> Iterator[list[Stmt]]:
@@ -94,27 +102,31 @@ class Builder:
         self.head.append(Alloc(buffer, span=self.span))
         return buffer
 
-    def exchange(self, scope: str, threads: int, stem: str, dtype: DType, layout: TileLayout) -> tuple[Buffer, Expr]:
+    def exchange(
+        self, scope: str, threads: int, stem: str, dtype: DType, layout: TileLayout, *, is_idle: bool = False
+    ) -> tuple[Buffer, Expr]:
         """Shared memory through which the threads of one scope hand values to each other, and where theirs begins.
 
         A barrier of the scope stands in front where a turn of a loop before may still be read. Between writing and
         reading the caller puts another.
-        threads: of the CTA. layout: of one instance's part, in elements from where it begins.
+        threads: of the CTA. layout: of one instance's part, in elements from where it begins. is_idle: such a barrier
+        stands there already.
         """
         part = layout.footprint()
         instances, number = instances_of(scope, threads)
         whole = TileLayout.row_major((instances * part,))
         buffer = Buffer(self.name(stem), "shared", dtype, whole.shape, whole, alignment("shared", dtype, layout))
-        self.hand_over(scope, buffer)
+        self.hand_over(scope, buffer, is_idle=is_idle)
         return buffer, build.mul(self.let("instance", number, (0, instances - 1)), part)
 
-    def hand_over(self, scope: str, buffer: Buffer) -> None:
+    def hand_over(self, scope: str, buffer: Buffer, *, is_idle: bool = False) -> None:
         """Makes a shared buffer through which the threads of one scope hand values to each other.
 
         A barrier of the scope stands here where a turn of a loop before may still be read.
+        is_idle: such a barrier stands here already.
         """
         self.head.append(Alloc(buffer, span=self.span))
-        if self.is_repeated:
+        if self.is_repeated and not is_idle:
             self.append(Sync(scope, span=self.span))
 
     def passage(self, stem: str, dtype: DType, count: int, via: Buffer) -> Buffer:

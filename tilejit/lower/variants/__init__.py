@@ -17,6 +17,9 @@ from . import (
     elementwise_reg,
     elementwise_smem,
     gemm_mma,
+    reduce_registers,
+    reduce_shared,
+    reduce_shuffle,
 )
 
 __all__ = ["VARIANTS"]
@@ -33,4 +36,7 @@ VARIANTS: tuple[Variant[Any], ...] = (
     elementwise_reg.VARIANT,
     elementwise_smem.VARIANT,
     gemm_mma.VARIANT,
+    reduce_registers.VARIANT,
+    reduce_shuffle.VARIANT,
+    reduce_shared.VARIANT,
 )

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...dtypes import DType, int32
 from ...ir.arithmetic import build
-from ...ir.nodes import Buffer, Move, TileOp, Vector
+from ...ir.nodes import Buffer, TileOp, Vector
 from ...layout.transfer import renaming
 from ..builder import Builder
 from ..moves.conversion import BETWEEN_TILES, CONVERSION_CONDITIONS, held
@@ -85,10 +85,10 @@ def emit(plan: Renaming, op: TileOp, b: Builder) -> None:
         # what is still to be moved may lie where something is moved to
         held = b.scratch("renamed", src.dtype, max(source + width for _, source, width in plan.runs))
         for _, source, width in plan.runs:
-            b.append(Move(_vector(held, source, width), _vector(src, source, width), span=b.span))
+            b.move(_vector(held, source, width), _vector(src, source, width))
         src = held
     for to, source, width in plan.runs:
-        b.append(Move(_vector(dst, to, width), _vector(src, source, width), span=b.span))
+        b.move(_vector(dst, to, width), _vector(src, source, width))
 
 
 def _vector(buffer: Buffer, start: int, width: int) -> Vector:
