@@ -64,7 +64,7 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
     single = OwnedVectors.of(schedule, "registers")
     width = single.widest("registers", "memory")
     along_memory = OwnedVectors.of(schedule, "registers", "memory")
-    if along_memory.widest("memory").elements > width.elements:
+    if along_memory.rounds > 1 and along_memory.widest("memory").elements > width.elements:
         single, width = along_memory, along_memory.widest("memory")
     owned = single.of_width(width.elements)
     return Plan(
