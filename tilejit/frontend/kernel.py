@@ -17,6 +17,7 @@ from . import stand_ins
 from .context import Context, Frame
 from .drafts import sealed
 from .expressions import EXPRESSIONS
+from .fixing import with_fixed
 from .parameters import kernel_params
 from .source import KernelSource
 from .statements import STATEMENTS
@@ -50,7 +51,7 @@ def build(
     for name in (*entry.env, *(p.defines.name for p in entry.params if p.defines is not None)):
         ctx.used.setdefault(name, 0)
     ctx.execute(source.node.body)
-    body = (*ctx.allocations, *sealed(ctx.block))
+    body = with_fixed((*ctx.allocations, *sealed(ctx.block)), ctx.fixed)
     kernel = Kernel(
         source.name, _with_writes(entry.params, body), threads, target.name, body, max_registers, cluster, debug, span
     )

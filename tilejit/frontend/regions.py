@@ -11,10 +11,11 @@ from ..dtypes import DType
 from ..ir.arithmetic import build
 from ..ir.nodes import Buffer, BufferView, Cast, Const, Element, Expr, Let, Load, Op, Open, Store, Strided, Var
 from ..layout import R, S, TileLayout
+from ..scopes import THREAD
 from .context import Context
 from .scalars import convert
 from .stand_ins import REMEDY
-from .values import Constant, Items, Memory, Scalar, Unset, Value, describe, index_type, is_number
+from .values import Constant, Items, Memory, Scalar, Unset, Value, describe, index_type, is_number, owner_scope
 
 __all__ = ["index", "load_element", "store_element", "strides_of", "subscript", "tile"]
 
@@ -296,7 +297,10 @@ def _with_axes(
             taken += 1
     order = sorted([*added, *((d, True) for d in range(len(base.shape)))])
     shape = tuple(base.shape[d] if old else 1 for d, old in order)
-    view = reinterpreted(ctx, node, memory, shape, memory.dtype, base.layout)
+    layout = base.layout
+    if isinstance(layout, Open):
+        layout = Open(layout.scope, tuple(d if old else None for d, old in order))
+    view = reinterpreted(ctx, node, memory, shape, memory.dtype, layout)
     starts = tuple(memory.starts[d] if old else view.starts[k] for k, (d, old) in enumerate(order))
     extents = tuple(memory.extents[d] if old else 1 for d, old in order)
     return replace(view, starts=starts, extents=extents)
@@ -340,10 +344,9 @@ def strides_of(ctx: Context, node: ast.AST, memory: Memory) -> tuple[Value, ...]
 
 
 def _element(ctx: Context, node: ast.AST, memory: Memory) -> Element:
-    layout = memory.buffer.layout
-    if memory.is_local and isinstance(layout, TileLayout) and layout.scope is not None:
+    if memory.is_local and owner_scope(memory.buffer) != THREAD.name:
         raise ctx.type_error(
-            node, f"{memory.buffer.name} is spread over the threads of a {layout.scope[1]}: it has no single elements",
+            node, f"{memory.buffer.name} is spread over the threads of a {owner_scope(memory.buffer)}: it has no single elements",
             "use .registers for the calling thread's own, or copy the tile to shared memory",
         )
     return Element(memory.buffer, memory.starts, ctx.span(node))

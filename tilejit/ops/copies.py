@@ -1,26 +1,33 @@
-"""Operations that move elements and keep their values: copies, fills, casts."""
+"""Operations that move elements and keep their values: copies, fills, casts, other shapes; and indices."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
 
-from ..dtypes import DType, from_numpy
-from .broadcast import broadcast_fault
+from ..dtypes import DType, bool_, from_numpy
+from .broadcast import broadcast_fault, broadcasts
 from .cast import convert
 from .record import SCALAR, Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
 
-__all__ = ["CAST", "COPY", "COPY_ASYNC", "DST", "FILL", "REQUIRE_BITS", "VARIANT_NAME", "into"]
+__all__ = [
+    "CACHE", "CAST", "COPY", "COPY_ASYNC", "DST", "FILL", "INDICES", "REQUIRE_BITS", "RESHAPE", "VARIANT_NAME", "into",
+]
 
 Array = np.ndarray
 
 DST = TileOperand("dst", "the destination", read=False, written=True)
 _SRC = TileOperand("src", "the source")
 _FILL = TileOperand("fill", kinds=(SCALAR,), optional=True)
+_MASK = TileOperand("mask", "the mask", optional=True)
 
 VARIANT_NAME = Attribute("variant", str, "the variant that carries it out")
 REQUIRE_BITS = Attribute("require_bits", int, "the fewest bits that may be moved at a time")
+CACHE = Attribute(
+    "cache", str, "how long caches should keep what is moved", choices=("evict_first", "evict_last", "streaming")
+)
 _SATURATE = Attribute("saturate", bool, "whether fp8 saturates as in hardware, or overflows as in ml_dtypes", True)
 
 
@@ -29,7 +36,12 @@ def _without_units(shape: Shape) -> tuple[int, ...]:
 
 
 def _copy_shapes(shapes: Mapping[str, Shape]) -> Fault | None:
-    dst, src = shapes["dst"], shapes["src"]
+    dst, src, mask = shapes["dst"], shapes["src"], shapes.get("mask")
+    if mask is not None and not broadcasts(mask, dst or ()):
+        return Fault(
+            f"a mask of shape {mask} doesn't broadcast to {dst}",
+            "extents must be equal or 1, counted from the right; m[:, None] adds a dimension",
+        )
     if _without_units(dst) == _without_units(src):
         return None
     return Fault(
@@ -47,6 +59,8 @@ def _copy_types(dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]
         )
     if fill is not None and fill != dst:
         return Fault(f"{dst} with a fill of {fill}", f"convert the fill to {dst}")
+    if dtypes.get("mask", bool_) != bool_:
+        return Fault(f"a mask is of bool_; got {dtypes['mask']}", "compare: x != 0")
     return None
 
 
@@ -63,9 +77,10 @@ def _moved(dst: Array, src: Array) -> Array:
 
 COPY = TileOperation(
     name="copy",
-    operands=(DST, _SRC, _FILL),
-    attrs=(VARIANT_NAME, REQUIRE_BITS),
-    meaning="dst = src, one dtype; what lies outside a global tensor reads as fill and is not written",
+    operands=(DST, _SRC, _FILL, _MASK),
+    attrs=(VARIANT_NAME, REQUIRE_BITS, CACHE),
+    meaning="dst = src, one dtype; what lies outside a global tensor, or where mask doesn't hold, reads as fill "
+    "and is not written",
     example="x = tj.alloc_shared((32, 8), tj.float32)\ntj.cta.copy(x, A[0:32, 0:8])",
     reference=_moved,
     shape_fault=_copy_shapes,
@@ -101,4 +116,52 @@ CAST = TileOperation(
     example="x = tj.alloc_shared((32, 8), tj.float16)\ntj.cta.cast(x, A[0:32, 0:8])",
     reference=into,
     shape_fault=broadcast_fault,
+)
+
+
+def _reshape_shapes(shapes: Mapping[str, Shape]) -> Fault | None:
+    dst, src = shapes["dst"] or (), shapes["src"] or ()
+    if math.prod(dst) == math.prod(src):
+        return None
+    return Fault(
+        f"shape {dst} has {math.prod(dst)} elements; a tile of shape {src} has {math.prod(src)}",
+        "give a shape of as many elements",
+    )
+
+
+def _reshape_types(dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]) -> Fault | None:
+    dst, src = dtypes["dst"], dtypes["src"]
+    return None if dst == src else Fault(f"types differ: the destination is {dst}, the source {src}", "x.astype(...)")
+
+
+RESHAPE = TileOperation(
+    name="reshape",
+    operands=(DST, TileOperand("src", "the source of reshape")),
+    attrs=(VARIANT_NAME,),
+    meaning="dst = the elements of src in row-major order, in another shape",
+    example="x = tj.alloc_local((8, 4), tj.float32)\ntj.thread.reshape(x, tj.thread.load(A[0:4, 0:8]))",
+    reference=_moved,
+    shape_fault=_reshape_shapes,
+    type_fault=_reshape_types,
+)
+
+
+def _index_types(dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]) -> Fault | None:
+    dst = dtypes["dst"]
+    return None if dst.is_integer else Fault(f"indices are integers; the destination is {dst}", "x.astype(...)")
+
+
+def _indices(dst: Array) -> Array:
+    """Of axis 0: an attribute that isn't given."""
+    return np.array(np.broadcast_to(np.arange(len(dst)).reshape(-1, *(1,) * (dst.ndim - 1)), dst.shape), dst.dtype)
+
+
+INDICES = TileOperation(
+    name="indices",
+    operands=(DST,),
+    attrs=(Attribute("axis", int, "the axis along which is counted", 0), VARIANT_NAME),
+    meaning="dst = each element's index along an axis",
+    example="x = tj.alloc_local((8, 4), tj.int32)\ntj.thread.indices(x)",
+    reference=_indices,
+    type_fault=_index_types,
 )

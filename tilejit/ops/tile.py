@@ -11,7 +11,7 @@ import numpy as np
 from ..dtypes import DType
 from ..scopes import Scope
 from .broadcast import broadcast_fault
-from .copies import CAST, COPY, COPY_ASYNC, DST, FILL, VARIANT_NAME, into
+from .copies import CAST, COPY, COPY_ASYNC, DST, FILL, INDICES, RESHAPE, VARIANT_NAME, into
 from .elementwise import ELEMENTWISE, Elementwise, reference, result_type
 from .gemm import GEMM
 from .record import SCALAR, TILE, Attribute, AttributeValue, Fault, TileOperand, TileOperation
@@ -55,7 +55,7 @@ def _elementwise(op: Elementwise) -> TileOperation:
 
 #: name -> operation
 TILE_OPERATIONS: dict[str, TileOperation] = {
-    op.name: op for op in (COPY, COPY_ASYNC, FILL, CAST, *map(_elementwise, ELEMENTWISE.values()), GEMM)
+    op.name: op for op in (COPY, COPY_ASYNC, FILL, CAST, RESHAPE, INDICES, *map(_elementwise, ELEMENTWISE.values()), GEMM)
 }
 
 
@@ -80,17 +80,17 @@ class Shorthand:
 _SHORTHANDS = (
     Shorthand(
         name="load",
-        parameters=("region", "layout", "fill"),
+        parameters=("place", "layout", "mask", "fill", "cache"),
         required=1,
         operation=COPY,
-        meaning="a local tile with what the region holds",
+        meaning="a local tile with what the place holds",
     ),
     Shorthand(
         name="store",
-        parameters=("region", "tile", "variant"),
+        parameters=("place", "tile", "mask", "cache", "variant"),
         required=2,
         operation=COPY,
-        meaning="writes a local tile to a region",
+        meaning="writes a local tile to a place",
     ),
     Shorthand(
         name="zeros",
@@ -105,6 +105,13 @@ _SHORTHANDS = (
         required=3,
         operation=FILL,
         meaning="a local tile of one value",
+    ),
+    Shorthand(
+        name="indices",
+        parameters=("shape", "axis", "layout"),
+        required=2,
+        operation=INDICES,
+        meaning="a local tile of int32: each element's index along an axis",
     ),
 )
 

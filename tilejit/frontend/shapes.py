@@ -1,0 +1,115 @@
+"""Shapes of local tiles as values: axes by number, other shapes, tiles side by side, parts."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..dtypes import DType
+from ..errors import KernelTypeError
+from ..ir.nodes import Const, Open, TileOp
+from ..ops.copies import COPY, RESHAPE
+from ..ops.elementwise import ELEMENTWISE
+from . import tiles
+from .arguments import bind
+from .context import Context
+from .memory import along, axes_of, static_shape
+from .values import Items, Memory, Value, index_type, owner_scope
+
+__all__ = ["cat", "reshape", "split"]
+
+
+def reshape(ctx: Context, node: ast.Call, receiver: Memory) -> Memory:
+    """`.reshape(shape)`: the elements in row-major order; where only dimensions of 1 come and go it is a view."""
+    tile = tiles.local_tile(ctx, node, "reshape", receiver)
+    arguments = bind(ctx, node, ".reshape", ("shape",), 1)
+    shape = _with_inferred(ctx, arguments["shape"], tile)
+    if shape == tile.shape:
+        return tile
+    scope, span = owner_scope(tile.buffer), ctx.span(node)
+    kept = [d for d in tile.dims if tile.extents[d] != 1]
+    if isinstance(tile.buffer.layout, Open) and tile.is_whole and [n for n in shape if n != 1] == [
+        tile.buffer.shape[d] for d in kept
+    ]:
+        dims = iter(kept)
+        return along(ctx, node, tile, [None if n == 1 else next(dims) for n in shape])
+    result = ctx.tile("reshaped", scope, shape, tile.dtype, span)
+    op = TileOp(RESHAPE.name, scope, (result.region(span), tile.region(span)), (), span)
+    fault = op.record.shape_fault(op.shapes)
+    if fault is not None:
+        raise ctx.type_error(node, fault.message, fault.hint)
+    ctx.emit(op)
+    return result
+
+
+def _with_inferred(ctx: Context, node: ast.expr, tile: Memory) -> tuple[int, ...]:
+    """The shape that a call gives, of which one extent may be -1: what the others leave."""
+    value = ctx.evaluate(node)
+    items = value.items if isinstance(value, Items) else (value,)
+    extents = [ctx.integer(item, node, "an extent of a shape") for item in items]
+    behind = math.prod(n for n in extents if n != -1)
+    if extents.count(-1) != 1 or behind < 1 or math.prod(tile.shape) % behind:
+        return static_shape(ctx, node, value)
+    return tuple(math.prod(tile.shape) // behind if n == -1 else n for n in extents)
+
+
+def cat(ctx: Context, node: ast.Call) -> Value:
+    """`tj.cat(a, b, axis)`: two tiles side by side along an axis."""
+    arguments = bind(ctx, node, "tj.cat", ("a", "b", "axis"), 3)
+    parts = [tiles.local_tile(ctx, arguments[n], "cat", ctx.evaluate(arguments[n])) for n in ("a", "b")]
+    rank = len(parts[0].shape)
+    (axis,) = axes_of(ctx, arguments["axis"], ctx.evaluate(arguments["axis"]), rank)
+    others = [part.shape[:axis] + part.shape[axis + 1 :] for part in parts]
+    if any(len(part.shape) != rank for part in parts) or others[0] != others[1]:
+        raise ctx.type_error(
+            node, f"tiles of shape {parts[0].shape} and {parts[1].shape} don't stand side by side along axis {axis}",
+            "their other extents must be equal",
+        )
+    scope = tiles.common_scope(ctx, node, "cat", parts)
+    dtype = _common_type(ctx, node, parts)
+    parts = [part if part.dtype == dtype else tiles.cast(ctx, node, part, dtype) for part in parts]
+    extent = sum(part.shape[axis] for part in parts)
+    shape = (*parts[0].shape[:axis], extent, *parts[0].shape[axis + 1 :])
+    span = ctx.span(node)
+    result = ctx.tile("cat", scope, shape, dtype, span)
+    start = 0
+    for part in parts:
+        place = _part(result, axis, start, part.shape[axis])
+        ctx.emit(TileOp(COPY.name, scope, (place.region(span), part.region(span)), (), span))
+        start += part.shape[axis]
+    return result
+
+
+def _common_type(ctx: Context, node: ast.AST, parts: Sequence[Memory]) -> DType:
+    try:
+        return ELEMENTWISE["maximum"].common_type([part.dtype for part in parts])
+    except KernelTypeError as error:
+        raise ctx.type_error(node, error.message, error.hint) from None
+
+
+def split(ctx: Context, node: ast.Call) -> Value:
+    """`tj.split(x, parts, axis)`: a tuple of equal parts along an axis."""
+    arguments = bind(ctx, node, "tj.split", ("x", "parts", "axis"), 3)
+    tile = tiles.local_tile(ctx, arguments["x"], "split", ctx.evaluate(arguments["x"]))
+    count = ctx.integer(ctx.evaluate(arguments["parts"]), arguments["parts"], "the number of parts")
+    (axis,) = axes_of(ctx, arguments["axis"], ctx.evaluate(arguments["axis"]), len(tile.shape))
+    extent = tile.shape[axis]
+    if count < 1 or extent % count:
+        raise ctx.type_error(
+            arguments["parts"], f"axis {axis} of {extent} doesn't split into {count} equal parts",
+            "give a number that divides it, or slice: x[:, a:b]",
+        )
+    width = extent // count
+    return Items(tuple(_part(tile, axis, k * width, width).at(ctx.span(node)) for k in range(count)))
+
+
+def _part(tile: Memory, axis: int, start: int, extent: int) -> Memory:
+    """The part of a tile from `start` along one of its axes."""
+    dim = tile.dims[axis]
+    before = tile.starts[dim]
+    assert isinstance(before, Const), "a tile that is a value starts at a constant"
+    at = Const(int(before.value) + start, index_type(tile.buffer))
+    starts = (*tile.starts[:dim], at, *tile.starts[dim + 1 :])
+    return replace(tile, starts=starts, extents=(*tile.extents[:dim], extent, *tile.extents[dim + 1 :]))
