@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ..dtypes import DType, from_numpy
+from . import relation
 from .broadcast import broadcast_fault
 from .cast import convert
 from .record import SCALAR, Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
@@ -68,6 +69,7 @@ COPY = TileOperation(
     meaning="dst = src, one dtype; what lies outside a global tensor reads as fill and is not written",
     example="x = tj.alloc_shared((32, 8), tj.float32)\ntj.cta.copy(x, A[0:32, 0:8])",
     reference=_moved,
+    relation=relation.COPY,
     shape_fault=_copy_shapes,
     type_fault=_copy_types,
 )
@@ -80,6 +82,7 @@ COPY_ASYNC = TileOperation(
     meaning="as copy, but done only when the kernel has waited for it",
     example="x = tj.alloc_shared((32, 8), tj.float32)\ntj.cta.copy_async(x, A[0:32, 0:8])",
     reference=_moved,
+    relation=relation.COPY,
     shape_fault=_copy_shapes,
     type_fault=_copy_types,
 )
@@ -91,6 +94,7 @@ FILL = TileOperation(
     meaning="dst = one value",
     example="x = tj.alloc_shared((32, 8), tj.float32)\ntj.cta.fill(x, 1.5)",
     reference=into,
+    relation=relation.GENERATED,
 )
 
 CAST = TileOperation(
@@ -100,5 +104,6 @@ CAST = TileOperation(
     meaning="dst = src converted to dst's dtype",
     example="x = tj.alloc_shared((32, 8), tj.float16)\ntj.cta.cast(x, A[0:32, 0:8])",
     reference=into,
+    relation=relation.ELEMENTWISE,
     shape_fault=broadcast_fault,
 )

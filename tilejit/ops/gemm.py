@@ -9,6 +9,7 @@ import numpy as np
 from ..dtypes import DType, float32
 from ..isa.mma import MMA
 from ..scopes import CTA, WARP, WARPGROUP
+from . import relation
 from .copies import VARIANT_NAME
 from .record import Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
 
@@ -79,6 +80,7 @@ GEMM = TileOperation(
         "tj.warp.gemm(acc, a, b)"
     ),
     reference=reference,
+    relation=relation.PRODUCT,
     shape_fault=_shape_fault,
     type_fault=_type_fault,
     scopes=(WARP, WARPGROUP, CTA),

@@ -12,6 +12,7 @@ import numpy as np
 from ..dtypes import DType
 from ..scopes import SCOPES, Scope
 from .elementwise import Elementwise
+from .relation import Relation
 
 __all__ = [
     "SCALAR", "TILE", "Attribute", "AttributeValue", "Fault", "OperandKind", "Shape", "TileOperand", "TileOperation",
@@ -107,6 +108,7 @@ class TileOperation:
     Both are asked about the tiles and scalars that are given, by name, in order.
     reference: its meaning in NumPy, from the arrays of all operands that must be given, the destination's old one
     first, to the destination's new one.
+    relation: how its operands' axes relate.
     elementwise: the operation on each element, where it is one of those.
     """
 
@@ -116,6 +118,7 @@ class TileOperation:
     meaning: str
     example: str
     reference: Callable[..., Array]
+    relation: Relation
     shape_fault: Callable[[Mapping[str, Shape]], Fault | None] = _takes_all
     type_fault: Callable[[Mapping[str, DType], Mapping[str, AttributeValue]], Fault | None] = _takes_all
     reserved: tuple[str, ...] = ()
