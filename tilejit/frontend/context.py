@@ -248,7 +248,7 @@ class Context:
     def tile(
         self, name: str, scope: str, shape: tuple[int, ...], dtype: DType, span: Span, layout: TileLayout | None = None
     ) -> Memory:
-        """A fresh local tile for the result of an expression: open where no layout is given, a thread's own row-major."""
+        """A fresh local tile for a result: open where no layout is given; a thread's own is row-major."""
         chosen: TileLayout | Open | None = layout
         if chosen is None:
             chosen = TileLayout.row_major(shape or (1,)) if scope == THREAD.name else Open(scope)

@@ -55,7 +55,7 @@ def _along(view: Buffer, base: Buffer, dims: tuple[int | None, ...]) -> Buffer:
     shape = tuple(n for n in base.shape if isinstance(n, int))
     if base.slots and len(base.slots) != len(shape):
         raise LayoutError(
-            f"{base.name} of shape {shape} is laid out in {base.slots[0]} slots as one row: its dimensions can't be moved",
+            f"{base.name} of shape {shape} lies in {base.slots[0]} slots as one row: its dimensions can't be moved",
             hint="take .T, permute and [:, None] of a copy, or give the tile a layout",
         )
     grouped, ends = base.tile_layout.group(base.slots or shape)

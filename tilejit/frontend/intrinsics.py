@@ -14,7 +14,7 @@ from ..isa.barriers import BARRIERS
 from ..ops.elementwise import ELEMENTWISE
 from ..target import TENSOR_MEMORY_TARGETS
 from . import memory as mem
-from . import tiles
+from . import shapes, tiles
 from .arguments import bind, optional
 from .context import Context
 from .language import Intrinsic
@@ -116,6 +116,8 @@ _INTRINSICS: dict[str, Callable[[Context, ast.Call], Value]] = {
     **{name: _asynchronous(row) for name, row in ASYNC_CALLS.items()},
     **ORDERED,
     "assume_in_bounds": _assume_in_bounds,
+    "cat": shapes.cat,
+    "split": shapes.split,
     "alloc_shared": mem.alloc_shared,
     "alloc_local": mem.alloc_local,
     "alloc_tmem": mem.alloc_tmem,

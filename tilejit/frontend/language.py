@@ -241,6 +241,10 @@ _IDS = {
     "static_range": "as range, but unrolled: the index is known at compile time",
     "elect": "whether this is the one thread of its warp that is elected",
 }
+_TILES = {
+    "cat": "two tiles side by side along an axis",
+    "split": "a tuple of equal parts of a tile along an axis",
+}
 _ORDERED = {
     "load_acquire": "an element, whose last release is acquired: what was done before it comes before what follows",
     "store_release": "writes an element; who acquires it sees what this thread did before",
@@ -259,7 +263,7 @@ _RESERVED = {
 }
 
 #: names that later versions have on scopes
-RESERVED_OPERATIONS = ("indices", *_REDUCTIONS)
+RESERVED_OPERATIONS = _REDUCTIONS
 
 #: intrinsics with a dot in their names; what stands before it is a namespace
 _GROUPED = (
@@ -290,7 +294,7 @@ def _namespaces() -> Iterator[Namespace]:
 def intrinsics() -> Mapping[str, Intrinsic | ScopeNamespace | Namespace]:
     """Every name of the language that is looked up as `tj.<name>`, but for types and host helpers."""
     table: dict[str, Intrinsic | ScopeNamespace | Namespace] = {}
-    for names in (_MEMORY, _IDS, _ORDERED, _SYNCS, _RESERVED):
+    for names in (_MEMORY, _IDS, _TILES, _ORDERED, _SYNCS, _RESERVED):
         table.update({name: Intrinsic(name, meaning) for name, meaning in names.items()})
     table.update({name: Intrinsic(name, op.meaning) for name, op in ELEMENTWISE.items()})
     for scope in SCOPES.values():

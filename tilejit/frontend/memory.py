@@ -24,7 +24,7 @@ from .regions import reinterpreted
 from .values import Constant, Items, Memory, Value, describe
 
 __all__ = [
-    "along", "alloc_local", "alloc_shared", "alloc_tmem", "axes_of", "element_type", "injective_layout",
+    "along", "alloc_local", "alloc_shared", "alloc_tmem", "axes_of", "axis_of", "element_type", "injective_layout",
     "need_tensor_memory", "static_shape",
 ]
 
@@ -211,13 +211,20 @@ def axes_of(ctx: Context, node: ast.AST, value: Value, rank: int) -> tuple[int, 
     numbers = [ctx.integer(item, node, "an axis") for item in items]
     wrong = [n for n in numbers if not -rank <= n < rank]
     if wrong:
-        names = f"from {-rank} to {rank - 1}" if rank else "none: leave axis= out"
-        raise ctx.type_error(node, f"there is no axis {wrong[0]} in a tile of {rank} dimensions", f"its axes are {names}")
+        raise ctx.type_error(
+            node, f"there is no axis {wrong[0]} in a tile of {rank} dimensions",
+            f"its axes are from {-rank} to {rank - 1}" if rank else "leave axis= out",
+        )
     axes = sorted(n % rank for n in numbers)
     twice = [a for a, b in zip(axes, axes[1:], strict=False) if a == b]
     if twice:
         raise ctx.type_error(node, f"axis {twice[0]} is named twice", "name each axis once")
     return tuple(axes)
+
+
+def axis_of(ctx: Context, node: ast.expr, rank: int) -> int:
+    """The one axis of a tile that an argument names."""
+    return axes_of(ctx, node, Constant(ctx.integer(ctx.evaluate(node), node, "the axis")), rank)[0]
 
 
 def view(ctx: Context, node: ast.Call, memory: Memory) -> Memory:

@@ -21,11 +21,7 @@ def product(ctx: Context, node: ast.AST, left: Value, right: Value) -> Memory:
     """`left @ right`, summed in fresh accumulators."""
     a, b = _factors(ctx, node, left, right)
     scope, span = _scope(ctx, node, (a, b)), ctx.span(node)
-    dtype = accumulator_type(a.dtype, b.dtype)
-    if dtype is None:
-        raise ctx.type_error(
-            node, f"no tensor core multiplies {a.dtype} by {b.dtype}", "convert them, for example to tj.float16"
-        )
+    dtype = accumulator_type(a.dtype)
     shape = (*a.shape[:1], *b.shape[1:])
     acc = ctx.tile("product", scope, shape, dtype, span)
     op = TileOp(GEMM.name, scope, (acc.region(span), a.region(span), b.region(span)), (), span)
@@ -49,7 +45,8 @@ def accumulated(ctx: Context, node: ast.AST, acc: Memory, left: Value, right: Va
 def _factors(ctx: Context, node: ast.AST, left: Value, right: Value) -> tuple[Memory, Memory]:
     for value in (left, right):
         if not isinstance(value, Memory):
-            raise ctx.type_error(node, f"@ multiplies local tiles; got {describe(value)}", "load it: tj.cta.load(region)")
+            hint = "load a tile: x = tj.cta.load(region)"
+            raise ctx.type_error(node, f"@ multiplies local tiles; got {describe(value)}", hint)
     a, b = (tiles.local_tile(ctx, node, "@", value) for value in (left, right))
     return a, b
 

@@ -344,9 +344,10 @@ def strides_of(ctx: Context, node: ast.AST, memory: Memory) -> tuple[Value, ...]
 
 
 def _element(ctx: Context, node: ast.AST, memory: Memory) -> Element:
-    if memory.is_local and owner_scope(memory.buffer) != THREAD.name:
+    scope = owner_scope(memory.buffer) if memory.is_local else THREAD.name
+    if scope != THREAD.name:
         raise ctx.type_error(
-            node, f"{memory.buffer.name} is spread over the threads of a {owner_scope(memory.buffer)}: it has no single elements",
+            node, f"{memory.buffer.name} is spread over the threads of a {scope}: it has no single elements",
             "use .registers for the calling thread's own, or copy the tile to shared memory",
         )
     return Element(memory.buffer, memory.starts, ctx.span(node))

@@ -15,7 +15,7 @@ from ..ops.elementwise import ELEMENTWISE
 from . import tiles
 from .arguments import bind
 from .context import Context
-from .memory import along, axes_of, static_shape
+from .memory import along, axis_of, static_shape
 from .values import Items, Memory, Value, index_type, owner_scope
 
 __all__ = ["cat", "reshape", "split"]
@@ -60,7 +60,7 @@ def cat(ctx: Context, node: ast.Call) -> Value:
     arguments = bind(ctx, node, "tj.cat", ("a", "b", "axis"), 3)
     parts = [tiles.local_tile(ctx, arguments[n], "cat", ctx.evaluate(arguments[n])) for n in ("a", "b")]
     rank = len(parts[0].shape)
-    (axis,) = axes_of(ctx, arguments["axis"], ctx.evaluate(arguments["axis"]), rank)
+    axis = axis_of(ctx, arguments["axis"], rank)
     others = [part.shape[:axis] + part.shape[axis + 1 :] for part in parts]
     if any(len(part.shape) != rank for part in parts) or others[0] != others[1]:
         raise ctx.type_error(
@@ -94,7 +94,7 @@ def split(ctx: Context, node: ast.Call) -> Value:
     arguments = bind(ctx, node, "tj.split", ("x", "parts", "axis"), 3)
     tile = tiles.local_tile(ctx, arguments["x"], "split", ctx.evaluate(arguments["x"]))
     count = ctx.integer(ctx.evaluate(arguments["parts"]), arguments["parts"], "the number of parts")
-    (axis,) = axes_of(ctx, arguments["axis"], ctx.evaluate(arguments["axis"]), len(tile.shape))
+    axis = axis_of(ctx, arguments["axis"], len(tile.shape))
     extent = tile.shape[axis]
     if count < 1 or extent % count:
         raise ctx.type_error(

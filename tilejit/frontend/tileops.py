@@ -15,7 +15,7 @@ from ..ops.tile import CALLS
 from . import regions, tiles
 from .arguments import bind, is_none, optional
 from .context import Context
-from .memory import axes_of, element_type, layout_argument, static_shape
+from .memory import axis_of, element_type, layout_argument, static_shape
 from .scalars import as_type, convert, truth
 from .values import Constant, Memory, Scalar, ScopedOperation, Value, describe, is_number
 
@@ -234,7 +234,7 @@ def _filled(
 def _indices(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: dict[str, ast.expr]) -> Value:
     shape_node = arguments["shape"]
     shape = static_shape(ctx, shape_node, ctx.evaluate(shape_node))
-    (axis,) = axes_of(ctx, arguments["axis"], ctx.evaluate(arguments["axis"]), len(shape))
+    axis = axis_of(ctx, arguments["axis"], len(shape))
     layout = layout_argument(ctx, arguments.get("layout"), shape, "local")
     result = ctx.tile("indices", operation.scope, shape, int32, ctx.span(node), layout)
     operands = (result.region(ctx.span(node)),)

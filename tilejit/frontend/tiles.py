@@ -66,9 +66,9 @@ def common_scope(ctx: Context, node: ast.AST, name: str, tiles: Sequence[Memory]
     several = [scope for scope in scopes if SCOPES[scope].threads(ctx.threads) != ctx.threads]
     if len(scopes) > 1 and several:
         one, other = several[0], next(scope for scope in reversed(scopes) if scope != several[0])
+        count = ctx.threads // SCOPES[one].threads(ctx.threads)
         raise ctx.type_error(
-            node, f"{name} of a tile that each {one} has for itself and one of a {other}: a CTA of {ctx.threads} threads "
-            f"has {ctx.threads // SCOPES[one].threads(ctx.threads)} {one}s",
+            node, f"{name} of a tile of a {other} and one of a {one}: each of the {count} {one}s has its own",
             f"make both on one scope, for example with tj.{other}.load(...); through shared memory tiles change scopes",
         )
     return scopes[-1]
@@ -84,23 +84,22 @@ def inputs(
             raise ctx.type_error(node, f"{name} takes tiles and scalars; got {describe(value)}", "give one of these")
     tiled = [v.dtype for v in values[conditions:] if isinstance(v, Memory)]
     with ctx.located(node):
-        if tiled:
-            common = ELEMENTWISE[name].common_type(tiled)
-        else:
-            common, _ = common_type(name, values[conditions:])
+        common = ELEMENTWISE[name].common_type(tiled) if tiled else common_type(name, values[conditions:])[0]
     operands: list[Region | Expr] = []
     dtypes: list[DType] = []
     for k, value in enumerate(values):
-        operand = _input(ctx, node, value, bool_ if k < conditions else common)
+        is_condition = k < conditions
+        operand = _input(ctx, node, value, bool_ if is_condition else common, narrows=bool(tiled) or is_condition)
         operands.append(operand)
         dtypes.append(operand.dtype)
     return tuple(operands), tuple(dtypes)
 
 
-def _input(ctx: Context, node: ast.AST, value: Value, common: DType) -> Region | Expr:
+def _input(ctx: Context, node: ast.AST, value: Value, common: DType, *, narrows: bool) -> Region | Expr:
+    """An operand; narrows: a typed scalar takes the common type, too."""
     if isinstance(value, Memory):
         return value.region(ctx.span(node))
-    if isinstance(value, Scalar) and not value.weak:
+    if narrows and isinstance(value, Scalar) and not value.weak:
         return build.cast(value.expr, common) if RANK[value.dtype.kind] <= RANK[common.kind] else value.expr
     return as_type(ctx, node, value, common)
 

@@ -109,7 +109,7 @@ class Memory:
 
     @property
     def is_value(self) -> bool:
-        """Whether it is a tile that names can hold as a value: registers, all of a buffer or a part that never changes."""
+        """Whether names can hold it as a value: a local tile, whole or a part of one that never changes."""
         return self.is_local and (self.is_whole or not self.writable and all(isinstance(s, Const) for s in self.starts))
 
     @property

@@ -11,7 +11,9 @@ from .tile_layout import TileLayout
 __all__ = ["alone"]
 
 
-def alone(shape: tuple[int, ...], bits: int, threads: int, axis: str, widest: int) -> tuple[TileLayout, tuple[int, ...]]:
+def alone(
+    shape: tuple[int, ...], bits: int, threads: int, axis: str, widest: int
+) -> tuple[TileLayout, tuple[int, ...]]:
     """In each round neighbouring threads own neighbouring vectors, in row-major order; of one element all own a copy.
 
     shape: of the tile, `bits` an element. axis: counts the threads. widest: bits that one access moves at most.

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ..dtypes import DType, bool_, from_numpy
+from . import relation
 from .broadcast import broadcast_fault, broadcasts
 from .cast import convert
 from .record import SCALAR, Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
@@ -83,6 +84,7 @@ COPY = TileOperation(
     "and is not written",
     example="x = tj.alloc_shared((32, 8), tj.float32)\ntj.cta.copy(x, A[0:32, 0:8])",
     reference=_moved,
+    relation=relation.COPY,
     shape_fault=_copy_shapes,
     type_fault=_copy_types,
 )
@@ -95,6 +97,7 @@ COPY_ASYNC = TileOperation(
     meaning="as copy, but done only when the kernel has waited for it",
     example="x = tj.alloc_shared((32, 8), tj.float32)\ntj.cta.copy_async(x, A[0:32, 0:8])",
     reference=_moved,
+    relation=relation.COPY,
     shape_fault=_copy_shapes,
     type_fault=_copy_types,
 )
@@ -106,6 +109,7 @@ FILL = TileOperation(
     meaning="dst = one value",
     example="x = tj.alloc_shared((32, 8), tj.float32)\ntj.cta.fill(x, 1.5)",
     reference=into,
+    relation=relation.GENERATED,
 )
 
 CAST = TileOperation(
@@ -115,6 +119,7 @@ CAST = TileOperation(
     meaning="dst = src converted to dst's dtype",
     example="x = tj.alloc_shared((32, 8), tj.float16)\ntj.cta.cast(x, A[0:32, 0:8])",
     reference=into,
+    relation=relation.ELEMENTWISE,
     shape_fault=broadcast_fault,
 )
 
@@ -141,6 +146,7 @@ RESHAPE = TileOperation(
     meaning="dst = the elements of src in row-major order, in another shape",
     example="x = tj.alloc_local((8, 4), tj.float32)\ntj.thread.reshape(x, tj.thread.load(A[0:4, 0:8]))",
     reference=_moved,
+    relation=relation.RESHAPE,
     shape_fault=_reshape_shapes,
     type_fault=_reshape_types,
 )
@@ -151,9 +157,9 @@ def _index_types(dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue
     return None if dst.is_integer else Fault(f"indices are integers; the destination is {dst}", "x.astype(...)")
 
 
-def _indices(dst: Array) -> Array:
-    """Of axis 0: an attribute that isn't given."""
-    return np.array(np.broadcast_to(np.arange(len(dst)).reshape(-1, *(1,) * (dst.ndim - 1)), dst.shape), dst.dtype)
+def _indices(dst: Array, axis: int = 0) -> Array:
+    along = np.arange(dst.shape[axis]).reshape(-1, *(1,) * (dst.ndim - axis - 1))
+    return np.array(np.broadcast_to(along, dst.shape), dst.dtype)
 
 
 INDICES = TileOperation(
@@ -161,7 +167,8 @@ INDICES = TileOperation(
     operands=(DST,),
     attrs=(Attribute("axis", int, "the axis along which is counted", 0), VARIANT_NAME),
     meaning="dst = each element's index along an axis",
-    example="x = tj.alloc_local((8, 4), tj.int32)\ntj.thread.indices(x)",
+    example="rows = 8\nx = tj.thread.indices((rows, 4), axis=0)",
     reference=_indices,
+    relation=relation.GENERATED,
     type_fault=_index_types,
 )

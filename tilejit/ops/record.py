@@ -12,6 +12,7 @@ import numpy as np
 from ..dtypes import DType
 from ..scopes import SCOPES, Scope
 from .elementwise import Elementwise
+from .relation import Relation
 
 __all__ = [
     "SCALAR", "TILE", "Attribute", "AttributeValue", "Fault", "OperandKind", "Shape", "TileOperand", "TileOperation",
@@ -85,9 +86,11 @@ class Attribute:
 
     def fault(self, value: object) -> str | None:
         """Why it can't be `value`, or None; None is as if it weren't given."""
-        if value is not None and self.choices and value not in self.choices:
-            return f"{self.name}= is {' or '.join(map(repr, self.choices))}; got {value!r}"
-        if value is None or type(value) is self.type:
+        if value is None:
+            return None
+        if type(value) is self.type:
+            if self.choices and value not in self.choices:
+                return f"{self.name}= is {' or '.join(map(repr, self.choices))}; got {value!r}"
             is_integers = not isinstance(value, tuple) or all(type(each) is int for each in value)
             return None if is_integers else f"{self.name}= takes integers; got {value!r}"
         return f"{self.name}= takes {self.type.__name__}; got {value!r}"
@@ -110,6 +113,7 @@ class TileOperation:
     Both are asked about the tiles and scalars that are given, by name, in order.
     reference: its meaning in NumPy, from the arrays of all operands that must be given, the destination's old one
     first, to the destination's new one.
+    relation: how its operands' axes relate.
     elementwise: the operation on each element, where it is one of those.
     """
 
@@ -119,6 +123,7 @@ class TileOperation:
     meaning: str
     example: str
     reference: Callable[..., Array]
+    relation: Relation
     shape_fault: Callable[[Mapping[str, Shape]], Fault | None] = _takes_all
     type_fault: Callable[[Mapping[str, DType], Mapping[str, AttributeValue]], Fault | None] = _takes_all
     reserved: tuple[str, ...] = ()
