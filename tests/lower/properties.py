@@ -13,7 +13,7 @@ from unittest.mock import patch
 from tests.lower.running import Run
 from tests.support import goldens
 from tilejit import lower
-from tilejit.dtypes import int64
+from tilejit.dtypes import bool_, int64
 from tilejit.errors import DispatchError
 from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import TRUE, Buffer, Region, TileOp, Var
@@ -24,6 +24,8 @@ from tilejit.lower.builder import Builder
 from tilejit.lower.engine import dispatch
 from tilejit.lower.proof import prove
 from tilejit.lower.schedule.placement import inside
+from tilejit.ops.record import TILE
+from tilejit.scopes import SCOPES
 from tilejit.target import target
 from tilejit.testing import Operation
 
@@ -94,12 +96,12 @@ def _may_read_outside(op: TileOp) -> bool:
 
 
 #: the optional operands that mean nothing to some operations -> whether they do to this one
-MATTERS: dict[str, Callable[[TileOp], bool]] = {"fill": _may_read_outside}
+MATTERS: dict[str, Callable[[TileOp], bool]] = {"fill": _may_read_outside, "mask": lambda _: True}
 
 
 def drops_none(variant: Variant[Any], operation: Operation, name: str) -> None:
     """An optional operand stands in what is emitted, or the variant declines it by its name."""
-    op = _with_option(operation.op, name)
+    op = _with_option(operation.op, name, operation.threads)
     context = DispatchContext(operation.target, operation.threads)
     reasons = variant.reasons(op, context, {})
     if name not in variant.honours:
@@ -114,12 +116,17 @@ def drops_none(variant: Variant[Any], operation: Operation, name: str) -> None:
     assert "optional.operand" in repr(statements), f"{variant.name} drops {name}\n{operation}"
 
 
-def _with_option(op: TileOp, name: str) -> TileOp:
+def _with_option(op: TileOp, name: str, threads: int) -> TileOp:
     """The operation with an operand `optional.operand` as its optional operand of this name."""
     position, called = op.record.position(name), "optional.operand"
+    kind = op.record.operands[position].kind(is_region=True)
     operand: Region | Var = Var(called, op.region("dst").dtype)
-    if op.record.operands[position].kind(is_region=True) is not None:
+    if kind is not None:
         buffer = Buffer(called, "shared", int64, (1,), TileLayout.row_major((1,)), 8)
+        if kind is TILE:
+            axis = SCOPES[op.scope].axis
+            replicas = [] if axis is None else [(SCOPES[op.scope].threads(threads), 1, axis)]
+            buffer = Buffer(called, "local", bool_, (1,), TileLayout.from_iters([(1, 1, "m")], replicas), 1)
         operand = Region(buffer, (build.const(0, int64),), (1,))
     padded = [*op.operands, *[None] * (position + 1 - len(op.operands))]
     return replace(op, operands=(*padded[:position], operand, *padded[position + 1 :]))

@@ -14,13 +14,13 @@ from tilejit.layout.iters import digits
 from tilejit.lower.ask import operand
 from tilejit.lower.schedule.evaluate import evaluate
 from tilejit.lower.schedule.placement import place
-from tilejit.lower.schedule.views import Digit, View
+from tilejit.lower.schedule.views import Digit, Space, View
 
 
 def _view(extents: list[int]) -> View:
     """Digits of which no two chain: their strides are far apart."""
     digits = tuple(Digit(e, None, 1, (("x", 1000**k),)) for k, e in reversed(list(enumerate(extents, 1))))
-    return View("x", place(operand("shared", (8,), float32).named("x"), "thread"), (0,), digits)
+    return View("x", place(operand("shared", (8,), float32).named("x"), "thread"), (0,), digits, Space((8,), (8,)))
 
 
 @given(st.lists(st.integers(2, 6), min_size=1, max_size=4), st.integers(1, 12), st.integers(1, 6))

@@ -19,7 +19,7 @@ from tilejit.lower.ask import operand
 from tilejit.lower.schedule.evaluate import evaluate
 from tilejit.lower.schedule.placement import Placement, element_offset, place
 from tilejit.lower.schedule.strides import Thread
-from tilejit.lower.schedule.views import Digit, Schedule, Space
+from tilejit.lower.schedule.views import Digit, Schedule
 from tilejit.lower.schedule.windows import Edges
 
 M, N, K = 4, 6, 8
@@ -52,7 +52,7 @@ def test_an_operand_of_a_product_moves_along_its_own_dimensions_only(
     x: list[int], y: list[int], z: list[int], shuffled: bool, data: st.DataObject
 ) -> None:
     placements = {name: shared(PRODUCT[name][0], o) for name, o in zip(PRODUCT, (x, y, z), strict=True)}
-    schedule = Schedule.of(Space((M, N, K)), {name: (placements[name], PRODUCT[name][1]) for name in PRODUCT})
+    schedule = Schedule.of((M, N, K), {name: (placements[name], PRODUCT[name][1]) for name in PRODUCT})
     if shuffled:
         first, *others = schedule.digits
         order = data.draw(st.permutations([*first.split(2), *others]))
@@ -70,7 +70,7 @@ def test_an_operand_of_a_product_moves_along_its_own_dimensions_only(
 
 def test_what_an_operand_lacks_doesnt_move_it_and_neighbours_join() -> None:
     row = shared((8,), [0])
-    schedule = Schedule.of(Space((4, 8)), {"row": (row, (None, 0))})
+    schedule = Schedule.of((4, 8), {"row": (row, (None, 0))})
     assert [d.strides for d in schedule.digits] == [(("row", 0),), (("row", 1),)]
     whole = shared((4, 8), [0, 1])
     assert len(Schedule.alike({"x": whole}).joined().digits) == 2, "rows are padded"

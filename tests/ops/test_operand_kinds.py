@@ -37,7 +37,7 @@ BARRIER = OperandKind("barrier", is_region=True)
 SIGNALLED = replace(
     COPY,
     name="copy_signalled",
-    operands=(*COPY_ASYNC.operands, TileOperand("barrier", kinds=(BARRIER,), optional=True)),
+    operands=(*COPY.operands[:3], TileOperand("barrier", kinds=(BARRIER,), optional=True)),
     meaning="as copy; the barrier says when it is done",
 )
 

@@ -132,7 +132,7 @@ def test_an_operand_of_the_wrong_kind_is_a_violation(name: str) -> None:
             if rule.kind(is_region=as_region) is not None:
                 continue
             operands = tuple(wrong[as_region] if j == k else o for j, o in enumerate(given))
-            changed = replace(op, operands=operands[: max(k + 1, op.record.required)])
+            changed = replace(op, operands=operands[: max(k + 1, len(op.operands))])
             assert f"{name}: {rule.name} can't be a {kind}" in tile_op_faults(changed)
 
 

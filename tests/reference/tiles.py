@@ -21,15 +21,29 @@ def instances(operand: Operand, scope: str) -> range:
 
 
 def copied(
-    dst: Operand, src: Operand, scope: str, before: np.ndarray, source: np.ndarray, fill: int = 0
+    dst: Operand,
+    src: Operand,
+    scope: str,
+    before: np.ndarray,
+    source: np.ndarray,
+    fill: int = 0,
+    mask: tuple[Operand, np.ndarray] | None = None,
 ) -> np.ndarray:
-    """What the destination's storage must hold after the copy, longhand. fill: bits of what lies outside."""
+    """What the destination's storage must hold after the copy, longhand.
+
+    fill: bits of what lies outside, or is masked off. mask: an operand and its storage; registers get the fill where it
+    is false, memory stays as it is.
+    """
     after = before.copy()
     for first in instances(dst, scope):
         if first and dst.is_common and src.is_common:
             break
-        for to, at in zip(dst.indices(first), src.indices(first), strict=True):
-            slots = src.slots(at, first)
+        allowed = np.True_ if mask is None else gathered(mask[0], first, mask[1])
+        every = np.broadcast_to(allowed, dst.region().shape).ravel()
+        for to, at, is_allowed in zip(dst.indices(first), src.indices(first), every, strict=True):
+            if not is_allowed and dst.space != "local":
+                continue
+            slots = src.slots(at, first) if is_allowed else []
             after[dst.slots(to, first)] = source[slots[0]] if slots else fill
     return after
 

@@ -29,6 +29,7 @@ class Operand:
 
     A global tensor whose `data` has `strides` instead of a `layout` is known only at launch: `origin` is where its
     first element lies in the storage of `storage` elements; `align` and `extent_align`, in bytes, are promised.
+    A padded local tile has `slots` besides its `shape`: what its layout places.
     """
 
     name: str
@@ -205,7 +206,7 @@ class Operand:
             return []
         if self.is_strided:
             return [self.data["origin"] + sum(i * s for i, s in zip(index, self.data["strides"], strict=True))]
-        number = layouts.flat(index, shape)
+        number = layouts.flat(index, self.data.get("slots", shape))
         if self.space == "tmem":
             at = layouts.along_axes(self.data["layout"], number)
             return [a.get("TLane", 0) * self.columns + a.get("TCol", 0) for a in at]

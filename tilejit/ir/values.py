@@ -184,6 +184,11 @@ class Buffer:
         return self.layout
 
     @property
+    def laid_out(self) -> tuple[int | Var, ...]:
+        """The shape that its layout has: the slots where there are any."""
+        return self.slots or self.shape
+
+    @property
     def root(self) -> Buffer:
         """The buffer that owns the storage."""
         return self if self.base is None else self.base.root

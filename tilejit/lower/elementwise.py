@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import count
 
 from ..dtypes import DType
 from ..ir.arithmetic import build
@@ -12,7 +11,7 @@ from ..ops.broadcast import broadcasts
 from ..ops.copies import CAST, FILL
 from ..ops.elementwise import ELEMENTWISE, result_type
 from .schedule.placement import Placement, place
-from .schedule.views import Schedule, Space
+from .schedule.views import Schedule, broadcast_along
 from .variant import SCOPE, TYPES, Condition, DispatchContext
 
 __all__ = ["ELEMENTWISE_CONDITIONS", "OPERATIONS", "Placed", "placed_tiles", "schedule", "value_of"]
@@ -43,7 +42,7 @@ def placed_tiles(op: TileOp) -> dict[str, Placed]:
     raises: LayoutError where a tile isn't the scope's.
     """
     shape = op.region("dst").shape
-    return {name: (place(tile, op.scope), _along(tile.shape, shape)) for name, tile in op.tiles.items()}
+    return {name: (place(tile, op.scope), broadcast_along(tile.shape, shape)) for name, tile in op.tiles.items()}
 
 
 def schedule(tiles: Mapping[str, Placed]) -> Schedule:
@@ -51,14 +50,7 @@ def schedule(tiles: Mapping[str, Placed]) -> Schedule:
 
     raises: LayoutError where tiles give a dimension to threads and split it without common digits.
     """
-    return Schedule.of(Space(tiles["dst"][0].shape), tiles)
-
-
-def _along(shape: tuple[int, ...], dst: tuple[int, ...]) -> tuple[int | None, ...]:
-    behind, kept = len(dst) - len(shape), count()
-    return tuple(
-        next(kept) if k >= behind and shape[k - behind] != 1 else None for k, extent in enumerate(dst) if extent != 1
-    )
+    return Schedule.of(tiles["dst"][0].shape, tiles)
 
 
 def value_of(op: TileOp, values: Sequence[Expr], dtype: DType) -> Expr:

@@ -22,7 +22,7 @@ Array = np.ndarray
 DST = TileOperand("dst", "the destination", read=False, written=True)
 _SRC = TileOperand("src", "the source")
 _FILL = TileOperand("fill", kinds=(SCALAR,), optional=True)
-_MASK = TileOperand("mask", "the mask", optional=True)
+_MASK = TileOperand("mask", optional=True)
 
 VARIANT_NAME = Attribute("variant", str, "the variant that carries it out")
 REQUIRE_BITS = Attribute("require_bits", int, "the fewest bits that may be moved at a time")
@@ -37,12 +37,7 @@ def _without_units(shape: Shape) -> tuple[int, ...]:
 
 
 def _copy_shapes(shapes: Mapping[str, Shape]) -> Fault | None:
-    dst, src, mask = shapes["dst"], shapes["src"], shapes.get("mask")
-    if mask is not None and not broadcasts(mask, dst or ()):
-        return Fault(
-            f"a mask of shape {mask} doesn't broadcast to {dst}",
-            "extents must be equal or 1, counted from the right; m[:, None] adds a dimension",
-        )
+    dst, src = shapes["dst"], shapes["src"]
     if _without_units(dst) == _without_units(src):
         return None
     return Fault(
@@ -51,8 +46,17 @@ def _copy_shapes(shapes: Mapping[str, Shape]) -> Fault | None:
     )
 
 
+def _masked_shapes(shapes: Mapping[str, Shape]) -> Fault | None:
+    mask, dst = shapes.get("mask"), shapes["dst"] or ()
+    if mask is not None and not broadcasts(mask, dst):
+        return Fault(f"a mask of shape {mask} doesn't broadcast to {dst}", "slice the mask, or take x[:, None]")
+    return _copy_shapes(shapes)
+
+
 def _copy_types(dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]) -> Fault | None:
-    dst, src, fill = dtypes["dst"], dtypes["src"], dtypes.get("fill")
+    dst, src, fill, mask = dtypes["dst"], dtypes["src"], dtypes.get("fill"), dtypes.get("mask")
+    if mask is not None and mask != bool_:
+        return Fault(f"a mask of {mask}; masks are of bool_", "compare it, as in x != 0")
     if dst != src:
         return Fault(
             f"types differ: the destination is {dst}, the source {src}",
@@ -60,8 +64,6 @@ def _copy_types(dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]
         )
     if fill is not None and fill != dst:
         return Fault(f"{dst} with a fill of {fill}", f"convert the fill to {dst}")
-    if dtypes.get("mask", bool_) != bool_:
-        return Fault(f"a mask is of bool_; got {dtypes['mask']}", "compare: x != 0")
     return None
 
 
@@ -80,12 +82,11 @@ COPY = TileOperation(
     name="copy",
     operands=(DST, _SRC, _FILL, _MASK),
     attrs=(VARIANT_NAME, REQUIRE_BITS, CACHE),
-    meaning="dst = src, one dtype; what lies outside a global tensor, or where mask doesn't hold, reads as fill "
-    "and is not written",
+    meaning="dst = src, one dtype; what lies outside a global tensor or a mask reads as fill and is not written",
     example="x = tj.alloc_shared((32, 8), tj.float32)\ntj.cta.copy(x, A[0:32, 0:8])",
     reference=_moved,
     relation=relation.COPY,
-    shape_fault=_copy_shapes,
+    shape_fault=_masked_shapes,
     type_fault=_copy_types,
 )
 
@@ -166,7 +167,7 @@ INDICES = TileOperation(
     name="indices",
     operands=(DST,),
     attrs=(Attribute("axis", int, "the axis along which is counted", 0), VARIANT_NAME),
-    meaning="dst = each element's index along an axis",
+    meaning="a local tile of int32: each element's index along an axis",
     example="rows = 8\nx = tj.thread.indices((rows, 4), axis=0)",
     reference=_indices,
     relation=relation.GENERATED,

@@ -71,7 +71,7 @@ _SHORTHANDS = (
         parameters=("shape", "axis", "layout"),
         required=2,
         operation=INDICES,
-        meaning="a local tile of int32: each element's index along an axis",
+        meaning=INDICES.meaning,
     ),
 )
 

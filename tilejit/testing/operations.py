@@ -94,7 +94,9 @@ class _Drawing:
         self.tidy = draw(st.booleans())
         self.values: dict[str, bool | int | float] = {}
 
-    def made(self, name: str, operands: Sequence[Region | Expr], target: str | None = None, **attrs: str) -> Operation:
+    def made(
+        self, name: str, operands: Sequence[Region | Expr | None], target: str | None = None, **attrs: str
+    ) -> Operation:
         target = target or self.draw(st.sampled_from(_TARGETS))
         op = TileOp(name, self.scope, tuple(operands), tuple(attrs.items()))
         return Operation(op, find_target(target), self.threads, self.values)
@@ -230,15 +232,24 @@ class _Drawing:
         starts = tuple(build.const(start, int64) for start, _ in region)
         return Region(_local(name, dtype, shape, layout), starts, tuple(e for _, e in region))
 
+    def padded(self, tile: Region) -> Region:
+        """Perhaps the tile with fewer elements than its layout has slots."""
+        if self.draw(st.integers(0, 3)):
+            return tile
+        shape = tuple(self.draw(st.integers(min(2, n), n)) for n in tile.shape)
+        return _whole(replace(tile.buffer, shape=shape, slots=tile.shape if shape != tile.shape else ()))
+
     def rearranged(self, name: str, dtype: DType, tile: Region) -> Region:
         """A tile in the same threads as `tile`, its registers in another order."""
-        layout = _layout(tile)
+        layout = tile.buffer.tile_layout
         shard = [(it.extent, it.stride, it.axis.name) for it in layout.shard]
-        return _whole(_local(name, dtype, tile.shape, TileLayout.from_iters(self._packed(shard), _replicas(layout))))
+        made = TileLayout.from_iters(self._packed(shard), _replicas(layout))
+        return _whole(replace(_local(name, dtype, tile.shape, made), slots=tile.buffer.slots))
 
     def broadcast(self, name: str, dtype: DType, tile: Region) -> Region:
         """A tile that broadcasts to `tile`: threads that held different elements along a dimension hold the same."""
-        layout, ends = _layout(tile).group(tile.shape)
+        slots = [int(n) for n in tile.buffer.laid_out if isinstance(n, int)]
+        layout, ends = tile.buffer.tile_layout.group(slots)
         replicas = _replicas(layout)
         shape: list[int] = []
         shard: list[_Digit] = []
@@ -246,14 +257,15 @@ class _Drawing:
             group = [(it.extent, it.stride, it.axis.name) for it in layout.shard[first:last]]
             is_single = self.draw(st.booleans())
             shape.append(1 if is_single else extent)
+            slots[len(shape) - 1] = 1 if is_single else slots[len(shape) - 1]
             if is_single:
                 replicas += [digit for digit in group if digit[2] != "m" and digit[0] > 1]
             else:
                 shard += group
         if shape[0] == 1 and len(shape) > 1 and self.draw(st.booleans()):
-            shape = shape[1:]
+            shape, slots = shape[1:], slots[1:]
         made = TileLayout.from_iters(self._packed(shard) or [(1, 1, "m")], replicas)
-        return _whole(_local(name, dtype, tuple(shape), made))
+        return _whole(replace(_local(name, dtype, tuple(shape), made), slots=tuple(slots) if slots != shape else ()))
 
     def _packed(self, shard: Sequence[_Digit]) -> list[_Digit]:
         """The digits with new strides for those among registers, in any order."""
@@ -286,12 +298,6 @@ def _whole(buffer: Buffer) -> Region:
     return Region(buffer, tuple(build.const(0, int64) for _ in extents), extents)
 
 
-def _layout(region: Region) -> TileLayout:
-    layout = region.buffer.layout
-    assert isinstance(layout, TileLayout)
-    return layout
-
-
 def _replicas(layout: TileLayout) -> list[_Digit]:
     return [(it.extent, it.stride, it.axis.name) for it in layout.replica]
 
@@ -315,10 +321,16 @@ def _copy_of_registers(draw: st.DrawFn, name: str) -> Operation:
     """Between a local tile and memory."""
     draft = _Drawing(draw)
     dtype, loads = draw(dtypes()), draw(st.booleans())
-    tile = draft.tile("dst" if loads else "src", dtype, windowed=draw(st.integers(0, 3)) == 0)
+    windowed = draw(st.integers(0, 3)) == 0
+    tile = draft.tile("dst" if loads else "src", dtype, windowed=windowed)
+    tile = tile if windowed else draft.padded(tile)
     space = draw(st.sampled_from(("global", "shared")))
     memory = draft.memory("src" if loads else "dst", space, dtype, tile.shape, written=not loads)
-    return draft.made(name, ((tile, memory) if loads else (memory, tile)) + _fill(draft, dtype))
+    sides = (tile, memory) if loads else (memory, tile)
+    if windowed or name != COPY.name or draw(st.integers(0, 3)):
+        return draft.made(name, (*sides, *_fill(draft, dtype)))
+    fill = _fill(draft, dtype) or (None,)
+    return draft.made(name, (*sides, *fill, draft.broadcast("mask", bool_, tile)))
 
 
 def _copy_between_registers(draw: st.DrawFn, name: str) -> Operation:
@@ -411,7 +423,7 @@ def _types(draw: st.DrawFn, name: str) -> tuple[DType, tuple[DType, ...]]:
 def _elementwise_in_registers(draw: st.DrawFn, name: str) -> Operation:
     draft = _Drawing(draw)
     to, types = _types(draw, name)
-    dst = draft.tile("dst", to)
+    dst = draft.padded(draft.tile("dst", to))
     inputs: list[Region | Expr] = []
     for k, (rule, dtype) in enumerate(zip(TILE_OPERATIONS[name].operands[1:], types, strict=True)):
         kind = draw(st.sampled_from(("tile", "tile", "broadcast", "scalar", "in place")))
@@ -472,7 +484,10 @@ _ELEMENT_BY_ELEMENT: tuple[_Way, ...] = (_elementwise_in_registers, _elementwise
 
 #: name of an operation that isn't elementwise -> the ways to draw its operands
 _WAYS: dict[str, tuple[_Way, ...]] = {
-    COPY.name: (_copy_in_memory, _copy_of_registers, _copy_of_matrices, _copy_between_registers),
+    COPY.name: (
+        _copy_in_memory, _copy_of_registers, _copy_of_registers, _copy_of_matrices, _copy_of_matrices,
+        _copy_between_registers,
+    ),
     COPY_ASYNC.name: (_copy_in_memory, _copy_of_tensor_memory),
     GEMM.name: (_product,),
     FILL.name: _ELEMENT_BY_ELEMENT,

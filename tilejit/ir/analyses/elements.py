@@ -7,17 +7,27 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ...layout import TileLayout
-from ..nodes import Buffer, Element, Region
+from ..nodes import Buffer, Element, Region, Var
 
-__all__ = ["extents", "fixed_shape", "offsets"]
+__all__ = ["extents", "fixed_shape", "offsets", "slots_of"]
 
 
 def fixed_shape(buffer: Buffer) -> tuple[int, ...]:
     """The shape of a buffer whose layout is a tile's."""
-    shape = tuple(n for n in buffer.shape if isinstance(n, int))
-    assert len(shape) == len(buffer.shape), f"{buffer.name} has a layout of fixed size"
-    return shape
+    return _fixed(buffer, buffer.shape)
+
+
+def slots_of(buffer: Buffer) -> tuple[int, ...]:
+    """The shape that such a buffer's layout has: an extent for each dimension, in which padding counts."""
+    slots = _fixed(buffer, buffer.laid_out)
+    assert len(slots) == len(buffer.shape), f"{buffer.name} is laid out as {slots}"
+    return slots
+
+
+def _fixed(buffer: Buffer, shape: tuple[int | Var, ...]) -> tuple[int, ...]:
+    fixed = tuple(n for n in shape if isinstance(n, int))
+    assert len(fixed) == len(shape), f"{buffer.name} has a layout of fixed size"
+    return fixed
 
 
 def extents(place: Region | Element) -> tuple[int, ...]:
@@ -32,9 +42,8 @@ def offsets(buffer: Buffer, starts: Sequence[int], counts: Sequence[int]) -> NDA
 
     shape: that of the box, in front of it a dimension for replicas in memory.
     """
-    shape = fixed_shape(buffer)
-    assert isinstance(buffer.layout, TileLayout)
-    layout = buffer.layout.adapted(shape)
+    shape = slots_of(buffer)
+    layout = buffer.tile_layout.adapted(shape)
     index = np.zeros((), np.int64)
     for start, count, size in zip(starts, counts, shape, strict=True):
         index = index[..., None] * size + start + np.arange(count)

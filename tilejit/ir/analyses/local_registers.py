@@ -18,7 +18,7 @@ from .. import nodes as ir
 from ..arithmetic import facts
 from ..arithmetic.affine import affine
 from ..walk import Block, Place, statements, writes
-from .elements import extents, fixed_shape, offsets
+from .elements import extents, fixed_shape, offsets, slots_of
 
 __all__ = ["LocalRegisters", "Touched"]
 
@@ -131,8 +131,7 @@ class LocalRegisters:
 
 def span(buffer: ir.Buffer) -> int:
     """How many registers a thread has for a buffer."""
-    assert isinstance(buffer.layout, TileLayout)
-    return buffer.layout.adapted(fixed_shape(buffer)).storage().footprint()
+    return buffer.tile_layout.adapted(slots_of(buffer)).storage().footprint()
 
 
 def _is_dense(iters: Iterable[Iter]) -> bool:

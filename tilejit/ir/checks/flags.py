@@ -16,7 +16,7 @@ from ...layout.iters import merged, refined
 from ...source import Span
 from .. import nodes as ir
 from .. import walk
-from ..analyses.elements import extents, fixed_shape
+from ..analyses.elements import extents, slots_of
 from ..analyses.initialized import Doubt
 from ..analyses.local_registers import LocalRegisters, numbers_of, span
 from ..arithmetic import build
@@ -207,8 +207,7 @@ def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 def _register(buffer: ir.Buffer, indices: Sequence[ir.Expr]) -> ir.Expr:
     """The register in which an element of a local buffer lies."""
-    layout, shape = buffer.layout, fixed_shape(buffer)
-    assert isinstance(layout, TileLayout)
+    layout, shape = buffer.tile_layout, slots_of(buffer)
     one: ir.Expr = build.const(1, int32)
     terms = [(one, value) for axis, value in layout.offset if not axis.is_thread]
     for index, group in zip(indices, refined(layout.adapted(shape).shard, shape), strict=True):

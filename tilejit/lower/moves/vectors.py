@@ -26,14 +26,14 @@ from dataclasses import dataclass
 from ...dtypes import DType, int32
 from ...errors import LayoutError
 from ...ir.arithmetic import build
-from ...ir.nodes import TRUE, Expr, Move, TileOp, Vector
+from ...ir.nodes import TRUE, Expr, Load, Move, TileOp, Vector
 from ..builder import Builder
-from ..schedule.owners import need_all_threads
-from ..schedule.placement import need_slice, place
+from ..schedule.owners import need_all_threads, need_same_threads
+from ..schedule.placement import Placement, need_slice, place
 from ..schedule.registers import each_start
-from ..schedule.views import Schedule, View
+from ..schedule.views import Schedule, View, broadcast_along
 from ..schedule.width import Width
-from ..schedule.windows import NO_EDGES, Edges, Mask
+from ..schedule.windows import Edges, Mask
 from ..variant import DispatchContext, copy_sides
 
 __all__ = ["MaskedVector", "OwnedVectors", "RegisterVectors", "at_edges", "fill_value", "pieces", "register_copy"]
@@ -42,6 +42,7 @@ __all__ = ["MaskedVector", "OwnedVectors", "RegisterVectors", "at_edges", "fill_
 def register_copy(op: TileOp, context: DispatchContext) -> tuple[Schedule, bool]:
     """The digits in which "registers" and "memory" move by one stride each, and whether registers are the destination.
 
+    A copy with a mask has "mask" besides, in the threads that own the registers.
     accepts: a copy with one local side.
     raises: LayoutError where there are none, the registers' owners aren't exactly the threads of the scope, or a region
     is no slice.
@@ -52,7 +53,16 @@ def register_copy(op: TileOp, context: DispatchContext) -> tuple[Schedule, bool]
     need_all_threads(registers, op.scope, context.count(op.scope))
     need_slice(registers)
     need_slice(memory)
-    schedule = Schedule.alike({"registers": registers, "memory": memory})
+    every = range(len(registers.shape))
+    tiles: dict[str, tuple[Placement, Sequence[int | None]]]
+    tiles = {"registers": (registers, every), "memory": (memory, every)}
+    if "mask" in op.options:
+        mask = place(op.region("mask"), op.scope)
+        need_all_threads(mask, op.scope, context.count(op.scope))
+        tiles["mask"] = mask, broadcast_along(op.region("mask").shape, dst.shape)
+    schedule = Schedule.of(registers.shape, tiles)
+    if "mask" in tiles:
+        need_same_threads(schedule, "registers", "mask")
     if any(digit.is_folded for digit in schedule.digits):
         raise LayoutError(
             f"{registers.buffer.name} and {memory.buffer.name} split a dimension so differently "
@@ -91,8 +101,9 @@ class OwnedVectors:
         return OwnedVectors(threads_share, elements, elements, 1)
 
     def widest(self) -> Width:
-        """The widest vector that is contiguous and provably aligned in every operand, and why it isn't wider."""
-        return self.threads_share.then(self.elements).vector_width(ragged=False)
+        """The widest vector that is contiguous and provably aligned in all but a mask, and why it isn't wider."""
+        schedule = self.threads_share.then(self.elements)
+        return schedule.among([name for name in schedule.names if name != "mask"]).vector_width(ragged=False)
 
     def of_width(self, width: int) -> OwnedVectors:
         """The same elements, in vectors of `width`."""
@@ -118,7 +129,16 @@ class OwnedVectors:
         """The operands in registers. The caller writes its code once, or for each register at which they may start."""
         local = [view for view in self.vectors.views if view.buffer.space == "local"]
         for firsts in each_start(b, *(view.touched(self.width) for view in local)):
-            yield {v.name: RegisterVectors(v, first, self.width) for v, first in zip(local, firsts, strict=True)}
+            yield {
+                view.name: RegisterVectors(view, first, self.width, self.step_of(view.name) > 0)
+                for view, first in zip(local, firsts, strict=True)
+            }
+
+    def step_of(self, name: str) -> int:
+        """How far a vector's elements lie apart in an operand: 1, or 0 where one serves them all."""
+        if self.width == 1:
+            return 1
+        return self.elements.digits[-1].elements(name)
 
     def each_round(self, b: Builder, thread: Expr, takes_part: Expr) -> Iterator[tuple[Vector, MaskedVector]]:
         """The vector of a round in "registers" and in "memory", in a loop over the rounds of `thread`.
@@ -129,12 +149,13 @@ class OwnedVectors:
         base = b.let("memory", self.vectors["memory"].swizzled(self._first("memory", thread)))
         for starts in self.starts(b):
             with b.when(takes_part):
-                yield from self._rounds(b, thread, base, starts["registers"])
+                yield from self._rounds(b, thread, base, starts)
 
     def _rounds(
-        self, b: Builder, thread: Expr, base: Expr, registers: RegisterVectors
+        self, b: Builder, thread: Expr, base: Expr, starts: Mapping[str, RegisterVectors]
     ) -> Iterator[tuple[Vector, MaskedVector]]:
         """base: the address of the first vector in memory."""
+        registers, tile = starts["registers"], starts.get("mask")
         memory, first = self.vectors["memory"], self._first("memory", thread)
         every, elements = (self.threads_share.then(part)["memory"] for part in (self.vectors, self.elements))
         which = self.threads_share["registers"].of_thread(thread)
@@ -142,7 +163,8 @@ class OwnedVectors:
             with b.rounds(self.rounds, registers.view.buffer) as round:
                 address = memory.advanced(base, first, memory.steps(round))
                 values = [*which, *self.vectors.digits_of(round)]
-                yield registers.at(round), MaskedVector(every, masks["memory"], address, values, 0, self.width)
+                allowed = None if tile is None else tile.at(round)
+                yield registers.at(round), MaskedVector(every, masks["memory"], address, values, 0, self.width, allowed)
 
     def _first(self, name: str, thread: Expr) -> Expr:
         """Where a thread's first vector lies in memory, before swizzling."""
@@ -151,15 +173,20 @@ class OwnedVectors:
 
 @dataclass(frozen=True, slots=True)
 class RegisterVectors:
-    """An operand's vectors of `width` registers, of which the first begins at register `first`."""
+    """An operand's vectors of `width` registers, of which the first begins at register `first`.
+
+    moves: whether each element of a vector has a register of its own.
+    """
 
     view: View
     first: Expr
     width: int
+    moves: bool
 
     def at(self, round: Expr) -> Vector:
-        """That of a round."""
-        return Vector(self.view.buffer, build.add(self.first, self.view.steps(round)), self.width)
+        """That of a round; where one register serves all elements of a vector, that one."""
+        width = self.width if self.moves else 1
+        return Vector(self.view.buffer, build.add(self.first, self.view.steps(round)), width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +195,7 @@ class MaskedVector:
 
     view: its operand over the digits that count vectors, whose `values` lead to it. mask: what of it is inside.
     address: of the vector's first element, swizzled.
+    allowed: registers of bool_, one for each element or one for all, without which an element isn't accessed either.
     """
 
     view: View
@@ -176,6 +204,7 @@ class MaskedVector:
     values: Sequence[Expr]
     start: int
     width: int
+    allowed: Vector | None = None
 
     @property
     def place(self) -> Vector:
@@ -204,15 +233,36 @@ class MaskedVector:
             b.append(Move(memory, register, None if inside == TRUE else inside, span=b.span))
 
     def _moves(self, b: Builder, registers: Vector) -> Iterator[tuple[Vector, Vector, Expr]]:
-        """(registers, memory, whether it is inside): all at once, or each element where an edge may cut them."""
-        if self.mask.whole or self.width == 1:
-            register = Vector(registers.buffer, build.add(registers.offset, self.start), self.width)
-            yield register, self.place, self.inside(build.const(self.start, int32))
+        """(registers, memory, whether it is inside): all at once, or each element where an edge or a mask cuts them."""
+        if not self.mask.whole and self.width > 1:
+            yield from self._single_moves(b, registers)
             return
+        whole = Vector(registers.buffer, build.add(registers.offset, self.start), self.width)
+        inside = self.inside(build.const(self.start, int32))
+        if self.allowed is None or self.allowed.width == 1:
+            yield whole, self.place, build.logical_and(self._allows(build.const(0, int32)), inside)
+            return
+        every: Expr = TRUE
+        for k in range(self.width):
+            every = build.logical_and(every, self._allows(build.const(self.start + k, int32)))
+        with b.either(b.let("all", every)) as otherwise:
+            yield whole, self.place, inside
+            with otherwise:
+                yield from self._single_moves(b, registers)
+
+    def _single_moves(self, b: Builder, registers: Vector) -> Iterator[tuple[Vector, Vector, Expr]]:
         with b.loop("element", self.width, unrolled=True) as k:
             at = build.add(k, self.start)
             register = Vector(registers.buffer, build.add(registers.offset, at))
-            yield register, Vector(self.view.buffer, build.add(self.address, at)), self.inside(at)
+            inside = build.logical_and(self._allows(at), self.inside(at))
+            yield register, Vector(self.view.buffer, build.add(self.address, at)), inside
+
+    def _allows(self, step: Expr) -> Expr:
+        """Whether the mask has element number `step` of the vector."""
+        if self.allowed is None:
+            return TRUE
+        at = step if self.allowed.width > 1 else build.const(0, int32)
+        return Load(Vector(self.allowed.buffer, build.add(self.allowed.offset, at)))
 
 
 #: So many vectors a thread just carry their predicates. Code without them beside it takes longer to compile (two
@@ -236,7 +286,7 @@ def at_edges(b: Builder, views: Sequence[View], width: int, rounds: int) -> Iter
     for each in edges.values():
         cond = build.logical_and(cond, each.all_inside)
     with b.either(cond) as otherwise:
-        yield dict.fromkeys(edges, NO_EDGES)
+        yield {name: each.without_tensor for name, each in edges.items()}
         with otherwise:
             yield {name: each.mask(b, rounds) for name, each in edges.items()}
 

@@ -114,7 +114,7 @@ def _coordinates(region: Region, values: Mapping[str, int]) -> list[Array]:
 
 def _places(layout: TileLayout, buffer: Buffer, at: list[Array]) -> dict[str, Array]:
     """Axis name -> coordinate of each element, one row a replica."""
-    shape = tuple(n for n in buffer.shape if isinstance(n, int))
+    shape = tuple(n for n in buffer.laid_out if isinstance(n, int))
     grouped, ends = layout.group(shape)
     here: dict[str, Array] = {axis.name: np.full(1, value) for axis, value in layout.offset}
     for index, first, last in zip(at, ends, ends[1:], strict=False):

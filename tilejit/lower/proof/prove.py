@@ -52,7 +52,7 @@ def prove_moves(moves: Moves, op: TileOp) -> None:
 def _each_once(moves: Moves, sides: list[Contents]) -> None:
     """The places of the destination are written as often as they hold elements, from those of the inputs."""
     dst, *inputs = sides
-    thread, places = _every_element(moves)
+    thread, places = _without_padding(*_every_element(moves), sides)
     moved = [dst.keys(thread, places[:, 0])]
     wanted = [dst.every.ravel()]
     for k, side in enumerate(inputs, 1):
@@ -73,6 +73,15 @@ def _every_element(moves: Moves) -> tuple[Array, Array]:
     every = np.repeat(np.arange(len(moves.width)), moves.width)
     step = np.arange(len(every)) - np.repeat(np.cumsum(moves.width) - moves.width, moves.width)
     return moves.thread[every], moves.places[every] + step[:, None] * np.array(moves.steps)
+
+
+def _without_padding(thread: Array, places: Array, sides: list[Contents]) -> tuple[Array, Array]:
+    """The elements that lie in no padding: what is moved to and from that has no meaning."""
+    kept = np.ones(len(thread), bool)
+    for k, side in enumerate(sides):
+        if side.region.buffer.slots:
+            kept &= side.held(side.keys(thread, places[:, k])) >= 0
+    return thread[kept], places[kept]
 
 
 def _for_each(side: Contents, dst: Region) -> Array:

@@ -17,7 +17,7 @@ from ...target import WARP
 from .owners import need_all_threads
 from .placement import Placement, Step, need_slice, place
 from .strides import Stride, Thread
-from .views import Digit, Schedule, Space
+from .views import Digit, Schedule
 
 __all__ = ["Fragments", "fragment", "nearest", "share"]
 
@@ -110,7 +110,7 @@ def share(operands: Mapping[str, Placement], form: Mma) -> Fragments:
     """
     (m, n), (_, k) = operands["acc"].shape, operands["a"].shape
     along = {"acc": (0, 1, None), "a": (0, None, 1), "b": (None, 1, 0)}
-    product = Schedule.of(Space((m, n, k)), {name: (operands[name], dims) for name, dims in along.items()})
+    product = Schedule.of((m, n, k), {name: (operands[name], dims) for name, dims in along.items()})
     rows = _registers(product, _M, "acc", "a")
     columns = _registers(product, _N, "acc", "b")
     depth = _without_packs(_registers(product, _K, "a", "b"), product, form)

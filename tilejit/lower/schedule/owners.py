@@ -5,8 +5,9 @@ from __future__ import annotations
 from ...errors import LayoutError
 from .placement import Placement
 from .strides import Thread
+from .views import Schedule
 
-__all__ = ["need_all_threads", "need_own_registers", "need_thread_axes"]
+__all__ = ["need_all_threads", "need_own_registers", "need_same_threads", "need_thread_axes"]
 
 
 def need_all_threads(placement: Placement, scope: str, threads: int) -> None:
@@ -44,3 +45,21 @@ def need_thread_axes(placement: Placement, scope: str, threads: int) -> None:
             f"{placement.buffer.name} has no thread axes: it is each thread's own, and a {scope} has {threads} threads",
             hint="call the operation on tj.thread, or give the tile a layout with thread axes",
         )
+
+
+def need_same_threads(schedule: Schedule, owner: str, name: str) -> None:
+    """Raise LayoutError unless the elements of tile `name` lie in the threads that own those of tile `owner`.
+
+    Both are owned by the whole scope, so where `name` doesn't move along one of the owner's thread digits, its
+    replicas do.
+    """
+    one, other = schedule[owner].buffer, schedule[name].buffer
+    for digit in schedule.digits:
+        stride = digit[name]
+        if stride == digit[owner] or (digit.is_spread(owner) and stride == 0):
+            continue
+        if digit.is_spread(owner) or digit.is_spread(name):
+            raise LayoutError(
+                f"{other.name} and {one.name} give dimension {digit.dim} to different threads",
+                hint="copy it to a tile with the destination's layout first",
+            )

@@ -63,8 +63,8 @@ class Offset:
 class Placement:
     """One operand of a tile operation, taken apart.
 
-    dims: the steps of each dimension of `shape`, slowest first.
     shape: extents without those of 1. places: for each, its dimension in the buffer.
+    dims: the steps of each, slowest first. Where the buffer has slots past its shape, they may count more values.
     offsets: what is added, in elements, before swizzling; in tensor memory a lane is `TMEM_LANE`.
     replicas: the threads that hold the same values, as steps among the threads.
     edges: the buffer's dimensions in which the region isn't known to lie inside the tensor.
@@ -252,7 +252,8 @@ def _tiled(region: Region, layout: TileLayout, scope: str) -> Placement:
         if not axis.is_thread
     ]
     for d, group in enumerate(_groups(buffer)):
-        steps, moved = _window(group, region.starts[d], extents[d], f"start {d} of {buffer.name}", scope)
+        reach = _reach(buffer, d, region.starts[d], extents[d])
+        steps, moved = _window(group, region.starts[d], reach, f"start {d} of {buffer.name}", scope)
         dims.append(steps)
         offsets.extend(moved)
     kept = [d for d, e in enumerate(extents) if e != 1]
@@ -271,14 +272,23 @@ def _tiled(region: Region, layout: TileLayout, scope: str) -> Placement:
 @remembered
 def _groups(buffer: Buffer) -> tuple[tuple[Iter, ...], ...]:
     """The iterators of each dimension of a buffer with a tile layout, those of tensor memory's lanes in addresses."""
-    layout, shape = buffer.layout, tuple(n for n in buffer.shape if isinstance(n, int))
-    assert isinstance(layout, TileLayout)
+    layout, shape = buffer.tile_layout, tuple(n for n in buffer.laid_out if isinstance(n, int))
     if len(shape) != len(buffer.shape):
         raise LayoutError(f"{buffer.name} has extents known only at launch, and a layout of fixed size")
     groups = refined((layout.adapted(shape) if prod(shape) != layout.size() else layout).shard, shape)
     if buffer.space != "tmem":
         return groups
     return tuple(tuple(Iter(it.extent, it.stride * _unit(it.axis), it.axis) for it in group) for group in groups)
+
+
+def _reach(buffer: Buffer, d: int, start: Expr, extent: int) -> int:
+    """How many slots from `start` on hold a region's elements in one dimension: to the end, where it goes that far."""
+    size = buffer.shape[d]
+    if not buffer.slots or not isinstance(size, int) or not isinstance(start, Const) or start.value + extent != size:
+        return extent
+    if size == 1 < buffer.slots[d]:
+        raise LayoutError(f"dimension {d} of {buffer.name} has 1 element and {buffer.slots[d]} slots")
+    return buffer.slots[d] - int(start.value)
 
 
 def _unit(axis: Axis) -> int:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from math import prod
 
 from ...dtypes import DType, int64
@@ -28,17 +29,25 @@ from .strides import Folded, Scaled, Stride, Term, Thread, shown, times, total_a
 from .swizzles import advanced, swizzled
 from .width import Width, misaligned
 
-__all__ = ["Digit", "Schedule", "Space", "View", "digits_of"]
+__all__ = ["Digit", "Schedule", "Space", "View", "broadcast_along", "digits_of"]
 
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """What an operation's index counts. dims: the extents of its dimensions.
+    """What an operation's index counts.
 
-    A copy's and an elementwise operation's is the destination's shape without units, a product's (m, n, k).
+    dims: the extents of its dimensions: of a copy and an elementwise operation the destination's shape without units,
+    of a product (m, n, k).
+    counted: how many values its digits have in each. Those past the extent stand for padding.
     """
 
     dims: tuple[int, ...]
+    counted: tuple[int, ...]
+
+    @property
+    def padded(self) -> tuple[int, ...]:
+        """The dimensions in which digits count more than there is."""
+        return tuple([d for d, (n, count) in enumerate(zip(self.dims, self.counted, strict=True)) if n < count])
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +104,14 @@ class Digit:
         return Digit(extent, self.dim, self.weight * count, strides)
 
 
+def broadcast_along(shape: tuple[int, ...], to: tuple[int, ...]) -> tuple[int | None, ...]:
+    """For each extent of `to` but 1, which of those of `shape` broadcasts to it; None where none moves along."""
+    behind, kept = len(to) - len(shape), count()
+    return tuple(
+        next(kept) if k >= behind and shape[k - behind] != 1 else None for k, extent in enumerate(to) if extent != 1
+    )
+
+
 def digits_of(index: Expr, extents: Sequence[int]) -> list[Expr]:
     """The digits of `index`, slowest first; it is below the extents' product."""
     values = []
@@ -116,6 +133,7 @@ class View:
     placement: Placement
     dims: tuple[int | None, ...]
     digits: tuple[Digit, ...]
+    space: Space
 
     @property
     def buffer(self) -> Buffer:
@@ -229,28 +247,33 @@ class Schedule:
     operands: tuple[Side, ...]
 
     @staticmethod
-    def of(space: Space, operands: Mapping[str, tuple[Placement, Sequence[int | None]]]) -> Schedule:
+    def of(extents: tuple[int, ...], operands: Mapping[str, tuple[Placement, Sequence[int | None]]]) -> Schedule:
         """The coarsest digits in which every operand moves by one stride each.
 
-        operands: for each its place, and for each dimension of the space which of the placement's dimensions goes along
-        it, None where the operand doesn't move. A dimension that operands split so differently that no common digits
-        exist becomes one folded digit.
-        raises: LayoutError where such a dimension is spread over threads.
+        extents: of the space. operands: for each its place, and for each dimension of the space which of the
+        placement's dimensions goes along it, None where the operand doesn't move. A dimension that operands split so
+        differently that no common digits exist becomes one folded digit.
+        raises: LayoutError where such a dimension is spread over threads, or tiles have different padding.
         """
         digits: list[Digit] = []
-        for dim, extent in enumerate(space.dims):
-            there = {
-                name: (Step(extent, 0),) if (d := dims[dim]) is None else placement.dims[d]
-                for name, (placement, dims) in operands.items()
+        counted: list[int] = []
+        for dim, extent in enumerate(extents):
+            moving = {
+                name: placement.dims[d] for name, (placement, dims) in operands.items() if (d := dims[dim]) is not None
             }
+            count = max([prod([s.extent for s in steps]) for steps in moving.values()], default=extent)
+            there = {
+                name: _counting(moving[name], count, placement) if name in moving else (Step(count, 0),)
+                for name, (placement, _) in operands.items()
+            }
+            counted.append(count)
             common = _common_digits(there, dim)
             if common is None:
-                moving = {name: placement for name, (placement, dims) in operands.items() if dims[dim] is not None}
-                _need_no_threads(moving, there)
-                common = [Digit(extent, dim, 1, tuple((name, _folded(steps)) for name, steps in there.items()))]
+                _need_no_threads({name: operands[name][0] for name in moving}, there)
+                common = [Digit(count, dim, 1, tuple((name, _folded(steps)) for name, steps in there.items()))]
             digits.extend(common)
         return Schedule(
-            space,
+            Space(extents, tuple(counted)),
             tuple(digits),
             tuple(
                 Side(name, placement, tuple(None if d is None else placement.places[d] for d in dims))
@@ -271,7 +294,7 @@ class Schedule:
                     f"{first} has shape {shape}, {name} {other}: no index goes through both",
                     hint="take operands of one shape; dimensions of 1 don't count",
                 )
-        return Schedule.of(Space(shape), {name: (each, range(len(shape))) for name, each in operands.items()})
+        return Schedule.of(shape, {name: (each, range(len(shape))) for name, each in operands.items()})
 
     def __getitem__(self, name: str) -> View:
         return _views(self)[name]
@@ -312,10 +335,10 @@ class Schedule:
     def joined(self) -> Schedule:
         """Neighbouring digits merged where every operand goes on evenly.
 
-        Those of different dimensions only where no operand may leave its tensor in them: a mask needs to tell them
-        apart.
+        Those of different dimensions only where there is no padding and no operand may leave its tensor in them: a mask
+        needs to tell them apart.
         """
-        edges = {
+        edges = set(self.space.padded) | {
             dim
             for each in self.operands
             for dim, place in enumerate(each.dims)
@@ -397,7 +420,8 @@ class Schedule:
 
 @remembered
 def _views(schedule: Schedule) -> dict[str, View]:
-    return {each.name: View(each.name, each.placement, each.dims, schedule.digits) for each in schedule.operands}
+    space, digits = schedule.space, schedule.digits
+    return {each.name: View(each.name, each.placement, each.dims, digits, space) for each in schedule.operands}
 
 
 @remembered
@@ -416,6 +440,26 @@ def _chained(view: View) -> list[tuple[int, Stride]]:
             extent *= run.pop()[0]
         run.append((extent, stride))
     return run
+
+
+def _counting(steps: tuple[Step, ...], count: int, placement: Placement) -> tuple[Step, ...]:
+    """Steps that count so many values: in memory they go on past the extent, where nothing is accessed.
+
+    raises: LayoutError where other threads or registers would hold these.
+    """
+    counted = prod([step.extent for step in steps])
+    if counted == count:
+        return steps
+    if placement.buffer.space == "local":
+        raise LayoutError(
+            f"{placement.buffer.name} has {counted} slots along a dimension, another tile {count}",
+            hint="copy it to a tile with the other's layout first",
+        )
+    slowest, *faster = steps
+    inner = counted // slowest.extent
+    if count % inner:
+        return (Step(count, _folded(steps)),)
+    return (Step(count // inner, slowest.stride), *faster)
 
 
 def _common_digits(there: Mapping[str, tuple[Step, ...]], dim: int) -> list[Digit] | None:

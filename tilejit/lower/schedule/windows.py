@@ -9,6 +9,8 @@ fit in 32. So where there are many accesses, start and size are clamped to the r
     coordinate  0 1 2 3 4 5 6 7                            clamped: start -3, size 5
     region                        . . . . . . . .          start 6, extent 8
     coordinate                    0 1 2 3 4 5 6 7          clamped: start 0, size 4
+
+Coordinates that count padding lie past the region's extent; for them that is an edge as well.
 """
 
 from __future__ import annotations
@@ -23,19 +25,22 @@ from ..builder import Builder
 from .placement import extent_of, inside
 from .views import View
 
-__all__ = ["NO_EDGES", "Edges", "Mask"]
+__all__ = ["Edges", "Mask"]
+
 
 @dataclass(frozen=True, slots=True)
 class Edges:
-    """The edges of a global tensor that an operand may pass.
+    """The edges that an operand in memory may pass: those of a global tensor, and of its region where that is padded.
 
-    dims: dimensions of the buffer. run_dim: the dimension of the space along which vectors run, None where it spans
-    several; run_step: how far the next element of a vector is in it. width: elements of a vector. whole: whether no
-    vector straddles an edge.
+    dims: dimensions of the buffer, in which it may pass the tensor's. padded: dimensions of the space, in which it
+    passes the region's. run_dim: the dimension of the space along which vectors run, None where it spans several;
+    run_step: how far the next element of a vector is in it. width: elements of a vector. whole: whether no vector
+    straddles an edge.
     """
 
     view: View
     dims: tuple[int, ...]
+    padded: tuple[int, ...]
     run_dim: int | None
     run_step: int
     width: int
@@ -44,11 +49,17 @@ class Edges:
     @staticmethod
     def of(view: View, width: int) -> Edges:
         """Those that vectors of `width` along the last digit may pass."""
-        dims = view.placement.edges
+        return Edges.within(view, width, view.placement.edges)
+
+    @staticmethod
+    def within(view: View, width: int, dims: tuple[int, ...]) -> Edges:
+        """As `of`, where the region is known to lie inside its tensor but in the buffer's dimensions `dims`."""
+        padded = view.space.padded
         if not view.digits:
-            return Edges(view, dims, None, 1, width, True)
+            return Edges(view, dims, padded, None, 1, width, True)
         run = view.digits[-1]
-        return Edges(view, dims, run.dim, run.weight, width, not dims or _moves_whole(view, dims, width))
+        whole = not (dims or padded) or _moves_whole(view, dims, padded, width)
+        return Edges(view, dims, padded, run.dim, run.weight, width, whole)
 
     @property
     def all_inside(self) -> Expr:
@@ -67,21 +78,33 @@ class Edges:
         """As `mask`, with windows that are clamped: what a loop repeats tests 32 bits."""
         return self._mask([_clamped_window(self.view, d, b) for d in self.dims])
 
+    @property
+    def without_tensor(self) -> Mask:
+        """What is tested where all of the region lies inside its tensor."""
+        return Edges.within(self.view, self.width, ())._mask([])
+
     def _mask(self, windows: Sequence[Window]) -> Mask:
-        return Mask(tuple(windows), self.run_dim, self.run_step, self.whole)
+        """The windows, and one in each padded dimension that has none."""
+        open_dims = [dim for dim in self.padded if dim not in [window.dim for window in windows]]
+        of_region = [Window(dim, _ZERO, build.const(self.view.space.dims[dim], int32)) for dim in open_dims]
+        return Mask((*windows, *of_region), self.run_dim, self.run_step, self.whole)
 
 
-def _moves_whole(view: View, dims: Sequence[int], width: int) -> bool:
-    """Whether each vector of `width` along the last digit lies on one side of every edge in `dims`.
+def _moves_whole(view: View, dims: Sequence[int], padded: Sequence[int], width: int) -> bool:
+    """Whether each vector of `width` along the last digit lies on one side of every edge.
 
     True where the dimension's start and size are multiples of what a vector spans, as is what all slower digits add.
     """
     run = view.digits[-1]
-    if width == 1 or run.dim is None or (d := view.dims[run.dim]) is None or d not in dims:
+    if width == 1 or run.dim is None:
         return True
-    slower = (digit.weight for digit in view.digits if digit.dim == run.dim and digit.weight > run.weight)
-    start, size = view.placement.region.starts[d], extent_of(view.buffer, d)
-    multiples = (facts.multiple_of(start), facts.multiple_of(size), *slower)
+    multiples = [digit.weight for digit in view.digits if digit.dim == run.dim and digit.weight > run.weight]
+    d, is_padded = view.dims[run.dim], run.dim in padded
+    if d is not None and d in dims:
+        multiples += [facts.multiple_of(view.placement.region.starts[d]), facts.multiple_of(extent_of(view.buffer, d))]
+    elif not is_padded:
+        return True
+    multiples += [view.space.dims[run.dim]] if is_padded else []
     return all(multiple % (width * run.weight) == 0 for multiple in multiples)
 
 
@@ -150,19 +173,21 @@ class Mask:
         return ahead.count_from(coordinate, first, width, self.run_step)
 
 
-#: where all is known to lie inside
-NO_EDGES = Mask((), None, 1, True)
-
-
 #: So many tests of a thread pay for a window that is clamped: of 64 bits a test is about 4 machine instructions (an
 #: addition and a comparison of two words each), of 32 bits 2, and clamping takes about 20.
 _MANY_TESTS = 32
 
 
+_ZERO = build.const(0, int32)
+
+
 def _plain(view: View, d: int) -> Window:
     """The window in dimension `d` of the buffer, in 64 bits."""
     dim = view.dims.index(d) if d in view.dims else None
-    return Window(dim, build.cast(view.placement.region.starts[d], int64), extent_of(view.buffer, d))
+    start, size = build.cast(view.placement.region.starts[d], int64), extent_of(view.buffer, d)
+    if dim in view.space.padded:
+        size = build.minimum(size, build.add(start, view.placement.region.extents[d] or 1))
+    return Window(dim, start, size)
 
 
 def _clamped_window(view: View, d: int, b: Builder) -> Window:

@@ -28,9 +28,10 @@ class Plan(VectorPlan):
     loads: bool
 
     @property
-    def sides(self) -> tuple[str, str]:
-        """Destination and source."""
-        return ("registers", "memory") if self.loads else ("memory", "registers")
+    def sides(self) -> tuple[str, ...]:
+        """Destination and source, and the mask where there is one."""
+        first = ("registers", "memory") if self.loads else ("memory", "registers")
+        return (*first, *(name for name in self.owned.vectors.names if name not in first))
 
     @property
     def regions(self) -> tuple[Region, ...]:
@@ -48,6 +49,10 @@ class Plan(VectorPlan):
 
     def places(self, thread: Expr, round: Expr) -> tuple[Expr, ...]:
         return tuple(self.owned.place(side, thread, round) for side in self.sides)
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        return tuple(self.owned.step_of(side) for side in self.sides)
 
     def takes_part(self, thread: Expr, round: Expr) -> Expr:
         return self.is_mover(thread)
@@ -87,7 +92,7 @@ VARIANT = Variant(
     priority=10,
     operands=(KINDS, between("local", "shared", "global")),
     when=COPY_CONDITIONS,
-    honours=("fill",),
+    honours=("fill", "mask"),
     plan=plan,
     emit=emit,
 )

@@ -23,8 +23,8 @@ from ...target import Target
 from ..builder import Builder
 from ..elementwise import ELEMENTWISE_CONDITIONS, OPERATIONS, Placed, placed_tiles, schedule, value_of
 from ..moves.vectors import OwnedVectors, RegisterVectors
-from ..schedule.owners import need_all_threads
-from ..schedule.views import Schedule, View
+from ..schedule.owners import need_all_threads, need_same_threads
+from ..schedule.views import View
 from ..variant import KINDS, Condition, DispatchContext, Variant, VectorPlan, outside
 
 
@@ -83,32 +83,15 @@ def plan_tiles(op: TileOp, tiles: Mapping[str, Placed], threads: int) -> Plan:
     for placement, _ in tiles.values():
         need_all_threads(placement, op.scope, threads)
     digits = schedule(tiles)
-    _need_equal_threads(digits)
+    if any(digit.is_folded for digit in digits.digits):
+        dst = tiles["dst"][0].buffer
+        raise LayoutError(
+            f"{dst.name} and an input split a dimension over registers so differently that none fit"
+        )
+    for name in digits.names[1:]:
+        need_same_threads(digits, "dst", name)
     owned = OwnedVectors.of(digits, "dst")
     return Plan(1, owned.rounds, threads, "", op.name, owned)
-
-
-def _need_equal_threads(digits: Schedule) -> None:
-    """Every input's element lies in the threads that own the destination's.
-
-    All tiles are owned by the whole scope, so where an input doesn't move along one of the destination's thread
-    digits, its replicas do.
-    """
-    dst, *inputs = digits.views
-    for digit in digits.digits:
-        if digit.is_folded:
-            raise LayoutError(
-                f"{dst.buffer.name} and an input split a dimension over registers so differently that none fit"
-            )
-        for view in inputs:
-            stride = digit[view.name]
-            if stride == digit["dst"] or (digit.is_spread("dst") and stride == 0):
-                continue
-            if digit.is_spread("dst") or digit.is_spread(view.name):
-                raise LayoutError(
-                    f"{view.buffer.name} and {dst.buffer.name} give dimension {digit.dim} to different threads",
-                    hint="copy it to a tile with the destination's layout first",
-                )
 
 
 def _paired(plan: Plan, op: TileOp, context: DispatchContext) -> Plan:
