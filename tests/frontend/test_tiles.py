@@ -155,10 +155,10 @@ def test_two_tiles_that_swap_in_a_loop_go_through_a_third() -> None:
 def test_tiles_of_two_layouts_do_not_meet() -> None:
     text = (
         "a = tj.warp.zeros((32, 8), tj.float32, layout=ROWS)\n    if n > 0:\n"
-        "        a = tj.warp.zeros((32, 8), tj.float32, layout=S[(8, 4, 8) : (8 @ laneid, 2 @ laneid, 1)])\n    b = a * 2"
+        "        a = tj.warp.zeros((32, 8), tj.float32, layout=OTHER)\n    b = a * 2"
     )
     with pytest.raises(KernelTypeError, match="layout .*line 6 .*layout .*line 4"):
-        ops(text)
+        ops(text, OTHER=S[(8, 4, 8) : (1 @ laneid, 8 @ laneid, 1)])
 
 
 def test_a_reused_name_of_another_type_is_no_error_when_it_is_not_read() -> None:

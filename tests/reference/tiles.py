@@ -82,6 +82,16 @@ def computed(
     return after
 
 
+def filled(dst: Operand, values: np.ndarray, scope: str, before: np.ndarray) -> np.ndarray:
+    """What the destination's storage must hold once every instance of the scope has put these values there."""
+    after = before.copy()
+    flat = convert(values, dst.dtype).view(after.dtype).ravel()
+    for first in instances(dst, scope):
+        for k, index in enumerate(dst.indices(first)):
+            after[dst.slots(index, first)] = flat[k]
+    return after
+
+
 def alike(operand: Operand, scope: str, storage: np.ndarray) -> np.ndarray:
     """A local tile's storage with the same values in each instance of a scope."""
     repeated = storage.reshape(len(instances(operand, scope)), -1).copy()

@@ -168,7 +168,7 @@ INDICES = TileOperation(
     operands=(DST,),
     attrs=(Attribute("axis", int, "the axis along which is counted", 0), VARIANT_NAME),
     meaning="a local tile of int32: each element's index along an axis",
-    example="rows = 8\nx = tj.thread.indices((rows, 4), axis=0)",
+    example="rows = tj.S[(32, 8) : (1 @ tj.laneid, 1)]\nx = tj.warp.indices((32, 8), 0, layout=rows)",
     reference=_indices,
     relation=relation.GENERATED,
     type_fault=_index_types,

@@ -15,6 +15,7 @@ from . import (
     elementwise_reg,
     elementwise_smem,
     gemm_mma,
+    indices_reg,
 )
 
 __all__ = ["VARIANTS"]
@@ -29,4 +30,5 @@ VARIANTS: tuple[Variant[Any], ...] = (
     elementwise_reg.VARIANT,
     elementwise_smem.VARIANT,
     gemm_mma.VARIANT,
+    indices_reg.VARIANT,
 )
