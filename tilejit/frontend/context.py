@@ -15,6 +15,7 @@ from ..ir.arithmetic import build, facts
 from ..ir.nodes import Alloc, Buffer, BufferView, Const, Declare, Expr, Let, Open, Special, Stmt, Var
 from ..isa.cp_async import CP_ASYNC
 from ..layout import TileLayout
+from ..layout.grid import Projection
 from ..scopes import THREAD
 from ..source import Span
 from ..target import Target
@@ -27,7 +28,7 @@ from .source import KernelSource, local_names
 from .stand_ins import StandIn
 from .values import Binding, Constant, Memory, Scalar, Value, as_python, default_type, describe, is_number
 
-__all__ = ["Context", "Fixed", "Frame", "Trial", "fitting"]
+__all__ = ["Context", "Frame", "Trial", "fitting"]
 
 
 @dataclass(slots=True, eq=False)
@@ -61,14 +62,6 @@ class Trial:
 
     def keep(self) -> None:
         self.kept = True
-
-
-@dataclass(frozen=True, slots=True)
-class Fixed:
-    """What an open tile was laid out as while the kernel was read. slots: as of a `Buffer`."""
-
-    layout: TileLayout
-    slots: tuple[int, ...]
 
 
 #: Python makes a float of no greater integer
@@ -116,7 +109,7 @@ class Context:
     converted_literals: int = 0
     stand_ins: dict[str, StandIn] = field(default_factory=dict)
     made_in: dict[str, tuple[Span, ...]] = field(default_factory=dict)
-    fixed: dict[str, Fixed] = field(default_factory=dict)
+    fixed: dict[str, Projection] = field(default_factory=dict)
 
     def span(self, node: ast.AST) -> Span:
         """Where `node` stands, one object however often it is asked."""

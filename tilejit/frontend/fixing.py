@@ -9,12 +9,11 @@ from dataclasses import replace
 from ..errors import LayoutError
 from ..ir import walk
 from ..ir.nodes import Alloc, Buffer, BufferView, Open, Stmt
-from ..isa.access import WIDEST_BITS
 from ..layout import TileLayout
-from ..layout.alone import alone
+from ..layout.grid import Projection, alone
 from ..scopes import SCOPES
 from ..source import Span
-from .context import Context, Fixed
+from .context import Context
 from .values import Memory
 
 __all__ = ["fixed_layout", "laid_out", "with_fixed"]
@@ -24,16 +23,15 @@ def fixed_layout(ctx: Context, node: ast.AST, memory: Memory) -> TileLayout:
     """The layout of the buffer that a memory is of; an open one is fixed."""
     root = memory.buffer.root
     if isinstance(root.layout, Open) and root.name not in ctx.fixed:
-        scope = SCOPES[root.layout.scope]
-        assert scope.axis is not None, "a thread's own tile is never open"
+        scope = root.layout.scope
         shape = tuple(n for n in root.shape if isinstance(n, int))
-        layout, slots = alone(shape, root.dtype.bits, scope.threads(ctx.threads), scope.axis, WIDEST_BITS)
-        ctx.journal.put(ctx.fixed, root.name, Fixed(layout, slots))
+        chosen = alone(shape, scope, SCOPES[scope].threads(ctx.threads), root.dtype.bits)
+        ctx.journal.put(ctx.fixed, root.name, chosen)
     with ctx.located(node):
         return laid_out(memory.buffer, ctx.fixed).tile_layout
 
 
-def laid_out(buffer: Buffer, fixed: Mapping[str, Fixed]) -> Buffer:
+def laid_out(buffer: Buffer, fixed: Mapping[str, Projection]) -> Buffer:
     """The buffer with the layout that its root was fixed to, if that was.
 
     raises: LayoutError, without a place, for a view along dimensions of a tile that is padded as a whole.
@@ -65,7 +63,7 @@ def _along(view: Buffer, base: Buffer, dims: tuple[int | None, ...]) -> Buffer:
     return replace(view, layout=grouped.replace(shard=tuple(chosen) or grouped.shard[:1]), slots=slots)
 
 
-def with_fixed(body: tuple[Stmt, ...], fixed: Mapping[str, Fixed]) -> tuple[Stmt, ...]:
+def with_fixed(body: tuple[Stmt, ...], fixed: Mapping[str, Projection]) -> tuple[Stmt, ...]:
     """The statements, with every open tile that was fixed laid out."""
     if not fixed:
         return body

@@ -1,0 +1,205 @@
+"""What a grid costs: integers, in quarter cycles of a multiprocessor, summed over warps and turns of loops.
+
+    a warp's access to global memory   4 + 32-byte sectors + 128-byte lines
+    ... to shared memory               4 + 4 for each wavefront
+    an elementwise operation           the issue weight of its record a register, padding included
+    a reduction                        1 a register, 5 a shuffle; across warps a barrier and an access for each
+
+The weights are ratios of documented throughputs, not measured.
+source: CUDA C++ Programming Guide, "Throughput of Native Arithmetic Instructions"; "Device Memory Accesses".
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import lru_cache
+from math import gcd
+
+from ...layout.grid import WIDEST_BYTES, Grid
+
+__all__ = ["Access", "Demand", "Extents", "Part", "Reduced", "cost", "lines", "live_words"]
+
+SECTOR, LINE = 32, 128
+ISSUE, WAVEFRONT, SHUFFLE, BARRIER = 4, 4, 5, 80
+
+#: the 32-bit registers of a thread from which on each further one costs, and what it costs a warp
+MANY_REGISTERS, SPILL = 223, 64
+
+#: the axes of a tile's dimensions without those of extent 1, with their extents
+Extents = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A tile that is loaded from memory, or stored to it.
+
+    tile: its axes. strides: bytes that a step along each of them leads in memory; None where that isn't known.
+    unit: of the axes the one along which elements are neighbours, or None. width: how many of them one access may move.
+    """
+
+    tile: Extents
+    strides: tuple[int | None, ...]
+    unit: int | None
+    width: int
+    bytes: int
+    is_store: bool
+    space: str = "global"
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """A tile that is reduced along some of its axes."""
+
+    tile: Extents
+    axes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a tile that is an operand: free where it takes whole rounds, else converted."""
+
+    tile: Extents
+    axis: int
+    start: int
+    extent: int
+
+
+@dataclass(slots=True)
+class Demand:
+    """All that a component's tiles are used for, each with how often.
+
+    elementwise: issue weight of the operations on tiles of these axes. live: 32-bit words an element, of the tiles
+    that live where most are live.
+    """
+
+    accesses: dict[Access, int] = field(default_factory=dict)
+    elementwise: dict[Extents, int] = field(default_factory=dict)
+    reductions: dict[Reduced, int] = field(default_factory=dict)
+    parts: dict[Part, int] = field(default_factory=dict)
+    live: dict[tuple[Extents, int], int] = field(default_factory=dict)
+
+
+def cost(demand: Demand, grid: Grid) -> int:
+    """What the demand costs on a grid."""
+    warps = _real(grid.warps, grid)
+    total = 0
+    for access, times in demand.accesses.items():
+        total += times * _access(access, grid)
+    for tile, weight in demand.elementwise.items():
+        total += warps * weight * _registers(tile, grid)
+    for reduced, times in demand.reductions.items():
+        total += warps * times * _reduction(reduced, grid)
+    for part, times in demand.parts.items():
+        if gcd(part.start, part.extent) % grid.spreads[part.axis].period:
+            total += warps * times * (BARRIER + 2 * ISSUE * _registers(part.tile, grid))
+    return total + warps * SPILL * max(0, live_words(demand, grid) - MANY_REGISTERS)
+
+
+def live_words(demand: Demand, grid: Grid) -> int:
+    """32-bit registers of a thread where most tiles are live."""
+    return sum(times * -(-_registers(tile, grid) * bits // 32) for (tile, bits), times in demand.live.items())
+
+
+def _real(warps: int, grid: Grid) -> int:
+    """Warps of the hardware, where each thread counts as one."""
+    return warps if grid.lanes > 1 else -(-warps // 32)
+
+
+def _registers(tile: Extents, grid: Grid) -> int:
+    count = 1
+    for axis, extent in tile:
+        count *= grid.spreads[axis].registers(extent)
+    return count
+
+
+def _reduction(reduced: Reduced, grid: Grid) -> int:
+    """Of one warp: its registers in a tree, then lanes by halving and gathering, then warps through shared memory."""
+    kept = tuple(pair for pair in reduced.tile if pair[0] not in reduced.axes)
+    registers, results = _registers(reduced.tile, grid), _registers(kept, grid)
+    lanes = math.prod(grid.spreads[axis].lanes for axis in reduced.axes)
+    warps = math.prod(grid.spreads[axis].warps for axis in reduced.axes)
+    total = registers - results + SHUFFLE * shuffles(results, lanes)
+    if grid.lanes == 1 and warps > 1:
+        # threads that make no whole warps meet in shared memory
+        warps = -(-warps // 32)
+        total += SHUFFLE * shuffles(results, 32)
+    if warps > 1:
+        total += results * (8 + 8 * -(-warps // 4) + warps) + BARRIER
+    return total
+
+
+def shuffles(results: int, lanes: int) -> int:
+    """How many shuffles combine `results` values over `lanes` lanes."""
+    steps = (lanes - 1).bit_length()
+    halvings = min(steps, (results & -results).bit_length() - 1)
+    left = results >> halvings
+    return min(results * steps, 2 * (results - left) + (steps - halvings) * left)
+
+
+def _access(access: Access, grid: Grid) -> int:
+    """Of all warps. All that hold the same values load them; one stores them."""
+    cuts, repeats = [], grid.warps
+    for axis, _ in access.tile:
+        spread = grid.spreads[axis]
+        cuts.append((spread.lanes, spread.vector))
+        repeats //= spread.warps
+    return _once(access, tuple(cuts)) * (1 if access.is_store else _real(repeats, grid))
+
+
+@lru_cache(maxsize=4096)
+def _once(access: Access, cuts: tuple[tuple[int, int], ...]) -> int:
+    """Of one warp for all rounds and warps along the tile's own axes. cuts: of each, its lanes and its vector."""
+    run, times = access.bytes, 1
+    #: how often so many lanes along each axis have an element
+    cases: list[tuple[int, tuple[tuple[int, int | None], ...]]] = [(1, ())]
+    for (axis, extent), stride, (lanes, vector) in zip(access.tile, access.strides, cuts, strict=True):
+        if axis == access.unit:
+            width = min(vector, access.width, max(1, WIDEST_BYTES // access.bytes))
+            run, times = run * width, times * (vector // width)
+        else:
+            times *= vector
+        whole, rest = divmod(extent, lanes * vector)
+        step = None if stride is None else stride * vector
+        active = [(count, n) for count, n in ((lanes, whole), (-(-rest // vector), 1 if rest else 0)) if n]
+        cases = [(often * n, (*counts, (count, step))) for often, counts in cases for count, n in active]
+    if access.space == "shared":
+        each = [often * (ISSUE + WAVEFRONT * wavefronts(run, counts)) for often, counts in cases]
+    else:
+        each = [often * (ISSUE + lines(run, counts, SECTOR) + lines(run, counts, LINE)) for often, counts in cases]
+    return times * sum(each)
+
+
+@lru_cache(maxsize=4096)
+def lines(run: int, lanes: tuple[tuple[int, int | None], ...], size: int) -> int:
+    """How many aligned lines of `size` bytes a warp touches.
+
+    run: bytes that each lane moves. lanes: (how many, bytes apart) along each axis; None is far apart.
+    """
+    times = 1
+    for count, stride in sorted(lanes, key=lambda digit: (digit[1] is None, digit[1] or 0)):
+        if count == 1 or stride == 0:
+            continue
+        # what continues the run lengthens it, and smaller steps than a line leave none out
+        if stride is not None and times == 1 and (stride <= run or stride < size):
+            run += (count - 1) * stride
+        else:
+            times *= count
+    return times * -(-run // size)
+
+
+@lru_cache(maxsize=4096)
+def wavefronts(run: int, lanes: tuple[tuple[int, int | None], ...]) -> int:
+    """How many wavefronts a warp's access to shared memory takes: the most words that one bank must give at once."""
+    addresses = [0]
+    for count, stride in sorted(lanes, key=lambda digit: digit[1] or 0):
+        addresses = [a + k * (stride or 0) for k in range(count) for a in addresses]
+    at_once = max(1, len(addresses) * min(run, 4) // max(run, 4)) if run > 4 else len(addresses)
+    total = 0
+    for first in range(0, len(addresses), at_once):
+        words = {(a + b) // 4 for a in addresses[first : first + at_once] for b in range(0, run, min(run, 4))}
+        banks: dict[int, int] = {}
+        for word in words:
+            banks[word % 32] = banks.get(word % 32, 0) + 1
+        total += max(banks.values())
+    return total
