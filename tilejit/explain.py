@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .ops.copies import CAST
 from .source import Span
 from .target import Target
 
@@ -72,7 +73,8 @@ class Explanation:
     def of(
         kernel: str, target: Target, verdicts: Sequence[Verdict[Any]], local: Sequence[LocalTile] = ()
     ) -> Explanation:
-        return Explanation(kernel, target.name, tuple(row(v) for v in verdicts), tuple(local))
+        rows = tuple(row(v) for v in verdicts if not _is_renaming(v))
+        return Explanation(kernel, target.name, rows, tuple(local))
 
     def __repr__(self) -> str:
         return str(self)
@@ -94,6 +96,15 @@ class Explanation:
         caption = f"<b>{html.escape(self.kernel)}</b> for {html.escape(self.target)}"
         notes = "".join(f"<p>{html.escape(str(tile))}</p>" for tile in self.local)
         return f"<div>{caption}<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>{notes}</div>"
+
+
+def _is_renaming(verdict: Verdict[Any]) -> bool:
+    """Whether registers only change their names, as where the values of a variable meet."""
+    op = verdict.op
+    if op.name != CAST.name:
+        return False
+    dst, src = op.tiles["dst"].buffer, op.tiles["src"].buffer
+    return (dst.space, dst.dtype, dst.layout, dst.slots) == ("local", src.dtype, src.layout, src.slots)
 
 
 def row(verdict: Verdict[Any]) -> VerdictRow:

@@ -14,6 +14,7 @@ from ..ir.walk import Block
 from ..source import Span
 from ..target import MAX_CLUSTER, MAX_THREADS, PORTABLE_CLUSTER, Target
 from . import stand_ins
+from .coalescing import coalesced
 from .context import Context, Frame
 from .drafts import sealed
 from .expressions import EXPRESSIONS
@@ -55,9 +56,10 @@ def build(
     kernel = Kernel(
         source.name, _with_writes(entry.params, body), threads, target.name, body, max_registers, cluster, debug, span
     )
+    stand_ins.check(kernel, ctx.stand_ins, ctx.made_in)
+    kernel = replace(kernel, body=coalesced(body, ctx.made_in))
     _verify(kernel)
     uniformity.check(kernel)
-    stand_ins.check(kernel, ctx.stand_ins, ctx.made_in)
     return kernel
 
 
