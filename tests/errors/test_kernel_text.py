@@ -39,7 +39,6 @@ SYNTAX_CASES = [
     ("for i in range(3):\n    pass\nelse:\n    «A[0, 0] = 1»", "else of a loop", "set a flag"),
     ("while n > 0:\n    break\nelse:\n    «pass»", "else of a loop", "set a flag"),
     ("«match n:»\n    case 1:\n        pass", "match", "if and elif"),
-    ("x = «A @ B»", "@", "gemm"),
     ("«x: int»", "a declaration without a value", "assign a value"),
     ("«A.x» = 3", "an attribute can't be assigned", "in a variable"),
     ("«*x, y» = (1, 2, 3)", "* can't be used in an assignment", "name every item"),
@@ -134,7 +133,49 @@ TYPE_CASES = [
     ("«A[0, 0:32]» = n", "single elements", "fill"),
     ("x = tj.warp.load(A[0, 0:64])\ntj.warp.fill(«x», 0)", "result of an expression", "alloc_local"),
     ("x = tj.warp.load(A[0, 0:64])\nA[0, 0] = «x[3]»", "spread over the threads", "registers"),
-    ("x = «tj.warp.load(A[0, 0:65])»", "65 elements", "layout="),
+    ("x = «A @ B»", "@ takes local tiles; got a global region", "x = tj.cta.load(region)"),
+    (
+        "x = tj.warp.load(A[0, 0:64])\ny = tj.cta.load(B[0, 0:64])\nz = «x + y»",
+        "add of a tile of a cta and one of a warp: each of the 2 warps has its own", "make both on one scope",
+    ),
+    ("x = tj.cta.load(A[0:4, 0:8])\ny = «x + x.T»", "shapes (4, 8) and (8, 4) don't broadcast", "x[:, None]"),
+    ("x = tj.cta.load(A[0, 0:8], mask=«A»)", "mask= takes local tiles; got a global region", "tj.cta.load(region)"),
+    (
+        "m = tj.cta.zeros((3,), tj.bool_)\nx = «tj.cta.load(A[0, 0:8], mask=m)»",
+        "a mask of shape (3,) doesn't broadcast to (8,)", "slice the mask",
+    ),
+    (
+        "m = tj.cta.zeros((8,), tj.int32)\nx = «tj.cta.load(A[0, 0:8], mask=m)»",
+        "a mask of int32; masks are of bool_", "x != 0",
+    ),
+    (
+        "x = tj.cta.load(A[0, 0:8], cache=«'cold'»)",
+        "cache= is 'evict_first' or 'evict_last' or 'streaming'; got 'cold'", "leave cache= out",
+    ),
+    (
+        "x = tj.cta.load(A[0:4, 0:8])\ny = «tj.cat(x, x[:, 0:4], 0)»",
+        "tiles of shape (4, 8) and (4, 4) don't stand side by side along axis 0", "other extents must be equal",
+    ),
+    (
+        "x = tj.cta.load(A[0:4, 0:8])\ny = tj.split(x, 2, «2»)",
+        "there is no axis 2 in a tile of 2 dimensions", "from -2 to 1",
+    ),
+    (
+        "x = tj.cta.load(A[0:4, 0:8])\ny = tj.split(x, «3», 1)",
+        "axis 1 of 8 doesn't split into 3 equal parts", "slice: x[:, a:b]",
+    ),
+    (
+        "x = tj.cta.load(A[0:4, 0:8])\ny = «x.reshape((5, 5))»",
+        "shape (5, 5) has 25 elements; a tile of shape (4, 8) has 32", "as many",
+    ),
+    ("x = tj.cta.load(A[0:16, 0:16])\ny = «x @ x»", "float32 operands need precision=\"tf32\"", "the precision"),
+    ("x = tj.thread.zeros((8, 8), A.dtype)\ny = «x @ x»", "these are of a thread", "tj.cta.load"),
+    ("x = tj.cta.load(A[0, 0:8])\ny = «x @ x»", "gemm takes matrices", "slice or transpose"),
+    (
+        "x = tj.cta.load(A[0:4, 0:8])\nif n > 0:\n    x = tj.warp.load(A[0:4, 0:8])\ny = «x» + 1",
+        "a tile of a warp where line", "make both on one scope",
+    ),
+    ("x = tj.cta.indices((8, 8), axis=«n»)", "the axis must be known at compile time", "literal"),
     ("x = tj.warp.load(A[0, 0:64])\nif «x > 1»:\n    A[0, 0] = 1", "a condition must be a scalar", "&"),
     (
         "r = tj.alloc_local(4, A.dtype)\nfor i in range(n):\n    A[0, 0] = r.registers[«i»]",

@@ -1,4 +1,4 @@
-"""Tiles that hold one value after the other get one buffer: what a join moves into its slot is written there at once."""
+"""Tiles that hold one value after the other get one buffer: what a join moves into its slot is written there."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from ..ir.nodes import Instruction, Special, Sync
 from ..isa import ASYNC_CALLS, Row
 from ..isa.barriers import BARRIERS
 from ..ops.elementwise import ELEMENTWISE
+from ..ops.tile import TILE_OPERATIONS
 from ..target import TENSOR_MEMORY_TARGETS
 from . import memory as mem
 from . import shapes, tiles
@@ -19,6 +20,7 @@ from .arguments import bind, optional
 from .context import Context
 from .language import Intrinsic
 from .ordered import ORDERED
+from .reductions import reduced
 from .scalars import convert
 from .tileops import memory_operand
 from .values import Constant, Memory, Scalar, Value
@@ -33,6 +35,9 @@ def call_intrinsic(ctx: Context, node: ast.Call, callee: Intrinsic) -> Value:
         return handler(ctx, node)
     if callee.name in ELEMENTWISE:
         return _expression(ctx, node, callee.name)
+    record = TILE_OPERATIONS.get(callee.name)
+    if record is not None and record.reduction is not None:
+        return reduced(ctx, node, record, record.reduction)
     raise ctx.type_error(
         node, f"tj.{callee.name} is not available in this version of tilejit",
         "there are copies, fill, cast, gemm and elementwise operations",

@@ -21,7 +21,7 @@ from ..isa.barriers import BARRIERS
 from ..layout import atom_layout, datapath, layout_a, layout_b, layout_c
 from ..ops.elementwise import ELEMENTWISE
 from ..ops.record import Fault
-from ..ops.tile import CALLS
+from ..ops.tile import CALLS, TILE_OPERATIONS
 from ..scopes import SCOPES, Scope
 from .source import KernelSource
 
@@ -297,6 +297,7 @@ def intrinsics() -> Mapping[str, Intrinsic | ScopeNamespace | Namespace]:
     for names in (_MEMORY, _IDS, _TILES, _ORDERED, _SYNCS, _RESERVED):
         table.update({name: Intrinsic(name, meaning) for name, meaning in names.items()})
     table.update({name: Intrinsic(name, op.meaning) for name, op in ELEMENTWISE.items()})
+    table.update({name: Intrinsic(name, op.meaning) for name, op in TILE_OPERATIONS.items() if op.reduction})
     for scope in SCOPES.values():
         table.update(dict.fromkeys((scope.name, *scope.aliases), ScopeNamespace(scope)))
     table.update({space.name: space for space in _namespaces()})

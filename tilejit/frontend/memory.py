@@ -25,7 +25,7 @@ from .values import Constant, Items, Memory, Value, describe
 
 __all__ = [
     "along", "alloc_local", "alloc_shared", "alloc_tmem", "axes_of", "axis_of", "element_type", "injective_layout",
-    "need_tensor_memory", "static_shape",
+    "need_tensor_memory", "regrouped", "static_shape",
 ]
 
 
@@ -254,10 +254,10 @@ def view(ctx: Context, node: ast.Call, memory: Memory) -> Memory:
             "give a shape of as many elements",
         )
     with ctx.located(node):
-        return reinterpreted(ctx, node, memory, shape, memory.dtype, _over(base, shape))
+        return reinterpreted(ctx, node, memory, shape, memory.dtype, regrouped(base, shape))
 
 
-def _over(layout: TileLayout, shape: tuple[int, ...]) -> TileLayout:
+def regrouped(layout: TileLayout, shape: tuple[int, ...]) -> TileLayout:
     """The layout over another shape of its size: iterators that continue each other count as one where that helps.
 
     raises: LayoutError where the shape's boundaries cut the iterators.

@@ -12,7 +12,7 @@ from ..ops.gemm import GEMM, accumulator_type
 from ..scopes import SCOPES
 from . import tiles
 from .context import Context
-from .values import Memory, Value, describe
+from .values import Memory, Value
 
 __all__ = ["accumulated", "product"]
 
@@ -24,10 +24,8 @@ def product(ctx: Context, node: ast.AST, left: Value, right: Value) -> Memory:
     dtype = accumulator_type(a.dtype)
     shape = (*a.shape[:1], *b.shape[1:])
     acc = ctx.tile("product", scope, shape, dtype, span)
-    op = TileOp(GEMM.name, scope, (acc.region(span), a.region(span), b.region(span)), (), span)
-    _need_sound(ctx, node, op)
     ctx.emit(TileOp(FILL.name, scope, (acc.region(span), build.const(0, dtype)), (), span))
-    ctx.emit(op)
+    tiles.emit_sound(ctx, node, TileOp(GEMM.name, scope, (acc.region(span), a.region(span), b.region(span)), (), span))
     return acc
 
 
@@ -35,18 +33,13 @@ def accumulated(ctx: Context, node: ast.AST, acc: Memory, left: Value, right: Va
     """`acc + left @ right`, summed in the accumulators' registers."""
     a, b = _factors(ctx, node, left, right)
     scope, span = _scope(ctx, node, (acc, a, b)), ctx.span(node)
-    probe = TileOp(GEMM.name, scope, (acc.region(span), a.region(span), b.region(span)), (), span)
-    _need_sound(ctx, node, probe)
     result = tiles.cast(ctx, node, acc, acc.dtype)
-    ctx.emit(TileOp(GEMM.name, scope, (result.region(span), a.region(span), b.region(span)), (), span))
+    op = TileOp(GEMM.name, scope, (result.region(span), a.region(span), b.region(span)), (), span)
+    tiles.emit_sound(ctx, node, op)
     return result
 
 
 def _factors(ctx: Context, node: ast.AST, left: Value, right: Value) -> tuple[Memory, Memory]:
-    for value in (left, right):
-        if not isinstance(value, Memory):
-            hint = "load a tile: x = tj.cta.load(region)"
-            raise ctx.type_error(node, f"@ multiplies local tiles; got {describe(value)}", hint)
     a, b = (tiles.local_tile(ctx, node, "@", value) for value in (left, right))
     return a, b
 
@@ -60,8 +53,3 @@ def _scope(ctx: Context, node: ast.AST, operands: Sequence[Memory]) -> str:
         )
     return scope
 
-
-def _need_sound(ctx: Context, node: ast.AST, op: TileOp) -> None:
-    for fault in (op.record.shape_fault(op.shapes), op.record.type_fault(op.dtypes, {})):
-        if fault is not None:
-            raise ctx.type_error(node, fault.message, fault.hint)

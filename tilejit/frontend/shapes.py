@@ -8,40 +8,61 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..dtypes import DType
-from ..errors import KernelTypeError
+from ..errors import KernelTypeError, LayoutError
 from ..ir.nodes import Const, Open, TileOp
 from ..ops.copies import COPY, RESHAPE
 from ..ops.elementwise import ELEMENTWISE
 from . import tiles
 from .arguments import bind
 from .context import Context
-from .memory import along, axis_of, static_shape
+from .memory import along, axis_of, regrouped, static_shape
+from .regions import reinterpreted
 from .values import Items, Memory, Value, index_type, owner_scope
 
-__all__ = ["cat", "reshape", "split"]
+__all__ = ["cat", "reshape", "split", "with_shape"]
 
 
 def reshape(ctx: Context, node: ast.Call, receiver: Memory) -> Memory:
-    """`.reshape(shape)`: the elements in row-major order; where only dimensions of 1 come and go it is a view."""
+    """`.reshape(shape)`: the elements in row-major order."""
     tile = tiles.local_tile(ctx, node, "reshape", receiver)
     arguments = bind(ctx, node, ".reshape", ("shape",), 1)
-    shape = _with_inferred(ctx, arguments["shape"], tile)
+    return with_shape(ctx, node, tile, _with_inferred(ctx, arguments["shape"], tile))
+
+
+def with_shape(ctx: Context, node: ast.AST, tile: Memory, shape: tuple[int, ...]) -> Memory:
+    """A local tile's elements in another shape: a view where only dimensions of 1 come and go."""
     if shape == tile.shape:
         return tile
     scope, span = owner_scope(tile.buffer), ctx.span(node)
-    kept = [d for d in tile.dims if tile.extents[d] != 1]
-    if isinstance(tile.buffer.layout, Open) and tile.is_whole and [n for n in shape if n != 1] == [
-        tile.buffer.shape[d] for d in kept
-    ]:
+    view = _view(ctx, node, tile, shape) if _is_all(tile) else None
+    if view is not None:
+        return view
+    result = ctx.tile("reshaped", scope, shape, tile.dtype, span)
+    tiles.emit_sound(ctx, node, TileOp(RESHAPE.name, scope, (result.region(span), tile.region(span)), (), span))
+    return result
+
+
+def _is_all(tile: Memory) -> bool:
+    """Whether a tile has all elements of its buffer; dimensions of 1 may be dropped."""
+    whole = zip(tile.starts, tile.extents, tile.buffer.shape, strict=True)
+    return all(isinstance(s, Const) and s.value == 0 and n == (1 if e is None else e) for s, e, n in whole)
+
+
+def _view(ctx: Context, node: ast.AST, tile: Memory, shape: tuple[int, ...]) -> Memory | None:
+    """A whole tile in another shape without moving anything, where that is known to be possible."""
+    if isinstance(tile.buffer.layout, Open):
+        kept = [d for d in tile.dims if tile.extents[d] != 1]
+        if [n for n in shape if n != 1] != [tile.buffer.shape[d] for d in kept]:
+            return None
         dims = iter(kept)
         return along(ctx, node, tile, [None if n == 1 else next(dims) for n in shape])
-    result = ctx.tile("reshaped", scope, shape, tile.dtype, span)
-    op = TileOp(RESHAPE.name, scope, (result.region(span), tile.region(span)), (), span)
-    fault = op.record.shape_fault(op.shapes)
-    if fault is not None:
-        raise ctx.type_error(node, fault.message, fault.hint)
-    ctx.emit(op)
-    return result
+    layout = tile.buffer.tile_layout
+    if tile.buffer.slots or math.prod(shape) != layout.size():
+        return None
+    try:
+        return reinterpreted(ctx, node, tile, shape, tile.dtype, regrouped(layout, shape))
+    except LayoutError:
+        return None
 
 
 def _with_inferred(ctx: Context, node: ast.expr, tile: Memory) -> tuple[int, ...]:

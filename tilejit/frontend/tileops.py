@@ -87,8 +87,7 @@ def _tile_operation(ctx: Context, node: ast.Call, record: TileOperation, scope: 
     _need_supported(ctx, arguments, record)
     operands = (_elementwise if record.elementwise else _operands)(ctx, node, record, arguments)
     op = TileOp(record.name, scope, record.ordered(operands), _attributes(ctx, arguments, record), ctx.span(node))
-    _need_sound(ctx, node, op)
-    ctx.emit(op)
+    tiles.emit_sound(ctx, node, op)
     return Constant(None)
 
 
@@ -99,13 +98,6 @@ def _need_supported(ctx: Context, arguments: dict[str, ast.expr], record: TileOp
                 arguments[name], f"{record.name} with a {name} is not available in this version of tilejit",
                 f"leave {name}= out, then tj.{CP_ASYNC.commit}() and tj.{CP_ASYNC.wait}(n)",
             )
-
-
-def _need_sound(ctx: Context, node: ast.AST, op: TileOp) -> None:
-    """Raise KernelTypeError where the operands' shapes or types don't fit."""
-    for fault in (op.record.shape_fault(op.shapes), op.record.type_fault(op.dtypes, dict(op.attrs))):
-        if fault is not None:
-            raise ctx.type_error(node, fault.message, fault.hint)
 
 
 def _operands(
@@ -178,8 +170,7 @@ def _moved(
     op = TileOp(
         COPY.name, operation.scope, COPY.ordered(operands), _attributes(ctx, arguments, COPY), ctx.span(node)
     )
-    _need_sound(ctx, node, op)
-    ctx.emit(op)
+    tiles.emit_sound(ctx, node, op)
 
 
 def _mask(ctx: Context, operation: ScopedOperation, argument: ast.expr | None) -> Region | None:

@@ -18,7 +18,7 @@ from .mixed_signs import WITH_MIXED_SIGNS
 from .scalars import RANK, as_type, common_type, convert, operate
 from .values import Memory, Scalar, Value, describe, is_number, owner_scope
 
-__all__ = ["apply", "broadcast_shape", "cast", "common_scope", "elementwise", "inputs", "local_tile"]
+__all__ = ["apply", "broadcast_shape", "cast", "common_scope", "elementwise", "emit_sound", "inputs", "local_tile"]
 
 
 def apply(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> Value:
@@ -48,6 +48,14 @@ def elementwise(ctx: Context, node: ast.AST, name: str, values: Sequence[Value])
     result = ctx.tile(name, scope, shape, rule[1], ctx.span(node))
     ctx.emit(TileOp(name, scope, (result.region(ctx.span(node)), *operands), (), ctx.span(node)))
     return result
+
+
+def emit_sound(ctx: Context, node: ast.AST, op: TileOp) -> None:
+    """Emit an operation; KernelTypeError where its operands' shapes or types don't fit."""
+    for fault in (op.record.shape_fault(op.shapes), op.record.type_fault(op.dtypes, dict(op.attrs))):
+        if fault is not None:
+            raise ctx.type_error(node, fault.message, fault.hint)
+    ctx.emit(op)
 
 
 def local_tile(ctx: Context, node: ast.AST, name: str, value: Value) -> Memory:

@@ -12,6 +12,7 @@ import numpy as np
 from ..dtypes import DType
 from ..scopes import SCOPES, Scope
 from .elementwise import Elementwise
+from .reduction import Reduction
 from .relation import Relation
 
 __all__ = [
@@ -114,7 +115,8 @@ class TileOperation:
     reference: its meaning in NumPy, from the arrays of all operands that must be given, the destination's old one
     first, to the destination's new one.
     relation: how its operands' axes relate.
-    elementwise: the operation on each element, where it is one of those.
+    elementwise: the operation on each element, where it is one of those. reduction: how it makes one element of many,
+    where it does.
     """
 
     name: str
@@ -129,6 +131,7 @@ class TileOperation:
     reserved: tuple[str, ...] = ()
     scopes: tuple[Scope, ...] = tuple(SCOPES.values())
     elementwise: Elementwise | None = None
+    reduction: Reduction | None = None
 
     @property
     def arity(self) -> tuple[int, int]:
