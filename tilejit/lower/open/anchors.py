@@ -15,9 +15,9 @@ from ...layout.grid import Projection, projected
 from ...ops import relation
 from ...scopes import SCOPES
 from ...target import WARP
-from .axes import Step, Survey, Tile, Use
+from .axes import Meeting, Survey, Tile, Use
 
-__all__ = ["Fragments", "anchored", "padded"]
+__all__ = ["WarpSplit", "anchored", "padded"]
 
 _FRAGMENTS = {"acc": layout_c, "a": layout_a, "b": layout_b}
 
@@ -25,7 +25,7 @@ _FRAGMENTS = {"acc": layout_c, "a": layout_a, "b": layout_b}
 _ROWS, _COLUMNS = 16, 8
 
 
-class Fragments:
+class WarpSplit:
     """How the warps of a scope share the products of a kernel: (warps along M, warps along N) for each scope."""
 
     def __init__(self, survey: Survey, threads: int) -> None:
@@ -36,7 +36,9 @@ class Fragments:
         for scope in dict.fromkeys(step.op.scope for step in products):
             self._share(survey, [step for step in products if step.op.scope == scope], scope, lefts)
 
-    def _share(self, survey: Survey, products: Sequence[Step], scope: str, lefts: set[tuple[int | None, ...]]) -> None:
+    def _share(
+        self, survey: Survey, products: Sequence[Meeting], scope: str, lefts: set[tuple[int | None, ...]]
+    ) -> None:
         """Least traffic of factors; an accumulator that becomes the left factor of another product has whole rows."""
         warps, rest = divmod(SCOPES[scope].threads(self.threads), WARP)
         if rest:
@@ -54,7 +56,7 @@ class Fragments:
                 fitting, key=lambda split: (sum(m * k * split[1] + k * n * split[0] for m, n, k in extents), -split[0])
             )
 
-    def layout(self, step: Step, name: str) -> TileLayout | None:
+    def layout(self, step: Meeting, name: str) -> TileLayout | None:
         """The layout of an operand over its own dimensions; None where no fragment fits."""
         warps = self.warps.get(step.op.scope)
         if warps is None:
@@ -67,15 +69,15 @@ class Fragments:
             return None
 
 
-def _extents(step: Step) -> tuple[int, int, int]:
+def _extents(step: Meeting) -> tuple[int, int, int]:
     (rows, columns), depth = step.op.region("acc").shape, step.op.region("a").shape[1]
     return rows, columns, depth
 
 
-def anchored(survey: Survey, fragments: Fragments) -> dict[Tile, Projection]:
+def anchored(survey: Survey, fragments: WarpSplit) -> dict[Tile, Projection]:
     """The fixed layouts, and those of the tiles that they reach."""
     fixed: dict[Tile, Projection] = {}
-    meeting: dict[Tile, list[Step]] = {}
+    meeting: dict[Tile, list[Meeting]] = {}
     for step in survey.steps:
         if step.op.record.relation.are_alike:
             for use in step.uses.values():
@@ -89,7 +91,7 @@ def anchored(survey: Survey, fragments: Fragments) -> dict[Tile, Projection]:
     return fixed
 
 
-def _fixed(step: Step, use: Use, fragments: Fragments) -> Projection | None:
+def _fixed(step: Meeting, use: Use, fragments: WarpSplit) -> Projection | None:
     """The layout with which a tile came, or in which a product wants it."""
     layout = use.tile.buffer.layout
     if isinstance(layout, TileLayout):
@@ -103,7 +105,7 @@ def _fixed(step: Step, use: Use, fragments: Fragments) -> Projection | None:
 
 
 def _spread(
-    survey: Survey, first: Tile, fixed: dict[Tile, Projection], meeting: Mapping[Tile, Sequence[Step]]
+    survey: Survey, first: Tile, fixed: dict[Tile, Projection], meeting: Mapping[Tile, Sequence[Meeting]]
 ) -> None:
     waiting = [first]
     while waiting:

@@ -18,7 +18,7 @@ from ...ir.nodes import Alloc, Buffer, Const, For, Kernel, Loop, Open, Region, T
 from ...ir.walk import Block, blocks
 from ...ops.relation import Labels
 
-__all__ = ["Component", "Step", "Survey", "Tile", "Use", "survey"]
+__all__ = ["Component", "Meeting", "Survey", "Tile", "Use", "survey"]
 
 #: turns of a loop of which they aren't known
 TURNS = 8
@@ -64,7 +64,7 @@ class Use:
 
 
 @dataclass(slots=True, eq=False)
-class Step:
+class Meeting:
     """An operation on at least one open tile.
 
     turns: how often it is carried out, by constant loops, or a guess. labels: of each operand, in memory too.
@@ -96,7 +96,7 @@ class Survey:
 
     def __init__(self) -> None:
         self.tiles: dict[str, Tile] = {}
-        self.steps: list[Step] = []
+        self.steps: list[Meeting] = []
         self.written: dict[str, int] = {}
         self._parent: list[int] = []
         #: of each root, the tiles that have the axis
@@ -132,7 +132,7 @@ class Survey:
         if one == other:
             return
         first, second = self._having[one], self._having[other]
-        if not first.isdisjoint(second) or _scope(first) != _scope(second):
+        if not first.isdisjoint(second) or len({_scope(first), _scope(second)} - {None}) > 1:
             return
         if len(first) < len(second):
             one, other, first, second = other, one, second, first
@@ -230,7 +230,7 @@ def _operation(made: Survey, op: TileOp, turns: int) -> None:
     labels = relation.labels(op.shapes, dict(op.attrs))
     number = len(made.steps)
     uses = {name: _use(made, name, region, labels.get(name)) for name, region in local.items()}
-    made.steps.append(Step(op, turns, uses, labels))
+    made.steps.append(Meeting(op, turns, uses, labels))
     for name, use in uses.items():
         use.tile.last = number
         if op.record.operands[op.record.position(name)].written:

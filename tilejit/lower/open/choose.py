@@ -47,11 +47,11 @@ def order_axes(survey: Survey, component: Component) -> tuple[list[int], list[in
     return axes, [columns[axis] for axis in axes]
 
 
-def choose(component: Component, columns: Sequence[int], demand: Demand, threads: int, survey: Survey) -> Chosen:
-    """The cheapest grid. columns: of the component's axes. threads: of its scope."""
-    axes = _grid_axes(component, columns, demand, survey)
+def choose(scope: str, threads: int, extents: Sequence[int], columns: Sequence[int], demand: Demand) -> Chosen:
+    """The cheapest grid. threads: of the scope. extents, columns: of the component's axes."""
+    axes = _grid_axes(extents, columns, demand)
     fasts = _fast_axes(demand, len(axes))
-    first = _ranked(starts(component.scope, threads, axes, fasts), demand)
+    first = _ranked(starts(scope, threads, axes, fasts), demand)
     pool = dict(first)
     for grid, _ in first[:_VARIED]:
         pool |= {other: cost(demand, other) for other in varied(grid) if other not in pool}
@@ -74,19 +74,14 @@ def _tie(grid: Grid, demand: Demand) -> tuple[int, ...]:
     return live_words(demand, grid), iterators, -vectors, -grid.spreads[0].warps
 
 
-def _grid_axes(component: Component, columns: Sequence[int], demand: Demand, survey: Survey) -> list[GridAxis]:
-    extents: dict[int, int] = {}
-    for tile in component.tiles:
-        for axis, extent in zip(survey.axes(tile), tile.shape, strict=True):
-            if axis is not None:
-                extents[axis] = max(extents.get(axis, 1), extent)
+def _grid_axes(extents: Sequence[int], columns: Sequence[int], demand: Demand) -> list[GridAxis]:
     widths: dict[int, int] = {}
     for access in demand.accesses:
         if access.unit is not None:
             widths[access.unit] = max(widths.get(access.unit, 1), access.width)
     return [
-        GridAxis(extents[axis], column, _powers(widths.get(k, 1)))
-        for k, (axis, column) in enumerate(zip(component.axes, columns, strict=True))
+        GridAxis(extent, column, _powers(widths.get(k, 1)))
+        for k, (extent, column) in enumerate(zip(extents, columns, strict=True))
     ]
 
 

@@ -142,7 +142,8 @@ def _access(access: Access, grid: Grid) -> int:
     cuts, repeats = [], grid.warps
     for axis, _ in access.tile:
         spread = grid.spreads[axis]
-        cuts.append((spread.lanes, spread.vector))
+        # threads that make no whole warps are counted as lanes of one
+        cuts.append((spread.lanes if grid.lanes > 1 else spread.warps, spread.vector))
         repeats //= spread.warps
     return _once(access, tuple(cuts)) * (1 if access.is_store else _real(repeats, grid))
 
@@ -163,11 +164,14 @@ def _once(access: Access, cuts: tuple[tuple[int, int], ...]) -> int:
         step = None if stride is None else stride * vector
         active = [(count, n) for count, n in ((lanes, whole), (-(-rest // vector), 1 if rest else 0)) if n]
         cases = [(often * n, (*counts, (count, step))) for often, counts in cases for count, n in active]
-    if access.space == "shared":
-        each = [often * (ISSUE + WAVEFRONT * wavefronts(run, counts)) for often, counts in cases]
-    else:
-        each = [often * (ISSUE + lines(run, counts, SECTOR) + lines(run, counts, LINE)) for often, counts in cases]
-    return times * sum(each)
+    total = 0
+    for often, counts in cases:
+        issued = ISSUE * -(-math.prod(count for count, _ in counts) // 32)
+        if access.space == "shared":
+            total += often * (issued + WAVEFRONT * wavefronts(run, counts))
+        else:
+            total += often * (issued + lines(run, counts, SECTOR) + lines(run, counts, LINE))
+    return times * total
 
 
 @lru_cache(maxsize=4096)

@@ -12,7 +12,7 @@ from ...layout.iters import merged, refined
 from ...ops import relation
 from ..schedule.placement import Placement, place
 from ..schedule.width import misaligned
-from .axes import Component, Step, Survey, Tile, Use
+from .axes import Component, Meeting, Survey, Tile, Use
 from .cost import Access, Demand, Extents, Part, Reduced
 
 __all__ = ["demands"]
@@ -40,7 +40,7 @@ class _Counter:
         pairs = zip(self.survey.axes(tile), tile.shape, strict=True)
         return tuple([(self.axes[axis], n) for axis, n in pairs if axis is not None])
 
-    def step(self, step: Step, use: Use) -> None:
+    def step(self, step: Meeting, use: Use) -> None:
         """use: the tile by which the operation's others go."""
         op, demand, tile = step.op, self.demand, self.extents(use)
         if op.record.relation is relation.REDUCTION:
@@ -56,7 +56,7 @@ class _Counter:
             if region.buffer.space in ("global", "shared"):
                 self.access(step, use, name, region)
 
-    def access(self, step: Step, use: Use, name: str, region: Region) -> None:
+    def access(self, step: Meeting, use: Use, name: str, region: Region) -> None:
         """A region in memory that goes to the tile of `use`, or comes from it."""
         of_label = {
             label: self.axes[axis]
@@ -73,7 +73,7 @@ class _Counter:
         if made is not None:
             _add(self.demand.accesses, made, step.turns)
 
-    def cuts(self, step: Step, use: Use) -> None:
+    def cuts(self, step: Meeting, use: Use) -> None:
         axes = self.survey.axes(use.tile)
         for dim, start, extent in use.cuts:
             axis = axes[dim]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from ...ir.nodes import Kernel, Open
 from ...layout.grid import Grid, Projection, Spread, units
 from ...scopes import SCOPES
-from .anchors import Fragments, anchored
+from .anchors import WarpSplit, anchored
 from .axes import Survey, Tile, survey
 from .choose import choose, order_axes
 from .demand import demands
@@ -30,6 +30,17 @@ class LayoutChoice:
     cost: int
     next_cost: int | None
 
+    def __str__(self) -> str:
+        spreads = self.grid.spreads
+        digits = (
+            ("lanes", tuple(spread.lanes for spread in spreads)),
+            ("warps", tuple(spread.warps for spread in spreads)),
+            ("vectors", tuple(spread.vector for spread in spreads)),
+        )
+        listed = ", ".join(f"{name} {values}" for name, values in digits)
+        others = "" if self.next_cost is None else f", the next {self.next_cost:,}"
+        return f"{', '.join(self.tiles)} over {self.axes}: {listed}; cost {self.cost:,}{others}"
+
 
 @dataclass(frozen=True, slots=True)
 class LaidOut:
@@ -44,7 +55,7 @@ def lay_out(kernel: Kernel) -> LaidOut:
     made = survey(kernel)
     if made is None:
         return LaidOut(kernel)
-    fragments = Fragments(made, kernel.threads)
+    fragments = WarpSplit(made, kernel.threads)
     fixed = anchored(made, fragments)
     spots = {tile: Spot(layout) for tile, layout in fixed.items()}
     free = [tile for tile in made.tiles.values() if tile.is_open and tile not in fixed]
@@ -65,15 +76,18 @@ def _choose(made: Survey, free: list[Tile], spots: dict[Tile, Spot], threads: in
     of_tile = {tile: k for k, component in enumerate(components) for tile in component.tiles}
     choices: list[LayoutChoice] = []
     for component, by_axis, demand in zip(components, columns, demands(made, components, of_tile), strict=True):
-        chosen = choose(component, by_axis, demand, SCOPES[component.scope].threads(threads), made)
         numbers = {axis: k for k, axis in enumerate(component.axes)}
-        projections: dict[tuple[tuple[int | None, ...], tuple[int, ...]], Projection] = {}
+        of_tiles = [
+            tuple([None if axis is None else numbers[axis] for axis in made.axes(tile)]) for tile in component.tiles
+        ]
         extents = [1] * len(numbers)
-        for tile in component.tiles:
-            axes = tuple([None if axis is None else numbers[axis] for axis in made.axes(tile)])
+        for tile, axes in zip(component.tiles, of_tiles, strict=True):
             for axis, extent in zip(axes, tile.shape, strict=True):
                 if axis is not None:
                     extents[axis] = max(extents[axis], extent)
+        chosen = choose(component.scope, SCOPES[component.scope].threads(threads), extents, by_axis, demand)
+        projections: dict[tuple[tuple[int | None, ...], tuple[int, ...]], Projection] = {}
+        for tile, axes in zip(component.tiles, of_tiles, strict=True):
             key = axes, tile.shape
             if key not in projections:
                 projections[key] = chosen.grid.project(axes, tile.shape)

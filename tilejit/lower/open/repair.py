@@ -20,8 +20,8 @@ from ...layout import TileLayout
 from ...layout.grid import Grid, Projection, alike, projected
 from ...ops import relation
 from ...ops.copies import COPY
-from .anchors import Fragments, padded
-from .axes import Step, Survey, Tile, Use, fits
+from .anchors import WarpSplit, padded
+from .axes import Meeting, Survey, Tile, Use, fits
 
 __all__ = ["Spot", "rewritten"]
 
@@ -53,7 +53,7 @@ class _View:
         return Projection(projected(self.layout, self.shape, dims), slots)
 
 
-def rewritten(kernel: Kernel, survey: Survey, spots: Mapping[Tile, Spot], fragments: Fragments) -> Kernel:
+def rewritten(kernel: Kernel, survey: Survey, spots: Mapping[Tile, Spot], fragments: WarpSplit) -> Kernel:
     """The kernel at tile level."""
     rewriter = _Rewriter(kernel, survey, spots, fragments)
     body = walk.rewrite(kernel.body, rewriter.changed)
@@ -62,7 +62,7 @@ def rewritten(kernel: Kernel, survey: Survey, spots: Mapping[Tile, Spot], fragme
 
 class _Rewriter:
     def __init__(
-        self, kernel: Kernel, survey: Survey, spots: Mapping[Tile, Spot], fragments: Fragments
+        self, kernel: Kernel, survey: Survey, spots: Mapping[Tile, Spot], fragments: WarpSplit
     ) -> None:
         self.survey, self.spots, self.fragments = survey, spots, fragments
         self.head: list[Alloc] = []
@@ -101,7 +101,7 @@ class _Rewriter:
         buffer = self.buffer(region.buffer)
         return region if buffer is region.buffer else replace(region, buffer=buffer)
 
-    def operation(self, step: Step) -> Iterator[Stmt]:
+    def operation(self, step: Meeting) -> Iterator[Stmt]:
         """The operation on tiles with layouts, between the conversions of those that disagree."""
         op = step.op
         operands = [self.region(o) if isinstance(o, Region) else o for o in op.operands]
@@ -120,7 +120,7 @@ class _Rewriter:
         yield replace(op, operands=tuple(operands))
         yield from after
 
-    def _filled(self, step: Step, use: Use, fresh: Region, original: Region) -> TileOp:
+    def _filled(self, step: Meeting, use: Use, fresh: Region, original: Region) -> TileOp:
         """What gives the fresh tile its values: again what made them where that is cheap, else a copy."""
         made = self._generated.get(use.tile)
         if made is not None:
@@ -137,7 +137,7 @@ class _Rewriter:
         self.head.append(Alloc(made, span=use.region.span))
         return Region(made, (Const(0, int32),) * len(shape), shape, span=use.region.span)
 
-    def converted(self, step: Step) -> Iterator[tuple[str, Projection]]:
+    def converted(self, step: Meeting) -> Iterator[tuple[str, Projection]]:
         """(operand, the layout that it should have) of those that don't have it."""
         kind = step.op.record.relation
         if kind is relation.PRODUCT:
@@ -161,7 +161,7 @@ class _Rewriter:
             if seen is None or not _same(view.over(along), seen.over(along)):
                 yield name, wanted
 
-    def _agree(self, step: Step) -> bool:
+    def _agree(self, step: Meeting) -> bool:
         """Whether all tiles are of one grid, along the same axes, and take whole rounds."""
         axes: dict[int, int] = {}
         grids = set()
@@ -195,7 +195,7 @@ class _Rewriter:
         except LayoutError:
             return None
 
-    def _misfits(self, step: Step) -> Iterator[tuple[str, Projection]]:
+    def _misfits(self, step: Meeting) -> Iterator[tuple[str, Projection]]:
         """The operands of a product that aren't fragments."""
         for name, use in step.uses.items():
             layout = self.fragments.layout(step, name)
@@ -218,9 +218,9 @@ def _periods(spot: Spot) -> tuple[int, ...]:
     return tuple(1 if axis is None else spot.grid.spreads[axis].period for axis in spot.axes)
 
 
-def _generated(survey: Survey) -> dict[Tile, Step]:
+def _generated(survey: Survey) -> dict[Tile, Meeting]:
     """The tiles that only one operation writes, from nothing but constants: what makes them again costs little."""
-    made: dict[Tile, Step] = {}
+    made: dict[Tile, Meeting] = {}
     for step in survey.steps:
         if step.op.record.relation is not relation.GENERATED:
             continue
