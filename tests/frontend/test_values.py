@@ -288,6 +288,27 @@ REDUCTIONS = {
         cta.max m[], x[0 +: 32, 0 +: 8]; axis=(0, 1)
         """,
     ),
+    "one value where a scalar is needed": (
+        "x = tj.cta.load(B[n, 0:1000])\ns = tj.sum(x)\nif s > 0:\n    B[n, tj.argmax(x)] = s",
+        """
+        alloc x: local float32[1000] open cta
+        alloc s: local float32[] S[1 : 1] + R[64 : 1 @ tx]
+        alloc greater: local bool_[] S[1 : 1] + R[64 : 1 @ tx]
+        view greater.view: local bool_[1] S[1 : 1] of greater
+        alloc argmax: local int32[] S[1 : 1] + R[64 : 1 @ tx]
+        view argmax.view: local int32[1] S[1 : 1] of argmax
+        view s.view: local float32[1] S[1 : 1] of s
+        cta.copy x[0 +: 1000], B[int64(n), 0 +: 1000]
+        cta.sum s[], x[0 +: 1000]; axis=(0)
+        cta.greater greater[], s[], 0.0:float32
+        let greater.value: bool_ = greater.view[0]
+        if greater.value
+          cta.argmax argmax[], x[0 +: 1000]; axis=(0)
+          let argmax.value: int32 = argmax.view[0]
+          let s.value: float32 = s.view[0]
+          store B[int64(n), int64(argmax.value)] <- s.value
+        """,
+    ),
     "types": (
         "x = tj.cta.zeros((32, 48), tj.int8)\ns = tj.sum(x, 0)\nt = tj.sum(x, 0, dtype=tj.int64)\n"
         "m = tj.max(x, 0)\ni = tj.argmax(x, 1, keepdims=True)",

@@ -18,6 +18,7 @@ from .context import Context
 from .language import cdiv, next_power_of_2, static_assert
 from .messages import print_values, static_assert_holds
 from .scalars import fold, operate, truth
+from .singles import as_scalar
 from .values import Constant, Items, Memory, Scalar, Value, describe
 
 __all__ = ["BUILTINS", "positional_values", "python_call", "runs_in_python"]
@@ -136,7 +137,7 @@ def _conversion(python: Callable[..., Any], dtype: DType) -> Callable[[Context, 
         if dtype == bool_:
             holds = truth(ctx, node, values[0])
             return Constant(holds) if isinstance(holds, bool) else Scalar(holds)
-        expr = ctx.scalar(values[0], node)
+        expr = ctx.scalar(as_scalar(ctx, node, values[0]), node)
         keeps = expr.dtype.is_integer if dtype.is_integer else expr.dtype.is_float
         return Scalar(expr) if keeps else Scalar(build.cast(expr, dtype))
 

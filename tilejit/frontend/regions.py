@@ -14,6 +14,7 @@ from ..layout import R, S, TileLayout
 from ..scopes import THREAD
 from .context import Context
 from .scalars import convert
+from .singles import as_scalar
 from .stand_ins import REMEDY
 from .values import Constant, Items, Memory, Scalar, Unset, Value, describe, index_type, is_number, owner_scope
 
@@ -144,6 +145,7 @@ def index_value(ctx: Context, node: ast.AST, value: Value, buffer: Buffer) -> Ex
 def _integer(ctx: Context, node: ast.AST, value: Value, buffer: Buffer) -> Expr:
     """An index in its own type; a literal in the buffer's index type."""
     dtype = index_type(buffer)
+    value = as_scalar(ctx, node, value)
     if is_number(value) and isinstance(value, Constant) and type(value.value) is int:
         return ctx.literal(value.value, dtype, node)
     if not isinstance(value, Scalar) or not value.dtype.is_integer:
@@ -365,6 +367,7 @@ def load_element(ctx: Context, node: ast.AST, memory: Memory, order: str = "") -
 def store_element(ctx: Context, node: ast.AST, memory: Memory, value: Value, order: str = "") -> None:
     """Write a scalar, converted to the memory's type, in one of `STORE_ORDERS`."""
     require_writable(ctx, node, memory)
+    value = as_scalar(ctx, node, value)
     if isinstance(value, Memory):
         raise ctx.type_error(
             node, f"one element takes a scalar; this is {describe(value)}", "write tj.cta.store(region, tile)"
