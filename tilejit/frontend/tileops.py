@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from ..dtypes import DType
 from ..ir.nodes import Expr, Region, Strided, TileOp
@@ -13,7 +13,7 @@ from ..isa.cp_async import CP_ASYNC
 from ..layout import Axis, TileLayout
 from ..layout.iters import Iter
 from ..ops.copies import COPY, FILL
-from ..ops.record import TILE, AttributeValue, TileOperation
+from ..ops.record import TILE, AttributeValue, TileOperation, dimensions
 from ..ops.tile import CALLS
 from ..scopes import SCOPES
 from . import regions, tiles
@@ -70,8 +70,13 @@ def _destination(ctx: Context, node: ast.expr) -> Region:
     return memory.region()
 
 
-def _attributes(ctx: Context, arguments: dict[str, ast.expr], record: TileOperation) -> _Attrs:
-    """The attributes that are given, as compile-time values."""
+def _attributes(
+    ctx: Context, arguments: dict[str, ast.expr], record: TileOperation, ranks: Mapping[str, int]
+) -> _Attrs:
+    """The attributes that are given, as compile-time values.
+
+    ranks: how many dimensions each tile has, by operand.
+    """
     attrs: list[tuple[str, AttributeValue]] = []
     for attribute in record.attrs:
         argument = arguments.get(attribute.name)
@@ -79,6 +84,8 @@ def _attributes(ctx: Context, arguments: dict[str, ast.expr], record: TileOperat
         if value is None or argument is None:
             continue
         constant = ctx.constant(value, argument, f"{attribute.name}=")
+        if attribute.counts:
+            constant = dimensions(constant, ranks[attribute.counts])
         fault = attribute.fault(constant)
         if fault is not None:
             raise ctx.type_error(argument, fault, f"leave {attribute.name}= out, or change it")
@@ -90,7 +97,9 @@ def _tile_operation(ctx: Context, node: ast.Call, record: TileOperation, scope: 
     arguments = bind(ctx, node, f"tj.{scope}.{record.name}", record.parameters, record.required)
     _need_supported(ctx, arguments, record)
     operands = (_elementwise if record.elementwise else _operands)(ctx, node, record, arguments)
-    op = TileOp(record.name, scope, record.ordered(operands), _attributes(ctx, arguments, record), ctx.span(node))
+    ranks = {name: len(operand.shape) for name, operand in operands.items() if isinstance(operand, Region)}
+    attrs = _attributes(ctx, arguments, record, ranks)
+    op = TileOp(record.name, scope, record.ordered(operands), attrs, ctx.span(node))
     _need_sound(ctx, node, op)
     ctx.emit(op)
     return Constant(None)
@@ -107,7 +116,8 @@ def _need_supported(ctx: Context, arguments: dict[str, ast.expr], record: TileOp
 
 def _need_sound(ctx: Context, node: ast.AST, op: TileOp) -> None:
     """Raise KernelTypeError where the operands' shapes or types don't fit."""
-    for fault in (op.record.shape_fault(op.shapes), op.record.type_fault(op.dtypes, dict(op.attrs))):
+    attrs = dict(op.attrs)
+    for fault in (op.record.shape_fault(op.shapes, attrs), op.record.type_fault(op.dtypes, attrs)):
         if fault is not None:
             raise ctx.type_error(node, fault.message, fault.hint)
 
@@ -214,7 +224,7 @@ def _store(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: 
             "fill a region with fill(region, value), copy memory with copy(dst, src)",
         )
     src = value.region(ctx.span(arguments["tile"]))
-    op = TileOp(COPY.name, operation.scope, (dst, src), _attributes(ctx, arguments, COPY), ctx.span(node))
+    op = TileOp(COPY.name, operation.scope, (dst, src), _attributes(ctx, arguments, COPY, {}), ctx.span(node))
     _need_sound(ctx, node, op)
     ctx.emit(op)
     return Constant(None)

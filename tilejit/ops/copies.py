@@ -30,7 +30,7 @@ def _without_units(shape: Shape) -> tuple[int, ...]:
     return tuple(n for n in shape or () if n != 1)
 
 
-def _copy_shapes(shapes: Mapping[str, Shape]) -> Fault | None:
+def _copy_shapes(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeValue]) -> Fault | None:
     dst, src = shapes["dst"], shapes["src"]
     if _without_units(dst) == _without_units(src):
         return None

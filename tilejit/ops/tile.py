@@ -9,13 +9,14 @@ from .copies import CAST, COPY, COPY_ASYNC, FILL
 from .each_element import EACH_ELEMENT
 from .gemm import GEMM
 from .record import Attribute, Fault, TileOperand, TileOperation
+from .reduce import REDUCTION_OPERATIONS
 
 __all__ = ["CALLS", "TILE_OPERATIONS", "Attribute", "Fault", "TileOperand", "Shorthand", "TileOperation"]
 
 
 #: name -> operation
 TILE_OPERATIONS: dict[str, TileOperation] = {
-    op.name: op for op in (COPY, COPY_ASYNC, FILL, CAST, *EACH_ELEMENT, GEMM)
+    op.name: op for op in (COPY, COPY_ASYNC, FILL, CAST, *EACH_ELEMENT, *REDUCTION_OPERATIONS, GEMM)
 }
 
 
