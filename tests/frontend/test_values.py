@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
 import pytest
 
 from tests.support.programs import array, tile_ir
@@ -12,11 +11,6 @@ from tilejit import dtypes
 from tilejit.errors import KernelTypeError
 from tilejit.ir.text.parser import from_text
 from tilejit.ir.text.printer import to_text
-from tilejit.ops import relation
-from tilejit.ops.copies import DST
-from tilejit.ops.record import Attribute, TileOperand, TileOperation
-from tilejit.ops.reduction import Reduction
-from tilejit.ops.tile import TILE_OPERATIONS
 
 TYPES = (array(dtypes.float16, 2), array(dtypes.float32, 2), dtypes.int32, dtypes.float32)
 
@@ -230,30 +224,6 @@ def test_a_form_becomes_this_open_ir(form: str) -> None:
     assert shown(body).split("\n") == [line.removeprefix(" " * 8) for line in wanted.strip().split("\n")]
 
 
-def reduction(name: str, *, grows: bool = False, picks: bool = False) -> TileOperation:
-    """A reduction as its record has it."""
-    how = Reduction(
-        name=name, meaning=name, formula=getattr(np, name), combines="add", identity=lambda dtype: 0, grows=grows,
-        picks=picks,
-    )
-    return TileOperation(
-        name=name,
-        operands=(DST, TileOperand("src")),
-        attrs=(Attribute("axis", tuple, "the axes"),),
-        meaning=name,
-        example="",
-        reference=getattr(np, name),
-        relation=relation.REDUCTION,
-        reduction=how,
-    )
-
-
-@pytest.fixture
-def reductions(monkeypatch: pytest.MonkeyPatch) -> None:
-    for record in (reduction("sum", grows=True), reduction("max"), reduction("argmax", picks=True)):
-        monkeypatch.setitem(TILE_OPERATIONS, record.name, record)
-
-
 REDUCTIONS = {
     "softmax": (
         "x = tj.cta.load(A[n, 0:1000], fill=-tj.inf).astype(tj.float32)\ne = tj.exp(x - tj.max(x))\n"
@@ -329,7 +299,6 @@ REDUCTIONS = {
 }
 
 
-@pytest.mark.usefixtures("reductions")
 @pytest.mark.parametrize("form", REDUCTIONS)
 def test_a_reduction_becomes_this_open_ir(form: str) -> None:
     body, wanted = REDUCTIONS[form]
@@ -347,7 +316,6 @@ WRONG = {
 }
 
 
-@pytest.mark.usefixtures("reductions")
 @pytest.mark.parametrize("what", WRONG)
 def test_a_reduction_is_refused_where_it_is_wrong(what: str) -> None:
     statement, words = WRONG[what]

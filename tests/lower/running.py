@@ -155,6 +155,9 @@ class Run:
             shape, axis = self.dst.region().shape, self.op.attr("axis")
             assert isinstance(axis, int)
             return tiles.filled(self.dst, np.indices(shape)[axis], self.op.scope, before)
+        if self.op.record.reduction is not None:
+            src = self.tiles[1]
+            return tiles.reduced(self.op, self.dst, src, before, self.held[src.name])
         inputs = [self._input(o) for o in self.op.inputs]
         return tiles.computed(self.op.name, self.dst, inputs, self.op.scope, before, self.held)
 

@@ -14,7 +14,7 @@ from ..scopes import SCOPES
 from . import memory as mem
 from .context import Context
 from .fixing import fixed_layout
-from .language import RESERVED_OPERATIONS, Namespace, ScopeNamespace
+from .language import Namespace, ScopeNamespace
 from .names import captured
 from .regions import strides_of
 from .values import Constant, Items, Memory, Method, Scalar, ScopedOperation, Value, describe, owner_scope
@@ -100,7 +100,7 @@ def _of_scalar(ctx: Context, node: ast.Attribute, base: Scalar) -> Value:
 
 def _of_constant(ctx: Context, node: ast.Attribute, value: Any) -> Value:
     if isinstance(value, ScopeNamespace):
-        if node.attr in value.operations or node.attr in RESERVED_OPERATIONS:
+        if node.attr in value.operations:
             return ScopedOperation(value.scope.name, node.attr)
         fault = value.missing(node.attr)
         raise ctx.type_error(node, fault.message, fault.hint)

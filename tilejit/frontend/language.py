@@ -29,7 +29,6 @@ __all__ = [
     "Function",
     "Intrinsic",
     "Namespace",
-    "RESERVED_OPERATIONS",
     "ScopeNamespace",
     "Spec",
     "Tensor",
@@ -252,18 +251,13 @@ _ORDERED = {
     "fence": "orders this thread's accesses for those that learn of them by a flag",
 }
 _SYNCS = {f"{scope}_sync": barrier.meaning for scope, barrier in BARRIERS.items()}
-_REDUCTIONS = ("sum", "max", "min", "prod", "any", "all", "argmax", "argmin")
 _RESERVED = {
-    **dict.fromkeys(_REDUCTIONS, "reduction over axes"),
     "uniform": "the value, which all threads of the scope hold",
     "alloc_barrier": "an mbarrier",
     "named_barrier": "a barrier among some threads of the CTA",
     **dict.fromkeys(("shuffle", "shuffle_xor", "shuffle_up", "shuffle_down"), "a value from another lane"),
     **dict.fromkeys(("vote_any", "vote_all", "vote_ballot"), "a vote among the lanes"),
 }
-
-#: names that later versions have on scopes
-RESERVED_OPERATIONS = _REDUCTIONS
 
 #: intrinsics with a dot in their names; what stands before it is a namespace
 _GROUPED = (

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from ..dtypes import DType, bool_, int32
 from ..ir.arithmetic import build
 from ..ir.nodes import Expr, Region, TileOp
 from ..isa.cp_async import CP_ASYNC
 from ..ops.copies import COPY, FILL, INDICES
-from ..ops.record import TILE, AttributeValue, TileOperation
+from ..ops.record import TILE, AttributeValue, TileOperation, dimensions
 from ..ops.tile import CALLS
 from . import regions, tiles
 from .arguments import bind, is_none, optional
@@ -26,14 +26,9 @@ _Attrs = tuple[tuple[str, AttributeValue], ...]
 
 def call_operation(ctx: Context, node: ast.Call, operation: ScopedOperation) -> Value:
     """A call of an operation on a scope."""
-    call = CALLS.get(operation.name)
+    call = CALLS[operation.name]
     if isinstance(call, TileOperation):
         return _tile_operation(ctx, node, call, operation.scope)
-    if call is None:
-        raise ctx.type_error(
-            node, f"{_spelled(operation)} is not available in this version of tilejit",
-            f"dir(tj.{operation.scope}) names them all; copies, fill, cast, gemm and elementwise operations are there",
-        )
     arguments = bind(ctx, node, _spelled(operation), call.parameters, call.required)
     return _SHORTHANDS[call.name](ctx, node, operation, arguments)
 
@@ -66,8 +61,13 @@ def _destination(ctx: Context, node: ast.expr) -> Region:
     return memory.region()
 
 
-def _attributes(ctx: Context, arguments: dict[str, ast.expr], record: TileOperation) -> _Attrs:
-    """The attributes that are given, as compile-time values."""
+def _attributes(
+    ctx: Context, arguments: dict[str, ast.expr], record: TileOperation, ranks: Mapping[str, int]
+) -> _Attrs:
+    """The attributes that are given, as compile-time values.
+
+    ranks: how many dimensions each tile has, by operand.
+    """
     attrs: list[tuple[str, AttributeValue]] = []
     for attribute in record.attrs:
         argument = arguments.get(attribute.name)
@@ -75,6 +75,8 @@ def _attributes(ctx: Context, arguments: dict[str, ast.expr], record: TileOperat
         if value is None or argument is None:
             continue
         constant = ctx.constant(value, argument, f"{attribute.name}=")
+        if attribute.counts:
+            constant = dimensions(constant, ranks[attribute.counts])
         fault = attribute.fault(constant)
         if fault is not None:
             raise ctx.type_error(argument, fault, f"leave {attribute.name}= out, or change it")
@@ -86,8 +88,9 @@ def _tile_operation(ctx: Context, node: ast.Call, record: TileOperation, scope: 
     arguments = bind(ctx, node, f"tj.{scope}.{record.name}", record.parameters, record.required)
     _need_supported(ctx, arguments, record)
     operands = (_elementwise if record.elementwise else _operands)(ctx, node, record, arguments)
-    op = TileOp(record.name, scope, record.ordered(operands), _attributes(ctx, arguments, record), ctx.span(node))
-    tiles.emit_sound(ctx, node, op)
+    ranks = {name: len(operand.shape) for name, operand in operands.items() if isinstance(operand, Region)}
+    attrs = _attributes(ctx, arguments, record, ranks)
+    tiles.emit_sound(ctx, node, TileOp(record.name, scope, record.ordered(operands), attrs, ctx.span(node)))
     return Constant(None)
 
 
@@ -168,7 +171,7 @@ def _moved(
     if mask is not None:
         operands["mask"] = mask
     op = TileOp(
-        COPY.name, operation.scope, COPY.ordered(operands), _attributes(ctx, arguments, COPY), ctx.span(node)
+        COPY.name, operation.scope, COPY.ordered(operands), _attributes(ctx, arguments, COPY, {}), ctx.span(node)
     )
     tiles.emit_sound(ctx, node, op)
 

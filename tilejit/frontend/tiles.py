@@ -52,7 +52,8 @@ def elementwise(ctx: Context, node: ast.AST, name: str, values: Sequence[Value])
 
 def emit_sound(ctx: Context, node: ast.AST, op: TileOp) -> None:
     """Emit an operation; KernelTypeError where its operands' shapes or types don't fit."""
-    for fault in (op.record.shape_fault(op.shapes), op.record.type_fault(op.dtypes, dict(op.attrs))):
+    attrs = dict(op.attrs)
+    for fault in (op.record.shape_fault(op.shapes, attrs), op.record.type_fault(op.dtypes, attrs)):
         if fault is not None:
             raise ctx.type_error(node, fault.message, fault.hint)
     ctx.emit(op)

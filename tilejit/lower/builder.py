@@ -87,19 +87,22 @@ class Builder:
         self.head.append(Alloc(buffer, span=self.span))
         return buffer
 
-    def exchange(self, scope: str, threads: int, stem: str, dtype: DType, layout: TileLayout) -> tuple[Buffer, Expr]:
+    def exchange(
+        self, scope: str, threads: int, stem: str, dtype: DType, layout: TileLayout, *, is_idle: bool = False
+    ) -> tuple[Buffer, Expr]:
         """Shared memory through which the threads of one scope hand values to each other, and where theirs begins.
 
         A barrier of the scope stands in front where a turn of a loop before may still be read. Between writing and
         reading the caller puts another.
-        threads: of the CTA. layout: of one instance's part, in elements from where it begins.
+        threads: of the CTA. layout: of one instance's part, in elements from where it begins. is_idle: such a barrier
+        stands there already.
         """
         part, number = layout.footprint(), SCOPES[scope].number_id
         instances = 1 if number is None else -(-threads // SCOPES[scope].threads(threads))
         whole = TileLayout.row_major((instances * part,))
         buffer = Buffer(self.name(stem), "shared", dtype, whole.shape, whole, alignment("shared", dtype, layout))
         self.head.append(Alloc(buffer, span=self.span))
-        if self.is_repeated:
+        if self.is_repeated and not is_idle:
             self.append(Sync(scope, span=self.span))
         if instances == 1 or number is None:
             return buffer, build.const(0, int32)

@@ -36,7 +36,7 @@ def _without_units(shape: Shape) -> tuple[int, ...]:
     return tuple(n for n in shape or () if n != 1)
 
 
-def _copy_shapes(shapes: Mapping[str, Shape]) -> Fault | None:
+def _copy_shapes(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeValue]) -> Fault | None:
     dst, src = shapes["dst"], shapes["src"]
     if _without_units(dst) == _without_units(src):
         return None
@@ -46,11 +46,11 @@ def _copy_shapes(shapes: Mapping[str, Shape]) -> Fault | None:
     )
 
 
-def _masked_shapes(shapes: Mapping[str, Shape]) -> Fault | None:
+def _masked_shapes(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeValue]) -> Fault | None:
     mask, dst = shapes.get("mask"), shapes["dst"] or ()
     if mask is not None and not broadcasts(mask, dst):
         return Fault(f"a mask of shape {mask} doesn't broadcast to {dst}", "slice the mask, or take x[:, None]")
-    return _copy_shapes(shapes)
+    return _copy_shapes(shapes, attrs)
 
 
 def _copy_types(dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]) -> Fault | None:
@@ -125,7 +125,7 @@ CAST = TileOperation(
 )
 
 
-def _reshape_shapes(shapes: Mapping[str, Shape]) -> Fault | None:
+def _reshape_shapes(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeValue]) -> Fault | None:
     dst, src = shapes["dst"] or (), shapes["src"] or ()
     if math.prod(dst) == math.prod(src):
         return None

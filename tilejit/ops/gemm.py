@@ -49,7 +49,7 @@ def accumulator_type(factors: DType) -> DType:
     return float32 if factors.is_float else int32
 
 
-def _shape_fault(shapes: Mapping[str, Shape]) -> Fault | None:
+def _shape_fault(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeValue]) -> Fault | None:
     """Why the shapes aren't (M, N), (M, K) and (K, N), or None."""
     wanted = [shapes[name] for name in _OPERANDS]
     matrices = [shape for shape in wanted if shape is not None and len(shape) == 2]

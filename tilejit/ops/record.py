@@ -17,6 +17,7 @@ from .relation import Relation
 
 __all__ = [
     "SCALAR", "TILE", "Attribute", "AttributeValue", "Fault", "OperandKind", "Shape", "TileOperand", "TileOperation",
+    "dimensions",
 ]
 
 Array = np.ndarray
@@ -77,6 +78,7 @@ class Attribute:
     """One attribute of a tile operation: a compile-time value; a tuple is one of integers.
 
     default: what it is where it isn't given. choices: all that it can be; empty where that is no matter of a list.
+    counts: the operand whose dimensions a tuple names; calls may name one by an integer, and count from the end.
     """
 
     name: str
@@ -84,6 +86,7 @@ class Attribute:
     meaning: str
     default: AttributeValue = None
     choices: tuple[AttributeValue, ...] = ()
+    counts: str = ""
 
     def fault(self, value: object) -> str | None:
         """Why it can't be `value`, or None; None is as if it weren't given."""
@@ -95,6 +98,17 @@ class Attribute:
             is_integers = not isinstance(value, tuple) or all(type(each) is int for each in value)
             return None if is_integers else f"{self.name}= takes integers; got {value!r}"
         return f"{self.name}= takes {self.type.__name__}; got {value!r}"
+
+
+def dimensions(named: object, rank: int) -> object:
+    """Dimensions in order, from how calls name them: one integer, or a tuple of some; negative ones from the end.
+
+    What names none is left as it is.
+    """
+    every = (named,) if type(named) is int else named
+    if not isinstance(every, tuple) or any(type(d) is not int or not -rank <= d < rank for d in every):
+        return every
+    return tuple(sorted(d % rank for d in every))
 
 
 def _takes_all(*_: object) -> None:
@@ -110,10 +124,10 @@ class TileOperation:
     reserved: parameters of a call that stand between them and aren't supported yet.
     scopes: on which it can be called. meaning: one line. example: two lines of a kernel, of which the second calls it;
     `A` is an array, `a` and `b` are factors.
-    shape_fault: why it can't take operands of these shapes. type_fault: why it can't take these types, and attributes.
+    shape_fault, type_fault: why it can't take operands of these shapes, or types, with these attributes.
     Both are asked about the tiles and scalars that are given, by name, in order.
     reference: its meaning in NumPy, from the arrays of all operands that must be given, the destination's old one
-    first, to the destination's new one.
+    first, and from attributes by name where they matter, to the destination's new one.
     relation: how its operands' axes relate.
     elementwise: the operation on each element, where it is one of those. reduction: how it makes one element of many,
     where it does.
@@ -126,7 +140,7 @@ class TileOperation:
     example: str
     reference: Callable[..., Array]
     relation: Relation
-    shape_fault: Callable[[Mapping[str, Shape]], Fault | None] = _takes_all
+    shape_fault: Callable[[Mapping[str, Shape], Mapping[str, AttributeValue]], Fault | None] = _takes_all
     type_fault: Callable[[Mapping[str, DType], Mapping[str, AttributeValue]], Fault | None] = _takes_all
     reserved: tuple[str, ...] = ()
     scopes: tuple[Scope, ...] = tuple(SCOPES.values())

@@ -9,13 +9,15 @@ from .copies import CAST, COPY, COPY_ASYNC, FILL, INDICES, RESHAPE
 from .each_element import EACH_ELEMENT
 from .gemm import GEMM
 from .record import Attribute, Fault, TileOperand, TileOperation
+from .reduce import REDUCTION_OPERATIONS
 
 __all__ = ["CALLS", "TILE_OPERATIONS", "Attribute", "Fault", "TileOperand", "Shorthand", "TileOperation"]
 
 
 #: name -> operation
 TILE_OPERATIONS: dict[str, TileOperation] = {
-    op.name: op for op in (COPY, COPY_ASYNC, FILL, CAST, RESHAPE, INDICES, *EACH_ELEMENT, GEMM)
+    op.name: op
+    for op in (COPY, COPY_ASYNC, FILL, CAST, RESHAPE, INDICES, *EACH_ELEMENT, *REDUCTION_OPERATIONS, GEMM)
 }
 
 

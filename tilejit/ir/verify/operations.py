@@ -92,6 +92,7 @@ def _kind_faults(op: ir.TileOp, record: TileOperation) -> Iterator[str]:
 
 
 def _shape_and_type_faults(op: ir.TileOp, record: TileOperation) -> Iterator[str]:
-    for fault in (record.shape_fault(op.shapes), record.type_fault(op.dtypes, dict(op.attrs))):
+    attrs = dict(op.attrs)
+    for fault in (record.shape_fault(op.shapes, attrs), record.type_fault(op.dtypes, attrs)):
         if fault is not None:
             yield f"{op.name}: {fault.message}"

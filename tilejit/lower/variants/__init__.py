@@ -16,6 +16,9 @@ from . import (
     elementwise_smem,
     gemm_mma,
     indices_reg,
+    reduce_registers,
+    reduce_shared,
+    reduce_shuffle,
 )
 
 __all__ = ["VARIANTS"]
@@ -31,4 +34,7 @@ VARIANTS: tuple[Variant[Any], ...] = (
     elementwise_smem.VARIANT,
     gemm_mma.VARIANT,
     indices_reg.VARIANT,
+    reduce_registers.VARIANT,
+    reduce_shuffle.VARIANT,
+    reduce_shared.VARIANT,
 )

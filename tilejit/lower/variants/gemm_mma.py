@@ -146,7 +146,7 @@ def _local(op: TileOp, context: DispatchContext) -> str | None:
 
 
 def _shape(op: TileOp, context: DispatchContext) -> str | None:
-    fault = op.record.shape_fault(op.shapes)
+    fault = op.record.shape_fault(op.shapes, dict(op.attrs))
     return None if fault is None else fault.message
 
 
