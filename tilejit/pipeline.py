@@ -104,7 +104,7 @@ class Compiled:
 
         buffers = [b for b in local_memory(self.lane.body) if b.name in self.addressed]
         tiles = [LocalTile(b.name, size_bytes(b), self.addressed[b.name]) for b in buffers]
-        return Explanation.of(self.name, self.target, self.verdicts, tiles)
+        return Explanation.of(self.name, self.target, self.verdicts, tiles, self.layouts)
 
     def save(self, path: str | Path) -> tuple[Path, ...]:
         """Writes the texts next to each other as `path` with .tile, .lane, .ll and .ptx; returns the files."""

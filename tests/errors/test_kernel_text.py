@@ -76,10 +76,9 @@ TYPE_CASES = [
     ("print(f'{«n»}')", "f-string", "by itself"),
     ("f = 3\n«f()»", "can't be called", ""),
     ("«A[0, 0], x» = n", "unpacked", ""),
-    ("A[0, 0] = «tj.sum(n)»", "not available", "elementwise operations"),
+    ("A[0, 0] = tj.sum(«n»)", "sum reduces a local tile; this is a scalar of int32", "min(a, b)"),
     ("«tj.atomic.add(A[0, 0], n)»", "not available", "elementwise operations"),
     ("x = «tj.shuffle(n, 3)»", "not available", "elementwise operations"),
-    ("«tj.warp.sum(A, A, 0)»", "not available", "elementwise operations"),
     ("x = «tj.cta.coppy»(A, B)", "tj.cta has no attribute coppy", "did you mean copy?"),
     ("x = «tj.cta_id(5)»", "axis 5 of the grid", "three axes"),
     ("x = «helper(1, 2)»", "helper takes at most 1 argument; got 2", "its parameters: x"),
@@ -137,6 +136,10 @@ TYPE_CASES = [
     (
         "x = tj.warp.load(A[0, 0:64])\ny = tj.cta.load(B[0, 0:64])\nz = «x + y»",
         "add of a tile of a cta and one of a warp: each of the 2 warps has its own", "make both on one scope",
+    ),
+    (
+        "x = tj.warp.load(A[0, 0:64])\n«tj.cta.store(B[0, 0:64], x)»",
+        "cta.copy of x, a tile of a warp", "call it on the scope that owns the tile: tj.warp.copy",
     ),
     ("x = tj.cta.load(A[0:4, 0:8])\ny = «x + x.T»", "shapes (4, 8) and (8, 4) don't broadcast", "x[:, None]"),
     ("x = tj.cta.load(A[0, 0:8], mask=«A»)", "mask= takes local tiles; got a global region", "tj.cta.load(region)"),

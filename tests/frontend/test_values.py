@@ -262,10 +262,10 @@ REDUCTIONS = {
         "x = tj.cta.load(B[n, 0:1000])\ns = tj.sum(x)\nif s > 0:\n    B[n, tj.argmax(x)] = s",
         """
         alloc x: local float32[1000] open cta
-        alloc s: local float32[] S[1 : 1] + R[64 : 1 @ tx]
-        alloc greater: local bool_[] S[1 : 1] + R[64 : 1 @ tx]
+        alloc s: local float32[] S[1 : 1 @ tx] + R[64 : 1 @ tx]
+        alloc greater: local bool_[] S[1 : 1 @ tx] + R[64 : 1 @ tx]
         view greater.view: local bool_[1] S[1 : 1] of greater
-        alloc argmax: local int32[] S[1 : 1] + R[64 : 1 @ tx]
+        alloc argmax: local int32[] S[1 : 1 @ tx] + R[64 : 1 @ tx]
         view argmax.view: local int32[1] S[1 : 1] of argmax
         view s.view: local float32[1] S[1 : 1] of s
         cta.copy x[0 +: 1000], B[int64(n), 0 +: 1000]

@@ -16,7 +16,9 @@ def softmax(X: tj.Tensor, Y: tj.Tensor, N: tj.constexpr):
     tj.cta.store(Y[row, 0:N], (e / tj.sum(e)).astype(Y.dtype))
 
 
-@pytest.mark.parametrize(("count", "dtype"), [(1000, np.float16), (997, np.float32), (3, np.float32), (128, np.float16)])
+@pytest.mark.parametrize(
+    ("count", "dtype"), [(1000, np.float16), (997, np.float32), (3, np.float32), (128, np.float16)]
+)
 def test_softmax_of_rows_of_any_length(count, dtype):
     x = np.random.default_rng(count).standard_normal((3, count)).astype(dtype)
     y = np.full_like(x, np.nan)

@@ -194,7 +194,7 @@ def test_what_a_scope_does_not_list_is_refused(scope: str) -> None:
     for name in set(CALLS) - set(dir(namespace)):
         with pytest.raises(AttributeError, match=f"tj.{scope} has no"):
             getattr(namespace, name)
-        with pytest.raises(KernelTypeError, match=f"tj.{scope}.{name} is not available|tj.{scope} has no {name}"):
+        with pytest.raises(KernelTypeError, match=f"tj.{scope} has no {name}"):
             tile_ir(f"def k(A):\n    tj.{scope}.{name}()\n", array())
 
 

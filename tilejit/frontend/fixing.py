@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -26,19 +25,10 @@ def fixed_layout(ctx: Context, node: ast.AST, memory: Memory) -> TileLayout:
     if isinstance(root.layout, Open) and root.name not in ctx.fixed:
         scope = root.layout.scope
         shape = tuple(n for n in root.shape if isinstance(n, int))
-        threads = SCOPES[scope].threads(ctx.threads)
-        is_single = math.prod(shape) == 1
-        chosen = _copies(shape, scope, threads) if is_single else alone(shape, scope, threads, root.dtype.bits)
+        chosen = alone(shape, scope, SCOPES[scope].threads(ctx.threads), root.dtype.bits)
         ctx.journal.put(ctx.fixed, root.name, chosen)
     with ctx.located(node):
         return laid_out(memory.buffer, ctx.fixed).tile_layout
-
-
-def _copies(shape: tuple[int, ...], scope: str, threads: int) -> Projection:
-    """The layout of a tile of one element, which every thread has."""
-    axis = SCOPES[scope].axis
-    assert axis is not None, "a thread's own tile is never open"
-    return Projection(TileLayout.from_iters([(1, 1, "m")] * max(len(shape), 1), [(threads, 1, axis)]))
 
 
 def laid_out(buffer: Buffer, fixed: Mapping[str, Projection]) -> Buffer:

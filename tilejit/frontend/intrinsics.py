@@ -1,4 +1,4 @@
-"""Calls of `tj.<name>(...)`: ids, waits, barriers, allocations, elementwise functions, conversions."""
+"""Calls of `tj.<name>(...)`: ids, waits, barriers, allocations, functions of scalars and tiles, conversions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def call_intrinsic(ctx: Context, node: ast.Call, callee: Intrinsic) -> Value:
         return reduced(ctx, node, record, record.reduction)
     raise ctx.type_error(
         node, f"tj.{callee.name} is not available in this version of tilejit",
-        "there are copies, fill, cast, gemm and elementwise operations",
+        "there are copies, fill, cast, gemm, reductions and elementwise operations",
     )
 
 

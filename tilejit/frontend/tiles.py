@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ..dtypes import DType, bool_
 from ..ir.arithmetic import build
-from ..ir.nodes import Expr, Region, TileOp
+from ..ir.nodes import Expr, Open, Region, TileOp
 from ..ops.broadcast import common_shape
 from ..ops.copies import CAST
 from ..ops.elementwise import ELEMENTWISE, result_type
@@ -51,12 +51,24 @@ def elementwise(ctx: Context, node: ast.AST, name: str, values: Sequence[Value])
 
 
 def emit_sound(ctx: Context, node: ast.AST, op: TileOp) -> None:
-    """Emit an operation; KernelTypeError where its operands' shapes or types don't fit."""
+    """Emit an operation; KernelTypeError where its operands' shapes, types or scopes don't fit."""
     attrs = dict(op.attrs)
     for fault in (op.record.shape_fault(op.shapes, attrs), op.record.type_fault(op.dtypes, attrs)):
         if fault is not None:
             raise ctx.type_error(node, fault.message, fault.hint)
+    for tile in op.tiles.values():
+        layout = tile.buffer.layout
+        if isinstance(layout, Open) and not _are_same_threads(ctx, {op.scope, layout.scope}):
+            raise ctx.type_error(
+                node, f"{op.scope}.{op.name} of {tile.buffer.name}, a tile of a {layout.scope}",
+                f"call it on the scope that owns the tile: tj.{layout.scope}.{op.name}",
+            )
     ctx.emit(op)
+
+
+def _are_same_threads(ctx: Context, scopes: Collection[str]) -> bool:
+    """Whether scopes are one, or each has one instance in the CTA."""
+    return len(scopes) == 1 or all(SCOPES[scope].threads(ctx.threads) == ctx.threads for scope in scopes)
 
 
 def local_tile(ctx: Context, node: ast.AST, name: str, value: Value) -> Memory:
@@ -72,8 +84,8 @@ def local_tile(ctx: Context, node: ast.AST, name: str, value: Value) -> Memory:
 def common_scope(ctx: Context, node: ast.AST, name: str, tiles: Sequence[Memory]) -> str:
     """The scope that carries out an operation on tiles; where they are of several, the widest of the same threads."""
     scopes = sorted({owner_scope(tile.buffer) for tile in tiles}, key=lambda scope: SCOPES[scope].level)
-    several = [scope for scope in scopes if SCOPES[scope].threads(ctx.threads) != ctx.threads]
-    if len(scopes) > 1 and several:
+    if not _are_same_threads(ctx, scopes):
+        several = [scope for scope in scopes if SCOPES[scope].threads(ctx.threads) != ctx.threads]
         one, other = several[0], next(scope for scope in reversed(scopes) if scope != several[0])
         count = ctx.threads // SCOPES[one].threads(ctx.threads)
         raise ctx.type_error(

@@ -27,12 +27,12 @@ from .iters import Iter, groups_to, merged, refined
 from .tile_layout import TileLayout
 
 __all__ = [
-    "Grid", "GridAxis", "Projection", "Spread", "WIDEST_BYTES", "alike", "alone", "projected", "starts", "units",
-    "varied",
+    "Grid", "GridAxis", "Projection", "Spread", "WIDEST_BYTES", "alike", "alone", "everywhere", "projected",
+    "starts", "units", "varied",
 ]
 
-#: bytes that one access moves at most
-WIDEST_BYTES = 16
+#: bytes that one access moves at most, and those that threads fetch best together
+WIDEST_BYTES, LINE_BYTES = 16, 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +108,18 @@ class Grid:
             lane, warp = lane * spread.lanes, warp * spread.warps
         return steps
 
-    def project(self, axes: Sequence[int | None], shape: Sequence[int]) -> Projection:
-        """The layout of a tile. axes: of each dimension, None for one of extent 1."""
+    def project(self, axes: Sequence[int | None], shape: Sequence[int], along: int | None = None) -> Projection:
+        """The layout of a tile.
+
+        axes: of each dimension, None for one of extent 1. along: the axis along which registers follow each other;
+        None for the fast one.
+        """
         name = SCOPES[self.scope].axis
         if name is None:
             return Projection(TileLayout.row_major(shape or (1,)))
         thread = Axis(name)
         threads = self.strides()
-        registers = self._register_strides(axes, shape)
+        registers = self._register_strides(axes, shape, self.fast if along is None else along)
         shard: list[Iter] = []
         for axis, extent in zip(axes, shape, strict=True):
             if axis is None:
@@ -141,11 +145,13 @@ class Grid:
         )
         return Projection(layout, () if slots == tuple(shape) else slots)
 
-    def _register_strides(self, axes: Sequence[int | None], shape: Sequence[int]) -> dict[int, tuple[int, int]]:
-        """axis -> strides of its vector and rounds: vectors inside, the fast axis's first, then from the last."""
+    def _register_strides(
+        self, axes: Sequence[int | None], shape: Sequence[int], along: int
+    ) -> dict[int, tuple[int, int]]:
+        """axis -> strides of its vector and rounds: vectors inside, that of `along` first, then from the last."""
         extents = {axis: n for axis, n in zip(axes, shape, strict=True) if axis is not None}
-        fast = self.columns[self.fast] if self.columns else 0
-        order = sorted(extents, key=lambda axis: (self.columns[axis] != fast, -axis))
+        first = self.columns[along] if self.columns else 0
+        order = sorted(extents, key=lambda axis: (self.columns[axis] != first, -axis))
         at, vectors, strides = 1, {}, {}
         for axis in order:
             vectors[axis], at = at, at * self.spreads[axis].vector
@@ -294,24 +300,46 @@ def varied(grid: Grid) -> Iterator[Grid]:
 
 
 def alone(shape: Sequence[int], scope: str, threads: int, bits: int) -> Projection:
-    """The layout of a tile that meets no other: threads in row-major order, with the least padding, then wide vectors.
+    """The layout of a tile that meets no other: with the least padding, then the widest vectors along the last axis.
 
+    Threads go through the tile in row-major order where its extents allow it without padding.
     threads: of the scope. bits: of an element.
     """
     if SCOPES[scope].axis is None:
         return Projection(TileLayout.row_major(shape or (1,)))
-    count, width = math.prod(shape), max(1, WIDEST_BYTES * 8 // bits)
-    last = shape[-1] if shape else 1
-    widths = [v for v in (32, 16, 8, 4, 2, 1) if v <= width and last % v == 0]
-    vector = min(widths, key=lambda v: -(-count // (threads * v)) * v)
-    lanes, warps = units(threads)
-    flat = Grid(scope, lanes, warps, (Spread(lanes, warps, vector),), (0,), 0)
-    made = flat.project((0,), (count,))
-    return in_shape(made, shape)
-
-
-def in_shape(flat: Projection, shape: Sequence[int]) -> Projection:
-    """The layout of a whole tile's row-major index as that of the tile."""
-    if len(shape) == 1 or flat.slots or groups_to(flat.layout.shard, shape):
+    kept = [d for d, n in enumerate(shape) if n != 1]
+    if not kept:
+        return everywhere(scope, threads).project((None,) * len(shape), shape)
+    widest, last = max(1, 8 * WIDEST_BYTES // bits), shape[kept[-1]]
+    widths = [width for width in (32, 16, 8, 4, 2, 1) if width <= widest and last % width == 0]
+    flat = _in_order(shape, scope, threads, widths)
+    if flat is not None:
         return flat
-    return Projection(flat.layout, (flat.layout.size(),))
+    axes = [GridAxis(shape[d], k) for k, d in enumerate(kept)]
+    axes[-1] = GridAxis(last, len(kept) - 1, tuple(widths))
+    pool = [grid for start in starts(scope, threads, axes, [len(kept) - 1]) for grid in (start, *varied(start))]
+    every, extents = range(len(kept)), [shape[d] for d in kept]
+
+    def key(grid: Grid) -> tuple[int, ...]:
+        spread, made = grid.spreads[-1], grid.project(every, extents).layout
+        run = spread.period if grid.lanes == 1 else spread.lanes * spread.vector
+        return grid.registers(every, extents), -min(run * bits, 8 * LINE_BYTES), -spread.vector, len(made.shard)
+
+    return min(pool, key=key).project([kept.index(d) if d in kept else None for d in range(len(shape))], shape)
+
+
+def everywhere(scope: str, threads: int) -> Grid:
+    """The grid of tiles without an axis: every thread has all of them."""
+    lanes, warps = units(threads)
+    return Grid(scope, lanes, warps, (Spread(lanes, warps, 1),), (0,), 0)
+
+
+def _in_order(shape: Sequence[int], scope: str, threads: int, widths: Sequence[int]) -> Projection | None:
+    """Threads in the row-major order of the elements; None where that is no layout of the shape."""
+    count = math.prod(shape)
+    vector = min(widths, key=lambda width: -(-count // (threads * width)) * width)
+    lanes, warps = units(threads)
+    made = Grid(scope, lanes, warps, (Spread(lanes, warps, vector),), (0,), 0).project((0,), (count,))
+    if len(shape) == 1:
+        return made
+    return None if made.slots or not groups_to(made.layout.shard, shape) else made

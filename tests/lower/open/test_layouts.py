@@ -106,7 +106,7 @@ def halves(threads: int, columns: int) -> Kernel:
 def to_given(threads: int) -> Kernel:
     """A tile that is laid out by hand, and open ones beside it: they go as it does."""
     shape = (32, 16)
-    layout = "S[(4, 8, 4, 4) : (4, 4 @ tx, 1 @ tx, 1)]"
+    layout = "S[(32, 16) : (1 @ tx, 1)]"
     g, x, y, b = whole("g", shape), whole("x", shape), whole("y", shape), whole("b", (16,))
     return kernel(
         threads,
@@ -144,6 +144,41 @@ def products(threads: int, rows: int, columns: int, depth: int) -> Kernel:
     )
 
 
+def with_transpose(threads: int, extent: int, *, doubled: bool = False, dtype: str = F32) -> Kernel:
+    """Y = X + X.T; doubled: of 2 X."""
+    shape = (extent, extent)
+    x, t, y = (whole(name, shape) for name in "xty")
+    return kernel(
+        threads,
+        tensor("X", 2, dtype),
+        tensor("Y", 2, dtype),
+        tile("x", shape, dtype),
+        tile("y", shape, dtype),
+        f"view t: local {dtype}{list(shape)} open cta (1, 0) align 16 of x",
+        f"cta.copy {x}, {whole('X', shape)}",
+        *([f"cta.add {x}, {x}, {x}"] if doubled else []),
+        f"cta.add {y}, {x}, {t}",
+        f"cta.copy {whole('Y', shape)}, {y}",
+    )
+
+
+def outer(threads: int, extent: int) -> Kernel:
+    """Y = v[:, None] * v[None, :]."""
+    shape = (extent, extent)
+    return kernel(
+        threads,
+        tensor("V", 1),
+        tensor("Y", 2),
+        tile("v", (extent,)),
+        tile("y", shape),
+        f"view r: local float32[{extent}, 1] open cta (0, None) align 16 of v",
+        f"view c: local float32[1, {extent}] open cta (None, 0) align 16 of v",
+        f"cta.copy {whole('v', (extent,))}, {whole('V', (extent,))}",
+        f"cta.mul {whole('y', shape)}, {whole('r', (extent, 1))}, {whole('c', (1, extent))}",
+        f"cta.copy {whole('Y', shape)}, {whole('y', shape)}",
+    )
+
+
 CASES: dict[str, Callable[[], Kernel]] = {
     "row_of_1024": lambda: elementwise(128, (1024,)),
     "mixed_widths": lambda: elementwise(64, (32, 48)),
@@ -156,6 +191,9 @@ CASES: dict[str, Callable[[], Kernel]] = {
     "halves": lambda: halves(64, 64),
     "halves_of_odd_rows": lambda: halves(64, 40),
     "to_given": lambda: to_given(32),
+    "transpose_loaded_again": lambda: with_transpose(128, 64),
+    "transpose_converted": lambda: with_transpose(128, 64, doubled=True),
+    "outer_product": lambda: outer(64, 32),
     "product": lambda: products(128, 64, 64, 32),
 }
 
@@ -203,6 +241,26 @@ def test_tiles_that_change_places_run() -> None:
     first, second = x.copy(), y.copy()
     ran(swapped(128), X=x, Y=y)
     assert np.array_equal(x, second) and np.array_equal(y, first)
+
+
+def test_a_tile_beside_its_transpose_runs() -> None:
+    x = np.random.default_rng(6).standard_normal((64, 64)).astype(np.float32)
+    y = np.zeros_like(x)
+    ran(with_transpose(128, 64), X=x, Y=y)
+    assert np.array_equal(y, x + x.T)
+
+
+def test_an_outer_product_runs() -> None:
+    v = np.random.default_rng(7).standard_normal(32).astype(np.float32)
+    y = np.zeros((32, 32), np.float32)
+    ran(outer(64, 32), V=v, Y=y)
+    assert np.array_equal(y, v[:, None] * v)
+
+
+def test_what_an_operation_made_is_converted_and_not_loaded_again() -> None:
+    text = to_text(lay_out(CASES["transpose_converted"]()).kernel)
+    assert text.count(", X[") == 1 and "cta.copy x.1" in text
+    assert to_text(lay_out(CASES["transpose_loaded_again"]()).kernel).count(", X[") == 2
 
 
 def test_open_tiles_beside_a_given_one_run() -> None:
@@ -284,3 +342,12 @@ def test_the_pass_is_linear() -> None:
             samples.append(1e3 * (time.perf_counter() - began))
         milliseconds[count] = min(samples)
     assert milliseconds[1000] < 25 * milliseconds[100], milliseconds
+
+
+def test_an_explanation_says_how_threads_are_spread_and_what_the_next_grid_would_have_cost() -> None:
+    arrays = {"X": np.zeros((32, 48), np.float16), "B": np.zeros(48, np.float32)}
+    made = run(CASES["bias"](), arrays, {}, devices.named("sim"))
+    line = "x, b, f, o over (32, 48): lanes (4, 8), warps (2, 1), vectors (1, 8); cost 560, the next 600"
+    assert line in str(made.explain()).splitlines()
+    assert line in made.explain()._repr_html_()
+    assert "local float16[32, 48] open cta" in made.open_ir and "open" not in made.tile_ir

@@ -18,7 +18,7 @@ from ...ir.nodes import Alloc, Buffer, Const, For, Kernel, Loop, Open, Region, T
 from ...ir.walk import Block, blocks
 from ...ops.relation import Labels
 
-__all__ = ["Component", "Meeting", "Survey", "Tile", "Use", "survey"]
+__all__ = ["Component", "Meeting", "Survey", "Tile", "Use", "base_of", "fits", "survey"]
 
 #: turns of a loop of which they aren't known
 TURNS = 8
@@ -92,12 +92,17 @@ class Component:
 
 
 class Survey:
-    """The tiles and operations of a kernel that has open tiles, and their axes."""
+    """The tiles and operations of a kernel that has open tiles, and their axes.
+
+    tiles: by name. written: how many operations write a tile. refused: operands whose axes can't be those of the
+    operation's others.
+    """
 
     def __init__(self) -> None:
         self.tiles: dict[str, Tile] = {}
         self.steps: list[Meeting] = []
         self.written: dict[str, int] = {}
+        self.refused: list[tuple[Meeting, Use]] = []
         self._parent: list[int] = []
         #: of each root, the tiles that have the axis
         self._having: dict[int, set[Tile]] = {}
@@ -126,14 +131,20 @@ class Survey:
                     self._having[node] = {tile}
         return tile
 
+    def joins(self, one: int, other: int) -> bool:
+        """Whether two nodes can be one axis: no tile would have it twice, and their scopes are the same."""
+        one, other = self.root(one), self.root(other)
+        if one == other:
+            return True
+        first, second = self._having[one], self._having[other]
+        return first.isdisjoint(second) and len({_scope(first), _scope(second)} - {None}) <= 1
+
     def join(self, one: int, other: int) -> None:
-        """Makes two nodes one axis, unless a tile would have it twice, or their scopes differ."""
+        """Makes two nodes one axis."""
         one, other = self.root(one), self.root(other)
         if one == other:
             return
         first, second = self._having[one], self._having[other]
-        if not first.isdisjoint(second) or len({_scope(first), _scope(second)} - {None}) > 1:
-            return
         if len(first) < len(second):
             one, other, first, second = other, one, second, first
         self._parent[other] = one
@@ -230,25 +241,31 @@ def _operation(made: Survey, op: TileOp, turns: int) -> None:
     labels = relation.labels(op.shapes, dict(op.attrs))
     number = len(made.steps)
     uses = {name: _use(made, name, region, labels.get(name)) for name, region in local.items()}
-    made.steps.append(Meeting(op, turns, uses, labels))
+    step = Meeting(op, turns, uses, labels)
+    made.steps.append(step)
     for name, use in uses.items():
         use.tile.last = number
         if op.record.operands[op.record.position(name)].written:
             made.written[use.tile.buffer.name] = made.written.get(use.tile.buffer.name, 0) + 1
     if relation.are_alike:
-        _join(made, uses)
+        _join(made, step)
 
 
-def _join(made: Survey, uses: dict[str, Use]) -> None:
+def _join(made: Survey, step: Meeting) -> None:
+    """Makes what runs along together one axis, operand by operand; one that can't is refused as a whole."""
     met: dict[int, int] = {}
-    for use in uses.values():
-        for node, label in zip(use.tile.dims, use.labels, strict=True):
-            if node is not None and label is not None:
-                made.join(met.setdefault(label, node), node)
+    for use in step.uses.values():
+        pairs = zip(use.tile.dims, use.labels, strict=True)
+        nodes = {label: node for node, label in pairs if node is not None and label is not None}
+        if not all(made.joins(met.get(label, node), node) for label, node in nodes.items()):
+            made.refused.append((step, use))
+            continue
+        for label, node in nodes.items():
+            made.join(met.setdefault(label, node), node)
 
 
 def _use(made: Survey, name: str, region: Region, labels: Labels | None) -> Use:
-    buffer, along = _base(region.buffer)
+    buffer, along = base_of(region.buffer)
     tile = made.tile(buffer)
     kept = iter(labels if labels is not None else [None] * len(region.shape))
     of_view = [None if extent is None else next(kept) for extent in region.extents]
@@ -264,7 +281,7 @@ def _use(made: Survey, name: str, region: Region, labels: Labels | None) -> Use:
     return Use(name, region, tile, tuple(of_tile), tuple(cuts))
 
 
-def _base(buffer: Buffer) -> tuple[Buffer, tuple[int | None, ...]]:
+def base_of(buffer: Buffer) -> tuple[Buffer, tuple[int | None, ...]]:
     """The tile of which a buffer is an open view, and which of its dimensions go along each of the buffer's."""
     dims: tuple[int | None, ...] = tuple(range(len(buffer.shape)))
     while isinstance(buffer.layout, Open) and buffer.layout.dims is not None and buffer.base is not None:

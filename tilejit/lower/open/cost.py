@@ -70,7 +70,7 @@ class Demand:
     """All that a component's tiles are used for, each with how often.
 
     elementwise: issue weight of the operations on tiles of these axes. live: 32-bit words an element, of the tiles
-    that live where most are live.
+    that live where most are live. along: by name of a tile the axis along which it is first moved to memory, or from it.
     """
 
     accesses: dict[Access, int] = field(default_factory=dict)
@@ -78,6 +78,7 @@ class Demand:
     reductions: dict[Reduced, int] = field(default_factory=dict)
     parts: dict[Part, int] = field(default_factory=dict)
     live: dict[tuple[Extents, int], int] = field(default_factory=dict)
+    along: dict[str, int] = field(default_factory=dict)
 
 
 def cost(demand: Demand, grid: Grid) -> int:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ...ir.nodes import Kernel, Open
-from ...layout.grid import Grid, Projection, Spread, units
+from ...layout.grid import Grid, Projection, everywhere
 from ...scopes import SCOPES
 from .anchors import WarpSplit, anchored
 from .axes import Survey, Tile, survey
 from .choose import choose, order_axes
 from .demand import demands
+from .reload import loaded_again
 from .repair import Spot, rewritten
 
 __all__ = ["LaidOut", "LayoutChoice", "lay_out"]
@@ -55,6 +56,9 @@ def lay_out(kernel: Kernel) -> LaidOut:
     made = survey(kernel)
     if made is None:
         return LaidOut(kernel)
+    twice = loaded_again(kernel, made)
+    if twice is not kernel:
+        kernel, made = twice, survey(twice) or made
     fragments = WarpSplit(made, kernel.threads)
     fixed = anchored(made, fragments)
     spots = {tile: Spot(layout) for tile, layout in fixed.items()}
@@ -86,11 +90,12 @@ def _choose(made: Survey, free: list[Tile], spots: dict[Tile, Spot], threads: in
                 if axis is not None:
                     extents[axis] = max(extents[axis], extent)
         chosen = choose(component.scope, SCOPES[component.scope].threads(threads), extents, by_axis, demand)
-        projections: dict[tuple[tuple[int | None, ...], tuple[int, ...]], Projection] = {}
+        projections: dict[object, Projection] = {}
         for tile, axes in zip(component.tiles, of_tiles, strict=True):
-            key = axes, tile.shape
+            along = demand.along.get(tile.buffer.name)
+            key = axes, tile.shape, along
             if key not in projections:
-                projections[key] = chosen.grid.project(axes, tile.shape)
+                projections[key] = chosen.grid.project(axes, tile.shape, along)
             spots[tile] = Spot(projections[key], chosen.grid, axes)
         names = tuple(tile.buffer.name for tile in component.tiles)
         choices.append(LayoutChoice(names, tuple(extents), chosen.grid, chosen.cost, chosen.next_cost))
@@ -101,7 +106,6 @@ def _single(tile: Tile, threads: int) -> Spot:
     """A tile of one element, which every thread has."""
     layout = tile.buffer.layout
     assert isinstance(layout, Open)
-    lanes, warps = units(SCOPES[layout.scope].threads(threads))
-    grid = Grid(layout.scope, lanes, warps, (Spread(lanes, warps, 1),), (0,), 0)
+    grid = everywhere(layout.scope, SCOPES[layout.scope].threads(threads))
     made = grid.project((None,) * len(tile.shape), tile.shape)
     return Spot(replace(made, slots=()), grid)
