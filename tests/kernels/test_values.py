@@ -97,6 +97,26 @@ def test_values_round_a_loop(n):
     np.testing.assert_array_equal(y, np.concatenate([new, z if n > 1 else old]))
 
 
+@tj.kernel(threads=64)
+def counted(X: tj.Tensor, Y: tj.Tensor):
+    x = tj.cta.load(X[0:100])
+    most = tj.max(x)
+    print("most", most)
+    for k in range(most):
+        Y[k] = min(k, tj.sum(x))
+    while tj.any(x > 1):
+        x -= 1
+    tj.cta.store(Y[8:108], x)
+
+
+def test_single_values_bound_loops_and_are_printed(capsys):
+    x, y = np.arange(100, dtype=np.int32) % 8 - 3, np.full(108, -9, np.int32)
+    with tj.use_device("sim"):
+        counted[1](x, y)
+    np.testing.assert_array_equal(y, [*range(4), *[-9] * 4, *(x - 3)])
+    assert set(capsys.readouterr().out.splitlines()) == {"most 4"}
+
+
 @tj.kernel(threads=128)
 def product(A: tj.Tensor, B: tj.Tensor, C: tj.Tensor, K: tj.constexpr):
     acc = tj.cta.zeros((32, 32), tj.float32)

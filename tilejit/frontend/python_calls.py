@@ -85,10 +85,11 @@ def _extreme(name: str, python: Callable[..., Any]) -> Callable[[Context, ast.Ca
             values = list(values[0].items)
         if all(isinstance(v, Constant) for v in values):
             return python_call(ctx, node, python)
+        values = [as_scalar(ctx, node, value) for value in values]
         if any(isinstance(v, Memory) for v in values):
             raise ctx.type_error(
                 node, f"{python.__name__} takes scalars; this is {describe(values[0])}",
-                f"element by element there is tj.{name}(a, b)",
+                f"of one tile there is tj.{python.__name__}(x), of several element by element tj.{name}(a, b)",
             )
         extreme = values[0]
         for value in values[1:]:
