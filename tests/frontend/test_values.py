@@ -116,6 +116,17 @@ FORMS = {
         cta.add z[0 +: 8, 0 +: 4], x.view[0 +: 8, 0 +: 4, 0], x.view.3[0 +: 8, 0 +: 4]
         """,
     ),
+    "another shape of a part": (
+        "x = tj.cta.load(A[0:32, 0:48])\nz = x[3, 8:16].reshape((8, 1)) + x[4:12, 5:6].reshape((1, 8))",
+        """
+        alloc x: local float16[32, 48] open cta
+        view x.view: local float16[32, 48, 1] open cta (0, 1, None) of x
+        view x.view.1: local float16[48, 1, 32] open cta (1, None, 0) of x
+        alloc z: local float16[8, 8] open cta
+        cta.copy x[0 +: 32, 0 +: 48], A[0 +: 32, 0 +: 48]
+        cta.add z[0 +: 8, 0 +: 8], x.view[3, 8 +: 8, 0 +: 1], x.view.1[5, 0 +: 1, 4 +: 8]
+        """,
+    ),
     "another shape": (
         "x = tj.cta.load(A[0:32, 0:48])\nz = x.reshape((16, -1)).reshape((16, 1, 96))",
         """

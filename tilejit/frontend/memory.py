@@ -198,7 +198,7 @@ def permute(ctx: Context, node: ast.AST, memory: Memory, axes: tuple[int, ...]) 
 
 
 def along(ctx: Context, node: ast.AST, tile: Memory, dims: Sequence[int | None]) -> Memory:
-    """An open tile, all of it, along these of its buffer's dimensions; None is a new one of extent 1."""
+    """All of an open tile's buffer along these of its dimensions; None is a new one of extent 1."""
     layout = tile.buffer.layout
     assert isinstance(layout, Open) and tile.buffer.space == "local"
     shape = tuple(1 if d is None else tile.buffer.shape[d] for d in dims)

@@ -34,7 +34,7 @@ def with_shape(ctx: Context, node: ast.AST, tile: Memory, shape: tuple[int, ...]
     if shape == tile.shape:
         return tile
     scope, span = owner_scope(tile.buffer), ctx.span(node)
-    view = _view(ctx, node, tile, shape) if _is_all(tile) else None
+    view = _view(ctx, node, tile, shape)
     if view is not None:
         return view
     result = ctx.tile("reshaped", scope, shape, tile.dtype, span)
@@ -42,27 +42,32 @@ def with_shape(ctx: Context, node: ast.AST, tile: Memory, shape: tuple[int, ...]
     return result
 
 
-def _is_all(tile: Memory) -> bool:
-    """Whether a tile has all elements of its buffer; dimensions of 1 may be dropped."""
-    whole = zip(tile.starts, tile.extents, tile.buffer.shape, strict=True)
-    return all(isinstance(s, Const) and s.value == 0 and n == (1 if e is None else e) for s, e, n in whole)
-
-
 def _view(ctx: Context, node: ast.AST, tile: Memory, shape: tuple[int, ...]) -> Memory | None:
-    """A whole tile in another shape without moving anything, where that is known to be possible."""
+    """A tile in another shape without moving anything, where that is known to be possible."""
     if isinstance(tile.buffer.layout, Open):
-        kept = [d for d in tile.dims if tile.extents[d] != 1]
-        if [n for n in shape if n != 1] != [tile.buffer.shape[d] for d in kept]:
-            return None
-        dims = iter(kept)
-        return along(ctx, node, tile, [None if n == 1 else next(dims) for n in shape])
+        return _open_view(ctx, node, tile, shape)
     layout = tile.buffer.tile_layout
-    if tile.buffer.slots or math.prod(shape) != layout.size():
+    if not tile.is_whole or tile.buffer.slots or math.prod(shape) != layout.size():
         return None
     try:
         return reinterpreted(ctx, node, tile, shape, tile.dtype, regrouped(layout, shape))
     except LayoutError:
         return None
+
+
+def _open_view(ctx: Context, node: ast.AST, tile: Memory, shape: tuple[int, ...]) -> Memory | None:
+    """An open tile, or a part of one, where only dimensions of 1 come and go."""
+    kept = [d for d in tile.dims if tile.extents[d] != 1]
+    if [n for n in shape if n != 1] != [tile.extents[d] for d in kept]:
+        return None
+    following = iter(kept)
+    dims = [None if n == 1 else next(following) for n in shape]
+    # where the buffer has more than one element, the part has one of them: the dimension stays, and is dropped in front
+    dropped = [d for d, n in enumerate(tile.buffer.shape) if d not in kept and n != 1]
+    view = along(ctx, node, tile, [*dropped, *dims])
+    zero = Const(0, index_type(tile.buffer))
+    starts = [tile.starts[d] for d in dropped] + [zero if d is None else tile.starts[d] for d in dims]
+    return replace(view, starts=tuple(starts), extents=(*(None for _ in dropped), *shape))
 
 
 def _with_inferred(ctx: Context, node: ast.expr, tile: Memory) -> tuple[int, ...]:
