@@ -22,11 +22,12 @@ def coalesced(body: Block, kept: Collection[str]) -> Block:
     if not moves:
         return body
     numbers = _numbers(moves)
-    unread = {id(move) for move in interference(body, numbers).unread}
-    if unread:
+    needs = interference(body, numbers)
+    if needs.unread:
+        unread = {id(move) for move in needs.unread}
         body = walk.rewrite(body, lambda stmt: () if id(stmt) in unread else (stmt,))
-        moves = _moves(body, kept)
-    classes = _Classes(numbers, interference(body, numbers).apart)
+        moves, needs = _moves(body, kept), interference(body, numbers)
+    classes = _Classes(numbers, needs.apart)
     for dst, src in moves:
         classes.join(dst, src)
     return _rewritten(body, classes)
@@ -88,24 +89,29 @@ class _Classes:
 def _rewritten(body: Block, classes: _Classes) -> Block:
     """The statements with the first buffer of each class in place of all."""
     first: dict[int, Buffer] = {}
-    changed: dict[Buffer, Buffer] = {}
+    changed: dict[str, Buffer] = {}
 
     def shared(buffer: Buffer) -> Buffer:
-        if buffer not in changed:
+        if buffer.name not in changed:
+            changed[buffer.name] = made(buffer)
+        return changed[buffer.name]
+
+    def made(buffer: Buffer) -> Buffer:
+        if buffer.base is None:
             number = classes.of(buffer)
-            if buffer.base is not None:
-                changed[buffer] = replace(buffer, base=shared(buffer.base))
-            else:
-                changed[buffer] = buffer if number is None else first.setdefault(number, buffer)
-        return changed[buffer]
+            return buffer if number is None else first.setdefault(number, buffer)
+        base = shared(buffer.base)
+        return buffer if base is buffer.base else replace(buffer, base=base)
 
     def statement(stmt: Stmt) -> tuple[Stmt, ...]:
         if isinstance(stmt, Alloc):
             return (stmt,) if shared(stmt.buffer) is stmt.buffer else ()
         if isinstance(stmt, BufferView):
             return (replace(stmt, buffer=shared(stmt.buffer)),)
-        made = walk.with_buffers(stmt, shared)
-        is_idle = isinstance(made, TileOp) and is_move(made) and made.tiles["dst"].buffer == made.tiles["src"].buffer
-        return () if is_idle else (made,)
+        if isinstance(stmt, TileOp) and is_move(stmt):
+            dst, src = (shared(tile.buffer) for tile in stmt.tiles.values())
+            if dst is src:
+                return ()
+        return (walk.with_buffers(stmt, shared),)
 
     return walk.rewrite(body, statement)

@@ -67,16 +67,16 @@ def with_fixed(body: tuple[Stmt, ...], fixed: Mapping[str, Projection]) -> tuple
     """The statements, with every open tile that was fixed laid out."""
     if not fixed:
         return body
-    changed: dict[Buffer, Buffer] = {}
+    changed: dict[str, Buffer] = {}
 
     def relaid(buffer: Buffer, span: Span | None) -> Buffer:
-        if buffer not in changed:
+        if buffer.name not in changed:
             try:
-                changed[buffer] = laid_out(buffer, fixed)
+                changed[buffer.name] = laid_out(buffer, fixed)
             except LayoutError as error:
                 error.span = error.span or span
                 raise
-        return changed[buffer]
+        return changed[buffer.name]
 
     def statement(stmt: Stmt) -> tuple[Stmt, ...]:
         if isinstance(stmt, (Alloc, BufferView)):

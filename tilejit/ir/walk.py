@@ -116,11 +116,14 @@ def with_buffers(stmt: ir.Stmt, change: Callable[[ir.Buffer], ir.Buffer]) -> ir.
     """The statement with the buffer of each place that it reads or writes itself changed (open and tile level)."""
 
     def place(part: Place) -> Any:
-        return replace(part, buffer=change(part.buffer))
+        buffer = change(part.buffer)
+        return part if buffer is part.buffer else replace(part, buffer=buffer)
 
     match stmt:
         case ir.TileOp():
-            return replace(stmt, operands=tuple(place(o) if isinstance(o, ir.Region) else o for o in stmt.operands))
+            operands = tuple([place(o) if isinstance(o, ir.Region) else o for o in stmt.operands])
+            is_same = all(a is b for a, b in zip(operands, stmt.operands, strict=True))
+            return stmt if is_same else replace(stmt, operands=operands)
         case ir.Store():
             return replace(stmt, place=place(stmt.place))
         case ir.Let(value=ir.Load() as load):

@@ -7,7 +7,7 @@ is walked again only where that has grown.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ...ops.copies import CAST
@@ -16,6 +16,9 @@ from ..nodes import Break, Const, Continue, For, If, Loop, Region, Return, Stmt,
 from ..walk import Block, Place
 
 __all__ = ["Interference", "interference", "is_move"]
+
+#: a place, and the number of the tile that it is in
+_Touch = tuple[Place, int]
 
 
 @dataclass(slots=True)
@@ -57,6 +60,7 @@ class _Backwards:
 
     around: of the loops around the current place, what is live behind each, and at its head, innermost last.
     heads: of loops that were walked, the same. notes: whether what is written is noted.
+    touched: what statements read and write of the tiles, by the statement's identity.
     """
 
     numbers: Mapping[str, int]
@@ -64,6 +68,7 @@ class _Backwards:
     around: list[tuple[int, int]] = field(default_factory=list)
     heads: dict[int, tuple[int, int]] = field(default_factory=dict)
     notes: bool = True
+    touched: dict[int, tuple[list[_Touch], list[_Touch]]] = field(default_factory=dict)
 
     def block(self, body: Block, live: int) -> int:
         """What is live before a block behind which `live` is."""
@@ -103,11 +108,10 @@ class _Backwards:
         return live
 
     def simple(self, stmt: Stmt, live: int) -> int:
-        read = [(place, n) for place in walk.reads(stmt) if (n := self.number(place)) is not None]
-        for place in walk.writes(stmt):
-            number = self.number(place)
-            if number is None:
-                continue
+        if id(stmt) not in self.touched:
+            self.touched[id(stmt)] = self.of(walk.reads(stmt)), self.of(walk.writes(stmt))
+        read, written = self.touched[id(stmt)]
+        for place, number in written:
             if self.notes:
                 self.note(stmt, number, live, read)
             if _is_whole(place):
@@ -116,17 +120,18 @@ class _Backwards:
             live |= 1 << number
         return live
 
-    def number(self, place: Place) -> int | None:
-        return self.numbers.get(place.buffer.root.name)
+    def of(self, places: Iterable[Place]) -> list[_Touch]:
+        named = ((place, self.numbers.get(place.buffer.root.name)) for place in places)
+        return [(place, number) for place, number in named if number is not None]
 
-    def note(self, stmt: Stmt, number: int, live: int, read: list[tuple[Place, int]]) -> None:
+    def note(self, stmt: Stmt, number: int, live: int, read: list[_Touch]) -> None:
         """A tile is written: what is live behind it, or read in another order, must not lie in its registers."""
         others = live & ~(1 << number)
         if is_move(stmt):
             assert isinstance(stmt, TileOp)
             if not live >> number & 1:
                 self.made.unread.append(stmt)
-            source = self.number(stmt.tiles["src"])
+            source = self.numbers.get(stmt.tiles["src"].buffer.name)
             others &= ~(0 if source is None else 1 << source)
         for place, n in read:
             if n != number and not _in_step(stmt, place):
