@@ -73,6 +73,41 @@ def test_masks_and_indices(n):
 
 
 @tj.kernel(threads=64)
+def conditioned(X: tj.Tensor, Y: tj.Tensor, n: tj.int32):
+    x = tj.cta.load(X[0:100], mask=n > 0, fill=7)
+    tj.cta.store(Y[0:100], x, mask=tj.any(x == 7))
+    tj.cta.store(Y[100:200], x + 1, mask=False)
+    tj.cta.store(Y[200:300], x - 1, mask=None)
+
+
+@pytest.mark.parametrize("n", [0, 1])
+def test_one_condition_is_a_mask(n):
+    x, y = np.arange(100, dtype=np.int32) + 8 * n, np.zeros(300, np.int32)
+    with tj.use_device("sim"):
+        conditioned[1](x, y, n)
+    loaded = x if n else np.full(100, 7)
+    np.testing.assert_array_equal(y, [*(loaded if 7 in loaded else [0] * 100), *[0] * 100, *(loaded - 1)])
+
+
+@tj.kernel(threads=32)
+def in_a_given_layout(X: tj.Tensor, Y: tj.Tensor, n: tj.int32):
+    x = tj.warp.load(X[0:32, 0:8], layout=tj.S[(32, 8) : (1 @ tj.laneid, 1)])
+    for _ in range(n):
+        x = x * 2
+    tj.warp.store(Y[0:32, 0:8], x)
+
+
+def test_registers_that_only_change_their_names_are_not_explained():
+    x, y = np.arange(256, dtype=np.int32).reshape(32, 8), np.zeros((32, 8), np.int32)
+    with tj.use_device("sim"):
+        in_a_given_layout[1](x, y, 3)
+    np.testing.assert_array_equal(y, 8 * x)
+    compiled = in_a_given_layout.compile(x, y, 3, target="sm_90a")
+    assert [row.operation for row in compiled.explain().rows] == ["warp.copy", "warp.mul", "warp.copy"]
+    assert [verdict.op.name for verdict in compiled.verdicts] == ["copy", "cast", "mul", "copy"]
+
+
+@tj.kernel(threads=64)
 def loops(X: tj.Tensor, Y: tj.Tensor, n: tj.int32):
     x = tj.cta.load(X[0:9, 0:20])
     old, y = x, x * 2
