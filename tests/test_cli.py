@@ -75,6 +75,13 @@ def test_doctor_tells_of_a_device_that_is_not_there(run, monkeypatch):
     assert "will be used   nothing: unknown target 'sm_1'" in out
 
 
+def test_doctor_tells_of_checks_that_are_neither_on_nor_off(run, monkeypatch):
+    monkeypatch.setenv("TILEJIT_SIM_CHECKS", "maybe")
+    status, out, _ = run("doctor")
+    assert status == 0
+    assert "checks are neither on nor off: TILEJIT_SIM_CHECKS='maybe' is none of 0, 1, strict" in out
+
+
 @pytest.mark.parametrize("action", [[], ["info"], ["clear"]])
 def test_cache_says_that_nothing_is_on_disk(run, action):
     status, out, _ = run("cache", *action)

@@ -3,6 +3,7 @@
 import gc
 import threading
 import weakref
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 import tilejit as tj
 from tests.support.foreign_arrays import Exporter, Tensor
-from tilejit import S, frontend, tx
+from tilejit import S, frontend, pipeline, tx
 
 ROW = S[(32,) : (1 @ tx,)]
 STEP = 1
@@ -569,6 +570,28 @@ def test_an_error_leaves_without_the_frames_of_the_library(monkeypatch):
     assert frames() == ["test_jit.py", "errors.py"]
     monkeypatch.setenv("TILEJIT_FULL_TRACEBACK", "1")
     assert "simulated.py" in frames()
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+@pytest.mark.parametrize("fails", [True, False])
+def test_the_collector_waits_for_a_compilation_and_is_as_it_was_behind_it(monkeypatch, enabled, fails):
+    def compile(*args, **options):
+        assert not gc.isenabled()
+        if fails:
+            raise tj.ResourceError("made up")
+        return made(*args, **options)
+
+    made = pipeline.compile
+    monkeypatch.setattr(pipeline, "compile", compile)
+    vector = tj.spec((64,), tj.float32)
+    before = gc.isenabled()
+    try:
+        (gc.enable if enabled else gc.disable)()
+        with pytest.raises(tj.ResourceError) if fails else nullcontext():
+            make_add().compile(vector, vector)
+        assert gc.isenabled() == enabled
+    finally:
+        (gc.enable if before else gc.disable)()
 
 
 def test_a_compiled_kernel_says_how_long_each_stage_took():

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.ptxas import ptxas_accepts
 from tilejit.dtypes import DType, float16, float32, int32, int64
-from tilejit.errors import ResourceError
+from tilejit.errors import ResourceError, TilejitError
 from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import (
     Alloc,
@@ -111,6 +111,17 @@ def test_saving_writes_each_text(compiled: Compiled, tmp_path: Path) -> None:
     files = compiled.save(tmp_path / "kernel.ptx")
     assert sorted(f.name for f in files) == ["kernel.lane", "kernel.ll", "kernel.ptx", "kernel.tile"]
     assert (tmp_path / "kernel.ptx").read_text() == compiled.ptx
+
+
+def test_saving_where_nothing_can_be_written_names_the_place(compiled: Compiled, tmp_path: Path) -> None:
+    with pytest.raises(TilejitError, match="missing is no folder: kernel can't be saved in it"):
+        compiled.save(tmp_path / "missing" / "kernel")
+    (tmp_path / "taken.tile").mkdir()
+    with pytest.raises(TilejitError, match=r"taken\.tile can't be written: Is a directory"):
+        compiled.save(str(tmp_path / "taken"))
+    for nonsense in (3.5, None, ""):
+        with pytest.raises(TilejitError, match="is no file to save to"):
+            compiled.save(nonsense)  # type: ignore[arg-type]
 
 
 def test_half_rows_of_16_are_two_vectors_a_lane() -> None:

@@ -81,7 +81,11 @@ def doctor() -> Iterator[str]:
     gpus = devices.gpus()
     yield f"GPUs           {gpus[0] if gpus else 'none: ' + str(problem)}"
     yield from (f"               {gpu}" for gpu in gpus[1:])
-    yield f"simulator      checks are {'on' if checks_wanted() else 'off (TILEJIT_SIM_CHECKS=0)'}"
+    try:
+        checks = "on" if checks_wanted() else "off (TILEJIT_SIM_CHECKS=0)"
+    except LaunchError as error:
+        checks = f"neither on nor off: {error.message}"
+    yield f"simulator      checks are {checks}"
     try:
         used = devices.default()
     except DeviceError as error:

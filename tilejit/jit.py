@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 from . import frontend
-from .errors import LaunchError, entry_point
+from .errors import KernelSyntaxError, LaunchError, entry_point
 from .ir.types import Signature
 from .runtime import devices
 from .runtime.captured import Captured
@@ -336,8 +336,19 @@ def kernel(
         debug,
     )
     if fn is None:
-        return entry_point(lambda decorated: Kernel(decorated, options))
-    return Kernel(fn, options)
+        return entry_point(lambda decorated: Kernel(_decorated(decorated), options))
+    if isinstance(fn, int):
+        raise KernelSyntaxError(
+            f"@tj.kernel({fn}): {fn} is not a Python function",
+            hint=f"give options by name, above a def: @tj.kernel(threads={fn})",
+        )
+    return Kernel(_decorated(fn), options)
+
+
+def _decorated(fn: Callable[..., Any]) -> Callable[..., Any]:
+    if isinstance(fn, Kernel):
+        raise KernelSyntaxError(f"{fn.name} is a kernel already", hint="write one @tj.kernel above the def")
+    return fn
 
 
 @entry_point

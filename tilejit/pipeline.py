@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from .codegen import Generated, generate
 from .codegen.storage import LOCAL_LIMIT, THREAD_LIMIT, allocations, local_memory, most_at_once, shared_plan, size_bytes
 from .codegen.tensor_memory import columns_of, tensor_memory_plan
-from .errors import ResourceError
+from .errors import ResourceError, TilejitError
 from .ir import walk
 from .ir.analyses import initialized, polling
 from .ir.checks import WatchedRegion, checked, refuse_overlaps
@@ -107,14 +107,28 @@ class Compiled:
         return Explanation.of(self.name, self.target, self.verdicts, tiles, self.layouts)
 
     def save(self, path: str | Path) -> tuple[Path, ...]:
-        """Writes the texts next to each other as `path` with .tile, .lane, .ll and .ptx; returns the files."""
+        """Writes the texts next to each other as `path` with .tile, .lane, .ll and .ptx; returns the files.
+
+        raises: TilejitError where they can't be written there.
+        """
+        if not isinstance(path, (str, Path)) or not Path(path).name:
+            raise TilejitError(f"{path!r} is no file to save to", hint="give the path of a file, as text or as a Path")
         base = Path(path)
+        if not base.parent.is_dir():
+            raise TilejitError(
+                f"{base.parent} is no folder: {base.name} can't be saved in it", hint="make the folder first"
+            )
         base = base.with_suffix("") if base.suffix == ".ptx" else base
         texts = {".tile": self.tile_ir, ".lane": self.lane_ir, ".ll": self.llvm_ir, ".ptx": self.ptx}
         written: list[Path] = []
         for suffix, text in texts.items():
             file = base.with_name(base.name + suffix)
-            file.write_text(text, encoding="utf-8")
+            try:
+                file.write_text(text, encoding="utf-8")
+            except OSError as error:
+                raise TilejitError(
+                    f"{file} can't be written: {error.strerror}", hint="save to a place that can be written"
+                ) from error
             written.append(file)
         return tuple(written)
 

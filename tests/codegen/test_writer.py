@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
+
 from tilejit.codegen.debug import LineTable
+from tilejit.codegen.registers import Word
 from tilejit.codegen.writer import Writer
 
 
@@ -34,3 +37,68 @@ def test_a_new_block_knows_only_what_it_is_given() -> None:
     w.jump("elsewhere")
     w.start("elsewhere")
     assert w.value("mul i32 %x, 3") != before
+
+
+def test_what_is_known_before_a_branch_is_known_behind_it_and_nothing_that_a_side_found_out() -> None:
+    w = Writer(LineTable("k", None))
+    kept, changed, read = (Word(f"%a{k}", "i32") for k in range(3))
+    w.write(kept, "i32", "%x")
+    w.write(changed, "i32", "%x")
+    available = w.available()
+    w.branch("%c", "then", "else")
+    for side in ("then", "else"):
+        w.start(side, available)
+        assert w.read(kept, "i32") == "%x"
+        assert (w.read(changed, "i32") == "%x") == (side == "then")
+        assert w.read(read, "i32") == w.read(read, "i32") != "%x"
+        inner = w.available()
+        w.branch("%d", "inside", "behind")
+        w.start("inside", inner)
+        w.write(changed, "i32", "%y")
+        w.jump("behind")
+        w.start("behind", inner)
+        assert w.read(kept, "i32") == "%x" != w.read(changed, "i32")
+        w.jump("after")
+    loads = len([line for line in w.body if "load" in line])
+    w.start("after", available)
+    assert w.read(kept, "i32") == "%x"
+    w.read(changed, "i32")
+    w.read(read, "i32")
+    assert len([line for line in w.body if "load" in line]) == loads + 2
+
+
+def test_a_loop_knows_no_word_and_behind_it_those_before_it_that_nothing_wrote() -> None:
+    w = Writer(LineTable("k", None))
+    kept, changed = (Word(f"%a{k}", "i32") for k in range(2))
+    for word in (kept, changed):
+        w.write(word, "i32", "%x")
+    available = w.available()
+    w.branch("%c", "then", "after")
+    w.start("then", available)
+    w.enter_loop("head")
+    w.start("head", w.available(), loops=True)
+    assert w.read(kept, "i32") != "%x"
+    w.write(changed, "i32", "%y")
+    w.jump("head")
+    w.leave_loop(available)
+    w.start("after", available)
+    assert w.read(kept, "i32") == "%x" != w.read(changed, "i32")
+
+
+def test_each_block_takes_the_time_that_it_takes_alone() -> None:
+    """Thousands of branches, as an unrolled loop has them: copying what is known would take the square of that."""
+    def seconds(branches: int) -> float:
+        w = Writer(LineTable("k", None))
+        begin = time.process_time()
+        for k in range(branches):
+            w.value(f"add i32 %x, {k}")
+            w.write(Word(f"%a{k}", "i32"), "i32", "%x")
+            available = w.available()
+            w.branch("%c", "then", "after")
+            w.start("then", available)
+            w.jump("after")
+            w.start("after", available)
+        return time.process_time() - begin
+
+    few, many = (min(seconds(n) for _ in range(3)) for n in (500, 4000))
+    assert many < 24 * few

@@ -50,6 +50,23 @@ class CudaArray:
 
     __cuda_array_interface__ = {"shape": (64,), "typestr": "<f4", "data": (0x7F0000000000, False), "version": 3}
 
+    def method(self, A):
+        A[0] = 1
+
+
+class BrokenArray:
+    """An object whose interface is not what it should be, or can't be asked for."""
+
+    def __init__(self, without=None, **changes):
+        whole = {**CudaArray.__cuda_array_interface__, **changes}
+        self.entries = {name: entry for name, entry in whole.items() if name != without}
+
+    @property
+    def __cuda_array_interface__(self):
+        if "fails" in self.entries:
+            raise KeyError("fails")
+        return self.entries.get("whole", self.entries)
+
 
 class TorchDevice:
     """The device of a tensor on a GPU."""
@@ -116,7 +133,8 @@ ARGUMENTS = [
     (lambda: add[1](3, B), LAUNCH, "A is an array parameter; got int 3", "A: tj.int32"),
     (lambda: add[1](A, B.astype(object)), LAUNCH, "B: an array of dtype dtype('O')", "float32"),
     (lambda: add[1](A.astype(complex), B), LAUNCH, "A: an array of dtype dtype('complex128')", "float32"),
-    (lambda: add[1](A.astype(">f4"), B), LAUNCH, "A: an array of dtype dtype('>f4')", "float32"),
+    (lambda: add[1](A.astype(">f4"), B), LAUNCH, "A: an array of dtype dtype('>f4') can't be passed: its bytes are in "
+     "the other order", "a.astype(np.float32)"),
     (lambda: add[1](np.zeros(3, [("x", "f4")]), B), LAUNCH, "A: an array of dtype", "float32"),
     (lambda: add[1](A, B, "x"), LAUNCH, "n can't be a str", "`n: tj.constexpr`"),
     (lambda: add[1](A, B, 1j), LAUNCH, "n can't be a complex", "`n: tj.constexpr`"),
@@ -190,7 +208,13 @@ OPTIONS = [
     (lambda: tj.kernel(max_registers=0), RESOURCE, "max_registers=0; a thread has 1 to 255", "leave it out"),
     (lambda: tj.kernel(max_registers=300), RESOURCE, "max_registers=300; a thread has 1 to 255", "leave it out"),
     (lambda: tj.kernel(cluster=(1, 2, 3, 4)), LAUNCH, "(1, 2, 3, 4) is not a cluster", "one to three positive"),
-    (lambda: tj.kernel(3), tj.KernelSyntaxError, "3 is not a Python function", "above a def"),
+    (lambda: tj.kernel(32), tj.KernelSyntaxError, "@tj.kernel(32): 32 is not a Python function", "(threads=32)"),
+    (lambda: tj.kernel("x"), tj.KernelSyntaxError, "'x' is not a Python function", "above a def"),
+    (lambda: tj.kernel(add), tj.KernelSyntaxError, "add is a kernel already", "one @tj.kernel"),
+    (lambda: tj.kernel(threads=32)(add), tj.KernelSyntaxError, "add is a kernel already", "one @tj.kernel"),
+    (lambda: tj.kernel(CudaArray().method), tj.KernelSyntaxError, "CudaArray.method is a method", "outside the class"),
+    (lambda: tj.kernel(CudaArray.method), tj.KernelSyntaxError, "method is a method: a kernel has no self", "outside"),
+    (lambda: tj.kernel(staticmethod(add)), tj.KernelSyntaxError, "is a staticmethod", "below @staticmethod"),
     (lambda: tj.kernel(lambda A: None), tj.KernelSyntaxError, "a kernel can't be a lambda", "def"),
     (lambda: tj.empty((3,), complex), LAUNCH, "is not an element type", "float32"),
     (lambda: tj.empty((-3,), tj.float32), LAUNCH, "an array can't have shape (-3,)", "a tuple of integers"),
@@ -202,6 +226,25 @@ OPTIONS = [
     (lambda: tj.spec((3, 4), tj.float32, (1,)), tj.KernelTypeError, "1 strides (1,) for shape (3, 4)", "one stride"),
     (lambda: tj.spec(3, tj.float32, ("a",)), tj.KernelTypeError, "strides are integers; got ('a',)", "elements"),
     (lambda: tj.TileLayout(3), tj.LayoutError, "3 is not a layout", "S[extents : strides]"),
+]
+#: what is broken in an array's interface, what the message says of it, what the help says
+INTERFACES = [
+    (BrokenArray(without="data"), "is broken: data is missing", "the address"),
+    (BrokenArray(data=7), "is broken: data is 7", "the address"),
+    (BrokenArray(data=("x", False)), "is broken: data is ('x', False)", "the address"),
+    (BrokenArray(without="shape"), "is broken: shape is missing", "integers"),
+    (BrokenArray(shape=64), "is broken: shape is 64", "integers"),
+    (BrokenArray(shape=(-1,)), "is broken: shape is (-1,)", "integers"),
+    (BrokenArray(strides=(4, 4)), "is broken: strides is (4, 4)", "as many integers as shape"),
+    (BrokenArray(without="typestr"), "is broken: typestr is missing", "'<f4'"),
+    (BrokenArray(typestr="what"), "is broken: typestr is 'what'", "'<f4'"),
+    (BrokenArray(typestr=4), "is broken: typestr is 4", "'<f4'"),
+    (BrokenArray(whole=3), "is 3", "data, shape, typestr"),
+    (BrokenArray(fails=True), "can't be read: KeyError: 'fails'", "address, shape and type"),
+]
+ARGUMENTS += [
+    (lambda array=array: add[1](array, B), LAUNCH, f"A: __cuda_array_interface__ of a BrokenArray {words}", help)
+    for array, words, help in INTERFACES
 ]
 CASES = [*ARGUMENTS, *GRIDS, *((call, DEVICE, words, help) for call, words, help in DEVICES), *OPTIONS]
 
@@ -408,13 +451,23 @@ def test_a_constexpr_deeper_than_python_recurses_is_refused():
     assert caught.value.hint == "pass a flat tuple"
 
 
-@pytest.mark.parametrize("text", ["many", "nan", "inf"])
+@pytest.mark.parametrize("text", ["many", "nan", "inf", "-1", "0"])
 def test_a_simulation_limit_that_is_no_number_is_refused(monkeypatch, text):
     names, _ = execute(kernel_text("A[0] = 1", "A"))
     monkeypatch.setenv("TILEJIT_DEVICE", "sim")
     monkeypatch.setenv("TILEJIT_SIM_LIMIT", text)
     array = np.zeros(1, np.float32)
     with pytest.raises(tj.LaunchError, match=f"TILEJIT_SIM_LIMIT='{text}'"):
+        names["k"][1](array)
+    assert array[0] == 0
+
+
+@pytest.mark.parametrize("text", ["nonsense", "off", "2"])
+def test_simulation_checks_that_are_none_are_refused(monkeypatch, text):
+    names, _ = execute(kernel_text("A[0] = 1", "A"))
+    monkeypatch.setenv("TILEJIT_SIM_CHECKS", text)
+    array = np.zeros(1, np.float32)
+    with pytest.raises(tj.LaunchError, match=f"TILEJIT_SIM_CHECKS='{text}' is none of 0, 1, strict"):
         names["k"][1](array)
     assert array[0] == 0
 

@@ -128,4 +128,4 @@ def test_deep_loops_are_walked_once_for_each_change() -> None:
         text += "    " * (depth + 1) + f"for i{depth} in range(n):\n"
     text += "    " * 15 + "x = x + 1\n    tj.warp.store(A[0:32], x)\n"
     (load, add, store) = statements(tile_ir(text, array(), dtypes.int32).body, ir.TileOp)
-    assert load.written[0].buffer == add.written[0].buffer == store.inputs[0].buffer
+    assert load.written[0].buffer == add.written[0].buffer == store.region("src").buffer

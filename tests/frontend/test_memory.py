@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.reference.expressions import evaluate
@@ -120,8 +122,46 @@ def test_a_part_of_a_region_in_bounds_is_in_bounds() -> None:
     whole = "tj.assume_in_bounds(A[i : i + 8, 0:8])"
     assert region(f"{whole}[4:8, :]").in_bounds
     assert region(f"{whole}[2, 0:4]").in_bounds
-    assert not region(f"{whole}[4:12, :]").in_bounds
     assert not region(f"{whole}[n : n + 2, :]").in_bounds
+
+
+@pytest.mark.parametrize(
+    ("expression", "words"),
+    [
+        ("A[0:4, :][0:8, 0:8]", r"\[0 : 8\] leaves dimension 0 of a region of A, whose extent is 4"),
+        ("A[i : i + 8, 0:8][4:12, :]", r"\[4 : 12\] leaves dimension 0 of a region of A, whose extent is 8"),
+        ("A[n, 0:8][-1:3]", r"\[-1 : 3\] leaves dimension 1 of a region of A, whose extent is 8"),
+        ("A[0:4, :][4]", "index 4 is outside dimension 0 of a region of A, whose extent is 4"),
+        ("A[0:12, 0:8].tile((8, 8), (1, 0))", r"\[8 : 16\] leaves dimension 0 of a region of A, whose extent is 12"),
+        ("s[0:4, :][2:6, :]", r"\[2 : 6\] leaves dimension 0 of a region of s, whose extent is 4"),
+    ],
+)
+def test_a_part_of_a_region_stays_inside_it(expression: str, words: str) -> None:
+    with pytest.raises(KernelTypeError, match=words):
+        regions(f"s = tj.alloc_shared((8, 8), A.dtype)\n    tj.thread.fill({expression}, 0)")
+
+
+@pytest.mark.parametrize(
+    ("expression", "inside"),
+    [
+        ("A[0:4, :][n : n + 2, 0:8]", lambda n: 0 <= n <= 2), ("A[i : i + 4, 0:8][n, :]", lambda n: 0 <= n < 4),
+        ("A[0:16, 0:8].tile((8, 8), (n, 0))", lambda n: 0 <= n < 2), ("s[2:6, :][n, :]", lambda n: 0 <= n < 4),
+    ],
+)
+def test_that_a_part_of_a_region_at_a_run_time_place_stays_inside_it_is_asserted(
+    expression: str, inside: Callable[[int], bool]
+) -> None:
+    text = f"    s = tj.alloc_shared((8, 8), A.dtype)\n    tj.thread.fill({expression}, 0)\n"
+    kernel = tile_ir(f"def k(A, n, i):\n{text}", A2, dtypes.int32, dtypes.int64)
+    (assertion,) = statements(kernel.body, ir.Assert)
+    assert assertion.rule == "bounds"
+    assert [bool(evaluate(assertion.cond, {"n": n, "i": 3})) for n in range(-2, 6)] == list(map(inside, range(-2, 6)))
+
+
+def test_what_covers_a_dimension_passes_the_tensors_edge_as_the_tensor_does() -> None:
+    text = "def k(A, n):\n    tj.thread.fill(A[n][n : n + 8], 0)\n    tj.thread.fill(A[:, 0:8][-4:4, :], 0)\n"
+    kernel = tile_ir(text, A2, dtypes.int32)
+    assert not statements(kernel.body, ir.Assert)
 
 
 def test_a_permuted_region_keeps_its_place() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import replace
 
 import pytest
@@ -173,6 +174,38 @@ def test_an_expression_that_holds_in_a_block_is_checked_again_behind_it() -> Non
     body = (inside, ir.Let(ir.Var("z", int32), shared))
     found = verify(ir.Kernel("k", (ir.ScalarParam("n", n),), 32, "sm_90a", body), "tile")
     assert [v.message for v in found] == ["x is used outside the block that defines it"]
+
+
+def test_what_a_block_defines_is_forgotten_behind_it_and_nothing_else() -> None:
+    text = """kernel k threads=32 target=sm_90a
+  let a: int32 = %lane_id
+  if a < 4
+    let b: int32 = a
+    if b < 2
+      let c: int32 = b
+    let d: int32 = b
+  let e: int32 = a
+"""
+    assert verify(from_text(text), "tile") == []
+    for name in "bcd":
+        (violation,) = verify(from_text(text + f"  let f: int32 = {name}\n"), "tile")
+        assert f"{name} is used outside the block that defines it" in violation.message
+
+
+def test_each_block_is_verified_in_the_time_that_it_takes_alone() -> None:
+    """Thousands of branches, as an unrolled loop has them: copying what is visible would take the square of that."""
+    def seconds(branches: int) -> float:
+        body: list[ir.Stmt] = []
+        for k in range(branches):
+            var = ir.Var(f"v{k}", int32)
+            body += [ir.Declare(var, ir.Const(k, int32)), ir.If(ir.Const(True, bool_), (), ())]
+        kernel = ir.Kernel("k", (), 32, "sm_90a", tuple(body))
+        begin = time.process_time()
+        assert verify(kernel, "tile") == []
+        return time.process_time() - begin
+
+    few, many = (min(seconds(n) for _ in range(3)) for n in (500, 4000))
+    assert many < 24 * few
 
 
 def test_examining_lists_the_names_that_are_used() -> None:

@@ -156,3 +156,19 @@ def test_a_launch_does_not_fail_by_it():
     with tj.use_device("sim"):
         three[4](A, y, np.zeros(200, np.float32))
     assert not y.any()
+
+
+@tj.kernel(threads=32)
+def part_of_a_part(X, Y, j):
+    tj.warp.copy(Y[0:8], X[0:16][j : j + 8])
+
+
+@pytest.mark.parametrize(("j", "first"), [(-1, -1), (9, 9)])
+def test_a_part_of_a_region_at_a_run_time_place_that_leaves_it_is_an_error(j, first):
+    y = np.zeros(8, np.float32)
+    with pytest.raises(tj.OutOfBoundsError) as caught:
+        tj.simulate(part_of_a_part, 1, A, y, j)
+    assert f"[{first} : {first + 8}] leaves dimension 0 of a region of X, whose extent is 16" in str(caught.value)
+    assert not y.any()
+    tj.simulate(part_of_a_part, 1, A, y, 8)
+    np.testing.assert_array_equal(y, A[8:16])

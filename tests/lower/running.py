@@ -158,7 +158,7 @@ class Run:
         if self.op.record.reduction is not None:
             src = self.tiles[1]
             return tiles.reduced(self.op, self.dst, src, before, self.held[src.name])
-        inputs = [self._input(o) for o in self.op.inputs]
+        inputs = [self._input(o) for o in self.op.inputs.values()]
         return tiles.computed(self.op.name, self.dst, inputs, self.op.scope, before, self.held)
 
     def _fill(self) -> int:

@@ -77,7 +77,7 @@ def test_operands_are_found_by_name(name: str) -> None:
     op = example(name)
     for k, rule in enumerate(TILE_OPERATIONS[name].operands):
         assert op.operand(rule.name) is (op.operands[k] if k < len(op.operands) else None)
-    assert op.written == op.operands[:1] and op.inputs == op.operands[1:]
+    assert op.written == op.operands[:1] and tuple(op.inputs.values()) == op.operands[1:]
     with pytest.raises(KeyError, match="no operand 'colour'"):
         op.operand("colour")
 

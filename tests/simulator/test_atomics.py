@@ -143,3 +143,56 @@ def test_contended_updates_are_those_of_the_threads_one_by_one(op, places):
         longhand[i] = update(longhand[i], int(value))
     assert memory.tolist() == longhand
     assert old.tolist() == seen
+
+
+@pytest.mark.parametrize("op", ["inc", "dec"])
+@pytest.mark.parametrize("bounds", [[5], [0], [2**32 - 1], [3, 9]])
+@pytest.mark.parametrize("start", [0, 4, 5, 6, 2**32 - 1])
+def test_counts_go_round_at_the_bound_of_their_place(op, bounds, start):
+    n = 96
+    index = np.arange(n) * 7 % len(bounds)
+    memory = np.full(len(bounds), start, "u4")
+    values = np.array(bounds, "u4")[index]
+    now, seen = [start] * len(bounds), []
+    for place, bound in zip(index, values.tolist(), strict=True):
+        seen.append(now[place])
+        now[place] = STEP[op](now[place], bound)
+    found = update(op, "u32", memory, index, values)
+    assert memory.tolist() == now
+    assert found.tolist() == seen
+
+
+@pytest.mark.parametrize("distance", [1, 1 << 10, 1 << 17])
+def test_many_places_that_lie_far_apart(distance):
+    """Old values come to their threads whatever the sort of the places takes for a key."""
+    n = 1024
+    rng = np.random.default_rng(distance)
+    index = rng.integers(0, 60, n) * distance
+    memory, values = np.zeros(60 * distance, "u4"), rng.integers(0, 1000, n, "u4")
+    expected, seen = {}, []
+    for place, value in zip(index.tolist(), values.tolist(), strict=True):
+        seen.append(expected.get(place, 0))
+        expected[place] = max(seen[-1], value)
+    found = update("max", "u32", memory, index, values)
+    assert found.tolist() == seen
+    assert {i: int(memory[i]) for i in expected} == expected
+
+
+@pytest.mark.parametrize("expected", [[7], [3], [7, 3], "mixed"])
+@pytest.mark.parametrize("bring", [0, 1])
+def test_contended_swaps_are_those_of_the_threads_one_by_one(expected, bring):
+    """bring: how many of the threads in front bring what stands there already."""
+    n = 96
+    rng = np.random.default_rng(bring)
+    index = rng.integers(0, 2, n)
+    memory = np.full(2, 7, "u4")
+    wanted = rng.integers(6, 9, n, "u4") if expected == "mixed" else np.array(expected, "u4")[index % len(expected)]
+    new = rng.integers(6, 9, n, "u4")
+    new[: 20 * bring] = 7
+    now, seen = [7, 7], []
+    for place, a, b in zip(index.tolist(), wanted.tolist(), new.tolist(), strict=True):
+        seen.append(now[place])
+        now[place] = b if now[place] == a else now[place]
+    found = update("cas", "b32", memory, index, wanted, new)
+    assert memory.tolist() == now
+    assert found.tolist() == seen

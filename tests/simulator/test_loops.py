@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import tilejit as tj
-from tests.simulator.small_kernels import simulate
+from tests.simulator.small_kernels import kernel, simulate
 from tilejit.errors import DeadlockError, SimulationError
+from tilejit.simulator.decode.translate import translate
 
 THREAD = "mov.u32 %r1, %tid.x; ld.param.u64 %x1, [p0]; mad.wide.u32 %x2, %r1, 4, %x1;\n"
 
@@ -131,3 +132,48 @@ def test_an_interrupt_says_where_every_group_is():
         simulate(body, np.zeros(64, "u4"), block=64)
     assert ":12" in str(e.value)
     assert ":77" in str(e.value) and "thread 32" in str(e.value)
+
+
+WAITS = {
+    "the flag decides": "LOOP: ld.acquire.gpu.global.u32 %r2, [%x1]; setp.eq.u32 %p1, %r2, 0; @%p1 bra LOOP;",
+    "through a register": """
+    LOOP: ld.relaxed.gpu.global.u32 %r2, [%x1]; add.u32 %r3, %r2, 1; setp.eq.u32 %p1, %r3, 1; not.pred %p2, %p1;
+    @!%p2 bra LOOP;""",
+    "through memory": """
+    LOOP: ld.relaxed.gpu.global.u32 %r2, [%x1]; st.shared.u32 [s], %r2; ld.shared.u32 %r3, [s];
+    setp.eq.u32 %p1, %r3, 0; @%p1 bra LOOP;""",
+    "a branch inside": """
+    LOOP: atom.global.add.u32 %r2, [%x1], 0; setp.ne.u32 %p1, %r2, 0; @%p1 bra OUT; bra LOOP; OUT:""",
+    "the test behind the jump back": """
+    LOOP: ld.relaxed.gpu.global.u32 %r2, [%x1]; bra TEST; BACK: bra LOOP;
+    TEST: setp.eq.u32 %p1, %r2, 0; @%p1 bra BACK;""",
+}
+COUNTS = {
+    "a reduction": "LOOP: red.global.add.u32 [%x1], 1; {count}",
+    "nobody looks at what it was": "LOOP: atom.global.add.u32 %r2, [%x1], 1; st.global.u32 [%x2], %r2; {count}",
+    "it looks at a constant": "ld.global.nc.u32 %r4, [%x2]; LOOP: atom.global.max.u32 %r2, [%x1], 1; {count}",
+}
+
+
+@pytest.mark.parametrize("name", WAITS)
+def test_a_loop_waits_whose_branches_depend_on_what_others_write(name):
+    assert waiting(WAITS[name]).for_ctas
+    assert waiting(WAITS[name]).back_edges
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_a_loop_waits_for_nobody_whose_branches_only_count(name):
+    count = "add.u32 %r4, %r4, 1; setp.lt.u32 %p1, %r4, 5; @%p1 bra LOOP;"
+    assert not waiting(COUNTS[name].format(count=count)).back_edges
+
+
+def waiting(loop):
+    body = f"mov.u32 %r4, 0; ld.param.u64 %x1, [p0]; ld.param.u64 %x2, [p1]; {loop} ret;"
+    text = kernel(body, ".param .u64 p0, .param .u64 p1", ".shared .align 4 .b8 s[4];")
+    return translate(text, "k", 0).waiting
+
+
+def test_a_flag_in_shared_memory_is_set_by_the_own_cta():
+    loop = "LOOP: ld.volatile.shared.u32 %r2, [s]; setp.eq.u32 %p1, %r2, 0; @%p1 bra LOOP;"
+    assert waiting(loop).back_edges
+    assert not waiting(loop).for_ctas

@@ -140,7 +140,7 @@ def round_to_odd(emission: Emission, x: str) -> str:
 def _to_bfloat16(emission: Emission, x: str) -> str:
     """float32 to bfloat16's bits, to nearest even; NaN gives a quiet NaN."""
     if emission.has(convert.BF16):
-        return emission.machine(convert.BF16, x)
+        return emission.machine(convert.BF16, x)[0]
     w = emission.writer
     rounded = rounded_off(w, to_bits(w, x), 16)
     isnan = w.value(f"fcmp uno float {x}, 0.0")

@@ -97,8 +97,8 @@ class Emission:
 
     def machine(
         self, row: Row, *operands: str, past: Mapping[int, int] | None = None, span: Span | None = None
-    ) -> str:
-        """Writes one instruction of the instruction table; returns its result, "" if it has none.
+    ) -> list[str]:
+        """Writes one instruction of the instruction table; returns its results.
 
         operands: LLVM values, one for each of the registers that it reads. past: bytes that are added to an operand
         which is an address, by its number.
@@ -111,8 +111,11 @@ class Emission:
         text = call.text(operands, past or {})
         if not call.results:
             self.writer.effect(text)
-            return ""
-        return self.writer.fresh(text)
+            return []
+        result = self.writer.fresh(text)
+        if call.results == 1:
+            return [result]
+        return [self.writer.fresh(f"extractvalue {call.result} {result}, {i}") for i in range(call.results)]
 
 
 TYPES = {"r": "i32", "l": "i64", "h": "i16", "f": "float", "d": "double", "n": "i32", "b": "i1"}
@@ -121,13 +124,15 @@ TYPES = {"r": "i32", "l": "i64", "h": "i16", "f": "float", "d": "double", "n": "
 class _AsmCall(NamedTuple):
     """A row as a call of inline assembly, without its operands.
 
-    before, after: the text around the operands. kinds: their types. results: how many registers it returns.
+    before, after: the text around the operands. kinds: their types. results: how many registers it returns, and result
+    the type of all of them.
     """
 
     before: str
     kinds: tuple[str, ...]
     after: str
     results: int
+    result: str
 
     def text(self, operands: tuple[str, ...], past: Mapping[int, int]) -> str:
         """The call with its operands; `past` as `Emission.machine` has it."""
@@ -159,4 +164,5 @@ def _call(row: Row, number: int) -> _AsmCall:
     effect = "sideeffect " if row.memory or row.convergent else ""
     suffix = " convergent nounwind" if row.convergent else " nounwind"
     before = f'call {result} asm {effect}"{row.assembly(carried)}", "{",".join(constraints)}"('
-    return _AsmCall(before, tuple(TYPES[o.register.constraint] for o in arguments), f"){suffix}", len(results))
+    kinds = tuple(TYPES[o.register.constraint] for o in arguments)
+    return _AsmCall(before, kinds, f"){suffix}", len(results), result)

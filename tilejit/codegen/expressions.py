@@ -36,7 +36,7 @@ def evaluate(emission: Emission, expr: Expr) -> LLVMValue:
     value = _compute(emission, expr)
     w.restore(before)
     if _is_settled(emission, expr):
-        w.results[id(expr)] = value
+        w.results.add(id(expr), value)
     return value
 
 
@@ -80,7 +80,8 @@ def offset_of(emission: Emission, expr: Expr) -> OffsetSum:
     if isinstance(expr, Var) and expr.name in emission.sums:
         return emission.sums[expr.name]
     if isinstance(expr, Op) and expr.name == "add":
-        a, b = (offset_of(emission, x) for x in expr.args)
+        left, right = expr.args
+        a, b = offset_of(emission, left), offset_of(emission, right)
         wraps = expr.dtype.bits < 64 and not _proved(expr)
         return OffsetSum(a.parts + b.parts, a.past + b.past, a.wraps or b.wraps or wraps)
     value = evaluate(emission, expr)
@@ -91,9 +92,12 @@ def _constant(emission: Emission, expr: Expr) -> int | None:
     """An index that is constant here."""
     if isinstance(expr, Const):
         return int(expr.value)
-    if id(expr) not in emission.folds:
-        emission.folds[id(expr)] = _fold(expr)
-    fold = emission.folds[id(expr)]
+    if not emission.constants:
+        return None
+    key = id(expr)
+    if key not in emission.folds:
+        emission.folds[key] = _fold(expr)
+    fold = emission.folds[key]
     try:
         return None if fold is None else fold(emission.constants)
     except KeyError:
@@ -112,7 +116,8 @@ def _fold(expr: Expr) -> Fold | None:
     if fold is None or not isinstance(expr, Op):
         return None
     left, right = expr.args
-    a, b = _fold(left), _fold(right)
+    a = _fold(left)
+    b = None if a is None else _fold(right)
     if a is None or b is None:
         return None
     if not isinstance(right, Const):
@@ -196,7 +201,8 @@ def _folded(name: str, args: list[LLVMValue]) -> int | None:
 
 def _kept(name: str, x: LLVMValue, y: LLVMValue) -> LLVMValue | None:
     """The argument that an integer operation returns: x + 0, x * 1, x * 0, …, of which unrolling makes many."""
-    a, b = (None if v.const is None else v.const.value for v in (x, y))
+    a = None if x.const is None else x.const.value
+    b = None if y.const is None else y.const.value
     if name == "mul":
         if a == 0 or b == 1:
             return x

@@ -42,7 +42,7 @@ def from_fp8(emission: Emission, x: str, dtype: DType) -> str:
     convert = FROM_FP8.row(dtype)
     if emission.has(convert):
         wide = w.value(f"zext i8 {x} to i16")
-        pair = emission.machine(convert, wide)
+        (pair,) = emission.machine(convert, wide)
         low = w.value(f"trunc i32 {pair} to i16")
         half = w.value(f"bitcast i16 {low} to half")
         return w.value(f"fpext half {half} to float")
@@ -73,7 +73,7 @@ def to_fp8(emission: Emission, x: str, dtype: DType, saturate: bool) -> str:
     w = emission.writer
     if saturate and emission.has(convert):
         # The first source goes to the upper half.
-        pair = emission.machine(convert, "0.0", x)
+        (pair,) = emission.machine(convert, "0.0", x)
         return w.value(f"trunc i16 {pair} to i8")
     bits = to_bits(w, x)
     size = w.value(f"and i32 {bits}, 2147483647")

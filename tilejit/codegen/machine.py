@@ -31,9 +31,9 @@ def instruction(emission: Emission, stmt: Instruction) -> None:
         else:
             operands += _vector_operands(emission, item, operand)
         carried = len(operands) if is_carried else carried
-    result = emission.machine(row, *operands, past=past, span=stmt.span)
+    results = emission.machine(row, *operands, past=past, span=stmt.span)
     registers = row.results if row.carries is None else (row.carries,) * carried + row.results
-    _store_results(emission, stmt, registers, result)
+    _store_results(emission, stmt, registers, results)
 
 
 def _vector_operands(emission: Emission, vector: Vector, operand: Operand) -> list[str]:
@@ -104,19 +104,16 @@ def _converted(emission: Emission, value: LLVMValue, operand: Operand) -> str:
     return emission.writer.value(f"zext i{value.dtype.bits} {bits} to {kind}")
 
 
-def _store_results(emission: Emission, stmt: Instruction, registers: tuple[Operand, ...], result: str) -> None:
+def _store_results(
+    emission: Emission, stmt: Instruction, registers: tuple[Operand, ...], results: list[str]
+) -> None:
     """Writes the result registers' values to the statement's outputs. registers: the operand of each register."""
     w = emission.writer
-    if len(registers) > 1:
-        kind = "{ " + ", ".join(_type_and_bits(operand)[0] for operand in registers) + " }"
-        parts = [w.fresh(f"extractvalue {kind} {result}, {i}") for i in range(len(registers))]
-    else:
-        parts = [result] if registers else []
     at = 0
     for vector in stmt.outputs:
         words, (kind, bits) = memory.words_of(vector.buffer.dtype, vector.width), _type_and_bits(registers[at])
         count = words.bits * words.number // bits
-        chosen = parts[at : at + count]
+        chosen = results[at : at + count]
         if registers[at].kind is Kind.PREDICATE:
             chosen, kind = [w.value(f"zext i1 {part} to i8") for part in chosen], "i8"
         made = _regrouped(emission, chosen, (kind, bits), (words.word, words.bits))

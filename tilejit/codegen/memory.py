@@ -225,14 +225,15 @@ def read(emission: Emission, vector: Vector, offset: OffsetSum, words: WordForma
     if registers is not None:
         return _read_registers(emission, buffer, registers, offset, words)
     access, align = _access(emission, vector, words)
+    kind = access.vector
     values: list[str] = []
     for first in range(0, words.number, access.number):
         pointer, place = address(emission, buffer, _further(buffer, offset, first * words.bits))
-        loaded = w.value(f"load {access.vector}, {pointer} {place}, align {align}")
+        loaded = w.value(f"load {kind}, {pointer} {place}, align {align}")
         if access.number == 1:
             values.append(loaded)
             continue
-        values += [w.value(f"extractelement {access.vector} {loaded}, i32 {i}") for i in range(access.number)]
+        values += [w.value(f"extractelement {kind} {loaded}, i32 {i}") for i in range(access.number)]
     return values
 
 
@@ -244,14 +245,15 @@ def write(emission: Emission, vector: Vector, offset: OffsetSum, words: WordForm
         _write_registers(emission, buffer, registers, offset, words, values)
         return
     access, align = _access(emission, vector, words)
+    kind = access.vector
     for first in range(0, words.number, access.number):
         stored = values[first]
         if access.number > 1:
             stored = "poison"
             for i, value in enumerate(values[first : first + access.number]):
-                stored = w.value(f"insertelement {access.vector} {stored}, {access.word} {value}, i32 {i}")
+                stored = w.value(f"insertelement {kind} {stored}, {access.word} {value}, i32 {i}")
         pointer, place = address(emission, buffer, _further(buffer, offset, first * words.bits))
-        w.effect(f"store {access.vector} {stored}, {pointer} {place}, align {align}")
+        w.effect(f"store {kind} {stored}, {pointer} {place}, align {align}")
 
 
 def _further(buffer: Buffer, offset: OffsetSum, bits: int) -> OffsetSum:

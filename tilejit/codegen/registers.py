@@ -23,7 +23,7 @@ class Word:
     """One register.
 
     address: its place on the stack. kind: its LLVM type there. array: the buffer's registers to which it belongs, or
-    None for a variable. written: the number of its last write in the text. loaded: some block loads it from the stack.
+    None for a variable. loaded: some block loads it from the stack.
     zeroed: it starts as zero. Elements that share a word need that where they are written one by one: without it, in a
     loop that writes one of them, LLVM computes with a register that nothing wrote to carry the others along.
     """
@@ -31,7 +31,6 @@ class Word:
     address: str
     kind: str
     array: Registers | None = None
-    written: int = 0
     loaded: bool = False
     zeroed: bool = False
 

@@ -90,7 +90,7 @@ def assertion(emission: Emission, stmt: Assert) -> None:
     w.branch(condition, after, failed)
     w.start(failed, available)
     place = w.value(f"ptrtoint ptr addrspace(1) {record} to i64")
-    before = emission.machine(COMPARE_AND_SWAP, place, "0", str(len(emission.assertions)))
+    (before,) = emission.machine(COMPARE_AND_SWAP, place, "0", str(len(emission.assertions)))
     w.branch(w.value(f"icmp eq i32 {before}, 0"), first, ended)
     w.start(first, available)
     names = ("thread_id", "cta_id.0", "cta_id.1", "cta_id.2")

@@ -76,8 +76,7 @@ def most_at_once(body: Block) -> tuple[Buffer, ...]:
 def size_bytes(buffer: Buffer) -> int:
     """Bytes that a buffer takes: in one thread where it is local; in shared memory with whole periods of a swizzle."""
     assert isinstance(buffer.layout, TileLayout)
-    layout = buffer.layout.storage() if buffer.space == "local" else buffer.layout
-    return layout.footprint() * buffer.dtype.bytes
+    return buffer.layout.footprint() * buffer.dtype.bytes
 
 
 def shared_plan(buffers: Iterable[Buffer]) -> SharedPlan:

@@ -46,8 +46,9 @@ def _machine(cpu: str, ptx: tuple[int, int]) -> Any:
     return llvm.Target.from_triple(TRIPLE).create_target_machine(cpu=cpu, features=features, opt=2)
 
 
-def _optimise(module: Any, machine: Any) -> None:
-    """Runs the few passes that the back end doesn't run by itself: inlining, registers from memory, rotated loops.
+@cache
+def _passes() -> Any:
+    """The few passes that the back end doesn't run by itself: inlining, registers from memory, rotated loops.
 
     Measured on a copy loop: O3's pipeline takes 4 ms for 51 instructions of PTX, these passes 0.4 ms for 53. Its
     instruction combiner also takes vector loads apart, which the back end then puts together again: 45 ms of emission
@@ -55,15 +56,22 @@ def _optimise(module: Any, machine: Any) -> None:
     """
     import llvmlite.binding as llvm
 
-    options = llvm.create_pipeline_tuning_options(speed_level=2)
-    builder = llvm.create_pass_builder(machine, options)
     passes = llvm.create_new_module_pass_manager()
     passes.add_always_inliner_pass()
     passes.add_sroa_pass()
     passes.add_simplify_cfg_pass()
     passes.add_loop_simplify_pass()
     passes.add_loop_rotate_pass()
-    passes.run(module, builder)
+    return passes
+
+
+def _optimise(module: Any, machine: Any) -> None:
+    """Runs the passes on a module."""
+    import llvmlite.binding as llvm
+
+    # a builder serves one run: it keeps callbacks into the objects that llvmlite makes for that
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
+    _passes().run(module, builder)
 
 
 def compile_text(text: str, target: Target, ptx: tuple[int, int]) -> tuple[str, dict[str, float]]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from ..source import Span
 from .debug import LineTable
@@ -32,6 +32,10 @@ _HOISTED = frozenset({
 _NAMES = re.compile(r"%v\d+")
 
 
+K = TypeVar("K")
+V = TypeVar("V")
+
+
 @dataclass(slots=True, eq=False)
 class _OpenLoop:
     """A loop that is being written.
@@ -45,17 +49,62 @@ class _OpenLoop:
     values: dict[str, str] = field(default_factory=dict)
 
 
+class Table(Generic[K, V]):
+    """What is known in a block and in those that it dominates: entries are added, and taken out again in that order.
+
+    So nothing is copied for a block, which thousands of branches would take the square of their number for.
+    """
+
+    def __init__(self) -> None:
+        self._entries: dict[K, V] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, key: K) -> V | None:
+        return self._entries.get(key)
+
+    def add(self, key: K, value: V) -> None:
+        """An entry, unless there is one."""
+        self._entries.setdefault(key, value)
+
+    def cut(self, size: int) -> None:
+        """Takes out the entries that came behind the first `size`."""
+        while len(self._entries) > size:
+            self._entries.popitem()
+
+
+@dataclass(slots=True)
+class _Words:
+    """What words hold. read: those whose entry came from a load, in order."""
+
+    held: dict[Word, Held] = field(default_factory=dict)
+    read: list[Word] = field(default_factory=list)
+
+    def load(self, word: Word, held: Held) -> None:
+        self.held[word] = held
+        self.read.append(word)
+
+    def cut(self, reads: int, written: Iterable[Word]) -> None:
+        """Forgets what was loaded behind the first `reads`, and the words that were written."""
+        for word in (*self.read[reads:], *written):
+            self.held.pop(word, None)
+        del self.read[reads:]
+
+
 class Available(NamedTuple):
-    """The values that code at one point can use without computing them again.
+    """The values that code at one point can use without computing them again: how much of each table there was.
 
     values: names of results, by the text of the instruction. results: of expressions that have the same value wherever
     they stand, by their identity. words: what each word holds. writes: how many writes of words came before.
+    hoisted: names of results besides, of instructions in front of a loop.
     """
 
-    values: dict[str, str]
-    results: dict[int, LLVMValue]
-    words: dict[Word, Held]
+    values: tuple[Table[str, str], int]
+    results: tuple[Table[int, LLVMValue], int]
+    words: tuple[_Words, int]
     writes: int
+    hoisted: Mapping[str, str] = {}
 
 
 class Writer:
@@ -74,17 +123,18 @@ class Writer:
         #: the block to which a thread that ends jumps; None where it just returns
         self.exit: str | None = None
         #: the values of expressions that have the same value wherever they stand, by their identity
-        self.results: dict[int, LLVMValue] = {}
+        self.results: Table[int, LLVMValue] = Table()
         self._names = 0
         self._location = ""
-        self._values: dict[str, str] = {}
+        self._values: Table[str, str] = Table()
         self._loops: list[_OpenLoop] = []
         self._depths: dict[str, int] = {}
         self._preheaders: dict[int, list[str]] = {}
-        self._words: dict[Word, Held] = {}
+        self._words = _Words()
         self._unsaved: dict[Word, None] = {}
         self._stores: list[tuple[int, Word]] = []
-        self._writes = 0
+        #: the words that were written, in order
+        self._writes: list[Word] = []
 
     def lines(self) -> list[str]:
         """The function's body, without the stores of words that nothing loads."""
@@ -122,7 +172,8 @@ class Writer:
             return name
         depth = self.depth(text) if self._loops and opcode in _HOISTED else len(self._loops)
         if depth == len(self._loops):
-            name = self._values[text] = self.fresh(text)
+            name = self.fresh(text)
+            self._values.add(text, name)
             return name
         loop = self._loops[depth]
         if text not in loop.values:
@@ -168,27 +219,27 @@ class Writer:
         if kind == to:
             return value
         result = self.value(f"bitcast {kind} {value} to {to}")
-        self._values[f"bitcast {to} {result} to {kind}"] = value
+        self._values.add(f"bitcast {to} {result} to {kind}", value)
         return result
 
     def read(self, word: Word, kind: str) -> str:
         """What the word holds, as a value of type `kind`."""
-        held = self._words.get(word)
+        held = self._words.held.get(word)
         if held is None:
             word.loaded = True
-            value = self.fresh(f"load {word.kind}, ptr {word.address}")
-            held = self._words[word] = Held(word.kind, value, "")
+            held = Held(word.kind, self.fresh(f"load {word.kind}, ptr {word.address}"), "")
+            self._words.load(word, held)
         return self.bitcast(held.kind, held.value, kind)
 
     def begin_as_zero(self, words: Iterable[Word]) -> None:
         """Takes words as zero that nothing has written yet; only in the entry block."""
-        self._words.update((word, Held(word.kind, "zeroinitializer", "")) for word in words)
+        for word in words:
+            self._words.load(word, Held(word.kind, "zeroinitializer", ""))
 
     def write(self, word: Word, kind: str, value: str) -> None:
         """Gives the word a value of type `kind`."""
-        self._writes += 1
-        word.written = self._writes
-        self._words[word] = Held(kind, value, self._location)
+        self._writes.append(word)
+        self._words.held[word] = Held(kind, value, self._location)
         self._unsaved[word] = None
 
     def save(self, words: Iterable[Word]) -> None:
@@ -197,7 +248,7 @@ class Writer:
         for word in words:
             if word in self._unsaved:
                 del self._unsaved[word]
-                held = self._words[word]
+                held = self._words.held[word]
                 self._location = held.location
                 value = self.bitcast(held.kind, held.value, word.kind)
                 self._stores.append((len(self.body), word))
@@ -206,10 +257,9 @@ class Writer:
 
     def forget(self, words: Iterable[Word]) -> None:
         """Forgets what words hold, because an access by address may have changed them on the stack."""
-        self._writes += 1
         for word in words:
-            word.written = self._writes
-            self._words.pop(word, None)
+            self._writes.append(word)
+            self._words.held.pop(word, None)
 
     def alloca(self, kind: str, align: int) -> str:
         """Reserves stack space in the entry block, which LLVM makes registers of where it can; returns its address."""
@@ -254,11 +304,14 @@ class Writer:
         """Ends the loop; returns what is available behind it: what is at its head, and what its preheader computes."""
         loop = self._loops.pop()
         self._preheaders[loop.at] = loop.preheader
-        return at_head._replace(values={**at_head.values, **loop.values})
+        return at_head._replace(hoisted=loop.values)
 
     def available(self) -> Available:
         """What is available where the writer stands."""
-        return Available(dict(self._values), dict(self.results), dict(self._words), self._writes)
+        return Available(
+            (self._values, len(self._values)), (self.results, len(self.results)),
+            (self._words, len(self._words.read)), len(self._writes),
+        )
 
     def start(self, label: str, available: Available | None = None, loops: bool = False) -> None:
         """Opens a new block; the one before it must have ended.
@@ -269,7 +322,16 @@ class Writer:
         self.body.append(f"{label}:")
         self.block = label
         self.open = True
-        values, results, words, writes = available or Available({}, {}, {}, 0)
-        self._values = dict(values)
-        self.results = dict(results)
-        self._words = {} if loops else {word: held for word, held in words.items() if word.written <= writes}
+        if available is None:
+            self._values, self.results, self._words = Table(), Table(), _Words()
+            return
+        self._values, size = available.values
+        self._values.cut(size)
+        self.results, size = available.results
+        self.results.cut(size)
+        for text, name in available.hoisted.items():
+            self._values.add(text, name)
+        self._words, reads = available.words
+        self._words.cut(reads, self._writes[available.writes :])
+        if loops:
+            self._words = _Words()

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..dtypes import DType
 from .context import Context
+from .foreign import not_callable
 from .inline import closure_of, inline
 from .intrinsics import call_intrinsic, convert_to
 from .language import Function, Intrinsic
@@ -47,33 +48,4 @@ def _call_constant(ctx: Context, node: ast.Call, callee: Any) -> Value:
         return handler(ctx, node)
     if runs_in_python(callee):
         return python_call(ctx, node, callee)
-    raise _not_callable(ctx, node, callee)
-
-
-def _not_callable(ctx: Context, node: ast.Call, callee: Any) -> Exception:
-    if isinstance(callee, FunctionType) and callee.__module__.partition(".")[0] == __package__.partition(".")[0]:
-        return ctx.syntax_error(
-            node, f"{callee.__name__} is a function of tilejit for the host: a kernel can't call it",
-            "call it outside, and pass or capture what it gives",
-        )
-    if isinstance(callee, FunctionType):
-        return ctx.syntax_error(
-            node, f"{callee.__name__} is a plain Python function: a kernel can't call it",
-            f"decorate {callee.__name__} with @tj.function",
-        )
-    if _is_kernel(callee):
-        return ctx.syntax_error(
-            node, f"{callee.__name__} is a kernel: a kernel can't launch another",
-            "launch them one after the other, or make it a @tj.function that both call",
-        )
-    if isinstance(callee, type) or callable(callee):
-        name = getattr(callee, "__name__", repr(callee))
-        return ctx.syntax_error(
-            node, f"{name} can't be called in a kernel", "compute it outside and capture the value"
-        )
-    return ctx.type_error(node, f"{callee!r} can't be called", "call a @tj.function or an operation of tilejit")
-
-
-def _is_kernel(callee: Any) -> bool:
-    """Whether `@tj.kernel` made it; that class is defined above the frontend, which can't import it."""
-    return hasattr(callee, "signatures") and hasattr(callee, "source")
+    raise not_callable(ctx, node, callee)

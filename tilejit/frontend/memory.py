@@ -161,7 +161,7 @@ def registers(ctx: Context, node: ast.AST, memory: Memory) -> Memory:
             node, f".registers is of a whole local tile; this is {describe(memory)}",
             "take .registers of what tj.alloc_local or load gave",
         )
-    count = fixed_layout(ctx, node, memory).storage().span()
+    count = fixed_layout(ctx, node, memory).span()
     view = reinterpreted(ctx, node, memory, (count,), memory.dtype, TileLayout.row_major((count,)))
     return Memory.whole(view.buffer, writable=memory.writable, constant_indices=True)
 
@@ -273,10 +273,10 @@ def _check_storage(ctx: Context, node: ast.AST, memory: Memory, layout: TileLayo
     have = fixed_layout(ctx, node, memory)
     if not memory.is_whole:
         raise ctx.type_error(node, ".view with a layout is of a whole buffer", "view first, then slice")
-    if layout.storage().footprint() > have.storage().footprint():
+    if layout.footprint() > have.footprint():
         raise ctx.type_error(
-            node, f"{layout!r} needs {layout.storage().footprint()} elements of storage; "
-            f"{memory.buffer.name} has {have.storage().footprint()}", "allocate more, or give a layout that needs less",
+            node, f"{layout!r} needs {layout.footprint()} elements of storage; "
+            f"{memory.buffer.name} has {have.footprint()}", "allocate more, or give a layout that needs less",
         )
 
 
@@ -291,7 +291,7 @@ def _sliced_layout(ctx: Context, node: ast.AST, memory: Memory) -> TileLayout | 
             node, "a region whose place is known only at run time can't be reinterpreted", "view first, then slice"
         )
     region = memory.region(ctx.span(node))
-    box = [(int(s.value), e or 1) for s, e in zip(region.starts, region.extents, strict=True) if isinstance(s, Const)]
+    box = [(int(s.value), n) for s, n in zip(region.starts, region.counts, strict=True) if isinstance(s, Const)]
     with ctx.located(node):
         return layout.slice([e for e in memory.buffer.shape if isinstance(e, int)], box)
 

@@ -1,15 +1,17 @@
-"""Signed with unsigned where no integer type holds both operands: exact comparisons, and shifts by a wider count."""
+"""Signed with unsigned where no integer type holds both: exact comparisons, shifts by a wider count, ends of ranges."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
 
-from ..dtypes import DType, mixes_signs, uint64
+from ..dtypes import DType, int64, mixes_signs, uint64
+from ..ir.arithmetic import build
+from ..ir.nodes import Assert
 from .context import Context
 from .values import Constant, Memory, Scalar, Value
 
-__all__ = ["WITH_MIXED_SIGNS"]
+__all__ = ["WITH_MIXED_SIGNS", "signed_stop"]
 
 #: writes an elementwise operation on scalars or tiles
 Apply = Callable[[Context, ast.AST, str, Sequence[Value]], Value]
@@ -68,3 +70,18 @@ def _shifted(
 
 #: operation -> what stands for it where its operands mix signs, or None where they have a type in common
 WITH_MIXED_SIGNS = {**dict.fromkeys(_EXCHANGED, _compared), "left_shift": _shifted, "right_shift": _shifted}
+
+
+def signed_stop(ctx: Context, node: ast.Call, values: Sequence[Value]) -> Value:
+    """The end of a range: of uint64 as int64, where a start or a step is signed and no integer type holds both."""
+    start, stop, step = values
+    signed_ones = [v for v in (start, step) if isinstance(v, Scalar) and not v.weak and v.dtype.kind == "int"]
+    unsigned_ones = [v for v in (start, step) if isinstance(v, Scalar) and not v.weak and v.dtype.kind == "uint"]
+    is_wide = isinstance(stop, Scalar) and not stop.weak and stop.dtype == uint64
+    if not is_wide or not signed_ones or any(v.dtype == uint64 for v in unsigned_ones):
+        return stop
+    assert isinstance(stop, Scalar)
+    most = build.const(2**63 - 1, uint64)
+    message = f"a range from a signed number ends past int64: {ctx.frame.source.segment(node)}"
+    ctx.emit(Assert(build.op("less_equal", stop.expr, most), message, span=ctx.span(node)))
+    return Scalar(build.cast(build.minimum(stop.expr, most), int64))

@@ -60,9 +60,16 @@ class Parameter:
 def parameters(source: KernelSource) -> tuple[Parameter, ...]:
     """The kernel's parameters, in order.
 
-    raises: KernelSyntaxError for *args and **kwargs, KernelTypeError for annotations that mean nothing.
+    raises: KernelSyntaxError for methods, *args and **kwargs, KernelTypeError for annotations that mean nothing.
     """
     a = source.node.args
+    first = next(iter((*a.posonlyargs, *a.args)), None)
+    inside = source.function.__qualname__.rpartition(".")[0]
+    if first is not None and first.arg in ("self", "cls") and inside and not inside.endswith("<locals>"):
+        raise KernelSyntaxError(
+            f"{source.name} is a method: a kernel has no {first.arg}", span=source.span(first),
+            hint="define it outside the class, and pass what it needs",
+        )
     for stars, star in (("*", a.vararg), ("**", a.kwarg)):
         if star is not None:
             raise KernelSyntaxError(

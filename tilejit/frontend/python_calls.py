@@ -12,9 +12,9 @@ import numpy as np
 from ..dtypes import DType, bool_, float32, int32
 from ..ir.arithmetic import build
 from ..layout import R, S, Swizzle, TileLayout, atom_layout, datapath, layout_a, layout_b, layout_c
-from ..ops.elementwise import ELEMENTWISE
 from . import tiles
 from .context import Context
+from .foreign import instead
 from .language import cdiv, next_power_of_2, static_assert
 from .messages import print_values, static_assert_holds
 from .scalars import fold, operate, truth
@@ -59,21 +59,9 @@ def python_call(ctx: Context, node: ast.Call, callee: Callable[..., Any]) -> Val
         name = getattr(callee, "__name__", repr(callee))
         raise ctx.type_error(
             node, f"{name} runs when the kernel is compiled; this is {describe(other)}",
-            _RUN_TIME_NAMES.get(name) or _run_time_name(name),
+            instead(callee) or "give it compile-time values",
         )
     return folded
-
-
-def _run_time_name(name: str) -> str:
-    return f"at run time there is tj.{name}" if name in ELEMENTWISE else "give it compile-time values"
-
-
-_RUN_TIME_NAMES = {
-    "sum": "for tiles there is tj.sum",
-    "len": "the extents of memory are in .shape",
-    "round": "at run time there is tj.round",
-    "pow": "at run time there is **",
-}
 
 
 def _extreme(name: str, python: Callable[..., Any]) -> Callable[[Context, ast.Call], Value]:

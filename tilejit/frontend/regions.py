@@ -5,18 +5,36 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from types import NoneType
 from typing import Any
 
-from ..dtypes import DType
+from ..dtypes import DType, int64
 from ..ir.arithmetic import build
-from ..ir.nodes import Buffer, BufferView, Cast, Const, Element, Expr, Let, Load, Op, Open, Store, Strided, Var
+from ..ir.nodes import (
+    TRUE,
+    Assert,
+    Buffer,
+    BufferView,
+    Cast,
+    Const,
+    Element,
+    Expr,
+    Let,
+    Load,
+    Op,
+    Open,
+    Store,
+    Strided,
+    Var,
+)
 from ..layout import R, S, TileLayout
 from ..scopes import THREAD
 from .context import Context
+from .foreign import is_kernel, launched
 from .scalars import convert
 from .singles import as_scalar
 from .stand_ins import REMEDY
-from .values import Constant, Items, Memory, Scalar, Unset, Value, describe, index_type, is_number, owner_scope
+from .values import Constant, Items, Memory, Scalar, Unset, Value, describe, is_number, owner_scope
 
 __all__ = ["index", "load_element", "store_element", "strides_of", "subscript", "tile"]
 
@@ -51,6 +69,8 @@ def subscript(ctx: Context, node: ast.Subscript) -> Value:
         return Constant(base.value[_places(ctx, node, "a string", len(base.value))])
     if isinstance(base, Constant) and isinstance(base.value, (type(S), type(R))):
         return _layout(ctx, node, base.value)
+    if isinstance(base, Constant) and is_kernel(base.value):
+        raise launched(ctx, node, base.value)
     if not isinstance(base, Memory):
         raise ctx.type_error(node, f"{describe(base)} can't be indexed", "tensors, buffers and tuples can")
     return index(ctx, node, base)
@@ -139,12 +159,12 @@ def _slice(ctx: Context, node: ast.Slice, memory: Memory) -> _Slice:
 
 def index_value(ctx: Context, node: ast.AST, value: Value, buffer: Buffer) -> Expr:
     """An index in the buffer's index type."""
-    return build.cast(_integer(ctx, node, value, buffer), index_type(buffer))
+    return build.cast(_integer(ctx, node, value, buffer), buffer.index_dtype)
 
 
 def _integer(ctx: Context, node: ast.AST, value: Value, buffer: Buffer) -> Expr:
     """An index in its own type; a literal in the buffer's index type."""
-    dtype = index_type(buffer)
+    dtype = buffer.index_dtype
     value = as_scalar(ctx, node, value)
     if is_number(value) and isinstance(value, Constant) and type(value.value) is int:
         return ctx.literal(value.value, dtype, node)
@@ -159,12 +179,13 @@ def _integer(ctx: Context, node: ast.AST, value: Value, buffer: Buffer) -> Expr:
 def _box(ctx: Context, node: ast.AST, memory: Memory, parts: Sequence[_Slice | _At]) -> Memory:
     starts, extents = list(memory.starts), list(memory.extents)
     inside = memory.in_bounds
-    zero = build.const(0, index_type(memory.buffer))
+    zero = build.const(0, memory.buffer.index_dtype)
     for dim, part in zip(memory.dims, parts, strict=False):
         extent = extents[dim]
         assert extent is not None
         if isinstance(part, _At):
             _check_index(ctx, part, memory, dim, extent)
+            _assert_inside(ctx, part.node, memory, dim, part.position, None)
             inside &= _is_inside(part.position, 1, extent)
             starts[dim] = build.add(starts[dim], part.position)
             extents[dim] = None
@@ -172,6 +193,7 @@ def _box(ctx: Context, node: ast.AST, memory: Memory, parts: Sequence[_Slice | _
         lower = zero if part.lower is None else build.cast(part.lower, zero.dtype)
         taken = _taken(ctx, part, zero, extent)
         _check_slice(ctx, part, memory, dim, lower, taken, extent)
+        _assert_inside(ctx, part.node, memory, dim, lower, taken)
         inside &= _is_inside(lower, taken, extent)
         starts[dim] = build.add(starts[dim], lower)
         extents[dim] = taken
@@ -227,27 +249,65 @@ def _check_index(ctx: Context, part: _At, memory: Memory, dim: int, extent: int 
             part.node, f"index {position.value} is outside: indices don't count from the end",
             f"write {memory.buffer.name}.shape[{dim}] - {-position.value}",
         )
-    if isinstance(extent, int) and position.value >= extent and memory.buffer.space != "global":
+    if isinstance(extent, int) and position.value >= extent and not _may_pass_edge(memory, dim):
         raise ctx.type_error(
-            part.node,
-            f"index {position.value} is outside dimension {dim} of {memory.buffer.name}, whose extent is {extent}",
-            f"from 0 to {extent - 1}",
+            part.node, f"index {position.value} is outside dimension {dim} of {_title(memory, dim)}, whose extent is "
+            f"{extent}", f"from 0 to {extent - 1}",
         )
 
 
 def _check_slice(
     ctx: Context, part: _Slice, memory: Memory, dim: int, lower: Expr, taken: int | Expr, extent: int | Expr
 ) -> None:
-    """A global region may pass the edge; any other must be inside, as far as that is known."""
-    if memory.buffer.space == "global" or not isinstance(lower, Const) or not isinstance(taken, int):
+    """A region of a whole global tensor may pass the edge; any other must be inside, as far as that is known."""
+    if _may_pass_edge(memory, dim) or not isinstance(lower, Const) or not isinstance(taken, int):
         return
     start = int(lower.value)
     if isinstance(extent, int) and (start < 0 or start + taken > extent):
+        hint = "only regions of global tensors may pass the edge"
+        if memory.buffer.space == "global":
+            hint = f"a part of a region stays inside it: slice {memory.buffer.name} itself"
         raise ctx.type_error(
             part.node,
-            f"[{start} : {start + taken}] leaves dimension {dim} of {memory.buffer.name}, whose extent is {extent}",
-            "only regions of global tensors may pass the edge",
+            f"[{start} : {start + taken}] leaves dimension {dim} of {_title(memory, dim)}, whose extent is {extent}",
+            hint,
         )
+
+
+def _covers(memory: Memory, dim: int) -> bool:
+    """Whether the box is as wide as its buffer in one dimension."""
+    start = memory.starts[dim]
+    return isinstance(start, Const) and start.value == 0 and memory.extents[dim] == memory.buffer.shape[dim]
+
+
+def _may_pass_edge(memory: Memory, dim: int) -> bool:
+    """Whether a part may lie outside in one dimension, where it is masked: at a tensor's edge, not at a region's."""
+    return memory.buffer.space == "global" and _covers(memory, dim)
+
+
+def _title(memory: Memory, dim: int) -> str:
+    """What messages call a box in one dimension."""
+    return memory.buffer.name if _covers(memory, dim) else f"a region of {memory.buffer.name}"
+
+
+def _assert_inside(
+    ctx: Context, node: ast.AST, memory: Memory, dim: int, start: Expr, taken: int | Expr | None
+) -> None:
+    """Checked builds test that a part of a region is inside it; of a buffer's edge they know by themselves.
+
+    taken: None for an index.
+    """
+    extent = memory.extents[dim]
+    if _covers(memory, dim) or not isinstance(extent, int) or not isinstance(taken, (int, NoneType)):
+        return
+    end = build.add(start, 1 if taken is None else taken)
+    cond = build.logical_and(build.greater_equal(start, 0), build.less_equal(end, extent))
+    if cond == TRUE:
+        return
+    what = "index {0} is outside" if taken is None else "[{0} : {1}] leaves"
+    message = f"{what} dimension {dim} of {_title(memory, dim)}, whose extent is {extent}"
+    values = tuple(build.cast(e, int64) for e in (start, end))
+    ctx.emit(Assert(cond, message, "bounds", values, ctx.span(node)))
 
 
 def expanded(ctx: Context, expr: Expr) -> Expr:

@@ -17,7 +17,7 @@ from .arguments import bind
 from .context import Context
 from .memory import along, axis_of, regrouped, static_shape
 from .regions import reinterpreted
-from .values import Items, Memory, Value, index_type, owner_scope
+from .values import Items, Memory, Value, owner_scope
 
 __all__ = ["cat", "reshape", "split", "with_shape"]
 
@@ -65,7 +65,7 @@ def _open_view(ctx: Context, node: ast.AST, tile: Memory, shape: tuple[int, ...]
     # where the buffer has more than one element, the part has one of them: the dimension stays, and is dropped in front
     dropped = [d for d, n in enumerate(tile.buffer.shape) if d not in kept and n != 1]
     view = along(ctx, node, tile, [*dropped, *dims])
-    zero = Const(0, index_type(tile.buffer))
+    zero = Const(0, tile.buffer.index_dtype)
     starts = [tile.starts[d] for d in dropped] + [zero if d is None else tile.starts[d] for d in dims]
     return replace(view, starts=tuple(starts), extents=(*(None for _ in dropped), *shape))
 
@@ -136,6 +136,6 @@ def _part(tile: Memory, axis: int, start: int, extent: int) -> Memory:
     dim = tile.dims[axis]
     before = tile.starts[dim]
     assert isinstance(before, Const), "a tile that is a value starts at a constant"
-    at = Const(int(before.value) + start, index_type(tile.buffer))
+    at = Const(int(before.value) + start, tile.buffer.index_dtype)
     starts = (*tile.starts[:dim], at, *tile.starts[dim + 1 :])
     return replace(tile, starts=starts, extents=(*tile.extents[:dim], extent, *tile.extents[dim + 1 :]))

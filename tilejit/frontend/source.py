@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import linecache
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 from ..errors import KernelSyntaxError
@@ -53,18 +52,17 @@ class KernelSource:
         longer holds the text that the function was compiled from.
         """
         if not isinstance(fn, FunctionType):
-            raise KernelSyntaxError(
-                f"{fn!r} is not a Python function", hint="put the decorator directly above a def at the bottom"
-            )
+            raise _no_function(fn)
         code = fn.__code__
         if code.co_name == "<lambda>":
             raise KernelSyntaxError("a kernel can't be a lambda", hint="write it with def")
         lines = _lines(fn)
-        tree = _parse("\n".join(lines) + "\n", code.co_filename, fn.__name__)
+        text = "\n".join(lines) + "\n"
+        tree = _parse(text, code.co_filename, fn.__name__)
         node = _definition(tree, code)
         if isinstance(node, ast.AsyncFunctionDef):
             raise KernelSyntaxError(f"{code.co_name} is an async function; kernels are plain ones", hint="write def")
-        if node is None or not _is_compiled_from(code, "\n".join(lines) + "\n"):
+        if node is None or not _is_compiled_from(code, text):
             raise KernelSyntaxError(
                 f"the source of {code.co_name} in {code.co_filename} is not what it was compiled from",
                 hint="the file was edited after it was imported: import it again, or restart",
@@ -103,6 +101,24 @@ class KernelSource:
         return name in table, table.get(name)
 
 
+def _no_function(value: Any) -> KernelSyntaxError:
+    """The error for something decorated that is no `def`."""
+    if isinstance(value, MethodType):
+        return KernelSyntaxError(
+            f"{value.__qualname__} is a method: its kernel would have a self", hint="define it outside the class"
+        )
+    if isinstance(value, (staticmethod, classmethod)):
+        kind = type(value).__name__
+        return KernelSyntaxError(
+            f"{value.__qualname__} is a {kind}, no Python function",
+            hint="write the kernel's decorator below @staticmethod, directly above the def"
+            if kind == "staticmethod" else "define it outside the class",
+        )
+    return KernelSyntaxError(
+        f"{value!r} is not a Python function", hint="put the decorator directly above a def at the bottom"
+    )
+
+
 def _characters(text: str, utf8_column: int) -> int:
     """A column in characters; Python's tree counts UTF-8 bytes."""
     return utf8_column if text.isascii() else len(text.encode()[:utf8_column].decode(errors="ignore"))
@@ -117,7 +133,7 @@ def _lines(fn: FunctionType) -> tuple[str, ...]:
             f"the source of {fn.__name__} is not available (its file is {file!r})",
             hint="define kernels in a file or a Jupyter cell, or register the text with linecache before exec",
         )
-    return tuple(line.rstrip("\n") for line in lines)
+    return tuple([line.rstrip("\n") for line in lines])
 
 
 @lru_cache(maxsize=64)
@@ -131,6 +147,7 @@ def _parse(text: str, file: str, name: str) -> ast.Module:
         ) from None
 
 
+@lru_cache(maxsize=256)
 def _definition(tree: ast.Module, code: CodeType) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == code.co_name:
@@ -183,7 +200,7 @@ def _holds(code: CodeType, module: CodeType) -> bool:
 def _codes(code: CodeType) -> Iterator[CodeType]:
     yield code
     for constant in code.co_consts:
-        if inspect.iscode(constant):
+        if isinstance(constant, CodeType):
             yield from _codes(constant)
 
 
@@ -201,7 +218,7 @@ def _same(actual: CodeType, expected: CodeType) -> bool:
 
 
 def _same_constant(a: object, b: object) -> bool:
-    if inspect.iscode(a) and inspect.iscode(b):
+    if isinstance(a, CodeType) and isinstance(b, CodeType):
         return _same(a, b)
     # repr tells 0.0 from -0.0, and nan from other numbers though it isn't equal to itself
     return type(a) is type(b) and repr(a) == repr(b)
@@ -209,12 +226,13 @@ def _same_constant(a: object, b: object) -> bool:
 
 def _same_but_for_asserts(actual: CodeType, expected: CodeType) -> bool:
     """pytest rewrites the asserts of test modules; what else is in the code must still be there."""
-    plain = [c for c in expected.co_consts if not inspect.iscode(c)]
+    plain = [c for c in expected.co_consts if not isinstance(c, CodeType)]
     there = {(type(c), repr(c)) for c in actual.co_consts}
     names = set(expected.co_names) - {"AssertionError"}
     return names <= set(actual.co_names) and all((type(c), repr(c)) in there for c in plain)
 
 
+@lru_cache(maxsize=256)
 def _references(node: ast.FunctionDef) -> tuple[tuple[str, ...], ...]:
     chains: dict[tuple[str, ...], None] = {}
     _collect_body(node, frozenset(), chains)

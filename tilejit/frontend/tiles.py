@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from ..dtypes import DType, bool_
 from ..ir.arithmetic import build
 from ..ir.nodes import Expr, Open, Region, TileOp
+from ..ir.verify.operations import shape_and_type_faults
 from ..ops.broadcast import common_shape
 from ..ops.copies import CAST
 from ..ops.elementwise import ELEMENTWISE, result_type
@@ -52,10 +53,8 @@ def elementwise(ctx: Context, node: ast.AST, name: str, values: Sequence[Value])
 
 def emit_sound(ctx: Context, node: ast.AST, op: TileOp) -> None:
     """Emit an operation; KernelTypeError where its operands' shapes, types or scopes don't fit."""
-    attrs = dict(op.attrs)
-    for fault in (op.record.shape_fault(op.shapes, attrs), op.record.type_fault(op.dtypes, attrs)):
-        if fault is not None:
-            raise ctx.type_error(node, fault.message, fault.hint)
+    for fault in shape_and_type_faults(op):
+        raise ctx.type_error(node, fault.message, fault.hint)
     for tile in op.tiles.values():
         layout = tile.buffer.layout
         if isinstance(layout, Open) and not _are_same_threads(ctx, {op.scope, layout.scope}):

@@ -10,12 +10,13 @@ warpgroup                                   wgid
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ..errors import LayoutError
 from ..scopes import CTA, LEVELS
+from .arguments import integer, shown
 
 __all__ = [
     "Axis",
@@ -51,9 +52,12 @@ class Axis:
 
     name: str
 
+    #: an array @ an axis asks the axis
+    __array_ufunc__: ClassVar[None] = None
+
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.isidentifier():
-            raise LayoutError(f"an axis name is an identifier; got {self.name!r}")
+            raise LayoutError(f"an axis name is an identifier; got {shown(self.name)}", hint="such as laneid, tx or m")
 
     @property
     def is_thread(self) -> bool:
@@ -76,7 +80,10 @@ class Axis:
         return _THREADS[self.within] // _THREADS[self.unit] if fixed else None
 
     def __rmatmul__(self, value: int) -> Term:
-        return Term(_as_int(value, f"a multiple of axis {self.name}"), self)
+        return Term(integer(value, f"a multiple of axis {self.name}", "write 4 @ laneid"), self)
+
+    def __matmul__(self, value: object) -> Term:
+        raise LayoutError(f"{self.name} @ {shown(value)} is no stride", hint=f"the number comes first: 4 @ {self.name}")
 
     def __repr__(self) -> str:
         return self.name
@@ -95,13 +102,6 @@ class Term:
 
     def __repr__(self) -> str:
         return f"{self.value} @ {self.axis.source()}"
-
-
-def _as_int(value: object, what: str) -> int:
-    try:
-        return operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        raise LayoutError(f"{what} must be an integer; got {value!r}", hint="write 4 @ laneid") from None
 
 
 laneid = Axis("laneid")

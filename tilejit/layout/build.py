@@ -6,6 +6,7 @@ import operator
 from collections.abc import Sequence
 
 from ..errors import LayoutError
+from .arguments import shown
 from .axes import Axis, Term, m
 from .iters import Iter, weights
 from .tile_layout import Replica, TileLayout
@@ -56,7 +57,7 @@ def _extents(spec: object) -> tuple[int, ...]:
     try:
         return tuple(operator.index(n) for n in listed)
     except TypeError:
-        raise LayoutError(f"extents are integers; got {spec!r}", hint="write S[(32, 8) : (8, 1)]") from None
+        raise LayoutError(f"extents are integers; got {shown(spec)}", hint="write S[(32, 8) : (8, 1)]") from None
 
 
 def _strides(spec: object, extents: Sequence[int], *, single: bool) -> tuple[Term, ...]:
@@ -81,5 +82,5 @@ def _stride(spec: object) -> Term:
         return Term(operator.index(spec), m)  # type: ignore[arg-type]
     except TypeError:
         raise LayoutError(
-            f"a stride is a number or number @ axis; got {spec!r}", hint="write 4 @ laneid, or 4 for memory"
+            f"a stride is a number or number @ axis; got {shown(spec)}", hint="write 4 @ laneid, or 4 for memory"
         ) from None

@@ -9,6 +9,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from . import places
+from .arguments import extents, integer
 
 if TYPE_CHECKING:
     from .tile_layout import TileLayout
@@ -35,6 +36,7 @@ def svg(layout: TileLayout, shape: Sequence[int] | None = None, bits: int = 32) 
 
     shape: the tile's; dimensions before the last are folded into rows. bits: of an element, for banks.
     """
+    bits = integer(bits, "an element's bits", "such as 32", least=1)
     rows, columns = _grid(layout, shape)
     drawn = cells(layout, bits)
     shown = (min(rows, _MOST_ROWS), min(columns, _MOST_COLUMNS))
@@ -90,12 +92,13 @@ def _bank(address: int, bits: int) -> Cell:
 def _grid(layout: TileLayout, shape: Sequence[int] | None) -> tuple[int, int]:
     """Rows and columns; with no shape given, the split of the shard's extents nearest to a square."""
     if shape is not None:
+        shape = extents(shape)
         layout.map_all(shape)
         return (math.prod(shape[:-1]), shape[-1]) if shape else (1, 1)
-    extents = layout.shape
-    if len(extents) < 2:
+    radices = layout.shape
+    if len(radices) < 2:
         return 1, layout.size()
-    splits = [(math.prod(extents[:k]), math.prod(extents[k:])) for k in range(1, len(extents))]
+    splits = [(math.prod(radices[:k]), math.prod(radices[k:])) for k in range(1, len(radices))]
     return min(splits, key=lambda s: abs(math.log(s[0] / s[1])))
 
 

@@ -18,6 +18,7 @@ from ..dtypes import DTYPES, DType, as_dtype, float16, float32, int32
 from ..errors import LayoutError
 from ..scopes import SCOPES
 from ..target import WARP, WARPGROUP
+from .arguments import shown
 from .axes import axis_between, laneid, m
 from .iters import Iter
 from .tile_layout import TileLayout
@@ -88,7 +89,8 @@ def layout_c(
     _need_multiple("N", columns, _COLUMNS, wn)
     if as_dtype(dtype) not in (float32, float16, int32):
         raise LayoutError(
-            f"tensor cores accumulate in float32, float16 or int32; got {dtype!r}", hint="give the accumulator's type"
+            f"tensor cores accumulate in float32, float16 or int32; got {shown(dtype)}",
+            hint="give the accumulator's type",
         )
     tiles = columns // (_COLUMNS * wn)
     axis = _WARP_AXES[scope]
@@ -104,19 +106,19 @@ def _layout(shard: Sequence[Iter], replica: Iter) -> TileLayout:
 
 def _shape(shape: Sequence[int], operand: str, wanted: str) -> tuple[int, int]:
     if not isinstance(shape, Sequence) or len(shape) != 2 or not all(isinstance(n, int) for n in shape):
-        raise LayoutError(f"{operand} has shape {wanted}; got {shape!r}", hint="give two ints")
+        raise LayoutError(f"{operand} has shape {wanted}; got {shown(shape)}", hint="give two ints")
     return shape[0], shape[1]
 
 
 def _warps(warps: tuple[int, int], scope: str) -> tuple[int, int]:
-    if scope not in _WARP_AXES:
+    if not isinstance(scope, str) or scope not in _WARP_AXES:
         raise LayoutError(
-            f"warps are counted in a cta or a warpgroup; got scope={scope!r}",
+            f"warps are counted in a cta or a warpgroup; got scope={shown(scope)}",
             hint='leave scope out, also for the tiles of one warp, or write scope="warpgroup"',
         )
     listed = tuple(warps) if isinstance(warps, Sequence) else ()
     if len(listed) != 2 or not all(isinstance(n, int) and n >= 1 for n in listed):
-        raise LayoutError(f"warps is (warps along M, warps along N); got {warps!r}", hint="give two positive ints")
+        raise LayoutError(f"warps is (warps along M, warps along N); got {shown(warps)}", hint="give two positive ints")
     if scope == "warpgroup" and listed[0] * listed[1] not in (1, WARPGROUP // WARP):
         raise LayoutError(
             f"a warpgroup has {WARPGROUP // WARP} warps; got warps={listed}",
@@ -129,7 +131,7 @@ def _need_multiple(name: str, extent: int, tile: int, warps: int) -> None:
     if extent < 1 or extent % (tile * warps):
         among = f" for each of {warps} warps" if warps > 1 else ""
         raise LayoutError(
-            f"{name} is {extent}; a fragment needs a multiple of {tile}{among}",
+            f"{name} is {shown(extent)}; a fragment needs a multiple of {tile}{among}",
             hint=f"make {name} a multiple of {tile * warps}",
         )
 
@@ -139,7 +141,7 @@ def _packed(depth: int, dtype: DType) -> tuple[int, int]:
     element = as_dtype(dtype)
     if element is None or element.name not in _K:
         names = ", ".join(name for name in DTYPES if name in _K)
-        raise LayoutError(f"tensor cores multiply {names}; got {dtype!r}", hint="give the operand's type")
+        raise LayoutError(f"tensor cores multiply {names}; got {shown(dtype)}", hint="give the operand's type")
     _need_multiple("K", depth, _K[element.name], 1)
     pack = 32 // element.bits
     return pack, depth // (4 * pack)

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ..errors import LayoutError
+from .arguments import extents, items
 
 if TYPE_CHECKING:
     from .tile_layout import TileLayout
@@ -22,7 +23,8 @@ def common_refinement(shapes: Sequence[Sequence[int]]) -> tuple[tuple[int, ...],
     A boundary is what lies to its right multiplied; those of all shapes are merged, and each must
     divide its neighbour. A boundary that one shape repeats becomes an extent of 1.
     """
-    return _common_refinement(tuple(map(tuple, shapes)))
+    listed = items(shapes, "the shapes", "give a tuple of shapes, such as ((8, 4), (32,))")
+    return _common_refinement(tuple(map(extents, listed)))
 
 
 @lru_cache(1024)
@@ -39,8 +41,8 @@ def _common_refinement(shapes: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, 
         if left % right != 0:
             listed = " and ".join(map(str, shapes))
             raise LayoutError(f"shapes {listed} have no common refinement: {right} doesn't divide {left}")
-    extents = tuple(left // right for left, right in zip(common, common[1:], strict=False))
-    return extents, tuple(_positions(own, common) for own in marks)
+    refinement = tuple(left // right for left, right in zip(common, common[1:], strict=False))
+    return refinement, tuple(_positions(own, common) for own in marks)
 
 
 def _positions(own: Sequence[int], common: Sequence[int]) -> tuple[int, ...]:
@@ -57,6 +59,6 @@ def group_many(
     layout: TileLayout, shapes: Sequence[Sequence[int]]
 ) -> tuple[TileLayout, tuple[tuple[int, ...], ...]]:
     """`layout` refined for all of `shapes`, and separators for each of them."""
-    extents, positions = common_refinement(shapes)
-    grouped, separators = layout.group(extents)
+    refinement, positions = common_refinement(shapes)
+    grouped, separators = layout.group(refinement)
     return grouped, tuple(tuple(separators[k] for k in at) for at in positions)

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..errors import LayoutError
-from .axes import Axis, m
+from .arguments import integer, integers, items, shown
+from .axes import Axis, Term, m
 
-__all__ = ["Iter", "digits", "groups_to", "merged", "refined", "sliced", "steps", "weights"]
+__all__ = [
+    "TRIPLES", "Iter", "digits", "groups_to", "iter_of", "merged", "moved_along", "refined", "sliced", "source",
+    "steps", "summed", "weights", "windows",
+]
+
+
+#: what messages ask for
+TRIPLES = "give (extent, stride, axis name) triples, such as [(32, 1, 'laneid')]"
+_PAIRS = "give (start, extent) for each dimension"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -21,6 +31,13 @@ class Iter:
     axis: Axis
 
     def __post_init__(self) -> None:
+        if type(self.extent) is not int or type(self.stride) is not int:
+            hint = "write Iter(4, 1, laneid): an extent, a stride and an axis"
+            object.__setattr__(self, "extent", integer(self.extent, "an extent", hint))
+            object.__setattr__(self, "stride", integer(self.stride, "a stride", hint))
+        if not isinstance(self.axis, Axis):
+            got = shown(self.axis)
+            raise LayoutError(f"an iterator moves along an axis; got {got}", hint="such as laneid, tx or m")
         if self.extent < 1:
             raise LayoutError(
                 f"an extent is at least 1; got {self.extent} with stride {self.stride} on {self.axis}",
@@ -159,3 +176,68 @@ def _jump(outer: Sequence[Iter], at: int, half: int) -> Iter | None:
         return None
     axis = moved[0] if moved else outer[-1].axis
     return Iter(2, there[axis] - here[axis], axis)
+
+
+def iter_of(triple: object) -> Iter:
+    """The iterator that a triple describes."""
+    parts = items(triple, "an iterator", TRIPLES)
+    if len(parts) != 3:
+        raise LayoutError(f"an iterator is (extent, stride, axis name); got {shown(triple)}", hint=TRIPLES)
+    extent, stride, axis = parts
+    try:
+        return Iter(operator.index(extent), operator.index(stride), Axis(axis))  # type: ignore[arg-type]
+    except TypeError:
+        raise LayoutError(f"extent and stride are integers; got {shown(parts)}", hint=TRIPLES) from None
+
+
+def windows(region: object) -> tuple[tuple[int, int], ...]:
+    """The start and the extent of a region in each dimension."""
+    return tuple(map(_window, items(region, "a region", _PAIRS)))
+
+
+def _window(pair: object) -> tuple[int, int]:
+    numbers = integers(pair, "a region's dimension", _PAIRS)
+    if len(numbers) != 2:
+        raise LayoutError(f"a region has a start and an extent in each dimension; got {shown(pair)}", hint=_PAIRS)
+    return numbers[0], numbers[1]
+
+
+def summed(offset: Iterable[tuple[Axis, int]]) -> tuple[tuple[Axis, int], ...]:
+    """The offsets by axis, those of one axis added, without zeros."""
+    total: dict[Axis, int] = {}
+    for pair in items(offset, "a layout's offset", "give (axis, number) pairs"):
+        if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[0], Axis):
+            raise LayoutError(f"an offset is an axis and a number; got {shown(pair)}", hint="write S[...] + 3 @ laneid")
+        total[pair[0]] = total.get(pair[0], 0) + integer(pair[1], "an offset", "write S[...] + 3 @ laneid")
+    return tuple(sorted(((a, v) for a, v in total.items() if v != 0), key=lambda entry: entry[0].name))
+
+
+def moved_along(group: Sequence[Iter], multiple: int, dim: int) -> Iter:
+    """The single iterator along which a window of one dimension moves in steps of `multiple`."""
+    run = merged(group)
+    if len(run) <= 1:
+        it = run[0] if run else group[0]
+        return Iter(-(-it.extent // multiple), it.stride * multiple, it.axis)
+    extent = math.prod(it.extent for it in run)
+    outer = run
+    if extent % multiple == 0 and groups_to(run, (extent // multiple, multiple)):
+        outer = merged(refined(run, (extent // multiple, multiple))[0])
+    if len(outer) > 1:
+        raise LayoutError(
+            f"dimension {dim} has iterators {', '.join(map(repr, run))}: a start known only to be a multiple of "
+            f"{multiple} doesn't move along one of them",
+            hint=f"make the start a multiple of {extent // run[0].extent}",
+        )
+    return outer[0] if outer else Iter(1, 0, run[0].axis)
+
+
+def source(iters: Sequence[Iter]) -> str:
+    """`extents : strides` as Python source."""
+    if len(iters) == 1:
+        return f"{iters[0].extent} : {_stride_source(iters[0])}"
+    extents = ", ".join(str(it.extent) for it in iters)
+    return f"({extents}) : ({', '.join(map(_stride_source, iters))})"
+
+
+def _stride_source(it: Iter) -> str:
+    return str(it.stride) if it.axis == m else repr(Term(it.stride, it.axis))

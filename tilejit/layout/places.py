@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import LayoutError
+from .arguments import integer
 from .axes import Axis
 from .iters import Iter, digits
 
@@ -79,6 +80,8 @@ def thread_axis(fused: TileLayout) -> Axis | None:
 
 def inverse(layout: TileLayout, thread: int, register: int, shape: Sequence[int] | None) -> tuple[int, ...] | None:
     """The coordinate of the element that `thread` holds in `register`; None for nothing."""
+    thread = integer(thread, "a thread", "give its number in the layout's scope")
+    register = integer(register, "a register", "give its number in the thread")
     fused = layout.canonical()
     axis = thread_axis(fused)
     table = fused.map_all(shape)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..errors import LayoutError
+from .arguments import extents, integer, shown
 from .axes import Axis, TCol, TLane, laneid, m, tid_in_wg, wid_in_wg
 from .iters import Iter, weights
 from .swizzle import Swizzle
@@ -40,6 +41,7 @@ def swizzled_atom_layout(shape: Sequence[int], bits: int, mode: str) -> TileLayo
     """
     swizzle = Swizzle.for_dtype(bits, mode)
     atom_columns = swizzle.chunk << swizzle.bits
+    shape = extents(shape)
     if len(shape) < 2:
         raise LayoutError(f"a swizzled tile has rows and columns; got shape {tuple(shape)}")
     *leading, rows, columns = shape
@@ -65,12 +67,15 @@ def tmem_datapath_layout(path: str, rows: int, columns: int, sub_slab: int = 0) 
     source: PTX ISA, "tcgen05: data path layout organization".
     """
     needs = {"A": 128, "B": 64, "C": 64, "D": 128, "E": 64, "F": 64, "G": 32}
-    if path not in needs:
-        raise LayoutError(f"no data path {path!r}; there are {', '.join(needs)}")
+    if not isinstance(path, str) or path not in needs:
+        raise LayoutError(f"no data path {shown(path)}; there are {', '.join(needs)}")
+    hint = "give rows and columns of the accumulator"
+    rows, columns = integer(rows, "a number of rows", hint), integer(columns, "a number of columns", hint, least=1)
+    sub_slab = integer(sub_slab, "a sub-slab", "write 0 or 1")
     if rows != needs[path]:
-        raise LayoutError(f"data path {path} has {needs[path]} rows; got {rows}")
+        raise LayoutError(f"data path {path} has {needs[path]} rows; got {shown(rows)}")
     if sub_slab not in ((0, 1) if path in "CF" else (0,)):
-        raise LayoutError(f"data path {path} has no sub-slab {sub_slab}")
+        raise LayoutError(f"data path {path} has no sub-slab {shown(sub_slab)}")
     if path in "AD":
         return TileLayout((Iter(128, 1, TLane), Iter(columns, 1, TCol)))
     if path in "CF":
@@ -86,10 +91,12 @@ def tmem_datapath_layout(path: str, rows: int, columns: int, sub_slab: int = 0) 
 class Tcgen05Shape:
     """What one step of `num` moves in a tcgen05.ld or tcgen05.st of one shape.
 
-    columns, registers: 32-bit columns of tensor memory, and 32-bit registers of a thread.
+    lanes, columns: lanes of tensor memory that a warp reaches, and 32-bit columns.
+    registers: 32-bit registers of a thread.
     """
 
     name: str
+    lanes: int
     columns: int
     registers: int
     max_num: int
@@ -99,10 +106,10 @@ class Tcgen05Shape:
 TCGEN05_SHAPES = {
     s.name: s
     for s in (
-        Tcgen05Shape("32x32b", 1, 1, 128),
-        Tcgen05Shape("16x64b", 2, 1, 128),
-        Tcgen05Shape("16x128b", 4, 2, 64),
-        Tcgen05Shape("16x256b", 8, 4, 32),
+        Tcgen05Shape("32x32b", 32, 1, 1, 128),
+        Tcgen05Shape("16x64b", 16, 2, 1, 128),
+        Tcgen05Shape("16x128b", 16, 4, 2, 64),
+        Tcgen05Shape("16x256b", 16, 8, 4, 32),
     )
 }
 
@@ -126,10 +133,13 @@ def tcgen05_atom(shape: str, rows: int, columns: int, bits: int) -> Tcgen05Atom:
     raises: LayoutError where no legal instruction moves just this tile.
     """
     form = _form(shape)
+    hint = "give rows, columns and the bits of an element"
+    rows, bits = integer(rows, "a number of rows", hint), integer(bits, "a number of bits", hint)
+    columns = integer(columns, "a number of columns", hint)
     if bits not in (16, 32):
-        raise LayoutError(f"tcgen05 fragments hold 16- and 32-bit elements; got {bits} bits")
+        raise LayoutError(f"tcgen05 fragments hold 16- and 32-bit elements; got {shown(bits)} bits")
     if rows not in (64, 128):
-        raise LayoutError(f"a tcgen05 fragment has 64 or 128 rows; got {rows}")
+        raise LayoutError(f"a tcgen05 fragment has 64 or 128 rows; got {shown(rows)}")
     folded = shape == "32x32b" and rows == 64
     if folded and bits != 32:
         raise LayoutError("32x32b with 64 rows (data path B) holds 32-bit elements only; got 16 bits")
@@ -137,7 +147,7 @@ def tcgen05_atom(shape: str, rows: int, columns: int, bits: int) -> Tcgen05Atom:
     num = columns // step
     if columns % step != 0 or not 1 <= num <= form.max_num or num & (num - 1):
         raise LayoutError(
-            f"{columns} columns of {bits} bits aren't {shape}.xN: columns are {step} * N, "
+            f"{shown(columns)} columns of {bits} bits aren't {shape}.xN: columns are {step} * N, "
             f"N a power of two up to {form.max_num}"
         )
     slabs = rows // 64 if shape != "32x32b" else 1
@@ -150,7 +160,10 @@ def tcgen05_atom_layout(shape: str, tile: tuple[int, int], bits: int) -> TileLay
     shape: "32x32b", "16x64b", "16x128b" or "16x256b". tile: (rows, columns) in elements.
     source: PTX ISA, "tcgen05: matrix fragments and data movement shapes".
     """
-    rows, columns = tile
+    pair = extents(tile, "a tile")
+    if len(pair) != 2:
+        raise LayoutError(f"a tile has rows and columns; got {shown(tile)}", hint="give (rows, columns)")
+    rows, columns = pair
     atom = tcgen05_atom(shape, rows, columns, bits)
     if shape == "32x32b":
         if rows == 128:
@@ -176,6 +189,6 @@ _SLAB: dict[str, tuple[tuple[int, int, Axis], ...]] = {
 
 
 def _form(shape: str) -> Tcgen05Shape:
-    if shape not in TCGEN05_SHAPES:
-        raise LayoutError(f"no tcgen05 shape {shape!r}; there are {', '.join(TCGEN05_SHAPES)}")
+    if not isinstance(shape, str) or shape not in TCGEN05_SHAPES:
+        raise LayoutError(f"no tcgen05 shape {shown(shape)}; there are {', '.join(TCGEN05_SHAPES)}")
     return TCGEN05_SHAPES[shape]

@@ -10,11 +10,15 @@ from numpy.typing import NDArray
 
 from ..dtypes import as_dtype
 from ..errors import LayoutError
+from .arguments import instance, integer, shown
 
 __all__ = ["SWIZZLE_BITS", "Swizzle"]
 
 #: mode -> how many bits of the row are xored into the 16-byte chunk's number
 SWIZZLE_BITS = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
+
+#: what an int64 can count, signs aside
+_ADDRESS_BITS = 62
 
 
 class _HasBits(Protocol):
@@ -44,8 +48,17 @@ class Swizzle:
     inner: bool = True
 
     def __post_init__(self) -> None:
+        for name in ("bits", "base", "shift"):
+            number = integer(getattr(self, name), f"a swizzle's {name}", "write Swizzle(bits, base, shift), as in CuTe")
+            object.__setattr__(self, name, number)
+        instance(self.inner, bool, "a swizzle's inner", "write True or False")
         if self.bits < 0 or self.base < 0:
             raise LayoutError(f"{self!r}: bits and base must not be negative")
+        if self.base + self.shift + self.bits > _ADDRESS_BITS:
+            raise LayoutError(
+                f"Swizzle{shown((self.bits, self.base, self.shift))} permutes more than the {_ADDRESS_BITS} bits of an "
+                "address", hint="the order is Swizzle(bits, base, shift), as in CuTe",
+            )
         if self.shift < self.bits:
             raise LayoutError(
                 f"{self!r}: shift {self.shift} is less than bits {self.bits}, so that the bits would overlap",
@@ -58,12 +71,18 @@ class Swizzle:
 
         dtype: an element type, or its width in bits. mode: "32B", "64B", "128B", or "none".
         """
-        width = dtype if isinstance(dtype, int) else (as_dtype(dtype) or dtype).bits
-        if mode not in SWIZZLE_BITS:
+        width = dtype if isinstance(dtype, int) else getattr(as_dtype(dtype) or dtype, "bits", None)
+        if width is None:
+            raise LayoutError(
+                f"{shown(dtype)} is not an element type", hint="give tj.float16 or another type, or its width in bits"
+            )
+        if not isinstance(mode, str) or mode not in SWIZZLE_BITS:
             modes = ", ".join(map(repr, SWIZZLE_BITS))
-            raise LayoutError(f"swizzle mode {mode!r} is none of {modes}", hint="choose one of these")
+            raise LayoutError(f"swizzle mode {shown(mode)} is none of {modes}", hint="choose one of these")
         if width not in (4, 8, 16, 32, 64, 128):
-            raise LayoutError(f"no swizzle for elements of {width} bits; a 16-byte chunk needs 4, 8, 16, 32, 64 or 128")
+            raise LayoutError(
+                f"no swizzle for elements of {shown(width)} bits; a 16-byte chunk needs 4, 8, 16, 32, 64 or 128"
+            )
         return cls(SWIZZLE_BITS[mode], (128 // width).bit_length() - 1, 3)
 
     @property
@@ -87,6 +106,10 @@ class Swizzle:
 
     def apply(self, address: int | NDArray[np.int64]) -> int | NDArray[np.int64]:
         """Where the element at `address` (in elements) goes; also for a whole array at once."""
+        if not isinstance(address, np.ndarray):
+            address = integer(address, "an address", "give an integer, or an array of them")
+        elif address.dtype.kind not in "iu":
+            raise LayoutError(f"addresses are integers; got an array of {address.dtype}", hint="convert it with astype")
         mask = (1 << self.bits) - 1
         if self.inner:
             return address ^ (((address >> (self.base + self.shift)) & mask) << self.base)
@@ -97,10 +120,12 @@ class Swizzle:
 
         The swizzle is linear over bits, so it holds where a + offset carries nowhere: where they share no bits.
         """
-        return offset >= 0 and base_bits & offset == 0
+        bits = integer(base_bits, "base_bits", "give a mask of bits")
+        return integer(offset, "an offset", "give an integer") >= 0 and bits & offset == 0
 
     def repacked(self, log2: int) -> Swizzle:
         """The same permutation of bytes, for elements 2**log2 times narrower (or, if negative, wider)."""
+        log2 = integer(log2, "log2", "the number of times that elements are halved")
         if self.base + log2 < 0:
             raise LayoutError(f"{self!r} moves chunks of {self.chunk} elements; can't pack {1 << -log2} into one")
         return Swizzle(self.bits, self.base + log2, self.shift, self.inner)

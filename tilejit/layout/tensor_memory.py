@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..dtypes import DType, as_dtype
 from ..errors import LayoutError
+from .arguments import integer, shown
 from .axes import m
 from .iters import Iter
 from .stock import TCGEN05_SHAPES, tcgen05_atom_layout, tmem_datapath_layout
@@ -36,16 +37,17 @@ def atom_layout(shape: str, num: int, dtype: DType, rows: int = 128) -> TileLayo
     dtype: of 8, 16 or 32 bits; narrow elements share a register and a 32-bit column.
     returns: a layout of (rows, columns) elements.
     """
-    if shape not in TCGEN05_SHAPES:
-        raise LayoutError(f"no tcgen05 shape {shape!r}", hint=f"one of {', '.join(TCGEN05_SHAPES)}")
+    if not isinstance(shape, str) or shape not in TCGEN05_SHAPES:
+        raise LayoutError(f"no tcgen05 shape {shown(shape)}", hint=f"one of {', '.join(TCGEN05_SHAPES)}")
     form = TCGEN05_SHAPES[shape]
     if not isinstance(num, int) or not 1 <= num <= form.max_num or num & (num - 1):
-        raise LayoutError(f"{shape}.x{num} doesn't exist: N is a power of two up to {form.max_num}")
+        raise LayoutError(f"{shape}.x{shown(num)} doesn't exist: N is a power of two up to {form.max_num}")
+    rows = integer(rows, "a number of rows", "write 64 or 128")
     if rows not in (64, 128):
-        raise LayoutError(f"a warpgroup moves 64 or 128 rows; got {rows}")
+        raise LayoutError(f"a warpgroup moves 64 or 128 rows; got {shown(rows)}")
     element = as_dtype(dtype)
     if element is None:
-        raise LayoutError(f"{dtype!r} is not an element type", hint="write tj.float32, or another type")
+        raise LayoutError(f"{shown(dtype)} is not an element type", hint="write tj.float32, or another type")
     if element.bits not in (8, 16, 32):
         raise LayoutError(f"tensor memory holds elements of 8, 16 and 32 bits; {element} has {element.bits}")
     halves = 2 if shape == "32x32b" and rows == 64 else 1

@@ -6,16 +6,18 @@ import math
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import NoneType
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import LayoutError
-from . import places, tiling
+from . import arguments, iters, places, tiling
+from .arguments import shown
 from .axes import Axis, Term, fusion, m, scope_of
 from .draw import svg
 from .grouping import group_many
-from .iters import Iter, digits, groups_to, merged, refined, sliced, steps, weights
+from .iters import Iter, digits, merged, refined, steps, weights
 from .swizzle import Swizzle
 
 __all__ = ["Replica", "TileLayout"]
@@ -30,7 +32,7 @@ class Replica:
     iters: tuple[Iter, ...]
 
     def __repr__(self) -> str:
-        return f"R[{_iters_source(self.iters)}]"
+        return f"R[{iters.source(self.iters)}]"
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -65,19 +67,17 @@ class TileLayout:
             given = shard
             shard, replica = given.shard, (*given.replica, *replica)
             offset, swizzle = (*given.offset, *offset), swizzle or given.swizzle
-        total: dict[Axis, int] = {}
-        for axis, value in offset:
-            total[axis] = total.get(axis, 0) + operator.index(value)
-        kept = sorted(((a, v) for a, v in total.items() if v != 0), key=lambda pair: pair[0].name)
+        if swizzle is not None:
+            arguments.instance(swizzle, Swizzle, "a layout's swizzle", "write Swizzle(bits, base, shift)")
         if not isinstance(shard, Iterable):
-            raise LayoutError(f"{shard!r} is not a layout", hint="write S[extents : strides]")
+            raise LayoutError(f"{shown(shard)} is not a layout", hint="write S[extents : strides]")
         object.__setattr__(self, "shard", tuple(shard))
-        object.__setattr__(self, "replica", tuple(replica))
-        object.__setattr__(self, "offset", tuple(kept))
+        object.__setattr__(self, "replica", arguments.items(replica, "a layout's replica", "give a tuple of iterators"))
+        object.__setattr__(self, "offset", iters.summed(offset))
         object.__setattr__(self, "swizzle", swizzle)
         if not all(isinstance(it, Iter) for it in (*self.shard, *self.replica)):
             raise LayoutError(
-                f"shard and replica are iterators; got {self.shard} and {self.replica}",
+                f"shard and replica are iterators; got {shown(self.shard)} and {shown(self.replica)}",
                 hint="write S[extents : strides], or use from_iters for (extent, stride, axis name) triples",
             )
         if not self.shard and not self.replica:
@@ -92,9 +92,11 @@ class TileLayout:
         swizzle: Swizzle | None = None,
     ) -> TileLayout:
         """A layout from data: (extent, stride, axis name) triples and {axis name: offset}."""
+        if not isinstance(offset, (Mapping, NoneType)):
+            raise LayoutError(f"an offset is a mapping; got {shown(offset)}", hint='write {"laneid": 3}')
         return cls(
-            tuple(_iter(*triple) for triple in shard),
-            tuple(_iter(*triple) for triple in replica),
+            tuple(map(iters.iter_of, arguments.items(shard, "the shard", iters.TRIPLES))),
+            tuple(map(iters.iter_of, arguments.items(replica, "the replica", iters.TRIPLES))),
             tuple((Axis(name), value) for name, value in (offset or {}).items()),
             swizzle,
         )
@@ -102,7 +104,8 @@ class TileLayout:
     @classmethod
     def row_major(cls, shape: Sequence[int], swizzle: Swizzle | None = None) -> TileLayout:
         """Dense memory, last dimension fastest."""
-        return cls(tuple(Iter(n, w, m) for n, w in zip(shape, weights(shape), strict=True)), swizzle=swizzle)
+        checked = arguments.extents(shape)
+        return cls(tuple(Iter(n, w, m) for n, w in zip(checked, weights(checked), strict=True)), swizzle=swizzle)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -173,7 +176,9 @@ class TileLayout:
 
     def flat_index(self, coord: Sequence[int], shape: Sequence[int] | None = None) -> int:
         """The flat row-major index of what `apply` takes."""
+        coord = arguments.integers(coord, "a coordinate", "write apply(i, j)")
         if shape is not None:
+            shape = arguments.extents(shape)
             self._fitted(shape)
         elif len(coord) == 1 != len(self.shard):
             shape = (self.size(),)
@@ -181,7 +186,7 @@ class TileLayout:
             shape = self.shape
         else:
             raise LayoutError(
-                f"{self!r} takes a flat index or {len(self.shard)} coordinates; got {tuple(coord)}",
+                f"{self!r} takes a flat index or {len(self.shard)} coordinates; got {shown(coord)}",
                 hint="name the logical shape as well: apply(i, j, shape=(rows, columns))",
             )
         _check_coord(coord, shape)
@@ -200,6 +205,7 @@ class TileLayout:
         fuse: also write several thread axes as one, laneid and warpid as tx for instance.
         raises: LayoutError where `fuse` meets thread axes that don't nest.
         """
+        arguments.instance(fuse, bool, "fuse", "write True or False")
         scope_of(self.axes() if fuse else ())
         moving = [it.axis for it in (*self.shard, *self.replica) if it.extent > 1]
         to = fusion([*moving, *(a for a, _ in self.offset)]) if fuse else {}
@@ -219,6 +225,7 @@ class TileLayout:
         returns: the layout, and where each dimension's iterators start: those of dimension k are
             shard[separators[k] : separators[k + 1]].
         """
+        shape = arguments.extents(shape)
         fitted = self._fitted(shape)
         groups = refined(fitted.shard, shape)
         ends = [0]
@@ -232,9 +239,16 @@ class TileLayout:
 
     def permute_groups(self, separators: Sequence[int], perm: Sequence[int]) -> TileLayout:
         """Reorder whole groups of iterators: group k of the result is group perm[k]."""
+        separators = arguments.integers(separators, "separators", "pass what group(shape) gave")
+        perm = arguments.integers(perm, "an order", "name each group once")
         count = len(separators) - 1
+        if [0, *separators, len(self.shard)] != sorted((0, *separators, len(self.shard))):
+            raise LayoutError(
+                f"separators {shown(separators)} don't part the {len(self.shard)} iterators of {self!r}",
+                hint="pass what group(shape) gave",
+            )
         if sorted(perm) != list(range(count)):
-            raise LayoutError(f"{tuple(perm)} is no order of {count} groups", hint=f"name 0 to {count - 1} once each")
+            raise LayoutError(f"{shown(perm)} is no order of {count} groups", hint=f"name 0 to {count - 1} once each")
         chosen = (self.shard[separators[k] : separators[k + 1]] for k in perm)
         return self.replace(shard=tuple(it for group in chosen for it in group))
 
@@ -244,6 +258,7 @@ class TileLayout:
         region: (start, extent) a dimension. The offset of a swizzled layout stays inside the swizzle.
         raises: LayoutError where the window leaves the shape, or is no layout.
         """
+        shape, region = arguments.extents(shape), iters.windows(region)
         if len(region) != len(shape):
             raise LayoutError(f"a region of {len(region)} dimensions doesn't slice shape {tuple(shape)}")
         for dim, ((start, extent), full) in enumerate(zip(region, shape, strict=True)):
@@ -254,7 +269,7 @@ class TileLayout:
         offset = list(fitted.offset)
         for dim, (group, (start, extent)) in enumerate(zip(refined(fitted.shard, shape), region, strict=True)):
             try:
-                run, moved = sliced(group, start, extent)
+                run, moved = iters.sliced(group, start, extent)
             except LayoutError as error:
                 raise LayoutError(f"dimension {dim} of {self!r}: {error.message}", hint=error.hint) from None
             shard.extend(run)
@@ -262,7 +277,7 @@ class TileLayout:
         return fitted.replace(shard=tuple(shard), offset=tuple(offset))
 
     def window(
-        self, shape: Sequence[int], extents: Sequence[int], multiples: Sequence[int]
+        self, shape: Sequence[int], window: Sequence[int], multiples: Sequence[int]
     ) -> tuple[TileLayout, tuple[Iter, ...]]:
         """The layout of a window whose starts are known only at run time, as multiples of `multiples`.
 
@@ -270,15 +285,21 @@ class TileLayout:
             moves: starting at i * multiple adds i * stride to that iterator's axis.
         raises: LayoutError where a start doesn't move the window along one iterator.
         """
-        zero = self.slice(shape, [(0, n) for n in extents])
+        shape, wide = arguments.extents(shape), arguments.extents(window, "a window's extents")
+        multiples = arguments.extents(multiples, "the multiples")
+        if not len(shape) == len(wide) == len(multiples):
+            ranks = f"{len(wide)} extents and {len(multiples)} multiples"
+            raise LayoutError(f"a window of {ranks} doesn't fit shape {shape}", hint="give one for each dimension")
+        zero = self.slice(shape, [(0, n) for n in wide])
         groups = refined(self._fitted(shape).canonical().shard, shape)
-        moves = tuple(_move(g, k, dim) for dim, (g, k) in enumerate(zip(groups, multiples, strict=True)))
+        moves = tuple(iters.moved_along(g, k, dim) for dim, (g, k) in enumerate(zip(groups, multiples, strict=True)))
         return zero, moves
 
     def broadcast(self, extent: int, position: int) -> TileLayout:
         """With a further iterator of stride 0 before iterator `position`: all its values share a place."""
+        position = arguments.integer(position, "a position", "count the iterators from 0")
         if not 0 <= position <= len(self.shard):
-            raise LayoutError(f"position {position} is not among 0 to {len(self.shard)}")
+            raise LayoutError(f"position {shown(position)} is not among 0 to {len(self.shard)}")
         return self.replace(shard=(*self.shard[:position], Iter(extent, 0, m), *self.shard[position:]))
 
     def unpack(self, count: int) -> TileLayout:
@@ -291,29 +312,29 @@ class TileLayout:
 
     def tile(self, outer: TileLayout, outer_shape: Sequence[int], inner_shape: Sequence[int]) -> TileLayout:
         """Copies of this layout arranged by `outer`, whose steps count whole copies."""
-        return tiling.tile(self, outer, outer_shape, inner_shape)
+        return tiling.tile(self, _layout(outer), outer_shape, inner_shape)
 
     def direct_sum(self, left: TileLayout, left_shape: Sequence[int], right_shape: Sequence[int]) -> TileLayout:
         """Both layouts' steps added, `left` the slower in each dimension: `tile` without scaling."""
-        return tiling.direct_sum(self, left, left_shape, right_shape)
+        return tiling.direct_sum(self, _layout(left), left_shape, right_shape)
 
     def is_tile_inner(
         self, tiled: TileLayout, tiled_shape: Sequence[int], inner_shape: Sequence[int]
     ) -> TileLayout | None:
         """The outer layout with which this one tiles to `tiled`; None where there is none."""
-        return tiling.is_tile_inner(self, tiled, tiled_shape, inner_shape)
+        return tiling.is_tile_inner(self, _layout(tiled), tiled_shape, inner_shape)
 
     def is_tile_outer(
         self, tiled: TileLayout, tiled_shape: Sequence[int], outer_shape: Sequence[int]
     ) -> TileLayout | None:
         """The inner layout that this one tiles to `tiled`; None where there is none."""
-        return tiling.is_tile_outer(self, tiled, tiled_shape, outer_shape)
+        return tiling.is_tile_outer(self, _layout(tiled), tiled_shape, outer_shape)
 
     def is_direct_sum_left(
         self, total: TileLayout, interleaved_shape: Sequence[int], left_shape: Sequence[int]
     ) -> TileLayout | None:
         """The right layout with which this one sums to `total`; None where there is none."""
-        return tiling.is_direct_sum_left(self, total, interleaved_shape, left_shape)
+        return tiling.is_direct_sum_left(self, _layout(total), interleaved_shape, left_shape)
 
     def owners(self, *coord: int, shape: Sequence[int] | None = None) -> list[tuple[int, int]]:
         """Who holds an element: (thread in the layout's scope, register), one pair a replica.
@@ -340,7 +361,7 @@ class TileLayout:
 
     def equivalent(self, other: TileLayout) -> bool:
         """Whether both are the same function of the flat index, with thread axes fused."""
-        return places.equivalent(self, other)
+        return places.equivalent(self, _layout(other))
 
     def verify_well_formed(self) -> None:
         """Raise LayoutError where thread axes don't nest, or run past what the hardware has of them."""
@@ -390,13 +411,16 @@ class TileLayout:
             return self.replace(offset=(*self.offset, (m, operator.index(other))))
         except TypeError:
             raise LayoutError(
-                f"can't add {other!r} to a layout", hint="add R[...], an offset such as 3 @ laneid, or a number"
+                f"can't add {shown(other)} to a layout", hint="add R[...], an offset such as 3 @ laneid, or a number"
             ) from None
 
+    def __radd__(self, other: object) -> TileLayout:
+        raise LayoutError(f"can't add a layout to {shown(other)}", hint="the layout comes first: S[...] + R[...]")
+
     def __repr__(self) -> str:
-        text = f"S[{_iters_source(self.shard)}]"
+        text = f"S[{iters.source(self.shard)}]"
         if self.replica:
-            text += f" + R[{_iters_source(self.replica)}]"
+            text += f" + R[{iters.source(self.replica)}]"
         for axis, value in self.offset:
             text += f" + {Term(value, axis)!r}"
         if self.swizzle is None:
@@ -409,7 +433,10 @@ class TileLayout:
 
     def _fitted(self, shape: Sequence[int] | None) -> TileLayout:
         """This layout over `shape`, a bare swizzle adapted; LayoutError where the sizes differ."""
-        if shape is None or math.prod(shape) == self.size():
+        if shape is None:
+            return self
+        shape = arguments.extents(shape)
+        if math.prod(shape) == self.size():
             return self
         if self.is_bare:
             return self.adapted(shape)
@@ -427,17 +454,10 @@ class TileLayout:
 
 def _check_coord(coord: Sequence[int], shape: Sequence[int]) -> None:
     if len(coord) != len(shape):
-        raise LayoutError(f"{len(coord)} coordinates {tuple(coord)} for shape {tuple(shape)}")
+        raise LayoutError(f"{len(coord)} coordinates {shown(coord)} for shape {tuple(shape)}")
     for dim, (x, extent) in enumerate(zip(coord, shape, strict=True)):
         if x < 0 or (dim > 0 and x >= extent):
-            raise LayoutError(f"coordinate {x} leaves dimension {dim} of extent {extent}")
-
-
-def _iter(extent: int, stride: int, axis: str) -> Iter:
-    try:
-        return Iter(operator.index(extent), operator.index(stride), Axis(axis))
-    except TypeError:
-        raise LayoutError(f"extent and stride are integers; got ({extent!r}, {stride!r}, {axis!r})") from None
+            raise LayoutError(f"coordinate {shown(x)} leaves dimension {dim} of extent {extent}")
 
 
 def _fused(it: Iter, to: Mapping[Axis, tuple[Axis, int]]) -> Iter:
@@ -447,40 +467,15 @@ def _fused(it: Iter, to: Mapping[Axis, tuple[Axis, int]]) -> Iter:
     return Iter(it.extent, it.stride * factor, axis)
 
 
-def _move(group: Sequence[Iter], multiple: int, dim: int) -> Iter:
-    """The single iterator along which a window of one dimension moves in steps of `multiple`."""
-    run = merged(group)
-    if len(run) <= 1:
-        it = run[0] if run else group[0]
-        return Iter(-(-it.extent // multiple), it.stride * multiple, it.axis)
-    extent = math.prod(it.extent for it in run)
-    outer = run
-    if extent % multiple == 0 and groups_to(run, (extent // multiple, multiple)):
-        outer = merged(refined(run, (extent // multiple, multiple))[0])
-    if len(outer) > 1:
-        raise LayoutError(
-            f"dimension {dim} has iterators {', '.join(map(repr, run))}: a start known only to be a multiple of "
-            f"{multiple} doesn't move along one of them",
-            hint=f"make the start a multiple of {extent // run[0].extent}",
-        )
-    return outer[0] if outer else Iter(1, 0, run[0].axis)
+def _layout(value: object) -> TileLayout:
+    return arguments.instance(value, TileLayout, "the other layout", "write S[extents : strides]")
 
 
 def _axis(axis: Axis | str | None) -> Axis | None:
-    return Axis(axis) if isinstance(axis, str) else axis
+    if axis is None or isinstance(axis, Axis):
+        return axis
+    return Axis(axis)
 
 
 def _selected(axis: Axis, wanted: Axis | None) -> bool:
     return not axis.is_thread if wanted is None else axis == wanted
-
-
-def _iters_source(iters: Sequence[Iter]) -> str:
-    """`extents : strides` as Python source."""
-    if len(iters) == 1:
-        return f"{iters[0].extent} : {_stride_source(iters[0])}"
-    extents = ", ".join(str(it.extent) for it in iters)
-    return f"({extents}) : ({', '.join(map(_stride_source, iters))})"
-
-
-def _stride_source(it: Iter) -> str:
-    return str(it.stride) if it.axis == m else repr(Term(it.stride, it.axis))

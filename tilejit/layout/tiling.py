@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..errors import LayoutError
+from .arguments import extents, integer, shown
 from .axes import Axis, axis_between, m, threads_in
 from .iters import Iter, merged, refined
 
@@ -22,11 +23,13 @@ def tile(inner: TileLayout, outer: TileLayout, outer_shape: Shape, inner_shape: 
 
     Offsets add unscaled. The outer digits are the slower ones of each dimension.
     """
+    outer_shape, inner_shape = extents(outer_shape), extents(inner_shape)
     return _combined(outer, inner, outer_shape, inner_shape, _spans(inner.adapted(inner_shape)))
 
 
 def direct_sum(right: TileLayout, left: TileLayout, left_shape: Shape, right_shape: Shape) -> TileLayout:
     """direct_sum(l, r) = left(l) + right(r), left's digits the slower ones of each dimension."""
+    left_shape, right_shape = extents(left_shape), extents(right_shape)
     return _combined(left, right, left_shape, right_shape, {})
 
 
@@ -73,6 +76,7 @@ def is_tile_inner(
     inner: TileLayout, tiled: TileLayout, tiled_shape: Shape, inner_shape: Shape
 ) -> TileLayout | None:
     """The outer layout with which `inner` tiles to `tiled`; None where there is none."""
+    tiled_shape, inner_shape = extents(tiled_shape), extents(inner_shape)
     if inner.swizzle != tiled.swizzle or not _divides(inner_shape, tiled_shape):
         return None
     small = inner.adapted(inner_shape).swizzled(None)
@@ -95,6 +99,7 @@ def is_tile_outer(
     outer: TileLayout, tiled: TileLayout, tiled_shape: Shape, outer_shape: Shape
 ) -> TileLayout | None:
     """The inner layout that `outer` tiles to `tiled`; None where there is none."""
+    tiled_shape, outer_shape = extents(tiled_shape), extents(outer_shape)
     if outer.swizzle is not None or not _divides(outer_shape, tiled_shape):
         return None
     if _groups(outer, outer_shape) is None:
@@ -122,6 +127,7 @@ def is_direct_sum_left(
 
     interleaved_shape: left and right extents of each dimension in turn.
     """
+    interleaved_shape, left_shape = extents(interleaved_shape), extents(left_shape)
     parts, own = _groups(total, interleaved_shape), _groups(left, left_shape)
     if left.swizzle is not None or parts is None or own is None:
         return None
@@ -214,7 +220,7 @@ def _halves(iters: Sequence[Iter], whole: Axis, low: Axis, high: Axis, count: in
 
 def unpack(layout: TileLayout, count: int) -> TileLayout:
     """Each element becomes `count` neighbours on the innermost memory axis."""
-    _check_power_of_two(count)
+    count = _power_of_two(count)
     axis = next((it.axis for it in reversed(layout.shard) if not it.axis.is_thread), m)
     fine = layout.replace(
         shard=(*_scaled(layout.shard, {axis: count}), Iter(count, 1, axis)),
@@ -226,7 +232,7 @@ def unpack(layout: TileLayout, count: int) -> TileLayout:
 
 def pack(layout: TileLayout, count: int) -> TileLayout:
     """`count` neighbours become one element."""
-    _check_power_of_two(count)
+    count = _power_of_two(count)
     last = max((k for k, it in enumerate(layout.shard) if it.extent > 1), default=0)
     inner = layout.shard[last]
     if inner.axis.is_thread or inner.stride != 1 or inner.extent % count != 0:
@@ -245,6 +251,8 @@ def pack(layout: TileLayout, count: int) -> TileLayout:
     return coarse if coarse.swizzle is None else coarse.swizzled(coarse.swizzle.repacked(1 - count.bit_length()))
 
 
-def _check_power_of_two(count: int) -> None:
-    if count < 1 or count & (count - 1):
-        raise LayoutError(f"pack and unpack take a power of two; got {count}")
+def _power_of_two(count: int) -> int:
+    number = integer(count, "a number of elements", "give a power of two")
+    if number < 1 or number & (number - 1):
+        raise LayoutError(f"pack and unpack take a power of two; got {shown(number)}")
+    return number

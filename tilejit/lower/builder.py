@@ -9,7 +9,7 @@ from itertools import count
 from ..dtypes import DType, int32
 from ..ir.allocation import alignment
 from ..ir.arithmetic import build, facts
-from ..ir.nodes import TRUE, Alloc, Buffer, Const, Expr, For, If, Let, Special, Stmt, Sync, Var
+from ..ir.nodes import TRUE, Alloc, Buffer, Const, Expr, For, If, Let, Move, Special, Stmt, Sync, Var, Vector
 from ..layout import TileLayout
 from ..scopes import SCOPES
 from ..source import Span
@@ -43,10 +43,18 @@ class Builder:
 
     def name(self, stem: str) -> str:
         """`stem` with a number, which no other name of the kernel is."""
-        return next(name for n in self._numbers if (name := f"{stem}.{n}") not in self.taken)
+        name = f"{stem}.{next(self._numbers)}"
+        while name in self.taken:
+            name = f"{stem}.{next(self._numbers)}"
+        return name
 
     def append(self, stmt: Stmt) -> None:
         self._open[-1].append(stmt)
+
+    def move(self, dst: Vector, src: Vector, cond: Expr = TRUE, otherwise: Expr | None = None) -> None:
+        """A vector moved where `cond` holds; elsewhere registers get `otherwise`, and memory stays."""
+        always = cond == TRUE
+        self.append(Move(dst, src, None if always else cond, None if always else otherwise, span=self.span))
 
     @contextmanager
     def block(self) -> Iterator[list[Stmt]]:

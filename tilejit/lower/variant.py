@@ -39,7 +39,7 @@ from .schedule.turns import Turns
 __all__ = [
     "COPY_CONDITIONS", "KINDS", "SCOPE", "TYPES", "WHOLE_WARPS", "Condition", "Decline", "DispatchContext", "Facts",
     "JointAccess", "Moves", "Plan", "Products", "Reductions", "Variant", "VectorPlan", "among", "between",
-    "copy_sides", "from_to", "lead_of", "needs", "outside",
+    "copy_sides", "from_to", "lead_of", "local_side", "needs", "outside",
 ]
 
 Array = np.ndarray
@@ -372,6 +372,13 @@ def outside(op: TileOp, *spaces: str) -> str:
 def copy_sides(op: TileOp) -> tuple[Region, Region]:
     """Destination and source of a copy."""
     return op.region("dst"), op.region("src")
+
+
+def local_side(op: TileOp) -> tuple[Region, Region, bool]:
+    """Of a copy with one local side: that, the other, and whether it loads; then the destination is local."""
+    dst, src = copy_sides(op)
+    loads = dst.buffer.space == "local"
+    return (dst, src, loads) if loads else (src, dst, loads)
 
 
 def _whole_warps(op: TileOp, context: DispatchContext) -> str | None:

@@ -31,7 +31,9 @@ def common_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...] | Fault:
 
 def broadcast_fault(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeValue]) -> Fault | None:
     """Why the inputs don't broadcast to the destination, whose shape comes first; or None."""
-    dst, *inputs = (shape for shape in shapes.values() if shape is not None)
+    dst, *inputs = [shape for shape in shapes.values() if shape is not None]
+    if all(shape == dst for shape in inputs):
+        return None
     common = common_shape([dst, *inputs])
     if isinstance(common, Fault):
         return common

@@ -33,12 +33,12 @@ _SATURATE = Attribute("saturate", bool, "whether fp8 saturates as in hardware, o
 
 
 def _without_units(shape: Shape) -> tuple[int, ...]:
-    return tuple(n for n in shape or () if n != 1)
+    return tuple([n for n in shape or () if n != 1])
 
 
 def _copy_shapes(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeValue]) -> Fault | None:
     dst, src = shapes["dst"], shapes["src"]
-    if _without_units(dst) == _without_units(src):
+    if dst == src or _without_units(dst) == _without_units(src):
         return None
     return Fault(
         f"shapes differ: the destination has {dst}, the source {src}",

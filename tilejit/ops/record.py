@@ -67,7 +67,10 @@ class TileOperand:
 
     def kind(self, *, is_region: bool) -> OperandKind | None:
         """What a region, or an expression, is here; None where it can't be one."""
-        return next((kind for kind in self.kinds if kind.is_region is is_region), None)
+        for kind in self.kinds:
+            if kind.is_region is is_region:
+                return kind
+        return None
 
 
 Given = TypeVar("Given")
@@ -147,12 +150,12 @@ class TileOperation:
     elementwise: Elementwise | None = None
     reduction: Reduction | None = None
 
-    @property
+    @cached_property
     def arity(self) -> tuple[int, int]:
         """The least and the greatest number of operands."""
         return sum(not o.optional for o in self.operands), len(self.operands)
 
-    @property
+    @cached_property
     def parameters(self) -> tuple[str, ...]:
         """The parameters of a call, in order: tiles that may be left out come behind the attributes."""
         options = [o.name for o in self.operands if o.optional and TILE in o.kinds]
@@ -197,8 +200,8 @@ class TileOperation:
 
     def ordered(self, operands: Mapping[str, Given]) -> tuple[Given | None, ...]:
         """Operands by name as a `TileOp` holds them: None for one that is left out before one that isn't."""
-        last = max((self.position(name) for name in operands), default=-1)
-        return tuple(operands.get(operand.name) for operand in self.operands[: last + 1])
+        last = max([self.position(name) for name in operands], default=-1)
+        return tuple([operands.get(operand.name) for operand in self.operands[: last + 1]])
 
     def count_fault(self, operands: Sequence[object]) -> str | None:
         """Why `operands`, in order and None where one is left out, are too many or too few; or None."""
@@ -213,7 +216,10 @@ class TileOperation:
 
     def attribute(self, name: str) -> Attribute | None:
         """The attribute of this name, or None."""
-        return next((a for a in self.attrs if a.name == name), None)
+        for attribute in self.attrs:
+            if attribute.name == name:
+                return attribute
+        return None
 
     def attribute_fault(self, name: str, value: object) -> str | None:
         """Why it can't carry the attribute `name` with `value`, or None."""

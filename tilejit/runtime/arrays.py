@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import NoneType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -19,6 +20,8 @@ import numpy as np
 from ..dtypes import DTYPES, DType, from_numpy
 from ..errors import LaunchError
 from . import dlpack
+
+_INTERFACE = "__cuda_array_interface__"
 
 #: the device of an array in the simulator's memory; CUDA devices are 0, 1, …; None is host memory
 SIMULATOR = -1
@@ -151,7 +154,13 @@ def is_array(value: object) -> bool:
     if isinstance(value, (np.generic, int, float)):
         return False
     # asking for the interface computes it, so it comes last
-    return any(hasattr(value, name) for name in ("data_ptr", "__dlpack__", "__cuda_array_interface__"))
+    if hasattr(value, "data_ptr") or hasattr(value, "__dlpack__"):
+        return True
+    try:
+        return hasattr(value, _INTERFACE)
+    except Exception:
+        # reading it says what is wrong
+        return True
 
 
 def view_of(value: Any) -> ArrayView:
@@ -170,7 +179,7 @@ def view_of(value: Any) -> ArrayView:
         raise LaunchError("a masked array can't be passed", hint="pass the data and the mask as two arrays")
     if isinstance(value, np.ndarray):
         return _remembered(value, _view_of_numpy)
-    interface = getattr(value, "__cuda_array_interface__", None)
+    interface = _interface(value)
     if interface is not None:
         return _view_of_interface(value, interface)
     if hasattr(value, "__dlpack__"):
@@ -202,6 +211,12 @@ def _view_of_numpy(array: np.ndarray[Any, Any]) -> ArrayView:
 def _numpy_facts(
     dtype: np.dtype[Any], shape: tuple[int, ...], strides_bytes: tuple[int, ...], device: int | None
 ) -> ArrayFacts:
+    if not dtype.isnative and dtype.isbuiltin == 0 and from_numpy(dtype.newbyteorder("=")) is not None:
+        native = dtype.newbyteorder("=").name
+        raise LaunchError(
+            f"an array of dtype {dtype!r} can't be passed: its bytes are in the other order",
+            hint=f"pass a.astype(np.{native})",
+        )
     found = from_numpy(dtype) if dtype.isnative else None
     if found is None:
         raise LaunchError(f"an array of dtype {dtype!r} can't be passed", hint=f"one of {', '.join(DTYPES)}")
@@ -245,19 +260,72 @@ def _ordinal(device: Any) -> int | None:
     raise LaunchError(f"a tensor is on {device}", hint="tilejit launches on CUDA devices and on the simulator")
 
 
-def _view_of_interface(value: Any, interface: dict[str, Any]) -> ArrayView:
-    pointer, read_only = interface["data"]
-    dtype = np.dtype(interface["typestr"])
-    shape = tuple(interface["shape"])
+def _interface(value: Any) -> Any:
+    """An object's `__cuda_array_interface__`; None where it has none.
+
+    raises: LaunchError where asking for it fails.
+    """
+    try:
+        return getattr(value, _INTERFACE, None)
+    except Exception as error:
+        raise LaunchError(
+            f"{_INTERFACE} of a {type(value).__name__} can't be read: {type(error).__name__}: {error}",
+            hint="pass an array that tells its address, shape and type",
+        ) from error
+
+
+def _checked_interface(value: Any, interface: Any) -> tuple[int, bool, np.dtype[Any], tuple[int, ...], Any]:
+    """(address, whether it may only be read, type, shape, strides in bytes or None) of an interface.
+
+    raises: LaunchError with the entry that is missing, or isn't what CUDA's array interface says.
+    """
+    def refused(name: str, wanted: str) -> LaunchError:
+        entry = f"{name} is {interface[name]!r}" if name in interface else f"{name} is missing"
+        return LaunchError(
+            f"{_INTERFACE} of a {type(value).__name__} is broken: {entry}", hint=f"{name} is {wanted}"
+        )
+
+    if not isinstance(interface, Mapping):
+        raise LaunchError(
+            f"{_INTERFACE} of a {type(value).__name__} is {interface!r}", hint="it is a dict with data, shape, typestr"
+        )
+    data: Any = interface.get("data")
+    shape: Any = interface.get("shape")
+    strides: Any = interface.get("strides")
+    if not isinstance(data, (tuple, list)) or len(data) != 2 or not isinstance(data[0], (int, np.integer, NoneType)):
+        raise refused("data", "a tuple of the address and whether it may only be read")
+    if not _is_extents(shape):
+        raise refused("shape", "a tuple of integers that aren't negative")
+    if strides is not None and not (_is_integers(strides) and len(strides) == len(shape)):
+        raise refused("strides", "None, or a tuple of as many integers as shape")
+    try:
+        if not isinstance(interface.get("typestr"), str):
+            raise TypeError
+        dtype = np.dtype(interface["typestr"])
+    except (TypeError, ValueError):
+        raise refused("typestr", "text such as '<f4'") from None
+    return int(data[0] or 0), bool(data[1]), dtype, tuple(shape), strides
+
+
+def _is_integers(values: Any) -> bool:
+    return isinstance(values, (tuple, list)) and all(hasattr(n, "__index__") for n in values)
+
+
+def _is_extents(values: Any) -> bool:
+    return _is_integers(values) and all(n >= 0 for n in values)
+
+
+def _view_of_interface(value: Any, interface: Any) -> ArrayView:
+    pointer, read_only, dtype, shape, strides = _checked_interface(value, interface)
     if dtype.kind == "V" or from_numpy(dtype) is None:
         # bfloat16 and fp8 have no typestr of their own: the object's own dtype says what they are
         dtype = np.dtype(getattr(value, "dtype", dtype))
     if interface.get("mask") is not None:
         raise LaunchError("a masked array can't be passed", hint="pass the data and the mask as two arrays")
-    strides = interface.get("strides") or _row_major_bytes(shape, dtype.itemsize)
+    strides = strides or _row_major_bytes(shape, dtype.itemsize)
     ordinal = getattr(getattr(value, "device", None), "id", 0)
     facts = _numpy_facts(dtype, shape, tuple(strides), ordinal if isinstance(ordinal, int) else 0)
-    return ArrayView(pointer or 0, facts, not read_only, value, None, interface.get("stream"))
+    return ArrayView(pointer, facts, not read_only, value, None, interface.get("stream"))
 
 
 def _view_of_dlpack(value: Any) -> ArrayView:

@@ -100,7 +100,18 @@ class WriteCheck:
                 )
 
 
+_CHECKS: dict[str, bool | Literal["strict"]] = {"0": False, "1": True, "strict": "strict"}
+
+
 def checks_wanted() -> bool | Literal["strict"]:
-    """What `TILEJIT_SIM_CHECKS` leaves of the simulator's checks: 0 nothing, "strict" more than without it."""
-    wanted = os.environ.get("TILEJIT_SIM_CHECKS", "1")
-    return "strict" if wanted == "strict" else wanted != "0"
+    """What `TILEJIT_SIM_CHECKS` leaves of the simulator's checks: 0 nothing, "strict" more than without it.
+
+    raises: LaunchError where it says something else.
+    """
+    wanted = os.environ.get("TILEJIT_SIM_CHECKS") or "1"
+    if wanted not in _CHECKS:
+        raise LaunchError(
+            f"TILEJIT_SIM_CHECKS={wanted!r} is none of {', '.join(_CHECKS)}",
+            hint="write 0 for no checks, 1 for the usual ones, strict for more",
+        )
+    return _CHECKS[wanted]

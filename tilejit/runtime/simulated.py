@@ -133,7 +133,7 @@ class SimulatedFunction:
         compiled = self.compiled
         self._check_written(arguments)
         record = np.zeros(AssertionsParam.RECORD_BYTES, np.uint8)
-        values = [parameter_value(param, self._positions, arguments, record) for param in compiled.params]
+        values = [parameter_value(param, self._positions, arguments, record, profile) for param in compiled.params]
         places = SourceLines(compiled.spans)
         try:
             report = run(
@@ -211,12 +211,13 @@ def _counted(region: WatchedRegion, events: Mapping[int, int]) -> RegionCount:
 
 
 def parameter_value(
-    param: Param, positions: Mapping[str, int], arguments: Sequence[Argument], record: np.ndarray[Any, Any]
+    param: Param, positions: Mapping[str, int], arguments: Sequence[Argument], record: np.ndarray[Any, Any],
+    profile: bool,
 ) -> Pointer | np.generic:
     """A parameter's value as the simulator takes it. record: what a failed assertion leaves."""
     match param:
         case PointerParam():
-            return _pointer(arguments[positions[param.of]], param)
+            return _pointer(arguments[positions[param.of]], param, profile)
         case ScalarParam():
             with np.errstate(over="ignore"):
                 number: np.generic = param.var.dtype.numpy.type(arguments[positions[param.of]])
@@ -230,7 +231,7 @@ def parameter_value(
             return assert_never(param)
 
 
-def _pointer(view: Argument, param: PointerParam) -> Pointer:
+def _pointer(view: Argument, param: PointerParam, profile: bool) -> Pointer:
     """The bytes that the array reaches, for a kernel that gets the address of its first element."""
     assert isinstance(view, ArrayView)
     if view.host is None:
@@ -240,7 +241,9 @@ def _pointer(view: Argument, param: PointerParam) -> Pointer:
         )
     facts = view.facts
     memory = host_bytes(view.pointer + facts.low_bytes, facts.high_bytes - facts.low_bytes, view.owner)
-    return Pointer(memory, -facts.low_bytes, param.of, param.written, _is_initialized(view), offset_in_base(view))
+    # only the profile asks where an array lies in its base
+    counted_at = offset_in_base(view) if profile else 0
+    return Pointer(memory, -facts.low_bytes, param.of, param.written, _is_initialized(view), counted_at)
 
 
 def _is_initialized(view: ArrayView) -> bool:

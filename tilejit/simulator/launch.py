@@ -137,13 +137,20 @@ def _three(extents: Sequence[int], what: str) -> tuple[int, int, int]:
 
 def _instruction_limit() -> int:
     """How many thread instructions a launch may execute."""
-    text = os.environ.get("TILEJIT_SIM_LIMIT") or "1e11"
+    return _number_of(os.environ.get("TILEJIT_SIM_LIMIT") or "1e11")
+
+
+@lru_cache(maxsize=8)
+def _number_of(text: str) -> int:
     try:
-        return int(float(text))
+        limit = int(float(text))
     except (ValueError, OverflowError):
+        limit = 0
+    if limit < 1:
         raise LaunchError(
             f"TILEJIT_SIM_LIMIT={text!r} is not a number of thread instructions", hint="write a number such as 1e11"
-        ) from None
+        )
+    return limit
 
 
 class _GridRun:
@@ -173,10 +180,7 @@ class _GridRun:
     def chunk_ctas(self) -> int:
         """CTAs per chunk; all of them if the kernel may wait for other CTAs."""
         program = self.program
-        waits = any(
-            s.strong and s.kind != "store" and s.space != "shared" for s in program.sites
-        ) and _has_waiting_loop(program)
-        if waits:
+        if program.waiting.for_ctas:
             return self.ctas
         bytes_per_cta = program.shared_bytes * 5 + program.local_bytes * self.threads + 1
         return max(1, min(self.ctas, CHUNK_THREADS // self.threads or 1, CHUNK_BYTES // bytes_per_cta))
@@ -191,17 +195,17 @@ class _GridRun:
             if p.memory.dtype != np.uint8 or p.memory.ndim != 1 or not p.memory.flags.c_contiguous:
                 raise LaunchError(f"array {p.name or '?'} must be a contiguous one-dimensional uint8 view")
         addresses = self.memory.add_arrays([(p.memory, p.name, p.writable, p.counted_at) for p in pointers])
-        known = {id(p): a for p, a in zip(pointers, addresses, strict=True)}
-        space = bytearray(max((p.offset + p.size_bytes for p in function.params), default=0))
+        address_of = {id(p): a for p, a in zip(pointers, addresses, strict=True)}
+        parts = self.program.param_parts
+        space = bytearray(parts[-1].start + parts[-1].size_bytes if parts else 0)
         for param, arg in zip(function.params, args, strict=True):
-            data = _scalar_bytes(arg, param.size_bytes, known)
+            data = _scalar_bytes(arg, param.size_bytes, address_of)
             if len(data) != param.size_bytes:
                 raise LaunchError(f"parameter {param.name} has {param.size_bytes} bytes; its argument {len(data)}")
             space[param.offset : param.offset + param.size_bytes] = data
         self.params = bytes(space)
         if self.params:
             memory = np.frombuffer(self.params, np.uint8)
-            parts = [Part(p.name, p.offset, p.size_bytes, False) for p in function.params]
             self.memory.add(MemoryRegion("param", 0, memory.size, memory, parts, writable=False))
         self.place_variables()
         for allocation in self.resident.allocations:
@@ -229,8 +233,8 @@ class _GridRun:
         for region in self.memory.regions:
             if region.space != "global":
                 continue
-            base = region.memory.__array_interface__["data"][0]
-            parts = [p for p in region.parts if base + p.start in fresh]
+            base = region.memory.__array_interface__["data"][0] if fresh else 0
+            parts = [p for p in region.parts if base + p.start in fresh] if fresh else []
             if parts or (stores and region.writable):
                 watch.shadow_global(region, parts)
 
@@ -296,15 +300,9 @@ class _GridRun:
         self.memory.regions, self.memory.starts = before
 
     def report(self) -> Report:
-        program = self.program
-        counts: list[tuple[int, int]] = []
-        for compiled, count in zip(program.blocks, self.block_lanes, strict=True):
-            block = compiled.block
-            pcs = block.pcs if block.end_pc < 0 or block.end_pc in block.pcs[-1:] else [*block.pcs, block.end_pc]
-            counts.extend((pc, count) for pc in pcs if count)
         traffic = self.profiler.traffic if self.profiler is not None else None
         return Report(
-            program.function.name, self.grid, self.block, bool(self.checks), self.places, counts, traffic,
+            self.program, self.grid, self.block, bool(self.checks), self.places, self.block_lanes, traffic,
             self.findings.all(),
         )
 
@@ -323,13 +321,3 @@ def _scalar_bytes(arg: ParameterValue, size: int, addresses: dict[int, int]) -> 
     if isinstance(arg, int):
         return (int(arg) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
     raise LaunchError(f"argument {arg!r} is neither an array nor a scalar")
-
-
-def _has_waiting_loop(program: Program) -> bool:
-    """Whether a backward branch encloses an access that looks at what other threads change."""
-    for compiled in program.blocks:
-        block = compiled.block
-        for target in block.targets:
-            if 0 <= target <= block.index and program.spins[block.index + 1] > program.spins[target]:
-                return True
-    return False

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilejit.layout.grid import Grid, GridAxis, Spread, starts, varied
-from tilejit.lower.open.cost import Access, Demand, Reduced, cost, lines, shuffles, wavefronts
+from tilejit.lower.open.cost import Access, Demand, Prices, Reduced, lines, shuffles, wavefronts
 
 #: bytes between rows of which the distance isn't known: far apart
 FAR = 1 << 20
@@ -62,7 +62,7 @@ def enumerated(access: Access, grid: Grid) -> int:
 @given(accesses())
 def test_the_closed_form_of_an_access_is_its_enumeration(drawn: tuple[Access, Grid]) -> None:
     access, grid = drawn
-    assert cost(Demand({access: 1}), grid) == enumerated(access, grid)
+    assert Prices(Demand({access: 1})).cost(grid) == enumerated(access, grid)
 
 
 @pytest.mark.parametrize(
@@ -100,12 +100,12 @@ def test_a_reduction_across_warps_costs_a_barrier() -> None:
     demand = Demand(reductions={Reduced(tile, (1,)): 1})
     within = Grid("cta", 32, 4, (Spread(1, 4, 1), Spread(32, 1, 4)), (0, 1), 1)
     across = Grid("cta", 32, 4, (Spread(1, 1, 1), Spread(32, 4, 1)), (0, 1), 1)
-    assert cost(demand, within) == 4 * (3 + 5 * 5)
-    assert cost(demand, across) == 4 * (0 + 5 * shuffles(4, 32) + 4 * (8 + 8 + 4) + 80)
+    assert Prices(demand).cost(within) == 4 * (3 + 5 * 5)
+    assert Prices(demand).cost(across) == 4 * (0 + 5 * shuffles(4, 32) + 4 * (8 + 8 + 4) + 80)
 
 
 def test_registers_past_the_limit_cost() -> None:
     grid = Grid("cta", 32, 1, (Spread(32, 1, 1),), (0,), 0)
     tile = ((0, 32 * 224),)
-    assert cost(Demand(live={(tile, 32): 1}), grid) == 64
-    assert cost(Demand(live={(tile, 16): 1}), grid) == 0
+    assert Prices(Demand(live={(tile, 32): 1})).cost(grid) == 64
+    assert Prices(Demand(live={(tile, 16): 1})).cost(grid) == 0

@@ -30,10 +30,12 @@ def check(kernel: Kernel) -> None:
     registers = LocalRegisters(kernel.body)
     if not registers.first:
         return
-    for stmt, state in _states(kernel, registers):
-        untouched = state.unwritten & ~state.written
+    analysis = _Initialized(registers)
+    states = solve(analysis, kernel.body, _RegisterState(registers.all))
+    for stmt, state in zip(walk.statements(kernel.body), states, strict=True):
+        untouched = 0 if state is None else state.unwritten & ~state.written
         if untouched:
-            for place in walk.reads(stmt):
+            for place in analysis.read_of(stmt).places:
                 _refuse_untouched(place, stmt, untouched, registers)
 
 
@@ -65,14 +67,6 @@ def _doubts_of(stmt: Stmt, state: _RegisterState, registers: LocalRegisters) -> 
             yield Doubt(place, tuple(numbers_of(unsure >> registers.first[place.buffer.root.name])))
 
 
-def _states(kernel: Kernel, registers: LocalRegisters) -> Iterator[tuple[Stmt, _RegisterState]]:
-    """The statements that paths come to, each with the state before it."""
-    states = solve(_Initialized(registers), kernel.body, _RegisterState(registers.all))
-    for stmt, state in zip(walk.statements(kernel.body), states, strict=True):
-        if state is not None:
-            yield stmt, state
-
-
 def _refuse_untouched(place: Place, stmt: Stmt, untouched: int, registers: LocalRegisters) -> None:
     """Refuses a place of which some register is sure to be unwritten."""
     touched = registers.of(place)
@@ -99,20 +93,29 @@ class _RegisterState:
     written: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """The places of local buffers that a statement itself reads, and the registers that it is sure to read."""
+
+    places: tuple[Place, ...]
+    surely: int
+
+
 class _Initialized(Analysis[_RegisterState]):
     def __init__(self, registers: LocalRegisters) -> None:
         self.registers = registers
         # by the statement's identity: each is visited several times
-        self._read: dict[int, int] = {}
+        self._read: dict[int, _Read] = {}
 
-    def read_by(self, stmt: Stmt) -> int:
-        """The registers that a statement itself is sure to read."""
+    def read_of(self, stmt: Stmt) -> _Read:
+        """What a statement reads of local buffers."""
         read = self._read.get(id(stmt))
         if read is None:
-            read = 0
-            for place in walk.reads(stmt):
-                read |= self.registers.of(place).surely
-            self._read[id(stmt)] = read
+            places = tuple([place for place in walk.reads(stmt) if place.buffer.root.name in self.registers.first])
+            surely = 0
+            for place in places:
+                surely |= self.registers.of(place).surely
+            read = self._read[id(stmt)] = _Read(places, surely)
         return read
 
     def join(self, first: _RegisterState, second: _RegisterState) -> _RegisterState:
@@ -138,7 +141,7 @@ class _Initialized(Analysis[_RegisterState]):
     def read(self, stmt: Stmt, state: _RegisterState) -> _RegisterState:
         if not state.unwritten:
             return state
-        read = self.read_by(stmt)
+        read = self.read_of(stmt).surely
         return _RegisterState(state.unwritten & ~read, state.written) if read else state
 
     def leave(self, loop: For | Loop, turns: LoopStates[_RegisterState]) -> _RegisterState | None:

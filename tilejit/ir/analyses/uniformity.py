@@ -95,8 +95,12 @@ class _ThreadState:
         """The state in which a variable has this level."""
         if self.level(name) == level:
             return self
-        levels = {n: other for n, other in self.levels.items() if n != name}
-        return replace(self, levels=levels if level == CTA else {**levels, name: level})
+        levels = dict(self.levels)
+        if level == CTA:
+            del levels[name]
+        else:
+            levels[name] = level
+        return replace(self, levels=levels)
 
 
 class _Uniformity(Analysis[_ThreadState]):

@@ -78,7 +78,7 @@ def bounds(expr: Expr) -> Bounds:
     if isinstance(expr, Var):
         return expr.bounds if expr.bounds is not None else dtype_range(expr.dtype)
     if isinstance(expr, Special):
-        return (1 if expr.name.startswith("num_ctas") else 0), SPECIALS[expr.name][1]
+        return SPECIALS[expr.name].least, SPECIALS[expr.name].greatest
     return dtype_range(expr.dtype)
 
 
@@ -87,7 +87,9 @@ def _op_bounds(op: Op) -> Bounds:
     if op.name not in _BOUNDS or {v.dtype for v in values} != {dtype}:
         return dtype_range(dtype)
     ends = _BOUNDS[op.name](*[bounds(a) for a in values])
-    return _in_range(ends, dtype) if fits(ends, dtype) else dtype_range(dtype)
+    if dtype is int64:
+        return _in_range(ends, dtype)
+    return ends if _within(ends, full_range(dtype)) else dtype_range(dtype)
 
 
 def _in_range(ends: Bounds, dtype: DType) -> Bounds:

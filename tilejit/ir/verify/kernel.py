@@ -22,7 +22,10 @@ of an addressed local buffer by any value; what an asynchronous instruction read
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from ...dtypes import DType, bool_, int64, signed
 from ...isa import ROWS
@@ -90,13 +93,27 @@ class _Environment:
     """
 
     vars: dict[str, ir.Var] = field(default_factory=dict)
-    mutable: set[str] = field(default_factory=set)
+    mutable: dict[str, None] = field(default_factory=dict)
     unrolled: set[str] = field(default_factory=set)
-    sound: set[int] = field(default_factory=set)
+    sound: dict[int, None] = field(default_factory=dict)
     loop: str | None = None
 
-    def inner(self, loop: str | None = None) -> _Environment:
-        return _Environment(dict(self.vars), set(self.mutable), set(self.unrolled), set(self.sound), loop or self.loop)
+    @contextmanager
+    def inner(self, loop: str | None = None) -> Iterator[None]:
+        """A block within: what it defines is no longer visible behind it.
+
+        Nothing is copied, which for thousands of branches would take as many times as long as reading them: what was
+        put into a dictionary last is taken out first.
+        """
+        tables: tuple[dict[Any, Any], ...] = (self.vars, self.mutable, self.sound)
+        sizes = [len(table) for table in tables]
+        outer, unrolled = self.loop, self.unrolled
+        self.loop, self.unrolled = loop or outer, set(unrolled)
+        yield
+        self.loop, self.unrolled = outer, unrolled
+        for table, size in zip(tables, sizes, strict=True):
+            while len(table) > size:
+                table.popitem()
 
 
 class _Checker:
@@ -199,12 +216,14 @@ class _Checker:
                 self.store(stmt, env)
             case ir.If(cond, then, orelse):
                 self.value(cond, bool_, env, stmt.span, "a condition")
-                self.block(then, env.inner())
-                self.block(orelse, env.inner())
+                for block in (then, orelse):
+                    with env.inner():
+                        self.block(block, env)
             case ir.For():
                 self.loop(stmt, env)
             case ir.Loop(body):
-                self.block(body, env.inner("loop"))
+                with env.inner("loop"):
+                    self.block(body, env)
             case ir.Break() | ir.Continue():
                 self.jump(stmt, env)
             case ir.Assert():
@@ -247,7 +266,7 @@ class _Checker:
             return
         self.define(stmt.var, env, stmt.span)
         if isinstance(stmt, ir.Declare):
-            env.mutable.add(stmt.var.name)
+            env.mutable[stmt.var.name] = None
             if stmt.var.multiple_of != 1 or stmt.var.bounds is not None:
                 self.fault(f"{stmt.var.name} may change; no facts hold of it", stmt.span)
 
@@ -288,11 +307,11 @@ class _Checker:
             self.fault("loops are unrolled at lane level only", stmt.span)
         if stmt.unrolled and not all(isinstance(p, ir.Const) for p in parts):
             self.fault(f"the bounds of unrolled {stmt.var.name} aren't constant", stmt.span)
-        inner = env.inner("unrolled" if stmt.unrolled else "for")
-        self.define(stmt.var, inner, stmt.span)
-        if stmt.unrolled:
-            inner.unrolled.add(stmt.var.name)
-        self.block(stmt.body, inner)
+        with env.inner("unrolled" if stmt.unrolled else "for"):
+            self.define(stmt.var, env, stmt.span)
+            if stmt.unrolled:
+                env.unrolled.add(stmt.var.name)
+            self.block(stmt.body, env)
 
     def jump(self, stmt: ir.Break | ir.Continue, env: _Environment) -> None:
         word = type(stmt).__name__.lower()
@@ -426,7 +445,7 @@ class _Checker:
             case _:
                 assert_never(expr)
         if len(self.violations) == before:
-            env.sound.add(id(expr))
+            env.sound[id(expr)] = None
 
     def load(self, load: ir.Load, env: _Environment, span: Span | None) -> None:
         self.place(load.place, env, load.span or span)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Set
 
-from ...dtypes import int32, int64
+from ...dtypes import int64
 from ...layout import TileLayout
 from ...scopes import SCOPES
 from .. import nodes as ir
@@ -33,7 +33,7 @@ def buffer_faults(buffer: ir.Buffer) -> Iterator[str]:
     if buffer.base is not None and buffer.base.space != buffer.space:
         yield f"{name}, in {buffer.space} memory, is a view of {buffer.base.name} in {buffer.base.space}"
     sizes = [n for n in buffer.shape if not isinstance(n, ir.Var)]
-    if any(n < (0 if buffer.space == "global" else 1) for n in sizes):
+    if min(sizes, default=1) < (0 if buffer.space == "global" else 1):
         yield f"{name} has shape {tuple(sizes)}"
     if len(sizes) != len(buffer.shape) and buffer.space != "global":
         yield f"{name}: only global memory has extents known at launch"
@@ -112,7 +112,7 @@ def region_faults(region: ir.Region) -> Iterator[str]:
         if extent is not None and extent < 1:
             yield f"a region of {buffer.name} has extent {extent}"
     if buffer.space != "global":
-        yield from _outside(buffer, region.starts, tuple(1 if e is None else e for e in region.extents))
+        yield from _outside(buffer, region.starts, region.counts)
 
 
 def element_faults(element: ir.Element) -> Iterator[str]:
@@ -174,7 +174,7 @@ def access_fault(vector: ir.Vector) -> str | None:
 
 
 def _offset_faults(vector: ir.Vector) -> Iterator[str]:
-    wanted = int64 if vector.buffer.space == "global" else int32
+    wanted = vector.buffer.index_dtype
     if vector.offset.dtype != wanted:
         yield f"offsets into {vector.buffer.space} memory are of {wanted}; got {vector.offset.dtype}"
 
@@ -185,7 +185,7 @@ def _storage(buffer: ir.Buffer) -> int | None:
     if isinstance(buffer.layout, ir.Strided) or buffer.space == "tmem":
         return None
     layout = buffer.tile_layout
-    return layout.storage().span() if buffer.space == "local" else layout.footprint()
+    return layout.span() if buffer.space == "local" else layout.footprint()
 
 
 def _strangers(expr: ir.Expr, unrolled: Set[str]) -> list[str]:

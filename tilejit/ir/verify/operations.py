@@ -10,12 +10,14 @@ import numpy as np
 
 from ...dtypes import DType, bool_
 from ...ops.elementwise import ELEMENTWISE, result_type, value_type
+from ...ops.record import Fault
 from ...ops.tile import TILE_OPERATIONS, TileOperation
 from ...scopes import SCOPES
 from .. import nodes as ir
 from ..arithmetic.facts import full_range
+from ..arithmetic.remember import remembered
 
-__all__ = ["const_fault", "op_fault", "tile_op_faults"]
+__all__ = ["const_fault", "op_fault", "shape_and_type_faults", "tile_op_faults"]
 
 
 def const_fault(const: ir.Const) -> str | None:
@@ -74,7 +76,7 @@ def tile_op_faults(op: ir.TileOp) -> Iterator[str]:
         yield f"{op.name} {count_fault}"
         return
     wrong_kinds = list(_kind_faults(op, record))
-    yield from wrong_kinds or _shape_and_type_faults(op, record)
+    yield from wrong_kinds or [f"{op.name}: {fault.message}" for fault in shape_and_type_faults(op)]
 
 
 def _attribute_faults(op: ir.TileOp, record: TileOperation) -> Iterator[str]:
@@ -91,8 +93,12 @@ def _kind_faults(op: ir.TileOp, record: TileOperation) -> Iterator[str]:
             yield f"{op.name}: {rule.name} can't be a {'region' if is_region else 'scalar'}"
 
 
-def _shape_and_type_faults(op: ir.TileOp, record: TileOperation) -> Iterator[str]:
+@remembered
+def shape_and_type_faults(op: ir.TileOp) -> tuple[Fault, ...]:
+    """Why an operation can't take operands of these shapes, and why not of these types.
+
+    accepts: operands as many as its record says, and of the kinds that it says.
+    """
     attrs = dict(op.attrs)
-    for fault in (record.shape_fault(op.shapes, attrs), record.type_fault(op.dtypes, attrs)):
-        if fault is not None:
-            yield f"{op.name}: {fault.message}"
+    faults = op.record.shape_fault(op.shapes, attrs), op.record.type_fault(op.dtypes, attrs)
+    return tuple([fault for fault in faults if fault is not None])

@@ -14,7 +14,7 @@ from ...layout import TileLayout
 from ..builder import Builder
 from .combining import Combining, Partial
 
-__all__ = ["Meeting", "by_redux", "exchanged", "shuffled"]
+__all__ = ["SharedPartials", "by_redux", "exchanged", "shuffled"]
 
 _WORD_BITS = 32
 
@@ -86,7 +86,7 @@ def _words(b: Builder, buffer: Buffer) -> Buffer:
 
 
 @dataclass(frozen=True, slots=True)
-class Meeting:
+class SharedPartials:
     """Who meets in shared memory.
 
     scope, threads: whose barrier is waited at, and the threads of the CTA. groups: how many groups of threads there are
@@ -103,7 +103,7 @@ class Meeting:
     is_leader: Expr
 
 
-def exchanged(b: Builder, combining: Combining, meeting: Meeting, partials: Sequence[Partial]) -> list[Partial]:
+def exchanged(b: Builder, combining: Combining, meeting: SharedPartials, partials: Sequence[Partial]) -> list[Partial]:
     """Each result from the partials of all members: leaders write what they have, everyone reads it all.
 
     The partials of a result lie together, those of the groups' k-th results next to each other.

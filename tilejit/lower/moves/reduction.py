@@ -28,7 +28,7 @@ from ..schedule.shares import Shares, Slot
 from ..variant import KINDS, SCOPE, TYPES, Condition, DispatchContext, Facts, Reductions, outside
 from ..variant import Plan as PlanBase
 from .combining import Combining, Partial
-from .meeting import Meeting, by_redux, exchanged, shuffled
+from .meeting import SharedPartials, by_redux, exchanged, shuffled
 
 __all__ = ["REDUCTIONS", "REDUCTION_CONDITIONS", "REDUCTION_OPERANDS", "Reducing", "plan_reduction"]
 
@@ -132,7 +132,7 @@ class Reducing(PlanBase):
             partials = shuffled(b, self.combining, shares.lanes, partials)
         if not shares.members:
             return partials
-        meeting = Meeting(
+        meeting = SharedPartials(
             scope=self.scope,
             threads=self.cta_threads,
             groups=shares.groups,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...layout.grid import Grid, GridAxis, starts, varied
 from .axes import Component, Survey
-from .cost import Demand, cost, live_words
+from .cost import Demand, Prices
 
 __all__ = ["Chosen", "choose", "order_axes"]
 
@@ -49,29 +49,23 @@ def order_axes(survey: Survey, component: Component) -> tuple[list[int], list[in
 
 def choose(scope: str, threads: int, extents: Sequence[int], columns: Sequence[int], demand: Demand) -> Chosen:
     """The cheapest grid. threads: of the scope. extents, columns: of the component's axes."""
-    axes = _grid_axes(extents, columns, demand)
-    fasts = _fast_axes(demand, len(axes))
-    first = _ranked(starts(scope, threads, axes, fasts), demand)
-    pool = dict(first)
-    for grid, _ in first[:_VARIED]:
-        pool |= {other: cost(demand, other) for other in varied(grid) if other not in pool}
+    axes, prices = _grid_axes(extents, columns, demand), Prices(demand)
+    pool = {grid: prices.cost(grid) for grid in starts(scope, threads, axes, _fast_axes(demand, len(axes)))}
+    for grid in sorted(pool, key=pool.__getitem__)[:_VARIED]:
+        pool |= {other: prices.cost(other) for other in varied(grid) if other not in pool}
     least = min(pool.values())
-    best = min((grid for grid, total in pool.items() if total == least), key=lambda grid: _tie(grid, demand))
+    best = min((grid for grid, total in pool.items() if total == least), key=lambda grid: _tie(grid, prices))
     others = [total for grid, total in pool.items() if grid != best]
     return Chosen(best, least, min(others, default=None))
 
 
-def _ranked(grids: Iterable[Grid], demand: Demand) -> list[tuple[Grid, int]]:
-    return sorted(((grid, cost(demand, grid)) for grid in grids), key=lambda pair: pair[1])
-
-
-def _tie(grid: Grid, demand: Demand) -> tuple[int, ...]:
+def _tie(grid: Grid, prices: Prices) -> tuple[int, ...]:
     """Of grids that cost the same the one with the fewest registers, then iterators; then by vectors and warps."""
-    widest = max(demand.live, default=((), 0), key=lambda key: len(key[0]))[0]
+    widest = max(prices.demand.live, default=((), 0), key=lambda key: len(key[0]))[0]
     layout = grid.project([axis for axis, _ in widest], [extent for _, extent in widest]).layout
     iterators = len(layout.shard) + len(layout.replica)
     vectors = math.prod(spread.vector for spread in grid.spreads)
-    return live_words(demand, grid), iterators, -vectors, -grid.spreads[0].warps
+    return prices.live_words(grid), iterators, -vectors, -grid.spreads[0].warps
 
 
 def _grid_axes(extents: Sequence[int], columns: Sequence[int], demand: Demand) -> list[GridAxis]:

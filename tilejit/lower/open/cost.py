@@ -18,7 +18,10 @@ from math import gcd
 
 from ...layout.grid import WIDEST_BYTES, Grid
 
-__all__ = ["Access", "Demand", "Extents", "Part", "Reduced", "cost", "lines", "live_words"]
+__all__ = [
+    "BARRIER", "ISSUE", "LINE", "SECTOR", "WAVEFRONT", "Access", "Demand", "Extents", "Part", "Prices", "Reduced",
+    "lines", "shuffles", "wavefronts",
+]
 
 SECTOR, LINE = 32, 128
 ISSUE, WAVEFRONT, SHUFFLE, BARRIER = 4, 4, 5, 80
@@ -28,6 +31,9 @@ MANY_REGISTERS, SPILL = 223, 64
 
 #: the axes of a tile's dimensions without those of extent 1, with their extents
 Extents = tuple[tuple[int, int], ...]
+
+#: lanes and vector of each of an access's axes
+Cuts = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +76,7 @@ class Demand:
     """All that a component's tiles are used for, each with how often.
 
     elementwise: issue weight of the operations on tiles of these axes. live: 32-bit words an element, of the tiles
-    that live where most are live. along: by name of a tile the axis along which it is first moved to memory, or from it.
+    that live where most are live. along: by name of a tile the axis along which memory is first accessed for it.
     """
 
     accesses: dict[Access, int] = field(default_factory=dict)
@@ -81,25 +87,49 @@ class Demand:
     along: dict[str, int] = field(default_factory=dict)
 
 
-def cost(demand: Demand, grid: Grid) -> int:
-    """What the demand costs on a grid."""
-    warps = _real(grid.warps, grid)
-    total = 0
-    for access, times in demand.accesses.items():
-        total += times * _access(access, grid)
-    for tile, weight in demand.elementwise.items():
-        total += warps * weight * _registers(tile, grid)
-    for reduced, times in demand.reductions.items():
-        total += warps * times * _reduction(reduced, grid)
-    for part, times in demand.parts.items():
-        if gcd(part.start, part.extent) % grid.spreads[part.axis].period:
-            total += warps * times * (BARRIER + 2 * ISSUE * _registers(part.tile, grid))
-    return total + warps * SPILL * max(0, live_words(demand, grid) - MANY_REGISTERS)
+class Prices:
+    """What a demand costs on grids. What accesses cost is remembered: it goes by lanes and vectors only."""
+
+    def __init__(self, demand: Demand) -> None:
+        self.demand = demand
+        self._accesses: list[tuple[Access, int, dict[Cuts, int]]] = [
+            (access, times, {}) for access, times in demand.accesses.items()
+        ]
+
+    def cost(self, grid: Grid) -> int:
+        """Of all warps."""
+        demand, warps = self.demand, _real(grid.warps, grid)
+        registers = WordCounts(grid)
+        total = sum(times * _access(access, grid, once) for access, times, once in self._accesses)
+        each = sum(weight * registers[tile] for tile, weight in demand.elementwise.items())
+        for reduced, times in demand.reductions.items():
+            each += times * _reduction(reduced, grid, registers)
+        for part, times in demand.parts.items():
+            if gcd(part.start, part.extent) % grid.spreads[part.axis].period:
+                each += times * (BARRIER + 2 * ISSUE * registers[part.tile])
+        return total + warps * (each + SPILL * max(0, _words(demand, registers) - MANY_REGISTERS))
+
+    def live_words(self, grid: Grid) -> int:
+        """32-bit registers of a thread where most tiles are live."""
+        return _words(self.demand, WordCounts(grid))
 
 
-def live_words(demand: Demand, grid: Grid) -> int:
-    """32-bit registers of a thread where most tiles are live."""
-    return sum(times * -(-_registers(tile, grid) * bits // 32) for (tile, bits), times in demand.live.items())
+class WordCounts(dict[Extents, int]):
+    """How many elements a thread has of tiles on a grid."""
+
+    def __init__(self, grid: Grid) -> None:
+        self._spreads = grid.spreads
+
+    def __missing__(self, tile: Extents) -> int:
+        count = 1
+        for axis, extent in tile:
+            count *= self._spreads[axis].registers(extent)
+        self[tile] = count
+        return count
+
+
+def _words(demand: Demand, registers: WordCounts) -> int:
+    return sum(times * -(-registers[tile] * bits // 32) for (tile, bits), times in demand.live.items())
 
 
 def _real(warps: int, grid: Grid) -> int:
@@ -107,17 +137,10 @@ def _real(warps: int, grid: Grid) -> int:
     return warps if grid.lanes > 1 else -(-warps // 32)
 
 
-def _registers(tile: Extents, grid: Grid) -> int:
-    count = 1
-    for axis, extent in tile:
-        count *= grid.spreads[axis].registers(extent)
-    return count
-
-
-def _reduction(reduced: Reduced, grid: Grid) -> int:
+def _reduction(reduced: Reduced, grid: Grid, count: WordCounts) -> int:
     """Of one warp: its registers in a tree, then lanes by halving and gathering, then warps through shared memory."""
     kept = tuple(pair for pair in reduced.tile if pair[0] not in reduced.axes)
-    registers, results = _registers(reduced.tile, grid), _registers(kept, grid)
+    registers, results = count[reduced.tile], count[kept]
     lanes = math.prod(grid.spreads[axis].lanes for axis in reduced.axes)
     warps = math.prod(grid.spreads[axis].warps for axis in reduced.axes)
     total = registers - results + SHUFFLE * shuffles(results, lanes)
@@ -138,20 +161,23 @@ def shuffles(results: int, lanes: int) -> int:
     return min(results * steps, 2 * (results - left) + (steps - halvings) * left)
 
 
-def _access(access: Access, grid: Grid) -> int:
-    """Of all warps. All that hold the same values load them; one stores them."""
-    cuts, repeats = [], grid.warps
+def _access(access: Access, grid: Grid, once: dict[Cuts, int]) -> int:
+    """Of all warps. All that hold the same values load them; one stores them. once: what one warp's cost already."""
+    pairs, repeats = [], grid.warps
     for axis, _ in access.tile:
         spread = grid.spreads[axis]
         # threads that make no whole warps are counted as lanes of one
-        cuts.append((spread.lanes if grid.lanes > 1 else spread.warps, spread.vector))
+        pairs.append((spread.lanes if grid.lanes > 1 else spread.warps, spread.vector))
         repeats //= spread.warps
-    return _once(access, tuple(cuts)) * (1 if access.is_store else _real(repeats, grid))
+    cuts = tuple(pairs)
+    cost = once.get(cuts)
+    if cost is None:
+        cost = once[cuts] = _once(access, cuts)
+    return cost if access.is_store else cost * _real(repeats, grid)
 
 
-@lru_cache(maxsize=4096)
-def _once(access: Access, cuts: tuple[tuple[int, int], ...]) -> int:
-    """Of one warp for all rounds and warps along the tile's own axes. cuts: of each, its lanes and its vector."""
+def _once(access: Access, cuts: Cuts) -> int:
+    """Of one warp for all rounds and warps along the tile's own axes."""
     run, times = access.bytes, 1
     #: how often so many lanes along each axis have an element
     cases: list[tuple[int, tuple[tuple[int, int | None], ...]]] = [(1, ())]

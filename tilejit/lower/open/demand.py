@@ -15,7 +15,7 @@ from ..schedule.width import misaligned
 from .axes import Component, Meeting, Survey, Tile, Use
 from .cost import Access, Demand, Extents, Part, Reduced
 
-__all__ = ["demands"]
+__all__ = ["access", "demands"]
 
 Key = TypeVar("Key")
 

@@ -13,6 +13,7 @@ from .choose import choose, order_axes
 from .demand import demands
 from .reload import loaded_again
 from .repair import Spot, rewritten
+from .staging import staged
 
 __all__ = ["LaidOut", "LayoutChoice", "lay_out"]
 
@@ -67,7 +68,8 @@ def lay_out(kernel: Kernel) -> LaidOut:
     for tile in free:
         if tile not in spots:
             spots[tile] = _single(tile, kernel.threads)
-    return LaidOut(rewritten(kernel, made, spots, fragments), tuple(choices))
+    stages = staged(made, fixed, kernel.threads)
+    return LaidOut(rewritten(kernel, made, spots, fragments, stages), tuple(choices))
 
 
 def _choose(made: Survey, free: list[Tile], spots: dict[Tile, Spot], threads: int) -> list[LayoutChoice]:

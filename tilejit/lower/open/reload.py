@@ -33,7 +33,7 @@ def loaded_again(kernel: Kernel, survey: Survey) -> Kernel:
     wanted = [(step, use) for step, use in survey.refused if use.tile in loads and step is not loads[use.tile]]
     if not wanted:
         return kernel
-    rewriter = _Rewriter(kernel, loads)
+    rewriter = _Reloader(kernel, loads)
     operands: dict[int, dict[str, Region]] = {}
     for step, use in wanted:
         operands.setdefault(id(step.op), {})[use.name] = rewriter.again(use)
@@ -65,7 +65,7 @@ def _loads(survey: Survey) -> dict[Tile, Meeting]:
     return loads
 
 
-class _Rewriter:
+class _Reloader:
     """beside: by name, what to define beside a tile. after: by load, the loads that stand behind it."""
 
     def __init__(self, kernel: Kernel, loads: Mapping[Tile, Meeting]) -> None:

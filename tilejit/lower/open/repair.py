@@ -53,18 +53,29 @@ class _View:
         return Projection(projected(self.layout, self.shape, dims), slots)
 
 
-def rewritten(kernel: Kernel, survey: Survey, spots: Mapping[Tile, Spot], fragments: WarpSplit) -> Kernel:
-    """The kernel at tile level."""
-    rewriter = _Rewriter(kernel, survey, spots, fragments)
+def rewritten(
+    kernel: Kernel,
+    survey: Survey,
+    spots: Mapping[Tile, Spot],
+    fragments: WarpSplit,
+    stages: Mapping[int, Projection],
+) -> Kernel:
+    """The kernel at tile level. stages: by id of a copy, the layout in which it accesses memory instead."""
+    rewriter = _Rewriter(kernel, survey, spots, fragments, stages)
     body = walk.rewrite(kernel.body, rewriter.changed)
     return replace(kernel, body=(*rewriter.head, *body))
 
 
 class _Rewriter:
     def __init__(
-        self, kernel: Kernel, survey: Survey, spots: Mapping[Tile, Spot], fragments: WarpSplit
+        self,
+        kernel: Kernel,
+        survey: Survey,
+        spots: Mapping[Tile, Spot],
+        fragments: WarpSplit,
+        stages: Mapping[int, Projection],
     ) -> None:
-        self.survey, self.spots, self.fragments = survey, spots, fragments
+        self.survey, self.spots, self.fragments, self.stages = survey, spots, fragments, stages
         self.head: list[Alloc] = []
         self._buffers: dict[str, Buffer] = {}
         self._steps = {id(step.op): step for step in survey.steps}
@@ -99,7 +110,9 @@ class _Rewriter:
 
     def region(self, region: Region) -> Region:
         buffer = self.buffer(region.buffer)
-        return region if buffer is region.buffer else replace(region, buffer=buffer)
+        if buffer is region.buffer:
+            return region
+        return Region(buffer, region.starts, region.extents, region.in_bounds, region.span)
 
     def operation(self, step: Meeting) -> Iterator[Stmt]:
         """The operation on tiles with layouts, between the conversions of those that disagree."""
@@ -117,7 +130,7 @@ class _Rewriter:
             if rule.written:
                 after.append(TileOp(COPY.name, op.scope, (original, fresh), (), op.span))
             operands[k] = fresh
-        yield replace(op, operands=tuple(operands))
+        yield TileOp(op.name, op.scope, tuple(operands), op.attrs, op.span)
         yield from after
 
     def _filled(self, step: Meeting, use: Use, fresh: Region, original: Region) -> TileOp:
@@ -139,7 +152,10 @@ class _Rewriter:
 
     def converted(self, step: Meeting) -> Iterator[tuple[str, Projection]]:
         """(operand, the layout that it should have) of those that don't have it."""
-        kind = step.op.record.relation
+        kind, stage = step.op.record.relation, self.stages.get(id(step.op))
+        if stage is not None:
+            yield next(iter(step.uses)), stage
+            return
         if kind is relation.PRODUCT:
             yield from self._misfits(step)
             return

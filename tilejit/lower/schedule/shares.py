@@ -27,10 +27,11 @@ from ...ir.nodes import TRUE, Buffer, Expr, Region, TileOp
 from ...ops.reduce import axes_of
 from ...scopes import WARP
 from ...target import WARP as LANES
+from .digits import Digit
 from .owners import need_all_threads
 from .placement import Step, place
 from .strides import Thread
-from .views import Digit, Schedule
+from .views import Schedule
 
 __all__ = ["Shares", "Slot"]
 
@@ -164,7 +165,7 @@ class Shares:
 
     def is_leader(self, thread: Expr) -> Expr:
         """Whether a thread is the lowest of those that have the same partials once shuffles are done."""
-        lowest = self.tiles["src"].placement.lowest_owner(thread)
+        lowest = self.tiles["src"].placement.is_mover(thread, loads=False)
         return build.logical_and(lowest, build.equal(build.bitwise_and(thread, sum(self.lanes)), 0))
 
     def partners(self, threads: Array) -> Array:

@@ -368,7 +368,10 @@ class Order:
         self.need_frontiers()
         if shadow not in self.shadows:
             self.shadows.append(shadow)
-        at = np.flatnonzero(np.isin(cells, cells[concerned]) | marks[cells])
+        if concerned.all():
+            at = np.arange(cells.size)
+        else:
+            at = np.flatnonzero(np.isin(cells, cells[concerned]) | marks[cells])
         at = at[np.argsort(cells[at], kind="stable")]
         # each of these threads may get a column
         step = max(1, STEP_ELEMENTS // (self.frontiers.width + at.size))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..decode.ptx import Loc, Module, PtxFunction, parse_number
+from ..decode.ptx import Loc, Module, PtxFunction
 
 Locate = Callable[[int, int, int], str]
 
@@ -54,14 +54,6 @@ class PtxPlaces:
     def opcode(self, pc: int) -> str:
         ins = self.function.body[pc]
         return ins.root + ins.suffix
-
-    def events(self, pc: int) -> int:
-        """The performance events that an instruction triggers, as bits; 0 for any other instruction."""
-        ins = self.function.body[pc]
-        if ins.root != "pmevent":
-            return 0
-        number = parse_number(ins.operands[0])
-        return number if ins.suffix else 1 << number
 
     def describe(self, pc: int) -> str:
         """Two lines at most: the PTX line with its text, and where it comes from."""

@@ -46,6 +46,7 @@ class AccessChecker:
     def select(self, lanes: Lanes) -> None:
         """Start another chunk."""
         self.lanes = self.report.lanes = lanes
+        self.report.in_flight = []
         self.report.definedness.select(lanes)
 
     def load(self, region: MemoryRegion, index: Any, site: Site) -> None:

@@ -191,6 +191,13 @@ def equal_bits(a: NDArray[Any], b: Any) -> NDArray[np.bool_]:
     return every
 
 
+def unchanged(before: NDArray[Any], after: Any) -> bool:
+    """Whether all bits of elements, which may all get one value, stay as they are."""
+    if before.dtype.kind in "iu":
+        return int(np.count_nonzero(before == after)) == before.size
+    return bool(equal_bits(before, after).all())
+
+
 def place(region: MemoryRegion, offset: int, width: int) -> str:
     """'smem+20 (element 5 of 4 bytes)' for a byte offset into a region."""
     part = region.part_at(offset)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ...errors import SimulationError
+from ..decode.translate import Program
 from .findings import Finding, finding_of
 from .places import PtxPlaces
 from .profile import Traffic
@@ -71,20 +72,20 @@ class Report:
 
     def __init__(
         self,
-        entry: str,
+        program: Program,
         grid: tuple[int, int, int],
         block: tuple[int, int, int],
         checks: bool,
         places: PtxPlaces,
-        counts: Sequence[tuple[int, int]],
+        block_lanes: Sequence[int],
         traffic: Mapping[int, Traffic] | None,
         findings: Sequence[Finding] = (),
     ) -> None:
-        """counts: (instruction, threads that executed it); traffic: by instruction, None without a profile.
+        """block_lanes: threads that executed each block; traffic: by instruction, None without a profile.
 
         findings: what the checks collected, one per rule and pair of lines.
         """
-        self.entry = entry
+        self.entry = program.function.name
         self.grid = grid
         self.block = block
         self.checks = checks
@@ -94,12 +95,23 @@ class Report:
         # whoever made the kernel knows what its events count
         self.regions: tuple[RegionCount, ...] = ()
         self._places = places
-        self._counts = counts
+        self._program = program
+        self._block_lanes = block_lanes
         self._traffic = traffic or {}
 
     def note(self, error: SimulationError) -> None:
         """Add what only the caller could see to the findings."""
         self.findings = (*self.findings, finding_of(error))
+
+    @cached_property
+    def _counts(self) -> list[tuple[int, int]]:
+        """(instruction, threads that executed it)"""
+        counts: list[tuple[int, int]] = []
+        for compiled, count in zip(self._program.blocks, self._block_lanes, strict=True):
+            block = compiled.block
+            pcs = block.pcs if block.end_pc < 0 or block.end_pc in block.pcs[-1:] else [*block.pcs, block.end_pc]
+            counts.extend((pc, count) for pc in pcs if count)
+        return counts
 
     @cached_property
     def instructions(self) -> dict[str, int]:
@@ -114,10 +126,8 @@ class Report:
     def events(self) -> dict[int, int]:
         """Performance events, as the 16 bits that name them → how many threads triggered them."""
         result: dict[int, int] = {}
-        for pc, count in self._counts:
-            events = self._places.events(pc)
-            if events:
-                result[events] = result.get(events, 0) + count
+        for block, events in self._program.events:
+            result[events] = result.get(events, 0) + self._block_lanes[block]
         return result
 
     @property

@@ -43,6 +43,14 @@ class PtxInstruction:
     guard: str | None = None
     guard_negated: bool = False
 
+    @property
+    def events(self) -> int:
+        """The performance events that the instruction triggers, as bits; 0 for any other instruction."""
+        if self.root != "pmevent":
+            return 0
+        number = parse_number(self.operands[0])
+        return number if self.suffix else 1 << number
+
 
 @dataclass(frozen=True, slots=True)
 class SymbolAddress:

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate
 from typing import Any
+
+import numpy as np
 
 from ...errors import UnsupportedInstructionError
 from ..machine import memory
 from ..numerics import FUNCTIONS
 from ..opcodes import lookup
 from ..opcodes.memory import Site
-from .blocks import BasicBlock, liveness, split
-from .emitter import DTYPES, SPECIAL, BlockWriter, KernelNames
-from .ordering import Ordering, ordering_of
+from .blocks import JUMP_ROOTS, BasicBlock, liveness, split
+from .emitter import SPECIAL, BlockWriter, KernelNames
+from .ordering import Ordering
 from .parser import parse
 from .ptx import Module, PtxFunction, Variable
 from .statements import parse_kernel
 from .variables import Placed, place_lasting
+from .waiting import WaitingLoops
 
 RUNTIME: dict[str, Any] = {
     **FUNCTIONS, "V16": memory.ELEMENTS["V16"], "V32": memory.ELEMENTS["V32"],
@@ -34,13 +35,17 @@ _NAME = re.compile(r"[%$A-Za-z_][\w$]*")
 
 @dataclass(frozen=True, slots=True)
 class TranslatedBlock:
-    """One block's function `run(machine, *inputs)` → (extra, *outputs), and the slots of both."""
+    """One block's function `run(machine, *inputs)` → (extra, *outputs), and the slots of both.
+
+    steps: instructions that a thread executes in it, its end counted as one.
+    """
 
     block: BasicBlock
     run: Callable[..., tuple[Any, ...]]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     result: tuple[int, str] | None
+    steps: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +55,12 @@ class Program:
     slots: register name → slot; homes: each slot's dtype between blocks.
     placed: variables with their addresses in their own state space.
     cell_shift: log2 of the narrowest access, per state space, for the race checks' cells.
-    spins: how many blocks in front of each one look at what other threads may change; one more entry than blocks.
-    initial: what each slot holds before the kernel starts; given: the slots that the machine fills, by name.
+    waiting: which loops may wait for what other threads do.
+    initial: what each slot holds before the kernel starts.
+    special: the slots of special registers, by name; params: those of parameters, with dtype and offset.
+    param_parts: all parameters, as parts of their state space.
     live: registers live into each block, as bit sets of slots.
+    events: blocks with performance events, each with the events of one of its instructions as bits.
     """
 
     module: Module
@@ -65,16 +73,20 @@ class Program:
     cell_shift: dict[str, int]
     shared_bytes: int
     local_bytes: int
-    spins: tuple[int, ...]
+    waiting: WaitingLoops
     live: tuple[int, ...]
     initial: tuple[Any, ...]
-    given: tuple[tuple[str, int], ...]
+    special: tuple[tuple[str, int], ...]
+    params: tuple[tuple[int, np.dtype[Any], int], ...]
+    param_parts: tuple[memory.Part, ...]
+    events: tuple[tuple[int, int], ...]
     ordering: Ordering
 
 
 def translate(ptx: str, entry: str, dynamic_shared_bytes: int) -> Program:
     """Parse and translate kernel `entry`; raises UnsupportedInstructionError for anything unknown."""
-    return _translate(hashlib.sha256(ptx.encode()).digest(), entry, dynamic_shared_bytes, _Text(ptx))
+    # a string keeps its hash: asking again for the same text costs nothing
+    return _translate(ptx, entry, dynamic_shared_bytes)
 
 
 def clear_cache() -> None:
@@ -83,24 +95,9 @@ def clear_cache() -> None:
     parse.cache_clear()
 
 
-class _Text:
-    """PTX that takes no part in the cache's key: its hash does."""
-
-    __slots__ = ("text",)
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Text)
-
-    def __hash__(self) -> int:
-        return 0
-
-
 @lru_cache(maxsize=256)
-def _translate(digest: bytes, entry: str, dynamic_shared_bytes: int, ptx: _Text) -> Program:
-    module = parse(ptx.text)
+def _translate(ptx: str, entry: str, dynamic_shared_bytes: int) -> Program:
+    module = parse(ptx)
     if entry not in module.kernels:
         names = ", ".join(module.kernels) or "none"
         raise UnsupportedInstructionError(f"the PTX has no kernel {entry}; it has: {names}")
@@ -115,7 +112,6 @@ class _Translator:
         self.dynamic_shared_bytes = dynamic_shared_bytes
         self.sizes: dict[str, int] = {}
         self.placed = self.place_variables()
-        self.never: frozenset[str] = frozenset()
 
     def place_variables(self) -> tuple[Placed, ...]:
         """Give every variable an address in its state space."""
@@ -141,7 +137,7 @@ class _Translator:
         """Instructions that end a block emit no code: check their modifiers and labels here."""
         tables = self.function.branch_tables
         for ins in self.function.body:
-            if ins.root not in ("bra", "brx", "ret", "exit"):
+            if ins.root not in JUMP_ROOTS:
                 continue
             names: tuple[str, ...] = ins.operands if ins.root == "bra" else ()
             if ins.root == "brx":
@@ -149,9 +145,8 @@ class _Translator:
             missing = [x for x in names if x not in self.function.labels]
             count = {"bra": 1, "brx": 2}.get(ins.root, 0)
             if missing or len(ins.operands) != count or lookup(ins.root, ins.suffix) is None:
-                e = BlockWriter(KernelNames({}, {}, {}), self.module)
-                e.begin(ins, 0)
-                e.fail(f"label {missing[0]} is not defined" if missing else f"{ins.root}{ins.suffix} is not supported")
+                what = f"label {missing[0]} is not defined" if missing else f"{ins.root}{ins.suffix} is not supported"
+                raise self.module.source.refusal(what, ins.line)
 
     def program(self) -> Program:
         self.check_labels()
@@ -195,11 +190,12 @@ class _Translator:
         for pc in block.pcs:
             ins = body[pc]
             e.begin(ins, pc)
-            found = lookup(ins.root, ins.suffix)
-            if found is None:
+            entry = lookup(ins.root, ins.suffix)
+            if entry is None:
                 e.fail(f"{ins.root}{ins.suffix} is not supported")
+            write, match = entry
             try:
-                found[0](e, found[1])
+                write(e, match)
             except IndexError:
                 e.fail("an operand is missing")
             e.end()
@@ -230,17 +226,33 @@ class _Translator:
             sources.append(e.finish(f"b{block.index}", out, e.extra))
         exec(compile("".join(sources), f"<ptx {self.function.name}>", "exec"), names.namespace)
         compiled = tuple(
-            TranslatedBlock(block, names.namespace[f"b{block.index}"], tuple(e.inputs), out, e.result_slot)
+            TranslatedBlock(
+                block, names.namespace[f"b{block.index}"], tuple(e.inputs), out, e.result_slot,
+                len(block.pcs) + 1,
+            )
             for block, e, out in zip(blocks, emitters, outputs, strict=True)
         )
+        body = self.function.body
         homes = tuple(h or f"u{b // 8}" for h, b in zip(names.home, names.bits, strict=True))
         return Program(
-            self.module, self.function, compiled, dict(names.slots), homes, tuple(names.sites), self.placed,
-            _cell_shift(names.sites),
-            self.sizes["shared"] - memory.SHARED_BASE, self.sizes["local"] - memory.LOCAL_BASE,
-            _spins(blocks, names.sites), tuple(live), tuple(DTYPES[h].type(0) for h in homes),
-            tuple((n, s) for n, s in names.slots.items() if n in SPECIAL or n.startswith("%param:")),
-            ordering_of(self.function.body, names.sites),
+            module=self.module,
+            function=self.function,
+            blocks=compiled,
+            slots=dict(names.slots),
+            homes=homes,
+            sites=tuple(names.sites),
+            placed=self.placed,
+            cell_shift=_cell_shift(names.sites),
+            shared_bytes=self.sizes["shared"] - memory.SHARED_BASE,
+            local_bytes=self.sizes["local"] - memory.LOCAL_BASE,
+            waiting=WaitingLoops(self.function, blocks, names.sites),
+            live=tuple(live),
+            initial=tuple(memory.ELEMENTS[h].type(0) for h in homes),
+            special=tuple((n, s) for n, s in names.slots.items() if n in SPECIAL),
+            params=_params(names.slots),
+            param_parts=tuple(memory.Part(p.name, p.offset, p.size_bytes, False) for p in self.function.params),
+            events=tuple((b.index, body[pc].events) for b in blocks for pc in b.pcs if body[pc].events),
+            ordering=Ordering.of(body, names.sites),
         )
 
 
@@ -253,10 +265,10 @@ def _cell_shift(sites: list[Site]) -> dict[str, int]:
     return result
 
 
-def _spins(blocks: list[BasicBlock], sites: list[Site]) -> tuple[int, ...]:
-    """For each block, how many before it read what other threads may change; a loop around one may wait for them."""
-    strong = {s.pc for s in sites if s.strong and s.kind != "store"}
-    return (0, *accumulate(int(not strong.isdisjoint(b.pcs)) for b in blocks))
+def _params(slots: dict[str, int]) -> tuple[tuple[int, np.dtype[Any], int], ...]:
+    """Slot, dtype and offset of each parameter that is read, by the names that the emitter gives them."""
+    named = ((name.split(":"), slot) for name, slot in slots.items() if name.startswith("%param:"))
+    return tuple((slot, memory.ELEMENTS[dtype], int(offset)) for (_, offset, dtype), slot in named)
 
 
 def _loaded_later(function: PtxFunction) -> frozenset[str]:

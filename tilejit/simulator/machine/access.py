@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ...errors import MisalignedError, OutOfBoundsError, SimulationError
 from ..checks.places import PtxPlaces
 from ..checks.races import AccessChecker
-from ..checks.records import equal_bits, place
+from ..checks.records import place, unchanged
 from ..opcodes.memory import Site
 from .atomics import update
 from .lanes import Lanes
@@ -158,7 +158,7 @@ class Access:
         if bound is None:
             self.store_split(number, index, value)
             return
-        if not self.exact or not equal_bits(bound.view[index], value).all():
+        if not self.exact or not unchanged(bound.view[index], value):
             self.changes += 1
         region = bound.region
         if not region.writable:
@@ -182,7 +182,7 @@ class Access:
         values = tuple(np.broadcast_to(x, index.shape) for x in operands)
         before = bound.view[index] if self.exact else None
         result = update(site.op, bound.view, index, values, wanted)
-        if before is None or not equal_bits(before, bound.view[index]).all():
+        if before is None or not unchanged(before, bound.view[index]):
             self.changes += 1
         return result
 

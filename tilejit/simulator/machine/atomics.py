@@ -29,6 +29,16 @@ _INTEGER: dict[str, Any] = {
 }
 
 
+# The same of one thread's integers.
+_ONE_BY_ONE: dict[str, Callable[..., int]] = {
+    "cas": lambda old, expected, new: new if old == expected else old,
+    "inc": lambda old, bound: 0 if old >= bound else old + 1,
+    "dec": lambda old, bound: bound if old == 0 or old > bound else old - 1,
+}
+# A round of NumPy costs as much as so many threads, one by one.
+_ROUND_THREADS = 80
+
+
 def step(op: str) -> Update:
     """The function (old, operands) → new of `op.type`, vectorised over places that differ."""
     name, _, t = op.partition(".")
@@ -57,7 +67,7 @@ def update(op: str, view: Array, index: NDArray[np.int64], values: tuple[Array, 
     if plain and not wanted and index.size > 1:
         _INTEGER[name].at(view, index, values[0])
         return None
-    order = np.argsort(index, kind="stable")
+    order = _stable_order(index)
     place = index[order]
     first = np.empty(place.size, bool)
     first[0] = True
@@ -71,7 +81,39 @@ def update(op: str, view: Array, index: NDArray[np.int64], values: tuple[Array, 
         return _running_totals(view, runs, values[0])
     if plain and runs.starts.size < runs.longest:
         return _accumulate(_INTEGER[name], view, runs, values[0])
+    if name == "exch":
+        return _exchange(view, runs, values[0])
+    if name in ("inc", "dec"):
+        bounds = values[0][order]
+        each_run = bounds[runs.starts]
+        if (bounds == runs.spread(each_run)).all():
+            return _count_round(name, view, runs, each_run)
+    if name == "cas":
+        expected = values[0][order]
+        each_run = expected[runs.starts]
+        if (expected == runs.spread(each_run)).all():
+            return _swap_once(view, runs, each_run.astype(view.dtype, copy=False), values[1])
+    if name in _ONE_BY_ONE and runs.longest > index.size // _ROUND_THREADS:
+        return _one_by_one(_ONE_BY_ONE[name], view, runs, values)
     return _by_rank(step(op), view, runs, values)
+
+
+def _stable_order(index: NDArray[np.int64]) -> NDArray[np.int64]:
+    """What sorts `index`, equal elements in their order.
+
+    NumPy sorts 16-bit numbers by their digits, four to ten times as fast as wider ones by comparison.
+    """
+    least = index.min()
+    span = int(index.max() - least)
+    if span == 0:
+        return np.arange(index.size)
+    if span >= 1 << 32:
+        return np.argsort(index, kind="stable")
+    above = index - least
+    order = np.argsort(above.astype(np.uint16), kind="stable")
+    if span >= 1 << 16:
+        order = order[np.argsort((above >> 16).astype(np.uint16)[order], kind="stable")]
+    return order
 
 
 class _Runs:
@@ -92,6 +134,20 @@ class _Runs:
         result = np.empty_like(values)
         result[self.order] = values
         return result
+
+    def spread(self, values: Array) -> Array:
+        """A value per run for each of its threads; for a single run the value alone, which is as good."""
+        return values if values.size == 1 else np.repeat(values, self.lengths)
+
+
+def ranks(lengths: Array) -> NDArray[np.int64]:
+    """0 to length - 1 for each run, one run behind the other."""
+    if lengths.size == 1:
+        return np.arange(lengths[0])
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if ends.size else 0
+    result: NDArray[np.int64] = np.arange(total) - np.repeat(ends - lengths, lengths)
+    return result
 
 
 def _running_totals(view: Array, runs: _Runs, value: Array) -> Array:
@@ -116,6 +172,64 @@ def _accumulate(ufunc: Any, view: Array, runs: _Runs, value: Array) -> Array:
         old[start : start + length] = total[:-1]
         view[place] = total[-1]
     return runs.unsorted(old)
+
+
+def _exchange(view: Array, runs: _Runs, value: Array) -> Array:
+    """Each thread finds what the one before it has left."""
+    left = value[runs.order].astype(view.dtype, copy=False)
+    old = np.empty_like(left)
+    old[1:] = left[:-1]
+    old[runs.starts] = view[runs.places]
+    view[runs.places] = left[runs.starts + runs.lengths - 1]
+    return runs.unsorted(old)
+
+
+def _count_round(name: str, view: Array, runs: _Runs, bounds: Array) -> Array:
+    """inc and dec where all threads of a run have one bound: they count modulo the bound + 1.
+
+    A number beyond its bound is left by the first step: inc comes to 0 and dec to the bound, as from the last number
+    of a round.
+    """
+    begin, bound = view[runs.places].astype(np.int64), bounds.astype(np.int64)
+    last = bound if name == "inc" else np.zeros_like(bound)
+    forward = 1 if name == "inc" else -1
+    inside = np.where(begin > bound, last, begin)
+    turns = runs.spread(inside) + forward * ranks(runs.lengths)
+    old = turns % runs.spread(bound + 1)
+    old[runs.starts] = begin
+    view[runs.places] = ((inside + forward * runs.lengths) % (bound + 1)).astype(view.dtype)
+    return runs.unsorted(old.astype(view.dtype))
+
+
+def _swap_once(view: Array, runs: _Runs, expected: Array, new: Array) -> Array:
+    """cas where all threads of a run expect one value: the first that brings another is the last that succeeds."""
+    new = new[runs.order].astype(view.dtype, copy=False)
+    old = np.repeat(view[runs.places], runs.lengths)
+    behind = runs.starts + runs.lengths
+    position = np.arange(new.size)
+    first = np.minimum.reduceat(
+        np.where(new != np.repeat(expected, runs.lengths), position, new.size), runs.starts
+    )
+    changed = np.flatnonzero((view[runs.places] == expected) & (first < behind))
+    winners = np.repeat(first[changed], runs.lengths[changed])
+    members = np.repeat(runs.starts[changed], runs.lengths[changed]) + ranks(runs.lengths[changed])
+    late = members > winners
+    old[members[late]] = new[winners[late]]
+    view[runs.places[changed]] = new[first[changed]]
+    return runs.unsorted(old)
+
+
+def _one_by_one(function: Callable[..., int], view: Array, runs: _Runs, values: tuple[Array, ...]) -> Array:
+    """Few places that many threads update: thread by thread, with Python's integers."""
+    operands = list(zip(*(v[runs.order].tolist() for v in values), strict=True))
+    old: list[int] = []
+    for start, length, place in zip(runs.starts.tolist(), runs.lengths.tolist(), runs.places.tolist(), strict=True):
+        now = int(view[place])
+        for operand in operands[start : start + length]:
+            old.append(now)
+            now = function(now, *operand)
+        view[place] = now
+    return runs.unsorted(np.array(old, view.dtype))
 
 
 def _by_rank(function: Update, view: Array, runs: _Runs, values: tuple[Array, ...]) -> Array:

@@ -22,8 +22,8 @@ from .copies import AsyncCopies
 from .lanes import WARP, Index, Lanes
 from .matrix import Matrices
 from .progress import Loops, Rounds
+from .registers import Registers
 from .schedule import Schedule
-from .special import given_values
 from .tensor_memory import TensorMemory
 from .warp import NotTogether, Warps
 
@@ -45,12 +45,10 @@ class Machine:
         self.alive = np.ones(lanes.total, bool)
         self.warps = Warps(lanes, self.alive, places)
         self.matrices = Matrices(lanes, self.warps, access)
-        self.copies = AsyncCopies(access, lanes, places)
-        self.tmem = TensorMemory(lanes, self.warps, access, order, places)
+        self.made_copies: AsyncCopies | None = None
+        self.made_tmem: TensorMemory | None = None
         self.barriers = Barriers(lanes, self.alive, order, places)
-        self.registers: list[Any] = list(program.initial)
-        for slot, value in given_values(program, lanes, params):
-            self.registers[slot] = value
+        self.registers = Registers(program, lanes, params)
         self.load = access.load
         self.store = access.store
         self.atomic = access.atomic
@@ -61,12 +59,8 @@ class Machine:
         self.held: dict[int, Index] = {}
         self.exits = 0
         self.current = 0
-        self.owned: set[int] = set()
-        # A partial group keeps its registers while it runs alone; `unwritten` are those that all threads' lack.
-        self.kept_group: Index | None = None
-        self.kept: dict[int, Any] = {}
-        self.unwritten: set[int] = set()
         self.schedule = Schedule(seed, lanes)
+        self.waiting = program.waiting.back_edges
         self.loops = Loops(access)
         self.rounds = Rounds()
         self.left = limit
@@ -78,13 +72,26 @@ class Machine:
         self.definedness = access.checker.report.definedness if access.checker is not None else None
         # The predicates by which selections of the current block chose, by instruction.
         self.selected: dict[int, Any] = {} if self.definedness is None else self.definedness.selected
-        self.live_slots: dict[int, list[int]] = {}
+
+    @property
+    def copies(self) -> AsyncCopies:
+        """Made at the first use."""
+        if self.made_copies is None:
+            self.made_copies = AsyncCopies(self.access, self.lanes, self.places)
+        return self.made_copies
+
+    @property
+    def tmem(self) -> TensorMemory:
+        """Made at the first use."""
+        if self.made_tmem is None:
+            self.made_tmem = TensorMemory(self.lanes, self.warps, self.access, self.order, self.places)
+        return self.made_tmem
 
     def run(self) -> None:
         """Run all threads to their exit."""
         ready = self.ready
         schedule = self.schedule
-        number, group = 0, None
+        group = None
         try:
             while ready or self.wake():
                 number, group = schedule.take(ready)
@@ -92,95 +99,104 @@ class Machine:
                 if self.parked and schedule.wakes():
                     self.unpark()
         except KeyboardInterrupt:
-            raise KeyboardInterrupt("interrupted\n" + "\n".join(self.describe_groups(number, group))) from None
-        if self.order is not None:
-            self.tmem.allocator.check_all_freed()
+            raise KeyboardInterrupt("interrupted\n" + "\n".join(self.describe_groups(self.current, group))) from None
+        if self.order is not None and self.made_tmem is not None:
+            self.made_tmem.allocator.check_all_freed()
+
+    def run_all(self, number: int) -> None:
+        """Run all threads together, from block to block, until they part, wait, go back or exit.
+
+        No other group is left meanwhile. A schedule by chance chooses anew behind each block.
+        """
+        self.select(None)
+        registers = self.registers.of_all()
+        go_on = self.schedule.random is None
+        while True:
+            self.current = number
+            compiled = self.program.blocks[number]
+            result = compiled.run(self, *[registers[s] for s in compiled.inputs])
+            for slot, value in zip(compiled.outputs, result[1:], strict=True):
+                registers[slot] = value
+            self.count(compiled, None)
+            target = self.common_target(compiled, result[0])
+            if target is None:
+                self.leave(compiled, None, result[0])
+                return
+            if target <= number or not go_on:
+                self.send(number, target, None)
+                return
+            number = target
 
     def step(self, number: int, group: Index | None) -> None:
-        """Run one block for one group and send its threads on."""
+        """Run a group from one block on, and send its threads on."""
+        if group is None:
+            self.run_all(number)
+        else:
+            self.run_part(number, group)
+
+    def run_part(self, number: int, group: Index) -> None:
+        """Run one block for a part of the threads."""
         compiled = self.program.blocks[number]
         self.current = number
-        self.lanes.select(group)
-        self.n = self.lanes.n
-        registers = self.registers
+        self.select(group)
         try:
-            if group is None:
-                self.write_back()
-                result = compiled.run(self, *[registers[s] for s in compiled.inputs])
-                self.owned.clear()
-                for slot, value in zip(compiled.outputs, result[1:], strict=True):
-                    registers[slot] = value
-            else:
-                kept = self.kept_for(group)
-                for s in compiled.inputs:
-                    if s not in kept:
-                        kept[s] = registers[s][group] if registers[s].ndim else registers[s]
-                result = compiled.run(self, *[kept[s] for s in compiled.inputs])
-                kept.update(zip(compiled.outputs, result[1:], strict=True))
-                self.unwritten.update(compiled.outputs)
+            result = compiled.run(self, *self.registers.of(group, compiled.inputs))
         except NotTogether:
             self.hold(number, group)
             return
+        self.registers.keep(compiled.outputs, result[1:])
+        self.count(compiled, group)
+        target = self.common_target(compiled, result[0])
+        if target is None:
+            self.leave(compiled, group, result[0])
+        else:
+            self.send(number, target, group)
+
+    def select(self, group: Index | None) -> None:
+        """Make `group` the threads that execute."""
+        if group is not self.lanes.group:
+            self.lanes.select(group)
+        self.n = self.lanes.n
+
+    def count(self, compiled: TranslatedBlock, group: Index | None) -> None:
+        """A block has run for these threads."""
+        number = compiled.block.index
         self.block_lanes[number] += self.n
         self.advanced += 1
-        self.left -= self.n * (len(compiled.block.pcs) + 1)
+        self.left -= self.n * compiled.steps
         if self.left < 0:
             self.report_limit(number, group)
         if self.definedness is not None and self.definedness.active:
             self.definedness.finish(compiled.block, self.lanes.positions())
-        self.leave(compiled, group, result[0])
 
-    def kept_for(self, group: Index) -> dict[int, Any]:
-        """The registers that a partial group has at hand: what it computed, if no other group ran since."""
-        if self.kept_group is not group:
-            if self.kept_group is None or not np.array_equal(self.kept_group, group):
-                self.write_back()
-            self.kept_group = group
-        return self.kept
-
-    def write_back(self) -> None:
-        """Put what a partial group has computed into the registers of all threads."""
-        if self.kept_group is None:
-            return
-        for slot in self.unwritten:
-            self.scatter(slot, self.kept_group, self.kept[slot])
-        self.kept_group = None
-        self.kept.clear()
-        self.unwritten.clear()
-
-    def scatter(self, slot: int, group: Index, value: Any) -> None:
-        """Write a partial group's results into a register of all threads."""
-        whole = self.registers[slot]
-        if slot not in self.owned:
-            # Another register may share the array: `mov` and reinterpretation of a whole group don't copy.
-            whole = np.full(self.lanes.total, whole) if not whole.ndim else whole.copy()
-            self.registers[slot] = whole
-            self.owned.add(slot)
-        whole[group] = value
-
-    def leave(self, compiled: TranslatedBlock, group: Index | None, extra: Any) -> None:
+    def common_target(self, compiled: TranslatedBlock, taken: Any) -> int | None:
+        """The block to which all threads of the group go on; None where they part or wait."""
         block = compiled.block
         if block.kind == "fall":
-            self.send(block.index, block.targets[0], group)
-        elif block.kind == "branch":
-            self.branch(compiled, group, extra)
+            return block.targets[0]
+        if block.kind != "branch":
+            return None
+        if taken.ndim:
+            count = np.count_nonzero(taken)
+            if 0 < count < taken.size:
+                return None
+            taken = count
+        return block.targets[0 if bool(taken) != block.negated else 1]
+
+    def leave(self, compiled: TranslatedBlock, group: Index | None, extra: Any) -> None:
+        """Send threads on that don't all go to one block."""
+        block = compiled.block
+        if block.kind == "branch":
+            self.part(compiled, group, extra)
         elif block.kind == "switch":
             self.switch(compiled, group, extra)
         elif block.kind == "barrier":
             self.arrive(compiled, group, extra)
 
-    def branch(self, compiled: TranslatedBlock, group: Index | None, taken: Any) -> None:
+    def part(self, compiled: TranslatedBlock, group: Index | None, taken: Any) -> None:
+        """Send those that take a branch one way, and the others the other way."""
         block = compiled.block
-        yes, no = block.targets
-        if block.negated:
-            yes, no = no, yes
-        if not taken.ndim:
-            self.send(block.index, yes if taken else no, group)
-            return
-        count = np.count_nonzero(taken)
-        if count == 0 or count == taken.size:
-            self.send(block.index, yes if count else no, group)
-            return
+        yes, no = reversed(block.targets) if block.negated else block.targets
         positions = np.flatnonzero(taken), np.flatnonzero(~taken)
         for target, at in zip((yes, no), positions, strict=True):
             self.send(block.index, target, at if group is None else group[at])
@@ -206,7 +222,7 @@ class Machine:
             self.finish(group)
             return
         waits = target <= origin and (
-            self.may_spin(target, origin) or self.loops.repeats(target, group, self.live_values)
+            (origin, target) in self.waiting or self.loops.repeats(target, group, self.registers.live_values)
         )
         self.merge(self.parked if waits else self.ready, target, group)
 
@@ -223,10 +239,6 @@ class Machine:
         member[group] = True
         both = np.flatnonzero(member)
         into[target] = None if both.size == self.lanes.total else both
-
-    def may_spin(self, first: int, last: int) -> bool:
-        spins = self.program.spins
-        return spins[last + 1] > spins[first]
 
     def finish(self, group: Index | None) -> None:
         """Threads exit; barriers that waited only for them complete."""
@@ -251,18 +263,16 @@ class Machine:
         for target, positions, result, value in released:
             group = None if positions is None or positions.size == self.lanes.total else positions
             if result is not None:
-                self.write_back()
-                self.scatter(result[0], np.arange(self.lanes.total) if group is None else group, value)
+                self.registers.write_back()
+                self.registers.scatter(result[0], np.arange(self.lanes.total) if group is None else group, value)
             self.exits += 1
             if target == EXIT:
                 self.finish(group)
             else:
                 self.merge(self.ready, target, group)
 
-    def hold(self, number: int, group: Index | None) -> None:
+    def hold(self, number: int, group: Index) -> None:
         """A warp instruction misses lanes: wait until others have run."""
-        if group is None:
-            raise AssertionError("a full group misses no lanes")
         other = self.held.get(number)
         self.held[number] = group if other is None else np.union1d(other, group)
 
@@ -284,24 +294,8 @@ class Machine:
 
     def fingerprint(self, number: int, group: Index | None) -> int:
         """A hash of a group's threads and of the registers live into its block."""
-        values = (np.asarray(v).tobytes() for _, v in self.live_values(number, group))
+        values = (np.asarray(v).tobytes() for _, v in self.registers.live_values(number, group))
         return hash((None if group is None else group.tobytes(), *values))
-
-    def live_values(self, number: int, group: Index | None) -> list[tuple[int, Any]]:
-        """(slot, value) of the registers live into a block, for a group's threads."""
-        live = self.program.live[number]
-        slots = self.live_slots.get(number)
-        if slots is None:
-            slots = self.live_slots[number] = [i for i in range(len(self.registers)) if live >> i & 1]
-        kept = self.kept if group is not None and group is self.kept_group else {}
-        if not kept:
-            self.write_back()
-        return [(s, kept[s] if s in kept else self.part(s, group)) for s in slots]
-
-    def part(self, slot: int, group: Index | None) -> Any:
-        """A register's value for a group's threads."""
-        whole = self.registers[slot]
-        return whole if group is None or not whole.ndim else whole[group]
 
     def unpark(self) -> None:
         for number, group in self.parked.items():

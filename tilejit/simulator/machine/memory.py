@@ -22,18 +22,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..decode.emitter import DTYPES
 from ..opcodes.memory import Site
 from ..opcodes.move import WINDOWS
 
 Bytes = NDArray[np.uint8]
 
 # NumPy moves 16 bytes fastest as one complex number; 32 bytes need an opaque element.
-ELEMENTS: dict[str, Any] = {
-    "u1": np.uint8, "u2": np.uint16, "u4": np.uint32, "u8": np.uint64,
-    "i1": np.int8, "i2": np.int16, "i4": np.int32, "i8": np.int64,
-    "f2": np.float16, "f4": np.float32, "f8": np.float64, "V16": np.complex128, "V32": np.dtype("V32"),
-}
-ELEMENTS = {name: np.dtype(x) for name, x in ELEMENTS.items()}
+ELEMENTS: dict[str, np.dtype[Any]] = {**DTYPES, "V16": np.dtype(np.complex128), "V32": np.dtype("V32")}
 
 GLOBAL_BASE = 1 << 36
 RED_ZONE_BYTES = 1 << 24
@@ -64,7 +60,7 @@ class MemoryRegion:
     base: int
     size: int
     memory: Bytes
-    parts: list[Part]
+    parts: Sequence[Part]
     owner: str = ""
     stride: int = 0
     writable: bool = True
@@ -163,34 +159,36 @@ class AddressMap:
 
         Ranges that overlap on the host overlap on the device; others lie far apart.
         """
-        spans = sorted((_host_address(a[0]), i) for i, a in enumerate(arrays))
+        starts = [_host_address(a[0]) for a in arrays]
         addresses = [0] * len(arrays)
         group: list[int] = []
-        low = high = 0
-        for start, i in spans:
-            size = arrays[i][0].size
+        high = 0
+        for i in sorted(range(len(arrays)), key=starts.__getitem__):
+            start, end = starts[i], starts[i] + arrays[i][0].size
             if group and start < high:
                 group.append(i)
-                high = max(high, start + size)
+                high = max(high, end)
                 continue
-            self._place(arrays, group, low, high, addresses)
-            group, low, high = [i], start, start + size
-        self._place(arrays, group, low, high, addresses)
+            if group:
+                self._place(arrays, starts, group, high, addresses)
+            group, high = [i], end
+        if group:
+            self._place(arrays, starts, group, high, addresses)
         return addresses
 
     def _place(
-        self, arrays: Sequence[tuple[Bytes, str, bool, int]], group: list[int], low: int, high: int, out: list[int]
+        self, arrays: Sequence[tuple[Bytes, str, bool, int]], starts: list[int], group: list[int], high: int,
+        out: list[int],
     ) -> None:
-        if not group:
-            return
+        """Place the arrays of `group`, which overlap; the first one lies lowest, and `high` is where the last ends."""
+        low = starts[group[0]]
         base = self.next_global + low % 256
-        widest = max(group, key=lambda i: arrays[i][0].size)
-        memory = arrays[widest][0]
+        memory = max((arrays[i][0] for i in group), key=len) if len(group) > 1 else arrays[group[0]][0]
         if memory.size < high - low:
             memory = host_memory(low, high - low)
         parts = []
         for i in group:
-            start = _host_address(arrays[i][0]) - low
+            start = starts[i] - low
             out[i] = base + start
             parts.append(Part(arrays[i][1] or f"argument {i}", start, arrays[i][0].size, arrays[i][2]))
         region = MemoryRegion("global", base, high - low, memory, parts, writable=any(arrays[i][2] for i in group))

@@ -8,19 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..decode.emitter import DTYPES
 from ..decode.translate import Program
 from .lanes import WARP, Lanes, thread_coordinate
 
 
 def given_values(program: Program, lanes: Lanes, params: bytes) -> Iterator[tuple[int, Any]]:
     """(slot, value) of every special register and parameter that a program uses."""
-    for name, slot in program.given:
-        if name.startswith("%param:"):
-            _, offset, dtype = name.split(":")
-            yield slot, np.frombuffer(params, DTYPES[dtype], 1, int(offset))[0]
-        else:
-            yield slot, special_register(name, lanes, program)
+    for slot, dtype, offset in program.params:
+        yield slot, np.frombuffer(params, dtype, 1, offset)[0]
+    for name, slot in program.special:
+        yield slot, special_register(name, lanes, program)
 
 
 def special_register(name: str, lanes: Lanes, program: Program) -> Any:

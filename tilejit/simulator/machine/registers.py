@@ -1,0 +1,91 @@
+"""The registers of a chunk's threads: an array of one element per thread, or a scalar that all share, for each slot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..decode.translate import Program
+from .lanes import Index, Lanes
+from .special import given_values
+
+
+class Registers:
+    """The registers of all threads. A partial group keeps what it computes while it runs alone.
+
+    all: the value of each slot for all threads.
+    owned: the slots whose array no other slot shares.
+    kept_group: the group that keeps registers, None if none does; kept: its values; changed: those that `all` lacks.
+    """
+
+    def __init__(self, program: Program, lanes: Lanes, params: bytes) -> None:
+        self.lanes = lanes
+        self.live = program.live
+        self.live_slots: dict[int, list[int]] = {}
+        self.all: list[Any] = list(program.initial)
+        for slot, value in given_values(program, lanes, params):
+            self.all[slot] = value
+        self.owned: set[int] = set()
+        self.kept_group: Index | None = None
+        self.kept: dict[int, Any] = {}
+        self.changed: set[int] = set()
+
+    def of_all(self) -> list[Any]:
+        """The registers of all threads, who run together from now on and may replace them."""
+        self.write_back()
+        self.owned.clear()
+        return self.all
+
+    def of(self, group: Index, slots: Iterable[int]) -> list[Any]:
+        """The values of some slots for a partial group."""
+        if self.kept_group is not group:
+            if self.kept_group is None or not np.array_equal(self.kept_group, group):
+                self.write_back()
+            self.kept_group = group
+        kept = self.kept
+        for slot in slots:
+            if slot not in kept:
+                kept[slot] = self.value(slot, group)
+        return [kept[slot] for slot in slots]
+
+    def keep(self, slots: Sequence[int], values: Sequence[Any]) -> None:
+        """Values that the group that runs alone has computed."""
+        self.kept.update(zip(slots, values, strict=True))
+        self.changed.update(slots)
+
+    def write_back(self) -> None:
+        """Put what a partial group has computed into the registers of all threads."""
+        if self.kept_group is None:
+            return
+        for slot in self.changed:
+            self.scatter(slot, self.kept_group, self.kept[slot])
+        self.kept_group = None
+        self.kept.clear()
+        self.changed.clear()
+
+    def scatter(self, slot: int, group: Index, value: Any) -> None:
+        """Write a partial group's results into a register of all threads."""
+        whole = self.all[slot]
+        if slot not in self.owned:
+            # Another register may share the array: `mov` and reinterpretation of a whole group don't copy.
+            whole = np.full(self.lanes.total, whole) if not whole.ndim else whole.copy()
+            self.all[slot] = whole
+            self.owned.add(slot)
+        whole[group] = value
+
+    def value(self, slot: int, group: Index | None) -> Any:
+        """A register's value for a group's threads, as all threads' registers have it."""
+        whole = self.all[slot]
+        return whole if group is None or not whole.ndim else whole[group]
+
+    def live_values(self, number: int, group: Index | None) -> list[tuple[int, Any]]:
+        """(slot, value) of the registers live into a block, for a group's threads."""
+        slots = self.live_slots.get(number)
+        if slots is None:
+            slots = self.live_slots[number] = [i for i in range(len(self.all)) if self.live[number] >> i & 1]
+        kept = self.kept if group is not None and group is self.kept_group else {}
+        if not kept:
+            self.write_back()
+        return [(s, kept[s] if s in kept else self.value(s, group)) for s in slots]
