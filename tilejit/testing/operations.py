@@ -16,7 +16,7 @@ from ..ir.arithmetic import build
 from ..ir.nodes import Buffer, Expr, Region, Special, Strided, TileOp, Var
 from ..isa.mma import MMA, MMA_M, MMA_N
 from ..layout import TCGEN05_SHAPES, Swizzle, TileLayout, atom_layout, datapath, layout_a, layout_b, layout_c
-from ..ops.copies import CAST, COPY, COPY_ASYNC, FILL
+from ..ops.copies import CAST, COPY, COPY_ASYNC, FILL, INDICES
 from ..ops.elementwise import ELEMENTWISE, result_type
 from ..ops.gemm import GEMM
 from ..ops.record import SCALAR, TILE, AttributeValue, TileOperation
@@ -545,6 +545,12 @@ def _product(draw: st.DrawFn, name: str) -> Operation:
     return draft.made(name, operands, draw(st.sampled_from(("sm_80", "sm_90a", "sm_100a"))), **attrs)
 
 
+def _indices(draw: st.DrawFn, name: str) -> Operation:
+    draft = _Drawing(draw)
+    dst = draft.padded(draft.tile("dst", draw(st.sampled_from([t for t in DTYPES.values() if t.is_integer]))))
+    return draft.made(name, (dst,), axis=draw(st.integers(0, len(dst.shape) - 1)))
+
+
 _Way = Callable[[st.DrawFn, str], Operation]
 
 _ELEMENT_BY_ELEMENT: tuple[_Way, ...] = (_elementwise_in_registers, _elementwise_in_memory)
@@ -556,6 +562,7 @@ _WAYS: dict[str, tuple[_Way, ...]] = {
     GEMM.name: (_product,),
     FILL.name: _ELEMENT_BY_ELEMENT,
     CAST.name: _ELEMENT_BY_ELEMENT,
+    INDICES.name: (_indices,),
     **dict.fromkeys(REDUCTIONS, (_reduction,)),
 }
 
