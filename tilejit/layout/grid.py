@@ -233,13 +233,19 @@ def units(threads: int) -> tuple[int, int]:
 def starts(scope: str, threads: int, axes: Sequence[GridAxis], fasts: Sequence[int]) -> Iterator[Grid]:
     """The grids to begin with: all warps stand along the slowest column, or along the fast one.
 
+    Vectors are no wider than leaves elements for every thread.
     fasts: the axes along which neighbouring threads may lie.
     """
     columns = tuple(axis.column for axis in axes)
     lanes, warps = units(threads)
+    extents = [max(axis.extent for axis in axes if axis.column == column) for column in set(columns)]
+    most = 1 << (math.prod(extents) - 1).bit_length()
     for fast in fasts:
         ends = dict.fromkeys((slowest(columns, fast), columns[fast]) if warps > 1 else (columns[fast],))
         for vectors in _vectors(axes, fast):
+            block = math.prod(dict(sorted(zip(columns, vectors, strict=True))).values())
+            if block > 1 and block * threads > most:
+                continue
             for by_column in _lanes(axes, fast, vectors[fast], lanes):
                 for end in ends:
                     pairs = zip(columns, vectors, strict=True)

@@ -162,6 +162,20 @@ def with_transpose(threads: int, extent: int, *, doubled: bool = False, dtype: s
     )
 
 
+def transposed(threads: int, extent: int, dtype: str = F32) -> Kernel:
+    """Y = X.T."""
+    shape = (extent, extent)
+    return kernel(
+        threads,
+        tensor("X", 2, dtype),
+        tensor("Y", 2, dtype),
+        tile("x", shape, dtype),
+        f"view t: local {dtype}{list(shape)} open cta (1, 0) align 16 of x",
+        f"cta.copy {whole('x', shape)}, {whole('X', shape)}",
+        f"cta.copy {whole('Y', shape)}, {whole('t', shape)}",
+    )
+
+
 def outer(threads: int, extent: int) -> Kernel:
     """Y = v[:, None] * v[None, :]."""
     shape = (extent, extent)
@@ -195,6 +209,9 @@ CASES: dict[str, Callable[[], Kernel]] = {
     "transpose_converted": lambda: with_transpose(128, 64, doubled=True),
     "outer_product": lambda: outer(64, 32),
     "product": lambda: products(128, 64, 64, 32),
+    "product_of_deep_factors": lambda: products(128, 64, 128, 128),
+    "transposed_float32": lambda: transposed(128, 64),
+    "transposed_float16": lambda: transposed(128, 64, F16),
 }
 
 

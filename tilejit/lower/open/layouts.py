@@ -13,7 +13,7 @@ from .choose import choose, order_axes
 from .demand import demands
 from .reload import loaded_again
 from .repair import Spot, rewritten
-from .staging import staged
+from .staging import renamed, staged
 
 __all__ = ["LaidOut", "LayoutChoice", "lay_out"]
 
@@ -68,7 +68,7 @@ def lay_out(kernel: Kernel) -> LaidOut:
     for tile in free:
         if tile not in spots:
             spots[tile] = _single(tile, kernel.threads)
-    stages = staged(made, fixed, kernel.threads)
+    stages = staged(made, fixed, kernel.threads) | renamed(made, spots)
     return LaidOut(rewritten(kernel, made, spots, fragments, stages), tuple(choices))
 
 
