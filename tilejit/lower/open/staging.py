@@ -23,9 +23,8 @@ from .axes import Meeting, Survey, Tile, Use
 from .choose import choose
 from .cost import BARRIER, ISSUE, LINE, SECTOR, WAVEFRONT, Access, Demand, lines
 from .demand import access
-from .repair import Spot
 
-__all__ = ["renamed", "staged"]
+__all__ = ["staged"]
 
 
 def staged(survey: Survey, fixed: Mapping[Tile, Projection], threads: int) -> dict[int, Projection]:
@@ -47,34 +46,6 @@ def staged(survey: Survey, fixed: Mapping[Tile, Projection], threads: int) -> di
         stage = chosen[key]
         if stage is not None:
             made[id(step.op)] = _for_tile(stage, step, use, name)
-    return made
-
-
-def renamed(survey: Survey, spots: Mapping[Tile, Spot]) -> dict[int, Projection]:
-    """As `staged`, for tiles of grids with vectors along two axes, of which registers follow one another along one.
-
-    Where memory is accessed along the other, the same threads hold the same elements in registers of other numbers.
-    """
-    made: dict[int, Projection] = {}
-    for step in survey.steps:
-        use = step.home
-        spot = None if use is None else spots[use.tile]
-        if use is None or spot is None or spot.grid is None or not _may_be(step, use):
-            continue
-        if sum(spot.grid.spreads[axis].vector > 1 for axis in spot.axes if axis is not None) < 2:
-            continue
-        name = "src" if use.name == "dst" else "dst"
-        asked = _asked(step, name)
-        if asked is None or asked.unit is None or asked.width == 1:
-            continue
-        label = [label for label in step.labels[name] if label is not None][asked.unit]
-        along = spot.axes[use.labels.index(label)]
-        layout = spot.grid.project(spot.axes, use.tile.shape, along)
-        if layout != spot.layout and along is not None and spot.grid.spreads[along].vector > 1:
-            shape = padded(layout, use.tile.shape)
-            dims = [None if label is None else use.labels.index(label) for label in step.labels[use.name]]
-            slots = tuple([1 if d is None else shape[d] for d in dims])
-            made[id(step.op)] = Projection(projected(layout.layout, shape, dims), slots)
     return made
 
 
