@@ -24,13 +24,14 @@ from ...scopes import SCOPES, THREAD
 from ..builder import Builder, instances_of
 from ..moves.conversion import BETWEEN_TILES, CONVERSION_CONDITIONS
 from ..moves.wavefronts import wavefronts
+from ..schedule.turns import Turns
 from ..variant import Array, Condition, DispatchContext, Facts, Plan, Staged, Variant
 from . import copy_fallback, copy_reg
 
 Half = copy_reg.Plan | copy_fallback.Plan
 
-#: of so many warps and instructions wavefronts are counted: further ones repeat what these do
-_COUNTED_WARPS, _COUNTED_ISSUES = 2, 16
+#: for so many threads and rounds wavefronts are counted
+_COUNTED_THREADS, _COUNTED_ROUNDS = 64, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +77,13 @@ def _plans(op: TileOp, context: DispatchContext) -> Iterator[tuple[tuple[int, in
     for fastest in reversed(range(len(dst.shape))):
         dense = _dense(dst.shape, fastest)
         through = _through(op, context, dense)
-        count, least = _wavefronts(through, None), _wavefronts(through, None, ideal=True)
+        accesses = [_Accesses.of(through.store[1], 0, context), _Accesses.of(through.load[1], 1, context)]
+        count, least = (sum(each.wavefronts(is_ideal=ideal) for each in accesses) for ideal in (False, True))
         yield (count, 0), through
-        if count == least:
-            return
-        for swizzle in _swizzles(through, dense):
-            swizzled = _wavefronts(through, swizzle)
+        for swizzle in _swizzles(max(each.width for each in accesses), dense.footprint()):
+            if count == least:
+                return
+            swizzled = sum(each.wavefronts(swizzle) for each in accesses)
             if swizzled < count:
                 count = swizzled
                 yield (count, swizzle.bits), _through(op, context, dense.swizzled(swizzle))
@@ -94,31 +96,45 @@ def _dense(shape: tuple[int, ...], fastest: int) -> TileLayout:
     return TileLayout.from_iters([(n, strides[d], "m") for d, n in enumerate(shape)] or [(1, 1, "m")])
 
 
-def _swizzles(through: Exchange, dense: TileLayout) -> Iterator[Swizzle]:
-    """Those that keep the vectors of both copies, the fewest bits first."""
-    width = max(int(plan.moves().width.max(initial=1)) for _, plan in (through.store, through.load))
-    base, size = width.bit_length() - 1, dense.footprint()
+def _swizzles(width: int, size: int) -> Iterator[Swizzle]:
+    """Those within `size` elements that keep vectors of `width` together, the fewest bits first."""
     for bits in range(1, 6):
         for shift in range(bits, 8):
-            swizzle = Swizzle(bits, base, shift)
+            swizzle = Swizzle(bits, width.bit_length() - 1, shift)
             if swizzle.period > size:
                 break
             yield swizzle
 
 
-def _wavefronts(through: Exchange, swizzle: Swizzle | None, *, ideal: bool = False) -> int:
-    """How many wavefronts both copies take, with a swizzle; ideal: as if no two lanes met in a bank."""
-    total = 0
-    for side, (op, plan) in ((0, through.store), (1, through.load)):
-        moves, dtype = plan.moves(), op.region("dst").dtype
-        counted = (moves.thread < 32 * _COUNTED_WARPS) & (moves.issue < _COUNTED_ISSUES)
-        at, width = moves.places[counted, side], int(moves.width.max(initial=1))
-        if ideal:
-            at = np.arange(len(at)) * width
-        elif swizzle is not None:
-            at = swizzle.apply(at)
-        total += wavefronts(moves.issue[counted], moves.thread[counted], at * dtype.bytes, width * dtype.bytes)
-    return total
+@dataclass(frozen=True, slots=True, eq=False)
+class _Accesses:
+    """What the first warps access in the first rounds of one copy: further ones repeat it.
+
+    address: of the first element, before swizzling. width: elements of each. bytes_each: of an element.
+    """
+
+    issue: Array
+    thread: Array
+    address: Array
+    width: int
+    bytes_each: int
+
+    @staticmethod
+    def of(plan: Half, side: int, context: DispatchContext) -> _Accesses:
+        """side: which of the plan's tiles is the memory."""
+        turns = Turns(min(plan.rounds, _COUNTED_ROUNDS), min(plan.threads, _COUNTED_THREADS), plan.regions)
+        turn = turns.thread, turns.round
+        rows = turns.holding(plan.takes_part(*turn))
+        address = turns.values(plan.places(*turn)[side])[rows, 0]
+        issue, thread = turns.rounds_of[rows], turns.threads_of[rows]
+        return _Accesses(issue, thread, address, plan.vector_width, plan.regions[side].dtype.bytes)
+
+    def wavefronts(self, swizzle: Swizzle | None = None, *, is_ideal: bool = False) -> int:
+        """How many wavefronts they take; is_ideal: as if no two lanes met in a bank."""
+        at = self.address if swizzle is None else swizzle.apply(self.address)
+        if is_ideal:
+            at = np.arange(len(self.address)) * self.width
+        return wavefronts(self.issue, self.thread, at * self.bytes_each, self.width * self.bytes_each)
 
 
 def _through(op: TileOp, context: DispatchContext, memory: TileLayout, b: Builder | None = None) -> Exchange:
