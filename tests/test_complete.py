@@ -150,7 +150,15 @@ TAKEN: dict[str, tuple[Callable[[], Tables], set[str]]] = {
         lambda: tile_record("gemm", example=""),
         {"tile operation 'gemm': no example"},
     ),
-    "the golden of a tile operation": (lambda: but_goldens("fill", "reg_masked"), {"tile operation 'fill': no golden"}),
+    "the reference of a reduction": (
+        lambda: tile_record("argmax", reference=None),
+        {"tile operation 'argmax': no NumPy reference"},
+    ),
+    "the golden of a reduction": (
+        lambda: but_goldens("registers_argmax"),
+        {"tile operation 'argmax': no golden"},
+    ),
+    "the golden of a tile operation": (lambda: but_goldens("fill"), {"tile operation 'fill': no golden"}),
     "the example of a node": (
         lambda: replace(REAL, examples=without(REAL.examples, "Assert")),
         {"statement 'Assert': no example"},

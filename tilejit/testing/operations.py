@@ -248,6 +248,19 @@ class _Drawing:
         made = TileLayout.from_iters(self._packed(shard), _replicas(layout))
         return _whole(replace(_local(name, dtype, tile.shape, made), slots=tile.buffer.slots))
 
+    def exchanged(self, name: str, dtype: DType, tile: Region) -> Region:
+        """A tile in the places of `tile`, where elements have changed places."""
+        layout = tile.buffer.tile_layout
+        digits = [(prime, it.stride * step, it.axis.name) for it in layout.shard for prime, step in _primes(it.extent)]
+        places = [(stride, axis) for _, stride, axis in digits]
+        for prime in sorted({extent for extent, _, _ in digits}):
+            alike = [k for k, (extent, _, _) in enumerate(digits) if extent == prime]
+            for k, other in zip(alike, self.draw(st.permutations(alike)), strict=True):
+                places[k] = digits[other][1:]
+        made = [(extent, *place) for (extent, _, _), place in zip(digits, places, strict=True)]
+        replaced = TileLayout.from_iters(made or [(1, 1, "m")], _replicas(layout))
+        return _whole(replace(_local(name, dtype, tile.shape, replaced), slots=tile.buffer.slots))
+
     def broadcast(self, name: str, dtype: DType, tile: Region) -> Region:
         """A tile that broadcasts to `tile`: threads that held different elements along a dimension hold the same."""
         slots = [int(n) for n in tile.buffer.laid_out if isinstance(n, int)]
@@ -354,9 +367,22 @@ def _copy_of_registers(draw: st.DrawFn, name: str) -> Operation:
 
 
 def _copy_between_registers(draw: st.DrawFn, name: str) -> Operation:
+    """Between two local tiles of one shape, in the same threads or in others."""
     draft = _Drawing(draw)
-    src = draft.tile("src", draw(dtypes()))
-    return draft.made(name, (draft.rearranged("dst", src.dtype, src), src))
+    src = draft.padded(draft.tile("src", draw(dtypes())))
+    make = draft.rearranged if draw(st.booleans()) else draft.exchanged
+    return draft.made(name, (make("dst", src.dtype, src), src))
+
+
+def _primes(extent: int) -> list[tuple[int, int]]:
+    """Digits of prime extents that count as one of `extent` does, slowest first, each with its step."""
+    primes: list[int] = []
+    for prime in (2, 3, 5, 7, 11, 13):
+        while extent % prime == 0:
+            primes.append(prime)
+            extent //= prime
+    primes += [extent] if extent > 1 else []
+    return [(prime, math.prod(primes[k + 1 :])) for k, prime in enumerate(primes)]
 
 
 def _copy_of_matrices(draw: st.DrawFn, name: str) -> Operation:
@@ -531,10 +557,7 @@ _ELEMENT_BY_ELEMENT: tuple[_Way, ...] = (_elementwise_in_registers, _elementwise
 
 #: name of an operation that isn't elementwise -> the ways to draw its operands
 _WAYS: dict[str, tuple[_Way, ...]] = {
-    COPY.name: (
-        _copy_in_memory, _copy_of_registers, _copy_of_registers, _copy_of_matrices, _copy_of_matrices,
-        _copy_between_registers,
-    ),
+    COPY.name: (_copy_in_memory, _copy_of_registers, _copy_of_matrices, _copy_between_registers),
     COPY_ASYNC.name: (_copy_in_memory, _copy_of_tensor_memory),
     GEMM.name: (_product,),
     FILL.name: _ELEMENT_BY_ELEMENT,
