@@ -261,7 +261,8 @@ def _vectors(axes: Sequence[GridAxis], fast: int) -> Iterator[tuple[int, ...]]:
         ]
         chosen[fast] = width
         yield tuple(chosen)
-        for other in others:
+        # where the fast axis has none, the other one as the fast axis is the same
+        for other in others if width > 1 else ():
             for second in axes[other].vectors[:-1]:
                 yield (*chosen[:other], second, *chosen[other + 1 :])
 
