@@ -14,7 +14,7 @@ import numpy as np
 from ...errors import DeadlockError, DivergenceError, SimulationError, UninitializedReadError
 from ..checks.order import Order
 from ..checks.places import PtxPlaces
-from ..decode.blocks import EXIT
+from ..decode.blocks import EXIT, ways_out
 from ..decode.translate import Program, TranslatedBlock
 from .access import Access
 from .barriers import Barriers, Released
@@ -93,8 +93,25 @@ class Machine:
                     self.unpark()
         except KeyboardInterrupt:
             raise KeyboardInterrupt("interrupted\n" + "\n".join(self.describe_groups(number, group))) from None
+        except SimulationError:
+            self.let_leave()
+            raise
         if self.order is not None:
             self.tmem.allocator.check_all_freed()
+
+    def let_leave(self) -> None:
+        """Behind an error, threads that are on their way out still leave: what they tell may be its cause.
+
+        A check that a compiler put into the kernel ends its thread like that, often in the last block of the text.
+        """
+        leaving = ways_out([x.block for x in self.program.blocks])
+        while numbers := leaving & self.ready.keys():
+            number = min(numbers)
+            try:
+                self.step(number, self.ready.pop(number))
+            except SimulationError:
+                # only the first error is told
+                continue
 
     def step(self, number: int, group: Index | None) -> None:
         """Run one block for one group and send its threads on."""
