@@ -296,5 +296,6 @@ def each_thread_from_one_place(A, n: tj.int32):
 @pytest.mark.parametrize("schedule", range(4))
 def test_the_overlap_is_told_although_others_race_before_the_check_has_ended_its_thread(kernel, schedule):
     # the second instance overlaps its source in part; the third reads what the first writes
-    with pytest.raises(tj.SimulationError, match=r"A\[40 : 40 \+ 80\] and reads A\[0 : 0 \+ 80\]: they overlap in part"):
+    overlap = r"A\[40 : 40 \+ 80\] and reads A\[0 : 0 \+ 80\]: they overlap in part"
+    with pytest.raises(tj.SimulationError, match=overlap):
         tj.simulate(kernel, 3, np.zeros(5200, np.float32), 0, schedule=schedule)

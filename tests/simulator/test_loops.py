@@ -70,13 +70,119 @@ def stores_the_same(Y: tj.Tensor):
         Y[0] = 1
 
 
+@tj.kernel(threads=32)
+def counts_in_a_register(Y: tj.Tensor):
+    i = 0
+    while True:
+        i += 1
+
+
+@tj.kernel(threads=32)
+def counts_in_memory(Y: tj.Tensor):
+    if tj.thread_id() == 0:
+        while Y[0] == 0:
+            Y[1] = Y[1] + 1
+
+
+@tj.kernel(threads=32)
+def stores_a_count_in_an_inner_loop(Y: tj.Tensor):
+    i = 0
+    if tj.thread_id() == 0:
+        while Y[0] == 0:
+            i += 1
+            for j in range(3):
+                Y[1 + j] = i
+
+
+@tj.kernel(threads=64)
+def counts_between_barriers(Y: tj.Tensor):
+    s = tj.alloc_shared((64,), tj.int32)
+    s[tj.thread_id()] = 0
+    while Y[0] == 0:
+        s[tj.thread_id()] = s[tj.thread_id()] + 1
+        tj.cta_sync()
+
+
+@tj.kernel(threads=64)
+def two_that_wait_for_each_other(Y: tj.Tensor):
+    i = 0
+    if tj.thread_id() == 0:
+        while Y[0] == 0:
+            i += 1
+            Y[2] = i
+    if tj.thread_id() == 32:
+        while Y[1] == 0:
+            i += 3
+            Y[3] = i
+
+
 @pytest.mark.parametrize("endless, line", [
     (waits_for_nobody, "while Y"), (does_nothing, "while True"), (stores_the_same, r"Y\[0\] = 1"),
+    (counts_in_a_register, r"i \+= 1"), (counts_in_memory, r"while Y|Y\[1\] ="),
+    (stores_a_count_in_an_inner_loop, r"while Y|i \+= 1"), (counts_between_barriers, r"while Y|s\[tj"),
+    (two_that_wait_for_each_other, r"while Y|i \+= 1"),
 ])
 @pytest.mark.parametrize("checks", [True, False])
 def test_a_loop_that_comes_back_to_its_state_is_a_deadlock_that_names_its_line(endless, line, checks):
     with pytest.raises(DeadlockError, match=line):
         tj.simulate(endless, 1, np.zeros(4, "i4"), checks=checks)
+
+
+# Loops that end after long: what ends them is changed by the loop itself, or by somebody who takes his time.
+ENDS = {
+    "a place that a store reaches at last": """
+        mov.u32 %r3, 3000;
+        LOOP: sub.u32 %r3, %r3, 1; mad.wide.u32 %x3, %r3, 4, %x1; st.global.u32 [%x3], 1; ld.global.u32 %r2, [%x1];
+        setp.eq.u32 %p1, %r2, 0; @%p1 bra LOOP; ret;""",
+    "a value that is another at last": """
+        mov.u32 %r3, 0;
+        LOOP: add.u32 %r3, %r3, 1; shr.u32 %r4, %r3, 12; st.global.u32 [%x1], %r4; ld.global.u32 %r2, [%x1];
+        setp.eq.u32 %p1, %r2, 0; @%p1 bra LOOP; ret;""",
+    "a sum in memory": """
+        LOOP: red.global.add.u32 [%x1], 1; ld.global.u32 %r2, [%x1]; setp.lt.u32 %p1, %r2, 3000; @%p1 bra LOOP; ret;""",
+    "the old value of an update": """
+        LOOP: atom.global.inc.u32 %r2, [%x1], 3000; setp.lt.u32 %p1, %r2, 3000; @%p1 bra LOOP;
+        st.global.u32 [%x1], 1; ret;""",
+    "a carry": """
+        mov.u32 %r3, 0; mov.u32 %r4, 0;
+        LOOP: add.cc.u32 %r3, %r3, 1500000; addc.u32 %r4, %r4, 0; setp.eq.u32 %p1, %r4, 0; @%p1 bra LOOP;
+        st.global.u32 [%x1], 1; ret;""",
+    "what another lane computes": """
+        mov.u32 %r3, 0;
+        LOOP: add.u32 %r3, %r3, 1; shfl.sync.idx.b32 %r2, %r3, 0, 31, 1; setp.lt.u32 %p1, %r2, 3000; @%p1 bra LOOP;
+        st.global.u32 [%x1], 1; ret;""",
+    "a number on the stack": """
+        mov.u32 %r3, 0; mov.u32 %r2, 0; st.local.u32 [kept], %r2;
+        LOOP: ld.local.u32 %r2, [kept]; add.u32 %r2, %r2, 1; st.local.u32 [kept], %r2; setp.lt.u32 %p1, %r2, 3000;
+        @%p1 bra LOOP; st.global.u32 [%x1], 1; ret;""",
+    "a copy that has arrived": """
+        mov.u32 %r3, 0;
+        LOOP: add.u32 %r3, %r3, 1; shr.u32 %r4, %r3, 12; st.global.u32 [%x1+4], %r4;
+        cp.async.ca.shared.global [tile], [%x1+4], 4; cp.async.wait_all; ld.shared.u32 %r2, [tile];
+        setp.eq.u32 %p1, %r2, 0; @%p1 bra LOOP; st.global.u32 [%x1], 1; ret;""",
+}
+
+
+@pytest.mark.parametrize("checks", [True, False])
+@pytest.mark.parametrize("what", ENDS)
+def test_a_loop_that_ends_after_long_is_not_called_endless(what, checks):
+    buffers = ".shared .align 4 .b8 tile[4]; .local .align 4 .b8 kept[4];"
+    out = np.zeros(3000, "u4")
+    simulate(THREAD + ENDS[what], out, block=1, registers=buffers, checks=checks)
+    assert out[0]
+
+
+def test_a_loop_waits_for_another_that_is_long():
+    body = THREAD + """
+    mov.u32 %r3, 0; setp.ge.u32 %p3, %r1, 32; @%p3 bra LONG;
+    LOOP: add.u32 %r3, %r3, 1; st.global.u32 [%x2+4], %r3; ld.relaxed.gpu.global.u32 %r2, [%x1];
+    setp.eq.u32 %p1, %r2, 0; @%p1 bra LOOP; ret;
+    LONG: ld.relaxed.gpu.global.u32 %r4, [%x2+4]; add.u32 %r4, %r4, 1; st.relaxed.gpu.global.u32 [%x2+4], %r4;
+    setp.lt.u32 %p1, %r4, 2500; @%p1 bra LONG; st.relaxed.gpu.global.u32 [%x1], %r4; ret;
+    """
+    out = np.zeros(66, "u4")
+    simulate(body, out, block=64)
+    assert out[0] == 2500
 
 
 def test_a_plain_loop_lets_others_run_before_it_is_called_endless():
@@ -112,7 +218,7 @@ def test_a_loop_whose_state_is_in_memory_is_not_endless():
 
 def test_the_limit_of_thread_instructions_ends_a_loop_that_counts(monkeypatch):
     monkeypatch.setenv("TILEJIT_SIM_LIMIT", "1e6")
-    body = THREAD + "mov.u32 %r2, 0; LOOP: add.u32 %r2, %r2, 1; bra LOOP;"
+    body = THREAD + "mov.u32 %r2, 0; LOOP: add.u32 %r2, %r2, 1; setp.ne.u32 %p1, %r2, 0; @%p1 bra LOOP; ret;"
     with pytest.raises(SimulationError, match="more than 1000000 thread instructions") as e:
         simulate(body, np.zeros(4, "u4"))
     assert "add.u32 %r2, %r2, 1;" in str(e.value) and "TILEJIT_SIM_LIMIT" in str(e.value)
@@ -122,7 +228,7 @@ def test_an_interrupt_says_where_every_group_is():
     body = THREAD + """
     setp.ge.u32 %p3, %r1, 32; @%p3 bra WAIT; mov.u32 %r2, 0;
     .loc 1 12 1
-    LOOP: add.u32 %r2, %r2, 1; bra LOOP;
+    LOOP: add.u32 %r2, %r2, 1; setp.ne.u32 %p1, %r2, 0; @%p1 bra LOOP; ret;
     .loc 1 77 1
     WAIT: bar.sync 0; ret;
     """

@@ -279,7 +279,7 @@ class _GridRun:
                 watch.shadow_chunk(region)
             self.memory.add(region)
         checker, order = (watch.checker, watch.order) if watch is not None else (None, None)
-        access = Access(list(program.sites), self.memory, lanes, self.places, checker)
+        access = Access(list(program.sites), self.memory, lanes, self.places, self.findings, checker)
         access.rebind(lanes)
         access.observer = self.profiler
         if self.profiler is not None:

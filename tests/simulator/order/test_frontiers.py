@@ -9,7 +9,7 @@ import pytest
 from tilejit.simulator.checks import frontiers, order, pages
 from tilejit.simulator.checks.order import ANY, CONSISTENT, WIDE, Order
 from tilejit.simulator.checks.records import Shadow
-from tilejit.simulator.decode.ordering import ordering_of
+from tilejit.simulator.decode.ordering import Ordering
 from tilejit.simulator.machine.lanes import Lanes
 from tilejit.simulator.machine.memory import MemoryRegion, Part
 from tilejit.simulator.opcodes.memory import Site
@@ -102,7 +102,7 @@ class Both:
         self.rng = rng
         self.narrow = narrow
         self.lanes = Lanes((CTAS, 1, 1), (THREADS, 1, 1), 0, CTAS)
-        facts = dataclasses.replace(ordering_of([], []), narrow=narrow, consistent=True)
+        facts = dataclasses.replace(Ordering.of([], []), narrow=narrow, consistent=True)
         self.order = Order(CTAS, CTAS * self.lanes.warps_per_cta, self.lanes, True, facts)
         self.order.begin(self.lanes)
         self.order.cta_barrier(np.arange(CTAS), True)

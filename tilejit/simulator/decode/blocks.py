@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from .ptx import PtxFunction, PtxInstruction
@@ -157,18 +156,3 @@ def liveness(blocks: list[BasicBlock], uses: list[int], defs: list[int]) -> list
                 live[block.index] = value
                 changed = True
     return live
-
-
-def ways_out(blocks: Sequence[BasicBlock]) -> frozenset[int]:
-    """The blocks from which every path leaves the kernel, with no loop and no barrier on it."""
-    result: set[int] = set()
-    for _ in blocks:
-        more = {
-            block.index
-            for block in blocks
-            if block.kind not in ("barrier", "trap") and result.issuperset(t for t in block.targets if t != EXIT)
-        }
-        if more <= result:
-            break
-        result |= more
-    return frozenset(result)

@@ -32,19 +32,19 @@ class Ordering:
     narrow: bool
     consistent: bool
 
-
-def ordering_of(body: Sequence[PtxInstruction], sites: Sequence[Site]) -> Ordering:
-    strong, wide, constant = (np.zeros(len(body) + 1, bool) for _ in range(3))
-    for site in sites:
-        strong[site.pc] |= site.strong
-        wide[site.pc] |= site.wide
-        constant[site.pc] |= site.constant
-    numbers: dict[Any, int] = {}
-    operation = [numbers.setdefault(x.loc or ("pc", i), len(numbers)) for i, x in enumerate(body)]
-    fences = [x for x in body if x.root in ("fence", "membar")]
-    narrow = any(not x.suffix.endswith((".gpu", ".sys", ".gl")) for x in fences)
-    return Ordering(
-        strong, wide, constant, np.array([*operation, -1]), bool(constant.any()),
-        narrow=narrow or any(site.strong and not site.wide for site in sites),
-        consistent=any(x.root == "membar" or ".sc" in x.suffix for x in fences),
-    )
+    @classmethod
+    def of(cls, body: Sequence[PtxInstruction], sites: Sequence[Site]) -> Ordering:
+        strong, wide, constant = (np.zeros(len(body) + 1, bool) for _ in range(3))
+        for site in sites:
+            strong[site.pc] |= site.strong
+            wide[site.pc] |= site.wide
+            constant[site.pc] |= site.constant
+        numbers: dict[Any, int] = {}
+        operation = [numbers.setdefault(x.loc or ("pc", i), len(numbers)) for i, x in enumerate(body)]
+        fences = [x for x in body if x.root in ("fence", "membar")]
+        narrow = any(not x.suffix.endswith((".gpu", ".sys", ".gl")) for x in fences)
+        return cls(
+            strong, wide, constant, np.array([*operation, -1]), bool(constant.any()),
+            narrow=narrow or any(site.strong and not site.wide for site in sites),
+            consistent=any(x.root == "membar" or ".sc" in x.suffix for x in fences),
+        )

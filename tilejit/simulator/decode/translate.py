@@ -16,8 +16,9 @@ from ..numerics import FUNCTIONS
 from ..opcodes import lookup
 from ..opcodes.memory import Site
 from .blocks import BasicBlock, liveness, split
+from .courses import Courses
 from .emitter import DTYPES, SPECIAL, BlockWriter, KernelNames
-from .ordering import Ordering, ordering_of
+from .ordering import Ordering
 from .parser import parse
 from .ptx import Module, PtxFunction, Variable
 from .statements import parse_kernel
@@ -70,6 +71,7 @@ class Program:
     initial: tuple[Any, ...]
     given: tuple[tuple[str, int], ...]
     ordering: Ordering
+    courses: Courses
 
 
 def translate(ptx: str, entry: str, dynamic_shared_bytes: int) -> Program:
@@ -240,7 +242,8 @@ class _Translator:
             self.sizes["shared"] - memory.SHARED_BASE, self.sizes["local"] - memory.LOCAL_BASE,
             _spins(blocks, names.sites), tuple(live), tuple(DTYPES[h].type(0) for h in homes),
             tuple((n, s) for n, s in names.slots.items() if n in SPECIAL or n.startswith("%param:")),
-            ordering_of(self.function.body, names.sites),
+            Ordering.of(self.function.body, names.sites),
+            Courses(self.function, blocks, names.sites, names.slots, live),
         )
 
 
