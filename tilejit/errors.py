@@ -122,7 +122,7 @@ class RaceError(SimulationError):
 
 
 class DeadlockError(SimulationError):
-    """Threads that wait for something that can no longer happen."""
+    """Threads that wait for something that can no longer happen, or whose loop can no longer end."""
 
 
 class DivergenceError(SimulationError):
