@@ -51,7 +51,8 @@ __all__ = [
     "Continue", "Declare", "Element", "Expr", "ExtentParam", "For", "If", "Instruction", "Jump", "Kernel",
     "LOAD_ORDERS", "Let", "Load", "Loop", "MEMORY_SCOPES", "MOVE_ORDERS", "Move", "Op", "Open", "Param",
     "PointerParam", "Print", "RULES", "Region", "Return", "SPACES", "SPECIALS", "STORE_ORDERS", "ScalarParam", "Simple",
-    "Special", "Stmt", "Store", "StrideParam", "Strided", "Sync", "TRUE", "TileOp", "Var", "Vector", "written_arguments",
+    "Special", "Stmt", "Store", "StrideParam", "Strided", "Sync", "TRUE", "TileOp", "Var", "Vector",
+    "written_arguments",
 ]
 
 
