@@ -290,7 +290,6 @@ def _generate(state: PassState) -> None:
 PASSES: tuple[Pass, ...] = (
     Pass("limits", _check_limits, level="open"),
     Pass("initialized", _check_initialized),
-    Pass("polls", _relax_polls, level="tile"),
     Pass("in place", _check_in_place),
     Pass(
         "checks",
@@ -298,7 +297,6 @@ PASSES: tuple[Pass, ...] = (
         level="tile",
         after=(
             ("initialized", "what certainly reads registers that nothing wrote is refused, not checked"),
-            ("polls", "what is checked in a loop that waits decides nothing"),
             ("in place", "operands that certainly overlap are refused, not checked"),
         ),
     ),
@@ -309,8 +307,13 @@ PASSES: tuple[Pass, ...] = (
         after=(
             ("limits", "partitions count on a CTA that exists"),
             ("initialized", "afterwards a tile is no longer one buffer that an operation writes or reads"),
-            ("polls", "it looks at elements, of which lowering leaves none"),
         ),
+    ),
+    Pass(
+        "polls",
+        _relax_polls,
+        level="lane",
+        after=(("lower", "only then is it known how regions are loaded"),),
     ),
     Pass(
         "memory",
@@ -341,6 +344,7 @@ PASSES: tuple[Pass, ...] = (
         "codegen",
         _generate,
         after=(
+            ("polls", "LLVM takes a plain load for one whose value other threads don't change"),
             ("prune", "the PTX's parameters are those that the launch passes"),
             ("pending", "LLVM moves what uses a register in front of a wait that doesn't carry it"),
             ("memory", "LLVM writes any amount; only the launch would fail"),

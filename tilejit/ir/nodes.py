@@ -26,6 +26,7 @@ from ..source import Span
 from .values import (
     LOAD_ORDERS,
     MEMORY_SCOPES,
+    MOVE_ORDERS,
     SPACES,
     SPECIALS,
     STORE_ORDERS,
@@ -48,9 +49,10 @@ from .values import (
 __all__ = [
     "AddressParam", "Alloc", "Assert", "AssertionsParam", "Assign", "Break", "Buffer", "BufferView", "Cast", "Const",
     "Continue", "Declare", "Element", "Expr", "ExtentParam", "For", "If", "Instruction", "Jump", "Kernel",
-    "LOAD_ORDERS", "Let", "Load", "Loop", "MEMORY_SCOPES", "Move", "Op", "Open", "Param", "PointerParam", "Print",
-    "RULES", "Region", "Return", "SPACES", "SPECIALS", "STORE_ORDERS", "ScalarParam", "Simple", "Special", "Stmt",
-    "Store", "StrideParam", "Strided", "Sync", "TRUE", "TileOp", "Var", "Vector", "written_arguments",
+    "LOAD_ORDERS", "Let", "Load", "Loop", "MEMORY_SCOPES", "MOVE_ORDERS", "Move", "Op", "Open", "Param",
+    "PointerParam", "Print", "RULES", "Region", "Return", "SPACES", "SPECIALS", "STORE_ORDERS", "ScalarParam", "Simple",
+    "Special", "Stmt", "Store", "StrideParam", "Strided", "Sync", "TRUE", "TileOp", "Var", "Vector",
+    "written_arguments",
 ]
 
 
@@ -306,12 +308,14 @@ class Move:
 
     predicate: the access happens where it holds. otherwise: what the destination registers get where it doesn't;
     None leaves them (or memory) as they are.
+    order: one of `MOVE_ORDERS`, of the load.
     """
 
     dst: Vector
     src: Vector
     predicate: Expr | None = None
     otherwise: Expr | None = None
+    order: str = ""
     span: Span | None = field(default=None, compare=False, repr=False)
 
 

@@ -29,6 +29,8 @@ MEMORY_SCOPES = ("cta", "cluster", "gpu", "sys")
 
 #: how an access to global or shared memory may be ordered with other threads' accesses; "" is not at all
 LOAD_ORDERS = ("", "volatile", *(f"{order}.{scope}" for order in ("relaxed", "acquire") for scope in MEMORY_SCOPES))
+#: of a vector: LLVM has relaxed accesses of single values only
+MOVE_ORDERS = ("", "volatile")
 STORE_ORDERS = ("", "volatile", *(f"{order}.{scope}" for order in ("relaxed", "release") for scope in MEMORY_SCOPES))
 
 
