@@ -184,7 +184,7 @@ def test_an_assertion_gets_its_record_in_debug_only() -> None:
 def test_a_broken_kernel_is_a_bug_that_names_the_pass() -> None:
     kernel = sqrt_tile()
     unknown = Store(Vector(kernel.params[0].buffer, Var("nowhere", int64)), build.const(1.0, float32))  # type: ignore[arg-type]
-    with pytest.raises(AssertionError, match="pass limits left sqrt_tile at tile level broken"):
+    with pytest.raises(AssertionError, match="pass limits left sqrt_tile at open level broken"):
         compile(replace(kernel, body=(*kernel.body, unknown)), SIGNATURE, target("sm_90a"))
 
 

@@ -13,6 +13,7 @@ from .target import Target
 
 if TYPE_CHECKING:
     from .lower import Verdict
+    from .lower.open import LayoutChoice
 
 _HEADINGS = ("line", "operation", "variant", "width", "rounds", "instructions per thread")
 
@@ -61,18 +62,26 @@ class LocalTile:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The dispatcher's verdicts on one compiled kernel; prints as text, shows as a table in Jupyter."""
+    """The dispatcher's verdicts on one compiled kernel; prints as text, shows as a table in Jupyter.
+
+    layouts: how threads are spread over the axes of tiles that nobody laid out.
+    """
 
     kernel: str
     target: str
     rows: tuple[VerdictRow, ...]
     local: tuple[LocalTile, ...] = ()
+    layouts: tuple[LayoutChoice, ...] = ()
 
     @staticmethod
     def of(
-        kernel: str, target: Target, verdicts: Sequence[Verdict[Any]], local: Sequence[LocalTile] = ()
+        kernel: str,
+        target: Target,
+        verdicts: Sequence[Verdict[Any]],
+        local: Sequence[LocalTile] = (),
+        layouts: Sequence[LayoutChoice] = (),
     ) -> Explanation:
-        return Explanation(kernel, target.name, tuple(row(v) for v in verdicts), tuple(local))
+        return Explanation(kernel, target.name, tuple(row(v) for v in verdicts), tuple(local), tuple(layouts))
 
     def __repr__(self) -> str:
         return str(self)
@@ -84,15 +93,16 @@ class Explanation:
             shown += ["", *_aligned((_HEADINGS, *(r.cells for r in self.rows)))]
         for r in self.rows:
             shown.extend(_reasons(r))
-        if self.local:
-            shown += ["", *map(str, self.local)]
+        for notes in (self.layouts, self.local):
+            if notes:
+                shown += ["", *map(str, notes)]
         return "\n".join(shown)
 
     def _repr_html_(self) -> str:
         heads = "".join(f"<th style='text-align:left'>{h}</th>" for h in (*_HEADINGS, "why not another"))
         body = "".join(f"<tr>{_html_cells(r)}</tr>" for r in self.rows)
         caption = f"<b>{html.escape(self.kernel)}</b> for {html.escape(self.target)}"
-        notes = "".join(f"<p>{html.escape(str(tile))}</p>" for tile in self.local)
+        notes = "".join(f"<p>{html.escape(str(note))}</p>" for note in (*self.layouts, *self.local))
         return f"<div>{caption}<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>{notes}</div>"
 
 

@@ -1,7 +1,8 @@
 """From a kernel at tile level to PTX: the passes in order, and what they make.
 
 ```
-tile IR ─ limits, initialized, polls, in place, checks ─▶ ─ lower ─▶
+open IR ─ limits, layouts ─▶
+tile IR ─ initialized, polls, in place, checks, lower ─▶
 lane IR ─ memory, pending, assertions, prune ─▶ ─ codegen ─▶ PTX
 ```
 """
@@ -21,11 +22,12 @@ from .errors import ResourceError, TilejitError
 from .ir import walk
 from .ir.analyses import initialized, polling
 from .ir.checks import WatchedRegion, checked, refuse_overlaps
-from .ir.nodes import Assert, AssertionsParam, Buffer, Kernel, Param, Var
+from .ir.nodes import Assert, AssertionsParam, Buffer, Kernel, Open, Param, Var
 from .ir.text.printer import to_text
 from .ir.types import Signature
 from .ir.verify import Examined, examine
 from .lower import Verdict, lower, pending
+from .lower.open import LayoutChoice, lay_out
 from .source import Span
 from .target import MAX_THREADS, TMEM_COLUMNS, Target
 
@@ -39,13 +41,14 @@ __all__ = ["PASSES", "Compiled", "Pass", "compile"]
 class Compiled:
     """A kernel compiled for one signature and target.
 
-    tile, lane: the kernel before and after dispatch. timings: milliseconds by stage.
+    open: the kernel as it came. tile, lane: with layouts, before and after dispatch. timings: milliseconds by stage.
     params: what the launch must pass, in the order of the PTX's parameters: of those of the tile kernel, the ones
     that are used, and the `AssertionsParam` of a kernel that asserts something.
     spans: column c of a `.loc` (1-based) stands for spans[c - 1].
     assertions: those that are compiled in, by a record's code - 1. watched: the regions that are counted.
     dynamic_shared: the launch must ask for `shared_bytes`.
     addressed: the local buffers that live in local memory, each with the place in the source that makes them.
+    layouts: how those of open tiles were chosen.
     """
 
     name: str
@@ -55,6 +58,7 @@ class Compiled:
     threads: int
     cluster: tuple[int, int, int] | None
     params: tuple[Param, ...]
+    open: Kernel
     tile: Kernel
     lane: Kernel
     llvm_ir: str
@@ -67,6 +71,7 @@ class Compiled:
     timings: dict[str, float]
     addressed: Mapping[str, Span | None] = field(default_factory=dict)
     watched: tuple[WatchedRegion, ...] = ()
+    layouts: tuple[LayoutChoice, ...] = ()
 
     @property
     def local_bytes(self) -> int:
@@ -77,6 +82,11 @@ class Compiled:
     def is_checked(self) -> bool:
         """Whether anything is asserted or counted in it: else the plain build is the same."""
         return bool(self.watched) or any(isinstance(p, AssertionsParam) for p in self.params)
+
+    @property
+    def open_ir(self) -> str:
+        """The kernel before its tiles have layouts, as text."""
+        return to_text(self.open)
 
     @property
     def tile_ir(self) -> str:
@@ -94,7 +104,7 @@ class Compiled:
 
         buffers = [b for b in local_memory(self.lane.body) if b.name in self.addressed]
         tiles = [LocalTile(b.name, size_bytes(b), self.addressed[b.name]) for b in buffers]
-        return Explanation.of(self.name, self.target, self.verdicts, tiles)
+        return Explanation.of(self.name, self.target, self.verdicts, tiles, self.layouts)
 
     def save(self, path: str | Path) -> tuple[Path, ...]:
         """Writes the texts next to each other as `path` with .tile, .lane, .ll and .ptx; returns the files.
@@ -127,12 +137,15 @@ class Compiled:
 class PassState:
     """What the passes hand on: the kernel as it stands, and what they found out.
 
+    tile: with layouts, before anything is checked or lowered. layouts: how they were chosen.
     flags: the buffers that checked builds have besides. watched: the regions that they count.
     examined: what the last verification saw, None before the first. generated: None until code generation.
     """
 
     kernel: Kernel
     target: Target
+    tile: Kernel | None = None
+    layouts: tuple[LayoutChoice, ...] = ()
     verdicts: tuple[Verdict[Any], ...] = ()
     addressed: Mapping[str, Span | None] = field(default_factory=dict)
     flags: frozenset[str] = frozenset()
@@ -175,6 +188,15 @@ def _check_limits(state: PassState) -> None:
     _check_memory(state)
 
 
+def _lay_out(state: PassState) -> None:
+    laid_out = lay_out(state.kernel)
+    if laid_out.kernel is not state.kernel:
+        # those that were open have a size only now
+        _check_local_memory(state, tuple(allocations(laid_out.kernel.body)))
+    state.kernel = state.tile = laid_out.kernel
+    state.layouts = laid_out.choices
+
+
 def _check_initialized(state: PassState) -> None:
     initialized.check(state.kernel)
 
@@ -205,7 +227,7 @@ def _carry_pending(state: PassState) -> None:
 
 
 def _check_memory(state: PassState) -> None:
-    buffers = tuple(allocations(state.kernel.body))
+    buffers = tuple(b for b in allocations(state.kernel.body) if not isinstance(b.layout, Open))
     _check_shared_memory(state, buffers)
     _check_local_memory(state, buffers)
     plan = tensor_memory_plan(buffers)
@@ -289,7 +311,17 @@ def _generate(state: PassState) -> None:
 
 PASSES: tuple[Pass, ...] = (
     Pass("limits", _check_limits, level="open"),
-    Pass("initialized", _check_initialized),
+    Pass(
+        "layouts",
+        _lay_out,
+        level="tile",
+        after=(("limits", "threads are spread over axes of a CTA that exists"),),
+    ),
+    Pass(
+        "initialized",
+        _check_initialized,
+        after=(("layouts", "conversions are further tiles and copies"),),
+    ),
     Pass("in place", _check_in_place),
     Pass(
         "checks",
@@ -306,6 +338,7 @@ PASSES: tuple[Pass, ...] = (
         level="lane",
         after=(
             ("limits", "partitions count on a CTA that exists"),
+            ("layouts", "variants go by layouts"),
             ("initialized", "afterwards a tile is no longer one buffer that an operation writes or reads"),
         ),
     ),
@@ -367,7 +400,7 @@ check_order(PASSES)
 
 
 def compile(kernel: Kernel, signature: Signature, target: Target, *, sound: bool = False) -> Compiled:
-    """Compiles a kernel at tile level for one target.
+    """Compiles a kernel at open level for one target.
 
     sound: it has been verified, as what `frontend.build` makes.
     raises: DispatchError, KernelTypeError, ResourceError as the passes find.
@@ -393,9 +426,9 @@ def _verify(step: Pass, state: PassState) -> None:
         raise AssertionError(f"pass {step.name} left {state.kernel.name} at {step.level} level broken:\n{listed}")
 
 
-def _compiled(tile: Kernel, state: PassState, signature: Signature) -> Compiled:
-    kernel, made = state.kernel, state.generated
-    assert made is not None
+def _compiled(open: Kernel, state: PassState, signature: Signature) -> Compiled:
+    kernel, tile, made = state.kernel, state.tile, state.generated
+    assert tile is not None and made is not None
     return Compiled(
         name=kernel.name,
         entry=made.entry,
@@ -404,6 +437,7 @@ def _compiled(tile: Kernel, state: PassState, signature: Signature) -> Compiled:
         threads=kernel.threads,
         cluster=kernel.cluster,
         params=kernel.params,
+        open=open,
         tile=tile,
         lane=kernel,
         llvm_ir=made.llvm_ir,
@@ -416,4 +450,5 @@ def _compiled(tile: Kernel, state: PassState, signature: Signature) -> Compiled:
         timings=state.timings,
         addressed=state.addressed,
         watched=state.watched,
+        layouts=state.layouts,
     )

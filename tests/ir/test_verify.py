@@ -85,7 +85,7 @@ def test_sound_kernels_have_no_violations() -> None:
         (["warp.copy h[0 +: 8], A[0, 0 +: 8]"], "types differ: the destination is float16, the source float32"),
         (["warp.copy s[0 +: 32, 0 +: 8], A[0 +: 32, 0 +: 8], 0:int32"], "with a fill of int32"),
         (["warp.copy s[0 +: 32, 0 +: 8], 1.0"], "src can't be a scalar"),
-        (["warp.copy s[0 +: 32, 0 +: 8]"], "copy takes 2 to 3 operands; got 1"),
+        (["warp.copy s[0 +: 32, 0 +: 8]"], "copy takes 2 to 4 operands; got 1"),
         (["warp.melt s[0 +: 32, 0 +: 8]"], "no tile operation is called 'melt'"),
         (["warp.sqrt r[0 +: 32, 0 +: 8], s[0 +: 32, 0 +: 8]; colour=1"], "has no attribute 'colour'"),
         (["warp.add r[0 +: 32, 0 +: 8], r[0 +: 32, 0 +: 4], 1.0"], "shapes (32, 8) and (32, 4) don't broadcast"),

@@ -151,7 +151,10 @@ class Run:
             return tiles.copied(self.dst, src, self.op.scope, before, self.held[src.name], self._fill(), allowed)
         if self.op.name == "gemm":
             return self._multiplied(before)
-        inputs = [self._input(o) for o in self.op.inputs]
+        if self.op.record.reduction is not None:
+            src = self.tiles[1]
+            return tiles.reduced(self.op, self.dst, src, before, self.held[src.name])
+        inputs = [self._input(o) for o in self.op.inputs.values()]
         return tiles.computed(self.op.name, self.dst, inputs, self.op.scope, before, self.held)
 
     def _fill(self) -> int:

@@ -12,9 +12,10 @@ from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import Const, Expr, Var
 from tilejit.layout.iters import digits
 from tilejit.lower.ask import operand
+from tilejit.lower.schedule.digits import Digit
 from tilejit.lower.schedule.evaluate import evaluate
 from tilejit.lower.schedule.placement import place
-from tilejit.lower.schedule.views import Digit, Space, View
+from tilejit.lower.schedule.views import Space, View
 
 
 def _view(extents: list[int]) -> View:

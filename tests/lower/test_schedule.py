@@ -16,10 +16,11 @@ from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import Var
 from tilejit.layout import TileLayout
 from tilejit.lower.ask import operand
+from tilejit.lower.schedule.digits import Digit
 from tilejit.lower.schedule.evaluate import evaluate
 from tilejit.lower.schedule.placement import Placement, element_offset, place
 from tilejit.lower.schedule.strides import Thread
-from tilejit.lower.schedule.views import Digit, Schedule
+from tilejit.lower.schedule.views import Schedule
 from tilejit.lower.schedule.windows import Edges
 
 M, N, K = 4, 6, 8

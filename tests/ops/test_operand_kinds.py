@@ -124,7 +124,7 @@ def test_a_scalar_is_no_barrier_and_a_barrier_no_fill() -> None:
 def test_a_barrier_is_no_tile() -> None:
     op = operation(NAMED)
     assert list(op.tiles) == list(op.elements) == list(op.shapes) == list(op.dtypes) == ["dst", "src"]
-    assert op.inputs == (op.region("src"),)
+    assert op.inputs == {"src": op.region("src")}
     assert outside(op, "shared", "global") == ""
     # whatever looks for memory that an operation names still finds it
     assert op.given == (op.region("dst"), op.region("src"), op.region("barrier"))
@@ -237,12 +237,12 @@ def test_all_that_is_written_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(TILE_OPERATIONS, SIGNALLED.name, written)
     op = operation(NAMED)
     assert list(walk.writes(op)) == [op.region("dst"), op.region("barrier")]
-    assert op.inputs == (op.region("src"),)
+    assert op.inputs == {"src": op.region("src")}
     silent = replace(SIGNALLED, operands=(replace(dst, written=False), src, fill, replace(barrier, read=False)))
     monkeypatch.setitem(TILE_OPERATIONS, SIGNALLED.name, silent)
     op = operation(NAMED)
     assert list(walk.writes(op)) == [] and op.region("barrier") not in list(walk.reads(op))
-    assert op.inputs == (op.region("dst"), op.region("src"))
+    assert op.inputs == {"dst": op.region("dst"), "src": op.region("src")}
 
 
 def test_the_dispatcher_is_asked_without_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:

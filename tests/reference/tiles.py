@@ -8,6 +8,7 @@ from tests.reference import layouts
 from tests.reference.functions import INEXACT, rounded64
 from tests.support.operands import Operand
 from tilejit.dtypes import DType, float64, from_numpy
+from tilejit.ir.nodes import TileOp
 from tilejit.ops.cast import convert
 from tilejit.ops.elementwise import ELEMENTWISE, result_type
 
@@ -76,6 +77,20 @@ def computed(
             break
         values = [gathered(i, first, held[i.name]) if isinstance(i, Operand) else np.asarray(i) for i in inputs]
         value, _ = np.broadcast_arrays(meaning(name, dst.dtype, values), np.zeros(dst.region().shape))
+        flat = np.ascontiguousarray(value).view(after.dtype).ravel()
+        for k, index in enumerate(dst.indices(first)):
+            after[dst.slots(index, first)] = flat[k]
+    return after
+
+
+def reduced(
+    op: TileOp, dst: Operand, src: Operand, before: np.ndarray, source: np.ndarray
+) -> np.ndarray:
+    """What the destination's storage must hold after a reduction."""
+    after = before.copy()
+    for first in instances(dst, op.scope):
+        value = op.record.reference(np.zeros(dst.region().shape, dst.dtype.numpy), gathered(src, first, source),
+                                    **{name: value for name, value in op.attrs if name != "variant"})
         flat = np.ascontiguousarray(value).view(after.dtype).ravel()
         for k, index in enumerate(dst.indices(first)):
             after[dst.slots(index, first)] = flat[k]

@@ -127,6 +127,15 @@ def test_right_shifts_past_the_width_give_zero_or_the_sign(t):
     same_bits(evaluate(f"shr.{t} {{d}}, {{a}}, 7;", a, out=dtype), python(lambda x: x >> 7, a, dtype=dtype))
 
 
+@pytest.mark.parametrize("amount", ["010", "8U", "0x8", "0b1000"])
+def test_constants_are_written_as_the_isa_has_them(amount):
+    a, b = pairs("u4", 500)
+    c = np.roll(b, 3)
+    same_bits(evaluate(f"shl.b32 {{d}}, {{a}}, {amount};", a, out="u4"), a << np.uint32(8))
+    same_bits(evaluate(f"shr.u32 {{d}}, {{a}}, {amount};", a, out="u4"), a >> np.uint32(8))
+    same_bits(evaluate(f"lop3.b32 {{d}}, {{a}}, {{b}}, {{c}}, {amount};", a, b, c, out="u4"), ~a & b & c)
+
+
 @pytest.mark.parametrize("mode", ["wrap", "clamp"])
 def test_funnel_shifts_take_the_bits_of_both_words(mode):
     a, b = pairs("u4")

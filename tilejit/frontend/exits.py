@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from ..dtypes import bool_
-from ..ir.arithmetic import build
-from ..ir.nodes import Assign, Break, Continue, Declare, If, Stmt, Var
+from ..ir.nodes import FALSE, TRUE, Assign, Break, Continue, Declare, If, Stmt, Var
 from ..source import Span
 from .context import Context
 from .drafts import Draft, Late, Nest
@@ -79,7 +78,7 @@ def close(
             moved = [(slot, exit_.env[name].value) for name, slot in slots.items() if name in exit_.env]
             move(ctx, moved, exit_.span)
             if loops and flag is not None:
-                ctx.emit(Assign(flag, build.TRUE, exit_.span))
+                ctx.emit(Assign(flag, TRUE, exit_.span))
             if exit_.way is not Way.END:
                 ctx.emit(Continue(exit_.span) if exit_.way is Way.CONTINUE and not loops else Break(exit_.span))
         for loop in loops:
@@ -87,7 +86,7 @@ def close(
             if not onward and flag is not None:
                 onward.append(If(flag, (Break(loop.span),), (), loop.span))
     if flag is not None:
-        ctx.emit(Declare(flag, build.FALSE, span))
+        ctx.emit(Declare(flag, FALSE, span))
     ctx.emit(Nest((block,), make))
     for late in enclosure.passing.values():
         ctx.emit(late)

@@ -259,7 +259,7 @@ _RESERVED = {
 }
 
 #: names that later versions have on scopes
-RESERVED_OPERATIONS = ("indices", *_REDUCTIONS)
+RESERVED_OPERATIONS = ("indices",)
 
 #: intrinsics with a dot in their names; what stands before it is a namespace
 _GROUPED = (

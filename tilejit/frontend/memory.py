@@ -259,7 +259,7 @@ def _sliced_layout(ctx: Context, node: ast.AST, memory: Memory) -> TileLayout | 
             node, "a region whose place is known only at run time can't be reinterpreted", "view first, then slice"
         )
     region = memory.region(ctx.span(node))
-    box = [(int(s.value), e or 1) for s, e in zip(region.starts, region.extents, strict=True) if isinstance(s, Const)]
+    box = [(int(s.value), n) for s, n in zip(region.starts, region.counts, strict=True) if isinstance(s, Const)]
     with ctx.located(node):
         return layout.slice([e for e in memory.buffer.shape if isinstance(e, int)], box)
 

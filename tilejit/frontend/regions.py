@@ -32,7 +32,7 @@ from .context import Context
 from .foreign import is_kernel, launched
 from .scalars import convert
 from .stand_ins import REMEDY
-from .values import Constant, Items, Memory, Scalar, Unset, Value, describe, index_type, is_number
+from .values import Constant, Items, Memory, Scalar, Unset, Value, describe, is_number
 
 __all__ = ["index", "load_element", "store_element", "strides_of", "subscript", "tile"]
 
@@ -157,12 +157,12 @@ def _slice(ctx: Context, node: ast.Slice, memory: Memory) -> _Slice:
 
 def index_value(ctx: Context, node: ast.AST, value: Value, buffer: Buffer) -> Expr:
     """An index in the buffer's index type."""
-    return build.cast(_integer(ctx, node, value, buffer), index_type(buffer))
+    return build.cast(_integer(ctx, node, value, buffer), buffer.index_dtype)
 
 
 def _integer(ctx: Context, node: ast.AST, value: Value, buffer: Buffer) -> Expr:
     """An index in its own type; a literal in the buffer's index type."""
-    dtype = index_type(buffer)
+    dtype = buffer.index_dtype
     if is_number(value) and isinstance(value, Constant) and type(value.value) is int:
         return ctx.literal(value.value, dtype, node)
     if not isinstance(value, Scalar) or not value.dtype.is_integer:
@@ -176,7 +176,7 @@ def _integer(ctx: Context, node: ast.AST, value: Value, buffer: Buffer) -> Expr:
 def _box(ctx: Context, node: ast.AST, memory: Memory, parts: Sequence[_Slice | _At]) -> Memory:
     starts, extents = list(memory.starts), list(memory.extents)
     inside = memory.in_bounds
-    zero = build.const(0, index_type(memory.buffer))
+    zero = build.const(0, memory.buffer.index_dtype)
     for dim, part in zip(memory.dims, parts, strict=False):
         extent = extents[dim]
         assert extent is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from ..dtypes import DType
 from ..ir.nodes import Expr, Region, Strided, TileOp
@@ -14,7 +14,7 @@ from ..isa.cp_async import CP_ASYNC
 from ..layout import Axis, TileLayout
 from ..layout.iters import Iter, groups_to
 from ..ops.copies import COPY, FILL
-from ..ops.record import TILE, AttributeValue, TileOperation
+from ..ops.record import TILE, AttributeValue, TileOperation, dimensions
 from ..ops.tile import CALLS
 from ..scopes import SCOPES
 from . import regions, tiles
@@ -71,8 +71,13 @@ def _destination(ctx: Context, node: ast.expr) -> Region:
     return memory.region()
 
 
-def _attributes(ctx: Context, arguments: dict[str, ast.expr], record: TileOperation) -> _Attrs:
-    """The attributes that are given, as compile-time values."""
+def _attributes(
+    ctx: Context, arguments: dict[str, ast.expr], record: TileOperation, ranks: Mapping[str, int]
+) -> _Attrs:
+    """The attributes that are given, as compile-time values.
+
+    ranks: how many dimensions each tile has, by operand.
+    """
     attrs: list[tuple[str, AttributeValue]] = []
     for attribute in record.attrs:
         argument = arguments.get(attribute.name)
@@ -80,6 +85,8 @@ def _attributes(ctx: Context, arguments: dict[str, ast.expr], record: TileOperat
         if value is None or argument is None:
             continue
         constant = ctx.constant(value, argument, f"{attribute.name}=")
+        if attribute.counts:
+            constant = dimensions(constant, ranks[attribute.counts])
         fault = attribute.fault(constant)
         if fault is not None:
             raise ctx.type_error(argument, fault, f"leave {attribute.name}= out, or change it")
@@ -91,7 +98,9 @@ def _tile_operation(ctx: Context, node: ast.Call, record: TileOperation, scope: 
     arguments = bind(ctx, node, f"tj.{scope}.{record.name}", record.parameters, record.required)
     _need_supported(ctx, arguments, record)
     operands = (_elementwise if record.elementwise else _operands)(ctx, node, record, arguments)
-    op = TileOp(record.name, scope, record.ordered(operands), _attributes(ctx, arguments, record), ctx.span(node))
+    ranks = {name: len(operand.shape) for name, operand in operands.items() if isinstance(operand, Region)}
+    attrs = _attributes(ctx, arguments, record, ranks)
+    op = TileOp(record.name, scope, record.ordered(operands), attrs, ctx.span(node))
     _need_sound(ctx, node, op)
     ctx.emit(op)
     return Constant(None)
@@ -180,7 +189,7 @@ def _innermost_extent(region: Region) -> int:
     kept = [d for d, e in enumerate(region.extents) if e is not None]
     if dim is None or not kept or dim != kept[-1]:
         return 1
-    return region.extents[dim] or 1
+    return region.counts[dim]
 
 
 def synthesised(
@@ -235,7 +244,7 @@ def _store(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: 
             "fill a region with fill(region, value), copy memory with copy(dst, src)",
         )
     src = value.region(ctx.span(arguments["tile"]))
-    op = TileOp(COPY.name, operation.scope, (dst, src), _attributes(ctx, arguments, COPY), ctx.span(node))
+    op = TileOp(COPY.name, operation.scope, (dst, src), _attributes(ctx, arguments, COPY, {}), ctx.span(node))
     _need_sound(ctx, node, op)
     ctx.emit(op)
     return Constant(None)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..dtypes import DType, as_dtype, bool_, float32, int32, int64
+from ..dtypes import DType, as_dtype, bool_, float32, int32
 from ..errors import KernelTypeError
 from ..ir.nodes import Buffer, Const, Expr, Region
 from ..layout import TileLayout
@@ -85,7 +85,7 @@ class Memory:
     @staticmethod
     def whole(buffer: Buffer, *, writable: bool = True, constant_indices: bool = False) -> Memory:
         """All of a buffer."""
-        zero = Const(0, index_type(buffer))
+        zero = Const(0, buffer.index_dtype)
         starts = (zero,) * len(buffer.shape)
         return Memory(buffer, starts, tuple(buffer.shape), writable, False, constant_indices, buffer.span)
 
@@ -210,11 +210,6 @@ class Binding:
 
     value: Value
     span: Span
-
-
-def index_type(buffer: Buffer) -> DType:
-    """The type of indices into a buffer: int64 for global tensors, int32 for what fits in an SM."""
-    return int64 if buffer.space == "global" else int32
 
 
 def default_type(number: bool | int | float) -> DType:

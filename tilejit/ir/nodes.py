@@ -24,6 +24,7 @@ from ..ops.record import AttributeValue, TileOperation
 from ..ops.tile import TILE_OPERATIONS
 from ..source import Span
 from .values import (
+    FALSE,
     LOAD_ORDERS,
     MEMORY_SCOPES,
     MOVE_ORDERS,
@@ -48,7 +49,7 @@ from .values import (
 
 __all__ = [
     "AddressParam", "Alloc", "Assert", "AssertionsParam", "Assign", "Break", "Buffer", "BufferView", "Cast", "Const",
-    "Continue", "Declare", "Element", "Expr", "ExtentParam", "For", "If", "Instruction", "Jump", "Kernel",
+    "Continue", "Declare", "Element", "Expr", "ExtentParam", "FALSE", "For", "If", "Instruction", "Jump", "Kernel",
     "LOAD_ORDERS", "Let", "Load", "Loop", "MEMORY_SCOPES", "MOVE_ORDERS", "Move", "Op", "Open", "Param",
     "PointerParam", "Print", "RULES", "Region", "Return", "SPACES", "SPECIALS", "STORE_ORDERS", "ScalarParam", "Simple",
     "Special", "Stmt", "Store", "StrideParam", "Strided", "Sync", "TRUE", "TileOp", "Var", "Vector",
@@ -278,10 +279,10 @@ class TileOp:
         return {n: o for n, k in self.record.elements if k < len(given) and (o := given[k]) is not None}
 
     @property
-    def inputs(self) -> tuple[Region | Expr, ...]:
-        """The tiles and scalars but for those that it writes."""
+    def inputs(self) -> dict[str, Region | Expr]:
+        """The tiles and scalars but for those that it writes, by name, in order."""
         given = self.operands
-        return tuple([o for _, k in self.record.inputs if k < len(given) and (o := given[k]) is not None])
+        return {n: o for n, k in self.record.inputs if k < len(given) and (o := given[k]) is not None}
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...] | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ..dtypes import DType, bool_, int32, int64
 from ..layout import TileLayout
@@ -12,17 +13,24 @@ from ..source import Span
 
 SPACES = ("global", "shared", "local", "tmem")
 
-#: ids and sizes that the hardware knows -> (dtype, largest value)
-SPECIALS: dict[str, tuple[DType, int]] = {
-    **{name: (int32, number.greatest) for name, number in THREAD_IDS.items()},
-    "cta_id.0": (int64, 2**31 - 2),
-    "cta_id.1": (int64, 65534),
-    "cta_id.2": (int64, 65534),
-    "num_ctas.0": (int64, 2**31 - 1),
-    "num_ctas.1": (int64, 65535),
-    "num_ctas.2": (int64, 65535),
-}
 
+class HardwareNumber(NamedTuple):
+    """An id or a size that the hardware knows: its type, its least and its greatest value."""
+
+    dtype: DType
+    least: int
+    greatest: int
+
+
+SPECIALS: dict[str, HardwareNumber] = {
+    **{name: HardwareNumber(int32, 0, number.greatest) for name, number in THREAD_IDS.items()},
+    "cta_id.0": HardwareNumber(int64, 0, 2**31 - 2),
+    "cta_id.1": HardwareNumber(int64, 0, 65534),
+    "cta_id.2": HardwareNumber(int64, 0, 65534),
+    "num_ctas.0": HardwareNumber(int64, 1, 2**31 - 1),
+    "num_ctas.1": HardwareNumber(int64, 1, 65535),
+    "num_ctas.2": HardwareNumber(int64, 1, 65535),
+}
 
 #: scopes of the memory model: the threads with which an access or a fence is ordered
 MEMORY_SCOPES = ("cta", "cluster", "gpu", "sys")
@@ -72,7 +80,7 @@ class Special:
 
     @property
     def dtype(self) -> DType:
-        return SPECIALS[self.name][0]
+        return SPECIALS[self.name].dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +188,11 @@ class Buffer:
     slots: tuple[int, ...] = ()
 
     @property
+    def index_dtype(self) -> DType:
+        """The type of indices and of offsets: int32 suffices for what fits in an SM."""
+        return int64 if self.space == "global" else int32
+
+    @property
     def tile_layout(self) -> TileLayout:
         """The layout of what is no tensor with strides known only at launch, and not open."""
         assert isinstance(self.layout, TileLayout), f"{self.name} is laid out as {self.layout}"
@@ -211,6 +224,11 @@ class Region:
     span: Span | None = field(default=None, compare=False, repr=False)
 
     @property
+    def counts(self) -> tuple[int, ...]:
+        """How many elements it has in each of the buffer's dimensions."""
+        return tuple([1 if extent is None else extent for extent in self.extents])
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """The extents of the dimensions that are kept."""
         return tuple([e for e in self.extents if e is not None])
@@ -228,6 +246,11 @@ class Element:
     indices: tuple[Expr, ...]
     span: Span | None = field(default=None, compare=False, repr=False)
 
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """How many elements it has in each of the buffer's dimensions."""
+        return (1,) * len(self.indices)
+
 
 @dataclass(frozen=True, slots=True)
 class Vector:
@@ -242,3 +265,4 @@ class Vector:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 TRUE = Const(True, bool_)
+FALSE = Const(False, bool_)

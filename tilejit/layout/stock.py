@@ -91,10 +91,12 @@ def tmem_datapath_layout(path: str, rows: int, columns: int, sub_slab: int = 0) 
 class Tcgen05Shape:
     """What one step of `num` moves in a tcgen05.ld or tcgen05.st of one shape.
 
-    columns, registers: 32-bit columns of tensor memory, and 32-bit registers of a thread.
+    lanes, columns: lanes of tensor memory that a warp reaches, and 32-bit columns.
+    registers: 32-bit registers of a thread.
     """
 
     name: str
+    lanes: int
     columns: int
     registers: int
     max_num: int
@@ -104,10 +106,10 @@ class Tcgen05Shape:
 TCGEN05_SHAPES = {
     s.name: s
     for s in (
-        Tcgen05Shape("32x32b", 1, 1, 128),
-        Tcgen05Shape("16x64b", 2, 1, 128),
-        Tcgen05Shape("16x128b", 4, 2, 64),
-        Tcgen05Shape("16x256b", 8, 4, 32),
+        Tcgen05Shape("32x32b", 32, 1, 1, 128),
+        Tcgen05Shape("16x64b", 16, 2, 1, 128),
+        Tcgen05Shape("16x128b", 16, 4, 2, 64),
+        Tcgen05Shape("16x256b", 16, 8, 4, 32),
     )
 }
 

@@ -7,12 +7,12 @@ from ..target import Target
 from .engine import Verdict
 from .lowering import Lowered
 from .lowering import lower as _lower
-from .variant import Condition, Decline, DispatchContext, Facts, Moves, Plan, Products, Variant
+from .variant import Condition, Decline, DispatchContext, Facts, Moves, Plan, Products, Reductions, Variant
 from .variants import VARIANTS
 
 __all__ = [
-    "Condition", "DispatchContext", "Decline", "Facts", "Lowered", "Moves", "Plan", "Products", "VARIANTS", "Variant",
-    "Verdict", "lower",
+    "Condition", "DispatchContext", "Decline", "Facts", "Lowered", "Moves", "Plan", "Products", "Reductions",
+    "VARIANTS", "Variant", "Verdict", "lower",
 ]
 
 

@@ -51,9 +51,8 @@ class OperandSpec:
     def named(self, name: str) -> Region:
         """The region, its buffer called `name`."""
         buffer = Buffer(name, self.space, self.dtype, self.shape, self._layout(name), self.align)
-        index = int64 if self.space == "global" else int32
         window = self.region or tuple((0, n) for n in self.shape)
-        starts = tuple(build.const(s, index) if isinstance(s, int) else s for s, _ in window)
+        starts = tuple(build.const(s, buffer.index_dtype) if isinstance(s, int) else s for s, _ in window)
         return Region(buffer, starts, tuple(e for _, e in window))
 
     def _layout(self, name: str) -> TileLayout | Strided:
@@ -159,11 +158,11 @@ def dispatch(
         for rule, o in zip(record.operands, operands, strict=False)
         if isinstance(o, OperandSpec) and rule.kind(is_region=True) is TILE
     ]
-    given = tuple(
+    named = tuple(
         o.named(rule.name) if isinstance(o, OperandSpec) else None if o is None else _scalar(o, tile_types)
         for rule, o in zip(record.operands, operands, strict=False)
     )
-    op = TileOp(name, scope, given, _attributes(record, attrs))
+    op = TileOp(name, scope, named, _attributes(record, attrs))
     return _dispatch(op, DispatchContext(targets.target(target), threads), VARIANTS)
 
 

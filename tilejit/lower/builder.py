@@ -9,7 +9,7 @@ from itertools import count
 from ..dtypes import DType, int32
 from ..ir.allocation import alignment
 from ..ir.arithmetic import build, facts
-from ..ir.nodes import TRUE, Alloc, Buffer, Const, Expr, For, If, Let, Special, Stmt, Sync, Var
+from ..ir.nodes import TRUE, Alloc, Buffer, Const, Expr, For, If, Let, Move, Special, Stmt, Sync, Var, Vector
 from ..layout import TileLayout
 from ..scopes import SCOPES
 from ..source import Span
@@ -51,6 +51,11 @@ class Builder:
     def append(self, stmt: Stmt) -> None:
         self._open[-1].append(stmt)
 
+    def move(self, dst: Vector, src: Vector, cond: Expr = TRUE, otherwise: Expr | None = None) -> None:
+        """A vector moved where `cond` holds; elsewhere registers get `otherwise`, and memory stays."""
+        always = cond == TRUE
+        self.append(Move(dst, src, None if always else cond, None if always else otherwise, span=self.span))
+
     @contextmanager
     def block(self) -> Iterator[list[Stmt]]:
         """Statements appended inside go to the list that it gives."""
@@ -90,19 +95,22 @@ class Builder:
         self.head.append(Alloc(buffer, span=self.span))
         return buffer
 
-    def exchange(self, scope: str, threads: int, stem: str, dtype: DType, layout: TileLayout) -> tuple[Buffer, Expr]:
+    def exchange(
+        self, scope: str, threads: int, stem: str, dtype: DType, layout: TileLayout, *, is_idle: bool = False
+    ) -> tuple[Buffer, Expr]:
         """Shared memory through which the threads of one scope hand values to each other, and where theirs begins.
 
         A barrier of the scope stands in front where a turn of a loop before may still be read. Between writing and
         reading the caller puts another.
-        threads: of the CTA. layout: of one instance's part, in elements from where it begins.
+        threads: of the CTA. layout: of one instance's part, in elements from where it begins. is_idle: such a barrier
+        stands there already.
         """
         part, number = layout.footprint(), SCOPES[scope].number_id
         instances = 1 if number is None else -(-threads // SCOPES[scope].threads(threads))
         whole = TileLayout.row_major((instances * part,))
         buffer = Buffer(self.name(stem), "shared", dtype, whole.shape, whole, alignment("shared", dtype, layout))
         self.head.append(Alloc(buffer, span=self.span))
-        if self.is_repeated:
+        if self.is_repeated and not is_idle:
             self.append(Sync(scope, span=self.span))
         if instances == 1 or number is None:
             return buffer, build.const(0, int32)

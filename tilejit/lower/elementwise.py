@@ -6,15 +6,16 @@ from collections.abc import Mapping, Sequence
 
 from ..dtypes import DType
 from ..ir.arithmetic import build
-from ..ir.nodes import Expr, TileOp
+from ..ir.nodes import Expr, Region, TileOp
 from ..ops.broadcast import broadcasts
 from ..ops.copies import CAST, FILL
 from ..ops.elementwise import ELEMENTWISE, result_type
+from .builder import Builder
 from .schedule.placement import Placement, place
 from .schedule.views import Schedule, broadcast_along
 from .variant import SCOPE, TYPES, Condition, DispatchContext
 
-__all__ = ["ELEMENTWISE_CONDITIONS", "OPERATIONS", "Placed", "placed_tiles", "schedule", "value_of"]
+__all__ = ["ELEMENTWISE_CONDITIONS", "OPERATIONS", "Placed", "inputs_of", "placed_tiles", "schedule", "value_of"]
 
 #: a tile's place, and for each dimension of the destination that of the place that goes along it
 Placed = tuple[Placement, tuple[int | None, ...]]
@@ -51,6 +52,11 @@ def schedule(tiles: Mapping[str, Placed]) -> Schedule:
     raises: LayoutError where tiles give a dimension to threads and split it without common digits.
     """
     return Schedule.of(tiles["dst"][0].shape, tiles)
+
+
+def inputs_of(op: TileOp, b: Builder) -> list[str | Expr]:
+    """What each element is computed from, in order: tiles by name, scalars as variables."""
+    return [name if isinstance(o, Region) else b.let("scalar", o) for name, o in op.inputs.items()]
 
 
 def value_of(op: TileOp, values: Sequence[Expr], dtype: DType) -> Expr:

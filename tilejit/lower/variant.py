@@ -38,8 +38,8 @@ from .schedule.turns import Turns
 
 __all__ = [
     "COPY_CONDITIONS", "KINDS", "SCOPE", "TYPES", "WHOLE_WARPS", "Condition", "Decline", "DispatchContext", "Facts",
-    "JointAccess", "Moves", "Plan", "Products", "Variant", "VectorPlan", "among", "between", "copy_sides", "from_to",
-    "lead_of", "needs", "outside",
+    "JointAccess", "Moves", "Plan", "Products", "Reductions", "Variant", "VectorPlan", "among", "between",
+    "copy_sides", "from_to", "lead_of", "local_side", "needs", "outside",
 ]
 
 Array = np.ndarray
@@ -148,8 +148,8 @@ class Plan(ABC):
         """The figures that listings show and `require_bits` reads."""
 
     @abstractmethod
-    def moves(self) -> Moves | Products:
-        """All that is moved, or multiplied, for `proof.prove`."""
+    def moves(self) -> Moves | Products | Reductions:
+        """All that is moved, multiplied or combined, for `proof.prove`."""
 
     @abstractmethod
     def schedule(self) -> Array:
@@ -300,6 +300,21 @@ class Products:
     b: Array
 
 
+@dataclass(frozen=True, slots=True)
+class Reductions:
+    """Which elements a reduction combines.
+
+    dst: of shape (results,), each result's register. src: of shape (results, values), the registers of which a thread
+    makes it. taken: of shape (threads, values), whether a thread takes these registers. partners: of shape
+    (threads, partners), the threads whose values become each thread's result, itself among them.
+    """
+
+    dst: Array
+    src: Array
+    taken: Array
+    partners: Array
+
+
 #: one instruction, or a family of which one form is enough
 _Needed = Capability | Family[Any]
 
@@ -343,7 +358,7 @@ def _dtypes(op: TileOp, context: DispatchContext) -> str | None:
 
 def _shapes(op: TileOp, context: DispatchContext) -> str | None:
     dst, src = copy_sides(op)
-    if op.record.shape_fault(op.shapes) is None:
+    if op.record.shape_fault(op.shapes, dict(op.attrs)) is None:
         return None
     return f"needs equal shapes; got {dst.shape} and {src.shape}"
 
@@ -357,6 +372,13 @@ def outside(op: TileOp, *spaces: str) -> str:
 def copy_sides(op: TileOp) -> tuple[Region, Region]:
     """Destination and source of a copy."""
     return op.region("dst"), op.region("src")
+
+
+def local_side(op: TileOp) -> tuple[Region, Region, bool]:
+    """Of a copy with one local side: that, the other, and whether it loads; then the destination is local."""
+    dst, src = copy_sides(op)
+    loads = dst.buffer.space == "local"
+    return (dst, src, loads) if loads else (src, dst, loads)
 
 
 def _whole_warps(op: TileOp, context: DispatchContext) -> str | None:

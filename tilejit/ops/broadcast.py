@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from .record import Fault, Shape
+from .record import AttributeValue, Fault, Shape
 
 __all__ = ["broadcast_fault", "broadcasts", "common_shape"]
 
@@ -29,7 +29,7 @@ def common_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...] | Fault:
     )
 
 
-def broadcast_fault(shapes: Mapping[str, Shape]) -> Fault | None:
+def broadcast_fault(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeValue]) -> Fault | None:
     """Why the inputs don't broadcast to the destination, whose shape comes first; or None."""
     dst, *inputs = [shape for shape in shapes.values() if shape is not None]
     if all(shape == dst for shape in inputs):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ..dtypes import DType, bool_, from_numpy
+from . import relation
 from .broadcast import broadcast_fault, broadcasts
 from .cast import convert
 from .record import SCALAR, Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
@@ -29,7 +30,7 @@ def _without_units(shape: Shape) -> tuple[int, ...]:
     return tuple([n for n in shape or () if n != 1])
 
 
-def _copy_shapes(shapes: Mapping[str, Shape]) -> Fault | None:
+def _copy_shapes(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeValue]) -> Fault | None:
     dst, src = shapes["dst"], shapes["src"]
     if dst == src or _without_units(dst) == _without_units(src):
         return None
@@ -39,11 +40,11 @@ def _copy_shapes(shapes: Mapping[str, Shape]) -> Fault | None:
     )
 
 
-def _masked_shapes(shapes: Mapping[str, Shape]) -> Fault | None:
+def _masked_shapes(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeValue]) -> Fault | None:
     mask, dst = shapes.get("mask"), shapes["dst"] or ()
     if mask is not None and not broadcasts(mask, dst):
         return Fault(f"a mask of shape {mask} doesn't broadcast to {dst}", "slice the mask, or take x[:, None]")
-    return _copy_shapes(shapes)
+    return _copy_shapes(shapes, attrs)
 
 
 def _copy_types(dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]) -> Fault | None:
@@ -78,6 +79,7 @@ COPY = TileOperation(
     meaning="dst = src, one dtype; what lies outside a global tensor or a mask reads as fill and is not written",
     example="x = tj.alloc_shared((32, 8), tj.float32)\ntj.cta.copy(x, A[0:32, 0:8])",
     reference=_moved,
+    relation=relation.COPY,
     shape_fault=_masked_shapes,
     type_fault=_copy_types,
 )
@@ -90,6 +92,7 @@ COPY_ASYNC = TileOperation(
     meaning="as copy, but done only when the kernel has waited for it",
     example="x = tj.alloc_shared((32, 8), tj.float32)\ntj.cta.copy_async(x, A[0:32, 0:8])",
     reference=_moved,
+    relation=relation.COPY,
     shape_fault=_copy_shapes,
     type_fault=_copy_types,
 )
@@ -101,6 +104,7 @@ FILL = TileOperation(
     meaning="dst = one value",
     example="x = tj.alloc_shared((32, 8), tj.float32)\ntj.cta.fill(x, 1.5)",
     reference=into,
+    relation=relation.GENERATED,
 )
 
 CAST = TileOperation(
@@ -110,5 +114,6 @@ CAST = TileOperation(
     meaning="dst = src converted to dst's dtype",
     example="x = tj.alloc_shared((32, 8), tj.float16)\ntj.cta.cast(x, A[0:32, 0:8])",
     reference=into,
+    relation=relation.ELEMENTWISE,
     shape_fault=broadcast_fault,
 )

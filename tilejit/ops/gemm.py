@@ -9,6 +9,7 @@ import numpy as np
 from ..dtypes import DType, float32
 from ..isa.mma import MMA
 from ..scopes import CTA, WARP, WARPGROUP
+from . import relation
 from .copies import VARIANT_NAME
 from .record import Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
 
@@ -43,7 +44,7 @@ def _reason(acc: DType, a: DType, b: DType, precision: AttributeValue) -> str | 
     return None
 
 
-def _shape_fault(shapes: Mapping[str, Shape]) -> Fault | None:
+def _shape_fault(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeValue]) -> Fault | None:
     """Why the shapes aren't (M, N), (M, K) and (K, N), or None."""
     wanted = [shapes[name] for name in _OPERANDS]
     matrices = [shape for shape in wanted if shape is not None and len(shape) == 2]
@@ -79,6 +80,7 @@ GEMM = TileOperation(
         "tj.warp.gemm(acc, a, b)"
     ),
     reference=reference,
+    relation=relation.PRODUCT,
     shape_fault=_shape_fault,
     type_fault=_type_fault,
     scopes=(WARP, WARPGROUP, CTA),

@@ -12,9 +12,12 @@ import numpy as np
 from ..dtypes import DType
 from ..scopes import SCOPES, Scope
 from .elementwise import Elementwise
+from .reduction import Reduction
+from .relation import Relation
 
 __all__ = [
     "SCALAR", "TILE", "Attribute", "AttributeValue", "Fault", "OperandKind", "Shape", "TileOperand", "TileOperation",
+    "dimensions",
 ]
 
 Array = np.ndarray
@@ -78,12 +81,14 @@ class Attribute:
     """One attribute of a tile operation: a compile-time value; a tuple is one of integers.
 
     default: what it is where it isn't given.
+    counts: the operand whose dimensions a tuple names; calls may name one by an integer, and count from the end.
     """
 
     name: str
     type: type[str] | type[int] | type[bool] | type[tuple[int, ...]]
     meaning: str
     default: AttributeValue = None
+    counts: str = ""
 
     def fault(self, value: object) -> str | None:
         """Why it can't be `value`, or None; None is as if it weren't given."""
@@ -91,6 +96,17 @@ class Attribute:
             is_integers = not isinstance(value, tuple) or all(type(each) is int for each in value)
             return None if is_integers else f"{self.name}= takes integers; got {value!r}"
         return f"{self.name}= takes {self.type.__name__}; got {value!r}"
+
+
+def dimensions(named: object, rank: int) -> object:
+    """Dimensions in order, from how calls name them: one integer, or a tuple of some; negative ones from the end.
+
+    What names none is left as it is.
+    """
+    every = (named,) if type(named) is int else named
+    if not isinstance(every, tuple) or any(type(d) is not int or not -rank <= d < rank for d in every):
+        return every
+    return tuple(sorted(d % rank for d in every))
 
 
 def _takes_all(*_: object) -> None:
@@ -106,11 +122,13 @@ class TileOperation:
     reserved: parameters of a call that stand between them and aren't supported yet.
     scopes: on which it can be called. meaning: one line. example: two lines of a kernel, of which the second calls it;
     `A` is an array, `a` and `b` are factors.
-    shape_fault: why it can't take operands of these shapes. type_fault: why it can't take these types, and attributes.
+    shape_fault, type_fault: why it can't take operands of these shapes, or types, with these attributes.
     Both are asked about the tiles and scalars that are given, by name, in order.
     reference: its meaning in NumPy, from the arrays of all operands that must be given, the destination's old one
-    first, to the destination's new one.
-    elementwise: the operation on each element, where it is one of those.
+    first, and from attributes by name where they matter, to the destination's new one.
+    relation: how its operands' axes relate.
+    elementwise: the operation on each element, where it is one of those. reduction: how it makes one element of many,
+    where it does.
     """
 
     name: str
@@ -119,11 +137,13 @@ class TileOperation:
     meaning: str
     example: str
     reference: Callable[..., Array]
-    shape_fault: Callable[[Mapping[str, Shape]], Fault | None] = _takes_all
+    relation: Relation
+    shape_fault: Callable[[Mapping[str, Shape], Mapping[str, AttributeValue]], Fault | None] = _takes_all
     type_fault: Callable[[Mapping[str, DType], Mapping[str, AttributeValue]], Fault | None] = _takes_all
     reserved: tuple[str, ...] = ()
     scopes: tuple[Scope, ...] = tuple(SCOPES.values())
     elementwise: Elementwise | None = None
+    reduction: Reduction | None = None
 
     @cached_property
     def arity(self) -> tuple[int, int]:

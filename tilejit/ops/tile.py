@@ -2,60 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 
-import numpy as np
-
-from ..dtypes import DType
 from ..scopes import Scope
-from .broadcast import broadcast_fault
-from .copies import CAST, COPY, COPY_ASYNC, DST, FILL, VARIANT_NAME, into
-from .elementwise import ELEMENTWISE, Elementwise, reference, result_type
+from .copies import CAST, COPY, COPY_ASYNC, FILL
+from .each_element import EACH_ELEMENT
 from .gemm import GEMM
-from .record import SCALAR, TILE, Attribute, AttributeValue, Fault, TileOperand, TileOperation
+from .record import Attribute, Fault, TileOperand, TileOperation
+from .reduce import REDUCTION_OPERATIONS
 
 __all__ = ["CALLS", "TILE_OPERATIONS", "Attribute", "Fault", "TileOperand", "Shorthand", "TileOperation"]
 
 
-def _elementwise_types(
-    name: str, dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]
-) -> Fault | None:
-    _, *inputs = dtypes.values()
-    rule = result_type(name, tuple(inputs))
-    return Fault(rule, "convert the operands first: x.astype(...)") if isinstance(rule, str) else None
-
-
-def _elementwise_reference(name: str, dst: np.ndarray, *inputs: np.ndarray) -> np.ndarray:
-    return into(dst, reference(name, *inputs))
-
-
-def _input_names(op: Elementwise) -> tuple[str, ...]:
-    """What calls with a destination name the inputs: src; a, b, c; a condition before them cond."""
-    values = op.arity - op.conditions
-    return (*("cond",) * op.conditions, *(("src",) if op.arity == 1 else ("a", "b", "c")[:values]))
-
-
-def _elementwise(op: Elementwise) -> TileOperation:
-    dtype = "int32" if op.kind in ("bits", "shift") else "float32"
-    inputs = ("True",) * op.conditions + ("A[0:32, 0:8]",) * (op.arity - op.conditions)
-    return TileOperation(
-        name=op.name,
-        operands=(DST, *(TileOperand(name, kinds=(TILE, SCALAR)) for name in _input_names(op))),
-        attrs=(VARIANT_NAME,),
-        meaning=f"dst = {op.name}(...): {op.meaning}",
-        example=f"x = tj.alloc_shared((32, 8), tj.{dtype})\ntj.cta.{op.name}({', '.join(('x', *inputs))})",
-        reference=partial(_elementwise_reference, op.name),
-        shape_fault=broadcast_fault,
-        type_fault=partial(_elementwise_types, op.name),
-        elementwise=op,
-    )
-
-
 #: name -> operation
 TILE_OPERATIONS: dict[str, TileOperation] = {
-    op.name: op for op in (COPY, COPY_ASYNC, FILL, CAST, *map(_elementwise, ELEMENTWISE.values()), GEMM)
+    op.name: op for op in (COPY, COPY_ASYNC, FILL, CAST, *EACH_ELEMENT, *REDUCTION_OPERATIONS, GEMM)
 }
 
 

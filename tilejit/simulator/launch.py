@@ -195,11 +195,11 @@ class _GridRun:
             if p.memory.dtype != np.uint8 or p.memory.ndim != 1 or not p.memory.flags.c_contiguous:
                 raise LaunchError(f"array {p.name or '?'} must be a contiguous one-dimensional uint8 view")
         addresses = self.memory.add_arrays([(p.memory, p.name, p.writable, p.counted_at) for p in pointers])
-        known = {id(p): a for p, a in zip(pointers, addresses, strict=True)}
+        address_of = {id(p): a for p, a in zip(pointers, addresses, strict=True)}
         parts = self.program.param_parts
         space = bytearray(parts[-1].start + parts[-1].size_bytes if parts else 0)
         for param, arg in zip(function.params, args, strict=True):
-            data = _scalar_bytes(arg, param.size_bytes, known)
+            data = _scalar_bytes(arg, param.size_bytes, address_of)
             if len(data) != param.size_bytes:
                 raise LaunchError(f"parameter {param.name} has {param.size_bytes} bytes; its argument {len(data)}")
             space[param.offset : param.offset + param.size_bytes] = data

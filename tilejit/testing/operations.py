@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from hypothesis import assume
@@ -18,7 +19,8 @@ from ..layout import TCGEN05_SHAPES, Swizzle, TileLayout, atom_layout, datapath,
 from ..ops.copies import CAST, COPY, COPY_ASYNC, FILL
 from ..ops.elementwise import ELEMENTWISE, result_type
 from ..ops.gemm import GEMM
-from ..ops.record import SCALAR, TILE, TileOperation
+from ..ops.record import SCALAR, TILE, AttributeValue, TileOperation
+from ..ops.reduce import REDUCTIONS
 from ..ops.tile import TILE_OPERATIONS
 from ..scopes import SCOPES
 from ..target import WARP, Target
@@ -95,7 +97,7 @@ class _Drawing:
         self.values: dict[str, bool | int | float] = {}
 
     def made(
-        self, name: str, operands: Sequence[Region | Expr | None], target: str | None = None, **attrs: str
+        self, name: str, operands: Sequence[Region | Expr | None], target: str | None = None, **attrs: AttributeValue
     ) -> Operation:
         target = target or self.draw(st.sampled_from(_TARGETS))
         op = TileOp(name, self.scope, tuple(operands), tuple(attrs.items()))
@@ -267,6 +269,24 @@ class _Drawing:
         made = TileLayout.from_iters(self._packed(shard) or [(1, 1, "m")], replicas)
         return _whole(replace(_local(name, dtype, tuple(shape), made), slots=tuple(slots) if slots != shape else ()))
 
+    def projected(self, name: str, dtype: DType, tile: Region, axes: Collection[int]) -> Region:
+        """What `tile` is without some axes: threads that held different elements along them hold the same."""
+        slots = [int(n) for n in tile.buffer.laid_out if isinstance(n, int)]
+        layout, ends = tile.buffer.tile_layout.group(slots)
+        groups = [
+            [(it.extent, it.stride, it.axis.name) for it in layout.shard[first:last]]
+            for first, last in itertools.pairwise(ends)
+        ]
+        kept = [d for d in range(len(slots)) if d not in axes]
+        shard = [digit for d in kept for digit in groups[d]]
+        lost = [digit for d in axes for digit in groups[d] if digit[2] != "m" and digit[0] > 1]
+        both = [(tile.shape[d], slots[d]) for d in kept]
+        if not both or self.draw(st.integers(0, 3)) == 0:
+            both.insert(self.draw(st.integers(0, len(both))), (1, 1))
+        shape, holding = zip(*both, strict=True)
+        made = TileLayout.from_iters(self._packed(shard) or [(1, 1, "m")], _replicas(layout) + lost)
+        return _whole(replace(_local(name, dtype, shape, made), slots=holding if holding != shape else ()))
+
     def _packed(self, shard: Sequence[_Digit]) -> list[_Digit]:
         """The digits with new strides for those among registers, in any order."""
         strides, step = {}, 1
@@ -312,7 +332,7 @@ def _copy_in_memory(draw: st.DrawFn, name: str) -> Operation:
     draft = _Drawing(draw)
     dtype, shape = draw(dtypes()), draft.memory_shape()
     inwards, others = ("shared", "global"), [("global", "shared"), ("shared", "shared"), ("global", "global")]
-    dst, src = draw(st.sampled_from([inwards] * (9 if name == COPY_ASYNC.name else 2) + others))
+    dst, src = draw(st.sampled_from([inwards] * (9 if name == COPY_ASYNC.name else 1) + others))
     sides = draft.memory("dst", dst, dtype, shape, written=True), draft.memory("src", src, dtype, shape)
     return draft.made(name, (*sides, *_fill(draft, dtype)))
 
@@ -377,7 +397,7 @@ def _matrix_strides(draw: st.DrawFn, extents: dict[str, int]) -> dict[str, int]:
             strides["pair"] = 2 * step
         step *= 8 if by_column and name == "half" else extents[name]
         # a gap that isn't a multiple of 8 elements takes rows apart
-        step += draw(st.sampled_from((0, 0, 0, 8, 16, 4)))
+        step += draw(st.sampled_from((0, 0, 0, 0, 0, 8, 8, 16, 4)))
     return strides
 
 
@@ -454,6 +474,27 @@ def _elementwise_in_memory(draw: st.DrawFn, name: str) -> Operation:
     return draft.made(name, (dst, *inputs))
 
 
+def _reduction(draw: st.DrawFn, name: str) -> Operation:
+    """Of a local tile to what is left of it, some to a tile in other threads."""
+    draft, reduction = _Drawing(draw), REDUCTIONS[name]
+    source = draw(dtypes(fp8=False))
+    wider = [t for t in DTYPES.values() if reduction.type_fault(source, t) is None]
+    result = draw(st.sampled_from((reduction.result_type(source), *wider)))
+    src = draft.padded(draft.tile("src", source))
+    axes = sorted(draw(st.sets(st.integers(0, len(src.shape) - 1), min_size=1)))
+    dst = draft.projected("dst", result, src, axes)
+    if draw(st.integers(0, 7)) == 0:
+        dst = draft.tile("dst", result)
+        assume(_kept(dst.shape) == _kept(n for d, n in enumerate(src.shape) if d not in axes))
+    if len(axes) == len(src.shape) and draw(st.booleans()):
+        return draft.made(name, (dst, src))
+    return draft.made(name, (dst, src), axis=tuple(axes))
+
+
+def _kept(shape: Iterable[int]) -> list[int]:
+    return [n for n in shape if n != 1]
+
+
 def _product(draw: st.DrawFn, name: str) -> Operation:
     """A product in the layouts of `tj.mma`, some in one that is no fragment."""
     wm, wn = draw(st.sampled_from(((1, 1), (1, 1), (2, 1), (1, 2), (2, 2), (1, 4))))
@@ -492,6 +533,7 @@ _WAYS: dict[str, tuple[_Way, ...]] = {
     GEMM.name: (_product,),
     FILL.name: _ELEMENT_BY_ELEMENT,
     CAST.name: _ELEMENT_BY_ELEMENT,
+    **dict.fromkeys(REDUCTIONS, (_reduction,)),
 }
 
 

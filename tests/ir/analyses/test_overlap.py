@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tilejit.dtypes import DType, float16, float32, int32, int64
 from tilejit.ir import nodes as ir
 from tilejit.ir.analyses.overlap import same_or_apart
-from tilejit.ir.arithmetic.build import FALSE, TRUE
+from tilejit.ir.nodes import FALSE, TRUE
 from tilejit.layout import Swizzle, TileLayout
 from tilejit.layout.iters import Iter, m
 

@@ -75,15 +75,14 @@ def environments(draw: st.DrawFn) -> dict[str, int]:
         near = st.integers(max(-3, -(-low // step)), min(40, high // step)).map(lambda n, step=step: n * step)
         found[var.name] = draw(st.one_of(near, inside, edge))
     for name in SPECIAL_NAMES:
-        low = 1 if name.startswith("num_ctas") else 0
-        found[name] = draw(st.integers(low, SPECIALS[name][1]))
+        found[name] = draw(st.integers(SPECIALS[name].least, SPECIALS[name].greatest))
     return found
 
 
 def leaves(dtype: DType) -> st.SearchStrategy[Expr]:
     """Variables, specials and constants of a type."""
     named = [v for v in VARIABLES.values() if v.dtype == dtype]
-    special = [Special(n) for n in SPECIAL_NAMES if SPECIALS[n][0] == dtype]
+    special = [Special(n) for n in SPECIAL_NAMES if SPECIALS[n].dtype == dtype]
     low, high = full_range(dtype)
     small = st.integers(max(low, -9), 70)
     wide = st.integers(low, high)

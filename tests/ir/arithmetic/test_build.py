@@ -34,7 +34,7 @@ from tilejit.dtypes import (
 )
 from tilejit.errors import KernelTypeError
 from tilejit.ir.arithmetic import build
-from tilejit.ir.nodes import Cast, Const, Expr, Op, Special, Var
+from tilejit.ir.nodes import FALSE, TRUE, Cast, Const, Expr, Op, Special, Var
 
 N = Var("i", int32)
 J = Var("j", int32, 4, (0, 124))
@@ -129,9 +129,9 @@ def test_division_takes_out_what_divides() -> None:
 
 
 def test_facts_decide_comparisons_and_extremes() -> None:
-    assert build.less(LANE, 32) == build.TRUE
-    assert build.less(build.add(A, 1), A) == build.FALSE
-    assert build.less(build.add(N, 1), N) != build.FALSE
+    assert build.less(LANE, 32) == TRUE
+    assert build.less(build.add(A, 1), A) == FALSE
+    assert build.less(build.add(N, 1), N) != FALSE
     assert build.minimum(LANE, 31) == LANE
     assert build.maximum(B, 0) == B
     assert build.where(build.less(LANE, 32), N, J) == N
@@ -167,7 +167,7 @@ def test_a_float_that_no_integer_holds_stays_a_cast() -> None:
     assert build.cast(Const(2.75, float64), int32) == Const(2, int32)
     assert isinstance(build.cast(Const(math.inf, float32), int32), Cast)
     assert isinstance(build.cast(Const(3e9, float32), int32), Cast)
-    assert build.cast(Const(math.nan, float32), bool_) == build.TRUE
+    assert build.cast(Const(math.nan, float32), bool_) == TRUE
 
 
 def test_a_plain_number_takes_the_other_sides_type() -> None:

@@ -59,7 +59,7 @@ class Writer:
 
     def leaf(self, dtype: DType) -> ir.Expr:
         found: list[ir.Expr] = [v for v in self.vars if v.dtype == dtype]
-        found += [ir.Special(n) for n, (d, _) in ir.SPECIALS.items() if d == dtype]
+        found += [ir.Special(n) for n, number in ir.SPECIALS.items() if number.dtype == dtype]
         if not found or self.draw(st.booleans()):
             return self.const(dtype)
         return self.draw(st.sampled_from(found))

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..nodes import Buffer, Element, Region, Var
+from ..nodes import Buffer, Var
 
-__all__ = ["extents", "fixed_shape", "offsets", "slots_of"]
+__all__ = ["fixed_shape", "offsets", "slots_of"]
 
 
 def fixed_shape(buffer: Buffer) -> tuple[int, ...]:
@@ -28,13 +28,6 @@ def _fixed(buffer: Buffer, shape: tuple[int | Var, ...]) -> tuple[int, ...]:
     fixed = tuple(n for n in shape if isinstance(n, int))
     assert len(fixed) == len(shape), f"{buffer.name} has a layout of fixed size"
     return fixed
-
-
-def extents(place: Region | Element) -> tuple[int, ...]:
-    """How many elements a place has in each of its buffer's dimensions."""
-    if isinstance(place, Element):
-        return (1,) * len(place.indices)
-    return tuple(1 if extent is None else extent for extent in place.extents)
 
 
 def offsets(buffer: Buffer, starts: Sequence[int], counts: Sequence[int]) -> NDArray[np.int64]:

@@ -18,7 +18,7 @@ from .. import nodes as ir
 from ..arithmetic import facts
 from ..arithmetic.affine import affine
 from ..walk import Block, Place, statements, writes
-from .elements import extents, fixed_shape, offsets, slots_of
+from .elements import fixed_shape, offsets, slots_of
 
 __all__ = ["LocalRegisters", "Touched"]
 
@@ -102,7 +102,7 @@ class LocalRegisters:
         starts = place.starts if isinstance(place, ir.Region) else place.indices
         if not all(isinstance(start, ir.Const) for start in starts):
             return Touched(0, self.whole(root.name))
-        counts = extents(place)
+        counts = place.counts
         if place.buffer is root and counts == root.shape:
             return Touched(self.whole(root.name), self.whole(root.name))
         return self.at(place, [int(start.value) for start in starts if isinstance(start, ir.Const)])
@@ -110,9 +110,9 @@ class LocalRegisters:
     def at(self, place: ir.Region | ir.Element, starts: list[int]) -> Touched:
         """The registers of a place whose starts have these values."""
         root = place.buffer.root
-        if any(not 0 <= s <= n - c for s, n, c in zip(starts, fixed_shape(place.buffer), extents(place), strict=True)):
+        if any(not 0 <= s <= n - c for s, n, c in zip(starts, fixed_shape(place.buffer), place.counts, strict=True)):
             return _NOTHING
-        named = offsets(place.buffer, starts, extents(place)).ravel()
+        named = offsets(place.buffer, starts, place.counts).ravel()
         surely, possibly = in_root(bits_of(named), place.buffer.dtype, root.dtype)
         return Touched(surely << self.first[root.name], possibly << self.first[root.name])
 

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from ...dtypes import int64
 from ...layout.iters import groups_to, merged, refined
 from ..arithmetic import build, facts
-from ..arithmetic.build import FALSE, TRUE
-from ..nodes import Buffer, Const, Expr, Region, Strided
-from .elements import extents, fixed_shape, offsets
+from ..nodes import FALSE, TRUE, Buffer, Const, Expr, Region, Strided
+from .elements import fixed_shape, offsets
 
 __all__ = ["same_or_apart"]
 
@@ -74,7 +73,7 @@ def _steps(buffer: Buffer) -> list[object] | None:
 
 def _of_boxes(a: Region, b: Region, order: Sequence[int]) -> Expr:
     """The condition for boxes of the same dimensions. order: for each dimension of `a` that of `b`."""
-    a_extents, b_extents = extents(a), extents(b)
+    a_extents, b_extents = a.counts, b.counts
     pairs = [(build.cast(a.starts[d], int64), build.cast(b.starts[k], int64)) for d, k in enumerate(order)]
     apart: Expr = FALSE
     for (first, second), n, k in zip(pairs, a_extents, order, strict=True):
@@ -96,7 +95,7 @@ def _of_elements(a: Region, b: Region) -> Expr | None:
     possible = dict([*_possible_starts(a), *_possible_starts(b)])
     moving = {start: values for start, values in possible.items() if not isinstance(start, Const)}
     tried = math.prod(len(values) for values in moving.values())
-    if tried * (math.prod(extents(a)) + math.prod(extents(b))) > _MOST_COMPARED:
+    if tried * (math.prod(a.counts) + math.prod(b.counts)) > _MOST_COMPARED:
         return None
     fine: list[tuple[int, ...]] = []
     for values in product(*moving.values()):
@@ -110,7 +109,7 @@ def _of_elements(a: Region, b: Region) -> Expr | None:
 
 def _possible_starts(region: Region) -> Iterator[tuple[Expr, range]]:
     """Each start, and its possible values in a region that lies inside."""
-    for start, extent, size in zip(region.starts, extents(region), fixed_shape(region.buffer), strict=True):
+    for start, extent, size in zip(region.starts, region.counts, fixed_shape(region.buffer), strict=True):
         low, high = facts.bounds(start)
         least = 0 if low is None else max(low, 0)
         greatest = size - extent if high is None else min(high, size - extent)
@@ -121,7 +120,7 @@ def _possible_starts(region: Region) -> Iterator[tuple[Expr, range]]:
 def _elements(region: Region, at: Mapping[Expr, int]) -> NDArray[np.int64]:
     """The first and last byte of each element from the root's base, a column an element; `at` gives run-time starts."""
     starts = [int(start.value) if isinstance(start, Const) else at[start] for start in region.starts]
-    bits = offsets(region.buffer, starts, extents(region)).ravel() * region.dtype.bits
+    bits = offsets(region.buffer, starts, region.counts).ravel() * region.dtype.bits
     return np.stack([bits // 8, (bits + region.dtype.bits - 1) // 8])
 
 

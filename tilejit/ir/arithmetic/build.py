@@ -19,7 +19,7 @@ from ...dtypes import DType, bool_, int32, promote
 from ...errors import KernelTypeError
 from ...ops.cast import convert
 from ...ops.elementwise import ELEMENTWISE, result_type, value_type
-from ..nodes import Cast, Const, Expr, Op
+from ..nodes import FALSE, TRUE, Cast, Const, Expr, Op
 from .affine import affine, affine_sum, product
 from .decide import decided
 from .facts import bounds, full_range, multiple_of
@@ -27,7 +27,7 @@ from .intern import integer, operation, wrap
 from .remember import remembered_pair
 
 __all__ = [
-    "FALSE", "TRUE", "ExprLike", "add", "apart", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "cast",
+    "ExprLike", "add", "apart", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "cast",
     "const", "difference", "equal", "floordiv", "greater", "greater_equal", "left_shift", "less", "less_equal",
     "logical_and", "logical_not", "logical_or", "maximum", "minimum", "mod", "mul", "neg", "not_equal", "op",
     "right_shift", "sub", "total", "weighted_sum", "where",
@@ -36,9 +36,6 @@ __all__ = [
 #: bool is an int
 _NUMBER = (int, float)
 ExprLike = Expr | bool | int | float
-
-TRUE = Const(True, bool_)
-FALSE = Const(False, bool_)
 
 
 def const(value: bool | int | float, dtype: DType) -> Const:
@@ -103,6 +100,11 @@ def _folded(name: str, args: tuple[Expr, ...]) -> Const | None:
     return const(value.item(), value_type(name, args[-1].dtype))
 
 
+def _as_it_is(name: str, *args: Expr) -> Expr:
+    """The operation, a constant where it is one of constants."""
+    return _folded(name, args) or _plain(name, args)
+
+
 def _pair(a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
     """Both as expressions of one type."""
     if isinstance(a, _NUMBER) and isinstance(b, _NUMBER):
@@ -150,7 +152,7 @@ def _constructor(function: Callable[[Expr, Expr], Expr]) -> Callable[[ExprLike, 
 def add(x: Expr, y: Expr) -> Expr:
     """x + y."""
     if x.dtype.is_float:
-        return _folded("add", (x, y)) or _plain("add", (x, y))
+        return _as_it_is("add", x, y)
     return affine(x).plus(affine(y)).expr()
 
 
@@ -158,7 +160,7 @@ def add(x: Expr, y: Expr) -> Expr:
 def sub(x: Expr, y: Expr) -> Expr:
     """x - y."""
     if x.dtype.is_float:
-        return _folded("sub", (x, y)) or _plain("sub", (x, y))
+        return _as_it_is("sub", x, y)
     return affine(x).plus(affine(y), -1).expr()
 
 
@@ -180,9 +182,8 @@ def apart(x: Expr, divisor: int) -> tuple[Expr, Expr]:
 
 def neg(a: Expr) -> Expr:
     """-a."""
-    folded = _folded("neg", (a,))
-    if folded is not None or a.dtype.is_float:
-        return folded or _plain("neg", (a,))
+    if a.dtype.is_float:
+        return _as_it_is("neg", a)
     return affine(cast(a, int32) if a.dtype == bool_ else a).times(-1).expr()
 
 
@@ -190,7 +191,7 @@ def neg(a: Expr) -> Expr:
 def mul(x: Expr, y: Expr) -> Expr:
     """x * y."""
     if x.dtype.is_float:
-        return _folded("mul", (x, y)) or _plain("mul", (x, y))
+        return _as_it_is("mul", x, y)
     if isinstance(x, Const):
         x, y = y, x
     scaled = product(affine(x), affine(y))
@@ -201,17 +202,17 @@ def mul(x: Expr, y: Expr) -> Expr:
 def floordiv(x: Expr, y: Expr) -> Expr:
     """x // y, rounding down."""
     if x.dtype.is_float or not isinstance(y, Const) or y.value <= 0:
-        return _folded("floordiv", (x, y)) or _plain("floordiv", (x, y))
+        return _as_it_is("floordiv", x, y)
     return _divided(x, int(y.value))
 
 
 def _divided(x: Expr, by: int) -> Expr:
     if by == 1:
         return x
-    total = affine(x)
-    if not total.is_exact:
+    form = affine(x)
+    if not form.is_exact:
         return _quotient(x, by)
-    quotient, remainder = total.split(by)
+    quotient, remainder = form.split(by)
     if not quotient.terms and quotient.constant == 0:
         return _quotient(remainder.expr(), by)
     if not remainder.is_exact:
@@ -226,9 +227,9 @@ def _quotient(x: Expr, by: int) -> Expr:
         return const(low // by, x.dtype)
     inner = x.args[1] if isinstance(x, Op) and x.name == "floordiv" else None
     if isinstance(x, Op) and isinstance(inner, Const) and inner.value > 0:
-        product = int(inner.value) * by
-        if product == wrap(product, x.dtype):
-            return _plain("floordiv", (x.args[0], const(product, x.dtype)))
+        both = int(inner.value) * by
+        if both == wrap(both, x.dtype):
+            return _plain("floordiv", (x.args[0], const(both, x.dtype)))
     return _plain("floordiv", (x, const(by, x.dtype)))
 
 
@@ -236,16 +237,16 @@ def _quotient(x: Expr, by: int) -> Expr:
 def mod(x: Expr, y: Expr) -> Expr:
     """x % y, with the sign of y."""
     if x.dtype.is_float or not isinstance(y, Const) or y.value <= 0:
-        return _folded("mod", (x, y)) or _plain("mod", (x, y))
+        return _as_it_is("mod", x, y)
     by = int(y.value)
     if isinstance(x, Const):
         return const(x.value % by, x.dtype)
     if multiple_of(x) % by == 0:
         return const(0, x.dtype)
-    total = affine(x)
-    remainder = total.split(by)[1]
+    form = affine(x)
+    remainder = form.split(by)[1]
     # a power of two divides 2**bits: what wraps around changes nothing
-    if by & (by - 1) == 0 or (total.is_exact and remainder.is_exact):
+    if by & (by - 1) == 0 or (form.is_exact and remainder.is_exact):
         x = remainder.expr()
     low, high = bounds(x)
     if low is not None and high is not None and low >= 0 and high < by:
@@ -322,7 +323,7 @@ def _or_xor(name: str, x: Expr, y: Expr) -> Expr:
 
 def bitwise_not(a: Expr) -> Expr:
     """~a."""
-    return _folded("bitwise_not", (a,)) or _plain("bitwise_not", (a,))
+    return _as_it_is("bitwise_not", a)
 
 
 @_constructor
@@ -336,7 +337,7 @@ def right_shift(x: Expr, y: Expr) -> Expr:
     """x >> y, keeping the sign."""
     if isinstance(y, Const) and y.value == 0:
         return x
-    return _folded("right_shift", (x, y)) or _plain("right_shift", (x, y))
+    return _as_it_is("right_shift", x, y)
 
 
 def _comparison(name: str) -> Callable[[ExprLike, ExprLike], Expr]:
@@ -347,7 +348,7 @@ def _comparison(name: str) -> Callable[[ExprLike, ExprLike], Expr]:
         answer = decided(name, x, y)
         if answer is not None:
             return TRUE if answer else FALSE
-        return _folded(name, (x, y)) or _plain(name, (x, y))
+        return _as_it_is(name, x, y)
 
     return lambda a, b: compared(*_operands(name, a, b))
 

@@ -78,7 +78,7 @@ def bounds(expr: Expr) -> Bounds:
     if isinstance(expr, Var):
         return expr.bounds if expr.bounds is not None else dtype_range(expr.dtype)
     if isinstance(expr, Special):
-        return (1 if expr.name.startswith("num_ctas") else 0), SPECIALS[expr.name][1]
+        return SPECIALS[expr.name].least, SPECIALS[expr.name].greatest
     return dtype_range(expr.dtype)
 
 

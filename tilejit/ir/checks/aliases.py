@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
+from typing import NamedTuple
 
 from ...dtypes import int64
 from ...layout.iters import groups_to, merged, refined
 from ...scopes import SCOPES
 from .. import nodes as ir
-from ..analyses.elements import extents, fixed_shape
+from ..analyses.elements import fixed_shape
 from ..arithmetic import build
-from ..arithmetic.build import FALSE, TRUE
-from .in_place import named_starts, pairs, shown, told
+from .in_place import named_starts, overlap_text, pairs, shown
 
 __all__ = ["Aliases"]
 
@@ -49,14 +49,14 @@ class Aliases:
             return
         suspicious = build.logical_and(_meet(first, second), build.logical_not(_same(first, second)))
         values = named_starts(written, read)
-        message = told(op, shown(written, values), shown(read, values))
+        message = overlap_text(op, shown(written, values), shown(read, values))
 
         def compared(address: ir.Expr) -> tuple[ir.Stmt, ...]:
             return self._absent(address, first, second, lambda cond: ir.Assert(
                 cond, message, "overlap", tuple(build.cast(v, int64) for v in values), op.span
             ))
 
-        if suspicious != FALSE:
+        if suspicious != ir.FALSE:
             yield ir.If(suspicious, self._loops(first, self._share(op, first), compared), span=op.span)
 
     def _box(self, region: ir.Region) -> _Box | None:
@@ -66,23 +66,23 @@ class Aliases:
             return None
         return _Box(region, address, strides)
 
-    def _share(self, op: ir.TileOp, box: _Box) -> tuple[int, ir.Expr, int]:
-        """The dimension that the threads of an operation share out, the thread's index, and how many they are."""
-        widest = max(range(len(box.counts)), key=lambda d: extents(box.region)[d], default=0)
+    def _share(self, op: ir.TileOp, box: _Box) -> _Share | None:
+        """How the threads of an operation share out the elements of a box; None where one thread has them all."""
+        widest = max(range(len(box.counts)), key=lambda d: box.region.counts[d], default=0)
         counter = SCOPES[op.scope].thread_id
         threads = SCOPES[op.scope].threads(self._threads)
         if counter is None or threads == 1:
-            return widest, build.const(0, int64), 1
-        return widest, build.cast(ir.Special(counter.name), int64), threads
+            return None
+        return _Share(widest, build.cast(ir.Special(counter.name), int64), threads)
 
     def _loops(
-        self, box: _Box, share: tuple[int, ir.Expr, int], body: Callable[[ir.Expr], tuple[ir.Stmt, ...]]
+        self, box: _Box, share: _Share | None, body: Callable[[ir.Expr], tuple[ir.Stmt, ...]]
     ) -> tuple[ir.Stmt, ...]:
         """`body` with the address of each element of a box."""
         indices = [self._index() for _ in box.counts]
         inner = body(box.at(indices))
         for d in reversed(range(len(indices))):
-            start, step = (share[1], share[2]) if d == share[0] else (build.const(0, int64), 1)
+            start, step = (share.thread, share.threads) if share and share.dim == d else (build.const(0, int64), 1)
             inner = (ir.For(indices[d], start, box.counts[d], build.const(step, int64), inner, span=box.region.span),)
         return inner
 
@@ -91,7 +91,7 @@ class Aliases:
     ) -> tuple[ir.Stmt, ...]:
         """The assertion that no element of `second` meets the one of `first` at an address."""
         if first.bytes != second.bytes:
-            return self._loops(second, (-1, FALSE, 1), lambda other: (assertion(build.logical_or(
+            return self._loops(second, None, lambda other: (assertion(build.logical_or(
                 build.less_equal(build.add(address, build.const(first.bytes, int64)), other),
                 build.less_equal(build.add(other, build.const(second.bytes, int64)), address),
             )),))
@@ -106,13 +106,21 @@ class Aliases:
             meets = build.logical_and(inside, build.equal(build.mul(k, step), distance))
             return (assertion(build.logical_not(meets)),)
 
-        return self._loops(second.without(last), (-1, FALSE, 1), row) if last >= 0 else row(second.begin)
+        return self._loops(second.without(last), None, row) if last >= 0 else row(second.begin)
 
     def _index(self) -> ir.Var:
         return ir.Var(f"element.met.{next(self._numbers)}", int64)
 
 
-@dataclass(frozen=True)
+class _Share(NamedTuple):
+    """Which dimension threads share out, a thread's index, and how many they are."""
+
+    dim: int
+    thread: ir.Expr
+    threads: int
+
+
+@dataclass(frozen=True, slots=True)
 class _Box:
     """The part of a region that lies inside its array.
 
@@ -141,7 +149,7 @@ class _Box:
     def counts(self) -> list[ir.Expr]:
         """How many indices lie inside the array, of each dimension; not positive for none."""
         counts: list[ir.Expr] = []
-        for d, (start, number) in enumerate(zip(self.region.starts, extents(self.region), strict=True)):
+        for d, (start, number) in enumerate(zip(self.region.starts, self.region.counts, strict=True)):
             size = self.region.buffer.shape[d]
             end = build.add(build.cast(start, int64), build.const(number, int64))
             inside = build.minimum(end, build.const(size, int64) if isinstance(size, int) else size)
@@ -198,7 +206,7 @@ def _strides(buffer: ir.Buffer) -> tuple[ir.Expr, ...] | None:
 
 def _meet(first: _Box, second: _Box) -> ir.Expr:
     """Whether both have elements, and the bytes from the first to the last of each have some in common."""
-    cond: ir.Expr = TRUE
+    cond: ir.Expr = ir.TRUE
     for n in (*first.counts, *second.counts):
         cond = build.logical_and(cond, build.greater(n, 0))
     (first_low, first_high), (second_low, second_high) = first.reaches(), second.reaches()
@@ -208,10 +216,10 @@ def _meet(first: _Box, second: _Box) -> ir.Expr:
 
 def _same(first: _Box, second: _Box) -> ir.Expr:
     """Whether both regions are the same elements in the same order."""
-    kept = [[d for d, n in enumerate(extents(box.region)) if n != 1] for box in (first, second)]
-    shapes = [[extents(box.region)[d] for d in dims] for box, dims in zip((first, second), kept, strict=True)]
+    kept = [[d for d, n in enumerate(box.region.counts) if n != 1] for box in (first, second)]
+    shapes = [[box.region.counts[d] for d in dims] for box, dims in zip((first, second), kept, strict=True)]
     if shapes[0] != shapes[1] or first.bytes != second.bytes:
-        return FALSE
+        return ir.FALSE
     cond = build.equal(first.start, second.start)
     for d, k in zip(*kept, strict=True):
         alone = build.logical_and(build.less(first.counts[d], 2), build.less(second.counts[k], 2))

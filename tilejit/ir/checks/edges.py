@@ -15,9 +15,8 @@ from ...scopes import SCOPES
 from ...source import Span
 from .. import nodes as ir
 from ..arithmetic import build, facts
-from ..arithmetic.build import FALSE, TRUE
+from .conditions import Conditions
 from .in_place import shown
-from .known import Known
 
 __all__ = ["WatchedRegion", "WatchedRegions"]
 
@@ -47,23 +46,23 @@ class WatchedRegions:
         self._threads = kernel.threads
         self.all: list[WatchedRegion] = []
 
-    def before(self, stmt: ir.Stmt, known: Known) -> Iterator[ir.Stmt]:
+    def before(self, stmt: ir.Stmt, conditions: Conditions) -> Iterator[ir.Stmt]:
         """What counts the instances of an operation on global tensors, for each region in doubt."""
         if not isinstance(stmt, ir.TileOp):
             return
         for region in dict.fromkeys(stmt.tiles.values()):
-            cond = _meets_tensor(region, known)
+            cond = _meets_tensor(region, conditions)
             event = 2 * len(self.all) + 1
-            if cond == TRUE or event >= _MOST_EVENTS:
+            if cond == ir.TRUE or event >= _MOST_EVENTS:
                 continue
             threads = SCOPES[stmt.scope].threads(self._threads)
-            self.all.append(WatchedRegion(_written(region), stmt.span, threads, event, event + 1))
+            self.all.append(WatchedRegion(_source_text(region), stmt.span, threads, event, event + 1))
             yield _counted(event, stmt.span)
-            if cond != FALSE:
+            if cond != ir.FALSE:
                 yield ir.If(cond, (_counted(event + 1, stmt.span),), span=stmt.span)
 
 
-def _written(region: ir.Region) -> str:
+def _source_text(region: ir.Region) -> str:
     """A region as the kernel's text has it; one that has only a name there by its buffer and starts."""
     text = region.span.marked if region.span is not None else ""
     return shown(region) if not text or text.isidentifier() else text
@@ -73,17 +72,16 @@ def _counted(event: int, span: Span | None) -> ir.Stmt:
     return ir.Instruction(PMEVENT.name, inputs=(build.const(event, int32),), span=span)
 
 
-def _meets_tensor(region: ir.Region, known: Known) -> ir.Expr:
+def _meets_tensor(region: ir.Region, conditions: Conditions) -> ir.Expr:
     """Whether some element of a region lies inside its tensor; TRUE where that is sure."""
     if region.buffer.space != "global" or region.in_bounds:
-        return TRUE
-    cond: ir.Expr = TRUE
-    for start, extent, size in zip(region.starts, region.extents, region.buffer.shape, strict=True):
+        return ir.TRUE
+    cond: ir.Expr = ir.TRUE
+    for start, count, size in zip(region.starts, region.counts, region.buffer.shape, strict=True):
         least, _ = facts.bounds(start)
         first = build.cast(start, int64)
-        count = 1 if extent is None else extent
         if least is None or least <= -count:
             cond = build.logical_and(cond, build.greater(first, -count))
-        if not known.is_below(first, size if isinstance(size, ir.Var) else build.const(size, int64)):
+        if not conditions.is_below(first, size if isinstance(size, ir.Var) else build.const(size, int64)):
             cond = build.logical_and(cond, build.less(first, size))
-    return TRUE if known.holds(cond) else cond
+    return ir.TRUE if conditions.holds(cond) else cond

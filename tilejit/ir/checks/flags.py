@@ -13,14 +13,15 @@ from itertools import count
 from ...dtypes import int8, int16, int32, int64, uint32, uint64
 from ...layout import TileLayout
 from ...layout.iters import merged, refined
+from ...ops.copies import FILL
+from ...scopes import THREAD
 from ...source import Span
 from .. import nodes as ir
 from .. import walk
-from ..analyses.elements import extents, slots_of
+from ..analyses.elements import slots_of
 from ..analyses.initialized import Doubt
 from ..analyses.local_registers import LocalRegisters, numbers_of, span
 from ..arithmetic import build
-from ..arithmetic.build import TRUE
 
 __all__ = ["Flags"]
 
@@ -30,6 +31,7 @@ _Body = Callable[[ir.Expr], Iterable[ir.Stmt]]
 #: Bits of a type -> the type of its flags in a buffer. Narrower ones than what they stand for would cost: the simulator
 #: keeps its records of local memory for as many bytes as the narrowest access has.
 _FLAG_TYPES = {8: int8, 16: int16}
+
 
 class Flags:
     """The flags of one kernel's local buffers.
@@ -101,7 +103,7 @@ class Flags:
         """`body` for each register of a place whose starts are known only at run time: loops over its elements."""
         starts = place.starts if isinstance(place, ir.Region) else place.indices
         indices, loops = [], []
-        for start, number in zip(starts, extents(place), strict=True):
+        for start, number in zip(starts, place.counts, strict=True):
             if number == 1:
                 indices.append(build.cast(start, int32))
                 continue
@@ -184,7 +186,7 @@ class _Cells:
     def all_set(self, numbers: Sequence[int], place: Span | None) -> tuple[list[ir.Stmt], ir.Expr]:
         """The same for several flags."""
         reads: list[ir.Stmt] = []
-        whole: ir.Expr = TRUE
+        whole: ir.Expr = ir.TRUE
         for number in numbers:
             read, is_set = self.is_set(build.const(number, int32), place)
             reads += read
@@ -193,7 +195,7 @@ class _Cells:
 
     def _filled(self, first: int, number: int, value: ir.Const, place: Span | None) -> ir.Stmt:
         region = ir.Region(self._buffer, (build.const(first, int32),), (number,))
-        return ir.TileOp("fill", "thread", (region, value), span=place)
+        return ir.TileOp(FILL.name, THREAD.name, (region, value), span=place)
 
 
 def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:

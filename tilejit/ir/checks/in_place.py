@@ -13,13 +13,12 @@ from ...errors import KernelTypeError
 from .. import walk
 from ..analyses.overlap import same_or_apart
 from ..arithmetic import build
-from ..arithmetic.build import FALSE, TRUE
-from ..nodes import Assert, AssertionsParam, Const, Expr, Kernel, Region, Stmt, TileOp
+from ..nodes import FALSE, TRUE, Assert, AssertionsParam, Const, Expr, Kernel, Region, Stmt, TileOp
 from ..text.printer import expr_text
+from .conditions import Conditions
 from .indices import title
-from .known import Known
 
-__all__ = ["named_starts", "overlapping", "pairs", "refuse_overlaps", "shown", "told"]
+__all__ = ["named_starts", "overlapping", "pairs", "refuse_overlaps", "shown", "overlap_text"]
 
 
 def refuse_overlaps(kernel: Kernel) -> None:
@@ -30,13 +29,13 @@ def refuse_overlaps(kernel: Kernel) -> None:
                 _refuse(op, written, other, cond)
 
 
-def overlapping(stmt: Stmt, known: Known) -> Iterator[Assert]:
+def overlapping(stmt: Stmt, conditions: Conditions) -> Iterator[Assert]:
     """An assertion for each pair of operands that may overlap in part."""
     for op, written, other, cond in _in_doubt(stmt):
-        if cond is None or known.holds(cond):
+        if cond is None or conditions.holds(cond):
             continue
         values = named_starts(written, other)
-        message = told(op, shown(written, values), shown(other, values))
+        message = overlap_text(op, shown(written, values), shown(other, values))
         yield Assert(cond, message, "overlap", tuple(build.cast(v, int64) for v in values), op.span)
 
 
@@ -60,7 +59,7 @@ def _in_doubt(stmt: Stmt) -> Iterator[tuple[TileOp, Region, Region, Expr | None]
 
 
 def _refuse(op: TileOp, written: Region, other: Region, cond: Expr | None) -> None:
-    what = told(op, shown(written), shown(other))
+    what = overlap_text(op, shown(written), shown(other))
     if cond is None:
         what += "; that they don't can't be seen, nor tested"
     raise KernelTypeError(
@@ -70,7 +69,7 @@ def _refuse(op: TileOp, written: Region, other: Region, cond: Expr | None) -> No
     )
 
 
-def told(op: TileOp, written: str, read: str) -> str:
+def overlap_text(op: TileOp, written: str, read: str) -> str:
     """What is wrong with an operation on these regions."""
     return f"{op.scope}.{op.name} writes {written} and reads {read}: they overlap in part or in another order"
 
@@ -84,9 +83,9 @@ def named_starts(*regions: Region) -> list[Expr]:
 def shown(region: Region, values: list[Expr] | None = None) -> str:
     """A region as a kernel writes it. values: the starts that `{0}`, `{1}`, … stand for."""
     parts = []
-    for start, extent in zip(region.starts, region.extents, strict=True):
+    for start, extent, count in zip(region.starts, region.extents, region.counts, strict=True):
         if isinstance(start, Const):
-            first, last = str(start.value), str(int(start.value) + (extent or 1))
+            first, last = str(start.value), str(int(start.value) + count)
         else:
             first = f"{{{values.index(start)}}}" if values and start in values else expr_text(start, int64)
             last = f"{first} + {extent}"

@@ -11,57 +11,56 @@ from ...dtypes import int64, uint32, uint64
 from .. import walk
 from ..arithmetic import build, facts
 from ..nodes import Assert, Buffer, Element, Expr, Region, Stmt
-from .known import Known
+from .conditions import Conditions
 
 __all__ = ["outside", "title"]
 
 
-def outside(stmt: Stmt, known: Known) -> Iterator[Assert]:
+def outside(stmt: Stmt, conditions: Conditions) -> Iterator[Assert]:
     """An assertion for each index of a statement's places that isn't proved to be inside."""
     for place in (*walk.reads(stmt), *walk.writes(stmt)):
         if isinstance(place, Element):
-            yield from _indices(place, known)
+            yield from _indices(place, conditions)
         elif isinstance(place, Region) and place.buffer.space != "global":
-            yield from _starts(place, known)
+            yield from _starts(place, conditions)
 
 
-def _indices(place: Element, known: Known) -> Iterator[Assert]:
+def _indices(place: Element, conditions: Conditions) -> Iterator[Assert]:
     for d, index in enumerate(place.indices):
         size = place.buffer.shape[d]
         extent = build.const(size, index.dtype) if isinstance(size, int) else build.cast(size, index.dtype)
-        cond = _within(index, extent, known)
+        cond = _within(index, extent, conditions)
         if cond is not None:
             message = f"index {{0}} is outside dimension {d} of {title(place.buffer)}, whose extent is {{1}}"
             yield Assert(cond, message, "bounds", (_number(index), _number(extent)), place.span)
 
 
-def _starts(region: Region, known: Known) -> Iterator[Assert]:
-    for d, (start, extent, size) in enumerate(zip(region.starts, region.extents, region.buffer.shape, strict=True)):
+def _starts(region: Region, conditions: Conditions) -> Iterator[Assert]:
+    for d, (start, count, size) in enumerate(zip(region.starts, region.counts, region.buffer.shape, strict=True)):
         assert isinstance(size, int)
-        count = 1 if extent is None else extent
-        cond = _within(start, build.const(size - count + 1, start.dtype), known)
+        cond = _within(start, build.const(size - count + 1, start.dtype), conditions)
         if cond is None:
             continue
-        what = "index {0} is outside" if extent is None else "[{0} : {1}] leaves"
+        what = "index {0} is outside" if region.extents[d] is None else "[{0} : {1}] leaves"
         message = f"{what} dimension {d} of {title(region.buffer)}, whose extent is {size}"
         first = _number(start)
         yield Assert(cond, message, "bounds", (first, build.add(first, build.const(count, int64))), region.span)
 
 
-def _within(index: Expr, limit: Expr, known: Known) -> Expr | None:
+def _within(index: Expr, limit: Expr, conditions: Conditions) -> Expr | None:
     """Whether 0 <= index < limit, as a condition; None where that is proved."""
-    is_below = known.is_below(index, limit)
+    is_below = conditions.is_below(index, limit)
     low, _ = facts.bounds(index)
     if low is not None and low >= 0:
         return None if is_below else build.less(index, limit)
     least = build.const(0, index.dtype)
-    if is_below or known.holds(build.greater_equal(index, least)):
+    if is_below or conditions.holds(build.greater_equal(index, least)):
         cond = build.greater_equal(index, least) if is_below else build.less(index, limit)
-        return None if known.holds(cond) else cond
+        return None if conditions.holds(cond) else cond
     # a negative index is greater than any extent, without its sign
     unsigned = uint64 if index.dtype.bits == 64 else uint32
     cond = build.less(build.cast(index, unsigned), build.cast(limit, unsigned))
-    return None if known.holds(cond) else cond
+    return None if conditions.holds(cond) else cond
 
 
 def _number(expr: Expr) -> Expr:

@@ -11,11 +11,11 @@ from ..arithmetic import build
 from ..nodes import TRUE, Assert, Expr, For, If, Jump, Kernel, Let, Loop, Stmt
 from ..walk import Block
 from .aliases import Aliases
+from .conditions import Conditions
 from .edges import WatchedRegions
 from .flags import Flags
 from .in_place import overlapping
 from .indices import outside
-from .known import Known
 
 __all__ = ["Insertion"]
 
@@ -27,7 +27,7 @@ class Insertion:
     """
 
     def __init__(self, kernel: Kernel, unasked: frozenset[str] = frozenset()) -> None:
-        self.known = Known(walk.assigned(kernel.body))
+        self.conditions = Conditions(walk.assigned(kernel.body))
         self.aliases = Aliases(kernel)
         self.watched = WatchedRegions(kernel)
         in_doubt = doubts(kernel)
@@ -37,50 +37,50 @@ class Insertion:
 
     def block(self, body: Block) -> Block:
         """A block with assertions."""
-        with self.known.block():
+        with self.conditions.block():
             return tuple(each for stmt in body for each in self.statement(stmt))
 
     def statement(self, stmt: Stmt) -> Iterator[Stmt]:
         """A statement behind what must hold for it."""
-        failing = (*outside(stmt, self.known), *overlapping(stmt, self.known))
+        failing = (*outside(stmt, self.conditions), *overlapping(stmt, self.conditions))
         yield from at_once(failing, stmt)
         for check in failing:
-            self.known.add(check.cond)
+            self.conditions.add(check.cond)
         for doubt in next(self.doubts):
-            if not self.known.is_filled(doubt.place):
+            if not self.conditions.is_filled(doubt.place):
                 yield from self.flags.before(doubt, stmt)
         yield from self.aliases.before(stmt)
-        yield from self.watched.before(stmt, self.known)
+        yield from self.watched.before(stmt, self.conditions)
         match stmt:
             case If():
                 yield self.branch(stmt)
             case For():
-                self.known.add_limit(stmt)
+                self.conditions.add_limit(stmt)
                 yield replace(stmt, body=self.block(stmt.body))
-                self.known.add_filled(stmt)
+                self.conditions.add_filled(stmt)
             case Loop():
                 yield replace(stmt, body=self.block(stmt.body))
             case _:
                 if isinstance(stmt, Let):
-                    self.known.add_value(stmt)
+                    self.conditions.add_value(stmt)
                 yield stmt
                 yield from self.flags.after(stmt)
                 if isinstance(stmt, Assert):
-                    self.known.add(stmt.cond)
+                    self.conditions.add(stmt.cond)
 
     def branch(self, stmt: If) -> If:
         """A branch with assertions; what holds where both ways come together is known from then on."""
         opposite = build.logical_not(stmt.cond)
-        with self.known.block():
-            self.known.add(stmt.cond)
+        with self.conditions.block():
+            self.conditions.add(stmt.cond)
             then = self.block(stmt.then)
-        with self.known.block():
-            self.known.add(opposite)
+        with self.conditions.block():
+            self.conditions.add(opposite)
             orelse = self.block(stmt.orelse)
         if stmt.then and isinstance(stmt.then[-1], Jump):
-            self.known.add(opposite)
+            self.conditions.add(opposite)
         elif stmt.orelse and isinstance(stmt.orelse[-1], Jump):
-            self.known.add(stmt.cond)
+            self.conditions.add(stmt.cond)
         return replace(stmt, then=then, orelse=orelse)
 
 

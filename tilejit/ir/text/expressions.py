@@ -10,7 +10,7 @@ from typing import TypeVar
 from ...dtypes import DTYPES, DType, bool_
 from ...ops.elementwise import ELEMENTWISE
 from .. import nodes as ir
-from .grammar import INFIX, NOT, default_dtype, derived_dtype, index_dtype, literal_dtype
+from .grammar import INFIX, NOT, default_dtype, derived_dtype, literal_dtypes
 from .tokens import Line
 
 __all__ = ["Names", "dtype_name", "ends_after_place", "expression", "looked_up", "place", "region"]
@@ -51,16 +51,16 @@ def place(line: Line, names: Names) -> ir.Vector | ir.Element:
     """NAME[OFFSET +: WIDTH], or NAME[INDEX, …]."""
     buffer, dims = _box(line, names)
     if len(dims) == 1 and dims[0][1] is not None:
-        return ir.Vector(buffer, _typed(dims[0][0], index_dtype(buffer)), dims[0][1])
+        return ir.Vector(buffer, _typed(dims[0][0], buffer.index_dtype), dims[0][1])
     if any(extent is not None for _, extent in dims):
         line.fail("an element or one vector stands here; this is a region")
-    return ir.Element(buffer, tuple(_typed(start, index_dtype(buffer)) for start, _ in dims))
+    return ir.Element(buffer, tuple(_typed(start, buffer.index_dtype) for start, _ in dims))
 
 
 def region(line: Line, names: Names) -> ir.Region:
     """NAME[START +: EXTENT, …], with `inside` or not."""
     buffer, dims = _box(line, names)
-    starts = tuple(_typed(start, index_dtype(buffer)) for start, _ in dims)
+    starts = tuple(_typed(start, buffer.index_dtype) for start, _ in dims)
     return ir.Region(buffer, starts, tuple(extent for _, extent in dims), line.accept("inside"))
 
 
@@ -201,9 +201,5 @@ def _saturate(line: Line) -> bool:
 
 
 def _made(name: str, args: tuple[_Raw, ...]) -> ir.Op:
-    of_literals = literal_dtype(name, args)
-    wanted: list[DType | None] = [of_literals] * len(args)
-    if name == "where" and args:
-        wanted[0] = bool_
-    typed = tuple(_typed(a, w) for a, w in zip(args, wanted, strict=True))
+    typed = tuple(_typed(a, wanted) for a, wanted in zip(args, literal_dtypes(name, args), strict=True))
     return ir.Op(name, typed, derived_dtype(name, typed))

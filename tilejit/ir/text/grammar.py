@@ -6,9 +6,9 @@ import keyword
 import re
 from collections.abc import Sequence
 
-from ...dtypes import DType, float32, int32, int64
+from ...dtypes import DType, bool_, float32, int32
 from ...ops.elementwise import ELEMENTWISE, value_type
-from ..nodes import Buffer, Cast, Expr, Load, Op, Special, Var
+from ..nodes import Cast, Expr, Load, Op, Special, Var
 
 #: operation -> (sign, precedence); all bind to the left, comparisons to neither side
 INFIX: dict[str, tuple[str, int]] = {
@@ -51,15 +51,11 @@ def default_dtype(is_float: bool) -> DType:
     return float32 if is_float else int32
 
 
-def index_dtype(buffer: Buffer) -> DType:
-    """The type of bare literals among a buffer's indices."""
-    return int64 if buffer.space == "global" else int32
-
-
-def literal_dtype(name: str, args: Sequence[object]) -> DType | None:
-    """The type of the bare literals among an operation's arguments: that of its first that is no literal."""
-    start = 1 if name == "where" else 0
-    return next((a.dtype for a in args[start:] if isinstance(a, TYPED)), None)
+def literal_dtypes(name: str, args: Sequence[object]) -> list[DType | None]:
+    """The type of a bare literal as each argument: bool_ as a condition, else that of the first that is no literal."""
+    conditions = ELEMENTWISE[name].conditions if name in ELEMENTWISE else 0
+    dtype = next((a.dtype for a in args[conditions:] if isinstance(a, TYPED)), None)
+    return [bool_ if k < conditions else dtype for k in range(len(args))]
 
 
 def derived_dtype(name: str, args: tuple[Expr, ...]) -> DType:

@@ -53,8 +53,7 @@ from .grammar import (
     NOT,
     RESERVED,
     default_dtype,
-    index_dtype,
-    literal_dtype,
+    literal_dtypes,
     says_its_type,
 )
 
@@ -250,7 +249,7 @@ def _layout(layout: TileLayout | ir.Strided | ir.Open) -> str:
 
 def place_text(place: ir.Region | ir.Vector | ir.Element) -> str:
     """A region, a vector or an element."""
-    name, wanted = _name(place.buffer.name), index_dtype(place.buffer)
+    name, wanted = _name(place.buffer.name), place.buffer.index_dtype
     if isinstance(place, ir.Vector):
         return f"{name}[{expr_text(place.offset, wanted)} +: {place.width}]"
     if isinstance(place, ir.Element):
@@ -292,11 +291,7 @@ def _order(order: str) -> str:
 
 
 def _operation(op: ir.Op) -> tuple[str, int]:
-    of_literals = literal_dtype(op.name, op.args)
-    wanted = [of_literals] * len(op.args)
-    if op.name == "where" and wanted:
-        wanted[0] = bool_
-    parts = [_expr(a, w) for a, w in zip(op.args, wanted, strict=True)]
+    parts = [_expr(a, wanted) for a, wanted in zip(op.args, literal_dtypes(op.name, op.args), strict=True)]
     if says_its_type(op):
         return f"{op.name}({', '.join(text for text, _ in parts)}):{op.dtype}", ATOM
     if op.name in INFIX and len(parts) == 2:

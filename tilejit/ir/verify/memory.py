@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Set
 
-from ...dtypes import int32, int64
+from ...dtypes import int64
 from ...layout import TileLayout
 from ...scopes import SCOPES
 from .. import nodes as ir
@@ -112,7 +112,7 @@ def region_faults(region: ir.Region) -> Iterator[str]:
         if extent is not None and extent < 1:
             yield f"a region of {buffer.name} has extent {extent}"
     if buffer.space != "global":
-        yield from _outside(buffer, region.starts, tuple(1 if e is None else e for e in region.extents))
+        yield from _outside(buffer, region.starts, region.counts)
 
 
 def element_faults(element: ir.Element) -> Iterator[str]:
@@ -174,7 +174,7 @@ def access_fault(vector: ir.Vector) -> str | None:
 
 
 def _offset_faults(vector: ir.Vector) -> Iterator[str]:
-    wanted = int64 if vector.buffer.space == "global" else int32
+    wanted = vector.buffer.index_dtype
     if vector.offset.dtype != wanted:
         yield f"offsets into {vector.buffer.space} memory are of {wanted}; got {vector.offset.dtype}"
 

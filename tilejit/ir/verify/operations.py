@@ -99,5 +99,6 @@ def shape_and_type_faults(op: ir.TileOp) -> tuple[Fault, ...]:
 
     accepts: operands as many as its record says, and of the kinds that it says.
     """
-    faults = op.record.shape_fault(op.shapes), op.record.type_fault(op.dtypes, dict(op.attrs))
+    attrs = dict(op.attrs)
+    faults = op.record.shape_fault(op.shapes, attrs), op.record.type_fault(op.dtypes, attrs)
     return tuple([fault for fault in faults if fault is not None])

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from ...dtypes import int64
 from ...errors import LayoutError
 from ...ir.arithmetic import build
-from ...ir.nodes import TRUE, Expr, Move, Region, TileOp, Vector
+from ...ir.nodes import Expr, Region, TileOp, Vector
 from ..builder import Builder
+from ..schedule.digits import Digit
 from ..schedule.owners import need_own_registers, need_thread_axes
 from ..schedule.placement import Placement, element_offset, owned, place
-from ..schedule.views import Digit, Schedule, View
+from ..schedule.views import Schedule, View
 from ..schedule.windows import Edges
-from ..variant import VectorPlan
+from ..variant import VectorPlan, local_side
 from .vectors import fill_value
 
 __all__ = ["OwnerCopy"]
@@ -38,13 +39,13 @@ class OwnerCopy(VectorPlan):
     loads: bool
 
     @staticmethod
-    def of(dst: Region, src: Region, scope: str, threads: int) -> OwnerCopy:
+    def of(op: TileOp, threads: int) -> OwnerCopy:
         """Looks at every register that a thread holds of the tile.
 
         raises: LayoutError where threads beyond the scope own the tile, or none by name at a collective scope.
         """
-        loads = dst.buffer.space == "local"
-        registers, memory = (dst, src) if loads else (src, dst)
+        scope = op.scope
+        registers, memory, loads = local_side(op)
         tile = owned(registers.buffer, scope)
         need_own_registers(tile)
         every = Schedule.alike({_TILE: tile})
@@ -90,14 +91,14 @@ class OwnerCopy(VectorPlan):
         takes_part, values = self._values_of(thread)
         tile, values = self.spread.then(self.held)[_TILE], [*values, *self.held.digits_of(round)]
         coordinates: list[Expr] = []
-        for d, (start, extent) in enumerate(zip(self.registers.starts, self.registers.extents, strict=True)):
+        for d, (start, count) in enumerate(zip(self.registers.starts, self.registers.counts, strict=True)):
             index: Expr = build.const(0, int64)
             if d in tile.dims:
                 index = tile.coordinate(tile.dims.index(d), values, int64)
             at = build.sub(index, build.cast(start, int64))
             takes_part = build.logical_and(takes_part, build.greater_equal(at, 0))
-            takes_part = build.logical_and(takes_part, build.less(at, 1 if extent is None else extent))
-            coordinates.extend([at] if extent not in (1, None) else [])
+            takes_part = build.logical_and(takes_part, build.less(at, count))
+            coordinates.extend([at] if count != 1 else [])
         return takes_part, coordinates
 
     def _values_of(self, thread: Expr) -> tuple[Expr, list[Expr]]:
@@ -120,8 +121,8 @@ class OwnerCopy(VectorPlan):
         """Where the memory side has an element."""
         region, inner = self.memory.placement.region, iter(coordinates)
         indices = [
-            build.cast(start, int64) if extent in (1, None) else build.add(build.cast(start, int64), next(inner))
-            for start, extent in zip(region.starts, region.extents, strict=True)
+            build.cast(start, int64) if count == 1 else build.add(build.cast(start, int64), next(inner))
+            for start, count in zip(region.starts, region.counts, strict=True)
         ]
         return element_offset(region.buffer, indices)
 
@@ -146,12 +147,10 @@ class OwnerCopy(VectorPlan):
                 memory = Vector(self.memory.buffer, self.address(coordinates))
                 register = Vector(self.registers.buffer, self.register(round))
                 inside = mask.inside(lambda dim, dtype: build.cast(coordinates[dim], dtype))
-                if not self.loads:
-                    b.append(Move(memory, register, None if inside == TRUE else inside, span=b.span))
-                elif inside == TRUE:
-                    b.append(Move(register, memory, span=b.span))
+                if self.loads:
+                    b.move(register, memory, inside, fill_value(op))
                 else:
-                    b.append(Move(register, memory, inside, fill_value(op), span=b.span))
+                    b.move(memory, register, inside)
 
 
 def _need_apart(tile: Placement, spread: Schedule, scope: str, threads: int) -> None:

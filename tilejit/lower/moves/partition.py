@@ -19,8 +19,10 @@ from ...dtypes import int32
 from ...ir.arithmetic import build
 from ...ir.nodes import Const, Expr, Region, TileOp, Vector
 from ..builder import Builder
+from ..schedule.digits import Digit
 from ..schedule.strides import Scaled
-from ..schedule.views import Digit, Schedule
+from ..schedule.views import Schedule
+from ..schedule.width import widest_vector
 from ..schedule.windows import Edges, Mask
 from ..variant import VectorPlan
 from .vectors import MaskedVector, at_edges, fill_value, pieces
@@ -54,7 +56,7 @@ class Partition(VectorPlan):
         elements = _ordered(schedule, lead).joined()
         inputs = elements.names[1:] if broadcasts and elements.digits else ()
         single = tuple(name for name in inputs if elements.digits[-1][name] == 0)
-        provable = elements.among([name for name in elements.names if name not in single]).vector_width(ragged=True)
+        provable = widest_vector(elements.among([n for n in elements.names if n not in single]), ragged=True)
         width, limit = provable.elements, provable.limit
         if not vectorized:
             width, limit = 1, "goes element by element"

@@ -26,15 +26,15 @@ from dataclasses import dataclass
 from ...dtypes import DType, int32
 from ...errors import LayoutError
 from ...ir.arithmetic import build
-from ...ir.nodes import TRUE, Expr, Load, Move, TileOp, Vector
+from ...ir.nodes import TRUE, Expr, Load, TileOp, Vector
 from ..builder import Builder
 from ..schedule.owners import need_all_threads, need_same_threads
 from ..schedule.placement import Placement, need_slice, place
 from ..schedule.registers import each_start
 from ..schedule.views import Schedule, View, broadcast_along
-from ..schedule.width import Width
+from ..schedule.width import Width, widest_vector
 from ..schedule.windows import Edges, Mask
-from ..variant import DispatchContext, copy_sides
+from ..variant import DispatchContext, local_side
 
 __all__ = ["MaskedVector", "OwnedVectors", "RegisterVectors", "at_edges", "fill_value", "pieces", "register_copy"]
 
@@ -47,9 +47,8 @@ def register_copy(op: TileOp, context: DispatchContext) -> tuple[Schedule, bool]
     raises: LayoutError where there are none, the registers' owners aren't exactly the threads of the scope, or a region
     is no slice.
     """
-    dst, src = copy_sides(op)
-    loads = dst.buffer.space == "local"
-    registers, memory = (place(r, op.scope) for r in ((dst, src) if loads else (src, dst)))
+    local, other, loads = local_side(op)
+    registers, memory = place(local, op.scope), place(other, op.scope)
     need_all_threads(registers, op.scope, context.count(op.scope))
     need_slice(registers)
     need_slice(memory)
@@ -59,7 +58,7 @@ def register_copy(op: TileOp, context: DispatchContext) -> tuple[Schedule, bool]
     if "mask" in op.options:
         mask = place(op.region("mask"), op.scope)
         need_all_threads(mask, op.scope, context.count(op.scope))
-        tiles["mask"] = mask, broadcast_along(op.region("mask").shape, dst.shape)
+        tiles["mask"] = mask, broadcast_along(op.region("mask").shape, op.region("dst").shape)
     schedule = Schedule.of(registers.shape, tiles)
     if "mask" in tiles:
         need_same_threads(schedule, "registers", "mask")
@@ -103,7 +102,7 @@ class OwnedVectors:
     def widest(self) -> Width:
         """The widest vector that is contiguous and provably aligned in all but a mask, and why it isn't wider."""
         schedule = self.threads_share.then(self.elements)
-        return schedule.among([name for name in schedule.names if name != "mask"]).vector_width(ragged=False)
+        return widest_vector(schedule.among([name for name in schedule.names if name != "mask"]), ragged=False)
 
     def of_width(self, width: int) -> OwnedVectors:
         """The same elements, in vectors of `width`."""
@@ -121,9 +120,9 @@ class OwnedVectors:
             return view.located(round)
         return view.swizzled(build.add(self._first(name, thread), view.steps(round)))
 
-    def is_lowest_owner(self, thread: Expr) -> Expr:
-        """Whether a thread is the lowest of those that hold the same values in "registers"."""
-        return self.vectors["registers"].placement.lowest_owner(thread)
+    def is_mover(self, thread: Expr, loads: bool) -> Expr:
+        """Whether a thread moves its vectors between "registers" and "memory"."""
+        return self.vectors["registers"].placement.is_mover(thread, loads)
 
     def starts(self, b: Builder) -> Iterator[Mapping[str, RegisterVectors]]:
         """The operands in registers. The caller writes its code once, or for each register at which they may start."""
@@ -223,15 +222,12 @@ class MaskedVector:
     def load(self, b: Builder, registers: Vector, fill: Expr) -> None:
         """Moves the elements to those of the vector `registers`; what lies outside the tensor is `fill`."""
         for register, memory, inside in self._moves(b, registers):
-            if inside == TRUE:
-                b.append(Move(register, memory, span=b.span))
-            else:
-                b.append(Move(register, memory, inside, fill, span=b.span))
+            b.move(register, memory, inside, fill)
 
     def store(self, b: Builder, registers: Vector) -> None:
         """Moves those of the vector `registers` to the elements; what lies outside the tensor is left out."""
         for register, memory, inside in self._moves(b, registers):
-            b.append(Move(memory, register, None if inside == TRUE else inside, span=b.span))
+            b.move(memory, register, inside)
 
     def _moves(self, b: Builder, registers: Vector) -> Iterator[tuple[Vector, Vector, Expr]]:
         """(registers, memory, whether it is inside): all at once, or each element where an edge or a mask cuts them."""

@@ -9,7 +9,6 @@ from math import prod
 import numpy as np
 
 from ...ir.nodes import Buffer, Region, Strided
-from ...layout import TileLayout
 from ...scopes import CTA, SCOPES
 from ...target import TMEM_LANE
 from ..schedule.evaluate import evaluate
@@ -33,17 +32,15 @@ def addresses(region: Region, values: Mapping[str, int] | None = None) -> Array:
     if isinstance(layout, Strided):
         strides = [s if isinstance(s, int) else names[s.name] for s in layout.strides]
         return np.asarray(sum(x * s for x, s in zip(at, strides, strict=True)))
-    places = _places(region.buffer.tile_layout, region.buffer, at)
+    places = _places(region.buffer, at)
     return np.asarray(sum(places.values(), start=np.zeros(1, np.int64))[0])
 
 
 def owners_of(region: Region, scope: str) -> tuple[Array, Array]:
     """(thread, register) of each element, one row a replica."""
-    layout = region.buffer.layout
-    assert isinstance(layout, TileLayout)
     zero = np.zeros((1, prod(region.shape)), np.int64)
     thread, register = zero, zero
-    for name, values in _places(layout, region.buffer, _coordinates(region, {})).items():
+    for name, values in _places(region.buffer, _coordinates(region, {})).items():
         if name in CTA.steps:
             thread = thread + values * SCOPES[scope].steps[name]
         else:
@@ -96,9 +93,7 @@ def _keys(region: Region, scope: str, values: Mapping[str, int]) -> Array:
         return np.asarray(owners * _THREAD + registers)
     if space != "tmem":
         return np.broadcast_to(addresses(region, values), (1, prod(region.shape)))
-    layout = region.buffer.layout
-    assert isinstance(layout, TileLayout)
-    places = _places(layout, region.buffer, _coordinates(region, values))
+    places = _places(region.buffer, _coordinates(region, values))
     none = np.zeros((1, prod(region.shape)), np.int64)
     return np.asarray(none + places.get("TLane", none) * TMEM_LANE + places.get("TCol", none))
 
@@ -106,15 +101,15 @@ def _keys(region: Region, scope: str, values: Mapping[str, int]) -> Array:
 def _coordinates(region: Region, values: Mapping[str, int]) -> list[Array]:
     """Each element's index in every dimension of the buffer, the region's elements in row-major order."""
     spans = [
-        np.arange(1 if e is None else e) + int(evaluate(s, values))
-        for s, e in zip(region.starts, region.extents, strict=True)
+        np.arange(count) + int(evaluate(start, values))
+        for start, count in zip(region.starts, region.counts, strict=True)
     ]
     return [g.ravel() for g in np.meshgrid(*spans, indexing="ij")] if spans else []
 
 
-def _places(layout: TileLayout, buffer: Buffer, at: list[Array]) -> dict[str, Array]:
+def _places(buffer: Buffer, at: list[Array]) -> dict[str, Array]:
     """Axis name -> coordinate of each element, one row a replica."""
-    shape = tuple(n for n in buffer.laid_out if isinstance(n, int))
+    layout, shape = buffer.tile_layout, tuple(n for n in buffer.laid_out if isinstance(n, int))
     grouped, ends = layout.group(shape)
     here: dict[str, Array] = {axis.name: np.full(1, value) for axis, value in layout.offset}
     for index, first, last in zip(at, ends, ends[1:], strict=False):

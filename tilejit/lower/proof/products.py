@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 
 from ...ir.nodes import Region, TileOp
-from ...layout import TileLayout
 from ..variant import Products
 from .places import owners_of
 
@@ -64,8 +63,7 @@ def _tile(region: Region, scope: str, threads: int, registers: Array, fragment: 
     returns: elements of shape (warps, instructions, rows, columns).
     """
     owners, places = owners_of(region, scope)
-    assert isinstance(region.buffer.layout, TileLayout)
-    held = np.full((threads, region.buffer.layout.span()), -1)
+    held = np.full((threads, region.buffer.tile_layout.span()), -1)
     held[owners, places] = np.arange(owners.shape[1])
     taken = held[:, registers].reshape(-1, _WARP, *registers.shape)
     assert (taken >= 0).all(), "an instruction takes registers that hold no element of the region"

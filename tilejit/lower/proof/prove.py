@@ -9,9 +9,10 @@ import numpy as np
 from ...ir.nodes import Region, TileOp
 from ...scopes import SCOPES
 from ..schedule.launch import launch_values
-from ..variant import JointAccess, Moves, Plan, Products
+from ..variant import JointAccess, Moves, Plan, Products, Reductions
 from .places import Contents
 from .products import prove_products
+from .reductions import prove_reductions
 
 __all__ = ["prove"]
 
@@ -23,11 +24,14 @@ def prove(plan: Plan, op: TileOp) -> None:
 
     Each element of the destination, in every place that holds it, is written once, with the inputs' elements that
     belong to it, by the threads that own the registers; memory is accessed as aligned as it must be. A product adds
-    each pair of factors to its sum once.
+    each pair of factors to its sum once. A result is made of each of its elements once.
     """
     moves = plan.moves()
     if isinstance(moves, Products):
         prove_products(moves, op)
+        return
+    if isinstance(moves, Reductions):
+        prove_reductions(moves, op)
         return
     prove_moves(moves, op)
     issues = int(moves.issue.max(initial=-1)) + 1
@@ -35,7 +39,7 @@ def prove(plan: Plan, op: TileOp) -> None:
 
 
 def prove_moves(moves: Moves, op: TileOp) -> None:
-    """As `prove`, for what isn't a product."""
+    """As `prove`, for what is neither a product nor a reduction."""
     tiles = op.tiles
     assert len(tiles) == len(moves.steps), f"{len(moves.steps)} sides are moved; {op.name} has {len(tiles)} tiles"
     values = launch_values(tuple(tiles.values()))

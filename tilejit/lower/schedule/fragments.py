@@ -13,11 +13,13 @@ from math import prod
 from ...errors import LayoutError
 from ...ir.nodes import Const, Region
 from ...isa.mma import MMA_M, MMA_N, Mma
+from ...scopes import WARPGROUP
 from ...target import WARP
+from .digits import Digit
 from .owners import need_all_threads
 from .placement import Placement, Step, need_slice, place
 from .strides import Stride, Thread
-from .views import Digit, Schedule
+from .views import Schedule
 
 __all__ = ["Fragments", "fragment", "nearest", "share"]
 
@@ -223,7 +225,7 @@ def nearest(regions: Mapping[str, Region], names: Sequence[str], scope: str, thr
         return f"{threads // WARP} warps can't share {rows} rows and {columns} columns in tiles of 16 by 8"
     shapes = {"acc": (rows, columns), "a": (rows, depth), "b": (depth, columns)}
     among = "" if warps == (1, 1) else f", warps={warps}"
-    among += ', scope="warpgroup"' if among and scope == "warpgroup" else ""
+    among += ', scope="warpgroup"' if among and scope == WARPGROUP.name else ""
     layouts = {"acc": "layout_c", "a": "layout_a", "b": "layout_b"}
     calls = (f"{n} layout=tj.mma.{layouts[n]}({shapes[n]}, tj.{regions[n].dtype}{among})" for n in names)
     return "what fits: " + ", ".join(calls)

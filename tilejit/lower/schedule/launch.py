@@ -25,7 +25,7 @@ def _strides(region: Region, layout: Strided) -> dict[str, int]:
     order = sorted(range(len(layout.strides)), key=lambda d: (d == layout.unit_dim, d))
     for d in reversed(order):
         stride, extent = layout.strides[d], region.buffer.shape[d]
-        reach = extent if isinstance(extent, int) else (region.extents[d] or 1)
+        reach = extent if isinstance(extent, int) else region.counts[d]
         if isinstance(stride, Var):
             multiple = max(stride.multiple_of, 1)
             size = -(-size // multiple) * multiple

@@ -19,10 +19,10 @@ from math import gcd, prod
 
 from ...errors import LayoutError
 from ...ir.nodes import Const
-from ...layout import TileLayout
 from ...target import WARP
+from .digits import Digit
 from .placement import Placement
-from .views import Digit, Schedule, View
+from .views import Schedule, View
 from .width import misaligned
 
 __all__ = ["ROW", "Tiles", "split_tiles"]
@@ -121,9 +121,7 @@ def _step(digit: Digit) -> int:
 
 
 def _fitting(placement: Placement) -> str:
-    layout = placement.buffer.layout
-    assert isinstance(layout, TileLayout)
-    axis = next((a.name for a in layout.axes() if a.is_thread), "laneid")
+    axis = next((a.name for a in placement.buffer.tile_layout.axes() if a.is_thread), "laneid")
     return f"what fits: registers S[(8, 4, n, 2) : (4@{axis}, 1@{axis}, 2, 1)]"
 
 

@@ -8,18 +8,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from ...dtypes import DType, int32, int64
+from ...dtypes import int64
 from ...errors import LayoutError
+from ...ir.analyses.elements import fixed_shape
 from ...ir.arithmetic import build, facts
 from ...ir.arithmetic.remember import remembered, remembered_pair
 from ...ir.nodes import TRUE, Buffer, Const, Expr, Region, Strided, Var
 from ...layout import Axis, Swizzle, TileLayout, TLane
 from ...layout.iters import Iter, merged, refined, sliced, weights
-from ...scopes import SCOPES
+from ...scopes import SCOPES, THREAD
 from ...target import TMEM_LANE
 from .strides import Folded, Scaled, Stride, Term, Thread, multiple_of, total_along
 from .swizzles import swizzled
@@ -86,11 +87,6 @@ class Placement:
         return self.region.buffer
 
     @property
-    def index_dtype(self) -> DType:
-        """The type in which offsets into the buffer are computed."""
-        return int64 if self.buffer.space == "global" else int32
-
-    @property
     def terms(self) -> list[Term]:
         """What leads to the region's start."""
         return [(offset.stride, offset.index) for offset in self.offsets]
@@ -98,12 +94,12 @@ class Placement:
     @property
     def start(self) -> Expr:
         """Where the region starts, before swizzling."""
-        return total_along(self.terms, self.index_dtype)
+        return total_along(self.terms, self.buffer.index_dtype)
 
-    def lowest_owner(self, thread: Expr) -> Expr:
-        """Whether a thread is the lowest of those that hold the same values."""
+    def is_mover(self, thread: Expr, loads: bool) -> Expr:
+        """Whether a thread moves what it owns: all owners of a value load it, the lowest stores it."""
         cond: Expr = TRUE
-        for step in self.replicas:
+        for step in () if loads else self.replicas:
             cond = build.logical_and(cond, build.equal(step.of_thread(thread), 0))
         return cond
 
@@ -145,9 +141,7 @@ def owned(buffer: Buffer, scope: str) -> Placement:
 
     raises: LayoutError where threads of a wider scope do.
     """
-    layout = buffer.layout
-    assert isinstance(layout, TileLayout)
-    extents = tuple(n for n in buffer.shape if isinstance(n, int))
+    layout, extents = buffer.tile_layout, fixed_shape(buffer)
     whole = Region(buffer, (_int(0),) * len(extents), extents)
     steps = SCOPES[scope].steps
     first = sum(value * steps.get(axis.name, 1) for axis, value in layout.offset if axis.is_thread)
@@ -159,13 +153,13 @@ def element_offset(buffer: Buffer, indices: Sequence[Expr]) -> Expr:
 
     raises: LayoutError where other threads may own the element.
     """
-    layout, dtype = buffer.layout, int64 if buffer.space == "global" else int32
+    layout, dtype = buffer.layout, buffer.index_dtype
     starts = [build.cast(index, dtype) for index in indices]
     one_each = layout.strides if isinstance(layout, Strided) else _fixed_strides(buffer, buffer.tile_layout)
     if one_each is not None:
         strides = (s if isinstance(s, int) else Scaled(s) for s in one_each)
         return total_along(zip(strides, starts, strict=True), dtype)
-    assert isinstance(layout, TileLayout)
+    layout = buffer.tile_layout
     if _is_spread(buffer):
         raise LayoutError(
             f"{buffer.name} is spread over threads; its elements can't be named one by one",
@@ -173,7 +167,7 @@ def element_offset(buffer: Buffer, indices: Sequence[Expr]) -> Expr:
         )
     terms: list[Term] = [(1, _int(value)) for _, value in layout.offset]
     for start, group in zip(starts, _groups(buffer), strict=True):
-        _, moved = _window(group, start, 1, "", "thread")
+        _, moved = _window(group, start, 1, "", THREAD.name)
         terms.extend((offset.stride, offset.index) for offset in moved)
     return swizzled(total_along(terms, dtype), layout.swizzle)
 
@@ -181,8 +175,7 @@ def element_offset(buffer: Buffer, indices: Sequence[Expr]) -> Expr:
 @remembered
 def _is_spread(buffer: Buffer) -> bool:
     """Whether a buffer with a tile layout has thread axes."""
-    assert isinstance(buffer.layout, TileLayout)
-    return any(axis.is_thread for axis in buffer.layout.axes())
+    return any(axis.is_thread for axis in buffer.tile_layout.axes())
 
 
 def extent_of(buffer: Buffer, d: int) -> Expr:
@@ -225,13 +218,9 @@ def _fixed_strides(buffer: Buffer, layout: TileLayout) -> tuple[int, ...] | None
     return tuple(g[0].stride for g in groups)
 
 
-def _extents(region: Region) -> tuple[int, ...]:
-    return tuple([1 if e is None else e for e in region.extents])
-
-
 def _strided(region: Region, all_strides: tuple[int | Var, ...]) -> Placement:
-    extents = _extents(region)
-    kept = [d for d, e in enumerate(extents) if e != 1]
+    counts = region.counts
+    kept = [d for d, count in enumerate(counts) if count != 1]
     strides = [s if isinstance(s, int) else Scaled(s) for s in all_strides]
     offsets = [
         Offset(start, stride, f"start {d} of {region.buffer.name}")
@@ -240,16 +229,16 @@ def _strided(region: Region, all_strides: tuple[int | Var, ...]) -> Placement:
     ]
     return Placement(
         region,
-        tuple([extents[d] for d in kept]),
+        tuple([counts[d] for d in kept]),
         tuple(kept),
-        tuple([(Step(extents[d], strides[d]),) for d in kept]),
+        tuple([(Step(counts[d], strides[d]),) for d in kept]),
         tuple(offsets),
         edges=_edges(region),
     )
 
 
 def _tiled(region: Region, layout: TileLayout, scope: str) -> Placement:
-    buffer, extents = region.buffer, _extents(region)
+    buffer, counts = region.buffer, region.counts
     dims: list[tuple[Step, ...]] = []
     offsets = [
         Offset(_int(value), _unit(axis), f"offset of {buffer.name}")
@@ -257,14 +246,14 @@ def _tiled(region: Region, layout: TileLayout, scope: str) -> Placement:
         if not axis.is_thread
     ]
     for d, group in enumerate(_groups(buffer)):
-        reach = _reach(buffer, d, region.starts[d], extents[d])
+        reach = _reach(buffer, d, region.starts[d], counts[d])
         steps, moved = _window(group, region.starts[d], reach, f"start {d} of {buffer.name}", scope)
         dims.append(steps)
         offsets.extend(moved)
-    kept = [d for d, e in enumerate(extents) if e != 1]
+    kept = [d for d, count in enumerate(counts) if count != 1]
     return Placement(
         region,
-        tuple([extents[d] for d in kept]),
+        tuple([counts[d] for d in kept]),
         tuple(kept),
         tuple([dims[d] for d in kept]),
         tuple([o for o in offsets if not _is_zero(o.index)]),
@@ -313,25 +302,19 @@ def _no_thread_offset(layout: TileLayout, buffer: Buffer) -> None:
 def _window(
     group: tuple[Iter, ...], start: Expr, extent: int, what: str, scope: str
 ) -> tuple[tuple[Step, ...], list[Offset]]:
-    """The steps over [start, start + extent) of one dimension, and the terms of where it begins."""
+    """The steps over [start, start + extent) of one dimension, and the terms of where it begins.
+
+    raises: LayoutError where it doesn't move along steps, and goes among threads.
+    """
     if _is_zero(start) and extent == prod([it.extent for it in group]):
         return _whole(group, scope), []
-    try:
-        run, moved = _constant_window(group, start, extent, what)
-    except LayoutError:
-        if any(it.axis.is_thread for it in group):
-            raise
+    if isinstance(start, Const):
+        window = _constant_window(group, int(start.value), extent, what)
+    else:
+        window = _moving_window(group, start, extent, what)
+    if window is None:
         return (Step(extent, _folded(group, start)),), []
-    if run is None:
-        moving = _moving_window(merged(group), start, extent, what)
-        if moving is None:
-            if any(it.axis.is_thread for it in group):
-                raise LayoutError(
-                    f"{what} isn't known to move whole threads",
-                    hint="start at a multiple of what one thread holds along this dimension",
-                )
-            return (Step(extent, _folded(group, start)),), []
-        run, moved = moving
+    run, moved = window
     return tuple([_scope_step(it, scope) for it in run if it.extent > 1]), moved
 
 
@@ -341,12 +324,17 @@ def _whole(group: tuple[Iter, ...], scope: str) -> tuple[Step, ...]:
     return tuple([_scope_step(it, scope) for it in merged(group)])
 
 
-def _constant_window(
-    group: tuple[Iter, ...], start: Expr, extent: int, what: str
-) -> tuple[tuple[Iter, ...] | None, list[Offset]]:
-    if not isinstance(start, Const):
-        return None, []
-    run, moved = sliced(group, int(start.value), extent)
+#: the iterators of a part of a dimension, and the terms of where it begins; None where it doesn't move along steps
+_Window = tuple[tuple[Iter, ...], list[Offset]] | None
+
+
+def _constant_window(group: tuple[Iter, ...], start: int, extent: int, what: str) -> _Window:
+    try:
+        run, moved = sliced(group, start, extent)
+    except LayoutError:
+        if _has_threads(group):
+            raise
+        return None
     for axis, value in moved.items():
         if axis.is_thread and value:
             raise LayoutError(
@@ -356,39 +344,43 @@ def _constant_window(
     return run, [Offset(_int(value), 1, what) for axis, value in moved.items() if not axis.is_thread]
 
 
-def _moving_window(
-    run: tuple[Iter, ...], start: Expr, extent: int, what: str
-) -> tuple[tuple[Iter, ...], list[Offset]] | None:
-    """As `sliced`, for a start of which only a divisor is known; None where it doesn't move along steps."""
-    if not run:
+def _moving_window(group: tuple[Iter, ...], start: Expr, extent: int, what: str) -> _Window:
+    """For a start of which only a divisor is known."""
+    outer, tail = list(merged(group)), list[Iter]()
+    if not outer:
         return (), []
-    multiple = facts.multiple_of(start)
-    outer, left, size = list(run), extent, 1
-    tail: list[Iter] = []
-    while len(outer) > 1 and multiple % (size * outer[-1].extent) == 0 and left % outer[-1].extent == 0:
+    multiple, uncovered, size = facts.multiple_of(start), extent, 1
+    while len(outer) > 1 and multiple % (size * outer[-1].extent) == 0 and uncovered % outer[-1].extent == 0:
         it = outer.pop()
         tail.insert(0, it)
-        size, left = size * it.extent, left // it.extent
+        size, uncovered = size * it.extent, uncovered // it.extent
     pivot = outer[-1]
-    inside = pivot.extent % left == 0 and multiple % (size * left) == 0
-    if len(outer) > 1 and not (left == 1 and multiple % size == 0 or inside):
+    is_one = uncovered == 1 and multiple % size == 0
+    stays_inside = pivot.extent % uncovered == 0 and multiple % (size * uncovered) == 0
+    if _has_threads(outer) or not (len(outer) == 1 or is_one or stays_inside):
+        if _has_threads(group):
+            raise LayoutError(
+                f"{what} isn't known to move whole threads",
+                hint="start at a multiple of what one thread holds along this dimension",
+            )
         return None
-    if any(it.axis.is_thread for it in outer):
-        return None
-    worth = weights([it.extent for it in outer])
     offsets = []
-    for k, (it, w) in enumerate(zip(outer, worth, strict=True)):
-        digit = build.floordiv(start, build.const(w * size, start.dtype))
+    for k, (it, weight) in enumerate(zip(outer, weights([it.extent for it in outer]), strict=True)):
+        digit = build.floordiv(start, build.const(weight * size, start.dtype))
         if k > 0:
             digit = build.mod(digit, build.const(it.extent, start.dtype))
         offsets.append(Offset(digit, it.stride, what))
-    return (Iter(left, pivot.stride, pivot.axis), *tail), offsets
+    return (Iter(uncovered, pivot.stride, pivot.axis), *tail), offsets
+
+
+def _has_threads(iters: Iterable[Iter]) -> bool:
+    return any(it.axis.is_thread for it in iters)
 
 
 def _folded(group: tuple[Iter, ...], start: Expr) -> Folded:
     run = merged(group) or group[:1]
-    worth = weights([it.extent for it in run])
-    return Folded(start, tuple((w, it.extent, it.stride) for w, it in zip(worth, run, strict=True)))
+    every = zip(weights([it.extent for it in run]), run, strict=True)
+    return Folded(start, tuple((weight, it.extent, it.stride) for weight, it in every))
 
 
 def _scope_step(it: Iter, scope: str) -> Step:
@@ -425,6 +417,6 @@ def _edges(region: Region) -> tuple[int, ...]:
 def inside(region: Region, d: int) -> Expr:
     """Whether the region lies inside its tensor in one dimension."""
     start = build.cast(region.starts[d], int64)
-    end = build.add(start, region.extents[d] or 1)
+    end = build.add(start, region.counts[d])
     begins = build.greater_equal(start, 0)
     return build.logical_and(begins, build.less_equal(end, extent_of(region.buffer, d)))

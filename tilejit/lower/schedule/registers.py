@@ -14,7 +14,6 @@ from math import prod
 
 from ...ir.arithmetic import build, facts
 from ...ir.nodes import Buffer, Const, Expr
-from ...layout import TileLayout
 from ..builder import Builder
 
 __all__ = ["Choice", "RegisterRun", "choice", "each_start"]
@@ -36,9 +35,8 @@ class RegisterRun:
 
     def possible(self) -> range:
         """The registers at which it may start, without leaving the buffer."""
-        assert isinstance(self.buffer.layout, TileLayout)
         low, high = facts.bounds(self.first)
-        last = self.buffer.layout.span() - self.reach
+        last = self.buffer.tile_layout.span() - self.reach
         step = max(facts.multiple_of(self.first), 1)
         lowest = -(-max(low or 0, 0) // step) * step
         return range(lowest, min(last, last if high is None else high) + 1, step)

@@ -9,7 +9,7 @@ from ...dtypes import DType
 from ...ir.arithmetic import build
 from ...ir.nodes import Expr, Var
 
-__all__ = ["Folded", "Scaled", "Stride", "Term", "Thread", "multiple_of", "shown", "times", "total_along"]
+__all__ = ["Folded", "Scaled", "Stride", "Term", "Thread", "goes_on", "multiple_of", "shown", "times", "total_along"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,15 @@ def times(stride: Stride, factor: int) -> Stride:
         return Scaled(stride.var, stride.factor * factor)
     assert factor == 1, "a folded dimension is one digit"
     return stride
+
+
+def goes_on(slow: Stride, fast: Stride, extent: int) -> bool:
+    """Whether a step along `slow` leads as far as `extent` steps along `fast`, so that the two are one digit."""
+    if isinstance(slow, int) and isinstance(fast, int):
+        return slow == extent * fast
+    if isinstance(slow, Thread) and isinstance(fast, Thread):
+        return slow.stride == extent * fast.stride
+    return False
 
 
 def total_along(terms: Iterable[Term], dtype: DType) -> Expr:

@@ -12,12 +12,11 @@ from ...dtypes import int32
 from ...errors import LayoutError
 from ...ir.arithmetic import build
 from ...ir.nodes import Const, Expr, Region
-from ...layout import TileLayout
 from ...target import TMEM_LANE, WARP, WARPGROUP
 from .placement import Offset, Placement, need_slice, place
 from .strides import total_along
 from .turns import Turns
-from .views import Schedule, digits_of
+from .views import Schedule
 
 __all__ = ["Words", "lane_fault", "words"]
 
@@ -30,10 +29,12 @@ Array = np.ndarray
 class Words:
     """The words of a copy: word k of thread t is its 32-bit register registers[k].
 
+    packed: elements in a word.
     lanes, columns: of shape (threads, words), where in the buffer's tensor memory each lies.
     moved_registers, moved_columns: what to add that is known only at run time, 32 bits each.
     """
 
+    packed: int
     registers: Array
     lanes: Array
     columns: Array
@@ -53,9 +54,10 @@ class _Elements:
 
     @staticmethod
     def of(placement: Placement) -> _Elements:
-        view = Schedule.alike({"": placement})[""]
+        schedule = Schedule.alike({"": placement})
+        view = schedule[""]
         turns = Turns(prod(placement.shape), 1)
-        values = dict(zip(view.digits, digits_of(turns.round, [d.extent for d in view.digits]), strict=True))
+        values = dict(zip(view.digits, schedule.digits_of(turns.round), strict=True))
         among = (build.mul(value, d.threads("")) for d, value in values.items() if d.is_spread(""))
         start = total_along([(o.stride, o.index) for o in placement.offsets if _is_fixed(o)], int32)
         table = turns.values(build.total(among, int32), build.add(start, view.steps(turns.round)))
@@ -89,7 +91,7 @@ def words(local: Region, tmem: Region) -> Words:
     if (lane.reshape(WARPGROUP, -1, packed) != lane[:, ::packed, None]).any():
         raise LayoutError(f"the elements of one 32-bit register come from several lanes of {tmem.buffer.name}")
     return Words(
-        register[0, ::packed] // packed, lane[:, ::packed], column[:, ::packed] // packed,
+        packed, register[0, ::packed] // packed, lane[:, ::packed], column[:, ::packed] // packed,
         _moved(held, packed), _moved(there, packed),
     )
 
@@ -158,8 +160,7 @@ def _moved(placement: Placement, packed: int) -> Expr:
 
 def _placed(region: Region) -> Placement:
     """A region as the warpgroup sees it."""
-    layout = region.buffer.layout
-    assert isinstance(layout, TileLayout)
+    layout = region.buffer.tile_layout
     if layout.replica or layout.swizzle is not None:
         what = "replicas" if layout.replica else "a swizzle"
         raise LayoutError(

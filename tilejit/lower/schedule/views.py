@@ -16,20 +16,18 @@ from dataclasses import dataclass
 from itertools import count
 from math import prod
 
-from ...dtypes import DType, int64
+from ...dtypes import DType
 from ...errors import LayoutError
 from ...ir.arithmetic import build
 from ...ir.arithmetic.remember import remembered
-from ...ir.nodes import Buffer, Const, Expr, Strided
-from ...isa.access import WIDEST_BITS
-from ...layout.grouping import common_refinement
+from ...ir.nodes import Buffer, Expr
+from .digits import Digit, common_digits, counting, digits_of, folded_digit, joined_digits
 from .placement import Placement, Step, need_slice
 from .registers import RegisterRun
-from .strides import Folded, Scaled, Stride, Term, Thread, shown, times, total_along
+from .strides import Folded, Stride, Term, Thread, goes_on, total_along
 from .swizzles import advanced, swizzled
-from .width import Width, misaligned
 
-__all__ = ["Digit", "Schedule", "Space", "View", "broadcast_along", "digits_of"]
+__all__ = ["Schedule", "Space", "View", "broadcast_along"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,76 +48,12 @@ class Space:
         return tuple([d for d, (n, count) in enumerate(zip(self.dims, self.counted, strict=True)) if n < count])
 
 
-@dataclass(frozen=True, slots=True)
-class Digit:
-    """One digit of an index into a space.
-
-    extent: how many values. dim: the dimension of the space that it belongs to, and weight what a step is worth in that
-    dimension's index; dim is None where it spans dimensions.
-    strides: by operand, how far a step leads in it; 0 where it doesn't move.
-    """
-
-    extent: int
-    dim: int | None
-    weight: int
-    strides: tuple[tuple[str, Stride], ...]
-
-    def __getitem__(self, operand: str) -> Stride:
-        for name, stride in self.strides:
-            if name == operand:
-                return stride
-        raise KeyError(operand)
-
-    @property
-    def is_folded(self) -> bool:
-        return Folded in {type(stride) for _, stride in self.strides}
-
-    def is_spread(self, operand: str) -> bool:
-        """Whether the digit is spread over threads in an operand."""
-        return isinstance(self[operand], Thread)
-
-    def threads(self, operand: str) -> int:
-        """How far a step leads among threads."""
-        stride = self[operand]
-        assert isinstance(stride, Thread)
-        return stride.stride
-
-    def elements(self, operand: str) -> int:
-        """How far a step leads in memory or registers, where that is a constant."""
-        stride = self[operand]
-        assert isinstance(stride, int)
-        return stride
-
-    def split(self, inner: int) -> tuple[Digit, Digit]:
-        """The digit as two, the faster of which has `inner` values; these divide the digit's."""
-        return self._every(inner, self.extent // inner), Digit(inner, self.dim, self.weight, self.strides)
-
-    def in_vectors(self, width: int) -> Digit:
-        """The digit that counts vectors of `width` values, of which the last may be a part."""
-        return self._every(width, -(-self.extent // width))
-
-    def _every(self, count: int, extent: int) -> Digit:
-        """Steps of `count` values each."""
-        strides = tuple([(name, times(stride, count)) for name, stride in self.strides])
-        return Digit(extent, self.dim, self.weight * count, strides)
-
-
 def broadcast_along(shape: tuple[int, ...], to: tuple[int, ...]) -> tuple[int | None, ...]:
     """For each extent of `to` but 1, which of those of `shape` broadcasts to it; None where none moves along."""
     behind, kept = len(to) - len(shape), count()
     return tuple(
         next(kept) if k >= behind and shape[k - behind] != 1 else None for k, extent in enumerate(to) if extent != 1
     )
-
-
-def digits_of(index: Expr, extents: Sequence[int]) -> list[Expr]:
-    """The digits of `index`, slowest first; it is below the extents' product."""
-    values = []
-    for k, extent in enumerate(extents):
-        below = prod(extents[k + 1 :])
-        value = build.floordiv(index, below) if below > 1 else index
-        values.append(build.mod(value, extent) if k else value)
-    return values
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,11 +103,11 @@ class View:
 
     def at(self, values: Sequence[Expr]) -> Expr:
         """Where values of the digits lead, before swizzling."""
-        return total_along((*self.placement.terms, *self._terms(values)), self.placement.index_dtype)
+        return total_along((*self.placement.terms, *self._terms(values)), self.buffer.index_dtype)
 
     def distance(self, values: Sequence[Expr]) -> Expr:
         """How far values of the digits lead from the operand's start, before swizzling."""
-        return total_along(self._terms(values), self.placement.index_dtype)
+        return total_along(self._terms(values), self.buffer.index_dtype)
 
     def _terms(self, values: Sequence[Expr]) -> list[Term]:
         return list(zip(self.strides, values, strict=True))
@@ -182,11 +116,11 @@ class View:
 
     def located(self, index: Expr) -> Expr:
         """Where an index leads, before swizzling."""
-        return total_along((*self.placement.terms, *self._counted(index)), self.placement.index_dtype)
+        return total_along((*self.placement.terms, *self._counted(index)), self.buffer.index_dtype)
 
     def steps(self, index: Expr) -> Expr:
         """How far an index leads from the operand's start, before swizzling."""
-        return total_along(self._counted(index), self.placement.index_dtype)
+        return total_along(self._counted(index), self.buffer.index_dtype)
 
     def address(self, index: Expr) -> Expr:
         """Where an index leads."""
@@ -266,12 +200,12 @@ class Schedule:
             there = {name: moving.get(name, (Step(count, 0),)) for name in operands}
             for name, fewer in counts.items():
                 if fewer < count:
-                    there[name] = _counting(moving[name], fewer, count, operands[name][0])
+                    there[name] = counting(moving[name], count, operands[name][0])
             counted.append(count)
-            common = _common_digits(there, dim)
+            common = common_digits(there, dim)
             if common is None:
                 _need_no_threads({name: operands[name][0] for name in moving}, there)
-                common = [Digit(count, dim, 1, tuple((name, _folded(steps)) for name, steps in there.items()))]
+                common = [folded_digit(there, dim, count)]
             digits.extend(common)
         return Schedule(
             Space(extents, tuple(counted)),
@@ -345,12 +279,7 @@ class Schedule:
             for dim, place in enumerate(each.dims)
             if place is not None and place in each.placement.edges
         }
-        run: list[Digit] = []
-        for digit in self.digits:
-            while run and _continues(run[-1], digit, edges):
-                digit = _merged(run.pop(), digit)
-            run.append(digit)
-        return self.over(run)
+        return self.over(joined_digits(self.digits, edges))
 
     def in_vectors(self, width: int) -> Schedule:
         """The schedule that counts vectors of `width` along the last digit, whose end may hold a part of one."""
@@ -376,49 +305,6 @@ class Schedule:
         ]
         return Schedule(self.space, tuple(digits), tuple(each for each in self.operands if each.name in names))
 
-    def vector_width(self, *, ragged: bool) -> Width:
-        """The widest vector along the last digit that every access of every thread, round and call aligns to.
-
-        It has `WIDEST_BITS` at most. Every term of every address must be a multiple of it: strides of all other digits,
-        those among threads included, offsets, and the base; a swizzle must keep it in one chunk, and it must be
-        contiguous in all operands.
-        ragged: whether the last vector of a run may be a part of one; else the width divides the run.
-        source: PTX ISA, "State Spaces, Types, and Variables: vectors" on natural alignment.
-        """
-        bits = max(each.placement.buffer.dtype.bits for each in self.operands)
-        width, limit = max(1, WIDEST_BITS // bits), ""
-        while width > 1:
-            reason = self._obstacle(width, ragged)
-            if reason is None:
-                return Width(width, limit)
-            limit = limit or reason
-            width //= 2
-        return Width(1, limit)
-
-    def _obstacle(self, width: int, ragged: bool) -> str | None:
-        run = self.run_length
-        if run == 1:
-            return self._no_run()
-        if width > run:
-            return f"only {run} elements follow each other on both sides; {width} make a vector"
-        if not ragged and run % width:
-            return f"runs of {run} elements don't divide into vectors of {width}"
-        reasons = (misaligned(view.placement, view.strides[:-1], width) for view in self.views)
-        return next((reason for reason in reasons if reason is not None), None)
-
-    def _no_run(self) -> str:
-        for view in self.views:
-            stride = view.strides[-1] if self.digits else 1
-            name, layout = view.buffer.name, view.buffer.layout
-            if isinstance(layout, Strided) and layout.unit_dim is None:
-                return f"no dimension of {name} is known to have stride 1"
-            if isinstance(stride, Folded):
-                return "the two sides split a dimension so differently that neighbours don't stay together"
-            if stride != 1:
-                return f"neighbours along the fastest dimension are {shown(stride)} elements apart in {name}"
-        return "one element is all there is"
-
-
 @remembered
 def _views(schedule: Schedule) -> dict[str, View]:
     space, digits = schedule.space, schedule.digits
@@ -437,65 +323,10 @@ def _chained(view: View) -> list[tuple[int, Stride]]:
     run: list[tuple[int, Stride]] = []
     for digit, stride in zip(view.digits, view.strides, strict=True):
         extent = digit.extent
-        while run and _chains(run[-1][1], stride, extent):
+        while run and goes_on(run[-1][1], stride, extent):
             extent *= run.pop()[0]
         run.append((extent, stride))
     return run
-
-
-def _counting(steps: tuple[Step, ...], counted: int, count: int, placement: Placement) -> tuple[Step, ...]:
-    """Steps that count `count` values and not `counted`: in memory they go on where nothing is accessed.
-
-    raises: LayoutError where other threads or registers would hold these.
-    """
-    if placement.buffer.space == "local":
-        raise LayoutError(
-            f"{placement.buffer.name} has {counted} slots along a dimension, another tile {count}",
-            hint="copy it to a tile with the other's layout first",
-        )
-    slowest, *faster = steps
-    inner = counted // slowest.extent
-    if count % inner:
-        return (Step(count, _folded(steps)),)
-    return (Step(count // inner, slowest.stride), *faster)
-
-
-def _common_digits(there: Mapping[str, tuple[Step, ...]], dim: int) -> list[Digit] | None:
-    """The digits of one dimension, None where operands split it without common ones."""
-    if Folded in {type(step.stride) for steps in there.values() for step in steps}:
-        return None
-    if max(map(len, there.values())) == 1:
-        # most dimensions: every operand moves by one stride
-        return _one_digit(there, dim)
-    try:
-        extents, marks = common_refinement([[s.extent for s in steps] for steps in there.values()])
-    except LayoutError:
-        return None
-    strides = {
-        name: _refined(steps, extents, mark) for (name, steps), mark in zip(there.items(), marks, strict=True)
-    }
-    return [
-        Digit(extent, dim, prod(extents[k + 1 :]), tuple([(name, strides[name][k]) for name in there]))
-        for k, extent in enumerate(extents)
-        if extent > 1
-    ]
-
-
-def _one_digit(there: Mapping[str, tuple[Step, ...]], dim: int) -> list[Digit]:
-    """The digit of a dimension along which every operand takes one step; none where that has one value."""
-    (extent,) = {step.extent for (step,) in there.values()}
-    if extent == 1:
-        return []
-    return [Digit(extent, dim, 1, tuple([(name, step.stride) for name, (step,) in there.items()]))]
-
-
-def _refined(steps: tuple[Step, ...], extents: tuple[int, ...], marks: tuple[int, ...]) -> list[Stride]:
-    """The stride of each of the finer `extents`; step k covers those from marks[k] to marks[k + 1]."""
-    strides: list[Stride] = []
-    for k, step in enumerate(steps):
-        inner = extents[marks[k] : marks[k + 1]]
-        strides += [times(step.stride, prod(inner[j + 1 :])) for j in range(len(inner))]
-    return strides
 
 
 def _need_no_threads(operands: Mapping[str, Placement], there: Mapping[str, tuple[Step, ...]]) -> None:
@@ -512,35 +343,3 @@ def _need_no_threads(operands: Mapping[str, Placement], there: Mapping[str, tupl
     )
 
 
-def _folded(steps: tuple[Step, ...]) -> Stride:
-    if len(steps) == 1 and isinstance(steps[0].stride, (int, Scaled, Folded)):
-        return steps[0].stride
-    parts = []
-    for k, step in enumerate(steps):
-        assert isinstance(step.stride, int)
-        parts.append((prod(s.extent for s in steps[k + 1 :]), step.extent, step.stride))
-    return Folded(Const(0, int64), tuple(parts))
-
-
-def _continues(slow: Digit, fast: Digit, edges: set[int]) -> bool:
-    pairs = zip(slow.strides, fast.strides, strict=True)
-    if not all(_chains(a, b, fast.extent) for (_, a), (_, b) in pairs):
-        return False
-    return _one_dimension(slow, fast) or all(d.dim is None or d.dim not in edges for d in (slow, fast))
-
-
-def _one_dimension(slow: Digit, fast: Digit) -> bool:
-    return slow.dim is not None and slow.dim == fast.dim and slow.weight == fast.extent * fast.weight
-
-
-def _merged(slow: Digit, fast: Digit) -> Digit:
-    dim = fast.dim if _one_dimension(slow, fast) else None
-    return Digit(slow.extent * fast.extent, dim, fast.weight, fast.strides)
-
-
-def _chains(slow: Stride, fast: Stride, extent: int) -> bool:
-    if isinstance(slow, int) and isinstance(fast, int):
-        return slow == extent * fast
-    if isinstance(slow, Thread) and isinstance(fast, Thread):
-        return slow.stride == extent * fast.stride
-    return False

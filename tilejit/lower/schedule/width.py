@@ -12,10 +12,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ...ir.nodes import Strided
+from ...isa.access import WIDEST_BITS
 from .placement import Placement
 from .strides import Folded, Stride, Thread, multiple_of, shown
+from .views import Schedule
 
-__all__ = ["Width", "misaligned"]
+__all__ = ["Width", "misaligned", "widest_vector"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,53 @@ class Width:
 
     elements: int
     limit: str
+
+
+def widest_vector(schedule: Schedule, *, ragged: bool) -> Width:
+    """The widest vector along a schedule's last digit that every access of every thread, round and call aligns to.
+
+    It has `WIDEST_BITS` at most. Every term of every address must be a multiple of it: strides of all other digits,
+    those among threads included, offsets, and the base; a swizzle must keep it in one chunk, and it must be
+    contiguous in all operands.
+    ragged: whether the last vector of a run may be a part of one; else the width divides the run.
+    source: PTX ISA, "State Spaces, Types, and Variables: vectors" on natural alignment.
+    """
+    bits = max(each.placement.buffer.dtype.bits for each in schedule.operands)
+    width, limit = max(1, WIDEST_BITS // bits), ""
+    while width > 1:
+        reason = _obstacle(schedule, width, ragged)
+        if reason is None:
+            return Width(width, limit)
+        limit = limit or reason
+        width //= 2
+    return Width(1, limit)
+
+
+def _obstacle(schedule: Schedule, width: int, ragged: bool) -> str | None:
+    """Why vectors of `width` aren't provable, or None."""
+    run = schedule.run_length
+    if run == 1:
+        return _no_run(schedule)
+    if width > run:
+        return f"only {run} elements follow each other on both sides; {width} make a vector"
+    if not ragged and run % width:
+        return f"runs of {run} elements don't divide into vectors of {width}"
+    reasons = (misaligned(view.placement, view.strides[:-1], width) for view in schedule.views)
+    return next((reason for reason in reasons if reason is not None), None)
+
+
+def _no_run(schedule: Schedule) -> str:
+    """Why no two elements follow each other in every operand."""
+    for view in schedule.views:
+        stride = view.strides[-1] if schedule.digits else 1
+        name, layout = view.buffer.name, view.buffer.layout
+        if isinstance(layout, Strided) and layout.unit_dim is None:
+            return f"no dimension of {name} is known to have stride 1"
+        if isinstance(stride, Folded):
+            return "the two sides split a dimension so differently that neighbours don't stay together"
+        if stride != 1:
+            return f"neighbours along the fastest dimension are {shown(stride)} elements apart in {name}"
+    return "one element is all there is"
 
 
 def misaligned(placement: Placement, strides: Sequence[Stride], width: int) -> str | None:

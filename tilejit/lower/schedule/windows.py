@@ -28,6 +28,7 @@ from .views import View
 __all__ = ["Edges", "Mask"]
 
 
+
 @dataclass(frozen=True, slots=True)
 class Edges:
     """The edges that an operand in memory may pass: those of a global tensor, and of its region where that is padded.
@@ -186,7 +187,7 @@ def _plain(view: View, d: int) -> Window:
     dim = view.dims.index(d) if d in view.dims else None
     start, size = build.cast(view.placement.region.starts[d], int64), extent_of(view.buffer, d)
     if dim in view.space.padded:
-        size = build.minimum(size, build.add(start, view.placement.region.extents[d] or 1))
+        size = build.minimum(size, build.add(start, view.placement.region.counts[d]))
     return Window(dim, start, size)
 
 
@@ -195,7 +196,7 @@ def _clamped_window(view: View, d: int, b: Builder) -> Window:
     plain = _plain(view, d)
     if plain.dim is None:
         return plain
-    extent = view.placement.region.extents[d] or 1
+    extent = view.placement.region.counts[d]
     end = b.let("end", _clamped(build.sub(plain.size, plain.start), 0, extent))
     low = facts.bounds(plain.start)[0]
     if low is not None and low >= 0:

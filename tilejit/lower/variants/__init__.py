@@ -15,6 +15,9 @@ from . import (
     elementwise_reg,
     elementwise_smem,
     gemm_mma,
+    reduce_registers,
+    reduce_shared,
+    reduce_shuffle,
 )
 
 __all__ = ["VARIANTS"]
@@ -29,4 +32,7 @@ VARIANTS: tuple[Variant[Any], ...] = (
     elementwise_reg.VARIANT,
     elementwise_smem.VARIANT,
     gemm_mma.VARIANT,
+    reduce_registers.VARIANT,
+    reduce_shuffle.VARIANT,
+    reduce_shared.VARIANT,
 )

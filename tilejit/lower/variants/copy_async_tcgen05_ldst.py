@@ -15,9 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ... import scopes
 from ...dtypes import int32
 from ...ir.arithmetic import build
-from ...ir.nodes import Buffer, Expr, Instruction, Move, Region, TileOp, Vector
+from ...ir.nodes import Buffer, Expr, Instruction, Region, TileOp, Vector
 from ...isa import Row
 from ...isa.tcgen05 import LD, ST, WAIT_LD, WAIT_ST, Transfer
 from ...layout.stock import TCGEN05_SHAPES, Tcgen05Shape
@@ -36,12 +37,10 @@ from ..variant import (
     Moves,
     Variant,
     between,
-    copy_sides,
+    local_side,
     needs,
 )
 from ..variant import Plan as PlanBase
-
-_HALF = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +119,8 @@ class Plan(PlanBase):
 
 
 def _warpgroup(op: TileOp, context: DispatchContext) -> str | None:
-    return None if op.scope == "warpgroup" else f"needs the scope warpgroup, {WARPGROUP} threads; called on {op.scope}"
+    need = scopes.WARPGROUP
+    return None if op.scope == need.name else f"needs the scope {need.name}, {need.size} threads; called on {op.scope}"
 
 
 def _width(op: TileOp, context: DispatchContext) -> str | None:
@@ -129,9 +129,7 @@ def _width(op: TileOp, context: DispatchContext) -> str | None:
 
 
 def plan(op: TileOp, context: DispatchContext) -> Plan | Decline:
-    dst, src = copy_sides(op)
-    loads = dst.buffer.space == "local"
-    local, tmem = (dst, src) if loads else (src, dst)
+    local, tmem, loads = local_side(op)
     moved = words(local, tmem)
     fault = _bounds_fault(moved, tmem)
     if fault is not None:
@@ -140,8 +138,7 @@ def plan(op: TileOp, context: DispatchContext) -> Plan | Decline:
         steps = _steps(form, moved)
         if steps is not None:
             num, slabs = max(s.num for s in steps), len({s.row for s in steps})
-            packed = 32 // local.dtype.bits
-            return Plan(form.name, num, slabs, steps, loads, packed, moved.moved_registers, moved.moved_columns)
+            return Plan(form.name, num, slabs, steps, loads, moved.packed, moved.moved_registers, moved.moved_columns)
     return _no_shape(moved, local, tmem)
 
 
@@ -172,7 +169,7 @@ def _steps(form: Tcgen05Shape, moved: Words) -> tuple[Issue, ...] | None:
         if len(registers) < form.registers or registers[-1] - registers[0] != form.registers - 1:
             return None
         row, first = moved.lanes[:, at:upto] - lane, moved.columns[:, at:upto] - column
-        if np.ptp(row) or np.ptp(first) or row[0, 0] not in ((0,) if form.name == "32x32b" else (0, _HALF)):
+        if np.ptp(row) or np.ptp(first) or row[0, 0] not in range(0, WARP, form.lanes):
             return None
         units.append(Issue(1, int(row[0, 0]), int(first[0, 0]), int(registers[0]), form.registers))
     return tuple(step for run in _runs(form, units) for step in _powers(form, run))
@@ -222,8 +219,7 @@ def _powers(form: Tcgen05Shape, run: list[Issue]) -> list[Issue]:
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
-    dst, src = copy_sides(op)
-    local, tmem = (dst.buffer, src.buffer) if plan.loads else (src.buffer, dst.buffer)
+    local, tmem = (region.buffer for region in local_side(op)[:2])
     columns = b.let("column", plan.columns)
     reach = plan.packed * max(step.register + step.registers for step in plan.steps)
     for (first,) in each_start(b, RegisterRun(local, build.mul(plan.registers, plan.packed), reach)):
@@ -243,12 +239,12 @@ def _emit_staged(plan: Plan, b: Builder, tmem: Buffer, columns: Expr, place: Vec
     runs = [_registers(plan, step) for step in plan.steps]
     if not plan.loads:
         for at, width in runs:
-            b.append(Move(_part(staged, at, width), _part(place, at, width), span=b.span))
+            b.move(_part(staged, at, width), _part(place, at, width))
     _emit_issues(plan, b, tmem, columns, staged)
     b.append(Instruction((WAIT_LD if plan.loads else WAIT_ST).name, span=b.span))
     if plan.loads:
         for at, width in runs:
-            b.append(Move(_part(place, at, width), _part(staged, at, width), span=b.span))
+            b.move(_part(place, at, width), _part(staged, at, width))
 
 
 def _registers(plan: Plan, step: Issue) -> tuple[int, int]:
@@ -264,11 +260,8 @@ def _emit_issues(plan: Plan, b: Builder, tmem: Buffer, columns: Expr, local: Vec
     for step in plan.steps:
         place = Vector(tmem, build.add(columns, build.const(step.row * TMEM_LANE + step.column, int32)))
         registers = _part(local, *_registers(plan, step))
-        name = plan.instruction(step).name
-        if plan.loads:
-            b.append(Instruction(name, (registers,), (place,), span=b.span))
-        else:
-            b.append(Instruction(name, (), (place, registers), span=b.span))
+        outputs, inputs = ((registers,), (place,)) if plan.loads else ((), (place, registers))
+        b.append(Instruction(plan.instruction(step).name, outputs, inputs, span=b.span))
 
 
 VARIANT = Variant(

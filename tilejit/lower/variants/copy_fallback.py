@@ -25,7 +25,7 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
     threads, regions = context.count(op.scope), op.tiles
     local = sum(r.buffer.space == "local" for r in regions.values())
     if local == 1:
-        return OwnerCopy.of(regions["dst"], regions["src"], op.scope, threads)
+        return OwnerCopy.of(op, threads)
     placements = {name: place(region, op.scope) for name, region in regions.items()}
     if local == 2:
         along = range(len(placements["dst"].shape))

@@ -16,7 +16,7 @@ import numpy as np
 from ...dtypes import int32
 from ...errors import LayoutError
 from ...ir.arithmetic import build
-from ...ir.nodes import TRUE, Expr, Instruction, TileOp, Vector
+from ...ir.nodes import Expr, Instruction, TileOp, Vector
 from ...isa import Family, Row, matrix
 from ...layout import Swizzle
 from ...target import WARP
@@ -101,8 +101,8 @@ class Plan(PlanBase):
         return [build.add(first, offset) for offset in self.tiles.offsets()]
 
     def is_mover(self, thread: Expr) -> Expr:
-        """Whether a thread moves what it owns: all owners of a value load it, the lowest stores it."""
-        return TRUE if self.loads else self.tiles.registers.placement.lowest_owner(thread)
+        """Whether a thread's values are moved."""
+        return self.tiles.registers.placement.is_mover(thread, self.loads)
 
     def words(self) -> list[list[int]]:
         """For each issue the 32-bit registers of a thread's tile that it moves, in the order of the instruction."""
@@ -176,10 +176,8 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
         within = memory.advanced(row, near, plan.moved(issue))
         place = Vector(memory.buffer, build.add(tile, within), ROW)
         words = tuple(Vector(registers.buffer, first, 2) for first in plan.held(issue))
-        if plan.loads:
-            b.append(Instruction(plan.instruction.name, words, (place,), span=b.span))
-        else:
-            b.append(Instruction(plan.instruction.name, (), (place, *words), span=b.span))
+        outputs, inputs = (words, (place,)) if plan.loads else ((), (place, *words))
+        b.append(Instruction(plan.instruction.name, outputs, inputs, span=b.span))
 
 
 def _apart(address: Expr, swizzle: Swizzle | None) -> tuple[Expr, Expr]:

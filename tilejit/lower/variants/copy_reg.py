@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...ir.nodes import TRUE, Expr, Region, TileOp
+from ...ir.nodes import Expr, Region, TileOp
 from ..builder import Builder
 from ..moves.vectors import OwnedVectors, fill_value, register_copy
 from ..variant import COPY_CONDITIONS, KINDS, DispatchContext, Variant, VectorPlan, between
@@ -55,11 +55,7 @@ class Plan(VectorPlan):
         return tuple(self.owned.step_of(side) for side in self.sides)
 
     def takes_part(self, thread: Expr, round: Expr) -> Expr:
-        return self.is_mover(thread)
-
-    def is_mover(self, thread: Expr) -> Expr:
-        """Whether a thread moves what it owns: all owners of a value load it, the lowest stores it."""
-        return TRUE if self.loads else self.owned.is_lowest_owner(thread)
+        return self.owned.is_mover(thread, self.loads)
 
 
 def plan(op: TileOp, context: DispatchContext) -> Plan:
@@ -79,7 +75,7 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
     thread = b.thread(op.scope, plan.threads)
-    for registers, memory in plan.owned.each_round(b, thread, plan.is_mover(thread)):
+    for registers, memory in plan.owned.each_round(b, thread, plan.owned.is_mover(thread, plan.loads)):
         if plan.loads:
             memory.load(b, registers, fill_value(op))
         else:

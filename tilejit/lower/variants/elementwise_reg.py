@@ -14,14 +14,14 @@ from dataclasses import dataclass, replace
 from ...dtypes import DType, float32, int32
 from ...errors import LayoutError
 from ...ir.arithmetic import build
-from ...ir.nodes import Expr, Instruction, Load, Move, Region, Store, TileOp, Var, Vector
+from ...ir.nodes import Expr, Instruction, Load, Region, Store, TileOp, Var, Vector
 from ...isa import Row
 from ...isa.convert import NARROW_PAIR, PAIRS
 from ...ops.copies import CAST
 from ...ops.elementwise import result_type
 from ...target import Target
 from ..builder import Builder
-from ..elementwise import ELEMENTWISE_CONDITIONS, OPERATIONS, Placed, placed_tiles, schedule, value_of
+from ..elementwise import ELEMENTWISE_CONDITIONS, OPERATIONS, Placed, inputs_of, placed_tiles, schedule, value_of
 from ..moves.vectors import OwnedVectors, RegisterVectors
 from ..schedule.owners import need_all_threads, need_same_threads
 from ..schedule.views import View
@@ -61,9 +61,9 @@ class Plan(VectorPlan):
         return tuple(self.owned.place(tile.name, thread, round) for tile in self.tiles)
 
     def emit(self, op: TileOp, b: Builder) -> None:
-        operands = [o if isinstance(o, Region) else b.let("scalar", o) for o in op.inputs]
+        inputs = inputs_of(op, b)
         for starts in self.owned.starts(b):
-            _emit_rounds(self, op, b, operands, starts)
+            _emit_rounds(self, op, b, inputs, starts)
 
 
 def _local(op: TileOp, context: DispatchContext) -> str | None:
@@ -119,54 +119,46 @@ def _packed_arithmetic(plan: Plan, op: TileOp, target: Target) -> str | None:
     """The instruction for two float32 at once, rounding to nearest even as the scalar one does."""
     if op.name not in PAIRS.forms() or PAIRS.row(op.name).missing(target) is not None:
         return None
-    rule = result_type(op.name, tuple(o.dtype for o in op.inputs))
+    rule = result_type(op.name, tuple(o.dtype for o in op.inputs.values()))
     tiles = all(tile.buffer.dtype == float32 for tile in plan.tiles)
     return PAIRS.row(op.name).name if tiles and rule == (float32, float32) else None
 
 
 def _emit_rounds(
-    plan: Plan, op: TileOp, b: Builder, operands: Sequence[Region | Expr], starts: Mapping[str, RegisterVectors]
+    plan: Plan, op: TileOp, b: Builder, inputs: Sequence[str | Expr], starts: Mapping[str, RegisterVectors]
 ) -> None:
     dst, width = plan.owned.vectors["dst"].buffer, plan.vector_width
     staged = b.passage(op.name, dst.dtype, plan.rounds * width, dst) if _overlaps(plan) else None
-    inputs = _inputs(plan, operands, b)
-    touched = [tile.buffer for tile in plan.tiles] + [v.buffer for v in inputs if isinstance(v, Vector)]
+    paired = _in_pairs(inputs, b) if plan.packed is not None else inputs
+    touched = [tile.buffer for tile in plan.tiles] + [each.buffer for each in paired if isinstance(each, Vector)]
     with b.rounds(plan.rounds, *touched, *([] if staged is None else [staged])) as round:
-        tiles = iter(plan.tiles[1:])
-        values = [starts[next(tiles).name].at(round) if isinstance(v, Region) else v for v in inputs]
+        values = [starts[each].at(round) if isinstance(each, str) else each for each in paired]
         to = starts["dst"].at(round) if staged is None else Vector(staged, build.mul(round, width), width)
         _emit_step(plan, op, b, to, values)
     if staged is not None:
         with b.rounds(plan.rounds, dst, staged) as round:
-            b.append(Move(starts["dst"].at(round), Vector(staged, build.mul(round, width), width), span=b.span))
+            b.move(starts["dst"].at(round), Vector(staged, build.mul(round, width), width))
 
 
-def _inputs(plan: Plan, operands: Sequence[Region | Expr], b: Builder) -> list[Region | Expr | Vector]:
-    """The inputs; scalars twice, in registers, where an instruction takes pairs."""
-    if plan.packed is None:
-        return list(operands)
-    inputs: list[Region | Expr | Vector] = []
-    for operand in operands:
-        if isinstance(operand, Region):
-            inputs.append(operand)
-            continue
-        pair = b.scratch("pair", float32, 2)
-        for k in range(2):
-            b.append(Store(Vector(pair, build.const(k, int32)), build.cast(operand, float32), span=b.span))
-        inputs.append(Vector(pair, build.const(0, int32), 2))
-    return inputs
+def _in_pairs(inputs: Sequence[str | Expr], b: Builder) -> list[str | Vector]:
+    """The inputs of an instruction that takes pairs: tiles by name, scalars twice, in registers."""
+    return [each if isinstance(each, str) else _pair(each, b) for each in inputs]
 
 
-def _emit_step(plan: Plan, op: TileOp, b: Builder, to: Vector, values: Sequence[Region | Expr | Vector]) -> None:
+def _pair(scalar: Expr, b: Builder) -> Vector:
+    pair = Vector(b.scratch("pair", float32, 2), build.const(0, int32), 2)
+    for k in range(2):
+        b.append(Store(_one(pair, k), build.cast(scalar, float32), span=b.span))
+    return pair
+
+
+def _emit_step(plan: Plan, op: TileOp, b: Builder, to: Vector, values: Sequence[Expr | Vector]) -> None:
     if plan.packed is not None:
-        pairs = tuple(v for v in values if not isinstance(v, Region))
-        b.append(Instruction(plan.packed, (to,), pairs, span=b.span))
+        b.append(Instruction(plan.packed, (to,), tuple(values), span=b.span))
         return
     for k in range(plan.vector_width):
-        scalars = [_one(v, k) if isinstance(v, Vector) else v for v in values if not isinstance(v, Region)]
-        place = Vector(to.buffer, build.add(to.offset, k))
-        loaded = [Load(v) if isinstance(v, Vector) else v for v in scalars]
-        b.append(Store(place, value_of(op, loaded, to.buffer.dtype), span=b.span))
+        scalars = [Load(_one(each, k)) if isinstance(each, Vector) else each for each in values]
+        b.append(Store(_one(to, k), value_of(op, scalars, to.buffer.dtype), span=b.span))
 
 
 def _one(vector: Vector, step: int) -> Vector:

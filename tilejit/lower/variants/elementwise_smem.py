@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 
 from ...dtypes import int32
 from ...ir.arithmetic import build
-from ...ir.nodes import Expr, Load, Region, Store, TileOp, Vector
+from ...ir.nodes import Expr, Load, Store, TileOp, Vector
 from ..builder import Builder
-from ..elementwise import ELEMENTWISE_CONDITIONS, OPERATIONS, placed_tiles, schedule, value_of
+from ..elementwise import ELEMENTWISE_CONDITIONS, OPERATIONS, inputs_of, placed_tiles, schedule, value_of
 from ..moves.partition import Partition, each_vector
 from ..variant import KINDS, Condition, DispatchContext, Variant, outside
 
@@ -32,16 +32,16 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
-    operands = [o if isinstance(o, Region) else b.let("scalar", o) for o in op.inputs]
-    dst, *inputs = plan.names
+    inputs = inputs_of(op, b)
+    dst, *tiles = plan.names
     registers = {name: _registers(plan, op, name, b) for name in plan.names}
     to = registers[dst]
     for vectors in each_vector(plan, op, b):
-        for name in inputs:
+        for name in tiles:
             vectors[name].load(b, registers[name], build.const(0, registers[name].buffer.dtype))
         with b.loop("element", vectors[dst].width, unrolled=True) as k:
             at = build.add(k, vectors[dst].start)
-            value = value_of(op, _values(plan, operands, registers, at), to.buffer.dtype)
+            value = value_of(op, _values(plan, inputs, registers, at), to.buffer.dtype)
             b.append(Store(Vector(to.buffer, at), value, span=b.span))
         vectors[dst].store(b, to)
 
@@ -52,20 +52,12 @@ def _registers(plan: Plan, op: TileOp, name: str, b: Builder) -> Vector:
     return Vector(b.scratch(op.name, plan.elements[name].buffer.dtype, width), build.const(0, int32), width)
 
 
-def _values(
-    plan: Plan, operands: Sequence[Region | Expr], registers: Mapping[str, Vector], at: Expr
-) -> list[Expr]:
+def _values(plan: Plan, inputs: Sequence[str | Expr], registers: Mapping[str, Vector], at: Expr) -> list[Expr]:
     """The inputs of element `at`: scalars as they are, tiles from their registers."""
-    values: list[Expr] = []
-    names = iter(plan.names[1:])
-    for operand in operands:
-        if not isinstance(operand, Region):
-            values.append(operand)
-            continue
-        name = next(names)
-        held = registers[name]
-        values.append(Load(held if name in plan.single else Vector(held.buffer, at)))
-    return values
+    loads = {
+        name: Load(vector if name in plan.single else Vector(vector.buffer, at)) for name, vector in registers.items()
+    }
+    return [loads[each] if isinstance(each, str) else each for each in inputs]
 
 
 VARIANT = Variant(

@@ -20,7 +20,6 @@ from ...ir.nodes import Buffer, Const, Expr, Instruction, Region, TileOp, Vector
 from ...isa import Family
 from ...isa.convert import TF32
 from ...isa.mma import MMA, MMA_M, MMA_N, Mma, products
-from ...layout import TileLayout
 from ..builder import Builder
 from ..schedule.evaluate import number
 from ..schedule.fragments import Fragments, fragment, nearest, share
@@ -146,7 +145,7 @@ def _local(op: TileOp, context: DispatchContext) -> str | None:
 
 
 def _shape(op: TileOp, context: DispatchContext) -> str | None:
-    fault = op.record.shape_fault(op.shapes)
+    fault = op.record.shape_fault(op.shapes, dict(op.attrs))
     return None if fault is None else fault.message
 
 
@@ -221,8 +220,7 @@ def _rounded(plan: Plan, left: Buffer, right: Buffer, b: Builder) -> list[Buffer
     m, n, k = plan.tiles
     copies: list[Buffer] = []
     for source, words, count in ((left, plan.a_words, m), (right, plan.b_words, n)):
-        assert isinstance(source.layout, TileLayout)
-        rounded = b.scratch(f"{source.name}.tf32", float32, source.layout.span())
+        rounded = b.scratch(f"{source.name}.tf32", float32, source.tile_layout.span())
         copies.append(rounded)
         with b.loop("k", k, unrolled=True) as at_k, b.loop("tile", count, unrolled=True) as tile:
             for at in words(tile, at_k):

@@ -82,6 +82,11 @@ class Elementwise:
         return len(self.operands)
 
     @property
+    def issue(self) -> int:
+        """Quarter cycles of a multiprocessor that it takes for a warp; a function as many as an exponential."""
+        return 16 if self.kind == "function" else 1
+
+    @property
     def conditions(self) -> int:
         """How many of the operands, the first ones, are conditions: of bool_, and not converted."""
         return 1 if self.kind == "select" else 0

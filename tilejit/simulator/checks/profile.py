@@ -15,7 +15,6 @@ from ..opcodes.memory import Site
 BANKS = 32
 BANK_BYTES = 4
 SECTOR_BYTES = 32
-WAVEFRONT_BYTES = 128
 # Stands for the address of a lane that takes no part: lower than any.
 ABSENT = -(1 << 62)
 # Tells rows of 32 numbers apart by one product, nearly always; who uses it compares them too.

@@ -13,6 +13,9 @@ WARP_SYNC_ROOTS = frozenset({"shfl", "vote", "match", "redux", "elect"})
 ALIGNED_ROOTS = frozenset({"ldmatrix", "stmatrix", "mma", "tcgen05"})
 BARRIER_ROOTS = frozenset({"bar", "barrier"})
 
+# Instructions that end a block and emit no code.
+JUMP_ROOTS = frozenset({"bra", "brx", "ret", "exit"})
+
 
 @dataclass(slots=True)
 class BasicBlock:
@@ -58,7 +61,7 @@ def split(function: PtxFunction) -> list[BasicBlock]:
     for i, start in enumerate(order):
         end = order[i + 1] if i + 1 < len(order) else len(body)
         blocks.append(BasicBlock(i, list(range(start, end))))
-    guarded = [pc for pc, ins in enumerate(body) if ins.guard and ins.root not in ("bra", "brx", "ret", "exit")]
+    guarded = [pc for pc, ins in enumerate(body) if ins.guard and ins.root not in JUMP_ROOTS]
     for block in blocks:
         _terminate(function, block, number, len(blocks))
     return _insert_guards(function, blocks, set(guarded))
@@ -69,11 +72,11 @@ def _leaders(function: PtxFunction) -> set[int]:
     aligned = False
     leaders = {0, *(pc for pc in function.labels.values() if pc < len(body))}
     for pc, ins in enumerate(body):
-        ends = ins.root in ("bra", "brx", "ret", "exit", "trap") or is_barrier(ins)
+        ends = ins.root in JUMP_ROOTS or ins.root == "trap" or is_barrier(ins)
         alone = ins.guard is not None and not ends
         if (ends or alone or (ins.guard and is_barrier(ins))) and pc + 1 < len(body):
             leaders.add(pc + 1)
-        if is_warp_sync(ins) or (ins.guard and ins.root not in ("bra", "brx", "ret", "exit")):
+        if is_warp_sync(ins) or (ins.guard and ins.root not in JUMP_ROOTS):
             leaders.add(pc)
         # After one aligned instruction the rest of a block has all lanes anyway.
         aligned = aligned and pc not in leaders

@@ -8,7 +8,7 @@ that holds a float costs no reinterpretation between float instructions. Between
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, NoReturn
 
 import numpy as np
@@ -88,7 +88,7 @@ class BlockWriter:
     """Collects the statements of one block; opcode entries call its methods.
 
     parts: variable → (wide variable that it is an element of, which one, of how many).
-    known: expression, or variables in another form → the variable that holds it.
+    computed: expression, or variables in another form → the variable that holds it.
     """
 
     def __init__(self, names: KernelNames, module: Module) -> None:
@@ -97,7 +97,7 @@ class BlockWriter:
         self.lines: list[str] = []
         self.views: dict[int, dict[str, str]] = {}
         self.parts: dict[str, tuple[str, int, int]] = {}
-        self.known: dict[str | tuple[str, ...], str] = {}
+        self.computed: dict[str | tuple[str, ...], str] = {}
         self.inputs: dict[int, None] = {}
         self.written: dict[int, None] = {}
         self.count = 0
@@ -121,9 +121,9 @@ class BlockWriter:
 
     def once(self, expression: str) -> str:
         """The variable with this value, which only depends on other variables: made once in a block."""
-        if expression not in self.known:
-            self.known[expression] = self.temp(expression)
-        return self.known[expression]
+        if expression not in self.computed:
+            self.computed[expression] = self.temp(expression)
+        return self.computed[expression]
 
     def stmt(self, text: str) -> None:
         self.lines.append(" " + text)
@@ -210,6 +210,12 @@ class BlockWriter:
         self.highest = max(self.highest, index)
         return self.source(self.ins.operands[index], dtype, ptx_type)
 
+    def exactly(self, count: int) -> tuple[str, ...]:
+        """The operands, which must be as many."""
+        if len(self.ins.operands) != count:
+            self.fail(f"expected {count} operands, got {len(self.ins.operands)}")
+        return self.ins.operands
+
     def begin(self, ins: PtxInstruction, pc: int) -> None:
         """Make `ins` the current instruction."""
         self.ins, self.pc, self.highest = ins, pc, -1
@@ -223,14 +229,18 @@ class BlockWriter:
     def either(self, unsigned: str, signed: str, *indices: int) -> str:
         """`signed` if some operand's register is held only as that, else `unsigned`: this saves a reinterpretation."""
         for i in indices:
-            slot = self.names.slots.get(self.ins.operands[i])
-            if slot is None:
-                continue
-            views = self.views.get(slot)
-            at_hand = views if views is not None else {self.names.home[slot]: ""}
-            if signed in at_hand and unsigned not in at_hand:
+            dtypes = self.at_hand(self.ins.operands[i])
+            if signed in dtypes and unsigned not in dtypes:
                 return signed
         return unsigned
+
+    def at_hand(self, operand: str) -> Collection[str]:
+        """The dtypes in which the block holds a register already; none of what is no register."""
+        slot = self.names.slots.get(operand)
+        if slot is None:
+            return ()
+        views = self.views.get(slot)
+        return (self.names.home[slot],) if views is None else views
 
     def dst(self, index: int, dtype: str, expression: str) -> None:
         """Assign the destination operand; narrower values are extended by their signedness."""
@@ -372,7 +382,15 @@ class BlockWriter:
 
 #: the parts of an opcode that its pattern names
 Match = dict[str, str]
-Entry = Callable[[BlockWriter, dict[str, str]], None]
+Entry = Callable[[BlockWriter, Match], None]
+
+#: opcode → (pattern of its modifiers, what emits it)
+Entries = dict[str, tuple[tuple[str, Entry], ...]]
+
+
+def paired(operand: str) -> list[str]:
+    """The elements of `p|q`, or the operand alone."""
+    return [x.strip() for x in operand.split("|")]
 
 
 def vector(operand: str) -> list[str]:
@@ -380,4 +398,3 @@ def vector(operand: str) -> list[str]:
     if operand[0] != "{":
         return [operand]
     return [x.strip() for x in operand[1:-1].split(",")]
-

@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from ...errors import UnsupportedInstructionError
 from .ptx import TYPE_BYTES, KernelText, Module, PtxParam, SymbolAddress, Variable, parse_number
-from .source import Source
+from .source import Cursor, Source
 
-SPACE = re.compile(r"\s*")
 FILE = re.compile(r'\.file\s+(\d+)\s+"([^"]*)"[^\n]*')
 VARIABLE = re.compile(
     r"(?P<external>\.extern\s+|\.visible\s+|\.weak\s+|\.common\s+)?\.(?P<space>global|const|shared|local|param)\s*"
@@ -35,34 +33,18 @@ _ADDRESS = re.compile(r"(?:(generic)\(\s*)?([A-Za-z_$%][\w$]*)\s*(?(1)\))\s*(?:(
 @lru_cache(maxsize=64)
 def parse(text: str) -> Module:
     """Parse what stands outside of functions; raises UnsupportedInstructionError on what is not understood."""
-    return _Parser(Source(text)).module_()
+    return _Parser(Source(text)).parse()
 
 
-class _Parser:
+class _Parser(Cursor):
     def __init__(self, source: Source) -> None:
-        self.source = source
-        self.code = source.code
+        super().__init__(source)
         self.module = Module(source)
-        self.pos = 0
 
-    def fail(self, what: str, pos: int) -> UnsupportedInstructionError:
-        return self.source.refusal(what, self.source.line_at(pos))
-
-    def skip(self) -> int:
-        match = SPACE.match(self.code, self.pos)
-        self.pos = match.end() if match else self.pos
-        return self.pos
-
-    def take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        match = pattern.match(self.code, self.pos)
-        if match:
-            self.pos = match.end()
-        return match
-
-    def module_(self) -> Module:
+    def parse(self) -> Module:
         while self.skip() < len(self.code):
             if not self.item():
-                raise self.fail("this directive is not supported", self.pos)
+                raise self.refusal("this directive is not supported", self.pos)
         return self.module
 
     def item(self) -> bool:
@@ -92,7 +74,7 @@ class _Parser:
     def entry(self, match: re.Match[str]) -> None:
         """Note a kernel and where its body is."""
         if _TUNING.sub("", match[3]):
-            raise self.fail(f"unknown directive {_TUNING.sub('', match[3])!r}", match.start(3))
+            raise self.refusal(f"unknown directive {_TUNING.sub('', match[3])!r}", match.start(3))
         params = self.params(match[2] or "", match.start())
         begin = self.pos
         self.pos = self.source.closing_brace(begin)
@@ -106,7 +88,7 @@ class _Parser:
                 continue
             match = _PARAM.fullmatch(item)
             if not match or match[2] not in TYPE_BYTES:
-                raise self.fail(f"parameter {item!r} is not understood", pos)
+                raise self.refusal(f"parameter {item!r} is not understood", pos)
             size = TYPE_BYTES[match[2]]
             align = int(match[1] or size)
             size *= int(match[4] or 1)

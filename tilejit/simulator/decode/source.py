@@ -7,6 +7,7 @@ from bisect import bisect_right
 
 from ...errors import UnsupportedInstructionError
 
+_SPACE = re.compile(r"\s*")
 _COMMENT = re.compile(r'"[^"\n]*"|//[^\n]*|/\*.*?\*/', re.S)
 _BRACE = re.compile(r'"[^"\n]*"|[{}]')
 
@@ -42,6 +43,30 @@ class Source:
             if not depth:
                 return match.end()
         raise self.refusal("a brace is not closed", self.line_at(begin - 1))
+
+
+class Cursor:
+    """A place in a PTX text that moves on."""
+
+    def __init__(self, source: Source, at: int = 0) -> None:
+        self.source = source
+        self.code = source.code
+        self.pos = at
+
+    def refusal(self, what: str, at: int) -> UnsupportedInstructionError:
+        return self.source.refusal(what, self.source.line_at(at))
+
+    def skip(self) -> int:
+        """The position behind white space."""
+        match = _SPACE.match(self.code, self.pos)
+        self.pos = match.end() if match else self.pos
+        return self.pos
+
+    def take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        match = pattern.match(self.code, self.pos)
+        if match:
+            self.pos = match.end()
+        return match
 
 
 def _blank_comment(match: re.Match[str]) -> str:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from ...errors import UnsupportedInstructionError
-from .parser import FILE, SPACE, VARIABLE, variable
+from .parser import FILE, VARIABLE, variable
 from .ptx import TYPE_BYTES, KernelText, Loc, Module, PtxFunction, PtxInstruction, Variable
+from .source import Cursor
 
 _STATEMENT = re.compile(
     r"(?:@(?P<neg>!?)\s*(?P<guard>[%\w$]+)\s+)?(?P<root>[a-z]\w*)(?P<suffix>(?:(?:\.|::)\w+)*)(?=[\s;])"
@@ -51,14 +51,12 @@ class _Scope:
         self.tables: list[str] = []
 
 
-class _Body:
+class _Body(Cursor):
     """The statements between a kernel's braces."""
 
     def __init__(self, module: Module, function: PtxFunction, begin: int) -> None:
+        super().__init__(module.source, begin)
         self.module = module
-        self.source = module.source
-        self.code = module.source.code
-        self.pos = begin
         self.function = function
         self.scopes = [_Scope(0)]
         self.renamed = False
@@ -66,25 +64,11 @@ class _Body:
         self.locations: dict[tuple[int, int, int], Loc] = {}
         self.serial = 0
 
-    def fail(self, what: str, pos: int) -> UnsupportedInstructionError:
-        return self.source.refusal(what, self.source.line_at(pos))
-
-    def take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        match = pattern.match(self.code, self.pos)
-        if match:
-            self.pos = match.end()
-        return match
-
     def parse(self) -> None:
-        code = self.code
-        match_statement = _STATEMENT.match
-        skip = SPACE.match
         while True:
-            gap = skip(code, self.pos)
-            self.pos = gap.end() if gap else self.pos
-            match = match_statement(code, self.pos)
+            match = _STATEMENT.match(self.code, self.skip())
             if match is None:
-                raise self.fail("this is not understood", self.pos)
+                raise self.refusal("this is not understood", self.pos)
             kind = match.lastgroup
             if kind == "ops":
                 self.instruction(match)
@@ -112,10 +96,9 @@ class _Body:
         """A label, or the name of a table of labels."""
         scope = self.scopes[-1]
         if name in scope.labels:
-            raise self.fail(f"label {name} is defined twice", pos)
+            raise self.refusal(f"label {name} is defined twice", pos)
         scope.labels[name] = unique = name if len(self.scopes) == 1 else self.unique(name)
-        gap = SPACE.match(self.code, self.pos)
-        self.pos = gap.end() if gap else self.pos
+        self.skip()
         if targets := self.take(_TARGETS):
             self.function.branch_tables[unique] = tuple(x.strip() for x in targets[1].split(","))
             scope.tables.append(unique)
@@ -167,7 +150,7 @@ class _Body:
         elif match := self.take(FILE):
             self.module.files[int(match[1])] = match[2]
         elif not self.take(_PRAGMA):
-            raise self.fail("this directive is not supported", self.pos)
+            raise self.refusal("this directive is not supported", self.pos)
 
     def location(self, match: re.Match[str]) -> None:
         """A `.loc`; where its caller was inlined itself, an earlier `.loc` of that place says so.
@@ -189,7 +172,7 @@ class _Body:
 
     def registers(self, match: re.Match[str]) -> None:
         if match[1] not in TYPE_BYTES:
-            raise self.fail(f"unknown register type .{match[1]}", match.start())
+            raise self.refusal(f"unknown register type .{match[1]}", match.start())
         bits = 8 * TYPE_BYTES[match[1]] or 1
         for item in (x.strip() for x in match[2].split(",")):
             many = re.fullmatch(r"([%\w$]+?)<(\d+)>", item)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from .blocks import BARRIER_ROOTS, JUMP_ROOTS
 from .ptx import PtxInstruction
 
 # Of names that no register has, such as a variable's, nothing is written: they do no harm among the sources.
 _NAME = re.compile(r"(?<![\w$%])[%$A-Za-z_][\w$.]*")
 # Their first operand is no result, as none in brackets is.
-_NO_RESULT = frozenset({"bra", "brx", "nanosleep", "bar", "barrier", "setmaxnreg"})
+_NO_RESULT = JUMP_ROOTS | BARRIER_ROOTS | {"nanosleep", "setmaxnreg"}
 _TAKES_CARRY = frozenset({"addc", "subc", "madc"})
 
 

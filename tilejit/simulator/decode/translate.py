@@ -15,9 +15,9 @@ from ..machine import memory
 from ..numerics import FUNCTIONS
 from ..opcodes import lookup
 from ..opcodes.memory import Site
-from .blocks import BasicBlock, liveness, split
+from .blocks import JUMP_ROOTS, BasicBlock, liveness, split
 from .courses import Courses
-from .emitter import DTYPES, SPECIAL, BlockWriter, KernelNames
+from .emitter import SPECIAL, BlockWriter, KernelNames
 from .ordering import Ordering
 from .parser import parse
 from .ptx import Module, PtxFunction, Variable
@@ -111,7 +111,6 @@ class _Translator:
         self.dynamic_shared_bytes = dynamic_shared_bytes
         self.sizes: dict[str, int] = {}
         self.placed = self.place_variables()
-        self.never: frozenset[str] = frozenset()
 
     def place_variables(self) -> tuple[Placed, ...]:
         """Give every variable an address in its state space."""
@@ -137,7 +136,7 @@ class _Translator:
         """Instructions that end a block emit no code: check their modifiers and labels here."""
         tables = self.function.branch_tables
         for ins in self.function.body:
-            if ins.root not in ("bra", "brx", "ret", "exit"):
+            if ins.root not in JUMP_ROOTS:
                 continue
             names: tuple[str, ...] = ins.operands if ins.root == "bra" else ()
             if ins.root == "brx":
@@ -145,9 +144,8 @@ class _Translator:
             missing = [x for x in names if x not in self.function.labels]
             count = {"bra": 1, "brx": 2}.get(ins.root, 0)
             if missing or len(ins.operands) != count or lookup(ins.root, ins.suffix) is None:
-                e = BlockWriter(KernelNames({}, {}, {}), self.module)
-                e.begin(ins, 0)
-                e.fail(f"label {missing[0]} is not defined" if missing else f"{ins.root}{ins.suffix} is not supported")
+                what = f"label {missing[0]} is not defined" if missing else f"{ins.root}{ins.suffix} is not supported"
+                raise self.module.source.refusal(what, ins.line)
 
     def program(self) -> Program:
         self.check_labels()
@@ -191,11 +189,12 @@ class _Translator:
         for pc in block.pcs:
             ins = body[pc]
             e.begin(ins, pc)
-            found = lookup(ins.root, ins.suffix)
-            if found is None:
+            entry = lookup(ins.root, ins.suffix)
+            if entry is None:
                 e.fail(f"{ins.root}{ins.suffix} is not supported")
+            write, match = entry
             try:
-                found[0](e, found[1])
+                write(e, match)
             except IndexError:
                 e.fail("an operand is missing")
             e.end()
@@ -235,14 +234,24 @@ class _Translator:
         body = self.function.body
         homes = tuple(h or f"u{b // 8}" for h, b in zip(names.home, names.bits, strict=True))
         return Program(
-            self.module, self.function, compiled, dict(names.slots), homes, tuple(names.sites), self.placed,
-            _cell_shift(names.sites),
-            self.sizes["shared"] - memory.SHARED_BASE, self.sizes["local"] - memory.LOCAL_BASE,
-            tuple(live), tuple(DTYPES[h].type(0) for h in homes),
-            tuple((n, s) for n, s in names.slots.items() if n in SPECIAL), _params(names.slots),
-            tuple(memory.Part(p.name, p.offset, p.size_bytes, False) for p in self.function.params),
-            tuple((b.index, body[pc].events) for b in blocks for pc in b.pcs if body[pc].events),
-            Ordering.of(body, names.sites), Courses(self.function, blocks, names.sites, names.slots, live),
+            module=self.module,
+            function=self.function,
+            blocks=compiled,
+            slots=dict(names.slots),
+            homes=homes,
+            sites=tuple(names.sites),
+            placed=self.placed,
+            cell_shift=_cell_shift(names.sites),
+            shared_bytes=self.sizes["shared"] - memory.SHARED_BASE,
+            local_bytes=self.sizes["local"] - memory.LOCAL_BASE,
+            live=tuple(live),
+            initial=tuple(memory.ELEMENTS[h].type(0) for h in homes),
+            special=tuple((n, s) for n, s in names.slots.items() if n in SPECIAL),
+            params=_params(names.slots),
+            param_parts=tuple(memory.Part(p.name, p.offset, p.size_bytes, False) for p in self.function.params),
+            events=tuple((b.index, body[pc].events) for b in blocks for pc in b.pcs if body[pc].events),
+            ordering=Ordering.of(body, names.sites),
+            courses=Courses(self.function, blocks, names.sites, names.slots, live),
         )
 
 
@@ -258,7 +267,7 @@ def _cell_shift(sites: list[Site]) -> dict[str, int]:
 def _params(slots: dict[str, int]) -> tuple[tuple[int, np.dtype[Any], int], ...]:
     """Slot, dtype and offset of each parameter that is read, by the names that the emitter gives them."""
     named = ((name.split(":"), slot) for name, slot in slots.items() if name.startswith("%param:"))
-    return tuple((slot, DTYPES[dtype], int(offset)) for (_, offset, dtype), slot in named)
+    return tuple((slot, memory.ELEMENTS[dtype], int(offset)) for (_, offset, dtype), slot in named)
 
 
 def _loaded_later(function: PtxFunction) -> frozenset[str]:

@@ -22,18 +22,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..decode.emitter import DTYPES
 from ..opcodes.memory import Site
 from ..opcodes.move import WINDOWS
 
 Bytes = NDArray[np.uint8]
 
 # NumPy moves 16 bytes fastest as one complex number; 32 bytes need an opaque element.
-ELEMENTS: dict[str, Any] = {
-    "u1": np.uint8, "u2": np.uint16, "u4": np.uint32, "u8": np.uint64,
-    "i1": np.int8, "i2": np.int16, "i4": np.int32, "i8": np.int64,
-    "f2": np.float16, "f4": np.float32, "f8": np.float64, "V16": np.complex128, "V32": np.dtype("V32"),
-}
-ELEMENTS = {name: np.dtype(x) for name, x in ELEMENTS.items()}
+ELEMENTS: dict[str, np.dtype[Any]] = {**DTYPES, "V16": np.dtype(np.complex128), "V32": np.dtype("V32")}
 
 GLOBAL_BASE = 1 << 36
 RED_ZONE_BYTES = 1 << 24

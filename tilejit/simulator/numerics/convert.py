@@ -17,8 +17,8 @@ _ROUND: dict[str, Callable[[PerThread], PerThread]] = {"rni": np.rint, "rzi": np
 
 def int_sat(x: PerThread, target: np.dtype[Any]) -> PerThread:
     """Integer → integer, clamped to the target's range."""
-    info, own = np.iinfo(target), np.iinfo(x.dtype)
-    low, high = max(info.min, own.min), min(info.max, own.max)
+    to, source = np.iinfo(target), np.iinfo(x.dtype)
+    low, high = max(to.min, source.min), min(to.max, source.max)
     return np.clip(x, x.dtype.type(low), x.dtype.type(high)).astype(target)
 
 

@@ -16,7 +16,6 @@ import numpy as np
 from .integer import PerThread, sel
 
 U2, U4, U8, F2, F4, F8 = np.uint16, np.uint32, np.uint64, np.float16, np.float32, np.float64
-NAN32 = U4(0x7FFFFFFF).view(F4)
 NAN16 = U2(0x7FFF)
 _TINY32 = F4(2.0**-126)
 

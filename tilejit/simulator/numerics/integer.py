@@ -282,16 +282,10 @@ def _byte(a: PerThread, i: int) -> PerThread:
     return part.astype(np.int64)
 
 
-def pack2(low: PerThread, high: PerThread, bits: int) -> PerThread:
-    """(high:low) of two unsigned halves of `bits` bits each."""
-    wide = _UNSIGNED[bits // 4]
-    return low.astype(wide) | (high.astype(wide) << wide(bits))
-
-
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     f.__name__: f
     for f in (
         sel, not_, div_u, rem_u, div_s, rem_s, mul_hi, add_sat, sub_sat, mulhi_sat, mul24, shl, shr, shf_l, shf_r,
-        lop3, bfe, bfi, bmsk, brev, popc, clz, bfind, prmt, dp4a, pack2,
+        lop3, bfe, bfi, bmsk, brev, popc, clz, bfind, prmt, dp4a,
     )
 }

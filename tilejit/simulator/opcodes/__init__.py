@@ -9,22 +9,21 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Any
 
-from ..decode.emitter import Entry
+from ..decode.emitter import Entries, Entry, Match
 from . import convert, copies, floats, integer, matrix, memory, move, sync, tensor
 
-_TABLES: tuple[dict[str, Any], ...] = (
+_TABLES: tuple[Entries, ...] = (
     integer.ENTRIES, floats.ENTRIES, convert.ENTRIES, move.ENTRIES, memory.ENTRIES, sync.ENTRIES,
     matrix.ENTRIES, copies.ENTRIES, tensor.ENTRIES,
 )
 
 
-def _merge() -> dict[str, tuple[tuple[re.Pattern[str], Entry], ...]]:
-    merged: dict[str, tuple[tuple[re.Pattern[str], Entry], ...]] = {}
+def _merge() -> dict[str, tuple[tuple[_Lazy, Entry], ...]]:
+    merged: dict[str, tuple[tuple[_Lazy, Entry], ...]] = {}
     for table in _TABLES:
         for root, forms in table.items():
-            merged[root] = merged.get(root, ()) + tuple((_lazy(p), f) for p, f in forms)
+            merged[root] = merged.get(root, ()) + tuple((_Lazy(pattern), entry) for pattern, entry in forms)
     return merged
 
 
@@ -43,15 +42,11 @@ class _Lazy:
         return self.pattern.fullmatch(text)
 
 
-def _lazy(source: str) -> Any:
-    return _Lazy(source)
-
-
 INSTRUCTIONS = _merge()
 
 
 @lru_cache(maxsize=4096)
-def lookup(root: str, suffix: str) -> tuple[Entry, dict[str, str]] | None:
+def lookup(root: str, suffix: str) -> tuple[Entry, Match] | None:
     """The entry for an opcode with its modifiers, and what its pattern's groups matched."""
     for pattern, entry in INSTRUCTIONS.get(root, ()):
         match = pattern.fullmatch(suffix)

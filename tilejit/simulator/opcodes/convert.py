@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..decode.emitter import PTX_DTYPE, BlockWriter, Match
+from ..decode.emitter import PTX_DTYPE, BlockWriter, Entries, Match
 
 
 def int_to_int(e: BlockWriter, m: Match) -> None:
@@ -99,7 +99,7 @@ FLOAT = "f16|bf16|f32|f64"
 INTEGRAL = r"\.(?P<round>rni|rzi|rmi|rpi)"
 ROUND = r"\.(?P<round>rn|rz|rm|rp)"
 FP8 = r"(?P<{}>e4m3|e5m2)x2"
-ENTRIES = {
+ENTRIES: Entries = {
     "cvt": (
         (rf"(?P<sat>\.sat)?\.(?P<t>{INT})\.(?P<s>{INT})", int_to_int),
         (INTEGRAL + rf"(?P<ftz>\.ftz)?(?P<sat>\.sat)?\.(?P<t>{INT})\.(?P<s>{FLOAT})", float_to_int),

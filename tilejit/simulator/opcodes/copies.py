@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..decode.emitter import BlockWriter, Match
+from ..decode.emitter import BlockWriter, Entries, Match
 from ..decode.ptx import parse_number
 from .memory import site
 
@@ -66,7 +66,7 @@ def wait_all(e: BlockWriter, m: Match) -> None:
     e.stmt("S.copies.wait_all()")
 
 
-ENTRIES = {
+ENTRIES: Entries = {
     "cp": ((r"\.async\.(?P<cache>ca|cg)\.shared(?:::cta)?\.global(?P<policy>\.L2::cache_hint)?"
             r"(?:\.L2::(?:64|128|256)B)?", cp_async),
            (r"\.async\.commit_group", commit), (r"\.async\.wait_group", wait), (r"\.async\.wait_all", wait_all)),

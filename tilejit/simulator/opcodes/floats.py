@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..decode.emitter import PTX_DTYPE, BlockWriter, Match
+from ..decode.emitter import PTX_DTYPE, BlockWriter, Entries, Match
 
 _OPERATOR = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
@@ -46,9 +46,9 @@ def fma(e: BlockWriter, m: Match) -> None:
 
 def mixed(e: BlockWriter, m: Match) -> None:
     """add, sub, fma of f16 or bf16 into f32: all factors but the last operand are converted, then f32 arithmetic."""
-    own, last = PTX_DTYPE[m["a"]], len(e.ins.operands) - 1
+    narrow, last = PTX_DTYPE[m["a"]], len(e.ins.operands) - 1
     wide = "bf16_to_f32({})" if m["a"] == "bf16" else "{}.astype(f4)"
-    values = [e.temp(wide.format(e.src(i, own))) for i in range(1, last)] + [e.src(last, "f4")]
+    values = [e.temp(wide.format(e.src(i, narrow))) for i in range(1, last)] + [e.src(last, "f4")]
     mode, root = m.get("round") or "rn", e.ins.root
     if mode == "rn":
         plain = f"{values[0]} {_OPERATOR[root]} {values[1]}" if root != "fma" else f"fma_f32({', '.join(values)})"
@@ -66,17 +66,20 @@ def half(e: BlockWriter, m: Match) -> None:
     dtype = PTX_DTYPE[t]
     operands = [e.src(i + 1, dtype) for i in range(n)]
     name = f"{e.ins.root}_{base}"
-    lane = PTX_DTYPE[base]
     if m.get("ftz") or m.get("sat") or m.get("relu"):
-        e.dst(0, dtype, f"half_modified({name}, {t!r}, {lane}, {m_flags(m)}, {', '.join(operands)})")
+        e.dst(0, dtype, f"half_modified({name}, {t!r}, {PTX_DTYPE[base]}, {_flags(m)}, {', '.join(operands)})")
         return
-    call = f"{name}({', '.join(operands)})" if t == base else f"halves({name}, {lane}, {', '.join(operands)})"
-    e.dst(0, dtype, call)
+    e.dst(0, dtype, _each_half(name, t, *operands))
 
 
-def m_flags(m: Match) -> str:
-    flags = tuple(x for x in ("ftz", "sat", "relu") if m.get(x))
-    return repr(flags)
+def _each_half(name: str, t: str, *operands: str) -> str:
+    """A function of a type's values; of a packed type's both halves."""
+    base, arguments = t.removesuffix("x2"), ", ".join(operands)
+    return f"{name}({arguments})" if t == base else f"halves({name}, {PTX_DTYPE[base]}, {arguments})"
+
+
+def _flags(m: Match) -> str:
+    return repr(tuple(x for x in ("ftz", "sat", "relu") if m.get(x)))
 
 
 def f32x2(e: BlockWriter, m: Match) -> None:
@@ -91,10 +94,9 @@ def minmax(e: BlockWriter, m: Match) -> None:
     if base == "bf16":
         name = name.replace("_float", "") + "_bf16"
     operands = _ftz(e, m, [e.src(i, dtype) for i in range(1, len(e.ins.operands))])
-    lane = PTX_DTYPE[base]
     result = operands[0]
     for other in operands[1:]:
-        result = f"{name}({result}, {other})" if t == base else f"halves({name}, {lane}, {result}, {other})"
+        result = _each_half(name, t, result, other)
     e.dst(0, dtype, result)
 
 
@@ -134,11 +136,8 @@ def approximate(e: BlockWriter, m: Match) -> None:
 
 
 def approximate_half(e: BlockWriter, m: Match) -> None:
-    t, base = m["t"], m["t"].removesuffix("x2")
-    dtype = PTX_DTYPE[t]
-    name = f"{e.ins.root}_{base}"
-    call = f"{name}({e.src(1, dtype)})" if t == base else f"halves({name}, {PTX_DTYPE[base]}, {e.src(1, dtype)})"
-    e.dst(0, dtype, call)
+    t, dtype = m["t"], PTX_DTYPE[m["t"]]
+    e.dst(0, dtype, _each_half(f"{e.ins.root}_{t.removesuffix('x2')}", t, e.src(1, dtype)))
 
 
 def approximate_f64(e: BlockWriter, m: Match) -> None:
@@ -176,7 +175,7 @@ APPROX = ((r"\.approx(?P<ftz>\.ftz)?\.f32", approximate),)
 APPROX_HALF = (
     (r"\.approx\.(?P<t>f16|f16x2)", approximate_half), (r"\.approx(?:\.ftz)?\.(?P<t>bf16|bf16x2)", approximate_half),
 )
-ENTRIES = {
+ENTRIES: Entries = {
     "add": (*ARITHMETIC, (MIXED, mixed)),
     "sub": (*ARITHMETIC, (MIXED, mixed)),
     "mul": ARITHMETIC,

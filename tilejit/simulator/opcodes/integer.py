@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..decode.emitter import PTX_DTYPE, SIZE, BlockWriter, Match
+from ..decode.emitter import PTX_DTYPE, SIZE, BlockWriter, Entries, Entry, Match
 
 INT = r"\.(?P<t>[us](?:16|32|64))"
 BITS = r"\.(?P<t>b(?:16|32|64))"
@@ -16,7 +16,7 @@ def _signed(t: str) -> str:
     return f"i{SIZE[PTX_DTYPE[t]]}"
 
 
-def _wrapping(operator: str) -> object:
+def _wrapping(operator: str) -> Entry:
     """Instructions whose low bits don't depend on signedness: computed in whichever dtype is at hand."""
 
     def emit(e: BlockWriter, m: Match) -> None:
@@ -180,7 +180,7 @@ def shift(e: BlockWriter, m: Match) -> None:
     e.highest = 2
     width = 8 * SIZE[dtype]
     if amount[0].isdigit():
-        n = int(amount, 0)
+        n = e.literal(amount, "u4", "")
         clamped = min(n, width - 1) if dtype[0] == "i" else n
         operator = "<<" if e.ins.root == "shl" else ">>"
         if n < width or dtype[0] == "i":
@@ -198,7 +198,7 @@ def funnel(e: BlockWriter, m: Match) -> None:
 
 def lop3(e: BlockWriter, m: Match) -> None:
     a, b, c, _ = (e.src(i, "u4") for i in (1, 2, 3, 4))
-    e.dst(0, "u4", f"lop3({a}, {b}, {c}, {int(e.ins.operands[4], 0)})")
+    e.dst(0, "u4", f"lop3({a}, {b}, {c}, {e.literal(e.ins.operands[4], 'u4', '')})")
 
 
 def bfe(e: BlockWriter, m: Match) -> None:
@@ -246,7 +246,7 @@ MINMAX = (
     (r"\.(?P<t>u16)x2", minmax_x2), (r"(?P<relu>\.relu)?\.(?P<t>s16)x2", minmax_x2),
 )
 
-ENTRIES = {
+ENTRIES: Entries = {
     "add": ((INT, add), (r"\.sat\.(?P<t>s32)", add_sat), (r"\.(?P<t>[us]16x2)", add_x2),
             (r"\.(?P<cc>cc)\.(?P<t>[us](?:32|64))", carry_add)),
     "addc": ((r"(?:\.(?P<cc>cc))?\.(?P<t>[us](?:32|64))", carry_add),),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..decode.emitter import BlockWriter, Match, vector
+from ..decode.emitter import BlockWriter, Entries, Match, vector
 from .memory import site
 from .move import WINDOWS
 
@@ -30,7 +30,7 @@ def rows(e: BlockWriter, m: Match, kind: str, operand: str) -> tuple[str, str]:
 
 
 def ldmatrix(e: BlockWriter, m: Match) -> None:
-    targets, source = two(e)
+    targets, source = e.exactly(2)
     registers = vector(targets)
     check_count(e, registers, int(m["num"]))
     number, address = rows(e, m, "load", source)
@@ -41,7 +41,7 @@ def ldmatrix(e: BlockWriter, m: Match) -> None:
 
 
 def stmatrix(e: BlockWriter, m: Match) -> None:
-    target, sources = two(e)
+    target, sources = e.exactly(2)
     registers = vector(sources)
     check_count(e, registers, int(m["num"]))
     values = ", ".join(e.source(x, "u4") for x in registers)
@@ -62,9 +62,7 @@ def mma(e: BlockWriter, m: Match) -> None:
         e.fail(f"there is no mma of {a_type} and {b_type}")
     if element == "f16" and a_type in ("bf16", "tf32"):
         e.fail(f"there is no mma of {a_type} with f16 accumulators")
-    if len(e.ins.operands) != 4:
-        e.fail("mma takes four operands")
-    d, a, b, c = (vector(x) for x in e.ins.operands)
+    d, a, b, c = (vector(x) for x in e.exactly(4))
     for registers, count in zip((d, a, b, c), (2 if element == "f16" else 4, *counts, len(d)), strict=True):
         check_count(e, registers, count)
     dtype = _DTYPE[element]
@@ -74,22 +72,16 @@ def mma(e: BlockWriter, m: Match) -> None:
     right = e.once(f"fragment_b({listed(e, b, 'u4')}, S.n, {b_type!r})")
     start = tuple(e.source(x, dtype) for x in c)
     # A sum that an earlier product has left is at hand as a matrix.
-    total = e.known.get(start) or e.temp(f"fragment_c(({', '.join(start)},), S.n, {half})")
+    total = e.computed.get(start) or e.temp(f"fragment_c(({', '.join(start)},), S.n, {half})")
     matrix = e.temp(f"product({left}, {right}, {total}, {element!r}, {m['sat'] is not None})")
     values = e.temp(f"registers_d({matrix}, {half})")
     for i, register in enumerate(d):
         e.write(register, dtype, f"{values}[{i}]")
-    e.known[tuple(e.source(x, dtype) for x in d)] = matrix
+    e.computed[tuple(e.source(x, dtype) for x in d)] = matrix
 
 
 def listed(e: BlockWriter, registers: list[str], dtype: str) -> str:
     return f"({', '.join(e.source(x, dtype) for x in registers)},)"
-
-
-def two(e: BlockWriter) -> tuple[str, str]:
-    if len(e.ins.operands) != 2:
-        e.fail("expected two operands")
-    return e.ins.operands[0], e.ins.operands[1]
 
 
 def check_count(e: BlockWriter, registers: list[str], count: int) -> None:
@@ -99,7 +91,7 @@ def check_count(e: BlockWriter, registers: list[str], count: int) -> None:
 
 _FORM = r"\.sync\.aligned\.m8n8\.x(?P<num>[124])(?P<trans>\.trans)?(?P<space>\.shared(?:::cta)?)?\.b16"
 _TYPE = r"f16|bf16|tf32|s8|u8|e4m3|e5m2"
-ENTRIES = {
+ENTRIES: Entries = {
     "ldmatrix": ((_FORM, ldmatrix),),
     "stmatrix": ((_FORM, stmatrix),),
     "mma": ((r"\.sync\.aligned\.(?P<shape>m16n8k(?:4|8|16|32))\.row\.col(?P<sat>\.satfinite)?\.(?P<d>f32|f16|s32)"

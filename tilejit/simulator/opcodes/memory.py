@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ..decode.emitter import PTX_DTYPE, SIZE, BlockWriter, Match, vector
+from ..decode.emitter import PTX_DTYPE, SIZE, BlockWriter, Entries, Match, vector
 from ..decode.ptx import parse_number
 
 
@@ -172,9 +172,8 @@ def _load_param(e: BlockWriter, targets: list[str], dtype: str) -> bool:
         e.fail(f"address {e.ins.operands[1]!r} is not understood")
     offset = _signed(match[2]) if match[2] else 0
     if match[1] in e.call_params:
-        name = f"{match[1]}+{offset}"
         for i, target in enumerate(targets):
-            e.write(target, dtype, e.read(f"{match[1]}+{offset + i * SIZE[dtype]}" if i else name, dtype))
+            e.write(target, dtype, e.read(f"{match[1]}+{offset + i * SIZE[dtype]}", dtype))
         return True
     if match[1] not in e.names.params:
         return False
@@ -225,10 +224,7 @@ def store(e: BlockWriter, m: Match) -> None:
 def _stored(e: BlockWriter, source: str, dtype: str, ptx_type: str) -> tuple[str, str]:
     """(value, dtype) of what is stored, as a float of the width where the register is at hand only so."""
     if e.is_register(source) and e.names.register_bits.get(source) == 8 * SIZE[dtype] and SIZE[dtype] >= 4:
-        slot = e.names.slots.get(source)
-        views = e.views.get(slot) if slot is not None else None
-        at_hand = views if views is not None else {e.names.home[slot]: ""} if slot is not None else {}
-        other = f"f{SIZE[dtype]}"
+        at_hand, other = e.at_hand(source), f"f{SIZE[dtype]}"
         if other in at_hand and dtype not in at_hand:
             return e.source(source, other, ptx_type), other
     return e.source(source, dtype, ptx_type), dtype
@@ -307,7 +303,7 @@ def nothing(e: BlockWriter, m: Match) -> None:
     """Hints, and fences between proxies, which order nothing among threads."""
 
 
-ENTRIES = {
+ENTRIES: Entries = {
     "ld": ((LOAD, load),),
     "ldu": ((any_order(SPACE, VECTOR) + TYPES, load),),
     "st": ((STORE, store),),

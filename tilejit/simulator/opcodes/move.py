@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..decode.emitter import PTX_DTYPE, SIZE, SPECIAL, BlockWriter, Match, vector
+from ..decode.emitter import PTX_DTYPE, SIZE, SPECIAL, BlockWriter, Entries, Match, paired, vector
 
 ANY = r"\.(?P<t>b16|b32|b64|u16|u32|u64|s16|s32|s64|f16|bf16|f32|f64|f16x2|bf16x2)"
 
@@ -16,7 +16,7 @@ _INVERSE = {"ltu": ">=", "leu": ">", "gtu": "<=", "geu": "<"}
 
 
 def mov(e: BlockWriter, m: Match) -> None:
-    target, source = _two(e)
+    target, source = e.exactly(2)
     dtype = PTX_DTYPE[m["t"]]
     if target[0] == "{":
         unpack(e, vector(target), source, dtype)
@@ -35,12 +35,6 @@ def mov(e: BlockWriter, m: Match) -> None:
         e.set_constant(target, bits, f"f{SIZE[dtype]}" if float_literal else dtype)
     else:
         e.write(target, dtype, e.source(source, dtype))
-
-
-def _two(e: BlockWriter) -> tuple[str, str]:
-    if len(e.ins.operands) != 2:
-        e.fail("expected two operands")
-    return e.ins.operands[0], e.ins.operands[1]
 
 
 def pack(e: BlockWriter, target: str, parts: list[str], dtype: str) -> None:
@@ -70,7 +64,7 @@ def unpack(e: BlockWriter, parts: list[str], source: str, dtype: str) -> None:
 
 
 def mov_pred(e: BlockWriter, m: Match) -> None:
-    target, source = _two(e)
+    target, source = e.exactly(2)
     if e.is_register(source):
         e.alias(target, source)
     else:
@@ -139,7 +133,7 @@ def compare(e: BlockWriter, how: str, a: str, b: str, is_float: bool) -> str:
 
 def setp(e: BlockWriter, m: Match) -> None:
     t = m["t"]
-    targets = [x.strip() for x in e.ins.operands[0].split("|")]
+    targets = paired(e.ins.operands[0])
     comparison = _comparison(e, m, 1)
     if len(targets) == 1 and not m.get("bool") and len(e.ins.operands) == 3:
         e.write(targets[0], "p", comparison)
@@ -185,7 +179,7 @@ def set_(e: BlockWriter, m: Match) -> None:
 
 def setp_x2(e: BlockWriter, m: Match) -> None:
     """setp on f16x2/bf16x2: p for the low halves, q for the high ones."""
-    targets = [x.strip() for x in e.ins.operands[0].split("|")]
+    targets = paired(e.ins.operands[0])
     low = "f16_low" if m["t"] == "f16x2" else "bf16_low"
     a, b = e.src(1, "u4"), e.src(2, "u4")
     for target, half in zip(targets, (low, low.replace("low", "high")), strict=False):
@@ -199,7 +193,7 @@ INT_HOW = r"\.(?P<how>eq|ne|lt|le|gt|ge|lo|ls|hi|hs)"
 FLOAT_HOW = r"\.(?P<how>eq|ne|lt|le|gt|ge|equ|neu|ltu|leu|gtu|geu|num|nan)"
 BOOL = r"(?:\.(?P<bool>and|or|xor))?"
 SET_D = r"\.(?P<d>u32|s32|f32)"
-ENTRIES = {
+ENTRIES: Entries = {
     "mov": ((ANY, mov), (r"\.pred", mov_pred)),
     "cvta": ((r"(?P<to>\.to)?\.(?P<space>global|shared|local|const|param)(?:::cta)?\.(?P<t>u32|u64)", cvta),),
     "isspacep": ((r"\.(?P<space>global|shared|local|const|param)(?:::cta)?", isspacep),),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..decode.emitter import PTX_DTYPE, BlockWriter, Match
+from ..decode.emitter import PTX_DTYPE, BlockWriter, Entries, Match, paired
 
 
 def barrier(e: BlockWriter, m: Match) -> None:
@@ -25,23 +25,22 @@ def barrier(e: BlockWriter, m: Match) -> None:
         e.barrier_result(result, "u4" if m["op"] == "popc" else "p")
 
 
-def barrier_shorthand(e: BlockWriter, m: Match) -> None:
-    """barrier.cta.sync.aligned.all and the like, LLVM's names for barriers over all threads of a CTA."""
-    e.extra = f"('sync', {e.src(0, 'u4')}, None, {m['aligned'] is not None}, None, '')"
-
-
 def warp_barrier(e: BlockWriter, m: Match) -> None:
     e.stmt(f"S.warp_sync({e.src(0, 'u4')}, {e.pc})")
 
 
 def shfl(e: BlockWriter, m: Match) -> None:
-    targets = [x.strip() for x in e.ins.operands[0].split("|")]
     value, lane, clamp = e.src(1, "u4"), e.src(2, "u4"), e.src(3, "u4")
     mask = e.src(4, "u4") if m["sync"] else "None"
     both = e.temp(f"S.shfl({m['mode']!r}, {value}, {lane}, {clamp}, {mask}, {e.pc})")
-    e.write(targets[0], "u4", f"{both}[0]")
-    if len(targets) > 1 and targets[1] != "_":
-        e.write(targets[1], "p", f"{both}[1]")
+    write_both(e, both)
+
+
+def write_both(e: BlockWriter, both: str) -> None:
+    """Assign a destination `r`, or `r|p`, what a variable holds for both."""
+    for i, (target, dtype) in enumerate(zip(paired(e.ins.operands[0]), ("u4", "p"), strict=False)):
+        if target != "_":
+            e.write(target, dtype, f"{both}[{i}]")
 
 
 def vote(e: BlockWriter, m: Match) -> None:
@@ -55,11 +54,8 @@ def activemask(e: BlockWriter, m: Match) -> None:
 
 
 def match(e: BlockWriter, m: Match) -> None:
-    targets = [x.strip() for x in e.ins.operands[0].split("|")]
     both = e.temp(f"S.match({m['mode']!r}, {e.src(1, PTX_DTYPE[m['t']])}, {e.src(2, 'u4')}, {e.pc})")
-    e.write(targets[0], "u4", f"{both}[0]")
-    if len(targets) > 1:
-        e.write(targets[1], "p", f"{both}[1]")
+    write_both(e, both)
 
 
 def redux(e: BlockWriter, m: Match) -> None:
@@ -69,12 +65,8 @@ def redux(e: BlockWriter, m: Match) -> None:
 
 
 def elect(e: BlockWriter, m: Match) -> None:
-    targets = [x.strip() for x in e.ins.operands[0].split("|")]
     both = e.temp(f"S.elect({e.src(1, 'u4')}, {e.pc})")
-    if targets[0] != "_":
-        e.write(targets[0], "u4", f"{both}[0]")
-    if len(targets) > 1:
-        e.write(targets[1], "p", f"{both}[1]")
+    write_both(e, both)
 
 
 def call(e: BlockWriter, m: Match) -> None:
@@ -100,21 +92,17 @@ def call(e: BlockWriter, m: Match) -> None:
 
 
 def nothing(e: BlockWriter, m: Match) -> None:
-    """Hints and pauses that change no result."""
+    """Hints, pauses and register reallocation, which change no result."""
 
 
 def trap(e: BlockWriter, m: Match) -> None:
     e.stmt(f"S.trap({e.pc})")
 
 
-def setmaxnreg(e: BlockWriter, m: Match) -> None:
-    """Register reallocation: no effect on results."""
-
-
 _ALIGNED = r"(?P<aligned>\.aligned)?"
 _RED = r"\.(?P<how>red)\.(?P<op>popc)" + _ALIGNED + r"\.u32"
 _RED_PRED = r"\.(?P<how>red)\.(?P<op>and|or)" + _ALIGNED + r"\.pred"
-ENTRIES = {
+ENTRIES: Entries = {
     "bar": ((r"(?:\.cta)?\.(?P<how>sync|arrive)" + _ALIGNED, barrier), (r"(?:\.cta)?" + _RED, barrier),
             (r"(?:\.cta)?" + _RED_PRED, barrier), (r"\.warp\.sync", warp_barrier)),
     "barrier": ((r"(?:\.cta)?\.(?P<how>sync|arrive)" + _ALIGNED, barrier), (r"(?:\.cta)?" + _RED, barrier),
@@ -138,5 +126,5 @@ ENTRIES = {
     "nanosleep": ((r"\.u32", nothing),),
     "pmevent": ((r"(?:\.mask)?", nothing),),
     "griddepcontrol": ((r"\.(?:launch_dependents|wait)", nothing),),
-    "setmaxnreg": ((r"\.(?:inc|dec)\.sync\.aligned\.u32", setmaxnreg),),
+    "setmaxnreg": ((r"\.(?:inc|dec)\.sync\.aligned\.u32", nothing),),
 }

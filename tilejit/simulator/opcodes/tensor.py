@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..decode.emitter import BlockWriter, Match, vector
+from ..decode.emitter import BlockWriter, Entries, Match, vector
 from ..machine.tensor_layout import COLUMNS, SHAPES
 from .copies import literal
 from .matrix import check_count
@@ -11,7 +11,7 @@ from .move import WINDOWS
 
 
 def alloc(e: BlockWriter, m: Match) -> None:
-    target, columns = operands(e, 2)
+    target, columns = e.exactly(2)
     number, value = site(e, "store", {"space": "shared"}, target, 2, "u4")
     if not m["space"]:
         if e.names.sites[-1].address_dtype != "u8":
@@ -21,18 +21,18 @@ def alloc(e: BlockWriter, m: Match) -> None:
 
 
 def dealloc(e: BlockWriter, m: Match) -> None:
-    taddr, columns = operands(e, 2)
+    taddr, columns = e.exactly(2)
     e.stmt(f"S.tmem.dealloc({e.source(taddr, 'u4')}, {e.source(columns, 'u4')}, {e.pc})")
 
 
 def relinquish(e: BlockWriter, m: Match) -> None:
-    operands(e, 0)
+    e.exactly(0)
     e.stmt(f"S.tmem.relinquish({e.pc})")
 
 
 def load(e: BlockWriter, m: Match) -> None:
     """tcgen05.ld r, [taddr]{, immHalfSplitoff}."""
-    parts = operands(e, 3 if m["shape"] == "16x32bx2" else 2)
+    parts = e.exactly(3 if m["shape"] == "16x32bx2" else 2)
     registers = vector(parts[0])
     where = form(e, m, registers, parts[1], parts[2] if len(parts) == 3 else "0")
     values = e.temp(f"S.tmem.load({where}, {e.pc})")
@@ -43,7 +43,7 @@ def load(e: BlockWriter, m: Match) -> None:
 
 def store(e: BlockWriter, m: Match) -> None:
     """tcgen05.st [taddr]{, immHalfSplitoff}, r."""
-    parts = operands(e, 3 if m["shape"] == "16x32bx2" else 2)
+    parts = e.exactly(3 if m["shape"] == "16x32bx2" else 2)
     registers = vector(parts[-1])
     where = form(e, m, registers, parts[0], parts[1] if len(parts) == 3 else "0")
     values = ", ".join(e.source(x, "u4") for x in registers)
@@ -66,24 +66,18 @@ def form(e: BlockWriter, m: Match, registers: list[str], where: str, split: str)
 
 
 def wait(e: BlockWriter, m: Match) -> None:
-    operands(e, 0)
+    e.exactly(0)
     e.stmt(f"S.tmem.wait_{'load' if m['what'] == 'ld' else 'store'}({e.pc})")
 
 
 def fence(e: BlockWriter, m: Match) -> None:
-    operands(e, 0)
+    e.exactly(0)
     e.stmt(f"S.tmem.fence({m['how']!r})")
-
-
-def operands(e: BlockWriter, count: int) -> tuple[str, ...]:
-    if len(e.ins.operands) != count:
-        e.fail(f"expected {count} operands, got {len(e.ins.operands)}")
-    return e.ins.operands
 
 
 _GROUP = r"\.cta_group::1\.sync\.aligned"
 _SHAPE = r"\.sync\.aligned\.(?P<shape>32x32b|16x64b|16x128b|16x256b|16x32bx2)\.x(?P<num>1|2|4|8|16|32|64|128)"
-ENTRIES = {
+ENTRIES: Entries = {
     "tcgen05": ((rf"\.alloc{_GROUP}(?P<space>\.shared::cta|\.shared)?\.b32", alloc),
                 (rf"\.dealloc{_GROUP}\.b32", dealloc), (rf"\.relinquish_alloc_permit{_GROUP}", relinquish),
                 (rf"\.ld{_SHAPE}(?P<packed>\.pack::16b)?\.b32", load),

@@ -9,14 +9,13 @@ from typing import NamedTuple
 from ...dtypes import int64
 from .. import walk
 from ..arithmetic import build, facts
-from ..arithmetic.build import FALSE
-from ..nodes import TRUE, Break, Cast, Const, Continue, Element, Expr, For, Let, Load, Op, Store, Var
+from ..nodes import FALSE, TRUE, Break, Cast, Const, Continue, Element, Expr, For, Let, Load, Op, Store, Var
 from ..walk import Place, subexpressions
 
-__all__ = ["Known"]
+__all__ = ["Conditions"]
 
 
-class Known:
+class Conditions:
     """Conditions that hold, innermost block last.
 
     changing: the variables that statements assign, of which no condition is kept.

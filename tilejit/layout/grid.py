@@ -1,0 +1,345 @@
+"""Grids: how the threads of a scope are spread over axes, and what that makes of a tile that has some of them.
+
+An axis is cut into digits, for registers (rounds r and vectors v) and for threads (warps w and lanes l):
+
+    index  = ((r * warps + w) * lanes + l) * vector + v          period = warps * lanes * vector
+    thread = sum of l * (running product of lanes) + 32 * sum of w * (running product of warps)
+
+A tile's layout is the grid's *projection* on the axes that the tile has: of these it has all digits; over the thread
+digits of the others it is replicated. So tiles of one grid always agree. Any shape works on any number of threads: an
+axis has as many rounds as it takes, and what lies past its extent is padding.
+
+    axes (rows, columns), a tile of 32 x 48, lanes 4 x 8, warps 2 x 1, vectors of 8 columns
+    the tile      S[(4, 64, 8) : (8, 1 @ tx, 1)] in slots [32, 64]
+    a row of 48   S[(8, 8) : (1 @ tx, 1)] + R[(2, 4) : (32 @ tx, 8 @ tx)] in slots [64]
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ..scopes import SCOPES
+from ..target import WARP
+from .axes import Axis, m
+from .iters import Iter, groups_to, merged, refined
+from .tile_layout import TileLayout
+
+__all__ = [
+    "Grid", "GridAxis", "Projection", "Spread", "WIDEST_BYTES", "alike", "alone", "everywhere", "projected",
+    "starts", "units", "varied",
+]
+
+#: bytes that one access moves at most, and those that threads fetch best together
+WIDEST_BYTES, LINE_BYTES = 16, 128
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How one axis is cut: so many lanes and warps along it, and neighbours that one thread has."""
+
+    lanes: int
+    warps: int
+    vector: int
+
+    @property
+    def period(self) -> int:
+        """Elements of a round."""
+        return self.lanes * self.warps * self.vector
+
+    def rounds(self, extent: int) -> int:
+        return -(-extent // self.period)
+
+    def registers(self, extent: int) -> int:
+        """How many of the axis's elements a thread has."""
+        return self.rounds(extent) * self.vector
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """The layout of a tile. slots: its padded extents, one for each dimension or one for all; () without padding."""
+
+    layout: TileLayout
+    slots: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GridAxis:
+    """An axis of which a grid is wanted.
+
+    column: axes that no tile has both of may share a column: they have the same thread digits.
+    vectors: the widths that are worth trying, the greatest first; the last is 1.
+    """
+
+    extent: int
+    column: int
+    vectors: tuple[int, ...] = (1,)
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """How a scope's threads are spread over axes.
+
+    lanes, warps: threads of a warp, and warps; of threads that make no whole warps each counts as a warp of its own.
+    columns: of each axis, which thread digits it has. fast: the axis along which neighbouring threads lie.
+    """
+
+    scope: str
+    lanes: int
+    warps: int
+    spreads: tuple[Spread, ...]
+    columns: tuple[int, ...]
+    fast: int
+
+    @property
+    def by_column(self) -> dict[int, Spread]:
+        """The spread of each column, the one along which neighbouring threads lie first, then from the last."""
+        first = self.columns[self.fast] if self.columns else 0
+        order = sorted(set(self.columns), key=lambda column: (column != first, -column))
+        return {column: self.spreads[self.columns.index(column)] for column in order}
+
+    def strides(self) -> dict[int, tuple[int, int]]:
+        """column -> how many threads a step of its lanes and of its warps leads on."""
+        steps: dict[int, tuple[int, int]] = {}
+        lane, warp = 1, self.lanes
+        for column, spread in self.by_column.items():
+            steps[column] = lane, warp
+            lane, warp = lane * spread.lanes, warp * spread.warps
+        return steps
+
+    def project(self, axes: Sequence[int | None], shape: Sequence[int], along: int | None = None) -> Projection:
+        """The layout of a tile.
+
+        axes: of each dimension, None for one of extent 1. along: the axis along which registers follow each other;
+        None for the fast one.
+        """
+        name = SCOPES[self.scope].axis
+        if name is None:
+            return Projection(TileLayout.row_major(shape or (1,)))
+        thread = Axis(name)
+        threads = self.strides()
+        registers = self._register_strides(axes, shape, self.fast if along is None else along)
+        shard: list[Iter] = []
+        for axis, extent in zip(axes, shape, strict=True):
+            if axis is None:
+                continue
+            spread, (lane, warp) = self.spreads[axis], threads[self.columns[axis]]
+            vector, round_ = registers[axis]
+            shard += [
+                Iter(spread.rounds(extent), round_, m),
+                Iter(spread.warps, warp, thread),
+                Iter(spread.lanes, lane, thread),
+                Iter(spread.vector, vector, m),
+            ]
+        covered = {self.columns[axis] for axis in axes if axis is not None}
+        replica: list[Iter] = []
+        for column, spread in self.by_column.items():
+            if column not in covered:
+                lane, warp = threads[column]
+                replica += [Iter(spread.warps, warp, thread), Iter(spread.lanes, lane, thread)]
+        layout = TileLayout(shard or (Iter(1, 1, thread),), _joined(replica)).canonical(fuse=False)
+        slots = tuple(
+            n if axis is None else self.spreads[axis].rounds(n) * self.spreads[axis].period
+            for axis, n in zip(axes, shape, strict=True)
+        )
+        return Projection(layout, () if slots == tuple(shape) else slots)
+
+    def _register_strides(
+        self, axes: Sequence[int | None], shape: Sequence[int], along: int
+    ) -> dict[int, tuple[int, int]]:
+        """axis -> strides of its vector and rounds: vectors inside, that of `along` first, then from the last."""
+        extents = {axis: n for axis, n in zip(axes, shape, strict=True) if axis is not None}
+        first = self.columns[along] if self.columns else 0
+        order = sorted(extents, key=lambda axis: (self.columns[axis] != first, -axis))
+        at, vectors, strides = 1, {}, {}
+        for axis in order:
+            vectors[axis], at = at, at * self.spreads[axis].vector
+        for axis in order:
+            strides[axis] = vectors[axis], at
+            at *= self.spreads[axis].rounds(extents[axis])
+        return strides
+
+    def registers(self, axes: Sequence[int | None], shape: Sequence[int]) -> int:
+        """How many elements of a tile a thread has."""
+        return math.prod(self.spreads[a].registers(n) for a, n in zip(axes, shape, strict=True) if a is not None)
+
+
+def _joined(replica: Sequence[Iter]) -> tuple[Iter, ...]:
+    """Replicas that continue each other as one."""
+    kept = sorted((it for it in replica if it.extent > 1), key=lambda it: -it.stride)
+    return merged(kept)
+
+
+def alike(one: TileLayout, one_shape: Sequence[int], other: TileLayout, other_shape: Sequence[int]) -> bool:
+    """Whether two layouts give each element to the same threads; in which registers doesn't count.
+
+    one_shape, other_shape: the padded extents of one tile, without those of 1.
+    """
+    return _owners(one, one_shape) == _owners(other, other_shape)
+
+
+def _owners(layout: TileLayout, shape: Sequence[int]) -> object:
+    fused = layout.canonical()
+    if not groups_to(fused.shard, shape):
+        return fused
+    digits = []
+    for group in refined(fused.shard, shape):
+        run: list[tuple[int, int, str]] = []
+        for it in merged(group):
+            if not it.axis.is_thread:
+                inner = run.pop()[0] if run and run[-1][2] == "m" else 1
+                run.append((inner * it.extent, 0, "m"))
+            else:
+                run.append((it.extent, it.stride, it.axis.name))
+        digits.append(tuple(run))
+    # rounds at the front are as many as it takes
+    return tuple(digits), _joined(fused.replica), fused.offset
+
+
+def projected(layout: TileLayout, shape: Sequence[int], dims: Sequence[int | None]) -> TileLayout:
+    """The layout of a tile that has dimension `dims[k]` of another as its own k; None is one of extent 1.
+
+    shape: the padded extents of the other. The threads along the dimensions that are left out are replicas.
+    raises: LayoutError where the layout doesn't split into dimensions.
+    """
+    groups = refined(layout.shard, shape)
+    kept = [it for d in dims if d is not None for it in groups[d]]
+    dropped = [it for d, group in enumerate(groups) if d not in dims for it in group]
+    if all(it.axis.is_thread or it.extent == 1 for it in dropped):
+        strides = {it: it.stride for it in kept}
+    else:
+        strides, at = {}, 1
+        for it in sorted((it for it in kept if not it.axis.is_thread and it.extent > 1), key=lambda it: it.stride):
+            strides[it], at = at, at * it.extent
+    shard = [it if it.axis.is_thread or it.extent == 1 else replace(it, stride=strides[it]) for it in kept]
+    replica = (*layout.replica, *(it for it in dropped if it.axis.is_thread and it.extent > 1))
+    offset = tuple((axis, value) for axis, value in layout.offset if axis.is_thread)
+    axis = next((it.axis for it in (*replica, *dropped, *kept) if it.axis.is_thread), m)
+    return TileLayout(shard or (Iter(1, 1, axis),), replica, offset).canonical(fuse=False)
+
+
+def _divisors(number: int) -> list[int]:
+    return [d for d in range(1, number + 1) if number % d == 0]
+
+
+def units(threads: int) -> tuple[int, int]:
+    """(lanes, warps): of threads that make no whole warps each is a warp of its own."""
+    if threads % WARP == 0:
+        return WARP, threads // WARP
+    return (threads, 1) if threads < WARP and threads & (threads - 1) == 0 else (1, threads)
+
+
+def starts(scope: str, threads: int, axes: Sequence[GridAxis], fasts: Sequence[int]) -> Iterator[Grid]:
+    """The grids to begin with: all warps stand along the slowest column, or along the fast one.
+
+    fasts: the axes along which neighbouring threads may lie.
+    """
+    columns = tuple(axis.column for axis in axes)
+    lanes, warps = units(threads)
+    for fast in fasts:
+        ends = dict.fromkeys((slowest(columns, fast), columns[fast]) if warps > 1 else (columns[fast],))
+        for vectors in _vectors(axes, fast):
+            for by_column in _lanes(axes, fast, vectors[fast], lanes):
+                for end in ends:
+                    pairs = zip(columns, vectors, strict=True)
+                    spreads = [Spread(by_column[c], warps if c == end else 1, v) for c, v in pairs]
+                    yield Grid(scope, lanes, warps, tuple(spreads), columns, fast)
+
+
+def slowest(columns: Sequence[int], fast: int) -> int:
+    """The first column besides that of the fast axis; that one where there is no other."""
+    return min((c for c in columns if c != columns[fast]), default=columns[fast])
+
+
+def _vectors(axes: Sequence[GridAxis], fast: int) -> Iterator[tuple[int, ...]]:
+    """Widths for all axes: on the fast axis, those that share its column, and on one more."""
+    others = [a for a, axis in enumerate(axes) if axis.column != axes[fast].column and len(axis.vectors) > 1]
+    for width in axes[fast].vectors:
+        chosen = [
+            next(v for v in axis.vectors if v <= width) if axis.column == axes[fast].column else 1 for axis in axes
+        ]
+        chosen[fast] = width
+        yield tuple(chosen)
+        for other in others:
+            for second in axes[other].vectors[:-1]:
+                yield (*chosen[:other], second, *chosen[other + 1 :])
+
+
+def _lanes(axes: Sequence[GridAxis], fast: int, vector: int, lanes: int) -> Iterator[dict[int, int]]:
+    """Lanes for each column: on the fast one and the next any numbers; a further one has what is left."""
+    first = axes[fast].column
+    extent = max(axis.extent for axis in axes if axis.column == first)
+    others = sorted({axis.column for axis in axes} - {first}, reverse=True)
+    if not others:
+        yield {first: lanes}
+        return
+    for count in _divisors(lanes):
+        # twice as many lanes as there are vectors have nothing that fewer have not
+        if count > 1 and count >= 2 * -(-extent // vector):
+            continue
+        left = lanes // count
+        for second in [left] if len(others) == 1 else _divisors(left):
+            split = dict.fromkeys(others, 1) | {first: count, others[0]: second}
+            if len(others) > 1:
+                split[others[1]] = left // second
+            yield split
+
+
+def varied(grid: Grid) -> Iterator[Grid]:
+    """The grid with its warps spread over the slowest column and one other in each way."""
+    by_column = grid.by_column
+    slow = slowest(grid.columns, grid.fast)
+    for other in by_column:
+        if other == slow:
+            continue
+        for count in _divisors(grid.warps):
+            split = dict.fromkeys(by_column, 1) | {slow: grid.warps // count, other: count}
+            spreads = tuple(replace(s, warps=split[c]) for s, c in zip(grid.spreads, grid.columns, strict=True))
+            yield replace(grid, spreads=spreads)
+
+
+def alone(shape: Sequence[int], scope: str, threads: int, bits: int) -> Projection:
+    """The layout of a tile that meets no other: with the least padding, then the widest vectors along the last axis.
+
+    Threads go through the tile in row-major order where its extents allow it without padding.
+    threads: of the scope. bits: of an element.
+    """
+    if SCOPES[scope].axis is None:
+        return Projection(TileLayout.row_major(shape or (1,)))
+    kept = [d for d, n in enumerate(shape) if n != 1]
+    if not kept:
+        return everywhere(scope, threads).project((None,) * len(shape), shape)
+    widest, last = max(1, 8 * WIDEST_BYTES // bits), shape[kept[-1]]
+    widths = [width for width in (32, 16, 8, 4, 2, 1) if width <= widest and last % width == 0]
+    flat = _in_order(shape, scope, threads, widths)
+    if flat is not None:
+        return flat
+    axes = [GridAxis(shape[d], k) for k, d in enumerate(kept)]
+    axes[-1] = GridAxis(last, len(kept) - 1, tuple(widths))
+    pool = [grid for start in starts(scope, threads, axes, [len(kept) - 1]) for grid in (start, *varied(start))]
+    every, extents = range(len(kept)), [shape[d] for d in kept]
+
+    def key(grid: Grid) -> tuple[int, ...]:
+        spread, made = grid.spreads[-1], grid.project(every, extents).layout
+        run = spread.period if grid.lanes == 1 else spread.lanes * spread.vector
+        return grid.registers(every, extents), -min(run * bits, 8 * LINE_BYTES), -spread.vector, len(made.shard)
+
+    return min(pool, key=key).project([kept.index(d) if d in kept else None for d in range(len(shape))], shape)
+
+
+def everywhere(scope: str, threads: int) -> Grid:
+    """The grid of tiles without an axis: every thread has all of them."""
+    lanes, warps = units(threads)
+    return Grid(scope, lanes, warps, (Spread(lanes, warps, 1),), (0,), 0)
+
+
+def _in_order(shape: Sequence[int], scope: str, threads: int, widths: Sequence[int]) -> Projection | None:
+    """Threads in the row-major order of the elements; None where that is no layout of the shape."""
+    count = math.prod(shape)
+    vector = min(widths, key=lambda width: -(-count // (threads * width)) * width)
+    lanes, warps = units(threads)
+    made = Grid(scope, lanes, warps, (Spread(lanes, warps, vector),), (0,), 0).project((0,), (count,))
+    if len(shape) == 1:
+        return made
+    return None if made.slots or not groups_to(made.layout.shard, shape) else made

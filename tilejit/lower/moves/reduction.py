@@ -1,0 +1,183 @@
+"""The plan of a reduction of local tiles: in each thread's registers, then among lanes, then through shared memory.
+
+The order in which values are combined follows from the layouts alone: in a thread a balanced tree by rising index; then
+lanes from the nearest on; then what met in shared memory, a tree by rising thread. After each step all threads that
+took part hold the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...dtypes import int32
+from ...ir.arithmetic import build
+from ...ir.nodes import Buffer, Expr, Load, Store, TileOp, Var, Vector
+from ...isa.barriers import BARRIERS
+from ...isa.warp import REDUX, SHUFFLE_XOR, Redux
+from ...ops.reduce import REDUCTION_OPERATIONS
+from ...scopes import SCOPES
+from ...target import WARP as LANES
+from ...target import Target
+from ..builder import Builder
+from ..schedule.evaluate import evaluate
+from ..schedule.registers import each_start
+from ..schedule.shares import Shares, Slot
+from ..variant import KINDS, SCOPE, TYPES, Condition, DispatchContext, Facts, Reductions, outside
+from ..variant import Plan as PlanBase
+from .combining import Combining, Partial
+from .meeting import SharedPartials, by_redux, exchanged, shuffled
+
+__all__ = ["REDUCTIONS", "REDUCTION_CONDITIONS", "REDUCTION_OPERANDS", "Reducing", "plan_reduction"]
+
+Array = np.ndarray
+
+#: stands for the thread's number in conditions that are evaluated for all of them
+_THREAD = Var("reduction.thread", int32)
+
+
+@dataclass(frozen=True, slots=True)
+class Reducing(PlanBase):
+    """How a reduction is carried out.
+
+    threads, cta_threads: of the scope, and of the CTA. shares: which registers of which threads become one.
+    redux: the instruction that combines the lanes instead of shuffles, or "".
+    """
+
+    operation: str
+    scope: str
+    threads: int
+    cta_threads: int
+    combining: Combining
+    shares: Shares
+    redux: str
+
+    @property
+    def instructions(self) -> tuple[tuple[str, int], ...]:
+        """(mnemonic, or operation and type where LLVM chooses; times a thread)."""
+        shares, results = self.shares, self.shares.results.count
+        by_lane = 0 if self.redux else len(shares.lanes)
+        steps = len(shares.slots) - 1 + by_lane + shares.partials - 1
+        made = [(f"{self.operation}.{self.combining.dtype}", results * steps)]
+        if self.redux:
+            made.append((self.redux, results))
+        elif shares.lanes:
+            made.append((SHUFFLE_XOR.mnemonic, results * by_lane * self.combining.words))
+        if shares.members:
+            made.append((BARRIERS[SCOPES[self.scope]].mnemonic, 1))
+        return tuple(made)
+
+    def facts(self) -> Facts:
+        return Facts("-", self.shares.results.count)
+
+    def moves(self) -> Reductions:
+        """All that is combined."""
+        threads, slots, tiles = np.arange(self.threads), self.shares.slots, self.shares.tiles
+        here = {_THREAD.name: threads}
+        taken = [np.broadcast_to(evaluate(self.shares.counts(slot, _THREAD), here), threads.shape) for slot in slots]
+        src, dst = (
+            np.array(list(self.shares.each_result(name))) + int(evaluate(tiles[name].start, {}))
+            for name in ("src", "dst")
+        )
+        return Reductions(
+            dst=dst,
+            src=src[:, None] + np.array([slot.register for slot in slots]),
+            taken=np.stack(taken, axis=1),
+            partners=self.shares.partners(threads),
+        )
+
+    def schedule(self) -> Array:
+        """One row a result: (its register, the registers of the source that it is made of ...)."""
+        moves = self.moves()
+        return np.column_stack([moves.dst, moves.src])
+
+    def emit(self, op: TileOp, b: Builder) -> None:
+        thread, tiles = b.thread(self.scope, self.threads), self.shares.tiles
+        src, dst = op.region("src").buffer, op.region("dst").buffer
+        for first_src, first_dst in each_start(b, tiles["src"].touched(1), tiles["dst"].touched(1)):
+            partials = self._among_threads(b, self._in_threads(b, src, first_src, thread), thread)
+            for register, partial in zip(self.shares.each_result("dst"), partials, strict=True):
+                value = self.combining.result(partial, dst.dtype)
+                b.append(Store(Vector(dst, build.add(first_dst, register)), value, span=b.span))
+
+    def _in_threads(self, b: Builder, src: Buffer, first: Expr, thread: Expr) -> list[Partial]:
+        """What each thread has of its results. first: the register at which the source begins."""
+        slots = self.shares.slots
+        conditions = [self.shares.counts(slot, thread) for slot in slots]
+        named = {cond: b.let("counts", cond) for cond in dict.fromkeys(conditions)}
+        counts = [named[cond] for cond in conditions]
+        index = b.let("index", self.shares.index_of(thread)) if self.combining.reduction.picks else None
+        partials = []
+        for register in self.shares.each_result("src"):
+            loaded = [Load(Vector(src, build.add(first, register + slot.register))) for slot in slots]
+            entered = self._entered(loaded, slots, counts)
+            made = self.combining.tree(b, entered, in_order=True)
+            partials.append(self.combining.named(b, made if index is None else self.combining.moved(made, index)))
+        return partials
+
+    def _entered(self, values: Sequence[Expr], slots: Sequence[Slot], counts: Sequence[Expr]) -> list[Partial]:
+        return [
+            self.combining.entered(value, slot.index, cond)
+            for value, slot, cond in zip(values, slots, counts, strict=True)
+        ]
+
+    def _among_threads(self, b: Builder, partials: list[Partial], thread: Expr) -> list[Partial]:
+        """What all threads that share a result have of it."""
+        shares = self.shares
+        if self.redux:
+            partials = by_redux(b, self.combining, self.redux, partials)
+        elif shares.lanes:
+            partials = shuffled(b, self.combining, shares.lanes, partials)
+        if not shares.members:
+            return partials
+        meeting = SharedPartials(
+            scope=self.scope,
+            threads=self.cta_threads,
+            groups=shares.groups,
+            group=shares.group_of(thread),
+            members=shares.partials,
+            member=shares.member_of(thread),
+            is_leader=shares.is_leader(thread),
+        )
+        return exchanged(b, self.combining, meeting, partials)
+
+
+def plan_reduction(op: TileOp, context: DispatchContext) -> Reducing:
+    """How a reduction of local tiles is carried out.
+
+    raises: LayoutError where the tiles' layouts don't agree.
+    """
+    reduction = op.record.reduction
+    assert reduction is not None, f"{op.name} is no reduction"
+    combining = Combining(reduction, reduction.combines_in(op.region("src").dtype, op.region("dst").dtype))
+    threads = context.count(op.scope)
+    shares = Shares.of(op, threads)
+    redux = _redux(combining, context.target) if 1 << len(shares.lanes) == LANES else ""
+    return Reducing(op.name, op.scope, threads, context.threads, combining, shares, redux)
+
+
+def _redux(combining: Combining, target: Target) -> str:
+    """The instruction that combines all lanes of a warp, "" where there is none."""
+    form = Redux(combining.reduction.combines, combining.dtype)
+    has_one = not combining.reduction.picks and form in REDUX.forms()
+    return REDUX.row(form).name if has_one and REDUX.row(form).missing(target) is None else ""
+
+
+def _local(op: TileOp, context: DispatchContext) -> str | None:
+    strangers = outside(op, "local")
+    return f"reduces local tiles to local ones; {strangers} (load it first, store it afterwards)" if strangers else None
+
+
+def _shapes(op: TileOp, context: DispatchContext) -> str | None:
+    fault = op.record.shape_fault(op.shapes, dict(op.attrs))
+    return None if fault is None else fault.message
+
+
+#: the tile operations that reduce
+REDUCTIONS = tuple(op.name for op in REDUCTION_OPERATIONS)
+
+#: what every reduction of local tiles needs, in both tiers
+REDUCTION_OPERANDS = (KINDS, Condition("memory", _local))
+REDUCTION_CONDITIONS = (SCOPE, TYPES, Condition("shapes", _shapes))

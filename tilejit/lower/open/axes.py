@@ -1,0 +1,296 @@
+"""Which dimensions of which tiles are one axis, and which tiles hang together by their axes.
+
+    copy x[0 +: 32, 0 +: 48], X[...]                x's rows are axis 0, its columns axis 1
+    sum  s[0 +: 32], x[0 +: 32, 0 +: 48] axis=(1,)  s has axis 0
+    sub  y[...], x[...], c[0 +: 32, 0 +: 1]         c, a view of s, lacks axis 1; y has both
+
+An operation's record says which dimensions run along together. Two dimensions of one tile are never made one axis:
+where an operation wants that (x + x.T), its operands disagree, and one is converted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import gcd
+
+from ...ir.nodes import Alloc, Buffer, Const, For, Kernel, Loop, Open, Region, TileOp
+from ...ir.walk import Block, blocks
+from ...ops.relation import Labels
+
+__all__ = ["Component", "Meeting", "Survey", "Tile", "Use", "base_of", "fits", "survey"]
+
+#: turns of a loop of which they aren't known
+TURNS = 8
+
+
+@dataclass(slots=True, eq=False)
+class Tile:
+    """A local tile that operations use, open or with a layout of its own.
+
+    dims: of each dimension its node among the axes, None where the extent is 1. first, last: the steps between which
+    it is live.
+    """
+
+    buffer: Buffer
+    shape: tuple[int, ...]
+    dims: tuple[int | None, ...]
+    first: int
+    last: int
+
+    @property
+    def is_open(self) -> bool:
+        return isinstance(self.buffer.layout, Open)
+
+
+@dataclass(slots=True, eq=False)
+class Use:
+    """A tile as an operand.
+
+    labels: of each of the tile's dimensions, as the operation's record names them; None where the operand lacks it.
+    cuts: (dimension, start, extent) where the operand is only a part of the tile; the start is None where it is known
+    only at run time.
+    """
+
+    name: str
+    region: Region
+    tile: Tile
+    labels: Labels
+    cuts: tuple[tuple[int, int | None, int], ...] = ()
+
+    def extent(self, dim: int) -> int:
+        """How many elements of a dimension it has."""
+        return next((extent for d, _, extent in self.cuts if d == dim), self.tile.shape[dim])
+
+
+@dataclass(slots=True, eq=False)
+class Meeting:
+    """An operation on at least one open tile.
+
+    turns: how often it is carried out, by constant loops, or a guess. labels: of each operand, in memory too.
+    """
+
+    op: TileOp
+    turns: int
+    uses: dict[str, Use]
+    labels: dict[str, Labels]
+
+    @property
+    def home(self) -> Use | None:
+        """The tile by whose layout the others go: that has all axes."""
+        name = "src" if self.op.record.relation.name == "reduction" else next(iter(self.uses), "")
+        return self.uses.get(name)
+
+
+@dataclass(slots=True, eq=False)
+class Component:
+    """Tiles of one scope that hang together by their axes, in the order of the text; axes as roots."""
+
+    scope: str
+    tiles: list[Tile]
+    axes: list[int] = field(default_factory=list)
+
+
+class Survey:
+    """The tiles and operations of a kernel that has open tiles, and their axes.
+
+    tiles: by name. written: how many operations write a tile. refused: operands whose axes can't be those of the
+    operation's others.
+    """
+
+    def __init__(self) -> None:
+        self.tiles: dict[str, Tile] = {}
+        self.steps: list[Meeting] = []
+        self.written: dict[str, int] = {}
+        self.refused: list[tuple[Meeting, Use]] = []
+        self._parent: list[int] = []
+        #: of each root, the tiles that have the axis
+        self._having: dict[int, set[Tile]] = {}
+
+    def root(self, node: int) -> int:
+        parent = self._parent
+        while parent[node] != node:
+            parent[node] = parent[parent[node]]
+            node = parent[node]
+        return node
+
+    def axes(self, tile: Tile) -> tuple[int | None, ...]:
+        """The axis of each of a tile's dimensions, as a root."""
+        return tuple([None if node is None else self.root(node) for node in tile.dims])
+
+    def tile(self, buffer: Buffer) -> Tile:
+        tile = self.tiles.get(buffer.name)
+        if tile is None:
+            shape = tuple([n for n in buffer.shape if isinstance(n, int)])
+            dims = tuple([None if n == 1 else len(self._parent) + d for d, n in enumerate(shape)])
+            self._parent.extend(range(len(self._parent), len(self._parent) + len(shape)))
+            at = len(self.steps)
+            tile = self.tiles[buffer.name] = Tile(buffer, shape, dims, at, at)
+            for node in dims:
+                if node is not None:
+                    self._having[node] = {tile}
+        return tile
+
+    def joins(self, one: int, other: int) -> bool:
+        """Whether two nodes can be one axis: no tile would have it twice, and their scopes are the same."""
+        one, other = self.root(one), self.root(other)
+        if one == other:
+            return True
+        first, second = self._having[one], self._having[other]
+        return first.isdisjoint(second) and len({_scope(first), _scope(second)} - {None}) <= 1
+
+    def join(self, one: int, other: int) -> None:
+        """Makes two nodes one axis."""
+        one, other = self.root(one), self.root(other)
+        if one == other:
+            return
+        first, second = self._having[one], self._having[other]
+        if len(first) < len(second):
+            one, other, first, second = other, one, second, first
+        self._parent[other] = one
+        first |= self._having.pop(other)
+
+    def components(self, tiles: list[Tile]) -> list[Component]:
+        """The tiles, in the order of the text, by which hang together; those without an axis left out."""
+        of_axis: dict[int, Component] = {}
+        made: list[Component] = []
+        for tile in tiles:
+            axes = [axis for axis in self.axes(tile) if axis is not None]
+            met = list(dict.fromkeys(of_axis[axis] for axis in axes if axis in of_axis))
+            if not axes:
+                continue
+            if not met:
+                layout = tile.buffer.layout
+                assert isinstance(layout, Open)
+                met = [Component(layout.scope, [])]
+                made.append(met[0])
+            first, *others = sorted(met, key=lambda component: -len(component.tiles))
+            for other in others:
+                first.tiles += other.tiles
+                first.axes += other.axes
+                of_axis |= dict.fromkeys(other.axes, first)
+                other.tiles, other.axes = [], []
+            first.tiles.append(tile)
+            first.axes += [axis for axis in axes if axis not in of_axis]
+            of_axis |= dict.fromkeys(axes, first)
+        order = {tile: k for k, tile in enumerate(tiles)}
+        found = [component for component in made if component.tiles]
+        for component in found:
+            component.tiles.sort(key=order.__getitem__)
+        return sorted(found, key=lambda component: order[component.tiles[0]])
+
+
+def _scope(tiles: set[Tile]) -> str | None:
+    """The scope of tiles of one axis; None where all have layouts of their own."""
+    layouts = (tile.buffer.layout for tile in tiles)
+    return next((layout.scope for layout in layouts if isinstance(layout, Open)), None)
+
+
+def survey(kernel: Kernel) -> Survey | None:
+    """What there is to know of a kernel's open tiles; None where it has none."""
+    if not any(isinstance(s, Alloc) and isinstance(s.buffer.layout, Open) for s in _statements(kernel.body)):
+        return None
+    made = Survey()
+    _block(made, kernel.body, 1)
+    return made
+
+
+def _statements(body: Block) -> Iterator[object]:
+    for stmt in body:
+        yield stmt
+        for block in blocks(stmt):
+            yield from _statements(block)
+
+
+def _block(made: Survey, body: Block, turns: int) -> None:
+    for stmt in body:
+        if isinstance(stmt, Alloc) and isinstance(stmt.buffer.layout, Open):
+            made.tile(stmt.buffer)
+        elif isinstance(stmt, TileOp):
+            _operation(made, stmt, turns)
+        elif isinstance(stmt, For | Loop):
+            before = len(made.steps)
+            _block(made, stmt.body, turns * _turns(stmt))
+            _carry(made, before)
+        else:
+            for block in blocks(stmt):
+                _block(made, block, turns)
+
+
+def _turns(loop: For | Loop) -> int:
+    if isinstance(loop, Loop) or not all(isinstance(e, Const) for e in (loop.start, loop.stop, loop.step)):
+        return TURNS
+    start, stop, step = (int(e.value) for e in (loop.start, loop.stop, loop.step) if isinstance(e, Const))
+    return max(1, len(range(start, stop, step))) if step else 1
+
+
+def _carry(made: Survey, before: int) -> None:
+    """What came into a loop lives to its end."""
+    end = len(made.steps) - 1
+    for step in made.steps[before:]:
+        for use in step.uses.values():
+            if use.tile.first < before:
+                use.tile.last = end
+
+
+def _operation(made: Survey, op: TileOp, turns: int) -> None:
+    local = {name: region for name, region in op.tiles.items() if region.buffer.space == "local"}
+    if not any(isinstance(region.buffer.layout, Open) for region in local.values()):
+        return
+    relation = op.record.relation
+    labels = relation.labels(op.shapes, dict(op.attrs))
+    number = len(made.steps)
+    uses = {name: _use(made, name, region, labels.get(name)) for name, region in local.items()}
+    step = Meeting(op, turns, uses, labels)
+    made.steps.append(step)
+    for name, use in uses.items():
+        use.tile.last = number
+        if op.record.operands[op.record.position(name)].written:
+            made.written[use.tile.buffer.name] = made.written.get(use.tile.buffer.name, 0) + 1
+    if relation.are_alike:
+        _join(made, step)
+
+
+def _join(made: Survey, step: Meeting) -> None:
+    """Makes what runs along together one axis, operand by operand; one that can't is refused as a whole."""
+    met: dict[int, int] = {}
+    for use in step.uses.values():
+        pairs = zip(use.tile.dims, use.labels, strict=True)
+        nodes = {label: node for node, label in pairs if node is not None and label is not None}
+        if not all(made.joins(met.get(label, node), node) for label, node in nodes.items()):
+            made.refused.append((step, use))
+            continue
+        for label, node in nodes.items():
+            made.join(met.setdefault(label, node), node)
+
+
+def _use(made: Survey, name: str, region: Region, labels: Labels | None) -> Use:
+    buffer, along = base_of(region.buffer)
+    tile = made.tile(buffer)
+    kept = iter(labels if labels is not None else [None] * len(region.shape))
+    of_view = [None if extent is None else next(kept) for extent in region.extents]
+    of_tile: list[int | None] = [None] * len(tile.shape)
+    cuts: list[tuple[int, int | None, int]] = []
+    for d, dim in enumerate(along):
+        if dim is None:
+            continue
+        of_tile[dim] = of_view[d]
+        start, extent = region.starts[d], region.extents[d] or 1
+        if extent != tile.shape[dim]:
+            cuts.append((dim, int(start.value) if isinstance(start, Const) else None, extent))
+    return Use(name, region, tile, tuple(of_tile), tuple(cuts))
+
+
+def base_of(buffer: Buffer) -> tuple[Buffer, tuple[int | None, ...]]:
+    """The tile of which a buffer is an open view, and which of its dimensions go along each of the buffer's."""
+    dims: tuple[int | None, ...] = tuple(range(len(buffer.shape)))
+    while isinstance(buffer.layout, Open) and buffer.layout.dims is not None and buffer.base is not None:
+        inner = buffer.layout.dims
+        dims = tuple([None if d is None else inner[d] for d in dims])
+        buffer = buffer.base
+    return buffer, dims
+
+
+def fits(cuts: tuple[tuple[int, int | None, int], ...], periods: tuple[int, ...]) -> bool:
+    """Whether a part of a tile takes whole rounds. periods: of each of the tile's dimensions."""
+    return all(start is not None and gcd(start, extent) % periods[dim] == 0 for dim, start, extent in cuts)

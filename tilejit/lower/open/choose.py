@@ -1,0 +1,94 @@
+"""The grid of a component: the cheapest of a few candidates; and what the next one would have cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...layout.grid import Grid, GridAxis, starts, varied
+from .axes import Component, Survey
+from .cost import Demand, Prices
+
+__all__ = ["Chosen", "choose", "order_axes"]
+
+#: of how many grids, the cheapest, the warps are spread in other ways
+_VARIED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A component's grid, what it costs, and the cost of the next one; None where there is no other."""
+
+    grid: Grid
+    cost: int
+    next_cost: int | None
+
+
+def order_axes(survey: Survey, component: Component) -> tuple[list[int], list[int]]:
+    """The component's axes, those of the largest tile first, and the column of each.
+
+    Axes of which no tile has both may have the same threads along them: they share a column.
+    """
+    tiles = sorted(component.tiles, key=lambda tile: -math.prod(tile.shape))
+    shapes = list(dict.fromkeys(tuple(a for a in survey.axes(tile) if a is not None) for tile in tiles))
+    axes: list[int] = []
+    columns: dict[int, int] = {}
+    for shape in shapes:
+        for at, axis in enumerate(shape):
+            if axis in columns:
+                continue
+            beside = {columns[other] for each in shapes if axis in each for other in each if other in columns}
+            free = [c for c in sorted(set(columns.values())) if c not in beside]
+            # along the last column where it is the last dimension
+            wanted = -1 if at == len(shape) - 1 else 0
+            columns[axis] = free[wanted] if free else len(set(columns.values()))
+            axes.append(axis)
+    return axes, [columns[axis] for axis in axes]
+
+
+def choose(scope: str, threads: int, extents: Sequence[int], columns: Sequence[int], demand: Demand) -> Chosen:
+    """The cheapest grid. threads: of the scope. extents, columns: of the component's axes."""
+    axes, prices = _grid_axes(extents, columns, demand), Prices(demand)
+    pool = {grid: prices.cost(grid) for grid in starts(scope, threads, axes, _fast_axes(demand, len(axes)))}
+    for grid in sorted(pool, key=pool.__getitem__)[:_VARIED]:
+        pool |= {other: prices.cost(other) for other in varied(grid) if other not in pool}
+    least = min(pool.values())
+    best = min((grid for grid, total in pool.items() if total == least), key=lambda grid: _tie(grid, prices))
+    others = [total for grid, total in pool.items() if grid != best]
+    return Chosen(best, least, min(others, default=None))
+
+
+def _tie(grid: Grid, prices: Prices) -> tuple[int, ...]:
+    """Of grids that cost the same the one with the fewest registers, then iterators; then by vectors and warps."""
+    widest = max(prices.demand.live, default=((), 0), key=lambda key: len(key[0]))[0]
+    layout = grid.project([axis for axis, _ in widest], [extent for _, extent in widest]).layout
+    iterators = len(layout.shard) + len(layout.replica)
+    vectors = math.prod(spread.vector for spread in grid.spreads)
+    return prices.live_words(grid), iterators, -vectors, -grid.spreads[0].warps
+
+
+def _grid_axes(extents: Sequence[int], columns: Sequence[int], demand: Demand) -> list[GridAxis]:
+    widths: dict[int, int] = {}
+    for access in demand.accesses:
+        if access.unit is not None:
+            widths[access.unit] = max(widths.get(access.unit, 1), access.width)
+    return [
+        GridAxis(extent, column, _powers(widths.get(k, 1)))
+        for k, (extent, column) in enumerate(zip(extents, columns, strict=True))
+    ]
+
+
+def _powers(width: int) -> tuple[int, ...]:
+    return tuple(1 << k for k in reversed(range(width.bit_length())))
+
+
+def _fast_axes(demand: Demand, count: int) -> list[int]:
+    """The two axes along which most bytes lie in a row; the last axis where there is none."""
+    bytes_along: dict[int, int] = {}
+    for access, times in demand.accesses.items():
+        if access.unit is not None:
+            size = times * access.bytes * math.prod(extent for _, extent in access.tile)
+            bytes_along[access.unit] = bytes_along.get(access.unit, 0) + size
+    most = sorted(bytes_along, key=lambda axis: (-bytes_along[axis], -axis))
+    return most[:2] or [count - 1]

@@ -1,0 +1,236 @@
+"""What a grid costs: integers, in quarter cycles of a multiprocessor, summed over warps and turns of loops.
+
+    a warp's access to global memory   4 + 32-byte sectors + 128-byte lines
+    ... to shared memory               4 + 4 for each wavefront
+    an elementwise operation           the issue weight of its record a register, padding included
+    a reduction                        1 a register, 5 a shuffle; across warps a barrier and an access for each
+
+The weights are ratios of documented throughputs, not measured.
+source: CUDA C++ Programming Guide, "Throughput of Native Arithmetic Instructions"; "Device Memory Accesses".
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import lru_cache
+from math import gcd
+
+from ...layout.grid import WIDEST_BYTES, Grid
+
+__all__ = [
+    "BARRIER", "ISSUE", "LINE", "SECTOR", "WAVEFRONT", "Access", "Demand", "Extents", "Part", "Prices", "Reduced",
+    "lines", "shuffles", "wavefronts",
+]
+
+SECTOR, LINE = 32, 128
+ISSUE, WAVEFRONT, SHUFFLE, BARRIER = 4, 4, 5, 80
+
+#: the 32-bit registers of a thread from which on each further one costs, and what it costs a warp
+MANY_REGISTERS, SPILL = 223, 64
+
+#: the axes of a tile's dimensions without those of extent 1, with their extents
+Extents = tuple[tuple[int, int], ...]
+
+#: lanes and vector of each of an access's axes
+Cuts = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A tile that is loaded from memory, or stored to it.
+
+    tile: its axes. strides: bytes that a step along each of them leads in memory; None where that isn't known.
+    unit: of the axes the one along which elements are neighbours, or None. width: how many of them one access may move.
+    """
+
+    tile: Extents
+    strides: tuple[int | None, ...]
+    unit: int | None
+    width: int
+    bytes: int
+    is_store: bool
+    space: str = "global"
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """A tile that is reduced along some of its axes."""
+
+    tile: Extents
+    axes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a tile that is an operand: free where it takes whole rounds, else converted."""
+
+    tile: Extents
+    axis: int
+    start: int
+    extent: int
+
+
+@dataclass(slots=True)
+class Demand:
+    """All that a component's tiles are used for, each with how often.
+
+    elementwise: issue weight of the operations on tiles of these axes. live: 32-bit words an element, of the tiles
+    that live where most are live. along: by name of a tile the axis along which memory is first accessed for it.
+    """
+
+    accesses: dict[Access, int] = field(default_factory=dict)
+    elementwise: dict[Extents, int] = field(default_factory=dict)
+    reductions: dict[Reduced, int] = field(default_factory=dict)
+    parts: dict[Part, int] = field(default_factory=dict)
+    live: dict[tuple[Extents, int], int] = field(default_factory=dict)
+    along: dict[str, int] = field(default_factory=dict)
+
+
+class Prices:
+    """What a demand costs on grids. What accesses cost is remembered: it goes by lanes and vectors only."""
+
+    def __init__(self, demand: Demand) -> None:
+        self.demand = demand
+        self._accesses: list[tuple[Access, int, dict[Cuts, int]]] = [
+            (access, times, {}) for access, times in demand.accesses.items()
+        ]
+
+    def cost(self, grid: Grid) -> int:
+        """Of all warps."""
+        demand, warps = self.demand, _real(grid.warps, grid)
+        registers = WordCounts(grid)
+        total = sum(times * _access(access, grid, once) for access, times, once in self._accesses)
+        each = sum(weight * registers[tile] for tile, weight in demand.elementwise.items())
+        for reduced, times in demand.reductions.items():
+            each += times * _reduction(reduced, grid, registers)
+        for part, times in demand.parts.items():
+            if gcd(part.start, part.extent) % grid.spreads[part.axis].period:
+                each += times * (BARRIER + 2 * ISSUE * registers[part.tile])
+        return total + warps * (each + SPILL * max(0, _words(demand, registers) - MANY_REGISTERS))
+
+    def live_words(self, grid: Grid) -> int:
+        """32-bit registers of a thread where most tiles are live."""
+        return _words(self.demand, WordCounts(grid))
+
+
+class WordCounts(dict[Extents, int]):
+    """How many elements a thread has of tiles on a grid."""
+
+    def __init__(self, grid: Grid) -> None:
+        self._spreads = grid.spreads
+
+    def __missing__(self, tile: Extents) -> int:
+        count = 1
+        for axis, extent in tile:
+            count *= self._spreads[axis].registers(extent)
+        self[tile] = count
+        return count
+
+
+def _words(demand: Demand, registers: WordCounts) -> int:
+    return sum(times * -(-registers[tile] * bits // 32) for (tile, bits), times in demand.live.items())
+
+
+def _real(warps: int, grid: Grid) -> int:
+    """Warps of the hardware, where each thread counts as one."""
+    return warps if grid.lanes > 1 else -(-warps // 32)
+
+
+def _reduction(reduced: Reduced, grid: Grid, count: WordCounts) -> int:
+    """Of one warp: its registers in a tree, then lanes by halving and gathering, then warps through shared memory."""
+    kept = tuple(pair for pair in reduced.tile if pair[0] not in reduced.axes)
+    registers, results = count[reduced.tile], count[kept]
+    lanes = math.prod(grid.spreads[axis].lanes for axis in reduced.axes)
+    warps = math.prod(grid.spreads[axis].warps for axis in reduced.axes)
+    total = registers - results + SHUFFLE * shuffles(results, lanes)
+    if grid.lanes == 1 and warps > 1:
+        # threads that make no whole warps meet in shared memory
+        warps = -(-warps // 32)
+        total += SHUFFLE * shuffles(results, 32)
+    if warps > 1:
+        total += results * (8 + 8 * -(-warps // 4) + warps) + BARRIER
+    return total
+
+
+def shuffles(results: int, lanes: int) -> int:
+    """How many shuffles combine `results` values over `lanes` lanes."""
+    steps = (lanes - 1).bit_length()
+    halvings = min(steps, (results & -results).bit_length() - 1)
+    left = results >> halvings
+    return min(results * steps, 2 * (results - left) + (steps - halvings) * left)
+
+
+def _access(access: Access, grid: Grid, once: dict[Cuts, int]) -> int:
+    """Of all warps. All that hold the same values load them; one stores them. once: what one warp's cost already."""
+    pairs, repeats = [], grid.warps
+    for axis, _ in access.tile:
+        spread = grid.spreads[axis]
+        # threads that make no whole warps are counted as lanes of one
+        pairs.append((spread.lanes if grid.lanes > 1 else spread.warps, spread.vector))
+        repeats //= spread.warps
+    cuts = tuple(pairs)
+    cost = once.get(cuts)
+    if cost is None:
+        cost = once[cuts] = _once(access, cuts)
+    return cost if access.is_store else cost * _real(repeats, grid)
+
+
+def _once(access: Access, cuts: Cuts) -> int:
+    """Of one warp for all rounds and warps along the tile's own axes."""
+    run, times = access.bytes, 1
+    #: how often so many lanes along each axis have an element
+    cases: list[tuple[int, tuple[tuple[int, int | None], ...]]] = [(1, ())]
+    for (axis, extent), stride, (lanes, vector) in zip(access.tile, access.strides, cuts, strict=True):
+        if axis == access.unit:
+            width = min(vector, access.width, max(1, WIDEST_BYTES // access.bytes))
+            run, times = run * width, times * (vector // width)
+        else:
+            times *= vector
+        whole, rest = divmod(extent, lanes * vector)
+        step = None if stride is None else stride * vector
+        active = [(count, n) for count, n in ((lanes, whole), (-(-rest // vector), 1 if rest else 0)) if n]
+        cases = [(often * n, (*counts, (count, step))) for often, counts in cases for count, n in active]
+    total = 0
+    for often, counts in cases:
+        issued = ISSUE * -(-math.prod(count for count, _ in counts) // 32)
+        if access.space == "shared":
+            total += often * (issued + WAVEFRONT * wavefronts(run, counts))
+        else:
+            total += often * (issued + lines(run, counts, SECTOR) + lines(run, counts, LINE))
+    return times * total
+
+
+@lru_cache(maxsize=4096)
+def lines(run: int, lanes: tuple[tuple[int, int | None], ...], size: int) -> int:
+    """How many aligned lines of `size` bytes a warp touches.
+
+    run: bytes that each lane moves. lanes: (how many, bytes apart) along each axis; None is far apart.
+    """
+    times = 1
+    for count, stride in sorted(lanes, key=lambda digit: (digit[1] is None, digit[1] or 0)):
+        if count == 1 or stride == 0:
+            continue
+        # what continues the run lengthens it, and smaller steps than a line leave none out
+        if stride is not None and times == 1 and (stride <= run or stride < size):
+            run += (count - 1) * stride
+        else:
+            times *= count
+    return times * -(-run // size)
+
+
+@lru_cache(maxsize=4096)
+def wavefronts(run: int, lanes: tuple[tuple[int, int | None], ...]) -> int:
+    """How many wavefronts a warp's access to shared memory takes: the most words that one bank must give at once."""
+    addresses = [0]
+    for count, stride in sorted(lanes, key=lambda digit: digit[1] or 0):
+        addresses = [a + k * (stride or 0) for k in range(count) for a in addresses]
+    at_once = max(1, len(addresses) * min(run, 4) // max(run, 4)) if run > 4 else len(addresses)
+    total = 0
+    for first in range(0, len(addresses), at_once):
+        words = {(a + b) // 4 for a in addresses[first : first + at_once] for b in range(0, run, min(run, 4))}
+        banks: dict[int, int] = {}
+        for word in words:
+            banks[word % 32] = banks.get(word % 32, 0) + 1
+        total += max(banks.values())
+    return total

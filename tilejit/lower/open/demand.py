@@ -1,0 +1,175 @@
+"""What a component's operations ask of its grid: accesses to memory, arithmetic, reductions, live registers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+from ...errors import LayoutError
+from ...ir.nodes import Region, Strided
+from ...layout.grid import WIDEST_BYTES
+from ...layout.iters import merged, refined
+from ...ops import relation
+from ..schedule.placement import Placement, place
+from ..schedule.width import misaligned
+from .axes import Component, Meeting, Survey, Tile, Use
+from .cost import Access, Demand, Extents, Part, Reduced
+
+__all__ = ["access", "demands"]
+
+Key = TypeVar("Key")
+
+
+class _Counter:
+    """The demand of one component; `axes` numbers its axes."""
+
+    def __init__(self, survey: Survey, axes: Sequence[int]) -> None:
+        self.survey = survey
+        self.axes = {axis: k for k, axis in enumerate(axes)}
+        self.demand = Demand()
+
+    def extents(self, use: Use) -> Extents:
+        """The axes of a use, with how many elements it has of each."""
+        pairs = []
+        for dim, (axis, label) in enumerate(zip(self.survey.axes(use.tile), use.labels, strict=True)):
+            if axis is not None and label is not None:
+                pairs.append((self.axes[axis], use.extent(dim)))
+        return tuple(pairs)
+
+    def whole(self, tile: Tile) -> Extents:
+        pairs = zip(self.survey.axes(tile), tile.shape, strict=True)
+        return tuple([(self.axes[axis], n) for axis, n in pairs if axis is not None])
+
+    def step(self, step: Meeting, use: Use) -> None:
+        """use: the tile by which the operation's others go."""
+        op, demand, tile = step.op, self.demand, self.extents(use)
+        if op.record.relation is relation.REDUCTION:
+            kept = {label for label in step.labels["dst"] if label is not None}
+            axes = zip(self.survey.axes(use.tile), use.labels, strict=True)
+            reduced = [self.axes[axis] for axis, label in axes if axis is not None and label not in kept]
+            _add(demand.reductions, Reduced(tile, tuple(reduced)), step.turns)
+        elif op.record.elementwise is not None:
+            _add(demand.elementwise, tile, step.turns * op.record.elementwise.issue)
+        elif op.record.relation in (relation.GENERATED, relation.ELEMENTWISE):
+            _add(demand.elementwise, tile or self.whole(use.tile), step.turns)
+        for name, region in op.tiles.items():
+            if region.buffer.space in ("global", "shared"):
+                self.access(step, use, name, region)
+
+    def access(self, step: Meeting, use: Use, name: str, region: Region) -> None:
+        """A region in memory that goes to the tile of `use`, or comes from it."""
+        of_label = {
+            label: self.axes[axis]
+            for axis, label in zip(self.survey.axes(use.tile), use.labels, strict=True)
+            if axis is not None and label is not None
+        }
+        labels = iter(step.labels.get(name, ()))
+        of_dim: list[int | None] = []
+        for extent in region.extents:
+            label = None if extent is None else next(labels, None)
+            of_dim.append(None if label is None else of_label.get(label))
+        is_store = step.op.record.operands[step.op.record.position(name)].written
+        made = access(region, of_dim, step.op.scope, is_store)
+        if made is not None:
+            _add(self.demand.accesses, made, step.turns)
+            if made.unit is not None:
+                self.demand.along.setdefault(use.tile.buffer.name, made.unit)
+
+    def cuts(self, step: Meeting, use: Use) -> None:
+        axes = self.survey.axes(use.tile)
+        for dim, start, extent in use.cuts:
+            axis = axes[dim]
+            if axis is not None and start is not None and use.labels[dim] is not None:
+                _add(self.demand.parts, Part(self.extents(use), self.axes[axis], start, extent), step.turns)
+
+    def live(self, tiles: Sequence[Tile]) -> None:
+        """The tiles that live where most elements do."""
+        starts = sorted(tiles, key=lambda tile: tile.first)
+        ends = sorted(tiles, key=lambda tile: tile.last)
+        most = held = at = gone = 0
+        for tile in starts:
+            while ends[gone].last < tile.first:
+                held -= _bits(ends[gone])
+                gone += 1
+            held += _bits(tile)
+            if held > most:
+                most, at = held, tile.first
+        for tile in tiles:
+            if tile.first <= at <= tile.last:
+                _add(self.demand.live, (self.whole(tile), tile.buffer.dtype.bits), 1)
+
+
+def _bits(tile: Tile) -> int:
+    bits = tile.buffer.dtype.bits
+    for extent in tile.shape:
+        bits *= extent
+    return bits
+
+
+def _add(counts: dict[Key, int], key: Key, times: int) -> None:
+    counts[key] = counts.get(key, 0) + times
+
+
+def demands(survey: Survey, components: Sequence[Component], of_tile: Mapping[Tile, int]) -> list[Demand]:
+    """The demand of each component. of_tile: the component of each tile that has one."""
+    counters = [_Counter(survey, component.axes) for component in components]
+    for step in survey.steps:
+        home = step.home
+        if home is None:
+            continue
+        number = of_tile.get(home.tile)
+        if number is not None:
+            counters[number].step(step, home)
+        for use in step.uses.values():
+            if use.cuts and use.tile in of_tile:
+                counters[of_tile[use.tile]].cuts(step, use)
+    for counter, component in zip(counters, components, strict=True):
+        counter.live(component.tiles)
+    return [counter.demand for counter in counters]
+
+
+def access(region: Region, axes: Sequence[int | None], scope: str, is_store: bool) -> Access | None:
+    """What it takes to move a region of memory; None where it can't be said.
+
+    axes: of each dimension of the region, None for one that isn't an axis of the tile.
+    """
+    try:
+        placement = place(region, scope)
+    except LayoutError:
+        return None
+    size = region.dtype.bytes
+    steps = _steps(region)
+    pairs = [(axis, region.extents[d] or 1, steps[d]) for d, axis in enumerate(axes) if axis is not None]
+    unit = next((axis for axis, _, stride in reversed(pairs) if stride == 1), None)
+    width = 1
+    if unit is not None:
+        extent = next(extent for axis, extent, _ in pairs if axis == unit)
+        width = _width(placement, extent, size)
+    return Access(
+        tuple([(axis, extent) for axis, extent, _ in pairs]),
+        tuple([None if stride is None else abs(stride) * size for _, _, stride in pairs]),
+        unit,
+        width,
+        size,
+        is_store,
+        region.buffer.space,
+    )
+
+
+def _steps(region: Region) -> list[int | None]:
+    """How far a step of each dimension leads, in elements; None where that is known only at launch."""
+    buffer = region.buffer
+    if isinstance(buffer.layout, Strided):
+        return [stride if isinstance(stride, int) else None for stride in buffer.layout.strides]
+    shape = [n for n in buffer.shape if isinstance(n, int)]
+    groups = refined(buffer.tile_layout.shard, shape)
+    return [(merged(group) or group)[-1].stride for group in groups]
+
+
+def _width(placement: Placement, extent: int, size: int) -> int:
+    """The most elements that one access provably moves."""
+    strides = [step.stride for dim in placement.dims for step in dim if step.stride != 1]
+    width = max(1, 2 * WIDEST_BYTES // size)
+    while width > 1 and (extent % width or misaligned(placement, strides, min(width, WIDEST_BYTES // size))):
+        width //= 2
+    return width

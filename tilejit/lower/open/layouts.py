@@ -1,0 +1,113 @@
+"""The pass: a kernel's open tiles get their layouts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ...ir.nodes import Kernel, Open
+from ...layout.grid import Grid, Projection, everywhere
+from ...scopes import SCOPES
+from .anchors import WarpSplit, anchored
+from .axes import Survey, Tile, survey
+from .choose import choose, order_axes
+from .demand import demands
+from .reload import loaded_again
+from .repair import Spot, rewritten
+from .staging import staged
+
+__all__ = ["LaidOut", "LayoutChoice", "lay_out"]
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutChoice:
+    """What became of tiles that hang together.
+
+    tiles: their names, in the order of the text. axes: extents. grid: how threads are spread over them.
+    cost, next_cost: in quarter cycles of a multiprocessor, of the grid and of the next best; None where there is none.
+    """
+
+    tiles: tuple[str, ...]
+    axes: tuple[int, ...]
+    grid: Grid
+    cost: int
+    next_cost: int | None
+
+    def __str__(self) -> str:
+        spreads = self.grid.spreads
+        digits = (
+            ("lanes", tuple(spread.lanes for spread in spreads)),
+            ("warps", tuple(spread.warps for spread in spreads)),
+            ("vectors", tuple(spread.vector for spread in spreads)),
+        )
+        listed = ", ".join(f"{name} {values}" for name, values in digits)
+        others = "" if self.next_cost is None else f", the next {self.next_cost:,}"
+        return f"{', '.join(self.tiles)} over {self.axes}: {listed}; cost {self.cost:,}{others}"
+
+
+@dataclass(frozen=True, slots=True)
+class LaidOut:
+    """A kernel at tile level, and how its layouts were chosen."""
+
+    kernel: Kernel
+    choices: tuple[LayoutChoice, ...] = ()
+
+
+def lay_out(kernel: Kernel) -> LaidOut:
+    """The kernel with layouts for its open tiles; itself where it has none."""
+    made = survey(kernel)
+    if made is None:
+        return LaidOut(kernel)
+    twice = loaded_again(kernel, made)
+    if twice is not kernel:
+        kernel, made = twice, survey(twice) or made
+    fragments = WarpSplit(made, kernel.threads)
+    fixed = anchored(made, fragments)
+    spots = {tile: Spot(layout) for tile, layout in fixed.items()}
+    free = [tile for tile in made.tiles.values() if tile.is_open and tile not in fixed]
+    choices = _choose(made, free, spots, kernel.threads)
+    for tile in free:
+        if tile not in spots:
+            spots[tile] = _single(tile, kernel.threads)
+    stages = staged(made, fixed, kernel.threads)
+    return LaidOut(rewritten(kernel, made, spots, fragments, stages), tuple(choices))
+
+
+def _choose(made: Survey, free: list[Tile], spots: dict[Tile, Spot], threads: int) -> list[LayoutChoice]:
+    """Chooses a grid for each component of the tiles, and projects it on them."""
+    components = made.components(free)
+    columns: list[list[int]] = []
+    for component in components:
+        component.axes, by_axis = order_axes(made, component)
+        columns.append(by_axis)
+    of_tile = {tile: k for k, component in enumerate(components) for tile in component.tiles}
+    choices: list[LayoutChoice] = []
+    for component, by_axis, demand in zip(components, columns, demands(made, components, of_tile), strict=True):
+        numbers = {axis: k for k, axis in enumerate(component.axes)}
+        of_tiles = [
+            tuple([None if axis is None else numbers[axis] for axis in made.axes(tile)]) for tile in component.tiles
+        ]
+        extents = [1] * len(numbers)
+        for tile, axes in zip(component.tiles, of_tiles, strict=True):
+            for axis, extent in zip(axes, tile.shape, strict=True):
+                if axis is not None:
+                    extents[axis] = max(extents[axis], extent)
+        chosen = choose(component.scope, SCOPES[component.scope].threads(threads), extents, by_axis, demand)
+        projections: dict[object, Projection] = {}
+        for tile, axes in zip(component.tiles, of_tiles, strict=True):
+            along = demand.along.get(tile.buffer.name)
+            key = axes, tile.shape, along
+            if key not in projections:
+                projections[key] = chosen.grid.project(axes, tile.shape, along)
+            spots[tile] = Spot(projections[key], chosen.grid, axes)
+        names = tuple(tile.buffer.name for tile in component.tiles)
+        choices.append(LayoutChoice(names, tuple(extents), chosen.grid, chosen.cost, chosen.next_cost))
+    return choices
+
+
+def _single(tile: Tile, threads: int) -> Spot:
+    """A tile of one element, which every thread has."""
+    layout = tile.buffer.layout
+    assert isinstance(layout, Open)
+    grid = everywhere(layout.scope, SCOPES[layout.scope].threads(threads))
+    made = grid.project((None,) * len(tile.shape), tile.shape)
+    return Spot(replace(made, slots=()), grid)

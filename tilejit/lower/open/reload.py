@@ -1,0 +1,104 @@
+"""Tiles that an operation wants in two layouts are loaded twice, where they come from memory.
+
+    cta.copy x[...], X[...]             cta.copy x[...], X[...]
+    view t of x (1, 0)                  cta.copy x.1[...], X[...]
+    cta.add y[...], x[...], t[...]      view x.2 of x.1 (1, 0)
+                                        cta.add y[...], x[...], x.2[...]
+
+The second load stands next to the first, where nothing can have been written between them, so both read the same and
+are under way together; and the axes of both count when the grid is chosen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import count
+
+from ...ir import walk
+from ...ir.nodes import Alloc, Buffer, BufferView, Kernel, Open, Region, Stmt, TileOp
+from ...ops.copies import COPY
+from .axes import Meeting, Survey, Tile, Use, base_of
+
+__all__ = ["loaded_again"]
+
+#: bytes of a tile that the caches may not hold for so long
+_MOST_BYTES = 64 * 1024
+
+
+def loaded_again(kernel: Kernel, survey: Survey) -> Kernel:
+    """The kernel with second loads for operands whose axes were refused; itself where there are none."""
+    loads = _loads(survey)
+    wanted = [(step, use) for step, use in survey.refused if use.tile in loads and step is not loads[use.tile]]
+    if not wanted:
+        return kernel
+    rewriter = _Reloader(kernel, loads)
+    operands: dict[int, dict[str, Region]] = {}
+    for step, use in wanted:
+        operands.setdefault(id(step.op), {})[use.name] = rewriter.again(use)
+
+    def changed(stmt: Stmt) -> tuple[Stmt, ...]:
+        if isinstance(stmt, Alloc):
+            return (stmt, *rewriter.beside.get(stmt.buffer.name, ()))
+        if isinstance(stmt, TileOp) and id(stmt) in operands:
+            pairs = zip(stmt.record.operands, stmt.operands, strict=False)
+            stmt = replace(stmt, operands=tuple(operands[id(stmt)].get(rule.name, o) for rule, o in pairs))
+            return (stmt,)
+        return (stmt, *rewriter.after.get(id(stmt), ()))
+
+    return replace(kernel, body=walk.rewrite(kernel.body, changed))
+
+
+def _loads(survey: Survey) -> dict[Tile, Meeting]:
+    """The tiles that nothing but one load of global memory writes, whole and without a mask."""
+    loads: dict[Tile, Meeting] = {}
+    for step in survey.steps:
+        if step.op.name != COPY.name or len(step.uses) != 1 or "dst" not in step.uses:
+            continue
+        use = step.uses["dst"]
+        size = math.prod(use.tile.shape) * use.tile.buffer.dtype.bytes
+        is_global = step.op.region("src").buffer.space == "global"
+        is_once = survey.written.get(use.tile.buffer.name) == 1 and not use.cuts
+        if is_global and is_once and use.region.buffer is use.tile.buffer and size <= _MOST_BYTES:
+            loads[use.tile] = step
+    return loads
+
+
+class _Reloader:
+    """beside: by name, what to define beside a tile. after: by load, the loads that stand behind it."""
+
+    def __init__(self, kernel: Kernel, loads: Mapping[Tile, Meeting]) -> None:
+        self.beside: dict[str, list[Stmt]] = {}
+        self.after: dict[int, list[Stmt]] = {}
+        self._loads = loads
+        self._made: dict[tuple[Tile, tuple[int | None, ...]], Buffer] = {}
+        self._taken = {named.name for s in walk.statements(kernel.body) if (named := walk.defines(s)) is not None}
+        self._numbers = count(1)
+
+    def again(self, use: Use) -> Region:
+        """The operand, from a second load of its tile."""
+        _, along = base_of(use.region.buffer)
+        key = use.tile, along
+        if key not in self._made:
+            self._made[key] = self._second(use.tile, along)
+        return replace(use.region, buffer=self._made[key])
+
+    def _second(self, tile: Tile, along: tuple[int | None, ...]) -> Buffer:
+        """A further tile with what the load gives, or a view of it. along: which of its dimensions the view has."""
+        load, layout = self._loads[tile].op, tile.buffer.layout
+        assert isinstance(layout, Open)
+        made = replace(tile.buffer, name=self._name(tile))
+        beside = self.beside.setdefault(tile.buffer.name, [])
+        beside.append(Alloc(made, span=load.span))
+        dst = replace(load.region("dst"), buffer=made)
+        self.after.setdefault(id(load), []).append(replace(load, operands=(dst, *load.operands[1:])))
+        if along == tuple(range(len(tile.shape))):
+            return made
+        shape = tuple(1 if d is None else tile.shape[d] for d in along)
+        view = replace(made, name=self._name(tile), shape=shape, layout=Open(layout.scope, along), base=made)
+        beside.append(BufferView(view, span=load.span))
+        return view
+
+    def _name(self, tile: Tile) -> str:
+        return next(name for n in self._numbers if (name := f"{tile.buffer.name}.{n}") not in self._taken)

@@ -1,0 +1,248 @@
+"""The kernel with layouts: tiles and views get theirs, and where an operation's tiles disagree, one is converted.
+
+    cta.add y[...], x[...], t[...]      t, a view of x, has other threads along the rows than y
+    ---
+    cta.copy t.1[...], t[...]
+    cta.add y[...], x[...], t.1[...]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import count
+
+from ...dtypes import int32
+from ...errors import LayoutError
+from ...ir import walk
+from ...ir.nodes import Alloc, Buffer, BufferView, Const, Kernel, Open, Region, Stmt, TileOp
+from ...layout import TileLayout
+from ...layout.grid import Grid, Projection, alike, projected
+from ...ops import relation
+from ...ops.copies import COPY
+from .anchors import WarpSplit, padded
+from .axes import Meeting, Survey, Tile, Use, fits
+
+__all__ = ["Spot", "rewritten"]
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """Where a tile's layout comes from.
+
+    grid: of its component, None where it is fixed. axes: of its dimensions, numbered as the grid's.
+    """
+
+    layout: Projection
+    grid: Grid | None = None
+    axes: tuple[int | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """A tile as an operation sees it: a layout over its labels, with padded extents."""
+
+    layout: TileLayout
+    labels: tuple[int, ...]
+    shape: tuple[int, ...]
+
+    def over(self, labels: tuple[int | None, ...]) -> Projection:
+        """The layout of a tile with these labels, None for a dimension of extent 1."""
+        dims = [None if label is None else self.labels.index(label) for label in labels]
+        slots = tuple([1 if d is None else self.shape[d] for d in dims])
+        return Projection(projected(self.layout, self.shape, dims), slots)
+
+
+def rewritten(
+    kernel: Kernel,
+    survey: Survey,
+    spots: Mapping[Tile, Spot],
+    fragments: WarpSplit,
+    stages: Mapping[int, Projection],
+) -> Kernel:
+    """The kernel at tile level. stages: by id of a copy, the layout in which it accesses memory instead."""
+    rewriter = _Rewriter(kernel, survey, spots, fragments, stages)
+    body = walk.rewrite(kernel.body, rewriter.changed)
+    return replace(kernel, body=(*rewriter.head, *body))
+
+
+class _Rewriter:
+    def __init__(
+        self,
+        kernel: Kernel,
+        survey: Survey,
+        spots: Mapping[Tile, Spot],
+        fragments: WarpSplit,
+        stages: Mapping[int, Projection],
+    ) -> None:
+        self.survey, self.spots, self.fragments, self.stages = survey, spots, fragments, stages
+        self.head: list[Alloc] = []
+        self._buffers: dict[str, Buffer] = {}
+        self._steps = {id(step.op): step for step in survey.steps}
+        self._taken = {named.name for s in walk.statements(kernel.body) if (named := walk.defines(s)) is not None}
+        self._numbers = count(1)
+        self._generated = _generated(survey)
+
+    def changed(self, stmt: Stmt) -> tuple[Stmt, ...]:
+        if isinstance(stmt, Alloc | BufferView) and isinstance(stmt.buffer.layout, Open):
+            return (replace(stmt, buffer=self.buffer(stmt.buffer)),)
+        step = self._steps.get(id(stmt)) if isinstance(stmt, TileOp) else None
+        return (stmt,) if step is None else tuple(self.operation(step))
+
+    def buffer(self, buffer: Buffer) -> Buffer:
+        """The tile or view with its layout."""
+        if not isinstance(buffer.layout, Open):
+            return buffer
+        made = self._buffers.get(buffer.name)
+        if made is None:
+            made = self._buffers[buffer.name] = self._laid_out(buffer, buffer.layout)
+        return made
+
+    def _laid_out(self, buffer: Buffer, layout: Open) -> Buffer:
+        if buffer.base is None or layout.dims is None:
+            spot = self.spots[self.survey.tiles[buffer.name]].layout
+            return replace(buffer, layout=spot.layout, slots=spot.slots)
+        base = self.buffer(buffer.base)
+        shape = base.slots or tuple(n for n in base.shape if isinstance(n, int))
+        slots = tuple(1 if d is None else shape[d] for d in layout.dims)
+        made = projected(base.tile_layout, shape, layout.dims)
+        return replace(buffer, layout=made, base=base, slots=() if slots == buffer.shape else slots)
+
+    def region(self, region: Region) -> Region:
+        buffer = self.buffer(region.buffer)
+        if buffer is region.buffer:
+            return region
+        return Region(buffer, region.starts, region.extents, region.in_bounds, region.span)
+
+    def operation(self, step: Meeting) -> Iterator[Stmt]:
+        """The operation on tiles with layouts, between the conversions of those that disagree."""
+        op = step.op
+        operands = [self.region(o) if isinstance(o, Region) else o for o in op.operands]
+        after: list[Stmt] = []
+        for name, layout in self.converted(step):
+            k = op.record.position(name)
+            rule, use = op.record.operands[k], step.uses[name]
+            fresh = self._fresh(use, layout)
+            original = operands[k]
+            assert isinstance(original, Region)
+            if rule.read:
+                yield self._filled(step, use, fresh, original)
+            if rule.written:
+                after.append(TileOp(COPY.name, op.scope, (original, fresh), (), op.span))
+            operands[k] = fresh
+        yield TileOp(op.name, op.scope, tuple(operands), op.attrs, op.span)
+        yield from after
+
+    def _filled(self, step: Meeting, use: Use, fresh: Region, original: Region) -> TileOp:
+        """What gives the fresh tile its values: again what made them where that is cheap, else a copy."""
+        made = self._generated.get(use.tile)
+        if made is not None:
+            return replace(made.op, operands=(fresh, *made.op.operands[1:]), span=step.op.span)
+        return TileOp(COPY.name, step.op.scope, (fresh, original), (), step.op.span)
+
+    def _fresh(self, use: Use, layout: Projection) -> Region:
+        """A further tile for the elements of an operand."""
+        buffer, shape = use.region.buffer, use.region.shape
+        name = next(name for n in self._numbers if (name := f"{buffer.root.name}.{n}") not in self._taken)
+        self._taken.add(name)
+        slots = () if layout.slots == shape else layout.slots
+        made = Buffer(name, "local", buffer.dtype, shape, layout.layout, buffer.align, span=buffer.span, slots=slots)
+        self.head.append(Alloc(made, span=use.region.span))
+        return Region(made, (Const(0, int32),) * len(shape), shape, span=use.region.span)
+
+    def converted(self, step: Meeting) -> Iterator[tuple[str, Projection]]:
+        """(operand, the layout that it should have) of those that don't have it."""
+        kind, stage = step.op.record.relation, self.stages.get(id(step.op))
+        if stage is not None:
+            yield next(iter(step.uses)), stage
+            return
+        if kind is relation.PRODUCT:
+            yield from self._misfits(step)
+            return
+        # a copy between tiles is the conversion
+        if not kind.are_alike or (len(step.uses) == len(step.op.tiles) and kind in (relation.COPY, relation.RESHAPE)):
+            return
+        if self._agree(step):
+            return
+        home = step.home
+        view = None if home is None else self._seen(home)
+        if view is None:
+            return
+        for name, use in step.uses.items():
+            labels = step.labels.get(name)
+            if use is home or labels is None:
+                continue
+            wanted, seen = view.over(labels), self._seen(use)
+            along = tuple(label for label in labels if label is not None)
+            if seen is None or not _same(view.over(along), seen.over(along)):
+                yield name, wanted
+
+    def _agree(self, step: Meeting) -> bool:
+        """Whether all tiles are of one grid, along the same axes, and take whole rounds."""
+        axes: dict[int, int] = {}
+        grids = set()
+        for use in step.uses.values():
+            spot = self.spots[use.tile]
+            if spot.grid is None:
+                return False
+            if spot.axes:
+                grids.add(id(spot.grid))
+            if use.cuts and not fits(use.cuts, _periods(spot)):
+                return False
+            for axis, label in zip(spot.axes, use.labels, strict=False):
+                if label is not None and axis is not None and axes.setdefault(label, axis) != axis:
+                    return False
+        return len(grids) <= 1
+
+    def _seen(self, use: Use) -> _View | None:
+        """The layout of the elements that a use has, over its labels; None where they are no whole rounds."""
+        spot = self.spots[use.tile]
+        shape = padded(spot.layout, use.tile.shape)
+        kept = [d for d, label in enumerate(use.labels) if label is not None]
+        labels = tuple(label for label in use.labels if label is not None)
+        layout = spot.layout.layout
+        if use.cuts:
+            if spot.grid is None or not fits(use.cuts, _periods(spot)):
+                return None
+            part = spot.grid.project(spot.axes, [use.extent(d) for d in range(len(shape))])
+            layout, shape = part.layout, padded(part, tuple(use.extent(d) for d in range(len(shape))))
+        try:
+            return _View(projected(layout, shape, kept), labels, tuple(shape[d] for d in kept))
+        except LayoutError:
+            return None
+
+    def _misfits(self, step: Meeting) -> Iterator[tuple[str, Projection]]:
+        """The operands of a product that aren't fragments."""
+        for name, use in step.uses.items():
+            layout = self.fragments.layout(step, name)
+            if layout is None:
+                continue
+            shape, labels = use.region.shape, step.labels[name]
+            wanted = Projection(layout, shape)
+            seen = self._seen(use)
+            along = tuple(label for label in labels if label is not None)
+            if seen is None or not _same(wanted, seen.over(along)):
+                yield name, wanted
+
+
+def _same(one: Projection, other: Projection) -> bool:
+    return alike(one.layout, one.slots, other.layout, other.slots)
+
+
+def _periods(spot: Spot) -> tuple[int, ...]:
+    assert spot.grid is not None
+    return tuple(1 if axis is None else spot.grid.spreads[axis].period for axis in spot.axes)
+
+
+def _generated(survey: Survey) -> dict[Tile, Meeting]:
+    """The tiles that only one operation writes, from nothing but constants: what makes them again costs little."""
+    made: dict[Tile, Meeting] = {}
+    for step in survey.steps:
+        if step.op.record.relation is not relation.GENERATED:
+            continue
+        use = next(iter(step.uses.values()))
+        values = step.op.operands[1:]
+        is_constant = all(isinstance(value, Const) for value in values)
+        if is_constant and not use.cuts and survey.written.get(use.tile.buffer.name) == 1:
+            made[use.tile] = step
+    return made

@@ -1,0 +1,136 @@
+"""Tiles with fixed layouts that memory is better accessed for in another one, from which they are converted.
+
+    cta.copy b[...], B[...]        b is a fragment: 2 bytes an access, four rows a warp
+    ---
+    cta.copy b.1[...], B[...]      16 bytes an access
+    cta.copy b[...], b.1[...]      through shared memory
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ...errors import LayoutError
+from ...ir.nodes import Region
+from ...layout import TileLayout
+from ...layout.grid import WIDEST_BYTES, Projection, projected
+from ...layout.iters import Iter, merged, refined
+from ...ops.copies import COPY
+from ...scopes import SCOPES
+from ...target import WARP
+from .anchors import padded
+from .axes import Meeting, Survey, Tile, Use
+from .choose import choose
+from .cost import BARRIER, ISSUE, LINE, SECTOR, WAVEFRONT, Access, Demand, lines
+from .demand import access
+
+__all__ = ["staged"]
+
+
+def staged(survey: Survey, fixed: Mapping[Tile, Projection], threads: int) -> dict[int, Projection]:
+    """The layouts in which memory is accessed instead, by the operation's id: where that is cheaper by a quarter."""
+    made: dict[int, Projection] = {}
+    chosen: dict[tuple[Access, TileLayout, str], Projection | None] = {}
+    for step in survey.steps:
+        use = step.home
+        if use is None or use.tile not in fixed or not use.tile.is_open or not _may_be(step, use):
+            continue
+        name = "src" if use.name == "dst" else "dst"
+        asked = _asked(step, name)
+        layout = _over(use, fixed[use.tile], step.labels[name])
+        if asked is None or layout is None:
+            continue
+        key = asked, layout.layout, step.op.scope
+        if key not in chosen:
+            chosen[key] = _cheaper(asked, layout, step.op.scope, threads)
+        stage = chosen[key]
+        if stage is not None:
+            made[id(step.op)] = _for_tile(stage, step, use, name)
+    return made
+
+
+def _may_be(step: Meeting, use: Use) -> bool:
+    """Whether it is a plain copy between all of a tile and global memory."""
+    op = step.op
+    is_plain = op.name == COPY.name and not op.attrs and "mask" not in op.options and len(step.uses) == 1
+    return is_plain and not use.cuts and "global" in (region.buffer.space for region in op.tiles.values())
+
+
+def _asked(step: Meeting, name: str) -> Access | None:
+    """The access to memory; its axes count the dimensions that the operation names."""
+    region: Region = step.op.region(name)
+    labels = [label for label in step.labels[name] if label is not None]
+    numbers = iter(step.labels[name])
+    axes = [None if n is None or (label := next(numbers)) is None else labels.index(label) for n in region.extents]
+    return access(region, axes, step.op.scope, is_store=name == "dst")
+
+
+def _over(use: Use, layout: Projection, labels: Sequence[int | None]) -> Projection | None:
+    """The tile's layout over the dimensions of the region in memory, without those of extent 1."""
+    shape = padded(layout, use.tile.shape)
+    try:
+        dims = [use.labels.index(label) for label in labels if label is not None]
+        return Projection(projected(layout.layout, shape, dims), tuple(shape[d] for d in dims))
+    except (LayoutError, ValueError):
+        return None
+
+
+def _for_tile(stage: Projection, step: Meeting, use: Use, name: str) -> Projection:
+    """The layout that was chosen over the region's dimensions, over those of the operand."""
+    labels = [label for label in step.labels[name] if label is not None]
+    dims = [None if label is None else labels.index(label) for label in step.labels[use.name]]
+    slots = tuple([1 if d is None else stage.slots[d] for d in dims])
+    return Projection(projected(stage.layout, stage.slots, dims), slots)
+
+
+def _cheaper(asked: Access, layout: Projection, scope: str, threads: int) -> Projection | None:
+    """The layout that is cheaper by a quarter, conversion included; None where there is none."""
+    count = SCOPES[scope].threads(threads)
+    if count % WARP or not asked.tile:
+        return None
+    direct = _direct(asked, layout, count // WARP)
+    extents = [extent for _, extent in asked.tile]
+    best = choose(scope, count, extents, range(len(extents)), Demand({asked: 1}))
+    wide = best.grid.project(range(len(extents)), extents)
+    slots = wide.slots or tuple(extents)
+    conversion = _conversion(asked.bytes, wide.layout, layout.layout) * (count // WARP)
+    return Projection(wide.layout, slots) if 4 * (best.cost + conversion) <= 3 * direct else None
+
+
+def _direct(asked: Access, layout: Projection, warps: int) -> int:
+    """What the access costs in a layout: of one warp, for each of its vectors, times the warps that take part."""
+    run, times, lanes = asked.bytes, 1, []
+    groups = refined(layout.layout.canonical().shard, layout.slots)
+    shared = 1
+    for group, (axis, _), stride in zip(groups, asked.tile, asked.strides, strict=True):
+        worth = 1
+        for it in reversed(merged(group)):
+            step = None if stride is None else stride * worth
+            if it.axis.is_thread:
+                inside, outside = _in_a_warp(it)
+                lanes += [(inside, step)] if inside > 1 else []
+                shared *= outside
+            elif axis == asked.unit and worth == 1 and it.stride == 1:
+                width = max(w for w in (1, 2, 4, 8, 16) if it.extent % w == 0 and w * asked.bytes <= WIDEST_BYTES)
+                width = min(width, asked.width)
+                run, times = run * width, times * (it.extent // width)
+            else:
+                times *= it.extent
+            worth *= it.extent
+    each = ISSUE + lines(run, tuple(lanes), SECTOR) + lines(run, tuple(lanes), LINE)
+    return each * times * (shared if asked.is_store else warps)
+
+
+def _in_a_warp(it: Iter) -> tuple[int, int]:
+    """(lanes, warps) of a digit of threads: steps of whole warps lead to other warps."""
+    if it.axis.unit == "warp" or it.stride >= WARP:
+        return 1, it.extent
+    inside = min(it.extent, WARP // it.stride)
+    return inside, it.extent // inside
+
+
+def _conversion(size: int, one: TileLayout, other: TileLayout) -> int:
+    """Of one warp: the wide side by 16 bytes, the other by words, without conflicts, and two barriers."""
+    wide, narrow = (layout.storage().size() * size for layout in (one, other))
+    vectors, words = -(-wide // WIDEST_BYTES), -(-narrow // 4)
+    return BARRIER + vectors * (ISSUE + 4 * WAVEFRONT) + words * (ISSUE + WAVEFRONT)

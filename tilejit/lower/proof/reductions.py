@@ -1,0 +1,71 @@
+"""What a reduction must combine: each element that belongs to a result once, and nothing else."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from ...ir.nodes import Region, TileOp
+from ...ops.reduce import axes_of
+from ..variant import Reductions
+from .places import owners_of
+
+__all__ = ["prove_reductions"]
+
+Array = np.ndarray
+
+
+def prove_reductions(reductions: Reductions, op: TileOp) -> None:
+    """Raise AssertionError unless every place of the destination gets all of its elements, each once."""
+    dst, src = op.region("dst"), op.region("src")
+    threads = len(reductions.taken)
+    held_dst, held_src = _held(dst, op.scope, threads), _held(src, op.scope, threads)
+    written = np.unique(reductions.dst)
+    assert len(written) == len(reductions.dst), "two results have one register"
+    holding = np.flatnonzero((held_dst >= 0).any(axis=0))
+    unwritten = np.setdiff1d(holding, written)
+    assert len(unwritten) == 0, f"register {unwritten[0]} of {dst.buffer.name} isn't written"
+    assert (written < held_dst.shape[1]).all(), f"register {written[-1]} of {dst.buffer.name} is none of its own"
+    result_of = _results(op)
+    for partners, members in _sets(reductions.partners):
+        results = held_dst[members][:, reductions.dst]
+        assert (results == results[0]).all(), f"threads {members.tolist()} share results that differ"
+        elements = np.where(reductions.taken[partners][:, None], held_src[partners][:, reductions.src], _NONE)
+        for k, result in enumerate(results[0]):
+            if result >= 0:
+                _need_all(elements[:, k].ravel(), np.flatnonzero(result_of == result), f"result {result}")
+
+
+#: a register that a thread doesn't take; -1 is one that holds no element
+_NONE = -2
+
+
+def _need_all(elements: Array, wanted: Array, what: str) -> None:
+    taken = np.sort(elements[elements != _NONE])
+    assert (taken >= 0).all(), f"{what} is made of registers that hold no element"
+    assert len(np.unique(taken)) == len(taken), f"{what} has an element twice"
+    assert np.array_equal(taken, wanted), f"{what} is made of elements {taken.tolist()} instead of {wanted.tolist()}"
+
+
+def _sets(partners: Array) -> list[tuple[Array, Array]]:
+    """(the threads whose values become one, the threads that get the result), each set once."""
+    sets, which = np.unique(np.sort(partners, axis=1), axis=0, return_inverse=True)
+    which = which.ravel()
+    return [(each, np.flatnonzero(which == k)) for k, each in enumerate(sets)]
+
+
+def _held(region: Region, scope: str, threads: int) -> Array:
+    """The element of a region that each register of each thread holds; -1 for none."""
+    owners, places = owners_of(region, scope)
+    held = np.full((threads, region.buffer.tile_layout.storage().span()), -1)
+    held[owners, places] = np.arange(owners.shape[1])
+    return held
+
+
+def _results(op: TileOp) -> Array:
+    """For each element of the source the number of the destination's that it becomes."""
+    src = op.region("src")
+    axes = axes_of(dict(op.attrs), len(src.shape))
+    kept = [1 if d in axes else n for d, n in enumerate(src.shape)]
+    return np.broadcast_to(np.arange(prod(kept)).reshape(kept), src.shape).ravel()

@@ -1,0 +1,183 @@
+"""The digits of an index over several operands: how they are made of each operand's steps, cut and joined."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from math import prod
+
+from ...dtypes import int64
+from ...errors import LayoutError
+from ...ir.arithmetic import build
+from ...ir.nodes import Const, Expr
+from ...layout.grouping import common_refinement
+from ...layout.iters import weights
+from .placement import Placement, Step
+from .strides import Folded, Scaled, Stride, Thread, goes_on, times
+
+__all__ = ["Digit", "common_digits", "counting", "digits_of", "folded_digit", "joined_digits"]
+
+
+@dataclass(frozen=True, slots=True)
+class Digit:
+    """One digit of an index into a space.
+
+    extent: how many values. dim: the dimension of the space that it belongs to, and weight what a step is worth in that
+    dimension's index; dim is None where it spans dimensions.
+    strides: by operand, how far a step leads in it; 0 where it doesn't move.
+    """
+
+    extent: int
+    dim: int | None
+    weight: int
+    strides: tuple[tuple[str, Stride], ...]
+
+    def __getitem__(self, operand: str) -> Stride:
+        for name, stride in self.strides:
+            if name == operand:
+                return stride
+        raise KeyError(operand)
+
+    @property
+    def is_folded(self) -> bool:
+        return Folded in {type(stride) for _, stride in self.strides}
+
+    def is_spread(self, operand: str) -> bool:
+        """Whether the digit is spread over threads in an operand."""
+        return isinstance(self[operand], Thread)
+
+    def threads(self, operand: str) -> int:
+        """How far a step leads among threads."""
+        stride = self[operand]
+        assert isinstance(stride, Thread)
+        return stride.stride
+
+    def elements(self, operand: str) -> int:
+        """How far a step leads in memory or registers, where that is a constant."""
+        stride = self[operand]
+        assert isinstance(stride, int)
+        return stride
+
+    def split(self, inner: int) -> tuple[Digit, Digit]:
+        """The digit as two, the faster of which has `inner` values; these divide the digit's."""
+        return self._every(inner, self.extent // inner), Digit(inner, self.dim, self.weight, self.strides)
+
+    def in_vectors(self, width: int) -> Digit:
+        """The digit that counts vectors of `width` values, of which the last may be a part."""
+        return self._every(width, -(-self.extent // width))
+
+    def _every(self, count: int, extent: int) -> Digit:
+        """Steps of `count` values each."""
+        strides = tuple([(name, times(stride, count)) for name, stride in self.strides])
+        return Digit(extent, self.dim, self.weight * count, strides)
+
+
+def digits_of(index: Expr, extents: Sequence[int]) -> list[Expr]:
+    """The digits of `index`, slowest first; it is below the extents' product."""
+    values, weight = [], prod(extents)
+    for k, extent in enumerate(extents):
+        weight //= extent
+        value = build.floordiv(index, weight) if weight > 1 else index
+        values.append(build.mod(value, extent) if k else value)
+    return values
+
+
+def joined_digits(digits: Iterable[Digit], edges: Set[int]) -> list[Digit]:
+    """Neighbours merged where every operand goes on evenly; none across dimensions of which one is in `edges`."""
+    run: list[Digit] = []
+    for digit in digits:
+        while run and _continues(run[-1], digit, edges):
+            digit = _merged(run.pop(), digit)
+        run.append(digit)
+    return run
+
+
+def counting(steps: tuple[Step, ...], count: int, placement: Placement) -> tuple[Step, ...]:
+    """Steps that count so many values: in memory they go on past the extent, where nothing is accessed.
+
+    raises: LayoutError where other threads or registers would hold these.
+    """
+    counted = prod([step.extent for step in steps])
+    if counted == count:
+        return steps
+    if placement.buffer.space == "local":
+        raise LayoutError(
+            f"{placement.buffer.name} has {counted} slots along a dimension, another tile {count}",
+            hint="copy it to a tile with the other's layout first",
+        )
+    slowest, *faster = steps
+    inner = counted // slowest.extent
+    if count % inner:
+        return (Step(count, _folded(steps)),)
+    return (Step(count // inner, slowest.stride), *faster)
+
+
+def common_digits(there: Mapping[str, tuple[Step, ...]], dim: int) -> list[Digit] | None:
+    """The coarsest digits of one dimension, None where operands split it without common ones.
+
+    there: the steps of each operand along it.
+    """
+    if Folded in {type(step.stride) for steps in there.values() for step in steps}:
+        return None
+    if max(map(len, there.values())) == 1:
+        # most dimensions: every operand moves by one stride
+        return _one_digit(there, dim)
+    try:
+        extents, marks = common_refinement([[s.extent for s in steps] for steps in there.values()])
+    except LayoutError:
+        return None
+    strides = {
+        name: _refined(steps, extents, mark) for (name, steps), mark in zip(there.items(), marks, strict=True)
+    }
+    return [
+        Digit(extent, dim, weight, tuple([(name, strides[name][k]) for name in there]))
+        for k, (extent, weight) in enumerate(zip(extents, weights(extents), strict=True))
+        if extent > 1
+    ]
+
+
+def _one_digit(there: Mapping[str, tuple[Step, ...]], dim: int) -> list[Digit]:
+    """The digit of a dimension along which every operand takes one step; none where that has one value."""
+    (extent,) = {step.extent for (step,) in there.values()}
+    if extent == 1:
+        return []
+    return [Digit(extent, dim, 1, tuple([(name, step.stride) for name, (step,) in there.items()]))]
+
+
+def _refined(steps: tuple[Step, ...], extents: tuple[int, ...], marks: tuple[int, ...]) -> list[Stride]:
+    """The stride of each of the finer `extents`; step k covers those from marks[k] to marks[k + 1]."""
+    strides: list[Stride] = []
+    for k, step in enumerate(steps):
+        strides.extend(times(step.stride, weight) for weight in weights(extents[marks[k] : marks[k + 1]]))
+    return strides
+
+
+def folded_digit(there: Mapping[str, tuple[Step, ...]], dim: int, extent: int) -> Digit:
+    """All of one dimension as a digit, for operands that split it without common ones, none over threads."""
+    return Digit(extent, dim, 1, tuple((name, _folded(steps)) for name, steps in there.items()))
+
+
+def _folded(steps: tuple[Step, ...]) -> Stride:
+    if len(steps) == 1 and isinstance(steps[0].stride, (int, Scaled, Folded)):
+        return steps[0].stride
+    parts = []
+    for step, weight in zip(steps, weights([step.extent for step in steps]), strict=True):
+        assert isinstance(step.stride, int)
+        parts.append((weight, step.extent, step.stride))
+    return Folded(Const(0, int64), tuple(parts))
+
+
+def _continues(slow: Digit, fast: Digit, edges: Set[int]) -> bool:
+    pairs = zip(slow.strides, fast.strides, strict=True)
+    if not all(goes_on(a, b, fast.extent) for (_, a), (_, b) in pairs):
+        return False
+    return _one_dimension(slow, fast) or all(d.dim is None or d.dim not in edges for d in (slow, fast))
+
+
+def _one_dimension(slow: Digit, fast: Digit) -> bool:
+    return slow.dim is not None and slow.dim == fast.dim and slow.weight == fast.extent * fast.weight
+
+
+def _merged(slow: Digit, fast: Digit) -> Digit:
+    dim = fast.dim if _one_dimension(slow, fast) else None
+    return Digit(slow.extent * fast.extent, dim, fast.weight, fast.strides)

@@ -1,0 +1,298 @@
+"""Which registers of which threads become one result of a reduction.
+
+A tile of 64 x 512 among 128 threads, reduced along its rows, each digit as extent : stride:
+
+    row 8 : register 16,  8 : thread 1           column 2 : thread 64,  4 : register 4,  8 : thread 8,  8 ...
+
+    results  the registers that kept digits count                    8 results a thread
+    values   those that reduced digits count, for each result        combined first, in the thread
+    lanes    reduced digits among the lanes of a warp, bit by bit    8 and 16: shuffles reach these
+    members  reduced digits among other threads                      32 and 64: these meet in shared memory
+    groups   kept digits among threads                               threads with results of their own
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from ...dtypes import int32
+from ...errors import LayoutError
+from ...ir.arithmetic import build, facts
+from ...ir.nodes import TRUE, Buffer, Expr, Region, TileOp
+from ...ops.reduce import axes_of
+from ...scopes import WARP
+from ...target import WARP as LANES
+from .digits import Digit
+from .owners import need_all_threads
+from .placement import Step, place
+from .strides import Thread
+from .views import Schedule
+
+__all__ = ["Shares", "Slot"]
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A register of a result, counted from its first.
+
+    at: its index in each dimension of the source, without what the thread adds. index: the same as one number, among
+    the elements that become one.
+    """
+
+    register: int
+    at: tuple[int, ...]
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """How the elements that become one are shared out; the terms are those at the file's beginning.
+
+    tiles: "src" and "dst" over the source's shape. weights: for each dimension of it what a step is worth among the
+    elements that become one, in row-major order; 0 where it is kept.
+    lanes: the distances between lanes, rising. members: the steps among the other threads, slowest first.
+    """
+
+    tiles: Schedule
+    weights: tuple[int, ...]
+    lanes: tuple[int, ...]
+    members: tuple[Step, ...]
+
+    @staticmethod
+    def of(op: TileOp, threads: int) -> Shares:
+        """Those of a reduction of local tiles by a scope of so many threads.
+
+        raises: LayoutError where the tiles don't belong to the scope's threads, or the destination's kept axes not to
+        the threads that have them in the source.
+        """
+        tiles, weights = _tiles(op, threads)
+        spread = [_step(d) for d in tiles.digits if d.is_spread("src") and _weight(d, weights)]
+        lanes, members = _shared_out(spread, threads)
+        return Shares(tiles, weights, lanes, members)
+
+    @property
+    def results(self) -> Schedule:
+        """The digits that count a thread's results."""
+        return self.tiles.where(lambda d: not _weight(d, self.weights) and not d.is_spread("src"))
+
+    @property
+    def values(self) -> Schedule:
+        """The digits that count the registers of a result, slowest first."""
+        return self.tiles.where(lambda d: bool(_weight(d, self.weights)) and not d.is_spread("src"))
+
+    @property
+    def _shared(self) -> tuple[Digit, ...]:
+        """The digits that count the threads that share a result."""
+        return tuple([d for d in self.tiles.digits if _weight(d, self.weights) and d.is_spread("src")])
+
+    @property
+    def _groups(self) -> tuple[Step, ...]:
+        return tuple([_step(d) for d in self.tiles.digits if not _weight(d, self.weights) and d.is_spread("src")])
+
+    @property
+    def groups(self) -> int:
+        """How many groups of threads have results of their own."""
+        return prod(step.extent for step in self._groups)
+
+    @property
+    def partials(self) -> int:
+        """How many partials of a result meet in shared memory; 1 where none does."""
+        return prod(step.extent for step in self.members)
+
+    @property
+    def sharers(self) -> int:
+        """How many threads share a result, of which each has a part."""
+        return self.partials << len(self.lanes)
+
+    @property
+    def apart(self) -> str:
+        """How the threads lie whose partials meet in shared memory, for reasons."""
+        return ", ".join(f"{step.extent} threads {step.threads} apart" for step in self.members)
+
+    def each_result(self, operand: str) -> Iterator[int]:
+        """The register of each of a thread's results in the destination; in the source, of its first slot."""
+        return (_register(self.results, operand, values) for values in _counted(self.results))
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """The registers of a result that hold elements, in some thread at least, by rising index."""
+        slots = [self._slot(values) for values in _counted(self.values)]
+        extents = self.tiles.space.dims
+        return tuple([slot for slot in slots if all(x < n for x, n in zip(slot.at, extents, strict=True))])
+
+    def _slot(self, values: Sequence[int]) -> Slot:
+        at = [0] * len(self.weights)
+        for digit, value in zip(self.values.digits, values, strict=True):
+            at[_dim(digit)] += value * digit.weight
+        index = sum(x * weight for x, weight in zip(at, self.weights, strict=True))
+        return Slot(_register(self.values, "src", values), tuple(at), index)
+
+    def counts(self, slot: Slot, thread: Expr) -> Expr:
+        """Whether a slot holds an element in a thread, and no padding."""
+        cond: Expr = TRUE
+        for dim in self.tiles.space.padded:
+            if self.weights[dim]:
+                index, left = self._of_thread(thread, dim), self.tiles.space.dims[dim] - slot.at[dim]
+                # rounded up, neighbours often have one limit
+                step = facts.multiple_of(index) or 1
+                cond = build.logical_and(cond, build.less(index, -(-left // step) * step))
+        return cond
+
+    def _of_thread(self, thread: Expr, dim: int) -> Expr:
+        """What a thread adds to the index in a dimension."""
+        terms = [(_step(d).of_thread(thread), d.weight) for d in self._shared if d.dim == dim]
+        return build.weighted_sum(terms, int32)
+
+    def index_of(self, thread: Expr) -> Expr:
+        """What a thread adds to the index among the elements that become one."""
+        terms = [(self._of_thread(thread, dim), weight) for dim, weight in enumerate(self.weights) if weight]
+        return build.weighted_sum(terms, int32)
+
+    def group_of(self, thread: Expr) -> Expr:
+        """Which group a thread belongs to."""
+        return _number(thread, self._groups)
+
+    def member_of(self, thread: Expr) -> Expr:
+        """Which of the partials of its results a thread has."""
+        return _number(thread, self.members)
+
+    def is_leader(self, thread: Expr) -> Expr:
+        """Whether a thread is the lowest of those that have the same partials once shuffles are done."""
+        lowest = self.tiles["src"].placement.is_mover(thread, loads=False)
+        return build.logical_and(lowest, build.equal(build.bitwise_and(thread, sum(self.lanes)), 0))
+
+    def partners(self, threads: Array) -> Array:
+        """The threads whose elements become the results of each of `threads`, of shape (threads, partners)."""
+        partners = threads[:, None]
+        for step in (*self.members, *(Step(2, Thread(distance)) for distance in self.lanes)):
+            own = partners // step.threads % step.extent
+            moved = [partners + (value - own) * step.threads for value in range(step.extent)]
+            partners = np.stack(moved, axis=-1).reshape(len(threads), -1)
+        return partners
+
+
+def _dim(digit: Digit) -> int:
+    assert digit.dim is not None, "no digits were joined"
+    return digit.dim
+
+
+def _weight(digit: Digit, weights: Sequence[int]) -> int:
+    """What the digit's dimension is worth, 0 where it is kept."""
+    return weights[_dim(digit)]
+
+
+def _step(digit: Digit) -> Step:
+    return Step(digit.extent, digit["src"])
+
+
+def _counted(digits: Schedule) -> Iterator[tuple[int, ...]]:
+    """All values of the digits, in order."""
+    return product(*(range(digit.extent) for digit in digits.digits))
+
+
+def _register(digits: Schedule, operand: str, values: Sequence[int]) -> int:
+    """How far values of the digits lead in an operand's registers."""
+    return sum(digit.elements(operand) * value for digit, value in zip(digits.digits, values, strict=True))
+
+
+def _number(thread: Expr, steps: Sequence[Step]) -> Expr:
+    """The values that a thread has of some steps, slowest first, as one number."""
+    below = [prod(step.extent for step in steps[k + 1 :]) for k in range(len(steps))]
+    return build.weighted_sum([(s.of_thread(thread), weight) for s, weight in zip(steps, below, strict=True)], int32)
+
+
+def _tiles(op: TileOp, threads: int) -> tuple[Schedule, tuple[int, ...]]:
+    """The digits of both tiles over the source's shape without units, and the weights as `Shares` has them."""
+    src, axes = _unfolded(op.region("src"), axes_of(dict(op.attrs), len(op.region("src").shape)))
+    placed = {"src": place(src, op.scope), "dst": place(op.region("dst"), op.scope)}
+    for placement in placed.values():
+        need_all_threads(placement, op.scope, threads)
+    dims = [d for d, n in enumerate(src.shape) if n != 1]
+    reduced = [d for d in dims if d in axes]
+    weights = tuple([prod(src.shape[e] for e in reduced if e > d) if d in reduced else 0 for d in dims])
+    kept = iter(range(len(dims)))
+    along = [None if weight else next(kept) for weight in weights]
+    tiles = Schedule.of(placed["src"].shape, {"src": (placed["src"], range(len(dims))), "dst": (placed["dst"], along)})
+    _need_projected(tiles, weights)
+    return tiles, weights
+
+
+def _unfolded(src: Region, axes: tuple[int, ...]) -> tuple[Region, tuple[int, ...]]:
+    """The source and the axes that are reduced; of a tile whose slots count all its elements, as one dimension.
+
+    raises: LayoutError where such a tile isn't reduced as a whole.
+    """
+    buffer = src.buffer
+    if not len(buffer.slots) == 1 < len(buffer.shape):
+        return src, axes
+    size = prod(n for n in buffer.shape if isinstance(n, int))
+    if prod(src.shape) != size or any(n != 1 for d, n in enumerate(src.shape) if d not in axes):
+        raise LayoutError(
+            f"{buffer.name} is laid out as one dimension; a part of its axes is none of its digits",
+            hint="copy it to a tile whose layout keeps the axes apart",
+        )
+    flat = Buffer(buffer.name, "local", buffer.dtype, (size,), buffer.layout, buffer.align, slots=buffer.slots)
+    return Region(flat, (build.const(0, int32),), (size,)), (0,)
+
+
+def _need_projected(tiles: Schedule, weights: tuple[int, ...]) -> None:
+    """Raise LayoutError where the destination's kept axes don't lie in the source's threads.
+
+    Both are owned by the whole scope, so else the threads that share a result are its replicas.
+    """
+    src, dst = tiles.views
+    for digit in tiles.digits:
+        if digit.is_folded:
+            raise LayoutError(
+                f"{src.buffer.name} and {dst.buffer.name} split a dimension over registers so differently that none fit"
+            )
+        if _weight(digit, weights) or digit["src"] == digit["dst"]:
+            continue
+        if digit.is_spread("src") or digit.is_spread("dst"):
+            raise LayoutError(
+                f"{src.buffer.name} and {dst.buffer.name} give dimension {src.dims[_dim(digit)]} to different threads",
+                hint="give the destination the source's layout, the reduced thread axes as replicas",
+            )
+
+
+def _shared_out(spread: Sequence[Step], threads: int) -> tuple[tuple[int, ...], tuple[Step, ...]]:
+    """The lanes that shuffles reach, by their distances, and the steps among other threads.
+
+    Shuffles need whole warps, and lanes whose numbers differ in one bit.
+    """
+    if WARP.left_over(threads):
+        return (), _slowest_first(spread)
+    lanes: list[int] = []
+    members: list[Step] = []
+    for step in spread:
+        inner, outer = _at_warp(step)
+        if _is_binary(inner.extent) and _is_binary(inner.threads) and inner.threads < LANES:
+            lanes += [inner.threads << k for k in range(inner.extent.bit_length() - 1)]
+        else:
+            members.append(inner)
+        if outer is not None:
+            members.append(outer)
+    return tuple(sorted(lanes)), _slowest_first(members)
+
+
+def _at_warp(step: Step) -> tuple[Step, Step | None]:
+    """The part of a step within a warp, and that among warps; all of it is the first where it isn't so parted."""
+    within = LANES // step.threads if LANES % step.threads == 0 else 0
+    if within == 0 or step.extent <= within or step.extent % within:
+        return step, None
+    return Step(within, step.stride), Step(step.extent // within, Thread(LANES))
+
+
+def _is_binary(number: int) -> bool:
+    return number & (number - 1) == 0
+
+
+def _slowest_first(steps: Sequence[Step]) -> tuple[Step, ...]:
+    return tuple(sorted(steps, key=lambda step: -step.threads))

@@ -1,0 +1,55 @@
+"""The tile operations that carry an elementwise operation out on each element."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+import numpy as np
+
+from ..dtypes import DType
+from . import relation
+from .broadcast import broadcast_fault
+from .copies import DST, VARIANT_NAME, into
+from .elementwise import ELEMENTWISE, Elementwise, reference, result_type
+from .record import SCALAR, TILE, AttributeValue, Fault, TileOperand, TileOperation
+
+__all__ = ["EACH_ELEMENT"]
+
+
+def _elementwise_types(
+    name: str, dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]
+) -> Fault | None:
+    _, *inputs = dtypes.values()
+    rule = result_type(name, tuple(inputs))
+    return Fault(rule, "convert the operands first: x.astype(...)") if isinstance(rule, str) else None
+
+
+def _elementwise_reference(name: str, dst: np.ndarray, *inputs: np.ndarray) -> np.ndarray:
+    return into(dst, reference(name, *inputs))
+
+
+def _input_names(op: Elementwise) -> tuple[str, ...]:
+    """What calls with a destination name the inputs: src; a, b, c; a condition before them cond."""
+    values = op.arity - op.conditions
+    return (*("cond",) * op.conditions, *(("src",) if op.arity == 1 else ("a", "b", "c")[:values]))
+
+
+def _elementwise(op: Elementwise) -> TileOperation:
+    dtype = "int32" if op.kind in ("bits", "shift") else "float32"
+    inputs = ("True",) * op.conditions + ("A[0:32, 0:8]",) * (op.arity - op.conditions)
+    return TileOperation(
+        name=op.name,
+        operands=(DST, *(TileOperand(name, kinds=(TILE, SCALAR)) for name in _input_names(op))),
+        attrs=(VARIANT_NAME,),
+        meaning=f"dst = {op.name}(...): {op.meaning}",
+        example=f"x = tj.alloc_shared((32, 8), tj.{dtype})\ntj.cta.{op.name}({', '.join(('x', *inputs))})",
+        reference=partial(_elementwise_reference, op.name),
+        relation=relation.ELEMENTWISE,
+        shape_fault=broadcast_fault,
+        type_fault=partial(_elementwise_types, op.name),
+        elementwise=op,
+    )
+
+
+EACH_ELEMENT: tuple[TileOperation, ...] = tuple(map(_elementwise, ELEMENTWISE.values()))

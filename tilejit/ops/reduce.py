@@ -1,0 +1,199 @@
+"""Reductions over axes of a tile: sums, extremes, tests, and where an extreme lies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from math import prod
+
+import numpy as np
+
+from ..dtypes import DType, float32, from_numpy
+from . import relation
+from .cast import convert
+from .copies import DST, VARIANT_NAME
+from .record import Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
+from .reduction import Reduction, Value
+
+__all__ = ["AXIS", "REDUCTIONS", "REDUCTION_OPERATIONS", "axes_of", "reduced"]
+
+Array = np.ndarray
+Attrs = Mapping[str, AttributeValue]
+
+AXIS = Attribute("axis", tuple, "the axes that are reduced; all unless given", counts="src")
+
+
+def _least(dtype: DType) -> Value:
+    return -float("inf") if dtype.is_float else int(np.iinfo(dtype.numpy).min)
+
+
+def _greatest(dtype: DType) -> Value:
+    return float("inf") if dtype.is_float else int(np.iinfo(dtype.numpy).max)
+
+
+def _zero(dtype: DType) -> Value:
+    """-0.0 of floats: 0.0 would change the sum of negative zeros."""
+    return -0.0 if dtype.is_float else 0
+
+
+def _one(dtype: DType) -> Value:
+    return 1.0 if dtype.is_float else 1
+
+
+def _sum(x: Array, axes: tuple[int, ...]) -> Array:
+    return np.asarray(np.sum(x, axis=axes, dtype=x.dtype))
+
+
+def _prod(x: Array, axes: tuple[int, ...]) -> Array:
+    return np.asarray(np.prod(x, axis=axes, dtype=x.dtype))
+
+
+def _max(x: Array, axes: tuple[int, ...]) -> Array:
+    return np.asarray(np.max(x, axis=axes))
+
+
+def _min(x: Array, axes: tuple[int, ...]) -> Array:
+    return np.asarray(np.min(x, axis=axes))
+
+
+def _any(x: Array, axes: tuple[int, ...]) -> Array:
+    return np.asarray(np.any(x, axis=axes))
+
+
+def _all(x: Array, axes: tuple[int, ...]) -> Array:
+    return np.asarray(np.all(x, axis=axes))
+
+
+def _flattened(x: Array, axes: tuple[int, ...]) -> Array:
+    """The array with `axes` as one, the last."""
+    kept = [d for d in range(x.ndim) if d not in axes]
+    along = [x.shape[d] for d in kept]
+    return np.asarray(x.transpose(*kept, *axes).reshape(*along, prod(x.shape[d] for d in axes)))
+
+
+def _argmax(x: Array, axes: tuple[int, ...]) -> Array:
+    return np.asarray(np.argmax(_flattened(x, axes), axis=-1))
+
+
+def _argmin(x: Array, axes: tuple[int, ...]) -> Array:
+    return np.asarray(np.argmin(_flattened(x, axes), axis=-1))
+
+
+#: name -> reduction
+REDUCTIONS: dict[str, Reduction] = {
+    each.name: each
+    for each in (
+        Reduction(
+            name="sum", meaning="the sum", formula=_sum, combines="add", identity=_zero, grows=True,
+        ),
+        Reduction(
+            name="max", meaning="the greatest; nan if any is nan", formula=_max, combines="maximum", identity=_least,
+        ),
+        Reduction(
+            name="min", meaning="the least; nan if any is nan", formula=_min, combines="minimum", identity=_greatest,
+        ),
+        Reduction(
+            name="prod", meaning="the product", formula=_prod, combines="mul", identity=_one, grows=True,
+        ),
+        Reduction(
+            name="any",
+            meaning="whether any isn't zero",
+            formula=_any,
+            combines="bitwise_or",
+            identity=_zero,
+            tests=True,
+        ),
+        Reduction(
+            name="all",
+            meaning="whether none is zero",
+            formula=_all,
+            combines="bitwise_and",
+            identity=_one,
+            tests=True,
+        ),
+        Reduction(
+            name="argmax",
+            meaning="where the first nan is, else the first of the greatest",
+            formula=_argmax,
+            combines="maximum",
+            identity=_least,
+            picks=True,
+        ),
+        Reduction(
+            name="argmin",
+            meaning="where the first nan is, else the first of the least",
+            formula=_argmin,
+            combines="minimum",
+            identity=_greatest,
+            picks=True,
+        ),
+    )
+}
+
+
+def axes_of(attrs: Attrs, rank: int) -> tuple[int, ...]:
+    """The axes that are reduced, of a tile of `rank` dimensions."""
+    axis = attrs.get(AXIS.name)
+    return axis if isinstance(axis, tuple) else tuple(range(rank))
+
+
+def _without_units(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(n for n in shape if n != 1)
+
+
+def _shape_fault(shapes: Mapping[str, Shape], attrs: Attrs) -> Fault | None:
+    dst, src = shapes["dst"] or (), shapes["src"] or ()
+    axes = axes_of(attrs, len(src))
+    if list(axes) != sorted(set(axes)) or any(not 0 <= d < len(src) for d in axes):
+        return Fault(
+            f"axes {axes} of a tile with {len(src)} dimensions",
+            f"name each once, in order, from 0 to {len(src) - 1}",
+        )
+    kept = tuple(n for d, n in enumerate(src) if d not in axes)
+    if _without_units(kept) == _without_units(dst):
+        return None
+    return Fault(
+        f"shapes differ: {src} without axes {axes} is {kept}; the destination has {dst}",
+        "make the destination as large; dimensions of 1 don't count",
+    )
+
+
+def _type_fault(reduction: Reduction, dtypes: Mapping[str, DType], attrs: Attrs) -> Fault | None:
+    fault = reduction.type_fault(dtypes["src"], dtypes["dst"])
+    return None if fault is None else Fault(fault, "change the destination's type, or convert the source first")
+
+
+def reduced(reduction: Reduction, dst: Array, src: Array, axes: tuple[int, ...]) -> Array:
+    """What the destination holds afterwards."""
+    source, to = from_numpy(src.dtype), from_numpy(dst.dtype)
+    assert source is not None and to is not None
+    # bool_ and NaN must not be converted to integers before they are tested
+    x = src if reduction.tests else convert(src, reduction.combines_in(source, to))
+    with np.errstate(all="ignore"):
+        return convert(reduction.formula(x, axes), to).reshape(dst.shape)
+
+
+def _reference(reduction: Reduction, dst: Array, src: Array, axis: tuple[int, ...] | None = None) -> Array:
+    return reduced(reduction, dst, src, axes_of({AXIS.name: axis}, src.ndim))
+
+
+def _operation(reduction: Reduction) -> TileOperation:
+    dtype = reduction.result_type(float32)
+    return TileOperation(
+        name=reduction.name,
+        operands=(DST, TileOperand("src", "the source")),
+        attrs=(AXIS, VARIANT_NAME),
+        meaning=f"dst = over axes of src: {reduction.meaning}",
+        example=(
+            f"x = tj.alloc_local((32,), tj.{dtype})\n"
+            f"tj.thread.{reduction.name}(x, tj.thread.load(A[0:32, 0:8]), axis=1)"
+        ),
+        reference=partial(_reference, reduction),
+        relation=relation.REDUCTION,
+        shape_fault=_shape_fault,
+        type_fault=partial(_type_fault, reduction),
+        reduction=reduction,
+    )
+
+
+REDUCTION_OPERATIONS: tuple[TileOperation, ...] = tuple(map(_operation, REDUCTIONS.values()))
