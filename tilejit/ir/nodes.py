@@ -25,12 +25,10 @@ from ..ops.tile import TILE_OPERATIONS
 from ..source import Span
 from .values import (
     FALSE,
-    LOAD_ORDERS,
     MEMORY_SCOPES,
-    MOVE_ORDERS,
+    ORDERS,
     SPACES,
     SPECIALS,
-    STORE_ORDERS,
     TRUE,
     Buffer,
     Cast,
@@ -50,10 +48,9 @@ from .values import (
 __all__ = [
     "AddressParam", "Alloc", "Assert", "AssertionsParam", "Assign", "Break", "Buffer", "BufferView", "Cast", "Const",
     "Continue", "Declare", "Element", "Expr", "ExtentParam", "FALSE", "For", "If", "Instruction", "Jump", "Kernel",
-    "LOAD_ORDERS", "Let", "Load", "Loop", "MEMORY_SCOPES", "MOVE_ORDERS", "Move", "Op", "Open", "Param",
-    "PointerParam", "Print", "RULES", "Region", "Return", "SPACES", "SPECIALS", "STORE_ORDERS", "ScalarParam", "Simple",
-    "Special", "Stmt", "Store", "StrideParam", "Strided", "Sync", "TRUE", "TileOp", "Var", "Vector",
-    "written_arguments",
+    "Let", "Load", "Loop", "MEMORY_SCOPES", "Move", "ORDERS", "Op", "Open", "Param", "PointerParam", "Print", "RULES",
+    "Region", "Return", "SPACES", "SPECIALS", "ScalarParam", "Simple", "Special", "Stmt", "Store", "StrideParam",
+    "Strided", "Sync", "TRUE", "TileOp", "Var", "Vector", "written_arguments",
 ]
 
 
@@ -109,7 +106,7 @@ class BufferView:
 class Store:
     """Writes one element: an `Element` at tile level, a `Vector` of width 1 at lane level.
 
-    order: one of `STORE_ORDERS`.
+    order: one of `ORDERS["store"]`.
     """
 
     place: Element | Vector
@@ -309,7 +306,7 @@ class Move:
 
     predicate: the access happens where it holds. otherwise: what the destination registers get where it doesn't;
     None leaves them (or memory) as they are.
-    order: one of `MOVE_ORDERS`, of the load.
+    order: one of `ORDERS["move"]`, of the load.
     """
 
     dst: Vector
