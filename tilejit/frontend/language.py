@@ -21,7 +21,7 @@ from ..isa.barriers import BARRIERS
 from ..layout import atom_layout, datapath, layout_a, layout_b, layout_c
 from ..ops.elementwise import ELEMENTWISE
 from ..ops.record import Fault
-from ..ops.tile import CALLS
+from ..ops.tile import CALLS, TILE_OPERATIONS
 from ..scopes import SCOPES, Scope
 from .source import KernelSource
 
@@ -29,7 +29,6 @@ __all__ = [
     "Function",
     "Intrinsic",
     "Namespace",
-    "RESERVED_OPERATIONS",
     "ScopeNamespace",
     "Spec",
     "Tensor",
@@ -241,6 +240,10 @@ _IDS = {
     "static_range": "as range, but unrolled: the index is known at compile time",
     "elect": "whether this is the one thread of its warp that is elected",
 }
+_TILES = {
+    "cat": "two tiles side by side along an axis",
+    "split": "a tuple of equal parts of a tile along an axis",
+}
 _ORDERED = {
     "load_acquire": "an element, whose last release is acquired: what was done before it comes before what follows",
     "store_release": "writes an element; who acquires it sees what this thread did before",
@@ -248,18 +251,13 @@ _ORDERED = {
     "fence": "orders this thread's accesses for those that learn of them by a flag",
 }
 _SYNCS = {f"{scope}_sync": barrier.meaning for scope, barrier in BARRIERS.items()}
-_REDUCTIONS = ("sum", "max", "min", "prod", "any", "all", "argmax", "argmin")
 _RESERVED = {
-    **dict.fromkeys(_REDUCTIONS, "reduction over axes"),
     "uniform": "the value, which all threads of the scope hold",
     "alloc_barrier": "an mbarrier",
     "named_barrier": "a barrier among some threads of the CTA",
     **dict.fromkeys(("shuffle", "shuffle_xor", "shuffle_up", "shuffle_down"), "a value from another lane"),
     **dict.fromkeys(("vote_any", "vote_all", "vote_ballot"), "a vote among the lanes"),
 }
-
-#: names that later versions have on scopes
-RESERVED_OPERATIONS = ("indices",)
 
 #: intrinsics with a dot in their names; what stands before it is a namespace
 _GROUPED = (
@@ -290,9 +288,10 @@ def _namespaces() -> Iterator[Namespace]:
 def intrinsics() -> Mapping[str, Intrinsic | ScopeNamespace | Namespace]:
     """Every name of the language that is looked up as `tj.<name>`, but for types and host helpers."""
     table: dict[str, Intrinsic | ScopeNamespace | Namespace] = {}
-    for names in (_MEMORY, _IDS, _ORDERED, _SYNCS, _RESERVED):
+    for names in (_MEMORY, _IDS, _TILES, _ORDERED, _SYNCS, _RESERVED):
         table.update({name: Intrinsic(name, meaning) for name, meaning in names.items()})
     table.update({name: Intrinsic(name, op.meaning) for name, op in ELEMENTWISE.items()})
+    table.update({name: Intrinsic(name, op.meaning) for name, op in TILE_OPERATIONS.items() if op.reduction})
     for scope in SCOPES.values():
         table.update(dict.fromkeys((scope.name, *scope.aliases), ScopeNamespace(scope)))
     table.update({space.name: space for space in _namespaces()})

@@ -108,18 +108,14 @@ class Grid:
             lane, warp = lane * spread.lanes, warp * spread.warps
         return steps
 
-    def project(self, axes: Sequence[int | None], shape: Sequence[int], along: int | None = None) -> Projection:
-        """The layout of a tile.
-
-        axes: of each dimension, None for one of extent 1. along: the axis along which registers follow each other;
-        None for the fast one.
-        """
+    def project(self, axes: Sequence[int | None], shape: Sequence[int]) -> Projection:
+        """The layout of a tile. axes: of each dimension, None for one of extent 1."""
         name = SCOPES[self.scope].axis
         if name is None:
             return Projection(TileLayout.row_major(shape or (1,)))
         thread = Axis(name)
         threads = self.strides()
-        registers = self._register_strides(axes, shape, self.fast if along is None else along)
+        registers = self._register_strides(axes, shape)
         shard: list[Iter] = []
         for axis, extent in zip(axes, shape, strict=True):
             if axis is None:
@@ -145,12 +141,10 @@ class Grid:
         )
         return Projection(layout, () if slots == tuple(shape) else slots)
 
-    def _register_strides(
-        self, axes: Sequence[int | None], shape: Sequence[int], along: int
-    ) -> dict[int, tuple[int, int]]:
-        """axis -> strides of its vector and rounds: vectors inside, that of `along` first, then from the last."""
+    def _register_strides(self, axes: Sequence[int | None], shape: Sequence[int]) -> dict[int, tuple[int, int]]:
+        """axis -> strides of its vector and rounds: vectors inside, the fast axis's first, then from the last."""
         extents = {axis: n for axis, n in zip(axes, shape, strict=True) if axis is not None}
-        first = self.columns[along] if self.columns else 0
+        first = self.columns[self.fast] if self.columns else 0
         order = sorted(extents, key=lambda axis: (self.columns[axis] != first, -axis))
         at, vectors, strides = 1, {}, {}
         for axis in order:
@@ -233,13 +227,19 @@ def units(threads: int) -> tuple[int, int]:
 def starts(scope: str, threads: int, axes: Sequence[GridAxis], fasts: Sequence[int]) -> Iterator[Grid]:
     """The grids to begin with: all warps stand along the slowest column, or along the fast one.
 
+    Vectors are no wider than leaves elements for every thread.
     fasts: the axes along which neighbouring threads may lie.
     """
     columns = tuple(axis.column for axis in axes)
     lanes, warps = units(threads)
+    extents = [max(axis.extent for axis in axes if axis.column == column) for column in set(columns)]
+    most = 1 << (math.prod(extents) - 1).bit_length()
     for fast in fasts:
         ends = dict.fromkeys((slowest(columns, fast), columns[fast]) if warps > 1 else (columns[fast],))
         for vectors in _vectors(axes, fast):
+            block = math.prod(dict(sorted(zip(columns, vectors, strict=True))).values())
+            if block > 1 and block * threads > most:
+                continue
             for by_column in _lanes(axes, fast, vectors[fast], lanes):
                 for end in ends:
                     pairs = zip(columns, vectors, strict=True)
