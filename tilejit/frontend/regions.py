@@ -416,7 +416,7 @@ def _element(ctx: Context, node: ast.AST, memory: Memory) -> Element:
 
 
 def load_element(ctx: Context, node: ast.AST, memory: Memory, order: str = "") -> Scalar:
-    """The value at a place, read in one of `LOAD_ORDERS`."""
+    """The value at a place, read in one of `ORDERS["load"]`."""
     element = _element(ctx, node, memory)
     span = ctx.span(node)
     var = Var(ctx.unique(f"{memory.buffer.root.name}.value"), memory.dtype, span=span)
@@ -425,7 +425,7 @@ def load_element(ctx: Context, node: ast.AST, memory: Memory, order: str = "") -
 
 
 def store_element(ctx: Context, node: ast.AST, memory: Memory, value: Value, order: str = "") -> None:
-    """Write a scalar, converted to the memory's type, in one of `STORE_ORDERS`."""
+    """Write a scalar, converted to the memory's type, in one of `ORDERS["store"]`."""
     require_writable(ctx, node, memory)
     value = as_scalar(ctx, node, value)
     if isinstance(value, Memory):

@@ -25,11 +25,10 @@ from ..ops.tile import TILE_OPERATIONS
 from ..source import Span
 from .values import (
     FALSE,
-    LOAD_ORDERS,
     MEMORY_SCOPES,
+    ORDERS,
     SPACES,
     SPECIALS,
-    STORE_ORDERS,
     TRUE,
     Buffer,
     Cast,
@@ -49,9 +48,9 @@ from .values import (
 __all__ = [
     "AddressParam", "Alloc", "Assert", "AssertionsParam", "Assign", "Break", "Buffer", "BufferView", "Cast", "Const",
     "Continue", "Declare", "Element", "Expr", "ExtentParam", "FALSE", "For", "If", "Instruction", "Jump", "Kernel",
-    "LOAD_ORDERS", "Let", "Load", "Loop", "MEMORY_SCOPES", "Move", "Op", "Open", "Param", "PointerParam", "Print",
-    "RULES", "Region", "Return", "SPACES", "SPECIALS", "STORE_ORDERS", "ScalarParam", "Simple", "Special", "Stmt",
-    "Store", "StrideParam", "Strided", "Sync", "TRUE", "TileOp", "Var", "Vector", "written_arguments",
+    "Let", "Load", "Loop", "MEMORY_SCOPES", "Move", "ORDERS", "Op", "Open", "Param", "PointerParam", "Print", "RULES",
+    "Region", "Return", "SPACES", "SPECIALS", "ScalarParam", "Simple", "Special", "Stmt", "Store", "StrideParam",
+    "Strided", "Sync", "TRUE", "TileOp", "Var", "Vector", "written_arguments",
 ]
 
 
@@ -107,7 +106,7 @@ class BufferView:
 class Store:
     """Writes one element: an `Element` at tile level, a `Vector` of width 1 at lane level.
 
-    order: one of `STORE_ORDERS`.
+    order: one of `ORDERS["store"]`.
     """
 
     place: Element | Vector
@@ -307,12 +306,14 @@ class Move:
 
     predicate: the access happens where it holds. otherwise: what the destination registers get where it doesn't;
     None leaves them (or memory) as they are.
+    order: one of `ORDERS["move"]`, of the load.
     """
 
     dst: Vector
     src: Vector
     predicate: Expr | None = None
     otherwise: Expr | None = None
+    order: str = ""
     span: Span | None = field(default=None, compare=False, repr=False)
 
 

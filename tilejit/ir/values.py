@@ -35,9 +35,13 @@ SPECIALS: dict[str, HardwareNumber] = {
 #: scopes of the memory model: the threads with which an access or a fence is ordered
 MEMORY_SCOPES = ("cta", "cluster", "gpu", "sys")
 
-#: how an access to global or shared memory may be ordered with other threads' accesses; "" is not at all
-LOAD_ORDERS = ("", "volatile", *(f"{order}.{scope}" for order in ("relaxed", "acquire") for scope in MEMORY_SCOPES))
-STORE_ORDERS = ("", "volatile", *(f"{order}.{scope}" for order in ("relaxed", "release") for scope in MEMORY_SCOPES))
+#: how a statement's access to global or shared memory may be ordered with other threads' accesses; "" is not at all
+ORDERS: dict[str, tuple[str, ...]] = {
+    "load": ("", "volatile", *(f"{order}.{scope}" for order in ("relaxed", "acquire") for scope in MEMORY_SCOPES)),
+    "store": ("", "volatile", *(f"{order}.{scope}" for order in ("relaxed", "release") for scope in MEMORY_SCOPES)),
+    # of a vector: LLVM has relaxed accesses of single values only
+    "move": ("", "volatile"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +117,7 @@ class Load:
     """The value at a place.
 
     It is the whole value of a `Let`. Only at lane level, loads of local places may stand anywhere in an expression.
-    order: one of `LOAD_ORDERS`.
+    order: one of `ORDERS["load"]`.
     """
 
     place: Element | Vector

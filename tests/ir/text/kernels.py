@@ -143,7 +143,7 @@ class Writer:
         place = self.place() if load else None
         if place is not None:
             var = ir.Var(var.name, place.buffer.dtype)
-        order = self.draw(st.sampled_from(ir.LOAD_ORDERS))
+        order = self.draw(st.sampled_from(ir.ORDERS["load"]))
         value = ir.Load(place, order) if place is not None else self.expr(var.dtype)
         self.vars.append(var)
         return ir.Let(var, value)
@@ -178,7 +178,7 @@ class Writer:
         if not self.buffers:
             return self.alloc()
         place = self.place()
-        return ir.Store(place, self.expr(place.buffer.dtype), self.draw(st.sampled_from(ir.STORE_ORDERS)))
+        return ir.Store(place, self.expr(place.buffer.dtype), self.draw(st.sampled_from(ir.ORDERS["store"])))
 
     def word(self) -> ir.Stmt:
         scope = self.draw(st.sampled_from(("warp", "warpgroup", "cta")))
@@ -229,7 +229,7 @@ class Writer:
         dst, src = self.vector(width=width), self.vector(width=width)
         predicate = self.expr(bool_, 2) if self.draw(st.booleans()) else None
         otherwise = self.expr(dst.buffer.dtype, 1) if self.draw(st.booleans()) else None
-        return ir.Move(dst, src, predicate, otherwise)
+        return ir.Move(dst, src, predicate, otherwise, self.draw(st.sampled_from(ir.ORDERS["move"])))
 
     def instruction(self) -> ir.Stmt:
         name = self.draw(st.sampled_from(("cp.async.commit_group", "ldmatrix.x4", "fence::proxy")))

@@ -291,7 +291,7 @@ class _Checker:
         if isinstance(stmt.place, ir.Vector) and stmt.place.width != 1:
             self.fault(f"a store writes one element; got a vector of {stmt.place.width}", stmt.span)
         self.value(stmt.value, stmt.place.buffer.dtype, env, stmt.span, stmt.place.buffer.name)
-        self.order("store", stmt.order, ir.STORE_ORDERS, stmt.place.buffer, stmt.span)
+        self.order("store", stmt.order, stmt.place.buffer, stmt.span)
 
     def loop(self, stmt: ir.For, env: _Environment) -> None:
         if not stmt.var.dtype.is_integer:
@@ -341,6 +341,7 @@ class _Checker:
         spaces = (stmt.dst.buffer.space, stmt.src.buffer.space)
         if "local" not in spaces:
             self.fault(f"a move from {spaces[1]} to {spaces[0]} memory goes through registers", stmt.span)
+        self.order("move", stmt.order, stmt.src.buffer, stmt.span)
         if stmt.predicate is not None:
             self.value(stmt.predicate, bool_, env, stmt.span, "a predicate")
         if stmt.otherwise is not None:
@@ -451,10 +452,10 @@ class _Checker:
         self.place(load.place, env, load.span or span)
         if isinstance(load.place, ir.Vector) and load.place.width != 1:
             self.fault(f"a load reads one element; got a vector of {load.place.width}", load.span or span)
-        self.order("load", load.order, ir.LOAD_ORDERS, load.place.buffer, load.span or span)
+        self.order("load", load.order, load.place.buffer, load.span or span)
 
-    def order(self, what: str, order: str, orders: tuple[str, ...], buffer: ir.Buffer, span: Span | None) -> None:
-        if order not in orders:
+    def order(self, what: str, order: str, buffer: ir.Buffer, span: Span | None) -> None:
+        if order not in ir.ORDERS[what]:
             self.fault(f"a {what} has no order {order!r}", span)
         elif order and buffer.space not in ("global", "shared"):
             self.fault(f"nobody else sees {buffer.name}: a {what} of {buffer.space} memory has no order", span)
