@@ -23,6 +23,9 @@ from tilejit.testing.operations import ways_to_draw
 
 #: what is missing -> why that is right
 ABSENT = {
+    "tile operation 'reshape': no variant": "it is a view or a conversion, which have no variants yet",
+    "tile operation 'reshape': no way to draw its operands in tilejit.testing": "as above",
+    "tile operation 'reshape': no golden": "as above",
     "family of instructions 'cvt to fp8': no golden": "code generation writes casts: tests/codegen/test_ptx.py has it",
     "family of instructions 'cvt from fp8': no golden": "as above",
     "family of instructions 'atom': no golden": "code generation chooses them: tests/kernels/test_atomics.py has them",
@@ -148,6 +151,14 @@ TAKEN: dict[str, tuple[Callable[[], Tables], set[str]]] = {
     "the example of a tile operation": (
         lambda: tile_record("gemm", example=""),
         {"tile operation 'gemm': no example"},
+    ),
+    "the reference of a reduction": (
+        lambda: tile_record("argmax", reference=None),
+        {"tile operation 'argmax': no NumPy reference"},
+    ),
+    "the golden of a reduction": (
+        lambda: but_goldens("registers_argmax"),
+        {"tile operation 'argmax': no golden"},
     ),
     "the golden of a tile operation": (lambda: but_goldens("fill"), {"tile operation 'fill': no golden"}),
     "the example of a node": (

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .ops.copies import CAST
 from .source import Span
 from .target import Target
 
@@ -81,7 +82,8 @@ class Explanation:
         local: Sequence[LocalTile] = (),
         layouts: Sequence[LayoutChoice] = (),
     ) -> Explanation:
-        return Explanation(kernel, target.name, tuple(row(v) for v in verdicts), tuple(local), tuple(layouts))
+        rows = tuple(row(v) for v in verdicts if not _is_renaming(v))
+        return Explanation(kernel, target.name, rows, tuple(local), tuple(layouts))
 
     def __repr__(self) -> str:
         return str(self)
@@ -104,6 +106,15 @@ class Explanation:
         caption = f"<b>{html.escape(self.kernel)}</b> for {html.escape(self.target)}"
         notes = "".join(f"<p>{html.escape(str(note))}</p>" for note in (*self.layouts, *self.local))
         return f"<div>{caption}<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>{notes}</div>"
+
+
+def _is_renaming(verdict: Verdict[Any]) -> bool:
+    """Whether registers only change their names, as where the values of a variable meet."""
+    op = verdict.op
+    if op.name != CAST.name:
+        return False
+    dst, src = op.tiles["dst"].buffer, op.tiles["src"].buffer
+    return (dst.space, dst.dtype, dst.layout, dst.slots) == ("local", src.dtype, src.layout, src.slots)
 
 
 def row(verdict: Verdict[Any]) -> VerdictRow:

@@ -15,7 +15,7 @@ def plain(x):
 
 
 IN_TWO_LAYOUTS = """def k(A, n):
-    x = tj.warp.load(A[0:32, 0:4])
+    x = tj.warp.load(A[0:32, 0:4], layout=tj.S[(1, 32, 4) : (4, 1 @ tj.laneid, 1)])
     y = tj.warp.load(A[0:32, 0:4], layout=tj.S[(32, 4) : (1 @ tj.laneid, 1)])
     {}
     tj.warp.store(A[0:32, 0:4], z)

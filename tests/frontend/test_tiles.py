@@ -12,17 +12,17 @@ from tilejit.errors import KernelTypeError
 from tilejit.ir import nodes as ir
 from tilejit.ir.text.parser import from_text
 from tilejit.ir.text.printer import to_text
-from tilejit.layout import S, laneid, tx
+from tilejit.layout import S, laneid
 
 ROWS = S[(32, 8) : (1 @ laneid, 1)]
 
 
-def ops(body: str, *types: object, threads: int = 32) -> list[ir.TileOp]:
+def ops(body: str, *types: object, threads: int = 32, **names: object) -> list[ir.TileOp]:
     """The tile operations in the body of `def k(A, B, n, x)`: float16 and float32 arrays, int32, float32."""
     start = "r = tj.alloc_local((32, 8), A.dtype, layout=ROWS)\n    tj.warp.fill(r, 0)"
     text = f"def k(A, B, n, x):\n    {start}\n    {body}\n"
     types = (array(dtypes.float16, 2), array(dtypes.float32, 2), dtypes.int32, dtypes.float32)
-    kernel = tile_ir(text, *types, threads=threads, ROWS=ROWS)
+    kernel = tile_ir(text, *types, threads=threads, ROWS=ROWS, **names)
     assert from_text(to_text(kernel)) == kernel
     return statements(kernel.body, ir.TileOp)[1:]
 
@@ -86,32 +86,32 @@ def test_operations_of_scalars_only_fill_the_destination() -> None:
 def test_expressions_make_fresh_tiles_in_the_promoted_type(expression: str, dtype: DType) -> None:
     result = ops(f"y = {expression}")[-1].operands[0]
     assert isinstance(result, ir.Region)
-    assert (result.dtype, result.shape, result.buffer.layout) == (dtype, (32, 8), ROWS)
+    assert (result.dtype, result.shape, result.buffer.layout) == (dtype, (32, 8), ir.Open("warp"))
     assert result.buffer.name != "r"
 
 
-def test_an_expression_takes_the_larger_operands_layout_and_scope() -> None:
-    found = ops("c = r[:, 0:1]\n    y = c - r")
-    assert found[-1].scope == "warp"
-    assert found[-1].operands[0].buffer.layout == ROWS
+def test_an_expression_has_its_tiles_scope_and_the_shape_to_which_they_broadcast() -> None:
+    (made,) = ops("y = r[:, 0:1] - r[0:1, :]")
+    assert made.scope == "warp"
+    assert (made.operands[0].shape, made.operands[0].buffer.layout) == ((32, 8), ir.Open("warp"))
 
 
-def test_load_makes_a_coalesced_tile_and_store_writes_it() -> None:
-    load, store = ops("y = tj.cta.load(B[n, 0:1024], fill=-tj.inf)\n    tj.cta.store(B[n, 0:1024], y)", threads=128)
-    assert load.operands[0].buffer.layout == S[(2, 128, 4) : (4, 1 @ tx, 1)]
+def test_load_makes_an_open_tile_and_store_writes_it() -> None:
+    load, store = ops("y = tj.cta.load(B[n, 0:1000], fill=-tj.inf)\n    tj.cta.store(B[n, 0:1000], y)", threads=128)
+    assert load.operands[0].buffer.layout == ir.Open("cta")
     assert load.operands[2] == ir.Const(float("-inf"), dtypes.float32)
     assert store.operands[1].buffer == load.operands[0].buffer
 
 
 @pytest.mark.parametrize(
     ("shape", "layout"),
-    [("0:32, 0:8", S[(1, 32, 8) : (8, 1 @ laneid, 1)]), ("0:32, 0:2", S[(1, 32, 2) : (2, 1 @ laneid, 1)]),
-     ("0:32, 0:3", S[(32, 3) : (1 @ laneid, 1)]), ("0:8, 0:64", S[(2, 32, 8) : (8, 1 @ laneid, 1)]),
-     ("0:16, 0:12", S[(16, 3, 2, 2) : (2 @ laneid, 2, 1 @ laneid, 1)])],
+    [("0:32, 0:8", S[(32, 8) : (1 @ laneid, 1)]), ("0:32, 0:2", S[(32, 2) : (1 @ laneid, 1)]),
+     ("0:8, 0:64", S[(2, 32, 8) : (8, 1 @ laneid, 1)])],
 )
-def test_vectors_of_a_synthesised_layout_stay_inside_a_row(shape: str, layout: object) -> None:
-    (load,) = ops(f"y = tj.warp.load(A[{shape}])")
+def test_a_tile_that_is_asked_for_its_layout_has_the_one_that_it_would_have_alone(shape: str, layout: object) -> None:
+    load, add = ops(f"y = tj.warp.load(A[{shape}])\n    same = y.layout == WANTED\n    z = y + 1", WANTED=layout)
     assert load.operands[0].buffer.layout == layout
+    assert add.operands[1].buffer == load.operands[0].buffer and add.operands[0].buffer.layout == ir.Open("warp")
 
 
 def test_zeros_and_full_are_tiles() -> None:
@@ -133,32 +133,31 @@ def test_a_tile_that_changes_in_a_loop_is_kept_in_one_buffer() -> None:
     )
     found = ops(text)
     kept = found[1].operands[0].buffer
-    assert [op.name for op in found] == ["fill", "cast", "add", "cast", "mul"]
-    assert found[2].operands[1].buffer == kept == found[3].operands[0].buffer == found[4].operands[1].buffer
+    # what was given a layout stays in it, and is moved
+    assert [op.name for op in found] == ["fill", "cast", "add", "mul"]
+    assert [found[2].operands[k].buffer for k in (0, 1)] == [kept, kept] and found[3].operands[1].buffer == kept
 
 
 def test_two_tiles_that_swap_in_a_loop_go_through_a_third() -> None:
     text = (
-        "a = tj.warp.zeros((32, 8), tj.float32, layout=ROWS)\n    b = a + 1\n"
+        "a = tj.warp.zeros((32, 8), tj.float32)\n    b = a + 1\n"
         "    for i in range(n):\n        a, b = b, a\n    c = a - b"
     )
-    inside = ops(text)[4:-1]
+    fill, add, *inside, sub = ops(text)
+    a, b = fill.operands[0].buffer.name, add.operands[0].buffer.name
+    held = inside[0].operands[0].buffer.name
     names = [(op.operands[0].buffer.name, op.operands[1].buffer.name) for op in inside]
-    held = names[0][0]
-    assert (held, names[0][1]) == (names[1][1] if names[1][1] == held else names[2][1], names[0][1])
-    written = set()
-    for dst, src in names:
-        assert src not in written or src == held or src.endswith(".next")
-        written.add(dst)
+    assert names == [(held, a), (a, b), (b, held)] and len({a, b, held}) == 3
+    assert [operand.buffer.name for operand in sub.operands[1:]] == [a, b]
 
 
 def test_tiles_of_two_layouts_do_not_meet() -> None:
     text = (
         "a = tj.warp.zeros((32, 8), tj.float32, layout=ROWS)\n    if n > 0:\n"
-        "        a = tj.warp.zeros((32, 8), tj.float32)\n    b = a * 2"
+        "        a = tj.warp.zeros((32, 8), tj.float32, layout=OTHER)\n    b = a * 2"
     )
     with pytest.raises(KernelTypeError, match="layout .*line 6 .*layout .*line 4"):
-        ops(text)
+        ops(text, OTHER=S[(8, 4, 8) : (1 @ laneid, 8 @ laneid, 1)])
 
 
 def test_a_reused_name_of_another_type_is_no_error_when_it_is_not_read() -> None:

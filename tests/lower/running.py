@@ -151,6 +151,10 @@ class Run:
             return tiles.copied(self.dst, src, self.op.scope, before, self.held[src.name], self._fill(), allowed)
         if self.op.name == "gemm":
             return self._multiplied(before)
+        if self.op.name == "indices":
+            shape, axis = self.dst.region().shape, self.op.attr("axis")
+            assert isinstance(axis, int)
+            return tiles.filled(self.dst, np.indices(shape)[axis], self.op.scope, before)
         if self.op.record.reduction is not None:
             src = self.tiles[1]
             return tiles.reduced(self.op, self.dst, src, before, self.held[src.name])

@@ -56,7 +56,10 @@ def test_what_upstream_leaves_to_one_thread_is_shared_out(case: Case) -> None:
     # upstream copies with one thread, element by element; ours masks the tail of a shared-out copy
     found, op = ask(case)
     prove(found.plan, op)
-    if "local" in (case["dst"]["scope"], case["src"]["scope"]):
+    scopes = case["dst"]["scope"], case["src"]["scope"]
+    if scopes == ("local", "local"):
+        assert found.variant == "rename"
+    elif "local" in scopes:
         assert found.variant == "fallback"
     else:
         assert found.variant == "gmem_smem"

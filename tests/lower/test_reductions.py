@@ -18,6 +18,7 @@ from tilejit.ir.text.parser import from_text
 from tilejit.ir.walk import statements
 from tilejit.lower import VARIANTS, DispatchContext, Reductions
 from tilejit.lower.engine import Verdict, dispatch
+from tilejit.lower.moves.meeting import Shuffles
 from tilejit.lower.proof.reductions import prove_reductions
 from tilejit.ops.reduce import REDUCTIONS
 from tilejit.ops.tile import TILE_OPERATIONS
@@ -101,6 +102,13 @@ CASES = {
     "warps": Case(
         "shared", 128, "cta", "[32, 12] S[(32, 4, 3) : (4 @ tx, 1 @ tx, 1)]",
         "[12] S[(4, 3) : (1 @ tx, 1)] + R[32 : 4 @ tx]", (0,),
+    ),
+    "16 warps": Case(
+        "shared", 512, "cta", "[512, 2] S[(512, 2) : (1 @ tx, 1)]", "[2] S[2 : 1] + R[512 : 1 @ tx]", (0,)
+    ),
+    "halves": Case(
+        "shuffle", 64, "cta", "[64, 16] S[(8, 8, 8, 2) : (2, 8 @ tx, 1 @ tx, 1)]",
+        "[64] S[(8, 8) : (1, 8 @ tx)] + R[8 : 1 @ tx]", (1,),
     ),
     "partial warps": Case(
         "shared", 100, "cta", "[100, 3] S[(100, 3) : (1 @ tx, 1)]", "[3] S[3 : 1] + R[100 : 1 @ tx]", (0,)
@@ -202,7 +210,7 @@ def test_padding_counts_as_nothing(case: Case, op: str, dtype: DType) -> None:
         np.testing.assert_array_equal(case.run(op, x), case.expected(op, x))
 
 
-@pytest.mark.parametrize("name", ["warps", "warpgroups"])
+@pytest.mark.parametrize("name", ["warps", "warpgroups", "16 warps"])
 @pytest.mark.parametrize("op", ["sum", "argmin"])
 def test_in_a_loop_nobody_writes_what_another_still_reads(name: str, op: str) -> None:
     x = small(CASES[name], float32)
@@ -236,6 +244,33 @@ def test_the_order_of_a_rows_sum_is_the_documented_one() -> None:
         sums = sums + sums[np.arange(256) ^ distance]
     wanted = tree(list(sums[::32].reshape(8, 1)))
     assert case.run("sum", x).view(np.uint32) == wanted.view(np.uint32)
+
+
+@pytest.mark.parametrize(
+    ("results", "distances", "count"),
+    [
+        (1, (1, 2, 4, 8, 16), 5), (4, (1, 2, 4), 7), (2, (1,), 2), (2, (1, 2), 3), (8, (1, 2, 4), 14), (3, (1, 2), 6),
+        (32, (1, 16), 48),
+    ],
+)
+def test_lanes_share_results_out_where_that_takes_fewer_shuffles(
+    results: int, distances: tuple[int, ...], count: int
+) -> None:
+    k = len(distances)
+    h = min(k, (results & -results).bit_length() - 1)
+    halved = results >> h
+    assert Shuffles(results, distances).count == count == min(results * k, 2 * (results - halved) + (k - h) * halved)
+
+
+def test_shared_out_or_not_the_sums_have_the_same_bits() -> None:
+    case = CASES["halves"]
+    x = np.random.default_rng(3).normal(size=case.shape(case.src)).astype(np.float32)
+    of_lane = x.reshape(64, 8, 2)
+    sums = of_lane[:, :, 0] + of_lane[:, :, 1]
+    for distance in (1, 2, 4):
+        sums = sums + sums[:, np.arange(8) ^ distance]
+    assert dict(case.verdict("sum").plan.instructions)["shfl.sync.bfly.b32"] == 14
+    np.testing.assert_array_equal(case.run("sum", x).view(np.uint32), sums[:, 0].view(np.uint32))
 
 
 def test_ties_give_the_first_index_whatever_the_layout() -> None:
@@ -355,3 +390,31 @@ def test_declines_say_how_many_threads_share_a_result() -> None:
     assert CASES["registers"].verdict("sum").declines["shuffle"] == (
         "registers comes first: its priority is 30",
     )
+
+
+@pytest.mark.parametrize(("threads", "rows", "columns"), [(128, 32, 128), (128, 32, 100), (256, 1, 1000), (96, 7, 13)])
+def test_a_softmax_of_open_tiles_is_numpys(threads: int, rows: int, columns: int) -> None:
+    whole, kept, unit = f"0 +: {rows}, 0 +: {columns}", f"0 +: {rows}", f"0 +: {rows}, 0 +: 1"
+    tile, column = f"local float32[{rows}, {columns}] open cta", f"local float32[{rows}] open cta"
+    layout = f"S[({rows}, {columns}) : ({columns}, 1)] align 4"
+    text = f"""kernel softmax threads={threads} target=sm_90a
+  param A: global float32[{rows}, {columns}] {layout}
+  param B: global float32[{rows}, {columns}] {layout} written
+  alloc x: {tile} align 4
+  alloc m: {column} align 4
+  view c: local float32[{rows}, 1] open cta (0, None) align 4 of m
+  alloc s: {column} align 4
+  view d: local float32[{rows}, 1] open cta (0, None) align 4 of s
+  cta.copy x[{whole}], A[{whole}]
+  cta.max m[{kept}], x[{whole}]; axis=(1)
+  cta.sub x[{whole}], x[{whole}], c[{unit}]
+  cta.exp x[{whole}], x[{whole}]
+  cta.sum s[{kept}], x[{whole}]; axis=(1)
+  cta.div x[{whole}], x[{whole}], d[{unit}]
+  cta.copy B[{whole}], x[{whole}]
+"""
+    A = np.random.default_rng(0).normal(size=(rows, columns)).astype(np.float32)
+    B = np.zeros_like(A)
+    running.run(from_text(text), {"A": A, "B": B}, {}, devices.named("sim"))
+    e = np.exp(A - A.max(1, keepdims=True))
+    np.testing.assert_allclose(B, e / e.sum(1, keepdims=True), rtol=1e-5)

@@ -83,6 +83,16 @@ def computed(
     return after
 
 
+def filled(dst: Operand, values: np.ndarray, scope: str, before: np.ndarray) -> np.ndarray:
+    """What the destination's storage must hold once every instance of the scope has put these values there."""
+    after = before.copy()
+    flat = convert(values, dst.dtype).view(after.dtype).ravel()
+    for first in instances(dst, scope):
+        for k, index in enumerate(dst.indices(first)):
+            after[dst.slots(index, first)] = flat[k]
+    return after
+
+
 def reduced(
     op: TileOp, dst: Operand, src: Operand, before: np.ndarray, source: np.ndarray
 ) -> np.ndarray:

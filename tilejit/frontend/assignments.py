@@ -9,6 +9,7 @@ from .carried import is_literal
 from .context import Context
 from .joins import can_take
 from .operators import binary
+from .products import accumulated
 from .regions import load_element, store_element, unloaded
 from .scalars import convert, weak_type
 from .values import Binding, Constant, Items, Memory, Scalar, Value, describe, is_number
@@ -53,9 +54,20 @@ def augmented(ctx: Context, node: ast.AugAssign) -> bool:
         raise ctx.syntax_error(node.target, "this can't be assigned to in a kernel", "assign to names and elements")
     old = ctx.evaluate(ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target))
     with ctx.hinted(node.target.id):
-        value = binary(ctx, node, node.op, old, ctx.evaluate(node.value))
+        value = _augmented(ctx, node, old)
     assign_to(ctx, node.target, value)
     return True
+
+
+def _augmented(ctx: Context, node: ast.AugAssign, old: Value) -> Value:
+    """The new value of a name; a product that is added to a tile is summed in its registers."""
+    added = node.value
+    is_product = isinstance(node.op, ast.Add) and isinstance(added, ast.BinOp) and isinstance(added.op, ast.MatMult)
+    if is_product and isinstance(old, Memory) and old.is_local:
+        assert isinstance(added, ast.BinOp)
+        left, right = ctx.evaluate(added.left), ctx.evaluate(added.right)
+        return accumulated(ctx, node, old, left, right)
+    return binary(ctx, node, node.op, old, ctx.evaluate(added))
 
 
 def assign_to(ctx: Context, target: ast.expr, value: Value) -> None:

@@ -8,20 +8,24 @@ from types import ModuleType
 from typing import Any
 
 from ..dtypes import DType
+from ..ir.nodes import Strided
 from ..layout import TileLayout
+from ..scopes import SCOPES
 from . import memory as mem
 from .context import Context
-from .language import RESERVED_OPERATIONS, Namespace, ScopeNamespace
+from .fixing import fixed_layout
+from .language import Namespace, ScopeNamespace
 from .names import captured
 from .regions import strides_of
-from .values import Constant, Items, Memory, Method, Scalar, ScopedOperation, Value, describe
+from .values import Constant, Items, Memory, Method, Scalar, ScopedOperation, Value, describe, owner_scope
 
 __all__ = ["attribute"]
 
 _MISSING = object()
 
-_MEMORY = ("T", "astype", "dtype", "layout", "ndim", "permute", "registers", "shape", "strides", "tile", "view")
-_MEMORY_METHODS = ("astype", "permute", "tile", "view")
+_MEMORY = ("T", "astype", "dtype", "layout", "ndim", "permute", "registers", "reshape", "scope", "shape", "strides",
+           "tile", "view")
+_MEMORY_METHODS = ("astype", "permute", "reshape", "tile", "view")
 _SCALAR = ("astype", "dtype")
 
 
@@ -73,8 +77,10 @@ def _of_memory(ctx: Context, node: ast.Attribute, base: Memory) -> Value:
         return Constant(base.dtype)
     if name == "ndim":
         return Constant(len(base.dims))
-    if name == "layout" and isinstance(base.buffer.layout, TileLayout) and base.is_whole:
-        return Constant(base.buffer.layout)
+    if name == "layout" and not isinstance(base.buffer.layout, Strided) and base.is_whole:
+        return Constant(fixed_layout(ctx, node, base))
+    if name == "scope" and base.is_local:
+        return Constant(ScopeNamespace(SCOPES[owner_scope(base.buffer)]))
     if name == "T":
         return mem.permute(ctx, node, base, tuple(reversed(range(len(base.dims)))))
     if name == "registers":
@@ -94,7 +100,7 @@ def _of_scalar(ctx: Context, node: ast.Attribute, base: Scalar) -> Value:
 
 def _of_constant(ctx: Context, node: ast.Attribute, value: Any) -> Value:
     if isinstance(value, ScopeNamespace):
-        if node.attr in value.operations or node.attr in RESERVED_OPERATIONS:
+        if node.attr in value.operations:
             return ScopedOperation(value.scope.name, node.attr)
         fault = value.missing(node.attr)
         raise ctx.type_error(node, fault.message, fault.hint)

@@ -12,9 +12,11 @@ from typing import Any
 from ..dtypes import DType
 from ..errors import KernelSyntaxError, KernelTypeError, TilejitError
 from ..ir.arithmetic import build, facts
-from ..ir.nodes import Alloc, Buffer, BufferView, Const, Declare, Expr, Let, Special, Stmt, Var
+from ..ir.nodes import Alloc, Buffer, BufferView, Const, Declare, Expr, Let, Open, Special, Stmt, Var
 from ..isa.cp_async import CP_ASYNC
 from ..layout import TileLayout
+from ..layout.grid import Projection
+from ..scopes import THREAD
 from ..source import Span
 from ..target import Target
 from .carried import Carried
@@ -94,7 +96,7 @@ class Context:
     *What* it has made; only the journal changes it, so that a trial can be dropped:
     frame.env; allocations: buffers and views, which come first in the kernel; used: names that are taken, each with
     the last number that `unique` put behind it; definitions: what integer `Let`s stand for; the exits of enclosures;
-    stand_ins, made_in: what `stand_ins.check` needs.
+    stand_ins, made_in: what `stand_ins.check` needs; fixed: the open tiles that were asked for their layout, by name.
 
     *What* it has learnt; a dropped trial leaves it as it is:
     learnt: the kinds of loops' names, by where the loops stand (see `loops`). converted_literals: how often a
@@ -123,6 +125,7 @@ class Context:
     converted_literals: int = 0
     stand_ins: dict[str, StandIn] = field(default_factory=dict)
     made_in: dict[str, tuple[Span, ...]] = field(default_factory=dict)
+    fixed: dict[str, Projection] = field(default_factory=dict)
 
     def span(self, node: ast.AST) -> Span:
         """Where `node` stands, one object however often it is asked."""
@@ -245,9 +248,14 @@ class Context:
         self.emit(Declare(var, init, span))
         return var
 
-    def local(self, name: str, shape: tuple[int, ...], dtype: DType, layout: TileLayout, span: Span) -> Memory:
-        """A fresh local buffer for the result of an expression."""
-        buffer = Buffer(self.unique(self.hint or name), "local", dtype, shape, layout, 16, None, span)
+    def tile(
+        self, name: str, scope: str, shape: tuple[int, ...], dtype: DType, span: Span, layout: TileLayout | None = None
+    ) -> Memory:
+        """A fresh local tile for a result: open where no layout is given; a thread's own is row-major."""
+        chosen: TileLayout | Open | None = layout
+        if chosen is None:
+            chosen = TileLayout.row_major(shape or (1,)) if scope == THREAD.name else Open(scope)
+        buffer = Buffer(self.unique(self.hint or name), "local", dtype, shape, chosen, 16, None, span)
         self.allocate(Alloc(buffer, span=span))
         return Memory.whole(buffer, writable=False)
 

@@ -16,6 +16,7 @@ from .enclosures import Construct, Enclosure
 from .language import Intrinsic
 from .loops import run_loop
 from .mixed_signs import signed_stop
+from .singles import as_scalar
 from .source import assigned_names
 from .values import Binding, Constant, Items, Scalar, Unset, Value, describe
 
@@ -62,7 +63,7 @@ def _over_tuple(ctx: Context, node: ast.For, value: Value) -> bool:
 def _range_arguments(ctx: Context, node: ast.Call, what: str) -> list[Value]:
     if node.keywords or not 1 <= len(node.args) <= 3 or any(isinstance(a, ast.Starred) for a in node.args):
         raise ctx.type_error(node, f"{what} takes stop, or start and stop, or start, stop and step", "as in Python")
-    values = [ctx.evaluate(argument) for argument in node.args]
+    values = [as_scalar(ctx, argument, ctx.evaluate(argument)) for argument in node.args]
     if len(values) == 1:
         values.insert(0, Constant(0))
     return values if len(values) == 3 else [*values, Constant(1)]

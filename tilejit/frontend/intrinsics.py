@@ -1,4 +1,4 @@
-"""Calls of `tj.<name>(...)`: ids, waits, barriers, allocations, elementwise functions, conversions."""
+"""Calls of `tj.<name>(...)`: ids, waits, barriers, allocations, functions of scalars and tiles, conversions."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from ..ir.nodes import Instruction, Special, Sync
 from ..isa import ASYNC_CALLS, Row
 from ..isa.barriers import BARRIERS
 from ..ops.elementwise import ELEMENTWISE
+from ..ops.tile import TILE_OPERATIONS
 from ..scopes import GRID
 from ..target import TENSOR_MEMORY_TARGETS
 from . import memory as mem
-from . import tiles
+from . import shapes, tiles
 from .arguments import bind, optional
 from .atomics import ATOMIC_CALLS
 from .context import Context
 from .lanes import LANE_CALLS
 from .language import Intrinsic
 from .ordered import ORDERED
+from .reductions import reduced
 from .scalars import convert
 from .tileops import memory_operand
 from .values import Constant, Memory, Scalar, Value
@@ -36,9 +38,12 @@ def call_intrinsic(ctx: Context, node: ast.Call, callee: Intrinsic) -> Value:
         return handler(ctx, node)
     if callee.name in ELEMENTWISE:
         return _expression(ctx, node, callee.name)
+    record = TILE_OPERATIONS.get(callee.name)
+    if record is not None and record.reduction is not None:
+        return reduced(ctx, node, record, record.reduction)
     raise ctx.type_error(
         node, f"tj.{callee.name} is not available in this version of tilejit",
-        "there are copies, fill, cast, gemm and elementwise operations",
+        "there are copies, fill, cast, gemm, reductions and elementwise operations",
     )
 
 
@@ -133,6 +138,8 @@ _INTRINSICS: dict[str, Callable[[Context, ast.Call], Value]] = {
     **ATOMIC_CALLS,
     **LANE_CALLS,
     "assume_in_bounds": _assume_in_bounds,
+    "cat": shapes.cat,
+    "split": shapes.split,
     "alloc_shared": mem.alloc_shared,
     "alloc_local": mem.alloc_local,
     "alloc_tmem": mem.alloc_tmem,

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from ..dtypes import DType, promote
 from ..ir.arithmetic import build
-from ..layout import TileLayout
+from ..ir.nodes import Open
 from .carried import raised
 from .context import Context
 from .kinds import ItemsKind, Kind, Same, ScalarKind, TileKind
 from .scalars import weak_type
-from .values import Binding, Conflict, Constant, Items, Memory, Scalar, Unset, Value, describe, is_number
+from .values import Binding, Conflict, Constant, Items, Memory, Scalar, Unset, Value, describe, is_number, owner_scope
 
 __all__ = ["can_take", "merge"]
 
@@ -27,7 +27,7 @@ def merge(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
     values = [b.value for b in bindings]
     if all(isinstance(v, Scalar) or is_number(v) for v in values):
         return _merge_scalars(ctx, name, bindings)
-    if all(isinstance(v, Memory) and v.is_local and v.is_whole for v in values):
+    if all(isinstance(v, Memory) and v.is_value for v in values):
         return _merge_tiles(name, bindings)
     if all(isinstance(v, Items) for v in values):
         lengths = {len(v.items) for v in values if isinstance(v, Items)}
@@ -92,18 +92,25 @@ def can_take(value: Value, dtype: DType) -> bool:
 def _merge_tiles(name: str, bindings: Sequence[Binding]) -> Kind:
     first = bindings[0]
     a = first.value
-    assert isinstance(a, Memory) and isinstance(a.buffer.layout, TileLayout)
+    assert isinstance(a, Memory)
+    scope, laid_out = owner_scope(a.buffer), first
     for other in bindings[1:]:
         b = other.value
         assert isinstance(b, Memory)
         if a.dtype != b.dtype:
             return _conflict(name, (first, str(a.dtype)), (other, str(b.dtype)))
-        if a.extents != b.extents:
+        if a.shape != b.shape:
             return _conflict(name, (first, f"of shape {a.shape}"), (other, f"of shape {b.shape}"))
-        if a.buffer.layout != b.buffer.layout:
-            layouts = (first, f"in layout {a.buffer.layout}"), (other, f"in layout {b.buffer.layout}")
+        if owner_scope(b.buffer) != scope:
+            scopes = (first, f"a tile of a {scope}"), (other, f"a tile of a {owner_scope(b.buffer)}")
+            return _conflict(name, *scopes, "make both on one scope")
+        layout, others = (v.value.buffer.layout for v in (laid_out, other) if isinstance(v.value, Memory))
+        if isinstance(layout, Open):
+            laid_out = other
+        elif not isinstance(others, Open) and layout != others:
+            layouts = (laid_out, f"in layout {layout}"), (other, f"in layout {others}")
             return _conflict(name, *layouts, "give both the same layout, by layout= where they are made")
-    return TileKind(a.dtype, a.shape, a.buffer.layout)
+    return TileKind(a.dtype, a.shape, scope)
 
 
 def _merge_items(ctx: Context, name: str, bindings: Sequence[Binding], length: int) -> Kind:

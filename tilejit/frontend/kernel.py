@@ -14,9 +14,11 @@ from ..ir.walk import Block
 from ..source import Span
 from ..target import MAX_CLUSTER, MAX_THREADS, PORTABLE_CLUSTER, Target
 from . import stand_ins
+from .coalescing import coalesced
 from .context import Context, Frame
 from .drafts import sealed
 from .expressions import EXPRESSIONS
+from .fixing import with_fixed
 from .parameters import kernel_params
 from .source import KernelSource
 from .statements import STATEMENTS
@@ -51,14 +53,15 @@ def build(
     for name in (*entry.env, *(p.defines.name for p in entry.params if p.defines is not None)):
         ctx.used.setdefault(name, 0)
     ctx.execute(source.node.body)
-    body = _without_unread((*ctx.allocations, *sealed(ctx.block)))
+    body = _without_unread(with_fixed((*ctx.allocations, *sealed(ctx.block)), ctx.fixed))
     kernel = Kernel(
         source.name, _with_writes(entry.params, body), threads, target.name, body, max_registers, cluster, debug, span,
         cooperative,
     )
+    stand_ins.check(kernel, ctx.stand_ins, ctx.made_in)
+    kernel = replace(kernel, body=coalesced(body, ctx.made_in))
     _verify(kernel)
     uniformity.check(kernel)
-    stand_ins.check(kernel, ctx.stand_ins, ctx.made_in)
     return kernel
 
 

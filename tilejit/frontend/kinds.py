@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from ..dtypes import DType
 from ..ir.nodes import Const
-from ..layout import TileLayout
-from .values import Constant, Items, Memory, Scalar, Unset, Value, default_type, is_number
+from .values import Constant, Items, Memory, Scalar, Unset, Value, default_type, is_number, owner_scope
 
 __all__ = ["Heads", "ItemsKind", "Kind", "Same", "ScalarKind", "TileKind", "kind_of", "outlived", "settled"]
 
@@ -30,11 +29,11 @@ class ScalarKind:
 
 @dataclass(frozen=True, slots=True)
 class TileKind:
-    """Local tiles of one type, shape and layout."""
+    """Local tiles of one type and shape, which the threads of one scope own together."""
 
     dtype: DType
     shape: tuple[int, ...]
-    layout: TileLayout
+    scope: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +52,8 @@ def kind_of(value: Value) -> Kind:
         return ScalarKind(default_type(value.value), weak=True)
     if isinstance(value, Scalar):
         return ScalarKind(value.dtype, value.weak)
-    if isinstance(value, Memory) and value.is_local and value.is_whole:
-        assert isinstance(value.buffer.layout, TileLayout)
-        return TileKind(value.dtype, value.shape, value.buffer.layout)
+    if isinstance(value, Memory) and value.is_value:
+        return TileKind(value.dtype, value.shape, owner_scope(value.buffer))
     if isinstance(value, Items):
         return ItemsKind(tuple(kind_of(item) for item in value.items))
     return Same(value)
@@ -73,7 +71,7 @@ def outlived(name: str, kind: Kind) -> Kind:
     if not isinstance(kind, Same) or isinstance(kind.value, (Constant, Unset)):
         return kind
     value = kind.value
-    if isinstance(value, Memory) and not (value.is_local and value.is_whole) and not _is_static(value):
+    if isinstance(value, Memory) and not value.is_value and not _is_static(value):
         problem = "is a region whose place is known only inside the loop or helper that made it"
         return Same(Unset(name, problem, "take the region again where it is used"))
     return kind_of(value)

@@ -22,7 +22,7 @@ from ..isa.warp import VOTE
 from ..layout import atom_layout, datapath, layout_a, layout_b, layout_c
 from ..ops.elementwise import ELEMENTWISE
 from ..ops.record import Fault
-from ..ops.tile import CALLS
+from ..ops.tile import CALLS, TILE_OPERATIONS
 from ..scopes import SCOPES, Scope
 from .source import KernelSource
 
@@ -31,7 +31,6 @@ __all__ = [
     "Function",
     "Intrinsic",
     "Namespace",
-    "RESERVED_OPERATIONS",
     "SHUFFLES",
     "ScopeNamespace",
     "Spec",
@@ -248,6 +247,10 @@ _IDS = {
     "static_range": "as range, but unrolled: the index is known at compile time",
     "elect": "whether this is the one thread of its warp that is elected",
 }
+_TILES = {
+    "cat": "two tiles side by side along an axis",
+    "split": "a tuple of equal parts of a tile along an axis",
+}
 _ORDERED = {
     "load_acquire": "an element, whose last release is acquired: what was done before it comes before what follows",
     "store_release": "writes an element; who acquires it sees what this thread did before",
@@ -258,7 +261,6 @@ _SYNCS = {
     **{f"{scope}_sync": barrier.meaning for scope, barrier in BARRIERS.items()},
     "grid_sync": "waits for all threads of a cooperative launch; orders their memory accesses",
 }
-_REDUCTIONS = ("sum", "max", "min", "prod", "any", "all", "argmax", "argmin")
 #: name -> the mode in the instruction table, and what the call names beside the value
 SHUFFLES = {
     "shuffle": ("idx", "lane"), "shuffle_xor": ("bfly", "mask"), "shuffle_up": ("up", "distance"),
@@ -275,13 +277,9 @@ _LANES = {
     **{name: VOTE[asked].meaning for name, asked in VOTES.items()},
 }
 _RESERVED = {
-    **dict.fromkeys(_REDUCTIONS, "reduction over axes"),
     "alloc_barrier": "an mbarrier",
     "named_barrier": "a barrier among some threads of the CTA",
 }
-
-#: names that later versions have on scopes
-RESERVED_OPERATIONS = ("indices",)
 
 #: `tj.atomic.<name>` -> the operation in the instruction table; what is subtracted is added with the other sign
 ATOMICS = {
@@ -318,9 +316,10 @@ def _namespaces() -> Iterator[Namespace]:
 def intrinsics() -> Mapping[str, Intrinsic | ScopeNamespace | Namespace]:
     """Every name of the language that is looked up as `tj.<name>`, but for types and host helpers."""
     table: dict[str, Intrinsic | ScopeNamespace | Namespace] = {}
-    for names in (_MEMORY, _IDS, _ORDERED, _SYNCS, _LANES, _RESERVED):
+    for names in (_MEMORY, _IDS, _TILES, _ORDERED, _SYNCS, _LANES, _RESERVED):
         table.update({name: Intrinsic(name, meaning) for name, meaning in names.items()})
     table.update({name: Intrinsic(name, op.meaning) for name, op in ELEMENTWISE.items()})
+    table.update({name: Intrinsic(name, op.meaning) for name, op in TILE_OPERATIONS.items() if op.reduction})
     for scope in SCOPES.values():
         table.update(dict.fromkeys((scope.name, *scope.aliases), ScopeNamespace(scope)))
     table.update({space.name: space for space in _namespaces()})

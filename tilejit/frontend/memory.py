@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 from ..dtypes import DType, as_dtype
 from ..errors import LayoutError, ResourceError
 from ..ir import allocation
-from ..ir.nodes import Alloc, Buffer, Const, Strided
+from ..ir.nodes import Alloc, Buffer, Const, Open, Strided
 from ..layout import Swizzle, TileLayout
 from ..layout.iters import groups_to
 from ..layout.stock import swizzled_atom_layout
@@ -18,12 +19,13 @@ from ..target import TENSOR_MEMORY_TARGETS
 from .arguments import bind, optional
 from .context import Context
 from .enclosures import Construct
+from .fixing import fixed_layout
 from .regions import reinterpreted
 from .values import Constant, Items, Memory, Value, describe
 
 __all__ = [
-    "alloc_local", "alloc_shared", "alloc_tmem", "element_type", "injective_layout", "need_tensor_memory",
-    "static_shape",
+    "along", "alloc_local", "alloc_shared", "alloc_tmem", "axes_of", "axis_of", "element_type", "injective_layout",
+    "need_tensor_memory", "regrouped", "static_shape",
 ]
 
 
@@ -159,8 +161,7 @@ def registers(ctx: Context, node: ast.AST, memory: Memory) -> Memory:
             node, f".registers is of a whole local tile; this is {describe(memory)}",
             "take .registers of what tj.alloc_local or load gave",
         )
-    assert isinstance(memory.buffer.layout, TileLayout)
-    count = memory.buffer.layout.span()
+    count = fixed_layout(ctx, node, memory).span()
     view = reinterpreted(ctx, node, memory, (count,), memory.dtype, TileLayout.row_major((count,)))
     return Memory.whole(view.buffer, writable=memory.writable, constant_indices=True)
 
@@ -181,7 +182,9 @@ def permute(ctx: Context, node: ast.AST, memory: Memory, axes: tuple[int, ...]) 
     layout = buffer.layout
     if isinstance(layout, Strided):
         strides = tuple(layout.strides[d] for d in order)
-        moved: TileLayout | Strided = Strided(strides, layout.align, layout.extent_align)
+        moved: TileLayout | Strided | Open = Strided(strides, layout.align, layout.extent_align)
+    elif isinstance(layout, Open):
+        moved = Open(layout.scope, order)
     else:
         with ctx.located(node):
             grouped, ends = buffer.tile_layout.group([e for e in buffer.shape if isinstance(e, int)])
@@ -192,6 +195,36 @@ def permute(ctx: Context, node: ast.AST, memory: Memory, axes: tuple[int, ...]) 
         view.buffer, tuple(memory.starts[d] for d in order), tuple(memory.extents[d] for d in order),
         memory.writable, memory.in_bounds, memory.constant_indices, ctx.span(node),
     )
+
+
+def along(ctx: Context, node: ast.AST, tile: Memory, dims: Sequence[int | None]) -> Memory:
+    """All of an open tile's buffer along these of its dimensions; None is a new one of extent 1."""
+    layout = tile.buffer.layout
+    assert isinstance(layout, Open) and tile.buffer.space == "local"
+    shape = tuple(1 if d is None else tile.buffer.shape[d] for d in dims)
+    return reinterpreted(ctx, node, tile, shape, tile.dtype, Open(layout.scope, tuple(dims)))
+
+
+def axes_of(ctx: Context, node: ast.AST, value: Value, rank: int) -> tuple[int, ...]:
+    """Axes of a tile that a call names by a number or a tuple of these, from 0 and rising; -1 is the last."""
+    items = value.items if isinstance(value, Items) else (value,)
+    numbers = [ctx.integer(item, node, "an axis") for item in items]
+    wrong = [n for n in numbers if not -rank <= n < rank]
+    if wrong:
+        raise ctx.type_error(
+            node, f"there is no axis {wrong[0]} in a tile of {rank} dimensions",
+            f"its axes are from {-rank} to {rank - 1}" if rank else "leave axis= out",
+        )
+    axes = sorted(n % rank for n in numbers)
+    twice = [a for a, b in zip(axes, axes[1:], strict=False) if a == b]
+    if twice:
+        raise ctx.type_error(node, f"axis {twice[0]} is named twice", "name each axis once")
+    return tuple(axes)
+
+
+def axis_of(ctx: Context, node: ast.expr, rank: int) -> int:
+    """The one axis of a tile that an argument names."""
+    return axes_of(ctx, node, Constant(ctx.integer(ctx.evaluate(node), node, "the axis")), rank)[0]
 
 
 def view(ctx: Context, node: ast.Call, memory: Memory) -> Memory:
@@ -221,10 +254,10 @@ def view(ctx: Context, node: ast.Call, memory: Memory) -> Memory:
             "give a shape of as many elements",
         )
     with ctx.located(node):
-        return reinterpreted(ctx, node, memory, shape, memory.dtype, _over(base, shape))
+        return reinterpreted(ctx, node, memory, shape, memory.dtype, regrouped(base, shape))
 
 
-def _over(layout: TileLayout, shape: tuple[int, ...]) -> TileLayout:
+def regrouped(layout: TileLayout, shape: tuple[int, ...]) -> TileLayout:
     """The layout over another shape of its size: iterators that continue each other count as one where that helps.
 
     raises: LayoutError where the shape's boundaries cut the iterators.
@@ -237,8 +270,7 @@ def _over(layout: TileLayout, shape: tuple[int, ...]) -> TileLayout:
 
 
 def _check_storage(ctx: Context, node: ast.AST, memory: Memory, layout: TileLayout) -> None:
-    have = memory.buffer.layout
-    assert isinstance(have, TileLayout)
+    have = fixed_layout(ctx, node, memory)
     if not memory.is_whole:
         raise ctx.type_error(node, ".view with a layout is of a whole buffer", "view first, then slice")
     if layout.footprint() > have.footprint():
@@ -251,7 +283,7 @@ def _check_storage(ctx: Context, node: ast.AST, memory: Memory, layout: TileLayo
 def _sliced_layout(ctx: Context, node: ast.AST, memory: Memory) -> TileLayout | Strided:
     """The layout of what a region holds, its offset included."""
     layout = memory.buffer.layout
-    layout = layout if isinstance(layout, Strided) else memory.buffer.tile_layout
+    layout = layout if isinstance(layout, Strided) else fixed_layout(ctx, node, memory)
     if memory.is_whole:
         return layout
     if isinstance(layout, Strided) or not all(isinstance(s, Const) for s in memory.starts):

@@ -11,6 +11,7 @@ from ..ir.nodes import Assert, Expr, Print
 from .arguments import bind, optional
 from .context import Context
 from .scalars import truth
+from .singles import as_scalar
 from .values import Constant, Items, Memory, Scalar, Value, describe
 
 __all__ = ["assert_holds", "print_values", "static_assert_holds"]
@@ -43,6 +44,7 @@ def print_values(ctx: Context, node: ast.Call) -> Value:
 
 
 def _parts(ctx: Context, node: ast.AST, value: Value, *, quoted: bool) -> list[str | Expr]:
+    value = as_scalar(ctx, node, value)
     if isinstance(value, Constant):
         return [repr(value.value) if quoted else str(value.value)]
     if isinstance(value, Scalar):

@@ -1,4 +1,4 @@
-"""Calls of methods: `x.astype(...)`, `A.tile(...)`, `A.permute(...)`, `A.view(...)`."""
+"""Calls of methods: `x.astype(...)`, `A.tile(...)`, `A.permute(...)`, `A.view(...)`, `x.reshape(...)`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 
 from . import memory as mem
-from . import regions, tiles
+from . import regions, shapes, tiles
 from .arguments import bind, optional
 from .context import Context
 from .python_calls import positional_values
@@ -51,10 +51,16 @@ def _view(ctx: Context, node: ast.Call, receiver: Value) -> Value:
     return mem.view(ctx, node, receiver)
 
 
+def _reshape(ctx: Context, node: ast.Call, receiver: Value) -> Value:
+    assert isinstance(receiver, Memory)
+    return shapes.reshape(ctx, node, receiver)
+
+
 #: method's name -> what a call of it gives, from the receiver
 METHODS: dict[str, Callable[[Context, ast.Call, Value], Value]] = {
     "astype": _astype,
     "tile": _tile,
     "permute": _permute,
+    "reshape": _reshape,
     "view": _view,
 }

@@ -10,6 +10,7 @@ from typing import Any
 from ..ir.arithmetic import build
 from . import tiles
 from .context import Context
+from .products import product
 from .scalars import fold, truth
 from .values import Constant, Items, Scalar, Value, describe
 
@@ -56,7 +57,7 @@ def binary(ctx: Context, node: ast.AST, op: ast.operator, left: Value, right: Va
         stride = fold(ctx, node, operator.matmul, (left, right))
         if stride is not None:
             return stride
-        raise ctx.syntax_error(node, "@ can't be used in a kernel", "call gemm on a scope: tj.warp.gemm(acc, a, b)")
+        return product(ctx, node, left, right)
     name, compute = _BINARY[type(op)]
     if isinstance(left, Items) and isinstance(right, Items) and name == "add":
         with ctx.located(node):

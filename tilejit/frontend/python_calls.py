@@ -18,6 +18,7 @@ from .foreign import instead
 from .language import cdiv, next_power_of_2, static_assert
 from .messages import print_values, static_assert_holds
 from .scalars import fold, operate, truth
+from .singles import as_scalar
 from .values import Constant, Items, Memory, Scalar, Value, describe
 
 __all__ = ["BUILTINS", "positional_values", "python_call", "runs_in_python"]
@@ -72,10 +73,11 @@ def _extreme(name: str, python: Callable[..., Any]) -> Callable[[Context, ast.Ca
             values = list(values[0].items)
         if all(isinstance(v, Constant) for v in values):
             return python_call(ctx, node, python)
+        values = [as_scalar(ctx, node, value) for value in values]
         if any(isinstance(v, Memory) for v in values):
             raise ctx.type_error(
                 node, f"{python.__name__} takes scalars; this is {describe(values[0])}",
-                f"element by element there is tj.{name}(a, b)",
+                f"of one tile there is tj.{python.__name__}(x), of several element by element tj.{name}(a, b)",
             )
         extreme = values[0]
         for value in values[1:]:
@@ -124,7 +126,7 @@ def _conversion(python: Callable[..., Any], dtype: DType) -> Callable[[Context, 
         if dtype == bool_:
             holds = truth(ctx, node, values[0])
             return Constant(holds) if isinstance(holds, bool) else Scalar(holds)
-        expr = ctx.scalar(values[0], node)
+        expr = ctx.scalar(as_scalar(ctx, node, values[0]), node)
         keeps = expr.dtype.is_integer if dtype.is_integer else expr.dtype.is_float
         return Scalar(expr) if keeps else Scalar(build.cast(expr, dtype))
 

@@ -28,11 +28,13 @@ from ..ir.nodes import (
     Var,
 )
 from ..layout import R, S, TileLayout
+from ..scopes import THREAD
 from .context import Context
 from .foreign import is_kernel, launched
 from .scalars import convert
+from .singles import as_scalar
 from .stand_ins import REMEDY
-from .values import Constant, Items, Memory, Scalar, Unset, Value, describe, is_number
+from .values import Constant, Items, Memory, Scalar, Unset, Value, describe, is_number, owner_scope
 
 __all__ = ["element", "index", "load_element", "store_element", "strides_of", "subscript", "tile"]
 
@@ -163,6 +165,7 @@ def index_value(ctx: Context, node: ast.AST, value: Value, buffer: Buffer) -> Ex
 def _integer(ctx: Context, node: ast.AST, value: Value, buffer: Buffer) -> Expr:
     """An index in its own type; a literal in the buffer's index type."""
     dtype = buffer.index_dtype
+    value = as_scalar(ctx, node, value)
     if is_number(value) and isinstance(value, Constant) and type(value.value) is int:
         return ctx.literal(value.value, dtype, node)
     if not isinstance(value, Scalar) or not value.dtype.is_integer:
@@ -356,7 +359,10 @@ def _with_axes(
             taken += 1
     order = sorted([*added, *((d, True) for d in range(len(base.shape)))])
     shape = tuple(base.shape[d] if old else 1 for d, old in order)
-    view = reinterpreted(ctx, node, memory, shape, memory.dtype, base.layout)
+    layout = base.layout
+    if isinstance(layout, Open):
+        layout = Open(layout.scope, tuple(d if old else None for d, old in order))
+    view = reinterpreted(ctx, node, memory, shape, memory.dtype, layout)
     starts = tuple(memory.starts[d] if old else view.starts[k] for k, (d, old) in enumerate(order))
     extents = tuple(memory.extents[d] if old else 1 for d, old in order)
     return replace(view, starts=starts, extents=extents)
@@ -401,10 +407,10 @@ def strides_of(ctx: Context, node: ast.AST, memory: Memory) -> tuple[Value, ...]
 
 def element(ctx: Context, node: ast.AST, memory: Memory) -> Element:
     """The place of a single element."""
-    layout = memory.buffer.layout
-    if memory.is_local and isinstance(layout, TileLayout) and layout.scope is not None:
+    scope = owner_scope(memory.buffer) if memory.is_local else THREAD.name
+    if scope != THREAD.name:
         raise ctx.type_error(
-            node, f"{memory.buffer.name} is spread over the threads of a {layout.scope[1]}: it has no single elements",
+            node, f"{memory.buffer.name} is spread over the threads of a {scope}: it has no single elements",
             "use .registers for the calling thread's own, or copy the tile to shared memory",
         )
     return Element(memory.buffer, memory.starts, ctx.span(node))
@@ -422,6 +428,7 @@ def load_element(ctx: Context, node: ast.AST, memory: Memory, order: str = "") -
 def store_element(ctx: Context, node: ast.AST, memory: Memory, value: Value, order: str = "") -> None:
     """Write a scalar, converted to the memory's type, in one of `ORDERS["store"]`."""
     require_writable(ctx, node, memory)
+    value = as_scalar(ctx, node, value)
     if isinstance(value, Memory):
         raise ctx.type_error(
             node, f"one element takes a scalar; this is {describe(value)}", "write tj.cta.store(region, tile)"

@@ -11,6 +11,7 @@ from ..ir.arithmetic import build
 from ..ir.nodes import Cast, Const, Expr
 from ..ops.elementwise import ELEMENTWISE
 from .context import Context
+from .singles import as_scalar
 from .sizes import check_call
 from .values import Constant, Items, Memory, Scalar, Value, as_python, default_type, describe, from_python, is_number
 
@@ -111,6 +112,7 @@ def _condition(ctx: Context, node: ast.AST, value: Value) -> Expr:
 
 def truth(ctx: Context, node: ast.AST, value: Value) -> bool | Expr:
     """Whether a value holds: a bool where that is known, else an expression of bool_."""
+    value = as_scalar(ctx, node, value)
     if isinstance(value, Constant):
         return bool(value.value)
     if isinstance(value, Items):
@@ -126,6 +128,7 @@ def truth(ctx: Context, node: ast.AST, value: Value) -> bool | Expr:
 
 def convert(ctx: Context, node: ast.AST, value: Value, dtype: DType, saturate: bool = True) -> Scalar:
     """A scalar converted to a type."""
+    value = as_scalar(ctx, node, value)
     if isinstance(value, Constant) and is_number(value):
         if dtype.is_integer and isinstance(value.value, float):
             return Scalar(_truncated(ctx, node, value.value, dtype))

@@ -9,8 +9,7 @@ from ..dtypes import DType
 from ..errors import KernelTypeError
 from ..ir import walk
 from ..ir.arithmetic import build
-from ..ir.nodes import Alloc, Assign, Buffer, Expr, Let, Stmt, TileOp, Var
-from ..layout import TileLayout
+from ..ir.nodes import Assign, Expr, Let, Stmt, TileOp, Var
 from ..ops.copies import CAST
 from ..source import Span
 from .context import Context, fitting
@@ -54,9 +53,8 @@ def make_slot(ctx: Context, name: str, kind: Kind, init: Value | None, span: Spa
         inits = init.items if isinstance(init, Items) else (None,) * len(kind.items)
         pairs = enumerate(zip(kind.items, inits, strict=True))
         return ItemsSlot(tuple(make_slot(ctx, f"{name}.{k}", item, first, span) for k, (item, first) in pairs))
-    buffer = Buffer(ctx.unique(name), "local", kind.dtype, kind.shape, kind.layout, 16, None, span)
-    ctx.allocate(Alloc(buffer, span=span))
-    slot = TileSlot(Memory.whole(buffer, writable=False))
+    with ctx.hinted(name):
+        slot = TileSlot(ctx.tile(name, kind.scope, kind.shape, kind.dtype, span))
     if isinstance(init, Memory):
         _fill(ctx, slot.memory, init, span)
     return slot
@@ -122,8 +120,7 @@ def _move_tiles(ctx: Context, tiles: list[tuple[Memory, Memory]], span: Span) ->
     changed = {dst.buffer.root.name for dst, _ in tiles}
     for k, (dst, src) in enumerate(tiles):
         if src.buffer.root.name in changed:
-            assert isinstance(src.buffer.layout, TileLayout)
-            held = ctx.local(f"{dst.buffer.name}.next", src.shape, src.dtype, src.buffer.layout, span)
+            held = ctx.tile(f"{dst.buffer.name}.next", owner_scope(dst.buffer), src.shape, src.dtype, span)
             _fill(ctx, held, src, span)
             tiles[k] = (dst, held)
     for dst, src in tiles:
@@ -145,9 +142,8 @@ def _flatten(
 
 
 def _tile_move(dst: Memory, src: Memory, span: Span) -> Stmt:
-    """Registers to registers of the same layout: each owner copies its own."""
-    assert isinstance(dst.buffer.layout, TileLayout)
-    return TileOp(CAST.name, owner_scope(dst.buffer.layout), (dst.region(span), src.region(span)), (), span)
+    """A tile into a slot, which gets its layout."""
+    return TileOp(CAST.name, owner_scope(dst.buffer), (dst.region(span), src.region(span)), (), span)
 
 
 def _mentions(expr: Expr, names: set[str]) -> bool:

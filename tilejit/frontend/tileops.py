@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import ast
-import math
 from collections.abc import Callable, Mapping
 
-from ..dtypes import DType
-from ..ir.nodes import Expr, Region, Strided, TileOp
-from ..ir.verify.operations import shape_and_type_faults
-from ..isa.access import WIDEST_BITS
+from ..dtypes import DType, bool_, int32
+from ..ir.arithmetic import build
+from ..ir.nodes import Expr, Region, TileOp
 from ..isa.cp_async import CP_ASYNC
-from ..layout import Axis, TileLayout
-from ..layout.iters import Iter, groups_to
-from ..ops.copies import COPY, FILL
+from ..ops.copies import COPY, FILL, INDICES
 from ..ops.record import TILE, AttributeValue, TileOperation, dimensions
 from ..ops.tile import CALLS
-from ..scopes import SCOPES
 from . import regions, tiles
 from .arguments import bind, is_none, optional
 from .context import Context
-from .memory import element_type, layout_argument, static_shape
-from .scalars import as_type, convert
+from .memory import axis_of, element_type, layout_argument, static_shape
+from .scalars import as_type, convert, truth
 from .values import Constant, Memory, Scalar, ScopedOperation, Value, describe, is_number
 
 __all__ = ["call_operation"]
@@ -31,14 +26,9 @@ _Attrs = tuple[tuple[str, AttributeValue], ...]
 
 def call_operation(ctx: Context, node: ast.Call, operation: ScopedOperation) -> Value:
     """A call of an operation on a scope."""
-    call = CALLS.get(operation.name)
+    call = CALLS[operation.name]
     if isinstance(call, TileOperation):
         return _tile_operation(ctx, node, call, operation.scope)
-    if call is None:
-        raise ctx.type_error(
-            node, f"{_spelled(operation)} is not available in this version of tilejit",
-            f"dir(tj.{operation.scope}) names them all; copies, fill, cast, gemm and elementwise operations are there",
-        )
     arguments = bind(ctx, node, _spelled(operation), call.parameters, call.required)
     return _SHORTHANDS[call.name](ctx, node, operation, arguments)
 
@@ -100,9 +90,7 @@ def _tile_operation(ctx: Context, node: ast.Call, record: TileOperation, scope: 
     operands = (_elementwise if record.elementwise else _operands)(ctx, node, record, arguments)
     ranks = {name: len(operand.shape) for name, operand in operands.items() if isinstance(operand, Region)}
     attrs = _attributes(ctx, arguments, record, ranks)
-    op = TileOp(record.name, scope, record.ordered(operands), attrs, ctx.span(node))
-    _need_sound(ctx, node, op)
-    ctx.emit(op)
+    tiles.emit_sound(ctx, node, TileOp(record.name, scope, record.ordered(operands), attrs, ctx.span(node)))
     return Constant(None)
 
 
@@ -113,12 +101,6 @@ def _need_supported(ctx: Context, arguments: dict[str, ast.expr], record: TileOp
                 arguments[name], f"{record.name} with a {name} is not available in this version of tilejit",
                 f"leave {name}= out, then tj.{CP_ASYNC.commit}() and tj.{CP_ASYNC.wait}(n)",
             )
-
-
-def _need_sound(ctx: Context, node: ast.AST, op: TileOp) -> None:
-    """Raise KernelTypeError where the operands' shapes or types don't fit."""
-    for fault in shape_and_type_faults(op):
-        raise ctx.type_error(node, fault.message, fault.hint)
 
 
 def _operands(
@@ -169,74 +151,48 @@ def _typed(ctx: Context, node: ast.AST, values: list[Value], dst: Region) -> lis
 
 
 def _load(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: dict[str, ast.expr]) -> Value:
-    src = _region(ctx, arguments["region"], "what is loaded")
+    src = _region(ctx, arguments["place"], "what is loaded")
     layout = layout_argument(ctx, arguments.get("layout"), src.shape, "local")
-    if layout is None:
-        layout = synthesised(ctx, node, operation.scope, src.shape, src.dtype, _innermost_extent(src))
-    result = ctx.local(f"{src.buffer.root.name}.tile", src.shape, src.dtype, layout, ctx.span(node))
+    result = ctx.tile(f"{src.buffer.root.name}.tile", operation.scope, src.shape, src.dtype, ctx.span(node), layout)
     operands: dict[str, Region | Expr] = {"dst": result.region(ctx.span(node)), "src": src}
     fill = optional(ctx, arguments.get("fill"))
     if fill is not None:
         operands["fill"] = convert(ctx, arguments["fill"], fill, src.dtype).expr
-    ctx.emit(TileOp(COPY.name, operation.scope, COPY.ordered(operands), (), ctx.span(node)))
+    _moved(ctx, node, operation, operands, arguments)
     return result
 
 
-def _innermost_extent(region: Region) -> int:
-    """The extent along which elements are neighbours in memory."""
-    layout = region.buffer.layout
-    dim = layout.unit_dim if isinstance(layout, Strided) else len(region.extents) - 1
-    kept = [d for d, e in enumerate(region.extents) if e is not None]
-    if dim is None or not kept or dim != kept[-1]:
-        return 1
-    return region.counts[dim]
+def _moved(
+    ctx: Context, node: ast.Call, operation: ScopedOperation, operands: dict[str, Region | Expr],
+    arguments: dict[str, ast.expr],
+) -> None:
+    """Emit the copy between memory and a local tile, with the mask and the attributes that the call gives."""
+    mask = _mask(ctx, operation, arguments.get("mask"))
+    if mask is not None:
+        operands["mask"] = mask
+    op = TileOp(
+        COPY.name, operation.scope, COPY.ordered(operands), _attributes(ctx, arguments, COPY, {}), ctx.span(node)
+    )
+    tiles.emit_sound(ctx, node, op)
 
 
-def synthesised(
-    ctx: Context, node: ast.AST, scope: str, shape: tuple[int, ...], dtype: DType, innermost: int
-) -> TileLayout:
-    """A coalesced layout that the shape's dimensions divide.
-
-    In each round neighbouring threads own neighbouring vectors, in row-major order; where a row would end inside a
-    round, the threads are shared out over the dimensions, the last one first.
-    """
-    count = math.prod(shape)
-    axis = SCOPES[scope].axis
-    if axis is None:
-        return TileLayout.row_major(shape or (1,))
-    threads = SCOPES[scope].threads(ctx.threads)
-    if count % threads != 0:
-        raise ctx.type_error(
-            node, f"no layout can be made for shape {shape}: its {count} elements don't divide among {threads} threads",
-            f"give a layout=, or make the tile a multiple of {threads} elements",
-        )
-    width = WIDEST_BITS // dtype.bits
-    while width > 1 and (count % (threads * width) or innermost % width):
-        width //= 2
-    rounds = count // (threads * width)
-    flat = (Iter(rounds, width, Axis("m")), Iter(threads, 1, Axis(axis)), Iter(width, 1, Axis("m")))
-    return TileLayout(flat if groups_to(flat, shape) else _by_dimension(shape, threads, Axis(axis), width))
-
-
-def _by_dimension(shape: tuple[int, ...], threads: int, axis: Axis, width: int) -> tuple[Iter, ...]:
-    """For each dimension its rounds and its threads, for the last one a vector too.
-
-    accepts: `threads` that divide the product of the extents, the last one in vectors.
-    """
-    vectors = (*shape[:-1], shape[-1] // width)
-    iters = [Iter(width, 1, Axis("m"))]
-    thread_step, register_step = 1, width
-    for extent in reversed(vectors):
-        side_by_side = math.gcd(extent, threads // thread_step)
-        rounds = extent // side_by_side
-        iters += (Iter(side_by_side, thread_step, axis), Iter(rounds, register_step, Axis("m")))
-        thread_step, register_step = thread_step * side_by_side, register_step * rounds
-    # of a single thread's tile the axis says that it is the scope's
-    return tuple(it for it in reversed(iters) if it.extent > 1 or threads == 1)
+def _mask(ctx: Context, operation: ScopedOperation, argument: ast.expr | None) -> Region | None:
+    """The mask that a call gives as a tile; None where it gives none, or one that always holds."""
+    value = optional(ctx, argument)
+    if value is None or argument is None or (isinstance(value, Constant) and value.value is True):
+        return None
+    if isinstance(value, Memory):
+        return tiles.local_tile(ctx, argument, "mask=", value).region(ctx.span(argument))
+    holds = truth(ctx, argument, value)
+    mask = ctx.tile("mask", operation.scope, (1,), bool_, ctx.span(argument))
+    cond = build.const(holds, bool_) if isinstance(holds, bool) else holds
+    region = mask.region(ctx.span(argument))
+    ctx.emit(TileOp(FILL.name, operation.scope, (region, cond), (), ctx.span(argument)))
+    return region
 
 
 def _store(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: dict[str, ast.expr]) -> Value:
-    dst = _destination(ctx, arguments["region"])
+    dst = _destination(ctx, arguments["place"])
     value = ctx.evaluate(arguments["tile"])
     if not isinstance(value, Memory) or not value.is_local:
         raise ctx.type_error(
@@ -244,9 +200,7 @@ def _store(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: 
             "fill a region with fill(region, value), copy memory with copy(dst, src)",
         )
     src = value.region(ctx.span(arguments["tile"]))
-    op = TileOp(COPY.name, operation.scope, (dst, src), _attributes(ctx, arguments, COPY, {}), ctx.span(node))
-    _need_sound(ctx, node, op)
-    ctx.emit(op)
+    _moved(ctx, node, operation, {"dst": dst, "src": src}, arguments)
     return Constant(None)
 
 
@@ -265,11 +219,20 @@ def _filled(
     shape = static_shape(ctx, shape_node, ctx.evaluate(shape_node))
     dtype = element_type(ctx, dtype_node, ctx.evaluate(dtype_node))
     layout = layout_argument(ctx, arguments.get("layout"), shape, "local")
-    if layout is None:
-        layout = synthesised(ctx, node, operation.scope, shape, dtype, shape[-1] if shape else 1)
-    result = ctx.local(operation.name, shape, dtype, layout, ctx.span(node))
+    result = ctx.tile(operation.name, operation.scope, shape, dtype, ctx.span(node), layout)
     fill = convert(ctx, node, value, dtype).expr
     ctx.emit(TileOp(FILL.name, operation.scope, (result.region(ctx.span(node)), fill), (), ctx.span(node)))
+    return result
+
+
+def _indices(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: dict[str, ast.expr]) -> Value:
+    shape_node = arguments["shape"]
+    shape = static_shape(ctx, shape_node, ctx.evaluate(shape_node))
+    axis = axis_of(ctx, arguments["axis"], len(shape))
+    layout = layout_argument(ctx, arguments.get("layout"), shape, "local")
+    result = ctx.tile("indices", operation.scope, shape, int32, ctx.span(node), layout)
+    operands = (result.region(ctx.span(node)),)
+    ctx.emit(TileOp(INDICES.name, operation.scope, operands, (("axis", axis),), ctx.span(node)))
     return result
 
 
@@ -279,4 +242,5 @@ _SHORTHANDS: dict[str, Callable[[Context, ast.Call, ScopedOperation, dict[str, a
     "store": _store,
     "zeros": _zeros,
     "full": _full,
+    "indices": _indices,
 }

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import ast
-import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ..dtypes import DType, bool_
 from ..ir.arithmetic import build
-from ..ir.nodes import Const, Expr, Region, TileOp
-from ..layout import TileLayout
+from ..ir.nodes import Expr, Open, Region, TileOp
+from ..ir.verify.operations import shape_and_type_faults
 from ..ops.broadcast import common_shape
 from ..ops.copies import CAST
 from ..ops.elementwise import ELEMENTWISE, result_type
 from ..ops.record import Fault
+from ..scopes import SCOPES
 from .context import Context
 from .mixed_signs import WITH_MIXED_SIGNS
-from .scalars import RANK, as_type, convert, operate
+from .scalars import RANK, as_type, common_type, convert, operate
 from .values import Memory, Scalar, Value, describe, is_number, owner_scope
 
-__all__ = ["apply", "broadcast_shape", "cast", "elementwise", "inputs", "layout_of"]
+__all__ = ["apply", "broadcast_shape", "cast", "common_scope", "elementwise", "emit_sound", "inputs", "local_tile"]
+
 
 def apply(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> Value:
     """An elementwise operation on scalars or, if one is a local tile, on tiles."""
@@ -37,28 +38,60 @@ def _converted(ctx: Context, node: ast.AST, value: Value, dtype: DType) -> Value
 
 
 def elementwise(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> Memory:
-    """The operation on tiles and scalars, as a fresh tile in the layout of the largest."""
+    """The operation on tiles and scalars, as a fresh tile of the shape to which they broadcast."""
     operands, dtypes = inputs(ctx, node, name, values)
     rule = result_type(name, dtypes)
     if isinstance(rule, str):
         raise ctx.type_error(node, rule, "convert the operands first: x.astype(...)")
-    tiles = [v for v in values if isinstance(v, Memory)]
-    for tile in tiles:
-        if not tile.is_local:
-            raise ctx.type_error(
-                node, f"{name} takes scalars and local tiles; got {describe(tile)}",
-                "bring it into registers first: x = tj.cta.load(region)",
-            )
+    tiles = [local_tile(ctx, node, name, v) for v in values if isinstance(v, Memory)]
     shape = broadcast_shape(ctx, node, [t.shape for t in tiles])
-    anchor = max(tiles, key=lambda t: math.prod(t.shape))
-    if math.prod(anchor.shape) != math.prod(shape):
-        raise ctx.type_error(
-            node, f"none of the tiles has the result's shape {shape}", "copy one into a tile of that shape first"
-        )
-    layout = layout_of(ctx, node, anchor)
-    result = ctx.local(name, shape, rule[1], layout, ctx.span(node))
-    ctx.emit(TileOp(name, owner_scope(layout), (result.region(ctx.span(node)), *operands), (), ctx.span(node)))
+    scope = common_scope(ctx, node, name, tiles)
+    result = ctx.tile(name, scope, shape, rule[1], ctx.span(node))
+    ctx.emit(TileOp(name, scope, (result.region(ctx.span(node)), *operands), (), ctx.span(node)))
     return result
+
+
+def emit_sound(ctx: Context, node: ast.AST, op: TileOp) -> None:
+    """Emit an operation; KernelTypeError where its operands' shapes, types or scopes don't fit."""
+    for fault in shape_and_type_faults(op):
+        raise ctx.type_error(node, fault.message, fault.hint)
+    for tile in op.tiles.values():
+        layout = tile.buffer.layout
+        if isinstance(layout, Open) and not _are_same_threads(ctx, {op.scope, layout.scope}):
+            raise ctx.type_error(
+                node, f"{op.scope}.{op.name} of {tile.buffer.name}, a tile of a {layout.scope}",
+                f"call it on the scope that owns the tile: tj.{layout.scope}.{op.name}",
+            )
+    ctx.emit(op)
+
+
+def _are_same_threads(ctx: Context, scopes: Collection[str]) -> bool:
+    """Whether scopes are one, or each has one instance in the CTA."""
+    return len(scopes) == 1 or all(SCOPES[scope].threads(ctx.threads) == ctx.threads for scope in scopes)
+
+
+def local_tile(ctx: Context, node: ast.AST, name: str, value: Value) -> Memory:
+    """An operand that must be a local tile."""
+    if isinstance(value, Memory) and value.is_local:
+        return value
+    hint = "give it a tile, as x = tj.cta.load(region)"
+    if isinstance(value, Memory):
+        hint = "bring it into registers first: x = tj.cta.load(region)"
+    raise ctx.type_error(node, f"{name} takes local tiles; got {describe(value)}", hint)
+
+
+def common_scope(ctx: Context, node: ast.AST, name: str, tiles: Sequence[Memory]) -> str:
+    """The scope that carries out an operation on tiles; where they are of several, the widest of the same threads."""
+    scopes = sorted({owner_scope(tile.buffer) for tile in tiles}, key=lambda scope: SCOPES[scope].level)
+    if not _are_same_threads(ctx, scopes):
+        several = [scope for scope in scopes if SCOPES[scope].threads(ctx.threads) != ctx.threads]
+        one, other = several[0], next(scope for scope in reversed(scopes) if scope != several[0])
+        count = ctx.threads // SCOPES[one].threads(ctx.threads)
+        raise ctx.type_error(
+            node, f"{name} of a tile of a {other} and one of a {one}: each of the {count} {one}s has its own",
+            f"make both on one scope, for example with tj.{other}.load(...); through shared memory tiles change scopes",
+        )
+    return scopes[-1]
 
 
 def inputs(
@@ -66,26 +99,27 @@ def inputs(
 ) -> tuple[tuple[Region | Expr, ...], tuple[DType, ...]]:
     """An operation's inputs as operands, and their types; no scalar widens the tiles' type to one of the same kind."""
     conditions = ELEMENTWISE[name].conditions
+    for value in values:
+        if not isinstance(value, (Memory, Scalar)) and not is_number(value):
+            raise ctx.type_error(node, f"{name} takes tiles and scalars; got {describe(value)}", "give one of these")
     tiled = [v.dtype for v in values[conditions:] if isinstance(v, Memory)]
     with ctx.located(node):
-        common = ELEMENTWISE[name].common_type(tiled) if tiled else None
+        common = ELEMENTWISE[name].common_type(tiled) if tiled else common_type(name, values[conditions:])[0]
     operands: list[Region | Expr] = []
     dtypes: list[DType] = []
     for k, value in enumerate(values):
-        operand = _input(ctx, node, name, value, bool_ if k < conditions else common)
+        is_condition = k < conditions
+        operand = _input(ctx, node, value, bool_ if is_condition else common, narrows=bool(tiled) or is_condition)
         operands.append(operand)
         dtypes.append(operand.dtype)
     return tuple(operands), tuple(dtypes)
 
 
-def _input(ctx: Context, node: ast.AST, name: str, value: Value, common: DType | None) -> Region | Expr:
+def _input(ctx: Context, node: ast.AST, value: Value, common: DType, *, narrows: bool) -> Region | Expr:
+    """An operand; narrows: a typed scalar takes the common type, too."""
     if isinstance(value, Memory):
         return value.region(ctx.span(node))
-    if not isinstance(value, Scalar) and not is_number(value):
-        raise ctx.type_error(node, f"{name} takes tiles and scalars; got {describe(value)}", "give one of these")
-    if common is None:
-        return ctx.scalar(value, node)
-    if isinstance(value, Scalar) and not value.weak:
+    if narrows and isinstance(value, Scalar) and not value.weak:
         return build.cast(value.expr, common) if RANK[value.dtype.kind] <= RANK[common.kind] else value.expr
     return as_type(ctx, node, value, common)
 
@@ -98,34 +132,14 @@ def broadcast_shape(ctx: Context, node: ast.AST, shapes: Sequence[tuple[int, ...
     return shape
 
 
-def layout_of(ctx: Context, node: ast.AST, tile: Memory) -> TileLayout:
-    """The layout of a local tile's own elements, from register 0."""
-    layout = tile.buffer.layout
-    assert isinstance(layout, TileLayout)
-    if tile.is_whole:
-        return layout
-    if not all(isinstance(s, Const) for s in tile.starts):
-        raise ctx.type_error(
-            node, "a part of a tile whose start is known only at run time has no layout of its own",
-            "copy it to a tile of tj.alloc_local first, or make the start a constant",
-        )
-    box = [
-        (int(s.value) if isinstance(s, Const) else 0, 1 if e is None else int(e))  # type: ignore[arg-type]
-        for s, e in zip(tile.starts, tile.extents, strict=True)
-    ]
-    with ctx.located(node):
-        part = layout.slice([int(e) for e in tile.buffer.shape if isinstance(e, int)], box)
-    return part.replace(offset=tuple((a, v) for a, v in part.offset if a.is_thread))
-
-
 def cast(ctx: Context, node: ast.AST, tile: Memory, dtype: DType, saturate: bool = True) -> Memory:
     """A local tile converted to a type."""
     if not tile.is_local:
         raise ctx.type_error(
             node, f"astype takes local tiles and scalars; got {describe(tile)}", "load it first: tj.cta.load(region)"
         )
-    layout, span = layout_of(ctx, node, tile), ctx.span(node)
-    result = ctx.local("cast", tile.shape, dtype, layout, span)
+    scope, span = owner_scope(tile.buffer), ctx.span(node)
+    result = ctx.tile("cast", scope, tile.shape, dtype, span)
     attrs = () if saturate else (("saturate", False),)
-    ctx.emit(TileOp(CAST.name, owner_scope(layout), (result.region(span), tile.region(span)), attrs, span))
+    ctx.emit(TileOp(CAST.name, scope, (result.region(span), tile.region(span)), attrs, span))
     return result

@@ -10,8 +10,7 @@ import numpy as np
 
 from ..dtypes import DType, as_dtype, bool_, float32, int32
 from ..errors import KernelTypeError
-from ..ir.nodes import Buffer, Const, Expr, Region
-from ..layout import TileLayout
+from ..ir.nodes import Buffer, Const, Expr, Open, Region
 from ..scopes import THREAD
 from ..source import Span
 from .sizes import check_elements, check_value
@@ -107,6 +106,11 @@ class Memory:
         """Whether it is all of its buffer."""
         at_start = all(isinstance(s, Const) and s.value == 0 for s in self.starts)
         return at_start and self.extents == self.buffer.shape
+
+    @property
+    def is_value(self) -> bool:
+        """Whether names can hold it as a value: a local tile, whole or a part of one that never changes."""
+        return self.is_local and (self.is_whole or not self.writable and all(isinstance(s, Const) for s in self.starts))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -223,8 +227,11 @@ def is_number(value: Value) -> bool:
     return isinstance(value, Constant) and isinstance(value.value, (bool, int, float))
 
 
-def owner_scope(layout: TileLayout) -> str:
+def owner_scope(buffer: Buffer) -> str:
     """The scope that owns a local tile: its layout's outermost level, thread where it has no thread axis."""
+    if isinstance(buffer.layout, Open):
+        return buffer.layout.scope
+    layout = buffer.tile_layout
     return THREAD.name if layout.scope is None else layout.scope[1]
 
 

@@ -323,12 +323,14 @@ class Move:
 
     predicate: the access happens where it holds. otherwise: what the destination registers get where it doesn't;
     None leaves them (or memory) as they are.
+    order: one of `ORDERS["move"]`, of the load.
     """
 
     dst: Vector
     src: Vector
     predicate: Expr | None = None
     otherwise: Expr | None = None
+    order: str = ""
     span: Span | None = field(default=None, compare=False, repr=False)
 
 

@@ -35,10 +35,12 @@ SPECIALS: dict[str, HardwareNumber] = {
 #: scopes of the memory model: the threads with which an access or a fence is ordered
 MEMORY_SCOPES = ("cta", "cluster", "gpu", "sys")
 
-#: how each kind of access may be ordered with other threads' accesses of global or shared memory; "" is not at all
+#: how a statement's access to global or shared memory may be ordered with other threads' accesses; "" is not at all
 ORDERS: dict[str, tuple[str, ...]] = {
     "load": ("", "volatile", *(f"{order}.{scope}" for order in ("relaxed", "acquire") for scope in MEMORY_SCOPES)),
     "store": ("", "volatile", *(f"{order}.{scope}" for order in ("relaxed", "release") for scope in MEMORY_SCOPES)),
+    # of a vector: LLVM has relaxed accesses of single values only
+    "move": ("", "volatile"),
     "atomic": tuple(
         f"{order}.{scope}" for order in ("relaxed", "acquire", "release", "acq_rel") for scope in MEMORY_SCOPES
     ),

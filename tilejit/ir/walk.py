@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from . import nodes as ir
 
@@ -28,6 +28,7 @@ __all__ = [
     "statements",
     "subexpressions",
     "with_blocks",
+    "with_buffers",
     "writes",
 ]
 
@@ -109,6 +110,26 @@ def rewrite(body: Block, change: Callable[[ir.Stmt], Iterable[ir.Stmt]]) -> Bloc
         return tuple(with_blocks(new, block) for stmt in inner for new in change(stmt))
 
     return block(body)
+
+
+def with_buffers(stmt: ir.Stmt, change: Callable[[ir.Buffer], ir.Buffer]) -> ir.Stmt:
+    """The statement with the buffer of each place that it reads or writes itself changed (open and tile level)."""
+
+    def place(part: Place) -> Any:
+        buffer = change(part.buffer)
+        return part if buffer is part.buffer else replace(part, buffer=buffer)
+
+    match stmt:
+        case ir.TileOp():
+            operands = tuple([place(o) if isinstance(o, ir.Region) else o for o in stmt.operands])
+            is_same = all(a is b for a, b in zip(operands, stmt.operands, strict=True))
+            return stmt if is_same else replace(stmt, operands=operands)
+        case ir.Store() | ir.Atomic():
+            return replace(stmt, place=place(stmt.place))
+        case ir.Let(value=ir.Load() as load):
+            return replace(stmt, value=replace(load, place=place(load.place)))
+        case _:
+            return stmt
 
 
 def defines(stmt: ir.Stmt) -> ir.Var | ir.Buffer | None:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from ..scopes import SCOPES
 from ..target import WARP
@@ -108,18 +109,14 @@ class Grid:
             lane, warp = lane * spread.lanes, warp * spread.warps
         return steps
 
-    def project(self, axes: Sequence[int | None], shape: Sequence[int], along: int | None = None) -> Projection:
-        """The layout of a tile.
-
-        axes: of each dimension, None for one of extent 1. along: the axis along which registers follow each other;
-        None for the fast one.
-        """
+    def project(self, axes: Sequence[int | None], shape: Sequence[int]) -> Projection:
+        """The layout of a tile. axes: of each dimension, None for one of extent 1."""
         name = SCOPES[self.scope].axis
         if name is None:
             return Projection(TileLayout.row_major(shape or (1,)))
         thread = Axis(name)
         threads = self.strides()
-        registers = self._register_strides(axes, shape, self.fast if along is None else along)
+        registers = self._register_strides(axes, shape)
         shard: list[Iter] = []
         for axis, extent in zip(axes, shape, strict=True):
             if axis is None:
@@ -145,12 +142,10 @@ class Grid:
         )
         return Projection(layout, () if slots == tuple(shape) else slots)
 
-    def _register_strides(
-        self, axes: Sequence[int | None], shape: Sequence[int], along: int
-    ) -> dict[int, tuple[int, int]]:
-        """axis -> strides of its vector and rounds: vectors inside, that of `along` first, then from the last."""
+    def _register_strides(self, axes: Sequence[int | None], shape: Sequence[int]) -> dict[int, tuple[int, int]]:
+        """axis -> strides of its vector and rounds: vectors inside, the fast axis's first, then from the last."""
         extents = {axis: n for axis, n in zip(axes, shape, strict=True) if axis is not None}
-        first = self.columns[along] if self.columns else 0
+        first = self.columns[self.fast] if self.columns else 0
         order = sorted(extents, key=lambda axis: (self.columns[axis] != first, -axis))
         at, vectors, strides = 1, {}, {}
         for axis in order:
@@ -176,10 +171,11 @@ def alike(one: TileLayout, one_shape: Sequence[int], other: TileLayout, other_sh
 
     one_shape, other_shape: the padded extents of one tile, without those of 1.
     """
-    return _owners(one, one_shape) == _owners(other, other_shape)
+    return _owners(one, tuple(one_shape)) == _owners(other, tuple(other_shape))
 
 
-def _owners(layout: TileLayout, shape: Sequence[int]) -> object:
+@lru_cache(maxsize=1024)
+def _owners(layout: TileLayout, shape: tuple[int, ...]) -> object:
     fused = layout.canonical()
     if not groups_to(fused.shard, shape):
         return fused
@@ -203,6 +199,11 @@ def projected(layout: TileLayout, shape: Sequence[int], dims: Sequence[int | Non
     shape: the padded extents of the other. The threads along the dimensions that are left out are replicas.
     raises: LayoutError where the layout doesn't split into dimensions.
     """
+    return _projected(layout, tuple(shape), tuple(dims))
+
+
+@lru_cache(maxsize=1024)
+def _projected(layout: TileLayout, shape: tuple[int, ...], dims: tuple[int | None, ...]) -> TileLayout:
     groups = refined(layout.shard, shape)
     kept = [it for d in dims if d is not None for it in groups[d]]
     dropped = [it for d, group in enumerate(groups) if d not in dims for it in group]
@@ -233,13 +234,19 @@ def units(threads: int) -> tuple[int, int]:
 def starts(scope: str, threads: int, axes: Sequence[GridAxis], fasts: Sequence[int]) -> Iterator[Grid]:
     """The grids to begin with: all warps stand along the slowest column, or along the fast one.
 
+    Vectors are no wider than leaves elements for every thread.
     fasts: the axes along which neighbouring threads may lie.
     """
     columns = tuple(axis.column for axis in axes)
     lanes, warps = units(threads)
+    extents = [max(axis.extent for axis in axes if axis.column == column) for column in set(columns)]
+    most = 1 << (math.prod(extents) - 1).bit_length()
     for fast in fasts:
         ends = dict.fromkeys((slowest(columns, fast), columns[fast]) if warps > 1 else (columns[fast],))
         for vectors in _vectors(axes, fast):
+            block = math.prod(dict(sorted(zip(columns, vectors, strict=True))).values())
+            if block > 1 and block * threads > most:
+                continue
             for by_column in _lanes(axes, fast, vectors[fast], lanes):
                 for end in ends:
                     pairs = zip(columns, vectors, strict=True)
@@ -261,7 +268,8 @@ def _vectors(axes: Sequence[GridAxis], fast: int) -> Iterator[tuple[int, ...]]:
         ]
         chosen[fast] = width
         yield tuple(chosen)
-        for other in others:
+        # where the fast axis has none, the other one as the fast axis is the same
+        for other in others if width > 1 else ():
             for second in axes[other].vectors[:-1]:
                 yield (*chosen[:other], second, *chosen[other + 1 :])
 

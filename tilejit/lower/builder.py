@@ -14,11 +14,18 @@ from ..layout import TileLayout
 from ..scopes import SCOPES
 from ..source import Span
 
-__all__ = ["Builder"]
+__all__ = ["Builder", "instances_of"]
 
 #: So many rounds are unrolled where they needn't be. 64 rounds of a copy to local memory and 64 back are 326 lines of
 #: PTX instead of 79 for loops, and take four times as long from lowering to PTX.
 _UNROLLED = 32
+
+
+def instances_of(scope: str, threads: int) -> tuple[int, Expr]:
+    """How many instances of a scope a CTA of so many threads has, and which of them a thread belongs to."""
+    number = SCOPES[scope].number_id
+    count = 1 if number is None else -(-threads // SCOPES[scope].threads(threads))
+    return count, build.const(0, int32) if number is None or count == 1 else Special(number.name)
 
 
 class Builder:
@@ -105,17 +112,22 @@ class Builder:
         threads: of the CTA. layout: of one instance's part, in elements from where it begins. is_idle: such a barrier
         stands there already.
         """
-        part, number = layout.footprint(), SCOPES[scope].number_id
-        instances = 1 if number is None else -(-threads // SCOPES[scope].threads(threads))
+        part = layout.footprint()
+        instances, number = instances_of(scope, threads)
         whole = TileLayout.row_major((instances * part,))
         buffer = Buffer(self.name(stem), "shared", dtype, whole.shape, whole, alignment("shared", dtype, layout))
+        self.hand_over(scope, buffer, is_idle=is_idle)
+        return buffer, build.mul(self.let("instance", number, (0, instances - 1)), part)
+
+    def hand_over(self, scope: str, buffer: Buffer, *, is_idle: bool = False) -> None:
+        """Makes a shared buffer through which the threads of one scope hand values to each other.
+
+        A barrier of the scope stands here where a turn of a loop before may still be read.
+        is_idle: such a barrier stands here already.
+        """
         self.head.append(Alloc(buffer, span=self.span))
         if self.is_repeated and not is_idle:
             self.append(Sync(scope, span=self.span))
-        if instances == 1 or number is None:
-            return buffer, build.const(0, int32)
-        index = build.mul(self.let("instance", Special(number.name), (0, instances - 1)), part)
-        return buffer, index
 
     def passage(self, stem: str, dtype: DType, count: int, via: Buffer) -> Buffer:
         """What elements go through on their way to `via`: registers, or local memory where that is.

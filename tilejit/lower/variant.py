@@ -38,7 +38,7 @@ from .schedule.turns import Turns
 
 __all__ = [
     "COPY_CONDITIONS", "KINDS", "SCOPE", "TYPES", "WHOLE_WARPS", "Condition", "Decline", "DispatchContext", "Facts",
-    "JointAccess", "Moves", "Plan", "Products", "Reductions", "Variant", "VectorPlan", "among", "between",
+    "JointAccess", "Moves", "Plan", "Products", "Reductions", "Staged", "Variant", "VectorPlan", "among", "between",
     "copy_sides", "from_to", "lead_of", "local_side", "needs", "outside",
 ]
 
@@ -148,7 +148,7 @@ class Plan(ABC):
         """The figures that listings show and `require_bits` reads."""
 
     @abstractmethod
-    def moves(self) -> Moves | Products | Reductions:
+    def moves(self) -> Moves | Products | Reductions | Staged:
         """All that is moved, multiplied or combined, for `proof.prove`."""
 
     @abstractmethod
@@ -313,6 +313,13 @@ class Reductions:
     src: Array
     taken: Array
     partners: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """Operations that follow each other, each with its plan: what one writes the next one reads."""
+
+    steps: tuple[tuple[TileOp, Plan], ...]
 
 
 #: one instruction, or a family of which one form is enough

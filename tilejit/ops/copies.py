@@ -1,7 +1,8 @@
-"""Operations that move elements and keep their values: copies, fills, casts."""
+"""Operations that move elements and keep their values: copies, fills, casts, other shapes; and indices."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -12,7 +13,9 @@ from .broadcast import broadcast_fault, broadcasts
 from .cast import convert
 from .record import SCALAR, Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
 
-__all__ = ["CAST", "COPY", "COPY_ASYNC", "DST", "FILL", "REQUIRE_BITS", "VARIANT_NAME", "into"]
+__all__ = [
+    "CACHE", "CAST", "COPY", "COPY_ASYNC", "DST", "FILL", "INDICES", "REQUIRE_BITS", "RESHAPE", "VARIANT_NAME", "into",
+]
 
 Array = np.ndarray
 
@@ -23,6 +26,9 @@ _MASK = TileOperand("mask", optional=True)
 
 VARIANT_NAME = Attribute("variant", str, "the variant that carries it out")
 REQUIRE_BITS = Attribute("require_bits", int, "the fewest bits that may be moved at a time")
+CACHE = Attribute(
+    "cache", str, "how long caches should keep what is moved", choices=("evict_first", "evict_last", "streaming")
+)
 _SATURATE = Attribute("saturate", bool, "whether fp8 saturates as in hardware, or overflows as in ml_dtypes", True)
 
 
@@ -75,7 +81,7 @@ def _moved(dst: Array, src: Array) -> Array:
 COPY = TileOperation(
     name="copy",
     operands=(DST, _SRC, _FILL, _MASK),
-    attrs=(VARIANT_NAME, REQUIRE_BITS),
+    attrs=(VARIANT_NAME, REQUIRE_BITS, CACHE),
     meaning="dst = src, one dtype; what lies outside a global tensor or a mask reads as fill and is not written",
     example="x = tj.alloc_shared((32, 8), tj.float32)\ntj.cta.copy(x, A[0:32, 0:8])",
     reference=_moved,
@@ -116,4 +122,54 @@ CAST = TileOperation(
     reference=into,
     relation=relation.ELEMENTWISE,
     shape_fault=broadcast_fault,
+)
+
+
+def _reshape_shapes(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeValue]) -> Fault | None:
+    dst, src = shapes["dst"] or (), shapes["src"] or ()
+    if math.prod(dst) == math.prod(src):
+        return None
+    return Fault(
+        f"shape {dst} has {math.prod(dst)} elements; a tile of shape {src} has {math.prod(src)}",
+        "give a shape of as many elements",
+    )
+
+
+def _reshape_types(dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]) -> Fault | None:
+    dst, src = dtypes["dst"], dtypes["src"]
+    return None if dst == src else Fault(f"types differ: the destination is {dst}, the source {src}", "x.astype(...)")
+
+
+RESHAPE = TileOperation(
+    name="reshape",
+    operands=(DST, TileOperand("src", "the source of reshape")),
+    attrs=(VARIANT_NAME,),
+    meaning="dst = the elements of src in row-major order, in another shape",
+    example="x = tj.alloc_local((8, 4), tj.float32)\ntj.thread.reshape(x, tj.thread.load(A[0:4, 0:8]))",
+    reference=_moved,
+    relation=relation.RESHAPE,
+    shape_fault=_reshape_shapes,
+    type_fault=_reshape_types,
+)
+
+
+def _index_types(dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]) -> Fault | None:
+    dst = dtypes["dst"]
+    return None if dst.is_integer else Fault(f"indices are integers; the destination is {dst}", "x.astype(...)")
+
+
+def _indices(dst: Array, axis: int = 0) -> Array:
+    along = np.arange(dst.shape[axis]).reshape(-1, *(1,) * (dst.ndim - axis - 1))
+    return np.array(np.broadcast_to(along, dst.shape), dst.dtype)
+
+
+INDICES = TileOperation(
+    name="indices",
+    operands=(DST,),
+    attrs=(Attribute("axis", int, "the axis along which is counted", 0), VARIANT_NAME),
+    meaning="a local tile of int32: each element's index along an axis",
+    example="rows = tj.S[(32, 8) : (1 @ tj.laneid, 1)]\nx = tj.warp.indices((32, 8), 0, layout=rows)",
+    reference=_indices,
+    relation=relation.GENERATED,
+    type_fault=_index_types,
 )

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ..dtypes import DType, float32
+from ..dtypes import DType, float32, int32
 from ..isa.mma import MMA
 from ..scopes import CTA, WARP, WARPGROUP
 from . import relation
 from .copies import VARIANT_NAME
 from .record import Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
 
-__all__ = ["GEMM", "reference"]
+__all__ = ["GEMM", "accumulator_type", "reference"]
 
 _OPERANDS = ("acc", "a", "b")
 _SHAPE_HINT = "slice or transpose the operands: .T"
@@ -42,6 +42,11 @@ def _reason(acc: DType, a: DType, b: DType, precision: AttributeValue) -> str | 
         listed = " or ".join(str(t) for t in dict.fromkeys(sums))
         return f"{a} by {b} accumulates in {listed}; got {acc}"
     return None
+
+
+def accumulator_type(factors: DType) -> DType:
+    """The type in which products are summed where no accumulators are given."""
+    return float32 if factors.is_float else int32
 
 
 def _shape_fault(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeValue]) -> Fault | None:

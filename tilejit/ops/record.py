@@ -80,7 +80,7 @@ Given = TypeVar("Given")
 class Attribute:
     """One attribute of a tile operation: a compile-time value; a tuple is one of integers.
 
-    default: what it is where it isn't given.
+    default: what it is where it isn't given. choices: all that it can be; empty where that is no matter of a list.
     counts: the operand whose dimensions a tuple names; calls may name one by an integer, and count from the end.
     """
 
@@ -88,11 +88,16 @@ class Attribute:
     type: type[str] | type[int] | type[bool] | type[tuple[int, ...]]
     meaning: str
     default: AttributeValue = None
+    choices: tuple[AttributeValue, ...] = ()
     counts: str = ""
 
     def fault(self, value: object) -> str | None:
         """Why it can't be `value`, or None; None is as if it weren't given."""
-        if value is None or type(value) is self.type:
+        if value is None:
+            return None
+        if type(value) is self.type:
+            if self.choices and value not in self.choices:
+                return f"{self.name}= is {' or '.join(map(repr, self.choices))}; got {value!r}"
             is_integers = not isinstance(value, tuple) or all(type(each) is int for each in value)
             return None if is_integers else f"{self.name}= takes integers; got {value!r}"
         return f"{self.name}= takes {self.type.__name__}; got {value!r}"
@@ -152,8 +157,10 @@ class TileOperation:
 
     @cached_property
     def parameters(self) -> tuple[str, ...]:
-        """The parameters of a call, in order."""
-        return (*(o.name for o in self.operands), *self.reserved, *(a.name for a in self.attrs))
+        """The parameters of a call, in order: tiles that may be left out come behind the attributes."""
+        options = [o.name for o in self.operands if o.optional and TILE in o.kinds]
+        first = [o.name for o in self.operands if o.name not in options]
+        return (*first, *self.reserved, *(a.name for a in self.attrs), *options)
 
     @property
     def required(self) -> int:

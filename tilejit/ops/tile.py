@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..scopes import Scope
-from .copies import CAST, COPY, COPY_ASYNC, FILL
+from .copies import CAST, COPY, COPY_ASYNC, FILL, INDICES, RESHAPE
 from .each_element import EACH_ELEMENT
 from .gemm import GEMM
 from .record import Attribute, Fault, TileOperand, TileOperation
@@ -16,7 +16,8 @@ __all__ = ["CALLS", "TILE_OPERATIONS", "Attribute", "Fault", "TileOperand", "Sho
 
 #: name -> operation
 TILE_OPERATIONS: dict[str, TileOperation] = {
-    op.name: op for op in (COPY, COPY_ASYNC, FILL, CAST, *EACH_ELEMENT, *REDUCTION_OPERATIONS, GEMM)
+    op.name: op
+    for op in (COPY, COPY_ASYNC, FILL, CAST, RESHAPE, INDICES, *EACH_ELEMENT, *REDUCTION_OPERATIONS, GEMM)
 }
 
 
@@ -41,17 +42,17 @@ class Shorthand:
 _SHORTHANDS = (
     Shorthand(
         name="load",
-        parameters=("region", "layout", "fill"),
+        parameters=("place", "layout", "mask", "fill", "cache"),
         required=1,
         operation=COPY,
-        meaning="a local tile with what the region holds",
+        meaning="a local tile with what the place holds",
     ),
     Shorthand(
         name="store",
-        parameters=("region", "tile", "variant"),
+        parameters=("place", "tile", "mask", "cache", "variant"),
         required=2,
         operation=COPY,
-        meaning="writes a local tile to a region",
+        meaning="writes a local tile to a place",
     ),
     Shorthand(
         name="zeros",
@@ -66,6 +67,13 @@ _SHORTHANDS = (
         required=3,
         operation=FILL,
         meaning="a local tile of one value",
+    ),
+    Shorthand(
+        name="indices",
+        parameters=("shape", "axis", "layout"),
+        required=2,
+        operation=INDICES,
+        meaning=INDICES.meaning,
     ),
 )
 

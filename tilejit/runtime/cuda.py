@@ -278,8 +278,8 @@ class CudaFunction:
         count = self.device.multiprocessors
         return LaunchError(
             f"the {math.prod(launch.grid):,} CTAs of a cooperative launch must run at the same time; "
-            f"{self.device.name} runs {each * count:,} of {self.compiled.name} with {launch.threads} threads: {each} on each of "
-            f"{count} multiprocessors",
+            f"{self.device.name} runs {each * count:,} of {self.compiled.name} with {launch.threads} threads: "
+            f"{each} on each of {count} multiprocessors",
             hint="launch fewer CTAs, each of which does more, or let a CTA take less shared memory and fewer registers",
         )
 

@@ -21,7 +21,7 @@ from ..ir.nodes import (
     written_arguments,
 )
 from ..ir.walk import assert_never
-from ..simulator import Checks, Pointer, RegionCount, Report, run
+from ..simulator import Checks, Location, Pointer, RegionCount, Report, run
 from ..source import Span
 from ..target import Target
 from ..target import target as find_target
@@ -158,15 +158,15 @@ class SimulatedFunction:
             # a thread that ended at an assertion may be what others wait for
             failed = assertions.failed(compiled, record)
             if failed is not None:
-                raise failed.simulated() from None
+                raise failed.simulated(launch) from None
             error.span = error.span or places.first_in(error.message)
             raise
         self._note_written(arguments)
         failed = assertions.failed(compiled, record)
         if failed is not None:
             if on_finding == "raise":
-                raise failed.simulated()
-            report.note(failed.simulated())
+                raise failed.simulated(launch)
+            report.note(failed.simulated(launch), places.location(failed.assertion.span))
         report.regions = tuple(_counted(region, report.events) for region in compiled.watched)
         return report
 
@@ -201,6 +201,13 @@ class SourceLines:
         text = near + "\n      called from ".join(texts)
         self._told[text] = self._spans[column - 1]
         return text
+
+    def location(self, span: Span | None) -> Location | None:
+        """A place in the kernel as findings name it."""
+        if span is None:
+            return None
+        column = self._spans.index(span) + 1 if span in self._spans else 0
+        return Location(1, span.line, column, self.locate(1, span.line, column) if column else str(span))
 
     def first_in(self, message: str) -> Span | None:
         """The place that a message names first."""

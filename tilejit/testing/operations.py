@@ -16,7 +16,7 @@ from ..ir.arithmetic import build
 from ..ir.nodes import Buffer, Expr, Region, Special, Strided, TileOp, Var
 from ..isa.mma import MMA, MMA_M, MMA_N
 from ..layout import TCGEN05_SHAPES, Swizzle, TileLayout, atom_layout, datapath, layout_a, layout_b, layout_c
-from ..ops.copies import CAST, COPY, COPY_ASYNC, FILL
+from ..ops.copies import CAST, COPY, COPY_ASYNC, FILL, INDICES
 from ..ops.elementwise import ELEMENTWISE, result_type
 from ..ops.gemm import GEMM
 from ..ops.record import SCALAR, TILE, AttributeValue, TileOperation
@@ -248,6 +248,19 @@ class _Drawing:
         made = TileLayout.from_iters(self._packed(shard), _replicas(layout))
         return _whole(replace(_local(name, dtype, tile.shape, made), slots=tile.buffer.slots))
 
+    def exchanged(self, name: str, dtype: DType, tile: Region) -> Region:
+        """A tile in the places of `tile`, where elements have changed places."""
+        layout = tile.buffer.tile_layout
+        digits = [(prime, it.stride * step, it.axis.name) for it in layout.shard for prime, step in _primes(it.extent)]
+        places = [(stride, axis) for _, stride, axis in digits]
+        for prime in sorted({extent for extent, _, _ in digits}):
+            alike = [k for k, (extent, _, _) in enumerate(digits) if extent == prime]
+            for k, other in zip(alike, self.draw(st.permutations(alike)), strict=True):
+                places[k] = digits[other][1:]
+        made = [(extent, *place) for (extent, _, _), place in zip(digits, places, strict=True)]
+        replaced = TileLayout.from_iters(made or [(1, 1, "m")], _replicas(layout))
+        return _whole(replace(_local(name, dtype, tile.shape, replaced), slots=tile.buffer.slots))
+
     def broadcast(self, name: str, dtype: DType, tile: Region) -> Region:
         """A tile that broadcasts to `tile`: threads that held different elements along a dimension hold the same."""
         slots = [int(n) for n in tile.buffer.laid_out if isinstance(n, int)]
@@ -354,9 +367,22 @@ def _copy_of_registers(draw: st.DrawFn, name: str) -> Operation:
 
 
 def _copy_between_registers(draw: st.DrawFn, name: str) -> Operation:
+    """Between two local tiles of one shape, in the same threads or in others."""
     draft = _Drawing(draw)
-    src = draft.tile("src", draw(dtypes()))
-    return draft.made(name, (draft.rearranged("dst", src.dtype, src), src))
+    src = draft.padded(draft.tile("src", draw(dtypes())))
+    make = draft.rearranged if draw(st.booleans()) else draft.exchanged
+    return draft.made(name, (make("dst", src.dtype, src), src))
+
+
+def _primes(extent: int) -> list[tuple[int, int]]:
+    """Digits of prime extents that count as one of `extent` does, slowest first, each with its step."""
+    primes: list[int] = []
+    for prime in (2, 3, 5, 7, 11, 13):
+        while extent % prime == 0:
+            primes.append(prime)
+            extent //= prime
+    primes += [extent] if extent > 1 else []
+    return [(prime, math.prod(primes[k + 1 :])) for k, prime in enumerate(primes)]
 
 
 def _copy_of_matrices(draw: st.DrawFn, name: str) -> Operation:
@@ -519,20 +545,24 @@ def _product(draw: st.DrawFn, name: str) -> Operation:
     return draft.made(name, operands, draw(st.sampled_from(("sm_80", "sm_90a", "sm_100a"))), **attrs)
 
 
+def _indices(draw: st.DrawFn, name: str) -> Operation:
+    draft = _Drawing(draw)
+    dst = draft.padded(draft.tile("dst", draw(st.sampled_from([t for t in DTYPES.values() if t.is_integer]))))
+    return draft.made(name, (dst,), axis=draw(st.integers(0, len(dst.shape) - 1)))
+
+
 _Way = Callable[[st.DrawFn, str], Operation]
 
 _ELEMENT_BY_ELEMENT: tuple[_Way, ...] = (_elementwise_in_registers, _elementwise_in_memory)
 
 #: name of an operation that isn't elementwise -> the ways to draw its operands
 _WAYS: dict[str, tuple[_Way, ...]] = {
-    COPY.name: (
-        _copy_in_memory, _copy_of_registers, _copy_of_registers, _copy_of_matrices, _copy_of_matrices,
-        _copy_between_registers,
-    ),
+    COPY.name: (_copy_in_memory, _copy_of_registers, _copy_of_matrices, _copy_between_registers),
     COPY_ASYNC.name: (_copy_in_memory, _copy_of_tensor_memory),
     GEMM.name: (_product,),
     FILL.name: _ELEMENT_BY_ELEMENT,
     CAST.name: _ELEMENT_BY_ELEMENT,
+    INDICES.name: (_indices,),
     **dict.fromkeys(REDUCTIONS, (_reduction,)),
 }
 

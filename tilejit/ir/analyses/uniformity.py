@@ -11,19 +11,22 @@ of active threads has one, too: the widest scope whose threads are either all ac
 A branch lowers the level of the active set to that of its condition, and a loop to that of its bounds. A `break`,
 `continue` or `return` in such a branch does the same for what follows it. Expressions of thread ids and constants
 alone are evaluated for every thread of the CTA; any other has the least level of its parts. Loads from global and
-shared memory have their address's level. Variables that change are followed to a fixed point.
+shared memory have their address's level; those of a tile of one element, of which every thread of a scope has a copy
+that no thread writes alone, the scope's. Variables that change are followed to a fixed point.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from math import prod
 
 import numpy as np
 
 from ... import scopes
 from ...errors import DispatchError
 from ...isa import ROWS
+from ...layout import TileLayout
 from ...ops.cast import convert
 from ...ops.elementwise import ELEMENTWISE
 from ...scopes import SCOPES, THREAD_IDS
@@ -44,7 +47,8 @@ def check(kernel: ir.Kernel) -> None:
     The error's place is the branch or loop that keeps them away; its message names the operation. It is also raised
     where the threads of one operation name different regions.
     """
-    uniformity = _Uniformity(kernel.threads)
+    stores = (stmt.place for stmt in walk.statements(kernel.body) if isinstance(stmt, ir.Store))
+    uniformity = _Uniformity(kernel.threads, frozenset(place.buffer.root.name for place in stores))
     states = solve(uniformity, kernel.body, uniformity.start())
     for stmt, state in zip(walk.statements(kernel.body), states, strict=True):
         if state is not None:
@@ -104,10 +108,11 @@ class _Uniformity(Analysis[_ThreadState]):
 
     numbers: every thread's value of each variable that depends on thread ids and constants alone. evaluated: the same
     of expressions, by identity, since those in loops are visited several times; None for all others.
+    stored: the buffers of which threads write elements on their own, by name.
     """
 
-    def __init__(self, threads: int) -> None:
-        self.threads = threads
+    def __init__(self, threads: int, stored: frozenset[str] = frozenset()) -> None:
+        self.threads, self.stored = threads, stored
         self.ids = np.arange(threads, dtype=np.int32)
         self.numbers: dict[str, np.ndarray] = {}
         self.evaluated: dict[int, np.ndarray | None] = {}
@@ -271,8 +276,17 @@ class _Uniformity(Analysis[_ThreadState]):
             case ir.Var(name):
                 return state.level(name)
             case ir.Load(place) if place.buffer.space in ("local", "tmem"):
-                return THREAD
+                return self.level_of_copies(place.buffer.root)
         return min((self.level(operand, state) for operand in walk.operands(expr)), default=CTA)
+
+    def level_of_copies(self, tile: ir.Buffer) -> int:
+        """The scope each of whose threads has a copy of a tile's one element; else `THREAD`."""
+        layout = tile.layout
+        if not isinstance(layout, TileLayout) or tile.name in self.stored or layout.size() != 1:
+            return THREAD
+        scope = SCOPES[scopes.THREAD.name if layout.scope is None else layout.scope[1]]
+        copies = prod(it.extent for it in layout.replica if it.axis.is_thread)
+        return scope.level if copies == scope.threads(self.threads) else THREAD
 
     def level_of(self, values: np.ndarray) -> int:
         if values.ndim == 0:

@@ -248,9 +248,10 @@ class _Reader:
         dst = self._vector(line)
         line.expect("<-")
         src = self._vector(line)
+        ordered = order(line)
         predicate = expression(line, self.names, bool_) if line.accept("when") else None
         otherwise = expression(line, self.names, dst.buffer.dtype) if line.accept("otherwise") else None
-        return ir.Move(dst, src, predicate, otherwise)
+        return ir.Move(dst, src, predicate, otherwise, ordered)
 
     def _instruction(self, line: Line) -> ir.Stmt:
         name = line.name()

@@ -196,7 +196,7 @@ def _tile_op(op: ir.TileOp) -> str:
 
 
 def _move(move: ir.Move) -> str:
-    text = f"move {place_text(move.dst)} <- {place_text(move.src)}"
+    text = f"move {place_text(move.dst)} <- {place_text(move.src)}{_order(move.order)}"
     if move.predicate is not None:
         text += f" when {expr_text(move.predicate, bool_)}"
     if move.otherwise is not None:

@@ -371,6 +371,7 @@ class _Checker:
         spaces = (stmt.dst.buffer.space, stmt.src.buffer.space)
         if "local" not in spaces:
             self.fault(f"a move from {spaces[1]} to {spaces[0]} memory goes through registers", stmt.span)
+        self.order("move", stmt.order, stmt.src.buffer, stmt.span)
         if stmt.predicate is not None:
             self.value(stmt.predicate, bool_, env, stmt.span, "a predicate")
         if stmt.otherwise is not None:

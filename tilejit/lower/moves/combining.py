@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ...dtypes import DType, bool_, int32
 from ...ir.arithmetic import build
-from ...ir.nodes import Const, Expr
+from ...ir.nodes import TRUE, Const, Expr
 from ...ops.reduction import Reduction
 from ..builder import Builder
 
@@ -37,12 +37,10 @@ class Combining:
         """32-bit words of what is kept."""
         return sum(dtype.bits // 32 for dtype in self.types)
 
-    def entered(self, x: Expr, index: int, counts: Expr) -> Partial:
-        """What is kept of one element. index: where it lies. counts: whether it is one, and no padding."""
-        identity: Expr = build.const(self.reduction.identity(self.dtype), self.dtype)
+    def entered(self, x: Expr, index: int) -> Partial:
+        """What is kept of one element. index: where it lies."""
         value = build.cast(build.not_equal(x, _zero(x.dtype)) if self.reduction.tests else x, self.dtype)
-        kept = build.where(counts, value, identity)
-        return (kept, build.const(index, int32)) if self.reduction.picks else (kept,)
+        return (value, build.const(index, int32)) if self.reduction.picks else (value,)
 
     def moved(self, partial: Partial, by: Expr) -> Partial:
         """What is kept of elements that lie `by` further."""
@@ -58,16 +56,31 @@ class Combining:
             for stem, new, old in zip(("value", "index"), high, low, strict=True)
         )
 
-    def tree(self, b: Builder, partials: Sequence[Partial], *, in_order: bool) -> Partial:
+    def tree(self, b: Builder, partials: Sequence[Partial], *, in_order: bool, counts: Sequence[Expr] = ()) -> Partial:
         """What is kept of all: neighbours are combined, and what these give, until one is left.
 
         Five values are ((0, 1), (2, 3)), 4. in_order: as of `combined`.
+        counts: for each whether it counts, else it is padding. Those with one condition are combined before that is
+        asked.
         """
-        level = list(partials)
+        level = list(zip(partials, counts or [TRUE] * len(partials), strict=True))
         while len(level) > 1:
             pairs, left_over = zip(level[::2], level[1::2], strict=False), level[len(level) & ~1 :]
-            level = [*[self.combined(b, low, high, in_order=in_order) for low, high in pairs], *left_over]
-        return level[0]
+            level = [*[self._joined(b, low, high, in_order=in_order) for low, high in pairs], *left_over]
+        return self._counted(*level[0])
+
+    def _joined(
+        self, b: Builder, low: tuple[Partial, Expr], high: tuple[Partial, Expr], *, in_order: bool
+    ) -> tuple[Partial, Expr]:
+        """What is kept of two, each with the condition under which it counts."""
+        if low[1] == high[1]:
+            return self.combined(b, low[0], high[0], in_order=in_order), low[1]
+        return self.combined(b, self._counted(*low), self._counted(*high), in_order=in_order), TRUE
+
+    def _counted(self, partial: Partial, counts: Expr) -> Partial:
+        """What changes nothing where it doesn't count; the index then plays no part."""
+        identity = build.const(self.reduction.identity(self.dtype), self.dtype)
+        return (build.where(counts, partial[0], identity), *partial[1:])
 
     def named(self, b: Builder, partial: Partial) -> Partial:
         """The same under names of its own."""

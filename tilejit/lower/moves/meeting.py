@@ -7,14 +7,15 @@ from dataclasses import dataclass
 
 from ...dtypes import DType, int32
 from ...ir.arithmetic import build
-from ...ir.nodes import Buffer, BufferView, Expr, Instruction, Load, Move, Store, Sync, Vector
+from ...ir.nodes import Buffer, BufferView, Expr, Instruction, Load, Store, Sync, Vector
 from ...isa.access import WIDEST_BITS
 from ...isa.warp import SHUFFLE_XOR
 from ...layout import TileLayout
+from ...target import WARP as LANES
 from ..builder import Builder
 from .combining import Combining, Partial
 
-__all__ = ["SharedPartials", "by_redux", "exchanged", "shuffled"]
+__all__ = ["SharedPartials", "Shuffles", "by_redux", "exchanged"]
 
 _WORD_BITS = 32
 
@@ -27,21 +28,89 @@ def by_redux(b: Builder, combining: Combining, instruction: str, partials: Seque
     return [combining.named(b, (Load(_element(made, k)),)) for k in range(len(partials))]
 
 
-def shuffled(
-    b: Builder, combining: Combining, distances: Sequence[int], partials: Sequence[Partial]
-) -> list[Partial]:
-    """Each partial combined with those of the lanes whose numbers differ by the distances, single bits.
+@dataclass(frozen=True, slots=True)
+class Shuffles:
+    """How lanes combine several results, each lane with those whose numbers differ by the distances, single bits.
 
-    All these lanes get the same bits: the order of two values doesn't matter.
+    Two lanes may share the results out: each sends the half that the other keeps. So `halvings` of the distances, the
+    first ones, take half as many shuffles each time; afterwards the results are gathered again. The pairs that are
+    combined are the same either way, and so are the bits.
+
+        4 results, 8 lanes    each distance by itself            4 + 4 + 4 = 12 shuffles
+                              two halvings, one, two gatherings  2 + 1 + 1 + 1 + 2 = 7
     """
-    columns = [Column.of(b, dtype, len(partials)) for dtype in combining.types]
-    for distance in distances:
+
+    results: int
+    distances: tuple[int, ...]
+
+    @property
+    def halvings(self) -> int:
+        """As many as the results can be halved, where that takes fewer shuffles."""
+        most = min(len(self.distances), (self.results & -self.results).bit_length() - 1)
+        return most if self._count(most) < self._count(0) else 0
+
+    def _count(self, halvings: int) -> int:
+        left = self.results >> halvings
+        return 2 * (self.results - left) + (len(self.distances) - halvings) * left
+
+    @property
+    def count(self) -> int:
+        """Shuffles of a thread, of one word each."""
+        return self._count(self.halvings)
+
+    @property
+    def steps(self) -> int:
+        """How often a thread combines two values."""
+        left = self.results >> self.halvings
+        return self.results - left + (len(self.distances) - self.halvings) * left
+
+    def emit(self, b: Builder, combining: Combining, partials: Sequence[Partial], thread: Expr) -> list[Partial]:
+        """Each partial combined with those of all these lanes, which get the same bits."""
+        lanes = _Lanes(b, tuple(Column.of(b, dtype, len(partials)) for dtype in combining.types))
+        halved, single = self.distances[: self.halvings], self.distances[self.halvings :]
+        uppers = [b.let("upper", build.not_equal(build.bitwise_and(thread, distance), 0)) for distance in halved]
+        own = list(partials)
+        for upper, distance in zip(uppers, halved, strict=True):
+            low, high = own[: len(own) // 2], own[len(own) // 2 :]
+            kept, sent = lanes.chosen(upper, high, low), lanes.chosen(upper, low, high)
+            own = _combined(b, combining, kept, lanes.values(sent, distance))
+        for distance in single:
+            own = _combined(b, combining, own, lanes.values(own, distance))
+        for upper, distance in reversed(list(zip(uppers, halved, strict=True))):
+            other = lanes.values(own, distance)
+            own = [*lanes.chosen(upper, other, own), *lanes.chosen(upper, own, other)]
+        return own
+
+
+def _combined(b: Builder, combining: Combining, own: Sequence[Partial], other: Sequence[Partial]) -> list[Partial]:
+    """Pairs from two lanes. The order of two values doesn't matter."""
+    return [
+        combining.named(b, combining.combined(b, low, high, in_order=False))
+        for low, high in zip(own, other, strict=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Lanes:
+    """What a lane gets from others, through registers for each of the values that are kept."""
+
+    b: Builder
+    columns: tuple[Column, ...]
+
+    def values(self, partials: Sequence[Partial], distance: int) -> list[Partial]:
+        """What the lane at a distance has of these."""
         others = [
-            column.from_lane(b, [partial[k] for partial in partials], distance) for k, column in enumerate(columns)
+            column.from_lane(self.b, [partial[k] for partial in partials], distance)
+            for k, column in enumerate(self.columns)
         ]
-        pairs = zip(partials, zip(*others, strict=True), strict=True)
-        partials = [combining.named(b, combining.combined(b, own, other, in_order=False)) for own, other in pairs]
-    return list(partials)
+        return list(zip(*others, strict=True))
+
+    def chosen(self, cond: Expr, yes: Sequence[Partial], no: Sequence[Partial]) -> list[Partial]:
+        """`yes` where the condition holds, else `no`."""
+        return [
+            tuple(self.b.let("chosen", build.where(cond, x, y)) for x, y in zip(left, right, strict=True))
+            for left, right in zip(yes, no, strict=True)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +161,7 @@ class SharedPartials:
     scope, threads: whose barrier is waited at, and the threads of the CTA. groups: how many groups of threads there are
     with results of their own, of which the thread belongs to number `group`. members: how many partials a result has,
     of which the thread's is number `member`. is_leader: whether it is the one that writes it.
+    lane: the thread's, where all lanes share their results, so that each can read one partial; else None.
     """
 
     scope: str
@@ -101,11 +171,25 @@ class SharedPartials:
     members: int
     member: Expr
     is_leader: Expr
+    lane: Expr | None
+
+    @property
+    def by_lanes(self) -> Shuffles | None:
+        """How lanes combine the partials of one result that each of them reads; None where every thread reads all."""
+        is_binary = self.members & (self.members - 1) == 0
+        if self.lane is None or not is_binary or not _MOST_READ < self.members <= LANES:
+            return None
+        return Shuffles(1, tuple(1 << k for k in range(self.members.bit_length() - 1)))
+
+
+#: So many partials every thread reads by itself: 8 are two vectors of float32.
+_MOST_READ = 8
 
 
 def exchanged(b: Builder, combining: Combining, meeting: SharedPartials, partials: Sequence[Partial]) -> list[Partial]:
     """Each result from the partials of all members: leaders write what they have, everyone reads it all.
 
+    Of many partials each lane reads one, and lanes combine them; the pairs are the same.
     The partials of a result lie together, those of the groups' k-th results next to each other.
     """
     width = meeting.members
@@ -122,11 +206,19 @@ def exchanged(b: Builder, combining: Combining, meeting: SharedPartials, partial
                 place = Vector(buffer, build.total([first, row, meeting.member], int32))
                 b.append(Store(place, value, span=b.span))
     b.append(Sync(meeting.scope, span=b.span))
-    made = []
-    for row in rows:
-        columns = [_read(b, buffer, build.add(first, row), width) for buffer, first in shared]
-        made.append(combining.named(b, combining.tree(b, list(zip(*columns, strict=True)), in_order=False)))
-    return made
+    places = [[(buffer, build.add(first, row)) for buffer, first in shared] for row in rows]
+    return [_met(b, combining, meeting, place) for place in places]
+
+
+def _met(b: Builder, combining: Combining, meeting: SharedPartials, places: Sequence[tuple[Buffer, Expr]]) -> Partial:
+    """One result from its partials. places: where these begin, for each of the values that are kept."""
+    if meeting.by_lanes is not None and meeting.lane is not None:
+        mine = build.mod(meeting.lane, meeting.members)
+        one = tuple([b.let("partial", Load(Vector(buffer, build.add(first, mine)))) for buffer, first in places])
+        (result,) = meeting.by_lanes.emit(b, combining, [one], meeting.lane)
+        return result
+    columns = [_read(b, buffer, first, meeting.members) for buffer, first in places]
+    return combining.named(b, combining.tree(b, list(zip(*columns, strict=True)), in_order=False))
 
 
 def _read(b: Builder, buffer: Buffer, first: Expr, count: int) -> list[Expr]:
@@ -135,7 +227,7 @@ def _read(b: Builder, buffer: Buffer, first: Expr, count: int) -> list[Expr]:
     there = b.scratch("every", buffer.dtype, count)
     for k in range(0, count, width):
         target = Vector(there, build.const(k, int32), width)
-        b.append(Move(target, Vector(buffer, build.add(first, k), width), span=b.span))
+        b.move(target, Vector(buffer, build.add(first, k), width))
     return [Load(_element(there, k)) for k in range(count)]
 
 

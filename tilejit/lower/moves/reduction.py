@@ -7,7 +7,6 @@ took part hold the same bits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,11 +23,11 @@ from ...target import Target
 from ..builder import Builder
 from ..schedule.evaluate import evaluate
 from ..schedule.registers import each_start
-from ..schedule.shares import Shares, Slot
+from ..schedule.shares import Shares
 from ..variant import KINDS, SCOPE, TYPES, Condition, DispatchContext, Facts, Reductions, outside
 from ..variant import Plan as PlanBase
 from .combining import Combining, Partial
-from .meeting import SharedPartials, by_redux, exchanged, shuffled
+from .meeting import SharedPartials, Shuffles, by_redux, exchanged
 
 __all__ = ["REDUCTIONS", "REDUCTION_CONDITIONS", "REDUCTION_OPERANDS", "Reducing", "plan_reduction"]
 
@@ -58,16 +57,23 @@ class Reducing(PlanBase):
     def instructions(self) -> tuple[tuple[str, int], ...]:
         """(mnemonic, or operation and type where LLVM chooses; times a thread)."""
         shares, results = self.shares, self.shares.results.count
-        by_lane = 0 if self.redux else len(shares.lanes)
-        steps = len(shares.slots) - 1 + by_lane + shares.partials - 1
-        made = [(f"{self.operation}.{self.combining.dtype}", results * steps)]
+        by_lanes = self._meeting(_THREAD).by_lanes
+        met = shares.partials - 1 if by_lanes is None else by_lanes.steps
+        steps = results * (len(shares.slots) - 1 + met) + (0 if self.redux else self.shuffles.steps)
+        shuffles = (0 if self.redux else self.shuffles.count) + (0 if by_lanes is None else results * by_lanes.count)
+        made = [(f"{self.operation}.{self.combining.dtype}", steps)]
         if self.redux:
             made.append((self.redux, results))
-        elif shares.lanes:
-            made.append((SHUFFLE_XOR.mnemonic, results * by_lane * self.combining.words))
+        if shuffles:
+            made.append((SHUFFLE_XOR.mnemonic, shuffles * self.combining.words))
         if shares.members:
             made.append((BARRIERS[SCOPES[self.scope]].mnemonic, 1))
         return tuple(made)
+
+    @property
+    def shuffles(self) -> Shuffles:
+        """How lanes combine their results, where no one instruction does."""
+        return Shuffles(self.shares.results.count, self.shares.lanes)
 
     def facts(self) -> Facts:
         return Facts("-", self.shares.results.count)
@@ -111,17 +117,11 @@ class Reducing(PlanBase):
         index = b.let("index", self.shares.index_of(thread)) if self.combining.reduction.picks else None
         partials = []
         for register in self.shares.each_result("src"):
-            loaded = [Load(Vector(src, build.add(first, register + slot.register))) for slot in slots]
-            entered = self._entered(loaded, slots, counts)
-            made = self.combining.tree(b, entered, in_order=True)
+            places = [Vector(src, build.add(first, register + slot.register)) for slot in slots]
+            entered = [self.combining.entered(Load(at), slot.index) for at, slot in zip(places, slots, strict=True)]
+            made = self.combining.tree(b, entered, in_order=True, counts=counts)
             partials.append(self.combining.named(b, made if index is None else self.combining.moved(made, index)))
         return partials
-
-    def _entered(self, values: Sequence[Expr], slots: Sequence[Slot], counts: Sequence[Expr]) -> list[Partial]:
-        return [
-            self.combining.entered(value, slot.index, cond)
-            for value, slot, cond in zip(values, slots, counts, strict=True)
-        ]
 
     def _among_threads(self, b: Builder, partials: list[Partial], thread: Expr) -> list[Partial]:
         """What all threads that share a result have of it."""
@@ -129,10 +129,14 @@ class Reducing(PlanBase):
         if self.redux:
             partials = by_redux(b, self.combining, self.redux, partials)
         elif shares.lanes:
-            partials = shuffled(b, self.combining, shares.lanes, partials)
+            partials = self.shuffles.emit(b, self.combining, partials, thread)
         if not shares.members:
             return partials
-        meeting = SharedPartials(
+        return exchanged(b, self.combining, self._meeting(thread), partials)
+
+    def _meeting(self, thread: Expr) -> SharedPartials:
+        shares = self.shares
+        return SharedPartials(
             scope=self.scope,
             threads=self.cta_threads,
             groups=shares.groups,
@@ -140,8 +144,8 @@ class Reducing(PlanBase):
             members=shares.partials,
             member=shares.member_of(thread),
             is_leader=shares.is_leader(thread),
+            lane=build.mod(thread, LANES) if 1 << len(shares.lanes) == LANES else None,
         )
-        return exchanged(b, self.combining, meeting, partials)
 
 
 def plan_reduction(op: TileOp, context: DispatchContext) -> Reducing:

@@ -15,7 +15,8 @@ last digit into 2 rounds with a stride of 8, so in round r thread t moves
 
     registers 8r to 8r+7       memory from 72*(t // 4) + 16*(t % 4) + 8r on, swizzled
 
-A vector at the edge of a global tensor is masked. One that may straddle the edge goes element by element.
+A vector at the edge of a global tensor is masked. One that may straddle the edge goes element by element. Where
+registers lie otherwise than memory, those of a vector go through as many that are neighbours.
 """
 
 from __future__ import annotations
@@ -26,17 +27,21 @@ from dataclasses import dataclass
 from ...dtypes import DType, int32
 from ...errors import LayoutError
 from ...ir.arithmetic import build
-from ...ir.nodes import TRUE, Expr, Load, TileOp, Vector
+from ...ir.nodes import TRUE, Buffer, Expr, Load, TileOp, Vector
 from ..builder import Builder
 from ..schedule.owners import need_all_threads, need_same_threads
 from ..schedule.placement import Placement, need_slice, place
 from ..schedule.registers import each_start
+from ..schedule.strides import Stride
 from ..schedule.views import Schedule, View, broadcast_along
 from ..schedule.width import Width, widest_vector
 from ..schedule.windows import Edges, Mask
 from ..variant import DispatchContext, local_side
 
-__all__ = ["MaskedVector", "OwnedVectors", "RegisterVectors", "at_edges", "fill_value", "pieces", "register_copy"]
+__all__ = [
+    "MaskedVector", "OwnedVectors", "RegisterVectors", "VectorRegisters", "at_edges", "fill_value", "pieces",
+    "register_copy",
+]
 
 
 def register_copy(op: TileOp, context: DispatchContext) -> tuple[Schedule, bool]:
@@ -92,17 +97,17 @@ class OwnedVectors:
     width: int
 
     @staticmethod
-    def of(schedule: Schedule, owner: str) -> OwnedVectors:
-        """Vectors of one element, along the registers of operand `owner`."""
+    def of(schedule: Schedule, owner: str, along: str = "") -> OwnedVectors:
+        """Vectors of one element, counted along the registers of operand `owner`, or along operand `along`."""
         threads_share = schedule.where(lambda digit: digit.is_spread(owner))
         elements = schedule.where(lambda digit: not digit.is_spread(owner))
-        elements = elements.ordered(lambda digit: abs(digit.elements(owner))).joined()
+        elements = elements.ordered(lambda digit: _distance(digit[along or owner])).joined()
         return OwnedVectors(threads_share, elements, elements, 1)
 
-    def widest(self) -> Width:
-        """The widest vector that is contiguous and provably aligned in all but a mask, and why it isn't wider."""
+    def widest(self, *names: str) -> Width:
+        """The widest vector that is contiguous and provably aligned in these operands, and why it isn't wider."""
         schedule = self.threads_share.then(self.elements)
-        return widest_vector(schedule.among([name for name in schedule.names if name != "mask"]), ragged=False)
+        return widest_vector(schedule.among(names or schedule.names), ragged=False)
 
     def of_width(self, width: int) -> OwnedVectors:
         """The same elements, in vectors of `width`."""
@@ -129,17 +134,17 @@ class OwnedVectors:
         local = [view for view in self.vectors.views if view.buffer.space == "local"]
         for firsts in each_start(b, *(view.touched(self.width) for view in local)):
             yield {
-                view.name: RegisterVectors(view, first, self.width, self.step_of(view.name) > 0)
+                view.name: RegisterVectors(view, first, self.width, self.step_of(view.name))
                 for view, first in zip(local, firsts, strict=True)
             }
 
     def step_of(self, name: str) -> int:
-        """How far a vector's elements lie apart in an operand: 1, or 0 where one serves them all."""
+        """How far a vector's elements lie apart in an operand, 0 where one serves them all."""
         if self.width == 1:
             return 1
         return self.elements.digits[-1].elements(name)
 
-    def each_round(self, b: Builder, thread: Expr, takes_part: Expr) -> Iterator[tuple[Vector, MaskedVector]]:
+    def each_round(self, b: Builder, thread: Expr, takes_part: Expr) -> Iterator[tuple[VectorRegisters, MaskedVector]]:
         """The vector of a round in "registers" and in "memory", in a loop over the rounds of `thread`.
 
         The caller writes its code once, or several times: for each register at which a region may start, and for
@@ -153,7 +158,7 @@ class OwnedVectors:
 
     def _rounds(
         self, b: Builder, thread: Expr, first: Expr, base: Expr, starts: Mapping[str, RegisterVectors]
-    ) -> Iterator[tuple[Vector, MaskedVector]]:
+    ) -> Iterator[tuple[VectorRegisters, MaskedVector]]:
         """first: where the first vector lies in memory, before swizzling; base: its address."""
         registers, tile = starts["registers"], starts.get("mask")
         memory = self.vectors["memory"]
@@ -163,30 +168,80 @@ class OwnedVectors:
             with b.rounds(self.rounds, registers.view.buffer) as round:
                 address = memory.advanced(base, first, memory.steps(round))
                 values = [*which, *self.vectors.digits_of(round)]
-                allowed = None if tile is None else tile.at(round)
-                yield registers.at(round), MaskedVector(every, masks["memory"], address, values, 0, self.width, allowed)
+                allowed = None if tile is None else tile.of(round)
+                yield registers.of(round), MaskedVector(every, masks["memory"], address, values, 0, self.width, allowed)
 
     def _first(self, name: str, thread: Expr) -> Expr:
         """Where a thread's first vector lies in memory, before swizzling."""
         return self.threads_share[name].at(self.threads_share["registers"].of_thread(thread))
 
 
+def _distance(stride: Stride) -> int:
+    """How far a step leads, more than any number where only the launch knows."""
+    return abs(stride) if isinstance(stride, int) else 2**62
+
+
 @dataclass(frozen=True, slots=True)
 class RegisterVectors:
-    """An operand's vectors of `width` registers, of which the first begins at register `first`.
-
-    moves: whether each element of a vector has a register of its own.
-    """
+    """An operand's vectors of `width` registers, `step` apart, of which the first begins at register `first`."""
 
     view: View
     first: Expr
     width: int
-    moves: bool
+    step: int
+
+    def of(self, round: Expr) -> VectorRegisters:
+        """Those of a round."""
+        return VectorRegisters(self.view.buffer, build.add(self.first, self.view.steps(round)), self.width, self.step)
 
     def at(self, round: Expr) -> Vector:
-        """That of a round; where one register serves all elements of a vector, that one."""
-        width = self.width if self.moves else 1
-        return Vector(self.view.buffer, build.add(self.first, self.view.steps(round)), width)
+        """Those of a round, which follow each other."""
+        return self.of(round).run
+
+
+@dataclass(frozen=True, slots=True)
+class VectorRegisters:
+    """The registers of one vector's elements: from `first` on, `step` apart; 0 where one serves them all."""
+
+    buffer: Buffer
+    first: Expr
+    width: int
+    step: int
+
+    @property
+    def run(self) -> Vector:
+        """All of them, where they follow each other."""
+        assert self.step == 1 or self.width == 1, f"the registers of {self.buffer.name} are {self.step} apart"
+        return Vector(self.buffer, self.first, self.width)
+
+    def __getitem__(self, k: Expr) -> Vector:
+        return Vector(self.buffer, build.add(self.first, build.mul(k, self.step)))
+
+    def load(self, b: Builder, memory: MaskedVector, fill: Expr) -> None:
+        """Fills them from memory."""
+        run = self._beside_each_other(b)
+        memory.load(b, run, fill)
+        for k, register in self._apart(run):
+            b.move(register, k)
+
+    def store(self, b: Builder, memory: MaskedVector) -> None:
+        """Writes them to memory."""
+        run = self._beside_each_other(b)
+        for k, register in self._apart(run):
+            b.move(k, register)
+        memory.store(b, run)
+
+    def _beside_each_other(self, b: Builder) -> Vector:
+        """They themselves, or as many others: names that ptxas leaves no instruction of."""
+        if self.step == 1 or self.width == 1:
+            return self.run
+        return Vector(b.scratch("run", self.buffer.dtype, self.width), build.const(0, int32), self.width)
+
+    def _apart(self, run: Vector) -> Iterator[tuple[Vector, Vector]]:
+        """(register of the run, register) where these aren't the same."""
+        if run.buffer != self.buffer:
+            for k in range(self.width):
+                yield Vector(run.buffer, build.const(k, int32)), self[build.const(k, int32)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +250,7 @@ class MaskedVector:
 
     view: its operand over the digits that count vectors, whose `values` lead to it. mask: what of it is inside.
     address: of the vector's first element, swizzled.
-    allowed: registers of bool_, one for each element or one for all, without which an element isn't accessed either.
+    allowed: registers of bool_ that say which elements are accessed; None for all.
     """
 
     view: View
@@ -204,7 +259,7 @@ class MaskedVector:
     values: Sequence[Expr]
     start: int
     width: int
-    allowed: Vector | None = None
+    allowed: VectorRegisters | None = None
 
     @property
     def place(self) -> Vector:
@@ -236,7 +291,7 @@ class MaskedVector:
             return
         whole = Vector(registers.buffer, build.add(registers.offset, self.start), self.width)
         inside = self.inside(build.const(self.start, int32))
-        if self.allowed is None or self.allowed.width == 1:
+        if self.allowed is None or self.allowed.step == 0:
             yield whole, self.place, build.logical_and(self._allows(build.const(0, int32)), inside)
             return
         every: Expr = TRUE
@@ -256,10 +311,7 @@ class MaskedVector:
 
     def _allows(self, step: Expr) -> Expr:
         """Whether the mask has element number `step` of the vector."""
-        if self.allowed is None:
-            return TRUE
-        at = step if self.allowed.width > 1 else build.const(0, int32)
-        return Load(Vector(self.allowed.buffer, build.add(self.allowed.offset, at)))
+        return TRUE if self.allowed is None else Load(self.allowed[step])
 
 
 #: So many vectors a thread just carry their predicates. Code without them beside it takes longer to compile (two

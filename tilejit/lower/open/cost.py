@@ -76,7 +76,7 @@ class Demand:
     """All that a component's tiles are used for, each with how often.
 
     elementwise: issue weight of the operations on tiles of these axes. live: 32-bit words an element, of the tiles
-    that live where most are live. along: by name of a tile the axis along which memory is first accessed for it.
+    that live where most are live.
     """
 
     accesses: dict[Access, int] = field(default_factory=dict)
@@ -84,7 +84,6 @@ class Demand:
     reductions: dict[Reduced, int] = field(default_factory=dict)
     parts: dict[Part, int] = field(default_factory=dict)
     live: dict[tuple[Extents, int], int] = field(default_factory=dict)
-    along: dict[str, int] = field(default_factory=dict)
 
 
 class Prices:

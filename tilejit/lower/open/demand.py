@@ -72,8 +72,6 @@ class _Counter:
         made = access(region, of_dim, step.op.scope, is_store)
         if made is not None:
             _add(self.demand.accesses, made, step.turns)
-            if made.unit is not None:
-                self.demand.along.setdefault(use.tile.buffer.name, made.unit)
 
     def cuts(self, step: Meeting, use: Use) -> None:
         axes = self.survey.axes(use.tile)

@@ -92,12 +92,11 @@ def _choose(made: Survey, free: list[Tile], spots: dict[Tile, Spot], threads: in
                 if axis is not None:
                     extents[axis] = max(extents[axis], extent)
         chosen = choose(component.scope, SCOPES[component.scope].threads(threads), extents, by_axis, demand)
-        projections: dict[object, Projection] = {}
+        projections: dict[tuple[tuple[int | None, ...], tuple[int, ...]], Projection] = {}
         for tile, axes in zip(component.tiles, of_tiles, strict=True):
-            along = demand.along.get(tile.buffer.name)
-            key = axes, tile.shape, along
+            key = axes, tile.shape
             if key not in projections:
-                projections[key] = chosen.grid.project(axes, tile.shape, along)
+                projections[key] = chosen.grid.project(axes, tile.shape)
             spots[tile] = Spot(projections[key], chosen.grid, axes)
         names = tuple(tile.buffer.name for tile in component.tiles)
         choices.append(LayoutChoice(names, tuple(extents), chosen.grid, chosen.cost, chosen.next_cost))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import prod
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from ...ir.nodes import Region, TileOp
 from ...scopes import SCOPES
 from ..schedule.launch import launch_values
-from ..variant import JointAccess, Moves, Plan, Products, Reductions
+from ..variant import JointAccess, Moves, Plan, Products, Reductions, Staged
 from .places import Contents
 from .products import prove_products
 from .reductions import prove_reductions
@@ -33,9 +34,23 @@ def prove(plan: Plan, op: TileOp) -> None:
     if isinstance(moves, Reductions):
         prove_reductions(moves, op)
         return
+    if isinstance(moves, Staged):
+        prove_staged(moves, op)
+        return
     prove_moves(moves, op)
     issues = int(moves.issue.max(initial=-1)) + 1
     assert issues <= plan.facts().rounds, f"{issues} rounds are moved; the plan says {plan.facts().rounds}"
+
+
+def prove_staged(moves: Staged, op: TileOp) -> None:
+    """As `prove`, for copies of which each takes what the one before left."""
+    steps = [step for step, _ in moves.steps]
+    assert steps[0].region("src") == op.region("src"), "the first step reads something else"
+    assert steps[-1].region("dst") == op.region("dst"), "the last step writes something else"
+    for before, after in pairwise(steps):
+        assert before.region("dst") == after.region("src"), "a step doesn't read what the one before wrote"
+    for step, plan in moves.steps:
+        prove(plan, step)
 
 
 def prove_moves(moves: Moves, op: TileOp) -> None:

@@ -2,8 +2,9 @@
 
 accepts: one side local and owned by exactly the threads of the scope (replicas count), the other shared or global;
     equal dtypes and shapes; layouts with common digits.
-emits: the widest vectors that are contiguous in memory and in registers alike and provably aligned, unrolled
-    but for many rounds of a tile in local memory. All owners of a replicated tile load it, the lowest one stores it.
+emits: the widest vectors that are contiguous in memory and provably aligned, unrolled but for many rounds of a tile in
+    local memory. Registers that aren't neighbours change names on the way, which costs no instruction. All owners of a
+    replicated tile load it, the lowest one stores it.
 source: DISPATCH 5 and 13; Apache TVM, TIRx `vec_auto`.
 """
 
@@ -61,7 +62,10 @@ class Plan(VectorPlan):
 def plan(op: TileOp, context: DispatchContext) -> Plan:
     schedule, loads = register_copy(op, context)
     single = OwnedVectors.of(schedule, "registers")
-    width = single.widest()
+    width = single.widest("registers", "memory")
+    along_memory = OwnedVectors.of(schedule, "registers", "memory")
+    if along_memory.rounds > 1 and along_memory.widest("memory").elements > width.elements:
+        single, width = along_memory, along_memory.widest("memory")
     owned = single.of_width(width.elements)
     return Plan(
         vector_width=width.elements,
@@ -77,9 +81,9 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
     thread = b.thread(op.scope, plan.threads)
     for registers, memory in plan.owned.each_round(b, thread, plan.owned.is_mover(thread, plan.loads)):
         if plan.loads:
-            memory.load(b, registers, fill_value(op))
+            registers.load(b, memory, fill_value(op))
         else:
-            memory.store(b, registers)
+            registers.store(b, memory)
 
 
 VARIANT = Variant(

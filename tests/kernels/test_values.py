@@ -1,0 +1,212 @@
+"""Tiles as values, whole kernels on the simulator against NumPy: layouts are the compiler's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tilejit as tj
+
+
+@tj.kernel(threads=128)
+def softmax(X: tj.Tensor, Y: tj.Tensor, N: tj.constexpr):
+    row = tj.cta_id(0)
+    x = tj.cta.load(X[row, 0:N], fill=-tj.inf).astype(tj.float32)
+    e = tj.exp(x - tj.max(x))
+    tj.cta.store(Y[row, 0:N], (e / tj.sum(e)).astype(Y.dtype))
+
+
+@pytest.mark.parametrize(
+    ("count", "dtype"), [(1000, np.float16), (997, np.float32), (3, np.float32), (128, np.float16)]
+)
+def test_softmax_of_rows_of_any_length(count, dtype):
+    x = np.random.default_rng(count).standard_normal((3, count)).astype(dtype)
+    y = np.full_like(x, np.nan)
+    with tj.use_device("sim"):
+        softmax[3](x, y, N=count)
+    e = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
+    np.testing.assert_allclose(y, e / e.sum(1, keepdims=True), rtol=2e-3 if dtype == np.float16 else 1e-5, atol=1e-6)
+
+
+@tj.kernel(threads=128)
+def normalised(X: tj.Tensor, gain: tj.Tensor, Y: tj.Tensor, totals: tj.Tensor):
+    x = tj.cta.load(X[0:32, 0:48])
+    mean = tj.sum(x, axis=1, keepdims=True) / 48
+    d = x - mean
+    y = d * tj.rsqrt(tj.sum(d * d, axis=-1, keepdims=True) / 48 + 1e-5) * tj.cta.load(gain[0:48])
+    tj.cta.store(Y[0:32, 0:48], y)
+    total = tj.sum(y * y)
+    if total > 10:
+        totals[0] = total
+        totals[1] = tj.max(mean)
+
+
+def test_rows_are_normalised_and_single_values_stored():
+    random = np.random.default_rng(0)
+    x, gain = random.standard_normal((32, 48), np.float32), random.random(48, np.float32)
+    y, totals = np.zeros_like(x), np.zeros(2, np.float32)
+    with tj.use_device("sim"):
+        normalised[1](x, gain, y, totals)
+    mean = x.mean(1, keepdims=True)
+    d = x - mean
+    wanted = d / np.sqrt((d * d).mean(1, keepdims=True) + 1e-5) * gain
+    np.testing.assert_allclose(y, wanted, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(totals, [(wanted * wanted).sum(), mean.max()], rtol=1e-5)
+
+
+@tj.kernel(threads=64)
+def masked(X: tj.Tensor, Y: tj.Tensor, n: tj.int32):
+    column = tj.cta.indices((7, 13), axis=1)
+    x = tj.cta.load(X[0:7, 0:13], mask=column < n, fill=-1)
+    row = tj.cta.indices((7, 13), 0)
+    tj.cta.store(Y[0:7, 0:13], x + row * 100, mask=(row != 2) & (column > 0))
+
+
+@pytest.mark.parametrize("n", [0, 5, 13])
+def test_masks_and_indices(n):
+    x, y = np.arange(91, dtype=np.int32).reshape(7, 13), np.full((7, 13), -7, np.int32)
+    with tj.use_device("sim"):
+        masked[1](x, y, n)
+    row, column = np.indices((7, 13))
+    wanted = np.where((row != 2) & (column > 0), np.where(column < n, x, -1) + row * 100, -7)
+    np.testing.assert_array_equal(y, wanted)
+
+
+@tj.kernel(threads=64)
+def conditioned(X: tj.Tensor, Y: tj.Tensor, n: tj.int32):
+    x = tj.cta.load(X[0:100], mask=n > 0, fill=7)
+    tj.cta.store(Y[0:100], x, mask=tj.any(x == 7))
+    tj.cta.store(Y[100:200], x + 1, mask=False)
+    tj.cta.store(Y[200:300], x - 1, mask=None)
+
+
+@pytest.mark.parametrize("n", [0, 1])
+def test_one_condition_is_a_mask(n):
+    x, y = np.arange(100, dtype=np.int32) + 8 * n, np.zeros(300, np.int32)
+    with tj.use_device("sim"):
+        conditioned[1](x, y, n)
+    loaded = x if n else np.full(100, 7)
+    np.testing.assert_array_equal(y, [*(loaded if 7 in loaded else [0] * 100), *[0] * 100, *(loaded - 1)])
+
+
+@tj.kernel(threads=32)
+def in_a_given_layout(X: tj.Tensor, Y: tj.Tensor, n: tj.int32):
+    x = tj.warp.load(X[0:32, 0:8], layout=tj.S[(32, 8) : (1 @ tj.laneid, 1)])
+    for _ in range(n):
+        x = x * 2
+    tj.warp.store(Y[0:32, 0:8], x)
+
+
+def test_registers_that_only_change_their_names_are_not_explained():
+    x, y = np.arange(256, dtype=np.int32).reshape(32, 8), np.zeros((32, 8), np.int32)
+    with tj.use_device("sim"):
+        in_a_given_layout[1](x, y, 3)
+    np.testing.assert_array_equal(y, 8 * x)
+    compiled = in_a_given_layout.compile(x, y, 3, target="sm_90a")
+    assert [row.operation for row in compiled.explain().rows] == ["warp.copy", "warp.mul", "warp.copy"]
+    assert [verdict.op.name for verdict in compiled.verdicts] == ["copy", "cast", "mul", "copy"]
+
+
+@tj.kernel(threads=64)
+def loops(X: tj.Tensor, Y: tj.Tensor, n: tj.int32):
+    x = tj.cta.load(X[0:9, 0:20])
+    old, y = x, x * 2
+    for i in range(n):
+        if i == 3:
+            break
+        old, y = y, old + y
+        x += tj.where(y > 100, y, 0)
+    tj.cta.store(Y[0:9, 0:20], x)
+    tj.cta.store(Y[9:18, 0:20], y if n > 1 else old)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 9])
+def test_values_round_a_loop(n):
+    x, y = np.arange(180, dtype=np.int32).reshape(9, 20), np.zeros((18, 20), np.int32)
+    with tj.use_device("sim"):
+        loops[1](x, y, n)
+    new, old, z = x, x, x * 2
+    for _ in range(min(n, 3)):
+        old, z = z, old + z
+        new = new + np.where(z > 100, z, 0)
+    np.testing.assert_array_equal(y, np.concatenate([new, z if n > 1 else old]))
+
+
+@tj.kernel(threads=64)
+def counted(X: tj.Tensor, Y: tj.Tensor):
+    x = tj.cta.load(X[0:100])
+    most = tj.max(x)
+    print("most", most)
+    for k in range(most):
+        Y[k] = min(k, tj.sum(x))
+    while tj.any(x > 1):
+        x -= 1
+    tj.cta.store(Y[8:108], x)
+
+
+def test_single_values_bound_loops_and_are_printed(capsys):
+    x, y = np.arange(100, dtype=np.int32) % 8 - 3, np.full(108, -9, np.int32)
+    with tj.use_device("sim"):
+        counted[1](x, y)
+    np.testing.assert_array_equal(y, [*range(4), *[-9] * 4, *(x - 3)])
+    assert set(capsys.readouterr().out.splitlines()) == {"most 4"}
+
+
+@tj.kernel(threads=128)
+def product(A: tj.Tensor, B: tj.Tensor, C: tj.Tensor, K: tj.constexpr):
+    acc = tj.cta.zeros((32, 32), tj.float32)
+    for k in range(0, K, 16):
+        acc += tj.cta.load(A[0:32, k : k + 16]) @ tj.cta.load(B[k : k + 16, 0:32])
+    tj.cta.store(C[0:32, 0:32], acc)
+
+
+def test_a_product_of_open_tiles():
+    random = np.random.default_rng(0)
+    a, b = random.integers(-3, 4, (32, 48)).astype(np.float16), random.integers(-3, 4, (48, 32)).astype(np.float16)
+    c = np.zeros((32, 32), np.float32)
+    with tj.use_device("sim"):
+        product[1](a, b, c, K=48)
+    np.testing.assert_array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
+    tiles = [op.operation for op in product.explain(a, b, c, K=48, target="sm_90a").rows]
+    assert tiles == ["cta.fill", "cta.copy", "cta.copy", "cta.gemm", "cta.copy"]
+
+
+@tj.kernel(threads=32)
+def asked(X: tj.Tensor, Y: tj.Tensor):
+    x = tj.warp.load(X[0:32, 0:4])
+    tj.static_assert(x.scope == tj.warp)
+    tj.static_assert(x.layout.size() == 128)
+    own = x.registers
+    total = own[0]
+    for k in tj.static_range(1, 4):
+        total += own[k]
+    Y[tj.lane_id()] = total
+    tj.warp.store(X[0:32, 0:4], x.T.T + 1)
+
+
+def test_a_tile_that_is_asked_for_its_registers_is_laid_out():
+    x, y = np.arange(128, dtype=np.float32).reshape(32, 4), np.zeros(32, np.float32)
+    wanted = x.copy()
+    with tj.use_device("sim"):
+        asked[1](x, y)
+    np.testing.assert_array_equal(y, wanted.sum(1))
+    np.testing.assert_array_equal(x, wanted + 1)
+
+
+@tj.kernel(threads=64)
+def parts(X: tj.Tensor, Y: tj.Tensor):
+    x = tj.cta.load(X[0:16, 0:32])
+    a, b = tj.split(x, 2, axis=1)
+    tj.cta.store(Y[0:16, 0:32], tj.cat(a - b, b * a, 1))
+    tj.cta.store(Y[16:32, 0:16], x[:, 16:32] + x[:, 0:1])
+    tj.cta.store(Y[16:32, 16:32], tj.cat(a, b, 0)[8:24, :].reshape((16, 1, 16))[:, 0])
+
+
+def test_parts_and_tiles_side_by_side():
+    x, y = np.arange(512, dtype=np.float32).reshape(16, 32), np.zeros((32, 32), np.float32)
+    with tj.use_device("sim"):
+        parts[1](x, y)
+    a, b = np.split(x, 2, axis=1)
+    np.testing.assert_array_equal(y[:16], np.concatenate([a - b, b * a], 1))
+    np.testing.assert_array_equal(y[16:, :16], x[:, 16:] + x[:, :1])
+    np.testing.assert_array_equal(y[16:, 16:], np.concatenate([a, b])[8:24])

@@ -1,0 +1,68 @@
+"""`tj.sum(x, axis)` and the other reductions of local tiles."""
+
+from __future__ import annotations
+
+import ast
+
+from ..dtypes import DType
+from ..ir.nodes import TileOp
+from ..ops.record import TileOperation
+from ..ops.reduction import Reduction
+from . import tiles
+from .arguments import bind, optional
+from .context import Context
+from .memory import axes_of, element_type
+from .shapes import with_shape
+from .values import Memory, Scalar, Value, describe, is_number, owner_scope
+
+__all__ = ["reduced"]
+
+
+def reduced(ctx: Context, node: ast.Call, record: TileOperation, reduction: Reduction) -> Value:
+    """`tj.<name>(x, axis=None, dtype=None, keepdims=False)`: a tile without these axes; of all axes one of shape ()."""
+    parameters = ("x", "axis", *(("dtype",) if reduction.grows else ()), "keepdims")
+    arguments = bind(ctx, node, f"tj.{record.name}", parameters, 1)
+    tile = _reducible(ctx, arguments["x"], record.name, ctx.evaluate(arguments["x"]))
+    axes = _axes(ctx, arguments.get("axis"), len(tile.shape))
+    result = _reduce(ctx, node, record, tile, axes, _result_type(ctx, arguments, reduction, tile.dtype))
+    keeps = optional(ctx, arguments.get("keepdims"))
+    if keeps is None or not ctx.constant(keeps, arguments["keepdims"], "keepdims="):
+        return result
+    return _with_units(ctx, node, result, axes, len(tile.shape))
+
+
+def _reducible(ctx: Context, node: ast.AST, name: str, value: Value) -> Memory:
+    if isinstance(value, Scalar) or is_number(value):
+        raise ctx.type_error(
+            node, f"{name} reduces a local tile; this is {describe(value)}",
+            "of several scalars there are min(a, b), max(a, b) and +",
+        )
+    return tiles.local_tile(ctx, node, name, value)
+
+
+def _axes(ctx: Context, argument: ast.expr | None, rank: int) -> tuple[int, ...]:
+    """The axes that a call names, rising; all where it names none."""
+    value = optional(ctx, argument)
+    return tuple(range(rank)) if value is None or argument is None else axes_of(ctx, argument, value, rank)
+
+
+def _result_type(ctx: Context, arguments: dict[str, ast.expr], reduction: Reduction, dtype: DType) -> DType:
+    value = optional(ctx, arguments.get("dtype"))
+    return reduction.result_type(dtype) if value is None else element_type(ctx, arguments["dtype"], value)
+
+
+def _reduce(
+    ctx: Context, node: ast.AST, record: TileOperation, tile: Memory, axes: tuple[int, ...], dtype: DType
+) -> Memory:
+    scope, span = owner_scope(tile.buffer), ctx.span(node)
+    shape = tuple(n for d, n in enumerate(tile.shape) if d not in axes)
+    result = ctx.tile(record.name, scope, shape, dtype, span)
+    op = TileOp(record.name, scope, (result.region(span), tile.region(span)), (("axis", axes),), span)
+    tiles.emit_sound(ctx, node, op)
+    return result
+
+
+def _with_units(ctx: Context, node: ast.AST, tile: Memory, axes: tuple[int, ...], rank: int) -> Memory:
+    """The tile with dimensions of 1 where the reduced axes were."""
+    kept = iter(tile.shape)
+    return with_shape(ctx, node, tile, tuple(1 if d in axes else next(kept) for d in range(rank)))

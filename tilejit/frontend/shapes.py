@@ -1,0 +1,141 @@
+"""Shapes of local tiles as values: axes by number, other shapes, tiles side by side, parts."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..dtypes import DType
+from ..errors import KernelTypeError, LayoutError
+from ..ir.nodes import Const, Open, TileOp
+from ..ops.copies import COPY, RESHAPE
+from ..ops.elementwise import ELEMENTWISE
+from . import tiles
+from .arguments import bind
+from .context import Context
+from .memory import along, axis_of, regrouped, static_shape
+from .regions import reinterpreted
+from .values import Items, Memory, Value, owner_scope
+
+__all__ = ["cat", "reshape", "split", "with_shape"]
+
+
+def reshape(ctx: Context, node: ast.Call, receiver: Memory) -> Memory:
+    """`.reshape(shape)`: the elements in row-major order."""
+    tile = tiles.local_tile(ctx, node, "reshape", receiver)
+    arguments = bind(ctx, node, ".reshape", ("shape",), 1)
+    return with_shape(ctx, node, tile, _with_inferred(ctx, arguments["shape"], tile))
+
+
+def with_shape(ctx: Context, node: ast.AST, tile: Memory, shape: tuple[int, ...]) -> Memory:
+    """A local tile's elements in another shape: a view where only dimensions of 1 come and go."""
+    if shape == tile.shape:
+        return tile
+    scope, span = owner_scope(tile.buffer), ctx.span(node)
+    view = _view(ctx, node, tile, shape)
+    if view is not None:
+        return view
+    result = ctx.tile("reshaped", scope, shape, tile.dtype, span)
+    tiles.emit_sound(ctx, node, TileOp(RESHAPE.name, scope, (result.region(span), tile.region(span)), (), span))
+    return result
+
+
+def _view(ctx: Context, node: ast.AST, tile: Memory, shape: tuple[int, ...]) -> Memory | None:
+    """A tile in another shape without moving anything, where that is known to be possible."""
+    if isinstance(tile.buffer.layout, Open):
+        return _open_view(ctx, node, tile, shape)
+    layout = tile.buffer.tile_layout
+    if not tile.is_whole or tile.buffer.slots or math.prod(shape) != layout.size():
+        return None
+    try:
+        return reinterpreted(ctx, node, tile, shape, tile.dtype, regrouped(layout, shape))
+    except LayoutError:
+        return None
+
+
+def _open_view(ctx: Context, node: ast.AST, tile: Memory, shape: tuple[int, ...]) -> Memory | None:
+    """An open tile, or a part of one, where only dimensions of 1 come and go."""
+    kept = [d for d in tile.dims if tile.extents[d] != 1]
+    if [n for n in shape if n != 1] != [tile.extents[d] for d in kept]:
+        return None
+    following = iter(kept)
+    dims = [None if n == 1 else next(following) for n in shape]
+    # where the buffer has more than one element, the part has one of them: the dimension stays, and is dropped in front
+    dropped = [d for d, n in enumerate(tile.buffer.shape) if d not in kept and n != 1]
+    view = along(ctx, node, tile, [*dropped, *dims])
+    zero = Const(0, tile.buffer.index_dtype)
+    starts = [tile.starts[d] for d in dropped] + [zero if d is None else tile.starts[d] for d in dims]
+    return replace(view, starts=tuple(starts), extents=(*(None for _ in dropped), *shape))
+
+
+def _with_inferred(ctx: Context, node: ast.expr, tile: Memory) -> tuple[int, ...]:
+    """The shape that a call gives, of which one extent may be -1: what the others leave."""
+    value = ctx.evaluate(node)
+    items = value.items if isinstance(value, Items) else (value,)
+    extents = [ctx.integer(item, node, "an extent of a shape") for item in items]
+    behind = math.prod(n for n in extents if n != -1)
+    if extents.count(-1) != 1 or behind < 1 or math.prod(tile.shape) % behind:
+        return static_shape(ctx, node, value)
+    return tuple(math.prod(tile.shape) // behind if n == -1 else n for n in extents)
+
+
+def cat(ctx: Context, node: ast.Call) -> Value:
+    """`tj.cat(a, b, axis)`: two tiles side by side along an axis."""
+    arguments = bind(ctx, node, "tj.cat", ("a", "b", "axis"), 3)
+    parts = [tiles.local_tile(ctx, arguments[n], "cat", ctx.evaluate(arguments[n])) for n in ("a", "b")]
+    rank = len(parts[0].shape)
+    axis = axis_of(ctx, arguments["axis"], rank)
+    others = [part.shape[:axis] + part.shape[axis + 1 :] for part in parts]
+    if any(len(part.shape) != rank for part in parts) or others[0] != others[1]:
+        raise ctx.type_error(
+            node, f"tiles of shape {parts[0].shape} and {parts[1].shape} don't stand side by side along axis {axis}",
+            "their other extents must be equal",
+        )
+    scope = tiles.common_scope(ctx, node, "cat", parts)
+    dtype = _common_type(ctx, node, parts)
+    parts = [part if part.dtype == dtype else tiles.cast(ctx, node, part, dtype) for part in parts]
+    extent = sum(part.shape[axis] for part in parts)
+    shape = (*parts[0].shape[:axis], extent, *parts[0].shape[axis + 1 :])
+    span = ctx.span(node)
+    result = ctx.tile("cat", scope, shape, dtype, span)
+    start = 0
+    for part in parts:
+        place = _part(result, axis, start, part.shape[axis])
+        ctx.emit(TileOp(COPY.name, scope, (place.region(span), part.region(span)), (), span))
+        start += part.shape[axis]
+    return result
+
+
+def _common_type(ctx: Context, node: ast.AST, parts: Sequence[Memory]) -> DType:
+    try:
+        return ELEMENTWISE["maximum"].common_type([part.dtype for part in parts])
+    except KernelTypeError as error:
+        raise ctx.type_error(node, error.message, error.hint) from None
+
+
+def split(ctx: Context, node: ast.Call) -> Value:
+    """`tj.split(x, parts, axis)`: a tuple of equal parts along an axis."""
+    arguments = bind(ctx, node, "tj.split", ("x", "parts", "axis"), 3)
+    tile = tiles.local_tile(ctx, arguments["x"], "split", ctx.evaluate(arguments["x"]))
+    count = ctx.integer(ctx.evaluate(arguments["parts"]), arguments["parts"], "the number of parts")
+    axis = axis_of(ctx, arguments["axis"], len(tile.shape))
+    extent = tile.shape[axis]
+    if count < 1 or extent % count:
+        raise ctx.type_error(
+            arguments["parts"], f"axis {axis} of {extent} doesn't split into {count} equal parts",
+            "give a number that divides it, or slice: x[:, a:b]",
+        )
+    width = extent // count
+    return Items(tuple(_part(tile, axis, k * width, width).at(ctx.span(node)) for k in range(count)))
+
+
+def _part(tile: Memory, axis: int, start: int, extent: int) -> Memory:
+    """The part of a tile from `start` along one of its axes."""
+    dim = tile.dims[axis]
+    before = tile.starts[dim]
+    assert isinstance(before, Const), "a tile that is a value starts at a constant"
+    at = Const(int(before.value) + start, tile.buffer.index_dtype)
+    starts = (*tile.starts[:dim], at, *tile.starts[dim + 1 :])
+    return replace(tile, starts=starts, extents=(*tile.extents[:dim], extent, *tile.extents[dim + 1 :]))

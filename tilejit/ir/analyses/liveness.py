@@ -1,0 +1,150 @@
+"""Which local tiles are live together: those whose values are still needed where another one is written.
+
+Sets of tiles are integers, a bit a tile. The walk goes backwards; round a loop until nothing new is live at its head.
+What is live at a loop's head follows from what is live behind it and only grows, so that it is kept: a loop in a loop
+is walked again only where that has grown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from ...ops.copies import CAST
+from .. import walk
+from ..nodes import Break, Const, Continue, For, If, Loop, Region, Return, Stmt, TileOp
+from ..walk import Block, Place
+
+__all__ = ["Interference", "interference", "is_move"]
+
+#: a place, and the number of the tile that it is in
+_Touch = tuple[Place, int]
+
+
+@dataclass(slots=True)
+class Interference:
+    """What was found of tiles, by their bits' numbers.
+
+    apart: for each tile those that can't share its registers. unread: the moves of which nothing is read afterwards.
+    """
+
+    apart: list[int]
+    unread: list[TileOp] = field(default_factory=list)
+
+
+def is_move(stmt: Stmt) -> bool:
+    """Whether a statement puts a whole local tile into another one of its type and shape."""
+    if not isinstance(stmt, TileOp) or stmt.name != CAST.name:
+        return False
+    dst, src = stmt.tiles["dst"], stmt.tiles["src"]
+    is_alike = dst.dtype == src.dtype and dst.shape == src.shape and dst.buffer.space == src.buffer.space == "local"
+    return is_alike and _is_whole(dst) and _is_whole(src)
+
+
+def interference(body: Block, numbers: Mapping[str, int]) -> Interference:
+    """Which of the tiles whose roots are named are needed at once."""
+    walker = _Backwards(numbers, Interference([0] * len(numbers)))
+    walker.block(body, 0)
+    return walker.made
+
+
+def _is_whole(place: Place) -> bool:
+    if not isinstance(place, Region) or place.buffer.base is not None:
+        return False
+    return place.extents == place.buffer.shape and all(isinstance(s, Const) and s.value == 0 for s in place.starts)
+
+
+@dataclass(slots=True)
+class _Backwards:
+    """What is known while statements are visited.
+
+    around: of the loops around the current place, what is live behind each, and at its head, innermost last.
+    heads: of loops that were walked, the same. notes: whether what is written is noted.
+    touched: what statements read and write of the tiles, by the statement's identity.
+    """
+
+    numbers: Mapping[str, int]
+    made: Interference
+    around: list[tuple[int, int]] = field(default_factory=list)
+    heads: dict[int, tuple[int, int]] = field(default_factory=dict)
+    notes: bool = True
+    touched: dict[int, tuple[list[_Touch], list[_Touch]]] = field(default_factory=dict)
+
+    def block(self, body: Block, live: int) -> int:
+        """What is live before a block behind which `live` is."""
+        for stmt in reversed(body):
+            match stmt:
+                case If():
+                    live = self.block(stmt.then, live) | self.block(stmt.orelse, live)
+                case For() | Loop():
+                    live = self.loop(stmt, live)
+                case Break():
+                    live = self.around[-1][0]
+                case Continue():
+                    live = self.around[-1][1]
+                case Return():
+                    live = 0
+                case _:
+                    live = self.simple(stmt, live)
+        return live
+
+    def loop(self, stmt: For | Loop, behind: int) -> int:
+        walked, head = self.heads.get(id(stmt), (None, 0))
+        if walked != behind:
+            notes, self.notes = self.notes, False
+            head |= behind if isinstance(stmt, For) else 0
+            while (grown := head | self.turn(stmt, behind, head)) != head:
+                head = grown
+            self.notes = notes
+            self.heads[id(stmt)] = behind, head
+        if self.notes:
+            self.turn(stmt, behind, head)
+        return head
+
+    def turn(self, stmt: For | Loop, behind: int, head: int) -> int:
+        self.around.append((behind, head))
+        live = self.block(stmt.body, head)
+        self.around.pop()
+        return live
+
+    def simple(self, stmt: Stmt, live: int) -> int:
+        if id(stmt) not in self.touched:
+            self.touched[id(stmt)] = self.of(walk.reads(stmt)), self.of(walk.writes(stmt))
+        read, written = self.touched[id(stmt)]
+        for place, number in written:
+            if self.notes:
+                self.note(stmt, number, live, read)
+            if _is_whole(place):
+                live &= ~(1 << number)
+        for _, number in read:
+            live |= 1 << number
+        return live
+
+    def of(self, places: Iterable[Place]) -> list[_Touch]:
+        named = ((place, self.numbers.get(place.buffer.root.name)) for place in places)
+        return [(place, number) for place, number in named if number is not None]
+
+    def note(self, stmt: Stmt, number: int, live: int, read: list[_Touch]) -> None:
+        """A tile is written: what is live behind it, or read in another order, must not lie in its registers."""
+        others = live & ~(1 << number)
+        if is_move(stmt):
+            assert isinstance(stmt, TileOp)
+            if not live >> number & 1:
+                self.made.unread.append(stmt)
+            source = self.numbers.get(stmt.tiles["src"].buffer.name)
+            others &= ~(0 if source is None else 1 << source)
+        for place, n in read:
+            if n != number and not _in_step(stmt, place):
+                others |= 1 << n
+        self.made.apart[number] |= others
+        for n in range(others.bit_length()):
+            if others >> n & 1:
+                self.made.apart[n] |= 1 << number
+
+
+def _in_step(stmt: Stmt, place: Place) -> bool:
+    """Whether an operation is done with an element of a tile once it writes the one with its index."""
+    if not isinstance(stmt, TileOp) or not (stmt.record.elementwise or stmt.name == CAST.name):
+        return False
+    dst = stmt.tiles["dst"]
+    return _is_whole(place) and _is_whole(dst) and isinstance(place, Region) and place.shape == dst.shape

@@ -1,0 +1,45 @@
+"""A local tile in another layout: what the ways to get there share."""
+
+from __future__ import annotations
+
+from ...errors import LayoutError
+from ...ir.nodes import Const, Region, TileOp
+from ...layout.transfer import Holding
+from ...scopes import SCOPES
+from ..schedule.owners import need_own_registers, need_thread_axes
+from ..schedule.placement import owned
+from ..variant import COPY_CONDITIONS, KINDS, Condition, DispatchContext, from_to
+
+__all__ = ["BETWEEN_TILES", "CONVERSION_CONDITIONS", "held"]
+
+
+def _constant_starts(op: TileOp, context: DispatchContext) -> str | None:
+    for region in op.tiles.values():
+        if not all(isinstance(start, Const) for start in region.starts):
+            return f"the region of {region.buffer.name} starts at a register known only at run time"
+    return None
+
+
+BETWEEN_TILES = (KINDS, from_to("local", "local"))
+CONVERSION_CONDITIONS = (*COPY_CONDITIONS, Condition("starts", _constant_starts))
+
+
+def held(region: Region, scope: str, threads: int) -> Holding:
+    """Which threads of a scope hold the elements of a region of constant starts.
+
+    raises: LayoutError where threads beyond the scope do, a thread holds a value twice, or a collective operation is
+    called on each thread's own.
+    """
+    buffer = region.buffer
+    tile = owned(buffer, scope)
+    need_own_registers(tile)
+    need_thread_axes(tile, scope, threads)
+    slots = [int(n) for n in buffer.laid_out if isinstance(n, int)]
+    if len(slots) != len(buffer.shape):
+        raise LayoutError(f"{buffer.name} is laid out flat")
+    box = [
+        (int(start.value), 1 if extent is None else extent)
+        for start, extent in zip(region.starts, region.extents, strict=True)
+        if isinstance(start, Const)
+    ]
+    return Holding.of(buffer.tile_layout.canonical(fuse=False), slots, box, SCOPES[scope].steps)

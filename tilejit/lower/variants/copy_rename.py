@@ -1,0 +1,106 @@
+"""copy between local tiles of which each owner holds already what it needs: registers get other names.
+
+accepts: two local tiles of equal dtypes and shapes, parts at constant starts among them, where every owner of an
+    element of the destination owns it in the source too, and the register that becomes another is the same in all
+    threads. Any layouts, replicas and padding.
+emits: one move a register, which costs no instruction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...dtypes import DType, int32
+from ...ir.arithmetic import build
+from ...ir.nodes import Buffer, TileOp, Vector
+from ...layout.transfer import renaming
+from ..builder import Builder
+from ..moves.conversion import BETWEEN_TILES, CONVERSION_CONDITIONS, held
+from ..variant import Array, Decline, DispatchContext, Facts, Moves, Plan, Variant
+
+#: a run of registers: the first of the destination, the first of the source, how many
+Run = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Renaming(Plan):
+    """Runs of registers that every thread moves. threads: of the scope."""
+
+    dtype: DType
+    runs: tuple[Run, ...]
+    threads: int
+
+    @property
+    def instructions(self) -> tuple[tuple[str, int], ...]:
+        """Names that change; ptxas leaves no instruction of them."""
+        return ((f"copy.{self.dtype}", len(self.runs)),)
+
+    def facts(self) -> Facts:
+        return Facts("-", len(self.runs))
+
+    def moves(self) -> Moves:
+        """Every run of every thread; of a tile with padding also what no element lies in."""
+        to, source, width = (np.repeat(np.array(column), self.threads) for column in zip(*self.runs, strict=True))
+        issue = np.repeat(np.arange(len(self.runs)), self.threads)
+        thread = np.tile(np.arange(self.threads), len(self.runs))
+        return Moves(issue, thread, np.stack([to, source], axis=1), width, (1, 1))
+
+    def schedule(self) -> Array:
+        """One row a run: (first register of the source, of the destination, how many)."""
+        return np.array([(source, to, width) for to, source, width in self.runs])
+
+
+def plan(op: TileOp, context: DispatchContext) -> Renaming | Decline:
+    threads = context.count(op.scope)
+    dst, src = (held(op.region(name), op.scope, threads) for name in ("dst", "src"))
+    pairs = renaming(src, dst)
+    if isinstance(pairs, str):
+        return Decline((pairs,))
+    return Renaming(op.region("dst").dtype, tuple(_runs(pairs)), threads)
+
+
+def _runs(pairs: Sequence[tuple[int, int]]) -> Iterator[Run]:
+    """Pairs in order as runs, of which each is a power of two at multiples of it on both sides."""
+    at = 0
+    while at < len(pairs):
+        to, source = pairs[at]
+        width = 1
+        while to % (2 * width) == source % (2 * width) == 0 and _goes_on(pairs[at : at + 2 * width], 2 * width):
+            width *= 2
+        yield to, source, width
+        at += width
+
+
+def _goes_on(pairs: Sequence[tuple[int, int]], count: int) -> bool:
+    (to, source), *_ = pairs
+    return list(pairs) == [(to + k, source + k) for k in range(count)]
+
+
+def emit(plan: Renaming, op: TileOp, b: Builder) -> None:
+    dst, src = op.region("dst").buffer, op.region("src").buffer
+    if src.root == dst.root:
+        # what is still to be moved may lie where something is moved to
+        held = b.scratch("renamed", src.dtype, max(source + width for _, source, width in plan.runs))
+        for _, source, width in plan.runs:
+            b.move(_vector(held, source, width), _vector(src, source, width))
+        src = held
+    for to, source, width in plan.runs:
+        b.move(_vector(dst, to, width), _vector(src, source, width))
+
+
+def _vector(buffer: Buffer, start: int, width: int) -> Vector:
+    return Vector(buffer, build.const(start, int32), width)
+
+
+VARIANT = Variant(
+    name="rename",
+    operations=("copy",),
+    priority=30,
+    operands=BETWEEN_TILES,
+    when=CONVERSION_CONDITIONS,
+    plan=plan,
+    emit=emit,
+)

@@ -1,0 +1,87 @@
+"""Indices along an axis, each thread those of its own elements.
+
+accepts: a local tile, or a part of one, owned by exactly the threads of the scope.
+emits: one store a register, of the sum that the thread's digits and the round's make along the axis.
+source: DISPATCH 8.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...dtypes import int32
+from ...ir.arithmetic import build
+from ...ir.nodes import Expr, Region, Store, TileOp
+from ...ops.copies import INDICES
+from ..builder import Builder
+from ..elementwise import placed_tiles, schedule
+from ..moves.vectors import OwnedVectors
+from ..schedule.owners import need_all_threads
+from ..variant import KINDS, SCOPE, TYPES, Condition, DispatchContext, Variant, VectorPlan, outside
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(VectorPlan):
+    """In round r each thread writes its register r.
+
+    owned: where that lies in "dst". dim: the dimension whose index it is; None where the axis has one element.
+    """
+
+    owned: OwnedVectors
+    dim: int | None
+
+    @property
+    def instructions(self) -> tuple[tuple[str, int], ...]:
+        return (("indices.int32", self.rounds),)
+
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        return tuple(view.placement.region for view in self.owned.vectors.views)
+
+    def places(self, thread: Expr, round: Expr) -> tuple[Expr, ...]:
+        return (self.owned.place("dst", thread, round),)
+
+    def emit(self, op: TileOp, b: Builder) -> None:
+        dst = op.region("dst").buffer
+        thread = b.thread(op.scope, self.threads)
+        for starts in self.owned.starts(b):
+            with b.rounds(self.rounds, dst) as round:
+                index = build.cast(self._index(thread, round), dst.dtype)
+                b.append(Store(starts["dst"].at(round), index, span=b.span))
+
+    def _index(self, thread: Expr, round: Expr) -> Expr:
+        if self.dim is None:
+            return build.const(0, int32)
+        every = self.owned.threads_share.then(self.owned.vectors)["dst"]
+        values = [*self.owned.threads_share["dst"].of_thread(thread), *self.owned.vectors.digits_of(round)]
+        return every.coordinate(self.dim, values, int32)
+
+
+def _local(op: TileOp, context: DispatchContext) -> str | None:
+    strangers = outside(op, "local")
+    return f"works on local tiles; {strangers}" if strangers else None
+
+
+def plan(op: TileOp, context: DispatchContext) -> Plan:
+    tiles, threads = placed_tiles(op), context.count(op.scope)
+    need_all_threads(tiles["dst"][0], op.scope, threads)
+    digits = schedule(tiles)
+    threads_share = digits.where(lambda digit: digit.is_spread("dst"))
+    # digits of different dimensions stay apart, as those of a vector need not
+    elements = digits.where(lambda digit: not digit.is_spread("dst"))
+    owned = OwnedVectors(threads_share, elements, elements, 1)
+    axis, shape = op.attr("axis"), op.region("dst").shape
+    assert isinstance(axis, int)
+    dim = None if shape[axis] == 1 else sum(n != 1 for n in shape[:axis])
+    return Plan(1, owned.rounds, threads, "", owned, dim)
+
+
+VARIANT = Variant(
+    name="reg",
+    operations=(INDICES.name,),
+    priority=10,
+    operands=(KINDS, Condition("memory", _local)),
+    when=(SCOPE, TYPES),
+    plan=plan,
+    emit=Plan.emit,
+)
