@@ -21,7 +21,6 @@ from ..ops.scalar import (
     ScalarBuilder,
     scalar_type,
 )
-from ..target import Target
 from .types import register_type
 from .writer import Writer
 
@@ -142,8 +141,7 @@ class _TextBuilder(ScalarBuilder):
     def _extreme(self, which: str, x: Number, y: Operand) -> Number:
         if not x.is_float:
             return self.intrinsic(f"{'s' if x.is_signed else 'u'}{which}", x, y)
-        number = self.intrinsic(f"{which}num", x, y)
-        return self.select(self.unordered(x, y), float("nan"), number)
+        return self.intrinsic(f"{which}imum", x, y)
 
 
 class FunctionBuilder(_TextBuilder, BlockBuilder):
@@ -200,10 +198,9 @@ class InlineBuilder(_TextBuilder):
     proved: see `ScalarBuilder`.
     """
 
-    def __init__(self, writer: Writer, target: Target, dtype: DType, proved: bool = False) -> None:
+    def __init__(self, writer: Writer, dtype: DType, proved: bool = False) -> None:
         super().__init__(FORMATS.get(dtype.name))
         self._writer = writer
-        self._target = target
         self.proved = proved
 
     def write(self, type: str, text: str) -> Number:
@@ -212,18 +209,12 @@ class InlineBuilder(_TextBuilder):
     def call(self, type: str, name: str, *operands: tuple[str, str]) -> Number:
         return Number(self, type, self._writer.intrinsic(llvm_type(type), name, *operands))
 
-    def _extreme(self, which: str, x: Number, y: Operand) -> Number:
-        if x.type == "f32" and self._target.number >= 80:
-            return self.intrinsic(f"{which}imum", x, y)
-        return super()._extreme(which, x, y)
-
 
 class FormBuilder(InlineBuilder):
     """Finds out whether an operation is one instruction whatever its arguments are."""
 
-    def __init__(self, target: Target, dtype: DType, proved: bool) -> None:
+    def __init__(self, dtype: DType, proved: bool) -> None:
         _TextBuilder.__init__(self, FORMATS.get(dtype.name))
-        self._target = target
         self.proved = proved
         self._written: list[tuple[Number, str]] = []
         self._is_form = True

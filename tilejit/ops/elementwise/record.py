@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...dtypes import DType, bfloat16, bool_, float16, float32, int32, mixes_signs, promote, unsigned
+from ...dtypes import DType, bool_, float32, int32, mixes_signs, promote, unsigned
 from ...errors import KernelTypeError
 from ..scalar import Code
 
@@ -41,6 +41,8 @@ class Accuracy:
     exact: the true value of the operands, in mpmath's words (`mp`); only tests read it. precision_bits: that this
     takes, where arguments cancel.
     float32, float64: for each operand the range in which the function is neither constant nor infinite.
+    halves: of a function with a formula for them a bound of the error in float16 and in bfloat16, of which rounding is
+    half a unit; measured on all arguments.
     """
 
     ulp: tuple[float, float]
@@ -48,6 +50,7 @@ class Accuracy:
     float32: tuple[Range, ...]
     float64: tuple[Range, ...]
     precision_bits: int = 250
+    halves: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -58,6 +61,7 @@ class Elementwise:
     formula: its NumPy meaning on arrays that are already of the type in which it computes.
     floats, integers, bools: how it computes on float32 and float64, on integers, on bool_; None where the type rule
     leads to none. narrow: on floats of 16 and 8 bits; without it they are converted to float32 and back.
+    halves: how it computes on float32 what was float16 or bfloat16 and is rounded to that; None where as on float32.
     accuracy: None where it is exact or correctly rounded, so that every machine gives NumPy's bits.
     special: rows of arguments and the result, for zeros, infinities and NaN; NumPy has the same.
     symmetry: of a function of one float: "odd", "even" or "". rising: whether no step of it goes down.
@@ -72,6 +76,7 @@ class Elementwise:
     integers: Code | None = None
     bools: Code | None = None
     narrow: Code | None = None
+    halves: Code | None = None
     accuracy: Accuracy | None = None
     special: tuple[tuple[float, ...], ...] = ()
     symmetry: str = ""
@@ -156,7 +161,7 @@ class Elementwise:
             return float32, float32
         if promoted == bool_:
             return int32, int32
-        if self.kind != "exact" and promoted in (float16, bfloat16):
+        if self.kind != "exact" and promoted.is_half and self.halves is None:
             return float32, promoted
         return promoted, promoted
 
