@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .codegen import Generated, generate
+from .codegen.census import census
 from .codegen.storage import LOCAL_LIMIT, THREAD_LIMIT, allocations, local_memory, most_at_once, shared_plan, size_bytes
 from .codegen.tensor_memory import columns_of, tensor_memory_plan
 from .errors import ResourceError, TilejitError
 from .ir import walk
 from .ir.analyses import initialized, polling
 from .ir.checks import WatchedRegion, checked, refuse_overlaps
-from .ir.nodes import Assert, AssertionsParam, Buffer, Kernel, Param, Var
+from .ir.nodes import Assert, AssertionsParam, Buffer, Kernel, Param, PointerParam, Var
 from .ir.text.printer import to_text
 from .ir.types import Signature
 from .ir.verify import Examined, examine
@@ -90,11 +91,13 @@ class Compiled:
 
     def explain(self) -> Explanation:
         """Which variant each tile operation got, and why not another."""
-        from .explain import Explanation, LocalTile
+        from .explain import Density, Explanation, LocalTile
 
         buffers = [b for b in local_memory(self.lane.body) if b.name in self.addressed]
         tiles = [LocalTile(b.name, size_bytes(b), self.addressed[b.name]) for b in buffers]
-        return Explanation.of(self.name, self.target, self.verdicts, tiles)
+        written = [p.buffer.dtype for p in self.params if isinstance(p, PointerParam) and p.written]
+        density = Density(census(self.ptx), max(written, key=lambda dtype: dtype.bits, default=None))
+        return Explanation.of(self.name, self.target, self.verdicts, tiles, density)
 
     def save(self, path: str | Path) -> tuple[Path, ...]:
         """Writes the texts next to each other as `path` with .tile, .lane, .ll and .ptx; returns the files.
