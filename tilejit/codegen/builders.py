@@ -8,6 +8,7 @@ from functools import cache
 from typing import Literal
 
 from ..dtypes import DTYPES, DType
+from ..isa import Row
 from ..ops.scalar import (
     FORMATS,
     BlockBuilder,
@@ -21,8 +22,8 @@ from ..ops.scalar import (
     ScalarBuilder,
     scalar_type,
 )
+from .emission import Emission
 from .types import register_type
-from .writer import Writer
 
 __all__ = ["FormBuilder", "FunctionBuilder", "InlineBuilder", "llvm_type"]
 
@@ -158,6 +159,9 @@ class FunctionBuilder(_TextBuilder, BlockBuilder):
         """The instructions so far, one a line."""
         return "\n".join(self._lines)
 
+    def machine(self, row: Row, *operands: Number) -> Number:
+        raise AssertionError(f"{row.name} in a function, which must run on a host, too")
+
     def write(self, type: str, text: str) -> Number:
         name = f"%t{self._count}"
         self._count += 1
@@ -198,16 +202,20 @@ class InlineBuilder(_TextBuilder):
     proved: see `ScalarBuilder`.
     """
 
-    def __init__(self, writer: Writer, dtype: DType, proved: bool = False) -> None:
+    def __init__(self, emission: Emission, dtype: DType, proved: bool = False) -> None:
         super().__init__(FORMATS.get(dtype.name))
-        self._writer = writer
+        self._emission = emission
         self.proved = proved
 
     def write(self, type: str, text: str) -> Number:
-        return Number(self, type, self._writer.value(text))
+        return Number(self, type, self._emission.writer.value(text))
+
+    def machine(self, row: Row, *operands: Number) -> Number:
+        (result,) = self._emission.machine(row, *(operand.text for operand in operands))
+        return Number(self, operands[0].type, result)
 
     def call(self, type: str, name: str, *operands: tuple[str, str]) -> Number:
-        return Number(self, type, self._writer.intrinsic(llvm_type(type), name, *operands))
+        return Number(self, type, self._emission.writer.intrinsic(llvm_type(type), name, *operands))
 
 
 class FormBuilder(InlineBuilder):
@@ -228,6 +236,11 @@ class FormBuilder(InlineBuilder):
         # a call declares its function, too
         self._is_form = False
         return Number(self, type, "")
+
+    def machine(self, row: Row, *operands: Number) -> Number:
+        # which targets have it is asked where it is used
+        self._is_form = False
+        return operands[0]
 
     def literal(self, x: Operand) -> int | None:
         # other instructions for some constants

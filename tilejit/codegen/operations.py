@@ -50,7 +50,7 @@ def _computed(
     if instruction is not None:
         form, value_type = instruction
         return LLVMValue(emission.writer.value(form.format(*args)), value_type)
-    b, kind = InlineBuilder(emission.writer, dtype, proved), scalar_type(dtype)
+    b, kind = InlineBuilder(emission, dtype, proved), scalar_type(dtype)
     numbers = [Number(b, "b1" if k < record.conditions else kind, a) for k, a in enumerate(args)]
     result = code.shortcut(b, *numbers) if code.shortcut is not None else None
     if result is None and code.called:

@@ -31,17 +31,19 @@ def call_intrinsic(ctx: Context, node: ast.Call, callee: Intrinsic) -> Value:
     handler = _INTRINSICS.get(callee.name)
     if handler is not None:
         return handler(ctx, node)
-    if callee.name in ELEMENTWISE:
-        return _expression(ctx, node, callee.name)
+    name = callee.name.replace(".", "_")
+    if name in ELEMENTWISE:
+        return _expression(ctx, node, name, callee.name)
     raise ctx.type_error(
         node, f"tj.{callee.name} is not available in this version of tilejit",
         "there are copies, fill, cast, gemm and elementwise operations",
     )
 
 
-def _expression(ctx: Context, node: ast.Call, name: str) -> Value:
+def _expression(ctx: Context, node: ast.Call, name: str, called: str) -> Value:
+    """called: the operation's name as it was written."""
     parameters = ELEMENTWISE[name].operands
-    arguments = bind(ctx, node, f"tj.{name}", parameters, len(parameters))
+    arguments = bind(ctx, node, f"tj.{called}", parameters, len(parameters))
     values = [ctx.evaluate(arguments[p]) for p in parameters]
     return tiles.apply(ctx, node, name, values)
 
