@@ -16,7 +16,7 @@ from ...errors import LayoutError
 from ...ir.arithmetic import build
 from ...ir.nodes import Expr, Instruction, Load, Move, Region, Store, TileOp, Var, Vector
 from ...isa import Row
-from ...isa.convert import NARROW_PAIR, PAIRS
+from ...isa.convert import NARROW_PAIR, PAIRS, Pair
 from ...ops.copies import CAST
 from ...ops.elementwise import result_type
 from ...target import Target
@@ -116,12 +116,17 @@ _NARROWING: dict[tuple[DType, DType], Row] = {(float32, dtype): NARROW_PAIR.row(
 
 
 def _packed_arithmetic(plan: Plan, op: TileOp, target: Target) -> str | None:
-    """The instruction for two float32 at once, rounding to nearest even as the scalar one does."""
-    if op.name not in PAIRS.forms() or PAIRS.row(op.name).missing(target) is not None:
+    """The instruction for two elements at once, which gives what the scalar one gives.
+
+    Two float32 are any two registers that follow each other; two of 16 bits share one.
+    """
+    pair = Pair(op.name, plan.tiles[0].buffer.dtype)
+    if pair not in PAIRS.forms() or PAIRS.row(pair).missing(target) is not None:
         return None
     rule = result_type(op.name, tuple(o.dtype for o in op.inputs))
-    tiles = all(tile.buffer.dtype == float32 for tile in plan.tiles)
-    return PAIRS.row(op.name).name if tiles and rule == (float32, float32) else None
+    if rule != (pair.dtype, pair.dtype) or any(tile.buffer.dtype != pair.dtype for tile in plan.tiles):
+        return None
+    return PAIRS.row(pair).name if pair.dtype == float32 or plan.owned.widest().elements >= 2 else None
 
 
 def _emit_rounds(
@@ -150,9 +155,10 @@ def _inputs(plan: Plan, operands: Sequence[Region | Expr], b: Builder) -> list[R
         if isinstance(operand, Region):
             inputs.append(operand)
             continue
-        pair = b.scratch("pair", float32, 2)
+        dtype = plan.tiles[0].buffer.dtype
+        pair = b.scratch("pair", dtype, 2)
         for k in range(2):
-            b.append(Store(Vector(pair, build.const(k, int32)), build.cast(operand, float32), span=b.span))
+            b.append(Store(Vector(pair, build.const(k, int32)), build.cast(operand, dtype), span=b.span))
         inputs.append(Vector(pair, build.const(0, int32), 2))
     return inputs
 
