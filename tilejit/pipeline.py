@@ -18,6 +18,7 @@ from .codegen import Generated, generate
 from .codegen.census import census
 from .codegen.storage import LOCAL_LIMIT, THREAD_LIMIT, allocations, local_memory, most_at_once, shared_plan, size_bytes
 from .codegen.tensor_memory import columns_of, tensor_memory_plan
+from .codegen.usage import Measurement, Usage, estimate
 from .errors import ResourceError, TilejitError
 from .ir import walk
 from .ir.analyses import initialized, polling
@@ -68,6 +69,27 @@ class Compiled:
     timings: dict[str, float]
     addressed: Mapping[str, Span | None] = field(default_factory=dict)
     watched: tuple[WatchedRegion, ...] = ()
+    measurement: Measurement = field(default_factory=Measurement, repr=False, compare=False)
+
+    @property
+    def usage(self) -> Usage:
+        """What a thread needs: an estimate until a driver has loaded the kernel."""
+        return self.measurement.usage or estimate(self.lane)
+
+    @property
+    def registers(self) -> int:
+        """Registers of a thread; see `usage`."""
+        return self.usage.registers
+
+    @property
+    def spills(self) -> int:
+        """Bytes of a thread's local memory for what its registers can't hold; see `usage`."""
+        return self.usage.spill_bytes
+
+    @property
+    def occupancy(self) -> float:
+        """The share of a multiprocessor's warps that can run at once, by registers, shared memory and threads."""
+        return self.target.multiprocessor.occupancy(self.threads, self.registers, self.shared_bytes)
 
     @property
     def local_bytes(self) -> int:
