@@ -54,6 +54,7 @@ class Options:
     max_registers: int | None = None
     cluster: tuple[int, int, int] | None = None
     nonportable_cluster: bool = False
+    cooperative: bool = False
     debug: bool = False
 
 
@@ -184,6 +185,7 @@ def _tile_ir(
         max_registers=options.max_registers,
         cluster=options.cluster,
         nonportable_cluster=options.nonportable_cluster,
+        cooperative=options.cooperative,
         debug=debug,
     )
 
@@ -305,6 +307,7 @@ def kernel(
     max_registers: int | None = None,
     cluster: Sequence[int] | None = None,
     nonportable_cluster: bool = False,
+    cooperative: bool = False,
     debug: bool = False,
 ) -> Callable[[Callable[..., Any]], Kernel]: ...
 
@@ -319,12 +322,14 @@ def kernel(
     max_registers: int | None = None,
     cluster: Sequence[int] | None = None,
     nonportable_cluster: bool = False,
+    cooperative: bool = False,
     debug: bool = False,
 ) -> Kernel | Callable[[Callable[..., Any]], Kernel]:
     """Makes a kernel of the function below it; nothing is compiled before the first launch.
 
     threads: of a CTA. target: an architecture instead of the device's own. max_registers: a limit per thread.
     cluster: CTAs of a cluster in each dimension. nonportable_cluster: it may have more CTAs than every GPU runs.
+    cooperative: all CTAs of a launch run at the same time, which `tj.grid_sync()` needs.
     debug: a GPU runs the checked build, as the simulator does.
     """
     options = Options(
@@ -333,6 +338,7 @@ def kernel(
         None if max_registers is None else check_registers(max_registers),
         None if cluster is None else check_cluster(cluster),
         nonportable_cluster,
+        cooperative,
         debug,
     )
     if fn is None:

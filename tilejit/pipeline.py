@@ -59,6 +59,7 @@ class Compiled:
     signature: Signature
     threads: int
     cluster: tuple[int, int, int] | None
+    cooperative: bool
     params: tuple[Param, ...]
     open: Kernel
     tile: Kernel
@@ -461,6 +462,7 @@ def _compiled(open: Kernel, state: PassState, signature: Signature) -> Compiled:
         signature=signature,
         threads=kernel.threads,
         cluster=kernel.cluster,
+        cooperative=kernel.cooperative,
         params=kernel.params,
         open=open,
         tile=tile,

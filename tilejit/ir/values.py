@@ -41,6 +41,9 @@ ORDERS: dict[str, tuple[str, ...]] = {
     "store": ("", "volatile", *(f"{order}.{scope}" for order in ("relaxed", "release") for scope in MEMORY_SCOPES)),
     # of a vector: LLVM has relaxed accesses of single values only
     "move": ("", "volatile"),
+    "atomic": tuple(
+        f"{order}.{scope}" for order in ("relaxed", "acquire", "release", "acq_rel") for scope in MEMORY_SCOPES
+    ),
 }
 
 
@@ -64,6 +67,7 @@ class Var:
 
     multiple_of: a number that divides every value it takes (1: nothing is known; 0 would mean always zero).
     bounds: (least, greatest) value, inclusive, or None where unknown.
+    uniform: name of the scope whose threads all hold the same value, because the user said so; "" where nobody did.
     """
 
     name: str
@@ -71,6 +75,7 @@ class Var:
     multiple_of: int = 1
     bounds: tuple[int, int] | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
+    uniform: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ _SIMULATED: dict[str, type[SimulationError]] = {
     "bounds": OutOfBoundsError,
     "overlap": SimulationError,
     "unwritten": UninitializedReadError,
+    "uniform": SimulationError,
 }
 
 

@@ -12,6 +12,7 @@ from ..ir.checks import WatchedRegion
 from ..ir.nodes import (
     AddressParam,
     AssertionsParam,
+    BarrierParam,
     ExtentParam,
     Param,
     PointerParam,
@@ -28,7 +29,7 @@ from . import assertions
 from .arrays import SIMULATOR, Argument, ArrayView, DeviceArray, device_name, host_bytes, offset_in_base
 from .device import Launch, WriteCheck, checks_wanted, positions
 from .grid import stream_handle
-from .packing import getter
+from .packing import Workspace, getter
 from .signature import Call
 
 if TYPE_CHECKING:
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 _DEFAULT_TARGET = "sm_90a"
 _POISON = 0xFF
+
+#: of what the simulator gives a kernel none has an address of the host's
+_NO_WORKSPACE = Workspace(0, lambda: 0)
 
 
 class SimulatedMemory:
@@ -230,10 +234,12 @@ def parameter_value(
                 number: np.generic = param.var.dtype.numpy.type(arguments[positions[param.of]])
             return number
         case ExtentParam() | StrideParam() | AddressParam():
-            size: np.generic = np.int64(getter(param, positions, record=0)(arguments))
+            size: np.generic = np.int64(getter(param, positions, _NO_WORKSPACE)(arguments))
             return size
         case AssertionsParam():
             return Pointer(record, name="assertions")
+        case BarrierParam():
+            return Pointer(np.zeros(param.buffer.dtype.bytes, np.uint8), name="barrier")
         case _:
             return assert_never(param)
 

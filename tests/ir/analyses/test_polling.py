@@ -34,6 +34,8 @@ def orders(body: str) -> dict[str, str]:
     ("x = 0\nwhile x < 1:\n    y = A[0]\n    x = y * 2", {"A": "relaxed.gpu"}),
     ("while True:\n    for i in range(A[0]):\n        return", {"A": "relaxed.gpu"}),
     ("while tj.load_acquire(A[0]) < 1:\n    pass", {"A": "acquire.gpu"}),
+    ("while tj.atomic.cas(B[0], A[0], 1) != 0:\n    pass", {"A": "relaxed.gpu"}),
+    ("while tj.vote_any(A[0] < 1):\n    pass", {"A": "relaxed.gpu"}),
     ("while tj.load_volatile(A[0]) < 1:\n    pass", {"A": "volatile"}),
 ])
 def test_what_decides_when_a_loop_ends_looks_at_memory_in_every_turn(body: str, expected: dict[str, str]) -> None:

@@ -17,7 +17,6 @@ from ..nodes import (
     Break,
     Buffer,
     Continue,
-    Declare,
     Expr,
     For,
     If,
@@ -107,8 +106,9 @@ def _under_conditions(body: walk.Block, conds: tuple[Expr, ...]) -> Iterator[tup
 
 def _changed(stmt: Stmt) -> Iterator[str]:
     """The variables and buffers that a statement itself changes."""
-    if isinstance(stmt, (Let, Declare, Assign)):
-        yield stmt.var.name
+    named = stmt.var if isinstance(stmt, Assign) else walk.defines(stmt)
+    if isinstance(named, Var):
+        yield named.name
     yield from (_buffer(place.buffer) for place in walk.writes(stmt))
     if isinstance(stmt, Instruction):
         # of what an instruction takes the address it may write
