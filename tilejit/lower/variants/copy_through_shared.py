@@ -8,7 +8,7 @@ emits: the lowest owners store the source; a barrier of the scope; every owner l
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
@@ -26,13 +26,17 @@ from ...scopes import SCOPES, THREAD
 from ..builder import Builder, instances_of
 from ..engine import Verdict, dispatch
 from ..moves.conversion import BETWEEN_TILES, CONVERSION_CONDITIONS
-from ..moves.wavefronts import SharedAccesses
+from ..moves.wavefronts import WORD_BYTES, SharedAccesses
 from ..schedule.matrix_tiles import ROW
-from ..variant import Array, Condition, DispatchContext, Facts, Plan, Staged, Variant
+from ..schedule.turns import Turns
+from ..variant import Array, Condition, DispatchContext, Facts, Plan, Staged, Variant, VectorPlan
 from . import copy_fallback, copy_ldstmatrix, copy_reg
 
 #: how either copy is carried out
 _HALVES: tuple[Variant[Any], ...] = (copy_ldstmatrix.VARIANT, copy_reg.VARIANT, copy_fallback.VARIANT)
+
+#: for so many threads and rounds wavefronts are counted
+_COUNTED_THREADS, _COUNTED_ROUNDS = 64, 8
 
 #: conversions whose memory is remembered
 _REMEMBERED = 512
@@ -86,25 +90,18 @@ def _unnamed(name: str, region: Region) -> Region:
 def _memory(op: TileOp, context: DispatchContext) -> TileLayout:
     """The cheapest memory for a copy by way of it; of several the one with the least swizzle."""
     shape = op.region("dst").shape
-    ways: list[tuple[int, TileLayout, tuple[SharedAccesses, SharedAccesses]]] = []
-    for fastest in reversed(range(len(shape))) or [0]:
+    best: tuple[int, TileLayout] | None = None
+    for fastest in reversed(range(max(len(shape), 1))):
         dense = _dense(shape, fastest)
         through = _through(op, context, dense)
-        accesses = _accesses(through.store.plan, 0, context), _accesses(through.load.plan, 1, context)
-        ways.append((sum(each.least for each in accesses), dense, accesses))
-    # the first of those that cost the same without conflicts
-    ways.sort(key=lambda way: way[0])
-    best: tuple[int, TileLayout] | None = None
-    for least, dense, accesses in ways:
-        if best is not None and best[0] <= least:
-            break
-        width = max(each.width for each in accesses)
-        for swizzle in _swizzles(width, dense.footprint()):
-            cost = sum(each.cost(swizzle) for each in accesses)
-            if best is None or cost < best[0]:
-                best = cost, dense if swizzle is None else dense.swizzled(swizzle)
-            if cost == least:
-                break
+        sides = [_Side.of(through.store.plan, 0), _Side.of(through.load.plan, 1)]
+        if best is not None and best[0] <= sum(side.least for side in sides):
+            continue
+        swizzles = [Swizzle(0, 0, 0), *_swizzles(max(side.chunk for side in sides), dense.footprint())]
+        costs = sides[0].costs(swizzles) + sides[1].costs(swizzles)
+        cheapest = int(np.argmin(costs))
+        if best is None or costs[cheapest] < best[0]:
+            best = int(costs[cheapest]), dense.swizzled(swizzles[cheapest]) if cheapest else dense
     assert best is not None
     return best[1]
 
@@ -116,30 +113,51 @@ def _dense(shape: tuple[int, ...], fastest: int) -> TileLayout:
     return TileLayout.from_iters([(n, strides[d], "m") for d, n in enumerate(shape)] or [(1, 1, "m")])
 
 
-def _swizzles(width: int, size: int) -> Iterator[Swizzle | None]:
-    """None, then those within `size` elements that keep vectors of `width` together, the fewest bits first."""
-    yield None
+def _swizzles(chunk: int, size: int) -> Iterator[Swizzle]:
+    """Those within `size` elements that keep `chunk` of them together, the fewest bits first."""
     for bits in range(1, 6):
         for shift in range(bits, 8):
-            swizzle = Swizzle(bits, width.bit_length() - 1, shift)
+            swizzle = Swizzle(bits, chunk.bit_length() - 1, shift)
             if swizzle.period > size:
                 break
             yield swizzle
 
 
-def _accesses(plan: Any, side: int, context: DispatchContext) -> SharedAccesses:
-    """What either copy accesses in shared memory, its tile number `side`."""
-    if isinstance(plan, copy_ldstmatrix.Plan):
-        return SharedAccesses.of(plan.issues, plan.threads, plan.address, plan.gives_address, ROW, 2)
-    bytes_each = plan.regions[side].dtype.bytes
-    return SharedAccesses.of(
-        plan.rounds,
-        plan.threads,
-        lambda thread, round: plan.places(thread, round)[side],
-        plan.takes_part,
-        plan.vector_width,
-        bytes_each,
-    )
+@dataclass(frozen=True, slots=True, eq=False)
+class _Side:
+    """What the first warps access in the first of `rounds` rounds of a copy: further ones repeat it.
+
+    chunk: elements that stay together in memory, of an access or a word. counted: rounds.
+    """
+
+    accesses: SharedAccesses
+    chunk: int
+    rounds: int
+    counted: int
+
+    @staticmethod
+    def of(plan: copy_ldstmatrix.Plan | VectorPlan, side: int) -> _Side:
+        """side: which of the plan's tiles is the memory."""
+        rounds = plan.issues if isinstance(plan, copy_ldstmatrix.Plan) else plan.rounds
+        turns = Turns(min(rounds, _COUNTED_ROUNDS), min(plan.threads, _COUNTED_THREADS))
+        if isinstance(plan, copy_ldstmatrix.Plan):
+            takes_part, place = plan.gives_address(*turns.turn), plan.address(*turns.turn)
+            width, bytes_each = ROW, plan.tiles.memory.buffer.dtype.bytes
+        else:
+            takes_part, place = plan.takes_part(*turns.turn), plan.places(*turns.turn)[side]
+            width, bytes_each = plan.vector_width, plan.regions[side].dtype.bytes
+        rows = turns.holding(takes_part)
+        issue, thread, address = turns.rounds_of[rows], turns.threads_of[rows], turns.values(place)[rows, 0]
+        accesses = SharedAccesses.of(issue, thread, address, width, bytes_each)
+        return _Side(accesses, max(width, WORD_BYTES // bytes_each), rounds, turns.rounds)
+
+    def costs(self, swizzles: Sequence[Swizzle]) -> Array:
+        """Of all rounds, with each of some swizzles."""
+        return self.accesses.costs(swizzles) * self.rounds // max(self.counted, 1)
+
+    @property
+    def least(self) -> int:
+        return self.accesses.least * self.rounds // max(self.counted, 1)
 
 
 def _through(op: TileOp, context: DispatchContext, memory: TileLayout, b: Builder | None = None) -> Exchange:
