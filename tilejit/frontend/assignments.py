@@ -92,7 +92,7 @@ def assign_to(ctx: Context, target: ast.expr, value: Value) -> None:
 
 
 def _in_loops_type(ctx: Context, target: ast.Name, value: Value) -> Value:
-    """A number, or a tile of one, as a name holds it that started as a literal and is carried round a loop: in the loop's type."""
+    """A number, or a tile of one, as a name holds it that a loop carries and that was a literal: in the loop's type."""
     carried = ctx.frame.carried.get(target.id)
     if carried is None:
         return value
