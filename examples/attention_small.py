@@ -5,8 +5,8 @@ rows it keeps, for each query, the greatest score so far and the sum of exp(scor
 weighted values `acc`; all three are scaled down when a greater score comes. Products are mma instructions through `@`;
 the scores never leave registers, and become the next product's operand there.
 
-`causal` is compile-time: key k counts for query q where k <= q + (keys - queries). Sequences may have any length:
-keys past the end are masked by their index, and queries past the end are never stored.
+`causal` is compile-time: key k counts for query q where k <= q + (keys - queries), with at most as many queries as keys.
+Sequences may have any length: keys past the end are masked by their index, and queries past the end are never stored.
 
 Run it: `python examples/attention_small.py`.
 """
@@ -20,8 +20,8 @@ LOWEST = -1e30  # not -inf: -inf - -inf is NaN, in queries that have seen no key
 
 
 @tj.kernel(threads=128)
-def attention(Q: tj.Tensor, K: tj.Tensor, V: tj.Tensor, O: tj.Tensor, D: tj.constexpr, causal: tj.constexpr):
-    """Q, O: heads × queries × D. K, V: heads × keys × D."""
+def attention(Q: tj.Tensor, K: tj.Tensor, V: tj.Tensor, Out: tj.Tensor, D: tj.constexpr, causal: tj.constexpr):
+    """Q, Out: heads × queries × D. K, V: heads × keys × D."""
     block, head = tj.cta_id(0), tj.cta_id(1)
     queries, keys = Q.shape[1], K.shape[1]
     scale = 1.4426950408889634 / D**0.5  # log2(e) with it: exp2 is one instruction
@@ -48,15 +48,15 @@ def attention(Q: tj.Tensor, K: tj.Tensor, V: tj.Tensor, O: tj.Tensor, D: tj.cons
         total = total * shrink + tj.sum(p, axis=1, keepdims=True)
         acc = acc * shrink
         acc += p.astype(V.dtype) @ v
-    tj.cta.store(O[head, block * BM : block * BM + BM, 0:D], (acc / total).astype(O.dtype))
+    tj.cta.store(Out[head, block * BM : block * BM + BM, 0:D], (acc / total).astype(Out.dtype))
 
 
 def check(heads: int, queries: int, keys: int, d: int, causal: bool, dtype=tj.float16) -> None:
     random = np.random.default_rng(keys)
     q, k, v = (random.standard_normal((heads, n, d)).astype(dtype.numpy) for n in (queries, keys, keys))
-    o = np.full_like(q, np.nan)
+    out = np.full_like(q, np.nan)
 
-    attention[tj.cdiv(queries, BM), heads](q, k, v, o, D=d, causal=causal)
+    attention[tj.cdiv(queries, BM), heads](q, k, v, out, D=d, causal=causal)
 
     q64, k64, v64 = (x.astype(np.float64) for x in (q, k, v))
     scores = q64 @ k64.transpose(0, 2, 1) / d**0.5
@@ -65,7 +65,7 @@ def check(heads: int, queries: int, keys: int, d: int, causal: bool, dtype=tj.fl
     e = np.exp(scores - scores.max(2, keepdims=True))
     expected = e / e.sum(2, keepdims=True) @ v64
     rounding = {tj.float16: 2e-3, tj.bfloat16: 1.6e-2}[dtype]
-    np.testing.assert_allclose(o.astype(np.float64), expected, rtol=rounding, atol=rounding)
+    np.testing.assert_allclose(out.astype(np.float64), expected, rtol=rounding, atol=rounding)
     kind = "causal" if causal else "full"
     print(f"{heads} heads, {queries} queries, {keys} keys of {d} {dtype}, {kind}, on {tj.device()}: right")
 
