@@ -18,6 +18,7 @@ from tilejit.ir.nodes import (
     AddressParam,
     Assert,
     AssertionsParam,
+    BarrierParam,
     Buffer,
     ExtentParam,
     Param,
@@ -31,8 +32,9 @@ from tilejit.ir.text.parser import from_text
 from tilejit.ir.text.printer import to_text
 from tilejit.ir.walk import assert_never
 from tilejit.layout import TileLayout
+from tilejit.lower import grid_barrier
 from tilejit.runtime.arrays import view_of
-from tilejit.runtime.packing import Field, Packing, field_of, getter
+from tilejit.runtime.packing import Field, Packing, Workspace, field_of, getter
 from tilejit.runtime.simulated import parameter_value
 from tilejit.simulator import Pointer
 from tilejit.simulator.decode.parser import parse
@@ -48,6 +50,7 @@ EXAMPLES: dict[type, Param] = {
     StrideParam: StrideParam("A", Var("A.stride.0", int64), 0),
     AddressParam: AddressParam("A", Var("A.address", int64)),
     AssertionsParam: AssertionsParam(),
+    BarrierParam: BarrierParam(grid_barrier.BARRIER),
 }
 KINDS = pytest.mark.parametrize("kind", get_args(Param), ids=lambda kind: kind.__name__)
 
@@ -95,7 +98,8 @@ def test_a_gpu_gets_its_value_in_its_size(kind):
     param, (view, n) = EXAMPLES[kind], arguments()
     expected = {PointerParam: view.pointer, ScalarParam: n, ExtentParam: 8, StrideParam: 16, AssertionsParam: 77}
     expected[AddressParam] = view.pointer
-    assert getter(param, POSITIONS, record=77)((view, n)) == expected[kind]
+    expected[BarrierParam] = 88
+    assert getter(param, POSITIONS, Workspace(77, lambda: 88))((view, n)) == expected[kind]
     assert struct.calcsize("<" + field_of(param).code) == param.size_bytes
 
 
@@ -104,7 +108,8 @@ def test_the_simulator_gets_its_value_in_its_size(kind):
     param, record, given = EXAMPLES[kind], np.zeros(AssertionsParam.RECORD_BYTES, np.uint8), arguments()
     value = parameter_value(param, POSITIONS, given, record, profile=False)
     if isinstance(value, Pointer):
-        assert value.name == ("assertions" if kind is AssertionsParam else "A")
+        assert value.name == {AssertionsParam: "assertions", BarrierParam: "barrier"}.get(kind, "A")
+        assert kind is not BarrierParam or bytes(value.memory) == bytes(4)
     else:
         expected = {ScalarParam: np.int8(3), ExtentParam: np.int64(8), StrideParam: np.int64(16)}
         expected[AddressParam] = np.int64(given[0].pointer)

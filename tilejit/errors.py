@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ParamSpec, Protocol, TypeVar
 
 P = ParamSpec("P")
@@ -86,7 +86,23 @@ class SimulationError(TilejitError):
     """What the simulator found wrong with a running kernel.
 
     The message names thread, CTA and the source lines of both parties.
+
+    instructions: numbers of both parties' instructions in the kernel's PTX, of the first alone, or none.
+    threads: numbers in the grid, from 0, of those of the first party.
     """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        span: Rendered | None = None,
+        hint: str | None = None,
+        instructions: Sequence[int] = (),
+        threads: Sequence[int] = (),
+    ) -> None:
+        super().__init__(message, span=span, hint=hint)
+        self.instructions = tuple(instructions)
+        self.threads = tuple(threads)
 
 
 class OutOfBoundsError(SimulationError):
@@ -106,7 +122,7 @@ class RaceError(SimulationError):
 
 
 class DeadlockError(SimulationError):
-    """Threads that wait for something that can no longer happen."""
+    """Threads that wait for something that can no longer happen, or whose loop can no longer end."""
 
 
 class DivergenceError(SimulationError):

@@ -54,6 +54,7 @@ class Options:
     max_registers: int | None = None
     cluster: tuple[int, int, int] | None = None
     nonportable_cluster: bool = False
+    cooperative: bool = False
     debug: bool = False
 
 
@@ -184,6 +185,7 @@ def _tile_ir(
         max_registers=options.max_registers,
         cluster=options.cluster,
         nonportable_cluster=options.nonportable_cluster,
+        cooperative=options.cooperative,
         debug=debug,
     )
 
@@ -305,6 +307,7 @@ def kernel(
     max_registers: int | None = None,
     cluster: Sequence[int] | None = None,
     nonportable_cluster: bool = False,
+    cooperative: bool = False,
     debug: bool = False,
 ) -> Callable[[Callable[..., Any]], Kernel]: ...
 
@@ -319,12 +322,14 @@ def kernel(
     max_registers: int | None = None,
     cluster: Sequence[int] | None = None,
     nonportable_cluster: bool = False,
+    cooperative: bool = False,
     debug: bool = False,
 ) -> Kernel | Callable[[Callable[..., Any]], Kernel]:
     """Makes a kernel of the function below it; nothing is compiled before the first launch.
 
     threads: of a CTA. target: an architecture instead of the device's own. max_registers: a limit per thread.
     cluster: CTAs of a cluster in each dimension. nonportable_cluster: it may have more CTAs than every GPU runs.
+    cooperative: all CTAs of a launch run at the same time, which `tj.grid_sync()` needs.
     debug: a GPU runs the checked build, as the simulator does.
     """
     options = Options(
@@ -333,6 +338,7 @@ def kernel(
         None if max_registers is None else check_registers(max_registers),
         None if cluster is None else check_cluster(cluster),
         nonportable_cluster,
+        cooperative,
         debug,
     )
     if fn is None:
@@ -370,8 +376,18 @@ def simulate(
     source line.
     checks: run the checked build, and watch it; "strict" takes shuffles, votes and matches for no memory barriers, as
     the PTX ISA does.
-    on_finding: "raise" the first error, or "collect" what the checks find in `report.findings` and go on.
+    on_finding: "raise" the first error, or "collect" what the checks find in `report.findings` and go on. An access out
+    of bounds or misaligned is then left out, and a load gives zeros; a thread that fails an assertion ends, as ever.
+    Divergence and deadlock end the run: they are the last finding.
     schedule: each number is another legal order of the threads; no result may depend on it.
+
+    A loop is endless, a DeadlockError, where what decides how it goes on (branches, and the places of stores) is as in
+    an earlier turn, no thread has written since what that was loaded from, and every other thread waits or has ended.
+    What a loop merely counts makes no difference. A loop of which a branch or the place of a store depends on a count
+    is taken for one that ends; TILEJIT_SIM_LIMIT bounds the thread instructions of a launch.
+    Races may be missed in two cases. Of the threads that read a place since the CTA's last barrier, the first and the
+    last are kept: a write that named barriers or flags order behind these two, and not behind a third, passes. Of
+    threads that stored equal values to one place, the order of 16,384 is looked at.
     """
     from .runtime.simulated import SimulatedFunction
 

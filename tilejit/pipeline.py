@@ -57,6 +57,7 @@ class Compiled:
     signature: Signature
     threads: int
     cluster: tuple[int, int, int] | None
+    cooperative: bool
     params: tuple[Param, ...]
     open: Kernel
     tile: Kernel
@@ -322,7 +323,6 @@ PASSES: tuple[Pass, ...] = (
         _check_initialized,
         after=(("layouts", "conversions are further tiles and copies"),),
     ),
-    Pass("polls", _relax_polls, level="tile"),
     Pass("in place", _check_in_place),
     Pass(
         "checks",
@@ -330,7 +330,6 @@ PASSES: tuple[Pass, ...] = (
         level="tile",
         after=(
             ("initialized", "what certainly reads registers that nothing wrote is refused, not checked"),
-            ("polls", "what is checked in a loop that waits decides nothing"),
             ("in place", "operands that certainly overlap are refused, not checked"),
         ),
     ),
@@ -342,8 +341,13 @@ PASSES: tuple[Pass, ...] = (
             ("limits", "partitions count on a CTA that exists"),
             ("layouts", "variants go by layouts"),
             ("initialized", "afterwards a tile is no longer one buffer that an operation writes or reads"),
-            ("polls", "it looks at elements, of which lowering leaves none"),
         ),
+    ),
+    Pass(
+        "polls",
+        _relax_polls,
+        level="lane",
+        after=(("lower", "only then is it known how regions are loaded"),),
     ),
     Pass(
         "memory",
@@ -374,6 +378,7 @@ PASSES: tuple[Pass, ...] = (
         "codegen",
         _generate,
         after=(
+            ("polls", "LLVM takes a plain load for one whose value other threads don't change"),
             ("prune", "the PTX's parameters are those that the launch passes"),
             ("pending", "LLVM moves what uses a register in front of a wait that doesn't carry it"),
             ("memory", "LLVM writes any amount; only the launch would fail"),
@@ -432,6 +437,7 @@ def _compiled(open: Kernel, state: PassState, signature: Signature) -> Compiled:
         signature=signature,
         threads=kernel.threads,
         cluster=kernel.cluster,
+        cooperative=kernel.cooperative,
         params=kernel.params,
         open=open,
         tile=tile,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
-from tilejit.dtypes import bool_, float32, int8, int32, int64
+from tilejit.dtypes import bool_, float32, int8, int32, int64, uint32
 from tilejit.ir import nodes as ir
 from tilejit.ir import walk
 from tilejit.layout import TileLayout
@@ -84,6 +84,10 @@ STATEMENTS: dict[str, Example] = {
         ir.BufferView(buffer(SPARE, "shared", 64)),
     ),
     "Store": statement(ir.Store(FIRST, HALF), ir.Store(FIRST, ONE)),
+    "Atomic": statement(
+        ir.Atomic("add", ir.Vector(A, ir.Const(1, int64)), (HALF,), "acquire.cta", ir.Var("before", float32)),
+        ir.Atomic("max", ir.Vector(A, ir.Const(1, int64)), (HALF,)),
+    ),
     "If": statement(ir.If(SMALL, (_let(N),), (ir.Declare(_CHANGING, N),)), ir.If(N, ())),
     "For": statement(ir.For(_COUNTER, ZERO, N, ONE, (_let(N),)), ir.For(_COUNTER, ZERO, N, ZERO, ())),
     "Loop": statement(ir.Loop((_let(N), ir.If(SMALL, (ir.Break(),)))), ir.Loop((_let(HALF),))),
@@ -136,6 +140,10 @@ PARAMETERS: dict[str, Example] = {
     "ExtentParam": parameter(ir.ExtentParam("A", TALL, 0), ir.ExtentParam("A", ir.Var("wide", int32), 0)),
     "AddressParam": parameter(ir.AddressParam("A", TALL), ir.AddressParam("A", ir.Var("wide", int32))),
     "StrideParam": parameter(ir.StrideParam("A", TALL, 0), ir.StrideParam("A", ir.Var("wide", int32), 0)),
+    "BarrierParam": parameter(
+        ir.BarrierParam(replace(buffer("b", "global", 1), dtype=uint32)),
+        ir.BarrierParam(buffer("b", "global", 1)),
+    ),
     "AssertionsParam": parameter(ir.AssertionsParam(), None),
 }
 

@@ -44,6 +44,7 @@ STATEMENTS: dict[str, tuple[ir.Stmt, set[str], set[str]]] = {
     "Alloc": (ir.Alloc(buffer("a")), set(), set()),
     "BufferView": (ir.BufferView(buffer("a")), set(), set()),
     "Store": (ir.Store(ir.Element(buffer("a"), (number(1), number(2))), load("b")), {"b"}, {"a"}),
+    "Atomic": (ir.Atomic("cas", ir.Element(buffer("a"), (number(1),)), (load("b"), X), var=X), {"a", "b"}, {"a"}),
     "If": (ir.If(ir.Op("less", (load("a"), load("b")), bool_), (ONE, TWO), (THREE,)), {"a", "b"}, set()),
     "For": (ir.For(X, number(0), load("a"), number(1), (ONE, TWO)), {"a"}, set()),
     "Loop": (ir.Loop((ONE, THREE)), set(), set()),
@@ -56,7 +57,7 @@ STATEMENTS: dict[str, tuple[ir.Stmt, set[str], set[str]]] = {
     "TileOp": (ir.TileOp("add", "warp", (region("a"), region("b"), number(3))), {"b"}, {"a"}),
     "Move": (ir.Move(vector("a"), vector("b", "global"), COND, load("c")), {"b", "c"}, {"a"}),
     "Instruction": (
-        ir.Instruction("any", (vector("a"), vector("b")), (number(4), vector("c"), vector("d", "shared"))),
+        ir.Instruction("any", (vector("a"), vector("b")), (number(4), vector("c"), vector("d", "shared")), var=X),
         {"c"},
         {"a", "b"},
     ),
@@ -147,3 +148,22 @@ def test_rewriting_asks_in_the_order_of_the_text_and_rewrites_what_it_gets() -> 
 
     assert walk.rewrite(body, change) == (ir.Loop((ir.If(COND, (ONE, ONE), ()), THREE)), ONE, ONE)
     assert asked == list(walk.statements(body))
+
+
+@pytest.mark.parametrize(
+    "stmt",
+    [
+        ir.Let(X, load("a")),
+        ir.Store(ir.Element(buffer("a"), (number(1),)), X),
+        ir.TileOp("add", "warp", (region("a"), region("b"), number(3))),
+    ],
+    ids=lambda stmt: type(stmt).__name__,
+)
+def test_the_buffers_of_a_statement_are_changed(stmt: ir.Stmt) -> None:
+    def other(name: ir.Buffer) -> ir.Buffer:
+        return buffer(f"{name.name}.other", name.space)
+
+    changed = walk.with_buffers(stmt, other)
+    for places in (walk.reads, walk.writes):
+        assert [p.buffer for p in places(changed)] == [other(p.buffer) for p in places(stmt)]
+    assert walk.with_buffers(stmt, lambda same: same) == stmt

@@ -8,11 +8,12 @@ from dataclasses import replace
 import pytest
 
 from tests.isa.uses import Use, local, oldest, use
-from tilejit.dtypes import DTYPES, float64, int32
+from tilejit.dtypes import DTYPES, float64, int32, int64
 from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import Alloc, Buffer, Const, Expr, Instruction, Special, Vector
 from tilejit.ir.verify import verify
 from tilejit.isa import ROWS, Kind, Operand, Row
+from tilejit.isa.row import F64
 from tilejit.layout import TileLayout
 from tilejit.source import Span
 from tilejit.target import TARGETS
@@ -88,10 +89,11 @@ def retyped(made: Use) -> Iterator[Instruction]:
 
 
 def scalars(made: Use) -> Iterator[Instruction]:
-    """A scalar of 64 bits, which no operand is but some registers, and then an integer."""
+    """A float of 64 bits, which no operand is but some registers; for these an integer."""
     for at, operand in enumerate(arguments(made.row)):
         if operand.count is not None:
-            yield with_input(made, at, build.const(1.0, float64))
+            is_double = operand.register is F64
+            yield with_input(made, at, build.const(1, int64) if is_double else build.const(1.0, float64))
 
 
 def varying(made: Use) -> Iterator[Instruction]:

@@ -7,7 +7,7 @@ from functools import cache
 
 from tests.support.lane_kernels import array, pointer
 from tilejit.codegen import generate
-from tilejit.dtypes import DType, bool_, float32, int16, int32, int64
+from tilejit.dtypes import DType, bool_, float32, float64, int16, int32, int64
 from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import Alloc, Buffer, Const, Expr, Instruction, Kernel, Move, Param, Special, Stmt, Vector
 from tilejit.isa import ROWS, Direction, Kind, Operand, Row
@@ -15,7 +15,9 @@ from tilejit.layout import TileLayout, datapath
 from tilejit.target import TARGETS, target
 
 #: elements of a register where the row leaves them open, by its constraint
-_ELEMENTS: dict[str, DType] = {"h": int16, "r": int32, "l": int64, "f": float32, "b": bool_}
+_ELEMENTS: dict[str, DType] = {
+    "h": int16, "r": int32, "l": int64, "f": float32, "d": float64, "b": bool_,
+}
 
 #: registers that a wait carries
 _CARRIED = 2
@@ -111,11 +113,11 @@ def _item(operand: Operand, name: str) -> Expr | Vector:
 
 
 def _place(operand: Operand, name: str) -> Vector:
-    width = max(1, operand.access_bytes // 4)
+    width, dtype = max(1, operand.access_bytes // 4), int16 if operand.access_bytes == 2 else int32
     if operand.space == "global":
-        return Vector(array(name, int32, 4096), Const(0, int64), width)
+        return Vector(array(name, dtype, 4096), Const(0, int64), width)
     if operand.space == "tmem":
         layout = datapath("D", 128, 32)
         return Vector(Buffer(name, "tmem", int32, (128, 32), layout, 16), Const(0, int32), width)
     assert operand.space == "shared"
-    return Vector(Buffer(name, "shared", int32, (64,), TileLayout.row_major((64,)), 128), Const(0, int32), width)
+    return Vector(Buffer(name, "shared", dtype, (64,), TileLayout.row_major((64,)), 128), Const(0, int32), width)

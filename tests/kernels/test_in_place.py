@@ -278,3 +278,24 @@ def test_arrays_whose_rows_alternate_lie_apart():
     with tj.use_device("sim"):
         added_between_arrays[1](a[:4, :3], a[:4, 20:23])
     np.testing.assert_array_equal(a[:4, 20:23], expected[:4])
+
+
+@tj.kernel(threads=128)
+def each_cta_from_one_place(A, n: tj.int32):
+    at = tj.cta_id() * 40
+    tj.cta.copy(A[at : at + 80], A[n : n + 80])
+
+
+@tj.kernel(threads=128)
+def each_thread_from_one_place(A, n: tj.int32):
+    at = tj.thread_id() * 40
+    tj.thread.copy(A[at : at + 80], A[n : n + 80])
+
+
+@pytest.mark.parametrize("kernel", [each_cta_from_one_place, each_thread_from_one_place])
+@pytest.mark.parametrize("schedule", range(4))
+def test_the_overlap_is_told_although_others_race_before_the_check_has_ended_its_thread(kernel, schedule):
+    # the second instance overlaps its source in part; the third reads what the first writes
+    overlap = r"A\[40 : 40 \+ 80\] and reads A\[0 : 0 \+ 80\]: they overlap in part"
+    with pytest.raises(tj.SimulationError, match=overlap):
+        tj.simulate(kernel, 3, np.zeros(5200, np.float32), 0, schedule=schedule)

@@ -390,3 +390,31 @@ def test_declines_say_how_many_threads_share_a_result() -> None:
     assert CASES["registers"].verdict("sum").declines["shuffle"] == (
         "registers comes first: its priority is 30",
     )
+
+
+@pytest.mark.parametrize(("threads", "rows", "columns"), [(128, 32, 128), (128, 32, 100), (256, 1, 1000), (96, 7, 13)])
+def test_a_softmax_of_open_tiles_is_numpys(threads: int, rows: int, columns: int) -> None:
+    whole, kept, unit = f"0 +: {rows}, 0 +: {columns}", f"0 +: {rows}", f"0 +: {rows}, 0 +: 1"
+    tile, column = f"local float32[{rows}, {columns}] open cta", f"local float32[{rows}] open cta"
+    layout = f"S[({rows}, {columns}) : ({columns}, 1)] align 4"
+    text = f"""kernel softmax threads={threads} target=sm_90a
+  param A: global float32[{rows}, {columns}] {layout}
+  param B: global float32[{rows}, {columns}] {layout} written
+  alloc x: {tile} align 4
+  alloc m: {column} align 4
+  view c: local float32[{rows}, 1] open cta (0, None) align 4 of m
+  alloc s: {column} align 4
+  view d: local float32[{rows}, 1] open cta (0, None) align 4 of s
+  cta.copy x[{whole}], A[{whole}]
+  cta.max m[{kept}], x[{whole}]; axis=(1)
+  cta.sub x[{whole}], x[{whole}], c[{unit}]
+  cta.exp x[{whole}], x[{whole}]
+  cta.sum s[{kept}], x[{whole}]; axis=(1)
+  cta.div x[{whole}], x[{whole}], d[{unit}]
+  cta.copy B[{whole}], x[{whole}]
+"""
+    A = np.random.default_rng(0).normal(size=(rows, columns)).astype(np.float32)
+    B = np.zeros_like(A)
+    running.run(from_text(text), {"A": A, "B": B}, {}, devices.named("sim"))
+    e = np.exp(A - A.max(1, keepdims=True))
+    np.testing.assert_allclose(B, e / e.sum(1, keepdims=True), rtol=1e-5)

@@ -28,6 +28,8 @@ def carry_out(cta: Threads, stmt: ir.Instruction, active: Array) -> None:
     """One instruction by the active threads."""
     if stmt.name.startswith(("ldmatrix", "stmatrix")):
         matrix(cta, stmt, active)
+    elif stmt.name.startswith(("shfl.", "vote.")) and stmt.var is not None:
+        lanes(cta, stmt, active)
     elif stmt.name.startswith("mma."):
         multiply(cta, stmt, active)
     elif stmt.name == "cvt.rna.tf32.f32":
@@ -54,6 +56,26 @@ def pair(cta: Threads, stmt: ir.Instruction, active: Array) -> None:
         cta.put(output, [convert(x, output.buffer.dtype) for (x,) in pairs], active)
     else:
         cta.put(output, [np.asarray(ELEMENTWISE[name].formula(*values)) for values in pairs], active)
+
+
+def lanes(cta: Threads, stmt: ir.Instruction, active: Array) -> None:
+    """A shuffle or a vote by all whole warps that are active."""
+    assert stmt.var is not None
+    kind, mode, *_ = stmt.name.split(".")
+    values = [cta.value(i, active) for i in stmt.inputs if not isinstance(i, ir.Vector)]
+    result = np.zeros(cta.threads, stmt.var.dtype.numpy)
+    for first in range(0, cta.threads, 32):
+        warp = np.arange(first, first + 32)
+        assert active[warp].all() == active[warp].any(), f"a part of a warp carries out {stmt.name}"
+        if kind == "vote":
+            ballot = sum(int(holds) << lane for lane, holds in enumerate(values[0][warp]))
+            result[warp] = {"any": ballot != 0, "all": ballot == 2**32 - 1, "ballot": ballot}[mode]
+            continue
+        own, by = np.arange(32), values[1][warp]
+        source = {"idx": by, "bfly": own ^ by, "up": own - by, "down": own + by}[mode]
+        inside = (source >= 0) & (source < 32)
+        result[warp] = values[0][first + np.where(inside, source, own)]
+    cta.assign(stmt.var, result, active)
 
 
 def matrix(cta: Threads, stmt: ir.Instruction, active: Array) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.reference.threads import Threads
-from tilejit.dtypes import bool_, int32
+from tilejit.dtypes import bool_, int32, uint32
 from tilejit.ir import nodes as ir
 from tilejit.layout import TileLayout
 
@@ -70,3 +70,24 @@ def test_an_element_of_a_thread_lies_where_the_layout_says() -> None:
     place = ir.Element(ir.Buffer("r", "local", int32, (2, 4), layout, 4), (ONE, ONE))
     threads = carried_out(ir.Alloc(place.buffer), ir.Store(place, LANE), numbers=(5,))
     assert np.flatnonzero(threads.registers["r"][0]).tolist() == [3]
+
+
+def test_atomic_updates_come_one_after_another() -> None:
+    before = ir.Var("before", int32)
+    place, shared = ir.Vector(SHARED, ONE), ir.Alloc(SHARED)
+    made = carried_out(shared, ir.Atomic("add", place, (ONE,), var=before))
+    assert list(made.values["before"]) == list(range(32)) and made.memory["s"][1] == 32
+    made = carried_out(shared, ir.Atomic("cas", place, (ZERO, FOUR), var=before))
+    assert list(made.values["before"]) == [0] + [4] * 31
+
+
+def test_lanes_exchange_what_they_hold() -> None:
+    taken, votes = ir.Var("taken", int32), ir.Var("votes", uint32)
+    made = carried_out(
+        ir.Instruction("shfl.up", (), (LANE, FOUR), var=taken),
+        ir.Instruction("vote.ballot", (), (less(LANE, FOUR),), var=votes),
+    )
+    assert list(made.values["taken"]) == [*range(4), *range(28)]
+    assert set(made.values["votes"]) == {15}
+    with pytest.raises(AssertionError, match="a part of a warp"):
+        carried_out(ir.If(less(LANE, FOUR), (ir.Instruction("vote.any", (), (less(LANE, FOUR),), var=X),)))

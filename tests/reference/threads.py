@@ -95,6 +95,8 @@ class Threads:
                 self._allocate(stmt.buffer)
             case ir.Store():
                 self.put(stmt.place, [self.typed(stmt.value, stmt.place.buffer.dtype, active)], active)
+            case ir.Atomic():
+                self._update(stmt, active)
             case ir.Move():
                 self._move(stmt, active)
             case ir.Instruction():
@@ -127,6 +129,16 @@ class Threads:
             return
         fill = self.value(stmt.otherwise, active)
         self.put(stmt.dst, [np.where(reads, v, fill) for v in values], active)
+
+    def _update(self, stmt: ir.Atomic, active: Array) -> None:
+        """One thread after another."""
+        operands = [self.typed(operand, stmt.place.buffer.dtype, active) for operand in stmt.operands]
+        for thread in np.flatnonzero(active):
+            alone = np.arange(self.threads) == thread
+            (before,) = self.get(stmt.place, alone)
+            self.put(stmt.place, [updated(stmt.op, before, operands)], alone)
+            if stmt.var is not None:
+                self.assign(stmt.var, before, alone)
 
     def _print(self, stmt: ir.Print, active: Array) -> None:
         parts = [p if isinstance(p, str) else self.value(p, active) for p in stmt.parts]
@@ -237,6 +249,20 @@ class Threads:
         shape = tuple(int(n) for n in place.buffer.shape if isinstance(n, int))
         assert _inside(indices, shape), f"{place} leaves the buffer of {shape}"
         return storage, [(*rows, _in_layout(layout, indices, shape))]
+
+
+def updated(op: str, before: Array, operands: Sequence[Array]) -> Array:
+    """What an atomic operation leaves in a place."""
+    if op == "cas":
+        return np.where(before == operands[0], operands[1], before)
+    (value,) = operands
+    if op == "exch":
+        return value
+    functions = {
+        "add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
+        "xor": np.bitwise_xor,
+    }
+    return np.asarray(functions[op](before, value))
 
 
 class _Exits:

@@ -54,6 +54,8 @@ class FakeDriver:
         return SUCCESS, 100 + device
 
     def cuDeviceGetAttribute(self, attribute, device):
+        if attribute == real.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+            return SUCCESS, 132
         major = attribute == real.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
         return SUCCESS, self.capability[0 if major else 1]
 
@@ -109,6 +111,15 @@ class FakeDriver:
         if self.errors.get("cuLaunchKernel", SUCCESS) == SUCCESS:
             self.kernel(ctypes.cast(parameters, ctypes.POINTER(ctypes.c_void_p)))
         return self._done("cuLaunchKernel")
+
+    def cuLaunchCooperativeKernel(self, function, gx, gy, gz, bx, by, bz, shared, stream, parameters):
+        self.calls.append(("launch together", (gx, gy, gz), (bx, by, bz), shared, stream))
+        if self.errors.get("cuLaunchCooperativeKernel", SUCCESS) == SUCCESS:
+            self.kernel(ctypes.cast(parameters, ctypes.POINTER(ctypes.c_void_p)))
+        return self._done("cuLaunchCooperativeKernel")
+
+    def cuOccupancyMaxActiveBlocksPerMultiprocessor(self, function, threads, shared):
+        return SUCCESS, 2048 // threads
 
     # memory
 

@@ -15,6 +15,7 @@ from tilejit.ir.nodes import (
     TRUE,
     Assert,
     AssertionsParam,
+    BarrierParam,
     Buffer,
     ExtentParam,
     PointerParam,
@@ -24,6 +25,7 @@ from tilejit.ir.nodes import (
 )
 from tilejit.ir.types import Signature
 from tilejit.layout import TileLayout
+from tilejit.lower import grid_barrier
 from tilejit.runtime.arrays import DeviceArray
 from tilejit.runtime.device import Launch
 from tilejit.runtime.packing import Field, Packing
@@ -32,7 +34,7 @@ from tilejit.target import target
 
 pytest.importorskip("cuda.bindings")
 
-from tests.runtime.fake_driver import FakeDriver  # noqa: E402
+from tests.runtime.fake_driver import FakeDriver, real  # noqa: E402
 from tests.support.foreign_arrays import (
     Interface,
     Tensor,  # noqa: E402
@@ -68,7 +70,8 @@ def compiled(*params, names="A B C", **changes):
     arguments = tuple((name, None) for name in names.split())
     made = {
         "params": params, "signature": Signature(arguments), "ptx": "ptx", "entry": "k", "shared_bytes": 0,
-        "dynamic_shared": False, "cluster": None, "assertions": (), "target": target("sm_90a"), **changes
+        "dynamic_shared": False, "cluster": None, "cooperative": False, "name": "k", "assertions": (),
+        "target": target("sm_90a"), **changes
     }
     return SimpleNamespace(**made)
 
@@ -386,6 +389,43 @@ def test_an_assert_is_raised_when_results_are_copied_back(fake, device):
     fake.kernel = kernel
     with pytest.raises(DeviceAssertionError, match="thread 0"):
         f.launch(GRID, call(np.zeros(4, np.float32)))
+
+
+@pytest.mark.parametrize("prepared", [False, True])
+def test_each_cooperative_launch_has_a_barrier_of_its_own(fake, device, prepared):
+    seen = []
+
+    def kernel(p):
+        address = parameter(p, 0, ctypes.c_uint64)
+        seen.append((address, array_at(address, 1, np.uint32)[0]))
+
+    fake.kernel = kernel
+    f = device.load(compiled(BarrierParam(grid_barrier.BARRIER), cooperative=True))
+    run = f.prepare(GRID, call()) if prepared else lambda: f.launch(GRID, call())
+    for _ in range(300):
+        run()
+    launched = [c for c in fake.calls if c[0].startswith("launch")]
+    assert launched == [("launch together", (3, 1, 1), (64, 1, 1), 0, 0)] * 300
+    addresses = [address for address, _ in seen]
+    assert len(set(addresses)) == 256 and addresses[:44] == addresses[256:]
+    assert all(address % 32 == 0 for address in addresses) and {word for _, word in seen} == {0}
+
+
+def test_a_cooperative_launch_without_a_barrier_is_one_too(fake, device):
+    device.load(compiled(cooperative=True)).launch(GRID, call())
+    device.load(compiled()).launch(GRID, call())
+    assert [c[0] for c in fake.calls if c[0].startswith("launch")] == ["launch together", "launch"]
+
+
+def test_a_grid_that_cant_be_resident_is_refused_with_the_limit(fake, device):
+    fake.errors["cuLaunchCooperativeKernel"] = real.CUresult.CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE
+    f = device.load(compiled(cooperative=True))
+    words = "the 5,000 CTAs.*cuda:0 runs 4,224 of k with 64 threads: 32 on each of 132 multiprocessors"
+    with pytest.raises(tj.LaunchError, match=words):
+        f.launch(Launch((5000, 1, 1), 64), call())
+    fake.errors["cuLaunchCooperativeKernel"] = real.CUresult.CUDA_ERROR_INVALID_VALUE
+    with pytest.raises(tj.LaunchError, match="CUDA_ERROR_INVALID_VALUE from cuLaunchCooperativeKernel"):
+        f.launch(GRID, call())
 
 
 def test_a_prepared_launch_packs_once(fake, device):

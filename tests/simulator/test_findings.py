@@ -1,9 +1,13 @@
 """Findings: records that launches raise, and that a simulation collects, grouped by both lines."""
 
+import ast
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import tilejit as tj
+import tilejit.simulator.machine
 from tests.simulator.small_kernels import simulate
 from tilejit.errors import DeadlockError, OutOfBoundsError, RaceError
 
@@ -43,23 +47,88 @@ def test_the_right_kernel_gives_no_findings():
     assert tj.simulate(right, 1, np.zeros(64, "i4"), on_finding="collect").findings == ()
 
 
-def test_an_error_that_ends_the_launch_is_the_last_finding():
+WRONG = {
+    "a store": ("st.global.u32 [%x2+{}], 7;", "bounds", 400, [1, 2, 3, 4]),
+    "a load": ("ld.global.u32 %r2, [%x2+{}]; st.global.u32 [%x2], %r2;", "bounds", 400, [0, 0, 0, 0]),
+    "an update": ("atom.global.add.u32 %r2, [%x2+{}], 1; st.global.u32 [%x2], %r2;", "bounds", 400, [0, 0, 0, 0]),
+    "a reduction": ("red.global.add.u32 [%x2+{}], 1;", "bounds", 400, [1, 2, 3, 4]),
+    "a misaligned store": ("st.global.u32 [%x2+{}], 7;", "alignment", 2, [1, 2, 3, 4]),
+    "a misaligned load": ("ld.global.u32 %r2, [%x2+{}]; st.global.u32 [%x2], %r2;", "alignment", 2, [0, 0, 0, 0]),
+    "a copy": (
+        "cp.async.ca.shared.global [tile], [%x2+{}], 4; cp.async.wait_all; ld.shared.u32 %r2, [tile];"
+        "st.global.u32 [%x2], %r2;", "bounds", 400, [0, 0, 0, 0],
+    ),
+}
+
+
+@pytest.mark.parametrize("how", WRONG)
+def test_a_wrong_access_is_left_out_and_the_collecting_simulation_goes_on(how):
+    access, rule, offset, result = WRONG[how]
+    body = THREAD + f""".loc 1 31 5
+    {access.format(offset)}
+    st.global.u32 [%x2+16], 5; ret;"""
+    out = np.array([1, 2, 3, 4, 0, 0, 0, 0], "u4")
+    tile = ".shared .align 4 .b8 tile[4];"
+    report = simulate(body, out, block=4, grid=1, registers=tile, on_finding="collect")
+    found = [x for x in report.findings if x.rule == rule]
+    assert len(found) == 1 and found[0].count == 4 and found[0].threads == (0, 1, 2, 3)
+    assert (found[0].first.location.line, found[0].first.location.column) == (31, 5)
+    assert found[0].first.text and found[0].second is None
+    np.testing.assert_array_equal(out, [*result, 5, 5, 5, 5])
+
+
+def test_only_the_threads_whose_address_is_wrong_are_left_out():
     out = np.zeros(4, "u4")
-    body = THREAD + "st.global.u32 [%x1], %r1; st.global.u32 [%x2+4000], %r1; ret;"
-    report = simulate(body, out, on_finding="collect")
-    assert [x.rule for x in report.findings] == ["race", "bounds"]
-    with pytest.raises(OutOfBoundsError):
-        simulate(THREAD + "st.global.u32 [%x2+4000], %r1; ret;", out)
+    report = simulate(THREAD + "st.global.u32 [%x2+8], 7; ret;", out, block=4, on_finding="collect")
+    assert [(x.rule, x.threads) for x in report.findings] == [("bounds", (2, 3))]
+    np.testing.assert_array_equal(out, [0, 0, 7, 7])
+    with pytest.raises(OutOfBoundsError) as e:
+        simulate(THREAD + "st.global.u32 [%x2+8], 7; ret;", out, block=4)
+    assert e.value.threads == (2, 3) and len(e.value.instructions) == 1
 
 
-def test_a_failed_assertion_is_a_finding():
+ENDS = {
+    "divergence": ".loc 1 31 5\nbar.warp.sync 1; ret;",
+    "deadlock": ".loc 1 31 5\nS: ld.volatile.global.u32 %r2, [%x1]; setp.eq.u32 %p1, %r2, 0; @%p1 bra S; ret;",
+    "failure": ".loc 1 31 5\ntrap;",
+}
+
+
+@pytest.mark.parametrize("rule", ENDS)
+def test_an_error_that_ends_the_launch_is_the_last_finding_and_has_its_place(rule):
+    body = THREAD + "st.global.u32 [%x1+4], %r1;\n" + ENDS[rule]
+    report = simulate(body, np.zeros(4, "u4"), block=4, on_finding="collect")
+    assert [x.rule for x in report.findings] == ["race", rule]
+    last = report.findings[-1]
+    assert (last.first.location.line, last.first.location.column) == (31, 5)
+    assert last.threads and set(last.threads) <= {0, 1, 2, 3}
+
+
+def test_every_error_of_the_machine_names_its_instruction():
+    places = []
+    for path in sorted(Path(tilejit.simulator.machine.__file__).parent.glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+                name = ast.unparse(node.exc.func)
+                if name.endswith("Error") and name not in ("AssertionError", "LaunchError"):
+                    named = {k.arg for k in node.exc.keywords}
+                    # **parties(…) has no name
+                    if not named & {"instructions", None}:
+                        places.append((path.name, node.lineno))
+    # printf's reader of memory doesn't know the call; the machine adds it
+    assert [name for name, _ in places] == ["printf.py"]
+
+
+def test_a_failed_assertion_is_a_finding_with_its_line_and_its_thread():
     @tj.kernel(threads=32)
     def fails(X: tj.Tensor):
-        assert tj.thread_id() < 3, "too many"
-        X[tj.thread_id()] = 1
+        assert tj.thread_id() + 32 * tj.cta_id() < 35, "too many"
+        X[tj.thread_id(), tj.cta_id()] = 1
 
-    report = tj.simulate(fails, 1, np.zeros(32, "i4"), on_finding="collect")
+    report = tj.simulate(fails, 2, np.zeros((32, 2), "i4"), on_finding="collect")
     assert [x.rule for x in report.findings] == ["failure"] and "too many" in report.findings[0].message
+    assert 'assert tj.thread_id() + 32 * tj.cta_id() < 35, "too many"' in report.findings[0].first.location.text
+    assert report.findings[0].threads == (35,)
 
 
 @pytest.mark.parametrize("seed", range(4))

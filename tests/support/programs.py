@@ -71,7 +71,7 @@ def one_thread(
     arrays: dict[str, np.ndarray] = {}
     scalars: dict[str, Any] = {}
     for param in kernel.params:
-        assert not isinstance(param, ir.AssertionsParam)
+        assert not isinstance(param, (ir.AssertionsParam, ir.BarrierParam))
         argument = arguments[param.of]
         match param:
             case ir.PointerParam():

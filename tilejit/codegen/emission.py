@@ -107,7 +107,8 @@ class Emission:
         if row not in self.used:
             row.need(self.target, span)
             self.used[row] = None
-        call = _call(row, len(operands))
+        integers = [n for n, o in enumerate(operands) if _is_integer(o)] if row.takes_immediates else []
+        call = _call(row, len(operands), frozenset(integers))
         text = call.text(operands, past or {})
         if not call.results:
             self.writer.effect(text)
@@ -144,9 +145,14 @@ class _AsmCall(NamedTuple):
         return before + ", ".join([f"{kind} {x}" for kind, x in zip(self.kinds, operands, strict=True)]) + self.after
 
 
+def _is_integer(operand: str) -> bool:
+    """Whether an operand is an integer known at compile time."""
+    return operand.lstrip("-").isdigit()
+
+
 @cache
-def _call(row: Row, number: int) -> _AsmCall:
-    """The call of a row with so many operands."""
+def _call(row: Row, number: int, literals: frozenset[int] = frozenset()) -> _AsmCall:
+    """The call of a row with so many operands. literals: which of them are integers known at compile time."""
     carried = number - len(row.arguments)
     if carried and row.carries is None:
         raise TypeError(f"{row.name} takes {len(row.arguments)} operands; got {number}")
@@ -158,7 +164,9 @@ def _call(row: Row, number: int) -> _AsmCall:
     tied = sum(o.direction is Direction.INOUT and o.is_result for o in arguments)
     constraints = [f"={o.register.constraint}" for o in results]
     constraints += map(str, range(tied))
-    constraints += [o.register.constraint for o in arguments[tied:]]
+    constraints += [
+        "n" if o.is_immediate and k in literals else o.register.constraint for k, o in enumerate(arguments) if k >= tied
+    ]
     if row.memory:
         constraints.append("~{memory}")
     effect = "sideeffect " if row.memory or row.convergent else ""

@@ -10,7 +10,7 @@ from ..dtypes import DType, bool_, int32, int64
 from ..ir import walk
 from ..ir.arithmetic import facts
 from ..ir.arithmetic.remember import remembered
-from ..ir.nodes import Cast, Const, Declare, Element, Expr, For, Let, Load, Op, Special, Var
+from ..ir.nodes import Cast, Const, Declare, Element, Expr, For, Load, Op, Special, Var
 from ..ir.walk import Block
 from ..scopes import THREAD_IDS
 from . import memory
@@ -56,8 +56,9 @@ def _is_settled(emission: Emission, expr: Expr) -> bool:
 def changing(body: Block, unrolled: bool = False) -> Iterator[str]:
     """The variables that have several values where they are in scope: those that are assigned, and unrolled ones."""
     for stmt in body:
-        if isinstance(stmt, Declare) or (unrolled and isinstance(stmt, (Let, For))):
-            yield stmt.var.name
+        named = walk.defines(stmt)
+        if isinstance(named, Var) and (unrolled or isinstance(stmt, Declare)):
+            yield named.name
         inner = unrolled
         if isinstance(stmt, For) and stmt.unrolled:
             yield stmt.var.name

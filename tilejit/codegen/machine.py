@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..dtypes import int32
+from ..dtypes import DType, bool_, int32
 from ..ir.nodes import Instruction, Vector
 from ..isa import ROWS, Kind, Operand
 from . import memory
@@ -23,17 +23,22 @@ def instruction(emission: Emission, stmt: Instruction) -> None:
         is_carried = row.carries is not None and number < len(stmt.outputs)
         operand = row.carries if is_carried else row.arguments[len(operands) - carried]
         assert operand is not None
-        if not isinstance(item, Vector):
-            operands.append(_converted(emission, evaluate(emission, item), operand))
+        if not isinstance(item, Vector) and operand.is_bits:
+            operands += _words(emission, evaluate(emission, item), operand)
+        elif not isinstance(item, Vector):
+            operands.append(converted(emission, evaluate(emission, item), operand))
         elif operand.kind is Kind.ADDRESS and item.buffer.space == "shared":
-            place, past[len(operands)] = _shared_address(emission, item)
+            place, past[len(operands)] = shared_address(emission, item)
             operands.append(place)
         else:
             operands += _vector_operands(emission, item, operand)
         carried = len(operands) if is_carried else carried
     results = emission.machine(row, *operands, past=past, span=stmt.span)
     registers = row.results if row.carries is None else (row.carries,) * carried + row.results
-    _store_results(emission, stmt, registers, results)
+    at = _store_results(emission, stmt, registers, results)
+    if stmt.var is not None:
+        value = _joined(emission, results[at:], registers[at], stmt.var.dtype)
+        emission.scalars[stmt.var.name] = LLVMValue(value, stmt.var.dtype)
 
 
 def _vector_operands(emission: Emission, vector: Vector, operand: Operand) -> list[str]:
@@ -50,8 +55,7 @@ def _vector_operands(emission: Emission, vector: Vector, operand: Operand) -> li
         words = memory.words_of(vector.buffer.dtype, vector.width)
         values = memory.read(emission, vector, offset, words)
         return _regrouped(emission, values, (words.word, words.bits), _type_and_bits(operand))
-    pointer, place = memory.address(emission, vector.buffer, offset)
-    return [w.value(f"ptrtoint {pointer} {place} to {_type_and_bits(operand)[0]}")]
+    return [pointer_address(emission, vector)]
 
 
 def _type_and_bits(operand: Operand) -> tuple[str, int]:
@@ -81,7 +85,13 @@ def _regrouped(emission: Emission, values: list[str], source: tuple[str, int], t
     return joined
 
 
-def _shared_address(emission: Emission, vector: Vector) -> tuple[str, int]:
+def pointer_address(emission: Emission, vector: Vector) -> str:
+    """An address of global memory as a number."""
+    pointer, place = memory.address(emission, vector.buffer, offset_of(emission, vector.offset))
+    return emission.writer.value(f"ptrtoint {pointer} {place} to i64")
+
+
+def shared_address(emission: Emission, vector: Vector) -> tuple[str, int]:
     """A 32-bit address, computed in 32 bits: pointers have 64, which would cost two additions and a truncation.
 
     returns: the address that all turns of an unrolled loop share, and the bytes that this turn adds.
@@ -95,19 +105,24 @@ def _shared_address(emission: Emission, vector: Vector) -> tuple[str, int]:
     return base, offset.past * size
 
 
-def _converted(emission: Emission, value: LLVMValue, operand: Operand) -> str:
+def converted(emission: Emission, value: LLVMValue, operand: Operand) -> str:
     """A scalar in the type of the operand's register: its bit pattern, zero-extended."""
-    kind, _ = _type_and_bits(operand)
+    kind, width = _type_and_bits(operand)
     if register_type(value.dtype) == kind:
         return value.text
     bits = memory.as_bits(emission, value)
+    if value.dtype.bits == width:
+        return bits
     return emission.writer.value(f"zext i{value.dtype.bits} {bits} to {kind}")
 
 
 def _store_results(
     emission: Emission, stmt: Instruction, registers: tuple[Operand, ...], results: list[str]
-) -> None:
-    """Writes the result registers' values to the statement's outputs. registers: the operand of each register."""
+) -> int:
+    """Writes the result registers' values to the statement's outputs; returns how many they are.
+
+    registers: the operand of each register.
+    """
     w = emission.writer
     at = 0
     for vector in stmt.outputs:
@@ -119,3 +134,27 @@ def _store_results(
         made = _regrouped(emission, chosen, (kind, bits), (words.word, words.bits))
         memory.write(emission, vector, offset_of(emission, vector.offset), words, made)
         at += count
+    return at
+
+
+def _words(emission: Emission, value: LLVMValue, operand: Operand) -> list[str]:
+    """The bits of a scalar in as many registers as they need, zero-extended where they fill none."""
+    kind, width = _type_and_bits(operand)
+    bits = value.dtype.bits
+    if bits <= width:
+        return [converted(emission, value, operand)]
+    source = (register_type(value.dtype), bits)
+    return _regrouped(emission, [value.text], source, (kind, width))
+
+
+def _joined(emission: Emission, words: list[str], operand: Operand, dtype: DType) -> str:
+    """The value whose bits some registers hold: what `_words` made, or a predicate."""
+    w, (kind, width) = emission.writer, _type_and_bits(operand)
+    if operand.kind is Kind.PREDICATE:
+        return words[0]
+    if dtype == bool_:
+        return w.value(f"icmp ne {kind} {words[0]}, 0")
+    if dtype.bits >= width:
+        return _regrouped(emission, words, (kind, width), (register_type(dtype), dtype.bits))[0]
+    narrow = w.value(f"trunc {kind} {words[0]} to i{dtype.bits}")
+    return w.bitcast(f"i{dtype.bits}", narrow, register_type(dtype))

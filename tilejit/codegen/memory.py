@@ -99,7 +99,7 @@ def _ordered(order: str) -> tuple[str, str]:
 
 
 def load(emission: Emission, buffer: Buffer, offset: OffsetSum, order: str = "") -> LLVMValue:
-    """The element at `offset`, read in one of `LOAD_ORDERS`."""
+    """The element at `offset`, read in one of `ORDERS["load"]`."""
     kind = memory_type(buffer.dtype)
     registers = _registers_of(emission, buffer)
     if registers is not None:
@@ -116,7 +116,7 @@ def load(emission: Emission, buffer: Buffer, offset: OffsetSum, order: str = "")
 
 
 def store(emission: Emission, buffer: Buffer, offset: OffsetSum, value: LLVMValue, order: str = "") -> None:
-    """Writes the element at `offset`, in one of `STORE_ORDERS`."""
+    """Writes the element at `offset`, in one of `ORDERS["store"]`."""
     text, kind = value.text, memory_type(buffer.dtype)
     if buffer.dtype.kind == "bool":
         text = emission.writer.value(f"zext i1 {text} to i8")
@@ -218,18 +218,23 @@ def _stack_places(
     return [_past(emission, "ptr", place, past + index * size) for index in range(words.number)]
 
 
-def read(emission: Emission, vector: Vector, offset: OffsetSum, words: WordFormat) -> list[str]:
-    """The words of a vector, which is at `offset`: one access of memory, or registers."""
+def read(
+    emission: Emission, vector: Vector, offset: OffsetSum, words: WordFormat, order: str = ""
+) -> list[str]:
+    """The words of a vector, which is at `offset`: one access of memory, in one of `ORDERS["move"]`, or registers."""
     w, buffer = emission.writer, vector.buffer
     registers = _registers_of(emission, buffer)
     if registers is not None:
         return _read_registers(emission, buffer, registers, offset, words)
     access, align = _access(emission, vector, words)
+    how, _ = _ordered(order)
+    if order:
+        emission.ordered.add(buffer.root.name)
     kind = access.vector
     values: list[str] = []
     for first in range(0, words.number, access.number):
         pointer, place = address(emission, buffer, _further(buffer, offset, first * words.bits))
-        loaded = w.value(f"load {kind}, {pointer} {place}, align {align}")
+        loaded = w.value(f"load{how} {kind}, {pointer} {place}, align {align}")
         if access.number == 1:
             values.append(loaded)
             continue

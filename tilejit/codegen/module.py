@@ -10,6 +10,7 @@ from ..ir.nodes import (
     AddressParam,
     Assert,
     AssertionsParam,
+    BarrierParam,
     Buffer,
     ExtentParam,
     Kernel,
@@ -148,6 +149,8 @@ def _bind_parameters(emission: Emission) -> None:
                 emission.bases[buffer.name] = name
             case ScalarParam(var=var) | ExtentParam(var=var) | StrideParam(var=var) | AddressParam(var=var):
                 emission.scalars[var.name] = _number(emission, var.dtype, name)
+            case BarrierParam(buffer):
+                emission.bases[buffer.name] = name
             case AssertionsParam():
                 emission.record = name
             case _:
@@ -164,7 +167,7 @@ def _parameters(emission: Emission) -> str:
                 texts.append(f"ptr addrspace(1) {_pointer_attributes(buffer, constant)}%p{number}")
             case ScalarParam(var=var) | ExtentParam(var=var) | StrideParam(var=var) | AddressParam(var=var):
                 texts.append(f"{memory_type(var.dtype)} %p{number}")
-            case AssertionsParam():
+            case AssertionsParam() | BarrierParam():
                 texts.append(f"ptr addrspace(1) %p{number}")
             case _:
                 assert_never(param)

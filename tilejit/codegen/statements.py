@@ -10,6 +10,7 @@ from ..ir.nodes import (
     Alloc,
     Assert,
     Assign,
+    Atomic,
     Break,
     BufferView,
     Continue,
@@ -33,6 +34,7 @@ from ..ir.nodes import (
 from ..isa.barriers import BARRIERS
 from ..scopes import CTA, SCOPES
 from . import memory
+from .atomics import atomic
 from .casts import cast
 from .counting import counted, falls, stays_inside
 from .emission import Emission, LLVMValue
@@ -250,7 +252,7 @@ def _move(emission: Emission, stmt: Move) -> None:
 
 
 def _transfer(emission: Emission, stmt: Move, words: memory.WordFormat) -> None:
-    values = memory.read(emission, stmt.src, offset_of(emission, stmt.src.offset), words)
+    values = memory.read(emission, stmt.src, offset_of(emission, stmt.src.offset), words, stmt.order)
     memory.write(emission, stmt.dst, offset_of(emission, stmt.dst.offset), words, values)
 
 
@@ -301,6 +303,7 @@ EMITTERS: dict[type, Callable[[Emission, Any], None]] = {
     Alloc: _alloc,
     BufferView: _view,
     Store: _store,
+    Atomic: atomic,
     Move: _move,
     Sync: _sync,
     Assert: assertion,

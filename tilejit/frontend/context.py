@@ -110,6 +110,7 @@ class Context:
     target: Target
     threads: int
     frame: Frame
+    is_cooperative: bool = False
     block: Draft = field(default_factory=list)
     depth: int = 0
     enclosures: list[Enclosure] = field(default_factory=list)

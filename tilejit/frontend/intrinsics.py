@@ -13,11 +13,14 @@ from ..isa import ASYNC_CALLS, Row
 from ..isa.barriers import BARRIERS
 from ..ops.elementwise import ELEMENTWISE
 from ..ops.tile import TILE_OPERATIONS
+from ..scopes import GRID
 from ..target import TENSOR_MEMORY_TARGETS
 from . import memory as mem
 from . import shapes, tiles
 from .arguments import bind, optional
+from .atomics import ATOMIC_CALLS
 from .context import Context
+from .lanes import LANE_CALLS
 from .language import Intrinsic
 from .ordered import ORDERED
 from .reductions import reduced
@@ -86,6 +89,17 @@ def _sync(scope: str) -> Callable[[Context, ast.Call], Value]:
     return handler
 
 
+def _grid_sync(ctx: Context, node: ast.Call) -> Value:
+    bind(ctx, node, "tj.grid_sync", (), 0)
+    if not ctx.is_cooperative:
+        raise ctx.type_error(
+            node, "tj.grid_sync() waits for CTAs that may start only when others have ended",
+            "write @tj.kernel(cooperative=True): then all CTAs run at the same time",
+        )
+    ctx.emit(Sync(GRID.name, ctx.span(node)))
+    return Constant(None)
+
+
 def _asynchronous(row: Row) -> Callable[[Context, ast.Call], Value]:
     """A commit of asynchronous work, or a wait for it, which may leave groups unfinished."""
     parameters = () if row.leaves is None else ("n",)
@@ -117,9 +131,12 @@ _INTRINSICS: dict[str, Callable[[Context, ast.Call], Value]] = {
     **{name: _axis(name) for name in ("cta_id", "num_ctas")},
     **{name: _special(name) for name in ("thread_id", "lane_id", "warp_id", "warpgroup_id")},
     **{f"{scope}_sync": _sync(scope.name) for scope in BARRIERS},
+    "grid_sync": _grid_sync,
     "elect": _elect,
     **{name: _asynchronous(row) for name, row in ASYNC_CALLS.items()},
     **ORDERED,
+    **ATOMIC_CALLS,
+    **LANE_CALLS,
     "assume_in_bounds": _assume_in_bounds,
     "cat": shapes.cat,
     "split": shapes.split,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ..errors import KernelTypeError, ResourceError
 from ..ir import verify, walk
 from ..ir.analyses import uniformity
-from ..ir.nodes import Kernel, Param, PointerParam
+from ..ir.nodes import Atomic, Kernel, Param, PointerParam, Stmt, Var
 from ..ir.types import Signature
 from ..ir.walk import Block
 from ..source import Span
@@ -35,6 +35,7 @@ def build(
     max_registers: int | None = None,
     cluster: tuple[int, int, int] | None = None,
     nonportable_cluster: bool = False,
+    cooperative: bool = False,
     debug: bool = False,
 ) -> Kernel:
     """The kernel's tile IR for one signature, verified and checked for uniformity.
@@ -48,13 +49,14 @@ def build(
         _check_cluster(cluster, nonportable_cluster, span)
     entry = kernel_params(source, signature)
     frame = Frame(source, source.node, env=dict(entry.env))
-    ctx = Context(EXPRESSIONS, STATEMENTS, target, threads, frame)
+    ctx = Context(EXPRESSIONS, STATEMENTS, target, threads, frame, cooperative)
     for name in (*entry.env, *(p.defines.name for p in entry.params if p.defines is not None)):
         ctx.used.setdefault(name, 0)
     ctx.execute(source.node.body)
-    body = with_fixed((*ctx.allocations, *sealed(ctx.block)), ctx.fixed)
+    body = _without_unread(with_fixed((*ctx.allocations, *sealed(ctx.block)), ctx.fixed))
     kernel = Kernel(
-        source.name, _with_writes(entry.params, body), threads, target.name, body, max_registers, cluster, debug, span
+        source.name, _with_writes(entry.params, body), threads, target.name, body, max_registers, cluster, debug, span,
+        cooperative,
     )
     stand_ins.check(kernel, ctx.stand_ins, ctx.made_in)
     kernel = replace(kernel, body=coalesced(body, ctx.made_in))
@@ -83,6 +85,26 @@ def _verify(kernel: Kernel) -> None:
         raise KernelTypeError(
             violation.message, span=violation.span, hint="only regions of global tensors may pass their buffer's edge"
         )
+
+
+def _without_unread(body: Block) -> Block:
+    """The statements; an atomic update whose old value nobody reads doesn't fetch it."""
+    updates = [s for s in walk.statements(body) if isinstance(s, Atomic) and s.var is not None]
+    if not updates:
+        return body
+    read = {
+        part.name
+        for stmt in walk.statements(body)
+        for expr in walk.expressions(stmt)
+        for part in walk.subexpressions(expr)
+        if isinstance(part, Var)
+    }
+
+    def change(stmt: Stmt) -> tuple[Stmt, ...]:
+        is_unread = isinstance(stmt, Atomic) and stmt.var is not None and stmt.var.name not in read
+        return (replace(stmt, var=None),) if is_unread and isinstance(stmt, Atomic) else (stmt,)
+
+    return walk.rewrite(body, change)
 
 
 def _with_writes(params: tuple[Param, ...], body: Block) -> tuple[Param, ...]:

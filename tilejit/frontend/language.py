@@ -18,6 +18,7 @@ from ..dtypes import DType, as_dtype
 from ..errors import KernelSyntaxError, KernelTypeError
 from ..isa import ASYNC_CALLS
 from ..isa.barriers import BARRIERS
+from ..isa.warp import VOTE
 from ..layout import atom_layout, datapath, layout_a, layout_b, layout_c
 from ..ops.elementwise import ELEMENTWISE
 from ..ops.record import Fault
@@ -26,12 +27,15 @@ from ..scopes import SCOPES, Scope
 from .source import KernelSource
 
 __all__ = [
+    "ATOMICS",
     "Function",
     "Intrinsic",
     "Namespace",
+    "SHUFFLES",
     "ScopeNamespace",
     "Spec",
     "Tensor",
+    "VOTES",
     "cdiv",
     "constexpr",
     "function",
@@ -124,6 +128,9 @@ class Namespace:
         if member in self.calls:
             return Intrinsic(f"{self.name}.{member}", "")
         raise AttributeError(f"tj.{self.name} has no member {member!r}")
+
+    def __dir__(self) -> list[str]:
+        return sorted(self.members)
 
     def __repr__(self) -> str:
         return f"tj.{self.name}"
@@ -250,18 +257,39 @@ _ORDERED = {
     "load_volatile": "an element, read anew each time",
     "fence": "orders this thread's accesses for those that learn of them by a flag",
 }
-_SYNCS = {f"{scope}_sync": barrier.meaning for scope, barrier in BARRIERS.items()}
-_RESERVED = {
+_SYNCS = {
+    **{f"{scope}_sync": barrier.meaning for scope, barrier in BARRIERS.items()},
+    "grid_sync": "waits for all threads of a cooperative launch; orders their memory accesses",
+}
+#: name -> the mode in the instruction table, and what the call names beside the value
+SHUFFLES = {
+    "shuffle": ("idx", "lane"), "shuffle_xor": ("bfly", "mask"), "shuffle_up": ("up", "distance"),
+    "shuffle_down": ("down", "distance"),
+}
+#: name -> what is asked of the lanes
+VOTES = {"vote_any": "any", "vote_all": "all", "vote_ballot": "ballot"}
+_LANES = {
+    "shuffle": "the value of another lane of the warp",
+    "shuffle_xor": "the value of the lane whose index differs in the bits of a mask",
+    "shuffle_up": "the value of the lane some lanes below, or its own where there is none",
+    "shuffle_down": "the value of the lane some lanes above, or its own where there is none",
     "uniform": "the value, which all threads of the scope hold",
+    **{name: VOTE[asked].meaning for name, asked in VOTES.items()},
+}
+_RESERVED = {
     "alloc_barrier": "an mbarrier",
     "named_barrier": "a barrier among some threads of the CTA",
-    **dict.fromkeys(("shuffle", "shuffle_xor", "shuffle_up", "shuffle_down"), "a value from another lane"),
-    **dict.fromkeys(("vote_any", "vote_all", "vote_ballot"), "a vote among the lanes"),
+}
+
+#: `tj.atomic.<name>` -> the operation in the instruction table; what is subtracted is added with the other sign
+ATOMICS = {
+    "add": "add", "sub": "add", "max": "max", "min": "min", "and_": "and", "or_": "or", "xor": "xor", "exch": "exch",
+    "cas": "cas",
 }
 
 #: intrinsics with a dot in their names; what stands before it is a namespace
 _GROUPED = (
-    *(f"atomic.{name}" for name in ("add", "max", "min", "cas", "exch")),
+    *(f"atomic.{name}" for name in ATOMICS),
     *ASYNC_CALLS,
     *(f"fast.{name}" for name in (
         "exp", "exp2", "log", "log2", "sin", "cos", "tanh", "rsqrt", "div", "sqrt", "reciprocal"
@@ -288,7 +316,7 @@ def _namespaces() -> Iterator[Namespace]:
 def intrinsics() -> Mapping[str, Intrinsic | ScopeNamespace | Namespace]:
     """Every name of the language that is looked up as `tj.<name>`, but for types and host helpers."""
     table: dict[str, Intrinsic | ScopeNamespace | Namespace] = {}
-    for names in (_MEMORY, _IDS, _TILES, _ORDERED, _SYNCS, _RESERVED):
+    for names in (_MEMORY, _IDS, _TILES, _ORDERED, _SYNCS, _LANES, _RESERVED):
         table.update({name: Intrinsic(name, meaning) for name, meaning in names.items()})
     table.update({name: Intrinsic(name, op.meaning) for name, op in ELEMENTWISE.items()})
     table.update({name: Intrinsic(name, op.meaning) for name, op in TILE_OPERATIONS.items() if op.reduction})

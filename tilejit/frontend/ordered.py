@@ -13,36 +13,36 @@ from .regions import load_element, store_element
 from .tileops import memory_operand
 from .values import Constant, Memory, Value
 
-__all__ = ["ORDERED"]
+__all__ = ["ORDERED", "memory_scope", "shared_place"]
 
 
 def _load_acquire(ctx: Context, node: ast.Call) -> Value:
     arguments = bind(ctx, node, "tj.load_acquire", ("place", "scope"), 1)
-    scope = _scope(ctx, node, arguments)
-    return load_element(ctx, node, _place(ctx, arguments["place"]), f"acquire.{scope}")
+    scope = memory_scope(ctx, node, arguments)
+    return load_element(ctx, node, shared_place(ctx, arguments["place"]), f"acquire.{scope}")
 
 
 def _store_release(ctx: Context, node: ast.Call) -> Value:
     arguments = bind(ctx, node, "tj.store_release", ("place", "value", "scope"), 2)
-    scope = _scope(ctx, node, arguments)
+    scope = memory_scope(ctx, node, arguments)
     value = ctx.evaluate(arguments["value"])
-    store_element(ctx, node, _place(ctx, arguments["place"]), value, f"release.{scope}")
+    store_element(ctx, node, shared_place(ctx, arguments["place"]), value, f"release.{scope}")
     return Constant(None)
 
 
 def _load_volatile(ctx: Context, node: ast.Call) -> Value:
     arguments = bind(ctx, node, "tj.load_volatile", ("place",), 1)
-    return load_element(ctx, node, _place(ctx, arguments["place"]), "volatile")
+    return load_element(ctx, node, shared_place(ctx, arguments["place"]), "volatile")
 
 
 def _fence(ctx: Context, node: ast.Call) -> Value:
-    scope = _scope(ctx, node, bind(ctx, node, "tj.fence", ("scope",), 1))
+    scope = memory_scope(ctx, node, bind(ctx, node, "tj.fence", ("scope",), 1))
     ctx.emit(Instruction(FENCE.row(scope).name, (), (), ctx.span(node)))
     return Constant(None)
 
 
-def _place(ctx: Context, node: ast.expr) -> Memory:
-    """An element of global or shared memory."""
+def shared_place(ctx: Context, node: ast.expr) -> Memory:
+    """An element of global or shared memory, which other threads see."""
     memory = memory_operand(ctx, node, "the place")
     if memory.dims:
         raise ctx.type_error(
@@ -57,7 +57,7 @@ def _place(ctx: Context, node: ast.expr) -> Memory:
     return memory
 
 
-def _scope(ctx: Context, node: ast.Call, arguments: Mapping[str, ast.expr]) -> str:
+def memory_scope(ctx: Context, node: ast.Call, arguments: Mapping[str, ast.expr]) -> str:
     """The scope that a call names, which its target must have; gpu if it names none."""
     value = optional(ctx, arguments.get("scope"))
     scope = "gpu" if value is None else ctx.constant(value, node, "the scope")

@@ -36,7 +36,7 @@ from .singles import as_scalar
 from .stand_ins import REMEDY
 from .values import Constant, Items, Memory, Scalar, Unset, Value, describe, is_number, owner_scope
 
-__all__ = ["index", "load_element", "store_element", "strides_of", "subscript", "tile"]
+__all__ = ["element", "index", "load_element", "store_element", "strides_of", "subscript", "tile"]
 
 _BUDGET = 400
 
@@ -405,7 +405,8 @@ def strides_of(ctx: Context, node: ast.AST, memory: Memory) -> tuple[Value, ...]
     return tuple(strides)
 
 
-def _element(ctx: Context, node: ast.AST, memory: Memory) -> Element:
+def element(ctx: Context, node: ast.AST, memory: Memory) -> Element:
+    """The place of a single element."""
     scope = owner_scope(memory.buffer) if memory.is_local else THREAD.name
     if scope != THREAD.name:
         raise ctx.type_error(
@@ -416,16 +417,16 @@ def _element(ctx: Context, node: ast.AST, memory: Memory) -> Element:
 
 
 def load_element(ctx: Context, node: ast.AST, memory: Memory, order: str = "") -> Scalar:
-    """The value at a place, read in one of `LOAD_ORDERS`."""
-    element = _element(ctx, node, memory)
+    """The value at a place, read in one of `ORDERS["load"]`."""
+    place = element(ctx, node, memory)
     span = ctx.span(node)
     var = Var(ctx.unique(f"{memory.buffer.root.name}.value"), memory.dtype, span=span)
-    ctx.emit(Let(var, Load(element, order, span), span))
+    ctx.emit(Let(var, Load(place, order, span), span))
     return Scalar(var)
 
 
 def store_element(ctx: Context, node: ast.AST, memory: Memory, value: Value, order: str = "") -> None:
-    """Write a scalar, converted to the memory's type, in one of `STORE_ORDERS`."""
+    """Write a scalar, converted to the memory's type, in one of `ORDERS["store"]`."""
     require_writable(ctx, node, memory)
     value = as_scalar(ctx, node, value)
     if isinstance(value, Memory):
@@ -433,7 +434,7 @@ def store_element(ctx: Context, node: ast.AST, memory: Memory, value: Value, ord
             node, f"one element takes a scalar; this is {describe(value)}", "write tj.cta.store(region, tile)"
         )
     converted = convert(ctx, node, value, memory.dtype)
-    ctx.emit(Store(_element(ctx, node, memory), converted.expr, order, ctx.span(node)))
+    ctx.emit(Store(element(ctx, node, memory), converted.expr, order, ctx.span(node)))
 
 
 def require_writable(ctx: Context, node: ast.AST, memory: Memory) -> None:

@@ -25,11 +25,10 @@ from ..ops.tile import TILE_OPERATIONS
 from ..source import Span
 from .values import (
     FALSE,
-    LOAD_ORDERS,
     MEMORY_SCOPES,
+    ORDERS,
     SPACES,
     SPECIALS,
-    STORE_ORDERS,
     TRUE,
     Buffer,
     Cast,
@@ -47,11 +46,11 @@ from .values import (
 )
 
 __all__ = [
-    "AddressParam", "Alloc", "Assert", "AssertionsParam", "Assign", "Break", "Buffer", "BufferView", "Cast", "Const",
-    "Continue", "Declare", "Element", "Expr", "ExtentParam", "FALSE", "For", "If", "Instruction", "Jump", "Kernel",
-    "LOAD_ORDERS", "Let", "Load", "Loop", "MEMORY_SCOPES", "Move", "Op", "Open", "Param", "PointerParam", "Print",
-    "RULES", "Region", "Return", "SPACES", "SPECIALS", "STORE_ORDERS", "ScalarParam", "Simple", "Special", "Stmt",
-    "Store", "StrideParam", "Strided", "Sync", "TRUE", "TileOp", "Var", "Vector", "written_arguments",
+    "AddressParam", "Alloc", "Assert", "AssertionsParam", "Assign", "Atomic", "BarrierParam", "Break", "Buffer",
+    "BufferView", "Cast", "Const", "Continue", "Declare", "Element", "Expr", "ExtentParam", "FALSE", "For", "If",
+    "Instruction", "Jump", "Kernel", "Let", "Load", "Loop", "MEMORY_SCOPES", "Move", "ORDERS", "Op", "Open", "Param",
+    "PointerParam", "Print", "RULES", "Region", "Return", "SPACES", "SPECIALS", "ScalarParam", "Simple", "Special",
+    "Stmt", "Store", "StrideParam", "Strided", "Sync", "TRUE", "TileOp", "Var", "Vector", "written_arguments",
 ]
 
 
@@ -107,12 +106,29 @@ class BufferView:
 class Store:
     """Writes one element: an `Element` at tile level, a `Vector` of width 1 at lane level.
 
-    order: one of `STORE_ORDERS`.
+    order: one of `ORDERS["store"]`.
     """
 
     place: Element | Vector
     value: Expr
     order: str = ""
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Atomic:
+    """Updates one element of global or shared memory at once: no other thread's atomic update comes in between.
+
+    op: one of `tilejit.isa.atomics.OPERATIONS`. place: an `Element` at tile level, a `Vector` of width 1 at lane level.
+    operands: what the operation takes, of the element's type; where that is a float, `exch` takes its bits.
+    order: one of `ORDERS["atomic"]`. var: defined as what was there before; None where nobody wants to know.
+    """
+
+    op: str
+    place: Element | Vector
+    operands: tuple[Expr, ...]
+    order: str = "relaxed.gpu"
+    var: Var | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
@@ -176,7 +192,7 @@ class Sync:
 
 
 #: what an `Assert` can be about: what the kernel's author asserted, or what checked builds hold against a kernel
-RULES = ("assert", "bounds", "overlap", "unwritten")
+RULES = ("assert", "bounds", "overlap", "unwritten", "uniform")
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,12 +323,14 @@ class Move:
 
     predicate: the access happens where it holds. otherwise: what the destination registers get where it doesn't;
     None leaves them (or memory) as they are.
+    order: one of `ORDERS["move"]`, of the load.
     """
 
     dst: Vector
     src: Vector
     predicate: Expr | None = None
     otherwise: Expr | None = None
+    order: str = ""
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
@@ -320,19 +338,23 @@ class Move:
 class Instruction:
     """One instruction from the instruction table (`tilejit.isa`), by name.
 
-    At tile level it takes scalars only and has no outputs, as `cp.async.wait`.
+    At tile level it takes scalars only and has no outputs, as `cp.async.wait` and `vote.any`.
     outputs: local vectors that it fills. inputs: scalars, or vectors whose address (shared, global, tmem) or registers
     (local) it takes. Registers that it both takes and returns come first in outputs and in inputs.
+    var: defined as what it gives besides the outputs, or instead of them.
     """
 
     name: str
     outputs: tuple[Vector, ...] = ()
     inputs: tuple[Expr | Vector, ...] = ()
     span: Span | None = field(default=None, compare=False, repr=False)
+    var: Var | None = None
 
 
 #: a statement that holds no other statements, and after which the next one is executed
-Simple = Let | Declare | Assign | Alloc | BufferView | Store | Sync | Assert | Print | TileOp | Move | Instruction
+Simple = (
+    Let | Declare | Assign | Alloc | BufferView | Store | Atomic | Sync | Assert | Print | TileOp | Move | Instruction
+)
 
 #: a statement after which the next one isn't executed
 Jump = Break | Continue | Return
@@ -428,9 +450,27 @@ class AssertionsParam:
     writes: ClassVar[None] = None
 
 
+@dataclass(frozen=True, slots=True)
+class BarrierParam:
+    """The address of a word by which the CTAs of a cooperative launch wait for each other.
+
+    Its highest bit changes when all have come; the others are 0 before and after. No two launches at a time have one.
+    """
+
+    buffer: Buffer
+
+    size_bytes: ClassVar[int] = 8
+    align_bytes: ClassVar[int] = 8
+    writes: ClassVar[None] = None
+
+    @property
+    def defines(self) -> Buffer:
+        return self.buffer
+
+
 #: One kernel parameter. size_bytes, align_bytes: of the parameter in the PTX. defines: the variable or buffer that it
 #: introduces. writes: the name of the argument whose memory the kernel may write through it.
-Param = PointerParam | ScalarParam | ExtentParam | StrideParam | AddressParam | AssertionsParam
+Param = PointerParam | ScalarParam | ExtentParam | StrideParam | AddressParam | AssertionsParam | BarrierParam
 
 
 def written_arguments(params: Iterable[Param]) -> frozenset[str]:
@@ -444,6 +484,7 @@ class Kernel:
 
     threads: of a CTA. target: name of the architecture. max_registers: a limit per thread, or None.
     cluster: CTAs of a cluster in each dimension, or None. debug: a checked build: assertions are compiled in.
+    cooperative: all CTAs of a launch run at the same time, so that they may wait for each other.
     """
 
     name: str
@@ -455,4 +496,5 @@ class Kernel:
     cluster: tuple[int, int, int] | None = None
     debug: bool = False
     span: Span | None = field(default=None, compare=False, repr=False)
+    cooperative: bool = False
 

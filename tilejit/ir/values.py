@@ -35,9 +35,16 @@ SPECIALS: dict[str, HardwareNumber] = {
 #: scopes of the memory model: the threads with which an access or a fence is ordered
 MEMORY_SCOPES = ("cta", "cluster", "gpu", "sys")
 
-#: how an access to global or shared memory may be ordered with other threads' accesses; "" is not at all
-LOAD_ORDERS = ("", "volatile", *(f"{order}.{scope}" for order in ("relaxed", "acquire") for scope in MEMORY_SCOPES))
-STORE_ORDERS = ("", "volatile", *(f"{order}.{scope}" for order in ("relaxed", "release") for scope in MEMORY_SCOPES))
+#: how a statement's access to global or shared memory may be ordered with other threads' accesses; "" is not at all
+ORDERS: dict[str, tuple[str, ...]] = {
+    "load": ("", "volatile", *(f"{order}.{scope}" for order in ("relaxed", "acquire") for scope in MEMORY_SCOPES)),
+    "store": ("", "volatile", *(f"{order}.{scope}" for order in ("relaxed", "release") for scope in MEMORY_SCOPES)),
+    # of a vector: LLVM has relaxed accesses of single values only
+    "move": ("", "volatile"),
+    "atomic": tuple(
+        f"{order}.{scope}" for order in ("relaxed", "acquire", "release", "acq_rel") for scope in MEMORY_SCOPES
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +67,7 @@ class Var:
 
     multiple_of: a number that divides every value it takes (1: nothing is known; 0 would mean always zero).
     bounds: (least, greatest) value, inclusive, or None where unknown.
+    uniform: name of the scope whose threads all hold the same value, because the user said so; "" where nobody did.
     """
 
     name: str
@@ -67,6 +75,7 @@ class Var:
     multiple_of: int = 1
     bounds: tuple[int, int] | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
+    uniform: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +122,7 @@ class Load:
     """The value at a place.
 
     It is the whole value of a `Let`. Only at lane level, loads of local places may stand anywhere in an expression.
-    order: one of `LOAD_ORDERS`.
+    order: one of `ORDERS["load"]`.
     """
 
     place: Element | Vector

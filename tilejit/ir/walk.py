@@ -54,7 +54,7 @@ def blocks(stmt: ir.Stmt) -> tuple[Block, ...]:
             return stmt.then, stmt.orelse
         case ir.For() | ir.Loop():
             return (stmt.body,)
-        case ir.Let() | ir.Instruction() | ir.Move() | ir.Store() | ir.Assign() | ir.Declare():
+        case ir.Let() | ir.Instruction() | ir.Move() | ir.Store() | ir.Atomic() | ir.Assign() | ir.Declare():
             return ()
         case ir.TileOp() | ir.Alloc() | ir.BufferView() | ir.Sync():
             return ()
@@ -124,7 +124,7 @@ def with_buffers(stmt: ir.Stmt, change: Callable[[ir.Buffer], ir.Buffer]) -> ir.
             operands = tuple([place(o) if isinstance(o, ir.Region) else o for o in stmt.operands])
             is_same = all(a is b for a, b in zip(operands, stmt.operands, strict=True))
             return stmt if is_same else replace(stmt, operands=operands)
-        case ir.Store():
+        case ir.Store() | ir.Atomic():
             return replace(stmt, place=place(stmt.place))
         case ir.Let(value=ir.Load() as load):
             return replace(stmt, value=replace(load, place=place(load.place)))
@@ -135,13 +135,13 @@ def with_buffers(stmt: ir.Stmt, change: Callable[[ir.Buffer], ir.Buffer]) -> ir.
 def defines(stmt: ir.Stmt) -> ir.Var | ir.Buffer | None:
     """The variable or buffer that a statement gives a name to."""
     match stmt:
-        case ir.Let() | ir.Declare() | ir.For():
+        case ir.Let() | ir.Declare() | ir.For() | ir.Atomic() | ir.Instruction():
             return stmt.var
         case ir.Alloc() | ir.BufferView():
             return stmt.buffer
         case ir.Assign() | ir.Store() | ir.If() | ir.Loop() | ir.Break() | ir.Continue() | ir.Return():
             return None
-        case ir.Sync() | ir.Assert() | ir.Print() | ir.TileOp() | ir.Move() | ir.Instruction():
+        case ir.Sync() | ir.Assert() | ir.Print() | ir.TileOp() | ir.Move():
             return None
         case _:
             assert_never(stmt)
@@ -163,6 +163,9 @@ def expressions(stmt: ir.Stmt) -> Iterator[ir.Expr]:
         case ir.Store():
             yield from indices(stmt.place)
             yield stmt.value
+        case ir.Atomic():
+            yield from indices(stmt.place)
+            yield from stmt.operands
         case ir.If():
             yield stmt.cond
         case ir.Assert():
@@ -204,6 +207,8 @@ def reads(stmt: ir.Stmt) -> Iterator[Place]:
             yield from stmt.read
         case ir.Move():
             yield stmt.src
+        case ir.Atomic():
+            yield stmt.place
         case ir.Instruction():
             yield from (v for v in stmt.inputs if isinstance(v, ir.Vector) and v.buffer.space == "local")
         case ir.Let() | ir.Declare() | ir.Assign() | ir.Alloc() | ir.BufferView() | ir.Store():
@@ -225,7 +230,7 @@ def reads(stmt: ir.Stmt) -> Iterator[Place]:
 def writes(stmt: ir.Stmt) -> Iterator[Place]:
     """The places that a statement itself writes, without those of which an instruction takes the address."""
     match stmt:
-        case ir.Store():
+        case ir.Store() | ir.Atomic():
             yield stmt.place
         case ir.TileOp():
             yield from stmt.written

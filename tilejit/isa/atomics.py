@@ -1,25 +1,138 @@
-"""Atomic operations on memory."""
+"""Atomic operations on memory.
+
+Rows are relaxed for the whole GPU, which is what PTX takes without another word; `qualified` gives those of another
+order or scope, so that the table doesn't have each of 1,400.
+"""
 
 from __future__ import annotations
 
-from .row import B32, Direction, Row, address, register
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
 
-__all__ = ["COMPARE_AND_SWAP", "ROWS"]
+from ..dtypes import DType
+from .row import B16, B32, B64, F32, F64, Direction, Family, Operand, Register, Row, address, register
 
-COMPARE_AND_SWAP = Row(
-    name="atom.global.cas.b32",
-    text="atom.global.cas.b32 $before, [$place], $expected, $desired;",
-    meaning="the word at $place, which becomes $desired where it was $expected",
-    operands=(
-        register("before", B32, Direction.OUT),
-        address("place", "global", Direction.INOUT, 4),
-        register("expected", B32),
-        register("desired", B32),
-    ),
-    since=75,
-    ptx=(6, 0),
-    memory=True,
-    source='PTX ISA, "Parallel Synchronization and Communication Instructions: atom"',
+__all__ = ["ATOM", "COMPARE_AND_SWAP", "OPERATIONS", "RED", "ROWS", "AtomicForm", "form_of", "has_type", "qualified"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Atomic:
+    """An operation. types: PTX's, by which it is done. meaning: what becomes of the element."""
+
+    types: tuple[str, ...]
+    meaning: str
+    operands: tuple[str, ...] = ("value",)
+
+
+_MINMAX = ("u32", "s32", "u64", "s64")
+_BITS = ("b32", "b64")
+
+#: by PTX's name of it
+OPERATIONS: dict[str, _Atomic] = {
+    "add": _Atomic(("u32", "u64", "f16", "bf16", "f32", "f64"), "has $value added"),
+    "min": _Atomic(_MINMAX, "becomes $value where that is less"),
+    "max": _Atomic(_MINMAX, "becomes $value where that is greater"),
+    "and": _Atomic(_BITS, "keeps the bits that $value has"),
+    "or": _Atomic(_BITS, "gets the bits that $value has"),
+    "xor": _Atomic(_BITS, "has the bits of $value inverted"),
+    "exch": _Atomic(_BITS, "becomes $value"),
+    "cas": _Atomic(("b16", *_BITS), "becomes $desired where it was $expected", ("expected", "desired")),
+}
+
+#: PTX's type -> its registers; floats of 16 bits are in untyped ones
+_REGISTERS: dict[str, Register] = {
+    "u32": B32, "s32": B32, "b32": B32, "u64": B64, "s64": B64, "b64": B64, "b16": B16, "f16": B16, "bf16": B16,
+    "f32": F32, "f64": F64,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AtomicForm:
+    """An operation on one type of PTX in one memory."""
+
+    op: str
+    type: str
+    space: str
+
+    @property
+    def modifiers(self) -> str:
+        rounding = ".noftz" if self.type.endswith("f16") else ""
+        return f"{self.space}.{self.op}{rounding}.{self.type}"
+
+
+def form_of(op: str, dtype: DType, space: str) -> AtomicForm | None:
+    """The form that carries out an operation on elements of `dtype`; None where PTX has none."""
+    return next((AtomicForm(op, t, space) for t in _types_of(op, dtype) if t in OPERATIONS[op].types), None)
+
+
+def has_type(op: str, dtype: DType) -> bool:
+    """Whether elements of `dtype` can be updated so."""
+    return form_of(op, dtype, "global") is not None
+
+
+def _types_of(op: str, dtype: DType) -> Iterator[str]:
+    if dtype.is_float and not dtype.is_fp8:
+        yield f"{'bf' if dtype.name == 'bfloat16' else 'f'}{dtype.bits}"
+    if dtype.is_integer:
+        yield f"{'s' if dtype.kind == 'int' else 'u'}{dtype.bits}"
+    if dtype.is_integer and op == "add":
+        # the sum of two's complements is the same
+        yield f"u{dtype.bits}"
+    if dtype.is_integer or (dtype.is_float and op == "exch"):
+        yield f"b{dtype.bits}"
+
+
+def _row(form: AtomicForm, *, returns: bool) -> Row:
+    operation, bank = OPERATIONS[form.op], _REGISTERS[form.type]
+    sources: tuple[Operand, ...] = tuple(register(name, bank, is_immediate=True) for name in operation.operands)
+    before = (register("before", bank, Direction.OUT),) if returns else ()
+    name = f"{'atom' if returns else 'red'}.{form.modifiers}"
+    listed = ", ".join(["[$place]", *(f"${name}" for name in operation.operands)])
+    has_result = "the element at $place, which" if returns else "the element at $place"
+    # PTX ISA: of float32 in global memory, "current implementation" flushes subnormal operands and results to zero
+    return Row(
+        name=name,
+        text=f"{name} {'$before, ' if returns else ''}{listed};",
+        meaning=f"{has_result} {operation.meaning}",
+        operands=(*before, address("place", form.space, Direction.INOUT, bank.bits // 8), *sources),
+        since=90 if form.type == "bf16" else 75,
+        ptx=(7, 8) if form.type == "bf16" else (6, 3),
+        memory=True,
+        source='PTX ISA, "Parallel Synchronization and Communication Instructions: atom, red"',
+    )
+
+
+_FORMS = tuple(
+    AtomicForm(op, t, space) for op, what in OPERATIONS.items() for t in what.types for space in ("global", "shared")
 )
 
-ROWS = (COMPARE_AND_SWAP,)
+#: they give the element from before
+ATOM = Family.of("atom", _FORMS, lambda form: _row(form, returns=True))
+
+#: they give nothing
+RED = Family.of(
+    "red", tuple(f for f in _FORMS if f.op not in ("exch", "cas")), lambda form: _row(form, returns=False)
+)
+
+COMPARE_AND_SWAP = ATOM.row(AtomicForm("cas", "b32", "global"))
+
+ROWS = (*ATOM.rows(), *RED.rows())
+
+
+@cache
+def qualified(row: Row, order: str) -> Row:
+    """The row in an order of `ir.values.ORDERS["atomic"]`, "acquire.cta" say."""
+    kind, scope = order.split(".")
+    if order == "relaxed.gpu":
+        return row
+    mnemonic, _, modifiers = row.name.partition(".")
+    name = f"{mnemonic}.{kind}.{scope}.{modifiers}"
+    of_clusters = scope == "cluster"
+    return replace(
+        row,
+        name=name,
+        text=row.text.replace(row.name, name, 1),
+        since=max(row.since, 90) if of_clusters else row.since,
+        ptx=max(row.ptx, (7, 8)) if of_clusters else row.ptx,
+    )

@@ -16,8 +16,8 @@ from ..source import Span
 from ..target import Target
 
 __all__ = [
-    "B16", "B32", "B64", "F32", "Direction", "Capability", "Family", "Kind", "Operand", "Register", "Row", "AsyncWork",
-    "address", "carried", "constant", "predicate", "register",
+    "B16", "B32", "B64", "F32", "F64", "Direction", "Capability", "Family", "Kind", "Operand", "Register", "Row",
+    "AsyncWork", "address", "carried", "constant", "predicate", "register",
 ]
 
 
@@ -49,6 +49,7 @@ class Register:
 
 B16, B32, B64 = Register("h", 16), Register("r", 32), Register("l", 64)
 F32 = Register("f", 32, is_float=True)
+F64 = Register("d", 64, is_float=True)
 
 #: in registers that tiles are made of a predicate is a bool_
 _PREDICATE = Register("b", bool_.bits)
@@ -63,6 +64,9 @@ class Operand:
     count: registers; None for any number. element: the type of the elements in the registers, or None for any.
     space: the memory of an address. access_bytes: how many bytes there one thread names; 0 where there is no number.
     is_cut: whether other operands may leave a part of these bytes, or all of them, alone.
+    is_bits: it is the bits of a value of any type, in as many registers as the operands beside it are; a narrower one's
+    are extended by zeros.
+    is_immediate: an integer known at compile time stands there as it is, and not in a register.
     """
 
     name: str
@@ -74,6 +78,8 @@ class Operand:
     space: str = ""
     access_bytes: int = 0
     is_cut: bool = False
+    is_immediate: bool = False
+    is_bits: bool = False
 
     @property
     def is_result(self) -> bool:
@@ -87,10 +93,13 @@ class Operand:
 
 
 def register(
-    name: str, kind: Register, direction: Direction = Direction.IN, count: int = 1, element: DType | None = None
+    name: str, kind: Register, direction: Direction = Direction.IN, count: int = 1, element: DType | None = None,
+    *, is_immediate: bool = False, is_bits: bool = False,
 ) -> Operand:
     """`count` registers of one kind."""
-    return Operand(name, Kind.REGISTER, kind, direction, count, element)
+    return Operand(
+        name, Kind.REGISTER, kind, direction, count, element, is_immediate=is_immediate, is_bits=is_bits
+    )
 
 
 def carried(name: str) -> Operand:
@@ -180,6 +189,7 @@ class Row(Capability):
     commits: the work of which it makes a group: all that was started since the last one.
     completes: the work that it waits for. What it carries are registers of such work. A constant says how many of the
     latest groups it leaves unfinished.
+    agrees: its result is the same for all threads that execute it together.
     memory: it reads, writes or orders memory. convergent: it may not be moved into or out of divergent code.
     """
 
@@ -192,6 +202,7 @@ class Row(Capability):
     completes: AsyncWork | None = None
     memory: bool = False
     convergent: bool = False
+    agrees: bool = False
     source: str = ""
 
     @cached_property
@@ -216,6 +227,11 @@ class Row(Capability):
     def carries(self) -> Operand | None:
         """The operand of any number of registers, if there is one."""
         return next((o for o in self.operands if o.count is None), None)
+
+    @cached_property
+    def takes_immediates(self) -> bool:
+        """Whether some of its operands may stand in the text as integers."""
+        return any(o.is_immediate for o in self.operands)
 
     @cached_property
     def results(self) -> tuple[Operand, ...]:

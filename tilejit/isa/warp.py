@@ -8,10 +8,10 @@ from ..dtypes import DType, int32, uint32
 from ..scopes import WARP
 from .row import B32, Direction, Family, Operand, Row, predicate, register
 
-__all__ = ["ELECT", "REDUX", "ROWS", "SHUFFLE_XOR", "Redux"]
+__all__ = ["ELECT", "REDUX", "ROWS", "SHUFFLE", "SHUFFLE_XOR", "VOTE", "Redux", "Shuffle"]
 
 
-def _warp(name: str, text: str, operands: tuple[Operand, ...], meaning: str) -> Row:
+def _warp(name: str, text: str, operands: tuple[Operand, ...], meaning: str, *, agrees: bool = False) -> Row:
     return Row(
         name=name,
         text=text,
@@ -21,25 +21,46 @@ def _warp(name: str, text: str, operands: tuple[Operand, ...], meaning: str) -> 
         ptx=(6, 0),
         scope=WARP,
         convergent=True,
+        agrees=agrees,
         source='PTX ISA, "shfl.sync" and "vote.sync"',
     )
 
 
-_SHUFFLED = (register("result", B32, Direction.OUT), register("value", B32), register("by", B32))
+#: mode of a shuffle -> the lane that it takes from, and the operand in PTX that bounds it
+_MODES = {
+    "idx": ("lane $by", 31), "bfly": ("lane (own xor $by)", 31), "up": ("lane (own - $by), or own", 0),
+    "down": ("lane (own + $by), or own", 31),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shuffle:
+    """A value of `words` registers from another lane; mode: PTX's, one of idx, bfly, up and down."""
+
+    mode: str
+    words: int = 1
+
+
+def _shuffle(form: Shuffle) -> Row:
+    lane, bound = _MODES[form.mode]
+    parts = ("",) if form.words == 1 else ("_low", "_high")
+    one = f"shfl.sync.{form.mode}.b32"
+    return _warp(
+        f"shfl.{form.mode}{'' if form.words == 1 else '.b64'}",
+        " ".join(f"{one} $result{part}, $value{part}, $by, {bound}, -1;" for part in parts),
+        (
+            *(register(f"result{part}", B32, Direction.OUT, is_bits=True) for part in parts),
+            *(register(f"value{part}", B32, is_bits=True) for part in parts),
+            register("by", B32),
+        ),
+        " and ".join(f"$value{part}" for part in parts) + f" of {lane}",
+    )
+
+
+SHUFFLE = Family.of("shfl", tuple(Shuffle(mode, words) for mode in _MODES for words in (1, 2)), _shuffle)
+SHUFFLE_XOR = SHUFFLE.row(Shuffle("bfly"))
+
 _PREDICATE = predicate("predicate")
-
-SHUFFLE_XOR = _warp(
-    "shfl.bfly", "shfl.sync.bfly.b32 $result, $value, $by, 31, -1;", _SHUFFLED, "$value of lane (own xor $by)"
-)
-
-_SHUFFLES = (
-    _warp("shfl.idx", "shfl.sync.idx.b32 $result, $value, $by, 31, -1;", _SHUFFLED, "$value of lane $by"),
-    SHUFFLE_XOR,
-    _warp("shfl.up", "shfl.sync.up.b32 $result, $value, $by, 0, -1;", _SHUFFLED, "$value of lane (own - $by), or own"),
-    _warp(
-        "shfl.down", "shfl.sync.down.b32 $result, $value, $by, 31, -1;", _SHUFFLED, "$value of lane (own + $by), or own"
-    ),
-)
 
 _VOTES = (
     _warp(
@@ -47,20 +68,26 @@ _VOTES = (
         "vote.sync.any.pred $result, $predicate, -1;",
         (predicate("result", Direction.OUT), _PREDICATE),
         "whether any lane's predicate holds",
+        agrees=True,
     ),
     _warp(
         "vote.all",
         "vote.sync.all.pred $result, $predicate, -1;",
         (predicate("result", Direction.OUT), _PREDICATE),
         "whether every lane's predicate holds",
+        agrees=True,
     ),
     _warp(
         "vote.ballot",
         "vote.sync.ballot.b32 $result, $predicate, -1;",
         (register("result", B32, Direction.OUT), _PREDICATE),
         "bit i is lane i's predicate",
+        agrees=True,
     ),
 )
+
+#: by what is asked of the lanes' predicates
+VOTE = {row.name.removeprefix("vote."): row for row in _VOTES}
 
 ELECT = Row(
     name="elect",
@@ -112,4 +139,4 @@ def _redux(form: Redux) -> Row:
 
 REDUX = Family.of("redux", tuple(_REDUX), _redux)
 
-ROWS = (*_SHUFFLES, *_VOTES, ELECT, *REDUX.rows())
+ROWS = (*SHUFFLE.rows(), *_VOTES, ELECT, *REDUX.rows())

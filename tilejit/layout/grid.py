@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from ..scopes import SCOPES
 from ..target import WARP
@@ -170,10 +171,11 @@ def alike(one: TileLayout, one_shape: Sequence[int], other: TileLayout, other_sh
 
     one_shape, other_shape: the padded extents of one tile, without those of 1.
     """
-    return _owners(one, one_shape) == _owners(other, other_shape)
+    return _owners(one, tuple(one_shape)) == _owners(other, tuple(other_shape))
 
 
-def _owners(layout: TileLayout, shape: Sequence[int]) -> object:
+@lru_cache(maxsize=1024)
+def _owners(layout: TileLayout, shape: tuple[int, ...]) -> object:
     fused = layout.canonical()
     if not groups_to(fused.shard, shape):
         return fused
@@ -197,6 +199,11 @@ def projected(layout: TileLayout, shape: Sequence[int], dims: Sequence[int | Non
     shape: the padded extents of the other. The threads along the dimensions that are left out are replicas.
     raises: LayoutError where the layout doesn't split into dimensions.
     """
+    return _projected(layout, tuple(shape), tuple(dims))
+
+
+@lru_cache(maxsize=1024)
+def _projected(layout: TileLayout, shape: tuple[int, ...], dims: tuple[int | None, ...]) -> TileLayout:
     groups = refined(layout.shard, shape)
     kept = [it for d in dims if d is not None for it in groups[d]]
     dropped = [it for d, group in enumerate(groups) if d not in dims for it in group]
@@ -261,7 +268,8 @@ def _vectors(axes: Sequence[GridAxis], fast: int) -> Iterator[tuple[int, ...]]:
         ]
         chosen[fast] = width
         yield tuple(chosen)
-        for other in others:
+        # where the fast axis has none, the other one as the fast axis is the same
+        for other in others if width > 1 else ():
             for second in axes[other].vectors[:-1]:
                 yield (*chosen[:other], second, *chosen[other + 1 :])
 

@@ -11,6 +11,8 @@ from ..ir import walk
 from ..ir.arithmetic import build
 from ..ir.nodes import (
     Alloc,
+    Atomic,
+    BarrierParam,
     Const,
     Element,
     Expr,
@@ -22,13 +24,16 @@ from ..ir.nodes import (
     Loop,
     Stmt,
     Store,
+    Sync,
     TileOp,
     Vector,
 )
 from ..ir.walk import Block
 from ..isa import ROWS
+from ..scopes import GRID
 from ..source import Span
 from ..target import Target
+from . import grid_barrier
 from .builder import Builder
 from .engine import Verdict, dispatch
 from .proof import prove
@@ -69,7 +74,10 @@ def lower(kernel: Kernel, target: Target, variants: Sequence[Variant[Any]]) -> L
     for stmt in walker.instructions:
         ROWS[stmt.name].need(target, stmt.span)
     body = (*builder.head, *builder.take())
-    return Lowered(replace(kernel, body=body), tuple(walker.verdicts), addressed)
+    params = kernel.params
+    if walker.waits_for_grid:
+        params = (*params, BarrierParam(grid_barrier.BARRIER))
+    return Lowered(replace(kernel, params=params, body=body), tuple(walker.verdicts), addressed)
 
 
 def _names(body: Block) -> Iterator[str]:
@@ -90,6 +98,7 @@ class _Walk:
         self.builder = builder
         self.verdicts: list[Verdict[Any]] = []
         self.instructions: list[Instruction] = []
+        self.waits_for_grid = False
 
     def block(self, body: Block) -> None:
         for stmt in body:
@@ -108,6 +117,12 @@ class _Walk:
             self.read(stmt, stmt.value.place)
         elif isinstance(stmt, Store) and isinstance(stmt.place, Element):
             self.write(stmt, stmt.place)
+        elif isinstance(stmt, Atomic) and isinstance(stmt.place, Element):
+            place = Vector(stmt.place.buffer, self.offset(stmt.place), span=stmt.place.span)
+            self.builder.append(replace(stmt, place=place))
+        elif isinstance(stmt, Sync) and stmt.scope == GRID.name:
+            grid_barrier.wait(self.builder)
+            self.waits_for_grid = True
         elif isinstance(stmt, Instruction):
             self.instructions.append(stmt)
             self.builder.append(stmt)

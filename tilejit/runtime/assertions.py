@@ -14,6 +14,7 @@ import numpy as np
 from ..errors import LaunchError, OutOfBoundsError, SimulationError, UninitializedReadError
 from ..ir.nodes import Assert, AssertionsParam
 from ..target import WARP as WARP_THREADS
+from .device import Launch
 
 if TYPE_CHECKING:
     from ..pipeline import Compiled
@@ -36,6 +37,7 @@ _SIMULATED: dict[str, type[SimulationError]] = {
     "bounds": OutOfBoundsError,
     "overlap": SimulationError,
     "unwritten": UninitializedReadError,
+    "uniform": SimulationError,
 }
 
 
@@ -57,9 +59,11 @@ class FailedAssertion:
         where = f"thread {self.thread} of {cta}"
         return f"assert failed in {where}: {told}" if told else f"assert failed in {where}"
 
-    def simulated(self) -> SimulationError:
+    def simulated(self, launch: Launch) -> SimulationError:
         """The error on the simulator."""
-        return _SIMULATED[self.assertion.rule](self.message, span=self.assertion.span)
+        (x, y, z), (width, height, _) = self.cta, launch.grid
+        thread = (x + width * (y + height * z)) * launch.threads + self.thread
+        return _SIMULATED[self.assertion.rule](self.message, span=self.assertion.span, threads=(thread,))
 
     def on_a_gpu(self) -> DeviceCheckError:
         """The error on a GPU."""

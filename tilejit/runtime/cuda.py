@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import math
 import threading
 import weakref
@@ -13,14 +14,14 @@ import numpy as np
 from cuda.bindings import driver
 
 from ..errors import DeviceError, LaunchError
-from ..ir.nodes import AssertionsParam, written_arguments
+from ..ir.nodes import AssertionsParam, BarrierParam, written_arguments
 from ..target import PORTABLE_CLUSTER, Target, for_capability
 from . import arrays, assertions, cuda_driver
 from .cuda_driver import call, load, name
 from .cuda_memory import CudaMemory, staged
 from .device import Launch, WriteCheck, positions
 from .grid import stream_handle
-from .packing import Packing, field_of, getter
+from .packing import Packing, Workspace, field_of, getter
 from .signature import Call
 
 if TYPE_CHECKING:
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 
 _STATIC_SHARED_BYTES = 48 * 1024
 _RECORD_BYTES = AssertionsParam.RECORD_BYTES
+
+#: words of barriers that the launches of one kernel have in turn, and the bytes from one to the next: so many launches
+#: that wait for their grids never run at the same time, and no two words share a sector
+_BARRIERS, _BARRIER_BYTES = 256, 32
 
 def problem() -> str | None:
     """Why no GPU can be used, or None where one answers."""
@@ -78,6 +83,11 @@ class CudaDevice:
         """The GPU's name."""
         text = call(driver.cuDeviceGetName, 256, self._device)
         return str(text.split(b"\0", 1)[0].decode())
+
+    @property
+    def multiprocessors(self) -> int:
+        """How many there are."""
+        return self._attribute(driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
 
     def _attribute(self, attribute: Any) -> int:
         return int(call(driver.cuDeviceGetAttribute, attribute, self._device))
@@ -139,10 +149,18 @@ class CudaFunction:
         if math.prod(compiled.cluster or ()) > PORTABLE_CLUSTER:
             attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
             call(driver.cuFuncSetAttribute, self._function, attribute, 1)
+        self._is_cooperative = compiled.cooperative
         self._record = CudaMemory(_RECORD_BYTES if self.asserts else 0, device.number, device.context, _nothing)
         self._record.copy_in(np.zeros(_RECORD_BYTES if self.asserts else 0, np.uint8))
+        words = _BARRIERS if any(isinstance(p, BarrierParam) for p in compiled.params) else 0
+        self._barriers = CudaMemory(words * _BARRIER_BYTES, device.number, device.context, _nothing)
+        self._barriers.copy_in(np.zeros(words * _BARRIER_BYTES, np.uint8))
+        turns = itertools.cycle(range(words))
+        workspace = Workspace(
+            self._record.pointer, lambda: self._barriers.pointer + _BARRIER_BYTES * next(turns)
+        )
         index = positions(compiled)
-        self._getters = tuple(getter(p, index, self._record.pointer) for p in compiled.params)
+        self._getters = tuple(getter(p, index, workspace) for p in compiled.params)
         self._check_written = WriteCheck(compiled)
         self._written = sorted(index[name] for name in written_arguments(compiled.params))
         self._packing = Packing([field_of(p) for p in compiled.params])
@@ -160,7 +178,8 @@ class CudaFunction:
 
     def prepare(self, launch: Launch, call: Call) -> Callable[[], None]:
         self._check_written(call.arguments)
-        if call.has_host:
+        if call.has_host or self._is_cooperative:
+            # each launch that waits for its grid has a barrier of its own
             return lambda: self.launch(launch, call)
         packed = Packed(self._packing)
         packed.fill(self._values(call.arguments))
@@ -231,11 +250,38 @@ class CudaFunction:
 
     def _enqueue(self, launch: Launch, stream: int, packed: Packed) -> None:
         x, y, z = launch.grid
+        if self._is_cooperative:
+            self._enqueue_cooperative(launch, stream, packed)
+            return
         (error,) = driver.cuLaunchKernel(
             self._function, x, y, z, launch.threads, 1, 1, self._dynamic_bytes, stream, packed.address, 0
         )
         if error != cuda_driver.SUCCESS:
             raise cuda_driver.failure(error, "cuLaunchKernel")
+
+
+    def _enqueue_cooperative(self, launch: Launch, stream: int, packed: Packed) -> None:
+        x, y, z = launch.grid
+        (error,) = driver.cuLaunchCooperativeKernel(
+            self._function, x, y, z, launch.threads, 1, 1, self._dynamic_bytes, stream, packed.address
+        )
+        if error == driver.CUresult.CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE:
+            raise self._too_many(launch)
+        if error != cuda_driver.SUCCESS:
+            raise cuda_driver.failure(error, "cuLaunchCooperativeKernel")
+
+    def _too_many(self, launch: Launch) -> LaunchError:
+        """That a grid's CTAs don't run at the same time."""
+        each = int(call(
+            driver.cuOccupancyMaxActiveBlocksPerMultiprocessor, self._function, launch.threads, self._dynamic_bytes
+        ))
+        count = self.device.multiprocessors
+        return LaunchError(
+            f"the {math.prod(launch.grid):,} CTAs of a cooperative launch must run at the same time; "
+            f"{self.device.name} runs {each * count:,} of {self.compiled.name} with {launch.threads} threads: "
+            f"{each} on each of {count} multiprocessors",
+            hint="launch fewer CTAs, each of which does more, or let a CTA take less shared memory and fewer registers",
+        )
 
 
 class Packed:

@@ -15,7 +15,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..dtypes import DType
-from ..ir.nodes import AddressParam, AssertionsParam, ExtentParam, Param, PointerParam, ScalarParam, StrideParam
+from ..ir.nodes import (
+    AddressParam,
+    AssertionsParam,
+    BarrierParam,
+    ExtentParam,
+    Param,
+    PointerParam,
+    ScalarParam,
+    StrideParam,
+)
 from ..ir.walk import assert_never
 
 #: takes a parameter's value from a launch's arguments
@@ -66,7 +75,7 @@ def field_of(param: Param) -> Field:
 
 def _code(param: Param) -> str:
     match param:
-        case PointerParam() | AssertionsParam():
+        case PointerParam() | AssertionsParam() | BarrierParam():
             return "Q"
         case ScalarParam(var=var) | ExtentParam(var=var) | StrideParam(var=var) | AddressParam(var=var):
             return _CODES[var.dtype.name]
@@ -74,8 +83,18 @@ def _code(param: Param) -> str:
             return assert_never(param)
 
 
-def getter(param: Param, positions: Mapping[str, int], record: int) -> Getter:
-    """What takes a parameter's value from a launch's arguments. record: the address of the assertions' record."""
+class Workspace(NamedTuple):
+    """What a kernel gets besides its arguments.
+
+    record: the address of the assertions' record. barrier: gives the address of a word for the next launch's barrier.
+    """
+
+    record: int
+    barrier: Callable[[], int]
+
+
+def getter(param: Param, positions: Mapping[str, int], workspace: Workspace) -> Getter:
+    """What takes a parameter's value from a launch's arguments."""
     match param:
         case PointerParam() | AddressParam():
             array = positions[param.of]
@@ -89,7 +108,9 @@ def getter(param: Param, positions: Mapping[str, int], record: int) -> Getter:
             array, axis = positions[param.of], param.axis
             return lambda arguments: arguments[array].facts.strides[axis]
         case AssertionsParam():
-            return lambda arguments: record
+            return lambda arguments: workspace.record
+        case BarrierParam():
+            return lambda arguments: workspace.barrier()
         case _:
             return assert_never(param)
 

@@ -12,6 +12,7 @@ from ..ir.checks import WatchedRegion
 from ..ir.nodes import (
     AddressParam,
     AssertionsParam,
+    BarrierParam,
     ExtentParam,
     Param,
     PointerParam,
@@ -20,7 +21,7 @@ from ..ir.nodes import (
     written_arguments,
 )
 from ..ir.walk import assert_never
-from ..simulator import Checks, Pointer, RegionCount, Report, run
+from ..simulator import Checks, Location, Pointer, RegionCount, Report, run
 from ..source import Span
 from ..target import Target
 from ..target import target as find_target
@@ -28,7 +29,7 @@ from . import assertions
 from .arrays import SIMULATOR, Argument, ArrayView, DeviceArray, device_name, host_bytes, offset_in_base
 from .device import Launch, WriteCheck, checks_wanted, positions
 from .grid import stream_handle
-from .packing import getter
+from .packing import Workspace, getter
 from .signature import Call
 
 if TYPE_CHECKING:
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 _DEFAULT_TARGET = "sm_90a"
 _POISON = 0xFF
+
+#: of what the simulator gives a kernel none has an address of the host's
+_NO_WORKSPACE = Workspace(0, lambda: 0)
 
 
 class SimulatedMemory:
@@ -154,15 +158,15 @@ class SimulatedFunction:
             # a thread that ended at an assertion may be what others wait for
             failed = assertions.failed(compiled, record)
             if failed is not None:
-                raise failed.simulated() from None
+                raise failed.simulated(launch) from None
             error.span = error.span or places.first_in(error.message)
             raise
         self._note_written(arguments)
         failed = assertions.failed(compiled, record)
         if failed is not None:
             if on_finding == "raise":
-                raise failed.simulated()
-            report.note(failed.simulated())
+                raise failed.simulated(launch)
+            report.note(failed.simulated(launch), places.location(failed.assertion.span))
         report.regions = tuple(_counted(region, report.events) for region in compiled.watched)
         return report
 
@@ -198,6 +202,13 @@ class SourceLines:
         self._told[text] = self._spans[column - 1]
         return text
 
+    def location(self, span: Span | None) -> Location | None:
+        """A place in the kernel as findings name it."""
+        if span is None:
+            return None
+        column = self._spans.index(span) + 1 if span in self._spans else 0
+        return Location(1, span.line, column, self.locate(1, span.line, column) if column else str(span))
+
     def first_in(self, message: str) -> Span | None:
         """The place that a message names first."""
         named = [(message.index(text), span) for text, span in self._told.items() if text in message]
@@ -223,10 +234,12 @@ def parameter_value(
                 number: np.generic = param.var.dtype.numpy.type(arguments[positions[param.of]])
             return number
         case ExtentParam() | StrideParam() | AddressParam():
-            size: np.generic = np.int64(getter(param, positions, record=0)(arguments))
+            size: np.generic = np.int64(getter(param, positions, _NO_WORKSPACE)(arguments))
             return size
         case AssertionsParam():
             return Pointer(record, name="assertions")
+        case BarrierParam():
+            return Pointer(np.zeros(param.buffer.dtype.bytes, np.uint8), name="barrier")
         case _:
             return assert_never(param)
 

@@ -180,7 +180,7 @@ class _GridRun:
     def chunk_ctas(self) -> int:
         """CTAs per chunk; all of them if the kernel may wait for other CTAs."""
         program = self.program
-        if program.waiting.for_ctas:
+        if program.courses.waits_for_ctas:
             return self.ctas
         bytes_per_cta = program.shared_bytes * 5 + program.local_bytes * self.threads + 1
         return max(1, min(self.ctas, CHUNK_THREADS // self.threads or 1, CHUNK_BYTES // bytes_per_cta))
@@ -283,7 +283,7 @@ class _GridRun:
                 watch.shadow_chunk(region)
             self.memory.add(region)
         checker, order = (watch.checker, watch.order) if watch is not None else (None, None)
-        access = Access(list(program.sites), self.memory, lanes, self.places, checker)
+        access = Access(list(program.sites), self.memory, lanes, self.places, self.findings, checker)
         access.rebind(lanes)
         access.observer = self.profiler
         if self.profiler is not None:

@@ -73,6 +73,9 @@ ACCEPTED = {
     "a variable assigned alike in both branches":
         f"var x: int32 = 0\nif n == 0\n  set x = 1\nelse\n  set x = 2\nif x == 1\n  {CTA_COPY}",
     "a variable that is uniform again": f"var x: int32 = %lane_id\nset x = 0\nif x == 0\n  {CTA_COPY}",
+    "a vote of the warp": f"instruction vote.any <- %lane_id < n as x: bool_\nif x\n  {COPY}",
+    "what is said to be the warp's": f"let x: int32 = r[0]\nlet w: int32 uniform warp = x\nif w == 0\n  {COPY}",
+    "what is said to be the cta's": f"let x: int32 = r[0]\nlet w: int32 uniform cta = x\nif w == 0\n  {CTA_COPY}",
     "a region that depends on the warp": "warp.copy s[0 +: 1, 0 +: 8], A[%thread_id // 32 +: 1, 0 +: 8]".replace(
         "%thread_id // 32", "int64(%thread_id // 32)"),
 }
@@ -85,6 +88,12 @@ REFUSED = {
     "a barrier in one warp": "if %warp_id == 0\n  cta.sync",
     "48 threads are a warp and a half": f"if %thread_id < 48\n  {COPY}",
     "a load from the thread's address": f"let x: int32 = I[int64(%lane_id)]\nif x == 0\n  {COPY}",
+    "a vote of one warp for the cta": f"instruction vote.any <- %lane_id < n as x: bool_\nif x\n  {CTA_COPY}",
+    "a vote in half a warp": "if %lane_id < 16\n  instruction vote.any <- %lane_id < n as x: bool_",
+    "a value of another lane": f"instruction shfl.idx <- n, %lane_id as x: int32\nif x == 0\n  {COPY}",
+    "what is the warp's for the cta": f"let x: int32 = r[0]\nlet w: int32 uniform warp = x\nif w == 0\n  {CTA_COPY}",
+    "what is said to be uniform of half a warp": "if %lane_id < 16\n  let w: int32 uniform warp = n",
+    "what was there before": f"atomic add A[0, 0] @ relaxed.gpu <- 1.0 as x: float32\nif x == 0.0\n  {COPY}",
     "registers differ": f"let x: int32 = r[0]\nif x == 0\n  {COPY}",
     "in a divergent loop": f"for i: int32 in 0 .. %lane_id step 1\n  {COPY}",
     "a loop that starts at the thread": f"for i: int32 in %thread_id .. n step 256\n  {COPY}",

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tilejit.dtypes import DTYPES, DType, bool_, float32, int32, int64
 from tilejit.ir import nodes as ir
 from tilejit.ir.arithmetic.facts import full_range
+from tilejit.isa.atomics import OPERATIONS
 from tilejit.layout import R, S, Swizzle, TileLayout, laneid, tx
 from tilejit.ops.elementwise import ELEMENTWISE, value_type
 from tilejit.ops.tile import TILE_OPERATIONS
@@ -92,7 +93,8 @@ class Writer:
     def var(self, dtype: DType | None = None) -> ir.Var:
         dtype = dtype or self.draw(st.sampled_from(tuple(DTYPES.values())))
         bounds = self.draw(st.sampled_from((None, (0, 7), (-5, -2), (0, 2**40))))
-        return ir.Var(self.name(), dtype, self.draw(st.sampled_from((1, 1, 4, 0))), bounds)
+        uniform = self.draw(st.sampled_from(("", "", "warp")))
+        return ir.Var(self.name(), dtype, self.draw(st.sampled_from((1, 1, 4, 0))), bounds, uniform=uniform)
 
     def buffer(self, space: str, base: ir.Buffer | None = None) -> ir.Buffer:
         layout: TileLayout | ir.Strided = self.draw(st.sampled_from(LAYOUTS))
@@ -128,7 +130,7 @@ class Writer:
         return self.element() if self.level == "tile" else self.vector(width=1)
 
     def stmt(self, depth: int) -> ir.Stmt:
-        simple = [self.let, self.declare, self.assign, self.alloc, self.view, self.store]
+        simple = [self.let, self.declare, self.assign, self.alloc, self.view, self.store, self.atomic]
         simple += [self.word, self.print, self.test]
         simple += [self.tile_op, self.tile_op] if self.level == "tile" else [self.move, self.instruction]
         nested = [lambda: self.branch(depth), lambda: self.count_loop(depth), lambda: ir.Loop(self.body(depth - 1))]
@@ -143,7 +145,7 @@ class Writer:
         place = self.place() if load else None
         if place is not None:
             var = ir.Var(var.name, place.buffer.dtype)
-        order = self.draw(st.sampled_from(ir.LOAD_ORDERS))
+        order = self.draw(st.sampled_from(ir.ORDERS["load"]))
         value = ir.Load(place, order) if place is not None else self.expr(var.dtype)
         self.vars.append(var)
         return ir.Let(var, value)
@@ -178,10 +180,19 @@ class Writer:
         if not self.buffers:
             return self.alloc()
         place = self.place()
-        return ir.Store(place, self.expr(place.buffer.dtype), self.draw(st.sampled_from(ir.STORE_ORDERS)))
+        return ir.Store(place, self.expr(place.buffer.dtype), self.draw(st.sampled_from(ir.ORDERS["store"])))
+
+    def atomic(self) -> ir.Stmt:
+        if not self.buffers:
+            return self.alloc()
+        place, op = self.place(), self.draw(st.sampled_from(tuple(OPERATIONS)))
+        values = tuple(self.expr(place.buffer.dtype) for _ in range(self.draw(st.integers(1, 2))))
+        var = ir.Var(self.var().name, place.buffer.dtype) if self.draw(st.booleans()) else None
+        self.vars += [var] if var is not None else []
+        return ir.Atomic(op, place, values, self.draw(st.sampled_from(ir.ORDERS["atomic"])), var)
 
     def word(self) -> ir.Stmt:
-        scope = self.draw(st.sampled_from(("warp", "warpgroup", "cta")))
+        scope = self.draw(st.sampled_from(("warp", "warpgroup", "cta", "grid")))
         return self.draw(st.sampled_from((ir.Break(), ir.Continue(), ir.Return(), ir.Sync(scope))))
 
     def print(self) -> ir.Stmt:
@@ -229,16 +240,21 @@ class Writer:
         dst, src = self.vector(width=width), self.vector(width=width)
         predicate = self.expr(bool_, 2) if self.draw(st.booleans()) else None
         otherwise = self.expr(dst.buffer.dtype, 1) if self.draw(st.booleans()) else None
-        return ir.Move(dst, src, predicate, otherwise)
+        return ir.Move(dst, src, predicate, otherwise, self.draw(st.sampled_from(ir.ORDERS["move"])))
 
     def instruction(self) -> ir.Stmt:
         name = self.draw(st.sampled_from(("cp.async.commit_group", "ldmatrix.x4", "fence::proxy")))
+        var = self.var() if self.draw(st.booleans()) else None
         if not self.buffers:
-            return ir.Instruction(name)
+            return self.defined(ir.Instruction(name, var=var))
         outputs = tuple(self.vector() for _ in range(self.draw(st.integers(0, 2))))
         count = self.draw(st.integers(0, 2))
         inputs = tuple(self.vector() if self.draw(st.booleans()) else self.instruction_scalar() for _ in range(count))
-        return ir.Instruction(name, outputs, inputs)
+        return self.defined(ir.Instruction(name, outputs, inputs, var=var))
+
+    def defined(self, stmt: ir.Instruction) -> ir.Stmt:
+        self.vars += [stmt.var] if stmt.var is not None else []
+        return stmt
 
     def instruction_scalar(self) -> ir.Expr:
         return self.expr(self.draw(st.sampled_from((int32, int64))), 2)
@@ -258,6 +274,9 @@ class Writer:
             found.insert(0, ir.PointerParam(of, buffer, *flags))
         if self.draw(st.booleans()):
             found.append(ir.AssertionsParam())
+        if self.draw(st.booleans()):
+            self.buffers.append(self.buffer("global"))
+            found.append(ir.BarrierParam(self.buffers[-1]))
         return tuple(found)
 
     def kernel(self) -> ir.Kernel:
@@ -266,7 +285,8 @@ class Writer:
         registers = self.draw(st.sampled_from((None, 64)))
         cluster = self.draw(st.sampled_from((None, (2, 1, 1))))
         body = self.body(2)
-        return ir.Kernel(self.name(), params, threads, "sm_90a", body, registers, cluster, self.draw(st.booleans()))
+        flags = {"debug": self.draw(st.booleans()), "cooperative": self.draw(st.booleans())}
+        return ir.Kernel(self.name(), params, threads, "sm_90a", body, registers, cluster, **flags)
 
 
 @st.composite

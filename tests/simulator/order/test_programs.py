@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.simulator.order.programs import PROGRAMS
-from tests.simulator.small_kernels import kernel, pointer
+from tests.simulator.small_kernels import kernel, pointer, simulate
 from tilejit.errors import SimulationError
 from tilejit.simulator import run
 from tilejit.simulator.checks.findings import RULES
@@ -42,3 +42,35 @@ def test_a_wrong_program_is_reported_in_every_order(program, schedule):
     assert errors & set(rules), report.findings
     first = report.findings[0]
     assert first.first is not None and first.count >= len(first.threads) >= 1
+
+
+START = "mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; shr.u32 %r4, %r1, 5; ld.param.u64 %x1, [p0];"
+
+
+@pytest.mark.parametrize("ctas", [2, 4])
+def test_a_store_races_with_the_last_of_very_many_that_stored_the_same(ctas):
+    # the writer's own CTA, 1024 threads, is ordered in front of it; the others aren't
+    body = START + """
+    st.global.u32 [%x1], 42; bar.sync 0; or.b32 %r3, %r1, %r2; setp.ne.u32 %p1, %r3, 0; @%p1 bra E;
+    st.global.u32 [%x1], 43; E: ret;
+    """
+    report = simulate(body, np.zeros(1, "u4"), block=1024, grid=ctas, on_finding="collect")
+    assert [(x.rule, x.threads) for x in report.findings] == [("race", (0,))]
+
+
+@pytest.mark.parametrize("readers", [2, pytest.param(3, marks=pytest.mark.xfail(
+    strict=True, reason="two readers of a place are kept; `tj.simulate` says so",
+))])
+def test_a_store_races_with_a_reader_whom_no_barrier_orders_before_it(readers):
+    # warps 1 to `readers` read; the barriers of all but warp 2 order them before warp 0, which writes
+    with_third = "bar.sync 2, 64;" if readers == 3 else ""
+    body = START + f"""
+    st.shared.u32 [s], 1; bar.sync 0; setp.eq.u32 %p1, %r4, 0; @%p1 bra WRITE;
+    ld.shared.u32 %r9, [s]; setp.eq.u32 %p1, %r4, 1; @%p1 bra FIRST; setp.eq.u32 %p1, %r4, 3; @%p1 bra THIRD; ret;
+    FIRST: bar.sync 1, 64; ret;
+    THIRD: {with_third} ret;
+    WRITE: bar.sync 1, 64; {with_third} st.shared.u32 [s], 5; ret;
+    """
+    shared = ".shared .align 4 .b8 s[4];"
+    report = simulate(body, np.zeros(1, "u4"), block=32 * (readers + 1), registers=shared, on_finding="collect")
+    assert [x.rule for x in report.findings] == ["race"]

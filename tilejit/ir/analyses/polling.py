@@ -1,25 +1,58 @@
 """Loops that wait for what other threads write.
 
 Whether such a loop ends depends on a load of global or shared memory inside it. That load must look at memory in every
-turn: a plain one may be moved in front of the loop, or become a load of what never changes (ld.global.nc).
+turn: a plain one may be moved in front of the loop, or become a load of what never changes (ld.global.nc). What a
+vector brings may decide too, by way of registers or of shared memory that it was copied to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 from .. import walk
-from ..nodes import Assign, Break, Continue, Declare, Expr, For, If, Kernel, Let, Load, Loop, Return, Stmt, Var
+from ..nodes import (
+    Assign,
+    Break,
+    Buffer,
+    Continue,
+    Expr,
+    For,
+    If,
+    Instruction,
+    Kernel,
+    Let,
+    Load,
+    Loop,
+    Move,
+    Return,
+    Stmt,
+    Var,
+    Vector,
+)
 
 __all__ = ["relaxed"]
 
 #: memory space -> how a load of it is ordered that decides when a loop ends
 _ORDERS = {"global": "relaxed.gpu", "shared": "relaxed.cta"}
+#: how a vector is loaded that decides; LLVM has relaxed loads of single values only
+_VECTOR_ORDER = "volatile"
+
+
+class _Step(NamedTuple):
+    """A statement of a loop: the variables and buffers that it changes, and those that what it writes depends on."""
+
+    stmt: Stmt
+    changed: frozenset[str]
+    sources: frozenset[str]
 
 
 def relaxed(kernel: Kernel) -> Kernel:
-    """The kernel with those loads relaxed on which the exit of a loop around them depends; others stay plain."""
+    """The kernel with those loads relaxed on which the exit of a loop around them depends; others stay plain.
+
+    accepts: lane level.
+    """
     polls: set[int] = set()
     for stmt in walk.statements(kernel.body):
         if isinstance(stmt, (For, Loop)):
@@ -28,36 +61,37 @@ def relaxed(kernel: Kernel) -> Kernel:
         return kernel
 
     def change(stmt: Stmt) -> tuple[Stmt, ...]:
-        if id(stmt) not in polls or not isinstance(stmt, Let) or not isinstance(stmt.value, Load):
+        if id(stmt) not in polls:
             return (stmt,)
-        return (replace(stmt, value=replace(stmt.value, order=_ORDERS[stmt.value.place.buffer.space])),)
+        if isinstance(stmt, Let) and isinstance(stmt.value, Load):
+            return (replace(stmt, value=replace(stmt.value, order=_ORDERS[stmt.value.place.buffer.space])),)
+        return (replace(stmt, order=_VECTOR_ORDER),) if isinstance(stmt, Move) else (stmt,)
 
     return replace(kernel, body=walk.rewrite(kernel.body, change))
 
 
 def _polls(body: walk.Block) -> Iterator[int]:
-    """The identities of the `Let`s in a loop's body whose loads decide whether it ends."""
+    """The identities of the statements in a loop's body whose loads decide whether it ends."""
     under = list(_under_conditions(body, ()))
-    deciding = {name for stmt, conds in under if isinstance(stmt, (Break, Continue, Return)) for name in _names(conds)}
-    definitions = [(stmt, conds) for stmt, conds in under if isinstance(stmt, (Let, Declare, Assign))]
+    exits = [conds for stmt, conds in under if isinstance(stmt, (Break, Continue, Return))]
+    deciding = {name for conds in exits for name in _names(conds)}
+    if not deciding:
+        return
+    steps = [_Step(stmt, frozenset(_changed(stmt)), frozenset(_sources(stmt, conds))) for stmt, conds in under]
     settled = False
     while not settled:
-        # what a deciding variable is computed from decides too, and so does the condition of its assignment
-        more = {
-            name
-            for stmt, conds in definitions
-            if stmt.var.name in deciding
-            for name in _names((*walk.expressions(stmt), *conds))
-        }
+        # what a deciding variable or buffer is computed from decides too, and so does the condition of its assignment
+        more = {name for step in steps if not deciding.isdisjoint(step.changed) for name in step.sources}
         settled = more <= deciding
         deciding |= more
-    for stmt, _ in definitions:
-        if isinstance(stmt, Let) and stmt.var.name in deciding and _is_plain(stmt.value):
-            yield id(stmt)
+    yield from (id(step.stmt) for step in steps if _is_plain(step.stmt) and not deciding.isdisjoint(step.changed))
 
 
-def _is_plain(value: Expr) -> bool:
-    """Whether this is a load of what other threads may write, without an order of its own."""
+def _is_plain(stmt: Stmt) -> bool:
+    """Whether this loads what other threads may write, without an order of its own."""
+    if isinstance(stmt, Move):
+        return stmt.src.buffer.space in _ORDERS
+    value = stmt.value if isinstance(stmt, Let) else None
     return isinstance(value, Load) and not value.order and value.place.buffer.space in _ORDERS
 
 
@@ -70,6 +104,34 @@ def _under_conditions(body: walk.Block, conds: tuple[Expr, ...]) -> Iterator[tup
             yield from _under_conditions(block, inner)
 
 
-def _names(exprs: tuple[Expr, ...]) -> Iterator[str]:
+def _changed(stmt: Stmt) -> Iterator[str]:
+    """The variables and buffers that a statement itself changes."""
+    named = stmt.var if isinstance(stmt, Assign) else walk.defines(stmt)
+    if isinstance(named, Var):
+        yield named.name
+    yield from (_buffer(place.buffer) for place in walk.writes(stmt))
+    if isinstance(stmt, Instruction):
+        # of what an instruction takes the address it may write
+        yield from (_buffer(x.buffer) for x in stmt.inputs if isinstance(x, Vector))
+
+
+def _sources(stmt: Stmt, conds: tuple[Expr, ...]) -> Iterator[str]:
+    """The variables and buffers that a statement reads, and those of the conditions around it."""
+    yield from _names((*walk.expressions(stmt), *conds))
+    yield from (_buffer(place.buffer) for place in walk.reads(stmt))
+    if isinstance(stmt, Instruction):
+        yield from (_buffer(x.buffer) for x in stmt.inputs if isinstance(x, Vector))
+
+
+def _names(exprs: Iterable[Expr]) -> Iterator[str]:
     for expr in exprs:
-        yield from (part.name for part in walk.subexpressions(expr) if isinstance(part, Var))
+        for part in walk.subexpressions(expr):
+            if isinstance(part, Var):
+                yield part.name
+            elif isinstance(part, Load):
+                yield _buffer(part.place.buffer)
+
+
+def _buffer(buffer: Buffer) -> str:
+    """A buffer among variables, whose names hold no blanks."""
+    return f"buffer {buffer.root.name}"

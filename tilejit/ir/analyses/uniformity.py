@@ -136,13 +136,20 @@ class _Uniformity(Analysis[_ThreadState]):
                 numbers = self.values(value)
                 if numbers is not None:
                     self.numbers[var.name] = numbers
-                return state.with_level(var.name, self.level(value, state))
+                said = SCOPES[var.uniform].level if var.uniform else THREAD
+                return state.with_level(var.name, max(self.level(value, state), said))
             case ir.Declare(var, init):
                 # one that isn't assigned yet has no value that threads could disagree on
                 level = CTA if init is None else min(self.level(init, state), state.active.level)
                 return state.with_level(var.name, level)
             case ir.Assign(var, value):
                 return state.with_level(var.name, min(self.level(value, state), state.active.level))
+            case ir.Instruction(name, var=ir.Var() as var):
+                row = ROWS[name]
+                return state.with_level(var.name, row.scope.level if row.agrees else THREAD)
+            case ir.Atomic(var=ir.Var() as var):
+                # threads that update one place one after another find different values there
+                return state.with_level(var.name, THREAD)
             case ir.Break():
                 return replace(state, broken=state.broken.meet(self.departure("break", stmt.span, state)))
             case ir.Continue():
@@ -198,8 +205,12 @@ class _Uniformity(Analysis[_ThreadState]):
     def report(self, stmt: ir.Stmt, state: _ThreadState) -> None:
         """Raise DispatchError where a collective statement lacks threads in this state."""
         match stmt:
+            case ir.Let(var) if var.uniform:
+                self.collective("tj.uniform", var.uniform, stmt.span, state)
             case ir.Sync(scope):
-                self.collective(f"{scope}_sync", scope, stmt.span, state)
+                # what keeps some CTAs away from the others the simulator finds
+                within = scope if scope in SCOPES else scopes.CTA.name
+                self.collective(f"{scope}_sync", within, stmt.span, state)
             case ir.Instruction(name):
                 self.collective(ROWS[name].spelling, ROWS[name].scope.name, stmt.span, state)
             case ir.TileOp(name, scope):

@@ -35,5 +35,6 @@ def checked(kernel: Kernel) -> Checked:
         body = insertion.block(kernel.body)
     if body == kernel.body:
         return Checked(kernel)
-    with_assertions = replace(kernel, params=(*kernel.params, *insertion.aliases.params), body=body)
+    params, body = (*kernel.params, *insertion.aliases.params), (*insertion.agreements.head, *body)
+    with_assertions = replace(kernel, params=params, body=body)
     return Checked(with_assertions, tuple(insertion.watched.all))

@@ -18,7 +18,8 @@ __all__ = ["outside", "title"]
 
 def outside(stmt: Stmt, conditions: Conditions) -> Iterator[Assert]:
     """An assertion for each index of a statement's places that isn't proved to be inside."""
-    for place in (*walk.reads(stmt), *walk.writes(stmt)):
+    # what updates a place reads and writes it
+    for place in {id(place): place for place in (*walk.reads(stmt), *walk.writes(stmt))}.values():
         if isinstance(place, Element):
             yield from _indices(place, conditions)
         elif isinstance(place, Region) and place.buffer.space != "global":

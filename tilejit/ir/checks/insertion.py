@@ -9,7 +9,7 @@ from .. import walk
 from ..analyses.initialized import doubts
 from ..arithmetic import build
 from ..nodes import TRUE, Assert, Expr, For, If, Jump, Kernel, Let, Loop, Stmt
-from ..walk import Block
+from .agreement import Agreements
 from .aliases import Aliases
 from .conditions import Conditions
 from .edges import WatchedRegions
@@ -30,12 +30,13 @@ class Insertion:
         self.conditions = Conditions(walk.assigned(kernel.body))
         self.aliases = Aliases(kernel)
         self.watched = WatchedRegions(kernel)
+        self.agreements = Agreements(kernel)
         in_doubt = doubts(kernel)
         self.flags = Flags(kernel, frozenset(d.place.buffer.root.name for each in in_doubt for d in each) - unasked)
         # for each statement in the order of the text, which is that of the walk
         self.doubts = iter(in_doubt)
 
-    def block(self, body: Block) -> Block:
+    def block(self, body: walk.Block) -> walk.Block:
         """A block with assertions."""
         with self.conditions.block():
             return tuple(each for stmt in body for each in self.statement(stmt))
@@ -65,6 +66,7 @@ class Insertion:
                     self.conditions.add_value(stmt)
                 yield stmt
                 yield from self.flags.after(stmt)
+                yield from self.agreements.after(stmt)
                 if isinstance(stmt, Assert):
                     self.conditions.add(stmt.cond)
 

@@ -75,7 +75,7 @@ def ends_after_place(line: Line) -> bool:
             depth += (token.text in ("[", "(")) - (token.text in ("]", ")"))
         if number > 0 and depth == 0:
             after = ahead[number + 1]
-            return after.kind == "end" or after.text in (",", ";", "inside")
+            return after.kind == "end" or after.text in (",", ";", "inside", "as")
     return False
 
 

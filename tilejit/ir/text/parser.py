@@ -9,7 +9,7 @@ from ...dtypes import DType, bool_, int64
 from ...errors import KernelSyntaxError, LayoutError
 from ...layout import TileLayout
 from ...ops.record import AttributeValue
-from ...scopes import SCOPES
+from ...scopes import LEVELS, SCOPES
 from .. import nodes as ir
 from .expressions import Names, dtype_name, ends_after_place, expression, looked_up, order, place, region
 from .layout_text import layout_from_text
@@ -42,8 +42,8 @@ def _options(line: Line) -> dict[str, object]:
     options: dict[str, object] = {}
     while not line.is_done:
         word = line.name()
-        if word == "debug":
-            options["debug"] = True
+        if word in ("debug", "cooperative"):
+            options[word] = True
             continue
         line.expect("=")
         if word == "target":
@@ -111,6 +111,8 @@ class _Reader:
 
     def _pointer(self, line: Line) -> ir.Param:
         buffer = self._buffer(line)
+        if line.accept("barrier"):
+            return ir.BarrierParam(buffer)
         of = line.name() if line.accept("of") else buffer.name
         written = line.accept("written")
         return ir.PointerParam(of, buffer, written, line.accept("noalias"))
@@ -176,15 +178,17 @@ class _Reader:
     def _simple(self, line: Line) -> ir.Stmt:
         word = line.name()
         scope, _, name = word.partition(".")
+        if scope in LEVELS and name == "sync":
+            return ir.Sync(scope)
         if scope in SCOPES and name:
-            return ir.Sync(scope) if name == "sync" else self._tile_op(line, scope, name)
+            return self._tile_op(line, scope, name)
         bare: dict[str, Callable[[], ir.Stmt]] = {"break": ir.Break, "continue": ir.Continue, "return": ir.Return}
         if word in bare:
             return bare[word]()
         readers: dict[str, Callable[[Line], ir.Stmt]] = {
             "let": self._let, "var": self._declare, "set": self._assign, "alloc": self._alloc, "view": self._view,
             "store": self._store, "assert": self._assert, "print": self._print, "move": self._move,
-            "instruction": self._instruction,
+            "instruction": self._instruction, "atomic": self._atomic,
         }
         if word not in readers:
             line.fail(f"no statement begins with {word!r}", line.indent)
@@ -216,6 +220,14 @@ class _Reader:
         line.expect("<-")
         return ir.Store(at, expression(line, self.names, at.buffer.dtype), ordered)
 
+    def _atomic(self, line: Line) -> ir.Stmt:
+        op = line.name()
+        at = place(line, self.names)
+        ordered = order(line)
+        line.expect("<-")
+        operands = self._list(line, lambda: expression(line, self.names, at.buffer.dtype))
+        return ir.Atomic(op, at, tuple(operands), ordered, self._definition(line) if line.accept("as") else None)
+
     def _assert(self, line: Line) -> ir.Stmt:
         cond = expression(line, self.names, bool_)
         line.expect(",")
@@ -236,15 +248,17 @@ class _Reader:
         dst = self._vector(line)
         line.expect("<-")
         src = self._vector(line)
+        ordered = order(line)
         predicate = expression(line, self.names, bool_) if line.accept("when") else None
         otherwise = expression(line, self.names, dst.buffer.dtype) if line.accept("otherwise") else None
-        return ir.Move(dst, src, predicate, otherwise)
+        return ir.Move(dst, src, predicate, otherwise, ordered)
 
     def _instruction(self, line: Line) -> ir.Stmt:
         name = line.name()
-        outputs = [] if line.sees("<-") else self._list(line, lambda: self._vector(line))
+        outputs = [] if line.sees("<-") or line.sees("as") else self._list(line, lambda: self._vector(line))
         inputs = self._list(line, lambda: self._input(line)) if line.accept("<-") else []
-        return ir.Instruction(name, tuple(outputs), tuple(inputs))
+        var = self._definition(line) if line.accept("as") else None
+        return ir.Instruction(name, tuple(outputs), tuple(inputs), var=var)
 
     def _tile_op(self, line: Line, scope: str, name: str) -> ir.Stmt:
         operands: list[ir.Region | ir.Expr | None] = []
@@ -304,7 +318,8 @@ class _Reader:
             low = line.integer()
             line.expect("..")
             bounds = (low, line.integer())
-        var = ir.Var(name, dtype, multiple, bounds)
+        uniform = line.name() if line.accept("uniform") else ""
+        var = ir.Var(name, dtype, multiple, bounds, uniform=uniform)
         self.names.vars[name] = var
         return var
 

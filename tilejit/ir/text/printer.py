@@ -2,23 +2,25 @@
 
 Blocks are indented as in Python. Each statement is one line; what stands in brackets [] may be missing:
 
-    kernel NAME threads=N target=NAME [max_registers=N] [cluster=(X, Y, Z)] [debug]
+    kernel NAME threads=N target=NAME [max_registers=N] [cluster=(X, Y, Z)] [cooperative] [debug]
       param BUFFER [of ARGUMENT] [written] [noalias]             a pointer
       param VAR extent AXIS of ARGUMENT                          and stride
       param VAR scalar of ARGUMENT
       param VAR address of ARGUMENT                              what checked builds compare
       param assertions                                           where a failed assertion leaves its record
+      param BUFFER barrier                                       of all CTAs of a cooperative launch
       let VAR = EXPR              var VAR [= EXPR]               set NAME = EXPR
       alloc BUFFER [addressed]    view BUFFER of NAME            store PLACE <- EXPR
       if EXPR … else …            loop …                         [unrolled] for VAR in EXPR .. EXPR step EXPR …
+      atomic OPERATION PLACE @ ORDER <- EXPR, … [as VAR]         an update, and what was there before
       break    continue    return    pass                        SCOPE.sync
       assert EXPR, "message"[ RULE[, EXPR, …]]                    the message's numbers
       print "text", EXPR, …
       SCOPE.OPERATION OPERAND, …[; ATTRIBUTE=VALUE, …]           a tile operation; an operand left out is None
       move VECTOR <- VECTOR [when EXPR] [otherwise EXPR]
-      instruction NAME [VECTOR, …] [<- INPUT, …]
+      instruction NAME [VECTOR, …] [<- INPUT, …] [as VAR]        VAR: what it gives that is no VECTOR
 
-    VAR      NAME: DTYPE [multiple_of N] [within LEAST..GREATEST]
+    VAR      NAME: DTYPE [multiple_of N] [within LEAST..GREATEST] [uniform SCOPE]
     BUFFER   NAME: SPACE DTYPE[EXTENT, …] [in [EXTENT, …]] LAYOUT align N       behind in: its slots
     LAYOUT   as Python: S[(32, 8) : (8, 1)]; of a tensor: strides(STRIDE, …; align N; extent_align N);
              of a tile that nobody laid out: open SCOPE, of a view of one: open SCOPE (DIMENSION or None, …)
@@ -81,6 +83,8 @@ def _header(kernel: ir.Kernel) -> str:
         words.append(f"max_registers={kernel.max_registers}")
     if kernel.cluster is not None:
         words.append(f"cluster=({', '.join(map(str, kernel.cluster))})")
+    if kernel.cooperative:
+        words.append("cooperative")
     if kernel.debug:
         words.append("debug")
     return " ".join(words)
@@ -103,6 +107,8 @@ def _param(param: ir.Param) -> str:
             return f"param {_definition(param.var)} address of {_name(param.of)}"
         case ir.AssertionsParam():
             return "param assertions"
+        case ir.BarrierParam():
+            return f"param {buffer_text(param.buffer)} barrier"
         case _:
             return assert_never(param)
 
@@ -154,6 +160,8 @@ def _line(stmt: ir.Simple | ir.Jump) -> str:
             return f"view {buffer_text(buffer)}" + ("" if buffer.base is None else f" of {_name(buffer.base.name)}")
         case ir.Store(place, value):
             return f"store {place_text(place)}{_order(stmt.order)} <- {expr_text(value, place.buffer.dtype)}"
+        case ir.Atomic():
+            return _atomic(stmt)
         case ir.Sync(scope):
             return f"{scope}.sync"
         case ir.Assert(cond, message, rule, values):
@@ -174,6 +182,12 @@ def _line(stmt: ir.Simple | ir.Jump) -> str:
             raise assert_never(stmt)
 
 
+def _atomic(stmt: ir.Atomic) -> str:
+    operands = ", ".join(expr_text(operand, stmt.place.buffer.dtype) for operand in stmt.operands)
+    result = "" if stmt.var is None else f" as {_definition(stmt.var)}"
+    return f"atomic {_name(stmt.op)} {place_text(stmt.place)}{_order(stmt.order)} <- {operands}{result}"
+
+
 def _tile_op(op: ir.TileOp) -> str:
     wanted = op.operands[0].dtype if op.operands and isinstance(op.operands[0], ir.Region) else None
     operands = ", ".join("None" if o is None else _operand(o, wanted) for o in op.operands)
@@ -182,7 +196,7 @@ def _tile_op(op: ir.TileOp) -> str:
 
 
 def _move(move: ir.Move) -> str:
-    text = f"move {place_text(move.dst)} <- {place_text(move.src)}"
+    text = f"move {place_text(move.dst)} <- {place_text(move.src)}{_order(move.order)}"
     if move.predicate is not None:
         text += f" when {expr_text(move.predicate, bool_)}"
     if move.otherwise is not None:
@@ -193,8 +207,8 @@ def _move(move: ir.Move) -> str:
 def _instruction(stmt: ir.Instruction) -> str:
     outputs = ", ".join(place_text(v) for v in stmt.outputs)
     inputs = ", ".join(_operand(i, None) for i in stmt.inputs)
-    text = f"instruction {_name(stmt.name)} {outputs}".rstrip()
-    return f"{text} <- {inputs}" if inputs else text
+    text = f"instruction {_name(stmt.name)} {outputs}".rstrip() + (f" <- {inputs}" if inputs else "")
+    return text if stmt.var is None else f"{text} as {_definition(stmt.var)}"
 
 
 def _operand(operand: ir.Region | ir.Vector | ir.Expr, wanted: DType | None) -> str:
@@ -222,6 +236,8 @@ def _definition(var: ir.Var) -> str:
         text += f" multiple_of {var.multiple_of}"
     if var.bounds is not None:
         text += f" within {var.bounds[0]}..{var.bounds[1]}"
+    if var.uniform:
+        text += f" uniform {var.uniform}"
     return text
 
 

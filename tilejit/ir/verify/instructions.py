@@ -19,7 +19,7 @@ _SOUND: set[tuple[Hashable, ...]] = set()
 
 def instruction_faults(stmt: ir.Instruction, target: str | None) -> list[str]:
     """What is wrong with an instruction's name and operands; unless it is None, with the target, too."""
-    key = (stmt.name, target, *map(_shape, stmt.outputs), "<-", *map(_shape, stmt.inputs))
+    key = (stmt.name, target, *map(_shape, _results(stmt)), "<-", *map(_shape, stmt.inputs))
     row = ROWS.get(stmt.name)
     if key in _SOUND:
         return list(_unequal(row, stmt)) if row is not None and row.carries is not None else []
@@ -61,13 +61,17 @@ def _shape(item: Item) -> Hashable:
     return item.dtype, isinstance(item, ir.Const)
 
 
+def _results(stmt: ir.Instruction) -> tuple[Item, ...]:
+    return stmt.outputs if stmt.var is None else (*stmt.outputs, stmt.var)
+
+
 def _operand_faults(row: Row, stmt: ir.Instruction) -> Iterator[str]:
     if row.carries is None:
-        yield from _side_faults(row.results, stmt.outputs, "results")
+        yield from _side_faults(row.results, _results(stmt), "results")
         yield from _side_faults(row.arguments, stmt.inputs, "operands")
         return
-    for vector in stmt.outputs:
-        yield from _item_faults(row.carries, vector)
+    for item in _results(stmt):
+        yield from _item_faults(row.carries, item)
     yield from _side_faults(row.arguments, stmt.inputs[len(stmt.outputs) :], "operands")
 
 
@@ -94,6 +98,8 @@ def _side_faults(registers: Sequence[Operand], items: Sequence[Item], what: str)
 
 def _registers(operand: Operand, item: Item) -> int:
     """How many registers an item takes whose first one belongs to `operand`."""
+    if operand.is_bits and not isinstance(item, ir.Vector):
+        return max(1, item.dtype.bits // operand.register.bits)
     if not isinstance(item, ir.Vector) or operand.kind in (Kind.ADDRESS, Kind.CONSTANT):
         return 1
     return max(1, item.width * item.buffer.dtype.bits // operand.register.bits)
@@ -108,7 +114,8 @@ def _item_faults(operand: Operand, item: Item) -> Iterator[str]:
     elif isinstance(item, ir.Vector):
         is_fit = _is_registers(operand, item)
     else:
-        is_fit = not operand.is_result and _is_scalar(operand, item)
+        # what is taken and returned is no scalar
+        is_fit = not (operand.is_result and operand.is_argument) and _is_scalar(operand, item)
     if not is_fit:
         yield f"{operand.name} is {_wanted(operand)}; got {_shown(item)}"
 
@@ -132,6 +139,8 @@ def _is_registers(operand: Operand, vector: ir.Vector) -> bool:
 def _is_scalar(operand: Operand, value: ir.Expr) -> bool:
     if operand.kind is Kind.PREDICATE:
         return value.dtype == bool_
+    if operand.is_bits:
+        return True
     register = operand.register
     if value.dtype.bits != register.bits or not _is_element(operand, value.dtype):
         return False

@@ -13,8 +13,8 @@ shared, local or tensor memory that is provably outside is a violation, as is on
 Instructions: their names are in the instruction table; operands have the number, kinds, sizes, types and memory that
 the row says (see `instructions`); at lane level the target has them.
 Open level: as tile level, and local tiles may be open.
-Tile level: no `Vector`, `Move`; an `Instruction` takes scalars and has no result; tile operations have the operands and
-attributes of their table, a `Load` is the whole value of a `Let`.
+Tile level: no `Vector`, `Move`; an `Instruction` takes scalars and fills no registers; tile operations have the
+operands and attributes of their table, a `Load` is the whole value of a `Let`.
 Lane level: no `TileOp`, `Element`, `Region`; vectors stand in `Move`, `Load`, `Store` and `Instruction` only; a load
 from memory is the whole value of a `Let`; registers are named by constants and variables of unrolled loops, elements
 of an addressed local buffer by any value; what an asynchronous instruction reads or fills isn't addressed.
@@ -27,10 +27,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...dtypes import DType, bool_, int64, signed
+from ...dtypes import DType, bool_, int64, signed, uint32
 from ...isa import ROWS
+from ...isa.atomics import OPERATIONS, has_type
 from ...isa.barriers import BARRIERS
-from ...scopes import SCOPES
+from ...scopes import GRID, SCOPES
 from ...source import Span
 from ...target import MAX_THREADS, TARGETS
 from .. import nodes as ir
@@ -121,6 +122,7 @@ class _Checker:
         self.is_tile = is_tile
         self.takes_open = takes_open
         self.target = ""
+        self.is_cooperative = False
         self.violations: list[Violation] = []
         self.defined: set[str] = set()
         self.buffers: dict[str, ir.Buffer] = {}
@@ -137,7 +139,7 @@ class _Checker:
             self.fault(f"a CTA has 1 to {MAX_THREADS} threads; got {kernel.threads}", kernel.span)
         if kernel.target not in TARGETS:
             self.fault(f"unknown target {kernel.target!r}", kernel.span)
-        self.target = kernel.target
+        self.target, self.is_cooperative = kernel.target, kernel.cooperative
         env = _Environment()
         # tensors name extents and strides that are defined after them
         for param in sorted(kernel.params, key=lambda p: isinstance(p, ir.PointerParam)):
@@ -156,6 +158,10 @@ class _Checker:
                 self.define(var, env, None)
                 if var.dtype != int64:
                     self.fault(f"{var.name}: an extent, a stride or an address is of int64", None)
+            case ir.BarrierParam(buffer):
+                self.buffer(buffer, env, buffer.span)
+                if buffer.space != "global" or buffer.dtype != uint32 or buffer.shape != (1,):
+                    self.fault(f"the barrier {buffer.name} must be one uint32 in global memory", buffer.span)
             case ir.AssertionsParam():
                 pass
             case _:
@@ -168,6 +174,8 @@ class _Checker:
             self.fault(f"{var.name} is in {var.bounds[0]}..{var.bounds[1]}, which is empty", span)
         if var.multiple_of < 0:
             self.fault(f"{var.name} is said to be a multiple of {var.multiple_of}", span)
+        if var.uniform and var.uniform not in SCOPES:
+            self.fault(f"{var.name} is said to be uniform over unknown scope {var.uniform!r}", span)
         self.defined.add(var.name)
         env.vars[var.name] = var
 
@@ -214,6 +222,8 @@ class _Checker:
                 self.memory(stmt, env)
             case ir.Store():
                 self.store(stmt, env)
+            case ir.Atomic():
+                self.atomic(stmt, env)
             case ir.If(cond, then, orelse):
                 self.value(cond, bool_, env, stmt.span, "a condition")
                 for block in (then, orelse):
@@ -233,7 +243,8 @@ class _Checker:
                     if not isinstance(part, str):
                         self.expr(part, env, stmt.span)
             case ir.Sync(name):
-                has_barrier = SCOPES.get(name) in BARRIERS
+                is_of_grid = name == GRID.name and self.is_tile and self.is_cooperative
+                has_barrier = SCOPES.get(name) in BARRIERS or is_of_grid
                 self.fault(None if has_barrier else f"no barrier among the threads of {name!r}", stmt.span)
             case ir.TileOp():
                 self.tile_op(stmt, env)
@@ -267,7 +278,7 @@ class _Checker:
         self.define(stmt.var, env, stmt.span)
         if isinstance(stmt, ir.Declare):
             env.mutable[stmt.var.name] = None
-            if stmt.var.multiple_of != 1 or stmt.var.bounds is not None:
+            if stmt.var.multiple_of != 1 or stmt.var.bounds is not None or stmt.var.uniform:
                 self.fault(f"{stmt.var.name} may change; no facts hold of it", stmt.span)
 
     def memory(self, stmt: ir.Alloc | ir.BufferView, env: _Environment) -> None:
@@ -291,7 +302,26 @@ class _Checker:
         if isinstance(stmt.place, ir.Vector) and stmt.place.width != 1:
             self.fault(f"a store writes one element; got a vector of {stmt.place.width}", stmt.span)
         self.value(stmt.value, stmt.place.buffer.dtype, env, stmt.span, stmt.place.buffer.name)
-        self.order("store", stmt.order, ir.STORE_ORDERS, stmt.place.buffer, stmt.span)
+        self.order("store", stmt.order, stmt.place.buffer, stmt.span)
+
+    def atomic(self, stmt: ir.Atomic, env: _Environment) -> None:
+        buffer, operation = stmt.place.buffer, OPERATIONS.get(stmt.op)
+        self.place(stmt.place, env, stmt.span)
+        if isinstance(stmt.place, ir.Vector) and stmt.place.width != 1:
+            self.fault(f"an atomic update is of one element; got a vector of {stmt.place.width}", stmt.span)
+        for value in stmt.operands:
+            self.value(value, buffer.dtype, env, stmt.span, buffer.name)
+        if operation is None:
+            self.fault(f"no atomic operation is called {stmt.op!r}", stmt.span)
+        elif len(stmt.operands) != len(operation.operands):
+            self.fault(f"{stmt.op} takes {', '.join(operation.operands)}; got {len(stmt.operands)}", stmt.span)
+        elif not has_type(stmt.op, buffer.dtype):
+            self.fault(f"there is no atomic {stmt.op} of {buffer.dtype}", stmt.span)
+        self.order("atomic", stmt.order, buffer, stmt.span)
+        if stmt.var is not None:
+            if stmt.var.dtype != buffer.dtype:
+                self.fault(f"{stmt.var.name} must be of {buffer.dtype}; got {stmt.var.dtype}", stmt.span)
+            self.define(stmt.var, env, stmt.span)
 
     def loop(self, stmt: ir.For, env: _Environment) -> None:
         if not stmt.var.dtype.is_integer:
@@ -341,6 +371,7 @@ class _Checker:
         spaces = (stmt.dst.buffer.space, stmt.src.buffer.space)
         if "local" not in spaces:
             self.fault(f"a move from {spaces[1]} to {spaces[0]} memory goes through registers", stmt.span)
+        self.order("move", stmt.order, stmt.src.buffer, stmt.span)
         if stmt.predicate is not None:
             self.value(stmt.predicate, bool_, env, stmt.span, "a predicate")
         if stmt.otherwise is not None:
@@ -364,6 +395,8 @@ class _Checker:
         self.fault(self.pending_fault(stmt), stmt.span)
         for message in instruction_faults(stmt, None if self.is_tile else self.target):
             self.fault(message, stmt.span)
+        if stmt.var is not None:
+            self.define(stmt.var, env, stmt.span)
 
     def pending_fault(self, stmt: ir.Instruction) -> str | None:
         """What an asynchronous instruction reads or fills later can't be memory, which is read or written now."""
@@ -451,13 +484,15 @@ class _Checker:
         self.place(load.place, env, load.span or span)
         if isinstance(load.place, ir.Vector) and load.place.width != 1:
             self.fault(f"a load reads one element; got a vector of {load.place.width}", load.span or span)
-        self.order("load", load.order, ir.LOAD_ORDERS, load.place.buffer, load.span or span)
+        self.order("load", load.order, load.place.buffer, load.span or span)
 
-    def order(self, what: str, order: str, orders: tuple[str, ...], buffer: ir.Buffer, span: Span | None) -> None:
-        if order not in orders:
-            self.fault(f"a {what} has no order {order!r}", span)
+    def order(self, what: str, order: str, buffer: ir.Buffer, span: Span | None) -> None:
+        """What is wrong with how an access is ordered. what: its kind."""
+        access = "an atomic update" if what == "atomic" else f"a {what}"
+        if order not in ir.ORDERS[what]:
+            self.fault(f"{access} has no order {order!r}", span)
         elif order and buffer.space not in ("global", "shared"):
-            self.fault(f"nobody else sees {buffer.name}: a {what} of {buffer.space} memory has no order", span)
+            self.fault(f"nobody else sees {buffer.name}: {access} of {buffer.space} memory has no order", span)
 
 
 def _vector(vector: ir.Vector) -> str:

@@ -11,7 +11,6 @@ block that has run, instruction by instruction.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..decode.blocks import EXIT, BasicBlock
-from ..decode.ptx import PtxInstruction
+from ..decode.steps import Step, step_of
 from ..decode.translate import Program
 from ..machine.lanes import Index, Lanes
 from ..machine.memory import MemoryRegion
@@ -30,23 +29,9 @@ from .records import UNWRITTEN, LocalShadow, Shadow
 # For each thread the number of the read that its value comes from, 0 where it is defined.
 Marks = NDArray[np.int32]
 
-_REGISTER = re.compile(r"%[\w$.]+|\b_\b")
-_NO_RESULT = frozenset({"st", "red", "bra", "brx", "ret", "exit", "trap", "membar", "fence", "cp", "prefetch",
-                        "prefetchu", "nanosleep", "discard", "applypriority", "bar", "barrier", "setmaxnreg"})
 #: whoever takes part sees the others' arguments
 _COLLECTIVES = frozenset({"shfl", "vote", "match", "redux", "elect", "mma", "wmma", "wgmma", "ldmatrix", "stmatrix",
                           "tcgen05", "bar", "barrier", "call", "atom", "red", "cp"})
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What an instruction does to marks. addresses: registers in brackets; sources, targets: the others, in order."""
-
-    pc: int
-    root: str
-    targets: tuple[str, ...]
-    sources: tuple[str, ...]
-    addresses: tuple[str, ...]
 
 
 @dataclass(slots=True)
@@ -227,16 +212,3 @@ class Definedness:
         )
         # once is enough: what comes of it is defined from here on
         self.mark(name, positions, None)
-
-
-def step_of(pc: int, ins: PtxInstruction) -> Step:
-    """Which registers an instruction reads and writes. `_` stands in a vector for an element that nobody wants."""
-    operands = list(ins.operands)
-    targets: list[str] = []
-    if ins.root not in _NO_RESULT or ".red." in ins.suffix + ".":
-        targets = _REGISTER.findall(operands.pop(0)) if operands and ins.root != "red" else []
-    addresses: list[str] = []
-    sources: list[str] = []
-    for operand in operands:
-        (addresses if operand.startswith("[") else sources).extend(_REGISTER.findall(operand))
-    return Step(pc, ins.root, tuple(targets), tuple(sources), tuple(addresses))

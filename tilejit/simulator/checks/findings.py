@@ -38,7 +38,10 @@ NAMED_THREADS = 32
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """An instruction: its PTX line, the line's text, and where in the source it comes from."""
+    """An instruction: its PTX line, the line's text, and where in the source it comes from.
+
+    ptx_line: 0 where only the source's line is known.
+    """
 
     ptx_line: int
     text: str
@@ -68,10 +71,8 @@ class Finding:
         return f"{self.level} [{self.rule}]{times}: {self.message}"
 
 
-def finding_of(error: SimulationError) -> Finding:
-    """The finding that an error tells of, which no check goes on behind."""
-    rule = next(name for name, kind in RULES.items() if isinstance(error, kind))
-    return Finding(rule, "error", error.message, None, None, (), 1)
+def rule_of(error: SimulationError) -> str:
+    return next(name for name, kind in RULES.items() if isinstance(error, kind))
 
 
 class Findings:
@@ -91,7 +92,8 @@ class Findings:
     ) -> None:
         """Raise, or note. threads: of the grid, counted from 0; count: accesses."""
         if level == "error" and not self.collect:
-            raise RULES[rule](message, hint=hint)
+            instructions = [x for x in (pc, other_pc) if x is not None]
+            raise RULES[rule](message, hint=hint, instructions=instructions, threads=threads)
         first, second = self.place(pc), self.place(other_pc)
         key = (rule, level, self.line(first), self.line(second))
         earlier = self.collected.get(key)
@@ -104,7 +106,10 @@ class Findings:
 
     def end(self, error: SimulationError) -> None:
         """Note the error that ended the launch."""
-        self.collected["end", error.message] = finding_of(error)
+        pc, other_pc = (*error.instructions, None, None)[:2]
+        places = self.place(pc), self.place(other_pc)
+        threads = error.threads[:NAMED_THREADS]
+        self.collected["end", error.message] = Finding(rule_of(error), "error", error.message, *places, threads, 1)
 
     def place(self, pc: int | None) -> Place | None:
         if pc is None:

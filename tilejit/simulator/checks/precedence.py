@@ -11,8 +11,8 @@ from ..opcodes.memory import Site
 from .order import Order
 from .records import END, FORGOTTEN, HALF, KIND, LOW, SEVERAL, WHO, Record, Shadow, real, who
 
-# Of so many writers of one value at most the order is looked at.
-MOST_WRITERS = 1024
+# Of so many writers of one value at most the order is looked at: the threads that run at once.
+MOST_WRITERS = 1 << 14
 
 
 class Precedence:

@@ -3,6 +3,10 @@
 Two accesses to a place, one of them a write, must be ordered (see `order`), or both be strong with scopes that reach
 each other. Equal values that one operation stores are no race, and harmless to a reader for whom one of the stores has
 happened before. What is reported is a race in every schedule that synchronises as this one did.
+
+Of the readers of a place two are kept, the first and the last since the last barrier of the CTA. A write behind
+barriers of a part of the CTA, or behind a flag, may be ordered behind these two and not behind a third, which is missed
+then.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ from functools import cached_property
 
 from ...errors import SimulationError
 from ..decode.translate import Program
-from .findings import Finding, finding_of
-from .places import PtxPlaces
+from .findings import Finding, Place, rule_of
+from .places import Location, PtxPlaces
 from .profile import Traffic
 
 
@@ -99,9 +99,10 @@ class Report:
         self._block_lanes = block_lanes
         self._traffic = traffic or {}
 
-    def note(self, error: SimulationError) -> None:
-        """Add what only the caller could see to the findings."""
-        self.findings = (*self.findings, finding_of(error))
+    def note(self, error: SimulationError, location: Location | None) -> None:
+        """Add what only the caller could see to the findings: an error, and the line of the source that it is about."""
+        place = Place(0, "", location)
+        self.findings = (*self.findings, Finding(rule_of(error), "error", error.message, place, None, error.threads, 1))
 
     @cached_property
     def _counts(self) -> list[tuple[int, int]]:

@@ -32,8 +32,8 @@ class Ordering:
     narrow: bool
     consistent: bool
 
-    @staticmethod
-    def of(body: Sequence[PtxInstruction], sites: Sequence[Site]) -> Ordering:
+    @classmethod
+    def of(cls, body: Sequence[PtxInstruction], sites: Sequence[Site]) -> Ordering:
         """The facts of a kernel's instructions."""
         strong, wide, constant = (np.zeros(len(body) + 1, bool) for _ in range(3))
         for site in sites:
@@ -44,7 +44,7 @@ class Ordering:
         operation = [numbers.setdefault(x.loc or ("pc", i), len(numbers)) for i, x in enumerate(body)]
         fences = [x for x in body if x.root in ("fence", "membar")]
         narrow = any(not x.suffix.endswith((".gpu", ".sys", ".gl")) for x in fences)
-        return Ordering(
+        return cls(
             strong, wide, constant, np.array([*operation, -1]), bool(constant.any()),
             narrow=narrow or any(site.strong and not site.wide for site in sites),
             consistent=any(x.root == "membar" or ".sc" in x.suffix for x in fences),

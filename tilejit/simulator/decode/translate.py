@@ -16,13 +16,13 @@ from ..numerics import FUNCTIONS
 from ..opcodes import lookup
 from ..opcodes.memory import Site
 from .blocks import JUMP_ROOTS, BasicBlock, liveness, split
+from .courses import Courses
 from .emitter import SPECIAL, BlockWriter, KernelNames
 from .ordering import Ordering
 from .parser import parse
 from .ptx import Module, PtxFunction, Variable
 from .statements import parse_kernel
 from .variables import Placed, place_lasting
-from .waiting import WaitingLoops
 
 RUNTIME: dict[str, Any] = {
     **FUNCTIONS, "V16": memory.ELEMENTS["V16"], "V32": memory.ELEMENTS["V32"],
@@ -55,7 +55,6 @@ class Program:
     slots: register name → slot; homes: each slot's dtype between blocks.
     placed: variables with their addresses in their own state space.
     cell_shift: log2 of the narrowest access, per state space, for the race checks' cells.
-    waiting: which loops may wait for what other threads do.
     initial: what each slot holds before the kernel starts.
     special: the slots of special registers, by name; params: those of parameters, with dtype and offset.
     param_parts: all parameters, as parts of their state space.
@@ -73,7 +72,6 @@ class Program:
     cell_shift: dict[str, int]
     shared_bytes: int
     local_bytes: int
-    waiting: WaitingLoops
     live: tuple[int, ...]
     initial: tuple[Any, ...]
     special: tuple[tuple[str, int], ...]
@@ -81,6 +79,7 @@ class Program:
     param_parts: tuple[memory.Part, ...]
     events: tuple[tuple[int, int], ...]
     ordering: Ordering
+    courses: Courses
 
 
 def translate(ptx: str, entry: str, dynamic_shared_bytes: int) -> Program:
@@ -245,7 +244,6 @@ class _Translator:
             cell_shift=_cell_shift(names.sites),
             shared_bytes=self.sizes["shared"] - memory.SHARED_BASE,
             local_bytes=self.sizes["local"] - memory.LOCAL_BASE,
-            waiting=WaitingLoops(self.function, blocks, names.sites),
             live=tuple(live),
             initial=tuple(memory.ELEMENTS[h].type(0) for h in homes),
             special=tuple((n, s) for n, s in names.slots.items() if n in SPECIAL),
@@ -253,6 +251,7 @@ class _Translator:
             param_parts=tuple(memory.Part(p.name, p.offset, p.size_bytes, False) for p in self.function.params),
             events=tuple((b.index, body[pc].events) for b in blocks for pc in b.pcs if body[pc].events),
             ordering=Ordering.of(body, names.sites),
+            courses=Courses(self.function, blocks, names.sites, names.slots, live),
         )
 
 

@@ -14,19 +14,20 @@ Each address is looked at only where a test fails.
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import MisalignedError, OutOfBoundsError, SimulationError
+from ..checks.findings import Findings
 from ..checks.places import PtxPlaces
 from ..checks.races import AccessChecker
 from ..checks.records import place, unchanged
 from ..opcodes.memory import Site
 from .atomics import update
 from .lanes import Lanes
-from .memory import AddressMap, Bound, MemoryRegion
+from .memory import ELEMENTS, AddressMap, Bound, MemoryRegion
+from .watched import Watched
 
 _OR = np.bitwise_or.reduce
 _MAX = np.maximum.reduce
@@ -43,18 +44,19 @@ class Access:
     """The memory instructions of one launch, each bound to the region that it accessed last."""
 
     def __init__(
-        self, sites: list[Site], memory: AddressMap, lanes: Lanes, places: PtxPlaces, checker: AccessChecker | None
+        self, sites: list[Site], memory: AddressMap, lanes: Lanes, places: PtxPlaces, findings: Findings,
+        checker: AccessChecker | None,
     ) -> None:
         self.sites = sites
         self.memory = memory
         self.lanes = lanes
         self.places = places
+        self.findings = findings
         self.checker = checker
         self.observer: Observer | None = None
         self.bound: list[Bound | None] = [None] * len(sites)
-        # Stores that may have changed memory; `exact` counts only those that did.
-        self.changes = 0
-        self.exact = False
+        # what groups that wait for others look at, once there are any
+        self.watched: Watched | None = None
 
     def rebind(self, lanes: Lanes) -> None:
         """Start another chunk."""
@@ -62,13 +64,21 @@ class Access:
         if self.checker is not None:
             self.checker.select(lanes)
 
-    def bind(self, site: Site, address: Any) -> Bound:
-        """Chooses the region by the first thread's address."""
+    def watch(self, loads: frozenset[int]) -> Watched:
+        """Look from now on at what these memory instructions read."""
+        if self.watched is None:
+            self.watched = Watched(loads)
+        return self.watched
+
+    def bind(self, site: Site, address: Any) -> Bound | None:
+        """Chooses the region by the first thread's address; None if there is none, which is reported."""
         flat = np.ravel(address)
         first = (int(flat[0]) + site.offset) & (2**64 - 1 if site.address_dtype == "u8" else 2**32 - 1)
         region = self.memory.find(site.space, first)
         if region is None:
-            self.report_outside(site, np.full(1, first, np.uint64), np.zeros(1, np.int64))
+            actual = self.actual(site, self.lanes.each(address))
+            self.report_outside(site, actual, np.flatnonzero(self.memory.find_each(site, actual) < 0))
+            return None
         bound = self.bind_to(site, region)
         self.bound[site.index] = bound
         return bound
@@ -82,18 +92,23 @@ class Access:
         return Bound(region, start, limit, view, kind(site.shift), lead)
 
     def resolve(self, number: int, address: Any) -> tuple[Bound | None, Any]:
-        """(region, element index of each executing thread); no region if the threads access several."""
+        """(region, element index of each executing thread).
+
+        No region, but the addresses, if the threads access several or some address is wrong, which is reported.
+        """
         bound = self.bound[number]
         site = self.sites[number]
         if bound is None:
             bound = self.bind(site, address)
+            if bound is None:
+                return None, self.lanes.each(address)
         if not address.ndim:
             address = np.full(self.lanes.n, address)
         offset = address - bound.start
         bits = int(_OR(offset))
         if bits > bound.limit or bits & ((1 << site.shift) - 1):
-            if bits & ((1 << site.shift) - 1):
-                self.check_alignment(site, address)
+            if bits & ((1 << site.shift) - 1) and self.is_misaligned(site, address):
+                return None, address
             if int(_MAX(offset)) > bound.limit:
                 retry = self.rebind_site(site, address, bound)
                 return retry if retry is not None else (None, address)
@@ -113,6 +128,7 @@ class Access:
         outside = np.flatnonzero(regions < 0)
         if outside.size:
             self.report_outside(site, actual, outside)
+            return None
         if (regions != regions[0]).any():
             return None
         if self.memory.regions[int(regions[0])] is old.region:
@@ -140,13 +156,21 @@ class Access:
         region = bound.region
         if region.shadow is not None:
             self.checker_().load(region, index, self.sites[number])
+        if self.watched is not None:
+            self.watched.read(self.sites[number], bound, index)
         return bound.view[index]
 
     def load_shared_address(self, number: int, address: Any) -> Any:
         """The value that all threads read at one address; None where the region has copies or is checked."""
         site = self.sites[number]
-        bound = self.bound[number] or self.bind(site, address)
-        if bound.region.owner or bound.region.shadow is not None or self.observer is not None:
+        bound = self.bound[number]
+        if bound is None:
+            region = self.memory.find(site.space, int(self.actual(site, address)[0]))
+            if region is None:
+                return None
+            bound = self.bound[number] = self.bind_to(site, region)
+        if bound.region.owner or bound.region.shadow is not None or self.observer is not None \
+                or self.watched is not None:
             return None
         offset = int(address) - int(bound.start)
         if offset < 0 or offset > bound.limit or offset & ((1 << site.shift) - 1):
@@ -158,11 +182,13 @@ class Access:
         if bound is None:
             self.store_split(number, index, value)
             return
-        if not self.exact or not unchanged(bound.view[index], value):
-            self.changes += 1
         region = bound.region
         if not region.writable:
             self.report_read_only(self.sites[number], region, index)
+            return
+        if self.watched is not None:
+            changed = not unchanged(bound.view[index], value)
+            self.watched.write(self.sites[number], bound, index, changed)
         if region.shadow is not None:
             self.checker_().store(region, index, value, bound.view, self.sites[number])
         else:
@@ -177,13 +203,16 @@ class Access:
         region = bound.region
         if not region.writable:
             self.report_read_only(site, region, index)
+            return np.zeros(index.shape, bound.view.dtype) if wanted else None
         if region.shadow is not None:
             self.checker_().atomic(region, index, site)
         values = tuple(np.broadcast_to(x, index.shape) for x in operands)
-        before = bound.view[index] if self.exact else None
+        if self.watched is None:
+            return update(site.op, bound.view, index, values, wanted)
+        self.watched.read(site, bound, index)
+        before = bound.view[index]
         result = update(site.op, bound.view, index, values, wanted)
-        if before is None or not unchanged(before, bound.view[index]):
-            self.changes += 1
+        self.watched.write(site, bound, index, not unchanged(before, bound.view[index]))
         return result
 
     def checker_(self) -> AccessChecker:
@@ -191,19 +220,21 @@ class Access:
         return self.checker
 
     def subsets(self, number: int, address: NDArray[Any]) -> list[NDArray[np.int64]]:
-        regions = self.memory.find_each(self.sites[number], self.actual(self.sites[number], address))
-        return [np.flatnonzero(regions == r) for r in np.unique(regions)]
+        """The threads that access each region; those whose address is wrong are left out."""
+        site = self.sites[number]
+        actual = self.actual(site, address)
+        regions = self.memory.find_each(site, actual)
+        regions[(actual & np.uint64((1 << site.shift) - 1)) != 0] = -1
+        return [np.flatnonzero(regions == r) for r in np.unique(regions) if r >= 0]
 
     def load_split(self, number: int, address: NDArray[Any]) -> Any:
-        result: NDArray[Any] | None = None
+        """A load from several regions; zeros where an address is wrong."""
+        result = np.zeros(address.size, ELEMENTS[self.sites[number].dtype])
         positions = self.lanes.positions()
         group = self.lanes.group
         for part in self.subsets(number, address):
             self.lanes.select(positions[part])
-            values = self.load(number, address[part])
-            if result is None:
-                result = np.empty(address.size, values.dtype)
-            result[part] = values
+            result[part] = self.load(number, address[part])
         self.restore(group)
         return result
 
@@ -216,17 +247,16 @@ class Access:
         self.restore(group)
 
     def atomic_split(self, number: int, address: NDArray[Any], wanted: bool, operands: tuple[Any, ...]) -> Any:
-        result: NDArray[Any] | None = None
+        result = np.zeros(address.size, ELEMENTS[self.sites[number].dtype])
         positions = self.lanes.positions()
         group = self.lanes.group
         for part in self.subsets(number, address):
             self.lanes.select(positions[part])
             values = self.atomic(number, address[part], wanted, *(x[part] if np.ndim(x) else x for x in operands))
             if wanted:
-                result = np.empty(address.size, values.dtype) if result is None else result
                 result[part] = values
         self.restore(group)
-        return result
+        return result if wanted else None
 
     def restore(self, group: NDArray[np.int64] | None) -> None:
         self.lanes.select(group)
@@ -234,24 +264,33 @@ class Access:
     def who(self, at: int) -> str:
         return self.lanes.describe_position(int(self.lanes.positions()[at]))
 
-    def check_alignment(self, site: Site, address: NDArray[Any]) -> None:
+    def threads(self, at: NDArray[np.int64]) -> list[int]:
+        """Executing threads, as numbers in the grid."""
+        return self.lanes.numbers(self.lanes.positions()[at])
+
+    def is_misaligned(self, site: Site, address: NDArray[Any]) -> bool:
+        """Whether some address is no multiple of the access's width, which is reported."""
         actual = self.actual(site, address)
         width = 1 << site.shift
         wrong = np.flatnonzero(actual & np.uint64(width - 1))
         if not wrong.size:
-            return
+            return False
         at = int(wrong[0])
         where = int(actual[at])
         region = self.memory.find(site.space, where)
         if region is None:
             self.report_outside(site, actual, wrong)
+            return True
         offset = where - (region.base if site.space else self.memory.generic(region))
-        raise MisalignedError(
+        self.findings.add(
+            "alignment",
             f"{self.who(at)} accesses {width} bytes at address {where:#x}, which is not a multiple of {width}: "
-            f"{place(region, offset, width)} of {region.space} memory\n  {self.places.describe(site.pc)}"
+            f"{place(region, offset, width)} of {region.space} memory\n  {self.places.describe(site.pc)}",
+            site.pc, None, self.threads(wrong), wrong.size,
         )
+        return True
 
-    def report_outside(self, site: Site, actual: NDArray[np.uint64], outside: NDArray[np.int64]) -> NoReturn:
+    def report_outside(self, site: Site, actual: NDArray[np.uint64], outside: NDArray[np.int64]) -> None:
         at = int(outside[0])
         where, width = int(actual[at]), 1 << site.shift
         space = site.space or "generic"
@@ -267,13 +306,17 @@ class Access:
                 detail = f"no array is near; the closest is {part.name}"
         verb = {"load": "reads", "store": "writes", "atomic": "updates"}[site.kind]
         who = self.who(at) if self.lanes.n > at else "a thread"
-        raise OutOfBoundsError(
+        self.findings.add(
+            "bounds",
             f"{who} {verb} {width} bytes out of bounds at {space} address {where:#x}: {detail}\n"
-            f"  {self.places.describe(site.pc)}"
+            f"  {self.places.describe(site.pc)}",
+            site.pc, None, self.threads(outside), outside.size,
         )
 
-    def report_read_only(self, site: Site, region: MemoryRegion, index: NDArray[np.int64]) -> NoReturn:
-        raise SimulationError(
+    def report_read_only(self, site: Site, region: MemoryRegion, index: NDArray[np.int64]) -> None:
+        self.findings.add(
+            "failure",
             f"{self.who(0)} writes to read-only memory: {place(region, int(index[0]) << site.shift, 1 << site.shift)}"
-            f"\n  {self.places.describe(site.pc)}"
+            f"\n  {self.places.describe(site.pc)}",
+            site.pc, None, self.threads(np.arange(index.size)), index.size,
         )

@@ -64,13 +64,17 @@ class Barriers:
         each = np.broadcast_to(numbers, positions.shape)
         for number in np.unique(each):
             if number > 15:
-                raise SimulationError(f"there is no barrier {number}\n  {self.places.describe(block.end_pc)}")
+                raise SimulationError(
+                    f"there is no barrier {number}\n  {self.places.describe(block.end_pc)}",
+                    instructions=(block.end_pc,), threads=self.lanes.numbers(positions[each == number]),
+                )
             at = np.flatnonzero(each == number)
             count = None if counts is None else int(np.broadcast_to(counts, positions.shape)[at[0]])
             if count is not None and (count % WARP or not count):
                 raise SimulationError(
                     f"a barrier's thread count must be a multiple of 32, got {count}\n"
-                    f"  {self.places.describe(block.end_pc)}"
+                    f"  {self.places.describe(block.end_pc)}",
+                    instructions=(block.end_pc,), threads=self.lanes.numbers(positions[at]),
                 )
             values = None if value is None else np.broadcast_to(value, positions.shape)[at]
             arrival = Arrival(block, positions[at], how != "arrive", aligned, count, result, values, op)
@@ -222,7 +226,12 @@ class Barriers:
             f"{lanes.describe_position(waiter)} waits at\n  {self.places.describe(arrival.block.end_pc)}\n"
             f"but {lanes.describe_position(at)} {fate}" + "".join("\n" + x for x in others),
             hint="move the barrier out of the branch, so that all threads reach it",
+            instructions=(arrival.block.end_pc,), threads=lanes.numbers(np.array([waiter, at])),
         )
+
+    def standing(self) -> list[tuple[int, Index | None]]:
+        """(block behind the barrier, threads) of those who have arrived."""
+        return [(a.block.targets[0], a.positions) for arrivals in self.waiting.values() for a in arrivals]
 
     def describe_waiting(self) -> list[str]:
         lines = []
@@ -241,9 +250,14 @@ class Barriers:
         if others:
             lines.append(others)
         text = "\n".join(lines)
-        if any(a.count is not None for arrivals in self.waiting.values() for a in arrivals):
-            raise DeadlockError(f"deadlock: a barrier never gets all its threads\n{text}")
-        raise DivergenceError(f"a barrier is not reached by all threads of its CTA\n{text}")
+        arrivals = [a for each in self.waiting.values() for a in each if a.waits]
+        pcs = [a.block.end_pc for a in arrivals]
+        threads = [x for a in arrivals for x in self.lanes.numbers(a.positions)]
+        if any(a.count is not None for each in self.waiting.values() for a in each):
+            message = f"deadlock: a barrier never gets all its threads\n{text}"
+            raise DeadlockError(message, instructions=pcs, threads=threads)
+        message = f"a barrier is not reached by all threads of its CTA\n{text}"
+        raise DivergenceError(message, instructions=pcs, threads=threads)
 
 
 def combined(op: str, total: NDArray[np.int64], yes: NDArray[np.int64]) -> NDArray[Any]:

@@ -120,7 +120,8 @@ class AsyncCopies:
             who = self.lanes.describe_position(int(batch.positions[over[0]]))
             raise SimulationError(
                 f"{who} copies {int(kept[over[0]])} of {width} bytes: the source can't be larger than the copy\n"
-                f"  {self.places.describe(site.pc)}"
+                f"  {self.places.describe(site.pc)}",
+                instructions=(site.pc,), threads=self.lanes.numbers(batch.positions[over]),
             )
         whole = np.flatnonzero(kept == width)
         if whole.size:
@@ -130,7 +131,7 @@ class AsyncCopies:
         if not some.size:
             return
         self.lanes.select(batch.positions[some])
-        self.access.check_alignment(site, address[some])
+        self.access.is_misaligned(site, address[some])
         raw = batch.data.view(np.uint8).reshape(-1, width)
         for byte in range(int(kept[some].max())):
             copies = np.flatnonzero((kept > byte) & (kept < width))
@@ -151,7 +152,8 @@ class AsyncCopies:
 
     def land(self, batch: Batch, ready: NDArray[np.bool_]) -> None:
         """Write what has arrived, and record that source and target were in use until now."""
-        self.access.changes += 1
+        if self.access.watched is not None:
+            self.access.watched.written_elsewhere()
         for side in batch.targets:
             pick = ready[side.at]
             copies = side.at[pick]

@@ -135,5 +135,9 @@ class Lanes:
         cta = self.cta_coordinates((gid - 1) // self.threads)
         return f"thread {thread} (warp {thread // WARP}, lane {thread % WARP}) of CTA {cta}"
 
+    def numbers(self, positions: Index) -> list[int]:
+        """Threads as findings name them: by their numbers in the grid, from 0."""
+        return [int(x) - 1 for x in self.full["gid"][positions]]
+
     def describe_position(self, position: int) -> str:
         return self.describe(int(self.full["gid"][position]))

@@ -6,12 +6,12 @@ back to a state in which it has been, is parked until no other group can run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn, TypedDict
 
 import numpy as np
 
-from ...errors import DeadlockError, DivergenceError, SimulationError, UninitializedReadError
+from ...errors import DeadlockError, DivergenceError, OutOfBoundsError, SimulationError, UninitializedReadError
 from ..checks.order import Order
 from ..checks.places import PtxPlaces
 from ..decode.blocks import EXIT
@@ -21,11 +21,18 @@ from .barriers import Barriers, Released
 from .copies import AsyncCopies
 from .lanes import WARP, Index, Lanes
 from .matrix import Matrices
-from .progress import Loops, Rounds
+from .progress import Loops, Standstill
 from .registers import Registers
 from .schedule import Schedule
 from .tensor_memory import TensorMemory
 from .warp import NotTogether, Warps
+
+
+class Parties(TypedDict):
+    """Who an error is about: instructions, and threads by their numbers in the grid."""
+
+    instructions: list[int]
+    threads: list[int]
 
 
 class Machine:
@@ -53,16 +60,19 @@ class Machine:
         self.store = access.store
         self.atomic = access.atomic
         self.n = lanes.total
+        self.everybody = lanes.full["position"]
         self.block_lanes = [0] * len(program.blocks)
         self.ready: dict[int, Index | None] = {0: None}
         self.parked: dict[int, Index | None] = {}
         self.held: dict[int, Index] = {}
-        self.exits = 0
         self.current = 0
         self.schedule = Schedule(seed, lanes)
-        self.waiting = program.waiting.back_edges
-        self.loops = Loops(access)
-        self.rounds = Rounds()
+        self.waiting = program.courses.waiting
+        self.loops = Loops()
+        # of what decides how loops go on, and of all registers and all memory
+        self.standstills = (Standstill(), Standstill())
+        # Threads that had not exited when nothing was ready last.
+        self.living = -1
         self.left = limit
         self.limit = limit
         # Blocks that groups have completed, now and when those held were last tried.
@@ -100,6 +110,9 @@ class Machine:
                     self.unpark()
         except KeyboardInterrupt:
             raise KeyboardInterrupt("interrupted\n" + "\n".join(self.describe_groups(self.current, group))) from None
+        except SimulationError:
+            self.let_leave()
+            raise
         if self.order is not None and self.made_tmem is not None:
             self.made_tmem.allocator.check_all_freed()
 
@@ -126,6 +139,19 @@ class Machine:
                 self.send(number, target, None)
                 return
             number = target
+
+    def let_leave(self) -> None:
+        """Behind an error, threads that are on their way out still leave: what they tell may be its cause.
+
+        A check that a compiler put into the kernel ends its thread like that, often in the last block of the text.
+        """
+        while numbers := self.program.courses.ways_out & self.ready.keys():
+            number = min(numbers)
+            try:
+                self.step(number, self.ready.pop(number))
+            except SimulationError:
+                # only the first error is told
+                continue
 
     def step(self, number: int, group: Index | None) -> None:
         """Run a group from one block on, and send its threads on."""
@@ -209,7 +235,8 @@ class Machine:
             at = int(np.flatnonzero(chosen >= len(block.targets))[0])
             raise SimulationError(
                 f"{self.lanes.describe_position(int(positions[at]))} branches to entry {int(chosen[at])} of a table "
-                f"of {len(block.targets)}\n  {self.places.describe(block.end_pc)}"
+                f"of {len(block.targets)}\n  {self.places.describe(block.end_pc)}",
+                instructions=(block.end_pc,), threads=self.lanes.numbers(positions[at : at + 1]),
             )
         for i in np.unique(chosen):
             at_i = np.flatnonzero(chosen == i)
@@ -222,7 +249,7 @@ class Machine:
             self.finish(group)
             return
         waits = target <= origin and (
-            (origin, target) in self.waiting or self.loops.repeats(target, group, self.registers.live_values)
+            (origin, target) in self.waiting or self.loops.repeats(target, group, self.deciding_values)
         )
         self.merge(self.parked if waits else self.ready, target, group)
 
@@ -242,7 +269,6 @@ class Machine:
 
     def finish(self, group: Index | None) -> None:
         """Threads exit; barriers that waited only for them complete."""
-        self.exits += 1
         if group is None:
             self.alive[:] = False
         else:
@@ -265,7 +291,6 @@ class Machine:
             if result is not None:
                 self.registers.write_back()
                 self.registers.scatter(result[0], np.arange(self.lanes.total) if group is None else group, value)
-            self.exits += 1
             if target == EXIT:
                 self.finish(group)
             else:
@@ -281,9 +306,7 @@ class Machine:
         if not (self.held or self.parked or self.barriers.waiting):
             return False
         if self.parked:
-            self.access.exact = True
-            progress = (self.access.changes, self.exits, sum(g.size for g in self.held.values()))
-            if self.rounds.stuck(progress, lambda: {b: self.fingerprint(b, g) for b, g in self.parked.items()}):
+            if self.stands_still():
                 self.report_deadlock()
             self.unpark()
         elif self.held:
@@ -292,10 +315,39 @@ class Machine:
             self.barriers.report(self.describe_others())
         return True
 
-    def fingerprint(self, number: int, group: Index | None) -> int:
-        """A hash of a group's threads and of the registers live into its block."""
-        values = (np.asarray(v).tobytes() for _, v in self.registers.live_values(number, group))
-        return hash((None if group is None else group.tobytes(), *values))
+    def stands_still(self) -> bool:
+        """Whether a round of all groups has changed nothing that decides how their loops go on, or nothing at all."""
+        living = int(np.count_nonzero(self.alive))
+        if living != self.living:
+            # somebody got to the end, which happens so often at most: nothing need be watched yet
+            self.living = living
+            return False
+        watched = self.access.watch(self.program.courses.loads)
+        groups = [*self.parked.items(), *self.held.items(), *self.barriers.standing()]
+        courses = self.program.courses
+        deciding, whole = self.standstills
+        return deciding.reached(watched.events, lambda: self.state(groups, courses.deciding)) or whole.reached(
+            watched.changes, lambda: self.state(groups, courses.live_slots)
+        )
+
+    def state(
+        self, groups: Sequence[tuple[int, Index | None]], slots_of: Callable[[int], Sequence[int] | None]
+    ) -> Any:
+        """Where groups are and what registers of theirs hold, in hashes; None if they don't tell."""
+        result = []
+        for number, group in groups:
+            slots = () if number == EXIT else slots_of(number)
+            if slots is None:
+                return None
+            values = (np.asarray(value).tobytes() for _, value in self.registers.values(slots, group))
+            result.append((number, hash((None if group is None else group.tobytes(), *values))))
+        return sorted(result)
+
+    def deciding_values(self, number: int, group: Index | None) -> list[tuple[int, Any]]:
+        """(slot, value) of the registers that decide how the loop around a block goes on, for a group's threads."""
+        courses = self.program.courses
+        slots = courses.deciding(number)
+        return self.registers.values(courses.live_slots(number) if slots is None else slots, group)
 
     def unpark(self) -> None:
         for number, group in self.parked.items():
@@ -337,7 +389,8 @@ class Machine:
         warp = int(self.lanes.full["thread"][position]) // WARP
         lines.extend(self.barriers.describe_waiting())
         raise DivergenceError(
-            f"a warp instruction needs lanes {lanes} of warp {warp}, which never get there\n" + "\n".join(lines)
+            f"a warp instruction needs lanes {lanes} of warp {warp}, which never get there\n" + "\n".join(lines),
+            **self.parties(self.held),
         )
 
     def describe_others(self) -> str:
@@ -348,13 +401,14 @@ class Machine:
         waits = [self.describe_group(b, g, "spin") for b, g in self.parked.items()]
         waits.extend(self.describe_group(b, g, "wait") for b, g in self.held.items())
         waits.extend(self.barriers.describe_waiting())
-        raise DeadlockError("deadlock: nothing changes any more\n" + "\n".join(waits))
+        message = "deadlock: nothing changes any more that decides how this goes on\n" + "\n".join(waits)
+        raise DeadlockError(message, **self.parties({**self.parked, **self.held}))
 
     def report_limit(self, number: int, group: Index | None) -> NoReturn:
         lines = "\n".join(self.describe_groups(number, group))
         raise SimulationError(
             f"the launch has executed more than {self.limit} thread instructions\n{lines}",
-            hint="if this is no endless loop, raise TILEJIT_SIM_LIMIT",
+            hint="if this is no endless loop, raise TILEJIT_SIM_LIMIT", **self.parties({number: group}),
         )
 
     def describe_groups(self, number: int, group: Index | None) -> list[str]:
@@ -365,13 +419,22 @@ class Machine:
             lines.extend(self.describe_group(b, g, verb) for b, g in groups.items())
         return lines + self.barriers.describe_waiting()
 
-    def describe_group(self, number: int, group: Index | None, verb: str) -> str:
-        positions = np.arange(self.lanes.total) if group is None else group
+    def parties(self, groups: Mapping[int, Index | None]) -> Parties:
+        """Where groups stand, and their threads, as an error has them."""
+        pcs = [self.first_pc(number) for number in groups]
+        threads = [x for g in groups.values() for x in self.lanes.numbers(self.everybody if g is None else g)]
+        return {"instructions": pcs, "threads": threads}
+
+    def first_pc(self, number: int) -> int:
+        """The instruction at which a group waits for its turn at a block."""
         block = self.program.blocks[number].block
-        pc = block.pcs[0] if block.pcs else block.end_pc
+        return block.pcs[0] if block.pcs else block.end_pc
+
+    def describe_group(self, number: int, group: Index | None, verb: str) -> str:
+        positions = self.everybody if group is None else group
         who = self.lanes.describe_position(int(positions[0]))
         more = f" and {positions.size - 1} more" if positions.size > 1 else ""
-        return f"{who}{more} {verb} at\n  {self.places.describe(pc)}"
+        return f"{who}{more} {verb} at\n  {self.places.describe(self.first_pc(number))}"
 
     def shfl(self, mode: str, value: Any, b: Any, c: Any, mask: Any, pc: int) -> tuple[Any, Any]:
         self.members(mask, pc)
@@ -431,18 +494,28 @@ class Machine:
         if self.order is not None:
             self.order.fence(self.lanes.positions(), sem, wide)
 
-    def vprintf(self, form: Any, arguments: Any) -> Any:
-        self.printer.vprintf(self, form, arguments)
+    def vprintf(self, pc: int, form: Any, arguments: Any) -> Any:
+        try:
+            self.printer.vprintf(self, form, arguments)
+        except OutOfBoundsError as error:
+            message = f"{error.message}\n  {self.places.describe(pc)}"
+            raise OutOfBoundsError(message, instructions=(pc,), threads=self.executing()) from None
         return np.uint32(0)
 
     def assertfail(self, pc: int, *values: Any) -> None:
         texts = [self.printer.string(int(np.ravel(v)[0])) for v in values[:2]]
         who = self.lanes.describe_position(int(self.lanes.positions()[0]))
-        raise SimulationError(f"assertion `{texts[0]}` failed for {who}\n  {self.places.describe(pc)}")
+        message = f"assertion `{texts[0]}` failed for {who}\n  {self.places.describe(pc)}"
+        raise SimulationError(message, instructions=(pc,), threads=self.executing())
 
     def trap(self, pc: int) -> NoReturn:
         who = self.lanes.describe_position(int(self.lanes.positions()[0]))
-        raise SimulationError(f"{who} executed trap\n  {self.places.describe(pc)}")
+        message = f"{who} executed trap\n  {self.places.describe(pc)}"
+        raise SimulationError(message, instructions=(pc,), threads=self.executing())
+
+    def executing(self) -> list[int]:
+        """The executing threads as findings name them."""
+        return self.lanes.numbers(self.lanes.positions())
 
     def never_written(self, name: str, pc: int) -> NoReturn:
         self.report_register(0, name, pc)
@@ -455,5 +528,6 @@ class Machine:
     def report_register(self, at: int, name: str, pc: int) -> NoReturn:
         who = self.lanes.describe_position(int(self.lanes.positions()[at]))
         raise UninitializedReadError(
-            f"{who} uses register {name}, which nothing has written\n  {self.places.describe(pc)}"
+            f"{who} uses register {name}, which nothing has written\n  {self.places.describe(pc)}",
+            instructions=(pc,), threads=self.executing()[at : at + 1],
         )

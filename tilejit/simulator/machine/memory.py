@@ -142,6 +142,8 @@ class AddressMap:
 
     def find_each(self, site: Site, addresses: NDArray[Any]) -> NDArray[np.int64]:
         """Each address's region by number, -1 where it lies in none."""
+        if not self.regions:
+            return np.full(addresses.shape, -1)
         generic = addresses.astype(np.uint64)
         if site.space:
             generic = generic + np.uint64(WINDOWS[site.space])

@@ -1,8 +1,8 @@
 """Loops that can't end: groups that come back to a state in which they have been, and nobody else can change it.
 
-Most loops count something, so one register tells a turn from all turns before. A group's registers are kept at turns
-1024, 2048, 4096, …, and each turn is compared with what was kept last: a cycle of any length is seen at last, for the
-price of one comparison a turn.
+Of a group's state counts what decides how its loop goes on (`decode/courses.py`). Most loops count something that does,
+so one register tells a turn from all turns before. A group's registers are kept at turns 1024, 2048, 4096, …, and each
+turn is compared with what was kept last: a cycle of any length is seen at last, for the price of one comparison a turn.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from .access import Access
 from .lanes import Index
 
 FIRST_LOOK = 1024
+COMPARED_ROUNDS = 64
 
-# (register's slot, its value for a group's threads), for all registers live into a block
-Live = Callable[[int, Index | None], list[tuple[int, Any]]]
+# (register's slot, its value for a group's threads), for the registers that decide how the loop at a block goes on
+Deciding = Callable[[int, Index | None], list[tuple[int, Any]]]
 
 
 @dataclass(slots=True)
@@ -29,22 +29,20 @@ class Kept:
     turn: int
     group: Index | None
     values: list[tuple[int, Any]]
-    changes: int
     differs: int = 0
 
 
 class Loops:
     """The turns of all loops of a chunk, by the block at their head."""
 
-    def __init__(self, access: Access) -> None:
-        self.access = access
+    def __init__(self) -> None:
         self.turns: dict[int, int] = {}
         self.kept: dict[tuple[int, int, int], Kept] = {}
 
-    def repeats(self, head: int, group: Index | None, live: Live) -> bool:
-        """Whether a group that goes back to `head` has been there with the same registers and the same memory.
+    def repeats(self, head: int, group: Index | None, deciding: Deciding) -> bool:
+        """Whether a group that goes back to `head` has been there with the same registers.
 
-        live: tells the registers. It is asked here and not kept, as its owner keeps these loops.
+        deciding: tells the registers. It is asked here and not kept, as its owner keeps these loops.
         """
         turn = self.turns.get(head, 0) + 1
         self.turns[head] = turn
@@ -52,21 +50,10 @@ class Loops:
             return False
         key = (head, -1, 0) if group is None else (head, int(group[0]), group.size)
         kept = self.kept.get(key)
-        if kept is None or turn >= 2 * kept.turn:
-            self.keep(key, turn, group, live)
-            return False
-        if not self.same(kept, group, live(head, group)):
-            return False
-        if self.access.exact and kept.changes == self.access.changes:
-            return True
-        # The registers are the same; from now on count only stores that change something.
-        self.access.exact = True
-        self.keep(key, turn, group, live)
+        if kept is not None and turn < 2 * kept.turn:
+            return self.same(kept, group, deciding(head, group))
+        self.kept[key] = Kept(turn, group, [(slot, np.copy(value)) for slot, value in deciding(head, group)])
         return False
-
-    def keep(self, key: tuple[int, int, int], turn: int, group: Index | None, live: Live) -> None:
-        values = [(slot, np.copy(value)) for slot, value in live(key[0], group)]
-        self.kept[key] = Kept(turn, group, values, self.access.changes)
 
     def same(self, kept: Kept, group: Index | None, now: list[tuple[int, Any]]) -> bool:
         if group is not kept.group and (group is None or kept.group is None or not np.array_equal(group, kept.group)):
@@ -88,22 +75,27 @@ def same_bits(a: Any, b: Any) -> bool:
     return bool(a.dtype.kind == "f") and np.broadcast_to(b, np.shape(a)).tobytes() == a.tobytes()
 
 
-class Rounds:
-    """Whether the groups that wait for others have got anywhere since they were last tried."""
+class Standstill:
+    """Whether groups that wait for others come back to a state in which they have been."""
 
     def __init__(self) -> None:
-        self.last: tuple[Any, ...] = ()
+        self.changes = -1
+        self.round = 0
+        self.state: Any = None
 
-    def stuck(self, progress: tuple[int, ...], state: Callable[[], Any]) -> bool:
-        """Whether a whole round changed neither memory nor a register that the waiting loops still use.
+    def reached(self, changes: int, state: Callable[[], Any]) -> bool:
+        """Whether the state is one of an earlier round and nothing has changed since.
 
-        progress: numbers that grow when something happens; state: what the waiting groups hold, if it must be asked.
+        It is kept at rounds 1, 2, 4, …, and compared at the few that follow: a loop that polls for long costs no more.
+        changes: a number that grows when something changes. state: tells what the groups hold, if it must be asked;
+        None for what can't be compared.
         """
-        if not self.last or self.last[0] != progress:
-            self.last = (progress,)
+        if changes != self.changes:
+            self.changes, self.round = changes, 0
             return False
-        now = (progress, state())
-        if now == self.last:
-            return True
-        self.last = now
-        return False
+        self.round += 1
+        kept_at = 1 << (self.round.bit_length() - 1)
+        if self.round == kept_at:
+            self.state = state()
+            return False
+        return self.round <= kept_at + COMPARED_ROUNDS and self.state is not None and bool(state() == self.state)

@@ -22,8 +22,6 @@ class Registers:
 
     def __init__(self, program: Program, lanes: Lanes, params: bytes) -> None:
         self.lanes = lanes
-        self.live = program.live
-        self.live_slots: dict[int, list[int]] = {}
         self.all: list[Any] = list(program.initial)
         for slot, value in given_values(program, lanes, params):
             self.all[slot] = value
@@ -80,11 +78,8 @@ class Registers:
         whole = self.all[slot]
         return whole if group is None or not whole.ndim else whole[group]
 
-    def live_values(self, number: int, group: Index | None) -> list[tuple[int, Any]]:
-        """(slot, value) of the registers live into a block, for a group's threads."""
-        slots = self.live_slots.get(number)
-        if slots is None:
-            slots = self.live_slots[number] = [i for i in range(len(self.all)) if self.live[number] >> i & 1]
+    def values(self, slots: Iterable[int], group: Index | None) -> list[tuple[int, Any]]:
+        """(slot, value) of some registers, for a group's threads."""
         kept = self.kept if group is not None and group is self.kept_group else {}
         if not kept:
             self.write_back()

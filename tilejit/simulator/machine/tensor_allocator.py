@@ -58,7 +58,7 @@ class Allocator:
         raise DeadlockError(
             f"{self.who(warp)} waits for ever for {columns} columns of tensor memory: {int(free.sum())} of {COLUMNS} "
             f"are free\n  {self.places.describe(pc)}\nits CTA holds\n{taken}",
-            hint="allocate fewer columns, or free some first",
+            hint="allocate fewer columns, or free some first", instructions=(pc,), threads=self.threads(warp),
         )
 
     def check(self, cta: int, warp: int, columns: int, pc: int) -> None:
@@ -116,11 +116,20 @@ class Allocator:
                     f"the kernel exits with {a.columns} columns of tensor memory allocated, by {self.who(a.warp)}\n"
                     f"  {self.places.describe(a.pc)}",
                     hint="free them with tcgen05.dealloc on every way out of the kernel",
+                    instructions=(a.pc,), threads=self.threads(a.warp),
                 )
 
-    def who(self, warp: int) -> str:
+    def leader(self, warp: int) -> int:
+        """The position of a warp's first thread."""
         cta, inside = divmod(warp, self.lanes.warps_per_cta)
-        return self.lanes.describe_position(cta * self.lanes.threads + inside * WARP)
+        return cta * self.lanes.threads + inside * WARP
+
+    def who(self, warp: int) -> str:
+        return self.lanes.describe_position(self.leader(warp))
+
+    def threads(self, warp: int) -> list[int]:
+        """A warp's first thread, as findings name it."""
+        return self.lanes.numbers(np.array([self.leader(warp)]))
 
     def line(self, a: Allocation) -> str:
         return f"  columns {a.start} to {a.start + a.columns - 1}, {self.places.describe(a.pc)}"
@@ -129,4 +138,7 @@ class Allocator:
         return f"\nit was allocated by {self.who(a.warp)} at\n  {self.places.describe(a.pc)}"
 
     def refuse(self, warp: int, pc: int, what: str, more: str = "") -> NoReturn:
-        raise SimulationError(f"{self.who(warp)} {what}\n  {self.places.describe(pc)}{more}")
+        raise SimulationError(
+            f"{self.who(warp)} {what}\n  {self.places.describe(pc)}{more}",
+            instructions=(pc,), threads=self.threads(warp),
+        )

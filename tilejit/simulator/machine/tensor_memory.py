@@ -173,6 +173,7 @@ class TensorMemory:
                 f"{self.lanes.describe_position(at)} {verb} register {name} before the load of it was waited for\n"
                 f"  {self.places.describe(pc)}\nloaded at\n  {self.places.describe(int(found[wrong[0]]) - 1)}",
                 hint="put tcgen05.wait::ld between the two",
+                instructions=(pc, int(found[wrong[0]]) - 1), threads=self.lanes.numbers(self.lanes.positions()[wrong]),
             )
 
     def wait_load(self, pc: int) -> None:
@@ -205,7 +206,8 @@ class TensorMemory:
             at = int(self.lanes.positions()[row * WARP + lane])
             raise SimulationError(
                 f"all threads of a warp must give the same value for {what}: lane 0 has {int(table[row, 0]):#x}, "
-                f"{self.lanes.describe_position(at)} has {int(table[row, lane]):#x}\n  {self.places.describe(pc)}"
+                f"{self.lanes.describe_position(at)} has {int(table[row, lane]):#x}\n  {self.places.describe(pc)}",
+                instructions=(pc,), threads=self.lanes.numbers(np.array([at])),
             )
         return table[:, 0].astype(np.int64)
 
@@ -225,14 +227,16 @@ class TensorMemory:
             raise OutOfBoundsError(
                 f"{self.allocator.who(int(warps[at]))} {verb} lanes {int(row[at])} to {int(row[at]) + kind.height - 1} "
                 f"of tensor memory; warp {int(inside[at])} reaches lanes {int(lowest[at])} to {int(lowest[at]) + 31}\n"
-                f"  {self.places.describe(pc)}"
+                f"  {self.places.describe(pc)}",
+                instructions=(pc,), threads=self.allocator.threads(int(warps[at])),
             )
         wrong = np.flatnonzero(row % kind.height)
         if wrong.size:
             at = int(wrong[0])
             raise MisalignedError(
                 f"{self.allocator.who(int(warps[at]))} {verb} tensor memory from lane {int(row[at])} on, which is no "
-                f"multiple of {kind.height}\n  {self.places.describe(pc)}"
+                f"multiple of {kind.height}\n  {self.places.describe(pc)}",
+                instructions=(pc,), threads=self.allocator.threads(int(warps[at])),
             )
         self.check_columns(kind, warps, column, verb, pc)
         first = warps // self.lanes.warps_per_cta * CELLS + row * COLUMNS + column
@@ -253,7 +257,8 @@ class TensorMemory:
                 last = int(start) + kind.span - 1
                 raise OutOfBoundsError(
                     f"{self.allocator.who(int(warps[at]))} {verb} columns {int(start)} to {last} of "
-                    f"tensor memory, which are not all allocated\n  {self.places.describe(pc)}\nallocated is\n{known}"
+                    f"tensor memory, which are not all allocated\n  {self.places.describe(pc)}\nallocated is\n{known}",
+                    instructions=(pc,), threads=self.allocator.threads(int(warps[at])),
                 )
             if self.order is not None:
                 units = np.unique(columns // UNIT)
@@ -299,7 +304,9 @@ class TensorMemory:
             f"race in tensor memory: {self.allocator.who(int(me[first]))} {how}s "
             f"at {self.cell(cells, int(at[first]))}\n  {self.places.describe(pc)}\n"
             f"and {self.allocator.who(int(them[first]))} {other}s there, {why}\n"
-            f"  {self.places.describe(int(self.order.pcs[int(event[first])]))}"
+            f"  {self.places.describe(int(self.order.pcs[int(event[first])]))}",
+            instructions=(pc, int(self.order.pcs[int(event[first])])),
+            threads=self.allocator.threads(int(me[first])),
         )
 
     def ordered(self, me: Index, them: Index, event: Index) -> NDArray[np.bool_]:
@@ -329,6 +336,7 @@ class TensorMemory:
                     f"  {self.places.describe(pc)}\nwhile a {kind} of them is in flight\n"
                     f"  {self.places.describe(other)}",
                     hint=f"put tcgen05.wait::{wait} before the deallocation",
+                    instructions=(pc, other), threads=self.allocator.threads(warp),
                 )
         first = cta * self.lanes.warps_per_cta
         others = np.arange(first, first + self.lanes.warps_per_cta)
@@ -342,6 +350,7 @@ class TensorMemory:
                 f"{self.allocator.who(int(others[other]))}\n"
                 f"  {self.places.describe(int(self.order.pcs[int(uses[other])]))}",
                 hint="put a barrier between the last use and the deallocation",
+                instructions=(pc, int(self.order.pcs[int(uses[other])])), threads=self.allocator.threads(warp),
             )
 
     def finish(self, operations: list[TmemTransfer], here: Index, how: str) -> list[TmemTransfer]:
@@ -361,6 +370,8 @@ class TensorMemory:
 
     def land(self, cells: Index, values: NDArray[np.uint32], packed: bool) -> None:
         """Store words, or 16 bits in the lower half of each cell; the upper half then holds nothing known."""
+        if self.access.watched is not None:
+            self.access.watched.written_elsewhere()
         if packed:
             self.data.view(np.uint16)[2 * cells] = values
             self.written[2 * cells] = 1
@@ -376,6 +387,9 @@ class TensorMemory:
     def warp_of(self, warps: Index, cells: Index, at: int) -> str:
         return self.allocator.who(int(warps[at // (cells.size // warps.size)]))
 
+    def threads_of(self, warps: Index, cells: Index, at: int) -> list[int]:
+        return self.allocator.threads(int(warps[at // (cells.size // warps.size)]))
+
     def report_busy(
         self, warps: Index, cells: Index, busy: NDArray[np.uint32], other: str, how: str, pc: int
     ) -> NoReturn:
@@ -386,11 +400,13 @@ class TensorMemory:
             f"  {self.places.describe(pc)}\nbefore the {other} there was waited for\n"
             f"  {self.places.describe(int(busy.reshape(-1)[at]) - 1)}",
             hint=f"put tcgen05.wait::{wait} between the two",
+            instructions=(pc, int(busy.reshape(-1)[at]) - 1), threads=self.threads_of(warps, cells, at),
         )
 
     def report_unwritten(self, warps: Index, cells: Index, wrong: Index, pc: int) -> NoReturn:
         at = int(wrong[0])
         raise UninitializedReadError(
             f"{self.warp_of(warps, cells, at)} loads from {self.cell(cells, at)} of tensor memory, which nothing has "
-            f"written\n  {self.places.describe(pc)}"
+            f"written\n  {self.places.describe(pc)}",
+            instructions=(pc,), threads=self.threads_of(warps, cells, at),
         )

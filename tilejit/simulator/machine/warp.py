@@ -91,7 +91,8 @@ class Warps:
             at = self.lanes.positions()[outside[0]]
             raise DivergenceError(
                 f"{self.lanes.describe_position(int(at))} executes a warp instruction with member mask "
-                f"{int(masks[outside[0]]):#010x}, which leaves it out\n  {self.places.describe(pc)}"
+                f"{int(masks[outside[0]]):#010x}, which leaves it out\n  {self.places.describe(pc)}",
+                instructions=(pc,), threads=self.lanes.numbers(self.lanes.positions()[outside]),
             )
         if self.lanes.group is None:
             return masks
@@ -119,7 +120,8 @@ class Warps:
         lanes = ", ".join(str(i) for i in range(WARP) if missing >> i & 1)
         raise DivergenceError(
             f"{self.lanes.describe_position(at)} executes an instruction that all 32 lanes of a warp must execute "
-            f"together, but lanes {lanes} have exited or don't exist\n  {self.places.describe(pc)}"
+            f"together, but lanes {lanes} have exited or don't exist\n  {self.places.describe(pc)}",
+            instructions=(pc,), threads=self.lanes.numbers(positions[self.lanes.get("chunk_warp") == warp]),
         )
 
     def shfl(self, mode: str, value: PerThread, b: PerThread, c: PerThread) -> tuple[PerThread, PerThread]:

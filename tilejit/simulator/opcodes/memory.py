@@ -270,7 +270,7 @@ def atomic(e: BlockWriter, m: Match) -> None:
         e.fail(f"expected vectors of {count} registers")
     whole = (SIZE[dtype] * count).bit_length() - 1
     number, value = site(e, "atomic", {**m, "op": f"{op}.{t}"}, operands[first], whole, dtype)
-    e.stmt(f"S.access.check_alignment(S.access.sites[{number}], {value})")
+    e.stmt(f"S.access.is_misaligned(S.access.sites[{number}], {value})")
     # each element by itself is updated atomically
     for i, source in enumerate(sources):
         target = targets[i] if wanted else "_"

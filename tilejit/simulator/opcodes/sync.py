@@ -77,7 +77,7 @@ def call(e: BlockWriter, m: Match) -> None:
     arguments = [x.strip() for x in operands[1].strip("()").split(",")] if len(operands) > 1 else []
     if name == "vprintf" and len(arguments) == 2:
         values = [e.read(f"{x}+0", "u8") for x in arguments]
-        printed = e.temp(f"S.vprintf({values[0]}, {values[1]})")
+        printed = e.temp(f"S.vprintf({e.pc}, {values[0]}, {values[1]})")
         if result:
             e.names.register_bits[f"{result}+0"] = 32
             e.write(f"{result}+0", "u4", printed)

@@ -1,0 +1,88 @@
+"""Atomic updates of one element: an instruction, or a loop around a compare-and-swap."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..dtypes import uint16
+from ..ir.nodes import Atomic, Vector
+from ..isa.atomics import ATOM, OPERATIONS, RED, AtomicForm, form_of, qualified
+from . import memory
+from .casts import cast
+from .emission import TYPES, Emission, LLVMValue
+from .expressions import evaluate, offset_of
+from .machine import converted, pointer_address, shared_address
+from .operations import operation
+from .types import register_type
+
+
+def atomic(emission: Emission, stmt: Atomic) -> None:
+    """An update of memory; the variable, where there is one, is what was there before."""
+    assert isinstance(stmt.place, Vector), "lowering leaves no Element"
+    dtype = stmt.place.buffer.dtype
+    form = form_of(stmt.op, dtype, stmt.place.buffer.space)
+    assert form is not None, "the verifier knows the types"
+    values = [evaluate(emission, operand) for operand in stmt.operands]
+    if emission.has(ATOM.row(form)):
+        before = _instruction(emission, stmt, form, stmt.place, values)
+    else:
+        before = _by_swaps(emission, stmt, stmt.place, values[0])
+    if stmt.var is not None:
+        emission.scalars[stmt.var.name] = LLVMValue(before, dtype)
+
+
+def _instruction(
+    emission: Emission, stmt: Atomic, form: AtomicForm, place: Vector, values: list[LLVMValue]
+) -> str:
+    """The instruction; its result, or nothing where nobody wants it."""
+    family = RED if stmt.var is None and form in RED.made else ATOM
+    order = stmt.order
+    if family is RED and order.startswith(("acquire", "acq_rel")):
+        # what acquires reads
+        family = ATOM
+    row = qualified(family.row(form), order)
+    sources = [o for o in row.operands if o.name in OPERATIONS[form.op].operands]
+    operands = [converted(emission, value, source) for value, source in zip(values, sources, strict=True)]
+    address, past = _address(emission, place)
+    results = emission.machine(row, address, *operands, past=past, span=stmt.span)
+    if not results:
+        return ""
+    return emission.writer.bitcast(
+        TYPES[row.results[0].register.constraint], results[0], register_type(place.buffer.dtype)
+    )
+
+
+def _address(emission: Emission, place: Vector) -> tuple[str, Mapping[int, int]]:
+    """The address, and the bytes that are added to it as the instruction's first operand."""
+    if place.buffer.space == "global":
+        return pointer_address(emission, place), {}
+    address, past = shared_address(emission, place)
+    return address, {0: past}
+
+
+def _by_swaps(emission: Emission, stmt: Atomic, place: Vector, value: LLVMValue) -> str:
+    """A sum of 16-bit floats where the target has no instruction: tried again until no other thread came between.
+
+    The bits are compared: a NaN is as good as any other number.
+    """
+    w, dtype, kind = emission.writer, place.buffer.dtype, register_type(place.buffer.dtype)
+    swap = qualified(ATOM.row(AtomicForm("cas", "b16", place.buffer.space)), stmt.order)
+    address, past = _address(emission, place)
+    first = memory.load(emission, place.buffer, offset_of(emission, place.offset), "relaxed.gpu").text
+    again, latch, after = w.label("again"), w.label("swapped"), w.label("updated")
+    before, seen, available = w.block, w.label("%seen"), w.available()
+    w.enter_loop(again)
+    w.start(again, w.available(), loops=True)
+    old = w.value(f"phi {kind} [ {first}, %{before} ], [ {seen}, %{latch} ]")
+    expected = memory.as_bits(emission, LLVMValue(old, dtype))
+    total = operation(emission, stmt.op, dtype, [old, value.text], span=stmt.span)
+    desired = memory.as_bits(emission, cast(emission, total, dtype))
+    (now,) = emission.machine(swap, address, expected, desired, past=past, span=stmt.span)
+    inside = w.available()
+    w.jump(latch)
+    w.start(latch, inside)
+    w.effect(f"{seen} = bitcast i{uint16.bits} {now} to {kind}")
+    w.branch(w.value(f"icmp ne i{uint16.bits} {now}, {expected}"), again, after)
+    w.start(after, w.leave_loop(available))
+    # one turn's value, by a name of its own outside the loop
+    return w.fresh(f"phi {kind} [ {old}, %{latch} ]")

@@ -1,0 +1,96 @@
+"""Calls by which the lanes of a warp see each other's values: `tj.shuffle` and its like, votes; and `tj.uniform`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+from ..dtypes import DType, bool_, int32, uint32
+from ..ir.arithmetic import build
+from ..ir.nodes import Expr, Instruction, Let, Var
+from ..isa.warp import SHUFFLE, VOTE, Shuffle
+from ..scopes import SCOPES, THREAD
+from .arguments import bind
+from .context import Context
+from .language import SHUFFLES, VOTES, ScopeNamespace
+from .scalars import truth
+from .values import Memory, Scalar, Value, describe
+
+__all__ = ["LANE_CALLS"]
+
+
+def _shuffle(name: str) -> Callable[[Context, ast.Call], Value]:
+    mode, by = SHUFFLES[name]
+
+    def handler(ctx: Context, node: ast.Call) -> Value:
+        arguments = bind(ctx, node, f"tj.{name}", ("x", by), 2)
+        value = _scalar(ctx, arguments["x"], name)
+        row = SHUFFLE.row(Shuffle(mode, 2 if value.dtype.bits == 64 else 1))
+        other = ctx.evaluate(arguments[by])
+        lane = ctx.scalar(other, arguments[by], int32, f"{by}, an integer,")
+        if not lane.dtype.is_integer:
+            raise ctx.type_error(arguments[by], f"{by} must be an integer; this is {describe(other)}", "use int(x)")
+        return _given(ctx, node, row.name, name, (value, build.cast(lane, int32)), value.dtype)
+
+    return handler
+
+
+def _vote(name: str) -> Callable[[Context, ast.Call], Value]:
+    row = VOTE[VOTES[name]]
+    dtype = uint32 if VOTES[name] == "ballot" else bool_
+
+    def handler(ctx: Context, node: ast.Call) -> Value:
+        argument = bind(ctx, node, f"tj.{name}", ("condition",), 1)["condition"]
+        holds = truth(ctx, argument, ctx.evaluate(argument))
+        condition = build.const(holds, bool_) if isinstance(holds, bool) else holds
+        return _given(ctx, node, row.name, name, (condition,), dtype)
+
+    return handler
+
+
+def _uniform(ctx: Context, node: ast.Call) -> Value:
+    """A name of its own for the value, of which the scope is known."""
+    arguments = bind(ctx, node, "tj.uniform", ("x", "scope"), 2)
+    value = _scalar(ctx, arguments["x"], "uniform")
+    named = ctx.constant(ctx.evaluate(arguments["scope"]), arguments["scope"], "the scope")
+    scope = named.scope if isinstance(named, ScopeNamespace) else SCOPES.get(named) if isinstance(named, str) else None
+    if scope is None or scope is THREAD:
+        scopes = ", ".join(f"tj.{name}" for name in SCOPES if name != THREAD.name)
+        raise ctx.type_error(arguments["scope"], f"no threads hold one value over {named!r}", f"one of {scopes}")
+    if not value.dtype.is_integer and value.dtype != bool_:
+        raise ctx.type_error(
+            arguments["x"], f"tj.uniform takes an integer or a bool_; this is {value.dtype}",
+            "say it of what decides: tj.uniform(x > 0, tj.warp)",
+        )
+    span, of = ctx.span(node), value if isinstance(value, Var) else None
+    facts = (1, None) if of is None else (of.multiple_of, of.bounds)
+    var = Var(ctx.unique("uniform"), value.dtype, *facts, span, scope.name)
+    ctx.emit(Let(var, value, span))
+    return Scalar(var)
+
+
+def _given(
+    ctx: Context, node: ast.Call, instruction: str, name: str, inputs: tuple[Expr, ...], dtype: DType
+) -> Scalar:
+    """What an instruction makes of scalars."""
+    span = ctx.span(node)
+    var = Var(ctx.unique(name), dtype, span=span)
+    ctx.emit(Instruction(instruction, (), inputs, span, var))
+    return Scalar(var)
+
+
+def _scalar(ctx: Context, node: ast.expr, name: str) -> Expr:
+    value = ctx.evaluate(node)
+    if isinstance(value, Memory):
+        raise ctx.type_error(
+            node, f"tj.{name} takes a thread's own value; this is {describe(value)}", "take one of x.registers"
+        )
+    return ctx.scalar(value, node)
+
+
+#: name -> what a call of it gives
+LANE_CALLS: dict[str, Callable[[Context, ast.Call], Value]] = {
+    **{name: _shuffle(name) for name in SHUFFLES},
+    **{name: _vote(name) for name in VOTES},
+    "uniform": _uniform,
+}

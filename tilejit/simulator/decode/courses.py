@@ -1,0 +1,206 @@
+"""Where blocks lead: which only leave the kernel, which loops may wait for others, and what decides how a loop goes on.
+
+A loop may wait for other threads if it looks at what they change, by an ordered access or an update, and a branch in it
+depends on what it reads. One that counts its turns waits for nobody, whatever it updates.
+
+A register decides how a loop goes on if a branch in it depends on it, or the place of a store, or a barrier. A value
+that is only stored decides nothing. Where all that decides is as it was in an earlier turn, and nobody has written what
+the deciding loads read, every later turn takes the same way and stores to the same places: the loop has no end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
+
+from ..opcodes import convert, floats, integer, move
+from ..opcodes.memory import Site
+from .blocks import EXIT, BasicBlock
+from .ptx import PtxFunction
+from .steps import Step, step_of
+
+# (the block that goes back, the block at the loop's head)
+BackEdge = tuple[int, int]
+T = TypeVar("T", int, str)
+
+#: Only their results depend on their operands.
+_PURE = frozenset({*integer.ENTRIES, *floats.ENTRIES, *convert.ENTRIES, *move.ENTRIES, "ld", "ldu"})
+#: What they store comes from operands that decide nothing but that.
+_STORES = frozenset({"st", "red", "atom"})
+#: Their results follow from the registers of the lanes that take part.
+_AMONG_LANES = frozenset({"shfl", "vote", "match", "redux", "elect", "mma"})
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """Blocks of which each leads to each other one.
+
+    registers: decide how it goes on. loads: numbers of the memory instructions whose results do.
+    understood: whether nothing else does, such as tensor memory.
+    """
+
+    registers: frozenset[str]
+    loads: frozenset[int]
+    understood: bool
+
+
+class Courses:
+    """Facts of one program, each worked out when it is asked for. live: registers live into each block, as bit sets."""
+
+    def __init__(
+        self, function: PtxFunction, blocks: Sequence[BasicBlock], sites: Sequence[Site], slots: Mapping[str, int],
+        live: Sequence[int],
+    ) -> None:
+        self.function = function
+        self.blocks = blocks
+        self.sites = sites
+        self.slots = slots
+        self.live = live
+        self.cycles: dict[frozenset[int], Cycle] = {}
+        self.live_into: dict[int, tuple[int, ...]] = {}
+        self.deciding_slots: dict[int, tuple[int, ...] | None] = {}
+
+    @cached_property
+    def ways_out(self) -> frozenset[int]:
+        """The blocks from which every path leaves the kernel, with no loop and no barrier on it."""
+        result: set[int] = set()
+        for _ in self.blocks:
+            more = {
+                block.index
+                for block in self.blocks
+                if block.kind not in ("barrier", "trap") and result.issuperset(t for t in block.targets if t != EXIT)
+            }
+            if more <= result:
+                break
+            result |= more
+        return frozenset(result)
+
+    @cached_property
+    def forward(self) -> dict[int, list[int]]:
+        """The blocks to which each block leads."""
+        return {block.index: [t for t in block.targets if t != EXIT] for block in self.blocks}
+
+    @cached_property
+    def backward(self) -> dict[int, list[int]]:
+        """The blocks that lead to each block."""
+        result: dict[int, list[int]] = {index: [] for index in self.forward}
+        for origin, targets in self.forward.items():
+            for target in targets:
+                result[target].append(origin)
+        return result
+
+    @cached_property
+    def back_edges(self) -> list[BackEdge]:
+        return [(origin, head) for origin, targets in self.forward.items() for head in targets if head <= origin]
+
+    @cached_property
+    def waiting(self) -> frozenset[BackEdge]:
+        """Where loops go back that may wait for other threads."""
+        return frozenset(self.looks)
+
+    @cached_property
+    def waits_for_ctas(self) -> bool:
+        """Whether some loop may wait for what other CTAs do."""
+        return any(self.looks.values())
+
+    @cached_property
+    def looks(self) -> dict[BackEdge, bool]:
+        """Where loops go back that may wait for other threads → whether they look at what other CTAs may change."""
+        reads = [site for site in self.sites if site.kind != "store"]
+        ordered = {site.pc: site.space != "shared" for site in reads if site.strong}
+        varying = {site.pc for site in reads if not site.constant and site.space not in ("param", "const")}
+        result: dict[BackEdge, bool] = {}
+        for edge in self.back_edges if ordered else ():
+            blocks = self.loop(edge)
+            wide = [ordered[pc] for block in blocks for pc in block.pcs if pc in ordered]
+            # a value may take its way from the ordered access to the branch through memory
+            if wide and any(step.pc in varying for step in origins(self.steps(blocks), predicates(blocks))[0]):
+                result[edge] = any(wide)
+        return result
+
+    def loop(self, edge: BackEdge) -> list[BasicBlock]:
+        """The blocks of the loop that goes back along an edge: those that get to its origin without its head."""
+        origin, head = edge
+        return [self.blocks[i] for i in sorted({head, *reached([origin], {**self.backward, head: []})})]
+
+    def live_slots(self, number: int) -> tuple[int, ...]:
+        """The registers live into a block."""
+        if number not in self.live_into:
+            live = self.live[number]
+            self.live_into[number] = tuple(i for i in range(live.bit_length()) if live >> i & 1)
+        return self.live_into[number]
+
+    def deciding(self, number: int) -> tuple[int, ...] | None:
+        """The registers live into a block that decide how the loop around it goes on; None where more does."""
+        if number not in self.deciding_slots:
+            cycle = self.cycle(number)
+            slots = {self.slots[x] for x in cycle.registers if x in self.slots}
+            live = tuple(x for x in self.live_slots(number) if x in slots)
+            self.deciding_slots[number] = live if cycle.understood else None
+        return self.deciding_slots[number]
+
+    @cached_property
+    def loads(self) -> frozenset[int]:
+        """Memory instructions, by number, whose results decide how some loop goes on."""
+        return frozenset(x for head in {head for _, head in self.back_edges} for x in self.cycle(head).loads)
+
+    def cycle(self, number: int) -> Cycle:
+        """The largest cycle through a block."""
+        members = frozenset(reached([number], self.forward) & reached([number], self.backward))
+        if members not in self.cycles:
+            self.cycles[members] = self.cycle_of([self.blocks[i] for i in sorted(members)])
+        return self.cycles[members]
+
+    def cycle_of(self, blocks: Sequence[BasicBlock]) -> Cycle:
+        steps = list(self.steps(blocks))
+        seeds = predicates(blocks)
+        for step in steps:
+            if step.root not in _PURE:
+                seeds.update(step.addresses)
+                seeds.update(step.sources if step.root not in _STORES else ())
+        decide, registers = origins(steps, seeds)
+        pcs = {step.pc for step in decide}
+        loads = [site for site in self.sites if site.pc in pcs and site.kind != "store"]
+        read = {site.pc for site in loads}
+        understood = all(step.pc in read or self.is_understood(step) for step in decide)
+        return Cycle(frozenset(registers), frozenset(site.index for site in loads), understood)
+
+    def steps(self, blocks: Iterable[BasicBlock]) -> Iterator[Step]:
+        return (step_of(pc, self.function.body[pc]) for block in blocks for pc in block.pcs)
+
+    def is_understood(self, step: Step) -> bool:
+        """Whether registers alone say what an instruction gives."""
+        if step.root in ("ld", "ldu"):
+            # of memory only the kernel's parameters have no memory instruction
+            symbol = self.function.body[step.pc].operands[1].strip("[]").split("+")[0].strip()
+            return any(param.name == symbol for param in self.function.params)
+        return step.root in _PURE or step.root in _AMONG_LANES
+
+
+def predicates(blocks: Iterable[BasicBlock]) -> set[str]:
+    """The registers on which branches of these blocks depend at once."""
+    return {block.predicate for block in blocks if block.predicate}
+
+
+def origins(steps: Iterable[Step], seeds: Iterable[str]) -> tuple[list[Step], set[str]]:
+    """The instructions that some registers come from, at once or through others, and all registers on the way."""
+    steps = list(steps)
+    sources: dict[str, list[str]] = {}
+    for step in steps:
+        for name in step.targets:
+            sources.setdefault(name, []).extend((*step.sources, *step.addresses))
+    registers = reached(seeds, sources)
+    return [step for step in steps if not registers.isdisjoint(step.targets)], registers
+
+
+def reached(starts: Iterable[T], edges: Mapping[T, Iterable[T]]) -> set[T]:
+    """Everything that edges lead to, the starts included."""
+    result = set(starts)
+    left = list(result)
+    while left:
+        more = [x for x in edges.get(left.pop(), ()) if x not in result]
+        result.update(more)
+        left.extend(more)
+    return result
