@@ -210,3 +210,38 @@ def test_parts_and_tiles_side_by_side():
     np.testing.assert_array_equal(y[:16], np.concatenate([a - b, b * a], 1))
     np.testing.assert_array_equal(y[16:, :16], x[:, 16:] + x[:, :1])
     np.testing.assert_array_equal(y[16:, 16:], np.concatenate([a, b])[8:24])
+
+
+@tj.kernel(threads=64)
+def online(X: tj.Tensor, Y: tj.Tensor, n: tj.int32):
+    greatest, total, halves = -1e30, tj.float32(0), 0.0
+    least = tj.min(tj.cta.load(X[0:100]))
+    for k in range(n):
+        x = tj.cta.load(X[k * 100 : k * 100 + 100])
+        before, greatest = greatest, max(greatest, tj.max(x))
+        total = total * tj.exp(before - greatest) + tj.sum(tj.exp(x - greatest))
+        halves += tj.sum(x.astype(tj.float16))
+        least = min(least, tj.min(x))
+    if n > 1:
+        first = tj.sum(tj.cta.load(X[0:100]))
+    else:
+        first = -1.0
+    tj.cta.store(Y[0:100], tj.exp(tj.cta.load(X[0:100]) - greatest) / total)
+    Y[100] = greatest
+    Y[101] = halves
+    Y[102] = least
+    Y[103] = first
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_tiles_of_one_element_meet_numbers(n):
+    x, y = np.random.default_rng(n).standard_normal(300, np.float32), np.zeros(104, np.float32)
+    with tj.use_device("sim"):
+        online[1](x, y, n)
+    seen = x[: 100 * n]
+    e = np.exp(seen - seen.max())
+    np.testing.assert_allclose(y[:100], e[:100] / e.sum(), rtol=1e-5)
+    halves = sum(seen[k : k + 100].astype(np.float16).sum(dtype=np.float32) for k in range(0, 100 * n, 100))
+    np.testing.assert_allclose(
+        y[100:], [seen.max(), halves, seen.min(), x[:100].sum() if n > 1 else -1], rtol=2e-3, atol=2e-3
+    )

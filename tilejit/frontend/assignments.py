@@ -12,6 +12,7 @@ from .operators import binary
 from .products import accumulated
 from .regions import load_element, store_element, unloaded
 from .scalars import convert, weak_type
+from .singles import as_scalar
 from .values import Binding, Constant, Items, Memory, Scalar, Value, describe, is_number
 
 __all__ = ["annotated", "assign", "assign_to", "augmented", "named"]
@@ -91,9 +92,12 @@ def assign_to(ctx: Context, target: ast.expr, value: Value) -> None:
 
 
 def _in_loops_type(ctx: Context, target: ast.Name, value: Value) -> Value:
-    """A number as a name holds it that started as a literal and is carried round a loop: in the loop's type."""
+    """A number, or a tile of one, as a name holds it that a loop carries and that was a literal: in the loop's type."""
     carried = ctx.frame.carried.get(target.id)
-    if carried is None or not (isinstance(value, Scalar) or is_number(value)):
+    if carried is None:
+        return value
+    value = as_scalar(ctx, target, value)
+    if not (isinstance(value, Scalar) or is_number(value)):
         return value
     if isinstance(value, Scalar) and not value.weak:
         carried.assigned.add(value.dtype)

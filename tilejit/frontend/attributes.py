@@ -78,7 +78,7 @@ def _of_memory(ctx: Context, node: ast.Attribute, base: Memory) -> Value:
     if name == "ndim":
         return Constant(len(base.dims))
     if name == "layout" and not isinstance(base.buffer.layout, Strided) and base.is_whole:
-        return Constant(fixed_layout(ctx, node, base))
+        return Constant(fixed_layout(ctx, ctx.span(node), base))
     if name == "scope" and base.is_local:
         return Constant(ScopeNamespace(SCOPES[owner_scope(base.buffer)]))
     if name == "T":

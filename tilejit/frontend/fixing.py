@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -19,16 +18,15 @@ from .values import Memory
 __all__ = ["fixed_layout", "laid_out", "with_fixed"]
 
 
-def fixed_layout(ctx: Context, node: ast.AST, memory: Memory) -> TileLayout:
-    """The layout of the buffer that a memory is of; an open one is fixed."""
+def fixed_layout(ctx: Context, span: Span, memory: Memory) -> TileLayout:
+    """The layout of the buffer that a memory is of; an open one is fixed. Errors get the place `span`."""
     root = memory.buffer.root
     if isinstance(root.layout, Open) and root.name not in ctx.fixed:
         scope = root.layout.scope
         shape = tuple(n for n in root.shape if isinstance(n, int))
         chosen = alone(shape, scope, SCOPES[scope].threads(ctx.threads), root.dtype.bits)
         ctx.journal.put(ctx.fixed, root.name, chosen)
-    with ctx.located(node):
-        return laid_out(memory.buffer, ctx.fixed).tile_layout
+    return _placed(memory.buffer, ctx.fixed, span).tile_layout
 
 
 def laid_out(buffer: Buffer, fixed: Mapping[str, Projection]) -> Buffer:
@@ -46,6 +44,15 @@ def laid_out(buffer: Buffer, fixed: Mapping[str, Projection]) -> Buffer:
         return replace(buffer, base=base)
     assert buffer.layout.dims is not None
     return _along(replace(buffer, base=base), base, buffer.layout.dims)
+
+
+def _placed(buffer: Buffer, fixed: Mapping[str, Projection], span: Span | None) -> Buffer:
+    """As `laid_out`; errors get the place `span`."""
+    try:
+        return laid_out(buffer, fixed)
+    except LayoutError as error:
+        error.span = error.span or span
+        raise
 
 
 def _along(view: Buffer, base: Buffer, dims: tuple[int | None, ...]) -> Buffer:
@@ -71,11 +78,7 @@ def with_fixed(body: tuple[Stmt, ...], fixed: Mapping[str, Projection]) -> tuple
 
     def relaid(buffer: Buffer, span: Span | None) -> Buffer:
         if buffer.name not in changed:
-            try:
-                changed[buffer.name] = laid_out(buffer, fixed)
-            except LayoutError as error:
-                error.span = error.span or span
-                raise
+            changed[buffer.name] = _placed(buffer, fixed, span)
         return changed[buffer.name]
 
     def statement(stmt: Stmt) -> tuple[Stmt, ...]:

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from ..dtypes import DType, promote
 from ..ir.arithmetic import build
-from ..ir.nodes import Open
+from ..ir.nodes import Open, Var
 from .carried import raised
 from .context import Context
 from .kinds import ItemsKind, Kind, Same, ScalarKind, TileKind
 from .scalars import weak_type
+from .singles import is_single
 from .values import Binding, Conflict, Constant, Items, Memory, Scalar, Unset, Value, describe, is_number, owner_scope
 
 __all__ = ["can_take", "merge"]
@@ -24,6 +25,7 @@ def merge(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
             return Same(binding.value)
     if all(_equal(b.value, first.value) for b in bindings):
         return Same(first.value)
+    bindings = _numbers(bindings)
     values = [b.value for b in bindings]
     if all(isinstance(v, Scalar) or is_number(v) for v in values):
         return _merge_scalars(ctx, name, bindings)
@@ -38,6 +40,17 @@ def merge(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
     if isinstance(first.value, Memory) and isinstance(other.value, Memory):
         return _conflict(name, *sides, "use one buffer with a stage dimension, as in s[k % 2], or tj.static_range")
     return _conflict(name, *sides)
+
+
+def _numbers(bindings: Sequence[Binding]) -> Sequence[Binding]:
+    """The bindings; where a number meets tiles of shape () that nobody can write, those count as their numbers."""
+    if not any(isinstance(b.value, Scalar) or is_number(b.value) for b in bindings):
+        return bindings
+    return [
+        Binding(Scalar(Var("", b.value.dtype)), b.span)
+        if isinstance(b.value, Memory) and is_single(b.value) and not b.value.writable else b
+        for b in bindings
+    ]
 
 
 def _equal(a: Value, b: Value) -> bool:

@@ -161,7 +161,7 @@ def registers(ctx: Context, node: ast.AST, memory: Memory) -> Memory:
             node, f".registers is of a whole local tile; this is {describe(memory)}",
             "take .registers of what tj.alloc_local or load gave",
         )
-    count = fixed_layout(ctx, node, memory).span()
+    count = fixed_layout(ctx, ctx.span(node), memory).span()
     view = reinterpreted(ctx, node, memory, (count,), memory.dtype, TileLayout.row_major((count,)))
     return Memory.whole(view.buffer, writable=memory.writable, constant_indices=True)
 
@@ -270,7 +270,7 @@ def regrouped(layout: TileLayout, shape: tuple[int, ...]) -> TileLayout:
 
 
 def _check_storage(ctx: Context, node: ast.AST, memory: Memory, layout: TileLayout) -> None:
-    have = fixed_layout(ctx, node, memory)
+    have = fixed_layout(ctx, ctx.span(node), memory)
     if not memory.is_whole:
         raise ctx.type_error(node, ".view with a layout is of a whole buffer", "view first, then slice")
     if layout.footprint() > have.footprint():
@@ -283,7 +283,7 @@ def _check_storage(ctx: Context, node: ast.AST, memory: Memory, layout: TileLayo
 def _sliced_layout(ctx: Context, node: ast.AST, memory: Memory) -> TileLayout | Strided:
     """The layout of what a region holds, its offset included."""
     layout = memory.buffer.layout
-    layout = layout if isinstance(layout, Strided) else fixed_layout(ctx, node, memory)
+    layout = layout if isinstance(layout, Strided) else fixed_layout(ctx, ctx.span(node), memory)
     if memory.is_whole:
         return layout
     if isinstance(layout, Strided) or not all(isinstance(s, Const) for s in memory.starts):

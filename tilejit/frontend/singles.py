@@ -8,19 +8,31 @@ from ..dtypes import int32
 from ..ir.arithmetic import build
 from ..ir.nodes import Buffer, BufferView, Element, Let, Load, Var
 from ..layout import TileLayout
+from ..source import Span
 from .context import Context
 from .fixing import fixed_layout
 from .values import Memory, Scalar, Value
 
-__all__ = ["as_scalar"]
+__all__ = ["as_scalar", "is_single", "scalar_of"]
+
+
+def is_single(value: Value) -> bool:
+    """Whether it is a tile of shape () that a scalar may stand for."""
+    return isinstance(value, Memory) and value.is_value and not value.extents and value.is_whole
 
 
 def as_scalar(ctx: Context, node: ast.AST, value: Value) -> Value:
     """The one value of a tile of shape (); anything else as it is."""
-    if not isinstance(value, Memory) or not value.is_value or value.extents or not value.is_whole:
+    if not is_single(value):
         return value
-    fixed_layout(ctx, node, value)
-    tile, span = value.buffer, ctx.span(node)
+    assert isinstance(value, Memory)
+    return scalar_of(ctx, value, ctx.span(node))
+
+
+def scalar_of(ctx: Context, single: Memory, span: Span) -> Scalar:
+    """The one value of a tile of shape ()."""
+    fixed_layout(ctx, span, single)
+    tile = single.buffer
     layout = TileLayout.row_major((1,))
     view = Buffer(ctx.unique(f"{tile.root.name}.view"), "local", tile.dtype, (1,), layout, tile.align, tile, span)
     ctx.allocate(BufferView(view, span))

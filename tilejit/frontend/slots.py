@@ -14,6 +14,7 @@ from ..ops.copies import CAST
 from ..source import Span
 from .context import Context, fitting
 from .kinds import ItemsKind, Kind, Same, ScalarKind
+from .singles import scalar_of
 from .stand_ins import StandIn
 from .values import Constant, Items, Memory, Scalar, Value, owner_scope
 
@@ -47,7 +48,7 @@ def make_slot(ctx: Context, name: str, kind: Kind, init: Value | None, span: Spa
         return kind
     name = name.strip("<>")
     if isinstance(kind, ScalarKind):
-        value = None if init is None else _coerced(init, kind.dtype, span)
+        value = None if init is None else _coerced(ctx, init, kind.dtype, span)
         return ScalarSlot(ctx.declare(name, kind.dtype, value, span), kind.weak)
     if isinstance(kind, ItemsKind):
         inits = init.items if isinstance(init, Items) else (None,) * len(kind.items)
@@ -82,11 +83,13 @@ def value_of(slot: Slot, *, typed: bool = False) -> Value:
     return slot.value
 
 
-def _coerced(value: Value, dtype: DType, span: Span) -> Expr:
-    """A scalar in the type of its slot; only literals change.
+def _coerced(ctx: Context, value: Value, dtype: DType, span: Span) -> Expr:
+    """A scalar, or the one value of a tile of shape (), in the type of its slot; only literals change.
 
     raises: KernelTypeError at `span` where the type can't hold a literal.
     """
+    if isinstance(value, Memory):
+        value = scalar_of(ctx, value, span)
     if isinstance(value, Scalar):
         return build.cast(value.expr, dtype)
     assert isinstance(value, Constant)
@@ -102,7 +105,7 @@ def move(ctx: Context, pairs: Sequence[tuple[Slot, Value]], span: Span) -> None:
     scalars: list[tuple[Var, Expr]] = []
     tiles: list[tuple[Memory, Memory]] = []
     for slot, value in pairs:
-        _flatten(slot, value, scalars, tiles, span)
+        _flatten(ctx, slot, value, scalars, tiles, span)
     scalars = [(var, expr) for var, expr in scalars if expr != var]
     tiles = [(dst, src) for dst, src in tiles if dst.buffer != src.buffer]
     changed = {var.name for var, _ in scalars}
@@ -128,17 +131,22 @@ def _move_tiles(ctx: Context, tiles: list[tuple[Memory, Memory]], span: Span) ->
 
 
 def _flatten(
-    slot: Slot, value: Value, scalars: list[tuple[Var, Expr]], tiles: list[tuple[Memory, Memory]], span: Span
+    ctx: Context,
+    slot: Slot,
+    value: Value,
+    scalars: list[tuple[Var, Expr]],
+    tiles: list[tuple[Memory, Memory]],
+    span: Span,
 ) -> None:
     if isinstance(slot, ScalarSlot):
-        scalars.append((slot.var, _coerced(value, slot.var.dtype, span)))
+        scalars.append((slot.var, _coerced(ctx, value, slot.var.dtype, span)))
     if isinstance(slot, TileSlot):
         assert isinstance(value, Memory)
         tiles.append((slot.memory, value))
     if isinstance(slot, ItemsSlot):
         assert isinstance(value, Items)
         for inner, item in zip(slot.items, value.items, strict=True):
-            _flatten(inner, item, scalars, tiles, span)
+            _flatten(ctx, inner, item, scalars, tiles, span)
 
 
 def _tile_move(dst: Memory, src: Memory, span: Span) -> Stmt:

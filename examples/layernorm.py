@@ -1,0 +1,105 @@
+"""Layer normalisation of rows, forward and backward.
+
+Forward: one CTA a row, which stays in registers between its load and its store. `gain` and `bias` get the layout that
+the row has, each thread its own columns. `means[row] = mean` stores one element: every thread has the value.
+
+Backward: dx of a row needs that row alone, but dgain and dbias are sums over all rows. So a fixed number of CTAs share
+the rows out and keep their part of those sums in registers, tiles that are carried round the loop; a second launch adds
+the parts. Without atomics, so the bits are the same each time. The next row is loaded before this row's sums are taken:
+memory works while threads wait at the barrier. The last row's next lies outside and costs nothing.
+
+Run it: `python examples/layernorm.py`.
+"""
+
+import numpy as np
+
+import tilejit as tj
+
+CTAS = 2 * 132  # that share the rows of the backward pass out: two on each multiprocessor of an H100
+SUMMED = 32  # columns that a CTA of the last launch sums
+
+
+@tj.kernel(threads=256)
+def layernorm(X, gain, bias, Y, means, scales, N: tj.constexpr, epsilon: tj.float32):
+    """means, scales: of each row, what the backward pass needs."""
+    row = tj.cta_id(0)
+    x = tj.cta.load(X[row, 0:N]).astype(tj.float32)
+    mean = tj.sum(x) / N
+    d = x - mean
+    scale = tj.rsqrt(tj.sum(d * d) / N + epsilon)
+    tj.cta.store(Y[row, 0:N], (d * scale * tj.cta.load(gain[0:N]) + tj.cta.load(bias[0:N])).astype(Y.dtype))
+    means[row] = mean
+    scales[row] = scale
+
+
+@tj.kernel(threads=256)
+def layernorm_backward(X, gain, means, scales, dY, dX, dgains, dbiases, N: tj.constexpr):
+    """dgains, dbiases: CTAs × N, float32: each CTA's part of the sums."""
+    first, step = tj.cta_id(0), tj.num_ctas(0)
+    g = tj.cta.load(gain[0:N])
+    dgain, dbias = tj.cta.zeros((N,), tj.float32), tj.cta.zeros((N,), tj.float32)
+    next_x, next_dy = tj.cta.load(X[first, 0:N]), tj.cta.load(dY[first, 0:N])
+    for row in range(first, X.shape[0], step):
+        x = (next_x.astype(tj.float32) - means[row]) * scales[row]
+        dy = next_dy.astype(tj.float32)
+        next_x, next_dy = tj.cta.load(X[row + step, 0:N]), tj.cta.load(dY[row + step, 0:N])
+        dgain += dy * x
+        dbias += dy
+        dy *= g
+        dx = (dy - tj.sum(dy) / N - x * (tj.sum(dy * x) / N)) * scales[row]
+        tj.cta.store(dX[row, 0:N], dx.astype(dX.dtype))
+    tj.cta.store(dgains[first, 0:N], dgain)
+    tj.cta.store(dbiases[first, 0:N], dbias)
+
+
+@tj.kernel(threads=256)
+def sum_of_rows(parts, total):
+    """total = the sum of the rows of `parts`: a CTA takes SUMMED columns, SUMMED rows at a time."""
+    column = tj.cta_id(0)
+    sums = tj.cta.zeros((SUMMED, SUMMED), tj.float32)
+    for k in range(tj.cdiv(parts.shape[0], SUMMED)):
+        sums += tj.cta.load(parts.tile((SUMMED, SUMMED), (k, column)))
+    tj.cta.store(total.tile(SUMMED, column), tj.sum(sums, axis=0).astype(total.dtype))
+
+
+def check(rows: int, columns: int, dtype=tj.float32, ctas: int = CTAS) -> None:
+    random = np.random.default_rng(columns)
+    x, dy = (random.standard_normal((rows, columns)).astype(dtype.numpy) for _ in range(2))
+    gain, bias = (random.standard_normal(columns).astype(dtype.numpy) for _ in range(2))
+    y, dx = np.full_like(x, np.nan), np.full_like(x, np.nan)
+    means, scales = np.empty(rows, np.float32), np.empty(rows, np.float32)
+    ctas = min(ctas, rows)
+    dgains, dbiases = np.empty((ctas, columns), np.float32), np.empty((ctas, columns), np.float32)
+    dgain, dbias = np.full_like(gain, np.nan), np.full_like(bias, np.nan)
+
+    layernorm[rows](x, gain, bias, y, means, scales, N=columns, epsilon=1e-5)
+    layernorm_backward[ctas](x, gain, means, scales, dy, dx, dgains, dbiases, N=columns)
+    for parts, total in ((dgains, dgain), (dbiases, dbias)):
+        sum_of_rows[tj.cdiv(columns, SUMMED)](parts, total)
+
+    x, dy, gain, bias = (array.astype(np.float64) for array in (x, dy, gain, bias))
+    d = x - x.mean(1, keepdims=True)
+    scale = 1 / np.sqrt((d * d).mean(1, keepdims=True) + 1e-5)
+    x, dx_of = d * scale, dy * gain
+    compare("y", y, x * gain + bias, dtype)
+    mean, along = dx_of.mean(1, keepdims=True), (dx_of * x).mean(1, keepdims=True)
+    compare("dx", dx, (dx_of - mean - x * along) * scale, dtype)
+    compare("dgain", dgain, (dy * x).sum(0), dtype)
+    compare("dbias", dbias, dy.sum(0), dtype)
+    print(f"{rows} x {columns} {dtype} on {tj.device()}: right")
+
+
+def compare(name: str, result: np.ndarray, expected: np.ndarray, dtype) -> None:
+    rounding = {tj.float32: 1e-5, tj.float16: 1e-3, tj.bfloat16: 8e-3}[dtype]
+    np.testing.assert_allclose(result.astype(np.float64), expected, rtol=rounding, atol=rounding, err_msg=name)
+
+
+def main() -> None:
+    check(7, 1000, ctas=3)
+    check(9, 509, tj.float16, ctas=4)
+    x, vector, column = tj.spec((16384, 4096), tj.float16), tj.spec((4096,), tj.float16), tj.spec((16384,), tj.float32)
+    print(layernorm.explain(x, vector, vector, x, column, column, N=4096, epsilon=1e-5))
+
+
+if __name__ == "__main__":
+    main()

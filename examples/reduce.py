@@ -1,0 +1,80 @@
+"""Sums of a matrix along rows, along columns, and of all elements.
+
+Rows: one CTA a row. `tj.sum` adds the tile up, in each thread first, then across lanes and warps.
+
+Columns: rows lie together in memory, so a CTA takes a strip of rows of some columns, a tile at a time, and adds tiles;
+only at the end are the tile's own rows added. Strips give partial sums, which a second launch adds: the same kernel,
+with one strip.
+
+All: as many CTAs as the GPU holds at once, each adds every grid-th block to a tile in registers; then one CTA adds the
+CTAs' sums. A tile that is carried round a loop costs an addition an element, a sum over it shuffles and a barrier.
+
+No atomics: the order of additions is fixed, and so are the bits.
+
+Run it: `python examples/reduce.py`.
+"""
+
+import numpy as np
+
+import tilejit as tj
+
+TALL, WIDE = 64, 128  # of the tiles that are added up for sums along columns
+BLOCK = 8192
+CTAS = 4 * 132  # four CTAs on each multiprocessor of an H100
+
+
+@tj.kernel(threads=1024)
+def sum_rows(X: tj.Tensor, Y: tj.Tensor, N: tj.constexpr):
+    row = tj.cta_id(0)
+    Y[row] = tj.sum(tj.cta.load(X[row, 0:N]))
+
+
+@tj.kernel(threads=512)
+def sum_columns(X: tj.Tensor, parts: tj.Tensor):
+    """parts: strips × columns, the sums of each strip of rows."""
+    column, strip = tj.cta_id(0), tj.cta_id(1)
+    sums = tj.cta.zeros((TALL, WIDE), tj.float32)
+    for k in range(strip, tj.cdiv(X.shape[0], TALL), tj.num_ctas(1)):
+        sums += tj.cta.load(X.tile((TALL, WIDE), (k, column)))
+    tj.cta.store(parts[strip, column * WIDE : column * WIDE + WIDE], tj.sum(sums, axis=0))
+
+
+@tj.kernel(threads=512)
+def sum_all(X: tj.Tensor, parts: tj.Tensor):
+    """X: flat. parts: one sum for each CTA."""
+    sums = tj.cta.zeros((BLOCK,), tj.float32)
+    for k in range(tj.cta_id(0), tj.cdiv(X.shape[0], BLOCK), tj.num_ctas(0)):
+        sums += tj.cta.load(X.tile(BLOCK, k))
+    parts[tj.cta_id(0)] = tj.sum(sums)
+
+
+def check(rows: int, columns: int, strips: int = 3, ctas: int = CTAS) -> None:
+    x = np.random.default_rng(columns).standard_normal((rows, columns), np.float32)
+    by_row, by_column, total = (np.full(n, np.nan, np.float32) for n in (rows, columns, 1))
+
+    sum_rows[rows](x, by_row, N=columns)
+
+    parts = np.empty((strips, columns), np.float32)
+    sum_columns[tj.cdiv(columns, WIDE), strips](x, parts)
+    sum_columns[tj.cdiv(columns, WIDE), 1](parts, by_column[None, :])
+
+    sums = np.empty(min(ctas, tj.cdiv(x.size, BLOCK)), np.float32)
+    sum_all[len(sums)](x.reshape(-1), sums)
+    sum_all[1](sums, total)
+
+    wide = x.astype(np.float64)
+    np.testing.assert_allclose(by_row, wide.sum(1), rtol=1e-5, atol=1e-5 * columns**0.5)
+    np.testing.assert_allclose(by_column, wide.sum(0), rtol=1e-5, atol=1e-5 * rows**0.5)
+    np.testing.assert_allclose(total, wide.sum(), rtol=1e-5, atol=1e-5 * x.size**0.5)
+    print(f"sums of {rows} x {columns} on {tj.device()}: right")
+
+
+def main() -> None:
+    check(256, 512)
+    check(131, 1009)
+    x, y = tj.spec((16384, 16384), tj.float32), tj.spec((16384,), tj.float32)
+    print(sum_rows.explain(x, y, N=16384))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""RMS normalisation of rows, forward and backward: y = x * gain / sqrt(mean(x²) + epsilon).
+
+The structure is that of `layernorm.py`, with one sum a row instead of two. See how types go: a *number* takes the type
+of the tile that it meets, run-time ones too, so `x * scales[row]` would be float16 where x is. Converted first,
+`x.astype(tj.float32)`, it is float32; and a tile of float32 with a *tile* of float16, as `x * gain` here, is float32.
+
+Run it: `python examples/rmsnorm.py`.
+"""
+
+import numpy as np
+
+import tilejit as tj
+
+CTAS = 2 * 132  # that share the rows of the backward pass out: two on each multiprocessor of an H100
+SUMMED = 32  # columns that a CTA of the last launch sums
+
+
+@tj.kernel(threads=256)
+def rmsnorm(X, gain, Y, scales, N: tj.constexpr, epsilon: tj.float32):
+    """scales: of each row, what the backward pass needs."""
+    row = tj.cta_id(0)
+    x = tj.cta.load(X[row, 0:N]).astype(tj.float32)
+    scale = tj.rsqrt(tj.sum(x * x) / N + epsilon)
+    tj.cta.store(Y[row, 0:N], (x * scale * tj.cta.load(gain[0:N])).astype(Y.dtype))
+    scales[row] = scale
+
+
+@tj.kernel(threads=256)
+def rmsnorm_backward(X, gain, scales, dY, dX, dgains, N: tj.constexpr):
+    """dgains: CTAs × N, float32: each CTA's part of dgain."""
+    first, step = tj.cta_id(0), tj.num_ctas(0)
+    g = tj.cta.load(gain[0:N])
+    dgain = tj.cta.zeros((N,), tj.float32)
+    next_x, next_dy = tj.cta.load(X[first, 0:N]), tj.cta.load(dY[first, 0:N])
+    for row in range(first, X.shape[0], step):
+        x = next_x.astype(tj.float32) * scales[row]
+        dy = next_dy.astype(tj.float32)
+        next_x, next_dy = tj.cta.load(X[row + step, 0:N]), tj.cta.load(dY[row + step, 0:N])
+        dgain += dy * x
+        dy *= g
+        dx = (dy - x * (tj.sum(dy * x) / N)) * scales[row]
+        tj.cta.store(dX[row, 0:N], dx.astype(dX.dtype))
+    tj.cta.store(dgains[first, 0:N], dgain)
+
+
+@tj.kernel(threads=256)
+def sum_of_rows(parts, total):
+    """total = the sum of the rows of `parts`: a CTA takes SUMMED columns, SUMMED rows at a time."""
+    column = tj.cta_id(0)
+    sums = tj.cta.zeros((SUMMED, SUMMED), tj.float32)
+    for k in range(tj.cdiv(parts.shape[0], SUMMED)):
+        sums += tj.cta.load(parts.tile((SUMMED, SUMMED), (k, column)))
+    tj.cta.store(total.tile(SUMMED, column), tj.sum(sums, axis=0).astype(total.dtype))
+
+
+def check(rows: int, columns: int, dtype=tj.float32, ctas: int = CTAS) -> None:
+    random = np.random.default_rng(columns)
+    x, dy = (random.standard_normal((rows, columns)).astype(dtype.numpy) for _ in range(2))
+    gain = random.standard_normal(columns).astype(dtype.numpy)
+    y, dx, dgain = np.full_like(x, np.nan), np.full_like(x, np.nan), np.full_like(gain, np.nan)
+    scales = np.empty(rows, np.float32)
+    dgains = np.empty((min(ctas, rows), columns), np.float32)
+
+    rmsnorm[rows](x, gain, y, scales, N=columns, epsilon=1e-5)
+    rmsnorm_backward[len(dgains)](x, gain, scales, dy, dx, dgains, N=columns)
+    sum_of_rows[tj.cdiv(columns, SUMMED)](dgains, dgain)
+
+    x, dy, gain = (array.astype(np.float64) for array in (x, dy, gain))
+    scale = 1 / np.sqrt((x * x).mean(1, keepdims=True) + 1e-5)
+    x, dx_of = x * scale, dy * gain
+    compare("y", y, x * gain, dtype)
+    compare("dx", dx, (dx_of - x * (dx_of * x).mean(1, keepdims=True)) * scale, dtype)
+    compare("dgain", dgain, (dy * x).sum(0), dtype)
+    print(f"{rows} x {columns} {dtype} on {tj.device()}: right")
+
+
+def compare(name: str, result: np.ndarray, expected: np.ndarray, dtype) -> None:
+    rounding = {tj.float32: 1e-5, tj.float16: 1e-3, tj.bfloat16: 8e-3}[dtype]
+    np.testing.assert_allclose(result.astype(np.float64), expected, rtol=rounding, atol=rounding, err_msg=name)
+
+
+def main() -> None:
+    check(7, 1000, ctas=3)
+    check(9, 509, tj.float16, ctas=4)
+    x, vector, column = tj.spec((16384, 4096), tj.float16), tj.spec((4096,), tj.float16), tj.spec((16384,), tj.float32)
+    print(rmsnorm.explain(x, vector, x, column, N=4096, epsilon=1e-5))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""Y = X.T twice: in registers alone, and through shared memory without a bank conflict.
+
+`transpose` has three lines. Memory wants 16-byte accesses at both ends, so the compiler gives each thread square blocks
+of the tile, 4 × 4 elements of float32: what a thread loads as four vectors of rows it stores as four of columns, and
+`x.T` itself moves nothing.
+
+`transpose_staged` goes through shared memory, which has 32 banks of 4 bytes: lanes that want different words of one
+bank wait for each other. A *swizzle* permutes the 16-byte pieces of each row, another way in each row, so that neither
+the pieces of a row nor those of a column meet in one bank; `staged.T` is a view. Between the store by some threads and
+the load by others stands the barrier, which is yours to write; without it the simulator reports the race.
+
+`tj.simulate(..., profile=True)` counts for each line what a GPU's memory does: the wavefronts of shared memory against
+the fewest possible (the others are conflicts), and 32-byte sectors of global memory likewise.
+
+Run it: `python examples/transpose.py`.
+"""
+
+import numpy as np
+
+import tilejit as tj
+
+ROWS, COLUMNS = 128, 64
+
+
+@tj.kernel(threads=256)
+def transpose(X: tj.Tensor, Y: tj.Tensor):
+    row, column = tj.cta_id(1), tj.cta_id(0)
+    x = tj.cta.load(X.tile((ROWS, COLUMNS), (row, column)))
+    tj.cta.store(Y.tile((COLUMNS, ROWS), (column, row)), x.T)
+
+
+@tj.kernel(threads=256)
+def transpose_staged(X: tj.Tensor, Y: tj.Tensor):
+    row, column = tj.cta_id(1), tj.cta_id(0)
+    staged = tj.alloc_shared((ROWS, COLUMNS), X.dtype, swizzle="128B")
+    tj.cta.copy(staged, X.tile((ROWS, COLUMNS), (row, column)))
+    tj.cta_sync()
+    tj.cta.store(Y.tile((COLUMNS, ROWS), (column, row)), tj.cta.load(staged.T))
+
+
+def grid(rows: int, columns: int) -> tuple[int, int]:
+    return tj.cdiv(columns, COLUMNS), tj.cdiv(rows, ROWS)
+
+
+def check(rows: int, columns: int, dtype=tj.float32) -> None:
+    x = np.random.default_rng(columns).integers(-99, 99, (rows, columns)).astype(dtype.numpy)
+    for kernel in (transpose, transpose_staged):
+        y = np.zeros((columns, rows), x.dtype)
+        kernel[grid(rows, columns)](x, y)
+        assert np.array_equal(y, x.T), "the result is wrong"
+    print(f"{rows} x {columns} {dtype} on {tj.device()}: right")
+
+
+def profile(dtype=tj.float32) -> None:
+    """Assert that whole tiles are moved without bank conflicts and without a sector too many."""
+    x = np.zeros((2 * ROWS, 2 * COLUMNS), dtype.numpy)
+    y = np.zeros_like(x.T)
+    for kernel in (transpose, transpose_staged):
+        report = tj.simulate(kernel, grid(*x.shape), x, y, profile=True)
+        for number, line in report.lines.items():
+            assert line.bank_conflicts == 0, f"line {number} has {line.bank_conflicts} bank conflicts"
+            assert line.traffic.sectors == line.traffic.ideal_sectors
+        passes = sum(line.traffic.wavefronts for line in report.lines.values())
+        print(f"{kernel.__name__} of {x.shape[0]} x {x.shape[1]} {dtype}: {passes} wavefronts, no conflicts")
+
+
+def main() -> None:
+    check(256, 128)
+    check(131, 67, tj.float16)
+    profile()
+    x = tj.spec((8192, 8192), tj.float32)
+    print(transpose.explain(x, x))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""The examples of tiles as values: each checks itself, on the simulator under three schedules, and on a GPU.
+
+Sizes are one element, primes, whole tiles, and one more or less than that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partialmethod
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+import tilejit as tj
+from examples import transpose
+from tilejit.runtime.simulated import SimulatedFunction
+
+F16, BF16, F32 = tj.float16, tj.bfloat16, tj.float32
+
+#: example -> the arguments of its `check`
+CASES: dict[str, list[tuple[Any, ...]]] = {
+    "vector_add": [(1,), (1024,), (1023,), (10_007,)],
+    "softmax": [(1, 1), (3, 997, F16), (2, 256, BF16), (2, 1025), (2, 40_009, F16)],
+    "layernorm": [(1, 1), (5, 509, F16, 2), (7, 1000, F32, 3), (33, 64, BF16, 33)],
+    "rmsnorm": [(1, 1), (5, 509, F16, 2), (7, 1000, F32, 3), (33, 64, BF16, 33)],
+    "bias_gelu": [(1, 1), (3, 1021, BF16), (4, 2048), (5, 2049, F32)],
+    "transpose": [(1, 1), (128, 64), (131, 67, F16), (129, 128, F16), (5, 300, BF16)],
+    "matmul_small": [(1, 1, 1), (64, 64, 32), (101, 67, 131, BF16), (130, 72, 40)],
+    "attention_small": [
+        (1, 1, 1, 64, True), (2, 64, 64, 64, False), (1, 101, 131, 64, True, BF16), (1, 67, 31, 32, False),
+    ],
+}
+
+EACH_CASE = [
+    pytest.param(name, case, id="-".join(map(str, (name, *case)))) for name, cases in CASES.items() for case in cases
+]
+
+
+@pytest.fixture(params=[0, 1, 2], ids="schedule{}".format)
+def schedule(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Launches on the simulator run in one of the orders that a GPU may choose, with all checks."""
+    monkeypatch.setenv("TILEJIT_SIM_CHECKS", "1")
+    simulate = partialmethod(SimulatedFunction.simulate, schedule=request.param)
+    monkeypatch.setattr(SimulatedFunction, "simulate", simulate)
+    with tj.use_device("sim"):
+        yield
+
+
+@pytest.mark.usefixtures("schedule")
+@pytest.mark.parametrize(("name", "case"), EACH_CASE)
+def test_results_are_right_in_any_order_of_threads(name: str, case: tuple[Any, ...]) -> None:
+    import_module(f"examples.{name}").check(*case)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("name", "case"), EACH_CASE)
+def test_results_are_right_on_a_gpu(name: str, case: tuple[Any, ...]) -> None:
+    with tj.use_device("cuda"):
+        import_module(f"examples.{name}").check(*case)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_example_runs_and_explains_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with tj.use_device("sim"):
+        import_module(f"examples.{name}").main()
+    said = capsys.readouterr().out
+    assert "right" in said and "instructions per thread" in said
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_wrong_result_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where launches do nothing, the check fails."""
+    monkeypatch.setattr(SimulatedFunction, "simulate", lambda *args, **options: None)
+    with tj.use_device("sim"), pytest.raises(AssertionError):
+        import_module(f"examples.{name}").check(*CASES[name][1])
+
+
+@pytest.mark.parametrize("dtype", [F32, F16])
+def test_transposing_has_no_bank_conflicts(dtype: tj.DType) -> None:
+    transpose.profile(dtype)
