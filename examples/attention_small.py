@@ -5,7 +5,7 @@ rows it keeps, for each query, the greatest score so far and the sum of exp(scor
 weighted values `acc`; all three are scaled down when a greater score comes. Products are mma instructions through `@`;
 the scores never leave registers, and become the next product's operand there.
 
-`causal` is compile-time: key k counts for query q where k <= q + (keys - queries), with at most as many queries as keys.
+`causal` is compile-time: key k counts for query q where k <= q + (keys - queries), with no more queries than keys.
 Sequences may have any length: keys past the end are masked by their index, and queries past the end are never stored.
 
 Run it: `python examples/attention_small.py`.
