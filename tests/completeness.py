@@ -148,7 +148,9 @@ def _code_of(op: Elementwise) -> Iterator[str]:
 def _accuracy_of(op: Elementwise) -> Iterator[str]:
     """A bound for each type of float, or NumPy's bits."""
     for column, dtype in enumerate((float32, float64)):
-        if op.accuracy is not None:
+        if op.approximation is not None:
+            is_bound = 0 < op.approximation.error(np.ones(1), np.ones(1))[0] < 1
+        elif op.accuracy is not None:
             bounds = op.accuracy.ulp
             is_bound = column < len(bounds) and math.isfinite(bounds[column]) and bounds[column] > 0
         else:

@@ -30,6 +30,8 @@ ABSENT = {
     "family of instructions 'cvt from fp8': no golden": "as above",
     "family of instructions 'atom': no golden": "code generation chooses them: tests/kernels/test_atomics.py has them",
     "family of instructions 'red': no golden": "as above",
+    "family of instructions 'ld with a hint': no golden": "as above: tests/kernels/test_caches.py has them",
+    "family of instructions 'st with a hint': no golden": "as above",
     "statement 'TileOp': no emitter": "lowering leaves none",
     "statement 'Return': no violation where it is broken": "it may stand anywhere and says nothing",
     "parameter 'AssertionsParam': no violation where it is broken": "it says nothing",

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from html.parser import HTMLParser
 
 import tilejit as tj
-from tilejit.explain import Explanation, LocalTile
+from tilejit.codegen.census import Census
+from tilejit.explain import Density, Explanation, LocalTile
 from tilejit.ir.nodes import TileOp
 from tilejit.lower import Plan, Variant, Verdict
 from tilejit.lower.variant import VectorPlan
@@ -120,3 +121,28 @@ def test_in_jupyter_it_is_a_table_that_escapes_what_it_shows():
 
 def test_a_kernel_without_tile_operations_says_so():
     assert str(explained()) == "sqrt_tile for sm_90a: 0 tile operations"
+
+
+def test_instructions_per_byte_and_element_follow_as_data_and_text():
+    density = Density(Census({"ld.global.v4.b32": 2, "fma.rn.f32": 62}, loaded_bytes=32, stored_bytes=16), tj.float16)
+    assert density.per_byte == 64 / 48 and density.per_element == 64 / 8
+    shown = Explanation.of("sqrt_tile", target("sm_90a"), [], density=density)
+    line = "64 PTX instructions for 48 bytes of global memory: 1.3 per byte, 8 per float16 written"
+    assert str(shown).splitlines()[-1].startswith(line)
+    assert line in shown._repr_html_()
+
+
+def test_a_kernel_that_moves_no_global_memory_has_no_density():
+    density = Density(Census({"mov.u32": 3}, 0, 0), None)
+    assert density.per_byte is None and density.per_element is None
+    assert str(density) == "3 PTX instructions, none of which moves global memory"
+
+
+def test_a_compiled_kernel_knows_its_own():
+    @tj.kernel(threads=32)
+    def doubled(X: tj.Tensor, Y: tj.Tensor):
+        tj.cta.store(Y[0:256], tj.cta.load(X[0:256]) * 2)
+
+    density = doubled.explain(tj.spec((256,), tj.float16), tj.spec((256,), tj.float16)).density
+    assert (density.census.loaded_bytes, density.census.stored_bytes, density.dtype) == (16, 16, tj.float16)
+    assert density.per_element == density.census.instructions / 8

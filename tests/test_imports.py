@@ -24,8 +24,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "frontend": COMPILER,
     "lower": COMPILER,
     "codegen": COMPILER,
-    # verdicts as text: below the pipeline, whose `Compiled.explain()` answers with it
-    "explain": COMPILER | {"lower"},
+    # verdicts and counts as text: below the pipeline, whose `Compiled.explain()` answers with it
+    "explain": COMPILER | {"lower", "codegen"},
     "pipeline": COMPILER | {"frontend", "lower", "codegen", "explain"},
     "simulator": {"errors"},
     "runtime": COMPILER | {"frontend", "lower", "codegen", "pipeline", "simulator"},

@@ -107,6 +107,8 @@ def operations() -> Iterator[str]:
         error = ""
         if op.accuracy is not None:
             error = "; within {:g} ulp in float32, {:g} in float64".format(*op.accuracy.ulp)
+        elif op.approximation is not None:
+            error = f"; within {op.approximation}"
         call = f"{name}({', '.join(op.operands)})"
         yield f"{call:<26} {op.meaning}{error}"
 

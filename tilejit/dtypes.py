@@ -38,6 +38,11 @@ class DType:
         return self.kind in ("int", "uint")
 
     @cached_property
+    def is_half(self) -> bool:
+        """Whether it is a float of 16 bits."""
+        return self.is_float and self.bits == 16
+
+    @cached_property
     def is_fp8(self) -> bool:
         """fp8 is storage: it must be cast before arithmetic."""
         return self.is_float and self.bits == 8

@@ -16,13 +16,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .codegen import Generated, generate
+from .codegen.census import census
 from .codegen.storage import LOCAL_LIMIT, THREAD_LIMIT, allocations, local_memory, most_at_once, shared_plan, size_bytes
 from .codegen.tensor_memory import columns_of, tensor_memory_plan
+from .codegen.usage import Measurement, Usage, estimate
 from .errors import ResourceError, TilejitError
 from .ir import walk
 from .ir.analyses import initialized, polling
 from .ir.checks import WatchedRegion, checked, refuse_overlaps
-from .ir.nodes import Assert, AssertionsParam, Buffer, Kernel, Open, Param, Var
+from .ir.nodes import Assert, AssertionsParam, Buffer, Kernel, Open, Param, PointerParam, Var
 from .ir.text.printer import to_text
 from .ir.types import Signature
 from .ir.verify import Examined, examine
@@ -73,6 +75,27 @@ class Compiled:
     addressed: Mapping[str, Span | None] = field(default_factory=dict)
     watched: tuple[WatchedRegion, ...] = ()
     layouts: tuple[LayoutChoice, ...] = ()
+    measurement: Measurement = field(default_factory=Measurement, repr=False, compare=False)
+
+    @property
+    def usage(self) -> Usage:
+        """What a thread needs: an estimate until a driver has loaded the kernel."""
+        return self.measurement.usage or estimate(self.lane)
+
+    @property
+    def registers(self) -> int:
+        """Registers of a thread; see `usage`."""
+        return self.usage.registers
+
+    @property
+    def spills(self) -> int:
+        """Bytes of a thread's local memory for what its registers can't hold; see `usage`."""
+        return self.usage.spill_bytes
+
+    @property
+    def occupancy(self) -> float:
+        """The share of a multiprocessor's warps that can run at once, by registers, shared memory and threads."""
+        return self.target.multiprocessor.occupancy(self.threads, self.registers, self.shared_bytes)
 
     @property
     def local_bytes(self) -> int:
@@ -101,11 +124,13 @@ class Compiled:
 
     def explain(self) -> Explanation:
         """Which variant each tile operation got, and why not another."""
-        from .explain import Explanation, LocalTile
+        from .explain import Density, Explanation, LocalTile
 
         buffers = [b for b in local_memory(self.lane.body) if b.name in self.addressed]
         tiles = [LocalTile(b.name, size_bytes(b), self.addressed[b.name]) for b in buffers]
-        return Explanation.of(self.name, self.target, self.verdicts, tiles, self.layouts)
+        written = [p.buffer.dtype for p in self.params if isinstance(p, PointerParam) and p.written]
+        density = Density(census(self.ptx), max(written, key=lambda dtype: dtype.bits, default=None))
+        return Explanation.of(self.name, self.target, self.verdicts, tiles, self.layouts, density)
 
     def save(self, path: str | Path) -> tuple[Path, ...]:
         """Writes the texts next to each other as `path` with .tile, .lane, .ll and .ptx; returns the files.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from .errors import DeviceError
 
-__all__ = ["Target", "TARGETS", "target"]
+__all__ = ["MAX_REGISTERS", "Multiprocessor", "REGISTERS", "Target", "TARGETS", "target"]
 
 WARP = 32
 WARPGROUP = 128
@@ -26,6 +26,42 @@ TMEM_LANE = 1 << 16
 
 #: source: PTX ISA, "TensorCore 5th Generation Instructions"
 TENSOR_MEMORY_TARGETS = ("sm_100a", "sm_103a", "sm_110a")
+
+
+#: registers of 32 bits of a multiprocessor, and what a thread may have at most
+REGISTERS = 64 * 1024
+MAX_REGISTERS = 255
+
+#: a multiprocessor's warps are shared out among so many schedulers, which have registers of their own; a warp gets them
+#: in units of so many
+_SCHEDULERS = 4
+_REGISTER_UNIT = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Multiprocessor:
+    """What one has for the CTAs that it runs at once. reserved_bytes: of shared memory, for each CTA.
+
+    source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"; cuda_occupancy.h.
+    """
+
+    warps: int
+    ctas: int
+    shared_bytes: int
+    reserved_bytes: int
+
+    def resident(self, threads: int, registers: int, shared_bytes: int) -> int:
+        """How many CTAs of so many threads run at once. registers: of a thread. shared_bytes: of a CTA."""
+        warps = -(-threads // WARP)
+        of_warp = -(-max(registers, 1) * WARP // _REGISTER_UNIT) * _REGISTER_UNIT
+        with_registers = REGISTERS // _SCHEDULERS // of_warp * _SCHEDULERS
+        by_registers = with_registers // (-(-warps // _SCHEDULERS) * _SCHEDULERS)
+        by_shared = self.shared_bytes // max(shared_bytes + self.reserved_bytes, 1)
+        return min(self.ctas, self.warps // warps, by_registers, by_shared)
+
+    def occupancy(self, threads: int, registers: int, shared_bytes: int) -> float:
+        """The share of its warps that such CTAs can have running."""
+        return self.resident(threads, registers, shared_bytes) * -(-threads // WARP) / self.warps
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,6 +83,10 @@ class Target:
         object.__setattr__(self, "number", int(re.sub(r"\D", "", self.name)))
 
     @property
+    def multiprocessor(self) -> Multiprocessor:
+        return _MULTIPROCESSORS[self.number]
+
+    @property
     def is_arch_specific(self) -> bool:
         """Whether code for it runs on this very architecture only (the `a` in sm_90a)."""
         return self.name.endswith("a")
@@ -64,6 +104,21 @@ class Target:
 
 
 _KB = 1024
+
+#: compute capability -> what a multiprocessor has
+_MULTIPROCESSORS = {
+    75: Multiprocessor(32, 16, 64 * _KB, 0),
+    80: Multiprocessor(64, 32, 164 * _KB, _KB),
+    86: Multiprocessor(48, 16, 100 * _KB, _KB),
+    87: Multiprocessor(48, 16, 164 * _KB, _KB),
+    89: Multiprocessor(48, 24, 100 * _KB, _KB),
+    90: Multiprocessor(64, 32, 228 * _KB, _KB),
+    100: Multiprocessor(64, 32, 228 * _KB, _KB),
+    103: Multiprocessor(64, 32, 228 * _KB, _KB),
+    110: Multiprocessor(48, 24, 228 * _KB, _KB),
+    120: Multiprocessor(48, 24, 100 * _KB, _KB),
+    121: Multiprocessor(48, 24, 100 * _KB, _KB),
+}
 
 #: name -> facts
 TARGETS: dict[str, Target] = {

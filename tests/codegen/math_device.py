@@ -93,10 +93,10 @@ class Gpu:
         assert answer[0] == self._driver.CUresult.CUDA_SUCCESS, answer[0].name
         return answer[1] if len(answer) > 1 else None
 
-    def run(self, op: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def run(self, op: str, dtype: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """The function's values; the number of elements is a multiple of 128."""
         driver, out = self._driver, np.empty_like(x)
-        kernel = self._do(driver.cuModuleGetFunction(self._module, entry(op, x.dtype.name).encode()))
+        kernel = self._do(driver.cuModuleGetFunction(self._module, entry(op, dtype).encode()))
         pointers = [self._do(driver.cuMemAlloc(x.nbytes)) for _ in range(3)]
         for pointer, array in zip(pointers, (x, y), strict=False):
             self._do(driver.cuMemcpyHtoD(pointer, array.ctypes.data, x.nbytes))

@@ -140,6 +140,8 @@ def main(name: str, *degrees: str) -> None:
         if isinstance(held, RealConstant):
             print(f"{dtype}: {shown(parts(held, dtype))}")
             continue
+        if not held.coefficients(dtype):
+            continue
         made, worst = coefficients(held, dtype, int(degrees[number]) if degrees else None)
         print(f"{dtype}, error 2^{np.log2(worst):.2f}: {shown(made)}")
 

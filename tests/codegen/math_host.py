@@ -9,13 +9,20 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from tilejit.codegen.functions import definition, symbol
+from tilejit.dtypes import DTYPES
 from tilejit.ops.elementwise import ELEMENTWISE
 
-__all__ = ["LLVM_TYPES", "call", "run"]
+__all__ = ["LLVM_TYPES", "call", "computed", "run"]
 
-LLVM_TYPES = {"float32": "float", "float64": "double"} | {
+#: functions for halves compute on float32
+LLVM_TYPES = {"float32": "float", "float64": "double", "float16": "float", "bfloat16": "float"} | {
     f"{sign}int{bits}": f"i{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
 }
+
+
+def computed(dtype: str) -> np.dtype:
+    """The type of the arrays that the functions for a type take and give."""
+    return np.dtype(np.float32 if DTYPES[dtype].is_half else dtype)
 
 
 def call(op: str, dtype: str) -> str:
@@ -69,11 +76,11 @@ def _compiled(op: str, dtype: str) -> tuple[object, object]:
     return engine, prototype(engine.get_function_address("loop"))
 
 
-def run(op: str, x: np.ndarray, y: np.ndarray | None = None) -> np.ndarray:
-    """The function's values; x and y are of one type and shape."""
+def run(op: str, x: np.ndarray, y: np.ndarray | None = None, dtype: str = "") -> np.ndarray:
+    """The function's values; x and y are of one type and shape. dtype: for which the function is, if not for theirs."""
     second = x if y is None else y
     assert x.dtype == second.dtype and x.shape == second.shape and x.flags.c_contiguous and second.flags.c_contiguous
     out = np.empty_like(x)
-    _, loop = _compiled(op, x.dtype.name)
+    _, loop = _compiled(op, dtype or x.dtype.name)
     loop(x.ctypes.data, second.ctypes.data, out.ctypes.data, x.size)  # type: ignore[operator]
     return out

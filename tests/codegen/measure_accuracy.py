@@ -11,13 +11,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
+import ml_dtypes
 import numpy as np
 
 from tests.codegen.math_host import run
 from tests.reference.functions import INEXACT, accuracy, double, errors32, errors64, samples32, samples64
+from tilejit.dtypes import DType, bfloat16, float16
 from tilejit.ops.elementwise import ELEMENTWISE
 
-__all__ = ["COUNT64", "STRETCHES", "every_float32", "main", "worst32", "worst64"]
+__all__ = ["COUNT64", "STRETCHES", "errors_of_half", "every_float32", "every_half", "main", "worst32", "worst64"]
 
 Array = np.ndarray
 
@@ -34,6 +36,29 @@ def every_float32() -> Iterator[Array]:
     """All of float32, NaNs included, a stretch at a time."""
     for first in STRETCHES:
         yield np.arange(first, first + STRETCHES.step, dtype=np.uint64).astype(np.uint32).view(np.float32)
+
+
+def every_half(dtype: DType) -> Array:
+    """All of a type of 16 bits, NaNs included, as float32."""
+    return np.arange(1 << 16, dtype=np.uint16).view(dtype.numpy).astype(np.float32)
+
+
+def errors_of_half(name: str, dtype: DType, x: Array) -> Array:
+    """The errors of a function's formula for halves behind the one rounding, in the type's units of the true value.
+
+    Infinite where the sign of a zero, an infinity or a NaN isn't that of the rounded true value.
+    """
+    true = double(name, x)
+    with np.errstate(all="ignore"):
+        got = run(name, x, dtype=dtype.name).astype(dtype.numpy).astype(np.float64)
+        rounded = true.astype(np.float32).astype(dtype.numpy).astype(np.float64)
+        info = ml_dtypes.finfo(dtype.numpy)
+        _, exponent = np.frexp(true)
+        unit = np.maximum(np.ldexp(1.0, exponent - info.nmant - 1), float(info.smallest_subnormal))
+        errors = np.abs(got - true) / unit
+    same = (got == rounded) & (np.signbit(got) == np.signbit(rounded)) | (np.isnan(got) & np.isnan(rounded))
+    ordinary = np.isfinite(got) & np.isfinite(rounded) & (np.signbit(got) == np.signbit(rounded))
+    return np.where(ordinary, errors, np.where(same, 0.0, np.inf))
 
 
 def worst32(name: str) -> Worst:
@@ -64,6 +89,10 @@ def main(*names: str) -> None:
             error, args = measure(name)
             at = ", ".join(map(repr, args))
             print(f"{name} {dtype}: {error:.3f} ulp at {at}; the record says {bound:g}", flush=True)
+        for half, bound in zip((float16, bfloat16), accuracy(name).halves or (), strict=False):
+            x = every_half(half)
+            error, (at,) = _worst(errors_of_half(name, half, x), (x,))
+            print(f"{name} {half}: {error:.3f} ulp at {at!r}; the record says {bound:g}", flush=True)
 
 
 if __name__ == "__main__":

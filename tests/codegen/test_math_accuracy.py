@@ -8,10 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.codegen.math_host import run
+from tests.codegen.measure_accuracy import errors_of_half, every_half
 from tests.reference.functions import INEXACT, accuracy, double, errors32, errors64, samples32, samples64
 from tests.support.tolerances import PROMISE
+from tilejit.dtypes import DType, bfloat16, float16
 from tilejit.ops.elementwise import ELEMENTWISE
 
+#: the functions with a formula for halves
+HALVES = [name for name, op in ELEMENTWISE.items() if op.halves is not None]
 SYMMETRIC = [(name, op.symmetry) for name, op in ELEMENTWISE.items() if op.symmetry and op.floats is not None]
 RISING = [name for name, op in ELEMENTWISE.items() if op.rising]
 
@@ -32,6 +36,16 @@ def test_float32_errs_by_no_more_than_its_record_says(name: str) -> None:
 def test_float64_errs_by_no_more_than_its_record_says(name: str) -> None:
     args = samples64(name)
     assert_within(accuracy(name).ulp[1], name, args, errors64(name, run(name, *args), *args))
+
+
+@pytest.mark.parametrize("dtype", [float16, bfloat16], ids=str)
+@pytest.mark.parametrize("name", HALVES)
+def test_a_formula_for_halves_errs_by_no_more_than_its_record_says(name: str, dtype: DType) -> None:
+    """Of every argument, special values included; a record that has a formula has a bound."""
+    limits = accuracy(name).halves
+    assert limits is not None
+    args = every_half(dtype)
+    assert_within(limits[dtype == bfloat16], name, (args,), errors_of_half(name, dtype, args))
 
 
 @pytest.mark.parametrize("name", INEXACT)

@@ -14,7 +14,7 @@ from tilejit.simulator import run as simulate
 def arguments(dtype: str, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Half random bit patterns, half numbers of everyday size."""
     rng = np.random.default_rng(count)
-    kind = np.dtype(dtype)
+    kind = math_host.computed(dtype)
     unsigned = np.dtype(f"uint{8 * kind.itemsize}")
     drawn = rng.integers(0, np.iinfo(unsigned).max, (2, count // 2), unsigned, endpoint=True).view(kind)
     everyday = rng.normal(size=(2, count // 2)) * 5 if kind.kind == "f" else rng.integers(0, 40, (2, count // 2))
@@ -37,7 +37,7 @@ def test_the_simulator_gives_the_hosts_bits(op: str, dtype: str) -> None:
     out = np.zeros_like(x)
     pointers = [Pointer(array.view(np.uint8)) for array in (x, y, out)]
     simulate(ptx("sm_90"), entry(op, dtype), (8, 1, 1), (128, 1, 1), pointers)
-    assert_same_bits(out, math_host.run(op, x, y))
+    assert_same_bits(out, math_host.run(op, x, y, dtype))
 
 
 @pytest.mark.gpu
@@ -45,4 +45,4 @@ def test_a_gpu_gives_the_hosts_bits() -> None:
     gpu = Gpu()
     for op, dtype in FUNCTIONS:
         x, y = arguments(dtype, 1 << 18)
-        assert_same_bits(gpu.run(op, x, y), math_host.run(op, x, y))
+        assert_same_bits(gpu.run(op, dtype, x, y), math_host.run(op, x, y, dtype))

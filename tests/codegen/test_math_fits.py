@@ -8,18 +8,20 @@ import pytest
 from tests.codegen import math_fits
 from tilejit.ops.elementwise.trigonometric import TWO_OVER_PI_BITS, TWO_OVER_PI_FRACTION
 
-DTYPES = pytest.mark.parametrize("dtype", ["float32", "float64"])
+DTYPES = ("float32", "float64")
 
 
-@DTYPES
-@pytest.mark.parametrize("name", math_fits.polynomials())
-def test_a_fit_gives_the_committed_coefficients(dtype: str, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [(name, dtype) for name, fit in math_fits.polynomials().items() for dtype in DTYPES if fit.coefficients(dtype)],
+)
+def test_a_fit_gives_the_committed_coefficients(name: str, dtype: str) -> None:
     fit = math_fits.polynomials()[name]
     made, _ = math_fits.coefficients(fit, dtype)
     assert made == fit.coefficients(dtype), math_fits.shown(made)
 
 
-@DTYPES
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", math_fits.constants())
 def test_a_constant_is_the_sum_of_its_parts(dtype: str, name: str) -> None:
     constant = math_fits.constants()[name]

@@ -20,7 +20,7 @@ from tests.support.lane_kernels import (
     operation_cases,
     pointer,
 )
-from tests.support.tolerances import tolerance
+from tests.support.tolerances import REPRODUCIBLE, tolerance
 from tilejit.dtypes import DTYPES, DType, float64, int32
 from tilejit.ir.nodes import Const, Store, Vector
 from tilejit.ops import elementwise
@@ -100,7 +100,7 @@ def report(case: Case, args: Sequence[np.ndarray[Any, Any]], found: Any, wanted:
 @pytest.mark.parametrize("name", ["sm_75", "sm_90"])
 @pytest.mark.parametrize("dtype", [d for d in DTYPES.values() if operation_cases(d)], ids=str)
 def test_operations_are_what_the_table_says(device: Runner, dtype: DType, name: str) -> None:
-    cases = operation_cases(dtype)
+    cases = [case for case in operation_cases(dtype) if case.name in REPRODUCIBLE]
     keys = dict.fromkeys((k, d) for case in cases for k, d in enumerate(case.dtypes))
     inputs = {key: samples(key[1], seed) for seed, key in enumerate(keys)}
     wrong: list[str] = []

@@ -76,7 +76,8 @@ def test_ptxas_accepts_every_operation_of_every_type(compiled: list[tuple[str, s
 def test_the_ptx_version_is_the_targets_own_or_what_an_instruction_needs(compiled: list[tuple[str, str, str]]) -> None:
     for ptx, name, title in compiled:
         converts_fp8 = "cvt.rn.f16x2.e" in ptx or "cvt.rn.satfinite" in ptx
-        major, minor = max(target(name).ptx, (8, 1)) if converts_fp8 else target(name).ptx
+        needed = (8, 1) if converts_fp8 else (7, 0) if "tanh.approx" in ptx else (0, 0)
+        major, minor = max(target(name).ptx, needed)
         assert f".version {major}.{minor}\n" in ptx, (name, title, ptx[:120])
 
 

@@ -123,6 +123,7 @@ def test_a_broken_invariant_of_tile_ir_is_reported(lines: list[str], message: st
         (["store r[0 +: 1] <- s[0 +: 1] + 1.0"], "must be the whole value of a `Let`"),
         (["store s[0 +: 2] <- 1.0"], "a store writes one element"),
         (["let x: float32 = s[0 +: 2]"], "a load reads one element"),
+        (["move r[0 +: 1] <- s[0 +: 1] cache streaming"], "no cache keeps a move from shared to local memory"),
         (["let x: float32 = s[0 +: 1] @ release.gpu"], "a load has no order 'release.gpu'"),
         (["store s[0 +: 1] @ acquire.gpu <- 1.0"], "a store has no order 'acquire.gpu'"),
         (["store s[0 +: 1] @ relaxed.warp <- 1.0"], "a store has no order 'relaxed.warp'"),

@@ -7,7 +7,7 @@ from functools import cache
 
 from tests.support.lane_kernels import array, pointer
 from tilejit.codegen import generate
-from tilejit.dtypes import DType, bool_, float32, float64, int16, int32, int64
+from tilejit.dtypes import DType, bool_, float32, float64, int8, int16, int32, int64
 from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import Alloc, Buffer, Const, Expr, Instruction, Kernel, Move, Param, Special, Stmt, Vector
 from tilejit.isa import ROWS, Direction, Kind, Operand, Row
@@ -113,7 +113,7 @@ def _item(operand: Operand, name: str) -> Expr | Vector:
 
 
 def _place(operand: Operand, name: str) -> Vector:
-    width, dtype = max(1, operand.access_bytes // 4), int16 if operand.access_bytes == 2 else int32
+    width, dtype = max(1, operand.access_bytes // 4), {1: int8, 2: int16}.get(operand.access_bytes, int32)
     if operand.space == "global":
         return Vector(array(name, dtype, 4096), Const(0, int64), width)
     if operand.space == "tmem":

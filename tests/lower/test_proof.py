@@ -35,10 +35,13 @@ def test_what_goes_through_memory_is_proved_step_by_step() -> None:
         (lambda plan: replace(plan, store=plan.load), "the first step reads something else"),
         (lambda plan: replace(plan, load=plan.store), "the last step writes something else"),
         (
-            lambda plan: replace(plan, load=(_reading(plan.load[0], plan.load[0].region("dst")), plan.load[1])),
+            lambda plan: replace(plan, load=replace(plan.load, op=_reading(plan.load.op, plan.load.op.region("dst")))),
             "a step doesn't read what the one before wrote",
         ),
-        (lambda plan: replace(plan, store=(plan.store[0], plan.load[1])), "which holds no element of the region"),
+        (
+            lambda plan: replace(plan, store=replace(plan.store, plan=plan.load.plan)),
+            "which holds no element of the region",
+        ),
     ],
 )
 def test_a_step_that_fits_no_other_is_found(

@@ -48,7 +48,8 @@ def carry_out(cta: Threads, stmt: ir.Instruction, active: Array) -> None:
 
 def pair(cta: Threads, stmt: ir.Instruction, active: Array) -> None:
     """Instructions that compute a pair of elements, each as the operation by itself."""
-    name = "cast" if stmt.name.startswith("cvt") else stmt.name.split(".")[0]
+    opcode = stmt.name.split(".")[0]
+    name = {"cvt": "cast", "max": "maximum", "min": "minimum"}.get(opcode, opcode)
     inputs = [cta.get(v, active) for v in stmt.inputs if isinstance(v, ir.Vector)]
     (output,) = stmt.outputs
     pairs = list(zip(*inputs, strict=True))

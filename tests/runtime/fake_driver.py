@@ -26,6 +26,7 @@ class FakeDriver:
         self.errors = {}
         self.kernel = lambda parameters: None
         self.refusal = None
+        self.attributes = {"NUM_REGS": 32}
 
     def __getattr__(self, name):
         if name.startswith("cu"):
@@ -99,7 +100,7 @@ class FakeDriver:
         return SUCCESS, ("function", name.decode(), module[1])
 
     def cuFuncGetAttribute(self, attribute, function):
-        return SUCCESS, 32
+        return SUCCESS, self.attributes.get(attribute.name.removeprefix("CU_FUNC_ATTRIBUTE_"), 0)
 
     def cuFuncSetAttribute(self, function, attribute, value):
         self.calls.append(("attribute", attribute.name, value))

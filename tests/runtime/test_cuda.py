@@ -280,3 +280,12 @@ def test_a_device_tensor_on_the_simulator_says_so():
     t = torch()
     with tj.use_device("sim"), pytest.raises(tj.LaunchError, match="simulator can't read a GPU's memory"):
         add_one[8](t.ones(1024, device="cuda"), np.empty(1024, np.float32), 1)
+
+
+def test_a_launch_says_what_the_driver_made_of_the_kernel():
+    a, b = np.zeros(128, np.float32), np.zeros(128, np.float32)
+    launch = add_one[1].bind(a, b, 1)
+    launch()
+    made = launch.compiled
+    assert not made.usage.is_estimate and made.spills == 0
+    assert 8 <= made.registers <= 32 and made.occupancy == 1.0

@@ -39,6 +39,7 @@ from tests.support.foreign_arrays import (
     Interface,
     Tensor,  # noqa: E402
 )
+from tilejit.codegen.usage import Measurement, Usage  # noqa: E402
 from tilejit.runtime import cuda, cuda_driver, cuda_memory  # noqa: E402
 from tilejit.runtime.assertions import DeviceAssertionError, DeviceCheckError  # noqa: E402
 
@@ -71,7 +72,7 @@ def compiled(*params, names="A B C", **changes):
     made = {
         "params": params, "signature": Signature(arguments), "ptx": "ptx", "entry": "k", "shared_bytes": 0,
         "dynamic_shared": False, "cluster": None, "cooperative": False, "name": "k", "assertions": (),
-        "target": target("sm_90a"), **changes
+        "target": target("sm_90a"), "measurement": Measurement(), "local_bytes": 0, **changes
     }
     return SimpleNamespace(**made)
 
@@ -107,6 +108,13 @@ def test_parameters_are_packed_by_their_kinds(fake, device):
     f.launch(GRID, call(a, 2.5, -3, True))
     assert seen == [[a.data_ptr(), 4, 8, 2.5, -3, True]]
     assert launches(fake) == [("launch", (3, 1, 1), (64, 1, 1), 0, 0)]
+
+
+def test_a_loaded_kernel_learns_its_registers_and_spills_without_its_own_local_memory(fake, device):
+    fake.attributes = {"NUM_REGS": 40, "LOCAL_SIZE_BYTES": 200}
+    made = compiled(pointer("A"), local_bytes=64)
+    device.load(made)
+    assert made.measurement.usage == Usage(40, 136)
 
 
 def test_a_parameter_stands_at_a_multiple_of_its_alignment():

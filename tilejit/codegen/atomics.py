@@ -11,7 +11,7 @@ from . import memory
 from .casts import cast
 from .emission import TYPES, Emission, LLVMValue
 from .expressions import evaluate, offset_of
-from .machine import converted, pointer_address, shared_address
+from .machine import converted, shared_address
 from .operations import operation
 from .types import register_type
 
@@ -55,8 +55,9 @@ def _instruction(
 def _address(emission: Emission, place: Vector) -> tuple[str, Mapping[int, int]]:
     """The address, and the bytes that are added to it as the instruction's first operand."""
     if place.buffer.space == "global":
-        return pointer_address(emission, place), {}
-    address, past = shared_address(emission, place)
+        address, past = memory.global_address(emission, place.buffer, offset_of(emission, place.offset))
+    else:
+        address, past = shared_address(emission, place)
     return address, {0: past}
 
 

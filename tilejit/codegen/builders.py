@@ -8,6 +8,7 @@ from functools import cache
 from typing import Literal
 
 from ..dtypes import DTYPES, DType
+from ..isa import Row
 from ..ops.scalar import (
     FORMATS,
     BlockBuilder,
@@ -21,9 +22,8 @@ from ..ops.scalar import (
     ScalarBuilder,
     scalar_type,
 )
-from ..target import Target
+from .emission import Emission
 from .types import register_type
-from .writer import Writer
 
 __all__ = ["FormBuilder", "FunctionBuilder", "InlineBuilder", "llvm_type"]
 
@@ -142,8 +142,7 @@ class _TextBuilder(ScalarBuilder):
     def _extreme(self, which: str, x: Number, y: Operand) -> Number:
         if not x.is_float:
             return self.intrinsic(f"{'s' if x.is_signed else 'u'}{which}", x, y)
-        number = self.intrinsic(f"{which}num", x, y)
-        return self.select(self.unordered(x, y), float("nan"), number)
+        return self.intrinsic(f"{which}imum", x, y)
 
 
 class FunctionBuilder(_TextBuilder, BlockBuilder):
@@ -159,6 +158,9 @@ class FunctionBuilder(_TextBuilder, BlockBuilder):
     def body(self) -> str:
         """The instructions so far, one a line."""
         return "\n".join(self._lines)
+
+    def machine(self, row: Row, *operands: Number) -> Number:
+        raise AssertionError(f"{row.name} in a function, which must run on a host, too")
 
     def write(self, type: str, text: str) -> Number:
         name = f"%t{self._count}"
@@ -200,30 +202,27 @@ class InlineBuilder(_TextBuilder):
     proved: see `ScalarBuilder`.
     """
 
-    def __init__(self, writer: Writer, target: Target, dtype: DType, proved: bool = False) -> None:
+    def __init__(self, emission: Emission, dtype: DType, proved: bool = False) -> None:
         super().__init__(FORMATS.get(dtype.name))
-        self._writer = writer
-        self._target = target
+        self._emission = emission
         self.proved = proved
 
     def write(self, type: str, text: str) -> Number:
-        return Number(self, type, self._writer.value(text))
+        return Number(self, type, self._emission.writer.value(text))
+
+    def machine(self, row: Row, *operands: Number) -> Number:
+        (result,) = self._emission.machine(row, *(operand.text for operand in operands))
+        return Number(self, operands[0].type, result)
 
     def call(self, type: str, name: str, *operands: tuple[str, str]) -> Number:
-        return Number(self, type, self._writer.intrinsic(llvm_type(type), name, *operands))
-
-    def _extreme(self, which: str, x: Number, y: Operand) -> Number:
-        if x.type == "f32" and self._target.number >= 80:
-            return self.intrinsic(f"{which}imum", x, y)
-        return super()._extreme(which, x, y)
+        return Number(self, type, self._emission.writer.intrinsic(llvm_type(type), name, *operands))
 
 
 class FormBuilder(InlineBuilder):
     """Finds out whether an operation is one instruction whatever its arguments are."""
 
-    def __init__(self, target: Target, dtype: DType, proved: bool) -> None:
+    def __init__(self, dtype: DType, proved: bool) -> None:
         _TextBuilder.__init__(self, FORMATS.get(dtype.name))
-        self._target = target
         self.proved = proved
         self._written: list[tuple[Number, str]] = []
         self._is_form = True
@@ -237,6 +236,11 @@ class FormBuilder(InlineBuilder):
         # a call declares its function, too
         self._is_form = False
         return Number(self, type, "")
+
+    def machine(self, row: Row, *operands: Number) -> Number:
+        # which targets have it is asked where it is used
+        self._is_form = False
+        return operands[0]
 
     def literal(self, x: Operand) -> int | None:
         # other instructions for some constants

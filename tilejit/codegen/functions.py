@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from ..dtypes import DTYPES
+from ..dtypes import DTYPES, DType, float32
 from ..ops.elementwise import ELEMENTWISE
-from ..ops.scalar import FORMATS, Number, scalar_type
+from ..ops.scalar import FORMATS, Code, Number, scalar_type
 from .builders import FunctionBuilder, llvm_type
 
 __all__ = ["definition", "has", "symbol"]
@@ -14,8 +14,16 @@ __all__ = ["definition", "has", "symbol"]
 
 def has(op: str, dtype: str) -> bool:
     """Whether kernels call `op` when it computes in `dtype` (a type's name, as in `float32`)."""
-    code = ELEMENTWISE[op].code(DTYPES[dtype])
+    code, _ = _code(op, DTYPES[dtype])
     return code is not None and code.called
+
+
+def _code(op: str, dtype: DType) -> tuple[Code | None, DType]:
+    """How `op` computes in a type, and the type of the function's operands: of a formula for halves float32."""
+    record = ELEMENTWISE[op]
+    if dtype.is_half and record.halves is not None:
+        return record.halves, float32
+    return record.code(dtype), dtype
 
 
 def symbol(op: str, dtype: str) -> str:
@@ -26,12 +34,12 @@ def symbol(op: str, dtype: str) -> str:
 @cache
 def definition(op: str, dtype: str) -> str:
     """The function as LLVM text; LLVM's parser declares the intrinsics it calls."""
-    record, kind = ELEMENTWISE[op], scalar_type(DTYPES[dtype])
-    code = record.code(DTYPES[dtype])
+    operands = ELEMENTWISE[op].operands
+    code, computed = _code(op, DTYPES[dtype])
     assert code is not None, f"{op} doesn't compute in {dtype}"
-    b = FunctionBuilder(FORMATS.get(dtype))
-    result = code.write(b, *(Number(b, kind, f"%{name}") for name in record.operands))
+    b, kind = FunctionBuilder(FORMATS.get(computed.name)), scalar_type(computed)
+    result = code.write(b, *(Number(b, kind, f"%{name}") for name in operands))
     b.ret(result)
-    parameters = ", ".join(f"{llvm_type(kind)} %{name}" for name in record.operands)
+    parameters = ", ".join(f"{llvm_type(kind)} %{name}" for name in operands)
     header = f"define internal {llvm_type(result.type)} @{symbol(op, dtype)}({parameters}) alwaysinline nounwind {{"
     return f"{header}\nentry:\n{b.body}\n}}\n"

@@ -55,7 +55,8 @@ def _vector_operands(emission: Emission, vector: Vector, operand: Operand) -> li
         words = memory.words_of(vector.buffer.dtype, vector.width)
         values = memory.read(emission, vector, offset, words)
         return _regrouped(emission, values, (words.word, words.bits), _type_and_bits(operand))
-    return [pointer_address(emission, vector)]
+    pointer, place = memory.address(emission, vector.buffer, offset)
+    return [w.value(f"ptrtoint {pointer} {place} to {_type_and_bits(operand)[0]}")]
 
 
 def _type_and_bits(operand: Operand) -> tuple[str, int]:
@@ -83,12 +84,6 @@ def _regrouped(emission: Emission, values: list[str], source: tuple[str, int], t
             group = w.value(f"insertelement {vector} {group}, {kind} {value}, i32 {i}")
         joined.append(w.bitcast(vector, group, to))
     return joined
-
-
-def pointer_address(emission: Emission, vector: Vector) -> str:
-    """An address of global memory as a number."""
-    pointer, place = memory.address(emission, vector.buffer, offset_of(emission, vector.offset))
-    return emission.writer.value(f"ptrtoint {pointer} {place} to i64")
 
 
 def shared_address(emission: Emission, vector: Vector) -> tuple[str, int]:

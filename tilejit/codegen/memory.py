@@ -20,7 +20,7 @@ from typing import NamedTuple
 from ..dtypes import DType
 from ..ir.arithmetic import facts
 from ..ir.nodes import Buffer, Vector
-from ..isa.access import GLOBAL_256, WIDEST_BITS
+from ..isa.access import CACHED_LOAD, CACHED_STORE, GLOBAL_256, WIDEST_BITS, Cached
 from .emission import Emission, LLVMValue, OffsetSum
 from .offsets import stages, whole
 from .registers import Registers, Word
@@ -219,13 +219,18 @@ def _stack_places(
 
 
 def read(
-    emission: Emission, vector: Vector, offset: OffsetSum, words: WordFormat, order: str = ""
+    emission: Emission, vector: Vector, offset: OffsetSum, words: WordFormat, order: str = "", cache: str = ""
 ) -> list[str]:
-    """The words of a vector, which is at `offset`: one access of memory, in one of `ORDERS["move"]`, or registers."""
+    """The words of a vector, which is at `offset`: one access of memory, in one of `ORDERS["move"]`, or registers.
+
+    cache: what caches should do with it where it is global memory; those that are ordered ask nothing of caches.
+    """
     w, buffer = emission.writer, vector.buffer
     registers = _registers_of(emission, buffer)
     if registers is not None:
         return _read_registers(emission, buffer, registers, offset, words)
+    if cache and buffer.space == "global" and not order:
+        return _read_cached(emission, buffer, offset, words, cache)
     access, align = _access(emission, vector, words)
     how, _ = _ordered(order)
     if order:
@@ -242,12 +247,17 @@ def read(
     return values
 
 
-def write(emission: Emission, vector: Vector, offset: OffsetSum, words: WordFormat, values: list[str]) -> None:
-    """Writes the words of a vector, which is at `offset`: one access of memory, or registers."""
+def write(
+    emission: Emission, vector: Vector, offset: OffsetSum, words: WordFormat, values: list[str], cache: str = ""
+) -> None:
+    """Writes the words of a vector, which is at `offset`: one access of memory, or registers. cache: as in `read`."""
     w, buffer = emission.writer, vector.buffer
     registers = _registers_of(emission, buffer)
     if registers is not None:
         _write_registers(emission, buffer, registers, offset, words, values)
+        return
+    if cache and buffer.space == "global":
+        _write_cached(emission, buffer, offset, words, values, cache)
         return
     access, align = _access(emission, vector, words)
     kind = access.vector
@@ -259,6 +269,44 @@ def write(emission: Emission, vector: Vector, offset: OffsetSum, words: WordForm
                 stored = w.value(f"insertelement {kind} {stored}, {access.word} {value}, i32 {i}")
         pointer, place = address(emission, buffer, _further(buffer, offset, first * words.bits))
         w.effect(f"store {kind} {stored}, {pointer} {place}, align {align}")
+
+
+def _read_cached(
+    emission: Emission, buffer: Buffer, offset: OffsetSum, words: WordFormat, cache: str
+) -> list[str]:
+    w, values, form = emission.writer, [], _cached(words, cache)
+    kind = "i16" if words.bits == 8 else f"i{words.bits}"
+    for first in range(0, words.number, form.number):
+        place, past = global_address(emission, buffer, _further(buffer, offset, first * words.bits))
+        values += emission.machine(CACHED_LOAD.row(form), place, past={0: past})
+    if words.bits == 8:
+        return [w.value(f"trunc {kind} {value} to {words.word}") for value in values]
+    return [w.bitcast(kind, value, words.word) for value in values]
+
+
+def _write_cached(
+    emission: Emission, buffer: Buffer, offset: OffsetSum, words: WordFormat, values: list[str], cache: str
+) -> None:
+    w, form = emission.writer, _cached(words, cache)
+    if words.bits == 8:
+        stored = [w.value(f"zext {words.word} {value} to i16") for value in values]
+    else:
+        stored = [w.bitcast(words.word, value, f"i{words.bits}") for value in values]
+    for first in range(0, words.number, form.number):
+        place, past = global_address(emission, buffer, _further(buffer, offset, first * words.bits))
+        emission.machine(CACHED_STORE.row(form), place, *stored[first : first + form.number], past={0: past})
+
+
+def _cached(words: WordFormat, cache: str) -> Cached:
+    """The access of words with a hint, the widest where one access doesn't move them all."""
+    return Cached(cache, words.bits, min(words.number, WIDEST_BITS // words.bits))
+
+
+def global_address(emission: Emission, buffer: Buffer, offset: OffsetSum) -> tuple[str, int]:
+    """An address of global memory as a number, and the bytes from there to the element, as `machine` takes them."""
+    pointer = f"ptr addrspace({ADDRESS_SPACES[buffer.space]})"
+    place, past = _place(emission, buffer, offset, pointer, emission.base(buffer))
+    return emission.writer.value(f"ptrtoint {pointer} {place} to i64"), past
 
 
 def _further(buffer: Buffer, offset: OffsetSum, bits: int) -> OffsetSum:

@@ -13,7 +13,6 @@ from ..errors import KernelTypeError
 from ..ops.elementwise import ELEMENTWISE, Elementwise
 from ..ops.scalar import Code, Number, scalar_type
 from ..source import Span
-from ..target import Target
 from .builders import FormBuilder, InlineBuilder
 from .casts import cast
 from .emission import Emission, LLVMValue
@@ -47,22 +46,22 @@ def operation(
 def _computed(
     emission: Emission, record: Elementwise, code: Code, dtype: DType, args: Sequence[str], proved: bool = False
 ) -> LLVMValue:
-    instruction = _one_instruction(record, dtype, proved, emission.target)
+    instruction = _one_instruction(record, dtype, proved)
     if instruction is not None:
         form, value_type = instruction
         return LLVMValue(emission.writer.value(form.format(*args)), value_type)
-    b, kind = InlineBuilder(emission.writer, emission.target, dtype, proved), scalar_type(dtype)
+    b, kind = InlineBuilder(emission, dtype, proved), scalar_type(dtype)
     numbers = [Number(b, "b1" if k < record.conditions else kind, a) for k, a in enumerate(args)]
     result = code.shortcut(b, *numbers) if code.shortcut is not None else None
     if result is None and code.called:
-        return _call(emission, record.name, dtype, args)
+        return _call(emission, record.name, dtype, dtype, args)
     if result is None:
         result = code.write(b, *numbers)
     return LLVMValue(result.text, record.value_type(dtype))
 
 
 @cache
-def _one_instruction(record: Elementwise, dtype: DType, proved: bool, target: Target) -> tuple[str, DType] | None:
+def _one_instruction(record: Elementwise, dtype: DType, proved: bool) -> tuple[str, DType] | None:
     """The text of an operation that is one instruction whatever its arguments are, and its value's type.
 
     In the text `{0}` and `{1}` stand for the arguments. Most operations are additions and products of indices: these
@@ -71,16 +70,17 @@ def _one_instruction(record: Elementwise, dtype: DType, proved: bool, target: Ta
     code = record.code(dtype)
     if code is None or code.called or code.shortcut is not None:
         return None
-    b, kind = FormBuilder(target, dtype, proved), scalar_type(dtype)
+    b, kind = FormBuilder(dtype, proved), scalar_type(dtype)
     arguments = [Number(b, "b1" if k < record.conditions else kind, f"{{{k}}}") for k in range(record.arity)]
     form = b.form(code.write(b, *arguments))
     return None if form is None else (form, record.value_type(dtype))
 
 
-def _call(emission: Emission, name: str, dtype: DType, args: Sequence[str]) -> LLVMValue:
+def _call(emission: Emission, name: str, dtype: DType, computed: DType, args: Sequence[str]) -> LLVMValue:
+    """The function's value: of `name` for `dtype`, on values of the type in which it computes."""
     emission.functions[name, dtype.name] = None
-    kind = register_type(dtype)
-    return LLVMValue(emission.writer.call(kind, symbol(name, dtype.name), *((kind, a) for a in args)), dtype)
+    kind = register_type(computed)
+    return LLVMValue(emission.writer.call(kind, symbol(name, dtype.name), *((kind, a) for a in args)), computed)
 
 
 def _of_halves(emission: Emission, record: Elementwise, code: Code, dtype: DType, args: Sequence[str]) -> LLVMValue:
@@ -89,6 +89,8 @@ def _of_halves(emission: Emission, record: Elementwise, code: Code, dtype: DType
     An exact operation gives the value of one of its operands, so that its result needs no rounding.
     """
     wide = [cast(emission, LLVMValue(a, dtype), float32).text for a in args]
+    if record.halves is not None:
+        return cast(emission, _call(emission, record.name, dtype, float32, wide), dtype)
     result = _computed(emission, record, code, float32, wide)
     if result.dtype == bool_:
         return result

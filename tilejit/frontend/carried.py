@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ..dtypes import DType, bfloat16, float16, float32, int32, promote
+from ..dtypes import DType, float32, int32, promote
 from ..errors import KernelTypeError
 from .values import Constant, Scalar, Value, default_type, is_number
 
@@ -42,7 +42,7 @@ def raised(literals: Sequence[Value], types: Iterable[DType]) -> DType | None:
         common = promote(*listed)
     except KernelTypeError:
         return None
-    if common in (float16, bfloat16):
+    if common.is_half:
         return float32
     if not common.is_float and "float" in kinds:
         return float32

@@ -36,8 +36,9 @@ def call_intrinsic(ctx: Context, node: ast.Call, callee: Intrinsic) -> Value:
     handler = _INTRINSICS.get(callee.name)
     if handler is not None:
         return handler(ctx, node)
-    if callee.name in ELEMENTWISE:
-        return _expression(ctx, node, callee.name)
+    name = callee.name.replace(".", "_")
+    if name in ELEMENTWISE:
+        return _expression(ctx, node, name, callee.name)
     record = TILE_OPERATIONS.get(callee.name)
     if record is not None and record.reduction is not None:
         return reduced(ctx, node, record, record.reduction)
@@ -47,9 +48,10 @@ def call_intrinsic(ctx: Context, node: ast.Call, callee: Intrinsic) -> Value:
     )
 
 
-def _expression(ctx: Context, node: ast.Call, name: str) -> Value:
+def _expression(ctx: Context, node: ast.Call, name: str, called: str) -> Value:
+    """called: the operation's name as it was written."""
     parameters = ELEMENTWISE[name].operands
-    arguments = bind(ctx, node, f"tj.{name}", parameters, len(parameters))
+    arguments = bind(ctx, node, f"tj.{called}", parameters, len(parameters))
     values = [ctx.evaluate(arguments[p]) for p in parameters]
     return tiles.apply(ctx, node, name, values)
 

@@ -291,9 +291,8 @@ ATOMICS = {
 _GROUPED = (
     *(f"atomic.{name}" for name in ATOMICS),
     *ASYNC_CALLS,
-    *(f"fast.{name}" for name in (
-        "exp", "exp2", "log", "log2", "sin", "cos", "tanh", "rsqrt", "div", "sqrt", "reciprocal"
-    )),
+    # `tj.fast.exp` is the operation fast_exp
+    *(name.replace("_", ".", 1) for name, op in ELEMENTWISE.items() if op.approximation is not None),
 )
 #: namespace -> plain functions in it
 _LAYOUTS: dict[str, tuple[Callable[..., Any], ...]] = {

@@ -324,6 +324,7 @@ class Move:
     predicate: the access happens where it holds. otherwise: what the destination registers get where it doesn't;
     None leaves them (or memory) as they are.
     order: one of `ORDERS["move"]`, of the load.
+    cache: what caches should do with global memory, one of the choices of `ops.copies.CACHE`; "" where that is theirs.
     """
 
     dst: Vector
@@ -331,6 +332,7 @@ class Move:
     predicate: Expr | None = None
     otherwise: Expr | None = None
     order: str = ""
+    cache: str = ""
     span: Span | None = field(default=None, compare=False, repr=False)
 
 

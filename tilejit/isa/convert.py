@@ -1,11 +1,13 @@
-"""Conversions, and arithmetic on pairs of float32."""
+"""Conversions, and arithmetic on pairs."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from ..dtypes import DType, bfloat16, float8_e4m3fn, float8_e5m2, float16, float32
 from .row import B16, B32, B64, F32, Direction, Family, Operand, Row, register
 
-__all__ = ["BF16", "FROM_FP8", "NARROW_PAIR", "PAIRS", "ROWS", "TF32", "TO_FP8"]
+__all__ = ["BF16", "FROM_FP8", "NARROW_PAIR", "PAIRS", "Pair", "ROWS", "TF32", "TO_FP8"]
 
 _CVT = 'PTX ISA, "Data Movement and Conversion Instructions: cvt"'
 
@@ -83,26 +85,53 @@ def _narrow_pair(dtype: DType) -> Row:
 #: two float32 to one register, by the type that they become
 NARROW_PAIR = Family.of("cvt to pairs", tuple(_HALVES), _narrow_pair)
 
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """An operation on two adjacent elements of a type at once, each computed as the operation by itself computes it."""
+
+    operation: str
+    dtype: DType
+
+
 _INPUTS = {"add": ("a", "b"), "sub": ("a", "b"), "mul": ("a", "b"), "fma": ("a", "b", "c")}
+_EXTREMES = {"maximum": "max", "minimum": "min"}
 
 
-def _pair(operation: str) -> Row:
-    inputs = _INPUTS[operation]
+def _pair(pair: Pair) -> Row:
+    if pair.dtype == float32:
+        name, inputs, word = f"{pair.operation}.rn.f32x2", _INPUTS[pair.operation], B64
+        since, ptx = 100, (8, 6)
+        meaning = f"{pair.operation} of two float32 at once, each to nearest even, as of one"
+        source = 'PTX ISA, "Floating Point Instructions: add, sub, mul, fma": `.f32x2`'
+    else:
+        opcode = _EXTREMES[pair.operation]
+        name, inputs, word = f"{opcode}.NaN.{_HALVES[pair.dtype]}", ("a", "b"), B32
+        since, ptx = 80, (7, 0)
+        meaning = f"{pair.operation} of two {pair.dtype} at once; NaN where either is NaN"
+        source = f'PTX ISA, "Half Precision Floating Point Instructions: {opcode}"'
     return Row(
-        name=f"{operation}.rn.f32x2",
-        text=f"{operation}.rn.f32x2 $result, {', '.join(f'${name}' for name in inputs)};",
-        meaning=f"{operation} of two float32 at once, each to nearest even, as of one",
+        name=name,
+        text=f"{name} $result, {', '.join(f'${name}' for name in inputs)};",
+        meaning=meaning,
         operands=(
-            register("result", B64, Direction.OUT, element=float32),
-            *(register(name, B64, element=float32) for name in inputs),
+            register("result", word, Direction.OUT, element=pair.dtype),
+            *(register(name, word, element=pair.dtype) for name in inputs),
         ),
-        since=100,
-        ptx=(8, 6),
-        source='PTX ISA, "Floating Point Instructions: add, sub, mul, fma": `.f32x2`',
+        since=since,
+        ptx=ptx,
+        source=source,
     )
 
 
-#: by the operation
-PAIRS = Family.of("arithmetic on pairs", tuple(_INPUTS), _pair)
+#: the machine's operations on pairs
+PAIRS = Family.of(
+    "arithmetic on pairs",
+    (
+        *(Pair(operation, float32) for operation in _INPUTS),
+        *(Pair(operation, dtype) for operation in _EXTREMES for dtype in _HALVES),
+    ),
+    _pair,
+)
 
 ROWS = (BF16, *TO_FP8.rows(), *FROM_FP8.rows(), *NARROW_PAIR.rows(), *PAIRS.rows(), TF32)

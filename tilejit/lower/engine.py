@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from ..errors import DispatchError
@@ -24,7 +24,7 @@ class Verdict(Generic[P]):
     op: TileOp
     chosen: Variant[P]
     plan: P
-    declines: dict[str, tuple[str, ...]]
+    declines: dict[str, tuple[str, ...]] = field(hash=False)
 
     @property
     def variant(self) -> str:

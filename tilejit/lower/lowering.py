@@ -22,6 +22,7 @@ from ..ir.nodes import (
     Let,
     Load,
     Loop,
+    Move,
     Stmt,
     Store,
     Sync,
@@ -30,6 +31,7 @@ from ..ir.nodes import (
 )
 from ..ir.walk import Block
 from ..isa import ROWS
+from ..ops.copies import CACHE
 from ..scopes import GRID
 from ..source import Span
 from ..target import Target
@@ -88,6 +90,12 @@ def _names(body: Block) -> Iterator[str]:
             yield named.name
 
 
+def _cached(stmt: Stmt, cache: str) -> Stmt:
+    """A move of global memory that tells caches what to do with it; any other statement as it is."""
+    is_global = isinstance(stmt, Move) and "global" in (stmt.dst.buffer.space, stmt.src.buffer.space)
+    return replace(stmt, cache=cache) if isinstance(stmt, Move) and is_global else stmt
+
+
 class _Walk:
     def __init__(
         self, context: DispatchContext, variants: Sequence[Variant[Any]], debug: bool, builder: Builder
@@ -139,7 +147,14 @@ class _Walk:
         self.verdicts.append(verdict)
         if self.debug:
             prove(verdict.plan, op)
-        verdict.emit(self.builder)
+        cache = op.attr(CACHE.name)
+        if not isinstance(cache, str):
+            verdict.emit(self.builder)
+            return
+        with self.builder.block() as made:
+            verdict.emit(self.builder)
+        for stmt in walk.rewrite(tuple(made), lambda stmt: (_cached(stmt, cache),)):
+            self.builder.append(stmt)
 
     def offset(self, place: Element) -> Expr:
         try:

@@ -205,9 +205,9 @@ class VectorPlan(Plan):
     def moves(self) -> Moves:
         """What the expressions come to, for every round of every thread."""
         turns = Turns(self.rounds, self.threads, self.regions)
-        turn = turns.thread, turns.round
-        rows = turns.holding(self.takes_part(*turn))
-        places, (width,) = turns.values(*self.places(*turn))[rows], turns.values(self.width_of(*turn))[rows].T
+        rows = turns.holding(self.takes_part(*turns.turn))
+        places = turns.values(*self.places(*turns.turn))[rows]
+        (width,) = turns.values(self.width_of(*turns.turn))[rows].T
         return Moves(turns.rounds_of[rows], turns.threads_of[rows], places, width, self.steps)
 
     def schedule(self) -> Array:

@@ -17,14 +17,15 @@ class Polynomial:
 
     function, weight: of `x`, in mpmath's words: `mp` is mpmath, `dtype` the format's name, `f` (in the weight) the
     function's value; only the fit reads them. low, high: the interval, in the same words.
-    float32, float64: the coefficients in each format, lowest power first, as hexadecimal floats.
+    float32, float64: the coefficients in each format, lowest power first, as hexadecimal floats; none in float64 of
+    a polynomial for halves.
     """
 
     function: str
     low: str
     high: str
     float32: str
-    float64: str
+    float64: str = ""
     weight: str = "mp.mpf(1)"
 
     def coefficients(self, dtype: str) -> tuple[float, ...]:

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Literal
 
 from ..dtypes import DType
+from ..isa import Row
 from .fitted import Polynomial, RealConstant
 
 __all__ = [
@@ -229,6 +230,10 @@ class ScalarBuilder(ABC):
 
         Of floats: sqrt, fabs, floor, ceil, rint, trunc, fma, copysign. Of integers: abs, fshl.
         """
+
+    @abstractmethod
+    def machine(self, row: Row, *operands: Number) -> Number:
+        """An instruction of the instruction table, of operands of one type, which is also the result's."""
 
     @abstractmethod
     def convert(self, conversion: Conversion, x: Number, to: str) -> Number:

@@ -142,6 +142,7 @@ class CudaFunction:
         self.device = device
         self.asserts = assertions.takes_record(compiled)
         self._module, self._function = load(compiled.ptx, compiled.entry)
+        compiled.measurement.usage = cuda_driver.usage(self._function, compiled.local_bytes)
         self._dynamic_bytes = compiled.shared_bytes if compiled.dynamic_shared else 0
         if self._dynamic_bytes > _STATIC_SHARED_BYTES:
             attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES

@@ -9,6 +9,7 @@ from typing import Any
 
 from cuda.bindings import driver
 
+from ..codegen.usage import Usage
 from ..errors import DeviceError, LaunchError
 
 SUCCESS = driver.CUresult.CUDA_SUCCESS
@@ -78,6 +79,14 @@ def load(ptx: str, entry: str) -> tuple[Any, Any]:
     # under lazy loading the code comes with the first use; asking for an attribute makes that now, before a capture
     call(driver.cuFuncGetAttribute, driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NUM_REGS, function)
     return module, function
+
+
+def usage(function: Any, local_bytes: int) -> Usage:
+    """What a thread of a loaded kernel needs. local_bytes: of buffers that live in local memory."""
+    attributes = driver.CUfunction_attribute
+    registers = call(driver.cuFuncGetAttribute, attributes.CU_FUNC_ATTRIBUTE_NUM_REGS, function)
+    local = call(driver.cuFuncGetAttribute, attributes.CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, function)
+    return Usage(registers, max(local - local_bytes, 0))
 
 
 def _refusal(error: Any, log: bytearray) -> DeviceError | LaunchError:

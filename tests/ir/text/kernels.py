@@ -240,7 +240,8 @@ class Writer:
         dst, src = self.vector(width=width), self.vector(width=width)
         predicate = self.expr(bool_, 2) if self.draw(st.booleans()) else None
         otherwise = self.expr(dst.buffer.dtype, 1) if self.draw(st.booleans()) else None
-        return ir.Move(dst, src, predicate, otherwise, self.draw(st.sampled_from(ir.ORDERS["move"])))
+        cache = self.draw(st.sampled_from(("", "streaming", "evict_last")))
+        return ir.Move(dst, src, predicate, otherwise, self.draw(st.sampled_from(ir.ORDERS["move"])), cache)
 
     def instruction(self) -> ir.Stmt:
         name = self.draw(st.sampled_from(("cp.async.commit_group", "ldmatrix.x4", "fence::proxy")))

@@ -99,8 +99,8 @@ class LocalRegisters:
     def _of(self, place: Place) -> Touched:
         assert isinstance(place, (ir.Region, ir.Element)), "vectors are of lane IR"
         root = place.buffer.root
-        starts = place.starts if isinstance(place, ir.Region) else place.indices
-        if not all(isinstance(start, ir.Const) for start in starts):
+        starts = _starts(place)
+        if not _is_fixed(place):
             return Touched(0, self.whole(root.name))
         counts = place.counts
         if place.buffer is root and counts == root.shape:
@@ -122,7 +122,10 @@ class LocalRegisters:
         for place, at in _turns(loop, {}, [_MOST_TURNS]):
             if place.buffer.root.name not in self.first:
                 continue
-            starts = [_value(start, at) for start in (place.starts if isinstance(place, ir.Region) else place.indices)]
+            if not at:
+                written |= self.of(place).surely
+                continue
+            starts = [_value(start, at) for start in _starts(place)]
             known = [start for start in starts if start is not None]
             if len(known) == len(starts):
                 written |= self.at(place, known).surely
@@ -168,28 +171,52 @@ def in_root(bits: int, view: DType, root: DType) -> tuple[int, int]:
     return bits_of(np.flatnonzero(each.all(axis=1))), bits_of(np.flatnonzero(each.any(axis=1)))
 
 
+def _starts(place: ir.Region | ir.Element) -> tuple[ir.Expr, ...]:
+    return place.starts if isinstance(place, ir.Region) else place.indices
+
+
+def _is_fixed(place: ir.Region | ir.Element) -> bool:
+    return all(isinstance(start, ir.Const) for start in _starts(place))
+
+
 def _turns(
     loop: ir.For, at: Mapping[str, int], left: list[int]
-) -> Iterator[tuple[ir.Region | ir.Element, dict[str, int]]]:
+) -> Iterator[tuple[ir.Region | ir.Element, Mapping[str, int]]]:
     """What the turns of a loop write, each place with the values of the loops' indices.
 
+    Places that move with no index come once, without such values.
     left: how many turns are still followed.
     """
     ends = [_value(end, at) for end in (loop.start, loop.stop, loop.step)]
     start, stop, step = ends
     if start is None or stop is None or step is None or step == 0 or len(range(start, stop, step)) > left[0]:
         return
-    left[0] -= len(range(start, stop, step))
-    for turn in range(start, stop, step):
+    turns = range(start, stop, step)
+    left[0] -= len(turns)
+    before, leaves = _before_a_jump(loop.body)
+    if leaves:
+        turns = turns[:1]
+    written = [place for stmt in before if isinstance(stmt, (ir.Store, ir.TileOp)) for place in writes(stmt)]
+    places = [place for place in written if isinstance(place, (ir.Region, ir.Element))]
+    moving = [place for place in places if not _is_fixed(place)]
+    if turns:
+        yield from ((place, {}) for place in places if _is_fixed(place))
+    loops = [stmt for stmt in before if isinstance(stmt, ir.For)]
+    if not moving and not loops:
+        return
+    for turn in turns:
         here = {**at, loop.var.name: turn}
-        for stmt in loop.body:
-            if isinstance(stmt, ir.For):
-                yield from _turns(stmt, here, left)
-            elif any(isinstance(inner, ir.Jump) for inner in statements((stmt,))):
-                # it may leave the loop
-                return
-            elif isinstance(stmt, (ir.Store, ir.TileOp)):
-                yield from ((place, here) for place in writes(stmt) if isinstance(place, (ir.Region, ir.Element)))
+        yield from ((place, here) for place in moving)
+        for inner in loops:
+            yield from _turns(inner, here, left)
+
+
+def _before_a_jump(body: Block) -> tuple[Block, bool]:
+    """The statements of a turn that surely runs, up to one that may leave it, and whether there is such a one."""
+    for k, stmt in enumerate(body):
+        if not isinstance(stmt, ir.For) and any(isinstance(inner, ir.Jump) for inner in statements((stmt,))):
+            return body[:k], True
+    return body, False
 
 
 def _value(expr: ir.Expr, at: Mapping[str, int]) -> int | None:

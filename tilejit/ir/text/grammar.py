@@ -38,7 +38,9 @@ INVERT = 11
 ATOM = 12
 
 #: words that a name must not be, unless it stands in backquotes
-RESERVED = frozenset((*keyword.kwlist, "inf", "nan", "in", "of", "when", "otherwise", "step", "align", "inside"))
+RESERVED = frozenset((
+    *keyword.kwlist, "inf", "nan", "in", "of", "when", "otherwise", "cache", "step", "align", "inside",
+))
 
 #: expressions that carry a type which literals beside them take
 TYPED = (Var, Special, Op, Cast, Load)

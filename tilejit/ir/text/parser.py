@@ -251,7 +251,8 @@ class _Reader:
         ordered = order(line)
         predicate = expression(line, self.names, bool_) if line.accept("when") else None
         otherwise = expression(line, self.names, dst.buffer.dtype) if line.accept("otherwise") else None
-        return ir.Move(dst, src, predicate, otherwise, ordered)
+        cache = line.name() if line.accept("cache") else ""
+        return ir.Move(dst, src, predicate, otherwise, ordered, cache)
 
     def _instruction(self, line: Line) -> ir.Stmt:
         name = line.name()

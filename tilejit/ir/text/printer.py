@@ -17,7 +17,7 @@ Blocks are indented as in Python. Each statement is one line; what stands in bra
       assert EXPR, "message"[ RULE[, EXPR, …]]                    the message's numbers
       print "text", EXPR, …
       SCOPE.OPERATION OPERAND, …[; ATTRIBUTE=VALUE, …]           a tile operation; an operand left out is None
-      move VECTOR <- VECTOR [when EXPR] [otherwise EXPR]
+      move VECTOR <- VECTOR [when EXPR] [otherwise EXPR] [cache HINT]
       instruction NAME [VECTOR, …] [<- INPUT, …] [as VAR]        VAR: what it gives that is no VECTOR
 
     VAR      NAME: DTYPE [multiple_of N] [within LEAST..GREATEST] [uniform SCOPE]
@@ -201,7 +201,7 @@ def _move(move: ir.Move) -> str:
         text += f" when {expr_text(move.predicate, bool_)}"
     if move.otherwise is not None:
         text += f" otherwise {expr_text(move.otherwise, move.dst.buffer.dtype)}"
-    return text
+    return text + (f" cache {move.cache}" if move.cache else "")
 
 
 def _instruction(stmt: ir.Instruction) -> str:

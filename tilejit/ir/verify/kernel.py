@@ -31,6 +31,7 @@ from ...dtypes import DType, bool_, int64, signed, uint32
 from ...isa import ROWS
 from ...isa.atomics import OPERATIONS, has_type
 from ...isa.barriers import BARRIERS
+from ...ops.copies import CACHE
 from ...scopes import GRID, SCOPES
 from ...source import Span
 from ...target import MAX_THREADS, TARGETS
@@ -372,6 +373,8 @@ class _Checker:
         if "local" not in spaces:
             self.fault(f"a move from {spaces[1]} to {spaces[0]} memory goes through registers", stmt.span)
         self.order("move", stmt.order, stmt.src.buffer, stmt.span)
+        if stmt.cache and (stmt.cache not in CACHE.choices or "global" not in spaces):
+            self.fault(f"no cache keeps a move from {spaces[1]} to {spaces[0]} memory as {stmt.cache!r}", stmt.span)
         if stmt.predicate is not None:
             self.value(stmt.predicate, bool_, env, stmt.span, "a predicate")
         if stmt.otherwise is not None:

@@ -1,29 +1,70 @@
-"""How many wavefronts accesses to shared memory take: passes in which each bank gives one word.
+"""What accesses to shared memory cost: wavefronts are passes in which each bank gives one word.
 
 source: NVIDIA, CUDA C++ Best Practices Guide, "Shared Memory and Memory Banks"; Nsight Compute, "Shared memory tables".
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 
-__all__ = ["wavefronts"]
+from ...layout import Swizzle
+from ..open.cost import ISSUE, WAVEFRONT
+
+__all__ = ["WORD_BYTES", "SharedAccesses"]
 
 Array = np.ndarray
 
-_BANKS, _BANK_BYTES, _LANES = 32, 4, 32
+_BANKS, WORD_BYTES, _LANES = 32, 4, 32
 
 
-def wavefronts(issue: Array, thread: Array, address: Array, bytes_each: int) -> int:
-    """Those of all accesses, a row each. address: of the first byte. bytes_each: a power of two.
+@dataclass(frozen=True, slots=True, eq=False)
+class SharedAccesses:
+    """What warps access, as pieces that banks give together: an access, or a word of which it is a part.
 
-    Lanes that read one word share it. Accesses of 8 bytes go by half warps, of 16 by quarters.
+    Lanes that access one piece share it. Accesses of 8 bytes go by half warps, of 16 by quarters.
+    group: which pieces go at once. address: of their first elements, before swizzling. bytes_each: of an element.
+    at_once: how many pieces a wavefront has. instructions: of all warps.
     """
-    words = max(1, bytes_each // _BANK_BYTES)
-    lanes_at_once = _LANES // words
-    group = issue * (int(thread.max(initial=0)) // lanes_at_once + 1) + thread // lanes_at_once
-    word = (address[:, None] // _BANK_BYTES + np.arange(words)).ravel()
-    pairs = np.unique(np.stack([np.repeat(group, words), word], axis=1), axis=0)
-    at = np.unique(pairs[:, 0], return_inverse=True)[1].ravel() * _BANKS + pairs[:, 1] % _BANKS
-    each = np.bincount(at, minlength=(int(at.max(initial=0)) // _BANKS + 1) * _BANKS)
-    return int(each.reshape(-1, _BANKS).max(axis=1).sum())
+
+    group: Array
+    address: Array
+    bytes_each: int
+    at_once: int
+    instructions: int
+
+    @staticmethod
+    def of(issue: Array, thread: Array, address: Array, width: int, bytes_each: int) -> SharedAccesses:
+        """A row each. address: of the first element, a multiple of `width`, which is a power of two."""
+        size = max(width, WORD_BYTES // bytes_each)
+        at_once = _BANKS * WORD_BYTES // (size * bytes_each)
+        lanes, threads = min(_LANES, at_once), int(thread.max(initial=0)) + 1
+        span = int(address.max(initial=0)) + 1
+        pieces = np.unique((issue * threads + thread // lanes) * span + address // size * size)
+        group = np.unique(pieces // span, return_inverse=True)[1]
+        instructions = len(np.unique(issue * threads + thread // _LANES))
+        return SharedAccesses(group, pieces % span, bytes_each, at_once, instructions)
+
+    def wavefronts(self, swizzles: Sequence[Swizzle]) -> Array:
+        """How many they take with each of some swizzles, which keep words and accesses together."""
+        if not len(self.group):
+            return np.zeros(len(swizzles), np.int64)
+        address = np.stack([swizzle.apply(self.address) for swizzle in swizzles])
+        piece = address * (self.bytes_each * self.at_once) // (_BANKS * WORD_BYTES)
+        groups = int(self.group[-1]) + 1
+        every = np.arange(len(swizzles))[:, None] * groups + self.group
+        banks = len(swizzles) * groups * self.at_once
+        count = np.bincount((every * self.at_once + piece % self.at_once).ravel(), minlength=banks)
+        return np.asarray(count.reshape(len(swizzles), groups, self.at_once).max(axis=2).sum(axis=1))
+
+    def costs(self, swizzles: Sequence[Swizzle]) -> Array:
+        """In quarter cycles, with each of some swizzles."""
+        return ISSUE * self.instructions + WAVEFRONT * self.wavefronts(swizzles)
+
+    @property
+    def least(self) -> int:
+        """What they cost where no two lanes meet in a bank."""
+        ideal = -(-np.bincount(self.group) // self.at_once)
+        return ISSUE * self.instructions + WAVEFRONT * int(ideal.sum())

@@ -39,6 +39,11 @@ class Turns:
         return Var("turns.thread", int32, bounds=(0, self.threads - 1))
 
     @property
+    def turn(self) -> tuple[Var, Var]:
+        """Thread and round."""
+        return self.thread, self.round
+
+    @property
     def rounds_of(self) -> Array:
         """The round of each turn."""
         return np.arange(self.rounds * self.threads, dtype=np.int64) // self.threads

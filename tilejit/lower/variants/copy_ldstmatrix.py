@@ -95,6 +95,15 @@ class Plan(PlanBase):
         """How far an issue's addresses lie from those of issue 0, before swizzling."""
         return self.tiles.memory.distance(self.tiles.outer.digits_of(issue))
 
+    def address(self, thread: Expr, issue: Expr) -> Expr:
+        """The address that a thread gives in an issue."""
+        return self.tiles.memory.swizzled(build.add(self.base(thread), self.moved(issue)))
+
+    def gives_address(self, thread: Expr, issue: Expr) -> Expr:
+        """Whether the address is that of a row, and moved."""
+        row = build.less(build.mod(thread, WARP), ROW * self.num)
+        return build.logical_and(row, self.is_mover(thread))
+
     def held(self, issue: Expr) -> list[Expr]:
         """For each tile of an issue the first of the two elements that a lane holds of it."""
         first = build.add(self.tiles.registers.start, self.tiles.registers.distance(self.tiles.outer.digits_of(issue)))
@@ -115,8 +124,7 @@ class Plan(PlanBase):
     def schedule(self) -> np.ndarray:
         """One row an address: (issue, thread, shared element), issues outermost; run-time starts count as 0."""
         turns = self._turns()
-        address = self.tiles.memory.swizzled(build.add(self.base(turns.thread), self.moved(turns.round)))
-        return np.column_stack([turns.rounds_of, turns.threads_of, turns.values(address)])
+        return np.column_stack([turns.rounds_of, turns.threads_of, turns.values(self.address(*turns.turn))])
 
     def moves(self) -> Moves:
         """As the instructions move them.

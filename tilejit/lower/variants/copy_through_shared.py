@@ -1,20 +1,22 @@
 """copy between local tiles whose elements change threads: through shared memory of the operation's own.
 
 accepts: two local tiles of equal dtypes and shapes, any layouts, replicas and padding; parts at constant starts.
-emits: the lowest owners store the source; a barrier of the scope; every owner loads the destination, both in vectors
-    where registers follow each other. The memory is dense, its fastest dimension and its swizzle those with the fewest
-    wavefronts.
+emits: the lowest owners store the source; a barrier of the scope; every owner loads the destination. Each of the two is
+    the first of ldstmatrix, reg and fallback that takes it. The memory is dense, its fastest dimension and its swizzle
+    those that cost least.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import prod
+from typing import Any
 
 import numpy as np
 
-from ...errors import LayoutError
+from ...errors import DispatchError, LayoutError
 from ...ir.allocation import alignment
 from ...ir.arithmetic import build
 from ...ir.nodes import Buffer, Region, Sync, TileOp
@@ -22,16 +24,22 @@ from ...layout import Swizzle, TileLayout
 from ...layout.iters import Iter
 from ...scopes import SCOPES, THREAD
 from ..builder import Builder, instances_of
+from ..engine import Verdict, dispatch
 from ..moves.conversion import BETWEEN_TILES, CONVERSION_CONDITIONS
-from ..moves.wavefronts import wavefronts
+from ..moves.wavefronts import WORD_BYTES, SharedAccesses
+from ..schedule.matrix_tiles import ROW
 from ..schedule.turns import Turns
-from ..variant import Array, Condition, DispatchContext, Facts, Plan, Staged, Variant
-from . import copy_fallback, copy_reg
+from ..variant import Array, Condition, DispatchContext, Facts, Plan, Staged, Variant, VectorPlan
+from . import copy_fallback, copy_ldstmatrix, copy_reg
 
-Half = copy_reg.Plan | copy_fallback.Plan
+#: how either copy is carried out
+_HALVES: tuple[Variant[Any], ...] = (copy_ldstmatrix.VARIANT, copy_reg.VARIANT, copy_fallback.VARIANT)
 
 #: for so many threads and rounds wavefronts are counted
 _COUNTED_THREADS, _COUNTED_ROUNDS = 64, 8
+
+#: conversions whose memory is remembered
+_REMEMBERED = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,23 +51,24 @@ class Exchange(Plan):
 
     context: DispatchContext
     memory: TileLayout
-    store: tuple[TileOp, Half]
-    load: tuple[TileOp, Half]
+    store: Verdict[Any]
+    load: Verdict[Any]
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        return (*self.store[1].instructions, *self.load[1].instructions)
+        return (*self.store.plan.instructions, *self.load.plan.instructions)
 
     def facts(self) -> Facts:
-        store, load = self.store[1].facts(), self.load[1].facts()
+        store, load = self.store.plan.facts(), self.load.plan.facts()
         return Facts(f"{store.width}, {load.width}", store.rounds + load.rounds)
 
     def moves(self) -> Staged:
-        return Staged((self.store, self.load))
+        return Staged(((self.store.op, self.store.plan), (self.load.op, self.load.plan)))
 
     def schedule(self) -> Array:
-        """One row a vector: (0 of the store or 1 of the load, round, thread, place on the source, the destination)."""
-        tables = [plan.schedule() for _, plan in (self.store, self.load)]
+        """One row a piece: (0 of the store or 1 of the load, round, thread, place on the source, the destination)."""
+        every = [half.plan.moves() for half in (self.store, self.load)]
+        tables = [np.column_stack([m.issue, m.thread, m.places[:, 1], m.places[:, 0]]) for m in every]
         return np.concatenate([np.insert(table, 0, k, axis=1) for k, table in enumerate(tables)])
 
 
@@ -68,25 +77,33 @@ def _several_threads(op: TileOp, context: DispatchContext) -> str | None:
 
 
 def plan(op: TileOp, context: DispatchContext) -> Exchange:
-    return min(_plans(op, context), key=lambda counted: counted[0])[1]
+    unnamed = replace(op, operands=tuple(_unnamed(name, region) for name, region in op.tiles.items()))
+    return _through(op, context, _memory(unnamed, context))
 
 
-def _plans(op: TileOp, context: DispatchContext) -> Iterator[tuple[tuple[int, int], Exchange]]:
-    """((wavefronts, bits of the swizzle), plan) of each way to lay out the memory, until one has no conflicts."""
-    dst = op.region("dst")
-    for fastest in reversed(range(len(dst.shape))):
-        dense = _dense(dst.shape, fastest)
+def _unnamed(name: str, region: Region) -> Region:
+    """As an operand of any other kernel is that lies alike."""
+    return replace(region, buffer=replace(region.buffer, name=name, base=None))
+
+
+@lru_cache(_REMEMBERED)
+def _memory(op: TileOp, context: DispatchContext) -> TileLayout:
+    """The cheapest memory for a copy by way of it; of several the one with the least swizzle."""
+    shape = op.region("dst").shape
+    best: tuple[int, TileLayout] | None = None
+    for fastest in reversed(range(max(len(shape), 1))):
+        dense = _dense(shape, fastest)
         through = _through(op, context, dense)
-        accesses = [_Accesses.of(through.store[1], 0, context), _Accesses.of(through.load[1], 1, context)]
-        count, least = (sum(each.wavefronts(is_ideal=ideal) for each in accesses) for ideal in (False, True))
-        yield (count, 0), through
-        for swizzle in _swizzles(max(each.width for each in accesses), dense.footprint()):
-            if count == least:
-                return
-            swizzled = sum(each.wavefronts(swizzle) for each in accesses)
-            if swizzled < count:
-                count = swizzled
-                yield (count, swizzle.bits), _through(op, context, dense.swizzled(swizzle))
+        sides = [_Side.of(through.store.plan, 0), _Side.of(through.load.plan, 1)]
+        if best is not None and best[0] <= sum(side.least for side in sides):
+            continue
+        swizzles = [Swizzle(0, 0, 0), *_swizzles(max(side.chunk for side in sides), dense.footprint())]
+        costs = sides[0].costs(swizzles) + sides[1].costs(swizzles)
+        cheapest = int(np.argmin(costs))
+        if best is None or costs[cheapest] < best[0]:
+            best = int(costs[cheapest]), dense.swizzled(swizzles[cheapest]) if cheapest else dense
+    assert best is not None
+    return best[1]
 
 
 def _dense(shape: tuple[int, ...], fastest: int) -> TileLayout:
@@ -96,45 +113,51 @@ def _dense(shape: tuple[int, ...], fastest: int) -> TileLayout:
     return TileLayout.from_iters([(n, strides[d], "m") for d, n in enumerate(shape)] or [(1, 1, "m")])
 
 
-def _swizzles(width: int, size: int) -> Iterator[Swizzle]:
-    """Those within `size` elements that keep vectors of `width` together, the fewest bits first."""
+def _swizzles(chunk: int, size: int) -> Iterator[Swizzle]:
+    """Those within `size` elements that keep `chunk` of them together, the fewest bits first."""
     for bits in range(1, 6):
         for shift in range(bits, 8):
-            swizzle = Swizzle(bits, width.bit_length() - 1, shift)
+            swizzle = Swizzle(bits, chunk.bit_length() - 1, shift)
             if swizzle.period > size:
                 break
             yield swizzle
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Accesses:
-    """What the first warps access in the first rounds of one copy: further ones repeat it.
+class _Side:
+    """What the first warps access in the first of `rounds` rounds of a copy: further ones repeat it.
 
-    address: of the first element, before swizzling. width: elements of each. bytes_each: of an element.
+    chunk: elements that stay together in memory, of an access or a word. counted: rounds.
     """
 
-    issue: Array
-    thread: Array
-    address: Array
-    width: int
-    bytes_each: int
+    accesses: SharedAccesses
+    chunk: int
+    rounds: int
+    counted: int
 
     @staticmethod
-    def of(plan: Half, side: int, context: DispatchContext) -> _Accesses:
+    def of(plan: copy_ldstmatrix.Plan | VectorPlan, side: int) -> _Side:
         """side: which of the plan's tiles is the memory."""
-        turns = Turns(min(plan.rounds, _COUNTED_ROUNDS), min(plan.threads, _COUNTED_THREADS), plan.regions)
-        turn = turns.thread, turns.round
-        rows = turns.holding(plan.takes_part(*turn))
-        address = turns.values(plan.places(*turn)[side])[rows, 0]
-        issue, thread = turns.rounds_of[rows], turns.threads_of[rows]
-        return _Accesses(issue, thread, address, plan.vector_width, plan.regions[side].dtype.bytes)
+        rounds = plan.issues if isinstance(plan, copy_ldstmatrix.Plan) else plan.rounds
+        turns = Turns(min(rounds, _COUNTED_ROUNDS), min(plan.threads, _COUNTED_THREADS))
+        if isinstance(plan, copy_ldstmatrix.Plan):
+            takes_part, place = plan.gives_address(*turns.turn), plan.address(*turns.turn)
+            width, bytes_each = ROW, plan.tiles.memory.buffer.dtype.bytes
+        else:
+            takes_part, place = plan.takes_part(*turns.turn), plan.places(*turns.turn)[side]
+            width, bytes_each = plan.vector_width, plan.regions[side].dtype.bytes
+        rows = turns.holding(takes_part)
+        issue, thread, address = turns.rounds_of[rows], turns.threads_of[rows], turns.values(place)[rows, 0]
+        accesses = SharedAccesses.of(issue, thread, address, width, bytes_each)
+        return _Side(accesses, max(width, WORD_BYTES // bytes_each), rounds, turns.rounds)
 
-    def wavefronts(self, swizzle: Swizzle | None = None, *, is_ideal: bool = False) -> int:
-        """How many wavefronts they take; is_ideal: as if no two lanes met in a bank."""
-        at = self.address if swizzle is None else swizzle.apply(self.address)
-        if is_ideal:
-            at = np.arange(len(self.address)) * self.width
-        return wavefronts(self.issue, self.thread, at * self.bytes_each, self.width * self.bytes_each)
+    def costs(self, swizzles: Sequence[Swizzle]) -> Array:
+        """Of all rounds, with each of some swizzles."""
+        return self.accesses.costs(swizzles) * self.rounds // max(self.counted, 1)
+
+    @property
+    def least(self) -> int:
+        return self.accesses.least * self.rounds // max(self.counted, 1)
 
 
 def _through(op: TileOp, context: DispatchContext, memory: TileLayout, b: Builder | None = None) -> Exchange:
@@ -151,23 +174,23 @@ def _through(op: TileOp, context: DispatchContext, memory: TileLayout, b: Builde
     zero = build.const(0, number.dtype)
     here = Region(buffer, (number, *(zero for _ in shape)), (None, *shape))
     store, load = (TileOp("copy", op.scope, sides, span=op.span) for sides in ((here, src), (dst, here)))
-    return Exchange(context, memory, (store, _half(store, context)), (load, _half(load, context)))
+    return Exchange(context, memory, _half(store, context), _half(load, context))
 
 
-def _half(op: TileOp, context: DispatchContext) -> Half:
+def _half(op: TileOp, context: DispatchContext) -> Verdict[Any]:
     try:
-        return copy_reg.plan(op, context)
-    except LayoutError:
-        return copy_fallback.plan(op, context)
+        return dispatch(op, context, _HALVES)
+    except DispatchError as error:
+        reasons = error.declines[copy_fallback.VARIANT.name]
+        raise LayoutError("; ".join(reasons), hint=error.hint) from None
 
 
 def emit(plan: Exchange, op: TileOp, b: Builder) -> None:
     through = _through(op, plan.context, plan.memory, b)
-    b.hand_over(op.scope, through.store[0].region("dst").buffer)
-    for k, (step, half) in enumerate((through.store, through.load)):
-        if k:
-            b.append(Sync(op.scope, span=b.span))
-        (copy_reg if isinstance(half, copy_reg.Plan) else copy_fallback).emit(half, step, b)
+    b.hand_over(op.scope, through.store.op.region("dst").buffer)
+    through.store.emit(b)
+    b.append(Sync(op.scope, span=b.span))
+    through.load.emit(b)
 
 
 VARIANT = Variant(

@@ -16,7 +16,7 @@ from ...errors import LayoutError
 from ...ir.arithmetic import build
 from ...ir.nodes import Expr, Instruction, Load, Region, Store, TileOp, Var, Vector
 from ...isa import Row
-from ...isa.convert import NARROW_PAIR, PAIRS
+from ...isa.convert import NARROW_PAIR, PAIRS, Pair
 from ...ops.copies import CAST
 from ...ops.elementwise import result_type
 from ...target import Target
@@ -116,12 +116,17 @@ _NARROWING: dict[tuple[DType, DType], Row] = {(float32, dtype): NARROW_PAIR.row(
 
 
 def _packed_arithmetic(plan: Plan, op: TileOp, target: Target) -> str | None:
-    """The instruction for two float32 at once, rounding to nearest even as the scalar one does."""
-    if op.name not in PAIRS.forms() or PAIRS.row(op.name).missing(target) is not None:
+    """The instruction for two elements at once, which gives what the scalar one gives.
+
+    Two float32 are any two registers that follow each other; two of 16 bits share one.
+    """
+    pair = Pair(op.name, plan.tiles[0].buffer.dtype)
+    if pair not in PAIRS.forms() or PAIRS.row(pair).missing(target) is not None:
         return None
     rule = result_type(op.name, tuple(o.dtype for o in op.inputs.values()))
-    tiles = all(tile.buffer.dtype == float32 for tile in plan.tiles)
-    return PAIRS.row(op.name).name if tiles and rule == (float32, float32) else None
+    if rule != (pair.dtype, pair.dtype) or any(tile.buffer.dtype != pair.dtype for tile in plan.tiles):
+        return None
+    return PAIRS.row(pair).name if pair.dtype == float32 or plan.owned.widest().elements >= 2 else None
 
 
 def _emit_rounds(
@@ -129,7 +134,7 @@ def _emit_rounds(
 ) -> None:
     dst, width = plan.owned.vectors["dst"].buffer, plan.vector_width
     staged = b.passage(op.name, dst.dtype, plan.rounds * width, dst) if _overlaps(plan) else None
-    paired = _in_pairs(inputs, b) if plan.packed is not None else inputs
+    paired = _in_pairs(inputs, plan.tiles[0].buffer.dtype, b) if plan.packed is not None else inputs
     touched = [tile.buffer for tile in plan.tiles] + [each.buffer for each in paired if isinstance(each, Vector)]
     with b.rounds(plan.rounds, *touched, *([] if staged is None else [staged])) as round:
         values = [starts[each].at(round) if isinstance(each, str) else each for each in paired]
@@ -140,15 +145,15 @@ def _emit_rounds(
             b.move(starts["dst"].at(round), Vector(staged, build.mul(round, width), width))
 
 
-def _in_pairs(inputs: Sequence[str | Expr], b: Builder) -> list[str | Vector]:
+def _in_pairs(inputs: Sequence[str | Expr], dtype: DType, b: Builder) -> list[str | Vector]:
     """The inputs of an instruction that takes pairs: tiles by name, scalars twice, in registers."""
-    return [each if isinstance(each, str) else _pair(each, b) for each in inputs]
+    return [each if isinstance(each, str) else _pair(each, dtype, b) for each in inputs]
 
 
-def _pair(scalar: Expr, b: Builder) -> Vector:
-    pair = Vector(b.scratch("pair", float32, 2), build.const(0, int32), 2)
+def _pair(scalar: Expr, dtype: DType, b: Builder) -> Vector:
+    pair = Vector(b.scratch("pair", dtype, 2), build.const(0, int32), 2)
     for k in range(2):
-        b.append(Store(_one(pair, k), build.cast(scalar, float32), span=b.span))
+        b.append(Store(_one(pair, k), build.cast(scalar, dtype), span=b.span))
     return pair
 
 

@@ -22,14 +22,18 @@ from . import (
     error_function,
     exponential,
     extremes,
+    fast,
     logarithm,
     logic,
     roots,
     trigonometric,
 )
-from .record import RULES, Accuracy, Elementwise
+from .record import RULES, Accuracy, Approximation, Elementwise
 
-__all__ = ["ELEMENTWISE", "FAMILIES", "RULES", "Accuracy", "Elementwise", "reference", "result_type", "value_type"]
+__all__ = [
+    "ELEMENTWISE", "FAMILIES", "RULES", "Accuracy", "Approximation", "Elementwise", "reference", "result_type",
+    "value_type",
+]
 
 Array = np.ndarray
 
@@ -43,6 +47,7 @@ FAMILIES = (
     logarithm,
     trigonometric,
     error_function,
+    fast,
     bits,
     logic,
 )

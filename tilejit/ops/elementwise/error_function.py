@@ -8,7 +8,7 @@ import numpy as np
 
 from ..fitted import Polynomial
 from ..scalar import Number, ScalarBuilder, called
-from .exponential import exp2_parts, exp_parts, power_of_two, scale, scale_factors
+from .exponential import exp2_narrow, exp2_parts, exp_parts, power_of_two, scale, scale_factors
 from .record import INF, NAN, Accuracy, Elementwise, in_double
 
 _erf_of = np.vectorize(math.erf, otypes=[np.float64])
@@ -57,7 +57,7 @@ def _erf(b: ScalarBuilder, x: Number) -> Number:
     small = b.fma(x, b.horner(square, ERF_FIT), x)
 
     limit = _ERF_LIMIT[b.format.dtype]
-    limited = b.select(magnitude > limit, limit, magnitude)
+    limited = b.minimum(magnitude, limit)
     p, n = exp2_parts(b, b.horner(limited - _ERF_CENTRE[b.format.dtype], ERFC_FIT))
     large = b.intrinsic("copysign", b.fma(-p, power_of_two(b, n), 1.0), x)
     return b.select(magnitude > 1.0, large, small)
@@ -119,7 +119,7 @@ def _gelu(b: ScalarBuilder, x: Number) -> Number:
     """
     magnitude = abs(x)
     limit = _GELU_LIMIT[b.format.dtype]
-    a = b.select(magnitude > limit, limit, magnitude)
+    a = b.minimum(magnitude, limit)
     q = a / (a + 4.0)
     mills = q * b.horner(b.fma(q, -2.0, 1.0), GELU_FIT)
 
@@ -134,6 +134,31 @@ def _gelu(b: ScalarBuilder, x: Number) -> Number:
     return b.select(x.equals(-float("inf")), float("nan"), result)
 
 
+#: beyond ± this gelu of bfloat16 is x or -0
+_GELU_HALF_LIMIT = 14.0
+
+#: nearer where float16 has results
+PHI_LOG_FIT = Polynomial(
+    "mp.log(mp.erfc(x / mp.sqrt(2)) / 2) / mp.log(2)",
+    weight="1 if x < 6 else mp.mpf(1) / 16",
+    low="mp.mpf(0)",
+    high="mp.mpf(14)",
+    float32=(
+        "-0x1.ffff9cp-1 -0x1.26bcdp+0 -0x1.d52022p-2 -0x1.be3a12p-5 0x1.22932cp-7 -0x1.1708fep-10 "
+        "0x1.75b42cp-14 -0x1.45dd96p-18 0x1.49aefcp-23 -0x1.23f7a6p-29"
+    ),
+)
+
+
+def _gelu_of_half(b: ScalarBuilder, x: Number) -> Number:
+    """max(x, 0) - a·Phi(-a) for a = |x|, with log2(Phi(-a)) from a polynomial: nothing cancels or divides."""
+    a = b.minimum(abs(x), _GELU_HALF_LIMIT)
+    minus_phi = exp2_narrow(b, b.horner(a, PHI_LOG_FIT), -1.0)
+    # of the two zeros the greater is 0
+    result = b.fma(a, minus_phi, b.maximum(x, -0.0))
+    return b.select(x.equals(-float("inf")), float("nan"), result)
+
+
 GELU = Elementwise(
     name="gelu",
     operands=("x",),
@@ -141,12 +166,14 @@ GELU = Elementwise(
     meaning="x/2 * (1 + erf(x / sqrt(2))); nan at -inf",
     formula=in_double(lambda x: 0.5 * x * _erfc_of(-x / math.sqrt(2))),
     floats=called(_gelu),
+    halves=called(_gelu_of_half),
     accuracy=Accuracy(
         (3.16, 4.0),
         # mpmath's erfc takes no huge arguments
         "x * (mp.erfc(-x / mp.sqrt(2)) / 2 if abs(x) < 1000 else mp.mpf(x > 0))",
         ((-15, 5),),
         ((-39, 8),),
+        halves=(0.52, 0.52),
     ),
     special=((0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, NAN), (NAN, NAN)),
 )

@@ -34,6 +34,21 @@ EXP_FIT = Polynomial(
     ),
 )
 
+#: for a remainder of twice the width
+WIDE_EXP_FIT = Polynomial(
+    "mp.expm1(x) / x",
+    weight="x / mp.exp(x)",
+    low="-mp.log(2) * mp.mpf('1.0001')",
+    high="mp.log(2) * mp.mpf('1.0001')",
+    float32="0x1p+0 0x1.00001p-1 0x1.5554d6p-3 0x1.554886p-5 0x1.11302ep-7 0x1.72009cp-10 0x1.9a0a42p-13",
+    float64=(
+        "0x1p+0 0x1p-1 0x1.555555555554dp-3 0x1.55555555555b7p-5 0x1.1111111111e9ep-7 "
+        "0x1.6c16c16c0cab8p-10 0x1.a01a019dde3bbp-13 0x1.a01a01af47e98p-16 0x1.71de3d4d886dp-19 "
+        "0x1.27e4f02b232eap-22 0x1.ae6028028bc69p-26 0x1.1ef5558b48911p-29 0x1.641e3e9daa65cp-33 "
+        "0x1.909cb0e28d12ep-37"
+    ),
+)
+
 EXP2_FIT = Polynomial(
     "mp.expm1(x * mp.log(2)) / x",
     low="mp.mpf('-.5001')",
@@ -47,32 +62,55 @@ EXP2_FIT = Polynomial(
 )
 
 
+#: for results that are rounded to 11 bits at most
+NARROW_EXP2_FIT = Polynomial(
+    "mp.expm1(x * mp.log(2)) / x",
+    weight="x / mp.power(2, x)",
+    low="mp.mpf('-.5001')",
+    high="mp.mpf('.5001')",
+    float32="0x1.62e12cp-1 0x1.ec037cp-3 0x1.c9fc9p-5 0x1.3a0212p-7",
+)
+
+
 def clamp(b: ScalarBuilder, x: Number, limit: float) -> Number:
     """x limited to ±limit; NaN stays NaN."""
-    return b.select(abs(x) > limit, b.intrinsic("copysign", b.constant(x.type, limit), x), x)
+    return b.minimum(b.maximum(x, -limit), limit)
 
 
 def round_to_integer(b: ScalarBuilder, x: Number, factor: float = 1.0) -> tuple[Number, Number]:
-    """The integer nearest to x·factor, as a float and as an i32 in its low bits.
+    """The integer nearest to x·factor, as a float, and in the low bits of an i32 with two biases added.
 
-    The integer may have a multiple of 2^22 added, which shifting it into an exponent field loses.
-    Where x is NaN it is garbage, but no poison.
+    Of those each power of two that the i32 is divided into takes one. It may have a multiple of 2^22 added, which
+    shifting it into an exponent field loses. Where x is NaN it is garbage, but no poison.
     """
-    shift = b.format.round_shift
+    shift = b.format.round_shift + 2 * b.format.bias
     shifted = x + shift if factor == 1.0 else b.fma(x, factor, shift)
     return shifted - shift, b.convert("trunc", b.bits(shifted), "i32")
 
 
+def _power(b: ScalarBuilder, biased: Number) -> Number:
+    """2^n for n + bias in the low bits, n in the range of normal exponents."""
+    return b.from_bits(b.convert("zext", biased, b.format.integer) << b.format.precision_bits)
+
+
 def power_of_two(b: ScalarBuilder, n: Number) -> Number:
     """2^n for an n of `round_to_integer` in the range of normal exponents."""
-    biased = b.convert("zext", n + b.format.bias, b.format.integer)
-    return b.from_bits(biased << b.format.precision_bits)
+    return _power(b, n - b.format.bias)
+
+
+def inverse_power(b: ScalarBuilder, power: Number) -> Number:
+    """1/power of a power of two whose inverse is normal, too."""
+    biases = 2 * b.format.bias << b.format.precision_bits
+    return b.from_bits(biases - b.bits(power))
 
 
 def scale_factors(b: ScalarBuilder, n: Number) -> tuple[Number, Number]:
-    """Two powers of two with product 2^n, so that only the second multiplication can round."""
+    """Two powers of two with product 2^n for an n of `round_to_integer`, so that only the second multiplication rounds.
+
+    The second is the greater by 2 at most.
+    """
     half = n.logical_shift_right(1)
-    return power_of_two(b, half), power_of_two(b, n - half)
+    return _power(b, half), _power(b, n - half)
 
 
 def scale(p: Number, factors: tuple[Number, Number]) -> Number:
@@ -103,10 +141,28 @@ def exp2_parts(b: ScalarBuilder, x: Number, correction: Number | None = None) ->
     return b.fma(r, b.horner(r, EXP2_FIT), 1.0), n
 
 
+def exp2_narrow(b: ScalarBuilder, x: Number, factor: float = 1.0) -> Number:
+    """2^x to 18 bits times a power of two or minus one, for x from -147 to 100; rounded where it is subnormal."""
+    exponent = b.format.precision_bits + 1
+    shift = b.format.round_shift + exponent
+    shifted = x + shift
+    r = x - (shifted - shift)
+    p = b.fma(r, b.horner(r, NARROW_EXP2_FIT), 1.0)
+    scaled = b.from_bits(b.bits(p) + (b.bits(shifted) << b.format.precision_bits))
+    return scaled * (factor * 2.0**-exponent)
+
+
 def _exp(b: ScalarBuilder, x: Number) -> Number:
-    limit = EXP_LIMIT[b.format.dtype]
-    w, n = exp_parts(b, clamp(b, x, limit))
-    return scale(w + 1.0, scale_factors(b, n))
+    """p·s·s for p = 1 + r·P(r), s = 2^n and r = x - 2n·ln(2): the square takes fewer instructions than two powers."""
+    limited = clamp(b, x, EXP_LIMIT[b.format.dtype])
+    shift = b.format.round_shift + b.format.bias
+    shifted = b.fma(limited, b.parts(LOG2E)[0] / 2, shift)
+    n = shifted - shift
+    ln2_high, ln2_low = b.parts(LN2)
+    r = b.fma(n, -2 * ln2_high, limited)  # exact
+    r = b.fma(n, -2 * ln2_low, r)
+    root = b.from_bits(b.bits(shifted) << b.format.precision_bits)
+    return scale(b.fma(r, b.horner(r, WIDE_EXP_FIT), 1.0), (root, root))
 
 
 EXP = Elementwise(
@@ -116,7 +172,7 @@ EXP = Elementwise(
     meaning="e to the power x",
     formula=in_double(np.exp),
     floats=called(_exp),
-    accuracy=Accuracy((1.05, 2.0), "mp.exp(x)", ((-104, 89),), ((-746, 710),)),
+    accuracy=Accuracy((2.4, 1.6), "mp.exp(x)", ((-104, 89),), ((-746, 710),)),
     special=((0.0, 1.0), (-0.0, 1.0), (INF, INF), (-INF, 0.0), (NAN, NAN)),
     rising=True,
 )
@@ -143,9 +199,7 @@ EXP2 = Elementwise(
 
 def _sigmoid(b: ScalarBuilder, x: Number) -> Number:
     """1/(1 + exp(-x)); for negative x as exp(x)/(1 + exp(x)), which can't overflow."""
-    magnitude = abs(x)
-    limited = b.select(magnitude > EXP_LIMIT[b.format.dtype], EXP_LIMIT[b.format.dtype], magnitude)
-    w, n = exp_parts(b, -limited)
+    w, n = exp_parts(b, -b.minimum(abs(x), EXP_LIMIT[b.format.dtype]))
     t = scale(w + 1.0, scale_factors(b, n))
     return b.select(x < 0.0, t, 1.0) * (1.0 / (t + 1.0))
 
@@ -170,7 +224,7 @@ def _silu(b: ScalarBuilder, x: Number) -> Number:
     """x·sigmoid(x), NaN at minus infinity as the product is."""
     limit = _SILU_LIMIT[b.format.dtype]
     magnitude = abs(x)
-    limited = b.select(magnitude > limit, limit, magnitude)
+    limited = b.minimum(magnitude, limit)
     w, n = exp_parts(b, -limited)
     factors = scale_factors(b, n)
     t = scale(w + 1.0, factors)
@@ -213,7 +267,7 @@ def _tanh(b: ScalarBuilder, x: Number) -> Number:
     small = b.fma(x * square, b.horner(square, TANH_FIT), x)
     magnitude = abs(x)
     limit = _TANH_LIMIT[b.format.dtype]
-    limited = b.select(magnitude > limit, limit, magnitude)
+    limited = b.minimum(magnitude, limit)
     w, n = exp_parts(b, limited + limited)
     power = (w + 1.0) * power_of_two(b, n)
     large = b.fma(1.0 / (power + 1.0), -2.0, 1.0)
@@ -238,11 +292,9 @@ def _expm1(b: ScalarBuilder, x: Number) -> Number:
     """(1 + w)·2^n - 1 as (w·f + (f - 1/g))·g for 2^n = f·g: of small x, whose n is 0, that is w itself."""
     limit = EXP_LIMIT[b.format.dtype]
     # below -40 the result is -1 in both formats
-    limited = b.select(x > limit, limit, b.select(x < -40.0, -40.0, x))
-    w, n = exp_parts(b, limited)
-    half = n.logical_shift_right(1)
-    first, second, inverse = (power_of_two(b, exponent) for exponent in (half, n - half, half - n))
-    value = b.fma(w, first, first - inverse) * second
+    w, n = exp_parts(b, b.minimum(b.maximum(x, -40.0), limit))
+    first, second = scale_factors(b, n)
+    value = b.fma(w, first, first - inverse_power(b, second)) * second
     return b.intrinsic("copysign", value, x)
 
 

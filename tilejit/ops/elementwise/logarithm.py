@@ -264,8 +264,7 @@ POW = Elementwise(
 def _softplus(b: ScalarBuilder, x: Number) -> Number:
     """max(x, 0) + log(1 + t) for t = exp(-|x|), which is k·ln(2) + f + f²·P(f) for 1 + t = (1 + f)·2^k."""
     limit = EXP_LIMIT[b.format.dtype]
-    magnitude = abs(x)
-    w, n = exp_parts(b, -b.select(magnitude > limit, limit, magnitude))
+    w, n = exp_parts(b, -b.minimum(abs(x), limit))
     t = scale(w + 1.0, scale_factors(b, n))
     is_large = t > 0.40625
     f = b.select(is_large, (t - 1.0) * 0.5, t)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...dtypes import DType, bfloat16, bool_, float16, float32, int32, mixes_signs, promote, unsigned
+from ...dtypes import DType, bool_, float32, int32, mixes_signs, promote, unsigned
 from ...errors import KernelTypeError
 from ..scalar import Code
 
-__all__ = ["INF", "NAN", "RULES", "Accuracy", "Elementwise", "Formula", "in_double"]
+__all__ = ["INF", "NAN", "RULES", "Accuracy", "Approximation", "Elementwise", "Formula", "in_double"]
 
 Array = np.ndarray
 Formula = Callable[..., Array]
@@ -21,6 +21,7 @@ INF, NAN = float("inf"), float("nan")
 
 #: kind -> what it takes and gives
 RULES: dict[str, str] = {
+    "approximation": "of float32, float16 and bfloat16; integers and bool_ are converted to float32",
     "function": "of floats; integers and bool_ are converted to float32",
     "arithmetic": "of integers and floats in the promoted type; bool_ counts as int32",
     "exact": "as arithmetic, and never rounds: float16 and bfloat16 are not converted",
@@ -41,6 +42,8 @@ class Accuracy:
     exact: the true value of the operands, in mpmath's words (`mp`); only tests read it. precision_bits: that this
     takes, where arguments cancel.
     float32, float64: for each operand the range in which the function is neither constant nor infinite.
+    halves: of a function with a formula for them a bound of the error in float16 and in bfloat16, of which rounding is
+    half a unit; measured on all arguments.
     """
 
     ulp: tuple[float, float]
@@ -48,6 +51,34 @@ class Accuracy:
     float32: tuple[Range, ...]
     float64: tuple[Range, ...]
     precision_bits: int = 250
+    halves: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Approximation:
+    """How far what the hardware approximates in float32 may be from its true value: machines give different bits.
+
+    relative: of the true value. growth: of the true value for each unit of |x|, added to that. absolute: added too.
+    domain: of the last operand, where that holds; normal numbers. Subnormal operands and results may be zeros.
+    """
+
+    relative: float
+    domain: Range
+    growth: float = 0.0
+    absolute: float = 0.0
+
+    def error(self, true: Array, x: Array) -> Array:
+        """The greatest absolute error, for operands of which `x` is the last one."""
+        error = (self.relative + self.growth * np.abs(x)) * np.abs(true) + self.absolute
+        return np.asarray(np.where(np.abs(true) < 2.0**-126, np.maximum(error, 2.0**-126), error))
+
+    def __str__(self) -> str:
+        terms = [f"{self.relative:.2g}"] if self.relative else []
+        terms += [f"{self.growth:.2g}*abs(x)"] if self.growth else []
+        relative = f"{' + '.join(terms)} of the value" if terms else ""
+        absolute = f"{self.absolute:.2g}" if self.absolute else ""
+        low, high = self.domain
+        return f"{' plus '.join(filter(None, (relative, absolute)))} from {low:.3g} to {high:.3g}"
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -58,7 +89,9 @@ class Elementwise:
     formula: its NumPy meaning on arrays that are already of the type in which it computes.
     floats, integers, bools: how it computes on float32 and float64, on integers, on bool_; None where the type rule
     leads to none. narrow: on floats of 16 and 8 bits; without it they are converted to float32 and back.
+    halves: how it computes on float32 what was float16 or bfloat16 and is rounded to that; None where as on float32.
     accuracy: None where it is exact or correctly rounded, so that every machine gives NumPy's bits.
+    approximation: the bound of one that asks for the hardware's; None of the others, which give one result everywhere.
     special: rows of arguments and the result, for zeros, infinities and NaN; NumPy has the same.
     symmetry: of a function of one float: "odd", "even" or "". rising: whether no step of it goes down.
     """
@@ -72,7 +105,9 @@ class Elementwise:
     integers: Code | None = None
     bools: Code | None = None
     narrow: Code | None = None
+    halves: Code | None = None
     accuracy: Accuracy | None = None
+    approximation: Approximation | None = None
     special: tuple[tuple[float, ...], ...] = ()
     symmetry: str = ""
     rising: bool = False
@@ -104,7 +139,7 @@ class Elementwise:
 
     def folds(self, dtype: DType) -> bool:
         """Whether NumPy gives the bits that every machine gives, when it computes in a type."""
-        return self.accuracy is None or not dtype.is_float
+        return not dtype.is_float or (self.accuracy is None and self.approximation is None)
 
     def value_type(self, compute: DType) -> DType:
         """The type of the value that it gives when it computes in `compute`: that, or bool_."""
@@ -148,7 +183,7 @@ class Elementwise:
         if integers and self.kind == "bits" and mixes_signs(dtypes):
             return unsigned(max(dtypes, key=lambda d: d.bits))
         # functions compute in float32
-        if integers and self.kind == "function":
+        if integers and self.kind in ("function", "approximation"):
             return max(dtypes, key=lambda d: d.bits)
         return promote(*dtypes)
 
@@ -157,11 +192,13 @@ class Elementwise:
             return f"{self.name} takes integers or bool_; got {promoted}"
         if self.kind == "bits":
             return promoted, promoted
-        if self.kind == "function" and not promoted.is_float:
+        if self.kind in ("function", "approximation") and not promoted.is_float:
             return float32, float32
+        if self.kind == "approximation" and promoted.bits > 32:
+            return f"{self.name} of {promoted}: the hardware approximates float32 only"
         if promoted == bool_:
             return int32, int32
-        if self.kind != "exact" and promoted in (float16, bfloat16):
+        if self.kind != "exact" and promoted.is_half and self.halves is None:
             return float32, promoted
         return promoted, promoted
 

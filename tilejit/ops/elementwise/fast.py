@@ -1,0 +1,101 @@
+"""What the hardware approximates, in few instructions: `tj.fast.exp` is `fast_exp` here.
+
+source: PTX ISA, "Floating Point Instructions", for what each instruction may err.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...isa import Row, approximate
+from ..scalar import Code, inline
+from .exponential import LN2, LOG2E
+from .record import Approximation, Elementwise, Formula, in_double
+
+#: half a unit in the last place of float32
+_ROUNDING = 2.0**-24
+_NORMAL = (2.0**-126, 2.0**126)
+_POSITIVE = (2.0**-126, 2.0**127)
+
+
+def _direct(row: Row) -> Code:
+    """The instruction alone."""
+    return inline(lambda b, *operands: b.machine(row, *operands))
+
+
+def _fast(
+    name: str,
+    meaning: str,
+    formula: Formula,
+    code: Code,
+    approximation: Approximation,
+    operands: tuple[str, ...] = ("x",),
+) -> Elementwise:
+    return Elementwise(
+        name=f"fast_{name}",
+        operands=operands,
+        kind="approximation",
+        meaning=f"{meaning}, as the hardware approximates it",
+        formula=in_double(formula),
+        floats=code,
+        approximation=approximation,
+    )
+
+
+FAST_EXP2 = _fast(
+    "exp2", "2 to the power x", np.exp2, _direct(approximate.EX2), Approximation(2.0**-22, (-126, 127.5))
+)
+
+#: log2(e)'s and the product's rounding change the exponent by as much for each unit of x
+FAST_EXP = _fast(
+    "exp",
+    "e to the power x",
+    np.exp,
+    inline(lambda b, x: b.machine(approximate.EX2, x * b.parts(LOG2E)[0])),
+    Approximation(2.0**-22, (-87, 88), growth=math.log(2) * (1.92596299e-8 + 1.4427 * _ROUNDING)),
+)
+
+FAST_LOG2 = _fast(
+    "log2", "logarithm to base 2", np.log2, _direct(approximate.LG2), Approximation(2.0**-22, _POSITIVE, 0, 2.0**-22)
+)
+
+FAST_LOG = _fast(
+    "log",
+    "natural logarithm",
+    np.log,
+    inline(lambda b, x: b.machine(approximate.LG2, x) * b.parts(LN2)[0]),
+    Approximation(2.0**-21.5, _POSITIVE, 0, 2.0**-22),
+)
+
+FAST_SIN = _fast(
+    "sin", "sine", np.sin, _direct(approximate.SIN), Approximation(0, (-math.pi, math.pi), absolute=2.0**-20.5)
+)
+
+FAST_COS = _fast(
+    "cos", "cosine", np.cos, _direct(approximate.COS), Approximation(0, (-math.pi, math.pi), absolute=2.0**-20.5)
+)
+
+FAST_TANH = _fast(
+    "tanh", "hyperbolic tangent", np.tanh, _direct(approximate.TANH), Approximation(2.0**-10.9, (-100, 100))
+)
+
+FAST_SQRT = _fast("sqrt", "square root", np.sqrt, _direct(approximate.SQRT), Approximation(2.0**-22.5, _POSITIVE))
+
+FAST_RSQRT = _fast(
+    "rsqrt", "1 / sqrt(x)", lambda x: 1 / np.sqrt(x), _direct(approximate.RSQRT), Approximation(2.0**-22.5, _POSITIVE)
+)
+
+FAST_RECIPROCAL = _fast(
+    "reciprocal", "1 / x", lambda x: 1 / x, _direct(approximate.RCP), Approximation(2.0**-22.5, _NORMAL)
+)
+
+FAST_DIV = _fast(
+    "div",
+    "x / y",
+    lambda x, y: x / y,
+    _direct(approximate.DIV),
+    Approximation(2.0**-22, _NORMAL),
+    operands=("x", "y"),
+)
