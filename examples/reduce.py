@@ -8,8 +8,11 @@ with one strip.
 
 All: as many CTAs as the GPU holds at once, each adds every grid-th block to a tile in registers; then one CTA adds the
 CTAs' sums. A tile that is carried round a loop costs an addition an element, a sum over it shuffles and a barrier.
+`sum_all` does that in two launches. `sum_in_one_launch` counts the CTAs that are done: the one that comes last adds the
+sums. Its `atomic.add` releases that CTA's sum to the others and acquires theirs, and the barrier hands that on to the
+CTA's other threads.
 
-No atomics: the order of additions is fixed, and so are the bits.
+Sums are never added by atomics: the order of additions is fixed, whoever comes last, and so are the bits.
 
 Run it: `python examples/reduce.py`.
 """
@@ -48,6 +51,23 @@ def sum_all(X: tj.Tensor, parts: tj.Tensor):
     parts[tj.cta_id(0)] = tj.sum(sums)
 
 
+@tj.kernel(threads=512)
+def sum_in_one_launch(X: tj.Tensor, parts: tj.Tensor, counter: tj.Tensor, total: tj.Tensor):
+    """parts: one element for each of at most CTAS CTAs. counter: one int32, 0 before and after."""
+    sums = tj.cta.zeros((BLOCK,), tj.float32)
+    for k in range(tj.cta_id(0), tj.cdiv(X.shape[0], BLOCK), tj.num_ctas(0)):
+        sums += tj.cta.load(X.tile(BLOCK, k))
+    part = tj.sum(sums)
+    is_last = tj.alloc_shared((1,), tj.bool_)
+    if tj.thread_id() == 0:
+        parts[tj.cta_id(0)] = part
+        is_last[0] = tj.atomic.add(counter[0], 1, order="acq_rel") == tj.num_ctas(0) - 1
+    tj.cta_sync()
+    if is_last[0]:
+        total[0] = tj.sum(tj.cta.load(parts[0:CTAS]))
+        counter[0] = 0
+
+
 def check(rows: int, columns: int, strips: int = 3, ctas: int = CTAS) -> None:
     x = np.random.default_rng(columns).standard_normal((rows, columns), np.float32)
     by_row, by_column, total = (np.full(n, np.nan, np.float32) for n in (rows, columns, 1))
@@ -62,10 +82,15 @@ def check(rows: int, columns: int, strips: int = 3, ctas: int = CTAS) -> None:
     sum_all[len(sums)](x.reshape(-1), sums)
     sum_all[1](sums, total)
 
+    parts, counter, at_once = np.empty_like(sums), np.zeros(1, np.int32), np.full(1, np.nan, np.float32)
+    for _ in range(2):
+        sum_in_one_launch[len(parts)](x.reshape(-1), parts, counter, at_once)
+
     wide = x.astype(np.float64)
     np.testing.assert_allclose(by_row, wide.sum(1), rtol=1e-5, atol=1e-5 * columns**0.5)
     np.testing.assert_allclose(by_column, wide.sum(0), rtol=1e-5, atol=1e-5 * rows**0.5)
     np.testing.assert_allclose(total, wide.sum(), rtol=1e-5, atol=1e-5 * x.size**0.5)
+    np.testing.assert_allclose(at_once, wide.sum(), rtol=1e-5, atol=1e-5 * x.size**0.5)
     print(f"sums of {rows} x {columns} on {tj.device()}: right")
 
 
