@@ -24,14 +24,13 @@ from ...layout import Swizzle, TileLayout
 from ...layout.grid import WIDEST_BYTES
 from ...layout.iters import Iter
 from ...ops.copies import COPY, RESHAPE
-from ...scopes import SCOPES, THREAD
 from ..builder import Builder, instances_of
 from ..engine import Verdict, dispatch
-from ..moves.conversion import BETWEEN_TILES, CONVERSION_CONDITIONS
+from ..moves.conversion import BETWEEN_TILES, EXCHANGE_CONDITIONS
 from ..moves.wavefronts import WORD_BYTES, SharedAccesses
 from ..schedule.matrix_tiles import ROW
 from ..schedule.turns import Turns
-from ..variant import Array, Condition, DispatchContext, Facts, Plan, Staged, Variant, VectorPlan
+from ..variant import Array, DispatchContext, Facts, Plan, Staged, Variant, VectorPlan
 from . import copy_fallback, copy_ldstmatrix, copy_reg
 
 #: how either copy is carried out
@@ -72,10 +71,6 @@ class Exchange(Plan):
         every = [half.plan.moves() for half in (self.store, self.load)]
         tables = [np.column_stack([m.issue, m.thread, m.places[:, 1], m.places[:, 0]]) for m in every]
         return np.concatenate([np.insert(table, 0, k, axis=1) for k, table in enumerate(tables)])
-
-
-def _several_threads(op: TileOp, context: DispatchContext) -> str | None:
-    return "a thread has nobody to hand its registers to" if SCOPES[op.scope] is THREAD else None
 
 
 def plan(op: TileOp, context: DispatchContext) -> Exchange:
@@ -232,7 +227,7 @@ VARIANT = Variant(
     operations=(COPY.name, RESHAPE.name),
     priority=10,
     operands=BETWEEN_TILES,
-    when=(*CONVERSION_CONDITIONS, Condition("several threads", _several_threads)),
+    when=EXCHANGE_CONDITIONS,
     plan=plan,
     emit=emit,
 )
