@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,6 +29,7 @@ from ..ir.walk import Block
 from ..isa import ROWS
 from ..source import Span
 from ..target import Target
+from .alike import Written, likeness
 from .builder import Builder
 from .engine import Verdict, dispatch
 from .proof import prove
@@ -90,6 +91,7 @@ class _Walk:
         self.builder = builder
         self.verdicts: list[Verdict[Any]] = []
         self.instructions: list[Instruction] = []
+        self.written: dict[Hashable, Written] = {}
 
     def block(self, body: Block) -> None:
         for stmt in body:
@@ -120,11 +122,26 @@ class _Walk:
             self.builder.append(walk.with_blocks(stmt, self.inner))
 
     def operation(self, op: TileOp) -> None:
-        verdict = dispatch(op, self.context, self.variants)
+        alike = likeness(op, self.builder)
+        written = None if alike is None else self.written.get(alike)
+        if written is not None:
+            self.verdicts.append(written.again(op, self.builder, self.decide))
+            return
+        verdict = self.decide(op)
         self.verdicts.append(verdict)
         if self.debug:
             prove(verdict.plan, op)
-        verdict.emit(self.builder)
+        head = len(self.builder.head)
+        with self.builder.block() as statements:
+            verdict.emit(self.builder)
+        for stmt in statements:
+            self.builder.append(stmt)
+        # what it has at the kernel's beginning is its own
+        if alike is not None and head == len(self.builder.head):
+            self.written[alike] = Written(verdict, tuple(statements))
+
+    def decide(self, op: TileOp) -> Verdict[Any]:
+        return dispatch(op, self.context, self.variants)
 
     def offset(self, place: Element) -> Expr:
         try:
