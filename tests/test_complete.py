@@ -23,9 +23,6 @@ from tilejit.testing.operations import ways_to_draw
 
 #: what is missing -> why that is right
 ABSENT = {
-    "tile operation 'reshape': no variant": "it is a view or a conversion, which have no variants yet",
-    "tile operation 'reshape': no way to draw its operands in tilejit.testing": "as above",
-    "tile operation 'reshape': no golden": "as above",
     "family of instructions 'cvt to fp8': no golden": "code generation writes casts: tests/codegen/test_ptx.py has it",
     "family of instructions 'cvt from fp8': no golden": "as above",
     "family of instructions 'atom': no golden": "code generation chooses them: tests/kernels/test_atomics.py has them",

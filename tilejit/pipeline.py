@@ -3,7 +3,7 @@
 ```
 open IR ─ limits, layouts ─▶
 tile IR ─ initialized, polls, in place, checks, lower ─▶
-lane IR ─ memory, pending, assertions, prune ─▶ ─ codegen ─▶ PTX
+lane IR ─ memory, pending, packed, assertions, prune ─▶ ─ codegen ─▶ PTX
 ```
 """
 
@@ -28,7 +28,7 @@ from .ir.nodes import Assert, AssertionsParam, Buffer, Kernel, Open, Param, Poin
 from .ir.text.printer import to_text
 from .ir.types import Signature
 from .ir.verify import Examined, examine
-from .lower import Verdict, lower, pending
+from .lower import Verdict, lower, packed, pending
 from .lower.open import LayoutChoice, lay_out
 from .source import Span
 from .target import MAX_THREADS, TMEM_COLUMNS, Target
@@ -252,6 +252,10 @@ def _carry_pending(state: PassState) -> None:
     state.kernel = pending.carry(state.kernel)
 
 
+def _keep_packed(state: PassState) -> None:
+    state.kernel = packed.keep(state.kernel)
+
+
 def _check_memory(state: PassState) -> None:
     buffers = tuple(b for b in allocations(state.kernel.body) if not isinstance(b.layout, Open))
     _check_shared_memory(state, buffers)
@@ -384,6 +388,12 @@ PASSES: tuple[Pass, ...] = (
         _carry_pending,
         level="lane",
         after=(("lower", "only then is it known which registers an asynchronous operation fills or reads"),),
+    ),
+    Pass(
+        "packed",
+        _keep_packed,
+        level="lane",
+        after=(("lower", "only then does the text show where a tile's elements are converted, and every barrier"),),
     ),
     Pass(
         "assertions",

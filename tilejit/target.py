@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from .errors import DeviceError
 
-__all__ = ["MAX_REGISTERS", "Multiprocessor", "REGISTERS", "Target", "TARGETS", "target"]
+__all__ = ["Multiprocessor", "Target", "TARGETS", "most_registers", "target"]
 
 WARP = 32
 WARPGROUP = 128
@@ -32,10 +32,18 @@ TENSOR_MEMORY_TARGETS = ("sm_100a", "sm_103a", "sm_110a")
 REGISTERS = 64 * 1024
 MAX_REGISTERS = 255
 
+#: registers come to a thread by so many
+_THREAD_UNIT = 8
+
 #: a multiprocessor's warps are shared out among so many schedulers, which have registers of their own; a warp gets them
 #: in units of so many
 _SCHEDULERS = 4
 _REGISTER_UNIT = 256
+
+
+def most_registers(threads: int, limit: int | None) -> int:
+    """What a thread of a CTA of so many threads may have. limit: what the kernel asks for."""
+    return min(MAX_REGISTERS, limit or MAX_REGISTERS, REGISTERS // threads // _THREAD_UNIT * _THREAD_UNIT)
 
 
 @dataclass(frozen=True, slots=True)

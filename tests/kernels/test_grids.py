@@ -82,6 +82,17 @@ def test_ptxas_takes_the_barrier(target):
     assert made.cooperative
 
 
+@pytest.mark.gpu
+def test_a_gpu_refuses_a_grid_that_cant_be_resident_and_runs_the_next():
+    with tj.use_device("cuda"):
+        x = np.arange(64, dtype=np.int32)
+        y = np.zeros_like(x)
+        with pytest.raises(tj.LaunchError, match=r"the 1,000,000 CTAs of a cooperative launch .* multiprocessors"):
+            reversed_and_doubled[1_000_000](x, y, 1)
+        reversed_and_doubled[1](x, y, 1)
+    np.testing.assert_array_equal(y, np.arange(64)[::-1] * 2)
+
+
 def test_only_a_cooperative_kernel_waits_for_its_grid():
     @tj.kernel(threads=32)
     def alone(X: tj.Tensor):

@@ -23,6 +23,9 @@ from tilejit.testing import Operation, assert_equal
 
 Array = np.ndarray
 
+#: the operations that give each element of the destination one of the source, in order
+_COPIES = ("copy", "copy_async", "reshape")
+
 
 class Placed(Operand):
     """A region of a drawn operation, as an operand."""
@@ -108,7 +111,7 @@ class Run:
 
     def _contents(self, operand: Placed, random: np.random.Generator) -> Array:
         """Any bits for what is moved, small numbers for what is computed with; the same in all places of an element."""
-        if self.op.name in ("copy", "copy_async"):
+        if self.op.name in _COPIES:
             found = bits(operand, random)
         else:
             least = 0 if self.op.name == "cast" or operand.dtype.kind in ("uint", "bool") else -4
@@ -127,7 +130,7 @@ class Run:
         # padding holds anything
         padding = self.dst.padding(self.op.scope)
         got[padding] = expected[padding]
-        if self.op.name in ("copy", "copy_async"):
+        if self.op.name in _COPIES:
             np.testing.assert_array_equal(got, expected)
             return made
         dtype = self.dst.dtype.numpy
@@ -144,7 +147,7 @@ class Run:
     def expected(self) -> Array:
         """What the destination's storage must hold."""
         before = self.held[self.dst.name]
-        if self.op.name in ("copy", "copy_async"):
+        if self.op.name in _COPIES:
             src = self.tiles[1]
             masks = [o for o in self.tiles[2:] if o.name == "mask"]
             allowed = {m.name: (m, self.held[m.name]) for m in masks}.get("mask")
@@ -163,7 +166,7 @@ class Run:
 
     def _fill(self) -> int:
         """The bits of what lies outside."""
-        fill = self.op.value("fill")
+        fill = self.op.value("fill") if "fill" in self.op.options else None
         value = 0 if fill is None else fill.value  # type: ignore[union-attr]
         found = np.asarray(value).astype(self.dst.dtype.numpy)
         return int(found.view(f"u{found.itemsize}"))

@@ -224,8 +224,7 @@ def inputs_of(name: str, A: np.ndarray) -> tuple[object, ...]:
     return {"fill": (np.float32(1.5),), "indices": ()}.get(name, (A,))
 
 
-# reshape has no variant of its own yet (tests/test_complete.py)
-EXAMPLES = [n for n, op in TILE_OPERATIONS.items() if n not in ("gemm", "reshape") and op.reduction is None]
+EXAMPLES = [n for n, op in TILE_OPERATIONS.items() if n != "gemm" and op.reduction is None]
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..ir.nodes import Kernel
-from ..target import MAX_REGISTERS, REGISTERS
+from ..target import most_registers
 from .storage import local_memory, most_at_once, size_bytes
 
 __all__ = ["Measurement", "Usage", "estimate"]
@@ -42,6 +42,5 @@ def estimate(kernel: Kernel) -> Usage:
     addressed = {buffer.name for buffer in local_memory(kernel.body)}
     tiles = [buffer for buffer in most_at_once(kernel.body) if buffer.name not in addressed]
     needed = sum(-(-size_bytes(buffer) // 4) for buffer in tiles) + _BESIDE_TILES
-    # registers come to a thread by eights
-    registers = min(needed, MAX_REGISTERS, kernel.max_registers or MAX_REGISTERS, REGISTERS // kernel.threads // 8 * 8)
+    registers = min(needed, most_registers(kernel.threads, kernel.max_registers))
     return Usage(registers, 4 * (needed - registers), is_estimate=True)

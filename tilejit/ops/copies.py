@@ -145,7 +145,8 @@ RESHAPE = TileOperation(
     operands=(DST, TileOperand("src", "the source of reshape")),
     attrs=(VARIANT_NAME,),
     meaning="dst = the elements of src in row-major order, in another shape",
-    example="x = tj.alloc_local((8, 4), tj.float32)\ntj.thread.reshape(x, tj.thread.load(A[0:4, 0:8]))",
+    example="x = tj.alloc_local((32, 8), tj.float32, layout=tj.S[(32, 8) : (1 @ tj.laneid, 1)])\n"
+    "tj.warp.reshape(x, tj.warp.load(A[0:32, 0:8]).reshape((4, 64)))",
     reference=_moved,
     relation=relation.RESHAPE,
     shape_fault=_reshape_shapes,

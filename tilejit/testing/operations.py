@@ -16,7 +16,7 @@ from ..ir.arithmetic import build
 from ..ir.nodes import Buffer, Expr, Region, Special, Strided, TileOp, Var
 from ..isa.mma import MMA, MMA_M, MMA_N
 from ..layout import TCGEN05_SHAPES, Swizzle, TileLayout, atom_layout, datapath, layout_a, layout_b, layout_c
-from ..ops.copies import CAST, COPY, COPY_ASYNC, FILL, INDICES
+from ..ops.copies import CAST, COPY, COPY_ASYNC, FILL, INDICES, RESHAPE
 from ..ops.elementwise import ELEMENTWISE, result_type
 from ..ops.gemm import GEMM
 from ..ops.record import SCALAR, TILE, AttributeValue, TileOperation
@@ -374,6 +374,23 @@ def _copy_between_registers(draw: st.DrawFn, name: str) -> Operation:
     return draft.made(name, (make("dst", src.dtype, src), src))
 
 
+def _reshape(draw: st.DrawFn, name: str) -> Operation:
+    """Between two local tiles with the same elements in the same order, in other shapes."""
+    draft = _Drawing(draw)
+    src = draft.padded(draft.tile("src", draw(dtypes())))
+    if src.buffer.slots:
+        dst = draft.exchanged("dst", src.dtype, src)
+        units = draw(st.integers(0, len(src.shape)))
+        shape, slots = ((*n[:units], 1, *n[units:]) for n in (src.shape, src.buffer.slots))
+        return draft.made(name, (_whole(replace(dst.buffer, shape=shape, slots=slots)), src))
+    make = draft.rearranged if draw(st.booleans()) else draft.exchanged
+    layout = make("dst", src.dtype, src).buffer.tile_layout
+    extents = [it.extent for it in layout.shard]
+    cuts = sorted(draw(st.sets(st.integers(1, len(extents)), max_size=2)))
+    shape = tuple(math.prod(extents[a:b]) for a, b in itertools.pairwise([0, *cuts, len(extents)]))
+    return draft.made(name, (_whole(_local("dst", src.dtype, shape, layout)), src))
+
+
 def _primes(extent: int) -> list[tuple[int, int]]:
     """Digits of prime extents that count as one of `extent` does, slowest first, each with its step."""
     primes: list[int] = []
@@ -563,6 +580,7 @@ _WAYS: dict[str, tuple[_Way, ...]] = {
     FILL.name: _ELEMENT_BY_ELEMENT,
     CAST.name: _ELEMENT_BY_ELEMENT,
     INDICES.name: (_indices,),
+    RESHAPE.name: (_reshape,),
     **dict.fromkeys(REDUCTIONS, (_reduction,)),
 }
 

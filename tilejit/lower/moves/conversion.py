@@ -5,12 +5,12 @@ from __future__ import annotations
 from ...errors import LayoutError
 from ...ir.nodes import Const, Region, TileOp
 from ...layout.transfer import Holding
-from ...scopes import SCOPES
+from ...scopes import SCOPES, THREAD
 from ..schedule.owners import need_own_registers, need_thread_axes
 from ..schedule.placement import owned
 from ..variant import COPY_CONDITIONS, KINDS, Condition, DispatchContext, from_to
 
-__all__ = ["BETWEEN_TILES", "CONVERSION_CONDITIONS", "held"]
+__all__ = ["BETWEEN_TILES", "CONVERSION_CONDITIONS", "EXCHANGE_CONDITIONS", "held"]
 
 
 def _constant_starts(op: TileOp, context: DispatchContext) -> str | None:
@@ -20,8 +20,15 @@ def _constant_starts(op: TileOp, context: DispatchContext) -> str | None:
     return None
 
 
+def _several_threads(op: TileOp, context: DispatchContext) -> str | None:
+    return "a thread has nobody to hand its registers to" if SCOPES[op.scope] is THREAD else None
+
+
 BETWEEN_TILES = (KINDS, from_to("local", "local"))
 CONVERSION_CONDITIONS = (*COPY_CONDITIONS, Condition("starts", _constant_starts))
+
+#: where elements change threads
+EXCHANGE_CONDITIONS = (*CONVERSION_CONDITIONS, Condition("several threads", _several_threads))
 
 
 def held(region: Region, scope: str, threads: int) -> Holding:

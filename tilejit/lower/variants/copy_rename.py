@@ -1,6 +1,6 @@
-"""copy between local tiles of which each owner holds already what it needs: registers get other names.
+"""copy and reshape between local tiles of which each owner holds already what it needs: registers get other names.
 
-accepts: two local tiles of equal dtypes and shapes, parts at constant starts among them, where every owner of an
+accepts: two local tiles of equal dtypes, parts at constant starts among them, where every owner of an
     element of the destination owns it in the source too, and the register that becomes another is the same in all
     threads. Any layouts, replicas and padding.
 emits: one move a register, which costs no instruction.
@@ -17,6 +17,7 @@ from ...dtypes import DType, int32
 from ...ir.arithmetic import build
 from ...ir.nodes import Buffer, TileOp, Vector
 from ...layout.transfer import renaming
+from ...ops.copies import COPY, RESHAPE
 from ..builder import Builder
 from ..moves.conversion import BETWEEN_TILES, CONVERSION_CONDITIONS, held
 from ..variant import Array, Decline, DispatchContext, Facts, Moves, Plan, Variant
@@ -97,7 +98,7 @@ def _vector(buffer: Buffer, start: int, width: int) -> Vector:
 
 VARIANT = Variant(
     name="rename",
-    operations=("copy",),
+    operations=(COPY.name, RESHAPE.name),
     priority=30,
     operands=BETWEEN_TILES,
     when=CONVERSION_CONDITIONS,

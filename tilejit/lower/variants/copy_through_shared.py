@@ -1,9 +1,9 @@
-"""copy between local tiles whose elements change threads: through shared memory of the operation's own.
+"""copy and reshape between local tiles whose elements change threads: through shared memory of the operation's own.
 
-accepts: two local tiles of equal dtypes and shapes, any layouts, replicas and padding; parts at constant starts.
+accepts: two local tiles of equal dtypes, any layouts, replicas and padding; parts at constant starts.
 emits: the lowest owners store the source; a barrier of the scope; every owner loads the destination. Each of the two is
     the first of ldstmatrix, reg and fallback that takes it. The memory is dense, its fastest dimension and its swizzle
-    those that cost least.
+    those that cost least. Of a reshape it is row-major: the store has the source's shape, the load the destination's.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ import numpy as np
 from ...errors import DispatchError, LayoutError
 from ...ir.allocation import alignment
 from ...ir.arithmetic import build
-from ...ir.nodes import Buffer, Region, Sync, TileOp
+from ...ir.nodes import Buffer, BufferView, Expr, Region, Sync, TileOp
 from ...layout import Swizzle, TileLayout
+from ...layout.grid import WIDEST_BYTES
 from ...layout.iters import Iter
-from ...scopes import SCOPES, THREAD
+from ...ops.copies import COPY, RESHAPE
 from ..builder import Builder, instances_of
 from ..engine import Verdict, dispatch
-from ..moves.conversion import BETWEEN_TILES, CONVERSION_CONDITIONS
+from ..moves.conversion import BETWEEN_TILES, EXCHANGE_CONDITIONS
 from ..moves.wavefronts import WORD_BYTES, SharedAccesses
 from ..schedule.matrix_tiles import ROW
 from ..schedule.turns import Turns
-from ..variant import Array, Condition, DispatchContext, Facts, Plan, Staged, Variant, VectorPlan
+from ..variant import Array, DispatchContext, Facts, Plan, Staged, Variant, VectorPlan
 from . import copy_fallback, copy_ldstmatrix, copy_reg
 
 #: how either copy is carried out
@@ -72,10 +73,6 @@ class Exchange(Plan):
         return np.concatenate([np.insert(table, 0, k, axis=1) for k, table in enumerate(tables)])
 
 
-def _several_threads(op: TileOp, context: DispatchContext) -> str | None:
-    return "a thread has nobody to hand its registers to" if SCOPES[op.scope] is THREAD else None
-
-
 def plan(op: TileOp, context: DispatchContext) -> Exchange:
     unnamed = replace(op, operands=tuple(_unnamed(name, region) for name, region in op.tiles.items()))
     return _through(op, context, _memory(unnamed, context))
@@ -89,19 +86,24 @@ def _unnamed(name: str, region: Region) -> Region:
 @lru_cache(_REMEMBERED)
 def _memory(op: TileOp, context: DispatchContext) -> TileLayout:
     """The cheapest memory for a copy by way of it; of several the one with the least swizzle."""
-    shape = op.region("dst").shape
+    shape = _stored(op)
+    # only row-major memory has the same elements in other shapes
+    fastest_of = range(max(len(shape), 1)) if op.name == COPY.name else range(max(len(shape), 1))[-1:]
     best: tuple[int, TileLayout] | None = None
-    for fastest in reversed(range(max(len(shape), 1))):
+    for fastest in reversed(fastest_of):
         dense = _dense(shape, fastest)
         through = _through(op, context, dense)
         sides = [_Side.of(through.store.plan, 0), _Side.of(through.load.plan, 1)]
-        if best is not None and best[0] <= sum(side.least for side in sides):
+        least = sum(side.least for side in sides)
+        if best is not None and best[0] <= least:
             continue
         swizzles = [Swizzle(0, 0, 0), *_swizzles(max(side.chunk for side in sides), dense.footprint())]
         costs = sides[0].costs(swizzles) + sides[1].costs(swizzles)
         cheapest = int(np.argmin(costs))
         if best is None or costs[cheapest] < best[0]:
             best = int(costs[cheapest]), dense.swizzled(swizzles[cheapest]) if cheapest else dense
+        if best[0] == least and all(side.is_widest for side in sides):
+            break
     assert best is not None
     return best[1]
 
@@ -156,8 +158,18 @@ class _Side:
         return self.accesses.costs(swizzles) * self.rounds // max(self.counted, 1)
 
     @property
+    def is_widest(self) -> bool:
+        """Whether nothing moves more at a time."""
+        return self.chunk * self.accesses.bytes_each == WIDEST_BYTES
+
+    @property
     def least(self) -> int:
         return self.accesses.least * self.rounds // max(self.counted, 1)
+
+
+def _stored(op: TileOp) -> tuple[int, ...]:
+    """The shape in which the elements are stored."""
+    return op.region("dst" if op.name == COPY.name else "src").shape
 
 
 def _through(op: TileOp, context: DispatchContext, memory: TileLayout, b: Builder | None = None) -> Exchange:
@@ -166,15 +178,29 @@ def _through(op: TileOp, context: DispatchContext, memory: TileLayout, b: Builde
     instances, number = instances_of(op.scope, context.threads)
     name = "exchange" if b is None else b.name("exchange")
     number = number if b is None else b.let("instance", number, (0, instances - 1))
-    shape = dst.shape or (1,)
-    part_of = Iter(instances, memory.footprint(), memory.shard[0].axis)
-    whole = TileLayout((part_of, *memory.shard), swizzle=memory.swizzle)
+    shape = _stored(op) or (1,)
     align = alignment("shared", dst.dtype, memory)
-    buffer = Buffer(name, "shared", dst.dtype, (instances, *shape), whole, align, span=op.span)
-    zero = build.const(0, number.dtype)
-    here = Region(buffer, (number, *(zero for _ in shape)), (None, *shape))
-    store, load = (TileOp("copy", op.scope, sides, span=op.span) for sides in ((here, src), (dst, here)))
+    stored = Buffer(name, "shared", dst.dtype, (instances, *shape), _each(instances, memory), align, span=op.span)
+    loaded, other = stored, dst.shape or (1,)
+    if shape != other:
+        rows = _dense(other, len(other) - 1)
+        layout = _each(instances, rows if memory.swizzle is None else rows.swizzled(memory.swizzle))
+        loaded = replace(stored, name=f"{name}.reshaped", shape=(instances, *other), layout=layout, base=stored)
+    store = TileOp(COPY.name, op.scope, (_part(stored, number), src), span=op.span)
+    load = TileOp(COPY.name, op.scope, (dst, _part(loaded, number)), span=op.span)
     return Exchange(context, memory, _half(store, context), _half(load, context))
+
+
+def _each(instances: int, memory: TileLayout) -> TileLayout:
+    """`memory` for each instance of the scope."""
+    part = Iter(instances, memory.footprint(), memory.shard[0].axis)
+    return TileLayout((part, *memory.shard), swizzle=memory.swizzle)
+
+
+def _part(buffer: Buffer, number: Expr) -> Region:
+    """That of one instance."""
+    zero, extents = build.const(0, number.dtype), tuple(n for n in buffer.shape[1:] if isinstance(n, int))
+    return Region(buffer, (number, *(zero for _ in extents)), (None, *extents))
 
 
 def _half(op: TileOp, context: DispatchContext) -> Verdict[Any]:
@@ -187,7 +213,10 @@ def _half(op: TileOp, context: DispatchContext) -> Verdict[Any]:
 
 def emit(plan: Exchange, op: TileOp, b: Builder) -> None:
     through = _through(op, plan.context, plan.memory, b)
-    b.hand_over(op.scope, through.store.op.region("dst").buffer)
+    stored, loaded = through.store.op.region("dst").buffer, through.load.op.region("src").buffer
+    b.hand_over(op.scope, stored)
+    if loaded.base is not None:
+        b.head.append(BufferView(loaded, span=b.span))
     through.store.emit(b)
     b.append(Sync(op.scope, span=b.span))
     through.load.emit(b)
@@ -195,10 +224,10 @@ def emit(plan: Exchange, op: TileOp, b: Builder) -> None:
 
 VARIANT = Variant(
     name="through_shared",
-    operations=("copy",),
+    operations=(COPY.name, RESHAPE.name),
     priority=10,
     operands=BETWEEN_TILES,
-    when=(*CONVERSION_CONDITIONS, Condition("several threads", _several_threads)),
+    when=EXCHANGE_CONDITIONS,
     plan=plan,
     emit=emit,
 )
