@@ -245,3 +245,23 @@ def test_tiles_of_one_element_meet_numbers(n):
     np.testing.assert_allclose(
         y[100:], [seen.max(), halves, seen.min(), x[:100].sum() if n > 1 else -1], rtol=2e-3, atol=2e-3
     )
+
+
+@tj.kernel(threads=64)
+def widened(X: tj.Tensor, Y: tj.Tensor, n: tj.int32, scale: tj.float32):
+    total = 0.0
+    for _ in range(n):
+        total += tj.sum(tj.cta.load(X[0:64]))
+    Y[0] = total
+    single = tj.max(tj.cta.load(X[0:64])) * scale
+    tj.static_assert(single.dtype == tj.float32)
+    tj.static_assert((tj.cta.load(X[0:64]) * scale).dtype == tj.float16)
+    Y[1] = single
+
+
+def test_tiles_of_one_element_promote_with_scalars_as_scalars_do():
+    x, y = np.full(64, 33, np.float16), np.zeros(2, np.float32)
+    with tj.use_device("sim"):
+        widened[1](x, y, 101, 1 / 3)
+    # float16 would stop at 65504, and round to multiples of 32 before that
+    np.testing.assert_array_equal(y, [101 * 64 * 33, np.float32(33) * np.float32(1 / 3)])

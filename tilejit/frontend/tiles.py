@@ -17,6 +17,7 @@ from ..scopes import SCOPES
 from .context import Context
 from .mixed_signs import WITH_MIXED_SIGNS
 from .scalars import RANK, as_type, common_type, convert, operate
+from .singles import is_single
 from .values import Memory, Scalar, Value, describe, is_number, owner_scope
 
 __all__ = ["apply", "broadcast_shape", "cast", "common_scope", "elementwise", "emit_sound", "inputs", "local_tile"]
@@ -97,12 +98,18 @@ def common_scope(ctx: Context, node: ast.AST, name: str, tiles: Sequence[Memory]
 def inputs(
     ctx: Context, node: ast.AST, name: str, values: Sequence[Value]
 ) -> tuple[tuple[Region | Expr, ...], tuple[DType, ...]]:
-    """An operation's inputs as operands, and their types; no scalar widens the tiles' type to one of the same kind."""
+    """An operation's inputs as operands, and their types.
+
+    No scalar widens the tiles' type to one of the same kind, unless all of them are tiles of one element.
+    """
     conditions = ELEMENTWISE[name].conditions
     for value in values:
         if not isinstance(value, (Memory, Scalar)) and not is_number(value):
             raise ctx.type_error(node, f"{name} takes tiles and scalars; got {describe(value)}", "give one of these")
     tiled = [v.dtype for v in values[conditions:] if isinstance(v, Memory)]
+    if tiled and all(is_single(v) or isinstance(v, Scalar) or is_number(v) for v in values):
+        # tiles of one element count as the scalars that they meet
+        tiled += [v.dtype for v in values[conditions:] if isinstance(v, Scalar) and not v.weak]
     with ctx.located(node):
         common = ELEMENTWISE[name].common_type(tiled) if tiled else common_type(name, values[conditions:])[0]
     operands: list[Region | Expr] = []
