@@ -48,17 +48,23 @@ class Renaming:
                 return ir.If(self.expr(stmt.cond), self.block(stmt.then), self.block(stmt.orelse), span)
             case ir.For():
                 start, stop, step = self.expr(stmt.start), self.expr(stmt.stop), self.expr(stmt.step)
-                var = self._defined(stmt.var)
-                return ir.For(var, start, stop, step, self.block(stmt.body), stmt.unrolled, span)
+                index = self._defined(stmt.var)
+                return ir.For(index, start, stop, step, self.block(stmt.body), stmt.unrolled, span)
             case ir.Loop():
                 return ir.Loop(self.block(stmt.body), span)
             case ir.Move():
                 predicate, otherwise = self._optional(stmt.predicate), self._optional(stmt.otherwise)
-                return ir.Move(self.place(stmt.dst), self.place(stmt.src), predicate, otherwise, span)
+                dst, src = self.place(stmt.dst), self.place(stmt.src)
+                return ir.Move(dst, src, predicate, otherwise, stmt.order, stmt.cache, span)
+            case ir.Atomic():
+                place, operands = self.place(stmt.place), tuple([self.expr(each) for each in stmt.operands])
+                var = None if stmt.var is None else self._defined(stmt.var)
+                return ir.Atomic(stmt.op, place, operands, stmt.order, var, span)
             case ir.Instruction():
                 outputs = tuple([self.place(each) for each in stmt.outputs])
                 inputs = tuple([self.place(o) if isinstance(o, ir.Vector) else self.expr(o) for o in stmt.inputs])
-                return ir.Instruction(stmt.name, outputs, inputs, span)
+                var = None if stmt.var is None else self._defined(stmt.var)
+                return ir.Instruction(stmt.name, outputs, inputs, span, var)
             case ir.Assert():
                 values = tuple([self.expr(value) for value in stmt.values])
                 return ir.Assert(self.expr(stmt.cond), stmt.message, stmt.rule, values, span)
@@ -66,8 +72,8 @@ class Renaming:
                 parts = tuple([part if isinstance(part, str) else self.expr(part) for part in stmt.parts])
                 return ir.Print(parts, span)
             case ir.TileOp():
-                operands = tuple([self._operand(operand) for operand in stmt.operands])
-                return ir.TileOp(stmt.name, stmt.scope, operands, stmt.attrs, span)
+                tiles = tuple([self._operand(operand) for operand in stmt.operands])
+                return ir.TileOp(stmt.name, stmt.scope, tiles, stmt.attrs, span)
             case ir.Alloc() | ir.BufferView():
                 return replace(stmt, buffer=self._buffers.get(stmt.buffer.name, stmt.buffer), span=span)
             case ir.Break() | ir.Continue() | ir.Return() | ir.Sync():

@@ -346,8 +346,9 @@ def _fill(draft: _Drawing, dtype: DType) -> tuple[Expr, ...]:
 def _copy_in_memory(draw: st.DrawFn, name: str) -> Operation:
     draft = _Drawing(draw)
     dtype, shape = draw(dtypes()), draft.memory_shape()
-    inwards, others = ("shared", "global"), [("global", "shared"), ("shared", "shared"), ("global", "global")]
-    dst, src = draw(st.sampled_from([inwards] * (9 if name == COPY_ASYNC.name else 1) + others))
+    inwards, within = ("shared", "global"), ("shared", "shared")
+    others = [("global", "shared"), ("global", "global"), within, *([within] if name == COPY.name else [])]
+    dst, src = draw(st.sampled_from([inwards] * (9 if name == COPY_ASYNC.name else 2) + others))
     sides = draft.memory("dst", dst, dtype, shape, written=True), draft.memory("src", src, dtype, shape)
     return draft.made(name, (*sides, *_fill(draft, dtype)))
 
@@ -589,7 +590,7 @@ _ELEMENT_BY_ELEMENT: tuple[_Way, ...] = (_elementwise_in_registers, _elementwise
 
 #: name of an operation that isn't elementwise -> the ways to draw its operands
 _WAYS: dict[str, tuple[_Way, ...]] = {
-    COPY.name: (_copy_in_memory, _copy_of_registers, _copy_of_matrices, _copy_between_registers),
+    COPY.name: (_copy_in_memory, _copy_in_memory, _copy_of_registers, _copy_of_matrices, _copy_between_registers),
     COPY_ASYNC.name: (_copy_in_memory, _copy_of_tensor_memory),
     GEMM.name: (_product,),
     FILL.name: _ELEMENT_BY_ELEMENT,
