@@ -314,7 +314,7 @@ def measure(torch: Any, label: str, case: Case, launches: int) -> None:
         low, median, high = statistics.quantiles(each, n=4)
         rate = case.moved / median / 1e9
         print(
-            f"{label:36}{name:24}{median * 1e3:10.1f} us{(high - low) / median:8.1%}{rate:8.3f} TB/s"
+            f"{label:36}{name:26}{median * 1e3:10.1f} us{(high - low) / median:8.1%}{rate:8.3f} TB/s"
             f"{copy / median:8.3f}",
             flush=True,
         )
@@ -333,7 +333,7 @@ def main() -> None:
         from tests.bench import triton_memory_bound as triton  # type: ignore[no-redef]
     launches = QUICK_LAUNCHES if arguments.quick else LAUNCHES
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, {'with' if triton else 'without'} Triton")
-    print(f"{'':36}{'':24}{'median':>13}{'spread':>8}{'moved':>13}{'share':>8}")
+    print(f"{'':36}{'':26}{'median':>13}{'spread':>8}{'moved':>13}{'share':>8}")
     for label, make in Cases(torch, triton):
         if arguments.cases and not any(part in label for part in arguments.cases):
             continue
