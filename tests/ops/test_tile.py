@@ -12,7 +12,7 @@ import tilejit as tj
 from tests.support.programs import array, source_of, statements, tile_ir
 from tilejit.dtypes import DType, float16, float32, int32
 from tilejit.errors import KernelTypeError
-from tilejit.frontend import tileops
+from tilejit.frontend.shorthands import SHORTHANDS
 from tilejit.ir import nodes as ir
 from tilejit.ir.arithmetic import build
 from tilejit.ir.verify.operations import tile_op_faults
@@ -213,7 +213,7 @@ def test_a_scope_has_its_aliases() -> None:
 
 
 def test_every_shorthand_has_its_code() -> None:
-    assert set(tileops._SHORTHANDS) == {name for name, call in CALLS.items() if isinstance(call, Shorthand)}
+    assert set(SHORTHANDS) == {name for name, call in CALLS.items() if isinstance(call, Shorthand)}
 
 
 def inputs_of(name: str, A: np.ndarray) -> tuple[object, ...]:

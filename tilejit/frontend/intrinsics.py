@@ -22,10 +22,10 @@ from .atomics import ATOMIC_CALLS
 from .context import Context
 from .lanes import LANE_CALLS
 from .language import Intrinsic
+from .operands import memory_operand
 from .ordered import ORDERED
 from .reductions import reduce, reduced
 from .scalars import convert
-from .tileops import memory_operand
 from .values import Constant, Memory, Scalar, Value
 
 __all__ = ["call_intrinsic", "convert_to"]

@@ -9,8 +9,8 @@ from ..ir.nodes import MEMORY_SCOPES, Instruction
 from ..isa.fences import FENCE
 from .arguments import bind, optional
 from .context import Context
+from .operands import memory_operand
 from .regions import load_element, store_element
-from .tileops import memory_operand
 from .values import Constant, Memory, Value
 
 __all__ = ["ORDERED", "memory_scope", "shared_place"]

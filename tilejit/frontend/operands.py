@@ -1,0 +1,69 @@
+"""Operands and attributes of tile operations, from the arguments of a call."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+
+from ..ir.nodes import Expr, Region
+from ..ops.fold import COMBINE, PAIRS
+from ..ops.record import AttributeValue, TileOperation, dimensions
+from . import regions
+from .arguments import optional
+from .combine import read_combine
+from .context import Context
+from .values import Memory, Value, describe
+
+__all__ = ["Attributes", "as_memory", "attributes", "destination", "memory_operand", "region_operand"]
+
+Attributes = tuple[tuple[str, AttributeValue], ...]
+
+
+def memory_operand(ctx: Context, node: ast.expr, what: str) -> Memory:
+    """An operand that names memory: a buffer, a region, or an element's place."""
+    return as_memory(ctx, node, regions.unloaded(ctx, node), what)
+
+
+def as_memory(ctx: Context, node: ast.expr, value: Value, what: str) -> Memory:
+    if not isinstance(value, Memory):
+        raise ctx.type_error(
+            node, f"{what} must be a buffer or a region; this is {describe(value)}",
+            "pass a tensor, what tj.alloc_... made, or a slice of these",
+        )
+    return value.at(ctx.span(node))
+
+
+def region_operand(ctx: Context, node: ast.expr, what: str) -> Region:
+    return memory_operand(ctx, node, what).region()
+
+
+def destination(ctx: Context, node: ast.expr) -> Region:
+    memory = memory_operand(ctx, node, "the destination")
+    regions.require_writable(ctx, node, memory)
+    return memory.region()
+
+
+def attributes(
+    ctx: Context, arguments: dict[str, ast.expr], record: TileOperation, operands: Mapping[str, Region | Expr]
+) -> Attributes:
+    """The attributes that are given, as compile-time values. operands: by name."""
+    attrs: list[tuple[str, AttributeValue]] = []
+    for attribute in record.attrs:
+        argument = arguments.get(attribute.name)
+        value = optional(ctx, argument)
+        if value is None or argument is None:
+            continue
+        if attribute is COMBINE:
+            sources = [operands[name].dtype for _, name in PAIRS if name in operands]
+            combine = read_combine(ctx, argument, value, sources, is_tuple=len(sources) > 1)
+            attrs.append((attribute.name, combine))
+            continue
+        constant = ctx.constant(value, argument, f"{attribute.name}=")
+        counted = operands.get(attribute.counts)
+        if isinstance(counted, Region):
+            constant = dimensions(constant, len(counted.shape))
+        fault = attribute.fault(constant)
+        if fault is not None:
+            raise ctx.type_error(argument, fault, f"leave {attribute.name}= out, or change it")
+        attrs.append((attribute.name, constant))
+    return tuple(attrs)

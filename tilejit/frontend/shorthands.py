@@ -1,0 +1,116 @@
+"""`s.load`, `s.store`, `s.zeros`, `s.full`, `s.indices`: calls that make tiles, or take them to memory."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+from ..dtypes import bool_, int32
+from ..ir.arithmetic import build
+from ..ir.nodes import Expr, Region, TileOp
+from ..ops.copies import COPY, FILL, INDICES
+from . import tiles
+from .arguments import optional
+from .context import Context
+from .memory import axis_of, element_type, layout_argument, static_shape
+from .operands import attributes, destination, region_operand
+from .scalars import convert, truth
+from .values import Constant, Memory, ScopedOperation, Value, describe
+
+__all__ = ["SHORTHANDS"]
+
+
+def _load(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: dict[str, ast.expr]) -> Value:
+    src = region_operand(ctx, arguments["place"], "what is loaded")
+    layout = layout_argument(ctx, arguments.get("layout"), src.shape, "local")
+    result = ctx.tile(f"{src.buffer.root.name}.tile", operation.scope, src.shape, src.dtype, ctx.span(node), layout)
+    operands: dict[str, Region | Expr] = {"dst": result.region(ctx.span(node)), "src": src}
+    fill = optional(ctx, arguments.get("fill"))
+    if fill is not None:
+        operands["fill"] = convert(ctx, arguments["fill"], fill, src.dtype).expr
+    _moved(ctx, node, operation, operands, arguments)
+    return result
+
+
+def _moved(
+    ctx: Context, node: ast.Call, operation: ScopedOperation, operands: dict[str, Region | Expr],
+    arguments: dict[str, ast.expr],
+) -> None:
+    """Emit the copy between memory and a local tile, with the mask and the attributes that the call gives."""
+    mask = _mask(ctx, operation, arguments.get("mask"))
+    if mask is not None:
+        operands["mask"] = mask
+    op = TileOp(
+        COPY.name, operation.scope, COPY.ordered(operands), attributes(ctx, arguments, COPY, {}), ctx.span(node)
+    )
+    tiles.emit_sound(ctx, node, op)
+
+
+def _mask(ctx: Context, operation: ScopedOperation, argument: ast.expr | None) -> Region | None:
+    """The mask that a call gives as a tile; None where it gives none, or one that always holds."""
+    value = optional(ctx, argument)
+    if value is None or argument is None or (isinstance(value, Constant) and value.value is True):
+        return None
+    if isinstance(value, Memory):
+        return tiles.local_tile(ctx, argument, "mask=", value).region(ctx.span(argument))
+    holds = truth(ctx, argument, value)
+    mask = ctx.tile("mask", operation.scope, (1,), bool_, ctx.span(argument))
+    cond = build.const(holds, bool_) if isinstance(holds, bool) else holds
+    region = mask.region(ctx.span(argument))
+    ctx.emit(TileOp(FILL.name, operation.scope, (region, cond), (), ctx.span(argument)))
+    return region
+
+
+def _store(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: dict[str, ast.expr]) -> Value:
+    dst = destination(ctx, arguments["place"])
+    value = ctx.evaluate(arguments["tile"])
+    if not isinstance(value, Memory) or not value.is_local:
+        raise ctx.type_error(
+            arguments["tile"], f"store takes a local tile; this is {describe(value)}",
+            "fill a region with fill(region, value), copy memory with copy(dst, src)",
+        )
+    src = value.region(ctx.span(arguments["tile"]))
+    _moved(ctx, node, operation, {"dst": dst, "src": src}, arguments)
+    return Constant(None)
+
+
+def _zeros(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: dict[str, ast.expr]) -> Value:
+    return _filled(ctx, node, operation, arguments, Constant(0))
+
+
+def _full(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: dict[str, ast.expr]) -> Value:
+    return _filled(ctx, node, operation, arguments, ctx.evaluate(arguments["value"]))
+
+
+def _filled(
+    ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: dict[str, ast.expr], value: Value
+) -> Memory:
+    shape_node, dtype_node = arguments["shape"], arguments["dtype"]
+    shape = static_shape(ctx, shape_node, ctx.evaluate(shape_node))
+    dtype = element_type(ctx, dtype_node, ctx.evaluate(dtype_node))
+    layout = layout_argument(ctx, arguments.get("layout"), shape, "local")
+    result = ctx.tile(operation.name, operation.scope, shape, dtype, ctx.span(node), layout)
+    fill = convert(ctx, node, value, dtype).expr
+    ctx.emit(TileOp(FILL.name, operation.scope, (result.region(ctx.span(node)), fill), (), ctx.span(node)))
+    return result
+
+
+def _indices(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: dict[str, ast.expr]) -> Value:
+    shape_node = arguments["shape"]
+    shape = static_shape(ctx, shape_node, ctx.evaluate(shape_node))
+    axis = axis_of(ctx, arguments["axis"], len(shape))
+    layout = layout_argument(ctx, arguments.get("layout"), shape, "local")
+    result = ctx.tile("indices", operation.scope, shape, int32, ctx.span(node), layout)
+    operands = (result.region(ctx.span(node)),)
+    ctx.emit(TileOp(INDICES.name, operation.scope, operands, (("axis", axis),), ctx.span(node)))
+    return result
+
+
+#: name -> what a call that stands for a tile operation becomes, from its arguments by name
+SHORTHANDS: dict[str, Callable[[Context, ast.Call, ScopedOperation, dict[str, ast.expr]], Value]] = {
+    "load": _load,
+    "store": _store,
+    "zeros": _zeros,
+    "full": _full,
+    "indices": _indices,
+}
