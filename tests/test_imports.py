@@ -40,6 +40,7 @@ IN_IR: dict[str, set[str]] = {
     "types": set(),
     "allocation": set(),
     "walk": {"nodes"},
+    "renaming": {"nodes", "walk"},
     "arithmetic": {"nodes", "walk"},
     "text": {"nodes", "walk"},
     "analyses": {"nodes", "walk", "arithmetic"},

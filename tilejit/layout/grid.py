@@ -20,6 +20,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 from ..scopes import SCOPES
 from ..target import WARP
@@ -36,9 +37,11 @@ __all__ = [
 WIDEST_BYTES, LINE_BYTES = 16, 128
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """How one axis is cut: so many lanes and warps along it, and neighbours that one thread has."""
+class Spread(NamedTuple):
+    """How one axis is cut: so many lanes and warps along it, and neighbours that one thread has.
+
+    A tuple, because grids are compared and hashed by the hundred.
+    """
 
     lanes: int
     warps: int
@@ -303,7 +306,7 @@ def varied(grid: Grid) -> Iterator[Grid]:
             continue
         for count in _divisors(grid.warps):
             split = dict.fromkeys(by_column, 1) | {slow: grid.warps // count, other: count}
-            spreads = tuple(replace(s, warps=split[c]) for s, c in zip(grid.spreads, grid.columns, strict=True))
+            spreads = tuple(s._replace(warps=split[c]) for s, c in zip(grid.spreads, grid.columns, strict=True))
             yield replace(grid, spreads=spreads)
 
 

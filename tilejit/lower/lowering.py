@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -36,6 +36,7 @@ from ..scopes import GRID
 from ..source import Span
 from ..target import Target
 from . import grid_barrier
+from .alike import Written, likeness
 from .builder import Builder
 from .engine import Verdict, dispatch
 from .proof import prove
@@ -107,6 +108,7 @@ class _Walk:
         self.verdicts: list[Verdict[Any]] = []
         self.instructions: list[Instruction] = []
         self.waits_for_grid = False
+        self.written: dict[Hashable, Written] = {}
 
     def block(self, body: Block) -> None:
         for stmt in body:
@@ -143,18 +145,28 @@ class _Walk:
             self.builder.append(walk.with_blocks(stmt, self.inner))
 
     def operation(self, op: TileOp) -> None:
-        verdict = dispatch(op, self.context, self.variants)
+        alike = likeness(op, self.builder)
+        written = None if alike is None else self.written.get(alike)
+        if written is not None:
+            self.verdicts.append(written.again(op, self.builder, self.decide))
+            return
+        verdict = self.decide(op)
         self.verdicts.append(verdict)
         if self.debug:
             prove(verdict.plan, op)
-        cache = op.attr(CACHE.name)
-        if not isinstance(cache, str):
-            verdict.emit(self.builder)
-            return
+        head = len(self.builder.head)
         with self.builder.block() as made:
             verdict.emit(self.builder)
-        for stmt in walk.rewrite(tuple(made), lambda stmt: (_cached(stmt, cache),)):
+        cache = op.attr(CACHE.name)
+        cached = walk.rewrite(tuple(made), lambda stmt: (_cached(stmt, cache),)) if isinstance(cache, str) else made
+        for stmt in cached:
             self.builder.append(stmt)
+        # what it has at the kernel's beginning is its own
+        if alike is not None and head == len(self.builder.head):
+            self.written[alike] = Written(verdict, tuple(cached))
+
+    def decide(self, op: TileOp) -> Verdict[Any]:
+        return dispatch(op, self.context, self.variants)
 
     def offset(self, place: Element) -> Expr:
         try:

@@ -54,18 +54,25 @@ def choose(scope: str, threads: int, extents: Sequence[int], columns: Sequence[i
     for grid in sorted(pool, key=pool.__getitem__)[:_VARIED]:
         pool |= {other: prices.cost(other) for other in varied(grid) if other not in pool}
     least = min(pool.values())
-    best = min((grid for grid, total in pool.items() if total == least), key=lambda grid: _tie(grid, prices))
-    others = [total for grid, total in pool.items() if grid != best]
+    best = _first([grid for grid, total in pool.items() if total == least], prices)
+    others = [total for grid, total in pool.items() if grid is not best]
     return Chosen(best, least, min(others, default=None))
 
 
+def _first(grids: Sequence[Grid], prices: Prices) -> Grid:
+    """Of grids that cost the same the one with the fewest registers; of these by iterators, vectors and warps."""
+    words = [prices.live_words(grid) for grid in grids]
+    fewest = [grid for grid, count in zip(grids, words, strict=True) if count == min(words)]
+    return fewest[0] if len(fewest) == 1 else min(fewest, key=lambda grid: _tie(grid, prices))
+
+
 def _tie(grid: Grid, prices: Prices) -> tuple[int, ...]:
-    """Of grids that cost the same the one with the fewest registers, then iterators; then by vectors and warps."""
+    """Of grids with as many registers the one with the fewest iterators; then by vectors and warps."""
     widest = max(prices.demand.live, default=((), 0), key=lambda key: len(key[0]))[0]
     layout = grid.project([axis for axis, _ in widest], [extent for _, extent in widest]).layout
     iterators = len(layout.shard) + len(layout.replica)
     vectors = math.prod(spread.vector for spread in grid.spreads)
-    return prices.live_words(grid), iterators, -vectors, -grid.spreads[0].warps
+    return iterators, -vectors, -grid.spreads[0].warps
 
 
 def _grid_axes(extents: Sequence[int], columns: Sequence[int], demand: Demand) -> list[GridAxis]:

@@ -1,0 +1,121 @@
+"""Statements written again, with other names for what they define and for the buffers that they use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from ..source import Span
+from . import nodes as ir
+from .walk import Block, Place, assert_never
+
+__all__ = ["Renaming"]
+
+P = TypeVar("P", ir.Element | ir.Vector, ir.Vector, Place)
+
+
+class Renaming:
+    """Other names for the variables that statements define, and other buffers; each span as `span` makes of it.
+
+    buffers: by the name of the one that each replaces. fresh: a name for a variable that is defined.
+    """
+
+    def __init__(
+        self, buffers: Mapping[str, ir.Buffer], fresh: Callable[[str], str], span: Callable[[Span | None], Span | None]
+    ) -> None:
+        self._buffers, self._fresh, self._span = buffers, fresh, span
+        self._vars: dict[str, ir.Var] = {}
+
+    def block(self, body: Block) -> Block:
+        """The statements, in the order in which they define names."""
+        return tuple([self.stmt(stmt) for stmt in body])
+
+    def stmt(self, stmt: ir.Stmt) -> ir.Stmt:
+        span = self._span(stmt.span)
+        match stmt:
+            case ir.Let():
+                value = self.expr(stmt.value)
+                return ir.Let(self._defined(stmt.var), value, span)
+            case ir.Declare():
+                init = self._optional(stmt.init)
+                return ir.Declare(self._defined(stmt.var), init, span)
+            case ir.Assign():
+                return ir.Assign(self._vars.get(stmt.var.name, stmt.var), self.expr(stmt.value), span)
+            case ir.Store():
+                return ir.Store(self.place(stmt.place), self.expr(stmt.value), stmt.order, span)
+            case ir.If():
+                return ir.If(self.expr(stmt.cond), self.block(stmt.then), self.block(stmt.orelse), span)
+            case ir.For():
+                start, stop, step = self.expr(stmt.start), self.expr(stmt.stop), self.expr(stmt.step)
+                var = self._defined(stmt.var)
+                return ir.For(var, start, stop, step, self.block(stmt.body), stmt.unrolled, span)
+            case ir.Loop():
+                return ir.Loop(self.block(stmt.body), span)
+            case ir.Move():
+                predicate, otherwise = self._optional(stmt.predicate), self._optional(stmt.otherwise)
+                return ir.Move(self.place(stmt.dst), self.place(stmt.src), predicate, otherwise, span)
+            case ir.Instruction():
+                outputs = tuple([self.place(each) for each in stmt.outputs])
+                inputs = tuple([self.place(o) if isinstance(o, ir.Vector) else self.expr(o) for o in stmt.inputs])
+                return ir.Instruction(stmt.name, outputs, inputs, span)
+            case ir.Assert():
+                values = tuple([self.expr(value) for value in stmt.values])
+                return ir.Assert(self.expr(stmt.cond), stmt.message, stmt.rule, values, span)
+            case ir.Print():
+                parts = tuple([part if isinstance(part, str) else self.expr(part) for part in stmt.parts])
+                return ir.Print(parts, span)
+            case ir.TileOp():
+                operands = tuple([self._operand(operand) for operand in stmt.operands])
+                return ir.TileOp(stmt.name, stmt.scope, operands, stmt.attrs, span)
+            case ir.Alloc() | ir.BufferView():
+                return replace(stmt, buffer=self._buffers.get(stmt.buffer.name, stmt.buffer), span=span)
+            case ir.Break() | ir.Continue() | ir.Return() | ir.Sync():
+                return replace(stmt, span=span)
+            case _:
+                return assert_never(stmt)
+
+    def expr(self, expr: ir.Expr) -> ir.Expr:
+        """The expression; itself where nothing in it has another name."""
+        match expr:
+            case ir.Var():
+                return self._vars.get(expr.name, expr)
+            case ir.Const() | ir.Special():
+                return expr
+            case ir.Op():
+                args = tuple([self.expr(arg) for arg in expr.args])
+                is_same = all(a is b for a, b in zip(args, expr.args, strict=True))
+                return expr if is_same else ir.Op(expr.name, args, expr.dtype, expr.span)
+            case ir.Cast():
+                x = self.expr(expr.x)
+                return expr if x is expr.x else ir.Cast(x, expr.dtype, expr.saturate, expr.span)
+            case ir.Load():
+                place = self.place(expr.place)
+                return expr if place is expr.place else ir.Load(place, expr.order, expr.span)
+            case _:
+                return assert_never(expr)
+
+    def place(self, place: P) -> P:
+        """The place; itself where nothing in it has another name."""
+        buffer = self._buffers.get(place.buffer.name, place.buffer)
+        if isinstance(place, ir.Vector):
+            offset = self.expr(place.offset)
+            if buffer is place.buffer and offset is place.offset:
+                return place
+            return ir.Vector(buffer, offset, place.width, place.span)
+        if isinstance(place, ir.Element):
+            return replace(place, buffer=buffer, indices=tuple([self.expr(index) for index in place.indices]))
+        return replace(place, buffer=buffer, starts=tuple([self.expr(start) for start in place.starts]))
+
+    def _operand(self, operand: ir.Region | ir.Expr | None) -> ir.Region | ir.Expr | None:
+        if isinstance(operand, ir.Region):
+            buffer = self._buffers.get(operand.buffer.name, operand.buffer)
+            return replace(operand, buffer=buffer, starts=tuple([self.expr(start) for start in operand.starts]))
+        return self._optional(operand)
+
+    def _optional(self, expr: ir.Expr | None) -> ir.Expr | None:
+        return None if expr is None else self.expr(expr)
+
+    def _defined(self, var: ir.Var) -> ir.Var:
+        made = self._vars[var.name] = ir.Var(self._fresh(var.name), var.dtype, var.multiple_of, var.bounds, var.span)
+        return made

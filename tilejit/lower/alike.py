@@ -1,0 +1,106 @@
+"""Operations that say the same as an earlier one, but for the names of their tiles, are written as that one was.
+
+    cta.add y[…], x[…], x[…]       unrolled for round.3: store y[round.3] <- x[round.3] + x[round.3]
+    cta.add z[…], y[…], y[…]       unrolled for round.4: store z[round.4] <- y[round.4] + y[round.4]
+
+So a long kernel is planned once for each kind of operation: writing one again takes a quarter of the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ..ir.nodes import Buffer, Const, Region, TileOp, Var
+from ..ir.renaming import Renaming
+from ..ir.walk import Block
+from .builder import Builder
+from .engine import Verdict
+
+__all__ = ["Written", "likeness"]
+
+
+def likeness(op: TileOp, b: Builder) -> Hashable | None:
+    """What two operations have in common that are written alike; None for one that is written by itself.
+
+    accepts: operations on fixed parts of local tiles, and on scalars that have a name or are constants.
+    """
+    roots: dict[str, int] = {}
+    operands: list[Hashable] = []
+    for operand in op.operands:
+        if isinstance(operand, Region):
+            if operand.buffer.space != "local" or not all(isinstance(start, Const) for start in operand.starts):
+                return None
+            starts = tuple([start.value for start in operand.starts if isinstance(start, Const)])
+            operands.append((_likeness_of(operand.buffer, roots, b), starts, operand.extents))
+        elif operand is None or isinstance(operand, Const | Var):
+            operands.append(_scalar(operand))
+        else:
+            return None
+    return op.name, op.scope, op.attrs, tuple(operands)
+
+
+def _likeness_of(buffer: Buffer, roots: dict[str, int], b: Builder) -> Hashable:
+    """All of a buffer but its name. By identity of its layout, which the tiles of one grid share."""
+    base = buffer.base
+    storage = _likeness_of(base, roots, b) if base is not None else roots.setdefault(buffer.name, len(roots))
+    layout = id(buffer.layout)
+    return storage, b.is_addressed(buffer), buffer.dtype, buffer.shape, layout, buffer.slots, buffer.align
+
+
+def _scalar(operand: Const | Var | None) -> Hashable:
+    # as text: 0.0 and -0.0 are equal, and a NaN isn't
+    return (operand.dtype, repr(operand.value)) if isinstance(operand, Const) else operand
+
+
+class _Likewise(Verdict[Any]):
+    """A verdict on an operation that is alike. Plan and declines name its tiles: they are made when asked for."""
+
+    def __init__(self, op: TileOp, first: Verdict[Any], decide: Callable[[TileOp], Verdict[Any]]) -> None:
+        self.__dict__.update(op=op, chosen=first.chosen, _decide=decide)
+
+    @cached_property
+    def _verdict(self) -> Verdict[Any]:
+        decide: Callable[[TileOp], Verdict[Any]] = self.__dict__["_decide"]
+        return decide(self.op)
+
+    @property
+    def plan(self) -> Any:
+        return self._verdict.plan
+
+    @property
+    def declines(self) -> dict[str, tuple[str, ...]]:
+        return self._verdict.declines
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The lane IR of an operation."""
+
+    verdict: Verdict[Any]
+    statements: Block
+
+    def again(self, op: TileOp, b: Builder, decide: Callable[[TileOp], Verdict[Any]]) -> Verdict[Any]:
+        """Writes that of one that is alike. decide: what dispatches an operation."""
+        first = self.verdict.op
+        pairs = zip(first.operands, op.operands, strict=True)
+        buffers: dict[str, Buffer] = {}
+        for one, other in pairs:
+            if isinstance(one, Region) and isinstance(other, Region):
+                buffers |= _pairs(one.buffer, other.buffer)
+        renaming = Renaming(
+            buffers, lambda name: b.name(name.rpartition(".")[0]), lambda span: op.span if span is first.span else span
+        )
+        for stmt in renaming.block(self.statements):
+            b.append(stmt)
+        return _Likewise(op, self.verdict, decide)
+
+
+def _pairs(one: Buffer, other: Buffer) -> dict[str, Buffer]:
+    """Which buffers stand for a buffer and for those that it is a view of."""
+    pairs = {one.name: other}
+    if one.base is not None and other.base is not None:
+        pairs |= _pairs(one.base, other.base)
+    return pairs
