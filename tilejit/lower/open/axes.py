@@ -10,7 +10,7 @@ where an operation wants that (x + x.T), its operands disagree, and one is conve
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from math import gcd
 
@@ -106,6 +106,11 @@ class Survey:
         self._parent: list[int] = []
         #: of each root, the tiles that have the axis
         self._having: dict[int, set[Tile]] = {}
+        #: of each root, the scope of the open ones among them
+        self._scopes: dict[int, str | None] = {}
+        self._labels: dict[Hashable, dict[str, Labels]] = {}
+        #: the axes of each tile; empty until all operations are known
+        self._axes: dict[Tile, tuple[int | None, ...]] = {}
 
     def root(self, node: int) -> int:
         parent = self._parent
@@ -116,7 +121,21 @@ class Survey:
 
     def axes(self, tile: Tile) -> tuple[int | None, ...]:
         """The axis of each of a tile's dimensions, as a root."""
-        return tuple([None if node is None else self.root(node) for node in tile.dims])
+        return self._axes[tile]
+
+    def settle(self) -> None:
+        """Takes the axes as they are now: all operations have joined theirs."""
+        for tile in self.tiles.values():
+            self._axes[tile] = tuple([None if node is None else self.root(node) for node in tile.dims])
+
+    def labels(self, op: TileOp) -> dict[str, Labels]:
+        """How the record of an operation names the dimensions of its operands."""
+        # those of an operation that is alike are the same
+        key = op.name, op.attrs, tuple([o.shape if isinstance(o, Region) else o is None for o in op.operands])
+        labels = self._labels.get(key)
+        if labels is None:
+            labels = self._labels[key] = op.record.relation.labels(op.shapes, dict(op.attrs))
+        return labels
 
     def tile(self, buffer: Buffer) -> Tile:
         tile = self.tiles.get(buffer.name)
@@ -129,6 +148,7 @@ class Survey:
             for node in dims:
                 if node is not None:
                     self._having[node] = {tile}
+                    self._scopes[node] = buffer.layout.scope if isinstance(buffer.layout, Open) else None
         return tile
 
     def joins(self, one: int, other: int) -> bool:
@@ -136,8 +156,9 @@ class Survey:
         one, other = self.root(one), self.root(other)
         if one == other:
             return True
-        first, second = self._having[one], self._having[other]
-        return first.isdisjoint(second) and len({_scope(first), _scope(second)} - {None}) <= 1
+        first, second = self._scopes[one], self._scopes[other]
+        is_one_scope = first is None or second is None or first == second
+        return is_one_scope and self._having[one].isdisjoint(self._having[other])
 
     def join(self, one: int, other: int) -> None:
         """Makes two nodes one axis."""
@@ -149,6 +170,7 @@ class Survey:
             one, other, first, second = other, one, second, first
         self._parent[other] = one
         first |= self._having.pop(other)
+        self._scopes[one] = self._scopes[one] or self._scopes.pop(other)
 
     def components(self, tiles: list[Tile]) -> list[Component]:
         """The tiles, in the order of the text, by which hang together; those without an axis left out."""
@@ -180,18 +202,13 @@ class Survey:
         return sorted(found, key=lambda component: order[component.tiles[0]])
 
 
-def _scope(tiles: set[Tile]) -> str | None:
-    """The scope of tiles of one axis; None where all have layouts of their own."""
-    layouts = (tile.buffer.layout for tile in tiles)
-    return next((layout.scope for layout in layouts if isinstance(layout, Open)), None)
-
-
 def survey(kernel: Kernel) -> Survey | None:
     """What there is to know of a kernel's open tiles; None where it has none."""
     if not any(isinstance(s, Alloc) and isinstance(s.buffer.layout, Open) for s in _statements(kernel.body)):
         return None
     made = Survey()
     _block(made, kernel.body, 1)
+    made.settle()
     return made
 
 
@@ -238,7 +255,7 @@ def _operation(made: Survey, op: TileOp, turns: int) -> None:
     if not any(isinstance(region.buffer.layout, Open) for region in local.values()):
         return
     relation = op.record.relation
-    labels = relation.labels(op.shapes, dict(op.attrs))
+    labels = made.labels(op)
     number = len(made.steps)
     uses = {name: _use(made, name, region, labels.get(name)) for name, region in local.items()}
     step = Meeting(op, turns, uses, labels)
@@ -267,6 +284,8 @@ def _join(made: Survey, step: Meeting) -> None:
 def _use(made: Survey, name: str, region: Region, labels: Labels | None) -> Use:
     buffer, along = base_of(region.buffer)
     tile = made.tile(buffer)
+    if buffer is region.buffer and region.extents == tile.shape:
+        return Use(name, region, tile, labels if labels is not None else (None,) * len(tile.shape))
     kept = iter(labels if labels is not None else [None] * len(region.shape))
     of_view = [None if extent is None else next(kept) for extent in region.extents]
     of_tile: list[int | None] = [None] * len(tile.shape)

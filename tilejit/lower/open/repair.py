@@ -84,8 +84,10 @@ class _Rewriter:
         self._generated = _generated(survey)
 
     def changed(self, stmt: Stmt) -> tuple[Stmt, ...]:
-        if isinstance(stmt, Alloc | BufferView) and isinstance(stmt.buffer.layout, Open):
-            return (replace(stmt, buffer=self.buffer(stmt.buffer)),)
+        if isinstance(stmt, Alloc) and isinstance(stmt.buffer.layout, Open):
+            return (Alloc(self.buffer(stmt.buffer), stmt.addressed, stmt.span),)
+        if isinstance(stmt, BufferView) and isinstance(stmt.buffer.layout, Open):
+            return (BufferView(self.buffer(stmt.buffer), stmt.span),)
         step = self._steps.get(id(stmt)) if isinstance(stmt, TileOp) else None
         return (stmt,) if step is None else tuple(self.operation(step))
 
