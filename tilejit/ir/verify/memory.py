@@ -111,8 +111,14 @@ def region_faults(region: ir.Region) -> Iterator[str]:
             yield f"a region of {buffer.name} starts at a {start.dtype}"
         if extent is not None and extent < 1:
             yield f"a region of {buffer.name} has extent {extent}"
-    if buffer.space != "global":
+    if buffer.space != "global" and not _is_whole(region):
         yield from _outside(buffer, region.starts, region.counts)
+
+
+def _is_whole(region: ir.Region) -> bool:
+    """Whether a region is plainly all of its buffer."""
+    starts = all(isinstance(start, ir.Const) and start.value == 0 for start in region.starts)
+    return starts and region.extents == region.buffer.shape
 
 
 def element_faults(element: ir.Element) -> Iterator[str]:

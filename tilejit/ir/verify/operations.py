@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from functools import cache
 
 import numpy as np
@@ -15,7 +15,7 @@ from ...ops.tile import TILE_OPERATIONS, TileOperation
 from ...scopes import SCOPES
 from .. import nodes as ir
 from ..arithmetic.facts import full_range
-from ..arithmetic.remember import remembered
+from ..arithmetic.remember import LIMIT, remembered
 
 __all__ = ["const_fault", "op_fault", "shape_and_type_faults", "tile_op_faults"]
 
@@ -60,8 +60,26 @@ def _op_fault(name: str, dtypes: tuple[DType, ...], result: DType) -> str | None
     return None if result == expected else f"{name} of {compute} gives {expected}; it says {result}"
 
 
-def tile_op_faults(op: ir.TileOp) -> Iterator[str]:
+#: operations without a fault, without their tiles' names: one of other tiles of these shapes and types has none either
+_sound: set[Hashable] = set()
+
+
+def tile_op_faults(op: ir.TileOp) -> list[str]:
     """What is wrong with a tile operation's operands, shapes, types, attributes and scope."""
+    operands = [(o.shape, o.dtype) if isinstance(o, ir.Region) else o if o is None else o.dtype for o in op.operands]
+    # attributes as text: True is no 1
+    key = TILE_OPERATIONS.get(op.name), op.scope, repr(op.attrs), tuple(operands)
+    if key in _sound:
+        return []
+    faults = list(_tile_op_faults(op))
+    if not faults:
+        if len(_sound) >= LIMIT:
+            _sound.clear()
+        _sound.add(key)
+    return faults
+
+
+def _tile_op_faults(op: ir.TileOp) -> Iterator[str]:
     record = TILE_OPERATIONS.get(op.name)
     if op.scope not in SCOPES:
         yield f"{op.name} on unknown scope {op.scope!r}"
