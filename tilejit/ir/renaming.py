@@ -36,44 +36,47 @@ class Renaming:
         match stmt:
             case ir.Let():
                 value = self.expr(stmt.value)
-                return ir.Let(self._defined(stmt.var), value, span)
+                return replace(stmt, var=self._defined(stmt.var), value=value, span=span)
             case ir.Declare():
                 init = self._optional(stmt.init)
-                return ir.Declare(self._defined(stmt.var), init, span)
+                return replace(stmt, var=self._defined(stmt.var), init=init, span=span)
             case ir.Assign():
-                return ir.Assign(self._vars.get(stmt.var.name, stmt.var), self.expr(stmt.value), span)
+                var = self._vars.get(stmt.var.name, stmt.var)
+                return replace(stmt, var=var, value=self.expr(stmt.value), span=span)
             case ir.Store():
-                return ir.Store(self.place(stmt.place), self.expr(stmt.value), stmt.order, span)
+                return replace(stmt, place=self.place(stmt.place), value=self.expr(stmt.value), span=span)
+            case ir.Atomic():
+                place, operands = self.place(stmt.place), tuple([self.expr(operand) for operand in stmt.operands])
+                defined = None if stmt.var is None else self._defined(stmt.var)
+                return replace(stmt, place=place, operands=operands, var=defined, span=span)
             case ir.If():
-                return ir.If(self.expr(stmt.cond), self.block(stmt.then), self.block(stmt.orelse), span)
+                cond = self.expr(stmt.cond)
+                return replace(stmt, cond=cond, then=self.block(stmt.then), orelse=self.block(stmt.orelse), span=span)
             case ir.For():
                 start, stop, step = self.expr(stmt.start), self.expr(stmt.stop), self.expr(stmt.step)
-                index = self._defined(stmt.var)
-                return ir.For(index, start, stop, step, self.block(stmt.body), stmt.unrolled, span)
+                var = self._defined(stmt.var)
+                return replace(
+                    stmt, var=var, start=start, stop=stop, step=step, body=self.block(stmt.body), span=span
+                )
             case ir.Loop():
-                return ir.Loop(self.block(stmt.body), span)
+                return replace(stmt, body=self.block(stmt.body), span=span)
             case ir.Move():
                 predicate, otherwise = self._optional(stmt.predicate), self._optional(stmt.otherwise)
                 dst, src = self.place(stmt.dst), self.place(stmt.src)
-                return ir.Move(dst, src, predicate, otherwise, stmt.order, stmt.cache, span)
-            case ir.Atomic():
-                place, operands = self.place(stmt.place), tuple([self.expr(each) for each in stmt.operands])
-                var = None if stmt.var is None else self._defined(stmt.var)
-                return ir.Atomic(stmt.op, place, operands, stmt.order, var, span)
+                return replace(stmt, dst=dst, src=src, predicate=predicate, otherwise=otherwise, span=span)
             case ir.Instruction():
                 outputs = tuple([self.place(each) for each in stmt.outputs])
                 inputs = tuple([self.place(o) if isinstance(o, ir.Vector) else self.expr(o) for o in stmt.inputs])
-                var = None if stmt.var is None else self._defined(stmt.var)
-                return ir.Instruction(stmt.name, outputs, inputs, span, var)
+                defined = None if stmt.var is None else self._defined(stmt.var)
+                return replace(stmt, outputs=outputs, inputs=inputs, var=defined, span=span)
             case ir.Assert():
                 values = tuple([self.expr(value) for value in stmt.values])
-                return ir.Assert(self.expr(stmt.cond), stmt.message, stmt.rule, values, span)
+                return replace(stmt, cond=self.expr(stmt.cond), values=values, span=span)
             case ir.Print():
                 parts = tuple([part if isinstance(part, str) else self.expr(part) for part in stmt.parts])
-                return ir.Print(parts, span)
+                return replace(stmt, parts=parts, span=span)
             case ir.TileOp():
-                tiles = tuple([self._operand(operand) for operand in stmt.operands])
-                return ir.TileOp(stmt.name, stmt.scope, tiles, stmt.attrs, span)
+                return replace(stmt, operands=tuple([self._operand(o) for o in stmt.operands]), span=span)
             case ir.Alloc() | ir.BufferView():
                 return replace(stmt, buffer=self._buffers.get(stmt.buffer.name, stmt.buffer), span=span)
             case ir.Break() | ir.Continue() | ir.Return() | ir.Sync():
@@ -91,13 +94,13 @@ class Renaming:
             case ir.Op():
                 args = tuple([self.expr(arg) for arg in expr.args])
                 is_same = all(a is b for a, b in zip(args, expr.args, strict=True))
-                return expr if is_same else ir.Op(expr.name, args, expr.dtype, expr.span)
+                return expr if is_same else replace(expr, args=args)
             case ir.Cast():
                 x = self.expr(expr.x)
-                return expr if x is expr.x else ir.Cast(x, expr.dtype, expr.saturate, expr.span)
+                return expr if x is expr.x else replace(expr, x=x)
             case ir.Load():
                 place = self.place(expr.place)
-                return expr if place is expr.place else ir.Load(place, expr.order, expr.span)
+                return expr if place is expr.place else replace(expr, place=place)
             case _:
                 return assert_never(expr)
 
@@ -108,7 +111,7 @@ class Renaming:
             offset = self.expr(place.offset)
             if buffer is place.buffer and offset is place.offset:
                 return place
-            return ir.Vector(buffer, offset, place.width, place.span)
+            return replace(place, buffer=buffer, offset=offset)
         if isinstance(place, ir.Element):
             return replace(place, buffer=buffer, indices=tuple([self.expr(index) for index in place.indices]))
         return replace(place, buffer=buffer, starts=tuple([self.expr(start) for start in place.starts]))
@@ -123,5 +126,5 @@ class Renaming:
         return None if expr is None else self.expr(expr)
 
     def _defined(self, var: ir.Var) -> ir.Var:
-        made = self._vars[var.name] = ir.Var(self._fresh(var.name), var.dtype, var.multiple_of, var.bounds, var.span)
+        made = self._vars[var.name] = replace(var, name=self._fresh(var.name))
         return made

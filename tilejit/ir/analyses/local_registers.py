@@ -17,6 +17,7 @@ from ...layout.iters import Iter
 from .. import nodes as ir
 from ..arithmetic import facts
 from ..arithmetic.affine import affine
+from ..arithmetic.remember import remembered
 from ..walk import Block, Place, statements, writes
 from .elements import fixed_shape, offsets, slots_of
 
@@ -71,10 +72,8 @@ class LocalRegisters:
     def _whole_of(self, buffer: ir.Buffer) -> int:
         layout = buffer.layout
         assert isinstance(layout, TileLayout)
-        held = layout.storage()
-        if not held.replica and not held.offset and held.swizzle is None and _is_dense(held.shard):
-            return (1 << held.size()) - 1
-        return bits_of(offsets(buffer, (0,) * len(buffer.shape), fixed_shape(buffer)))
+        dense = _dense(layout)
+        return dense if dense is not None else bits_of(offsets(buffer, (0,) * len(buffer.shape), fixed_shape(buffer)))
 
     def element(self, name: str, among: int) -> str:
         """The first element of a buffer that lies in one of these registers, as `[0, 4]`."""
@@ -135,6 +134,15 @@ class LocalRegisters:
 def span(buffer: ir.Buffer) -> int:
     """How many registers a thread has for a buffer."""
     return buffer.tile_layout.adapted(slots_of(buffer)).footprint()
+
+
+@remembered
+def _dense(layout: TileLayout) -> int | None:
+    """The registers of a layout that reaches each from the first to the last, each once; None for another."""
+    held = layout.storage()
+    if held.replica or held.offset or held.swizzle is not None or not _is_dense(held.shard):
+        return None
+    return (1 << held.size()) - 1
 
 
 def _is_dense(iters: Iterable[Iter]) -> bool:

@@ -27,7 +27,7 @@ Run = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Renaming(Plan):
+class RenamedRegisters(Plan):
     """Runs of registers that every thread moves. threads: of the scope."""
 
     dtype: DType
@@ -54,13 +54,13 @@ class Renaming(Plan):
         return np.array([(source, to, width) for to, source, width in self.runs])
 
 
-def plan(op: TileOp, context: DispatchContext) -> Renaming | Decline:
+def plan(op: TileOp, context: DispatchContext) -> RenamedRegisters | Decline:
     threads = context.count(op.scope)
     dst, src = (held(op.region(name), op.scope, threads) for name in ("dst", "src"))
     pairs = renaming(src, dst)
     if isinstance(pairs, str):
         return Decline((pairs,))
-    return Renaming(op.region("dst").dtype, tuple(_runs(pairs)), threads)
+    return RenamedRegisters(op.region("dst").dtype, tuple(_runs(pairs)), threads)
 
 
 def _runs(pairs: Sequence[tuple[int, int]]) -> Iterator[Run]:
@@ -80,7 +80,7 @@ def _goes_on(pairs: Sequence[tuple[int, int]], count: int) -> bool:
     return list(pairs) == [(to + k, source + k) for k in range(count)]
 
 
-def emit(plan: Renaming, op: TileOp, b: Builder) -> None:
+def emit(plan: RenamedRegisters, op: TileOp, b: Builder) -> None:
     dst, src = op.region("dst").buffer, op.region("src").buffer
     if src.root == dst.root:
         # what is still to be moved may lie where something is moved to
