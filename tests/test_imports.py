@@ -41,10 +41,11 @@ IN_IR: dict[str, set[str]] = {
     "allocation": set(),
     "walk": {"nodes"},
     "arithmetic": {"nodes", "walk"},
-    "text": {"nodes", "walk"},
+    "combine": {"nodes", "arithmetic"},
+    "text": {"nodes", "walk", "combine"},
     "analyses": {"nodes", "walk", "arithmetic"},
     "checks": {"nodes", "walk", "arithmetic", "analyses", "text"},
-    "verify": {"nodes", "walk", "arithmetic"},
+    "verify": {"nodes", "walk", "arithmetic", "combine"},
 }
 
 #: packages of others -> the files that may import them

@@ -14,8 +14,8 @@ from tests.support.operands import Operand, bits
 from tests.support.running import launch
 from tests.support.tolerances import tolerance
 from tilejit.ir import nodes
+from tilejit.ir.arithmetic.evaluate import evaluate
 from tilejit.layout import TileLayout
-from tilejit.lower.schedule.evaluate import evaluate
 from tilejit.ops.gemm import reference
 from tilejit.pipeline import Compiled
 from tilejit.runtime import devices

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from tilejit.dtypes import float32, int32
 from tilejit.ir.arithmetic import build
+from tilejit.ir.arithmetic.evaluate import evaluate
 from tilejit.ir.nodes import Const, Expr, Var
 from tilejit.layout.iters import digits
 from tilejit.lower.ask import operand
 from tilejit.lower.schedule.digits import Digit
-from tilejit.lower.schedule.evaluate import evaluate
 from tilejit.lower.schedule.placement import place
 from tilejit.lower.schedule.views import Space, View
 

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from tilejit.dtypes import float16, int32
 from tilejit.errors import LayoutError
 from tilejit.ir.arithmetic import build
+from tilejit.ir.arithmetic.evaluate import evaluate
 from tilejit.ir.nodes import Var
 from tilejit.layout import TileLayout
 from tilejit.lower.ask import operand
 from tilejit.lower.schedule.digits import Digit
-from tilejit.lower.schedule.evaluate import evaluate
 from tilejit.lower.schedule.placement import Placement, element_offset, place
 from tilejit.lower.schedule.strides import Thread
 from tilejit.lower.schedule.views import Schedule

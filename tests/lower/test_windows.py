@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from tilejit.dtypes import DType, float32, int32, int64
 from tilejit.ir.arithmetic import build
+from tilejit.ir.arithmetic.evaluate import evaluate
 from tilejit.ir.nodes import FALSE, Buffer, Const, Expr, Let, Region, Strided, Var
 from tilejit.lower.builder import Builder
-from tilejit.lower.schedule.evaluate import evaluate
 from tilejit.lower.schedule.placement import place
 from tilejit.lower.schedule.views import Schedule
 from tilejit.lower.schedule.windows import Edges, Mask

@@ -13,7 +13,7 @@ from .language import Function
 from .names import captured
 from .values import Binding, Closure, Constant, Unset, Value
 
-__all__ = ["RESULT", "closure_of", "inline", "make_closure"]
+__all__ = ["RESULT", "closure_of", "inline", "make_closure", "run"]
 
 #: the name under which a function's result is kept; no Python name looks like it
 RESULT = "<result>"
@@ -48,13 +48,18 @@ def make_closure(ctx: Context, node: ast.FunctionDef) -> Closure:
 
 def inline(ctx: Context, node: ast.Call, closure: Closure) -> Value:
     """The function's result; what it does is emitted here."""
+    return run(ctx, node, closure, _arguments(ctx, node, closure))
+
+
+def run(ctx: Context, node: ast.AST, closure: Closure, env: dict[str, Binding]) -> Value:
+    """As `inline`; env: what the function's parameters stand for."""
     if closure.node in ctx.calls:
         raise ctx.type_error(
             node, f"{closure.node.name} calls itself: functions are inlined, so recursion doesn't end",
             "write a loop",
         )
     frame = Frame(closure.source, closure.node, ctx.span(node), closure.frame)
-    frame.env.update(_arguments(ctx, node, closure, frame))
+    frame.env.update(env)
     outer = ctx.frame
     ctx.frame = frame
     ctx.calls.append(closure.node)
@@ -67,7 +72,7 @@ def inline(ctx: Context, node: ast.Call, closure: Closure) -> Value:
         ctx.calls.pop()
 
 
-def _arguments(ctx: Context, node: ast.Call, closure: Closure, frame: Frame) -> dict[str, Binding]:
+def _arguments(ctx: Context, node: ast.Call, closure: Closure) -> dict[str, Binding]:
     a = closure.node.args
     if a.vararg is not None or a.kwarg is not None:
         raise ctx.syntax_error(node, f"{closure.node.name} has *args or **kwargs", "name its parameters")

@@ -23,7 +23,7 @@ from .context import Context
 from .lanes import LANE_CALLS
 from .language import Intrinsic
 from .ordered import ORDERED
-from .reductions import reduced
+from .reductions import reduce, reduced
 from .scalars import convert
 from .tileops import memory_operand
 from .values import Constant, Memory, Scalar, Value
@@ -142,6 +142,7 @@ _INTRINSICS: dict[str, Callable[[Context, ast.Call], Value]] = {
     "assume_in_bounds": _assume_in_bounds,
     "cat": shapes.cat,
     "split": shapes.split,
+    "reduce": reduce,
     "alloc_shared": mem.alloc_shared,
     "alloc_local": mem.alloc_local,
     "alloc_tmem": mem.alloc_tmem,

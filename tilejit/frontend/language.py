@@ -250,6 +250,7 @@ _IDS = {
 _TILES = {
     "cat": "two tiles side by side along an axis",
     "split": "a tuple of equal parts of a tile along an axis",
+    "reduce": "elements of a tile, or of a tuple of tiles, combined along axes by a function, in their order",
 }
 _ORDERED = {
     "load_acquire": "an element, whose last release is acquired: what was done before it comes before what follows",

@@ -1,4 +1,4 @@
-"""`tj.sum(x, axis)` and the other reductions of local tiles."""
+"""`tj.sum(x, axis)` and the other reductions of local tiles, and `tj.reduce(x, axis, combine)` by any function."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ import ast
 
 from ..dtypes import DType
 from ..ir.nodes import TileOp
+from ..ops.fold import COMBINE, PAIRS, REDUCE
 from ..ops.record import TileOperation
 from ..ops.reduction import Reduction
 from . import tiles
 from .arguments import bind, optional
+from .combine import read_combine
 from .context import Context
 from .memory import axes_of, element_type
 from .shapes import with_shape
-from .values import Memory, Scalar, Value, describe, is_number, owner_scope
+from .values import Items, Memory, Scalar, Value, describe, is_number, owner_scope
 
-__all__ = ["reduced"]
+__all__ = ["reduce", "reduced"]
 
 
 def reduced(ctx: Context, node: ast.Call, record: TileOperation, reduction: Reduction) -> Value:
@@ -25,10 +27,44 @@ def reduced(ctx: Context, node: ast.Call, record: TileOperation, reduction: Redu
     tile = _reducible(ctx, arguments["x"], record.name, ctx.evaluate(arguments["x"]))
     axes = _axes(ctx, arguments.get("axis"), len(tile.shape))
     result = _reduce(ctx, node, record, tile, axes, _result_type(ctx, arguments, reduction, tile.dtype))
+    return _with_units(ctx, node, result, axes, len(tile.shape)) if _keeps_dims(ctx, arguments) else result
+
+
+def reduce(ctx: Context, node: ast.Call) -> Value:
+    """`tj.reduce(x, axis, combine, keepdims=False)`: of a tuple of tiles a tuple."""
+    arguments = bind(ctx, node, "tj.reduce", ("x", "axis", "combine", "keepdims"), 3)
+    value = ctx.evaluate(arguments["x"])
+    values = value.items if isinstance(value, Items) else (value,)
+    if not 1 <= len(values) <= len(PAIRS):
+        raise ctx.type_error(
+            arguments["x"], f"reduce of {len(values)} tiles", f"give one tile, or a tuple of 1 to {len(PAIRS)}"
+        )
+    sources = [_reducible(ctx, arguments["x"], REDUCE.name, each) for each in values]
+    rank = len(sources[0].shape)
+    axes = _axes(ctx, arguments["axis"], rank)
+    results = _combined(ctx, node, arguments["combine"], sources, axes, is_tuple=isinstance(value, Items))
+    if _keeps_dims(ctx, arguments):
+        results = [_with_units(ctx, node, result, axes, rank) for result in results]
+    return Items(tuple(results)) if isinstance(value, Items) else results[0]
+
+
+def _combined(
+    ctx: Context, node: ast.AST, function: ast.expr, sources: list[Memory], axes: tuple[int, ...], *, is_tuple: bool
+) -> list[Memory]:
+    dtypes, span = [tile.dtype for tile in sources], ctx.span(node)
+    combine = read_combine(ctx, function, ctx.evaluate(function), dtypes, is_tuple=is_tuple)
+    scope = tiles.common_scope(ctx, node, REDUCE.name, sources)
+    shape = tuple(n for d, n in enumerate(sources[0].shape) if d not in axes)
+    results = [ctx.tile(REDUCE.name, scope, shape, dtype, span) for dtype in dtypes]
+    operands = tuple([tile.region(span) for pair in zip(results, sources, strict=True) for tile in pair])
+    attrs = (("axis", axes), (COMBINE.name, combine))
+    tiles.emit_sound(ctx, node, TileOp(REDUCE.name, scope, operands, attrs, span))
+    return results
+
+
+def _keeps_dims(ctx: Context, arguments: dict[str, ast.expr]) -> bool:
     keeps = optional(ctx, arguments.get("keepdims"))
-    if keeps is None or not ctx.constant(keeps, arguments["keepdims"], "keepdims="):
-        return result
-    return _with_units(ctx, node, result, axes, len(tile.shape))
+    return keeps is not None and bool(ctx.constant(keeps, arguments["keepdims"], "keepdims="))
 
 
 def _reducible(ctx: Context, node: ast.AST, name: str, value: Value) -> Memory:

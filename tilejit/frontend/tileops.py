@@ -10,10 +10,12 @@ from ..ir.arithmetic import build
 from ..ir.nodes import Expr, Region, TileOp
 from ..isa.cp_async import CP_ASYNC
 from ..ops.copies import COPY, FILL, INDICES
+from ..ops.fold import COMBINE, PAIRS
 from ..ops.record import TILE, AttributeValue, TileOperation, dimensions
 from ..ops.tile import CALLS
 from . import regions, tiles
 from .arguments import bind, is_none, optional
+from .combine import read_combine
 from .context import Context
 from .memory import axis_of, element_type, layout_argument, static_shape
 from .scalars import as_type, convert, truth
@@ -62,21 +64,24 @@ def _destination(ctx: Context, node: ast.expr) -> Region:
 
 
 def _attributes(
-    ctx: Context, arguments: dict[str, ast.expr], record: TileOperation, ranks: Mapping[str, int]
+    ctx: Context, arguments: dict[str, ast.expr], record: TileOperation, operands: Mapping[str, Region | Expr]
 ) -> _Attrs:
-    """The attributes that are given, as compile-time values.
-
-    ranks: how many dimensions each tile has, by operand.
-    """
+    """The attributes that are given, as compile-time values. operands: by name."""
     attrs: list[tuple[str, AttributeValue]] = []
     for attribute in record.attrs:
         argument = arguments.get(attribute.name)
         value = optional(ctx, argument)
         if value is None or argument is None:
             continue
+        if attribute is COMBINE:
+            sources = [operands[name].dtype for _, name in PAIRS if name in operands]
+            combine = read_combine(ctx, argument, value, sources, is_tuple=len(sources) > 1)
+            attrs.append((attribute.name, combine))
+            continue
         constant = ctx.constant(value, argument, f"{attribute.name}=")
-        if attribute.counts:
-            constant = dimensions(constant, ranks[attribute.counts])
+        counted = operands.get(attribute.counts)
+        if isinstance(counted, Region):
+            constant = dimensions(constant, len(counted.shape))
         fault = attribute.fault(constant)
         if fault is not None:
             raise ctx.type_error(argument, fault, f"leave {attribute.name}= out, or change it")
@@ -88,8 +93,7 @@ def _tile_operation(ctx: Context, node: ast.Call, record: TileOperation, scope: 
     arguments = bind(ctx, node, f"tj.{scope}.{record.name}", record.parameters, record.required)
     _need_supported(ctx, arguments, record)
     operands = (_elementwise if record.elementwise else _operands)(ctx, node, record, arguments)
-    ranks = {name: len(operand.shape) for name, operand in operands.items() if isinstance(operand, Region)}
-    attrs = _attributes(ctx, arguments, record, ranks)
+    attrs = _attributes(ctx, arguments, record, operands)
     tiles.emit_sound(ctx, node, TileOp(record.name, scope, record.ordered(operands), attrs, ctx.span(node)))
     return Constant(None)
 

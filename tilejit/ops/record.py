@@ -11,6 +11,7 @@ import numpy as np
 
 from ..dtypes import DType
 from ..scopes import SCOPES, Scope
+from .combine import CombineFunction
 from .elementwise import Elementwise
 from .reduction import Reduction
 from .relation import Relation
@@ -21,7 +22,7 @@ __all__ = [
 ]
 
 Array = np.ndarray
-AttributeValue = str | int | bool | tuple[int, ...] | None
+AttributeValue = str | int | bool | tuple[int, ...] | CombineFunction | None
 
 #: of a region; None for a scalar
 Shape = tuple[int, ...] | None
@@ -85,7 +86,7 @@ class Attribute:
     """
 
     name: str
-    type: type[str] | type[int] | type[bool] | type[tuple[int, ...]]
+    type: type[str] | type[int] | type[bool] | type[tuple[int, ...]] | type[CombineFunction]
     meaning: str
     default: AttributeValue = None
     choices: tuple[AttributeValue, ...] = ()
@@ -95,7 +96,8 @@ class Attribute:
         """Why it can't be `value`, or None; None is as if it weren't given."""
         if value is None:
             return None
-        if type(value) is self.type:
+        # to Python a bool is an int
+        if isinstance(value, self.type) and (self.type is bool or not isinstance(value, bool)):
             if self.choices and value not in self.choices:
                 return f"{self.name}= is {' or '.join(map(repr, self.choices))}; got {value!r}"
             is_integers = not isinstance(value, tuple) or all(type(each) is int for each in value)

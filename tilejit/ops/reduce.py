@@ -15,7 +15,7 @@ from .copies import DST, VARIANT_NAME
 from .record import Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
 from .reduction import Reduction, Value
 
-__all__ = ["AXIS", "REDUCTIONS", "REDUCTION_OPERATIONS", "axes_of", "reduced"]
+__all__ = ["AXIS", "REDUCTIONS", "REDUCTION_OPERATIONS", "axes_fault", "axes_of", "flattened", "reduced"]
 
 Array = np.ndarray
 Attrs = Mapping[str, AttributeValue]
@@ -64,7 +64,7 @@ def _all(x: Array, axes: tuple[int, ...]) -> Array:
     return np.asarray(np.all(x, axis=axes))
 
 
-def _flattened(x: Array, axes: tuple[int, ...]) -> Array:
+def flattened(x: Array, axes: tuple[int, ...]) -> Array:
     """The array with `axes` as one, the last."""
     kept = [d for d in range(x.ndim) if d not in axes]
     along = [x.shape[d] for d in kept]
@@ -72,11 +72,11 @@ def _flattened(x: Array, axes: tuple[int, ...]) -> Array:
 
 
 def _argmax(x: Array, axes: tuple[int, ...]) -> Array:
-    return np.asarray(np.argmax(_flattened(x, axes), axis=-1))
+    return np.asarray(np.argmax(flattened(x, axes), axis=-1))
 
 
 def _argmin(x: Array, axes: tuple[int, ...]) -> Array:
-    return np.asarray(np.argmin(_flattened(x, axes), axis=-1))
+    return np.asarray(np.argmin(flattened(x, axes), axis=-1))
 
 
 #: name -> reduction
@@ -141,7 +141,8 @@ def _without_units(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(n for n in shape if n != 1)
 
 
-def _shape_fault(shapes: Mapping[str, Shape], attrs: Attrs) -> Fault | None:
+def axes_fault(shapes: Mapping[str, Shape], attrs: Attrs) -> Fault | None:
+    """Why "dst" can't be what is left of "src" without the axes that are reduced, or None."""
     dst, src = shapes["dst"] or (), shapes["src"] or ()
     axes = axes_of(attrs, len(src))
     if list(axes) != sorted(set(axes)) or any(not 0 <= d < len(src) for d in axes):
@@ -190,7 +191,7 @@ def _operation(reduction: Reduction) -> TileOperation:
         ),
         reference=partial(_reference, reduction),
         relation=relation.REDUCTION,
-        shape_fault=_shape_fault,
+        shape_fault=axes_fault,
         type_fault=partial(_type_fault, reduction),
         reduction=reduction,
     )

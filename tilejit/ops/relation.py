@@ -58,14 +58,17 @@ def _copy(shapes: Shapes, attrs: Attributes) -> dict[str, Labels]:
 
 
 def _reduction(shapes: Shapes, attrs: Attributes) -> dict[str, Labels]:
-    dst, src = _tiles(shapes)["dst"], _tiles(shapes)["src"]
-    axis = attrs.get("axis")
-    reduced = axis if isinstance(axis, tuple) else range(len(src)) if axis is None else (axis,)
-    kept = iter([d for d, n in enumerate(src) if d not in reduced and n != 1])
-    return {
-        "dst": tuple(None if n == 1 else next(kept) for n in dst),
-        "src": tuple(None if n == 1 else d for d, n in enumerate(src)),
-    }
+    """A destination stands in front of each source; all are reduced over the same axes."""
+    tiles = _tiles(shapes)
+    names, axis = list(tiles), attrs.get("axis")
+    labels: dict[str, Labels] = {}
+    for to, of in zip(names[::2], names[1::2], strict=True):
+        dst, src = tiles[to], tiles[of]
+        reduced = axis if isinstance(axis, tuple) else range(len(src)) if axis is None else (axis,)
+        kept = iter([d for d, n in enumerate(src) if d not in reduced and n != 1])
+        labels[to] = tuple(None if n == 1 else next(kept) for n in dst)
+        labels[of] = tuple(None if n == 1 else d for d, n in enumerate(src))
+    return labels
 
 
 def _product(shapes: Shapes, attrs: Attributes) -> dict[str, Labels]:
@@ -102,7 +105,7 @@ def _generated(shapes: Shapes, attrs: Attributes) -> dict[str, Labels]:
 ELEMENTWISE = Relation("elementwise", _elementwise)
 #: as of equal shapes once dimensions of 1 are left out; operands besides dst and src broadcast to dst
 COPY = Relation("copy", _copy)
-#: the destination has the axes that the attribute `axis` doesn't name
+#: each destination has the axes of its source that the attribute `axis` doesn't name
 REDUCTION = Relation("reduction", _reduction)
 #: acc (m, n), a (m, k), b (k, n), each laid out as its instruction wants it
 PRODUCT = Relation("product", _product, are_alike=False)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from ..scopes import Scope
 from .copies import CAST, COPY, COPY_ASYNC, FILL, INDICES, RESHAPE
 from .each_element import EACH_ELEMENT
+from .fold import REDUCE
 from .gemm import GEMM
 from .record import Attribute, Fault, TileOperand, TileOperation
 from .reduce import REDUCTION_OPERATIONS
@@ -17,7 +18,7 @@ __all__ = ["CALLS", "TILE_OPERATIONS", "Attribute", "Fault", "TileOperand", "Sho
 #: name -> operation
 TILE_OPERATIONS: dict[str, TileOperation] = {
     op.name: op
-    for op in (COPY, COPY_ASYNC, FILL, CAST, RESHAPE, INDICES, *EACH_ELEMENT, *REDUCTION_OPERATIONS, GEMM)
+    for op in (COPY, COPY_ASYNC, FILL, CAST, RESHAPE, INDICES, *EACH_ELEMENT, *REDUCTION_OPERATIONS, REDUCE, GEMM)
 }
 
 

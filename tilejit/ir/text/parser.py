@@ -11,6 +11,7 @@ from ...layout import TileLayout
 from ...ops.record import AttributeValue
 from ...scopes import LEVELS, SCOPES
 from .. import nodes as ir
+from ..combine import Combine
 from .expressions import Names, dtype_name, ends_after_place, expression, looked_up, order, place, region
 from .layout_text import layout_from_text
 from .tokens import Line, lines_of
@@ -194,7 +195,7 @@ class _Reader:
             line.fail(f"no statement begins with {word!r}", line.indent)
         return readers[word](line)
 
-    def _let(self, line: Line) -> ir.Stmt:
+    def _let(self, line: Line) -> ir.Let:
         var = self._definition(line)
         line.expect("=")
         return ir.Let(var, expression(line, self.names, var.dtype))
@@ -303,10 +304,39 @@ class _Reader:
             return name, line.string()
         if line.accept("("):
             return name, tuple(_separated(line, line.integer, ")"))
+        if line.accept("def"):
+            return name, self._combine(line)
         for word, value in (("True", True), ("False", False), ("None", None)):
             if line.accept(word):
                 return name, value
         return name, line.integer()
+
+    def _combine(self, line: Line) -> Combine:
+        """A function behind `def`; its names are known in it only."""
+        outer, self.names.vars = self.names.vars, {}
+        lower = self._parameters(line)
+        line.expect(",")
+        higher = self._parameters(line)
+        steps: list[ir.Let] = []
+        if line.accept("let"):
+            steps.append(self._let(line))
+            while line.accept(","):
+                steps.append(self._let(line))
+        line.expect("->")
+        line.expect("(")
+        wanted = iter(lower)
+
+        def result() -> ir.Expr:
+            var = next(wanted, None)
+            return expression(line, self.names, None if var is None else var.dtype)
+
+        results = _separated(line, result, ")")
+        self.names.vars = outer
+        return Combine(lower, higher, tuple(steps), tuple(results))
+
+    def _parameters(self, line: Line) -> tuple[ir.Var, ...]:
+        line.expect("(")
+        return tuple(_separated(line, lambda: self._definition(line), ")"))
 
     def _definition(self, line: Line) -> ir.Var:
         """NAME: DTYPE with its facts; the name is known from here on."""

@@ -17,6 +17,7 @@ Blocks are indented as in Python. Each statement is one line; what stands in bra
       assert EXPR, "message"[ RULE[, EXPR, …]]                    the message's numbers
       print "text", EXPR, …
       SCOPE.OPERATION OPERAND, …[; ATTRIBUTE=VALUE, …]           a tile operation; an operand left out is None
+                                                                 a VALUE is a literal, (INTEGER, …) or a FUNCTION
       move VECTOR <- VECTOR [when EXPR] [otherwise EXPR] [cache HINT]
       instruction NAME [VECTOR, …] [<- INPUT, …] [as VAR]        VAR: what it gives that is no VECTOR
 
@@ -26,6 +27,7 @@ Blocks are indented as in Python. Each statement is one line; what stands in bra
              of a tile that nobody laid out: open SCOPE, of a view of one: open SCOPE (DIMENSION or None, …)
     REGION   NAME[START +: EXTENT, …] [inside]      a dimension without +: is dropped; inside: within the edges
     VECTOR   NAME[OFFSET +: WIDTH]                  ELEMENT  NAME[INDEX, …]
+    FUNCTION def (VAR, …), (VAR, …) [let VAR = EXPR, …] -> (EXPR, …)       of nothing but its own variables
     EXPR     Python's operators, OPERATION(EXPR, …), DTYPE(EXPR) for a cast, %NAME for a special,
              and a place for a load of it; where a place itself may stand, a load is in parentheses
 
@@ -45,6 +47,7 @@ from ...dtypes import DType, bool_, int64
 from ...layout import TileLayout
 from ...ops.record import AttributeValue
 from .. import nodes as ir
+from ..combine import Combine
 from ..walk import assert_never
 from .grammar import (
     ATOM,
@@ -221,7 +224,17 @@ def _operand(operand: ir.Region | ir.Vector | ir.Expr, wanted: DType | None) -> 
 def _value(value: AttributeValue) -> str:
     if isinstance(value, tuple):
         return f"({', '.join(map(str, value))})"
+    if isinstance(value, Combine):
+        return _combine(value)
     return json.dumps(value) if isinstance(value, str) else repr(value)
+
+
+def _combine(combine: Combine) -> str:
+    lower, higher = (", ".join(map(_definition, side)) for side in (combine.lower, combine.higher))
+    steps = ", ".join(f"{_definition(step.var)} = {expr_text(step.value, step.var.dtype)}" for step in combine.steps)
+    wanted = [*(var.dtype for var in combine.lower), *[None] * len(combine.results)]
+    results = ", ".join(expr_text(result, dtype) for result, dtype in zip(combine.results, wanted, strict=False))
+    return f"def ({lower}), ({higher})" + (f" let {steps}" if steps else "") + f" -> ({results})"
 
 
 def _name(name: str) -> str:

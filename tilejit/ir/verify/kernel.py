@@ -12,6 +12,7 @@ Memory: spaces, ranks, extents, layouts and alignments fit together (see `memory
 shared, local or tensor memory that is provably outside is a violation, as is one with an unknown scope.
 Instructions: their names are in the instruction table; operands have the number, kinds, sizes, types and memory that
 the row says (see `instructions`); at lane level the target has them.
+Functions that a tile operation carries: of their own variables only, each defined once (see `combine`).
 Open level: as tile level, and local tiles may be open.
 Tile level: no `Vector`, `Move`; an `Instruction` takes scalars and fills no registers; tile operations have the
 operands and attributes of their table, a `Load` is the whole value of a `Let`.
@@ -36,7 +37,9 @@ from ...scopes import GRID, SCOPES
 from ...source import Span
 from ...target import MAX_THREADS, TARGETS
 from .. import nodes as ir
+from ..combine import Combine
 from ..walk import assert_never
+from .combine import combine_faults
 from .instructions import cut_inputs, instruction_faults
 from .memory import access_fault, buffer_faults, element_faults, region_faults, vector_faults
 from .operations import const_fault, op_fault, tile_op_faults
@@ -361,6 +364,9 @@ class _Checker:
                 self.expr(operand, env, stmt.span)
         for message in tile_op_faults(stmt):
             self.fault(message, stmt.span)
+        for _, value in stmt.attrs:
+            for message in combine_faults(value) if isinstance(value, Combine) else ():
+                self.fault(message, stmt.span)
 
     def move(self, stmt: ir.Move, env: _Environment) -> None:
         self.lane_only(stmt, stmt.span)

@@ -13,6 +13,7 @@ import numpy as np
 
 from ...dtypes import int32
 from ...ir.arithmetic import build
+from ...ir.arithmetic.evaluate import evaluate
 from ...ir.nodes import Buffer, Expr, Load, Store, TileOp, Var, Vector
 from ...isa.barriers import BARRIERS
 from ...isa.warp import REDUX, SHUFFLE_XOR, Redux
@@ -21,7 +22,6 @@ from ...scopes import SCOPES
 from ...target import WARP as LANES
 from ...target import Target
 from ..builder import Builder
-from ..schedule.evaluate import evaluate
 from ..schedule.registers import each_start
 from ..schedule.shares import Shares
 from ..variant import KINDS, SCOPE, TYPES, Condition, DispatchContext, Facts, Reductions, outside

@@ -8,10 +8,10 @@ from math import prod
 
 import numpy as np
 
+from ...ir.arithmetic.evaluate import evaluate
 from ...ir.nodes import Buffer, Region, Strided
 from ...scopes import CTA, SCOPES
 from ...target import TMEM_LANE
-from ..schedule.evaluate import evaluate
 from ..schedule.launch import launch_values
 
 __all__ = ["Contents", "addresses", "owners_of"]

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...dtypes import int32
+from ...ir.arithmetic.evaluate import evaluate
 from ...ir.nodes import Expr, Region, Var
-from .evaluate import evaluate
 from .launch import launch_values
 
 __all__ = ["Turns"]

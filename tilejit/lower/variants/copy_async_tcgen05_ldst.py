@@ -18,13 +18,13 @@ import numpy as np
 from ... import scopes
 from ...dtypes import int32
 from ...ir.arithmetic import build
+from ...ir.arithmetic.evaluate import evaluate
 from ...ir.nodes import Buffer, Expr, Instruction, Region, TileOp, Vector
 from ...isa import Row
 from ...isa.tcgen05 import LD, ST, WAIT_LD, WAIT_ST, Transfer
 from ...layout.stock import TCGEN05_SHAPES, Tcgen05Shape
 from ...target import TMEM_COLUMNS, TMEM_LANE, WARP, WARPGROUP
 from ..builder import Builder
-from ..schedule.evaluate import evaluate
 from ..schedule.registers import RegisterRun, each_start
 from ..schedule.tensor_words import Words, lane_fault, words
 from ..variant import (

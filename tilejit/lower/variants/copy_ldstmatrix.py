@@ -16,13 +16,13 @@ import numpy as np
 from ...dtypes import int32
 from ...errors import LayoutError
 from ...ir.arithmetic import build
+from ...ir.arithmetic.evaluate import number
 from ...ir.nodes import Expr, Instruction, TileOp, Vector
 from ...isa import Family, Row, matrix
 from ...layout import Swizzle
 from ...target import WARP
 from ..builder import Builder
 from ..moves.vectors import register_copy
-from ..schedule.evaluate import number
 from ..schedule.matrix_tiles import ROW, Tiles, split_tiles
 from ..schedule.turns import Turns
 from ..variant import (

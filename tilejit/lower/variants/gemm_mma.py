@@ -16,12 +16,12 @@ import numpy as np
 from ...dtypes import float32, int32
 from ...errors import LayoutError
 from ...ir.arithmetic import build
+from ...ir.arithmetic.evaluate import number
 from ...ir.nodes import Buffer, Const, Expr, Instruction, Region, TileOp, Vector
 from ...isa import Family
 from ...isa.convert import TF32
 from ...isa.mma import MMA, MMA_M, MMA_N, Mma, products
 from ..builder import Builder
-from ..schedule.evaluate import number
 from ..schedule.fragments import Fragments, fragment, nearest, share
 from ..schedule.views import Schedule
 from ..variant import (

@@ -1,4 +1,4 @@
-"""Expressions evaluated on NumPy arrays, for schedules: many rounds and threads at once."""
+"""Expressions evaluated on NumPy arrays: many rounds and threads at once, or many elements."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ...ir.nodes import Cast, Const, Expr, Load, Op, Special, Var
+from ...ops.cast import convert
 from ...ops.elementwise import ELEMENTWISE
+from ..nodes import Cast, Const, Expr, Load, Op, Special, Var
 
 __all__ = ["evaluate", "number"]
 
@@ -15,13 +16,13 @@ Array = np.ndarray
 
 
 def evaluate(expr: Expr, values: Mapping[str, Array | int]) -> Array:
-    """The value of an integer or bool_ expression; variables that `values` doesn't name are 0."""
+    """The value of an expression; variables that `values` doesn't name are 0."""
     if isinstance(expr, Const):
         return np.asarray(expr.value, dtype=expr.dtype.numpy)
     if isinstance(expr, (Var, Special)):
         return np.asarray(values.get(expr.name, 0), dtype=expr.dtype.numpy)
     if isinstance(expr, Cast):
-        return evaluate(expr.x, values).astype(expr.dtype.numpy)
+        return convert(evaluate(expr.x, values), expr.dtype, expr.saturate)
     if isinstance(expr, Load):
         raise TypeError(f"an address doesn't read memory; got {expr!r}")
     assert isinstance(expr, Op)

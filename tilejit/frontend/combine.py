@@ -1,0 +1,224 @@
+"""Functions that make one of two, for `tj.reduce`: read once, on variables, and kept as expressions.
+
+What reading leaves is statements: definitions, variables that branches assign, and a loop of one turn where a
+`return` stands in a branch. They become expressions: each path has a condition, and what is assigned on it holds where
+that holds.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import NoReturn
+
+from ..dtypes import DType
+from ..errors import KernelTypeError
+from ..ir import nodes as ir
+from ..ir import walk
+from ..ir.arithmetic import build
+from ..ir.combine import Combine
+from ..source import Span
+from .context import Context
+from .drafts import Draft, sealed
+from .inline import closure_of, run
+from .language import Function
+from .scalars import convert
+from .values import Binding, Closure, Constant, Items, Memory, Scalar, Value, describe, is_number
+
+__all__ = ["read_combine"]
+
+_HINT = "it computes with its two arguments only; do this before or after the reduction"
+
+
+def read_combine(ctx: Context, node: ast.expr, value: Value, dtypes: Sequence[DType], *, is_tuple: bool) -> Combine:
+    """A function of two values, or of two tuples, of these types, as expressions.
+
+    raises: KernelTypeError where it is no function, or anything but scalar code.
+    """
+    closure = _closure(ctx, node, value)
+    names = _parameters(ctx, node, closure)
+    sides = tuple(_variables(ctx, node, name, dtypes, is_tuple=is_tuple) for name in names)
+    env = {
+        name: Binding(_value(side, is_tuple=is_tuple), ctx.span(node)) for name, side in zip(names, sides, strict=True)
+    }
+    block, allocated = Draft(), len(ctx.allocations)
+    with ctx.into(block):
+        result = run(ctx, node, closure, _defaults(ctx, node, closure) | env)
+    reading = _Reading(ctx, closure.node.name, ctx.span(node), {v.name: v for side in sides for v in side})
+    if len(ctx.allocations) > allocated:
+        reading.refuse("an allocation", ctx.allocations[allocated].span)
+    reading.block(sealed(block), build.const(True, ir.TRUE.dtype))
+    results = _results(ctx, node, closure, result, dtypes, is_tuple=is_tuple)
+    lower, higher = sides
+    return Combine(lower, higher, tuple(reading.steps), tuple([reading.value(expr, None) for expr in results]))
+
+
+def _closure(ctx: Context, node: ast.expr, value: Value) -> Closure:
+    if isinstance(value, Closure):
+        return value
+    if isinstance(value, Constant) and isinstance(value.value, Function):
+        return closure_of(ctx, value.value)
+    raise ctx.type_error(
+        node, f"combine must be a @tj.function of two values; this is {describe(value)}",
+        "write @tj.function above a def with two parameters, and give its name",
+    )
+
+
+def _parameters(ctx: Context, node: ast.expr, closure: Closure) -> tuple[str, str]:
+    """The names of its two parameters; others have defaults."""
+    a = closure.node.args
+    names = [arg.arg for arg in (*a.posonlyargs, *a.args, *a.kwonlyargs) if arg.arg not in closure.defaults]
+    if len(names) != 2 or a.kwonlyargs and names[1] == a.kwonlyargs[-1].arg:
+        raise ctx.type_error(
+            node, f"{closure.node.name} takes {len(names)} arguments; combine takes two: the lower and the higher value",
+            "of several tiles each of the two is a tuple",
+        )
+    return names[0], names[1]
+
+
+def _defaults(ctx: Context, node: ast.AST, closure: Closure) -> dict[str, Binding]:
+    return {name: Binding(value, ctx.span(node)) for name, value in closure.defaults.items()}
+
+
+def _variables(
+    ctx: Context, node: ast.AST, name: str, dtypes: Sequence[DType], *, is_tuple: bool
+) -> tuple[ir.Var, ...]:
+    stems = [f"{name}.{k}" for k in range(len(dtypes))] if is_tuple else [name]
+    span = ctx.span(node)
+    return tuple([ir.Var(ctx.unique(stem), dtype, span=span) for stem, dtype in zip(stems, dtypes, strict=True)])
+
+
+def _value(variables: Sequence[ir.Var], *, is_tuple: bool) -> Value:
+    return Items(tuple(map(Scalar, variables))) if is_tuple else Scalar(variables[0])
+
+
+def _results(
+    ctx: Context, node: ast.AST, closure: Closure, result: Value, dtypes: Sequence[DType], *, is_tuple: bool
+) -> list[ir.Expr]:
+    """What it returns; literals take the tiles' types."""
+    values = result.items if isinstance(result, Items) else (result,)
+    if isinstance(result, Items) != is_tuple or len(values) != len(dtypes):
+        returns = "nothing" if result == Constant(None) else describe(result)
+        wanted = f"a tuple of {len(dtypes)}, one value for each tile" if is_tuple else "one value, as the tile has"
+        raise ctx.type_error(closure.node, f"{closure.node.name} returns {returns}; it must return {wanted}", _CALLED)
+    results = []
+    for value, dtype in zip(values, dtypes, strict=True):
+        if isinstance(value, Memory) or not (isinstance(value, Scalar) or is_number(value)):
+            raise ctx.type_error(
+                closure.node, f"{closure.node.name} returns {describe(value)}; it must return scalars", _CALLED
+            )
+        is_typed = isinstance(value, Scalar) and not value.weak
+        results.append(value.expr if isinstance(value, Scalar) and is_typed else convert(ctx, node, value, dtype).expr)
+    return results
+
+
+_CALLED = "what it returns stands where its arguments stood, in the next call"
+
+
+@dataclass(slots=True)
+class _Reading:
+    """A function's statements as expressions.
+
+    name: the function's. span: where it is given. known: the variables that never change, by name.
+    changing: those that do, with what they are now; None before they have a value.
+    """
+
+    ctx: Context
+    name: str
+    span: Span
+    known: dict[str, ir.Var]
+    changing: dict[str, ir.Expr | None] = field(default_factory=dict)
+    steps: list[ir.Let] = field(default_factory=list)
+
+    def refuse(self, what: str, span: Span | None) -> NoReturn:
+        raise KernelTypeError(
+            f"{self.name} combines two values; {what} can't stand in it", span=span or self.span, hint=_HINT
+        )
+
+    def block(self, body: Sequence[ir.Stmt], holds: ir.Expr) -> ir.Expr:
+        """Read statements that run where a condition holds; returns where what follows them does."""
+        for stmt in body:
+            holds = self.statement(stmt, holds)
+        return holds
+
+    def statement(self, stmt: ir.Stmt, holds: ir.Expr) -> ir.Expr:
+        """As `block`."""
+        match stmt:
+            case ir.Let(var, value):
+                if isinstance(value, ir.Load):
+                    self.refuse(f"a load of {value.place.buffer.root.name}", stmt.span)
+                self.steps.append(replace(stmt, value=self.value(value, stmt.span)))
+                self.known[var.name] = var
+            case ir.Declare(var, init):
+                self.changing[var.name] = None if init is None else self.value(init, stmt.span)
+            case ir.Assign(var, value):
+                self.assign(var, self.value(value, stmt.span), holds, stmt)
+            case ir.If():
+                return self.branch(stmt, holds)
+            case ir.Loop(body) if self.block(body, holds) == ir.FALSE:
+                # every path leaves it in its first turn: these are the returns in branches
+                pass
+            case ir.Break():
+                return ir.FALSE
+            case _:
+                self.refuse(_WORDS.get(type(stmt), f"a {type(stmt).__name__.lower()}"), stmt.span)
+        return holds
+
+    def branch(self, stmt: ir.If, holds: ir.Expr) -> ir.Expr:
+        cond = self.named("condition", self.value(stmt.cond, stmt.span), stmt.span)
+        yes = self.named("holds", build.logical_and(holds, cond), stmt.span)
+        no = self.named("holds", build.logical_and(holds, build.logical_not(cond)), stmt.span)
+        after = self.block(stmt.then, yes), self.block(stmt.orelse, no)
+        return holds if after == (yes, no) else self.named("holds", build.logical_or(*after), stmt.span)
+
+    def assign(self, var: ir.Var, value: ir.Expr, holds: ir.Expr, stmt: ir.Stmt) -> None:
+        if var.name not in self.changing:
+            self.refuse(f"an assignment to {var.name}, a variable of the kernel,", stmt.span)
+        before = self.changing[var.name]
+        chosen = value if before is None else build.where(holds, value, before)
+        self.changing[var.name] = self.named(var.name, chosen, stmt.span)
+
+    def named(self, name: str, value: ir.Expr, span: Span | None) -> ir.Expr:
+        if isinstance(value, (ir.Const, ir.Var)):
+            return value
+        var = ir.Var(self.ctx.unique(name), value.dtype, span=span)
+        self.steps.append(ir.Let(var, value, span))
+        self.known[var.name] = var
+        return var
+
+    def value(self, expr: ir.Expr, span: Span | None) -> ir.Expr:
+        """The expression with what its variables are now."""
+        match expr:
+            case ir.Var():
+                return self.variable(expr, span)
+            case ir.Op():
+                return replace(expr, args=tuple([self.value(arg, span) for arg in expr.args]))
+            case ir.Cast():
+                return replace(expr, x=self.value(expr.x, span))
+            case ir.Const():
+                return expr
+            case ir.Load():
+                self.refuse(f"a load of {expr.place.buffer.root.name}", expr.span or span)
+            case ir.Special():
+                self.refuse(f"the thread's {expr.name}", expr.span or span)
+            case _:
+                walk.assert_never(expr)
+
+    def variable(self, var: ir.Var, span: Span | None) -> ir.Expr:
+        if var.name in self.known:
+            return self.known[var.name]
+        value = self.changing.get(var.name)
+        if value is None:
+            self.refuse(f"{var.name}, which is known only when the kernel runs,", var.span if span is None else span)
+        return value
+
+
+_WORDS: dict[type[ir.Stmt], str] = {
+    ir.For: "a loop",
+    ir.Loop: "a loop",
+    ir.TileOp: "a tile operation",
+    ir.Print: "a print",
+    ir.Assert: "an assert",
+    ir.Sync: "a barrier",
+}

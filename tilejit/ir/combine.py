@@ -1,0 +1,70 @@
+"""A user's function that makes one of two, as expressions: what `reduce` carries as its attribute `combine`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..dtypes import DType
+from ..ops.combine import CombineFunction
+from .arithmetic.evaluate import evaluate
+from .nodes import Cast, Const, Expr, Let, Op, Var
+
+__all__ = ["Combine"]
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class Combine(CombineFunction):
+    """A function of two tuples of values to a tuple, in expressions of nothing but its own variables.
+
+    lower, higher: its parameters. steps: what it computes on the way, each from the ones before.
+    """
+
+    lower: tuple[Var, ...]
+    higher: tuple[Var, ...]
+    steps: tuple[Let, ...]
+    results: tuple[Expr, ...]
+
+    @property
+    def takes(self) -> tuple[DType, ...]:
+        return tuple([var.dtype for var in self.lower])
+
+    @property
+    def gives(self) -> tuple[DType, ...]:
+        return tuple([result.dtype for result in self.results])
+
+    def __call__(self, lower: Sequence[Array], higher: Sequence[Array]) -> tuple[Array, ...]:
+        values: dict[str, Array | int] = {
+            var.name: value for var, value in zip((*self.lower, *self.higher), (*lower, *higher), strict=True)
+        }
+        with np.errstate(all="ignore"):
+            for step in self.steps:
+                values[step.var.name] = evaluate(step.value, values)
+            return tuple(np.broadcast_to(evaluate(result, values), np.shape(lower[0])) for result in self.results)
+
+    def applied(
+        self, lower: Sequence[Expr], higher: Sequence[Expr], named: Callable[[str, Expr], Expr]
+    ) -> tuple[Expr, ...]:
+        """What it makes of two tuples of expressions. named: gives a value a name like this one."""
+        values = {var.name: value for var, value in zip((*self.lower, *self.higher), (*lower, *higher), strict=True)}
+        for step in self.steps:
+            values[step.var.name] = named(step.var.name, _with(step.value, values))
+        return tuple(named("combined", _with(result, values)) for result in self.results)
+
+
+def _with(expr: Expr, values: Mapping[str, Expr]) -> Expr:
+    """The expression with values in place of its variables."""
+    match expr:
+        case Var():
+            return values[expr.name]
+        case Op():
+            return replace(expr, args=tuple([_with(arg, values) for arg in expr.args]))
+        case Cast():
+            return replace(expr, x=_with(expr.x, values))
+        case _:
+            assert isinstance(expr, Const), f"{expr} stands in a combine function"
+            return expr
