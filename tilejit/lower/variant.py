@@ -37,7 +37,7 @@ from .builder import Builder
 from .schedule.turns import Turns
 
 __all__ = [
-    "COPY_CONDITIONS", "KINDS", "SCOPE", "TYPES", "WHOLE_WARPS", "Condition", "Decline", "DispatchContext", "Facts",
+    "COPY_CONDITIONS", "KINDS", "SCOPE", "TYPES", "WHOLE_WARPS", "Condition", "Decline", "DispatchContext", "Facts", "Folds",
     "JointAccess", "Moves", "Plan", "Products", "Reductions", "Staged", "Variant", "VectorPlan", "among", "between",
     "copy_sides", "from_to", "lead_of", "local_side", "needs", "outside",
 ]
@@ -148,7 +148,7 @@ class Plan(ABC):
         """The figures that listings show and `require_bits` reads."""
 
     @abstractmethod
-    def moves(self) -> Moves | Products | Reductions | Staged:
+    def moves(self) -> Moves | Products | Reductions | Folds | Staged:
         """All that is moved, multiplied or combined, for `proof.prove`."""
 
     @abstractmethod
@@ -313,6 +313,20 @@ class Reductions:
     src: Array
     taken: Array
     partners: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Folds:
+    """Which elements a reduction combines, in which order.
+
+    dst: of shape (values, results), each result's register of each value that is combined. src: of shape
+    (values, results, slots), the registers that it is made of. order: of shape (threads, length), for each thread what
+    its results are made of, in order: thread * slots + slot, and -1 where there is nothing.
+    """
+
+    dst: Array
+    src: Array
+    order: Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from ...target import WARP as LANES
 from ..builder import Builder
 from .combining import Combining, Partial
 
-__all__ = ["SharedPartials", "Shuffles", "by_redux", "exchanged"]
+__all__ = ["Lanes", "SharedPartials", "Shuffles", "by_redux", "exchanged", "gathered"]
 
 _WORD_BITS = 32
 
@@ -66,7 +66,7 @@ class Shuffles:
 
     def emit(self, b: Builder, combining: Combining, partials: Sequence[Partial], thread: Expr) -> list[Partial]:
         """Each partial combined with those of all these lanes, which get the same bits."""
-        lanes = _Lanes(b, tuple(Column.of(b, dtype, len(partials)) for dtype in combining.types))
+        lanes = Lanes.of(b, combining.types, len(partials))
         halved, single = self.distances[: self.halvings], self.distances[self.halvings :]
         uppers = [b.let("upper", build.not_equal(build.bitwise_and(thread, distance), 0)) for distance in halved]
         own = list(partials)
@@ -91,11 +91,16 @@ def _combined(b: Builder, combining: Combining, own: Sequence[Partial], other: S
 
 
 @dataclass(frozen=True, slots=True)
-class _Lanes:
+class Lanes:
     """What a lane gets from others, through registers for each of the values that are kept."""
 
     b: Builder
     columns: tuple[Column, ...]
+
+    @staticmethod
+    def of(b: Builder, dtypes: Sequence[DType], count: int) -> Lanes:
+        """For `count` partials at a time; the types have whole words."""
+        return Lanes(b, tuple(Column.of(b, dtype, count) for dtype in dtypes))
 
     def values(self, partials: Sequence[Partial], distance: int) -> list[Partial]:
         """What the lane at a distance has of these."""
@@ -190,13 +195,33 @@ def exchanged(b: Builder, combining: Combining, meeting: SharedPartials, partial
     """Each result from the partials of all members: leaders write what they have, everyone reads it all.
 
     Of many partials each lane reads one, and lanes combine them; the pairs are the same.
+    """
+    return [_met(b, combining, meeting, places) for places in _written(b, combining.types, meeting, partials)]
+
+
+def gathered(
+    b: Builder, dtypes: Sequence[DType], meeting: SharedPartials, partials: Sequence[Partial], *, is_idle: bool
+) -> list[list[Partial]]:
+    """For each result the partials of all members: leaders write what they have, everyone reads it all.
+
+    is_idle: a barrier stands in front already.
+    """
+    results = _written(b, dtypes, meeting, partials, is_idle=is_idle)
+    return [_every(b, meeting, places) for places in results]
+
+
+def _written(
+    b: Builder, dtypes: Sequence[DType], meeting: SharedPartials, partials: Sequence[Partial], *, is_idle: bool = False
+) -> list[list[tuple[Buffer, Expr]]]:
+    """Where the partials of each result begin, once they are there, for each of the values that are kept.
+
     The partials of a result lie together, those of the groups' k-th results next to each other.
     """
     width = meeting.members
     layout = TileLayout.row_major((len(partials) * meeting.groups * width,))
     shared = [
-        b.exchange(meeting.scope, meeting.threads, "partials", dtype, layout, is_idle=k > 0)
-        for k, dtype in enumerate(combining.types)
+        b.exchange(meeting.scope, meeting.threads, "partials", dtype, layout, is_idle=is_idle or k > 0)
+        for k, dtype in enumerate(dtypes)
     ]
     group = b.let("group", meeting.group)
     rows = [build.mul(build.add(group, k * meeting.groups), width) for k in range(len(partials))]
@@ -206,8 +231,12 @@ def exchanged(b: Builder, combining: Combining, meeting: SharedPartials, partial
                 place = Vector(buffer, build.total([first, row, meeting.member], int32))
                 b.append(Store(place, value, span=b.span))
     b.append(Sync(meeting.scope, span=b.span))
-    places = [[(buffer, build.add(first, row)) for buffer, first in shared] for row in rows]
-    return [_met(b, combining, meeting, place) for place in places]
+    return [[(buffer, build.add(first, row)) for buffer, first in shared] for row in rows]
+
+
+def _every(b: Builder, meeting: SharedPartials, places: Sequence[tuple[Buffer, Expr]]) -> list[Partial]:
+    columns = [_read(b, buffer, first, meeting.members) for buffer, first in places]
+    return list(zip(*columns, strict=True))
 
 
 def _met(b: Builder, combining: Combining, meeting: SharedPartials, places: Sequence[tuple[Buffer, Expr]]) -> Partial:
@@ -217,8 +246,7 @@ def _met(b: Builder, combining: Combining, meeting: SharedPartials, places: Sequ
         one = tuple([b.let("partial", Load(Vector(buffer, build.add(first, mine)))) for buffer, first in places])
         (result,) = meeting.by_lanes.emit(b, combining, [one], meeting.lane)
         return result
-    columns = [_read(b, buffer, first, meeting.members) for buffer, first in places]
-    return combining.named(b, combining.tree(b, list(zip(*columns, strict=True)), in_order=False))
+    return combining.named(b, combining.tree(b, _every(b, meeting, places), in_order=False))
 
 
 def _read(b: Builder, buffer: Buffer, first: Expr, count: int) -> list[Expr]:

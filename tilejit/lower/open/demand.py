@@ -47,7 +47,7 @@ class _Counter:
             kept = {label for label in step.labels["dst"] if label is not None}
             axes = zip(self.survey.axes(use.tile), use.labels, strict=True)
             reduced = [self.axes[axis] for axis, label in axes if axis is not None and label not in kept]
-            _add(demand.reductions, Reduced(tile, tuple(reduced)), step.turns)
+            _add(demand.reductions, Reduced(tile, tuple(reduced)), step.turns * len(op.written))
         elif op.record.elementwise is not None:
             _add(demand.elementwise, tile, step.turns * op.record.elementwise.issue)
         elif op.record.relation in (relation.GENERATED, relation.ELEMENTWISE):

@@ -11,10 +11,10 @@ from ...ir.nodes import Region, Special, TileOp, Var
 from ...ir.walk import subexpressions
 from ...scopes import SCOPES
 from ..schedule.launch import launch_values
-from ..variant import JointAccess, Moves, Plan, Products, Reductions, Staged
+from ..variant import Folds, JointAccess, Moves, Plan, Products, Reductions, Staged
 from .places import Contents, addresses
 from .products import prove_products
-from .reductions import prove_reductions
+from .reductions import prove_folds, prove_reductions
 
 __all__ = ["prove"]
 
@@ -26,7 +26,7 @@ def prove(plan: Plan, op: TileOp) -> None:
 
     Each element of the destination, in every place that holds it, is written once, with the inputs' elements that
     belong to it, by the threads that own the registers; memory is accessed as aligned as it must be. A product adds
-    each pair of factors to its sum once. A result is made of each of its elements once.
+    each pair of factors to its sum once. A result is made of each of its elements once, and where that matters in order.
     """
     moves = plan.moves()
     if isinstance(moves, Products):
@@ -34,6 +34,9 @@ def prove(plan: Plan, op: TileOp) -> None:
         return
     if isinstance(moves, Reductions):
         prove_reductions(moves, op)
+        return
+    if isinstance(moves, Folds):
+        prove_folds(moves, op)
         return
     if isinstance(moves, Staged):
         prove_staged(moves, op)

@@ -1,4 +1,4 @@
-"""What a reduction must combine: each element that belongs to a result once, and nothing else."""
+"""What a reduction must combine: each element that belongs to a result once, and nothing else; some in order."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from math import prod
 import numpy as np
 
 from ...ir.nodes import Region, TileOp
+from ...ops.fold import PAIRS
 from ...ops.reduce import axes_of
-from ..variant import Reductions
+from ..variant import Folds, Reductions
 from .places import owners_of
 
-__all__ = ["prove_reductions"]
+__all__ = ["prove_folds", "prove_reductions"]
 
 Array = np.ndarray
 
@@ -21,12 +22,7 @@ def prove_reductions(reductions: Reductions, op: TileOp) -> None:
     dst, src = op.region("dst"), op.region("src")
     threads = len(reductions.taken)
     held_dst, held_src = _held(dst, op.scope, threads), _held(src, op.scope, threads)
-    written = np.unique(reductions.dst)
-    assert len(written) == len(reductions.dst), "two results have one register"
-    holding = np.flatnonzero((held_dst >= 0).any(axis=0))
-    unwritten = np.setdiff1d(holding, written)
-    assert len(unwritten) == 0, f"register {unwritten[0]} of {dst.buffer.name} isn't written"
-    assert (written < held_dst.shape[1]).all(), f"register {written[-1]} of {dst.buffer.name} is none of its own"
+    _need_written(reductions.dst, held_dst, dst)
     result_of = _results(op)
     for partners, members in _sets(reductions.partners):
         results = held_dst[members][:, reductions.dst]
@@ -35,6 +31,40 @@ def prove_reductions(reductions: Reductions, op: TileOp) -> None:
         for k, result in enumerate(results[0]):
             if result >= 0:
                 _need_all(elements[:, k].ravel(), np.flatnonzero(result_of == result), f"result {result}")
+
+
+def prove_folds(folds: Folds, op: TileOp) -> None:
+    """Raise AssertionError unless every place of each destination gets all of its elements, each once, in order.
+
+    The order is that of their indices, row-major over the axes that are reduced.
+    """
+    result_of, threads = _results(op), len(folds.order)
+    slots = folds.src.shape[2]
+    pairs = [(to, of) for to, of in PAIRS if to in op.tiles]
+    for (to, of), registers, sources in zip(pairs, folds.dst, folds.src, strict=True):
+        dst, src = op.region(to), op.region(of)
+        held_dst, held_src = _held(dst, op.scope, threads), _held(src, op.scope, threads)
+        _need_written(registers, held_dst, dst)
+        for thread, order in enumerate(folds.order):
+            taken = order[order >= 0]
+            for register, column in zip(registers, sources, strict=True):
+                result = held_dst[thread, register]
+                if result >= 0:
+                    elements = held_src[taken // slots, column[taken % slots]]
+                    wanted = np.flatnonzero(result_of == result)
+                    _need_all(elements, wanted, f"result {result} of {dst.buffer.name}")
+                    assert np.array_equal(elements, wanted), (
+                        f"result {result} of {dst.buffer.name} is made of {elements.tolist()}, which isn't their order"
+                    )
+
+
+def _need_written(registers: Array, held: Array, dst: Region) -> None:
+    """Raise AssertionError unless each register that holds an element of a destination is written, and once."""
+    written = np.unique(registers)
+    assert len(written) == len(registers), "two results have one register"
+    unwritten = np.setdiff1d(np.flatnonzero((held >= 0).any(axis=0)), written)
+    assert len(unwritten) == 0, f"register {unwritten[0]} of {dst.buffer.name} isn't written"
+    assert (written < held.shape[1]).all(), f"register {written[-1]} of {dst.buffer.name} is none of its own"
 
 
 #: a register that a thread doesn't take; -1 is one that holds no element

@@ -28,12 +28,12 @@ from ...ops.reduce import axes_of
 from ...scopes import WARP
 from ...target import WARP as LANES
 from .digits import Digit
-from .owners import need_all_threads
-from .placement import Step, place
+from .owners import need_all_threads, need_same_threads
+from .placement import Placement, Step, place
 from .strides import Thread
 from .views import Schedule
 
-__all__ = ["Shares", "Slot"]
+__all__ = ["Shares", "Slot", "at_warp", "is_binary", "numbered", "reduced_tiles"]
 
 Array = np.ndarray
 
@@ -72,7 +72,7 @@ class Shares:
         raises: LayoutError where the tiles don't belong to the scope's threads, or the destination's kept axes not to
         the threads that have them in the source.
         """
-        tiles, weights = _tiles(op, threads)
+        tiles, weights = reduced_tiles(op, threads, (("dst", "src"),))
         spread = [_step(d) for d in tiles.digits if d.is_spread("src") and _weight(d, weights)]
         lanes, members = _shared_out(spread, threads)
         return Shares(tiles, weights, lanes, members)
@@ -157,11 +157,11 @@ class Shares:
 
     def group_of(self, thread: Expr) -> Expr:
         """Which group a thread belongs to."""
-        return _number(thread, self._groups)
+        return numbered(thread, self._groups)
 
     def member_of(self, thread: Expr) -> Expr:
         """Which of the partials of its results a thread has."""
-        return _number(thread, self.members)
+        return numbered(thread, self.members)
 
     def is_leader(self, thread: Expr) -> Expr:
         """Whether a thread is the lowest of those that have the same partials once shuffles are done."""
@@ -202,26 +202,49 @@ def _register(digits: Schedule, operand: str, values: Sequence[int]) -> int:
     return sum(digit.elements(operand) * value for digit, value in zip(digits.digits, values, strict=True))
 
 
-def _number(thread: Expr, steps: Sequence[Step]) -> Expr:
+def numbered(thread: Expr, steps: Sequence[Step]) -> Expr:
     """The values that a thread has of some steps, slowest first, as one number."""
     below = [prod(step.extent for step in steps[k + 1 :]) for k in range(len(steps))]
     return build.weighted_sum([(s.of_thread(thread), weight) for s, weight in zip(steps, below, strict=True)], int32)
 
 
-def _tiles(op: TileOp, threads: int) -> tuple[Schedule, tuple[int, ...]]:
-    """The digits of both tiles over the source's shape without units, and the weights as `Shares` has them."""
-    src, axes = _unfolded(op.region("src"), axes_of(dict(op.attrs), len(op.region("src").shape)))
-    placed = {"src": place(src, op.scope), "dst": place(op.region("dst"), op.scope)}
+def reduced_tiles(op: TileOp, threads: int, pairs: Sequence[tuple[str, str]]) -> tuple[Schedule, tuple[int, ...]]:
+    """The digits of all tiles over the sources' shape without units, and the weights as `Shares` has them.
+
+    pairs: destination and source of each value, by name.
+    raises: LayoutError as `Shares.of`, and where the sources' elements at one index belong to different threads.
+    """
+    regions: dict[str, Region] = {}
+    for to, of in pairs:
+        regions[of], axes = _unfolded(op.region(of), axes_of(dict(op.attrs), len(op.region(of).shape)))
+        regions[to] = op.region(to)
+    placed = {name: place(region, op.scope) for name, region in regions.items()}
     for placement in placed.values():
         need_all_threads(placement, op.scope, threads)
-    dims = [d for d, n in enumerate(src.shape) if n != 1]
+    shape = regions[pairs[0][1]].shape
+    dims = [d for d, n in enumerate(shape) if n != 1]
     reduced = [d for d in dims if d in axes]
-    weights = tuple([prod(src.shape[e] for e in reduced if e > d) if d in reduced else 0 for d in dims])
+    weights = tuple([prod(shape[e] for e in reduced if e > d) if d in reduced else 0 for d in dims])
     kept = iter(range(len(dims)))
     along = [None if weight else next(kept) for weight in weights]
-    tiles = Schedule.of(placed["src"].shape, {"src": (placed["src"], range(len(dims))), "dst": (placed["dst"], along)})
-    _need_projected(tiles, weights)
+    views: dict[str, tuple[Placement, Sequence[int | None]]] = {}
+    for to, of in pairs:
+        _need_one_shape(regions[pairs[0][1]], regions[of])
+        views |= {of: (placed[of], range(len(dims))), to: (placed[to], along)}
+    tiles = Schedule.of(placed[pairs[0][1]].shape, views)
+    for to, of in pairs:
+        _need_projected(tiles, weights, to, of)
+        need_same_threads(tiles, pairs[0][1], of)
     return tiles, weights
+
+
+def _need_one_shape(first: Region, other: Region) -> None:
+    """Raise LayoutError where one of two sources is laid out as one dimension, and the other isn't."""
+    if first.shape != other.shape:
+        raise LayoutError(
+            f"of {first.buffer.name} and {other.buffer.name} only one is laid out as one dimension",
+            hint="copy one to a tile with the other's layout first",
+        )
 
 
 def _unfolded(src: Region, axes: tuple[int, ...]) -> tuple[Region, tuple[int, ...]]:
@@ -242,20 +265,20 @@ def _unfolded(src: Region, axes: tuple[int, ...]) -> tuple[Region, tuple[int, ..
     return Region(flat, (build.const(0, int32),), (size,)), (0,)
 
 
-def _need_projected(tiles: Schedule, weights: tuple[int, ...]) -> None:
+def _need_projected(tiles: Schedule, weights: tuple[int, ...], to: str, of: str) -> None:
     """Raise LayoutError where the destination's kept axes don't lie in the source's threads.
 
     Both are owned by the whole scope, so else the threads that share a result are its replicas.
     """
-    src, dst = tiles.views
+    src, dst = tiles[of], tiles[to]
     for digit in tiles.digits:
         if digit.is_folded:
             raise LayoutError(
                 f"{src.buffer.name} and {dst.buffer.name} split a dimension over registers so differently that none fit"
             )
-        if _weight(digit, weights) or digit["src"] == digit["dst"]:
+        if _weight(digit, weights) or digit[of] == digit[to]:
             continue
-        if digit.is_spread("src") or digit.is_spread("dst"):
+        if digit.is_spread(of) or digit.is_spread(to):
             raise LayoutError(
                 f"{src.buffer.name} and {dst.buffer.name} give dimension {src.dims[_dim(digit)]} to different threads",
                 hint="give the destination the source's layout, the reduced thread axes as replicas",
@@ -272,8 +295,8 @@ def _shared_out(spread: Sequence[Step], threads: int) -> tuple[tuple[int, ...], 
     lanes: list[int] = []
     members: list[Step] = []
     for step in spread:
-        inner, outer = _at_warp(step)
-        if _is_binary(inner.extent) and _is_binary(inner.threads) and inner.threads < LANES:
+        inner, outer = at_warp(step)
+        if is_binary(inner.extent) and is_binary(inner.threads) and inner.threads < LANES:
             lanes += [inner.threads << k for k in range(inner.extent.bit_length() - 1)]
         else:
             members.append(inner)
@@ -282,7 +305,7 @@ def _shared_out(spread: Sequence[Step], threads: int) -> tuple[tuple[int, ...], 
     return tuple(sorted(lanes)), _slowest_first(members)
 
 
-def _at_warp(step: Step) -> tuple[Step, Step | None]:
+def at_warp(step: Step) -> tuple[Step, Step | None]:
     """The part of a step within a warp, and that among warps; all of it is the first where it isn't so parted."""
     within = LANES // step.threads if LANES % step.threads == 0 else 0
     if within == 0 or step.extent <= within or step.extent % within:
@@ -290,7 +313,7 @@ def _at_warp(step: Step) -> tuple[Step, Step | None]:
     return Step(within, step.stride), Step(step.extent // within, Thread(LANES))
 
 
-def _is_binary(number: int) -> bool:
+def is_binary(number: int) -> bool:
     return number & (number - 1) == 0
 
 

@@ -18,6 +18,7 @@ from . import (
     elementwise_smem,
     gemm_mma,
     indices_reg,
+    reduce_in_order,
     reduce_registers,
     reduce_shared,
     reduce_shuffle,
@@ -41,4 +42,5 @@ VARIANTS: tuple[Variant[Any], ...] = (
     reduce_registers.VARIANT,
     reduce_shuffle.VARIANT,
     reduce_shared.VARIANT,
+    reduce_in_order.VARIANT,
 )

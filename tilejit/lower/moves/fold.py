@@ -1,0 +1,251 @@
+"""The plan of a reduction by a user's function: `schedule/fold.py` has the order, here is what is done at each step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...dtypes import DType, float32, int32
+from ...ir.arithmetic import build
+from ...ir.arithmetic.evaluate import evaluate
+from ...ir.combine import Combine
+from ...ir.nodes import TRUE, Expr, Load, Store, TileOp, Var, Vector
+from ...isa.barriers import BARRIERS
+from ...isa.warp import SHUFFLE_XOR
+from ...ops.fold import COMBINE, PAIRS
+from ...scopes import SCOPES
+from ..builder import Builder
+from ..schedule.fold import FoldOrder, FoldSteps, Gathering, Key
+from ..schedule.registers import each_start
+from ..variant import DispatchContext, Facts, Folds
+from ..variant import Plan as PlanBase
+from .combining import Partial
+from .meeting import Lanes, SharedPartials, gathered
+
+__all__ = ["Folding", "plan_fold"]
+
+Array = np.ndarray
+
+#: stands for the thread's number in conditions that are evaluated for all of them
+_THREAD = Var("fold.thread", int32)
+
+#: what is kept of some elements, for each of a thread's results
+Partials = list[Partial]
+
+
+@dataclass(frozen=True, slots=True)
+class Folding(PlanBase):
+    """How elements are combined in order.
+
+    threads, cta_threads: of the scope, and of the CTA. pairs: destination and source of each value, by name.
+    """
+
+    scope: str
+    threads: int
+    cta_threads: int
+    pairs: tuple[tuple[str, str], ...]
+    combine: Combine
+    order: FoldOrder
+
+    @property
+    def instructions(self) -> tuple[tuple[str, int], ...]:
+        """(mnemonic, or operation and types where LLVM chooses; times a thread)."""
+        counted = _Counting()
+        self.order.carried_out(dict.fromkeys(self.order.slots, None), counted, _THREAD)
+        results, words = self.order.results.count, sum(_carried(dtype).bits // 32 for dtype in self.combine.takes)
+        made = [(f"reduce.{'.'.join(map(str, self.combine.takes))}", counted.combined_values * results)]
+        if counted.shuffled:
+            made.append((SHUFFLE_XOR.mnemonic, counted.shuffled * results * words))
+        if counted.met:
+            made.append((BARRIERS[SCOPES[self.scope]].mnemonic, counted.met))
+        return tuple(made)
+
+    def facts(self) -> Facts:
+        return Facts("-", self.order.results.count)
+
+    def moves(self) -> Folds:
+        """All that is combined."""
+        order, slots = self.order, self.order.slots
+        threads = np.arange(self.threads)
+        every = {slot: (threads * len(slots) + k)[:, None] for k, slot in enumerate(slots)}
+        reach = np.array([[order.register(of, slot) for slot in slots] for _, of in self.pairs])
+        return Folds(
+            dst=np.array([self._registers(to) for to, _ in self.pairs]),
+            src=np.array([self._registers(of) for _, of in self.pairs])[:, :, None] + reach[:, None, :],
+            order=order.carried_out(every, _Tracing(threads), _THREAD),
+        )
+
+    def _registers(self, operand: str) -> Array:
+        return np.array(self.order.each_result(operand)) + int(evaluate(self.order.tiles[operand].start, {}))
+
+    def schedule(self) -> Array:
+        """One row a result: (its register, the registers of the source that it is made of ...), of the first value."""
+        moves = self.moves()
+        return np.column_stack([moves.dst[0], moves.src[0]])
+
+    def emit(self, op: TileOp, b: Builder) -> None:
+        thread, order = b.thread(self.scope, self.threads), self.order
+        names = [name for pair in self.pairs for name in pair]
+        for firsts in each_start(b, *[order.tiles[name].touched(1) for name in names]):
+            first = dict(zip(names, firsts, strict=True))
+            values = {slot: self._entered(op, b, first, slot) for slot in order.slots}
+            partials = order.carried_out(values, _Emitting(b, self, thread), thread)
+            for k, (to, _) in enumerate(self.pairs):
+                for register, partial in zip(order.each_result(to), partials, strict=True):
+                    place = Vector(op.region(to).buffer, build.add(first[to], register))
+                    b.append(Store(place, partial[k], span=b.span))
+
+    def _entered(self, op: TileOp, b: Builder, first: dict[str, Expr], slot: Key) -> Partials:
+        """What a slot holds of each result."""
+        columns = [
+            [
+                b.let("value", Load(Vector(op.region(of).buffer, build.add(first[of], register + reach))))
+                for register in self.order.each_result(of)
+            ]
+            for _, of in self.pairs
+            for reach in (self.order.register(of, slot),)
+        ]
+        return list(zip(*columns, strict=True))
+
+
+def plan_fold(op: TileOp, context: DispatchContext) -> Folding:
+    """How elements are combined in order. raises: LayoutError where the tiles' layouts don't agree."""
+    combine, threads = op.attr(COMBINE.name), context.count(op.scope)
+    assert isinstance(combine, Combine), f"{op.name} has no function"
+    pairs = tuple((to, of) for to, of in PAIRS if to in op.tiles)
+    return Folding(op.scope, threads, context.threads, pairs, combine, FoldOrder.of(op, threads, pairs))
+
+
+def _carried(dtype: DType) -> DType:
+    """The type in which a value goes to other threads: one of whole words that holds it exactly."""
+    if dtype.bits >= 32:
+        return dtype
+    return float32 if dtype.is_float else int32
+
+
+def _as(dtypes: Sequence[DType], partials: Sequence[Partial], change: Callable[[DType], DType]) -> Partials:
+    return [tuple(build.cast(x, change(t)) for x, t in zip(partial, dtypes, strict=True)) for partial in partials]
+
+
+@dataclass(slots=True)
+class _Emitting(FoldSteps[Partials]):
+    """Writes the statements.
+
+    lanes: the registers through which values go from lane to lane, once they are needed. has_met: whether a barrier of
+    the operation's stands in front.
+    """
+
+    b: Builder
+    plan: Folding
+    thread: Expr
+    lanes: Lanes | None = None
+    has_met: bool = False
+
+    def combined(self, low: Partials, high: Partials, counts: Expr) -> Partials:
+        counts = self.b.let("counts", counts)
+        return [self._one(*pair, counts) for pair in zip(low, high, strict=True)]
+
+    def _one(self, low: Partial, high: Partial, counts: Expr) -> Partial:
+        made = self.plan.combine.applied(low, high, self.b.let)
+        if counts == TRUE:
+            return made
+        return tuple(self.b.let("kept", build.where(counts, new, old)) for new, old in zip(made, low, strict=True))
+
+    def across(self, values: Sequence[Partials], distance: int) -> list[tuple[Partials, Partials]]:
+        own = [partial for value in values for partial in value]
+        dtypes = self.plan.combine.takes
+        if self.lanes is None:
+            # later steps have fewer values
+            self.lanes = Lanes.of(self.b, tuple(map(_carried, dtypes)), len(own))
+        other = self._back(self.lanes.values(_as(dtypes, own, _carried), distance))
+        upper = self.b.let("upper", build.not_equal(build.bitwise_and(self.thread, distance), 0))
+        low, high = self.lanes.chosen(upper, other, own), self.lanes.chosen(upper, own, other)
+        return list(zip(self._parted(low, values), self._parted(high, values), strict=True))
+
+    def gathered(self, values: Sequence[Partials], gathering: Gathering) -> list[list[Partials]]:
+        own = [partial for value in values for partial in value]
+        dtypes = self.plan.combine.takes
+        meeting = SharedPartials(
+            scope=self.plan.scope,
+            threads=self.plan.cta_threads,
+            groups=gathering.groups,
+            group=gathering.group,
+            members=gathering.members,
+            member=gathering.member,
+            is_leader=gathering.is_leader,
+            lane=None,
+        )
+        carried = tuple(map(_carried, dtypes))
+        every = gathered(self.b, carried, meeting, _as(dtypes, own, _carried), is_idle=self.has_met)
+        self.has_met = True
+        # every[result][member], of all values' results in a row
+        by_member = [self._back([partials[k] for partials in every]) for k in range(gathering.members)]
+        parted = [self._parted(partials, values) for partials in by_member]
+        return [[member[k] for member in parted] for k in range(len(values))]
+
+    def _back(self, partials: Sequence[Partial]) -> Partials:
+        """Partials from other threads in the types of the tiles."""
+        return _as(self.plan.combine.takes, partials, lambda dtype: dtype)
+
+    def _parted(self, partials: Partials, like: Sequence[Partials]) -> list[Partials]:
+        """Partials in a row, as many together as in each of `like`."""
+        starts = np.cumsum([0, *map(len, like)]).tolist()
+        return [partials[start : start + len(value)] for start, value in zip(starts, like, strict=False)]
+
+
+@dataclass(slots=True)
+class _Counting(FoldSteps[None]):
+    """Counts what a thread does for one result."""
+
+    combined_values: int = 0
+    shuffled: int = 0
+    met: int = 0
+
+    def combined(self, low: None, high: None, counts: Expr) -> None:
+        self.combined_values += 1
+
+    def across(self, values: Sequence[None], distance: int) -> list[tuple[None, None]]:
+        self.shuffled += len(values)
+        return [(None, None)] * len(values)
+
+    def gathered(self, values: Sequence[None], gathering: Gathering) -> list[list[None]]:
+        self.met += 1
+        return [[None] * gathering.members for _ in values]
+
+
+@dataclass(slots=True)
+class _Tracing(FoldSteps[Array]):
+    """Keeps, for every thread, of which slots a value is made, in order: of shape (threads, length), -1 for none.
+
+    threads: their numbers.
+    """
+
+    threads: Array
+    here: dict[str, Array | int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.here = {_THREAD.name: self.threads}
+
+    def combined(self, low: Array, high: Array, counts: Expr) -> Array:
+        return np.concatenate([low, np.where(self._of_all(counts)[:, None], high, -1)], axis=1)
+
+    def across(self, values: Sequence[Array], distance: int) -> list[tuple[Array, Array]]:
+        lower, higher = self.threads & ~distance, self.threads | distance
+        return [(value[lower], value[higher]) for value in values]
+
+    def gathered(self, values: Sequence[Array], gathering: Gathering) -> list[list[Array]]:
+        member, group = self._of_all(gathering.member), self._of_all(gathering.group)
+        writers = self.threads[self._of_all(gathering.is_leader)]
+        rows = (group * gathering.members + member)[writers]
+        count = gathering.groups * gathering.members
+        assert np.array_equal(np.sort(rows), np.arange(count)), "not every partial is written, or one is twice"
+        writer_of = np.empty(count, np.int64)
+        writer_of[rows] = writers
+        read = [writer_of[group * gathering.members + k] for k in range(gathering.members)]
+        return [[value[source] for source in read] for value in values]
+
+    def _of_all(self, expr: Expr) -> Array:
+        """The value of an expression in every thread."""
+        return np.broadcast_to(evaluate(expr, self.here), self.threads.shape)
