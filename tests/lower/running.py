@@ -17,6 +17,7 @@ from tilejit.ir import nodes
 from tilejit.ir.arithmetic.evaluate import evaluate
 from tilejit.layout import TileLayout
 from tilejit.ops.gemm import reference
+from tilejit.ops.relation import REDUCTION
 from tilejit.pipeline import Compiled
 from tilejit.runtime import devices
 from tilejit.testing import Operation, assert_equal
@@ -158,7 +159,7 @@ class Run:
             shape, axis = self.dst.region().shape, self.op.attr("axis")
             assert isinstance(axis, int)
             return tiles.filled(self.dst, np.indices(shape)[axis], self.op.scope, before)
-        if self.op.record.reduction is not None:
+        if self.op.record.relation is REDUCTION:
             src = self.tiles[1]
             return tiles.reduced(self.op, self.dst, src, before, self.held[src.name])
         inputs = [self._input(o) for o in self.op.inputs.values()]

@@ -27,6 +27,11 @@ def test_a_reduction_has_the_axes_that_it_keeps(dst, axis, labels) -> None:
     assert made == {"dst": labels, "src": (0, 1, 2)}
 
 
+def test_all_sources_of_a_reduction_have_the_same_axes() -> None:
+    made = REDUCTION.labels({"dst": (4,), "src": (4, 32), "dst2": (4, 1), "src2": (4, 32)}, {"axis": (1,)})
+    assert made == {"dst": (0,), "src": (0, 1), "dst2": (0, None), "src2": (0, 1)}
+
+
 def test_a_product_has_three_axes_and_three_layouts() -> None:
     made = PRODUCT.labels({"acc": (64, 64), "a": (64, 32), "b": (32, 64)}, {})
     assert made == {"acc": (0, 1), "a": (0, 2), "b": (2, 1)}
@@ -45,9 +50,9 @@ def test_what_is_generated_relates_to_nothing() -> None:
 @pytest.mark.parametrize("record", TILE_OPERATIONS.values(), ids=lambda record: record.name)
 def test_a_record_names_a_relation_and_its_labels_are_of_its_tiles(record) -> None:
     assert record.relation in RELATIONS
-    shapes = {o.name: (32, 16) for o in record.operands}
-    attrs = {"axis": (1,)} if record.relation is REDUCTION else {}
-    shapes |= {"dst": (32,)} if record.relation is REDUCTION else {}
+    reduces = record.relation is REDUCTION
+    shapes = {o.name: (32,) if reduces and o.written else (32, 16) for o in record.operands}
+    attrs = {"axis": (1,)} if reduces else {}
     labels = record.relation.labels(shapes, attrs)
     assert set(labels) <= set(shapes)
     assert all(len(each) == len(shapes[name]) for name, each in labels.items())

@@ -15,7 +15,6 @@ from typing import NoReturn
 from ..dtypes import DType
 from ..errors import KernelTypeError
 from ..ir import nodes as ir
-from ..ir import walk
 from ..ir.arithmetic import build
 from ..ir.combine import Combine
 from ..source import Span
@@ -69,10 +68,10 @@ def _parameters(ctx: Context, node: ast.expr, closure: Closure) -> tuple[str, st
     """The names of its two parameters; others have defaults."""
     a = closure.node.args
     names = [arg.arg for arg in (*a.posonlyargs, *a.args, *a.kwonlyargs) if arg.arg not in closure.defaults]
-    if len(names) != 2 or a.kwonlyargs and names[1] == a.kwonlyargs[-1].arg:
+    if len(names) != 2:
         raise ctx.type_error(
-            node, f"{closure.node.name} takes {len(names)} arguments; combine takes two: the lower and the higher value",
-            "of several tiles each of the two is a tuple",
+            node, f"{closure.node.name} takes {len(names)} arguments; combine is called with two",
+            "the lower value and the higher one; of several tiles each of the two is a tuple",
         )
     return names[0], names[1]
 
@@ -189,21 +188,15 @@ class _Reading:
 
     def value(self, expr: ir.Expr, span: Span | None) -> ir.Expr:
         """The expression with what its variables are now."""
-        match expr:
-            case ir.Var():
-                return self.variable(expr, span)
-            case ir.Op():
-                return replace(expr, args=tuple([self.value(arg, span) for arg in expr.args]))
-            case ir.Cast():
-                return replace(expr, x=self.value(expr.x, span))
-            case ir.Const():
-                return expr
-            case ir.Load():
-                self.refuse(f"a load of {expr.place.buffer.root.name}", expr.span or span)
-            case ir.Special():
-                self.refuse(f"the thread's {expr.name}", expr.span or span)
-            case _:
-                walk.assert_never(expr)
+        if isinstance(expr, ir.Load):
+            self.refuse(f"a load of {expr.place.buffer.root.name}", expr.span or span)
+        if isinstance(expr, ir.Special):
+            self.refuse(f"{expr.name}, which differs between threads or CTAs,", expr.span or span)
+        if isinstance(expr, ir.Var):
+            return self.variable(expr, span)
+        if isinstance(expr, ir.Op):
+            return replace(expr, args=tuple([self.value(arg, span) for arg in expr.args]))
+        return replace(expr, x=self.value(expr.x, span)) if isinstance(expr, ir.Cast) else expr
 
     def variable(self, var: ir.Var, span: Span | None) -> ir.Expr:
         if var.name in self.known:

@@ -7,11 +7,11 @@ from ..target import Target
 from .engine import Verdict
 from .lowering import Lowered
 from .lowering import lower as _lower
-from .variant import Condition, Decline, DispatchContext, Facts, Moves, Plan, Products, Reductions, Variant
+from .variant import Condition, Decline, DispatchContext, Facts, Folds, Moves, Plan, Products, Reductions, Variant
 from .variants import VARIANTS
 
 __all__ = [
-    "Condition", "DispatchContext", "Decline", "Facts", "Lowered", "Moves", "Plan", "Products", "Reductions",
+    "Condition", "DispatchContext", "Decline", "Facts", "Folds", "Lowered", "Moves", "Plan", "Products", "Reductions",
     "VARIANTS", "Variant", "Verdict", "lower",
 ]
 

@@ -37,9 +37,9 @@ from .builder import Builder
 from .schedule.turns import Turns
 
 __all__ = [
-    "COPY_CONDITIONS", "KINDS", "SCOPE", "TYPES", "WHOLE_WARPS", "Condition", "Decline", "DispatchContext", "Facts", "Folds",
-    "JointAccess", "Moves", "Plan", "Products", "Reductions", "Staged", "Variant", "VectorPlan", "among", "between",
-    "copy_sides", "from_to", "lead_of", "local_side", "needs", "outside",
+    "COPY_CONDITIONS", "KINDS", "SCOPE", "TYPES", "WHOLE_WARPS", "Condition", "Decline", "DispatchContext", "Facts",
+    "Folds", "JointAccess", "Moves", "Plan", "Products", "Reductions", "Staged", "Variant", "VectorPlan", "among",
+    "between", "copy_sides", "from_to", "lead_of", "local_side", "needs", "outside",
 ]
 
 Array = np.ndarray

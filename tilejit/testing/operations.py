@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 from ..dtypes import DTYPES, DType, bool_, float32, int64
 from ..ir import allocation
 from ..ir.arithmetic import build
+from ..ir.combine import Combine
 from ..ir.nodes import Buffer, Expr, Region, Special, Strided, TileOp, Var
 from ..isa.mma import MMA, MMA_M, MMA_N
 from ..layout import TCGEN05_SHAPES, Swizzle, TileLayout, atom_layout, datapath, layout_a, layout_b, layout_c
 from ..ops.copies import CAST, COPY, COPY_ASYNC, FILL, INDICES, RESHAPE
 from ..ops.elementwise import ELEMENTWISE, result_type
+from ..ops.fold import REDUCE
 from ..ops.gemm import GEMM
 from ..ops.record import SCALAR, TILE, AttributeValue, TileOperation
 from ..ops.reduce import REDUCTIONS
@@ -534,6 +536,19 @@ def _reduction(draw: st.DrawFn, name: str) -> Operation:
     return draft.made(name, (dst, src), axis=tuple(axes))
 
 
+def _fold(draw: st.DrawFn, name: str) -> Operation:
+    """A reduction by a function whose arguments can't be exchanged: what is left is the last value that isn't 0."""
+    draft = _Drawing(draw)
+    dtype = draw(dtypes(fp8=False))
+    src = draft.padded(draft.tile("src", dtype))
+    axes = sorted(draw(st.sets(st.integers(0, len(src.shape) - 1), min_size=1)))
+    dst = draft.projected("dst", dtype, src, axes)
+    lower, higher = Var("lower", dtype), Var("higher", dtype)
+    zero = build.const(False if dtype == bool_ else 0, dtype)
+    last = build.where(build.not_equal(higher, zero), higher, lower)
+    return draft.made(name, (dst, src), axis=tuple(axes), combine=Combine((lower,), (higher,), (), (last,)))
+
+
 def _kept(shape: Iterable[int]) -> list[int]:
     return [n for n in shape if n != 1]
 
@@ -582,6 +597,7 @@ _WAYS: dict[str, tuple[_Way, ...]] = {
     INDICES.name: (_indices,),
     RESHAPE.name: (_reshape,),
     **dict.fromkeys(REDUCTIONS, (_reduction,)),
+    REDUCE.name: (_fold,),
 }
 
 

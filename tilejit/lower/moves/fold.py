@@ -134,7 +134,7 @@ class _Emitting(FoldSteps[Partials]):
     """Writes the statements.
 
     lanes: the registers through which values go from lane to lane, once they are needed. has_met: whether a barrier of
-    the operation's stands in front.
+    the operation's stands in front. conditions: what has been asked, by its name.
     """
 
     b: Builder
@@ -142,10 +142,12 @@ class _Emitting(FoldSteps[Partials]):
     thread: Expr
     lanes: Lanes | None = None
     has_met: bool = False
+    conditions: dict[Expr, Expr] = field(default_factory=dict)
 
     def combined(self, low: Partials, high: Partials, counts: Expr) -> Partials:
-        counts = self.b.let("counts", counts)
-        return [self._one(*pair, counts) for pair in zip(low, high, strict=True)]
+        if counts not in self.conditions:
+            self.conditions[counts] = self.b.let("counts", counts)
+        return [self._one(*pair, self.conditions[counts]) for pair in zip(low, high, strict=True)]
 
     def _one(self, low: Partial, high: Partial, counts: Expr) -> Partial:
         made = self.plan.combine.applied(low, high, self.b.let)

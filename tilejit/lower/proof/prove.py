@@ -26,7 +26,7 @@ def prove(plan: Plan, op: TileOp) -> None:
 
     Each element of the destination, in every place that holds it, is written once, with the inputs' elements that
     belong to it, by the threads that own the registers; memory is accessed as aligned as it must be. A product adds
-    each pair of factors to its sum once. A result is made of each of its elements once, and where that matters in order.
+    each pair of factors to its sum once. A result is made of each of its elements once; where it matters, in order.
     """
     moves = plan.moves()
     if isinstance(moves, Products):

@@ -240,8 +240,8 @@ class FoldOrder:
             left = self.tiles.space.dims[dim] - at[dim]
             if left <= 0:
                 return FALSE
-            terms = [(s.threads.of_thread(thread), s.weight) for s in self.steps[done:] if s.threads and s.dim == dim]
-            index = build.weighted_sum(terms, int32)
+            along = _joined([step for step in self.steps[done:] if step.dim == dim])
+            index = build.weighted_sum([(step.of_thread(thread), weight) for step, weight in along], int32)
             # rounded up, neighbours often have one limit
             multiple = facts.multiple_of(index) or 1
             cond = build.logical_and(cond, build.less(index, -(-left // multiple) * multiple))
@@ -253,7 +253,7 @@ class FoldOrder:
         kept = [d for d in self.tiles.digits if not _is_reduced(d, self.weights) and d.is_spread("src")]
         groups = [Step(d.extent, d["src"]) for d in kept] + _threads(self.steps[end:])
         is_leader = self.tiles["src"].placement.is_mover(thread, loads=False)
-        for done in _threads(self.steps[:first]):
+        for done, _ in _joined(self.steps[:first]):
             is_leader = build.logical_and(is_leader, build.equal(done.of_thread(thread), 0))
         return Gathering(
             members=prod(step.extent for step in members),
@@ -286,6 +286,20 @@ def _steps(digit: Digit, threads: int) -> Iterator[FoldStep]:
         yield FoldStep(inner.extent, digit.dim, digit.weight, threads=inner)
     if outer is not None:
         yield FoldStep(outer.extent, digit.dim, digit.weight * inner.extent, threads=outer)
+
+
+def _joined(steps: Sequence[FoldStep]) -> list[tuple[Step, int]]:
+    """The steps among threads with their weights, fastest first; those that go on evenly as one."""
+    joined: list[tuple[Step, int]] = []
+    for step in steps:
+        if step.threads is None:
+            continue
+        last, weight = joined[-1] if joined else (Step(0, Thread(0)), 0)
+        if last.extent and step.weight == weight * last.extent and step.threads.threads == last.threads * last.extent:
+            joined[-1] = Step(last.extent * step.extent, last.stride), weight
+        else:
+            joined.append((step.threads, step.weight))
+    return joined
 
 
 def _threads(steps: Sequence[FoldStep] | Iterator[FoldStep]) -> list[Step]:
