@@ -97,7 +97,7 @@ def _results(
 ) -> list[ir.Expr]:
     """What it returns; literals take the tiles' types."""
     values = result.items if isinstance(result, Items) else (result,)
-    if isinstance(result, Items) != is_tuple or len(values) != len(dtypes):
+    if result == Constant(None) or isinstance(result, Items) != is_tuple or len(values) != len(dtypes):
         returns = "nothing" if result == Constant(None) else describe(result)
         wanted = f"a tuple of {len(dtypes)}, one value for each tile" if is_tuple else "one value, as the tile has"
         raise ctx.type_error(closure.node, f"{closure.node.name} returns {returns}; it must return {wanted}", _CALLED)
