@@ -174,6 +174,18 @@ WRONG = {
         "def f(a, b):\n    «tj.cta_sync()»\n    return b", "tj.reduce(x, 1, f)",
         "f combines two values; a barrier can't stand in it",
     ),
+    "a shuffle": (
+        "def f(a, b):\n    return a + «tj.shuffle_xor(b, 1)»", "tj.reduce(x, 1, f)",
+        "f combines two values; what several lanes do together can't stand in it",
+    ),
+    "an atomic operation": (
+        "def f(a, b):\n    «tj.atomic.add(A[0, 0], a)»\n    return b", "tj.reduce(x, 1, f)",
+        "f combines two values; an atomic operation can't stand in it",
+    ),
+    "a promise": (
+        "def f(a, b):\n    return b if «tj.uniform(a > b, tj.warp)» else a", "tj.reduce(x, 1, f)",
+        "f combines two values; tj.uniform can't stand in it",
+    ),
     "a tile operation": (
         "def f(a, b):\n    «tj.cta.fill(B[0:4, 0:4], 1.0)»\n    return b", "tj.reduce(x, 1, f)",
         "f combines two values; a tile operation can't stand in it",

@@ -118,11 +118,11 @@ def test_softmax_in_one_reduction(columns: int, dtype: type) -> None:
 
 
 @tj.kernel(threads=96)
-def greatest_places(X: tj.Tensor, V: tj.Tensor, I: tj.Tensor, axis: tj.constexpr):
+def greatest_places(X: tj.Tensor, V: tj.Tensor, P: tj.Tensor, axis: tj.constexpr):
     x = tj.cta.load(X[0:13, 0:29])
     value, index = tj.reduce((x, tj.cta.indices((13, 29), axis)), axis, first_greatest)
     tj.cta.store(V[0:value.shape[0]], value)
-    tj.cta.store(I[0:value.shape[0]], index)
+    tj.cta.store(P[0:value.shape[0]], index)
 
 
 @pytest.mark.parametrize("axis", [0, 1])

@@ -83,7 +83,7 @@ TYPES = [
     (TWO, Minus(float32), "combine gives 1 value; there are 2 tiles"),
     (ONE, Minus(float16), "combine takes float16; the tiles are of float32"),
     (ONE, Minus(float32, gives=(float16,)), "combine changes dtype: it makes float16 of float32"),
-    (TWO, Minus(float32, int32, gives=(float32, float32)), "combine changes dtype of value 1: it makes float32 of int32"),
+    (TWO, Minus(float32, int32, gives=(float32,) * 2), "combine changes dtype of value 1: it makes float32 of int32"),
     ({"dst": float16, "src": float32}, Minus(float32), "reduce of float32 gives float32; the destination is float16"),
     ({"dst": float8_e4m3fn, "src": float8_e4m3fn}, Minus(float8_e4m3fn), "fp8 is storage"),
 ]

@@ -145,6 +145,8 @@ class _Reading:
         """As `block`."""
         match stmt:
             case ir.Let(var, value):
+                if var.uniform:
+                    self.refuse("tj.uniform", stmt.span)
                 if isinstance(value, ir.Load):
                     self.refuse(f"a load of {value.place.buffer.root.name}", stmt.span)
                 self.steps.append(replace(stmt, value=self.value(value, stmt.span)))
@@ -214,4 +216,6 @@ _WORDS: dict[type[ir.Stmt], str] = {
     ir.Print: "a print",
     ir.Assert: "an assert",
     ir.Sync: "a barrier",
+    ir.Atomic: "an atomic operation",
+    ir.Instruction: "what several lanes do together",
 }

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
-from ..dtypes import DType, bool_, int32
-from ..ir.arithmetic import build
+from ..dtypes import DType, int32
 from ..ir.nodes import Expr, Region, TileOp
 from ..isa.cp_async import CP_ASYNC
 from ..ops.copies import COPY, FILL, INDICES
-from ..ops.fold import COMBINE, PAIRS
-from ..ops.record import TILE, AttributeValue, TileOperation, dimensions
+from ..ops.record import TILE, TileOperation
 from ..ops.tile import CALLS
-from . import regions, tiles
+from . import options, regions, tiles
 from .arguments import bind, is_none, optional
-from .combine import read_combine
 from .context import Context
 from .memory import axis_of, element_type, layout_argument, static_shape
-from .scalars import as_type, convert, truth
+from .scalars import as_type, convert
 from .values import Constant, Memory, Scalar, ScopedOperation, Value, describe, is_number
 
 __all__ = ["call_operation"]
-
-_Attrs = tuple[tuple[str, AttributeValue], ...]
-
 
 def call_operation(ctx: Context, node: ast.Call, operation: ScopedOperation) -> Value:
     """A call of an operation on a scope."""
@@ -63,37 +57,11 @@ def _destination(ctx: Context, node: ast.expr) -> Region:
     return memory.region()
 
 
-def _attributes(
-    ctx: Context, arguments: dict[str, ast.expr], record: TileOperation, operands: Mapping[str, Region | Expr]
-) -> _Attrs:
-    """The attributes that are given, as compile-time values. operands: by name."""
-    attrs: list[tuple[str, AttributeValue]] = []
-    for attribute in record.attrs:
-        argument = arguments.get(attribute.name)
-        value = optional(ctx, argument)
-        if value is None or argument is None:
-            continue
-        if attribute is COMBINE:
-            sources = [operands[name].dtype for _, name in PAIRS if name in operands]
-            combine = read_combine(ctx, argument, value, sources, is_tuple=len(sources) > 1)
-            attrs.append((attribute.name, combine))
-            continue
-        constant = ctx.constant(value, argument, f"{attribute.name}=")
-        counted = operands.get(attribute.counts)
-        if isinstance(counted, Region):
-            constant = dimensions(constant, len(counted.shape))
-        fault = attribute.fault(constant)
-        if fault is not None:
-            raise ctx.type_error(argument, fault, f"leave {attribute.name}= out, or change it")
-        attrs.append((attribute.name, constant))
-    return tuple(attrs)
-
-
 def _tile_operation(ctx: Context, node: ast.Call, record: TileOperation, scope: str) -> Value:
     arguments = bind(ctx, node, f"tj.{scope}.{record.name}", record.parameters, record.required)
     _need_supported(ctx, arguments, record)
     operands = (_elementwise if record.elementwise else _operands)(ctx, node, record, arguments)
-    attrs = _attributes(ctx, arguments, record, operands)
+    attrs = options.attributes(ctx, arguments, record, operands)
     tiles.emit_sound(ctx, node, TileOp(record.name, scope, record.ordered(operands), attrs, ctx.span(node)))
     return Constant(None)
 
@@ -171,28 +139,13 @@ def _moved(
     arguments: dict[str, ast.expr],
 ) -> None:
     """Emit the copy between memory and a local tile, with the mask and the attributes that the call gives."""
-    mask = _mask(ctx, operation, arguments.get("mask"))
+    mask = options.mask(ctx, operation, arguments.get("mask"))
     if mask is not None:
         operands["mask"] = mask
     op = TileOp(
-        COPY.name, operation.scope, COPY.ordered(operands), _attributes(ctx, arguments, COPY, {}), ctx.span(node)
+        COPY.name, operation.scope, COPY.ordered(operands), options.attributes(ctx, arguments, COPY, {}), ctx.span(node)
     )
     tiles.emit_sound(ctx, node, op)
-
-
-def _mask(ctx: Context, operation: ScopedOperation, argument: ast.expr | None) -> Region | None:
-    """The mask that a call gives as a tile; None where it gives none, or one that always holds."""
-    value = optional(ctx, argument)
-    if value is None or argument is None or (isinstance(value, Constant) and value.value is True):
-        return None
-    if isinstance(value, Memory):
-        return tiles.local_tile(ctx, argument, "mask=", value).region(ctx.span(argument))
-    holds = truth(ctx, argument, value)
-    mask = ctx.tile("mask", operation.scope, (1,), bool_, ctx.span(argument))
-    cond = build.const(holds, bool_) if isinstance(holds, bool) else holds
-    region = mask.region(ctx.span(argument))
-    ctx.emit(TileOp(FILL.name, operation.scope, (region, cond), (), ctx.span(argument)))
-    return region
 
 
 def _store(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: dict[str, ast.expr]) -> Value:
