@@ -11,6 +11,7 @@ import pytest
 from tests.ir.text.test_text import LANE, SQRT
 from tilejit.dtypes import bool_, float8_e4m3fn, float32, int32
 from tilejit.ir import nodes as ir
+from tilejit.ir.combine import Combine
 from tilejit.ir.text.parser import from_text
 from tilejit.ir.verify import examine, verify
 from tilejit.isa import ROWS, Row
@@ -152,6 +153,52 @@ def test_a_broken_invariant_of_tile_ir_is_reported(lines: list[str], message: st
 def test_a_broken_invariant_of_lane_ir_is_reported(lines: list[str], message: str) -> None:
     found = faults("lane", *lines)
     assert any(message in f for f in found), found
+
+
+def combining(function: str, sources: int = 1) -> list[str]:
+    """What is wrong with a reduction of tiles of float32 by this function."""
+    pairs = ", ".join(["r[0, 0 +: 8], r[0 +: 32, 0 +: 8]"] * sources)
+    return faults("tile", f"warp.reduce {pairs}; axis=(0), combine=def {function}")
+
+
+def test_a_sound_function_has_no_violations() -> None:
+    assert combining("(a: float32), (b: float32) let c: float32 = a * 2.0, d: bool_ = c < b -> (where(d, c, b))") == []
+    assert combining("(a: float32, b: float32), (c: float32, d: float32) -> (a, d)", 2) == []
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        ("(a: float32), (a: float32) -> (a)", "combine: a is defined twice"),
+        ("(a: float32), (b: float32) let b: float32 = a -> (b)", "combine: b is defined twice"),
+        ("(a: float32), (b: int32) -> (a)", "the higher values are of other types than the lower ones"),
+        ("(a: float32), (b: float32) let c: int32 = a -> (b)", "combine: c must be of int32; got float32"),
+        ("(a: float32), (b: float32) -> (a + %thread_id)", "combine: a Special stands in it"),
+        ("(a: float32), (b: float32) -> (a + r[0, 0])", "combine: a Load stands in it"),
+        ("(a: float32), (b: float32) -> (a + 1:int32)", "computes in"),
+        ("(a: float32), (b: float32) -> (1e300:float32)", "1e+300 is no value of float32"),
+        ("(a: float32), (b: float32) -> (int32(a))", "combine changes dtype: it makes int32 of float32"),
+        ("(a: float32), (b: float32) -> (a, b)", "combine gives 2 values; there is 1 tile"),
+    ],
+)
+def test_a_broken_function_is_reported(function: str, message: str) -> None:
+    found = combining(function)
+    assert any(message in f for f in found), found
+
+
+def test_a_function_uses_no_variable_of_the_kernel() -> None:
+    sound = from_text(
+        "kernel k threads=64 target=sm_90a\n  param n: float32 scalar of n\n" + BUFFERS
+        + "  warp.reduce r[0, 0 +: 8], r[0 +: 32, 0 +: 8]; axis=(0), combine=def (a: float32), (b: float32) -> (b)\n"
+    )
+    *others, op = sound.body
+    assert isinstance(op, ir.TileOp)
+    combine = dict(op.attrs)["combine"]
+    assert isinstance(combine, Combine)
+    foreign = replace(combine, results=(ir.Var("n", float32),))
+    broken = replace(sound, body=(*others, replace(op, attrs=(op.attrs[0], ("combine", foreign)))))
+    assert [v.message for v in verify(sound, "tile")] == []
+    assert [v.message for v in verify(broken, "tile")] == ["combine: n is none of its variables"]
 
 
 def test_unknown_buffers_and_variables_are_reported() -> None:

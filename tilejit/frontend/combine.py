@@ -97,7 +97,7 @@ def _results(
 ) -> list[ir.Expr]:
     """What it returns; literals take the tiles' types."""
     values = result.items if isinstance(result, Items) else (result,)
-    if isinstance(result, Items) != is_tuple or len(values) != len(dtypes):
+    if result == Constant(None) or isinstance(result, Items) != is_tuple or len(values) != len(dtypes):
         returns = "nothing" if result == Constant(None) else describe(result)
         wanted = f"a tuple of {len(dtypes)}, one value for each tile" if is_tuple else "one value, as the tile has"
         raise ctx.type_error(closure.node, f"{closure.node.name} returns {returns}; it must return {wanted}", _CALLED)
@@ -145,6 +145,8 @@ class _Reading:
         """As `block`."""
         match stmt:
             case ir.Let(var, value):
+                if var.uniform:
+                    self.refuse("tj.uniform", stmt.span)
                 if isinstance(value, ir.Load):
                     self.refuse(f"a load of {value.place.buffer.root.name}", stmt.span)
                 self.steps.append(replace(stmt, value=self.value(value, stmt.span)))
@@ -214,4 +216,6 @@ _WORDS: dict[type[ir.Stmt], str] = {
     ir.Print: "a print",
     ir.Assert: "an assert",
     ir.Sync: "a barrier",
+    ir.Atomic: "an atomic operation",
+    ir.Instruction: "what several lanes do together",
 }

@@ -102,7 +102,20 @@ def test_lane_ir_reads_back(kernel: ir.Kernel) -> None:
     assert to_text(from_text(text)) == text
 
 
-@pytest.mark.parametrize("text", [SQRT, LANE])
+COMBINE = """\
+kernel k threads=32 target=sm_90a
+  let a: int32 = 1
+  alloc x: local float32[32, 8] S[(32, 8) : (1 @ laneid, 1)] align 16
+  alloc i: local int32[32, 8] S[(32, 8) : (1 @ laneid, 1)] align 16
+  warp.reduce x[0 +: 32, 0], x[0 +: 32, 0 +: 8], i[0 +: 32, 0], i[0 +: 32, 0 +: 8]; axis=(1), combine=def \
+(a: float32, i: int32 within 0..7), (`b c`: float32, j: int32) let t: bool_ = `b c` > a, u: float32 = a - 1.0 \
+-> (where(t, 2.0, u), j + 1)
+  warp.reduce x[0 +: 32, 0], x[0 +: 32, 0 +: 8]; combine=def (a: float32), (b: float32) -> (0.5:float16)
+  set a = a + 1
+"""
+
+
+@pytest.mark.parametrize("text", [SQRT, LANE, COMBINE])
 def test_the_text_is_as_documented(text: str) -> None:
     assert to_text(from_text(text)) == text
 
@@ -167,6 +180,9 @@ def test_only_layouts_are_read_as_layouts(text: str) -> None:
         ("alloc s: shared float32[8] S[8 align 4", "not a layout"),
         ("alloc s: cache float32[8] S[8 : 1] align 4", "'cache' is no memory"),
         ("let y: int32 = $", "unexpected '$'"),
+        ("warp.reduce; combine=def (a: int32), (b: int32) -> (c)", "'c' isn't defined"),
+        ("warp.reduce; combine=def (a: int32) -> (a)", "expected ','"),
+        ("warp.reduce; combine=def (a: int32), (b: int32) (a)", "expected '->'"),
     ],
 )
 def test_unreadable_text_says_where(line: str, message: str) -> None:

@@ -203,6 +203,23 @@ def softmax(threads: int, *shape: int, dtype: str = F32) -> Kernel:
     )
 
 
+def composed(threads: int, rows: int, columns: int) -> Kernel:
+    """The maps y = ax + b of each row, in one reduction of both tiles."""
+    shape, kept = (rows, columns), (rows,)
+    pairs = ", ".join(f"{whole(to, kept)}, {whole(of, shape)}" for to, of in ("sa", "tb"))
+    function = "def (a: float32, b: float32), (c: float32, d: float32) -> (c * a, c * b + d)"
+    return kernel(
+        threads,
+        *(tensor(name, 2) for name in "AB"),
+        *(tensor(name, 1) for name in "ST"),
+        *(tile(name, shape) for name in "ab"),
+        *(tile(name, kept) for name in "st"),
+        *(f"cta.copy {whole(name, shape)}, {whole(name.upper(), shape)}" for name in "ab"),
+        f"cta.reduce {pairs}; axis=(1), combine={function}",
+        *(f"cta.copy {whole(name.upper(), kept)}, {whole(name, kept)}" for name in "st"),
+    )
+
+
 def sums(threads: int, rows: int, columns: int, axis: int, dtype: str = F32) -> Kernel:
     """Of the columns (0) or the rows (1)."""
     shape, kept = (rows, columns), ((rows, columns)[1 - axis],)
@@ -300,6 +317,7 @@ CASES: dict[str, Callable[[], Kernel]] = {
     "softmax_of_1000": lambda: softmax(256, 1000, dtype=F16),
     "sums_of_rows": lambda: sums(128, 64, 48, 1),
     "sums_of_columns": lambda: sums(128, 64, 128, 0),
+    "maps_of_rows": lambda: composed(128, 64, 48),
     "attention": lambda: attention(128, 64, 64, 128, 16),
     "product": lambda: products(128, 64, 64, 32),
     "product_of_deep_factors": lambda: products(128, 64, 128, 128),

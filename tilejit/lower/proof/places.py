@@ -110,7 +110,8 @@ def _coordinates(region: Region, values: Mapping[str, int]) -> list[Array]:
 def _places(buffer: Buffer, at: list[Array]) -> dict[str, Array]:
     """Axis name -> coordinate of each element, one row a replica."""
     layout, shape = buffer.tile_layout, tuple(n for n in buffer.laid_out if isinstance(n, int))
-    grouped, ends = layout.group(shape)
+    # a tile of shape () has one element
+    grouped, ends = layout.group(shape or (1,))
     here: dict[str, Array] = {axis.name: np.full(1, value) for axis, value in layout.offset}
     for index, first, last in zip(at, ends, ends[1:], strict=False):
         remainder = index
