@@ -1,0 +1,465 @@
+"""What programs on tiles as values mean: Python runs their text, with `Language` for `tj`, on NumPy arrays.
+
+Beside each value stands how far a right result may be from it: 0 where arithmetic rounds as NumPy's, infinity where
+anything is right (a float out of range cast to an integer, or a choice that hangs on a bound).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tests.support.tolerances import tolerance
+from tilejit import dtypes
+from tilejit.dtypes import DType, from_numpy
+from tilejit.isa.mma import MMA
+from tilejit.ops.cast import convert
+from tilejit.ops.elementwise import ELEMENTWISE, reference, result_type
+from tilejit.ops.gemm import accumulator_type
+from tilejit.ops.reduce import REDUCTIONS, reduced
+
+Array = np.ndarray
+
+#: a distance that tells 0.0 from -0.0 no longer
+LEAST = 5e-324
+
+#: functions that don't run between their values at the ends of an interval
+NOT_MONOTONE = ("sin", "cos", "mod", "gelu", "silu", "atan2", "pow", "hypot")
+
+_KINDS = {"bool": 0, "int": 1, "uint": 1, "float": 2}
+
+
+class Refused(Exception):
+    """The language has no meaning for this."""
+
+
+def _dtype(array: Array) -> DType:
+    dtype = from_numpy(array.dtype)
+    assert dtype is not None
+    return dtype
+
+
+def _wide(values: Array) -> Array:
+    return values.astype(np.float64)
+
+
+def spacing(values: Array, dtype: DType) -> Array:
+    """How far the next value of a float type is from values of about this size."""
+    info = ml_dtypes.finfo(dtype.numpy)
+    with np.errstate(all="ignore"):
+        exponent = np.frexp(np.where(np.isfinite(values), values, 0.0))[1] - 1
+    lowest = int(math.frexp(float(info.tiny))[1] - 1)
+    return np.ldexp(1.0, np.maximum(exponent, lowest) - int(info.nmant))
+
+
+class Tile:
+    """A local tile: its values, and how far right results may be from them."""
+
+    __array_ufunc__ = None
+
+    def __init__(self, value: Any, error: Any = 0.0) -> None:
+        self.value = np.asarray(value)
+        self.error = np.broadcast_to(np.asarray(error, np.float64), self.value.shape)
+
+    @property
+    def dtype(self) -> DType:
+        return _dtype(self.value)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.value.shape
+
+    @property
+    def T(self) -> Tile:
+        return Tile(self.value.T, self.error.T)
+
+    def permute(self, *axes: int) -> Tile:
+        return Tile(self.value.transpose(axes), self.error.transpose(axes))
+
+    def reshape(self, shape: tuple[int, ...]) -> Tile:
+        return Tile(self.value.reshape(shape), self.error.reshape(shape))
+
+    def __getitem__(self, key: Any) -> Tile:
+        return Tile(self.value[key], self.error[key])
+
+    def astype(self, dtype: DType, saturate: bool = True) -> Tile:
+        value = convert(self.value, dtype, saturate)
+        if self.dtype.is_float and dtype.is_integer:
+            info = np.iinfo(dtype.numpy)
+            whole = np.trunc(_wide(self.value))
+            inside = (whole >= float(info.min)) & (whole < float(info.max) + 1 - (info.max < 2**53) * 0.5)
+            ends = [convert(end, dtype) == value for end in self._ends()]
+            return Tile(value, np.where(inside & np.all(ends, axis=0), 0, np.inf))
+        error = self.error
+        if dtype.is_float and error.any():
+            ends = [_wide(convert(end, dtype, saturate)) for end in self._ends()]
+            error = _distance(_wide(value), ends, self.error, np.zeros(self.shape))
+        return Tile(value, np.where(self.error > 0, _certain(dtype, error), 0))
+
+    def _ends(self) -> list[Array]:
+        if not self.error.any():
+            return [self.value]
+        with np.errstate(all="ignore"):
+            return [_wide(self.value) + sign * self.error for sign in (-1, 1)]
+
+    def __bool__(self) -> bool:
+        if self.error.any():
+            raise Refused("a branch on an unsure value")
+        return bool(self.value.reshape(()))
+
+    def __neg__(self) -> Tile:
+        return elementwise("neg", self)
+
+    def __invert__(self) -> Tile:
+        return elementwise("bitwise_not", self)
+
+    def __matmul__(self, other: Tile) -> Tile:
+        return _product(None, self, other)
+
+
+def _certain(dtype: DType, error: Array) -> Array:
+    return error if dtype.is_float else np.where(error > 0, np.inf, 0.0)
+
+
+_OPERATORS = {
+    "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floordiv", "mod": "mod",
+    "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "lshift": "left_shift", "rshift": "right_shift",
+}
+_COMPARISONS = {
+    "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal", "ne": "not_equal",
+}
+
+
+def _install(method: str, name: str, *, flipped: bool = False) -> None:
+    def call(self: Tile, other: Any) -> Tile:
+        return elementwise(name, other, self) if flipped else elementwise(name, self, other)
+
+    setattr(Tile, method, call)
+
+
+for _method, _name in (_OPERATORS | _COMPARISONS).items():
+    _install(f"__{_method}__", _name)
+for _method, _name in _OPERATORS.items():
+    _install(f"__r{_method}__", _name, flipped=True)
+
+
+def elementwise(name: str, *operands: Any) -> Tile:
+    """An elementwise operation on tiles and scalars."""
+    record = ELEMENTWISE[name]
+    tiles = [v for v in operands[record.conditions :] if isinstance(v, Tile)]
+    if tiles and any(t.dtype.is_fp8 for t in tiles):
+        raise Refused(name)
+    try:
+        common = record.common_type([t.dtype for t in tiles])
+    except Exception as error:
+        raise Refused(name) from error
+    made = [v if isinstance(v, Tile) else Tile(_scalar(v, common)) for v in operands]
+    rule = result_type(name, tuple(t.dtype for t in made))
+    if isinstance(rule, str):
+        raise Refused(rule)
+    try:
+        shape = np.broadcast_shapes(*(t.shape for t in made))
+    except ValueError as error:
+        raise Refused(name) from error
+    with np.errstate(all="ignore"):
+        value = np.broadcast_to(reference(name, *(t.value for t in made)), shape)
+        return Tile(value, np.broadcast_to(_error(name, rule, value, made), shape))
+
+
+def _scalar(value: Any, common: DType) -> Array:
+    """A scalar in the type in which it meets tiles of `common`."""
+    if isinstance(value, np.generic):
+        kind = _dtype(np.asarray(value))
+        return convert(np.asarray(value), common) if _KINDS[kind.kind] <= _KINDS[common.kind] else np.asarray(value)
+    weak = dtypes.float32 if isinstance(value, float) else dtypes.int32
+    if _KINDS[weak.kind] > _KINDS[common.kind]:
+        return np.asarray(value, weak.numpy)
+    if common.is_integer and not np.iinfo(common.numpy).min <= value <= np.iinfo(common.numpy).max:
+        raise Refused("a literal that doesn't fit")
+    return np.asarray(value).astype(common.numpy)
+
+
+def _error(name: str, rule: tuple[DType, DType], value: Array, operands: list[Tile]) -> Array:
+    """How far a right result may be from `value`."""
+    compute, result = rule
+    units = float(tolerance(name, result)) if compute.is_float else 0.0
+    if result.is_float and compute == dtypes.float64:
+        units *= 2
+    fresh = units * spacing(_wide(value), result) if units else np.zeros(value.shape)
+    if units:
+        largest = float(ml_dtypes.finfo(result.numpy).max)
+        fresh = np.where(np.isfinite(_wide(value)) & (np.abs(_wide(value)) + fresh > largest), np.inf, fresh)
+    if name in ("maximum", "minimum", "clamp") and compute.is_float:
+        fresh = np.where(_wide(value) == 0, LEAST, fresh)
+    errors = [t.error for t in operands]
+    if not any(e.any() for e in errors):
+        return fresh
+    if name == "where":
+        condition, chosen, other = operands
+        picked = np.where(condition.value, chosen.error, other.error)
+        return np.where(condition.error > 0, np.inf, picked)
+    loose = np.broadcast_to(np.sum(np.broadcast_arrays(*errors), axis=0), value.shape)
+    if name in NOT_MONOTONE:
+        return np.where(loose > 0, np.inf, fresh)
+    if name in ("div", "floordiv", "reciprocal"):
+        below = operands[-1]
+        loose = np.where(np.abs(_wide(below.value)) <= below.error, np.where(loose > 0, np.inf, 0), loose)
+    corners = itertools.product(*(t._ends() for t in operands))
+    formula = ELEMENTWISE[name].formula
+    if not result.is_float:
+        ends = [np.asarray(formula(*corner)) == value for corner in corners]
+        return np.where((loose > 0) & ~np.all(np.broadcast_arrays(*ends, loose)[:-1], axis=0), np.inf, fresh)
+    ends = [_wide(np.asarray(formula(*(_wide(c) for c in corner)))) for corner in corners]
+    rounding = (units + 2) * spacing(np.maximum.reduce(np.abs(np.broadcast_arrays(*ends, _wide(value)))), compute)
+    rounding = rounding + 2 * spacing(_wide(value), result)
+    return np.where(loose > 0, _distance(_wide(value), ends, loose, rounding, result), fresh)
+
+
+def _distance(value: Array, ends: list[Array], loose: Array, rounding: Array, dtype: DType | None = None) -> Array:
+    with np.errstate(all="ignore"):
+        apart = np.max([np.where(end == value, 0, np.abs(end - value)) for end in np.broadcast_arrays(*ends, value)], 0)
+        error = apart + rounding
+        most = np.inf if dtype is None else float(ml_dtypes.finfo(dtype.numpy).max)
+        unsure = ~np.isfinite(error) | (np.abs(value) + error > most)
+    return np.where(np.isinf(loose) | unsure, np.inf, error)
+
+
+def _axes(axis: Any, rank: int) -> tuple[int, ...]:
+    if axis is None:
+        return tuple(range(rank))
+    return tuple(sorted(a % rank for a in (axis if isinstance(axis, tuple) else (axis,))))
+
+
+def reduction(name: str) -> Callable[..., Tile]:
+    """`tj.<name>(x, axis, dtype, keepdims)` of tiles."""
+    record = REDUCTIONS[name]
+
+    def call(x: Tile, axis: Any = None, dtype: DType | None = None, keepdims: bool = False) -> Tile:
+        to = dtype or record.result_type(x.dtype)
+        if record.type_fault(x.dtype, to):
+            raise Refused(name)
+        axes = _axes(axis, len(x.shape))
+        kept = tuple(n for d, n in enumerate(x.shape) if d not in axes)
+        value = reduced(record, np.zeros(kept, to.numpy), x.value, axes)
+        error = _reduced_error(name, x, record.combines_in(x.dtype, to), to, axes, value)
+        result = Tile(value, error)
+        units = tuple(1 if d in axes else n for d, n in enumerate(x.shape))
+        if name == "sum":
+            result = _signed_zeros(result, x, axes)
+        return result.reshape(units) if keepdims else result
+
+    return call
+
+
+def _signed_zeros(result: Tile, x: Tile, axes: tuple[int, ...]) -> Tile:
+    """Sums of which every order gives 0.0, or -0.0 of negative zeros alone."""
+    if not (result.dtype.is_float and x.dtype.is_float):
+        return result
+    negative = np.all((x.value == 0) & np.signbit(x.value), axis=axes)
+    zero = np.where(negative, -0.0, 0.0).astype(result.value.dtype)
+    return Tile(np.where(result.value == 0, zero, result.value), result.error)
+
+
+def _reduced_error(name: str, x: Tile, compute: DType, to: DType, axes: tuple[int, ...], value: Array) -> Array:
+    summed = x.error.sum(axis=axes)
+    if name in ("any", "all", "argmax", "argmin") or not compute.is_float:
+        return np.where(summed > 0, np.inf, 0.0)
+    wide = _wide(x.value)
+    if name in ("max", "min"):
+        error = np.where(summed > 0, x.error.max(axis=axes), 0)
+        return np.where(_wide(value) == 0, np.maximum(error, LEAST), error)
+    count = math.prod(x.shape[d] for d in axes)
+    if name == "prod":
+        with np.errstate(all="ignore"):
+            logs = np.abs(np.log2(np.abs(wide)))
+        tame = (np.where(np.isfinite(logs), logs, 1e9).sum(axis=axes) < (900 if compute.bits == 64 else 100))
+        error = 2 * count * spacing(_wide(value), compute) + spacing(_wide(value), to)
+        certain = tame & (summed == 0) & (np.abs(_wide(value)) < float(ml_dtypes.finfo(to.numpy).max) / 2)
+        return np.where(certain, error, np.inf)
+    return _sum_error(wide, summed, axes, count, compute, to, value)
+
+
+def _sum_error(
+    terms: Array, loose: Array, axes: tuple[int, ...], count: int, compute: DType, to: DType, value: Array
+) -> Array:
+    """How far a sum of these terms in any order may be from `value`."""
+    with np.errstate(all="ignore"):
+        total = np.abs(terms).sum(axis=axes)
+        grain = _grain(terms).min(axis=axes, initial=np.inf)
+        exact = total < grain * 2.0 ** (ml_dtypes.finfo(compute.numpy).nmant + 1)
+        finite = np.isfinite(terms).all(axis=axes)
+        largest = min(float(ml_dtypes.finfo(t.numpy).max) for t in (compute, to))
+        error = 2 * count * spacing(total + loose, compute) + 2 * spacing(_wide(value), to) + loose
+        error = np.where(total + loose < largest / 2, error, np.inf)
+        special = np.where((total >= largest / 2) & finite | (loose > 0) | ~finite & _overflows(terms, axes, largest),
+                           np.inf, 0)
+    fits = (total < grain * 2.0 ** (ml_dtypes.finfo(to.numpy).nmant + 1)) | (exact & (total < largest / 2))
+    return np.where(finite, np.where(exact & fits & (loose == 0), 0, error), special)
+
+
+def _overflows(terms: Array, axes: tuple[int, ...], largest: float) -> Array:
+    """Whether the finite terms alone may give an infinity on the way."""
+    return np.abs(np.where(np.isfinite(terms), terms, 0)).sum(axis=axes) >= largest / 2
+
+
+def _grain(values: Array) -> Array:
+    """The largest power of two of which a number is a multiple; infinity of zeros."""
+    fraction, exponent = np.frexp(np.where(np.isfinite(values), values, 0.0))
+    bits = np.ldexp(fraction, 53).astype(np.int64)
+    lowest = np.where(bits == 0, 1, bits & -bits)
+    return np.where(bits == 0, np.inf, np.ldexp(lowest.astype(np.float64), exponent - 53))
+
+
+def _product(acc: Tile | None, a: Tile, b: Tile) -> Tile:
+    if len(a.shape) != 2 or len(b.shape) != 2 or a.shape[1] != b.shape[0] or a.dtype.is_fp8:
+        raise Refused("@")
+    if a.dtype != dtypes.float32 and not any((form.a, form.b) == (a.dtype, b.dtype) for form in MMA.forms()):
+        raise Refused("@")
+    if dtypes.float32 in (a.dtype, b.dtype):
+        raise Refused("@ of float32 is of tf32")
+    dtype = accumulator_type(a.dtype)
+    start = Tile(np.zeros((a.shape[0], b.shape[1]), dtype.numpy)) if acc is None else acc
+    if not dtype.is_float:
+        whole = start.value.astype(np.int64) + a.value.astype(np.int64) @ b.value.astype(np.int64)
+        loose = (a.error.sum(1)[:, None] + b.error.sum(0) + start.error) > 0
+        return Tile(whole.astype(dtype.numpy), np.where(loose, np.inf, 0))
+    with np.errstate(all="ignore"):
+        left, right = _wide(a.value)[:, :, None], _wide(b.value)[None]
+        terms = np.concatenate([left * right, _wide(start.value)[:, None, :]], axis=1)
+        value = terms.sum(axis=1).astype(dtype.numpy)
+        spread = np.abs(left) * b.error[None] + np.abs(right) * a.error[:, :, None] + a.error[:, :, None] * b.error[None]
+        loose = np.where(np.isnan(spread), 0, spread).sum(axis=1) + start.error
+    error = _sum_error(terms, loose, (1,), 8 * terms.shape[1], dtype, dtype, value)
+    return Tile(np.where(value == 0, np.float32(0), value), np.where(value == 0, np.maximum(error, LEAST), error))
+
+
+class Place:
+    """A region of memory."""
+
+    def __init__(self, tensor: Tensor, starts: list[int], extents: list[int | None]) -> None:
+        self.tensor, self.starts, self.extents = tensor, starts, extents
+        self.shape = tuple(e for e in extents if e is not None)
+
+    def indices(self) -> tuple[tuple[Array, ...], Array]:
+        """Indices of the elements, and which of them are inside."""
+        ranges = [int(s) + np.arange(1 if e is None else e) for s, e in zip(self.starts, self.extents, strict=True)]
+        grid = np.meshgrid(*ranges, indexing="ij")
+        array = self.tensor.array
+        inside = np.logical_and.reduce([(g >= 0) & (g < n) for g, n in zip(grid, array.shape, strict=True)])
+        clipped = tuple(np.clip(g, 0, n - 1).reshape(self.shape) for g, n in zip(grid, array.shape, strict=True))
+        return clipped, inside.reshape(self.shape)
+
+
+class Tensor:
+    """Memory: an array, and how far right contents may be from it."""
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+        self.error = np.zeros(array.shape)
+
+    @property
+    def dtype(self) -> DType:
+        return _dtype(self.array)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.array.shape
+
+    def __getitem__(self, key: Any) -> Place:
+        starts: list[int] = []
+        extents: list[int | None] = []
+        for item in key if isinstance(key, tuple) else (key,):
+            starts.append(int(item.start if isinstance(item, slice) else item))
+            extents.append(int(item.stop) - int(item.start) if isinstance(item, slice) else None)
+        return Place(self, starts, extents)
+
+
+def _place(memory: Tensor | Place) -> Place:
+    return memory if isinstance(memory, Place) else Place(memory, [0] * len(memory.shape), list(memory.shape))
+
+
+class Scope:
+    """`tj.cta` and the others: who carries an operation out makes no difference to what it means."""
+
+    def load(
+        self, memory: Tensor | Place, layout: Any = None, mask: Any = None, fill: Any = 0, cache: Any = None
+    ) -> Tile:
+        place = _place(memory)
+        indices, inside = place.indices()
+        condition = Tile(True) if mask is None else mask if isinstance(mask, Tile) else Tile(bool(mask))
+        chosen = np.broadcast_to(condition.value, place.shape) & inside
+        outside = convert(np.asarray(fill, np.float64 if isinstance(fill, float) else None), place.tensor.dtype)
+        value = np.where(chosen, place.tensor.array[indices], outside)
+        error = np.where(chosen, place.tensor.error[indices], 0)
+        return Tile(value, np.where(np.broadcast_to(condition.error, place.shape) > 0, np.inf, error))
+
+    def store(self, memory: Tensor | Place, tile: Tile, mask: Any = None, cache: Any = None) -> None:
+        place = _place(memory)
+        indices, inside = place.indices()
+        condition = Tile(True) if mask is None else mask if isinstance(mask, Tile) else Tile(bool(mask))
+        chosen = np.broadcast_to(condition.value, place.shape) & inside
+        at = tuple(i[chosen] for i in indices)
+        place.tensor.array[at] = convert(np.broadcast_to(tile.value, place.shape)[chosen], place.tensor.dtype)
+        place.tensor.error[at] = np.broadcast_to(tile.error, place.shape)[chosen]
+        unsure = (np.broadcast_to(condition.error, place.shape) > 0) & inside
+        place.tensor.error[tuple(i[unsure] for i in indices)] = np.inf
+
+    def zeros(self, shape: tuple[int, ...], dtype: DType, layout: Any = None) -> Tile:
+        return Tile(np.zeros(shape, dtype.numpy))
+
+    def full(self, shape: tuple[int, ...], value: Any, dtype: DType, layout: Any = None) -> Tile:
+        if isinstance(value, Tile):
+            made = value.astype(dtype)
+            return Tile(np.broadcast_to(made.value, shape), made.error)
+        return Tile(np.full(shape, np.asarray(value))).astype(dtype)
+
+    def indices(self, shape: tuple[int, ...], axis: int, layout: Any = None) -> Tile:
+        return Tile(np.indices(shape, np.int32)[axis])
+
+
+class Language:
+    """`tj` for Python."""
+
+    thread = warp = warpgroup = cta = Scope()
+    inf, nan = math.inf, math.nan
+
+    def __getattr__(self, name: str) -> Any:
+        if name in REDUCTIONS:
+            return reduction(name)
+        if name in ELEMENTWISE:
+            return lambda *operands: elementwise(name, *operands)
+        if name in dtypes.DTYPES:
+            return dtypes.DTYPES[name]
+        raise AttributeError(name)
+
+    def alloc_shared(self, shape: tuple[int, ...], dtype: DType) -> Tensor:
+        return Tensor(np.zeros(shape, dtype.numpy))
+
+    def cta_sync(self) -> None:
+        """Nothing to wait for."""
+
+    def static_range(self, *bounds: int) -> Iterator[int]:
+        return iter(range(*bounds))
+
+    def function(self, helper: Any) -> Any:
+        return helper
+
+    def cat(self, a: Tile, b: Tile, axis: int) -> Tile:
+        try:
+            common = ELEMENTWISE["maximum"].common_type([a.dtype, b.dtype])
+        except Exception as error:
+            raise Refused("cat") from error
+        others = [t.shape[:axis] + t.shape[axis + 1 or len(t.shape) :] for t in (a, b)]
+        if len(a.shape) != len(b.shape) or not -len(a.shape) <= axis < len(a.shape) or others[0] != others[1]:
+            raise Refused("cat")
+        parts = [a.astype(common), b.astype(common)]
+        return Tile(np.concatenate([p.value for p in parts], axis), np.concatenate([p.error for p in parts], axis))
+
+    def split(self, x: Tile, parts: int, axis: int) -> tuple[Tile, ...]:
+        pairs = zip(np.split(x.value, parts, axis), np.split(x.error, parts, axis), strict=True)
+        return tuple(Tile(value, error) for value, error in pairs)
