@@ -160,8 +160,8 @@ def compare(name: str, got: Array, wanted: values.Tensor) -> None:
         return
     at = tuple(int(i) for i in np.argwhere(~same)[0])
     raise AssertionError(
-        f"{name}{list(at)} is {got[at]!s}, expected {value[at]!s} within {error[at]:.3g}; {(~same).sum()} of {got.size} "
-        f"differ"
+        f"{name}{list(at)} is {got[at]!s}, expected {value[at]!s} within {error[at]:.3g}; "
+        f"{(~same).sum()} of {got.size} differ"
     )
 
 
@@ -273,7 +273,8 @@ class Drawn:
         text = self.one(self.tiles)
         tile = self.tiles[text]
         if like is not None:
-            shape = self.value(like).shape
+            value = self.value(like)
+            shape = () if value is None else value.shape
             fitting = [n for n, t in self.tiles.items() if broadcasts(t.shape, shape)]
             if fitting and not self.chance(4):
                 text = self.one(fitting)
@@ -494,7 +495,8 @@ class Drawn:
             body += [self.one((swap, extra))]
             names.append(beside)
         if self.chance(4):
-            body.insert(self.draw(st.integers(0, len(body))), f"if {number} == 2:\n        {self.one(('break', 'continue'))}")
+            leaves = f"if {number} == 2:\n        {self.one(('break', 'continue'))}"
+            body.insert(self.draw(st.integers(0, len(body))), leaves)
         self.tiles = before
         bounds = self.one(("range(n)", "range(3)", "tj.static_range(2)", "range(1, n)"))
         if "static" in bounds:
@@ -543,7 +545,8 @@ class Drawn:
         options = ""
         if tile.shape and self.chance(3):
             axis = self.draw(st.integers(0, len(tile.shape) - 1))
-            options = f", mask=tj.{self.scope}.indices({tile.shape}, {axis}) {self.one(('<', '!='))} {self.one(('n', '4'))}"
+            index = f"tj.{self.scope}.indices({tile.shape}, {axis})"
+            options = f", mask={index} {self.one(('<', '!='))} {self.one(('n', '4'))}"
         view = ""
         if len(tile.shape) == 2 and self.chance(5):
             self.memories.pop()

@@ -332,7 +332,8 @@ def _product(acc: Tile | None, a: Tile, b: Tile) -> Tile:
         left, right = _wide(a.value)[:, :, None], _wide(b.value)[None]
         terms = np.concatenate([left * right, _wide(start.value)[:, None, :]], axis=1)
         value = terms.sum(axis=1).astype(dtype.numpy)
-        spread = np.abs(left) * b.error[None] + np.abs(right) * a.error[:, :, None] + a.error[:, :, None] * b.error[None]
+        of_a, of_b = a.error[:, :, None], b.error[None]
+        spread = np.abs(left) * of_b + np.abs(right) * of_a + of_a * of_b
         loose = np.where(np.isnan(spread), 0, spread).sum(axis=1) + start.error
     error = _sum_error(terms, loose, (1,), 8 * terms.shape[1], dtype, dtype, value)
     return Tile(np.where(value == 0, np.float32(0), value), np.where(value == 0, np.maximum(error, LEAST), error))
