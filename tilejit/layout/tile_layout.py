@@ -223,7 +223,8 @@ class TileLayout:
         """Split iterators so that consecutive ones multiply to each extent of `shape`.
 
         returns: the layout, and where each dimension's iterators start: those of dimension k are
-            shard[separators[k] : separators[k + 1]].
+            shard[separators[k] : separators[k + 1]]. Of no dimensions a layout without replicas keeps an iterator of
+            extent 1.
         """
         shape = arguments.extents(shape)
         fitted = self._fitted(shape)
@@ -231,7 +232,8 @@ class TileLayout:
         ends = [0]
         for group in groups:
             ends.append(ends[-1] + len(group))
-        return fitted.replace(shard=tuple(it for group in groups for it in group)), tuple(ends)
+        shard = tuple(it for group in groups for it in group)
+        return fitted.replace(shard=shard if shard or fitted.replica else fitted.shard[:1]), tuple(ends)
 
     def group_many(self, shapes: Sequence[Sequence[int]]) -> tuple[TileLayout, tuple[tuple[int, ...], ...]]:
         """Split iterators just enough for several shapes at once; separators for each."""
