@@ -265,3 +265,42 @@ def test_tiles_of_one_element_promote_with_scalars_as_scalars_do():
         widened[1](x, y, 101, 1 / 3)
     # float16 would stop at 65504, and round to multiples of 32 before that
     np.testing.assert_array_equal(y, [101 * 64 * 33, np.float32(33) * np.float32(1 / 3)])
+
+
+@tj.kernel(threads=128)
+def thin_parts(X: tj.Tensor, Y: tj.Tensor, most: tj.Tensor):
+    x = tj.cta.load(X[0:67, 0:33])
+    _, b, c = tj.split(x, 3, axis=1)
+    tj.cta.store(Y[0:67, 0:1], tj.sum(b, axis=1, keepdims=True))
+    tj.cta.store(Y[0:67, 1:12], c, mask=tj.cta.indices((67, 11), 1) < 5)
+    tj.cta.store(Y[0:67, 12:15], x[:, 5:8])
+    tj.cta.store(most[0:3], tj.max(x[:, 7:10], axis=0))
+    tj.cta.store(most[3:4], tj.argmax(x[:, 7]).astype(tj.float32)[None])
+
+
+def test_parts_that_some_threads_have_alone_are_converted():
+    x = np.random.default_rng(0).integers(-8, 9, (67, 33)).astype(np.float32)
+    y, most = np.zeros((67, 15), np.float32), np.zeros(4, np.float32)
+    with tj.use_device("sim"):
+        thin_parts[1](x, y, most)
+    wanted = np.zeros_like(y)
+    wanted[:, 0], wanted[:, 1:6], wanted[:, 12:] = x[:, 11:22].sum(1), x[:, 22:27], x[:, 5:8]
+    np.testing.assert_array_equal(y, wanted)
+    np.testing.assert_array_equal(most, [*x[:, 7:10].max(0), x[:, 7].argmax()])
+
+
+@tj.kernel(threads=32)
+def other_shapes(X: tj.Tensor, Y: tj.Tensor):
+    x = tj.cta.load(X[0:24, 0:10])
+    tj.cta.store(Y[0:240], x.reshape((240,)) + x[:, 0:5].reshape((2, -1)).T.reshape((120,)).reshape((1, 120))[0, 7:8])
+    own = tj.thread.load(X[0:3, 0:4])
+    tj.thread.store(Y[240:244], own[1:2, :].reshape((4, 1, 1)))
+    tj.thread.store(Y[244:245], tj.sum(own, keepdims=True))
+
+
+def test_other_shapes_are_conversions():
+    x, y = np.arange(240, dtype=np.float32).reshape(24, 10), np.zeros(245, np.float32)
+    with tj.use_device("sim"):
+        other_shapes[1](x, y)
+    seventh = x[:, :5].reshape(2, -1).T.reshape(120)[7]
+    np.testing.assert_array_equal(y, [*(x.ravel() + seventh), *x[1, :4], x[:3, :4].sum()])

@@ -459,3 +459,7 @@ def test_wg_local_gives_a_thread_its_row() -> None:
 def test_a_table_of_too_many_places_is_refused_before_it_is_made(extent: int) -> None:
     with pytest.raises(LayoutError, match="the limit is 67,108,864"):
         S[extent].is_bijective()
+
+
+def test_a_single_element_groups_to_no_dimensions() -> None:
+    assert S[1:1].group(()) == (S[1:1], (0,))

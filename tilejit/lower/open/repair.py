@@ -20,6 +20,7 @@ from ...layout import TileLayout
 from ...layout.grid import Grid, Projection, alike, projected
 from ...ops import relation
 from ...ops.copies import COPY
+from ..schedule.placement import place
 from .anchors import WarpSplit, padded
 from .axes import Meeting, Survey, Tile, Use, fits
 
@@ -169,7 +170,10 @@ class _Rewriter:
         home = step.home
         view = None if home is None else self._seen(home)
         if view is None:
-            return
+            view = None if home is None or not self._cuts_threads(step, home) else self._apart(home)
+            if home is None or view is None:
+                return
+            yield home.name, view.over(step.labels[home.name])
         for name, use in step.uses.items():
             labels = step.labels.get(name)
             if use is home or labels is None:
@@ -195,6 +199,34 @@ class _Rewriter:
                 if label is not None and axis is not None and axes.setdefault(label, axis) != axis:
                     return False
         return len(grids) <= 1
+
+    def _cuts_threads(self, step: Meeting, use: Use) -> bool:
+        """Whether a part has elements of some threads only, in a way that the operation can't do with."""
+        spot = self.spots[use.tile]
+        if spot.grid is None:
+            return False
+        for (dim, start, extent), period in zip(use.cuts, _periods_of(use, spot), strict=True):
+            axis = spot.axes[dim]
+            if axis is None or start is None or fits(((0, start, extent),), (period,)):
+                continue
+            spread = spot.grid.spreads[axis]
+            if spread.lanes * spread.warps > 1:
+                return len(step.uses) > 1 or not _is_placed(self.region(use.region), step.op.scope)
+        return False
+
+    def _apart(self, use: Use) -> _View | None:
+        """The layout that the part would have as a tile of its own, in the grid of its tile."""
+        spot = self.spots[use.tile]
+        assert spot.grid is not None
+        shape = tuple(use.extent(d) for d in range(len(use.tile.shape)))
+        part = spot.grid.project(spot.axes, shape)
+        slots = padded(part, shape)
+        kept = [d for d, label in enumerate(use.labels) if label is not None]
+        try:
+            layout = projected(part.layout, slots, kept)
+        except LayoutError:
+            return None
+        return _View(layout, tuple(label for label in use.labels if label is not None), tuple(slots[d] for d in kept))
 
     def _seen(self, use: Use) -> _View | None:
         """The layout of the elements that a use has, over its labels; None where they are no whole rounds."""
@@ -229,6 +261,20 @@ class _Rewriter:
 
 def _same(one: Projection, other: Projection) -> bool:
     return alike(one.layout, one.slots, other.layout, other.slots)
+
+
+def _is_placed(region: Region, scope: str) -> bool:
+    try:
+        place(region, scope)
+    except LayoutError:
+        return False
+    return True
+
+
+def _periods_of(use: Use, spot: Spot) -> list[int]:
+    """Of each cut dimension."""
+    periods = _periods(spot)
+    return [periods[dim] for dim, _, _ in use.cuts]
 
 
 def _periods(spot: Spot) -> tuple[int, ...]:
