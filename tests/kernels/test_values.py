@@ -304,3 +304,22 @@ def test_other_shapes_are_conversions():
         other_shapes[1](x, y)
     seventh = x[:, :5].reshape(2, -1).T.reshape(120)[7]
     np.testing.assert_array_equal(y, [*(x.ravel() + seventh), *x[1, :4], x[:3, :4].sum()])
+
+
+@tj.kernel(threads=32)
+def half_matrices(X: tj.Tensor, Y: tj.Tensor):
+    staged = tj.alloc_shared((12, 4), X.dtype)
+    tj.warp.copy(staged, X[0:12, 0:4])
+    tj.warp_sync()
+    tj.warp.store(staged[0:11, :], tj.warp.load(X[0:11, 0:4]) * 2)
+    tj.warp_sync()
+    tj.warp.store(Y[0:11, 0:4], tj.warp.load(staged[0:11, :]) + 1)
+    tj.warp.copy(Y[11:12, 0:4], staged[11:12, :])
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_what_lies_behind_a_tile_with_padding_stays_as_it_is(target):
+    x, y = np.arange(48, dtype=np.float16).reshape(12, 4), np.zeros((12, 4), np.float16)
+    with tj.use_device(f"sim:{target}"):
+        half_matrices[1](x, y)
+    np.testing.assert_array_equal(y, [*(2 * x[:11] + 1), x[11]])

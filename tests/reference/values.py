@@ -204,7 +204,7 @@ def _error(name: str, rule: tuple[DType, DType], value: Array, operands: list[Ti
         picked = np.where(condition.value, chosen.error, other.error)
         return np.where(condition.error > 0, np.inf, picked)
     loose = np.broadcast_to(np.sum(np.broadcast_arrays(*errors), axis=0), value.shape)
-    if name in NOT_MONOTONE:
+    if name in NOT_MONOTONE or not compute.is_float:
         return np.where(loose > 0, np.inf, fresh)
     if name in ("div", "floordiv", "reciprocal"):
         below = operands[-1]

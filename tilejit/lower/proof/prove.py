@@ -80,6 +80,7 @@ def prove_moves(moves: Moves, op: TileOp) -> None:
     for number, side in enumerate(sides):
         if side.region.buffer.space in ("global", "shared"):
             _aligned(moves, number, side.region)
+            _inside(moves, number, side)
 
 
 def _each_once(moves: Moves, sides: list[Contents]) -> None:
@@ -140,6 +141,16 @@ def _aligned(moves: Moves, number: int, region: Region) -> None:
         assert len(wrong) == 0, f"{access.width} elements of {region.buffer.name} are accessed at {wrong[0]}"
         size, align = access.align * region.dtype.bytes, region.buffer.align
         assert align % size == 0, f"{size} bytes of {region.buffer.name} at once, whose base is aligned to {align}"
+
+
+def _inside(moves: Moves, number: int, side: Contents) -> None:
+    """What lanes access together are elements of the region and no others."""
+    for access in moves.accesses:
+        if access.side == number:
+            covered = np.unique(access.starts[:, None] + np.arange(access.width))
+            strangers = covered[side.held(covered) < 0]
+            name = side.region.buffer.name
+            assert len(strangers) == 0, f"place {strangers[0]} of {name} is accessed, which holds no element of it"
 
 
 def _accesses(moves: Moves, number: int) -> list[JointAccess]:

@@ -85,6 +85,12 @@ def split_tiles(copy: Schedule) -> Tiles:
     _need_replicas_over_warps(registers)
     if memory.replicas:
         raise LayoutError(f"{memory.buffer.name} holds each element in several places")
+    for d in copy.space.padded:
+        have, count = copy.space.dims[d], copy.space.counted[d]
+        raise LayoutError(
+            f"{registers.buffer.name} has {have} elements in {count} slots; matrices are moved whole",
+            hint="what fits: extents without padding",
+        )
     lanes = _by_lane((d for d in copy.digits if d.is_spread("registers")), registers)
     words, pair = _words([d for d in copy.digits if not d.is_spread("registers")], registers)
     quads = _even_step([d for d in lanes if _thread(d) < _QUAD], memory, "4 neighbouring lanes")
