@@ -115,7 +115,7 @@ class Program:
         lines = [self.text, f"threads={self.threads} {self.scalars}"]
         return "\n".join([*lines, *map(str, self.memories), *(f"{n} = {v}" for n, v in self.layouts.items())])
 
-    def meaning(self) -> dict[str, values.Tensor]:
+    def tensors(self) -> dict[str, values.Tensor]:
         """What each array holds afterwards."""
         function = source_of(self.text, **self.layouts)
         function.__globals__["tj"] = values.Language()
@@ -126,7 +126,7 @@ class Program:
 
     def run(self, device: Device, target: str | None = None, schedule: int = 0) -> None:
         """The kernel against its meaning."""
-        wanted = self.meaning()
+        wanted = self.tensors()
         kernel = tj.kernel(threads=self.threads)(source_of(self.text, **self.layouts))
         held = {m.name: m.array() for m in self.memories}
         arguments = [*(array for array, _ in held.values()), *self.scalars.values()]

@@ -24,6 +24,7 @@ from tests.conftest import why_no_gpu
 from tests.frontend.test_random_programs import by_python, deep_programs, programs
 from tests.kernels import test_property_copies as copies
 from tests.kernels import test_property_elementwise as elementwise
+from tests.kernels import test_trees, tile_programs
 from tests.kernels.test_gemm import multiplies
 from tests.support.operands import Operand
 from tests.support.programs import source_of
@@ -114,6 +115,13 @@ def product(case: tuple[Any, tuple[int, int, int], tuple[int, int], int]) -> Non
             multiplies(form, tiles, warps, device, number)
 
 
+def tree(case: tuple[tile_programs.Program, str, int]) -> None:
+    program, target, schedule = case
+    for device in all_devices():
+        simulated = device.number < 0
+        test_trees.runs(program, device, target if simulated else None, schedule if simulated else 0)
+
+
 TARGETS = st.sampled_from(copies.TARGETS)
 ANY_MEMORY = tuple(pair for pair in copies.ANY_PAIR if "local" not in pair)
 
@@ -138,6 +146,11 @@ KINDS: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], None], int]] = {
         st.tuples(elementwise.computations() | elementwise.memory_computations(), TARGETS, st.booleans()),
         computation,
         20,
+    ),
+    "trees": (
+        st.tuples(tile_programs.programs(12), TARGETS, st.sampled_from([0] * 9 + [1])),
+        tree,
+        24,
     ),
     "products": (
         st.tuples(
