@@ -500,7 +500,7 @@ class Drawn:
         self.tiles = before
         bounds = self.one(("range(n)", "range(3)", "tj.static_range(2)", "range(1, n)"))
         if "static" in bounds:
-            body = [line for line in body if "if" not in line]
+            body = [line for line in body if not line.startswith("if ")]
         return self.block([*head, f"for {number} in {bounds}:", *(f"    {line}" for line in body)], names)
 
     def branch(self) -> list[str]:
