@@ -19,7 +19,7 @@ REFUSED = (
     # warps share a product in whole fragments
     r"no variant accepts this \w+\.gemm",
     # threads of a given layout, which has no grid, have a part for themselves
-    r"cuts the threads",
+    r"cuts the threads|threads own the region|leave a gap or overlap",
     # a thread's own tile is row-major, its transpose isn't, and paths that meet must agree
     r"is in layout .* where line \d+ gives it",
 )

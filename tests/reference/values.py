@@ -154,8 +154,12 @@ def elementwise(name: str, *operands: Any) -> Tile:
     tiles = [v for v in operands[record.conditions :] if isinstance(v, Tile)]
     if tiles and any(t.dtype.is_fp8 for t in tiles):
         raise Refused(name)
+    types = [t.dtype for t in tiles]
+    if all(not isinstance(v, Tile) or v.shape == () for v in operands):
+        # a tile of shape () counts as the scalar that it meets
+        types += [_dtype(np.asarray(v)) for v in operands[record.conditions :] if isinstance(v, np.generic)]
     try:
-        common = record.common_type([t.dtype for t in tiles])
+        common = record.common_type(types)
     except Exception as error:
         raise Refused(name) from error
     made = [v if isinstance(v, Tile) else Tile(_scalar(v, common)) for v in operands]
