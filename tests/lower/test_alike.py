@@ -7,7 +7,11 @@ from typing import Any
 import pytest
 
 import tilejit as tj
+from tilejit.dtypes import float32
+from tilejit.ir import nodes as ir
+from tilejit.ir.combine import Combine
 from tilejit.lower import engine, lowering
+from tilejit.lower.builder import Builder
 from tilejit.pipeline import Compiled
 
 
@@ -59,3 +63,16 @@ def test_each_kind_of_operation_is_dispatched_once(turns: int, monkeypatch: pyte
     monkeypatch.setattr(lowering, "dispatch", counted)
     assert len(compiled(turns=turns).verdicts) >= 6 * turns
     assert len(dispatched) < 20, dispatched
+
+
+def test_functions_that_differ_in_the_sign_of_a_zero_are_not_alike() -> None:
+    x, y = ir.Var("x", float32), ir.Var("y", float32)
+    functions = [
+        Combine((x,), (y,), (), (ir.Op("add", (x, ir.Const(zero, float32)), float32),)) for zero in (0.0, -0.0, 0.0)
+    ]
+    assert functions[0] == functions[1]
+    one, other, again = (
+        lowering.likeness(ir.TileOp("reduce", "cta", (), (("combine", function),)), Builder())
+        for function in functions
+    )
+    assert one == again != other

@@ -39,7 +39,8 @@ def likeness(op: TileOp, b: Builder) -> Hashable | None:
             operands.append(_scalar(operand))
         else:
             return None
-    return op.name, op.scope, op.attrs, tuple(operands)
+    # attributes as text: the constants of a user's function may be 0.0 or -0.0, which are equal
+    return op.name, op.scope, repr(op.attrs), tuple(operands)
 
 
 def _likeness_of(buffer: Buffer, roots: dict[str, int], b: Builder) -> Hashable:
