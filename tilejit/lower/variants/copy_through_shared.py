@@ -24,10 +24,12 @@ from ...layout import Swizzle, TileLayout
 from ...layout.grid import WIDEST_BYTES
 from ...layout.iters import Iter
 from ...ops.copies import COPY, RESHAPE
+from ...target import WARP
 from ..builder import Builder, instances_of
 from ..engine import Verdict, dispatch
 from ..moves.conversion import BETWEEN_TILES, EXCHANGE_CONDITIONS
 from ..moves.wavefronts import WORD_BYTES, SharedAccesses
+from ..open.cost import BARRIER
 from ..schedule.matrix_tiles import ROW
 from ..schedule.turns import Turns
 from ..variant import Array, DispatchContext, Facts, Plan, Staged, Variant, VectorPlan
@@ -74,8 +76,17 @@ class Exchange(Plan):
 
 
 def plan(op: TileOp, context: DispatchContext) -> Exchange:
-    unnamed = replace(op, operands=tuple(_unnamed(name, region) for name, region in op.tiles.items()))
-    return _through(op, context, _memory(unnamed, context))
+    return _through(op, context, _memory(op, context).layout)
+
+
+def cost(op: TileOp, context: DispatchContext) -> int:
+    """What it costs a warp, in quarter cycles."""
+    return _memory(op, context).cost + BARRIER
+
+
+def _memory(op: TileOp, context: DispatchContext) -> _Memory:
+    unnamed = replace(op, operands=tuple(_unnamed(name, region) for name, region in op.tiles.items()), attrs=())
+    return _cheapest(unnamed, context)
 
 
 def _unnamed(name: str, region: Region) -> Region:
@@ -83,29 +94,37 @@ def _unnamed(name: str, region: Region) -> Region:
     return replace(region, buffer=replace(region.buffer, name=name, base=None))
 
 
+@dataclass(frozen=True, slots=True)
+class _Memory:
+    """A layout, and what its accesses cost a warp, in quarter cycles."""
+
+    layout: TileLayout
+    cost: int
+
+
 @lru_cache(_REMEMBERED)
-def _memory(op: TileOp, context: DispatchContext) -> TileLayout:
+def _cheapest(op: TileOp, context: DispatchContext) -> _Memory:
     """The cheapest memory for a copy by way of it; of several the one with the least swizzle."""
     shape = _stored(op)
     # only row-major memory has the same elements in other shapes
     fastest_of = range(max(len(shape), 1)) if op.name == COPY.name else range(max(len(shape), 1))[-1:]
-    best: tuple[int, TileLayout] | None = None
+    best: _Memory | None = None
     for fastest in reversed(fastest_of):
         dense = _dense(shape, fastest)
         through = _through(op, context, dense)
         sides = [_Side.of(through.store.plan, 0), _Side.of(through.load.plan, 1)]
         least = sum(side.least for side in sides)
-        if best is not None and best[0] <= least:
+        if best is not None and best.cost <= least:
             continue
         swizzles = [Swizzle(0, 0, 0), *_swizzles(max(side.chunk for side in sides), dense.footprint())]
         costs = sides[0].costs(swizzles) + sides[1].costs(swizzles)
         cheapest = int(np.argmin(costs))
-        if best is None or costs[cheapest] < best[0]:
-            best = int(costs[cheapest]), dense.swizzled(swizzles[cheapest]) if cheapest else dense
-        if best[0] == least and all(side.is_widest for side in sides):
+        if best is None or costs[cheapest] < best.cost:
+            best = _Memory(dense.swizzled(swizzles[cheapest]) if cheapest else dense, int(costs[cheapest]))
+        if best.cost == least and all(side.is_widest for side in sides):
             break
     assert best is not None
-    return best[1]
+    return best
 
 
 def _dense(shape: tuple[int, ...], fastest: int) -> TileLayout:
@@ -129,13 +148,14 @@ def _swizzles(chunk: int, size: int) -> Iterator[Swizzle]:
 class _Side:
     """What the first warps access in the first of `rounds` rounds of a copy: further ones repeat it.
 
-    chunk: elements that stay together in memory, of an access or a word. counted: rounds.
+    chunk: elements that stay together in memory, of an access or a word. counted, warps: as many rounds and warps.
     """
 
     accesses: SharedAccesses
     chunk: int
     rounds: int
     counted: int
+    warps: int
 
     @staticmethod
     def of(plan: copy_ldstmatrix.Plan | VectorPlan, side: int) -> _Side:
@@ -151,11 +171,11 @@ class _Side:
         rows = turns.holding(takes_part)
         issue, thread, address = turns.rounds_of[rows], turns.threads_of[rows], turns.values(place)[rows, 0]
         accesses = SharedAccesses.of(issue, thread, address, width, bytes_each)
-        return _Side(accesses, max(width, WORD_BYTES // bytes_each), rounds, turns.rounds)
+        return _Side(accesses, max(width, WORD_BYTES // bytes_each), rounds, turns.rounds, -(-turns.threads // WARP))
 
     def costs(self, swizzles: Sequence[Swizzle]) -> Array:
-        """Of all rounds, with each of some swizzles."""
-        return self.accesses.costs(swizzles) * self.rounds // max(self.counted, 1)
+        """Of all rounds of a warp, with each of some swizzles."""
+        return self.accesses.costs(swizzles) * self.rounds // max(self.counted * self.warps, 1)
 
     @property
     def is_widest(self) -> bool:
@@ -164,7 +184,7 @@ class _Side:
 
     @property
     def least(self) -> int:
-        return self.accesses.least * self.rounds // max(self.counted, 1)
+        return self.accesses.least * self.rounds // max(self.counted * self.warps, 1)
 
 
 def _stored(op: TileOp) -> tuple[int, ...]:
