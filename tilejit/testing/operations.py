@@ -371,6 +371,8 @@ def _copy_of_registers(draw: st.DrawFn, name: str) -> Operation:
 
 def _copy_between_registers(draw: st.DrawFn, name: str) -> Operation:
     """Between two local tiles of one shape, in the same threads or in others."""
+    if draw(st.booleans()):
+        return _copy_between_lanes(draw, name)
     draft = _Drawing(draw)
     src = draft.padded(draft.tile("src", draw(dtypes())))
     make = draft.rearranged if draw(st.booleans()) else draft.exchanged
@@ -382,7 +384,8 @@ def _copy_between_lanes(draw: st.DrawFn, name: str) -> Operation:
     draft = _Drawing(draw, ("warp", 32), ("warp", 64), ("cta", 64))
     dtype = draw(dtypes())
     word, bits = max(1, 32 // dtype.bits), draw(st.integers(1, 2))
-    before: list[_Digit] = [(2, 1 << bit, "laneid") for bit in range(5)] + [(2, word << bit, "m") for bit in range(bits)]
+    before: list[_Digit] = [(2, 1 << bit, "laneid") for bit in range(5)]
+    before += [(2, word << bit, "m") for bit in range(bits)]
     after = list(before)
     for _ in range(draw(st.integers(1, 3))):
         one, other = (draw(st.integers(0, len(after) - 1)) for _ in range(2))

@@ -43,7 +43,7 @@ def prove_folds(folds: Folds, op: TileOp) -> None:
     pairs = [(to, of) for to, of in PAIRS if to in op.tiles]
     for (to, of), registers, sources in zip(pairs, folds.dst, folds.src, strict=True):
         dst, src = op.region(to), op.region(of)
-        held_dst, held_src = _held(dst, op.scope, threads), _held(src, op.scope, threads)
+        held_dst, held_src = elements_of_threads(dst, op.scope, threads), elements_of_threads(src, op.scope, threads)
         _need_written(registers, held_dst, dst)
         for thread, order in enumerate(folds.order):
             taken = order[order >= 0]
