@@ -240,6 +240,7 @@ def test_of_a_variant_for_other_operands_only_these_are_the_reason() -> None:
         "gmem_smem": ("moves global <-> shared; got tmem -> tmem",),
         "reg": ("moves local <-> shared or global; got tmem -> tmem",),
         "rename": ("moves local -> local; got tmem -> tmem",),
+        "shuffle": ("moves local -> local; got tmem -> tmem",),
         "through_shared": ("moves local -> local; got tmem -> tmem",),
         "fallback": ("moves among global, shared and local; got tmem -> tmem",),
     }
@@ -303,13 +304,34 @@ def test_a_tile_of_a_wider_scope_is_refused_by_name() -> None:
     assert reason == "tx counts threads within a cta; the operation is called on one warp"
 
 
-def test_local_tiles_in_different_threads_go_through_shared_memory() -> None:
+def test_local_tiles_in_different_lanes_go_by_shuffles() -> None:
     across = TileLayout.from_iters([(8, 1, "m"), (32, 1, "laneid")])
     along = TileLayout.from_iters([(8, 4, "laneid"), (4, 1, "laneid"), (8, 1, "m")])
     sides = (operand("local", (8, 32), float32, layout) for layout in (across, along))
     found = copy("warp", *sides, 32)
-    assert found.variant == "through_shared"
+    assert found.variant == "shuffle"
     assert "248 of 256 values are held by other threads" in found.declines["rename"][0]
+    prove(found.plan, found.op)
+
+
+def test_local_tiles_in_different_warps_go_through_shared_memory() -> None:
+    across = TileLayout.from_iters([(8, 1, "m"), (64, 1, "tx")])
+    along = TileLayout.from_iters([(8, 8, "tx"), (8, 1, "tx"), (8, 1, "m")])
+    sides = (operand("local", (8, 64), float32, layout) for layout in (across, along))
+    found = copy("cta", *sides, 64)
+    assert found.variant == "through_shared"
+    assert found.declines["shuffle"] == ("256 of 512 values are held by other warps than need them",)
+    outcome(found.op, 64)
+
+
+def test_shuffles_that_cost_more_than_shared_memory_are_declined_with_both_costs() -> None:
+    rows = TileLayout.from_iters([(32, 1, "laneid"), (64, 1, "m")])
+    columns = TileLayout.from_iters([(32, 2, "m"), (2, 1, "m"), (32, 1, "laneid")])
+    sides = (operand("local", (32, 64), float32, layout) for layout in (columns, rows))
+    found = copy("warp", *sides, 32)
+    assert found.variant == "through_shared"
+    (reason,) = found.declines["shuffle"]
+    assert reason.startswith("62 shuffles and 640 selects cost 950 a warp; shared memory costs ")
     outcome(found.op, 32)
 
 

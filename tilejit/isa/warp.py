@@ -8,7 +8,7 @@ from ..dtypes import DType, int32, uint32
 from ..scopes import WARP
 from .row import B32, Direction, Family, Operand, Row, predicate, register
 
-__all__ = ["ELECT", "REDUX", "ROWS", "SHUFFLE", "SHUFFLE_XOR", "VOTE", "Redux", "Shuffle"]
+__all__ = ["ELECT", "REDUX", "ROWS", "SHUFFLE", "SHUFFLE_INDEX", "SHUFFLE_XOR", "VOTE", "Redux", "Shuffle"]
 
 
 def _warp(name: str, text: str, operands: tuple[Operand, ...], meaning: str, *, agrees: bool = False) -> Row:
@@ -58,7 +58,7 @@ def _shuffle(form: Shuffle) -> Row:
 
 
 SHUFFLE = Family.of("shfl", tuple(Shuffle(mode, words) for mode in _MODES for words in (1, 2)), _shuffle)
-SHUFFLE_XOR = SHUFFLE.row(Shuffle("bfly"))
+SHUFFLE_INDEX, SHUFFLE_XOR = SHUFFLE.row(Shuffle("idx")), SHUFFLE.row(Shuffle("bfly"))
 
 _PREDICATE = predicate("predicate")
 

@@ -38,8 +38,8 @@ from .schedule.turns import Turns
 
 __all__ = [
     "COPY_CONDITIONS", "KINDS", "SCOPE", "TYPES", "WHOLE_WARPS", "Condition", "Decline", "DispatchContext", "Facts",
-    "Folds", "JointAccess", "Moves", "Plan", "Products", "Reductions", "Staged", "Variant", "VectorPlan", "among",
-    "between", "copy_sides", "from_to", "lead_of", "local_side", "needs", "outside",
+    "Folds", "JointAccess", "Moves", "Passes", "Plan", "Products", "Reductions", "Staged", "Variant", "VectorPlan",
+    "among", "between", "copy_sides", "from_to", "lead_of", "local_side", "needs", "outside",
 ]
 
 Array = np.ndarray
@@ -148,7 +148,7 @@ class Plan(ABC):
         """The figures that listings show and `require_bits` reads."""
 
     @abstractmethod
-    def moves(self) -> Moves | Products | Reductions | Folds | Staged:
+    def moves(self) -> Moves | Products | Reductions | Folds | Passes | Staged:
         """All that is moved, multiplied or combined, for `proof.prove`."""
 
     @abstractmethod
@@ -327,6 +327,21 @@ class Folds:
     dst: Array
     src: Array
     order: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """What the threads of warps pass to each other, a row a round.
+
+    sent, kept: of shape (rounds, threads), the first register of the source that each thread sends, and of the
+    destination in which each keeps what it receives. sender: of the same shape, the thread from which it receives.
+    width: elements of each.
+    """
+
+    sent: Array
+    sender: Array
+    kept: Array
+    width: int
 
 
 @dataclass(frozen=True, slots=True)

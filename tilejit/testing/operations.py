@@ -371,10 +371,35 @@ def _copy_of_registers(draw: st.DrawFn, name: str) -> Operation:
 
 def _copy_between_registers(draw: st.DrawFn, name: str) -> Operation:
     """Between two local tiles of one shape, in the same threads or in others."""
+    if draw(st.booleans()):
+        return _copy_between_lanes(draw, name)
     draft = _Drawing(draw)
     src = draft.padded(draft.tile("src", draw(dtypes())))
     make = draft.rearranged if draw(st.booleans()) else draft.exchanged
     return draft.made(name, (make("dst", src.dtype, src), src))
+
+
+def _copy_between_lanes(draw: st.DrawFn, name: str) -> Operation:
+    """Between two local tiles in which bits of lanes and of registers have changed places, in whole 32-bit words."""
+    draft = _Drawing(draw, ("warp", 32), ("warp", 64), ("cta", 64))
+    dtype = draw(dtypes())
+    word, bits = max(1, 32 // dtype.bits), draw(st.integers(1, 2))
+    before: list[_Digit] = [(2, 1 << bit, "laneid") for bit in range(5)]
+    before += [(2, word << bit, "m") for bit in range(bits)]
+    after = list(before)
+    for _ in range(draw(st.integers(1, 3))):
+        one, other = (draw(st.integers(0, len(after) - 1)) for _ in range(2))
+        after[one], after[other] = after[other], after[one]
+    fixed: list[_Digit] = [(3, word << bits, "m")] if draw(st.booleans()) else []
+    fixed += [(2, 1, "warpid")] if draft.scope == "cta" else []
+    order = draw(st.permutations(range(len(before) + len(fixed))))
+    inner: list[_Digit] = [(word, 1, "m")] if word > 1 else []
+    layouts = [TileLayout.from_iters([(digits + fixed)[k] for k in order] + inner) for digits in (after, before)]
+    extents = [it.extent for it in layouts[0].shard]
+    cut = draw(st.integers(1, len(extents)))
+    shape = tuple(math.prod(part) for part in (extents[:cut], extents[cut:]) if part)
+    dst, src = (_whole(_local(n, dtype, shape, made)) for n, made in zip(("dst", "src"), layouts, strict=True))
+    return draft.made(name, (dst, src))
 
 
 def _reshape(draw: st.DrawFn, name: str) -> Operation:
@@ -596,7 +621,7 @@ _WAYS: dict[str, tuple[_Way, ...]] = {
     FILL.name: _ELEMENT_BY_ELEMENT,
     CAST.name: _ELEMENT_BY_ELEMENT,
     INDICES.name: (_indices,),
-    RESHAPE.name: (_reshape,),
+    RESHAPE.name: (_reshape, _copy_between_lanes),
     **dict.fromkeys(REDUCTIONS, (_reduction,)),
     REDUCE.name: (_fold,),
 }

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from ...errors import LayoutError
 from ...ir.nodes import Const, Region, TileOp
+from ...layout import TileLayout
 from ...layout.transfer import Holding
 from ...scopes import SCOPES, THREAD
 from ..schedule.owners import need_own_registers, need_thread_axes
@@ -11,6 +14,9 @@ from ..schedule.placement import owned
 from ..variant import COPY_CONDITIONS, KINDS, Condition, DispatchContext, from_to
 
 __all__ = ["BETWEEN_TILES", "CONVERSION_CONDITIONS", "EXCHANGE_CONDITIONS", "held"]
+
+#: tiles of which it is remembered who holds what: of 64 x 64 elements 64 KiB each
+_REMEMBERED = 64
 
 
 def _constant_starts(op: TileOp, context: DispatchContext) -> str | None:
@@ -31,9 +37,10 @@ CONVERSION_CONDITIONS = (*COPY_CONDITIONS, Condition("starts", _constant_starts)
 EXCHANGE_CONDITIONS = (*CONVERSION_CONDITIONS, Condition("several threads", _several_threads))
 
 
-def held(region: Region, scope: str, threads: int) -> Holding:
+def held(region: Region, scope: str, threads: int, *, padded: bool = False) -> Holding:
     """Which threads of a scope hold the elements of a region of constant starts.
 
+    padded: whether what lies in padding counts as an element; then the region is the whole buffer.
     raises: LayoutError where threads beyond the scope do, a thread holds a value twice, or a collective operation is
     called on each thread's own.
     """
@@ -45,8 +52,15 @@ def held(region: Region, scope: str, threads: int) -> Holding:
     if len(slots) != len(buffer.shape):
         raise LayoutError(f"{buffer.name} is laid out flat")
     box = [
-        (int(start.value), 1 if extent is None else extent)
-        for start, extent in zip(region.starts, region.extents, strict=True)
+        (int(start.value), count)
+        for start, count in zip(region.starts, region.counts, strict=True)
         if isinstance(start, Const)
     ]
-    return Holding.of(buffer.tile_layout.canonical(fuse=False), slots, box, SCOPES[scope].steps)
+    return _holding(buffer.tile_layout, tuple(slots), tuple((0, n) for n in slots) if padded else tuple(box), scope)
+
+
+@lru_cache(_REMEMBERED)
+def _holding(
+    layout: TileLayout, slots: tuple[int, ...], box: tuple[tuple[int, int], ...], scope: str
+) -> Holding:
+    return Holding.of(layout.canonical(fuse=False), slots, box, SCOPES[scope].steps)

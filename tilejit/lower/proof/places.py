@@ -14,7 +14,7 @@ from ...scopes import CTA, SCOPES
 from ...target import TMEM_LANE
 from ..schedule.launch import launch_values
 
-__all__ = ["Contents", "addresses", "owners_of"]
+__all__ = ["Contents", "addresses", "elements_of_threads", "owners_of"]
 
 Array = np.ndarray
 
@@ -47,6 +47,14 @@ def owners_of(region: Region, scope: str) -> tuple[Array, Array]:
             register = register + values
     both = np.broadcast_arrays(thread, register)
     return both[0], both[1]
+
+
+def elements_of_threads(region: Region, scope: str, threads: int) -> Array:
+    """The element of a region that each register of each thread holds; -1 for none."""
+    owners, places = owners_of(region, scope)
+    held = np.full((threads, region.buffer.tile_layout.storage().span()), -1)
+    held[owners, places] = np.arange(owners.shape[1])
+    return held
 
 
 @dataclass(frozen=True, slots=True)

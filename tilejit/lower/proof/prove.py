@@ -11,7 +11,8 @@ from ...ir.nodes import Region, Special, TileOp, Var
 from ...ir.walk import subexpressions
 from ...scopes import SCOPES
 from ..schedule.launch import launch_values
-from ..variant import Folds, JointAccess, Moves, Plan, Products, Reductions, Staged
+from ..variant import Folds, JointAccess, Moves, Passes, Plan, Products, Reductions, Staged
+from .passes import prove_passes
 from .places import Contents, addresses
 from .products import prove_products
 from .reductions import prove_folds, prove_reductions
@@ -37,6 +38,9 @@ def prove(plan: Plan, op: TileOp) -> None:
         return
     if isinstance(moves, Folds):
         prove_folds(moves, op)
+        return
+    if isinstance(moves, Passes):
+        prove_passes(moves, op)
         return
     if isinstance(moves, Staged):
         prove_staged(moves, op)

@@ -10,7 +10,7 @@ from ...ir.nodes import Region, TileOp
 from ...ops.fold import PAIRS
 from ...ops.reduce import axes_of
 from ..variant import Folds, Reductions
-from .places import owners_of
+from .places import elements_of_threads
 
 __all__ = ["prove_folds", "prove_reductions"]
 
@@ -21,7 +21,7 @@ def prove_reductions(reductions: Reductions, op: TileOp) -> None:
     """Raise AssertionError unless every place of the destination gets all of its elements, each once."""
     dst, src = op.region("dst"), op.region("src")
     threads = len(reductions.taken)
-    held_dst, held_src = _held(dst, op.scope, threads), _held(src, op.scope, threads)
+    held_dst, held_src = elements_of_threads(dst, op.scope, threads), elements_of_threads(src, op.scope, threads)
     _need_written(reductions.dst, held_dst, dst)
     result_of = _results(op)
     for partners, members in _sets(reductions.partners):
@@ -43,7 +43,7 @@ def prove_folds(folds: Folds, op: TileOp) -> None:
     pairs = [(to, of) for to, of in PAIRS if to in op.tiles]
     for (to, of), registers, sources in zip(pairs, folds.dst, folds.src, strict=True):
         dst, src = op.region(to), op.region(of)
-        held_dst, held_src = _held(dst, op.scope, threads), _held(src, op.scope, threads)
+        held_dst, held_src = elements_of_threads(dst, op.scope, threads), elements_of_threads(src, op.scope, threads)
         _need_written(registers, held_dst, dst)
         for thread, order in enumerate(folds.order):
             taken = order[order >= 0]
@@ -83,14 +83,6 @@ def _sets(partners: Array) -> list[tuple[Array, Array]]:
     sets, which = np.unique(np.sort(partners, axis=1), axis=0, return_inverse=True)
     which = which.ravel()
     return [(each, np.flatnonzero(which == k)) for k, each in enumerate(sets)]
-
-
-def _held(region: Region, scope: str, threads: int) -> Array:
-    """The element of a region that each register of each thread holds; -1 for none."""
-    owners, places = owners_of(region, scope)
-    held = np.full((threads, region.buffer.tile_layout.storage().span()), -1)
-    held[owners, places] = np.arange(owners.shape[1])
-    return held
 
 
 def _results(op: TileOp) -> Array:

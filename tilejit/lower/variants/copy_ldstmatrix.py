@@ -68,10 +68,14 @@ class Plan(PlanBase):
         """Whether columns, not rows, lie together in memory."""
         return self.tiles.trans
 
+    @property
+    def vector_width(self) -> int:
+        """Elements that lie together in memory: a row is moved at once."""
+        return ROW
+
     def facts(self) -> Facts:
-        # a row is moved at once
         width = f"x{self.num}" + (".trans" if self.trans else "")
-        return Facts(width, self.issues, ROW * self.tiles.memory.buffer.dtype.bits)
+        return Facts(width, self.issues, self.vector_width * self.tiles.memory.buffer.dtype.bits)
 
     @property
     def instruction(self) -> Row:

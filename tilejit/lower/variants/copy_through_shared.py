@@ -8,10 +8,9 @@ emits: the lowest owners store the source; a barrier of the scope; every owner l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -20,24 +19,18 @@ from ...errors import DispatchError, LayoutError
 from ...ir.allocation import alignment
 from ...ir.arithmetic import build
 from ...ir.nodes import Buffer, BufferView, Expr, Region, Sync, TileOp
-from ...layout import Swizzle, TileLayout
-from ...layout.grid import WIDEST_BYTES
+from ...layout import TileLayout
 from ...layout.iters import Iter
 from ...ops.copies import COPY, RESHAPE
 from ..builder import Builder, instances_of
 from ..engine import Verdict, dispatch
 from ..moves.conversion import BETWEEN_TILES, EXCHANGE_CONDITIONS
-from ..moves.wavefronts import WORD_BYTES, SharedAccesses
-from ..schedule.matrix_tiles import ROW
-from ..schedule.turns import Turns
-from ..variant import Array, DispatchContext, Facts, Plan, Staged, Variant, VectorPlan
+from ..moves.exchange import ExchangeMemory, RoundCosts, cheapest, dense
+from ..variant import DispatchContext, Facts, Plan, Staged, Variant, VectorPlan
 from . import copy_fallback, copy_ldstmatrix, copy_reg
 
 #: how either copy is carried out
 _HALVES: tuple[Variant[Any], ...] = (copy_ldstmatrix.VARIANT, copy_reg.VARIANT, copy_fallback.VARIANT)
-
-#: for so many threads and rounds wavefronts are counted
-_COUNTED_THREADS, _COUNTED_ROUNDS = 64, 8
 
 #: conversions whose memory is remembered
 _REMEMBERED = 512
@@ -66,7 +59,7 @@ class Exchange(Plan):
     def moves(self) -> Staged:
         return Staged(((self.store.op, self.store.plan), (self.load.op, self.load.plan)))
 
-    def schedule(self) -> Array:
+    def schedule(self) -> np.ndarray:
         """One row a piece: (0 of the store or 1 of the load, round, thread, place on the source, the destination)."""
         every = [half.plan.moves() for half in (self.store, self.load)]
         tables = [np.column_stack([m.issue, m.thread, m.places[:, 1], m.places[:, 0]]) for m in every]
@@ -74,8 +67,17 @@ class Exchange(Plan):
 
 
 def plan(op: TileOp, context: DispatchContext) -> Exchange:
-    unnamed = replace(op, operands=tuple(_unnamed(name, region) for name, region in op.tiles.items()))
-    return _through(op, context, _memory(unnamed, context))
+    return _through(op, context, _memory(op, context).layout)
+
+
+def cost(op: TileOp, context: DispatchContext) -> int:
+    """What it costs a warp, in quarter cycles."""
+    return _memory(op, context).cost
+
+
+def _memory(op: TileOp, context: DispatchContext) -> ExchangeMemory:
+    unnamed = replace(op, operands=tuple(_unnamed(name, region) for name, region in op.tiles.items()), attrs=())
+    return _cheapest(unnamed, context)
 
 
 def _unnamed(name: str, region: Region) -> Region:
@@ -84,87 +86,35 @@ def _unnamed(name: str, region: Region) -> Region:
 
 
 @lru_cache(_REMEMBERED)
-def _memory(op: TileOp, context: DispatchContext) -> TileLayout:
-    """The cheapest memory for a copy by way of it; of several the one with the least swizzle."""
+def _cheapest(op: TileOp, context: DispatchContext) -> ExchangeMemory:
+    return cheapest(_ways(op, context))
+
+
+def _ways(op: TileOp, context: DispatchContext) -> Iterator[tuple[TileLayout, tuple[RoundCosts, RoundCosts]]]:
+    """Each way to lay out the memory, with how it is accessed."""
     shape = _stored(op)
+    every = range(max(len(shape), 1))
     # only row-major memory has the same elements in other shapes
-    fastest_of = range(max(len(shape), 1)) if op.name == COPY.name else range(max(len(shape), 1))[-1:]
-    best: tuple[int, TileLayout] | None = None
-    for fastest in reversed(fastest_of):
-        dense = _dense(shape, fastest)
-        through = _through(op, context, dense)
-        sides = [_Side.of(through.store.plan, 0), _Side.of(through.load.plan, 1)]
-        least = sum(side.least for side in sides)
-        if best is not None and best[0] <= least:
-            continue
-        swizzles = [Swizzle(0, 0, 0), *_swizzles(max(side.chunk for side in sides), dense.footprint())]
-        costs = sides[0].costs(swizzles) + sides[1].costs(swizzles)
-        cheapest = int(np.argmin(costs))
-        if best is None or costs[cheapest] < best[0]:
-            best = int(costs[cheapest]), dense.swizzled(swizzles[cheapest]) if cheapest else dense
-        if best[0] == least and all(side.is_widest for side in sides):
-            break
-    assert best is not None
-    return best[1]
+    for fastest in reversed(every if op.name == COPY.name else every[-1:]):
+        layout = dense(shape, fastest)
+        through = _through(op, context, layout)
+        yield layout, (_costs(through.store.plan, 0), _costs(through.load.plan, 1))
 
 
-def _dense(shape: tuple[int, ...], fastest: int) -> TileLayout:
-    """Row-major, but for the dimension that is fastest."""
-    order = [*(d for d in range(len(shape)) if d != fastest), fastest]
-    strides = {d: prod(shape[later] for later in order[k + 1 :]) for k, d in enumerate(order)}
-    return TileLayout.from_iters([(n, strides[d], "m") for d, n in enumerate(shape)] or [(1, 1, "m")])
-
-
-def _swizzles(chunk: int, size: int) -> Iterator[Swizzle]:
-    """Those within `size` elements that keep `chunk` of them together, the fewest bits first."""
-    for bits in range(1, 6):
-        for shift in range(bits, 8):
-            swizzle = Swizzle(bits, chunk.bit_length() - 1, shift)
-            if swizzle.period > size:
-                break
-            yield swizzle
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Side:
-    """What the first warps access in the first of `rounds` rounds of a copy: further ones repeat it.
-
-    chunk: elements that stay together in memory, of an access or a word. counted: rounds.
-    """
-
-    accesses: SharedAccesses
-    chunk: int
-    rounds: int
-    counted: int
-
-    @staticmethod
-    def of(plan: copy_ldstmatrix.Plan | VectorPlan, side: int) -> _Side:
-        """side: which of the plan's tiles is the memory."""
-        rounds = plan.issues if isinstance(plan, copy_ldstmatrix.Plan) else plan.rounds
-        turns = Turns(min(rounds, _COUNTED_ROUNDS), min(plan.threads, _COUNTED_THREADS))
-        if isinstance(plan, copy_ldstmatrix.Plan):
-            takes_part, place = plan.gives_address(*turns.turn), plan.address(*turns.turn)
-            width, bytes_each = ROW, plan.tiles.memory.buffer.dtype.bytes
-        else:
-            takes_part, place = plan.takes_part(*turns.turn), plan.places(*turns.turn)[side]
-            width, bytes_each = plan.vector_width, plan.regions[side].dtype.bytes
-        rows = turns.holding(takes_part)
-        issue, thread, address = turns.rounds_of[rows], turns.threads_of[rows], turns.values(place)[rows, 0]
-        accesses = SharedAccesses.of(issue, thread, address, width, bytes_each)
-        return _Side(accesses, max(width, WORD_BYTES // bytes_each), rounds, turns.rounds)
-
-    def costs(self, swizzles: Sequence[Swizzle]) -> Array:
-        """Of all rounds, with each of some swizzles."""
-        return self.accesses.costs(swizzles) * self.rounds // max(self.counted, 1)
-
-    @property
-    def is_widest(self) -> bool:
-        """Whether nothing moves more at a time."""
-        return self.chunk * self.accesses.bytes_each == WIDEST_BYTES
-
-    @property
-    def least(self) -> int:
-        return self.accesses.least * self.rounds // max(self.counted, 1)
+def _costs(plan: copy_ldstmatrix.Plan | VectorPlan, side: int) -> RoundCosts:
+    """Of accesses to memory, the plan's tile number `side`."""
+    if isinstance(plan, copy_ldstmatrix.Plan):
+        bytes_each = plan.tiles.memory.buffer.dtype.bytes
+        width = plan.vector_width
+        return RoundCosts.of(plan.issues, plan.threads, plan.gives_address, plan.address, width, bytes_each)
+    return RoundCosts.of(
+        plan.rounds,
+        plan.threads,
+        plan.takes_part,
+        lambda thread, round: plan.places(thread, round)[side],
+        plan.vector_width,
+        plan.regions[side].dtype.bytes,
+    )
 
 
 def _stored(op: TileOp) -> tuple[int, ...]:
@@ -183,7 +133,7 @@ def _through(op: TileOp, context: DispatchContext, memory: TileLayout, b: Builde
     stored = Buffer(name, "shared", dst.dtype, (instances, *shape), _each(instances, memory), align, span=op.span)
     loaded, other = stored, dst.shape or (1,)
     if shape != other:
-        rows = _dense(other, len(other) - 1)
+        rows = dense(other, len(other) - 1)
         layout = _each(instances, rows if memory.swizzle is None else rows.swizzled(memory.swizzle))
         loaded = replace(stored, name=f"{name}.reshaped", shape=(instances, *other), layout=layout, base=stored)
     store = TileOp(COPY.name, op.scope, (_part(stored, number), src), span=op.span)

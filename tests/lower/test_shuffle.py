@@ -1,0 +1,145 @@
+"""Conversions by shuffles: how many, that they move what they should, and that the proof finds where they don't."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.lower.running import Run
+from tilejit.dtypes import DTYPES, DType, float16, float32, float64
+from tilejit.ir.nodes import TileOp
+from tilejit.layout import R, S, TileLayout, laneid, tx
+from tilejit.lower import DispatchContext
+from tilejit.lower.ask import operand
+from tilejit.lower.proof import prove
+from tilejit.lower.proof.passes import prove_passes
+from tilejit.lower.variant import Decline, Passes
+from tilejit.lower.variants import copy_shuffle
+from tilejit.target import target
+from tilejit.testing import Operation
+
+ROW = S[(32, 8) : (1 @ laneid, 1)]
+Shape = tuple[int, ...]
+
+#: name -> (shape, from, to, shuffles of a 32-bit word, instruction)
+CASES: dict[str, tuple[Shape, TileLayout, TileLayout, int, str]] = {
+    "two lanes": ((32, 2), S[(32, 2) : (1 @ laneid, 1)], S[(16, 2, 2) : (2 @ laneid, 1, 1 @ laneid)], 1, "bfly"),
+    "four lanes": (
+        (32, 8), S[(8, 4, 8) : (4 @ laneid, 1 @ laneid, 1)],
+        S[(8, 4, 2, 4) : (4 @ laneid, 1, 4, 1 @ laneid)], 6, "bfly",
+    ),
+    "three registers besides": (
+        (8, 3, 4, 4), S[(8, 3, 4, 4) : (4 @ laneid, 4, 1 @ laneid, 1)],
+        S[(8, 3, 4, 4) : (4 @ laneid, 4, 1, 1 @ laneid)], 9, "bfly",
+    ),
+    "a row a lane, coalesced": ((32, 8), ROW, S[(8, 4, 8) : (1, 8 @ laneid, 1 @ laneid)], 8, "idx"),
+    "lanes only": (
+        (4, 8, 2), S[(4, 8, 2) : (8 @ laneid, 1 @ laneid, 1)], S[(4, 8, 2) : (1 @ laneid, 4 @ laneid, 1)], 2, "idx"
+    ),
+    "to replicas": (
+        (8, 2), S[(8, 2) : (4 @ laneid, 1)] + R[4 : 1 @ laneid], S[(8, 2) : (1 @ laneid, 1)] + R[4 : 8 @ laneid], 2,
+        "idx",
+    ),
+    "several warps": (
+        (64, 4), S[(64, 4) : (1 @ tx, 1)], S[(2, 4, 8, 4) : (32 @ tx, 1, 4 @ tx, 1 @ tx)], 4, "idx"
+    ),
+}
+
+
+def asked(case: str, dtype: DType, name: str = "copy") -> Operation:
+    shape, before, after, *_ = CASES[case]
+    threads = 64 if case == "several warps" else 32
+    sides = [operand("local", shape, dtype, layout=layout) for layout in (after, before)]
+    regions = tuple(side.named(side_name) for side, side_name in zip(sides, ("dst", "src"), strict=True))
+    return Operation(TileOp(name, "cta" if threads == 64 else "warp", regions), target("sm_90a"), threads, {})
+
+
+def planned(operation: Operation) -> copy_shuffle.Shuffled:
+    plan = copy_shuffle.plan(operation.op, DispatchContext(operation.target, operation.threads))
+    assert not isinstance(plan, Decline), plan.reasons
+    return plan
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("dtype", [float32, DTYPES["int32"], float64], ids=lambda t: t.name)
+def test_the_shuffles_are_as_few_as_they_can_be_and_move_what_they_should(case: str, dtype: DType) -> None:
+    *_, shuffles, instruction = CASES[case]
+    operation = asked(case, dtype)
+    plan = planned(operation)
+    assert plan.instructions == ((f"shfl.sync.{instruction}.b32", shuffles * dtype.bits // 32),)
+    prove(plan, operation.op)
+    Run(operation.forced("shuffle")).check()
+
+
+@pytest.mark.parametrize("dtype", [t for t in DTYPES.values() if t.bits in (8, 16)], ids=lambda t: t.name)
+def test_narrow_elements_travel_in_words(dtype: DType) -> None:
+    per_word = 32 // dtype.bits
+    shape = (32, 2 * per_word)
+    before = S[(32, 2, per_word) : (1 @ laneid, per_word, 1)]
+    after = S[(16, 2, 2, per_word) : (2 @ laneid, per_word, 1 @ laneid, 1)]
+    regions = (
+        operand("local", shape, dtype, layout=layout).named(name) for layout, name in ((after, "dst"), (before, "src"))
+    )
+    operation = Operation(TileOp("copy", "warp", tuple(regions)), target("sm_90a"), 32, {})
+    plan = planned(operation)
+    assert plan.instructions == (("shfl.sync.bfly.b32", 1),)
+    prove(plan, operation.op)
+    Run(operation.forced("shuffle")).check()
+
+
+def test_elements_of_a_word_that_part_are_declined() -> None:
+    operation = asked("two lanes", float16)
+    plan = copy_shuffle.plan(operation.op, DispatchContext(operation.target, 32))
+    assert isinstance(plan, Decline) and "of a 32-bit word" in plan.reasons[0]
+
+
+def sent_from_elsewhere(moves: Passes) -> Passes:
+    return replace(moves, sent=np.roll(moves.sent, 1, axis=0))
+
+
+def other_senders(moves: Passes) -> Passes:
+    return replace(moves, sender=moves.sender ^ 4)
+
+
+def another_warp(moves: Passes) -> Passes:
+    return replace(moves, sender=(moves.sender + 32) % moves.sender.shape[1])
+
+
+def a_round_too_few(moves: Passes) -> Passes:
+    return replace(moves, sent=moves.sent[1:], sender=moves.sender[1:], kept=moves.kept[1:])
+
+
+def a_round_twice(moves: Passes) -> Passes:
+    first = [0, *range(len(moves.sent))]
+    return replace(moves, sent=moves.sent[first], sender=moves.sender[first], kept=moves.kept[first])
+
+
+def kept_elsewhere(moves: Passes) -> Passes:
+    return replace(moves, kept=moves.kept[::-1])
+
+
+def beyond_the_registers(moves: Passes) -> Passes:
+    return replace(moves, kept=moves.kept + 4)
+
+
+WRONG = {
+    sent_from_elsewhere: "gets element",
+    other_senders: "gets element",
+    another_warp: "receives from another warp",
+    a_round_too_few: "a register of dst isn't written",
+    a_round_twice: "a register of dst is written twice",
+    kept_elsewhere: "gets element",
+    beyond_the_registers: "of dst is none of its own",
+}
+
+
+@pytest.mark.parametrize("change", WRONG)
+def test_the_proof_finds_a_plan_that_passes_something_else(change: Callable[[Passes], Passes]) -> None:
+    operation = asked("several warps", float32)
+    moves = planned(operation).moves()
+    prove_passes(moves, operation.op)
+    with pytest.raises(AssertionError, match=WRONG[change]):
+        prove_passes(change(moves), operation.op)

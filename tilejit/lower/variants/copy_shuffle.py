@@ -1,0 +1,198 @@
+"""copy and reshape between local tiles whose elements stay in their warps: by shuffles.
+
+accepts: two local tiles of equal dtypes, parts at constant starts, where the lanes of a warp hold what its lanes need,
+    and bits of lanes change places with bits of registers, or with each other. 8- and 16-bit elements in words that
+    both sides keep together. Where it costs less than shared memory.
+emits: registers in another order by each lane's bits, a shuffle for each word that changes lanes, and back in order;
+    64-bit elements as two words.
+source: OPEN-LAYOUTS 3; PTX ISA, "shfl.sync".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...dtypes import DType, int32
+from ...ir.arithmetic import build
+from ...ir.nodes import Buffer, BufferView, Expr, Instruction, Load, Region, Store, TileOp, Vector
+from ...isa import Row
+from ...isa.warp import SHUFFLE_INDEX, SHUFFLE_XOR
+from ...layout import TileLayout
+from ...layout.lanes import Group, LaneSwap
+from ...ops.copies import COPY, RESHAPE
+from ...target import WARP
+from ..builder import Builder
+from ..moves.conversion import BETWEEN_TILES, CONVERSION_CONDITIONS, held
+from ..open.cost import SHUFFLE
+from ..variant import WHOLE_WARPS, Array, Decline, DispatchContext, Facts, Passes, Plan, Variant
+from . import copy_through_shared
+
+_WORD_BITS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Shuffled(Plan):
+    """What changes places, in words of `per_word` elements, or elements of `words` words. threads: of the scope."""
+
+    dtype: DType
+    swap: LaneSwap
+    threads: int
+
+    @property
+    def per_word(self) -> int:
+        return max(1, _WORD_BITS // self.dtype.bits)
+
+    @property
+    def words(self) -> int:
+        return max(1, self.dtype.bits // _WORD_BITS)
+
+    @property
+    def shuffle(self) -> Row:
+        return SHUFFLE_XOR if self.swap.is_straight else SHUFFLE_INDEX
+
+    @property
+    def cost(self) -> int:
+        """Of a warp, in quarter cycles."""
+        return (SHUFFLE * self.swap.shuffles + self.swap.selects) * self.words
+
+    @property
+    def instructions(self) -> tuple[tuple[str, int], ...]:
+        return ((self.shuffle.mnemonic, self.swap.shuffles * self.words),)
+
+    def facts(self) -> Facts:
+        return Facts("-", self.swap.shuffles * self.words)
+
+    def moves(self) -> Passes:
+        swap, thread = self.swap, np.arange(self.threads)
+        lane, warp = thread % WARP, thread // WARP * WARP
+        inner = np.bitwise_xor.reduce([(lane >> bit & 1) * to for bit, to in enumerate(swap.lanes)], axis=0)
+        rows: list[tuple[Array, Array, Array]] = []
+        for group in swap.groups:
+            sources, results = np.array(group.sources), np.array(group.results)
+            for j in swap.rounds:
+                sent = sources[_number(lane, swap.sending) ^ j]
+                kept = results[_number(lane, swap.receiving) ^ j]
+                rows.append((sent, warp + (inner ^ swap.distance(group, j)), kept))
+        sent, sender, kept = (np.stack(column) for column in zip(*rows, strict=True))
+        return Passes(sent * self.per_word, sender, kept * self.per_word, self.per_word)
+
+    def schedule(self) -> Array:
+        """One row a word that a thread gets: (round, thread, the sender, its register, the thread's register)."""
+        moves = self.moves()
+        round, thread = np.indices(moves.sent.shape)
+        columns = round, thread, moves.sender, moves.sent[round, moves.sender], moves.kept
+        return np.stack([column.ravel() for column in columns], axis=1)
+
+
+def _number(lane: Array, masks: Sequence[int]) -> Array:
+    """The bits of lanes that the masks name, as a number."""
+    return np.asarray(sum(((lane & mask) // mask << bit for bit, mask in enumerate(masks)), start=lane * 0))
+
+
+def plan(op: TileOp, context: DispatchContext) -> Shuffled | Decline:
+    threads, dst, src = context.count(op.scope), op.region("dst"), op.region("src")
+    padded = _is_whole(dst) and _is_whole(src) and dst.buffer.laid_out == src.buffer.laid_out
+    to, what = (held(region, op.scope, threads, padded=padded) for region in (dst, src))
+    swap = LaneSwap.of(what, to, max(1, _WORD_BITS // dst.dtype.bits))
+    if isinstance(swap, str):
+        return Decline((swap,))
+    broken = [r.buffer.name for r in (dst, src) if r.buffer.tile_layout.storage().span() * r.dtype.bits % _WORD_BITS]
+    if broken:
+        return Decline((f"a thread's part of {broken[0]} is no whole 32-bit words",))
+    if not swap.shuffles:
+        return Decline(("no value changes lanes",))
+    shuffled = Shuffled(dst.dtype, swap, threads)
+    shared = copy_through_shared.cost(op, context)
+    if shared < shuffled.cost:
+        counts = f"{swap.shuffles * shuffled.words} shuffles and {swap.selects * shuffled.words} selects"
+        return Decline((f"{counts} cost {shuffled.cost} a warp; shared memory costs {shared}",))
+    return shuffled
+
+
+def _is_whole(region: Region) -> bool:
+    return region.shape == region.buffer.shape
+
+
+def emit(plan: Shuffled, op: TileOp, b: Builder) -> None:
+    swap, thread = plan.swap, b.thread(op.scope, plan.threads)
+    src, dst = (_words(b, op.region(name).buffer) for name in ("src", "dst"))
+    lane = build.mod(thread, WARP)
+    bits = {mask: _has(b, lane, mask) for mask in dict.fromkeys((*swap.sending, *swap.receiving))}
+    sent_by, kept_by = ([bits[mask] for mask in masks] for masks in (swap.sending, swap.receiving))
+    sender = build.const(0, int32) if swap.is_straight else b.let("lane", _sender(lane, swap.lanes))
+    kept: list[tuple[int, Expr]] = []
+    # before any is written: the tiles may be one
+    for group in swap.groups:
+        for half in range(plan.words):
+            words = [b.let("word", Load(_at(src, word * plan.words + half))) for word in group.sources]
+            offered = _turned(b, words, sent_by)
+            received = _received(b, plan, group, offered, sender)
+            targets = [word * plan.words + half for word in group.results]
+            kept += zip(targets, _turned(b, received, kept_by), strict=True)
+    for word, value in kept:
+        b.append(Store(_at(dst, word), value, span=b.span))
+
+
+def _received(b: Builder, plan: Shuffled, group: Group, offered: Sequence[Expr], sender: Expr) -> list[Expr]:
+    """What each round brings, of what each offers."""
+    swap, received = plan.swap, list(offered)
+    rounds = [j for j in swap.rounds if swap.is_shuffled(group, j)]
+    dtype = offered[0].dtype
+    out, into = (b.scratch(stem, dtype, max(len(rounds), 1)) for stem in ("sent", "received"))
+    for k, j in enumerate(rounds):
+        b.append(Store(_at(out, k), offered[j], span=b.span))
+        by = build.bitwise_xor(sender, build.const(swap.distance(group, j), int32))
+        b.append(Instruction(plan.shuffle.name, (_at(into, k),), (_at(out, k), by), span=b.span))
+        received[j] = b.let("other", Load(_at(into, k)))
+    return received
+
+
+def _turned(b: Builder, words: Sequence[Expr], bits: Sequence[Expr]) -> list[Expr]:
+    """In place k the word whose number is k xor the one that these bits make."""
+    turned = list(words)
+    for stage, bit in enumerate(bits):
+        swapped = [turned[k ^ 1 << stage] for k in range(len(turned))]
+        turned = [b.let("word", build.where(bit, x, y)) for x, y in zip(swapped, turned, strict=True)]
+    return turned
+
+
+def _has(b: Builder, lane: Expr, mask: int) -> Expr:
+    return b.let("bit", build.not_equal(build.bitwise_and(lane, mask), 0))
+
+
+def _sender(lane: Expr, adds: Sequence[int]) -> Expr:
+    """The lane from which each lane receives in round 0. adds: what each bit of a lane adds by xor."""
+    sender: Expr = build.const(0, int32)
+    for bit, add in enumerate(adds):
+        is_set = build.mod(build.floordiv(lane, 1 << bit), 2)
+        sender = build.bitwise_xor(sender, build.mul(is_set, add))
+    return sender
+
+
+def _words(b: Builder, buffer: Buffer) -> Buffer:
+    """Registers as words of 32 bits."""
+    if buffer.dtype.bits == _WORD_BITS:
+        return buffer
+    shape = (buffer.tile_layout.storage().span() * buffer.dtype.bits // _WORD_BITS,)
+    align = max(buffer.align, int32.bytes)
+    view = Buffer(b.name("words"), "local", int32, shape, TileLayout.row_major(shape), align, base=buffer)
+    b.append(BufferView(view, span=b.span))
+    return view
+
+
+def _at(buffer: Buffer, word: int) -> Vector:
+    return Vector(buffer, build.const(word, int32))
+
+
+VARIANT = Variant(
+    name="shuffle",
+    operations=(COPY.name, RESHAPE.name),
+    priority=20,
+    operands=BETWEEN_TILES,
+    when=(*CONVERSION_CONDITIONS, WHOLE_WARPS),
+    plan=plan,
+    emit=emit,
+)
