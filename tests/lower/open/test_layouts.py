@@ -207,7 +207,10 @@ def composed(threads: int, rows: int, columns: int) -> Kernel:
     """The maps y = ax + b of each row, in one reduction of both tiles."""
     shape, kept = (rows, columns), (rows,)
     pairs = ", ".join(f"{whole(to, kept)}, {whole(of, shape)}" for to, of in ("sa", "tb"))
-    function = "def (a: float32, b: float32), (c: float32, d: float32) -> (c * a, c * b + d)"
+    function = (
+        "def (slope: float32, shift: float32), (factor: float32, offset: float32) "
+        "-> (factor * slope, factor * shift + offset)"
+    )
     return kernel(
         threads,
         *(tensor(name, 2) for name in "AB"),
