@@ -7,9 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilejit.layout import Swizzle
+from tilejit.dtypes import float32
+from tilejit.ir.nodes import TileOp
+from tilejit.layout import S, Swizzle, tx
+from tilejit.lower import DispatchContext
+from tilejit.lower.ask import operand
+from tilejit.lower.moves.exchange import RoundCosts
 from tilejit.lower.moves.wavefronts import SharedAccesses
+from tilejit.lower.variants import copy_through_shared
 from tilejit.simulator.checks import profile
+from tilejit.target import target
 
 _AS_IT_IS = Swizzle(0, 0, 0)
 
@@ -37,3 +44,17 @@ def test_a_warp(stride: int, width: int, expected: int) -> None:
     lane = np.arange(32)
     accesses = SharedAccesses.of(lane * 0, lane, lane * stride * width, width, 4)
     assert accesses.wavefronts([_AS_IT_IS]) == [expected]
+
+
+def test_the_memory_of_a_conversion_is_chosen_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[object] = []
+    of = RoundCosts.of
+    monkeypatch.setattr(RoundCosts, "of", lambda *args: counted.append(args) or of(*args))
+    rows, columns = S[(2, 64, 28) : (28, 1 @ tx, 1)], S[(64, 2, 28) : (1 @ tx, 28, 1)]
+    context = DispatchContext(target("sm_90a"), 64)
+    for names in (("dst", "src"), ("y", "x")):
+        sides = (operand("local", (128, 28), float32, layout=layout) for layout in (rows, columns))
+        regions = tuple(side.named(name) for side, name in zip(sides, names, strict=True))
+        copy_through_shared.cost(TileOp("copy", "cta", regions), context)
+        # two orders of memory, of each what is stored and what is loaded
+        assert len(counted) == 4
