@@ -19,7 +19,23 @@ from itertools import count
 from ..dtypes import int32, uint32
 from ..ir import walk
 from ..ir.arithmetic import build
-from ..ir.nodes import Alloc, Buffer, Cast, Expr, For, Instruction, Kernel, Load, Op, Stmt, Store, Sync, Var, Vector
+from ..ir.nodes import (
+    Alloc,
+    Buffer,
+    Cast,
+    Expr,
+    For,
+    Instruction,
+    Kernel,
+    Load,
+    Move,
+    Op,
+    Stmt,
+    Store,
+    Sync,
+    Var,
+    Vector,
+)
 from ..isa.opaque import CTA_DEPTH, XOR
 from ..layout import TileLayout
 from ..target import most_registers
@@ -34,10 +50,12 @@ def keep(kernel: Kernel) -> Kernel:
     """The kernel, with the words renewed behind each barrier that stands between two conversions of a tile."""
     statements = list(walk.statements(kernel.body))
     barriers = [n for n, stmt in enumerate(statements) if isinstance(stmt, Sync) and stmt.scope != "warp"]
-    addressed = {stmt.buffer.name for stmt in statements if isinstance(stmt, Alloc) and stmt.addressed}
+    packed = {stmt.buffer.name for stmt in statements if isinstance(stmt, Alloc) and _is_packed(stmt)}
+    if not barriers or not packed:
+        return kernel
     renewed: dict[int, list[Buffer]] = defaultdict(list)
     for buffer, reads in _conversions(statements).items():
-        if buffer.name in addressed or _elements(buffer) % 2:
+        if buffer.name not in packed:
             continue
         for barrier in _between(barriers, reads):
             renewed[id(statements[barrier])].append(buffer)
@@ -52,10 +70,19 @@ def keep(kernel: Kernel) -> Kernel:
     return replace(kernel, body=(*_head(zero), *walk.rewrite(kernel.body, change)))
 
 
+def _is_packed(stmt: Alloc) -> bool:
+    """Whether it makes a tile of which two elements share a register."""
+    buffer = stmt.buffer
+    return buffer.space == "local" and buffer.dtype.is_half and not stmt.addressed and _elements(buffer) % 2 == 0
+
+
 def _conversions(statements: list[Stmt]) -> dict[Buffer, list[int]]:
     """Local tiles of 16-bit floats, each with the numbers of the statements that compute with its elements."""
     found: dict[Buffer, list[int]] = defaultdict(list)
     for number, stmt in enumerate(statements):
+        if isinstance(stmt, (Move, Instruction)):
+            # they move elements as they are
+            continue
         for buffer in {load.place.buffer.root for expr in walk.expressions(stmt) for load in _converted(expr)}:
             found[buffer].append(number)
     return found
