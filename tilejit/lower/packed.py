@@ -28,7 +28,6 @@ from ..ir.nodes import (
     Instruction,
     Kernel,
     Load,
-    Move,
     Op,
     Stmt,
     Store,
@@ -77,11 +76,10 @@ def _is_packed(stmt: Alloc) -> bool:
 
 
 def _conversions(statements: list[Stmt]) -> dict[Buffer, list[int]]:
-    """Local tiles of 16-bit floats, each with the numbers of the statements that compute with its elements."""
+    """Local tiles of 16-bit floats, each with the numbers of the stores of what is computed with its elements."""
     found: dict[Buffer, list[int]] = defaultdict(list)
     for number, stmt in enumerate(statements):
-        if isinstance(stmt, (Move, Instruction)):
-            # they move elements as they are
+        if not isinstance(stmt, Store):
             continue
         for buffer in {load.place.buffer.root for expr in walk.expressions(stmt) for load in _converted(expr)}:
             found[buffer].append(number)
