@@ -36,7 +36,7 @@ def evaluate(emission: Emission, expr: Expr) -> LLVMValue:
     value = _compute(emission, expr)
     w.restore(before)
     if _is_settled(emission, expr):
-        w.results.add(id(expr), value)
+        w.results.setdefault(id(expr), value)
     return value
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ..source import Span
 from .debug import LineTable
@@ -49,29 +49,18 @@ class _OpenLoop:
     values: dict[str, str] = field(default_factory=dict)
 
 
-class Table(Generic[K, V]):
+class Table(dict[K, V]):
     """What is known in a block and in those that it dominates: entries are added, and taken out again in that order.
 
     So nothing is copied for a block, which thousands of branches would take the square of their number for.
     """
 
-    def __init__(self) -> None:
-        self._entries: dict[K, V] = {}
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def get(self, key: K) -> V | None:
-        return self._entries.get(key)
-
-    def add(self, key: K, value: V) -> None:
-        """An entry, unless there is one."""
-        self._entries.setdefault(key, value)
+    __slots__ = ()
 
     def cut(self, size: int) -> None:
         """Takes out the entries that came behind the first `size`."""
-        while len(self._entries) > size:
-            self._entries.popitem()
+        while len(self) > size:
+            self.popitem()
 
 
 @dataclass(slots=True)
@@ -173,7 +162,7 @@ class Writer:
         depth = self.depth(text) if self._loops and opcode in _HOISTED else len(self._loops)
         if depth == len(self._loops):
             name = self.fresh(text)
-            self._values.add(text, name)
+            self._values.setdefault(text, name)
             return name
         loop = self._loops[depth]
         if text not in loop.values:
@@ -219,7 +208,7 @@ class Writer:
         if kind == to:
             return value
         result = self.value(f"bitcast {kind} {value} to {to}")
-        self._values.add(f"bitcast {to} {result} to {kind}", value)
+        self._values.setdefault(f"bitcast {to} {result} to {kind}", value)
         return result
 
     def read(self, word: Word, kind: str) -> str:
@@ -330,7 +319,7 @@ class Writer:
         self.results, size = available.results
         self.results.cut(size)
         for text, name in available.hoisted.items():
-            self._values.add(text, name)
+            self._values.setdefault(text, name)
         self._words, reads = available.words
         self._words.cut(reads, self._writes[available.writes :])
         if loops:
