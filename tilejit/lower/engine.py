@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -19,12 +19,21 @@ P = TypeVar("P", bound=Plan)
 
 @dataclass(frozen=True)
 class Verdict(Generic[P]):
-    """How an operation is carried out. declines: variant -> reasons, for every other one."""
+    """How an operation is carried out.
+
+    refused: why variants that come before the chosen one don't accept it. later: asks those that come behind.
+    """
 
     op: TileOp
     chosen: Variant[P]
     plan: P
-    declines: dict[str, tuple[str, ...]] = field(hash=False)
+    refused: dict[str, tuple[str, ...]] = field(hash=False)
+    later: Callable[[], dict[str, tuple[str, ...]]] = field(default=dict, compare=False, repr=False)
+
+    @property
+    def declines(self) -> dict[str, tuple[str, ...]]:
+        """variant -> reasons, for every other one."""
+        return {**self.refused, **self.later()}
 
     @property
     def variant(self) -> str:
@@ -45,36 +54,42 @@ def dispatch(op: TileOp, context: DispatchContext, variants: Sequence[Variant[An
 
     raises: DispatchError where none does, with each variant's reasons, or where two tie.
     """
-    candidates = _candidates(op, variants)
+    ordered = sorted(_candidates(op, variants), key=lambda v: (-(v.priority or 0), v.name))
     declines: dict[str, tuple[str, ...]] = {}
     hints: list[str] = []
-    accepted: list[Verdict[Any]] = []
+    accepted: list[tuple[Variant[Any], Plan]] = []
     tested: dict[Condition, str | None] = {}
-    for variant in sorted(candidates, key=lambda v: (-(v.priority or 0), v.name)):
+    asked = 0
+    for variant in ordered:
+        if accepted and (variant.priority or 0) < (accepted[0][0].priority or 0):
+            break
+        asked += 1
         failed = variant.reasons(op, context, tested)
         if failed:
             declines[variant.name] = failed
-            continue
-        if accepted and (variant.priority or 0) < (accepted[0].chosen.priority or 0):
-            first = accepted[0].chosen
-            declines[variant.name] = (f"{first.name} comes first: its priority is {first.priority}",)
             continue
         answer = variant.planned(op, context)
         if isinstance(answer, Decline):
             declines[variant.name] = answer.reasons
             hints.extend([answer.hint] if answer.hint else [])
             continue
-        accepted.append(Verdict(op, variant, answer, declines))
+        accepted.append((variant, answer))
     if not accepted:
         raise _refusal(op, declines, hints)
+    first, plan = accepted[0]
     if len(accepted) > 1:
-        names = " and ".join(v.variant for v in accepted)
+        names = " and ".join(variant.name for variant, _ in accepted)
         raise DispatchError(
-            f"variants {names} of {op.name} both accept this operation at priority {accepted[0].chosen.priority}",
+            f"variants {names} of {op.name} both accept this operation at priority {first.priority}",
             span=op.span,
             hint="give them different priorities, or conditions that exclude each other",
         )
-    return accepted[0]
+
+    def later() -> dict[str, tuple[str, ...]]:
+        behind = (f"{first.name} comes first: its priority is {first.priority}",)
+        return {v.name: v.reasons(op, context, tested) or behind for v in ordered[asked:]}
+
+    return Verdict(op, first, plan, declines, later)
 
 
 def _candidates(op: TileOp, variants: Sequence[Variant[Any]]) -> list[Variant[Any]]:
