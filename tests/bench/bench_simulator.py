@@ -15,13 +15,11 @@ from pathlib import Path
 from types import ModuleType
 
 import numpy as np
+from simulated import HEADER, REGISTERS, copy_line, look_back, pointer
 
 import tilejit as tj
-from tilejit.simulator import Pointer, run
+from tilejit.simulator import run
 from tilejit.simulator.decode.translate import clear_cache, translate
-
-HEADER = ".version 8.0\n.target sm_90\n.address_size 64\n"
-REGISTERS = ".reg .pred %p<4>; .reg .b32 %r<32>; .reg .f32 %f<32>; .reg .b64 %x<16>;\n"
 
 TILE = (32, 64)
 MODES: dict[str, dict[str, bool]] = {"unchecked": {"checks": False}, "checked": {}, "profiled": {"profile": True}}
@@ -36,13 +34,6 @@ def copy_tiles(A: tj.Tensor, B: tj.Tensor):
     tj.cta.copy(B.tile(TILE, (row, column)), staged)
 
 
-@tj.kernel(threads=32)
-def copy_line(A: tj.Tensor, B: tj.Tensor):
-    line = tj.alloc_local((32,), A.dtype, layout=tj.S[(32,) : (1 @ tj.tx,)])
-    tj.cta.copy(line, A[0:32])
-    tj.cta.copy(B[0:32], line)
-
-
 def best(function: Callable[[], object], repeat: int = 7) -> float:
     """The shortest of several times in seconds of this process, which other processes disturb least."""
     times = []
@@ -51,10 +42,6 @@ def best(function: Callable[[], object], repeat: int = 7) -> float:
         function()
         times.append(time.process_time() - start)
     return min(times)
-
-
-def pointer(array: np.ndarray, **options: bool) -> Pointer:
-    return Pointer(array.reshape(-1).view(np.uint8), **options)
 
 
 def chain(length: int) -> str:
@@ -121,19 +108,6 @@ def contended() -> str:
         "ld.param.u64 %x1, [p0]; ld.relaxed.gpu.global.u32 %r1, [%x1];\n"
         "AGAIN: add.u32 %r2, %r1, 1; mov.u32 %r3, %r1; atom.acq_rel.gpu.global.cas.b32 %r1, [%x1], %r3, %r2;\n"
         "setp.ne.u32 %p1, %r1, %r3; @%p1 bra AGAIN; ret;\n}\n"
-    )
-
-
-def look_back() -> str:
-    """Each CTA waits for the flag of the one in front, adds to its sum, and sets its own flag."""
-    return (
-        f"{HEADER}.visible .entry k(.param .u64 p0, .param .u64 p1)\n{{\n{REGISTERS}"
-        "mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; ld.param.u64 %x1, [p0]; ld.param.u64 %x2, [p1];\n"
-        "mul.wide.u32 %x3, %r2, 4; add.s64 %x4, %x1, %x3; add.s64 %x5, %x2, %x3; mov.u32 %r10, %r2;\n"
-        "setp.ne.u32 %p1, %r1, 0; @%p1 bra END; setp.eq.u32 %p2, %r2, 0; @%p2 bra FIRST;\n"
-        "WAIT: ld.acquire.gpu.global.u32 %r12, [%x5+-4]; setp.eq.u32 %p2, %r12, 0; @%p2 bra WAIT;\n"
-        "ld.global.u32 %r11, [%x4+-4]; add.u32 %r10, %r10, %r11;\n"
-        "FIRST: st.global.u32 [%x4], %r10; mov.u32 %r12, 1; st.release.gpu.global.u32 [%x5], %r12;\nEND: ret;\n}\n"
     )
 
 
