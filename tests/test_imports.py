@@ -41,6 +41,7 @@ IN_IR: dict[str, set[str]] = {
     "allocation": set(),
     "walk": {"nodes"},
     "renaming": {"nodes", "walk"},
+    "names": {"nodes", "walk"},
     "arithmetic": {"nodes", "walk"},
     "combine": {"nodes", "arithmetic"},
     "text": {"nodes", "walk", "combine"},

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
 from contextlib import AbstractContextManager, contextmanager
-from itertools import count
 
 from ..dtypes import DType, int32
 from ..ir.allocation import alignment
 from ..ir.arithmetic import build, facts
+from ..ir.names import FreshNames
 from ..ir.nodes import TRUE, Alloc, Buffer, Const, Expr, For, If, Let, Move, Special, Stmt, Sync, Var, Vector
 from ..layout import TileLayout
 from ..scopes import SCOPES
@@ -38,22 +38,18 @@ class Builder:
     """
 
     def __init__(self, taken: Set[str] = frozenset(), addressed: Mapping[str, Span | None] | None = None) -> None:
-        self.taken = taken
+        self._names = FreshNames(taken)
         self.addressed = dict(addressed or {})
         self.head: list[Stmt] = []
         self.span: Span | None = None
         self.is_repeated = False
         self._open: list[list[Stmt]] = [[]]
-        self._numbers = count()
         self._threads: dict[str, Var] = {}
         self._passages: dict[tuple[DType, int], Buffer] = {}
 
     def name(self, stem: str) -> str:
         """`stem` with a number, which no other name of the kernel is."""
-        name = f"{stem}.{next(self._numbers)}"
-        while name in self.taken:
-            name = f"{stem}.{next(self._numbers)}"
-        return name
+        return self._names.name(stem)
 
     def append(self, stmt: Stmt) -> None:
         self._open[-1].append(stmt)

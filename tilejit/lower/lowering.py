@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import DispatchError, LayoutError
 from ..ir import walk
 from ..ir.arithmetic import build
+from ..ir.names import defined_names
 from ..ir.nodes import (
     Alloc,
     Atomic,
@@ -64,7 +65,7 @@ def lower(kernel: Kernel, target: Target, variants: Sequence[Variant[Any]]) -> L
 
     Where an operation needs a buffer in local memory, all is lowered again: what came before wrote its registers.
     """
-    context, taken = DispatchContext(target, kernel.threads), frozenset(_names(kernel.body))
+    context, taken = DispatchContext(target, kernel.threads), defined_names(kernel.body)
     addressed: Mapping[str, Span | None] = {}
     while True:
         builder = Builder(taken, addressed)
@@ -81,14 +82,6 @@ def lower(kernel: Kernel, target: Target, variants: Sequence[Variant[Any]]) -> L
     if walker.waits_for_grid:
         params = (*params, BarrierParam(grid_barrier.BARRIER))
     return Lowered(replace(kernel, params=params, body=body), tuple(walker.verdicts), addressed)
-
-
-def _names(body: Block) -> Iterator[str]:
-    """The names that statements give to variables and buffers; only these can end in a number as new ones do."""
-    for stmt in walk.statements(body):
-        named = walk.defines(stmt)
-        if named is not None:
-            yield named.name
 
 
 def _cached(stmt: Stmt, cache: str) -> Stmt:

@@ -19,6 +19,7 @@ from itertools import count
 from ..dtypes import int32, uint32
 from ..ir import walk
 from ..ir.arithmetic import build
+from ..ir.names import FreshNames, defined_names
 from ..ir.nodes import (
     Alloc,
     Buffer,
@@ -110,8 +111,7 @@ def _elements(buffer: Buffer) -> int:
 
 
 def _zero(kernel: Kernel) -> Buffer:
-    taken = {stmt.buffer.name for stmt in walk.statements(kernel.body) if isinstance(stmt, Alloc)}
-    name = next(name for n in range(len(taken) + 1) if (name := f"zero.{n}") not in taken)
+    name = FreshNames(defined_names(kernel.body)).name("zero")
     return Buffer(name, "local", uint32, (1,), TileLayout.row_major((1,)), uint32.bytes)
 
 

@@ -14,9 +14,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import count
 
 from ...ir import walk
+from ...ir.names import FreshNames, defined_names
 from ...ir.nodes import Alloc, Buffer, BufferView, Kernel, Open, Region, Stmt, TileOp
 from ...ops.copies import COPY
 from .axes import Meeting, Survey, Tile, Use, base_of
@@ -73,8 +73,7 @@ class _Reloader:
         self.after: dict[int, list[Stmt]] = {}
         self._loads = loads
         self._made: dict[tuple[Tile, tuple[int | None, ...]], Buffer] = {}
-        self._taken = {named.name for s in walk.statements(kernel.body) if (named := walk.defines(s)) is not None}
-        self._numbers = count(1)
+        self._names = FreshNames(defined_names(kernel.body), 1)
 
     def again(self, use: Use) -> Region:
         """The operand, from a second load of its tile."""
@@ -88,17 +87,14 @@ class _Reloader:
         """A further tile with what the load gives, or a view of it. along: which of its dimensions the view has."""
         load, layout = self._loads[tile].op, tile.buffer.layout
         assert isinstance(layout, Open)
-        made = replace(tile.buffer, name=self._name(tile))
+        made = replace(tile.buffer, name=self._names.name(tile.buffer.name))
         beside = self.beside.setdefault(tile.buffer.name, [])
         beside.append(Alloc(made, span=load.span))
         dst = replace(load.region("dst"), buffer=made)
         self.after.setdefault(id(load), []).append(replace(load, operands=(dst, *load.operands[1:])))
         if along == tuple(range(len(tile.shape))):
             return made
-        shape = tuple(1 if d is None else tile.shape[d] for d in along)
-        view = replace(made, name=self._name(tile), shape=shape, layout=Open(layout.scope, along), base=made)
+        shape, name = tuple(1 if d is None else tile.shape[d] for d in along), self._names.name(tile.buffer.name)
+        view = replace(made, name=name, shape=shape, layout=Open(layout.scope, along), base=made)
         beside.append(BufferView(view, span=load.span))
         return view
-
-    def _name(self, tile: Tile) -> str:
-        return next(name for n in self._numbers if (name := f"{tile.buffer.name}.{n}") not in self._taken)

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import count
 
 from ...dtypes import int32
 from ...errors import LayoutError
 from ...ir import walk
+from ...ir.names import FreshNames, defined_names
 from ...ir.nodes import Alloc, Buffer, BufferView, Const, Kernel, Open, Region, Stmt, TileOp
 from ...layout import TileLayout
 from ...layout.grid import Grid, Projection, alike, projected
@@ -80,8 +80,7 @@ class _Rewriter:
         self.head: list[Alloc] = []
         self._buffers: dict[str, Buffer] = {}
         self._steps = {id(step.op): step for step in survey.steps}
-        self._taken = {named.name for s in walk.statements(kernel.body) if (named := walk.defines(s)) is not None}
-        self._numbers = count(1)
+        self._names = FreshNames(defined_names(kernel.body), 1)
         self._generated = _generated(survey)
 
     def changed(self, stmt: Stmt) -> tuple[Stmt, ...]:
@@ -146,8 +145,7 @@ class _Rewriter:
     def _fresh(self, use: Use, layout: Projection) -> Region:
         """A further tile for the elements of an operand."""
         buffer, shape = use.region.buffer, use.region.shape
-        name = next(name for n in self._numbers if (name := f"{buffer.root.name}.{n}") not in self._taken)
-        self._taken.add(name)
+        name = self._names.name(buffer.root.name)
         slots = () if layout.slots == shape else layout.slots
         made = Buffer(name, "local", buffer.dtype, shape, layout.layout, buffer.align, span=buffer.span, slots=slots)
         self.head.append(Alloc(made, span=use.region.span))
