@@ -10,13 +10,13 @@ where an operation wants that (x + x.T), its operands disagree, and one is conve
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from math import gcd
 
 from ...ir.nodes import Alloc, Buffer, Const, For, Kernel, Loop, Open, Region, TileOp
-from ...ir.walk import Block, blocks
-from ...ops.relation import Labels
+from ...ir.walk import Block, blocks, statements
+from ...ops.relation import REDUCTION, Labels
 
 __all__ = ["Component", "Meeting", "Survey", "Tile", "Use", "base_of", "fits", "survey"]
 
@@ -78,7 +78,7 @@ class Meeting:
     @property
     def home(self) -> Use | None:
         """The tile by whose layout the others go: that has all axes."""
-        name = "src" if self.op.record.relation.name == "reduction" else next(iter(self.uses), "")
+        name = "src" if self.op.record.relation is REDUCTION else next(iter(self.uses), "")
         return self.uses.get(name)
 
 
@@ -204,19 +204,12 @@ class Survey:
 
 def survey(kernel: Kernel) -> Survey | None:
     """What there is to know of a kernel's open tiles; None where it has none."""
-    if not any(isinstance(s, Alloc) and isinstance(s.buffer.layout, Open) for s in _statements(kernel.body)):
+    if not any(isinstance(s, Alloc) and isinstance(s.buffer.layout, Open) for s in statements(kernel.body)):
         return None
     made = Survey()
     _block(made, kernel.body, 1)
     made.settle()
     return made
-
-
-def _statements(body: Block) -> Iterator[object]:
-    for stmt in body:
-        yield stmt
-        for block in blocks(stmt):
-            yield from _statements(block)
 
 
 def _block(made: Survey, body: Block, turns: int) -> None:

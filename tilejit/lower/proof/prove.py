@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from ...ir.nodes import Region, Special, TileOp, Var
-from ...ir.walk import subexpressions
+from ...ir.walk import assert_never, subexpressions
 from ...scopes import SCOPES
 from ..schedule.launch import launch_values
 from ..variant import Folds, JointAccess, Moves, Passes, Plan, Products, Reductions, Staged
@@ -29,25 +29,23 @@ def prove(plan: Plan, op: TileOp) -> None:
     belong to it, by the threads that own the registers; memory is accessed as aligned as it must be. A product adds
     each pair of factors to its sum once. A result is made of each of its elements once; where it matters, in order.
     """
-    moves = plan.moves()
-    if isinstance(moves, Products):
-        prove_products(moves, op)
-        return
-    if isinstance(moves, Reductions):
-        prove_reductions(moves, op)
-        return
-    if isinstance(moves, Folds):
-        prove_folds(moves, op)
-        return
-    if isinstance(moves, Passes):
-        prove_passes(moves, op)
-        return
-    if isinstance(moves, Staged):
-        prove_staged(moves, op)
-        return
-    prove_moves(moves, op)
-    issues = int(moves.issue.max(initial=-1)) + 1
-    assert issues <= plan.facts().rounds, f"{issues} rounds are moved; the plan says {plan.facts().rounds}"
+    match plan.moves():
+        case Products() as products:
+            prove_products(products, op)
+        case Reductions() as reductions:
+            prove_reductions(reductions, op)
+        case Folds() as folds:
+            prove_folds(folds, op)
+        case Passes() as passes:
+            prove_passes(passes, op)
+        case Staged() as staged:
+            prove_staged(staged, op)
+        case Moves() as moves:
+            prove_moves(moves, op)
+            issues = int(moves.issue.max(initial=-1)) + 1
+            assert issues <= plan.facts().rounds, f"{issues} rounds are moved; the plan says {plan.facts().rounds}"
+        case unknown:
+            assert_never(unknown)
 
 
 def prove_staged(moves: Staged, op: TileOp) -> None:
