@@ -6,8 +6,9 @@ Columns: rows lie together in memory, so a CTA takes a strip of rows of some col
 only at the end are the tile's own rows added. Strips give partial sums, which a second launch adds: the same kernel,
 with one strip.
 
-All: as many CTAs as the GPU holds at once, each adds every grid-th block to a tile in registers; then one CTA adds the
-CTAs' sums. A tile that is carried round a loop costs an addition an element, a sum over it shuffles and a barrier.
+All: each CTA adds every grid-th block to a tile in registers; then one CTA adds the CTAs' sums. A tile that is carried
+round a loop costs an addition an element, a sum over it shuffles and a barrier. More CTAs than the GPU holds at once
+are faster than as many: the next one loads while the last one sums up.
 `sum_all` does that in two launches. `sum_in_one_launch` counts the CTAs that are done: the one that comes last adds the
 sums. Its `atomic.add` releases that CTA's sum to the others and acquires theirs, and the barrier hands that on to the
 CTA's other threads.
@@ -22,8 +23,8 @@ import numpy as np
 import tilejit as tj
 
 TALL, WIDE = 64, 128  # of the tiles that are added up for sums along columns
-BLOCK = 8192
-CTAS = 4 * 132  # four CTAs on each multiprocessor of an H100
+BLOCK = 4096
+CTAS = 64 * 132  # that share all elements out: 64 for each multiprocessor of an H100, one after the other
 
 
 @tj.kernel(threads=1024)

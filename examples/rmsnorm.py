@@ -12,7 +12,7 @@ import numpy as np
 import tilejit as tj
 
 CTAS = 2 * 132  # that share the rows of the backward pass out: two on each multiprocessor of an H100
-SUMMED = 32  # columns that a CTA of the last launch sums
+TALL, WIDE = 128, 32  # of the tiles that the last launch adds up
 
 
 @tj.kernel(threads=256)
@@ -28,29 +28,31 @@ def rmsnorm(X, gain, Y, scales, N: tj.constexpr, epsilon: tj.float32):
 @tj.kernel(threads=256)
 def rmsnorm_backward(X, gain, scales, dY, dX, dgains, N: tj.constexpr):
     """dgains: CTAs × N, float32: each CTA's part of dgain."""
-    first, step = tj.cta_id(0), tj.num_ctas(0)
+    first, step, last = tj.cta_id(0), tj.num_ctas(0), X.shape[0] - 1
     g = tj.cta.load(gain[0:N])
     dgain = tj.cta.zeros((N,), tj.float32)
-    next_x, next_dy = tj.cta.load(X[first, 0:N]), tj.cta.load(dY[first, 0:N])
+    next_x, next_dy, next_scale = tj.cta.load(X[first, 0:N]), tj.cta.load(dY[first, 0:N]), scales[first]
     for row in range(first, X.shape[0], step):
-        x = next_x.astype(tj.float32) * scales[row]
-        dy = next_dy.astype(tj.float32)
-        next_x, next_dy = tj.cta.load(X[row + step, 0:N]), tj.cta.load(dY[row + step, 0:N])
-        dgain += dy * x
+        scale, dy = next_scale, next_dy.astype(tj.float32)
+        x = next_x.astype(tj.float32) * scale
+        following = min(row + step, last)
+        next_x, next_dy = tj.cta.load(X[following, 0:N]), tj.cta.load(dY[following, 0:N])
+        next_scale = scales[following]
+        dgain = tj.fma(dy, x, dgain)
         dy *= g
-        dx = (dy - x * (tj.sum(dy * x) / N)) * scales[row]
-        tj.cta.store(dX[row, 0:N], dx.astype(dX.dtype))
+        along = tj.sum(dy * x) / N
+        tj.cta.store(dX[row, 0:N], tj.fma(x, -along * scale, dy * scale).astype(dX.dtype))
     tj.cta.store(dgains[first, 0:N], dgain)
 
 
-@tj.kernel(threads=256)
+@tj.kernel(threads=1024)
 def sum_of_rows(parts, total):
-    """total = the sum of the rows of `parts`: a CTA takes SUMMED columns, SUMMED rows at a time."""
+    """total = the sum of the rows of `parts`: a CTA for some columns."""
     column = tj.cta_id(0)
-    sums = tj.cta.zeros((SUMMED, SUMMED), tj.float32)
-    for k in range(tj.cdiv(parts.shape[0], SUMMED)):
-        sums += tj.cta.load(parts.tile((SUMMED, SUMMED), (k, column)))
-    tj.cta.store(total.tile(SUMMED, column), tj.sum(sums, axis=0).astype(total.dtype))
+    sums = tj.cta.zeros((TALL, WIDE), tj.float32)
+    for k in range(tj.cdiv(parts.shape[0], TALL)):
+        sums += tj.cta.load(parts.tile((TALL, WIDE), (k, column)))
+    tj.cta.store(total.tile(WIDE, column), tj.sum(sums, axis=0).astype(total.dtype))
 
 
 def check(rows: int, columns: int, dtype=tj.float32, ctas: int = CTAS) -> None:
@@ -63,7 +65,7 @@ def check(rows: int, columns: int, dtype=tj.float32, ctas: int = CTAS) -> None:
 
     rmsnorm[rows](x, gain, y, scales, N=columns, epsilon=1e-5)
     rmsnorm_backward[len(dgains)](x, gain, scales, dy, dx, dgains, N=columns)
-    sum_of_rows[tj.cdiv(columns, SUMMED)](dgains, dgain)
+    sum_of_rows[tj.cdiv(columns, WIDE)](dgains, dgain)
 
     x, dy, gain = (array.astype(np.float64) for array in (x, dy, gain))
     scale = 1 / np.sqrt((x * x).mean(1, keepdims=True) + 1e-5)

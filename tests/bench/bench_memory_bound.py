@@ -4,8 +4,9 @@ Run on a machine with a GPU and torch: `python tests/bench/bench_memory_bound.py
 a part of names in the first column. Triton's kernels (`triton_memory_bound.py`) take part where it can be imported.
 
 Results are checked first, against float64, in outputs that were poisoned with NaN. Then all contenders of a case launch
-in turn, so that all find the same clocks, and the last one's arrays in L2 rather than their own; inputs are larger than
-L2 besides. Times are medians of CUDA events round single launches; `spread` is the distance of the quartiles.
+in turn, so that all find the same clocks. Before each launch a large array is read, so that nobody pays for what
+another left in L2 to be written (13 of 90 microseconds), and nobody finds its own. Times are medians of CUDA events
+round single launches; `spread` is the distance of the quartiles.
 """
 
 from __future__ import annotations
@@ -22,9 +23,19 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import tilejit as tj  # noqa: E402
-from examples import bias_gelu, layernorm, reduce, rmsnorm, softmax, transpose  # noqa: E402
+from examples import (  # noqa: E402
+    bias_gelu,
+    cross_entropy,
+    histogram,
+    layernorm,
+    reduce,
+    rmsnorm,
+    softmax,
+    transpose,
+)
 
 LAUNCHES, QUICK_LAUNCHES = 40, 9
+SWEPT = 2**27  # bytes read before each launch, more than twice what L2 holds
 SLEEP_CYCLES = 500_000  # the host gets ahead meanwhile, so that no launch overhead is timed
 BLOCK = 1024
 STRIPS = 16  # of rows, for sums along columns
@@ -40,8 +51,8 @@ Run = Callable[[], Any]
 class Case:
     """One computation.
 
-    moved: bytes that it must read and write. expected: in float64; None where only time counts.
-    contenders: name -> launches and returns the result. outputs: what they write, to be poisoned.
+    moved: bytes that it must read and write. expected: in float64, one result or a tuple of them.
+    contenders: name -> launches and returns as many results. outputs: what they write, to be poisoned.
     tolerance: relative and absolute error; None: that of the result's type.
     """
 
@@ -87,6 +98,11 @@ def norm_threads(columns: int, item_bytes: int) -> int:
     return min(max(tj.next_power_of_2(tj.cdiv(columns * item_bytes, 32)), 32), 1024)
 
 
+def backward_place(columns: int) -> tuple[int, int]:
+    """CTAs that share the rows out, and their threads: two vectors of 16 bytes each, 512 on each multiprocessor."""
+    return (132, 512) if columns > 4096 else (2 * 132, 256)
+
+
 def returning(launch: Run, result: Any) -> Run:
     def run() -> Any:
         launch()
@@ -98,18 +114,27 @@ def returning(launch: Run, result: Any) -> Run:
 class Cases:
     """The cases, made one after the other: their arrays don't fit together."""
 
-    def __init__(self, torch: Any, triton: Any) -> None:
-        self.torch, self.triton = torch, triton
+    def __init__(self, torch: Any, triton: Any, compile: Callable[[Run], Run] | None) -> None:
+        self.torch, self.triton, self.compile = torch, triton, compile
 
     def __iter__(self) -> Iterator[tuple[str, Callable[[], Case]]]:
         torch = self.torch
         half, single = torch.float16, torch.float32
         yield "softmax f16 16384x4096", lambda: self.softmax(16384, 4096, half)
         yield "softmax f16 16384x4095", lambda: self.softmax(16384, 4095, half)
+        yield "softmax f16 4096x65536", lambda: self.softmax(4096, 65536, half)
         yield "softmax f32 16384x16384", lambda: self.softmax(16384, 16384, single)
         for columns in (4096, 8192):
             yield f"layernorm f16 16384x{columns}", lambda columns=columns: self.layernorm(16384, columns)
             yield f"rmsnorm f16 16384x{columns}", lambda columns=columns: self.rmsnorm(16384, columns)
+        for columns in (4096, 8192):
+            yield f"layernorm backward f16 16384x{columns}", lambda columns=columns: self.layernorm_back(16384, columns)
+            yield f"rmsnorm backward f16 16384x{columns}", lambda columns=columns: self.rmsnorm_back(16384, columns)
+        yield "cross entropy bf16 8192x128256", lambda: self.cross_entropy(8192, 128256)
+        yield "cross entropy backward", lambda: self.cross_entropy_backward(8192, 128256)
+        yield "cross entropy fused", lambda: self.cross_entropy_fused(8192, 128256)
+        yield "histogram u8 2^28, random", lambda: self.histogram(2**28, equal=False)
+        yield "histogram u8 2^28, all equal", lambda: self.histogram(2**28, equal=True)
         yield "bias+gelu+residual f16 16384x8192", lambda: self.bias_gelu(16384, 8192)
         yield "transpose f32 8192x8192", lambda: self.transpose(8192, single)
         yield "transpose f16 8192x8192", lambda: self.transpose(8192, half)
@@ -178,6 +203,169 @@ class Cases:
             return wide * torch.rsqrt(wide.square().mean(1, keepdim=True) + EPSILON) * gain.double()
 
         return Case(2 * x.nbytes, expected, contenders, (y, scales))
+
+    def layernorm_back(self, rows: int, columns: int) -> Case:
+        torch = self.torch
+        x, dy = (self.random(rows, columns, dtype=torch.float16) for _ in range(2))
+        gain, bias = (self.random(columns, dtype=torch.float16) for _ in range(2))
+        wide = x.double()
+        means = wide.mean(1)
+        scales = torch.rsqrt((wide - means[:, None]).square().mean(1) + EPSILON)
+        means, scales = means.float(), scales.float()
+        del wide
+        ctas, threads = backward_place(columns)
+        dx, parts, totals = torch.empty_like(x), self.empty(2, ctas, columns), self.empty(2, columns, dtype=x.dtype)
+        back = layernorm.layernorm_backward[(ctas,), threads].bind(x, gain, means, scales, dy, dx, *parts, N=columns)
+        sums = layernorm.sum_of_rows[tj.cdiv(columns, layernorm.WIDE), 2].bind(parts, totals)
+
+        def formula(x: Any, dy: Any, gain: Any, means: Any, scales: Any) -> tuple[Any, Any, Any]:
+            normal, d = (x - means[:, None]) * scales[:, None], dy * gain
+            along = (d * normal).mean(1, keepdim=True)
+            dx = (d - d.mean(1, keepdim=True) - normal * along) * scales[:, None]
+            return dx, (dy * normal).sum(0), dy.sum(0)
+
+        def by_torch() -> Any:
+            return torch.ops.aten.native_layer_norm_backward(
+                dy, x, (columns,), means[:, None], scales[:, None], gain, bias, [True, True, True]
+            )
+
+        contenders: dict[str, Run] = {
+            "tilejit": returning(lambda: (back(), sums()), (dx, *totals)),
+            "torch": by_torch,
+        }
+        if self.compile:
+            compiled = self.compile(
+                lambda: tuple(each.half() for each in formula(x.float(), dy.float(), gain.float(), means, scales))
+            )
+            contenders["torch.compile"] = compiled
+        operands = (x, dy, gain, means, scales)
+        return Case(
+            3 * x.nbytes,
+            lambda: formula(*(each.double() for each in operands)),
+            contenders,
+            (dx, parts, totals),
+            (2e-3, 4e-3),
+        )
+
+    def rmsnorm_back(self, rows: int, columns: int) -> Case:
+        torch = self.torch
+        x, dy = (self.random(rows, columns, dtype=torch.float16) for _ in range(2))
+        gain = self.random(columns, dtype=torch.float16)
+        scales = torch.rsqrt(x.double().square().mean(1) + EPSILON).float()
+        ctas, threads = backward_place(columns)
+        dx, dgain, dgains = torch.empty_like(x), torch.empty_like(gain), self.empty(ctas, columns)
+        back = rmsnorm.rmsnorm_backward[(ctas,), threads].bind(x, gain, scales, dy, dx, dgains, N=columns)
+        total = rmsnorm.sum_of_rows[tj.cdiv(columns, rmsnorm.WIDE)].bind(dgains, dgain)
+
+        def formula(x: Any, dy: Any, gain: Any, scales: Any) -> tuple[Any, Any]:
+            normal, d = x * scales[:, None], dy * gain
+            dx = (d - normal * (d * normal).mean(1, keepdim=True)) * scales[:, None]
+            return dx, (dy * normal).sum(0)
+
+        def by_torch() -> Any:
+            x_, gain_ = x.detach().requires_grad_(), gain.detach().requires_grad_()
+            y = torch.nn.functional.rms_norm(x_, (columns,), gain_, EPSILON)
+            return lambda: torch.autograd.grad(y, (x_, gain_), dy, retain_graph=True)
+
+        contenders: dict[str, Run] = {"tilejit": returning(lambda: (back(), total()), (dx, dgain))}
+        if hasattr(torch.nn.functional, "rms_norm"):
+            contenders["torch"] = by_torch()
+        if self.compile:
+            contenders["torch.compile"] = self.compile(
+                lambda: tuple(each.half() for each in formula(x.float(), dy.float(), gain.float(), scales))
+            )
+        operands = (x, dy, gain, scales)
+        return Case(
+            3 * x.nbytes,
+            lambda: formula(*(each.double() for each in operands)),
+            contenders,
+            (dx, dgain, dgains),
+            (2e-3, 4e-3),
+        )
+
+    def logits(self, rows: int, columns: int) -> tuple[Any, Any]:
+        torch = self.torch
+        x = torch.empty(rows, columns, device="cuda", dtype=torch.bfloat16).normal_(std=3)
+        return x, torch.randint(columns, (rows,), device="cuda", dtype=torch.int32)
+
+    def log_sums(self, x: Any) -> Any:
+        """In float64, some rows at a time."""
+        return self.torch.cat([self.torch.logsumexp(rows.double(), 1) for rows in x.split(512)])
+
+    def losses(self, x: Any, targets: Any) -> Any:
+        return self.log_sums(x) - x.gather(1, targets.long()[:, None])[:, 0].double()
+
+    def cross_entropy(self, rows: int, columns: int) -> Case:
+        torch = self.torch
+        x, targets = self.logits(rows, columns)
+        losses, log_sums = self.empty(rows), self.empty(rows)
+        ours = cross_entropy.cross_entropy[rows].bind(x, targets, losses, log_sums)
+        indices = targets.long()
+
+        def by_torch() -> Any:
+            return torch.nn.functional.cross_entropy(x, indices, reduction="none")
+
+        contenders = {"tilejit": returning(ours, losses), "torch": by_torch}
+        if self.compile:
+            contenders["torch.compile"] = self.compile(by_torch)
+        # torch rounds losses to bfloat16
+        return Case(x.nbytes, lambda: self.losses(x, targets), contenders, (losses, log_sums), (1e-2, 1e-2))
+
+    def cross_entropy_backward(self, rows: int, columns: int) -> Case:
+        torch = self.torch
+        x, targets = self.logits(rows, columns)
+        log_sums, dlosses, dx = self.log_sums(x).float(), self.random(rows), torch.empty_like(x)
+        grid = tj.cdiv(columns, cross_entropy.WIDE), rows
+        ours = cross_entropy.cross_entropy_backward[grid].bind(x, targets, log_sums, dlosses, dx)
+        indices = targets.long()[:, None]
+
+        def by_torch() -> Any:
+            p = torch.exp(x.float() - log_sums[:, None])
+            one = torch.arange(columns, device="cuda") == indices
+            return (torch.where(one, p - 1, p) * dlosses[:, None]).to(x.dtype)
+
+        contenders = {"tilejit": returning(ours, dx)}
+        if self.compile:
+            contenders["torch.compile"] = self.compile(by_torch)
+        return Case(2 * x.nbytes, by_torch, contenders, (dx,), (2e-2, 1e-6))
+
+    def cross_entropy_fused(self, rows: int, columns: int) -> Case:
+        torch = self.torch
+        x, targets = self.logits(rows, columns)
+        losses, dx = self.empty(rows), torch.empty_like(x)
+        ours = cross_entropy.cross_entropy_fused[rows].bind(x, targets, losses, dx, 1 / rows)
+        indices = targets.long()[:, None]
+
+        def by_torch() -> Any:
+            wide = x.float()
+            log_sums = torch.logsumexp(wide, 1, keepdim=True)
+            one = torch.arange(columns, device="cuda") == indices
+            p = torch.exp(wide - log_sums)
+            dx = (torch.where(one, p - 1, p) * (1 / rows)).to(x.dtype)
+            return log_sums[:, 0] - wide.gather(1, indices)[:, 0], dx
+
+        contenders = {"tilejit": returning(ours, (losses, dx))}
+        if self.compile:
+            contenders["torch.compile"] = self.compile(by_torch)
+        return Case(2 * x.nbytes, by_torch, contenders, (losses, dx), (2e-2, 1e-6))
+
+    def histogram(self, count: int, equal: bool) -> Case:
+        torch = self.torch
+        x = torch.full((count,), 77, device="cuda", dtype=torch.uint8)
+        if not equal:
+            x.random_(256)
+        counts = torch.zeros(histogram.BINS, device="cuda", dtype=torch.int32)
+        ours = histogram.histogram[4 * 132].bind(x, counts)
+        contenders = {
+            "tilejit": returning(lambda: (counts.zero_(), ours()), counts),
+            "torch.bincount": lambda: torch.bincount(x, minlength=histogram.BINS),
+        }
+        if find_spec("cupy") is not None:
+            import cupy
+
+            of_cupy, edges = cupy.asarray(x), cupy.arange(257)
+            contenders["CuPy"] = lambda: torch.as_tensor(cupy.histogram(of_cupy, edges)[0], device="cuda")
+        return Case(count, lambda: torch.bincount(x, minlength=histogram.BINS).double(), contenders, (), (0.0, 0.0))
 
     def bias_gelu(self, rows: int, columns: int) -> Case:
         torch, triton = self.torch, self.triton
@@ -274,25 +462,32 @@ class Cases:
         return Case(2 * x.nbytes, lambda: x.double().sqrt_(), contenders, (y,))
 
 
+def tupled(results: Any) -> tuple[Any, ...]:
+    return results if isinstance(results, tuple) else (results,)
+
+
 def check(torch: Any, case: Case) -> None:
     """Every contender's result, in poisoned outputs."""
     expected = case.expected()
     for name, run in case.contenders.items():
         for output in case.outputs:
             output.fill_(float("nan"))
-        result = run()
-        rtol, atol = case.tolerance or TOLERANCES[str(result.dtype)]
-        torch.testing.assert_close(
-            result.double(), expected, rtol=rtol, atol=atol, msg=lambda text, name=name: f"{name}: {text}"
-        )
+        results = run()
+        for result, right in zip(tupled(results), tupled(expected), strict=True):
+            rtol, atol = case.tolerance or TOLERANCES[str(result.dtype)]
+            torch.testing.assert_close(
+                result.double(), right.double(), rtol=rtol, atol=atol, msg=lambda text, name=name: f"{name}: {text}"
+            )
 
 
 def measured(torch: Any, contenders: dict[str, Run], launches: int) -> dict[str, list[float]]:
     """Milliseconds of single launches, the contenders in turn."""
     times: dict[str, list[float]] = {name: [] for name in contenders}
+    swept = torch.zeros(SWEPT // 4, device="cuda")
     for turn in range(launches + 1):
         for name, run in contenders.items():
             start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            swept.sum()
             torch.cuda._sleep(SLEEP_CYCLES)
             start.record()
             run()
@@ -326,6 +521,7 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description="memory-bound kernels against a copy, torch and Triton")
     parser.add_argument("cases", nargs="*", help="parts of the names of cases; all where none is given")
+    parser.add_argument("--compile", action="store_true", help="with torch.compile, which takes seconds a case")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_LAUNCHES} launches instead of {LAUNCHES}")
     arguments = parser.parse_args()
     triton = None
@@ -334,7 +530,7 @@ def main() -> None:
     launches = QUICK_LAUNCHES if arguments.quick else LAUNCHES
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, {'with' if triton else 'without'} Triton")
     print(f"{'':36}{'':26}{'median':>13}{'spread':>8}{'moved':>13}{'share':>8}")
-    for label, make in Cases(torch, triton):
+    for label, make in Cases(torch, triton, torch.compile if arguments.compile else None):
         if arguments.cases and not any(part in label for part in arguments.cases):
             continue
         measure(torch, label, make(), launches)

@@ -71,9 +71,9 @@ def loads(body: str) -> list[str]:
      ["ld.volatile.global.v4.b32", "ld.relaxed.cta.shared.b32"]),
     ("for i in range(n):\n    tj.thread.copy(s, A[0:4])\n    tj.thread.copy(t, s)\n    if t[3] > 0:\n        return",
      ["ld.volatile.global.v4.b32", "ld.volatile.shared.v4.b32"]),
-    ("for i in range(n):\n    tj.thread.copy(t, A[0:4])\n    tj.thread.copy(B[0:4], t)", ["ld.global.nc.v4.b32"]),
+    ("for i in range(n):\n    tj.thread.copy(t, A[0:4])\n    tj.thread.copy(B[0:4], t)", ["ld.global.v4.b32"]),
     ("tj.thread.copy(t, A[0:4])\nfor i in range(n):\n    if t[0] > i:\n        break\n    B[i] = 1",
-     ["ld.global.nc.v4.b32"]),
+     ["ld.global.v4.b32"]),
 ])
 def test_a_copied_region_that_decides_when_a_loop_ends_is_read_in_every_turn(body: str, expected: list[str]) -> None:
     assert loads(body) == expected
