@@ -194,10 +194,12 @@ def test_it_works_where_cuda_python_is_not_installed():
 
 def test_public_names_exist_and_are_listed():
     import tilejit as tj
+    from tilejit.frontend.language import NOT_YET
 
     for name in tj.__all__:
         assert getattr(tj, name) is not None
     assert {"kernel", "exp", "warp", "cta_id", "float8_e5m2", "S"} <= set(dir(tj))
+    assert not NOT_YET.keys() & set(dir(tj))
     with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
         tj.nonsense  # noqa: B018
 

@@ -14,7 +14,7 @@ from ..scopes import SCOPES
 from . import memory as mem
 from .context import Context
 from .fixing import fixed_layout
-from .language import Namespace, ScopeNamespace
+from .language import NOT_YET, Namespace, ScopeNamespace
 from .names import captured
 from .regions import strides_of
 from .values import Constant, Items, Memory, Method, Scalar, ScopedOperation, Value, describe, owner_scope
@@ -56,6 +56,9 @@ def _of_module(ctx: Context, node: ast.Attribute, module: ModuleType) -> Value:
 
 
 def _not_in_module(ctx: Context, node: ast.Attribute, module: ModuleType) -> Exception:
+    if module.__name__ == __package__.partition(".")[0] and node.attr in NOT_YET:
+        what = f"{module.__name__}.{node.attr}, {NOT_YET[node.attr]}, is not available in this version"
+        return ctx.type_error(node, what, f"dir({module.__name__}) lists what there is")
     names = [n for n in dir(module) if n[0] != "_" and not isinstance(vars(module).get(n), ModuleType)]
     close = difflib.get_close_matches(node.attr, names, 1)
     hint = f"did you mean {close[0]}?" if close else f"dir({module.__name__}) lists its names"
