@@ -89,7 +89,7 @@ def _taken(memory: Memory) -> tuple[int | Expr | str | None, ...]:
 
 
 def _laid_out(buffer: Buffer) -> str:
-    return f"in {buffer.name} of shape {buffer.shape} and layout {buffer.layout}"
+    return f"in a buffer of shape {buffer.shape} and layout {buffer.layout}"
 
 
 def place_kind(places: Sequence[Memory], sources: Sequence[Source], *, is_either: bool) -> PlaceKind:

@@ -75,7 +75,7 @@ class _Selection:
         chain = self._of(either, last, stmt)
         for number in reversed(numbers):
             cond = build.op("equal", Var(either.name, int32), build.const(number, int32))
-            chain = (If(cond, self._of(either, number, stmt), chain, stmt.span),)
+            chain = (If(cond, self._of(either, number, stmt), chain, either.span),)
         return chain
 
     def _of(self, either: Buffer, number: int, stmt: TileOp | Let) -> tuple[Stmt, ...]:
