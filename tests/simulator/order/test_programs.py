@@ -58,9 +58,7 @@ def test_a_store_races_with_the_last_of_very_many_that_stored_the_same(ctas):
     assert [(x.rule, x.threads) for x in report.findings] == [("race", (0,))]
 
 
-@pytest.mark.parametrize("readers", [2, pytest.param(3, marks=pytest.mark.xfail(
-    strict=True, reason="two readers of a place are kept; `tj.simulate` says so",
-))])
+@pytest.mark.parametrize("readers", [2, 3])
 def test_a_store_races_with_a_reader_whom_no_barrier_orders_before_it(readers):
     # warps 1 to `readers` read; the barriers of all but warp 2 order them before warp 0, which writes
     with_third = "bar.sync 2, 64;" if readers == 3 else ""
