@@ -134,6 +134,16 @@ class WriterLog:
         result[single] = self.append(writes[single], np.full(single.size, END))
         return result
 
+    def chain(self, entry: int, most: int) -> Index:
+        """The entries of a chain from one on, so many at most."""
+        entries: list[int] = []
+        # of a memoryview an element is read in half the time of an array's
+        following = memoryview(self.following)  # type: ignore[arg-type]
+        while entry != END and len(entries) < most:
+            entries.append(entry)
+            entry = following[entry]
+        return np.array(entries, np.int64)
+
     def joined(self, stamps: Record, writes: Record) -> Record:
         """Records of the threads of `writes` and, in front of them, one more each; all stored the same."""
         if self.size > LONGEST_LOG:
