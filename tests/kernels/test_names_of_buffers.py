@@ -13,10 +13,11 @@ from tilejit.errors import KernelTypeError
 
 #: the buffers of a program by how its names are given them, with their shapes
 WHOLE = {"r": (4,), "s": (4,), "t": (4,)}
-ROWS = {"u": (2, 4), "v": (2, 4)}
+ROWS: dict[str, tuple[int, ...]] = {"u": (2, 4), "v": (2, 4), "x": (6,)}
 PLACES = {
     "whole": ("r", "s", "t"),
     "rows": ("u[0]", "u[1]", "u[n % 2]", "u[C[0] % 2]", "v[0]", "v[C[1] % 2]"),
+    "parts": ("r[0:4]", "t", "x[2:6]", "x[n % 3 : n % 3 + 4]", "u[1]", "u[n % 2]"),
     "rows of one": ("u[0]", "u[1]", "u[n % 2]", "u[C[0] % 2]"),
 }
 MADE = {"local": "tj.alloc_local({}, tj.int32)", "shared": "tj.alloc_shared({}, tj.int32)", "global": "{}"}
@@ -46,7 +47,8 @@ class Program:
     def __init__(self, seed: int, space: str, places: str, *, writes: bool) -> None:
         self.random, self.space, self.writes = random.Random(seed), space, writes
         self.places = PLACES[places]
-        self.shapes = {name: shape for name, shape in (WHOLE | ROWS).items() if any(name in p for p in self.places)}
+        buffers = {place[0] for place in self.places}
+        self.shapes = {name: shape for name, shape in (WHOLE | ROWS).items() if name in buffers}
         self.lines: list[str] = []
         self.loops = 0
         self.reads = 0
@@ -177,7 +179,10 @@ def runs_as_in_python(program: Program) -> bool:
 
 
 ONE_BUFFER = [("local", "rows of one"), ("shared", "rows of one"), ("global", "rows of one")]
-SEVERAL = [("local", "whole"), ("shared", "whole"), ("shared", "rows"), ("global", "whole"), ("global", "rows")]
+SEVERAL = [
+    ("local", "whole"), ("local", "parts"), ("shared", "whole"), ("shared", "rows"), ("global", "whole"),
+    ("global", "rows"),
+]
 
 
 @pytest.mark.parametrize("seed", range(2))

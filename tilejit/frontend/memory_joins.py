@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..ir.nodes import Open
+from ..scopes import THREAD
 from .context import Context
 from .kinds import ItemsKind, Kind, Same, TileKind, kind_of
 from .places import PlaceKind, Source, difference, place_kind
@@ -16,9 +17,16 @@ __all__ = ["conflict", "merge_memory", "outlived"]
 
 def merge_memory(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
     """What a name may hold that is a tile or a region on each path; `Same(Unset)` where these don't fit together."""
-    if all(isinstance(b.value, Memory) and b.value.is_value for b in bindings):
+    places = [b.value for b in bindings if isinstance(b.value, Memory)]
+    is_one_buffer = all(place.buffer == places[0].buffer for place in places)
+    if all(place.is_value or (not is_one_buffer and _is_own(place)) for place in places):
         return _merge_tiles(name, bindings)
     return _merge_places(ctx, name, bindings)
+
+
+def _is_own(place: Memory) -> bool:
+    """Whether it is a part of a thread's own tile, which can be copied."""
+    return place.is_local and not place.constant_indices and owner_scope(place.buffer) == THREAD.name
 
 
 def _merge_tiles(name: str, bindings: Sequence[Binding]) -> Kind:
@@ -36,6 +44,8 @@ def _merge_tiles(name: str, bindings: Sequence[Binding]) -> Kind:
         if owner_scope(b.buffer) != scope:
             scopes = (first, f"a tile of a {scope}"), (other, f"a tile of a {owner_scope(b.buffer)}")
             return conflict(name, *scopes, "make both on one scope")
+        if not (a.is_whole and b.is_whole) and _is_own(a) and _is_own(b):
+            continue
         layout, others = (v.value.buffer.layout for v in (laid_out, other) if isinstance(v.value, Memory))
         if isinstance(layout, Open):
             laid_out = other
