@@ -47,6 +47,12 @@ def test_the_right_kernel_gives_no_findings():
     assert tj.simulate(right, 1, np.zeros(64, "i4"), on_finding="collect").findings == ()
 
 
+def test_a_failed_check_says_what_to_do():
+    with pytest.raises(OutOfBoundsError, match="index 64 is outside dimension 0 of A") as e:
+        tj.simulate(check_then_race, 1, np.zeros(64, "i4"), np.zeros(64, "i4"), 40)
+    assert "test the index before it is used" in e.value.hint
+
+
 @tj.kernel(threads=64)
 def check_then_race(A: tj.Tensor, B: tj.Tensor, n):
     s = tj.alloc_shared((64,), tj.int32)
