@@ -377,17 +377,22 @@ def simulate(
     checks: run the checked build, and watch it; "strict" takes shuffles, votes and matches for no memory barriers, as
     the PTX ISA does.
     on_finding: "raise" the first error, or "collect" what the checks find in `report.findings` and go on. An access out
-    of bounds or misaligned is then left out, and a load gives zeros; a thread that fails an assertion ends, as ever.
-    Divergence and deadlock end the run: they are the last finding.
+    of bounds or misaligned is then left out, and a load gives zeros. A thread that fails an assertion, or a check of
+    the checked build, ends, as ever; the others go on, also through barriers that it misses, which is a finding of its
+    own. Of failed checks the first of the run is told, behind all other findings. Any other divergence and a deadlock
+    end the run.
     schedule: each number is another legal order of the threads; no result may depend on it.
 
     A loop is endless, a DeadlockError, where what decides how it goes on (branches, and the places of stores) is as in
     an earlier turn, no thread has written since what that was loaded from, and every other thread waits or has ended.
-    What a loop merely counts makes no difference. A loop of which a branch or the place of a store depends on a count
-    is taken for one that ends; TILEJIT_SIM_LIMIT bounds the thread instructions of a launch.
+    What a loop merely counts makes no difference. A loop that no path leaves is endless whatever it does. Any other of
+    which a branch or the place of a store depends on a count is taken for one that ends: in a checked build a failed
+    check is a path out of `while True: A[i % n] = 1; i += 1`. TILEJIT_SIM_LIMIT bounds the thread instructions of a
+    launch.
     Races may be missed in two cases. Of the threads that read a place since the CTA's last barrier, the first and the
-    last are kept: a write that named barriers or flags order behind these two, and not behind a third, passes. Of
-    threads that stored equal values to one place, the order of 16,384 is looked at.
+    last are kept, and in kernels with named barriers, fences or releases the last of each of eight groups of warps: a
+    write that is ordered behind all of these, and not behind another reader, passes. Of threads that stored equal
+    values to one place, 16 million pairs of a writer and one who asks for the order are looked at in each access.
     """
     from .runtime.simulated import SimulatedFunction
 

@@ -76,13 +76,3 @@ def test_a_use_that_python_would_see_otherwise_is_refused(text: str) -> None:
 @pytest.mark.parametrize("text", ALLOWED)
 def test_a_use_that_python_sees_alike_is_not(text: str) -> None:
     tile_ir(body(text), array(), dtypes.int32)
-
-
-def test_shared_buffers_that_meet_say_what_to_do() -> None:
-    source = (
-        "def k(A, n):\n    r = tj.alloc_shared((4,), tj.float32)\n    s = tj.alloc_shared((4,), tj.float32)\n"
-        "    q = r\n    if n > 5:\n        q = s\n    A[0] = q[0]\n"
-    )
-    with pytest.raises(KernelTypeError, match=r"where line 6 gives it, .* where line 4 does") as caught:
-        tile_ir(source, array(), dtypes.int32)
-    assert "stage dimension, as in s[k % 2]" in caught.value.hint

@@ -47,6 +47,33 @@ def test_the_right_kernel_gives_no_findings():
     assert tj.simulate(right, 1, np.zeros(64, "i4"), on_finding="collect").findings == ()
 
 
+def test_a_failed_check_says_what_to_do():
+    with pytest.raises(OutOfBoundsError, match="index 64 is outside dimension 0 of A") as e:
+        tj.simulate(check_then_race, 1, np.zeros(64, "i4"), np.zeros(64, "i4"), 40)
+    assert "test the index before it is used" in e.value.hint
+
+
+@tj.kernel(threads=64)
+def check_then_race(A: tj.Tensor, B: tj.Tensor, n):
+    s = tj.alloc_shared((64,), tj.int32)
+    i = tj.thread_id()
+    s[i] = 0
+    tj.cta_sync()
+    s[i] = A[i + n]
+    tj.cta_sync()
+    s[i] = 1
+    B[i] = s[(i + 1) % 16]
+
+
+def test_what_threads_do_after_one_has_failed_a_check_is_found_too():
+    report = tj.simulate(check_then_race, 1, np.zeros(64, "i4"), np.zeros(64, "i4"), 40, on_finding="collect")
+    assert [x.rule for x in report.findings] == ["divergence", "race", "bounds"]
+    divergence, race, bounds = report.findings
+    assert "thread 24 (warp 0, lane 24) of CTA (0, 0, 0) has exited without it" in divergence.message
+    assert "B[i] = s[(i + 1) % 16]" in race.first.location.text
+    assert bounds.threads == (24,) and "index 64 is outside dimension 0 of A" in bounds.message
+
+
 WRONG = {
     "a store": ("st.global.u32 [%x2+{}], 7;", "bounds", 400, [1, 2, 3, 4]),
     "a load": ("ld.global.u32 %r2, [%x2+{}]; st.global.u32 [%x2], %r2;", "bounds", 400, [0, 0, 0, 0]),

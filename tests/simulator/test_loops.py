@@ -236,6 +236,26 @@ def test_a_loop_whose_state_is_in_memory_is_not_endless():
     assert (out == 9000).all()
 
 
+@pytest.mark.parametrize("ends_by", ["raise", "collect"])
+def test_a_loop_that_no_path_leaves_is_endless_whatever_it_counts(ends_by):
+    # the others still run to their end, and what they do wrong is found before
+    body = THREAD + """
+    mov.u32 %r3, 0; setp.ge.u32 %p1, %r1, 32; @%p1 bra OTHERS;
+    LOOP: and.b32 %r4, %r3, 1023; mad.wide.u32 %x3, %r4, 4, %x1; st.relaxed.gpu.global.u32 [%x3], 1;
+    add.u32 %r3, %r3, 1; bra LOOP;
+    OTHERS: add.u32 %r3, %r3, 1; setp.lt.u32 %p2, %r3, 2000; @%p2 bra OTHERS;
+    ld.param.u64 %x4, [p1]; st.global.u32 [%x4], %r1; ret;
+    """
+    arrays = np.zeros(1024, "u4"), np.zeros(1, "u4")
+    if ends_by == "collect":
+        report = simulate(body, *arrays, block=64, on_finding="collect")
+        assert [x.rule for x in report.findings] == ["race", "deadlock"]
+        return
+    body = body.replace("st.global.u32 [%x4], %r1;", "")
+    with pytest.raises(DeadlockError, match="endless loop: no way leads out of it\nthread 0 .* and 31 more run at"):
+        simulate(body, *arrays, block=64)
+
+
 def test_the_limit_of_thread_instructions_ends_a_loop_that_counts(monkeypatch):
     monkeypatch.setenv("TILEJIT_SIM_LIMIT", "1e6")
     body = THREAD + "mov.u32 %r2, 0; LOOP: add.u32 %r2, %r2, 1; setp.ne.u32 %p1, %r2, 0; @%p1 bra LOOP; ret;"

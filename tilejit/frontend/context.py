@@ -96,7 +96,8 @@ class Context:
     *What* it has made; only the journal changes it, so that a trial can be dropped:
     frame.env; allocations: buffers and views, which come first in the kernel; used: names that are taken, each with
     the last number that `unique` put behind it; definitions: what integer `Let`s stand for; the exits of enclosures;
-    stand_ins, made_in: what `stand_ins.check` needs; fixed: the open tiles that were asked for their layout, by name.
+    stand_ins, made_in: what `stand_ins.check` needs; alternatives: the buffers that eithers stand for, by name, in the
+    order of their numbers (see `places`); fixed: the open tiles that were asked for their layout, by name.
 
     *What* it has learnt; a dropped trial leaves it as it is:
     learnt: the kinds of loops' names, by where the loops stand (see `loops`). converted_literals: how often a
@@ -124,6 +125,7 @@ class Context:
     learnt: dict[tuple[ast.AST | int, ...], Heads] = field(default_factory=dict)
     converted_literals: int = 0
     stand_ins: dict[str, StandIn] = field(default_factory=dict)
+    alternatives: dict[str, Buffer] = field(default_factory=dict)
     made_in: dict[str, tuple[Span, ...]] = field(default_factory=dict)
     fixed: dict[str, Projection] = field(default_factory=dict)
 
@@ -258,6 +260,11 @@ class Context:
         buffer = Buffer(self.unique(self.hint or name), "local", dtype, shape, chosen, 16, None, span)
         self.allocate(Alloc(buffer, span=span))
         return Memory.whole(buffer, writable=False)
+
+    def either(self, buffer: Buffer) -> StandIn | None:
+        """What is known of the either that this is, or is a view of; None where it is none."""
+        stand_in = self.stand_ins.get(buffer.root.name)
+        return stand_in if stand_in is not None and stand_in.is_either else None
 
     def takes_type(self, value: Value, dtype: DType, *, matters: bool = False) -> None:
         """A literal takes a type: count it where a variable of literals takes another type than it has.

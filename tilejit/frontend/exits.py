@@ -16,7 +16,8 @@ from .context import Context
 from .drafts import Draft, Late, Nest
 from .enclosures import Construct, Enclosure, Exit, Way
 from .joins import merge
-from .kinds import Kind, Same, outlived, settled
+from .kinds import Kind, Same, settled
+from .memory_joins import outlived
 from .slots import Slot, make_slot, move, value_of
 from .values import Binding, Unset
 
@@ -110,7 +111,7 @@ def exit_kinds(
             continue
         kind = merge(ctx, name, [env[name] for env in ends])
         if name not in before or kind != Same(before[name].value):
-            kinds[name] = settled(outlived(name, kind))
+            kinds[name] = settled(outlived(ctx, name, kind, ends[0][name]))
     return kinds
 
 

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 from ..dtypes import DType, promote
 from ..ir.arithmetic import build
-from ..ir.nodes import Open, Var
+from ..ir.nodes import Var
 from .carried import raised
 from .context import Context
-from .kinds import ItemsKind, Kind, Same, ScalarKind, TileKind
+from .kinds import ItemsKind, Kind, Same, ScalarKind
+from .memory_joins import conflict, merge_memory
 from .scalars import weak_type
 from .singles import is_single
-from .values import Binding, Conflict, Constant, Items, Memory, Scalar, Unset, Value, describe, is_number, owner_scope
+from .values import Binding, Constant, Items, Memory, Scalar, Unset, Value, describe, is_number
 
 __all__ = ["can_take", "merge"]
 
@@ -29,17 +30,14 @@ def merge(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
     values = [b.value for b in bindings]
     if all(isinstance(v, Scalar) or is_number(v) for v in values):
         return _merge_scalars(ctx, name, bindings)
-    if all(isinstance(v, Memory) and v.is_value for v in values):
-        return _merge_tiles(name, bindings)
     if all(isinstance(v, Items) for v in values):
         lengths = {len(v.items) for v in values if isinstance(v, Items)}
         if len(lengths) == 1:
             return _merge_items(ctx, name, bindings, lengths.pop())
+    if all(isinstance(v, Memory) for v in values):
+        return merge_memory(ctx, name, bindings)
     other = next(b for b in bindings if not _equal(b.value, first.value))
-    sides = (first, describe(first.value)), (other, describe(other.value))
-    if isinstance(first.value, Memory) and isinstance(other.value, Memory):
-        return _conflict(name, *sides, "use one buffer with a stage dimension, as in s[k % 2], or tj.static_range")
-    return _conflict(name, *sides)
+    return conflict(name, (first, describe(first.value)), (other, describe(other.value)))
 
 
 def _numbers(bindings: Sequence[Binding]) -> Sequence[Binding]:
@@ -82,11 +80,11 @@ def _merge_scalars(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind
             if common is not None:
                 dtype = common
                 continue
-            return _conflict(name, (first, str(dtype)), (other, str(weak_type(other.value))))
+            return conflict(name, (first, str(dtype)), (other, str(weak_type(other.value))))
     for literal in literals:
         ctx.takes_type(literal.value, dtype)
         if not can_take(literal.value, dtype):
-            return _conflict(name, (first, str(dtype)), (literal, describe(literal.value)))
+            return conflict(name, (first, str(dtype)), (literal, describe(literal.value)))
     return ScalarKind(dtype)
 
 
@@ -102,30 +100,6 @@ def can_take(value: Value, dtype: DType) -> bool:
     return True
 
 
-def _merge_tiles(name: str, bindings: Sequence[Binding]) -> Kind:
-    first = bindings[0]
-    a = first.value
-    assert isinstance(a, Memory)
-    scope, laid_out = owner_scope(a.buffer), first
-    for other in bindings[1:]:
-        b = other.value
-        assert isinstance(b, Memory)
-        if a.dtype != b.dtype:
-            return _conflict(name, (first, str(a.dtype)), (other, str(b.dtype)))
-        if a.shape != b.shape:
-            return _conflict(name, (first, f"of shape {a.shape}"), (other, f"of shape {b.shape}"))
-        if owner_scope(b.buffer) != scope:
-            scopes = (first, f"a tile of a {scope}"), (other, f"a tile of a {owner_scope(b.buffer)}")
-            return _conflict(name, *scopes, "make both on one scope")
-        layout, others = (v.value.buffer.layout for v in (laid_out, other) if isinstance(v.value, Memory))
-        if isinstance(layout, Open):
-            laid_out = other
-        elif not isinstance(others, Open) and layout != others:
-            layouts = (laid_out, f"in layout {layout}"), (other, f"in layout {others}")
-            return _conflict(name, *layouts, "give both the same layout, by layout= where they are made")
-    return TileKind(a.dtype, a.shape, scope)
-
-
 def _merge_items(ctx: Context, name: str, bindings: Sequence[Binding], length: int) -> Kind:
     kinds: list[Kind] = []
     for k in range(length):
@@ -135,13 +109,3 @@ def _merge_items(ctx: Context, name: str, bindings: Sequence[Binding], length: i
             return kind
         kinds.append(kind)
     return ItemsKind(tuple(kinds))
-
-
-def _conflict(
-    name: str,
-    first: tuple[Binding, str],
-    second: tuple[Binding, str],
-    remedy: str = "convert one of them, for example with .astype(...)",
-) -> Same:
-    (a, what_a), (b, what_b) = first, second
-    return Same(Conflict.between(name, (what_a, a.span), (what_b, b.span), remedy))

@@ -20,6 +20,7 @@ from .drafts import sealed
 from .expressions import EXPRESSIONS
 from .fixing import with_fixed
 from .parameters import kernel_params
+from .selections import selected
 from .source import KernelSource
 from .statements import STATEMENTS
 
@@ -58,8 +59,8 @@ def build(
         source.name, _with_writes(entry.params, body), threads, target.name, body, max_registers, cluster, debug, span,
         cooperative,
     )
-    stand_ins.check(kernel, ctx.stand_ins, ctx.made_in)
-    kernel = replace(kernel, body=coalesced(body, ctx.made_in))
+    stand_ins.check(kernel, ctx.stand_ins, ctx.made_in, tuple(ctx.alternatives.values()))
+    kernel = replace(kernel, body=coalesced(selected(ctx, body), ctx.made_in))
     _verify(kernel)
     uniformity.check(kernel)
     return kernel

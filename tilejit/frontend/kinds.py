@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..dtypes import DType
-from ..ir.nodes import Const
+from .places import PlaceKind
 from .values import Constant, Items, Memory, Scalar, Unset, Value, default_type, is_number, owner_scope
 
-__all__ = ["Heads", "ItemsKind", "Kind", "Same", "ScalarKind", "TileKind", "kind_of", "outlived", "settled"]
+__all__ = ["Heads", "ItemsKind", "Kind", "Same", "ScalarKind", "TileKind", "kind_of", "settled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class ItemsKind:
     items: tuple[Kind, ...]
 
 
-Kind = Same | ScalarKind | TileKind | ItemsKind
+Kind = Same | ScalarKind | TileKind | PlaceKind | ItemsKind
 
 
 def kind_of(value: Value) -> Kind:
@@ -64,22 +64,6 @@ def settled(kind: Kind) -> Kind:
     if isinstance(kind, ItemsKind):
         return ItemsKind(tuple(settled(item) for item in kind.items))
     return ScalarKind(kind.dtype) if isinstance(kind, ScalarKind) else kind
-
-
-def outlived(name: str, kind: Kind) -> Kind:
-    """The kind of a value that was made inside a loop or block, for use behind it."""
-    if not isinstance(kind, Same) or isinstance(kind.value, (Constant, Unset)):
-        return kind
-    value = kind.value
-    if isinstance(value, Memory) and not value.is_value and not _is_static(value):
-        problem = "is a region whose place is known only inside the loop or helper that made it"
-        return Same(Unset(name, problem, "take the region again where it is used"))
-    return kind_of(value)
-
-
-def _is_static(value: Memory) -> bool:
-    extents = [e for e in value.extents if e is not None and not isinstance(e, int)]
-    return all(isinstance(s, Const) for s in value.starts) and all(e in value.buffer.shape for e in extents)
 
 
 @dataclass(frozen=True, slots=True)

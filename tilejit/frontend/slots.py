@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..dtypes import DType
+from ..dtypes import DType, int32
 from ..errors import KernelTypeError
 from ..ir import walk
 from ..ir.arithmetic import build
-from ..ir.nodes import Assign, Expr, Let, Stmt, TileOp, Var
+from ..ir.nodes import Assign, Declare, Expr, Let, Stmt, TileOp, Var
 from ..ops.copies import CAST
 from ..source import Span
 from .context import Context, fitting
 from .kinds import ItemsKind, Kind, Same, ScalarKind
+from .places import Part, PlaceKind, Varying, part_of, with_parts
 from .singles import scalar_of
 from .stand_ins import StandIn
 from .values import Constant, Items, Memory, Scalar, Value, owner_scope
@@ -35,11 +36,19 @@ class TileSlot:
 
 
 @dataclass(frozen=True, slots=True)
+class PlaceSlot:
+    """held: what varies of the place, and where that is kept."""
+
+    memory: Memory
+    held: tuple[tuple[Varying, Var], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ItemsSlot:
     items: tuple[Slot, ...]
 
 
-Slot = ScalarSlot | TileSlot | ItemsSlot | Same
+Slot = ScalarSlot | TileSlot | PlaceSlot | ItemsSlot | Same
 
 
 def make_slot(ctx: Context, name: str, kind: Kind, init: Value | None, span: Span) -> Slot:
@@ -54,11 +63,41 @@ def make_slot(ctx: Context, name: str, kind: Kind, init: Value | None, span: Spa
         inits = init.items if isinstance(init, Items) else (None,) * len(kind.items)
         pairs = enumerate(zip(kind.items, inits, strict=True))
         return ItemsSlot(tuple(make_slot(ctx, f"{name}.{k}", item, first, span) for k, (item, first) in pairs))
+    if isinstance(kind, PlaceKind):
+        return _place_slot(ctx, name, kind, init, span)
     with ctx.hinted(name):
         slot = TileSlot(ctx.tile(name, kind.scope, kind.shape, kind.dtype, span))
     if isinstance(init, Memory):
         _fill(ctx, slot.memory, init, span)
     return slot
+
+
+def _place_slot(ctx: Context, name: str, kind: PlaceKind, init: Value | None, span: Span) -> PlaceSlot:
+    held: dict[Varying, Var] = {}
+    either = ctx.unique(name) if kind.is_either else ""
+    if either:
+        ctx.journal.put(ctx.stand_ins, either, StandIn(name.partition(".")[0], kind.sources, is_either=True))
+    for part, dim in kind.varying:
+        first = _held(ctx, init, (part, dim)) if isinstance(init, Memory) else None
+        if part is Part.BUFFER:
+            var = Var(either, int32, span=span)
+            ctx.emit(Declare(var, first, span))
+        else:
+            var = ctx.declare(f"{name}.{part.value}.{dim}", part_of(kind.like, (part, dim)).dtype, first, span)
+        held[part, dim] = var
+    return PlaceSlot(with_parts(kind, either, held, span), tuple(held.items()))
+
+
+def _held(ctx: Context, place: Memory, varying: Varying) -> Expr:
+    """What a slot keeps of a place; of its buffer, the number or the variable that holds it."""
+    if varying[0] is not Part.BUFFER:
+        return part_of(place, varying)
+    name = place.buffer.name
+    if ctx.either(place.buffer) is not None:
+        return Var(name, int32)
+    if name not in ctx.alternatives:
+        ctx.journal.put(ctx.alternatives, name, place.buffer)
+    return build.const(list(ctx.alternatives).index(name), int32)
 
 
 def _fill(ctx: Context, slot: Memory, value: Memory, span: Span) -> None:
@@ -76,7 +115,7 @@ def value_of(slot: Slot, *, typed: bool = False) -> Value:
     """What a name that is kept in a slot stands for; typed: no literal takes another type from here on."""
     if isinstance(slot, ScalarSlot):
         return Scalar(slot.var, slot.weak and not typed)
-    if isinstance(slot, TileSlot):
+    if isinstance(slot, (TileSlot, PlaceSlot)):
         return slot.memory
     if isinstance(slot, ItemsSlot):
         return Items(tuple(value_of(item, typed=typed) for item in slot.items))
@@ -143,6 +182,9 @@ def _flatten(
     if isinstance(slot, TileSlot):
         assert isinstance(value, Memory)
         tiles.append((slot.memory, value))
+    if isinstance(slot, PlaceSlot):
+        assert isinstance(value, Memory)
+        scalars.extend((var, _held(ctx, value, varying)) for varying, var in slot.held)
     if isinstance(slot, ItemsSlot):
         assert isinstance(value, Items)
         for inner, item in zip(slot.items, value.items, strict=True):

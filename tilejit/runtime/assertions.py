@@ -41,6 +41,15 @@ _SIMULATED: dict[str, type[SimulationError]] = {
 }
 
 
+#: what to do about it, by rule
+_HINTS: dict[str, str] = {
+    "bounds": "test the index before it is used; only regions of global tensors may pass the edge",
+    "overlap": "copy what is read to a local tile first: then all of it is read before anything is written",
+    "unwritten": "write it on every path, for example by a fill at the beginning",
+    "uniform": "give it a value that all threads of the scope share",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class FailedAssertion:
     """What a record tells. thread: in its CTA. values: as many as the record keeps."""
@@ -63,12 +72,13 @@ class FailedAssertion:
         """The error on the simulator."""
         (x, y, z), (width, height, _) = self.cta, launch.grid
         thread = (x + width * (y + height * z)) * launch.threads + self.thread
-        return _SIMULATED[self.assertion.rule](self.message, span=self.assertion.span, threads=(thread,))
+        rule = self.assertion.rule
+        return _SIMULATED[rule](self.message, span=self.assertion.span, hint=_HINTS.get(rule), threads=(thread,))
 
     def on_a_gpu(self) -> DeviceCheckError:
         """The error on a GPU."""
         error = DeviceAssertionError if self.assertion.rule == "assert" else DeviceCheckError
-        return error(self.message, span=self.assertion.span)
+        return error(self.message, span=self.assertion.span, hint=_HINTS.get(self.assertion.rule))
 
 
 def takes_record(compiled: Compiled) -> bool:

@@ -58,9 +58,19 @@ def test_a_store_races_with_the_last_of_very_many_that_stored_the_same(ctas):
     assert [(x.rule, x.threads) for x in report.findings] == [("race", (0,))]
 
 
-@pytest.mark.parametrize("readers", [2, pytest.param(3, marks=pytest.mark.xfail(
-    strict=True, reason="two readers of a place are kept; `tj.simulate` says so",
-))])
+def test_a_store_races_with_those_before_very_many_that_are_ordered():
+    # CTA 0 stores once, CTA 1 the same 21 times; a barrier orders CTA 1's 21 × 1024 stores before the last one
+    body = START + """
+    mov.u32 %r5, 0;
+    AGAIN: st.global.u32 [%x1], 42; setp.eq.u32 %p1, %r2, 0; @%p1 bra E;
+    add.u32 %r5, %r5, 1; setp.lt.u32 %p1, %r5, 21; @%p1 bra AGAIN; bar.sync 0;
+    setp.ne.u32 %p1, %r1, 0; @%p1 bra E; st.global.u32 [%x1], 43; E: ret;
+    """
+    report = simulate(body, np.zeros(1, "u4"), block=1024, grid=2, on_finding="collect")
+    assert [(x.rule, x.count) for x in report.findings] == [("race", 1)]
+
+
+@pytest.mark.parametrize("readers", [2, 3])
 def test_a_store_races_with_a_reader_whom_no_barrier_orders_before_it(readers):
     # warps 1 to `readers` read; the barriers of all but warp 2 order them before warp 0, which writes
     with_third = "bar.sync 2, 64;" if readers == 3 else ""

@@ -181,6 +181,9 @@ _MANY_TESTS = 32
 
 _ZERO = build.const(0, int32)
 
+#: a start up to here stays below 2**63 when an extent is added
+_FAR = 1 << 62
+
 
 def _plain(view: View, d: int) -> Window:
     """The window in dimension `d` of the buffer, in 64 bits."""
@@ -188,6 +191,10 @@ def _plain(view: View, d: int) -> Window:
     start, size = build.cast(view.placement.region.starts[d], int64), extent_of(view.buffer, d)
     if dim in view.space.padded:
         size = build.minimum(size, build.add(start, view.placement.region.counts[d]))
+        low, high = facts.bounds(start)
+        if low is None or low < 0 or high is None or high > _FAR:
+            # the whole region may lie before the tensor, and past 2**63 the sum is negative: no size is, as unsigned
+            size = build.maximum(size, 0)
     return Window(dim, start, size)
 
 

@@ -11,8 +11,12 @@ from ..opcodes.memory import Site
 from .order import Order
 from .records import END, FORGOTTEN, HALF, KIND, LOW, SEVERAL, WHO, Record, Shadow, real, who
 
-# Of so many writers of one value at most the order is looked at: the threads that run at once.
-MOST_WRITERS = 1 << 14
+# Of so many writers of one value the order is looked at for all who ask together; it is seldom asked of more.
+FEW_WRITERS = 1 << 10
+# So many pairs of a writer and one who asks are looked at in one access: 1 s.
+MOST_PAIRS = 1 << 24
+# Writers of one value that are looked at in one step.
+STEP = 1 << 12
 
 
 class Precedence:
@@ -61,7 +65,7 @@ class Precedence:
         left = np.flatnonzero(kind == SEVERAL)
         entry = (record[left] & WHO).astype(np.int64)
         log = shadow.log
-        for _ in range(MOST_WRITERS):
+        for _ in range(FEW_WRITERS):
             if not left.size:
                 return result
             one = log.records[entry]
@@ -76,7 +80,23 @@ class Precedence:
             result[left[ends]] = every
             goes_on = ~settled & ~ends
             left, entry = left[goes_on], entry[goes_on]
+        for start in np.unique(entry).tolist():
+            asked = left[entry == start]
+            writers = log.records[log.chain(start, MOST_PAIRS // left.size)]
+            for at in asked.tolist():
+                result[at] = self.many_ordered(writers, me[at], strong, every)
         return result
+
+    def many_ordered(self, writers: Record, me: np.uint64, strong: Site | None, every: bool) -> bool:
+        """Whether all of many writers are ordered before me (or are me), or with `every` off any of them."""
+        for begin in range(0, writers.size, STEP):
+            some = writers[begin : begin + STEP]
+            good = ((some & KIND) == FORGOTTEN) | ((some & LOW) == me)
+            ask = np.flatnonzero(~good)
+            good[ask] = self.ordered(some[ask], np.full(ask.size, me), strong)
+            if np.count_nonzero(good) != (good.size if every else 0):
+                return not every
+        return every
 
     def one_of(self, shadow: Shadow, record: int, me: int) -> int:
         """A record of one thread other than `me` among the writers that a record names."""

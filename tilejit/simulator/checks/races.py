@@ -4,9 +4,9 @@ Two accesses to a place, one of them a write, must be ordered (see `order`), or 
 each other. Equal values that one operation stores are no race, and harmless to a reader for whom one of the stores has
 happened before. What is reported is a race in every schedule that synchronises as this one did.
 
-Of the readers of a place two are kept, the first and the last since the last barrier of the CTA. A write behind
-barriers of a part of the CTA, or behind a flag, may be ordered behind these two and not behind a third, which is missed
-then.
+Of the readers of a place two are kept, the first and the last since the last barrier of the CTA. In kernels in which
+barriers of a part of the CTA, or flags, may order a write behind these two and not behind a third, the last reader of
+each of a few groups of warps is kept as well. Of readers of one group the last one hides the others.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from .records import (
     Shadow,
     ascending,
     equal_bits,
+    group_of,
     real,
     recent,
     since,
@@ -173,6 +174,8 @@ class AccessChecker:
         return each if each.size == count else np.repeat(each, count // each.size)
 
     def record_read(self, shadow: Shadow, cells: Index, me: Record, stamp: Record, base: Any) -> None:
+        if self.facts.partial:
+            shadow.need_group_reads()[group_of(me), cells] = stamp
         first = shadow.first_reads
         free = not since(shadow.read, base)
         shadow.read = self.order.event
@@ -251,17 +254,31 @@ class AccessChecker:
     def report_reads(self, region: MemoryRegion, cells: Index, me: Record, at: Index, site: Site) -> None:
         """Report where another thread has read one of the cells `at`, unordered with me."""
         shadow: Shadow = region.shadow
+        raced = np.zeros(cells.size, bool)
         for column in (shadow.first_reads, shadow.last_reads):
             reads = column[cells]
             there = at[reads[at] != 0]
             if self.facts.any_constant:
                 constant = self.facts.constant[self.precedence.pcs(reads[there])]
                 self.report.changed(region, cells, me, reads, there[constant], site)
-            there = there[(reads[there] & LOW) != me[there]]
-            if there.size:
-                strong = site if site.strong else None
-                ordered = self.precedence.ordered(reads[there], me[there], strong)
-                self.report.race(region, cells, me, reads, there[~ordered], site, "read")
+            there = self.unordered_reads(reads, there, me, site)
+            self.report.race(region, cells, me, reads, there, site, "read")
+            raced[there] = True
+        if shadow.group_reads is None:
+            return
+        # of several readers that neither of the two shows, one is reported
+        for reads in shadow.group_reads[:, cells]:
+            differs = (reads != 0) & (reads != shadow.first_reads[cells]) & (reads != shadow.last_reads[cells])
+            there = self.unordered_reads(reads, at[(differs & ~raced)[at]], me, site)
+            self.report.race(region, cells, me, reads, there, site, "read")
+            raced[there] = True
+
+    def unordered_reads(self, reads: Record, at: Index, me: Record, site: Site) -> Index:
+        """At which of the places `at` another thread's read isn't ordered with me."""
+        at = at[(reads[at] & LOW) != me[at]]
+        if not at.size:
+            return at
+        return at[~self.precedence.ordered(reads[at], me[at], site if site.strong else None)]
 
     def report_conflicts_of_store(
         self, region: MemoryRegion, cells: Index, me: Record, writes: Record, at: Index, site: Site

@@ -6,6 +6,9 @@ A cell is as wide as the kernel's narrowest access to that state space. It keeps
 - the first thread that read it since the last barrier;
 - the last thread other than that one that read it. So whoever writes next, one of the two shows any other reader.
 
+Where something orders a part of the threads, those two may be ordered before a write, and a third not. Then a cell
+keeps the last reader of each of a few groups of warps, too.
+
 A record is an event and who it was.
 
     63            32 31 30 29             0
@@ -43,6 +46,8 @@ SEVERAL = np.uint64(1 << 30)
 FORGOTTEN = np.uint64(2 << 30)
 KIND = np.uint64(3 << 30)
 END = -1
+# Into so many groups do warps fall: neighbours into different ones, also across CTAs of 8 warps and more.
+GROUPS = 8
 # The log of writers of equal values is given up at this length, 64 MiB; who reads what they wrote is then believed.
 LONGEST_LOG = 1 << 22
 
@@ -61,12 +66,19 @@ class Shadow:
         self.writes = np.full(cells, 0 if initialized else UNWRITTEN, np.uint64)
         self.first_reads = np.zeros(cells, np.uint64)
         self.last_reads = np.zeros(cells, np.uint64)
+        self.group_reads: Record | None = None
         self.shared = region.space == "shared"
         self.wrote = 0
         self.read = 0
         self.log = WriterLog()
         self.releases: dict[int, Location] = {}
         self.released: NDArray[np.bool_] | None = None
+
+    def need_group_reads(self) -> Record:
+        """The last reader of each cell in each group, by group and cell."""
+        if self.group_reads is None:
+            self.group_reads = np.zeros((GROUPS, self.writes.size), np.uint64)
+        return self.group_reads
 
     def need_released(self) -> NDArray[np.bool_]:
         if self.released is None:
@@ -122,6 +134,16 @@ class WriterLog:
         result[single] = self.append(writes[single], np.full(single.size, END))
         return result
 
+    def chain(self, entry: int, most: int) -> Index:
+        """The entries of a chain from one on, so many at most."""
+        entries: list[int] = []
+        # of a memoryview an element is read in half the time of an array's
+        following = memoryview(self.following)  # type: ignore[arg-type]
+        while entry != END and len(entries) < most:
+            entries.append(entry)
+            entry = following[entry]
+        return np.array(entries, np.int64)
+
     def joined(self, stamps: Record, writes: Record) -> Record:
         """Records of the threads of `writes` and, in front of them, one more each; all stored the same."""
         if self.size > LONGEST_LOG:
@@ -167,6 +189,13 @@ def who(records: Record) -> Index:
     """The thread of records of one thread each, by its number in the grid."""
     threads: Index = (records & WHO).astype(np.int64)
     return threads
+
+
+def group_of(records: Record) -> Index:
+    """The group of each record's thread."""
+    warp = ((records & LOW) - ONE >> np.uint64(5)).astype(np.int64)
+    groups: Index = (warp ^ warp >> 3) % GROUPS
+    return groups
 
 
 def since(event: int, base: Any) -> bool:

@@ -5,7 +5,8 @@ depends on what it reads. One that counts its turns waits for nobody, whatever i
 
 A register decides how a loop goes on if a branch in it depends on it, or the place of a store, or a barrier. A value
 that is only stored decides nothing. Where all that decides is as it was in an earlier turn, and nobody has written what
-the deciding loads read, every later turn takes the same way and stores to the same places: the loop has no end.
+the deciding loads read, every later turn takes the same way and stores to the same places: the loop has no end. Nor has
+one that no path leaves, whatever decides.
 """
 
 from __future__ import annotations
@@ -90,6 +91,17 @@ class Courses:
             for target in targets:
                 result[target].append(origin)
         return result
+
+    @cached_property
+    def endless(self) -> frozenset[int]:
+        """The blocks from which no path leaves the kernel."""
+        ends = [block.index for block in self.blocks if block.kind == "trap" or EXIT in block.targets]
+        reached, waiting = set(ends), ends
+        while waiting:
+            more = [origin for origin in self.backward[waiting.pop()] if origin not in reached]
+            reached.update(more)
+            waiting.extend(more)
+        return frozenset(self.forward) - reached
 
     @cached_property
     def back_edges(self) -> list[BackEdge]:

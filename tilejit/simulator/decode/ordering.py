@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from ..opcodes.memory import Site
 from .ptx import PtxInstruction
 
+_BARRIERS = ("bar", "barrier")
+
 
 @dataclass(frozen=True, slots=True)
 class Ordering:
@@ -22,6 +24,7 @@ class Ordering:
     operation: a number that the instructions of one operation of the source share.
     any_constant: some load is constant. narrow: some scope is no wider than a CTA.
     consistent: some fence is sequentially consistent.
+    partial: something orders a part of a CTA's threads, or threads of several CTAs: named barriers or releases.
     """
 
     strong: NDArray[np.bool_]
@@ -31,6 +34,7 @@ class Ordering:
     any_constant: bool
     narrow: bool
     consistent: bool
+    partial: bool
 
     @classmethod
     def of(cls, body: Sequence[PtxInstruction], sites: Sequence[Site]) -> Ordering:
@@ -43,9 +47,11 @@ class Ordering:
         numbers: dict[Any, int] = {}
         operation = [numbers.setdefault(x.loc or ("pc", i), len(numbers)) for i, x in enumerate(body)]
         fences = [x for x in body if x.root in ("fence", "membar")]
+        parts = any(x.root in _BARRIERS and ("arrive" in x.suffix or len(x.operands) > 1) for x in body)
         narrow = any(not x.suffix.endswith((".gpu", ".sys", ".gl")) for x in fences)
         return cls(
             strong, wide, constant, np.array([*operation, -1]), bool(constant.any()),
             narrow=narrow or any(site.strong and not site.wide for site in sites),
             consistent=any(x.root == "membar" or ".sc" in x.suffix for x in fences),
+            partial=parts or bool(fences) or any(site.release for site in sites),
         )

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import DeadlockError, DivergenceError, SimulationError
+from ..checks.findings import Findings
 from ..checks.order import Order
 from ..checks.pages import Rows
 from ..checks.places import PtxPlaces
@@ -46,7 +47,10 @@ class Arrival:
 class Barriers:
     """All barriers of a chunk's CTAs. waiting: barrier number → arrivals."""
 
-    def __init__(self, lanes: Lanes, alive: NDArray[np.bool_], order: Order | None, places: PtxPlaces) -> None:
+    def __init__(
+        self, lanes: Lanes, alive: NDArray[np.bool_], order: Order | None, places: PtxPlaces, findings: Findings
+    ) -> None:
+        self.findings = findings
         self.lanes = lanes
         self.alive = alive
         self.order = order
@@ -207,7 +211,10 @@ class Barriers:
             self.order.cta_barrier(ctas, all_of_chunk)
 
     def check_aligned(self, arrival: Arrival, full: NDArray[np.bool_]) -> None:
-        """Every thread of the warps that arrived here must have arrived here."""
+        """Every thread of the warps that arrived here must have arrived here.
+
+        Where the others have exited, a run that collects findings notes it and goes on, as a GPU does.
+        """
         lanes = self.lanes
         here = np.zeros(lanes.total, bool)
         here[arrival.positions] = True
@@ -217,17 +224,21 @@ class Barriers:
         elsewhere = np.flatnonzero(members[warp] & ~here)
         if not elsewhere.size:
             return
-        at = int(elsewhere[0])
+        living = elsewhere[self.alive[elsewhere]]
+        at = int(living[0] if living.size else elsewhere[0])
         waiter = int(arrival.positions[warp[arrival.positions] == warp[at]][0])
         fate = "waits at another barrier instruction" if self.alive[at] else "has exited without it"
         others = self.describe_waiting() if self.alive[at] else []
-        raise DivergenceError(
+        message = (
             f"a barrier that all threads of a warp must execute together was reached by a part of the warp: "
             f"{lanes.describe_position(waiter)} waits at\n  {self.places.describe(arrival.block.end_pc)}\n"
-            f"but {lanes.describe_position(at)} {fate}" + "".join("\n" + x for x in others),
-            hint="move the barrier out of the branch, so that all threads reach it",
-            instructions=(arrival.block.end_pc,), threads=lanes.numbers(np.array([waiter, at])),
+            f"but {lanes.describe_position(at)} {fate}" + "".join("\n" + x for x in others)
         )
+        hint = "move the barrier out of the branch, so that all threads reach it"
+        pc, threads = arrival.block.end_pc, lanes.numbers(np.array([waiter, at]))
+        if living.size:
+            raise DivergenceError(message, hint=hint, instructions=(pc,), threads=threads)
+        self.findings.add("divergence", message, pc, threads=threads, hint=hint)
 
     def standing(self) -> list[tuple[int, Index | None]]:
         """(block behind the barrier, threads) of those who have arrived."""

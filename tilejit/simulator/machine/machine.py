@@ -54,7 +54,7 @@ class Machine:
         self.matrices = Matrices(lanes, self.warps, access)
         self.made_copies: AsyncCopies | None = None
         self.made_tmem: TensorMemory | None = None
-        self.barriers = Barriers(lanes, self.alive, order, places)
+        self.barriers = Barriers(lanes, self.alive, order, places, access.findings)
         self.registers = Registers(program, lanes, params)
         self.load = access.load
         self.store = access.store
@@ -249,7 +249,8 @@ class Machine:
             self.finish(group)
             return
         waits = target <= origin and (
-            (origin, target) in self.waiting or self.loops.repeats(target, group, self.deciding_values)
+            (origin, target) in self.waiting
+            or self.loops.repeats(target, group, target in self.program.courses.endless, self.deciding_values)
         )
         self.merge(self.parked if waits else self.ready, target, group)
 
@@ -306,6 +307,8 @@ class Machine:
         if not (self.held or self.parked or self.barriers.waiting):
             return False
         if self.parked:
+            if self.program.courses.endless.issuperset(self.parked):
+                self.report_endless()
             if self.stands_still():
                 self.report_deadlock()
             self.unpark()
@@ -403,6 +406,12 @@ class Machine:
         waits.extend(self.barriers.describe_waiting())
         message = "deadlock: nothing changes any more that decides how this goes on\n" + "\n".join(waits)
         raise DeadlockError(message, **self.parties({**self.parked, **self.held}))
+
+    def report_endless(self) -> NoReturn:
+        message = "endless loop: no way leads out of it\n" + "\n".join(
+            self.describe_group(b, g, "run") for b, g in self.parked.items()
+        )
+        raise DeadlockError(message, hint="leave it by break or return", **self.parties(self.parked))
 
     def report_limit(self, number: int, group: Index | None) -> NoReturn:
         lines = "\n".join(self.describe_groups(number, group))

@@ -39,8 +39,8 @@ class Loops:
         self.turns: dict[int, int] = {}
         self.kept: dict[tuple[int, int, int], Kept] = {}
 
-    def repeats(self, head: int, group: Index | None, deciding: Deciding) -> bool:
-        """Whether a group that goes back to `head` has been there with the same registers.
+    def repeats(self, head: int, group: Index | None, endless: bool, deciding: Deciding) -> bool:
+        """Whether a group that goes back to `head` has been there with the same registers, or often in an endless loop.
 
         deciding: tells the registers. It is asked here and not kept, as its owner keeps these loops.
         """
@@ -48,6 +48,8 @@ class Loops:
         self.turns[head] = turn
         if turn < FIRST_LOOK:
             return False
+        if endless:
+            return True
         key = (head, -1, 0) if group is None else (head, int(group[0]), group.size)
         kept = self.kept.get(key)
         if kept is not None and turn < 2 * kept.turn:

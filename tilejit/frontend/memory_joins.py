@@ -1,0 +1,127 @@
+"""Tiles and regions that meet in one name, and what outlives the loop or helper that made it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..ir.nodes import Open
+from ..scopes import THREAD
+from .context import Context
+from .kinds import ItemsKind, Kind, Same, TileKind, kind_of
+from .places import PlaceKind, Source, difference, place_kind
+from .stand_ins import ONE_BUFFER
+from .values import Binding, Conflict, Constant, Items, Memory, Unset, describe, owner_scope
+
+__all__ = ["conflict", "merge_memory", "outlived"]
+
+
+def merge_memory(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
+    """What a name may hold that is a tile or a region on each path; `Same(Unset)` where these don't fit together."""
+    places = [b.value for b in bindings if isinstance(b.value, Memory)]
+    is_one_buffer = all(place.buffer == places[0].buffer for place in places)
+    if all(place.is_value or (not is_one_buffer and _is_own(place)) for place in places):
+        return _merge_tiles(name, bindings)
+    return _merge_places(ctx, name, bindings)
+
+
+def _is_own(place: Memory) -> bool:
+    """Whether it is a part of a thread's own tile, which can be copied."""
+    return place.is_local and not place.constant_indices and owner_scope(place.buffer) == THREAD.name
+
+
+def _merge_tiles(name: str, bindings: Sequence[Binding]) -> Kind:
+    first = bindings[0]
+    a = first.value
+    assert isinstance(a, Memory)
+    scope, laid_out = owner_scope(a.buffer), first
+    for other in bindings[1:]:
+        b = other.value
+        assert isinstance(b, Memory)
+        if a.dtype != b.dtype:
+            return conflict(name, (first, str(a.dtype)), (other, str(b.dtype)))
+        if a.shape != b.shape:
+            return conflict(name, (first, f"of shape {a.shape}"), (other, f"of shape {b.shape}"))
+        if owner_scope(b.buffer) != scope:
+            scopes = (first, f"a tile of a {scope}"), (other, f"a tile of a {owner_scope(b.buffer)}")
+            return conflict(name, *scopes, "make both on one scope")
+        if not (a.is_whole and b.is_whole) and _is_own(a) and _is_own(b):
+            continue
+        layout, others = (v.value.buffer.layout for v in (laid_out, other) if isinstance(v.value, Memory))
+        if isinstance(layout, Open):
+            laid_out = other
+        elif not isinstance(others, Open) and layout != others:
+            layouts = (laid_out, f"in layout {layout}"), (other, f"in layout {others}")
+            return conflict(name, *layouts, "give both the same layout, by layout= where they are made")
+    return TileKind(a.dtype, a.shape, scope)
+
+
+def _merge_places(ctx: Context, name: str, bindings: Sequence[Binding]) -> Kind:
+    first = bindings[0]
+    places: list[Memory] = []
+    for binding in bindings:
+        assert isinstance(binding.value, Memory) and isinstance(first.value, Memory)
+        sides = difference(first.value, binding.value)
+        if sides is None and (_is_view_of_either(ctx, first) or _is_view_of_either(ctx, binding)):
+            sides = describe(first.value), describe(binding.value)
+        if sides is not None:
+            return conflict(name, (first, sides[0]), (binding, sides[1]), ONE_BUFFER)
+        places.append(binding.value)
+    sources = dict(source for binding in bindings for source in _sources(ctx, binding))
+    is_either = len({place.buffer.name for place in places}) > 1 or ctx.either(places[0].buffer) is not None
+    return place_kind(places, tuple(sources.items()), is_either=is_either)
+
+
+def _is_view_of_either(ctx: Context, binding: Binding) -> bool:
+    assert isinstance(binding.value, Memory)
+    buffer = binding.value.buffer
+    return ctx.either(buffer) is not None and buffer.base is not None
+
+
+def _sources(ctx: Context, binding: Binding) -> tuple[Source, ...]:
+    """The buffers that a name bound to memory stands for."""
+    assert isinstance(binding.value, Memory)
+    root = binding.value.buffer.root
+    stand_in = ctx.stand_ins.get(root.name)
+    return ((root.name, root.span or binding.span),) if stand_in is None else stand_in.sources
+
+
+def outlived(ctx: Context, name: str, kind: Kind, last: Binding) -> Kind:
+    """The kind of a value that was made inside a loop or block, for use behind it; last: one binding to it.
+
+    Whatever it is made of may change when the next round begins, or when the loop ends.
+    """
+    if isinstance(kind, ItemsKind):
+        assert isinstance(last.value, Items)
+        pairs = enumerate(zip(kind.items, last.value.items, strict=True))
+        items = [outlived(ctx, f"{name}[{k}]", inner, Binding(item, last.span)) for k, (inner, item) in pairs]
+        return next((i for i in items if isinstance(i, Same) and isinstance(i.value, Unset)), ItemsKind(tuple(items)))
+    if isinstance(kind, PlaceKind):
+        return kind.moving()
+    if not isinstance(kind, Same) or isinstance(kind.value, (Constant, Unset)):
+        return kind
+    value = kind.value
+    if isinstance(value, Items):
+        return outlived(ctx, name, ItemsKind(tuple(map(Same, value.items))), Binding(value, last.span))
+    if not isinstance(value, Memory) or value.is_value:
+        return kind_of(value)
+    if value.constant_indices or not _has_known_extents(value) or _is_view_of_either(ctx, Binding(value, last.span)):
+        problem = "is a region whose place is known only inside the loop or helper that made it"
+        return Same(Unset(name, problem, "take the region again where it is used"))
+    is_either = ctx.either(value.buffer) is not None
+    place = place_kind((value,), _sources(ctx, Binding(value, last.span)), is_either=is_either).moving()
+    return place if place.varying else kind
+
+
+def _has_known_extents(value: Memory) -> bool:
+    return all(e is None or isinstance(e, int) or e in value.buffer.shape for e in value.extents)
+
+
+def conflict(
+    name: str,
+    first: tuple[Binding, str],
+    second: tuple[Binding, str],
+    remedy: str = "convert one of them, for example with .astype(...)",
+) -> Same:
+    """That a name is one thing where one binding gives it, and another where another does."""
+    (a, what_a), (b, what_b) = first, second
+    return Same(Conflict.between(name, (what_a, a.span), (what_b, b.span), remedy))

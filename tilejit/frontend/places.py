@@ -1,0 +1,152 @@
+"""Places: regions that a name holds on several paths, and that differ in where they are.
+
+Regions of one buffer differ in where they start: the starts are kept in variables, and the name still is a region.
+Regions of several buffers in one kind of memory, alike in dtype, shape and layout, differ in their buffer, too. Such a
+name stands for an *either*: a buffer that doesn't exist and can only be read. Which buffer it is, is kept in a variable
+of the either's name; `selections` puts a branch for each buffer in the place of whatever reads the either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from ..dtypes import int64
+from ..ir.arithmetic import build
+from ..ir.nodes import Buffer, Const, Expr, Strided, Var
+from ..source import Span
+from .values import Memory, describe
+
+__all__ = ["Part", "PlaceKind", "Source", "Varying", "difference", "part_of", "place_kind", "with_parts"]
+
+#: where the buffers of an either may lie: what they hold is read where it is wanted, not when the name is given
+_SPACES = ("global", "shared")
+
+#: a buffer that a name stands for, by its name, and where it is made
+Source = tuple[str, Span | None]
+
+
+class Part(Enum):
+    """What may vary of a place."""
+
+    START = "start"
+    EXTENT = "extent"
+    STRIDE = "stride"
+    BUFFER = "buffer"
+
+
+#: a part and its dimension
+Varying = tuple[Part, int]
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceKind:
+    """Regions that are alike but for what varies.
+
+    like: one of them. in_bounds: all of them are. sources: the buffers in which they lie.
+    """
+
+    like: Memory
+    varying: tuple[Varying, ...]
+    in_bounds: bool
+    sources: tuple[Source, ...] = field(compare=False, repr=False)
+
+    @property
+    def is_either(self) -> bool:
+        return (Part.BUFFER, 0) in self.varying
+
+    def moving(self) -> PlaceKind:
+        """The kind of the same regions when all that isn't constant varies."""
+        parts = (*_parts(self.like, self.is_either), (Part.BUFFER, 0))
+        changing = {part for part in parts[:-1] if not isinstance(_held(self.like, part), (int, Const))}
+        return replace(self, varying=tuple(part for part in parts if part in changing or part in self.varying))
+
+
+def difference(a: Memory, b: Memory) -> tuple[str, str] | None:
+    """What two regions are that no name can stand for both of them; None where one can."""
+    if a.constant_indices or b.constant_indices:
+        return describe(a), describe(b)
+    if a.buffer == b.buffer:
+        return None if a.extents == b.extents else (describe(a), describe(b))
+    if a.buffer.space != b.buffer.space or a.buffer.space not in _SPACES:
+        return describe(a), describe(b)
+    if a.dtype != b.dtype:
+        return str(a.dtype), str(b.dtype)
+    if _taken(a) != _taken(b):
+        return describe(a), describe(b)
+    one, other = a.buffer, b.buffer
+    if isinstance(one.layout, Strided) and isinstance(other.layout, Strided):
+        return None
+    if one.layout != other.layout or one.shape != other.shape:
+        return _laid_out(one), _laid_out(other)
+    return None
+
+
+def _taken(memory: Memory) -> tuple[int | Expr | str | None, ...]:
+    pairs = zip(memory.extents, memory.buffer.shape, strict=True)
+    return tuple("all" if isinstance(extent, Var) and extent == whole else extent for extent, whole in pairs)
+
+
+def _laid_out(buffer: Buffer) -> str:
+    return f"in a buffer of shape {buffer.shape} and layout {buffer.layout}"
+
+
+def place_kind(places: Sequence[Memory], sources: Sequence[Source], *, is_either: bool) -> PlaceKind:
+    """The kind of regions between any two of which there is no `difference`. is_either: they lie in several buffers."""
+    like = places[0]
+    varying = [part for part in _parts(like, is_either) if len({_held(place, part) for place in places}) > 1]
+    in_bounds = all(place.in_bounds for place in places)
+    return PlaceKind(like, (*varying, (Part.BUFFER, 0)) if is_either else tuple(varying), in_bounds, tuple(sources))
+
+
+def _parts(like: Memory, is_either: bool) -> list[Varying]:
+    """What can vary of a region, but for its buffer."""
+    dims = range(len(like.starts))
+    parts = [(Part.START, d) for d in dims]
+    if is_either:
+        parts += [(Part.EXTENT, d) for d in dims]
+    if is_either and isinstance(like.buffer.layout, Strided):
+        parts += [(Part.STRIDE, d) for d in dims]
+    return parts
+
+
+def _held(place: Memory, varying: Varying) -> int | Expr:
+    part, dim = varying
+    if part is Part.START:
+        return place.starts[dim]
+    if part is Part.EXTENT:
+        return place.buffer.shape[dim]
+    assert part is Part.STRIDE and isinstance(place.buffer.layout, Strided)
+    return place.buffer.layout.strides[dim]
+
+
+def part_of(place: Memory, varying: Varying) -> Expr:
+    """What a region has in the place of a part, but its buffer."""
+    value = _held(place, varying)
+    return build.const(value, int64) if isinstance(value, int) else value
+
+
+def with_parts(kind: PlaceKind, name: str, held: dict[Varying, Var], span: Span) -> Memory:
+    """The region whose varying parts are what variables hold. name: of the either, if it is one."""
+    like, starts, shape = kind.like, list(kind.like.starts), list(kind.like.buffer.shape)
+    layout = like.buffer.layout
+    strides = list(layout.strides) if isinstance(layout, Strided) else []
+    for (part, dim), var in held.items():
+        if part is Part.START:
+            starts[dim] = var
+        if part is Part.EXTENT:
+            shape[dim] = var
+        if part is Part.STRIDE:
+            strides[dim] = var
+    buffer = like.buffer
+    if kind.is_either:
+        if isinstance(layout, Strided):
+            layout = replace(layout, strides=tuple(strides))
+        buffer = Buffer(name, buffer.space, buffer.dtype, tuple(shape), layout, buffer.align, None, span)
+    extents = tuple(
+        whole if isinstance(extent, Var) and extent == before else extent
+        for extent, before, whole in zip(like.extents, like.buffer.shape, shape, strict=True)
+    )
+    writable = like.writable and not kind.is_either
+    return Memory(buffer, tuple(starts), extents, writable, kind.in_bounds)
