@@ -17,6 +17,7 @@ from functools import lru_cache
 from math import gcd
 
 from ...layout.grid import WIDEST_BYTES, Grid
+from ...target import MAX_REGISTERS
 
 __all__ = [
     "BARRIER", "ISSUE", "LINE", "SECTOR", "WAVEFRONT", "Access", "Demand", "Extents", "Part", "Prices", "Reduced",
@@ -26,8 +27,9 @@ __all__ = [
 SECTOR, LINE = 32, 128
 ISSUE, WAVEFRONT, SHUFFLE, BARRIER = 4, 4, 5, 80
 
-#: the 32-bit registers of a thread from which on each further one costs, and what it costs a warp
-MANY_REGISTERS, SPILL = 223, 64
+#: the 32-bit registers of a thread that are kept for other things than tiles, and what each that tiles take of them, or
+#: that a thread hasn't got, costs a warp
+BESIDE_TILES, SPILL = 32, 64
 
 #: the axes of a tile's dimensions without those of extent 1, with their extents
 Extents = tuple[tuple[int, int], ...]
@@ -75,8 +77,8 @@ class Part:
 class Demand:
     """All that a component's tiles are used for, each with how often.
 
-    elementwise: issue weight of the operations on tiles of these axes. live: 32-bit words an element, of the tiles
-    that live where most are live.
+    elementwise: issue weight of the operations on tiles of these axes. live: of the tiles that live where most are
+    live, by axes and bits of an element, how many. limit: registers of a thread.
     """
 
     accesses: dict[Access, int] = field(default_factory=dict)
@@ -84,6 +86,7 @@ class Demand:
     reductions: dict[Reduced, int] = field(default_factory=dict)
     parts: dict[Part, int] = field(default_factory=dict)
     live: dict[tuple[Extents, int], int] = field(default_factory=dict)
+    limit: int = MAX_REGISTERS
 
 
 class Prices:
@@ -106,7 +109,7 @@ class Prices:
         for part, times in demand.parts.items():
             if gcd(part.start, part.extent) % grid.spreads[part.axis].period:
                 each += times * (BARRIER + 2 * ISSUE * registers[part.tile])
-        return total + warps * (each + SPILL * max(0, _words(demand, registers) - MANY_REGISTERS))
+        return total + warps * (each + SPILL * max(0, _words(demand, registers) + BESIDE_TILES - demand.limit))
 
     def live_words(self, grid: Grid) -> int:
         """32-bit registers of a thread where most tiles are live."""
