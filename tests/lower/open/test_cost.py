@@ -141,3 +141,7 @@ def test_registers_past_the_limit_cost() -> None:
     tile = ((0, 32 * 224),)
     assert Prices(Demand(live={(tile, 32): 1})).cost(grid) == 64
     assert Prices(Demand(live={(tile, 16): 1})).cost(grid) == 0
+    # of 1024 threads each has 64
+    few = ((0, 32 * 40),)
+    assert Prices(Demand(live={(few, 32): 1}, limit=64)).cost(grid) == 8 * 64
+    assert Prices(Demand(live={(few, 32): 1})).cost(grid) == 0
