@@ -26,7 +26,7 @@ def test_an_access_is_as_wide_as_its_name_says(number: int) -> None:
     ptx = probe.kernel.compile(*(tj.spec(*array) for array in probe.arrays), 1, target="sm_90a").ptx
     run = int(probe.name.split()[-2])
     instruction = {2: "b16", 4: "b32", 8: "v2.b32", 16: "v4.b32"}[run]
-    assert ptx.count(f"ld.global.nc.{instruction} ") == 4
+    assert ptx.count(f"ld.global.{instruction} ") == 4
 
 
 @pytest.mark.parametrize("dtype", [tj.float32, tj.float16])

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from ...dtypes import int32
 from ...errors import LayoutError
@@ -20,6 +21,7 @@ from ...layout import TileLayout
 from ...layout.grid import Grid, Projection, alike, projected
 from ...ops import relation
 from ...ops.copies import COPY
+from ...source import Span
 from ..schedule.placement import place
 from .anchors import WarpSplit, padded
 from .axes import Meeting, Survey, Tile, Use, fits
@@ -140,7 +142,8 @@ class _Rewriter:
         self, step: Meeting, use: Use, fresh: Region, layout: Projection, original: Region
     ) -> Sequence[TileOp]:
         """What gives the fresh tile its values: again what made them where that is cheap, else a copy."""
-        made = self._recomputing.again(step, use, fresh, layout, self._another)
+        make = partial(self._another, span=use.region.span)
+        made = self._recomputing.again(step, use, fresh, layout, make)
         return made or (TileOp(COPY.name, step.op.scope, (fresh, original), (), step.op.span),)
 
     def _fresh(self, use: Use, layout: Projection) -> Region:
@@ -148,13 +151,13 @@ class _Rewriter:
         buffer, shape = use.region.buffer, use.region.shape
         slots = () if layout.slots == shape else layout.slots
         made = replace(buffer, name=buffer.root.name, shape=shape, layout=layout.layout, base=None, slots=slots)
-        return self._another(made)
+        return self._another(made, use.region.span)
 
-    def _another(self, buffer: Buffer) -> Region:
+    def _another(self, buffer: Buffer, span: Span | None) -> Region:
         """All of a further tile like this one."""
         made = replace(buffer, name=self._names.name(buffer.name))
-        self.head.append(Alloc(made, span=made.span))
-        return Region(made, (Const(0, int32),) * len(made.shape), _fixed(made), span=made.span)
+        self.head.append(Alloc(made, span=span))
+        return Region(made, (Const(0, int32),) * len(made.shape), _fixed(made), span=span)
 
     def converted(self, step: Meeting) -> Iterator[tuple[str, Projection]]:
         """(operand, the layout that it should have) of those that don't have it."""
