@@ -10,19 +10,19 @@ lane IR ─ memory, pending, packed, assertions, prune ─▶ ─ codegen ─▶
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .codegen import Generated, generate
+from .codegen import Generated, generate, limits
 from .codegen.census import census
-from .codegen.storage import LOCAL_LIMIT, THREAD_LIMIT, allocations, local_memory, most_at_once, shared_plan, size_bytes
-from .codegen.tensor_memory import columns_of, tensor_memory_plan
+from .codegen.storage import allocations, local_memory, size_bytes
 from .codegen.usage import Measurement, Usage, estimate
 from .errors import ResourceError, TilejitError
 from .ir import walk
 from .ir.analyses import initialized, polling
+from .ir.analyses.pressure import Pressure
 from .ir.checks import WatchedRegion, checked, refuse_overlaps
 from .ir.nodes import Assert, AssertionsParam, Buffer, Kernel, Open, Param, PointerParam, Var
 from .ir.text.printer import to_text
@@ -31,7 +31,7 @@ from .ir.verify import Examined, examine
 from .lower import Verdict, lower, packed, pending
 from .lower.open import LayoutChoice, lay_out
 from .source import Span
-from .target import MAX_THREADS, TMEM_COLUMNS, Target
+from .target import MAX_THREADS, Target
 
 if TYPE_CHECKING:
     from .explain import Explanation
@@ -51,6 +51,7 @@ class Compiled:
     dynamic_shared: the launch must ask for `shared_bytes`.
     addressed: the local buffers that live in local memory, each with the place in the source that makes them.
     layouts: how those of open tiles were chosen.
+    pressure: of the local tiles, None where all of them together fit in registers.
     """
 
     name: str
@@ -75,12 +76,13 @@ class Compiled:
     addressed: Mapping[str, Span | None] = field(default_factory=dict)
     watched: tuple[WatchedRegion, ...] = ()
     layouts: tuple[LayoutChoice, ...] = ()
+    pressure: Pressure | None = None
     measurement: Measurement = field(default_factory=Measurement, repr=False, compare=False)
 
     @property
     def usage(self) -> Usage:
         """What a thread needs: an estimate until a driver has loaded the kernel."""
-        return self.measurement.usage or estimate(self.lane)
+        return self.measurement.usage or estimate(self.lane, self.pressure)
 
     @property
     def registers(self) -> int:
@@ -165,6 +167,7 @@ class PassState:
 
     tile: with layouts, before anything is checked or lowered. layouts: how they were chosen.
     flags: the buffers that checked builds have besides. watched: the regions that they count.
+    pressure: of the local tiles, None where all of them together fit in registers.
     examined: what the last verification saw, None before the first. generated: None until code generation.
     """
 
@@ -176,6 +179,7 @@ class PassState:
     addressed: Mapping[str, Span | None] = field(default_factory=dict)
     flags: frozenset[str] = frozenset()
     watched: tuple[WatchedRegion, ...] = ()
+    pressure: Pressure | None = None
     examined: Examined | None = None
     generated: Generated | None = None
     timings: dict[str, float] = field(default_factory=dict)
@@ -218,7 +222,7 @@ def _lay_out(state: PassState) -> None:
     laid_out = lay_out(state.kernel)
     if laid_out.kernel is not state.kernel:
         # those that were open have a size only now
-        _check_local_memory(state, tuple(allocations(laid_out.kernel.body)))
+        limits.check_local_memory(state.kernel, tuple(allocations(laid_out.kernel.body)))
     state.kernel = state.tile = laid_out.kernel
     state.layouts = laid_out.choices
 
@@ -248,6 +252,11 @@ def _lower(state: PassState) -> None:
     state.kernel, state.verdicts, state.addressed = lowered.kernel, lowered.verdicts, lowered.addressed
 
 
+def _count_registers(state: PassState) -> None:
+    assert state.tile is not None
+    state.pressure = limits.check_registers(state.tile, state.addressed)
+
+
 def _carry_pending(state: PassState) -> None:
     state.kernel = pending.carry(state.kernel)
 
@@ -258,57 +267,14 @@ def _keep_packed(state: PassState) -> None:
 
 def _check_memory(state: PassState) -> None:
     buffers = tuple(b for b in allocations(state.kernel.body) if not isinstance(b.layout, Open))
-    _check_shared_memory(state, buffers)
-    _check_local_memory(state, buffers)
-    plan = tensor_memory_plan(buffers)
-    if plan.columns > TMEM_COLUMNS:
-        largest = sorted((b for b, _ in plan.offsets), key=columns_of, reverse=True)
-        listed = ", ".join(f"{b.name} {columns_of(b)}" for b in largest)
-        raise ResourceError(
-            f"{state.kernel.name} needs {plan.columns} columns of tensor memory; a CTA has {TMEM_COLUMNS}. "
-            f"Largest: {listed}",
-            span=largest[0].span or state.kernel.span,
-            hint="use narrower tiles, or one buffer for several purposes",
-        )
+    limits.check_shared_memory(state.kernel, state.target, buffers)
+    limits.check_local_memory(state.kernel, _users(state, buffers), state.addressed)
+    limits.check_tensor_memory(state.kernel, buffers)
 
 
-def _check_shared_memory(state: PassState, buffers: tuple[Buffer, ...]) -> None:
-    total, limit = shared_plan(buffers).total_bytes, state.target.shared_bytes
-    if total <= limit:
-        return
-    largest = sorted((b for b in buffers if b.space == "shared"), key=size_bytes, reverse=True)[:5]
-    listed = ", ".join(f"{b.name} {size_bytes(b):,}" for b in largest)
-    raise ResourceError(
-        f"{state.kernel.name} needs {total:,} bytes of shared memory; {state.target} has {limit:,} for a CTA. "
-        f"Largest: {listed}",
-        span=largest[0].span or state.kernel.span,
-        hint="use smaller tiles or fewer stages, or a narrower dtype",
-    )
-
-
-def _check_local_memory(state: PassState, buffers: tuple[Buffer, ...]) -> None:
-    """What no thread's registers could hold counts too: ptxas would spill it. What no user allocates doesn't."""
-    local = [b for b in buffers if b.space == "local" and b.name not in state.flags]
-    spilled = [b for b in local if b.name in state.addressed or size_bytes(b) > LOCAL_LIMIT]
-    _limit_local(state, spilled, "local memory", LOCAL_LIMIT)
-    if sum(size_bytes(b) for b in local) > THREAD_LIMIT:
-        at_once = [b for b in most_at_once(state.kernel.body) if b.name not in state.flags]
-        _limit_local(state, at_once, "registers and local memory", THREAD_LIMIT)
-
-
-def _limit_local(state: PassState, buffers: list[Buffer], memory: str, limit: int) -> None:
-    """Refuses local buffers that together need more than a thread has."""
-    total = sum(size_bytes(b) for b in buffers)
-    if total <= limit:
-        return
-    largest = sorted(buffers, key=size_bytes, reverse=True)[:5]
-    listed = ", ".join(f"{b.name} {size_bytes(b):,}" for b in largest)
-    raise ResourceError(
-        f"{state.kernel.name} needs {total:,} bytes of {memory} a thread; the limit is {limit:,}. "
-        f"Largest: {listed}",
-        span=largest[0].span or state.kernel.span,
-        hint="use smaller tiles, spread them over more threads, or keep them in shared memory",
-    )
+def _users(state: PassState, buffers: Iterable[Buffer]) -> tuple[Buffer, ...]:
+    """The buffers without those that only checked builds have."""
+    return tuple(b for b in buffers if b.name not in state.flags)
 
 
 def _bind_assertions(state: PassState) -> None:
@@ -370,6 +336,14 @@ PASSES: tuple[Pass, ...] = (
             ("limits", "partitions count on a CTA that exists"),
             ("layouts", "variants go by layouts"),
             ("initialized", "afterwards a tile is no longer one buffer that an operation writes or reads"),
+        ),
+    ),
+    Pass(
+        "registers",
+        _count_registers,
+        after=(
+            ("layouts", "a tile's layout says how many registers it takes"),
+            ("lower", "only then is it known which local tiles live in local memory"),
         ),
     ),
     Pass(
@@ -488,4 +462,5 @@ def _compiled(open: Kernel, state: PassState, signature: Signature) -> Compiled:
         addressed=state.addressed,
         watched=state.watched,
         layouts=state.layouts,
+        pressure=state.pressure,
     )

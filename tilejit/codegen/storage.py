@@ -20,14 +20,6 @@ STATIC_LIMIT = 48 * 1024
 #: the one array of a kernel that has more
 DYNAMIC = "@dynamic_shared"
 
-#: local memory that a thread may have
-LOCAL_LIMIT = 16 * 1024
-
-#: local memory that the hardware gives a thread; what its registers can't hold goes there, too.
-#: source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"
-THREAD_LIMIT = 512 * 1024
-
-
 @dataclass(frozen=True, slots=True)
 class SharedPlan:
     """The shared buffers of a kernel in order, each with its first byte; `total_bytes` of all."""

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..ir.analyses.pressure import Pressure
 from ..ir.nodes import Kernel
 from ..target import most_registers
 from .storage import local_memory, most_at_once, size_bytes
 
-__all__ = ["Measurement", "Usage", "estimate"]
+__all__ = ["BESIDE_TILES", "Measurement", "Usage", "estimate"]
 
 #: addresses, indices and what an expression holds while it is computed; an elementwise kernel of one element takes 8 to
 #: 16, one of tiles 16 to 32
-_BESIDE_TILES = 16
+BESIDE_TILES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +35,16 @@ class Measurement:
     usage: Usage | None = None
 
 
-def estimate(kernel: Kernel) -> Usage:
-    """From the local tiles that are needed at once at lane level.
+def estimate(kernel: Kernel, pressure: Pressure | None) -> Usage:
+    """From the local tiles. pressure: theirs, None where all of them fit.
 
-    Each takes its own registers, while ptxas lets the parts of tiles share them: it is rather too much than too little.
+    registers: of those that are needed at once at lane level, each with its own from its first use to its last. ptxas
+    takes about as many while there are enough, so that more is in flight: it is rather too much than too little.
+    spills: what those that are live at one place can't have.
     """
+    limit = most_registers(kernel.threads, kernel.max_registers)
     addressed = {buffer.name for buffer in local_memory(kernel.body)}
     tiles = [buffer for buffer in most_at_once(kernel.body) if buffer.name not in addressed]
-    needed = sum(-(-size_bytes(buffer) // 4) for buffer in tiles) + _BESIDE_TILES
-    registers = min(needed, most_registers(kernel.threads, kernel.max_registers))
-    return Usage(registers, 4 * (needed - registers), is_estimate=True)
+    wanted = sum(-(-size_bytes(buffer) // 4) for buffer in tiles) + BESIDE_TILES
+    needed = 0 if pressure is None else pressure.words + BESIDE_TILES
+    return Usage(min(wanted, limit), 4 * max(0, needed - limit), is_estimate=True)

@@ -235,7 +235,7 @@ def units(threads: int) -> tuple[int, int]:
 
 
 def starts(scope: str, threads: int, axes: Sequence[GridAxis], fasts: Sequence[int]) -> Iterator[Grid]:
-    """The grids to begin with: all warps stand along the slowest column, or along the fast one.
+    """The grids to begin with: all warps stand along one column.
 
     Vectors are no wider than leaves elements for every thread.
     fasts: the axes along which neighbouring threads may lie.
@@ -245,7 +245,7 @@ def starts(scope: str, threads: int, axes: Sequence[GridAxis], fasts: Sequence[i
     extents = [max(axis.extent for axis in axes if axis.column == column) for column in set(columns)]
     most = 1 << (math.prod(extents) - 1).bit_length()
     for fast in fasts:
-        ends = dict.fromkeys((slowest(columns, fast), columns[fast]) if warps > 1 else (columns[fast],))
+        ends = sorted(set(columns), key=lambda column: (column == columns[fast], column)) if warps > 1 else columns[:1]
         for vectors in _vectors(axes, fast):
             block = math.prod(dict(sorted(zip(columns, vectors, strict=True))).values())
             if block > 1 and block * threads > most:
@@ -255,11 +255,6 @@ def starts(scope: str, threads: int, axes: Sequence[GridAxis], fasts: Sequence[i
                     pairs = zip(columns, vectors, strict=True)
                     spreads = [Spread(by_column[c], warps if c == end else 1, v) for c, v in pairs]
                     yield Grid(scope, lanes, warps, tuple(spreads), columns, fast)
-
-
-def slowest(columns: Sequence[int], fast: int) -> int:
-    """The first column besides that of the fast axis; that one where there is no other."""
-    return min((c for c in columns if c != columns[fast]), default=columns[fast])
 
 
 def _vectors(axes: Sequence[GridAxis], fast: int) -> Iterator[tuple[int, ...]]:
@@ -298,16 +293,22 @@ def _lanes(axes: Sequence[GridAxis], fast: int, vector: int, lanes: int) -> Iter
 
 
 def varied(grid: Grid) -> Iterator[Grid]:
-    """The grid with its warps spread over the slowest column and one other in each way."""
-    by_column = grid.by_column
-    slow = slowest(grid.columns, grid.fast)
-    for other in by_column:
-        if other == slow:
-            continue
-        for count in _divisors(grid.warps):
-            split = dict.fromkeys(by_column, 1) | {slow: grid.warps // count, other: count}
-            spreads = tuple(s._replace(warps=split[c]) for s, c in zip(grid.spreads, grid.columns, strict=True))
-            yield replace(grid, spreads=spreads)
+    """The grid with its warps spread over the columns in each way."""
+    by_column = tuple(grid.by_column)
+    for counts in _splits(grid.warps, len(by_column)):
+        split = dict(zip(by_column, counts, strict=True))
+        spreads = tuple(s._replace(warps=split[c]) for s, c in zip(grid.spreads, grid.columns, strict=True))
+        yield replace(grid, spreads=spreads)
+
+
+def _splits(number: int, parts: int) -> Iterator[tuple[int, ...]]:
+    """The factors of a number whose product it is, one a part; the last part's the greatest at first."""
+    if parts == 1:
+        yield (number,)
+        return
+    for first in _divisors(number):
+        for others in _splits(number // first, parts - 1):
+            yield (first, *others)
 
 
 def alone(shape: Sequence[int], scope: str, threads: int, bits: int) -> Projection:

@@ -14,7 +14,8 @@ from .cast import convert
 from .record import SCALAR, Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
 
 __all__ = [
-    "CACHE", "CAST", "COPY", "COPY_ASYNC", "DST", "FILL", "INDICES", "REQUIRE_BITS", "RESHAPE", "VARIANT_NAME", "into",
+    "ALONG", "CACHE", "CAST", "COPY", "COPY_ASYNC", "DST", "FILL", "INDICES", "REQUIRE_BITS", "RESHAPE", "VARIANT_NAME",
+    "into",
 ]
 
 Array = np.ndarray
@@ -164,10 +165,12 @@ def _indices(dst: Array, axis: int = 0) -> Array:
     return np.array(np.broadcast_to(along, dst.shape), dst.dtype)
 
 
+ALONG = Attribute("axis", int, "the axis along which is counted", 0)
+
 INDICES = TileOperation(
     name="indices",
     operands=(DST,),
-    attrs=(Attribute("axis", int, "the axis along which is counted", 0), VARIANT_NAME),
+    attrs=(ALONG, VARIANT_NAME),
     meaning="a local tile of int32: each element's index along an axis",
     example="rows = tj.S[(32, 8) : (1 @ tj.laneid, 1)]\nx = tj.warp.indices((32, 8), 0, layout=rows)",
     reference=_indices,

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilejit.layout.grid import Grid, GridAxis, Spread, starts, varied
-from tilejit.lower.open.cost import Access, Demand, Prices, Reduced, lines, shuffles, wavefronts
+from tilejit.lower.moves.wavefronts import LaneDigit, wavefronts
+from tilejit.lower.open.cost import Access, Demand, Prices, Reduced, lines, shuffles
 
 #: bytes between rows of which the distance isn't known: far apart
 FAR = 1 << 20
@@ -22,12 +23,28 @@ def accesses(draw: st.DrawFn) -> tuple[Access, Grid]:
     rows, columns = draw(st.integers(1, 16)), 8 * draw(st.integers(1, 6))
     unit = draw(st.sampled_from([0, 1]))
     tile = ((0, rows), (1, columns)) if unit else ((0, columns), (1, rows))
-    strides = (None, size) if unit else (size, None)
+    is_shared = draw(st.booleans())
+    pitch = size * (columns + 8 * draw(st.integers(0, 1))) if is_shared else None
+    strides = (pitch, size) if unit else (size, pitch)
     width = draw(st.sampled_from([w for w in (1, 2, 4, 8) if w * size <= 32]))
-    access = Access(tile, strides, unit, width, size, draw(st.booleans()))
+    access = Access(tile, strides, unit, width, size, draw(st.booleans()), "shared" if is_shared else "global")
     axes = [GridAxis(n, k, (4, 2, 1)[-1 if k != unit and n % 4 else 0 :]) for k, (_, n) in enumerate(tile)]
     grid = draw(st.sampled_from(list(starts("cta", draw(st.sampled_from([32, 64])), axes, [1, 0]))))
     return access, draw(st.sampled_from([grid, *varied(grid)]))
+
+
+def waves(pieces: dict[int, int], width: int) -> int:
+    """Of an access of a warp, by its lanes' addresses: accesses of 8 bytes go by half warps, of 16 by quarters."""
+    total, at_once = 0, 32 * 4 // max(width, 4)
+    for first in range(0, 32, at_once):
+        words = {
+            word
+            for thread, at in pieces.items()
+            if first <= thread < first + at_once
+            for word in range(at // 4, (at + width - 1) // 4 + 1)
+        }
+        total += max((sum(word % 32 == bank for word in words) for bank in range(32)), default=0)
+    return total
 
 
 def enumerated(access: Access, grid: Grid) -> int:
@@ -36,6 +53,7 @@ def enumerated(access: Access, grid: Grid) -> int:
     spreads = [grid.spreads[axis] for axis, _ in access.tile]
     vector = next((s.vector for s, (a, _) in zip(spreads, access.tile, strict=True) if a == access.unit), 1)
     width = min(vector, access.width, 16 // access.bytes)
+    steps_of = grid.strides()
     steps = [FAR if s is None else s for s in access.strides]
     pieces = [
         range(0, s.vector, width) if axis == access.unit else range(s.vector)
@@ -45,13 +63,18 @@ def enumerated(access: Access, grid: Grid) -> int:
     for position in product(*rounds):
         for piece in product(*pieces):
             touched: set[int] = set()
+            pieces_of: dict[int, int] = {}
             for lane in product(*(range(s.lanes) for s in spreads)):
                 first = [(p * s.lanes + k) * s.vector for p, s, k in zip(position, spreads, lane, strict=True)]
                 index = [start + v for start, v in zip(first, piece, strict=True)]
                 if all(i < n for i, (_, n) in zip(first, access.tile, strict=True)):
                     at = sum(i * step for i, step in zip(index, steps, strict=True))
                     touched |= set(range(at, at + width * access.bytes))
-            if touched:
+                    thread = sum(k * steps_of[grid.columns[a]][0] for k, (a, _) in zip(lane, access.tile, strict=True))
+                    pieces_of[thread] = at
+            if touched and access.space == "shared":
+                total += 4 + 4 * waves(pieces_of, width * access.bytes)
+            elif touched:
                 total += 4 + len({a // 32 for a in touched}) + len({a // 128 for a in touched})
     repeats = 1 if access.is_store else grid.warps
     for spread in spreads:
@@ -81,11 +104,20 @@ def test_sectors_and_lines(run: int, lanes: tuple[tuple[int, int | None], ...], 
 
 
 @pytest.mark.parametrize(
-    ("run", "lanes", "waves"),
-    [(4, ((32, 4),), 1), (4, ((32, 128),), 32), (16, ((32, 16),), 4), (2, ((32, 2),), 1), (4, ((4, 0), (8, 4)), 1)],
+    ("run", "lanes", "count"),
+    [
+        (4, ((32, 4),), 1),
+        (4, ((32, 128),), 32),
+        (16, ((32, 16),), 4),
+        (2, ((32, 2),), 1),
+        (4, ((4, 0), (8, 4)), 1),
+        # quarter warps of 8 rows, and of one row
+        (16, ((8, 128), (4, 16)), 32),
+        (16, ((4, 16), (8, 128)), 8),
+    ],
 )
-def test_wavefronts(run: int, lanes: tuple[tuple[int, int | None], ...], waves: int) -> None:
-    assert wavefronts(run, lanes) == waves
+def test_wavefronts(run: int, lanes: tuple[tuple[int, int], ...], count: int) -> None:
+    assert wavefronts(run, tuple(LaneDigit(n, n, stride) for n, stride in lanes)) == count
 
 
 @pytest.mark.parametrize(
@@ -109,3 +141,7 @@ def test_registers_past_the_limit_cost() -> None:
     tile = ((0, 32 * 224),)
     assert Prices(Demand(live={(tile, 32): 1})).cost(grid) == 64
     assert Prices(Demand(live={(tile, 16): 1})).cost(grid) == 0
+    # of 1024 threads each has 64
+    few = ((0, 32 * 40),)
+    assert Prices(Demand(live={(few, 32): 1}, limit=64)).cost(grid) == 8 * 64
+    assert Prices(Demand(live={(few, 32): 1})).cost(grid) == 0

@@ -1,8 +1,6 @@
 """Which local tiles are live together: those whose values are still needed where another one is written.
 
-Sets of tiles are integers, a bit a tile. The walk goes backwards; round a loop until nothing new is live at its head.
-What is live at a loop's head follows from what is live behind it and only grows, so that it is kept: a loop in a loop
-is walked again only where that has grown.
+Sets of tiles are integers, a bit a tile.
 """
 
 from __future__ import annotations
@@ -12,8 +10,9 @@ from dataclasses import dataclass, field
 
 from ...ops.copies import CAST
 from .. import walk
-from ..nodes import Break, Const, Continue, For, If, Loop, Region, Return, Stmt, TileOp
+from ..nodes import Const, Region, Stmt, TileOp
 from ..walk import Block, Place
+from .backwards import Backwards
 
 __all__ = ["Interference", "interference", "is_move"]
 
@@ -43,7 +42,7 @@ def is_move(stmt: Stmt) -> bool:
 
 def interference(body: Block, numbers: Mapping[str, int]) -> Interference:
     """Which of the tiles whose roots are named are needed at once."""
-    walker = _Backwards(numbers, Interference([0] * len(numbers)))
+    walker = _Interfering(numbers=numbers, made=Interference([0] * len(numbers)))
     walker.block(body, 0)
     return walker.made
 
@@ -55,64 +54,19 @@ def _is_whole(place: Place) -> bool:
 
 
 @dataclass(slots=True)
-class _Backwards:
-    """What is known while statements are visited.
-
-    around: of the loops around the current place, what is live behind each, and at its head, innermost last.
-    heads: of loops that were walked, the same. notes: whether what is written is noted.
-    touched: what statements read and write of the tiles, by the statement's identity.
-    """
+class _Interfering(Backwards):
+    """touched: what statements read and write of the tiles, by the statement's identity."""
 
     numbers: Mapping[str, int]
     made: Interference
-    around: list[tuple[int, int]] = field(default_factory=list)
-    heads: dict[int, tuple[int, int]] = field(default_factory=dict)
-    notes: bool = True
     touched: dict[int, tuple[list[_Touch], list[_Touch]]] = field(default_factory=dict)
-
-    def block(self, body: Block, live: int) -> int:
-        """What is live before a block behind which `live` is."""
-        for stmt in reversed(body):
-            match stmt:
-                case If():
-                    live = self.block(stmt.then, live) | self.block(stmt.orelse, live)
-                case For() | Loop():
-                    live = self.loop(stmt, live)
-                case Break():
-                    live = self.around[-1][0]
-                case Continue():
-                    live = self.around[-1][1]
-                case Return():
-                    live = 0
-                case _:
-                    live = self.simple(stmt, live)
-        return live
-
-    def loop(self, stmt: For | Loop, behind: int) -> int:
-        walked, head = self.heads.get(id(stmt), (None, 0))
-        if walked != behind:
-            notes, self.notes = self.notes, False
-            head |= behind if isinstance(stmt, For) else 0
-            while (grown := head | self.turn(stmt, behind, head)) != head:
-                head = grown
-            self.notes = notes
-            self.heads[id(stmt)] = behind, head
-        if self.notes:
-            self.turn(stmt, behind, head)
-        return head
-
-    def turn(self, stmt: For | Loop, behind: int, head: int) -> int:
-        self.around.append((behind, head))
-        live = self.block(stmt.body, head)
-        self.around.pop()
-        return live
 
     def simple(self, stmt: Stmt, live: int) -> int:
         if id(stmt) not in self.touched:
             self.touched[id(stmt)] = self.of(walk.reads(stmt)), self.of(walk.writes(stmt))
         read, written = self.touched[id(stmt)]
         for place, number in written:
-            if self.notes:
+            if self.is_final:
                 self.note(stmt, number, live, read)
             if _is_whole(place):
                 live &= ~(1 << number)

@@ -12,8 +12,8 @@ from ...ir.nodes import Expr
 from ...layout import Swizzle, TileLayout
 from ...layout.grid import WIDEST_BYTES
 from ...target import WARP
-from ..open.cost import BARRIER
 from ..schedule.turns import Turns
+from ..weights import BARRIER
 from .wavefronts import WORD_BYTES, SharedAccesses
 
 __all__ = ["ExchangeMemory", "RoundCosts", "cheapest", "dense"]
@@ -84,11 +84,11 @@ def cheapest(ways: Iterable[tuple[TileLayout, Sequence[RoundCosts]]]) -> Exchang
     """
     best: ExchangeMemory | None = None
     for layout, sides in ways:
-        least = sum(side.least for side in sides) + BARRIER
+        least = sum(side.least for side in sides) + 2 * BARRIER
         if best is not None and best.cost <= least:
             continue
         swizzles = [Swizzle(0, 0, 0), *_swizzles(max(side.chunk for side in sides), layout.footprint())]
-        costs = np.sum([side.costs(swizzles) for side in sides], axis=0) + BARRIER
+        costs = np.sum([side.costs(swizzles) for side in sides], axis=0) + 2 * BARRIER
         number = int(np.argmin(costs))
         if best is None or costs[number] < best.cost:
             best = ExchangeMemory(layout.swizzled(swizzles[number]) if number else layout, int(costs[number]))

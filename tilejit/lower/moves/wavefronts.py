@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
 from ...layout import Swizzle
-from ..open.cost import ISSUE, WAVEFRONT
+from ..weights import ACCESS, WAVEFRONT
 
-__all__ = ["WORD_BYTES", "SharedAccesses"]
+__all__ = ["LaneDigit", "SharedAccesses", "WORD_BYTES", "wavefronts"]
 
 Array = np.ndarray
 
@@ -61,10 +63,37 @@ class SharedAccesses:
 
     def costs(self, swizzles: Sequence[Swizzle]) -> Array:
         """In quarter cycles, with each of some swizzles."""
-        return ISSUE * self.instructions + WAVEFRONT * self.wavefronts(swizzles)
+        return ACCESS * self.instructions + WAVEFRONT * self.wavefronts(swizzles)
 
     @property
     def least(self) -> int:
         """What they cost where no two lanes meet in a bank."""
         ideal = -(-np.bincount(self.group) // self.at_once)
-        return ISSUE * self.instructions + WAVEFRONT * int(ideal.sum())
+        return ACCESS * self.instructions + WAVEFRONT * int(ideal.sum())
+
+
+class LaneDigit(NamedTuple):
+    """Lanes along one axis: how many, how many of them access memory, and how many bytes apart; None is far apart."""
+
+    lanes: int
+    active: int
+    stride: int | None
+
+
+#: elements as they lie
+_AS_THEY_ARE = Swizzle(0, 0, 0)
+
+
+@lru_cache(maxsize=4096)
+def wavefronts(run: int, digits: tuple[LaneDigit, ...]) -> int:
+    """How many a warp's access takes. run: bytes of each lane. digits: neighbouring lanes first."""
+    thread = address = np.zeros(1, np.int64)
+    step = 1
+    for digit in digits:
+        at = np.arange(digit.active)[:, None]
+        thread = (thread + step * at).ravel()
+        stride = _BANKS * WORD_BYTES if digit.stride is None else digit.stride
+        address = (address + stride * at).ravel()
+        step *= digit.lanes
+    accesses = SharedAccesses.of(np.zeros_like(thread), thread, address, run, 1)
+    return int(accesses.wavefronts((_AS_THEY_ARE,))[0])

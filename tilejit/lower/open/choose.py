@@ -10,7 +10,7 @@ from ...layout.grid import Grid, GridAxis, starts, varied
 from .axes import Component, Survey
 from .cost import Demand, Prices
 
-__all__ = ["Chosen", "choose", "order_axes"]
+__all__ = ["Chosen", "candidates", "choose", "order_axes"]
 
 #: of how many grids, the cheapest, the warps are spread in other ways
 _VARIED = 4
@@ -47,12 +47,21 @@ def order_axes(survey: Survey, component: Component) -> tuple[list[int], list[in
     return axes, [columns[axis] for axis in axes]
 
 
-def choose(scope: str, threads: int, extents: Sequence[int], columns: Sequence[int], demand: Demand) -> Chosen:
-    """The cheapest grid. threads: of the scope. extents, columns: of the component's axes."""
-    axes, prices = _grid_axes(extents, columns, demand), Prices(demand)
-    pool = {grid: prices.cost(grid) for grid in starts(scope, threads, axes, _fast_axes(demand, len(axes)))}
+def candidates(
+    scope: str, threads: int, extents: Sequence[int], columns: Sequence[int], prices: Prices
+) -> dict[Grid, int]:
+    """The grids that are compared, each with its cost. threads: of the scope. extents, columns: of the axes."""
+    axes, fasts = _grid_axes(extents, columns, prices.demand), _fast_axes(prices.demand, len(extents))
+    pool = {grid: prices.cost(grid) for grid in starts(scope, threads, axes, fasts)}
     for grid in sorted(pool, key=pool.__getitem__)[:_VARIED]:
         pool |= {other: prices.cost(other) for other in varied(grid) if other not in pool}
+    return pool
+
+
+def choose(scope: str, threads: int, extents: Sequence[int], columns: Sequence[int], demand: Demand) -> Chosen:
+    """The cheapest grid. threads: of the scope. extents, columns: of the component's axes."""
+    prices = Prices(demand)
+    pool = candidates(scope, threads, extents, columns, prices)
     least = min(pool.values())
     best = _first([grid for grid, total in pool.items() if total == least], prices)
     others = [total for grid, total in pool.items() if grid is not best]

@@ -1,12 +1,9 @@
-"""What a grid costs: integers, in quarter cycles of a multiprocessor, summed over warps and turns of loops.
+"""What a grid costs, summed over warps and turns of loops, by `lower.weights`.
 
-    a warp's access to global memory   4 + 32-byte sectors + 128-byte lines
-    ... to shared memory               4 + 4 for each wavefront
+    a warp's access to global memory   its issue, 32-byte sectors and 128-byte lines
+    ... to shared memory               its issue and wavefronts
     an elementwise operation           the issue weight of its record a register, padding included
-    a reduction                        1 a register, 5 a shuffle; across warps a barrier and an access for each
-
-The weights are ratios of documented throughputs, not measured.
-source: CUDA C++ Programming Guide, "Throughput of Native Arithmetic Instructions"; "Device Memory Accesses".
+    a reduction                        registers and shuffles; across warps barriers, and partials through memory
 """
 
 from __future__ import annotations
@@ -17,23 +14,21 @@ from functools import lru_cache
 from math import gcd
 
 from ...layout.grid import WIDEST_BYTES, Grid
+from ...target import MAX_REGISTERS, WARP
+from ..moves.wavefronts import LaneDigit, wavefronts
+from ..weights import ACCESS, BARRIER, BESIDE_TILES, ELEMENT, LINE, PARTIAL, SECTOR, SHUFFLE, SPILL, WAVEFRONT
 
 __all__ = [
-    "BARRIER", "ISSUE", "LINE", "SECTOR", "WAVEFRONT", "Access", "Demand", "Extents", "Part", "Prices", "Reduced",
-    "lines", "shuffles", "wavefronts",
+    "Access", "Demand", "Extents", "Part", "Prices", "Reduced", "lines", "shuffles", "touched",
 ]
 
-SECTOR, LINE = 32, 128
-ISSUE, WAVEFRONT, SHUFFLE, BARRIER = 4, 4, 5, 80
-
-#: the 32-bit registers of a thread from which on each further one costs, and what it costs a warp
-MANY_REGISTERS, SPILL = 223, 64
+_SECTOR_BYTES, _LINE_BYTES = 32, 128
 
 #: the axes of a tile's dimensions without those of extent 1, with their extents
 Extents = tuple[tuple[int, int], ...]
 
-#: lanes and vector of each of an access's axes
-Cuts = tuple[tuple[int, int], ...]
+#: lanes and vector of each of an access's axes; and in the order of the lanes, how many, and along which of these axes
+Cuts = tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int | None], ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +70,8 @@ class Part:
 class Demand:
     """All that a component's tiles are used for, each with how often.
 
-    elementwise: issue weight of the operations on tiles of these axes. live: 32-bit words an element, of the tiles
-    that live where most are live.
+    elementwise: issue weight of the operations on tiles of these axes. live: of the tiles that live where most are
+    live, by axes and bits of an element, how many. limit: registers of a thread.
     """
 
     accesses: dict[Access, int] = field(default_factory=dict)
@@ -84,6 +79,7 @@ class Demand:
     reductions: dict[Reduced, int] = field(default_factory=dict)
     parts: dict[Part, int] = field(default_factory=dict)
     live: dict[tuple[Extents, int], int] = field(default_factory=dict)
+    limit: int = MAX_REGISTERS
 
 
 class Prices:
@@ -100,13 +96,13 @@ class Prices:
         demand, warps = self.demand, _real(grid.warps, grid)
         registers = WordCounts(grid)
         total = sum(times * _access(access, grid, once) for access, times, once in self._accesses)
-        each = sum(weight * registers[tile] for tile, weight in demand.elementwise.items())
+        each = sum(ELEMENT * weight * registers[tile] for tile, weight in demand.elementwise.items())
         for reduced, times in demand.reductions.items():
             each += times * _reduction(reduced, grid, registers)
         for part, times in demand.parts.items():
             if gcd(part.start, part.extent) % grid.spreads[part.axis].period:
-                each += times * (BARRIER + 2 * ISSUE * registers[part.tile])
-        return total + warps * (each + SPILL * max(0, _words(demand, registers) - MANY_REGISTERS))
+                each += times * (2 * BARRIER + 2 * ACCESS * registers[part.tile])
+        return total + warps * (each + SPILL * max(0, _words(demand, registers) + BESIDE_TILES - demand.limit))
 
     def live_words(self, grid: Grid) -> int:
         """32-bit registers of a thread where most tiles are live."""
@@ -142,13 +138,13 @@ def _reduction(reduced: Reduced, grid: Grid, count: WordCounts) -> int:
     registers, results = count[reduced.tile], count[kept]
     lanes = math.prod(grid.spreads[axis].lanes for axis in reduced.axes)
     warps = math.prod(grid.spreads[axis].warps for axis in reduced.axes)
-    total = registers - results + SHUFFLE * shuffles(results, lanes)
+    total = ELEMENT * (registers - results) + SHUFFLE * shuffles(results, lanes)
     if grid.lanes == 1 and warps > 1:
         # threads that make no whole warps meet in shared memory
         warps = -(-warps // 32)
         total += SHUFFLE * shuffles(results, 32)
     if warps > 1:
-        total += results * (8 + 8 * -(-warps // 4) + warps) + BARRIER
+        total += results * (PARTIAL + PARTIAL * -(-warps // 4) + ELEMENT * warps) + 2 * BARRIER
     return total
 
 
@@ -162,17 +158,27 @@ def shuffles(results: int, lanes: int) -> int:
 
 def _access(access: Access, grid: Grid, once: dict[Cuts, int]) -> int:
     """Of all warps. All that hold the same values load them; one stores them. once: what one warp's cost already."""
-    pairs, repeats = [], grid.warps
+    pairs: list[tuple[int, int]] = []
+    repeats = grid.warps
     for axis, _ in access.tile:
         spread = grid.spreads[axis]
         # threads that make no whole warps are counted as lanes of one
         pairs.append((spread.lanes if grid.lanes > 1 else spread.warps, spread.vector))
         repeats //= spread.warps
-    cuts = tuple(pairs)
+    cuts = tuple(pairs), _lane_order(access, grid) if access.space == "shared" else ()
     cost = once.get(cuts)
     if cost is None:
         cost = once[cuts] = _once(access, cuts)
     return cost if access.is_store else cost * _real(repeats, grid)
+
+
+def _lane_order(access: Access, grid: Grid) -> tuple[tuple[int, int | None], ...]:
+    """Of each column the lanes, neighbouring ones first, and which of the access's axes goes along it."""
+    along = {grid.columns[axis]: k for k, (axis, _) in enumerate(access.tile)}
+    return tuple([
+        (spread.lanes if grid.lanes > 1 else spread.warps, along.get(column))
+        for column, spread in grid.by_column.items()
+    ])
 
 
 def _once(access: Access, cuts: Cuts) -> int:
@@ -180,7 +186,7 @@ def _once(access: Access, cuts: Cuts) -> int:
     run, times = access.bytes, 1
     #: how often so many lanes along each axis have an element
     cases: list[tuple[int, tuple[tuple[int, int | None], ...]]] = [(1, ())]
-    for (axis, extent), stride, (lanes, vector) in zip(access.tile, access.strides, cuts, strict=True):
+    for (axis, extent), stride, (lanes, vector) in zip(access.tile, access.strides, cuts[0], strict=True):
         if axis == access.unit:
             width = min(vector, access.width, max(1, WIDEST_BYTES // access.bytes))
             run, times = run * width, times * (vector // width)
@@ -192,12 +198,18 @@ def _once(access: Access, cuts: Cuts) -> int:
         cases = [(often * n, (*counts, (count, step))) for often, counts in cases for count, n in active]
     total = 0
     for often, counts in cases:
-        issued = ISSUE * -(-math.prod(count for count, _ in counts) // 32)
+        issued = -(-math.prod(count for count, _ in counts) // WARP)
         if access.space == "shared":
-            total += often * (issued + WAVEFRONT * wavefronts(run, counts))
+            digits = [LaneDigit(n, 1, 0) if k is None else LaneDigit(n, *counts[k]) for n, k in cuts[1]]
+            total += often * (ACCESS * issued + WAVEFRONT * wavefronts(run, tuple(digits)))
         else:
-            total += often * (issued + lines(run, counts, SECTOR) + lines(run, counts, LINE))
+            total += often * touched(run, counts, issued)
     return times * total
+
+
+def touched(run: int, lanes: tuple[tuple[int, int | None], ...], issued: int = 1) -> int:
+    """What an access to global memory costs a warp. run, lanes: as of `lines`."""
+    return ACCESS * issued + SECTOR * lines(run, lanes, _SECTOR_BYTES) + LINE * lines(run, lanes, _LINE_BYTES)
 
 
 @lru_cache(maxsize=4096)
@@ -216,20 +228,3 @@ def lines(run: int, lanes: tuple[tuple[int, int | None], ...], size: int) -> int
         else:
             times *= count
     return times * -(-run // size)
-
-
-@lru_cache(maxsize=4096)
-def wavefronts(run: int, lanes: tuple[tuple[int, int | None], ...]) -> int:
-    """How many wavefronts a warp's access to shared memory takes: the most words that one bank must give at once."""
-    addresses = [0]
-    for count, stride in sorted(lanes, key=lambda digit: digit[1] or 0):
-        addresses = [a + k * (stride or 0) for k in range(count) for a in addresses]
-    at_once = max(1, len(addresses) * min(run, 4) // max(run, 4)) if run > 4 else len(addresses)
-    total = 0
-    for first in range(0, len(addresses), at_once):
-        words = {(a + b) // 4 for a in addresses[first : first + at_once] for b in range(0, run, min(run, 4))}
-        banks: dict[int, int] = {}
-        for word in words:
-            banks[word % 32] = banks.get(word % 32, 0) + 1
-        total += max(banks.values())
-    return total

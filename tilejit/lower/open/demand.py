@@ -23,10 +23,10 @@ Key = TypeVar("Key")
 class _Counter:
     """The demand of one component; `axes` numbers its axes."""
 
-    def __init__(self, survey: Survey, axes: Sequence[int]) -> None:
+    def __init__(self, survey: Survey, axes: Sequence[int], limit: int) -> None:
         self.survey = survey
         self.axes = {axis: k for k, axis in enumerate(axes)}
-        self.demand = Demand()
+        self.demand = Demand(limit=limit)
 
     def extents(self, use: Use) -> Extents:
         """The axes of a use, with how many elements it has of each."""
@@ -108,9 +108,11 @@ def _add(counts: dict[Key, int], key: Key, times: int) -> None:
     counts[key] = counts.get(key, 0) + times
 
 
-def demands(survey: Survey, components: Sequence[Component], of_tile: Mapping[Tile, int]) -> list[Demand]:
-    """The demand of each component. of_tile: the component of each tile that has one."""
-    counters = [_Counter(survey, component.axes) for component in components]
+def demands(
+    survey: Survey, components: Sequence[Component], of_tile: Mapping[Tile, int], limit: int
+) -> list[Demand]:
+    """The demand of each component. of_tile: the component of each tile that has one. limit: registers of a thread."""
+    counters = [_Counter(survey, component.axes, limit) for component in components]
     for step in survey.steps:
         home = step.home
         if home is None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from ...ir.nodes import Kernel, Open
 from ...layout.grid import Grid, Projection, everywhere
 from ...scopes import SCOPES
+from ...target import most_registers
 from .anchors import WarpSplit, anchored
 from .axes import Survey, Tile, survey
 from .choose import choose, order_axes
@@ -64,7 +65,7 @@ def lay_out(kernel: Kernel) -> LaidOut:
     fixed = anchored(made, fragments)
     spots = {tile: Spot(layout) for tile, layout in fixed.items()}
     free = [tile for tile in made.tiles.values() if tile.is_open and tile not in fixed]
-    choices = _choose(made, free, spots, kernel.threads)
+    choices = _choose(made, free, spots, kernel)
     for tile in free:
         if tile not in spots:
             spots[tile] = _single(tile, kernel.threads)
@@ -72,7 +73,7 @@ def lay_out(kernel: Kernel) -> LaidOut:
     return LaidOut(rewritten(kernel, made, spots, fragments, stages), tuple(choices))
 
 
-def _choose(made: Survey, free: list[Tile], spots: dict[Tile, Spot], threads: int) -> list[LayoutChoice]:
+def _choose(made: Survey, free: list[Tile], spots: dict[Tile, Spot], kernel: Kernel) -> list[LayoutChoice]:
     """Chooses a grid for each component of the tiles, and projects it on them."""
     components = made.components(free)
     columns: list[list[int]] = []
@@ -81,7 +82,8 @@ def _choose(made: Survey, free: list[Tile], spots: dict[Tile, Spot], threads: in
         columns.append(by_axis)
     of_tile = {tile: k for k, component in enumerate(components) for tile in component.tiles}
     choices: list[LayoutChoice] = []
-    for component, by_axis, demand in zip(components, columns, demands(made, components, of_tile), strict=True):
+    asked = demands(made, components, of_tile, most_registers(kernel.threads, kernel.max_registers))
+    for component, by_axis, demand in zip(components, columns, asked, strict=True):
         numbers = {axis: k for k, axis in enumerate(component.axes)}
         of_tiles = [
             tuple([None if axis is None else numbers[axis] for axis in made.axes(tile)]) for tile in component.tiles
@@ -91,7 +93,7 @@ def _choose(made: Survey, free: list[Tile], spots: dict[Tile, Spot], threads: in
             for axis, extent in zip(axes, tile.shape, strict=True):
                 if axis is not None:
                     extents[axis] = max(extents[axis], extent)
-        chosen = choose(component.scope, SCOPES[component.scope].threads(threads), extents, by_axis, demand)
+        chosen = choose(component.scope, SCOPES[component.scope].threads(kernel.threads), extents, by_axis, demand)
         projections: dict[tuple[tuple[int | None, ...], tuple[int, ...]], Projection] = {}
         for tile, axes in zip(component.tiles, of_tiles, strict=True):
             key = axes, tile.shape

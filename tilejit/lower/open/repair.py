@@ -8,8 +8,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from ...dtypes import int32
 from ...errors import LayoutError
@@ -20,9 +21,11 @@ from ...layout import TileLayout
 from ...layout.grid import Grid, Projection, alike, projected
 from ...ops import relation
 from ...ops.copies import COPY
+from ...source import Span
 from ..schedule.placement import place
 from .anchors import WarpSplit, padded
 from .axes import Meeting, Survey, Tile, Use, fits
+from .recompute import Recomputing
 
 __all__ = ["Spot", "rewritten"]
 
@@ -81,7 +84,7 @@ class _Rewriter:
         self._buffers: dict[str, Buffer] = {}
         self._steps = {id(step.op): step for step in survey.steps}
         self._names = FreshNames(defined_names(kernel.body), 1)
-        self._generated = _generated(survey)
+        self._recomputing = Recomputing(kernel, survey)
 
     def changed(self, stmt: Stmt) -> tuple[Stmt, ...]:
         if isinstance(stmt, Alloc) and isinstance(stmt.buffer.layout, Open):
@@ -128,28 +131,33 @@ class _Rewriter:
             original = operands[k]
             assert isinstance(original, Region)
             if rule.read:
-                yield self._filled(step, use, fresh, original)
+                yield from self._filled(step, use, fresh, layout, original)
             if rule.written:
                 after.append(TileOp(COPY.name, op.scope, (original, fresh), (), op.span))
             operands[k] = fresh
         yield TileOp(op.name, op.scope, tuple(operands), op.attrs, op.span)
         yield from after
 
-    def _filled(self, step: Meeting, use: Use, fresh: Region, original: Region) -> TileOp:
+    def _filled(
+        self, step: Meeting, use: Use, fresh: Region, layout: Projection, original: Region
+    ) -> Sequence[TileOp]:
         """What gives the fresh tile its values: again what made them where that is cheap, else a copy."""
-        made = self._generated.get(use.tile)
-        if made is not None:
-            return replace(made.op, operands=(fresh, *made.op.operands[1:]), span=step.op.span)
-        return TileOp(COPY.name, step.op.scope, (fresh, original), (), step.op.span)
+        make = partial(self._another, span=use.region.span)
+        made = self._recomputing.again(step, use, fresh, layout, make)
+        return made or (TileOp(COPY.name, step.op.scope, (fresh, original), (), step.op.span),)
 
     def _fresh(self, use: Use, layout: Projection) -> Region:
         """A further tile for the elements of an operand."""
         buffer, shape = use.region.buffer, use.region.shape
-        name = self._names.name(buffer.root.name)
         slots = () if layout.slots == shape else layout.slots
-        made = Buffer(name, "local", buffer.dtype, shape, layout.layout, buffer.align, span=buffer.span, slots=slots)
-        self.head.append(Alloc(made, span=use.region.span))
-        return Region(made, (Const(0, int32),) * len(shape), shape, span=use.region.span)
+        made = replace(buffer, name=buffer.root.name, shape=shape, layout=layout.layout, base=None, slots=slots)
+        return self._another(made, use.region.span)
+
+    def _another(self, buffer: Buffer, span: Span | None) -> Region:
+        """All of a further tile like this one."""
+        made = replace(buffer, name=self._names.name(buffer.name))
+        self.head.append(Alloc(made, span=span))
+        return Region(made, (Const(0, int32),) * len(made.shape), _fixed(made), span=span)
 
     def converted(self, step: Meeting) -> Iterator[tuple[str, Projection]]:
         """(operand, the layout that it should have) of those that don't have it."""
@@ -269,6 +277,10 @@ def _is_placed(region: Region, scope: str) -> bool:
     return True
 
 
+def _fixed(buffer: Buffer) -> tuple[int, ...]:
+    return tuple(n for n in buffer.shape if isinstance(n, int))
+
+
 def _periods_of(use: Use, spot: Spot) -> list[int]:
     """Of each cut dimension."""
     periods = _periods(spot)
@@ -278,17 +290,3 @@ def _periods_of(use: Use, spot: Spot) -> list[int]:
 def _periods(spot: Spot) -> tuple[int, ...]:
     assert spot.grid is not None
     return tuple(1 if axis is None else spot.grid.spreads[axis].period for axis in spot.axes)
-
-
-def _generated(survey: Survey) -> dict[Tile, Meeting]:
-    """The tiles that only one operation writes, from nothing but constants: what makes them again costs little."""
-    made: dict[Tile, Meeting] = {}
-    for step in survey.steps:
-        if step.op.record.relation is not relation.GENERATED:
-            continue
-        use = next(iter(step.uses.values()))
-        values = step.op.operands[1:]
-        is_constant = all(isinstance(value, Const) for value in values)
-        if is_constant and not use.cuts and survey.written.get(use.tile.buffer.name) == 1:
-            made[use.tile] = step
-    return made

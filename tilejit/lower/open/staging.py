@@ -18,10 +18,11 @@ from ...layout.iters import Iter, merged, refined
 from ...ops.copies import COPY
 from ...scopes import SCOPES
 from ...target import WARP
+from ..weights import ACCESS, BARRIER, STAGED, WAVEFRONT
 from .anchors import padded
 from .axes import Meeting, Survey, Tile, Use
 from .choose import Chosen, choose
-from .cost import BARRIER, ISSUE, LINE, SECTOR, WAVEFRONT, Access, Demand, lines
+from .cost import Access, Demand, touched
 from .demand import access
 
 __all__ = ["staged"]
@@ -102,7 +103,8 @@ def _cheaper(
     wide = best.grid.project(range(len(extents)), extents)
     slots = wide.slots or tuple(extents)
     conversion = _conversion(asked.bytes, wide.layout, layout.layout) * (count // WARP)
-    return Projection(wide.layout, slots) if 4 * (best.cost + conversion) <= 3 * direct else None
+    part, whole = STAGED
+    return Projection(wide.layout, slots) if whole * (best.cost + conversion) <= part * direct else None
 
 
 def _direct(asked: Access, layout: Projection, warps: int) -> int:
@@ -125,8 +127,7 @@ def _direct(asked: Access, layout: Projection, warps: int) -> int:
             else:
                 times *= it.extent
             worth *= it.extent
-    each = ISSUE + lines(run, tuple(lanes), SECTOR) + lines(run, tuple(lanes), LINE)
-    return each * times * (shared if asked.is_store else warps)
+    return touched(run, tuple(lanes)) * times * (shared if asked.is_store else warps)
 
 
 def _in_a_warp(it: Iter) -> tuple[int, int]:
@@ -141,4 +142,4 @@ def _conversion(size: int, one: TileLayout, other: TileLayout) -> int:
     """Of one warp: the wide side by 16 bytes, the other by words, without conflicts, and two barriers."""
     wide, narrow = (layout.storage().size() * size for layout in (one, other))
     vectors, words = -(-wide // WIDEST_BYTES), -(-narrow // 4)
-    return BARRIER + vectors * (ISSUE + 4 * WAVEFRONT) + words * (ISSUE + WAVEFRONT)
+    return 2 * BARRIER + vectors * (ACCESS + 4 * WAVEFRONT) + words * (ACCESS + WAVEFRONT)

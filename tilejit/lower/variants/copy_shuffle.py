@@ -26,8 +26,8 @@ from ...ops.copies import COPY, RESHAPE
 from ...target import WARP
 from ..builder import Builder
 from ..moves.conversion import BETWEEN_TILES, CONVERSION_CONDITIONS, held
-from ..open.cost import SHUFFLE
 from ..variant import WHOLE_WARPS, Array, Decline, DispatchContext, Facts, Passes, Plan, Variant
+from ..weights import SELECT, SHUFFLE
 from . import copy_through_shared
 
 _WORD_BITS = 32
@@ -56,7 +56,7 @@ class Shuffled(Plan):
     @property
     def cost(self) -> int:
         """Of a warp, in quarter cycles."""
-        return (SHUFFLE * self.swap.shuffles + self.swap.selects) * self.words
+        return (SHUFFLE * self.swap.shuffles + SELECT * self.swap.selects) * self.words
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:

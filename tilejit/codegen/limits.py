@@ -1,0 +1,139 @@
+"""What a kernel may take of shared, local and tensor memory and of registers, refused where it takes more."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from ..errors import ResourceError
+from ..ir.analyses.pressure import Pressure, most_live, words
+from ..ir.nodes import Buffer, Kernel
+from ..target import MAX_REGISTERS, MAX_THREADS, REGISTERS, TMEM_COLUMNS, Target, most_registers
+from .storage import allocations, most_at_once, shared_plan, size_bytes
+from .tensor_memory import columns_of, tensor_memory_plan
+from .usage import BESIDE_TILES
+
+__all__ = ["check_local_memory", "check_registers", "check_shared_memory", "check_tensor_memory", "most_words"]
+
+#: local memory that a thread may have
+_LOCAL_LIMIT = 16 * 1024
+
+#: local memory that the hardware gives a thread; what its registers can't hold goes there, too.
+#: source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"
+_THREAD_LIMIT = 512 * 1024
+
+#: tiles may pass a thread's registers by this part of them: up to there ptxas spills hundreds of bytes, which costs
+#: less than an error; beyond it spills kilobytes, at times nearly all tiles
+_TOLERATED = 8
+
+#: how many of the largest buffers an error names
+_NAMED = 5
+
+
+def check_shared_memory(kernel: Kernel, target: Target, buffers: Sequence[Buffer]) -> None:
+    """Refuses more than a CTA has."""
+    total, limit = shared_plan(buffers).total_bytes, target.shared_bytes
+    if total <= limit:
+        return
+    largest = sorted((b for b in buffers if b.space == "shared"), key=size_bytes, reverse=True)
+    raise ResourceError(
+        f"{kernel.name} needs {total:,} bytes of shared memory; {target} has {limit:,} for a CTA. "
+        f"Largest: {_sizes(largest)}",
+        span=largest[0].span or kernel.span,
+        hint="use smaller tiles or fewer stages, or a narrower dtype",
+    )
+
+
+def check_tensor_memory(kernel: Kernel, buffers: Sequence[Buffer]) -> None:
+    """Refuses more columns than a CTA has."""
+    plan = tensor_memory_plan(buffers)
+    if plan.columns <= TMEM_COLUMNS:
+        return
+    largest = sorted((b for b, _ in plan.offsets), key=columns_of, reverse=True)
+    listed = ", ".join(f"{b.name} {columns_of(b)}" for b in largest)
+    raise ResourceError(
+        f"{kernel.name} needs {plan.columns} columns of tensor memory; a CTA has {TMEM_COLUMNS}. "
+        f"Largest: {listed}",
+        span=largest[0].span or kernel.span,
+        hint="use narrower tiles, or one buffer for several purposes",
+    )
+
+
+def check_local_memory(kernel: Kernel, buffers: Sequence[Buffer], addressed: Collection[str] = ()) -> None:
+    """Refuses more than a thread has. addressed: the buffers that surely live there, by name.
+
+    What no thread's registers could hold counts too: ptxas would spill it.
+    """
+    local = [b for b in buffers if b.space == "local"]
+    spilled = [b for b in local if b.name in addressed or size_bytes(b) > _LOCAL_LIMIT]
+    _limit_local(kernel, spilled, "local memory", _LOCAL_LIMIT)
+    if sum(size_bytes(b) for b in local) > _THREAD_LIMIT:
+        names = {b.name for b in local}
+        at_once = [b for b in most_at_once(kernel.body) if b.name in names]
+        _limit_local(kernel, at_once, "registers and local memory", _THREAD_LIMIT)
+
+
+def _limit_local(kernel: Kernel, buffers: list[Buffer], memory: str, limit: int) -> None:
+    """Refuses local buffers that together need more than a thread has."""
+    total = sum(size_bytes(b) for b in buffers)
+    if total <= limit:
+        return
+    largest = sorted(buffers, key=size_bytes, reverse=True)
+    raise ResourceError(
+        f"{kernel.name} needs {total:,} bytes of {memory} a thread; the limit is {limit:,}. "
+        f"Largest: {_sizes(largest)}",
+        span=largest[0].span or kernel.span,
+        hint="use smaller tiles, spread them over more threads, or keep them in shared memory",
+    )
+
+
+def _sizes(largest: Sequence[Buffer]) -> str:
+    return ", ".join(f"{b.name} {size_bytes(b):,}" for b in largest[:_NAMED])
+
+
+def most_words(kernel: Kernel) -> int:
+    """The registers that a thread's tiles may take where most are live, a little over what it has."""
+    limit = most_registers(kernel.threads, kernel.max_registers)
+    return limit + limit // _TOLERATED
+
+
+def check_registers(kernel: Kernel, addressed: Collection[str]) -> Pressure | None:
+    """Refuses tiles that take more registers than a thread has, where most are live.
+
+    kernel: at tile level. addressed: the buffers that live in local memory, by name.
+    returns: where most are live; None where all tiles of the kernel together fit.
+    """
+    limit = most_registers(kernel.threads, kernel.max_registers)
+    local = [b for b in allocations(kernel.body) if b.space == "local" and b.name not in addressed]
+    # the sum over the kernel is quickly counted
+    if sum(map(words, local)) + BESIDE_TILES <= limit:
+        return None
+    pressure = most_live(kernel.body, addressed)
+    if pressure.words <= most_words(kernel):
+        return pressure
+    listed = ", ".join(f"{buffer.name} {count}{_line(buffer)}" for buffer, count in pressure.tiles[:_NAMED])
+    raise ResourceError(
+        f"{kernel.name} needs {pressure.words:,} registers a thread for the tiles that are live at once; "
+        f"the limit is {limit}{_cause(kernel, limit)}. Largest: {listed}",
+        span=pressure.stmt.span if pressure.stmt is not None else kernel.span,
+        hint=f"{_more(kernel, pressure)}make the tiles smaller, or go through them in a loop, a part at a time",
+    )
+
+
+def _line(buffer: Buffer) -> str:
+    return "" if buffer.span is None else f" (line {buffer.span.line})"
+
+
+def _cause(kernel: Kernel, limit: int) -> str:
+    """What sets the limit, where that isn't what a thread can have at most."""
+    if limit == MAX_REGISTERS:
+        return ""
+    if limit == kernel.max_registers:
+        return f" by max_registers={limit}"
+    return f": {kernel.threads} threads share {REGISTERS:,}"
+
+
+def _more(kernel: Kernel, pressure: Pressure) -> str:
+    """How the tiles would get more registers: from further threads, where the multiprocessor has as many."""
+    is_for_threads = kernel.threads < MAX_THREADS and pressure.words * kernel.threads <= REGISTERS
+    is_asked = most_registers(kernel.threads, None) > most_registers(kernel.threads, kernel.max_registers)
+    return ("use more threads, " if is_for_threads else "") + ("raise max_registers, " if is_asked else "")

@@ -1,0 +1,70 @@
+"""What is live before each statement, from the last one to the first.
+
+Sets are integers, a bit for each thing that may be live. Round a loop the walk goes until nothing new is live at its
+head. What is live there follows from what is live behind the loop and only grows, so that it is kept: a loop in a loop
+is walked again only where that has grown.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+
+from ..nodes import Break, Continue, For, If, Loop, Return, Stmt
+from ..walk import Block
+
+__all__ = ["Backwards"]
+
+
+@dataclass(slots=True, kw_only=True)
+class Backwards(ABC):
+    """A walk of statements.
+
+    around: of the loops around the current place, what is live behind each, and at its head, innermost last.
+    heads: of loops that were walked, the same. is_final: what is live here won't grow any more.
+    """
+
+    around: list[tuple[int, int]] = field(default_factory=list)
+    heads: dict[int, tuple[int, int]] = field(default_factory=dict)
+    is_final: bool = True
+
+    @abstractmethod
+    def simple(self, stmt: Stmt, live: int) -> int:
+        """What is live before a statement without blocks, behind which `live` is."""
+
+    def block(self, body: Block, live: int) -> int:
+        """What is live before a block behind which `live` is."""
+        for stmt in reversed(body):
+            match stmt:
+                case If():
+                    live = self.block(stmt.then, live) | self.block(stmt.orelse, live)
+                case For() | Loop():
+                    live = self.loop(stmt, live)
+                case Break():
+                    live = self.around[-1][0]
+                case Continue():
+                    live = self.around[-1][1]
+                case Return():
+                    live = 0
+                case _:
+                    live = self.simple(stmt, live)
+        return live
+
+    def loop(self, stmt: For | Loop, behind: int) -> int:
+        walked, head = self.heads.get(id(stmt), (None, 0))
+        if walked != behind:
+            is_final, self.is_final = self.is_final, False
+            head |= behind if isinstance(stmt, For) else 0
+            while (grown := head | self.turn(stmt, behind, head)) != head:
+                head = grown
+            self.is_final = is_final
+            self.heads[id(stmt)] = behind, head
+        if self.is_final:
+            self.turn(stmt, behind, head)
+        return head
+
+    def turn(self, stmt: For | Loop, behind: int, head: int) -> int:
+        self.around.append((behind, head))
+        live = self.block(stmt.body, head)
+        self.around.pop()
+        return live

@@ -1,0 +1,248 @@
+"""Where the local tiles take most of a thread's registers.
+
+    cta.copy x[...], X[...]            x
+    cta.max  m[...], x[...]            x, m
+    cta.sub  y[...], x[...], m[...]    x, m before it; y behind it, where x's registers are free again
+
+A tile is live from where it may have been written to where it is last read, register by register. Text order counts:
+ptxas moves no load in front of a store, and measured, it spills what is live in that order and doesn't fit. An
+operation is done with a register of its operands once it writes one of its result: what counts is what is live before
+it or behind it, not both.
+
+Two sorts of tiles take none. One of nothing but constants or indices is computed where it is read. And what is only
+reduced passes through, element by element:
+
+    cta.exp  e[...], x[...]            x
+    cta.sum  s[...], e[...]            x, not e: `x` in place of `e` is what the sum reads
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from ...ops.copies import CAST
+from ...ops.relation import GENERATED, REDUCTION
+from .. import walk
+from ..nodes import Alloc, Assign, Buffer, BufferView, Declare, For, Let, Loop, Stmt, TileOp
+from ..walk import Block, Place
+from .backwards import Backwards
+from .local_registers import LocalRegisters, span
+
+__all__ = ["Pressure", "most_live", "words"]
+
+#: bits of a register; narrower elements share one
+_WORD = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Pressure:
+    """The tiles that are live where they take most.
+
+    tiles: each with its registers of 32 bits, most first. stmt: in front of which, or behind which, they are live; None
+    where no tile is.
+    """
+
+    tiles: tuple[tuple[Buffer, int], ...] = ()
+    stmt: Stmt | None = None
+
+    @property
+    def words(self) -> int:
+        """Registers of 32 bits that a thread needs for them."""
+        return sum(count for _, count in self.tiles)
+
+
+def words(buffer: Buffer) -> int:
+    """Registers of 32 bits that a thread needs for a local buffer."""
+    return -(-span(buffer) * buffer.dtype.bits // _WORD)
+
+
+def most_live(body: Block, without: Collection[str] = ()) -> Pressure:
+    """The greatest pressure of statements at tile level. without: the buffers that aren't in registers, by name."""
+    made = [s for s in walk.statements(body) if isinstance(s, Alloc) and s.buffer.space == "local"]
+    generated = _generated(body)
+    passing = _passing(body)
+    counted = [s for s in made if s.buffer.name not in {*without, *generated, *passing}]
+    if not counted:
+        return Pressure()
+    registers = LocalRegisters(tuple(counted))
+    walker = _Pressing(registers=registers, begun=_Begun(body, counted), passing=passing)
+    walker.block(body, 0)
+    return Pressure(tuple(sorted(walker.tiles(), key=lambda pair: -pair[1])), walker.stmt)
+
+
+def _generated(body: Block) -> set[str]:
+    """The buffers that only operations write that read no tile and no memory."""
+    written: dict[str, bool] = {}
+    for stmt in walk.statements(body):
+        is_generated = isinstance(stmt, TileOp) and stmt.record.relation is GENERATED
+        for place in walk.writes(stmt):
+            name = place.buffer.root.name
+            written[name] = written.get(name, True) and is_generated
+    return {name for name, is_generated in written.items() if is_generated}
+
+
+@dataclass(slots=True)
+class _Readers:
+    """Of a buffer, the stretch of text in which it is written and read; None where there are several.
+
+    maker: the only operation that writes it.
+    """
+
+    maker: TileOp | None
+    stretch: int | None
+    readers: list[Stmt] = field(default_factory=list)
+
+
+def _passing(body: Block) -> dict[str, tuple[Place, ...]]:
+    """The tiles that pass through from elementwise operations to reductions or scalars, with what is read instead."""
+    touched: dict[str, _Readers] = {}
+    for number, stmt in _stretches(body):
+        maker = stmt if isinstance(stmt, TileOp) and _is_elementwise(stmt) else None
+        for place in walk.writes(stmt):
+            name = place.buffer.root.name
+            touched[name] = _Readers(None if name in touched else maker, number)
+        for place in walk.reads(stmt):
+            each = touched.setdefault(place.buffer.root.name, _Readers(None, None))
+            each.readers.append(stmt)
+            each.stretch = each.stretch if each.stretch == number else None
+    kept: set[str] = set()
+    for name, each in reversed(touched.items()):
+        is_passing = each.maker is not None and each.stretch is not None and each.readers
+        if not is_passing or not all(_lets_pass(stmt, touched, kept) for stmt in each.readers):
+            kept.add(name)
+    made: dict[str, tuple[Place, ...]] = {}
+    for name, each in touched.items():
+        if name not in kept and each.maker is not None:
+            made[name] = tuple(_read_instead(walk.reads(each.maker), made))
+    return made
+
+
+def _stretches(body: Block) -> Iterator[tuple[int, Stmt]]:
+    """Statements with the number of the stretch of text in which elements may be computed one after the other."""
+    number = 0
+
+    def block(inner: Block) -> Iterator[tuple[int, Stmt]]:
+        nonlocal number
+        for stmt in inner:
+            is_within = isinstance(stmt, (Alloc, BufferView, Let, Declare, Assign)) or _is_elementwise(stmt)
+            is_last = isinstance(stmt, TileOp) and stmt.record.relation is REDUCTION
+            number += not (is_within or is_last)
+            yield number, stmt
+            for each in walk.blocks(stmt):
+                yield from block(each)
+                number += 1
+            number += not is_within
+
+    return block(body)
+
+
+def _is_elementwise(stmt: Stmt) -> bool:
+    """Whether it computes each element from those of local tiles."""
+    if not isinstance(stmt, TileOp) or not (stmt.record.elementwise or stmt.name == CAST.name):
+        return False
+    return all(region.buffer.space == "local" for region in stmt.tiles.values())
+
+
+def _lets_pass(stmt: Stmt, touched: Mapping[str, _Readers], kept: Collection[str]) -> bool:
+    """Whether a tile needn't be whole for what reads it."""
+    if not isinstance(stmt, TileOp) or stmt.record.relation is REDUCTION:
+        return True
+    names = [place.buffer.root.name for place in stmt.written]
+    return all(touched[name].maker is stmt and name not in kept for name in names)
+
+
+def _read_instead(places: Iterable[Place], passing: Mapping[str, tuple[Place, ...]]) -> Iterator[Place]:
+    for place in places:
+        yield from passing.get(place.buffer.root.name, (place,))
+
+
+class _Begun:
+    """Which registers may have been written at a statement: the text before it does, or a loop's earlier turn."""
+
+    def __init__(self, body: Block, counted: Iterable[Alloc]) -> None:
+        self.numbers: dict[int, int] = {}
+        names = {stmt.buffer.name for stmt in counted}
+        self.first: dict[str, int] = {}
+        self._number(body, names, None)
+        order = sorted(self.first.items(), key=lambda pair: pair[1])
+        self._starts = [number for _, number in order]
+        self._names = [name for name, _ in order]
+        self._sets: list[int] | None = None
+
+    def _number(self, body: Block, names: Collection[str], loop: int | None) -> None:
+        """loop: the number of the outermost loop around the statements."""
+        for stmt in body:
+            number = self.numbers[id(stmt)] = len(self.numbers)
+            for place in walk.writes(stmt):
+                name = place.buffer.root.name
+                if name in names:
+                    self.first.setdefault(name, number if loop is None else loop)
+            inside = number if loop is None and isinstance(stmt, For | Loop) else loop
+            for block in walk.blocks(stmt):
+                self._number(block, names, inside)
+
+    def before(self, stmt: Stmt, registers: LocalRegisters) -> int:
+        """The registers that may have been written when the statement begins."""
+        if self._sets is None:
+            self._sets = [0]
+            for name in self._names:
+                self._sets.append(self._sets[-1] | registers.whole(name))
+        # a statement's own first write isn't before it
+        return self._sets[bisect_right(self._starts, self.numbers[id(stmt)] - 1)]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Pressing(Backwards):
+    """most: the greatest number of words so far. held: the registers that were live there. stmt: where."""
+
+    registers: LocalRegisters
+    begun: _Begun
+    passing: Mapping[str, tuple[Place, ...]]
+    most: int = 0
+    held: int = 0
+    stmt: Stmt | None = None
+    widest: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.widest = max(buffer.dtype.bits for buffer in self.registers.buffers.values())
+
+    def simple(self, stmt: Stmt, live: int) -> int:
+        if isinstance(stmt, Alloc):
+            name = stmt.buffer.name
+            return live & ~self.registers.whole(name) if name in self.registers.buffers else live
+        behind, written, read, begins = live, 0, 0, 0
+        if any(place.buffer.root.name in self.passing for place in walk.writes(stmt)):
+            return live
+        for place in walk.writes(stmt):
+            touched = self.registers.of(place)
+            written, begins = written | touched.surely, begins | touched.possibly
+        for place in _read_instead(walk.reads(stmt), self.passing):
+            read |= self.registers.of(place).possibly
+        live = live & ~written | read
+        if self.is_final and (begins or read):
+            begun = self.begun.before(stmt, self.registers)
+            self.note(stmt, live & begun)
+            self.note(stmt, behind & (begun | begins))
+        return live
+
+    def note(self, stmt: Stmt, live: int) -> None:
+        # no more than that, which is quickly counted
+        if live.bit_count() * self.widest <= self.most * _WORD:
+            return
+        count = sum(count for _, count in self.counts(live))
+        if count > self.most:
+            self.most, self.held, self.stmt = count, live, stmt
+
+    def tiles(self) -> list[tuple[Buffer, int]]:
+        return self.counts(self.held)
+
+    def counts(self, live: int) -> list[tuple[Buffer, int]]:
+        """The tiles of which registers are in a set, with the words of these."""
+        counted = []
+        for name, buffer in self.registers.buffers.items():
+            held = (live & self.registers.whole(name)).bit_count()
+            if held:
+                counted.append((buffer, -(-held * buffer.dtype.bits // _WORD)))
+        return counted
