@@ -57,6 +57,7 @@ class TileOperand:
     called: what messages call it, where that isn't its name.
     kinds: what it may be, of which at most one is a region and at most one an expression. optional: it may be left out.
     read, written: what happens to a region.
+    is_part_of_place: no call names it; the place that another operand is has it with it, as X.at(index) has.
     """
 
     name: str
@@ -65,6 +66,7 @@ class TileOperand:
     optional: bool = False
     read: bool = True
     written: bool = False
+    is_part_of_place: bool = False
 
     def kind(self, *, is_region: bool) -> OperandKind | None:
         """What a region, or an expression, is here; None where it can't be one."""
@@ -160,8 +162,9 @@ class TileOperation:
     @cached_property
     def parameters(self) -> tuple[str, ...]:
         """The parameters of a call, in order: tiles that may be left out come behind the attributes."""
-        options = [o.name for o in self.operands if o.optional and TILE in o.kinds]
-        first = [o.name for o in self.operands if o.name not in options]
+        named = [o for o in self.operands if not o.is_part_of_place]
+        options = [o.name for o in named if o.optional and TILE in o.kinds]
+        first = [o.name for o in named if o.name not in options]
         return (*first, *self.reserved, *(a.name for a in self.attrs), *options)
 
     @property

@@ -54,7 +54,11 @@ def _copy(shapes: Shapes, attrs: Attributes) -> dict[str, Labels]:
     tiles = _tiles(shapes)
     labels = {name: _broadcast(shape, len(tiles["dst"])) for name, shape in tiles.items()}
     along = iter([label for label in labels["dst"] if label is not None])
-    return labels | {"src": tuple(None if n == 1 else next(along) for n in tiles["src"])}
+    labels["src"] = tuple(None if n == 1 else next(along) for n in tiles["src"])
+    if "index" in tiles:
+        # the leading dimensions of both
+        labels["index"] = labels["dst"][: len(tiles["index"])]
+    return labels
 
 
 def _reduction(shapes: Shapes, attrs: Attributes) -> dict[str, Labels]:
@@ -103,7 +107,7 @@ def _generated(shapes: Shapes, attrs: Attributes) -> dict[str, Labels]:
 
 #: dimensions from the right are one axis; one of extent 1 runs along none
 ELEMENTWISE = Relation("elementwise", _elementwise)
-#: as of equal shapes once dimensions of 1 are left out; operands besides dst and src broadcast to dst
+#: as of equal shapes once dimensions of 1 are left out; an index runs along the leading ones, others broadcast to dst
 COPY = Relation("copy", _copy)
 #: each destination has the axes of its source that the attribute `axis` doesn't name
 REDUCTION = Relation("reduction", _reduction)

@@ -284,6 +284,8 @@ def place_text(place: ir.Region | ir.Vector | ir.Element) -> str:
     if isinstance(place, ir.Element):
         return f"{name}[{', '.join(expr_text(i, wanted) for i in place.indices)}]"
     dims = [_dimension(expr_text(s, wanted), e) for s, e in zip(place.starts, place.extents, strict=True)]
+    if place.gathered is not None:
+        dims[place.gathered.dim] = f"at ({', '.join(map(str, place.gathered.shape))})"
     return f"{name}[{', '.join(dims)}]" + (" inside" if place.in_bounds else "")
 
 

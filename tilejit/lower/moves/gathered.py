@@ -1,0 +1,64 @@
+"""Where the boxes of a gathered region lie: what its index says, vector by vector.
+
+    E.at(tokens)[:, 0:D], a row of E for each of 32 tokens, to the registers of a CTA
+
+    digit                      token        quarter      element
+    stride in "registers"      Thread(4)    Thread(1)    1
+    stride in "memory"         -            16           1            and number * D, of the token's number
+    stride in "index"          Thread(1)    -            -
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...dtypes import int64
+from ...ir.arithmetic import build
+from ...ir.checks.indices import title
+from ...ir.nodes import Assert, Expr, Load, Region, TileOp, Vector
+from ..builder import Builder
+from ..schedule.placement import extent_of, gathered_offsets
+from ..schedule.strides import total_along
+
+__all__ = ["Index"]
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """By which numbers a region is gathered.
+
+    region: the gathered one. scalar: the one number, None where registers hold several.
+    """
+
+    region: Region
+    scalar: Expr | None
+
+    @staticmethod
+    def of(op: TileOp) -> Index | None:
+        """That of an operation; None where no region of it is gathered."""
+        gathered, index = op.gathered, op.index
+        return None if gathered is None else Index(gathered, None if isinstance(index, Region) else index)
+
+    def number(self, b: Builder, register: Vector | None) -> Expr:
+        """The number that says where a vector lies. register: the one that holds it."""
+        value = self.scalar
+        if value is None:
+            assert register is not None, "an index that is a tile is an operand of the schedule"
+            value = Load(register)
+        return b.let("index", build.cast(value, int64))
+
+    def distance(self, number: Expr) -> Expr:
+        """How far the box of a number lies from that of 0, before swizzling."""
+        terms = [(offset.stride, offset.index) for offset in gathered_offsets(self.region, number)]
+        return total_along(terms, self.region.buffer.index_dtype)
+
+    def check(self, b: Builder, number: Expr, is_examined: Expr) -> None:
+        """Asserts in a checked build that a number which is examined lies inside."""
+        gathered, buffer = self.region.gathered, self.region.buffer
+        if gathered is None or not b.has_checks:
+            return
+        extent = extent_of(buffer, gathered.dim)
+        cond = build.logical_and(build.greater_equal(number, 0), build.less(number, extent))
+        message = f"index {{0}} is outside dimension {gathered.dim} of {title(buffer)}, whose extent is {{1}}"
+        with b.when(is_examined):
+            b.append(Assert(cond, message, "bounds", (number, build.cast(extent, int64)), self.region.span or b.span))
