@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import tilejit as tj
 from tests.support.programs import source_of
 from tests.support.ptxas import ptxas_accepts
+from tilejit import S, tx
 from tilejit.dtypes import DType
 from tilejit.testing import dtypes
 
@@ -152,9 +153,20 @@ def test_rows_are_moved_by_vectors_where_all_begin_aligned() -> None:
     wide = rows.compile(tj.spec((9, 64), tj.float16), index, y, target="sm_90a", N=20, D=64)
     assert "ld.global.nc.v4.b32" in wide.ptx or "ld.global.v4.b32" in wide.ptx
     ptxas_accepts(wide.ptx, "sm_90a")
-    odd = rows.compile(tj.spec((9, 66), tj.float16, strides=(66, 1)), index, y, target="sm_90a", N=20, D=64)
-    limit, *_ = [row.limit for row in odd.explain().rows if "E.at" in row.source]
-    assert limit == "row of E by its number is a multiple of 4 bytes; needs a multiple of 16"
+
+
+@tj.kernel(threads=64)
+def laid_out(E: tj.Tensor, I: tj.Tensor, Y: tj.Tensor):
+    index = tj.cta.load(I[0:8])
+    x = tj.cta.load(E.at(index)[:, 0:64], layout=S[(8, 8, 8) : (8 @ tx, 1 @ tx, 1)])
+    tj.cta.store(Y[0:8, 0:64], x)
+
+
+def test_explain_says_how_rows_limit_vectors() -> None:
+    index, y = tj.spec((8,), tj.int32), tj.spec((8, 64), tj.float16)
+    odd = laid_out.compile(tj.spec((9, 66), tj.float16), index, y, target="sm_90a")
+    (load,) = [row for row in odd.explain().rows if "E.at" in row.source]
+    assert load.limit == "row of E by its number is a multiple of 4 bytes; needs a multiple of 16"
 
 
 @tj.kernel(threads=64)

@@ -56,7 +56,7 @@ def _mask(ctx: Context, operation: ScopedOperation, argument: ast.expr | None) -
     if isinstance(value, Memory):
         return tiles.local_tile(ctx, argument, "mask=", value).region(ctx.span(argument))
     holds = truth(ctx, argument, value)
-    mask = ctx.tile("mask", operation.scope, (1,), bool_, ctx.span(argument))
+    mask = ctx.tile("mask", operation.scope, (), bool_, ctx.span(argument))
     cond = build.const(holds, bool_) if isinstance(holds, bool) else holds
     region = mask.region(ctx.span(argument))
     ctx.emit(TileOp(FILL.name, operation.scope, (region, cond), (), ctx.span(argument)))
