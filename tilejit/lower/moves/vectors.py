@@ -175,22 +175,26 @@ class OwnedVectors:
         memory = self.vectors["memory"]
         every, elements = (self.threads_share.then(part)["memory"] for part in (self.vectors, self.elements))
         which = self.threads_share["registers"].of_thread(thread)
+
+        def vector(round: Expr, mask: Mask) -> tuple[MaskedVector, Expr | None]:
+            """That of a round, and the number that says where it lies."""
+            values = [*which, *self.vectors.digits_of(round)]
+            allowed = None if tile is None else tile.of(round)
+            distance, number = memory.steps(round), None
+            if index is not None:
+                number = index.number(b, None if numbers is None else numbers.of(round)[build.const(0, int32)])
+                distance = build.add(distance, index.distance(number))
+            order = "" if index is None else _MAY_COLLIDE
+            address = memory.advanced(base, first, distance)
+            return MaskedVector(every, mask, address, values, 0, self.width, allowed, order), number
+
         for masks in at_edges(b, [elements], self.width, self.rounds):
+            if index is not None and b.has_checks:
+                with index.checks(b) as tell, b.rounds(self.rounds, registers.view.buffer) as round:
+                    masked, number = vector(round, masks["memory"])
+                    tell(number, masked.is_accessed)
             with b.rounds(self.rounds, registers.view.buffer) as round:
-                values = [*which, *self.vectors.digits_of(round)]
-                allowed = None if tile is None else tile.of(round)
-                distance = memory.steps(round)
-                if index is None:
-                    address = memory.advanced(base, first, distance)
-                    vector = MaskedVector(every, masks["memory"], address, values, 0, self.width, allowed)
-                else:
-                    number = index.number(b, None if numbers is None else numbers.of(round)[build.const(0, int32)])
-                    address = memory.advanced(base, first, build.add(distance, index.distance(number)))
-                    vector = MaskedVector(
-                        every, masks["memory"], address, values, 0, self.width, allowed, _MAY_COLLIDE
-                    )
-                    index.check(b, number, vector.is_accessed)
-                yield registers.of(round), vector
+                yield registers.of(round), vector(round, masks["memory"])[0]
 
     def _first(self, name: str, thread: Expr) -> Expr:
         """Where a thread's first vector lies in memory, before swizzling."""
