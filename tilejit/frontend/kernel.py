@@ -8,9 +8,10 @@ from dataclasses import replace
 from ..errors import KernelTypeError, ResourceError
 from ..ir import verify, walk
 from ..ir.analyses import uniformity
-from ..ir.nodes import Atomic, Kernel, Param, PointerParam, Stmt, Var
+from ..ir.nodes import Atomic, Kernel, Param, PointerParam, Region, Stmt, TileOp, Var
 from ..ir.types import Signature
 from ..ir.walk import Block
+from ..ops.atomic import ATOMIC, RETURNS
 from ..source import Span
 from ..target import MAX_CLUSTER, MAX_THREADS, PORTABLE_CLUSTER, Target
 from . import stand_ins
@@ -89,21 +90,27 @@ def _verify(kernel: Kernel) -> None:
 
 
 def _without_unread(body: Block) -> Block:
-    """The statements; an atomic update whose old value nobody reads doesn't fetch it."""
-    updates = [s for s in walk.statements(body) if isinstance(s, Atomic) and s.var is not None]
-    if not updates:
+    """The statements; an atomic update whose old values nobody reads doesn't fetch them."""
+    if not any(isinstance(s, Atomic) or (isinstance(s, TileOp) and s.name == ATOMIC.name) for s in walk.statements(body)):
         return body
+    every = list(walk.statements(body))
     read = {
         part.name
-        for stmt in walk.statements(body)
+        for stmt in every
         for expr in walk.expressions(stmt)
         for part in walk.subexpressions(expr)
         if isinstance(part, Var)
     }
+    read_tiles = {place.buffer.root.name for stmt in every for place in walk.reads(stmt)}
 
     def change(stmt: Stmt) -> tuple[Stmt, ...]:
-        is_unread = isinstance(stmt, Atomic) and stmt.var is not None and stmt.var.name not in read
-        return (replace(stmt, var=None),) if is_unread and isinstance(stmt, Atomic) else (stmt,)
+        if isinstance(stmt, Atomic) and stmt.var is not None and stmt.var.name not in read:
+            return (replace(stmt, var=None),)
+        if isinstance(stmt, TileOp) and stmt.name == ATOMIC.name:
+            before = stmt.operand("before")
+            if isinstance(before, Region) and before.buffer.root.name not in read_tiles:
+                return (replace(stmt, attrs=(*stmt.attrs, (RETURNS.name, False))),)
+        return (stmt,)
 
     return walk.rewrite(body, change)
 

@@ -14,9 +14,8 @@ from .cast import convert
 from .record import SCALAR, TILE, Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
 
 __all__ = [
-    "ALONG", "CACHE", "CAST", "COPY", "COPY_ASYNC", "DST", "FILL", "INDEX", "INDICES", "REQUIRE_BITS", "RESHAPE",
-    "VARIANT_NAME",
-    "into",
+    "ALONG", "CACHE", "CAST", "COPY", "COPY_ASYNC", "DST", "FILL", "INDEX", "INDICES", "MASK", "REQUIRE_BITS",
+    "RESHAPE", "VARIANT_NAME", "into",
 ]
 
 Array = np.ndarray
@@ -24,7 +23,7 @@ Array = np.ndarray
 DST = TileOperand("dst", "the destination", read=False, written=True)
 _SRC = TileOperand("src", "the source")
 _FILL = TileOperand("fill", kinds=(SCALAR,), optional=True)
-_MASK = TileOperand("mask", optional=True)
+MASK = TileOperand("mask", optional=True)
 
 #: where in its memory a gathered region lies
 INDEX = TileOperand("index", kinds=(TILE, SCALAR), optional=True, is_part_of_place=True)
@@ -87,7 +86,7 @@ def _moved(dst: Array, src: Array) -> Array:
 
 COPY = TileOperation(
     name="copy",
-    operands=(DST, _SRC, _FILL, _MASK, INDEX),
+    operands=(DST, _SRC, _FILL, MASK, INDEX),
     attrs=(VARIANT_NAME, REQUIRE_BITS, CACHE),
     meaning="dst = src, one dtype; what lies outside a global tensor or a mask reads as fill and is not written",
     example="x = tj.alloc_shared((32, 8), tj.float32)\ntj.cta.copy(x, A[0:32, 0:8])",

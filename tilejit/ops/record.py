@@ -137,7 +137,7 @@ class TileOperation:
     first, and from attributes by name where they matter, to the destination's new one.
     relation: how its operands' axes relate.
     elementwise: the operation on each element, where it is one of those. reduction: how it makes one element of many,
-    where it does.
+    where it does. is_called: whether users call it by its name, on a scope.
     """
 
     name: str
@@ -153,6 +153,7 @@ class TileOperation:
     scopes: tuple[Scope, ...] = tuple(SCOPES.values())
     elementwise: Elementwise | None = None
     reduction: Reduction | None = None
+    is_called: bool = True
 
     @cached_property
     def arity(self) -> tuple[int, int]:

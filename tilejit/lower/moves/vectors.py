@@ -21,10 +21,10 @@ registers lie otherwise than memory, those of a vector go through as many that a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ...dtypes import DType, int32
+from ...dtypes import DType, int32, int64
 from ...errors import LayoutError
 from ...ir.arithmetic import build
 from ...ir.nodes import FALSE, TRUE, Buffer, Expr, Load, Region, TileOp, Vector
@@ -153,8 +153,8 @@ class OwnedVectors:
 
     def each_round(
         self, b: Builder, thread: Expr, takes_part: Expr, index: Index | None = None
-    ) -> Iterator[tuple[VectorRegisters, MaskedVector]]:
-        """The vector of a round in "registers" and in "memory", in a loop over the rounds of `thread`.
+    ) -> Iterator[tuple[Mapping[str, VectorRegisters], MaskedVector]]:
+        """The vector of a round in the operands that are registers and in "memory", in a loop over those of `thread`.
 
         index: by which "memory" is gathered, None where it isn't.
         The caller writes its code once, or several times: for each register at which a region may start, and for
@@ -169,18 +169,19 @@ class OwnedVectors:
     def _rounds(
         self, b: Builder, thread: Expr, first: Expr, base: Expr, starts: Mapping[str, RegisterVectors],
         index: Index | None,
-    ) -> Iterator[tuple[VectorRegisters, MaskedVector]]:
+    ) -> Iterator[tuple[Mapping[str, VectorRegisters], MaskedVector]]:
         """first: where the first vector lies in memory, before swizzling; base: its address."""
         registers, tile, numbers = starts["registers"], starts.get("mask"), starts.get(INDEX.name)
         memory = self.vectors["memory"]
         every, elements = (self.threads_share.then(part)["memory"] for part in (self.vectors, self.elements))
         which = self.threads_share["registers"].of_thread(thread)
 
-        def vector(round: Expr, mask: Mask) -> tuple[MaskedVector, Expr | None]:
-            """That of a round, and the number that says where it lies."""
+        def vector(round: Expr, mask: Mask) -> tuple[MaskedVector, Expr]:
+            """That of a round, and the number that says where it lies; 0 where nothing does."""
             values = [*which, *self.vectors.digits_of(round)]
             allowed = None if tile is None else tile.of(round)
-            distance, number = memory.steps(round), None
+            distance: Expr = memory.steps(round)
+            number: Expr = build.const(0, int64)
             if index is not None:
                 number = index.number(b, None if numbers is None else numbers.of(round)[build.const(0, int32)])
                 distance = build.add(distance, index.distance(number))
@@ -194,7 +195,8 @@ class OwnedVectors:
                     masked, number = vector(round, masks["memory"])
                     tell(number, masked.is_accessed)
             with b.rounds(self.rounds, registers.view.buffer) as round:
-                yield registers.of(round), vector(round, masks["memory"])[0]
+                masked, _ = vector(round, masks["memory"])
+                yield {name: start.of(round) for name, start in starts.items()}, masked
 
     def _first(self, name: str, thread: Expr) -> Expr:
         """Where a thread's first vector lies in memory, before swizzling."""
@@ -206,8 +208,8 @@ _MAY_COLLIDE = "volatile"
 
 
 def _distance(stride: Stride) -> int:
-    """How far a step leads, more than any number where only the launch knows."""
-    return abs(stride) if isinstance(stride, int) else 2**62
+    """How far a step leads, more than any number where only the launch knows, or where it leads nowhere by itself."""
+    return abs(stride) or 2**62 if isinstance(stride, int) else 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,19 +250,23 @@ class VectorRegisters:
 
     def load(self, b: Builder, memory: MaskedVector, fill: Expr) -> None:
         """Fills them from memory."""
-        run = self._beside_each_other(b)
+        run = self._run(b)
         memory.load(b, run, fill)
         for k, register in self._apart(run):
             b.move(register, k)
 
     def store(self, b: Builder, memory: MaskedVector) -> None:
         """Writes them to memory."""
-        run = self._beside_each_other(b)
+        memory.store(b, self.beside_each_other(b))
+
+    def beside_each_other(self, b: Builder) -> Vector:
+        """Their values in registers that follow each other."""
+        run = self._run(b)
         for k, register in self._apart(run):
             b.move(k, register)
-        memory.store(b, run)
+        return run
 
-    def _beside_each_other(self, b: Builder) -> Vector:
+    def _run(self, b: Builder) -> Vector:
         """They themselves, or as many others: names that ptxas leaves no instruction of."""
         if self.step == 1 or self.width == 1:
             return self.run
@@ -324,6 +330,12 @@ class MaskedVector:
         """Moves those of the vector `registers` to the elements; what lies outside the tensor is left out."""
         for register, memory, inside in self._moves(b, registers):
             b.move(memory, register, inside, order=self.order)
+
+    def update(self, b: Builder, registers: Vector, write: Callable[[Vector, Vector], None]) -> None:
+        """Has `write` update what is inside by the vector `registers`: (memory, registers) of one access."""
+        for register, memory, inside in self._moves(b, registers):
+            with b.when(inside):
+                write(memory, register)
 
     def _moves(self, b: Builder, registers: Vector) -> Iterator[tuple[Vector, Vector, Expr]]:
         """(registers, memory, whether it is inside): all at once, or each element where an edge or a mask cuts them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from ...errors import LayoutError
@@ -10,6 +11,9 @@ from ...ir.nodes import Region, Strided
 from ...layout.grid import WIDEST_BYTES
 from ...layout.iters import merged, refined
 from ...ops import relation
+from ...ops.atomic import ATOMIC
+from ...target import target
+from ..moves.updates import update_forms
 from ..schedule.placement import Placement, place
 from ..schedule.width import misaligned
 from .axes import Component, Meeting, Survey, Tile, Use
@@ -66,6 +70,10 @@ class _Counter:
         axes = [None if label is None else of_label.get(label) for label in step.labels.get(name, ())]
         is_store = step.op.record.operands[step.op.record.position(name)].written
         made = access(region, axes, step.op.scope, is_store)
+        if made is not None and step.op.name == ATOMIC.name:
+            forms = update_forms(step.op, target(self.survey.target))
+            most = max([form.bits for form in forms], default=0) // region.dtype.bits
+            made = replace(made, width=max(1, min(made.width, most)))
         if made is not None:
             _add(self.demand.accesses, made, step.turns)
 

@@ -83,9 +83,9 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
     thread = b.thread(op.scope, plan.threads)
     for registers, memory in plan.owned.each_round(b, thread, plan.owned.is_mover(thread, plan.loads), Index.of(op)):
         if plan.loads:
-            registers.load(b, memory, fill_value(op))
+            registers["registers"].load(b, memory, fill_value(op))
         else:
-            registers.store(b, memory)
+            registers["registers"].store(b, memory)
 
 
 VARIANT = Variant(
