@@ -15,7 +15,7 @@ from .row import B16, B32, B64, F32, F64, Direction, Family, Operand, Register, 
 
 __all__ = [
     "ATOM", "COMPARE_AND_SWAP", "OPERATIONS", "RED", "RED_VECTOR", "ROWS", "AtomicForm", "VectorForm", "form_of",
-    "has_type", "qualified", "vectors_of",
+    "has_type", "row_of", "swap_of", "vectors_of",
 ]
 
 
@@ -199,3 +199,15 @@ def qualified(row: Row, order: str) -> Row:
         since=max(row.since, 90) if of_clusters else row.since,
         ptx=max(row.ptx, (7, 8)) if of_clusters else row.ptx,
     )
+
+
+def row_of(form: AtomicForm, order: str, *, returns: bool) -> Row:
+    """The instruction in an order; returns: somebody wants to know what was there before."""
+    # what acquires reads
+    is_reduction = not returns and form in RED.made and not order.startswith(("acquire", "acq_rel"))
+    return qualified((RED if is_reduction else ATOM).row(form), order)
+
+
+def swap_of(form: AtomicForm, order: str) -> Row:
+    """The compare-and-swap by which targets without the instruction add floats of 16 bits, in a loop."""
+    return qualified(ATOM.row(AtomicForm("cas", "b16", form.space)), order)

@@ -10,7 +10,7 @@ from ..dtypes import DType, bool_
 from ..isa.atomics import OPERATIONS, has_type
 from . import relation
 from .broadcast import broadcasts
-from .copies import INDEX, MASK
+from .copies import INDEX, MASK, VARIANT_NAME
 from .record import SCALAR, TILE, Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
 
 __all__ = ["ATOMIC", "OPERATION", "ORDER", "RETURNS"]
@@ -69,7 +69,7 @@ ATOMIC = TileOperation(
         MASK,
         INDEX,
     ),
-    attrs=(OPERATION, ORDER, RETURNS),
+    attrs=(OPERATION, ORDER, RETURNS, VARIANT_NAME),
     meaning="each element of the place updated at once, as no other thread comes in between; before = what was there",
     example="x = tj.cta.load(A[0:32, 0:8])\ntj.atomic.add(A[0:32, 0:8], x)",
     reference=_updated,

@@ -17,7 +17,8 @@ from ...dtypes import int32
 from ...errors import LayoutError
 from ...ir.arithmetic import build
 from ...ir.nodes import Atomic, Expr, Instruction, Load, Region, Store, Sync, TileOp, Var, Vector
-from ...isa.atomics import OPERATIONS, RED_VECTOR, VectorForm, form_of
+from ...isa import Row
+from ...isa.atomics import ATOM, OPERATIONS, RED_VECTOR, VectorForm, form_of, row_of, swap_of
 from ...layout import TileLayout
 from ...target import Target
 from ..builder import Builder
@@ -47,6 +48,7 @@ class Plan(VectorPlan):
     form: VectorForm | None
     order: tuple[str, ...]
     operation: str
+    mnemonic: str
     returns: bool
     cta_threads: int
 
@@ -64,13 +66,8 @@ class Plan(VectorPlan):
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
-        """(mnemonic, times a thread); loops of compare-and-swap aren't counted."""
-        place = self.owned.vectors["memory"].buffer
-        form = form_of(self.operation, place.dtype, place.space)
-        assert form is not None, "the operation's rule knows the types"
-        verb = "atom" if self.returns or self.operation in ("exch", "cas") else "red"
-        name = f"{verb}.{form.modifiers}" if self.form is None else RED_VECTOR.row(self.form).mnemonic
-        return ((name, self.rounds),)
+        """(mnemonic, times a thread); where it stands in a loop, one turn of that is counted."""
+        return ((self.mnemonic, self.rounds),)
 
     def places(self, thread: Expr, round: Expr) -> tuple[Expr, ...]:
         return tuple(self.owned.place(self.side(name), thread, round) for name in self.order)
@@ -121,14 +118,27 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
     owned = owned.of_width(width)
     limit = "elements are updated one by one" if form is None else ""
     operation, returns = str(op.attr("operation")), bool(op.attr("returns")) and "before" in tiles
+    row = RED_VECTOR.row(form) if form is not None else _row(op, context.target, returns=returns)
     return Plan(
-        width, owned.rounds, context.count(op.scope), limit, owned, owner, form, tuple(tiles), operation, returns,
-        context.threads,
+        width, owned.rounds, context.count(op.scope), limit, owned, owner, form, tuple(tiles), operation, row.mnemonic,
+        returns, context.threads,
     )
+
+
+def _row(op: TileOp, target: Target, *, returns: bool) -> Row:
+    """The instruction that updates one element."""
+    place, order = op.region("place").buffer, str(op.attr("order"))
+    form = form_of(str(op.attr("operation")), place.dtype, place.space)
+    assert form is not None, "the operation's rule knows the types"
+    has_instruction = ATOM.row(form).missing(target) is None
+    return row_of(form, order, returns=returns) if has_instruction else swap_of(form, order)
 
 
 def _form(op: TileOp, owned: OwnedVectors, target: Target) -> VectorForm | None:
     """The widest instruction that updates several elements at once, as memory is aligned; None where none can."""
+    if not owned.elements.digits:
+        # one element a thread
+        return None
     widest = owned.widest("memory").elements * op.region("place").dtype.bits
     return next((form for form in update_forms(op, target) if form.bits <= widest), None)
 
