@@ -91,7 +91,7 @@ def test_sound_kernels_have_no_violations() -> None:
         (["warp.copy r[0 +: 32, 0 +: 8], A[0 +: 32, 0 +: 8], None, None, n"], "an index is given, and 0 regions are"),
         (["warp.copy r[0 +: 32, 0 +: 8], A[at (32), 0 +: 8], None, None, n"], "by (32,); the index has shape ()"),
         (["warp.copy r[0, 0 +: 8], A[at (), 0 +: 8], None, None, 1.5"], "an index of float32"),
-        (["warp.copy s[0 +: 32, 0 +: 8], r[at (32), 0 +: 8], None, None, n"], "r is gathered, which lies in local memory"),
+        (["warp.copy s[0 +: 32, 0 +: 8], r[at (32), 0 +: 8], None, None, n"], "which lies in local memory"),
         (["warp.melt s[0 +: 32, 0 +: 8]"], "no tile operation is called 'melt'"),
         (["warp.sqrt r[0 +: 32, 0 +: 8], s[0 +: 32, 0 +: 8]; colour=1"], "has no attribute 'colour'"),
         (["warp.add r[0 +: 32, 0 +: 8], r[0 +: 32, 0 +: 4], 1.0"], "shapes (32, 8) and (32, 4) don't broadcast"),

@@ -57,7 +57,8 @@ def kernel_of(case: dict[str, Any]) -> Any:
     memory = "P"
     if case["space"] == "shared":
         memory = "s"
-        lines += [f"    s = tj.alloc_shared({size}, P.dtype)", f"    tj.cta.copy(s, P[{box(size)}])", "    tj.cta_sync()"]
+        lines += [f"    s = tj.alloc_shared({size}, P.dtype)", f"    tj.cta.copy(s, P[{box(size)}])"]
+        lines += ["    tj.cta_sync()"]
     value = f"tj.{scope}.load(V[{box(value_shape(case))}])"
     value = "V[0]" if case["value"] == "scalar" else value
     columns = "".join(f", 0:{n}" for n in shape[1:])
@@ -112,11 +113,11 @@ def test_old_values_reach_all_that_hold_the_same_element() -> None:
 
 
 @tj.kernel(threads=64)
-def swapped(P: tj.Tensor, I: tj.Tensor, O: tj.Tensor):
-    index = tj.cta.load(I[0:16])
+def swapped(P: tj.Tensor, X: tj.Tensor, Y: tj.Tensor):
+    index = tj.cta.load(X[0:16])
     won = tj.atomic.cas(P.at(index), 0, index + 1, order="acq_rel", scope="cta") == 0
-    tj.cta.store(O[0, 0:16], tj.where(won, 1, 0))
-    tj.cta.store(O[1, 0:16], tj.atomic.exch(P.at(index), tj.cta.full((16,), 9, tj.int32), mask=won))
+    tj.cta.store(Y[0, 0:16], tj.where(won, 1, 0))
+    tj.cta.store(Y[1, 0:16], tj.atomic.exch(P.at(index), tj.cta.full((16,), 9, tj.int32), mask=won))
 
 
 def test_of_equal_indices_one_wins_a_compare_and_swap() -> None:

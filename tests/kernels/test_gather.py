@@ -141,8 +141,8 @@ def test_of_what_is_stored_to_one_place_of_a_gathered_region_one_value_lands(
 
 
 @tj.kernel(threads=64)
-def rows(E: tj.Tensor, I: tj.Tensor, Y: tj.Tensor, N: tj.constexpr, D: tj.constexpr):
-    index = tj.cta.load(I[0:N])
+def rows(E: tj.Tensor, T: tj.Tensor, Y: tj.Tensor, N: tj.constexpr, D: tj.constexpr):
+    index = tj.cta.load(T[0:N])
     tj.cta.store(Y[0:N, 0:D], tj.cta.load(E.at(index)[:, 0:D]))
 
 
@@ -154,8 +154,8 @@ def test_rows_are_moved_by_vectors_where_all_begin_aligned() -> None:
 
 
 @tj.kernel(threads=64)
-def laid_out(E: tj.Tensor, I: tj.Tensor, Y: tj.Tensor):
-    index = tj.cta.load(I[0:8])
+def laid_out(E: tj.Tensor, T: tj.Tensor, Y: tj.Tensor):
+    index = tj.cta.load(T[0:8])
     x = tj.cta.load(E.at(index)[:, 0:64], layout=S[(8, 8, 8) : (8 @ tx, 1 @ tx, 1)])
     tj.cta.store(Y[0:8, 0:64], x)
 
@@ -168,12 +168,12 @@ def test_explain_says_how_rows_limit_vectors() -> None:
 
 
 @tj.kernel(threads=64)
-def swizzled(X: tj.Tensor, I: tj.Tensor, Y: tj.Tensor):
+def swizzled(X: tj.Tensor, T: tj.Tensor, Y: tj.Tensor):
     s = tj.alloc_shared((32, 128), tj.float16, swizzle="128B")
     tj.cta.copy(s, X[0:32, 0:128])
     tj.cta_sync()
-    tj.cta.store(Y[0:16, 0:128], tj.cta.load(s.at(tj.cta.load(I[0:16]))))
-    tj.cta.store(Y[16:24, 0:32], tj.cta.load(s.at(tj.cta.load(I[0:8]), axis=1)))
+    tj.cta.store(Y[0:16, 0:128], tj.cta.load(s.at(tj.cta.load(T[0:16]))))
+    tj.cta.store(Y[16:24, 0:32], tj.cta.load(s.at(tj.cta.load(T[0:8]), axis=1)))
 
 
 def test_rows_and_columns_of_a_swizzled_buffer() -> None:
@@ -185,8 +185,8 @@ def test_rows_and_columns_of_a_swizzled_buffer() -> None:
 
 
 @tj.kernel(threads=32)
-def in_a_loop(E: tj.Tensor, I: tj.Tensor, Y: tj.Tensor):
-    index = tj.cta.load(I[0:8])
+def in_a_loop(E: tj.Tensor, T: tj.Tensor, Y: tj.Tensor):
+    index = tj.cta.load(T[0:8])
     first = E.at(index)
     for k in range(3):
         index = index + 1
@@ -235,7 +235,7 @@ BAD = [
     ("    tj.cta.load(X.at(I[0:8]))", "this is a global region of shape (8) and int32"),
     ("    tj.cta.load(X.at(-1)[0:4])", "index -1 is outside: indices don't count from the end"),
     (LOADED + "    tj.cta.load(X.at(i, axis=2))", "there is no axis 2 in a tile of 2 dimensions"),
-    (LOADED + "    tj.cta.load(X[2:6].at(i)[:, 0:4])", "counts from the first of a whole dimension; dimension 0 of X is cut"),
+    (LOADED + "    tj.cta.load(X[2:6].at(i)[:, 0:4])", "of a whole dimension; dimension 0 of X is cut"),
     (LOADED + "    tj.cta.load(X.at(i)[0:4, 0:4])", "the first 1 dimensions of a gathered region of shape (8, ?)"),
     (LOADED + "    tj.cta.load(X.at(i)[:, 0:4, 0])", "2 indices for 1 dimensions of X"),
     (LOADED + "    tj.cta.load(X.at(i))", "dimension 1 of X has an extent that is known only at run time"),

@@ -70,7 +70,7 @@ def _of_region(
     scopes += [owner_scope(index.buffer)] if isinstance(index, Region) else []
     scope = tiles.widest_scope(ctx, node, f"atomic.{name}", scopes) if scopes else THREAD.name
     before = ctx.tile(f"{region.buffer.root.name}.before", scope, region.shape, region.dtype, span)
-    operands: dict[str, Region | Expr] = {**place, "place": replace(region, in_bounds=True), "before": before.region(span)}
+    operands = {**place, "place": replace(region, in_bounds=True), "before": before.region(span)}
     for operand, value in zip(("value", "desired"), values, strict=False):
         operands[operand] = value.region(span) if isinstance(value, Memory) else value
     if isinstance(mask, Memory):

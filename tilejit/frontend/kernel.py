@@ -91,9 +91,9 @@ def _verify(kernel: Kernel) -> None:
 
 def _without_unread(body: Block) -> Block:
     """The statements; an atomic update whose old values nobody reads doesn't fetch them."""
-    if not any(isinstance(s, Atomic) or (isinstance(s, TileOp) and s.name == ATOMIC.name) for s in walk.statements(body)):
-        return body
     every = list(walk.statements(body))
+    if not any(isinstance(s, Atomic) or (isinstance(s, TileOp) and s.name == ATOMIC.name) for s in every):
+        return body
     read = {
         part.name
         for stmt in every

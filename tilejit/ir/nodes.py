@@ -49,10 +49,11 @@ from .values import (
 
 __all__ = [
     "AddressParam", "Alloc", "Assert", "AssertionsParam", "Assign", "Atomic", "BarrierParam", "Break", "Buffer",
-    "BufferView", "Cast", "Const", "Continue", "Declare", "Element", "Expr", "ExtentParam", "FALSE", "For", "Gathered",
-    "If", "Instruction", "Jump", "Kernel", "Let", "Load", "Loop", "MEMORY_SCOPES", "Move", "ORDERS", "Op", "Open",
-    "Param", "PointerParam", "Print", "RULES", "Region", "Return", "SPACES", "SPECIALS", "ScalarParam", "Simple", "Special",
-    "Stmt", "Store", "StrideParam", "Strided", "Sync", "TRUE", "TileOp", "Var", "Vector", "written_arguments",
+    "BufferView", "Cast", "Const", "Continue", "Declare", "Element", "Expr", "ExtentParam", "FALSE", "For",
+    "Gathered", "If", "Instruction", "Jump", "Kernel", "Let", "Load", "Loop", "MEMORY_SCOPES", "Move", "ORDERS",
+    "Op", "Open", "Param", "PointerParam", "Print", "RULES", "Region", "Return", "SPACES", "SPECIALS",
+    "ScalarParam", "Simple", "Special", "Stmt", "Store", "StrideParam", "Strided", "Sync", "TRUE", "TileOp", "Var",
+    "Vector", "written_arguments",
 ]
 
 

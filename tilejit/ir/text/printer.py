@@ -18,14 +18,15 @@ Blocks are indented as in Python. Each statement is one line; what stands in bra
       print "text", EXPR, …
       SCOPE.OPERATION OPERAND, …[; ATTRIBUTE=VALUE, …]           a tile operation; an operand left out is None
                                                                  a VALUE is a literal, (INTEGER, …) or a FUNCTION
-      move VECTOR <- VECTOR [when EXPR] [otherwise EXPR] [cache HINT]
+      move VECTOR <- VECTOR [@ ORDER] [when EXPR] [otherwise EXPR] [cache HINT]
       instruction NAME [VECTOR, …] [<- INPUT, …] [as VAR]        VAR: what it gives that is no VECTOR
 
     VAR      NAME: DTYPE [multiple_of N] [within LEAST..GREATEST] [uniform SCOPE]
     BUFFER   NAME: SPACE DTYPE[EXTENT, …] [in [EXTENT, …]] LAYOUT align N       behind in: its slots
     LAYOUT   as Python: S[(32, 8) : (8, 1)]; of a tensor: strides(STRIDE, …; align N; extent_align N);
              of a tile that nobody laid out: open SCOPE, of a view of one: open SCOPE (DIMENSION or None, …)
-    REGION   NAME[START +: EXTENT, …] [inside]      a dimension without +: is dropped; inside: within the edges
+    REGION   NAME[START +: EXTENT, …] [inside]      a dimension without +: is dropped; inside: within the edges;
+             at (EXTENT, …) for a START: where the operation's `index` says, of this shape
     VECTOR   NAME[OFFSET +: WIDTH]                  ELEMENT  NAME[INDEX, …]
     FUNCTION def (VAR, …), (VAR, …) [let VAR = EXPR, …] -> (EXPR, …)       of nothing but its own variables
     EXPR     Python's operators, OPERATION(EXPR, …), DTYPE(EXPR) for a cast, %NAME for a special,

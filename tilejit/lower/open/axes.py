@@ -94,8 +94,8 @@ class Component:
 class Survey:
     """The tiles and operations of a kernel that has open tiles, and their axes.
 
-    target: by name. tiles: by name. written: how many operations write a tile. refused: operands whose axes can't be those of the
-    operation's others.
+    target: by name. tiles: by name. written: how many operations write a tile. refused: operands whose axes can't be
+    those of the operation's others.
     """
 
     def __init__(self, target: str) -> None:

@@ -204,10 +204,10 @@ def _handed_on(plan: Plan, op: TileOp, b: Builder, thread: Expr) -> None:
         lowest = build.sub(lowest, build.mul(step.of_thread(thread), step.threads))
     for starts in plan.owned.starts(b):
         registers = starts[side]
-        with b.when(plan.takes_part(thread, build.const(0, int32))):
-            with b.rounds(plan.rounds, registers.view.buffer) as round:
-                at = build.add(start, build.add(build.mul(thread, plan.rounds), round))
-                b.move(Vector(shared, at), registers.at(round))
+        is_lowest = plan.takes_part(thread, build.const(0, int32))
+        with b.when(is_lowest), b.rounds(plan.rounds, registers.view.buffer) as round:
+            at = build.add(start, build.add(build.mul(thread, plan.rounds), round))
+            b.move(Vector(shared, at), registers.at(round))
     b.append(Sync(op.scope, span=b.span))
     for starts in plan.owned.starts(b):
         registers = starts[side]
