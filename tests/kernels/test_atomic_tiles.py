@@ -62,8 +62,9 @@ def kernel_of(case: dict[str, Any]) -> Any:
     value = f"tj.{scope}.load(V[{box(value_shape(case))}])"
     value = "V[0]" if case["value"] == "scalar" else value
     columns = "".join(f", 0:{n}" for n in shape[1:])
-    place = f"{memory}.at(tj.{scope}.load(I[0:{shape[0]}]))" if case["gathered"] else f"{memory}[0:{shape[0]}{columns}]"
-    place += f"[:{columns}]" if case["gathered"] and columns else ""
+    place = f"{memory}[0:{shape[0]}{columns}]"
+    if case["gathered"]:
+        place = f"{memory}.at(tj.{scope}.load(I[0:{shape[0]}]))" + (f"[:{columns}]" if columns else "")
     units = ", None" * (len(shape) - 1)
     mask = f", mask=(tj.{scope}.load(M[0:{shape[0]}]) != 0)[:{units}]" if case["masked"] else ""
     lines += [f"    old = tj.atomic.{case['name']}({place}, {value}{mask})"]
@@ -81,7 +82,7 @@ def test_a_region_is_updated_as_numpy_does(case: dict[str, Any]) -> None:
     p = random.integers(0, 20, (case["rows"], *case["shape"][1:])).astype(dtype)
     v = random.integers(0, 4, value_shape(case)).astype(dtype)
     index = random.integers(0, case["rows"], case["shape"][0]) if case["gathered"] else np.arange(case["shape"][0])
-    mask = random.integers(0, 2, case["shape"][0]).astype(np.int32) if case["masked"] else np.ones(case["shape"][0], int)
+    mask = random.integers(0 if case["masked"] else 1, 2, case["shape"][0])
     # an index that is masked off may lie outside
     indices = np.where(mask != 0, index, -5).astype(np.int32)
     o, result = np.full(case["shape"], 77).astype(dtype), p.copy()

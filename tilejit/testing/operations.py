@@ -15,6 +15,7 @@ from ..ir import allocation
 from ..ir.arithmetic import build
 from ..ir.combine import Combine
 from ..ir.nodes import Buffer, Expr, Region, Special, Strided, TileOp, Var
+from ..isa.atomics import has_type
 from ..isa.mma import MMA, MMA_M, MMA_N
 from ..layout import TCGEN05_SHAPES, Swizzle, TileLayout, atom_layout, datapath, layout_a, layout_b, layout_c
 from ..ops.atomic import ATOMIC
@@ -379,9 +380,7 @@ def _update(draw: st.DrawFn, name: str) -> Operation:
     """Of memory, each element once, by a local tile."""
     draft = _Drawing(draw)
     dtype = draw(st.sampled_from((int32, uint64, float16, bfloat16, float32, float64)))
-    operations = ("add", "exch") if dtype.is_float else ("add", "max", "exch")
-    if dtype.bits == 16:
-        operations = operations[:1]
+    operations = [op for op in ("add", "max", "exch") if has_type(op, dtype)]
     value = draft.padded(draft.tile("value", dtype))
     space = draw(st.sampled_from(("global", "shared")))
     place = draft.memory("place", space, dtype, value.shape, written=True, edges=False)
