@@ -86,7 +86,7 @@ def test_sound_kernels_have_no_violations() -> None:
         (["warp.copy h[0 +: 8], A[0, 0 +: 8]"], "types differ: the destination is float16, the source float32"),
         (["warp.copy s[0 +: 32, 0 +: 8], A[0 +: 32, 0 +: 8], 0:int32"], "with a fill of int32"),
         (["warp.copy s[0 +: 32, 0 +: 8], 1.0"], "src can't be a scalar"),
-        (["warp.copy s[0 +: 32, 0 +: 8]"], "copy takes 2 to 5 operands; got 1"),
+        (["warp.copy s[0 +: 32, 0 +: 8]"], "copy takes 2 to 4 operands; got 1"),
         (["warp.copy r[0 +: 32, 0 +: 8], A[at (32), 0 +: 8]"], "A is gathered, and no index is given"),
         (["warp.copy r[0 +: 32, 0 +: 8], A[0 +: 32, 0 +: 8], None, None, n"], "an index is given, and 0 regions are"),
         (["warp.copy r[0 +: 32, 0 +: 8], A[at (32), 0 +: 8], None, None, n"], "by (32,); the index has shape ()"),

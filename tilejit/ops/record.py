@@ -213,6 +213,7 @@ class TileOperation:
         """Why `operands`, in order and None where one is left out, are too many or too few; or None."""
         least, most = self.arity
         if not least <= len(operands) <= most:
+            most -= sum(operand.is_part_of_place for operand in self.operands)
             return f"takes {least if least == most else f'{least} to {most}'} operands; got {len(operands)}"
         missing = [rule for rule, operand in zip(self.operands, operands, strict=False) if operand is None]
         needed = [rule.name for rule in missing if not rule.optional]
