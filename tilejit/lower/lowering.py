@@ -68,7 +68,7 @@ def lower(kernel: Kernel, target: Target, variants: Sequence[Variant[Any]]) -> L
     context, taken = DispatchContext(target, kernel.threads), defined_names(kernel.body)
     addressed: Mapping[str, Span | None] = {}
     while True:
-        builder = Builder(taken, addressed)
+        builder = Builder(taken, addressed, has_checks=kernel.debug)
         walker = _Walk(context, variants, kernel.debug, builder)
         walker.block(kernel.body)
         if builder.addressed == addressed:

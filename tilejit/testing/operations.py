@@ -10,13 +10,15 @@ from dataclasses import dataclass, replace
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from ..dtypes import DTYPES, DType, bool_, float32, int64
+from ..dtypes import DTYPES, DType, bfloat16, bool_, float16, float32, float64, int32, int64, uint64
 from ..ir import allocation
 from ..ir.arithmetic import build
 from ..ir.combine import Combine
 from ..ir.nodes import Buffer, Expr, Region, Special, Strided, TileOp, Var
+from ..isa.atomics import has_type
 from ..isa.mma import MMA, MMA_M, MMA_N
 from ..layout import TCGEN05_SHAPES, Swizzle, TileLayout, atom_layout, datapath, layout_a, layout_b, layout_c
+from ..ops.atomic import ATOMIC
 from ..ops.copies import CAST, COPY, COPY_ASYNC, FILL, INDICES, RESHAPE
 from ..ops.elementwise import ELEMENTWISE, result_type
 from ..ops.fold import REDUCE
@@ -127,13 +129,18 @@ class _Drawing:
         """The extents of a region of memory, of which each instance has its own."""
         return self.extents(max(1, 512 // self.instances))
 
-    def memory(self, name: str, space: str, dtype: DType, shape: Sequence[int], *, written: bool = False) -> Region:
-        """A region of this shape. written: no two elements share a place, and each instance has its own."""
+    def memory(
+        self, name: str, space: str, dtype: DType, shape: Sequence[int], *, written: bool = False, edges: bool = True
+    ) -> Region:
+        """A region of this shape.
+
+        written: no two elements share a place, and each instance has its own. edges: it may pass those of a tensor.
+        """
         strided = space == "global" and self.draw(st.booleans())
         is_apart = self.instances > 1 and (written or self.draw(st.booleans()))
         longest = max(range(len(shape)), key=lambda d: shape[d])
         windows = [
-            self._window(f"{name}.start.{d}", e, apart=is_apart and d == longest, edges=strided)
+            self._window(f"{name}.start.{d}", e, apart=is_apart and d == longest, edges=strided and edges)
             for d, e in enumerate(shape)
         ]
         sizes = [size for _, size in windows]
@@ -367,6 +374,17 @@ def _copy_of_registers(draw: st.DrawFn, name: str) -> Operation:
         return draft.made(name, (*sides, *_fill(draft, dtype)))
     fill = _fill(draft, dtype) or (None,)
     return draft.made(name, (*sides, *fill, draft.broadcast("mask", bool_, tile)))
+
+
+def _update(draw: st.DrawFn, name: str) -> Operation:
+    """Of memory, each element once, by a local tile."""
+    draft = _Drawing(draw)
+    dtype = draw(st.sampled_from((int32, uint64, float16, bfloat16, float32, float64)))
+    operations = [op for op in ("add", "max", "exch") if has_type(op, dtype)]
+    value = draft.padded(draft.tile("value", dtype))
+    space = draw(st.sampled_from(("global", "shared")))
+    place = draft.memory("place", space, dtype, value.shape, written=True, edges=False)
+    return draft.made(name, (place, None, value), operation=draw(st.sampled_from(operations)))
 
 
 def _copy_between_registers(draw: st.DrawFn, name: str) -> Operation:
@@ -622,6 +640,7 @@ _WAYS: dict[str, tuple[_Way, ...]] = {
     CAST.name: _ELEMENT_BY_ELEMENT,
     INDICES.name: (_indices,),
     RESHAPE.name: (_reshape, _copy_between_lanes),
+    ATOMIC.name: (_update,),
     **dict.fromkeys(REDUCTIONS, (_reduction,)),
     REDUCE.name: (_fold,),
 }

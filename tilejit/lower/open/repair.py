@@ -117,7 +117,7 @@ class _Rewriter:
         buffer = self.buffer(region.buffer)
         if buffer is region.buffer:
             return region
-        return Region(buffer, region.starts, region.extents, region.in_bounds, region.span)
+        return replace(region, buffer=buffer)
 
     def operation(self, step: Meeting) -> Iterator[Stmt]:
         """The operation on tiles with layouts, between the conversions of those that disagree."""
