@@ -20,10 +20,11 @@ from ..scopes import SCOPES
 from ..target import WARP, WARPGROUP
 from .arguments import shown
 from .axes import axis_between, laneid, m
+from .grid import Projection, projected
 from .iters import Iter
 from .tile_layout import TileLayout
 
-__all__ = ["layout_a", "layout_b", "layout_c"]
+__all__ = ["fragment", "layout_a", "layout_b", "layout_c"]
 
 #: scope -> the axis that counts its warps
 _WARP_AXES = {name: axis_between("warp", name) for name, scope in SCOPES.items() if "warp" in scope.axes.values()}
@@ -97,6 +98,32 @@ def layout_c(
     height = (Iter(wm, wn, axis), Iter(rows // (_ROWS * wm), 4 * tiles, m), Iter(2, 2, m), Iter(8, 4, laneid))
     width = (Iter(wn, 1, axis), Iter(tiles, 4, m), Iter(4, 1, laneid), Iter(2, 1, m))
     return _layout((*height, *width), Iter(1, 1, axis))
+
+
+def fragment(
+    operand: str, shape: Sequence[int], dtype: DType, warps: tuple[int, int], copies: int, step: int, scope: str
+) -> Projection:
+    """The layout of an operand of any extents: padded to whole tiles for each warp.
+
+    A dimension of one element isn't padded: its lanes and warps hold replicas.
+    operand: "acc", "a" or "b". warps: as of `layout_a`. copies: how many times as many warps there are, which hold the
+    same. step: what K is padded to a multiple of.
+    raises: LayoutError where tensor cores don't multiply the type.
+    """
+    make, tiles = {
+        "acc": (layout_c, (_ROWS * warps[0], _COLUMNS * warps[1])),
+        "a": (layout_a, (_ROWS * warps[0], step)),
+        "b": (layout_b, (step, _COLUMNS * warps[1])),
+    }[operand]
+    whole = tuple(-(-n // tile) * tile for n, tile in zip(shape, tiles, strict=True))
+    made = make(whole, dtype, warps, scope)
+    if copies > 1:
+        made = TileLayout(made.shard, (*made.replica, Iter(copies, warps[0] * warps[1], _WARP_AXES[scope])))
+    dims = [None if n == 1 else d for d, n in enumerate(shape)]
+    if None in dims:
+        made = projected(made, whole, dims)
+    slots = tuple(1 if n == 1 else padded for n, padded in zip(shape, whole, strict=True))
+    return Projection(made, () if slots == tuple(shape) else slots)
 
 
 def _layout(shard: Sequence[Iter], replica: Iter) -> TileLayout:

@@ -23,8 +23,9 @@ from ...ops import relation
 from ...ops.copies import COPY
 from ...source import Span
 from ..schedule.placement import place
-from .anchors import WarpSplit, padded
+from .anchors import padded
 from .axes import Meeting, Survey, Tile, Use, fits
+from .products import ProductLayouts
 from .recompute import Recomputing
 
 __all__ = ["Spot", "rewritten"]
@@ -61,11 +62,11 @@ def rewritten(
     kernel: Kernel,
     survey: Survey,
     spots: Mapping[Tile, Spot],
-    fragments: WarpSplit,
+    products: ProductLayouts,
     stages: Mapping[int, Projection],
 ) -> Kernel:
     """The kernel at tile level. stages: by id of a copy, the layout in which it accesses memory instead."""
-    rewriter = _Rewriter(kernel, survey, spots, fragments, stages)
+    rewriter = _Rewriter(kernel, survey, spots, products, stages)
     body = walk.rewrite(kernel.body, rewriter.changed)
     return replace(kernel, body=(*rewriter.head, *body))
 
@@ -76,10 +77,10 @@ class _Rewriter:
         kernel: Kernel,
         survey: Survey,
         spots: Mapping[Tile, Spot],
-        fragments: WarpSplit,
+        products: ProductLayouts,
         stages: Mapping[int, Projection],
     ) -> None:
-        self.survey, self.spots, self.fragments, self.stages = survey, spots, fragments, stages
+        self.survey, self.spots, self.products, self.stages = survey, spots, products, stages
         self.head: list[Alloc] = []
         self._buffers: dict[str, Buffer] = {}
         self._steps = {id(step.op): step for step in survey.steps}
@@ -254,15 +255,15 @@ class _Rewriter:
     def _misfits(self, step: Meeting) -> Iterator[tuple[str, Projection]]:
         """The operands of a product that aren't fragments."""
         for name, use in step.uses.items():
-            layout = self.fragments.layout(step, name)
-            if layout is None:
+            wanted = self.products.layout(step, name)
+            if wanted is None:
                 continue
-            shape, labels = use.region.shape, step.labels[name]
-            wanted = Projection(layout, shape)
-            seen = self._seen(use)
+            labels, slots = step.labels[name], padded(wanted, use.region.shape)
             along = tuple(label for label in labels if label is not None)
-            if seen is None or not _same(wanted, seen.over(along)):
-                yield name, wanted
+            moving = tuple(n for n, label in zip(slots, labels, strict=True) if label is not None)
+            seen = self._seen(use)
+            if seen is None or not _same(Projection(wanted.layout, moving), seen.over(along)):
+                yield name, Projection(wanted.layout, slots)
 
 
 def _same(one: Projection, other: Projection) -> bool:
