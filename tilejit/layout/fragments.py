@@ -19,7 +19,7 @@ from ..errors import LayoutError
 from ..scopes import SCOPES
 from ..target import WARP, WARPGROUP
 from .arguments import shown
-from .axes import axis_between, laneid, m
+from .axes import Axis, axis_between, laneid, m
 from .grid import Projection, projected
 from .iters import Iter
 from .tile_layout import TileLayout
@@ -48,11 +48,13 @@ def layout_a(
     scope: "cta" or "warpgroup": what the warps are counted in.
     raises: LayoutError where the shape doesn't divide.
     """
-    rows, depth = _shape(shape, "A", "(M, K)")
-    wm, wn = _warps(warps, scope)
+    return _a(_shape(shape, "A", "(M, K)"), dtype, _warps(warps, scope), _WARP_AXES[scope])
+
+
+def _a(shape: tuple[int, int], dtype: DType, warps: tuple[int, int], axis: Axis) -> TileLayout:
+    (rows, depth), (wm, wn) = shape, warps
     _need_multiple("M", rows, _ROWS, wm)
     pack, words = _packed(depth, dtype)
-    axis = _WARP_AXES[scope]
     height = (
         Iter(wm, wn, axis), Iter(rows // (_ROWS * wm), 2 * pack * words, m), Iter(2, pack, m), Iter(8, 4, laneid),
     )
@@ -67,11 +69,13 @@ def layout_b(
 
     dtype: of B's elements.
     """
-    depth, columns = _shape(shape, "B", "(K, N)")
-    wm, wn = _warps(warps, scope)
+    return _b(_shape(shape, "B", "(K, N)"), dtype, _warps(warps, scope), _WARP_AXES[scope])
+
+
+def _b(shape: tuple[int, int], dtype: DType, warps: tuple[int, int], axis: Axis) -> TileLayout:
+    (depth, columns), (wm, wn) = shape, warps
     _need_multiple("N", columns, _COLUMNS, wn)
     pack, words = _packed(depth, dtype)
-    axis = _WARP_AXES[scope]
     height = (Iter(words, pack, m), Iter(4, 1, laneid), Iter(pack, 1, m))
     width = (Iter(wn, 1, axis), Iter(columns // (_COLUMNS * wn), pack * words, m), Iter(8, 4, laneid))
     return _layout((*height, *width), Iter(wm, wn, axis))
@@ -84,8 +88,11 @@ def layout_c(
 
     dtype: float32, float16 or int32.
     """
-    rows, columns = _shape(shape, "the accumulator", "(M, N)")
-    wm, wn = _warps(warps, scope)
+    return _c(_shape(shape, "the accumulator", "(M, N)"), dtype, _warps(warps, scope), _WARP_AXES[scope])
+
+
+def _c(shape: tuple[int, int], dtype: DType, warps: tuple[int, int], axis: Axis) -> TileLayout:
+    (rows, columns), (wm, wn) = shape, warps
     _need_multiple("M", rows, _ROWS, wm)
     _need_multiple("N", columns, _COLUMNS, wn)
     if as_dtype(dtype) not in (float32, float16, int32):
@@ -94,7 +101,6 @@ def layout_c(
             hint="give the accumulator's type",
         )
     tiles = columns // (_COLUMNS * wn)
-    axis = _WARP_AXES[scope]
     height = (Iter(wm, wn, axis), Iter(rows // (_ROWS * wm), 4 * tiles, m), Iter(2, 2, m), Iter(8, 4, laneid))
     width = (Iter(wn, 1, axis), Iter(tiles, 4, m), Iter(4, 1, laneid), Iter(2, 1, m))
     return _layout((*height, *width), Iter(1, 1, axis))
@@ -111,14 +117,15 @@ def fragment(
     raises: LayoutError where tensor cores don't multiply the type.
     """
     make, tiles = {
-        "acc": (layout_c, (_ROWS * warps[0], _COLUMNS * warps[1])),
-        "a": (layout_a, (_ROWS * warps[0], step)),
-        "b": (layout_b, (step, _COLUMNS * warps[1])),
+        "acc": (_c, (_ROWS * warps[0], _COLUMNS * warps[1])),
+        "a": (_a, (_ROWS * warps[0], step)),
+        "b": (_b, (step, _COLUMNS * warps[1])),
     }[operand]
-    whole = tuple(-(-n // tile) * tile for n, tile in zip(shape, tiles, strict=True))
-    made = make(whole, dtype, warps, scope)
+    first, second = (-(-n // tile) * tile for n, tile in zip(shape, tiles, strict=True))
+    whole, axis = (first, second), _WARP_AXES[scope]
+    made = make(whole, dtype, warps, axis)
     if copies > 1:
-        made = TileLayout(made.shard, (*made.replica, Iter(copies, warps[0] * warps[1], _WARP_AXES[scope])))
+        made = TileLayout(made.shard, (*made.replica, Iter(copies, warps[0] * warps[1], axis)))
     dims = [None if n == 1 else d for d, n in enumerate(shape)]
     if None in dims:
         made = projected(made, whole, dims)

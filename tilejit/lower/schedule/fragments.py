@@ -180,7 +180,9 @@ def share(operands: Mapping[str, Placement], form: Mma) -> Fragments:
     row = pair = half = None
     if n > 1:
         pair, columns = _without_pair(columns, product, form)
-    _need_words(product, (*rows, *columns, *depth), form)
+    # of one k each register is made by itself
+    words = ("acc", "a", "b") if k > 1 else ("acc",)
+    _need_words(product.among(words), (*rows, *columns, *depth), form)
     if m > 1:
         row, rows = _halved(rows, "8 more rows in registers")
     if k > 1 and form.halves == 2:
@@ -272,7 +274,8 @@ def _need_words(product: Schedule, digits: Iterable[Digit], form: Mma) -> None:
     """Raise LayoutError where a tile's registers don't begin at whole 32-bit registers."""
     packs = {"acc": form.acc_pack, "a": form.pack, "b": form.pack}
     for digit in digits:
-        for name, stride in digit.strides:
+        for name in product.names:
+            stride = digit[name]
             if isinstance(stride, int) and stride % packs[name]:
                 raise LayoutError(
                     f"tiles of {product[name].buffer.name} begin every {stride} elements of a lane "
