@@ -185,7 +185,7 @@ TYPE_CASES = [
         "x = tj.cta.load(A[0:4, 0:8])\ny = «x.reshape((5, 5))»",
         "shape (5, 5) has 25 elements; a tile of shape (4, 8) has 32", "as many",
     ),
-    ("x = tj.cta.load(A[0:16, 0:16])\ny = «x @ x»", "float32 operands need precision=\"tf32\"", "the precision"),
+    ("x = tj.cta.load(A[0:16, 0:16])\ny = «x @ x»", "float32 operands need precision=\"tf32\"", "s.gemm(acc, a, b, precision=\"tf32\")"),
     ("x = tj.thread.zeros((8, 8), A.dtype)\ny = «x @ x»", "these are of a thread", "tj.cta.load"),
     ("x = tj.cta.load(A[0, 0:8])\ny = «x @ x»", "gemm takes matrices", "slice or transpose"),
     (

@@ -66,7 +66,7 @@ class ProductLayouts:
         (wm, wn), copies = split.warps, split.copies
         for step in steps:
             (m, n), k = step.op.region("acc").shape, step.op.region("a").shape[1]
-            issues = -(-m // (MMA_M * wm)) * -(-n // (MMA_N * wn)) * -(-k // (self._depth(step) or 1))
+            issues = -(-m // (MMA_M * wm)) * -(-n // (MMA_N * wn)) * self._steps(step)[1]
             time += step.turns * (_MMA * issues + sum(self._conversions(step, split)))
             traffic += copies * (m * k * wn + k * n * wm)
         return time, wm * wn, traffic, -wm
@@ -85,22 +85,23 @@ class ProductLayouts:
                 yield _conversion(wanted, use)
 
     def _fragment(self, step: Meeting, name: str, split: _Split) -> Projection | None:
-        region, depth = step.op.region(name), self._depth(step)
-        if depth is None:
-            return None
+        region, (multiple, _) = step.op.region(name), self._steps(step)
         scope = "warpgroup" if step.op.scope == "warpgroup" else "cta"
         try:
-            return fragment(name, region.shape, region.dtype, split.warps, split.copies, depth, scope)
+            return fragment(name, region.shape, region.dtype, split.warps, split.copies, multiple, scope)
         except LayoutError:
             return None
 
-    def _depth(self, step: Meeting) -> int | None:
-        """What K is padded to a multiple of: the most that divides it, else what takes the fewest instructions."""
+    def _steps(self, step: Meeting) -> tuple[int, int]:
+        """(what K is padded to a multiple of, instructions along it); (1, 1) where none multiplies the operands."""
         k = step.op.region("a").shape[1]
         acc, a, b = (step.op.region(name).dtype for name in ("acc", "a", "b"))
         depths = [form.k for form in products(a, b, acc).on(self._target)]
-        fitting = [depth for depth in depths if k % depth == 0]
-        return next(iter(fitting), None) or min(depths, key=lambda depth: (-(-k // depth), depth), default=None)
+        if not depths:
+            return 1, 1
+        multiple = min(depths)
+        slots = -(-k // multiple) * multiple
+        return multiple, slots // next(depth for depth in depths if slots % depth == 0)
 
 
 def _splits(warps: int) -> list[_Split]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from math import prod
+from math import gcd, prod
 
 from ...dtypes import int32
 from ...errors import LayoutError
@@ -64,6 +64,11 @@ class Depth:
         for k in range(prod(digit.extent for digit in self.pack)):
             at = first + _worth(k, self.pack)
             yield at, at + reach
+
+    @property
+    def lane_step(self) -> int:
+        """What divides all that lanes add to k."""
+        return gcd(*(digit.weight for digit in self.lanes))
 
     def of_lane(self, thread: Expr) -> Expr:
         """What a thread's lane adds to k."""
@@ -180,8 +185,8 @@ def share(operands: Mapping[str, Placement], form: Mma) -> Fragments:
     row = pair = half = None
     if n > 1:
         pair, columns = _without_pair(columns, product, form)
-    # of one k each register is made by itself
-    words = ("acc", "a", "b") if k > 1 else ("acc",)
+    # where a dimension has one element, registers are made by themselves
+    words = ("acc",) * (m > 1 and n > 1) + ("a", "b") * (k > 1)
     _need_words(product.among(words), (*rows, *columns, *depth), form)
     if m > 1:
         row, rows = _halved(rows, "8 more rows in registers")

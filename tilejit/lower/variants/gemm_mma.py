@@ -79,9 +79,8 @@ class Plan(PlanBase):
     def instructions(self) -> tuple[tuple[str, int], ...]:
         """(mnemonic, times a thread)."""
         rounded = ((TF32.mnemonic, self._converted),) if self.form.a == float32 else ()
-        chosen = self._chosen
-        masked = (("selp.b32", chosen),) if chosen else ()
-        return (*rounded, *masked, (MMA.row(self.form).mnemonic, self.issues))
+        chosen = ((f"where.{self.form.a}", self._chosen),) if self._chosen else ()
+        return (*rounded, *chosen, (MMA.row(self.form).mnemonic, self.issues))
 
     @property
     def _converted(self) -> int:
@@ -240,7 +239,7 @@ def _available(op: TileOp, context: DispatchContext) -> tuple[Mma, ...]:
 
 
 def _sizes(op: TileOp, context: DispatchContext) -> str | None:
-    if _shape(op, context) is not None:
+    if _shape(op, context) is not None or WHOLE_WARPS.test(op, context) is not None:
         return None
     (rows, columns), (_, depth) = (_laid_out(region) for region in _operands(op)[:2])
     steps = [f.k for f in _available(op, context)]
@@ -388,7 +387,9 @@ def _inside(plan: Plan, step: int, half: int, op: TileOp, b: Builder) -> list[Ex
             conditions[p] = FALSE
         elif where is Within.SOME:
             lane = depth.of_lane(b.thread(op.scope, plan.threads))
-            conditions[p] = build.less(lane, depth.count - first)
+            # neighbours in a register come to the same condition
+            step = depth.lane_step
+            conditions[p] = build.less(lane, -(-(depth.count - first) // step) * step)
     return conditions
 
 
