@@ -42,7 +42,7 @@ THREADS = {tj.warp: (32, 64), tj.wg: (128,), tj.cta: (32, 64, 96, 128, 128, 160,
 
 @tj.function
 def factor(s: tj.constexpr, X: tj.Tensor, SHAPE: tj.constexpr, how: tj.constexpr):
-    """A tile of SHAPE in one of the ways in which kernels come to one. What is padding holds infinity in two of them."""
+    """A tile of SHAPE in one of the ways in which kernels come to one; in two of them padding holds infinity."""
     R, C = SHAPE
     if how == "transposed":
         return s.load(X[0:C, 0:R]).T
@@ -82,7 +82,6 @@ def product(
     elif end == "sums of columns":
         s.store(Out[0, 0:N], tj.sum(a @ b + 1, axis=0))
     elif end == "product again":
-        P = V.shape[1]
         s.store(Out[0:M, 0:9], (a @ b).astype(V.dtype) @ s.load(V[0:N, 0:9]))
     elif end == "transposed":
         s.store(Out[0:N, 0:M], (a @ b).T)

@@ -44,6 +44,7 @@ def accumulated(ctx: Context, node: ast.AST, acc: Memory, left: Value, right: Va
 def _factors(ctx: Context, node: ast.AST, left: Value, right: Value) -> tuple[Memory, Memory]:
     """Both as tiles that have a product."""
     a, b = (tiles.local_tile(ctx, node, "@", value) for value in (left, right))
+    _scope(ctx, node, (a, b))
     if len(a.shape) != 2 or len(b.shape) != 2:
         raise ctx.type_error(
             node, f"@ multiplies matrices, (M, K) by (K, N); got {a.shape} by {b.shape}",

@@ -15,7 +15,7 @@ from .axes import (
 )
 from .build import R, S
 from .draw import svg
-from .fragments import fragment, layout_a, layout_b, layout_c
+from .fragments import layout_a, layout_b, layout_c
 from .grouping import common_refinement, group_many
 from .iters import Iter, digits, weights
 from .stock import (

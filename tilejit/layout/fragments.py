@@ -13,6 +13,7 @@ source: PTX ISA, "Matrix Fragments for mma.m16n8k8", "... mma.m16n8k16 with floa
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from ..dtypes import DTYPES, DType, as_dtype, float16, float32, int32
 from ..errors import LayoutError
@@ -24,7 +25,7 @@ from .grid import Projection, projected
 from .iters import Iter
 from .tile_layout import TileLayout
 
-__all__ = ["fragment", "layout_a", "layout_b", "layout_c"]
+__all__ = ["fragment_layout", "layout_a", "layout_b", "layout_c"]
 
 #: scope -> the axis that counts its warps
 _WARP_AXES = {name: axis_between("warp", name) for name, scope in SCOPES.items() if "warp" in scope.axes.values()}
@@ -106,8 +107,9 @@ def _c(shape: tuple[int, int], dtype: DType, warps: tuple[int, int], axis: Axis)
     return _layout((*height, *width), Iter(1, 1, axis))
 
 
-def fragment(
-    operand: str, shape: Sequence[int], dtype: DType, warps: tuple[int, int], copies: int, step: int, scope: str
+@lru_cache(maxsize=1024)
+def fragment_layout(
+    operand: str, shape: tuple[int, ...], dtype: DType, warps: tuple[int, int], copies: int, step: int, scope: str
 ) -> Projection:
     """The layout of an operand of any extents: padded to whole tiles for each warp.
 
@@ -130,7 +132,7 @@ def fragment(
     if None in dims:
         made = projected(made, whole, dims)
     slots = tuple(1 if n == 1 else padded for n, padded in zip(shape, whole, strict=True))
-    return Projection(made, () if slots == tuple(shape) else slots)
+    return Projection(made, () if slots == shape else slots)
 
 
 def _layout(shard: Sequence[Iter], replica: Iter) -> TileLayout:

@@ -16,7 +16,8 @@ from ..ir.arithmetic import build
 from ..ir.combine import Combine
 from ..ir.nodes import Buffer, Expr, Region, Special, Strided, TileOp, Var
 from ..isa.mma import MMA, MMA_M, MMA_N
-from ..layout import TCGEN05_SHAPES, Swizzle, TileLayout, atom_layout, datapath, fragment
+from ..layout import TCGEN05_SHAPES, Swizzle, TileLayout, atom_layout, datapath
+from ..layout.fragments import fragment_layout
 from ..ops.copies import CAST, COPY, COPY_ASYNC, FILL, INDICES, RESHAPE
 from ..ops.elementwise import ELEMENTWISE, result_type
 from ..ops.fold import REDUCE
@@ -594,7 +595,7 @@ def _product(draw: st.DrawFn, name: str) -> Operation:
     within = "warpgroup" if draft.scope == "warpgroup" else "cta"
     operands: list[Region] = []
     for operand, shape, dtype in (("acc", (m, n), form.acc), ("a", (m, k), form.a), ("b", (k, n), form.b)):
-        made = fragment(operand, shape, dtype, (wm, wn), copies, form.k, within)
+        made = fragment_layout(operand, shape, dtype, (wm, wn), copies, form.k, within)
         operands.append(_whole(replace(_local(operand, dtype, shape, made.layout), slots=made.slots)))
     if draw(st.integers(0, 7)) == 0:
         column = draw(st.integers(0, 2))

@@ -12,7 +12,7 @@ from .anchors import anchored
 from .axes import Survey, Tile, survey
 from .choose import choose, order_axes
 from .demand import demands
-from .products import ProductLayouts
+from .products import ProductLayouts, has_products
 from .reload import loaded_again
 from .repair import Spot, rewritten
 from .staging import staged
@@ -62,7 +62,7 @@ def lay_out(kernel: Kernel) -> LaidOut:
     twice = loaded_again(kernel, made)
     if twice is not kernel:
         kernel, made = twice, survey(twice) or made
-    products = ProductLayouts(kernel, made, anchored(made))
+    products = ProductLayouts(kernel, made, anchored(made) if has_products(made) else {})
     fixed = anchored(made, products)
     spots = {tile: Spot(layout) for tile, layout in fixed.items()}
     free = [tile for tile in made.tiles.values() if tile.is_open and tile not in fixed]

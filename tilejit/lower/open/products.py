@@ -6,13 +6,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ...errors import LayoutError
-from ...isa.mma import MMA_M, MMA_N, products
 from ...ir.nodes import Kernel
-from ...layout import fragment
+from ...isa.mma import MMA_M, MMA_N, products
+from ...layout.fragments import fragment_layout
 from ...layout.grid import Projection, alike, projected
 from ...ops import relation
 from ...scopes import SCOPES
@@ -20,7 +21,7 @@ from ...target import WARP, target
 from .axes import Meeting, Survey, Tile, Use
 from .cost import BARRIER, ISSUE, WAVEFRONT
 
-__all__ = ["ProductLayouts"]
+__all__ = ["ProductLayouts", "has_products"]
 
 #: of an instruction of a warp, in quarter cycles of a multiprocessor: 2,048 products of 16 bits, at 1,024 a cycle
 _MMA = 8
@@ -37,14 +38,15 @@ class _Split:
 class ProductLayouts:
     """The layouts of operands, by how each scope's warps share the products of a kernel.
 
-    given: the layouts of tiles that are laid out by hand, and of those that they reach.
+    by_hand: the layouts of tiles that are laid out by hand, and of those that they reach.
     """
 
-    def __init__(self, kernel: Kernel, survey: Survey, given: Mapping[Tile, Projection]) -> None:
-        self._survey, self._given, self._target = survey, given, target(kernel.target)
+    def __init__(self, kernel: Kernel, survey: Survey, by_hand: Mapping[Tile, Projection]) -> None:
+        self._survey, self._by_hand, self._target = survey, by_hand, target(kernel.target)
         self._splits: dict[str, _Split] = {}
-        steps = [step for step in survey.steps if step.op.record.relation is relation.PRODUCT]
+        steps = _products(survey)
         self._lefts = {survey.axes(step.uses["a"].tile) for step in steps if "a" in step.uses}
+        self._reductions = Counter(axis for step in survey.steps for axis in _reduced(survey, step))
         for scope in dict.fromkeys(step.op.scope for step in steps):
             warps, rest = divmod(SCOPES[scope].threads(kernel.threads), WARP)
             if not rest:
@@ -66,7 +68,7 @@ class ProductLayouts:
         (wm, wn), copies = split.warps, split.copies
         for step in steps:
             (m, n), k = step.op.region("acc").shape, step.op.region("a").shape[1]
-            issues = -(-m // (MMA_M * wm)) * -(-n // (MMA_N * wn)) * self._steps(step)[1]
+            issues = -(-m // (MMA_M * wm)) * -(-n // (MMA_N * wn)) * self._depth(step)[1]
             time += step.turns * (_MMA * issues + sum(self._conversions(step, split)))
             traffic += copies * (m * k * wn + k * n * wm)
         return time, wm * wn, traffic, -wm
@@ -74,25 +76,28 @@ class ProductLayouts:
     def _conversions(self, step: Meeting, split: _Split) -> Iterable[int]:
         """What it costs a warp to convert operands that lie otherwise already."""
         for name, use in step.uses.items():
-            wanted = self._fragment(step, name, split)
+            there = self._by_hand.get(use.tile)
+            is_cut = name == "acc" and split.warps[1] > 1 and self._survey.axes(use.tile) in self._lefts
+            wanted = self._fragment(step, name, split) if is_cut or there is not None else None
             if wanted is None:
                 continue
-            times = 2 if name == "acc" else 1
-            if use.tile in self._given and not _fits(_over_tile(step, use, wanted), self._given[use.tile], use.tile):
-                yield times * _conversion(wanted, use)
-            elif name == "acc" and split.warps[1] > 1 and self._survey.axes(use.tile) in self._lefts:
-                # only whole rows become the left factor of another product in their registers
-                yield _conversion(wanted, use)
+            if there is not None and not _fits(_over_tile(step, use, wanted), there, use.tile):
+                yield (2 if name == "acc" else 1) * _conversion(wanted, use)
+            elif is_cut:
+                # only whole rows become another product's left factor in their registers, and are reduced in a warp
+                axes = zip(self._survey.axes(use.tile), use.labels, strict=True)
+                crossed = sum(self._reductions[axis] for axis, label in axes if label == 1)
+                yield _conversion(wanted, use) + BARRIER * crossed
 
     def _fragment(self, step: Meeting, name: str, split: _Split) -> Projection | None:
-        region, (multiple, _) = step.op.region(name), self._steps(step)
+        region, (multiple, _) = step.op.region(name), self._depth(step)
         scope = "warpgroup" if step.op.scope == "warpgroup" else "cta"
         try:
-            return fragment(name, region.shape, region.dtype, split.warps, split.copies, multiple, scope)
+            return fragment_layout(name, region.shape, region.dtype, split.warps, split.copies, multiple, scope)
         except LayoutError:
             return None
 
-    def _steps(self, step: Meeting) -> tuple[int, int]:
+    def _depth(self, step: Meeting) -> tuple[int, int]:
         """(what K is padded to a multiple of, instructions along it); (1, 1) where none multiplies the operands."""
         k = step.op.region("a").shape[1]
         acc, a, b = (step.op.region(name).dtype for name in ("acc", "a", "b"))
@@ -102,6 +107,25 @@ class ProductLayouts:
         multiple = min(depths)
         slots = -(-k // multiple) * multiple
         return multiple, slots // next(depth for depth in depths if slots % depth == 0)
+
+
+def has_products(survey: Survey) -> bool:
+    """Whether tensor cores multiply any of a kernel's open tiles."""
+    return bool(_products(survey))
+
+
+def _products(survey: Survey) -> list[Meeting]:
+    return [step for step in survey.steps if step.op.record.relation is relation.PRODUCT]
+
+
+def _reduced(survey: Survey, step: Meeting) -> Iterator[int | None]:
+    """The axes along which an operation reduces."""
+    if step.op.record.relation is not relation.REDUCTION or "src" not in step.uses:
+        return
+    use = step.uses["src"]
+    for axis, label in zip(survey.axes(use.tile), use.labels, strict=True):
+        if label is not None and label not in step.labels["dst"]:
+            yield axis
 
 
 def _splits(warps: int) -> list[_Split]:

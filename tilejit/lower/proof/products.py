@@ -32,7 +32,10 @@ def prove_products(products: Products, op: TileOp) -> None:
     n, depth = regions[0].shape[1], regions[1].shape[1]
     zeros = (np.zeros(1, bool), products.a_zeros, products.b_zeros)
     sides = (products.acc, products.a, products.b)
-    held = [_held(region, op.scope, products.threads, registers) for region, registers in zip(regions, sides, strict=True)]
+    held = [
+        _held(region, op.scope, products.threads, registers)
+        for region, registers in zip(regions, sides, strict=True)
+    ]
     acc, a, b = (
         _tile(np.where(zero, _ZERO, _taken(elements, registers)), fragment)
         for elements, zero, registers, fragment in zip(held, zeros, sides, fragments(products), strict=True)

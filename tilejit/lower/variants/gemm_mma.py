@@ -207,10 +207,6 @@ def _operands(op: TileOp) -> tuple[Region, Region, Region]:
     return op.region("acc"), op.region("a"), op.region("b")
 
 
-def _shapes(op: TileOp) -> tuple[tuple[int, ...], ...]:
-    return tuple(r.shape for r in _operands(op))
-
-
 def _local(op: TileOp, context: DispatchContext) -> str | None:
     strangers = outside(op, "local")
     return f"multiplies local tiles; {strangers} (load it first, with layout=tj.mma.layout_a/b)" if strangers else None
@@ -252,7 +248,8 @@ def _laid_out(region: Region) -> list[int]:
     """The region's extents; where it is padded, those that its layout has."""
     whole = region.buffer.laid_out if region.buffer.slots else region.counts
     pairs = zip(region.extents, region.counts, region.buffer.shape, whole, strict=True)
-    return [int(slots if count == n else count) for extent, count, n, slots in pairs if extent is not None]
+    extents = (slots if count == n else count for extent, count, n, slots in pairs if extent is not None)
+    return [extent for extent in extents if isinstance(extent, int)]
 
 
 def _separate(op: TileOp, context: DispatchContext) -> str | None:
