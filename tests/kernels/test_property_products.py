@@ -166,3 +166,87 @@ def test_any_product_of_open_tiles_is_exact(device: Device, case: Case) -> None:
     if device.number >= 0 and case.types[0].bits == 8 and case.types[0].is_float and device.target.number < 89:
         pytest.skip("the device multiplies no 8-bit floats")
     case.runs(device)
+
+
+@tj.kernel(threads=128)
+def in_tf32(A: tj.Tensor, B: tj.Tensor, C: tj.Tensor, K: tj.constexpr, WARPS: tj.constexpr):
+    acc = tj.alloc_local((32, 16), tj.float32, layout=tj.mma.layout_c((32, 16), warps=WARPS))
+    tj.cta.fill(acc, 1)
+    tj.cta.gemm(acc, tj.cta.load(A[0:32, 0:K]), tj.cta.load(B[0:K, 0:16]), precision="tf32")
+    tj.cta.store(C[0:32, 0:16], acc)
+
+
+@pytest.mark.parametrize("warps", [(2, 2), (1, 2)])
+@pytest.mark.parametrize("k", [1, 3, 8, 13])
+def test_float32_factors_of_any_depth_are_multiplied_as_tf32(device: Device, k: int, warps: tuple[int, int]) -> None:
+    a, b = small((32, k), float32), small((k, 16), float32, 1)
+    check(
+        in_tf32, 1, a, b, np.zeros((32, 16), np.float32), expected=a @ b + 1, device=device_name(device),
+        threads=32 * warps[0] * warps[1], K=k, WARPS=warps,
+    )
+
+
+@tj.kernel(threads=64)
+def in_halves(A: tj.Tensor, B: tj.Tensor, C: tj.Tensor, SHAPE: tj.constexpr):
+    M, N, K = SHAPE
+    acc = tj.cta.full((M, N), 1, tj.float16)
+    for _ in range(2):
+        acc += tj.cta.load(A[0:M, 0:K]) @ tj.cta.load(B[0:K, 0:N])
+    tj.cta.store(C[0:M, 0:N], acc)
+
+
+@pytest.mark.parametrize("shape", [(5, 7, 3), (1, 7, 3), (33, 1, 3), (1, 1, 1)], ids=str)
+def test_sums_of_16_bits_are_kept_in_pairs_of_any_extents(device: Device, shape: tuple[int, int, int]) -> None:
+    m, n, k = shape
+    a, b = small((m, k), float16), small((k, n), float16, 1)
+    wanted = (2 * (a @ b) + 1).astype(np.float16)
+    check(in_halves, 1, a, b, np.zeros_like(wanted), expected=wanted, device=device_name(device), SHAPE=shape)
+
+
+@tj.kernel(threads=128)
+def by_hand(A: tj.Tensor, B: tj.Tensor, C: tj.Tensor, WARPS: tj.constexpr):
+    b = tj.cta.load(B[0:24, 0:24], layout=tj.mma.layout_b((24, 24), B.dtype, WARPS))
+    tj.cta.store(C[0:40, 0:24], tj.cta.load(A[0:40, 0:24]) @ b)
+
+
+@pytest.mark.parametrize("warps", [(4, 1), (1, 3), (2, 3)])
+def test_warps_share_a_product_as_a_factor_that_is_laid_out_by_hand_does(
+    device: Device, warps: tuple[int, int]
+) -> None:
+    a, b, c = small((40, 24), float16), small((24, 24), float16, 1), np.zeros((40, 24), np.float32)
+    threads = 32 * warps[0] * warps[1]
+    wanted = a.astype(np.float32) @ b
+    check(by_hand, 1, a, b, c, expected=wanted, device=device_name(device), threads=threads, WARPS=warps)
+    compiled = by_hand.compile(a, b, c, WARPS=warps, threads=threads, target="sm_90a")
+    assert {row.variant for row in compiled.explain().rows if row.operation == "cta.copy"} == {"reg"}
+
+
+@tj.kernel(threads=64)
+def with_its_transpose(A: tj.Tensor, C: tj.Tensor, SHAPE: tj.constexpr):
+    M, K = SHAPE
+    a = tj.cta.load(A[0:M, 0:K])
+    tj.cta.store(C[0:M, 0:M], a @ a.T)
+
+
+@pytest.mark.parametrize("shape", [(1, 5), (5, 1), (33, 20), (20, 33)], ids=str)
+def test_a_tile_times_its_transpose(device: Device, shape: tuple[int, int]) -> None:
+    a = small(shape, float16)
+    wanted = a.astype(np.float32) @ a.T
+    check(with_its_transpose, 1, a, np.zeros_like(wanted), expected=wanted, device=device_name(device), SHAPE=shape)
+
+
+@tj.kernel(threads=32)
+def broadcast_onto(A: tj.Tensor, B: tj.Tensor, C: tj.Tensor):
+    acc = tj.cta.zeros((9, 7), tj.float32)
+    acc += tj.cta.load(A[0:9, 0:5]) @ tj.cta.load(B[0:5, 0:1])
+    tj.cta.store(C[0:9, 0:7], acc)
+
+
+def test_a_product_that_broadcasts_is_added(device: Device) -> None:
+    a, b, c = small((9, 5), float16), small((5, 1), float16, 1), np.zeros((9, 7), np.float32)
+    wanted = np.broadcast_to(a.astype(np.float32) @ b, c.shape)
+    check(broadcast_onto, 1, a, b, c, expected=np.ascontiguousarray(wanted), device=device_name(device))
+
+
+def small(shape: tuple[int, ...], dtype: DType, seed: int = 0) -> Array:
+    return np.random.default_rng(seed).integers(-2, 3, shape).astype(dtype.numpy)
