@@ -250,3 +250,22 @@ def test_a_product_that_broadcasts_is_added(device: Device) -> None:
 
 def small(shape: tuple[int, ...], dtype: DType, seed: int = 0) -> Array:
     return np.random.default_rng(seed).integers(-2, 3, shape).astype(dtype.numpy)
+
+
+@tj.kernel(threads=64)
+def part_of_a_product(A: tj.Tensor, B: tj.Tensor, C: tj.Tensor, ROWS: tj.constexpr, COLUMNS: tj.constexpr):
+    x = tj.cta.load(A[0:33, 0:20]) @ tj.cta.load(B[0:20, 0:9])
+    part = x[ROWS[0] : ROWS[1], COLUMNS[0] : COLUMNS[1]]
+    tj.cta.store(C[0 : ROWS[1] - ROWS[0], 0:1], tj.sum(part * 2, axis=1, keepdims=True) + tj.max(part, axis=1)[:, None])
+
+
+@pytest.mark.parametrize("columns", [(0, 9), (0, 8), (8, 9), (3, 5)], ids=str)
+@pytest.mark.parametrize("rows", [(0, 33), (0, 32), (0, 8), (16, 33), (16, 17)], ids=str)
+def test_parts_of_a_product_are_reduced(device: Device, rows: tuple[int, int], columns: tuple[int, int]) -> None:
+    a, b = small((33, 20), float16), small((20, 9), float16, 1)
+    x = (a.astype(np.float32) @ b)[slice(*rows), slice(*columns)]
+    wanted = 2 * x.sum(1, keepdims=True) + x.max(1, keepdims=True)
+    check(
+        part_of_a_product, 1, a, b, np.zeros_like(wanted), expected=wanted, device=device_name(device), ROWS=rows,
+        COLUMNS=columns,
+    )
