@@ -18,8 +18,8 @@ from ...layout.grid import Projection, alike, projected
 from ...ops import relation
 from ...scopes import SCOPES
 from ...target import WARP, target
+from ..weights import ACCESS, BARRIER, WAVEFRONT
 from .axes import Meeting, Survey, Tile, Use
-from .cost import BARRIER, ISSUE, WAVEFRONT
 
 __all__ = ["ProductLayouts", "has_products"]
 
@@ -87,7 +87,7 @@ class ProductLayouts:
                 # only whole rows become another product's left factor in their registers, and are reduced in a warp
                 axes = zip(self._survey.axes(use.tile), use.labels, strict=True)
                 crossed = sum(self._reductions[axis] for axis, label in axes if label == 1)
-                yield _conversion(wanted, use) + BARRIER * crossed
+                yield _conversion(wanted, use) + 2 * BARRIER * crossed
 
     def _fragment(self, step: Meeting, name: str, split: _Split) -> Projection | None:
         region, (multiple, _) = step.op.region(name), self._depth(step)
@@ -157,4 +157,4 @@ def _fits(wanted: Projection | None, there: Projection, tile: Tile) -> bool:
 def _conversion(wanted: Projection, use: Use) -> int:
     """Of one warp, through shared memory by words."""
     words = -(-wanted.layout.storage().size() * use.region.dtype.bytes // 4)
-    return BARRIER + 2 * words * (ISSUE + WAVEFRONT)
+    return 2 * BARRIER + 2 * words * (ACCESS + WAVEFRONT)
