@@ -186,9 +186,28 @@ TYPE_CASES = [
         "x = tj.cta.load(A[0:4, 0:8])\ny = «x.reshape((5, 5))»",
         "shape (5, 5) has 25 elements; a tile of shape (4, 8) has 32", "as many",
     ),
-    ("x = tj.cta.load(A[0:16, 0:16])\ny = «x @ x»", "float32 operands need precision=\"tf32\"", "the precision"),
+    (
+        "x = tj.cta.load(A[0:16, 0:16])\ny = «x @ x»",
+        'float32 operands need precision="tf32"', 's.gemm(acc, a, b, precision="tf32")',
+    ),
+    (
+        "x = tj.cta.load(A[0:13, 0:7])\ny = tj.cta.load(A[0:5, 0:9])\nz = «x @ y»",
+        "got (13, 7) by (5, 9): 7 isn't 5", "slice or transpose",
+    ),
+    (
+        "x = tj.cta.load(A[0:13, 0:7]).astype(tj.float64)\ny = «x @ x.T»",
+        "no tensor core multiplies float64 by float64", "float16, bfloat16",
+    ),
+    (
+        "x = tj.cta.load(A[0:8, 0:8]).astype(tj.int8)\ny = «x @ x.astype(tj.float16)»",
+        "no tensor core multiplies int8 by float16", "x.astype",
+    ),
+    (
+        "x = tj.cta.load(A[0:8, 0:8]).astype(tj.float16)\nacc = tj.cta.zeros((8, 7), tj.float32)\n«acc += x @ x»",
+        "shapes (8, 7) and (8, 8) don't broadcast", "extents must be equal or 1",
+    ),
     ("x = tj.thread.zeros((8, 8), A.dtype)\ny = «x @ x»", "these are of a thread", "tj.cta.load"),
-    ("x = tj.cta.load(A[0, 0:8])\ny = «x @ x»", "gemm takes matrices", "slice or transpose"),
+    ("x = tj.cta.load(A[0, 0:8])\ny = «x @ x»", "multiplies matrices, (M, K) by (K, N); got (8,) by (8,)", "[:, None]"),
     (
         "x = tj.cta.load(A[0:4, 0:8])\nif n > 0:\n    x = tj.warp.load(A[0:4, 0:8])\ny = «x» + 1",
         "a tile of a warp where line", "make both on one scope",

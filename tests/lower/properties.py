@@ -85,8 +85,8 @@ def runs(variant: Variant[Any], operation: Operation, variants: Variants) -> Non
 
 
 def _is_plain(name: str, operation: Operation) -> bool:
-    """Whether it is a load, a store, a move or arithmetic, for which LLVM chooses the instruction."""
-    return name.startswith(("ld.", "st.", "copy.", f"{operation.op.name}."))
+    """Whether it is a load, a store, a move, a choice or arithmetic, for which LLVM chooses the instruction."""
+    return name.startswith(("ld.", "st.", "copy.", "where.", f"{operation.op.name}."))
 
 
 def _may_read_outside(op: TileOp) -> bool:

@@ -87,7 +87,11 @@ def _reduction(shapes: Shapes, attrs: Attributes) -> dict[str, Labels]:
 
 
 def _product(shapes: Shapes, attrs: Attributes) -> dict[str, Labels]:
-    return {"acc": (0, 1), "a": (0, 2), "b": (2, 1)}
+    tiles, along = _tiles(shapes), {"acc": (0, 1), "a": (0, 2), "b": (2, 1)}
+    return {
+        name: tuple(None if n == 1 else label for label, n in zip(labels, tiles[name], strict=True))
+        for name, labels in along.items()
+    }
 
 
 def _reshape(shapes: Shapes, attrs: Attributes) -> dict[str, Labels]:
