@@ -15,9 +15,9 @@ from ..ir.walk import Block
 from ..scopes import THREAD_IDS
 from . import memory
 from .casts import cast
-from .emission import Emission, Fold, LLVMValue, OffsetSum
+from .emission import Emission, Fold, LLVMValue, OffsetSum, Recipe
 from .offsets import total
-from .operations import operation
+from .operations import one_instruction, operation
 
 
 def evaluate(emission: Emission, expr: Expr) -> LLVMValue:
@@ -35,22 +35,24 @@ def evaluate(emission: Emission, expr: Expr) -> LLVMValue:
     before = w.at(expr.span)
     value = _compute(emission, expr)
     w.restore(before)
-    if _is_settled(emission, expr):
+    settled = emission.settled.get(id(expr))
+    if settled is None:
+        settled = emission.settled[id(expr)] = _is_settled(emission, expr)
+    if settled:
         w.results.setdefault(id(expr), value)
     return value
 
 
 def _is_settled(emission: Emission, expr: Expr) -> bool:
-    """Whether the expression has the same value wherever it stands."""
+    """Whether the expression has the same value wherever it stands. What it is made of has been computed."""
     if isinstance(expr, Var):
         return expr.name not in emission.changing
     if isinstance(expr, (Const, Special)):
         return True
     settled = emission.settled.get(id(expr))
-    if settled is None:
-        settled = not isinstance(expr, Load) and all(_is_settled(emission, part) for part in walk.operands(expr))
-        emission.settled[id(expr)] = settled
-    return settled
+    if settled is not None:
+        return settled
+    return not isinstance(expr, Load) and all([_is_settled(emission, part) for part in walk.operands(expr)])
 
 
 def changing(body: Block, unrolled: bool = False) -> Iterator[str]:
@@ -83,7 +85,7 @@ def offset_of(emission: Emission, expr: Expr) -> OffsetSum:
     if isinstance(expr, Op) and expr.name == "add":
         left, right = expr.args
         a, b = offset_of(emission, left), offset_of(emission, right)
-        wraps = expr.dtype.bits < 64 and not _proved(expr)
+        wraps = expr.dtype.bits < 64 and not _recipe_of(emission, expr).proved
         return OffsetSum(a.parts + b.parts, a.past + b.past, a.wraps or b.wraps or wraps)
     value = evaluate(emission, expr)
     return OffsetSum((value,), 0) if value.const is None else OffsetSum((), int(value.const.value))
@@ -152,16 +154,37 @@ def _variable(emission: Emission, var: Var) -> LLVMValue:
 
 def _operation(emission: Emission, op: Op) -> LLVMValue:
     args = [evaluate(emission, a) for a in op.args]
-    compute = args[-1].dtype
-    folded = _folded(op.name, args)
+    recipe = _recipe_of(emission, op)
+    if recipe.folds and (args[0].const is not None or args[1].const is not None):
+        simplified = _simplified(emission, op, *args)
+        if simplified is not None:
+            return simplified
+    texts = [a.text for a in args]
+    if recipe.instruction is not None:
+        form, dtype = recipe.instruction
+        result = LLVMValue(emission.writer.value(form.format(*texts)), dtype)
+    else:
+        result = operation(emission, op.name, args[-1].dtype, texts, recipe.proved, op.span)
+    return cast(emission, result, op.dtype)
+
+
+def _recipe_of(emission: Emission, op: Op) -> Recipe:
+    recipe = emission.recipes.get(id(op))
+    if recipe is None:
+        dtypes, proved = [a.dtype for a in op.args], _proved(op)
+        folds = op.name in _FOLDS and not dtypes[0].is_float
+        recipe = Recipe(folds, proved, one_instruction(op.name, dtypes[-1], proved))
+        emission.recipes[id(op)] = recipe
+    return recipe
+
+
+def _simplified(emission: Emission, op: Op, x: LLVMValue, y: LLVMValue) -> LLVMValue | None:
+    """The value of an operation of two arguments where no instruction is needed for it."""
+    folded = _folded(op.name, x, y)
     if folded is not None:
         return LLVMValue.of(Const(bool(folded), bool_)) if op.dtype == bool_ else integer(folded, op.dtype)
-    if op.dtype.is_integer and len(args) == 2 and (args[0].const or args[1].const):
-        kept = _kept(op.name, args[0], args[1])
-        if kept is not None:
-            return cast(emission, kept, op.dtype)
-    result = operation(emission, op.name, compute, [a.text for a in args], _proved(op), op.span)
-    return cast(emission, result, op.dtype)
+    kept = _kept(op.name, x, y) if op.dtype.is_integer else None
+    return None if kept is None else cast(emission, kept, op.dtype)
 
 
 #: a constant as a value; by identity, as 0.0 and -0.0 are equal. Unrolled loops name one many times, and the bits of
@@ -191,13 +214,12 @@ _INDEX_FOLDS = {name: _FOLDS[name] for name in ("add", "sub", "mul", "floordiv",
 _DIVISIONS = (operator.floordiv, operator.mod)
 
 
-def _folded(name: str, args: list[LLVMValue]) -> int | None:
+def _folded(name: str, x: LLVMValue, y: LLVMValue) -> int | None:
     """The result where unrolling has made the arguments constants: registers are named by constants only."""
-    fold = _FOLDS.get(name)
-    if fold is None or args[0].const is None or args[1].const is None or args[0].dtype.is_float:
+    if x.const is None or y.const is None:
         return None
-    a, b = int(args[0].const.value), int(args[1].const.value)
-    return None if fold in (operator.floordiv, operator.mod) and b == 0 else int(fold(a, b))
+    fold, a, b = _FOLDS[name], int(x.const.value), int(y.const.value)
+    return None if fold in _DIVISIONS and b == 0 else int(fold(a, b))
 
 
 def _kept(name: str, x: LLVMValue, y: LLVMValue) -> LLVMValue | None:
