@@ -9,9 +9,9 @@ from functools import lru_cache
 from ..dtypes import DType, bool_, int32, int64
 from ..ir import walk
 from ..ir.arithmetic import facts
-from ..ir.arithmetic.remember import remembered
 from ..ir.nodes import Cast, Const, Declare, Element, Expr, For, Load, Op, Special, Var
 from ..ir.walk import Block
+from ..remember import remembered
 from ..scopes import THREAD_IDS
 from . import memory
 from .casts import cast
@@ -52,7 +52,7 @@ def _is_settled(emission: Emission, expr: Expr) -> bool:
     settled = emission.settled.get(id(expr))
     if settled is not None:
         return settled
-    return not isinstance(expr, Load) and all([_is_settled(emission, part) for part in walk.operands(expr)])
+    return not isinstance(expr, Load) and all(_is_settled(emission, part) for part in walk.operands(expr))
 
 
 def changing(body: Block, unrolled: bool = False) -> Iterator[str]:

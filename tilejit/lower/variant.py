@@ -89,7 +89,7 @@ class Variant(Generic[P]):
             plan = self.plan(op, context)
         except LayoutError as error:
             return Decline((error.message,), error.hint)
-        return plan if isinstance(plan, Decline) else _too_narrow(plan.facts(), op) or plan
+        return plan if isinstance(plan, Decline) else _too_narrow(plan, op) or plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +120,14 @@ class Decline:
     hint: str | None = None
 
 
-def _too_narrow(facts: Facts, op: TileOp) -> Decline | None:
+def _too_narrow(plan: Plan, op: TileOp) -> Decline | None:
     """Why a plan moves fewer bits at a time than the call requires, or None."""
     required = op.attr("require_bits")
+    if not isinstance(required, int):
+        return None
+    facts = plan.facts()
     bits = facts.vector_bits
-    if not isinstance(required, int) or bits is None or bits >= required:
+    if bits is None or bits >= required:
         return None
     why = f": {facts.limit}" if facts.limit else ""
     return Decline(

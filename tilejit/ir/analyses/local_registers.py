@@ -14,10 +14,10 @@ import numpy as np
 from ...dtypes import DType
 from ...layout import TileLayout
 from ...layout.iters import Iter
+from ...remember import remembered
 from .. import nodes as ir
 from ..arithmetic import facts
 from ..arithmetic.affine import affine
-from ..arithmetic.remember import remembered
 from ..walk import Block, Place, statements, writes
 from .elements import fixed_shape, offsets, slots_of
 

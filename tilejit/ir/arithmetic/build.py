@@ -19,12 +19,12 @@ from ...dtypes import DType, bool_, int32, promote
 from ...errors import KernelTypeError
 from ...ops.cast import convert
 from ...ops.elementwise import ELEMENTWISE, result_type, value_type
+from ...remember import remembered_pair
 from ..nodes import FALSE, TRUE, Cast, Const, Expr, Op
 from .affine import affine, affine_sum, product
 from .decide import decided
 from .facts import bounds, full_range, multiple_of
 from .intern import integer, operation, wrap
-from .remember import remembered_pair
 
 __all__ = [
     "ExprLike", "add", "apart", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "cast",
