@@ -55,18 +55,13 @@ def _is_settled(emission: Emission, expr: Expr) -> bool:
     return not isinstance(expr, Load) and all(_is_settled(emission, part) for part in walk.operands(expr))
 
 
-def changing(body: Block, unrolled: bool = False) -> Iterator[str]:
+def changing(body: Block) -> Iterator[str]:
     """The variables that have several values where they are in scope: those that are assigned, and unrolled ones."""
-    for stmt in body:
-        named = walk.defines(stmt)
-        if isinstance(named, Var) and (unrolled or isinstance(stmt, Declare)):
-            yield named.name
-        inner = unrolled
-        if isinstance(stmt, For) and stmt.unrolled:
+    for stmt in walk.statements(body):
+        if isinstance(stmt, Declare):
             yield stmt.var.name
-            inner = True
-        for block in walk.blocks(stmt):
-            yield from changing(block, inner)
+        elif isinstance(stmt, For) and stmt.unrolled:
+            yield from (named.name for each in walk.within(stmt) if isinstance(named := walk.defines(each), Var))
 
 
 def index_value(emission: Emission, expr: Expr) -> LLVMValue:

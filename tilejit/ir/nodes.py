@@ -279,6 +279,8 @@ class TileOp:
     def options(self) -> tuple[str, ...]:
         """The optional operands that are given, by name."""
         given = self.operands
+        if len(given) <= self.record.required:
+            return ()
         return tuple([n for n, k in self.record.options if k < len(given) and given[k] is not None])
 
     @property

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, NoReturn
 
+from ..remember import remembered
 from . import nodes as ir
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "subexpressions",
     "with_blocks",
     "with_buffers",
+    "within",
     "writes",
 ]
 
@@ -47,19 +49,23 @@ def assert_never(node: NoReturn) -> NoReturn:
     raise AssertionError(f"no case for {type(node).__name__}")
 
 
+#: the classes of statements that hold no blocks: most statements are of these, which one question tells
+_WITHOUT_BLOCKS = (
+    ir.Let, ir.Instruction, ir.Move, ir.Store, ir.Atomic, ir.Assign, ir.Declare,
+    ir.TileOp, ir.Alloc, ir.BufferView, ir.Sync,
+    ir.Break, ir.Continue, ir.Return, ir.Assert, ir.Print,
+)
+
+
 def blocks(stmt: ir.Stmt) -> tuple[Block, ...]:
     """The blocks that a statement holds, in the order of the text."""
+    if isinstance(stmt, _WITHOUT_BLOCKS):
+        return ()
     match stmt:
         case ir.If():
             return stmt.then, stmt.orelse
         case ir.For() | ir.Loop():
             return (stmt.body,)
-        case ir.Let() | ir.Instruction() | ir.Move() | ir.Store() | ir.Atomic() | ir.Assign() | ir.Declare():
-            return ()
-        case ir.TileOp() | ir.Alloc() | ir.BufferView() | ir.Sync():
-            return ()
-        case ir.Break() | ir.Continue() | ir.Return() | ir.Assert() | ir.Print():
-            return ()
         case _:
             assert_never(stmt)
 
@@ -76,28 +82,30 @@ def with_blocks(stmt: ir.Stmt, change: Callable[[Block], Block]) -> ir.Stmt:
             return leaf
 
 
-#: the classes of statements that `blocks` says hold none: most statements are of these
-_leaves: set[type[ir.Stmt]] = set()
+def within(stmt: ir.Stmt) -> tuple[ir.Stmt, ...]:
+    """The statement and every one in its blocks, in the order of the text."""
+    return _statements((stmt,))
 
 
-def statements(body: Block) -> Iterator[ir.Stmt]:
+def _statements(body: Block) -> tuple[ir.Stmt, ...]:
     """Every statement, those in blocks too, in the order of the text."""
+    listed: list[ir.Stmt] = []
     waiting = list(reversed(body))
     while waiting:
         stmt = waiting.pop()
-        yield stmt
-        if type(stmt) in _leaves:
-            continue
-        held = blocks(stmt)
-        if not held:
-            _leaves.add(type(stmt))
-        for block in reversed(held):
+        listed.append(stmt)
+        for block in reversed(blocks(stmt)):
             waiting.extend(reversed(block))
+    return tuple(listed)
+
+
+#: remembered, because each pass walks over all of a kernel; of few kernels, because each is large
+statements = remembered(_statements, limit=32)
 
 
 def size(stmt: ir.Stmt) -> int:
     """The number of statements in a statement: itself, and all in its blocks."""
-    return sum(1 for _ in statements((stmt,)))
+    return len(within(stmt))
 
 
 def rewrite(body: Block, change: Callable[[ir.Stmt], Iterable[ir.Stmt]]) -> Block:
@@ -132,19 +140,24 @@ def with_buffers(stmt: ir.Stmt, change: Callable[[ir.Buffer], ir.Buffer]) -> ir.
             return stmt
 
 
+#: the classes of statements that define a variable, those that define a buffer, and all others
+_VARIABLES = (ir.Let, ir.Declare, ir.For, ir.Atomic, ir.Instruction)
+_BUFFERS = (ir.Alloc, ir.BufferView)
+_NAMELESS = (
+    ir.Assign, ir.Store, ir.If, ir.Loop, ir.Break, ir.Continue, ir.Return,
+    ir.Sync, ir.Assert, ir.Print, ir.TileOp, ir.Move,
+)
+
+
 def defines(stmt: ir.Stmt) -> ir.Var | ir.Buffer | None:
     """The variable or buffer that a statement gives a name to."""
-    match stmt:
-        case ir.Let() | ir.Declare() | ir.For() | ir.Atomic() | ir.Instruction():
-            return stmt.var
-        case ir.Alloc() | ir.BufferView():
-            return stmt.buffer
-        case ir.Assign() | ir.Store() | ir.If() | ir.Loop() | ir.Break() | ir.Continue() | ir.Return():
-            return None
-        case ir.Sync() | ir.Assert() | ir.Print() | ir.TileOp() | ir.Move():
-            return None
-        case _:
-            assert_never(stmt)
+    if isinstance(stmt, _VARIABLES):
+        return stmt.var
+    if isinstance(stmt, _BUFFERS):
+        return stmt.buffer
+    if isinstance(stmt, _NAMELESS):
+        return None
+    assert_never(stmt)
 
 
 def assigned(body: Block) -> frozenset[str]:

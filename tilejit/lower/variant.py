@@ -73,15 +73,9 @@ class Variant(Generic[P]):
 
         tested: what the conditions say that other variants of the operation have, too; each is tested once.
         """
-        unused = tuple([f"takes no {name}; one is given" for name in op.options if name not in self.honours])
-        for tier, others in ((self.operands, unused), (self.when, ())):
-            for condition in tier:
-                if condition not in tested:
-                    tested[condition] = condition.test(op, context)
-            failed = (*[reason for c in tier if (reason := tested[c]) is not None], *others)
-            if failed:
-                return failed
-        return ()
+        failed = _failed(self.operands, op, context, tested)
+        failed += [f"takes no {name}; one is given" for name in op.options if name not in self.honours]
+        return tuple(failed or _failed(self.when, op, context, tested))
 
     def planned(self, op: TileOp, context: DispatchContext) -> P | Decline:
         """How `op`, which meets all conditions, is carried out, or why it isn't."""
@@ -110,6 +104,20 @@ class Condition:
 
     name: str
     test: Callable[[TileOp, DispatchContext], str | None]
+
+
+def _failed(
+    tier: tuple[Condition, ...], op: TileOp, context: DispatchContext, tested: dict[Condition, str | None]
+) -> list[str]:
+    """Why conditions don't hold; `tested` has what is known of them already."""
+    reasons = []
+    for condition in tier:
+        if condition not in tested:
+            tested[condition] = condition.test(op, context)
+        reason = tested[condition]
+        if reason is not None:
+            reasons.append(reason)
+    return reasons
 
 
 @dataclass(frozen=True, slots=True)

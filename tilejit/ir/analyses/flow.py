@@ -88,7 +88,7 @@ class Analysis(ABC, Generic[State]):
 
 def solve(analysis: Analysis[State], body: Block, start: State) -> list[State | None]:
     """The state before each of `walk.statements(body)`, in that order; None where no path goes."""
-    solver = _Solver(analysis, len(list(walk.statements(body))))
+    solver = _Solver(analysis, len(walk.statements(body)))
     solver.block(body, start, 0)
     return solver.states
 
