@@ -43,7 +43,7 @@ class OffsetSum(NamedTuple):
 
 
 class Recipe(NamedTuple):
-    """How an operation is written: what its node alone decides, and all turns of an unrolled loop share.
+    """How an operation is written, as far as its node decides that.
 
     folds: it is computed here where its arguments are constants. proved: see `ScalarBuilder`.
     instruction: the text of the one instruction that it is, with `{0}` and `{1}` for the arguments, and the type of its
@@ -67,7 +67,7 @@ class Emission:
     the parts are added where the variable is used, together with what it is added to. constants: the integers that
     variables are here, in this turn of an unrolled loop. folds: by the identity of an expression, what computes it
     from `constants`. changing: variables that have several values in their scope. settled: by the identity of an
-    expression, whether it has none of these. recipes: how operations are written, by their identity.
+    expression, whether it has none of these.
     slots: the register of each variable that may change. registers: those of each local buffer that lives in registers.
     bases: the address of each other buffer that owns storage.
     continues, breaks: labels of the enclosing loops, innermost last.
@@ -87,7 +87,6 @@ class Emission:
     folds: dict[int, Fold | None] = field(default_factory=dict)
     changing: frozenset[str] = frozenset()
     settled: dict[int, bool] = field(default_factory=dict)
-    recipes: dict[int, Recipe] = field(default_factory=dict)
     slots: dict[str, Word] = field(default_factory=dict)
     registers: dict[str, Registers] = field(default_factory=dict)
     bases: dict[str, str] = field(default_factory=dict)

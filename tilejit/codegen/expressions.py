@@ -80,7 +80,7 @@ def offset_of(emission: Emission, expr: Expr) -> OffsetSum:
     if isinstance(expr, Op) and expr.name == "add":
         left, right = expr.args
         a, b = offset_of(emission, left), offset_of(emission, right)
-        wraps = expr.dtype.bits < 64 and not _recipe_of(emission, expr).proved
+        wraps = expr.dtype.bits < 64 and not _recipe(expr).proved
         return OffsetSum(a.parts + b.parts, a.past + b.past, a.wraps or b.wraps or wraps)
     value = evaluate(emission, expr)
     return OffsetSum((value,), 0) if value.const is None else OffsetSum((), int(value.const.value))
@@ -149,7 +149,7 @@ def _variable(emission: Emission, var: Var) -> LLVMValue:
 
 def _operation(emission: Emission, op: Op) -> LLVMValue:
     args = [evaluate(emission, a) for a in op.args]
-    recipe = _recipe_of(emission, op)
+    recipe = _recipe(op)
     if recipe.folds and (args[0].const is not None or args[1].const is not None):
         simplified = _simplified(emission, op, *args)
         if simplified is not None:
@@ -163,14 +163,11 @@ def _operation(emission: Emission, op: Op) -> LLVMValue:
     return cast(emission, result, op.dtype)
 
 
-def _recipe_of(emission: Emission, op: Op) -> Recipe:
-    recipe = emission.recipes.get(id(op))
-    if recipe is None:
-        dtypes, proved = [a.dtype for a in op.args], _proved(op)
-        folds = op.name in _FOLDS and not dtypes[0].is_float
-        recipe = Recipe(folds, proved, one_instruction(op.name, dtypes[-1], proved))
-        emission.recipes[id(op)] = recipe
-    return recipe
+@remembered
+def _recipe(op: Op) -> Recipe:
+    """How an operation is written, which all turns of an unrolled loop share."""
+    first, last, proved = op.args[0].dtype, op.args[-1].dtype, _proved(op)
+    return Recipe(op.name in _FOLDS and not first.is_float, proved, one_instruction(op.name, last, proved))
 
 
 def _simplified(emission: Emission, op: Op, x: LLVMValue, y: LLVMValue) -> LLVMValue | None:

@@ -21,26 +21,27 @@ Attributes = tuple[tuple[str, AttributeValue], ...]
 
 def memory_operand(ctx: Context, node: ast.expr, what: str) -> Memory:
     """An operand that names memory: a buffer, a region, or an element's place."""
-    return as_memory(ctx, node, regions.unloaded(ctx, node), what)
+    return as_memory(ctx, node, regions.unloaded(ctx, node), what).at(ctx.span(node))
 
 
 def as_memory(ctx: Context, node: ast.expr, value: Value, what: str) -> Memory:
+    """A value that must be memory."""
     if not isinstance(value, Memory):
         raise ctx.type_error(
             node, f"{what} must be a buffer or a region; this is {describe(value)}",
             "pass a tensor, what tj.alloc_... made, or a slice of these",
         )
-    return value.at(ctx.span(node))
+    return value
 
 
 def region_operand(ctx: Context, node: ast.expr, what: str) -> Region:
-    return memory_operand(ctx, node, what).region()
+    return as_memory(ctx, node, regions.unloaded(ctx, node), what).region(ctx.span(node))
 
 
 def destination(ctx: Context, node: ast.expr) -> Region:
-    memory = memory_operand(ctx, node, "the destination")
+    memory = as_memory(ctx, node, regions.unloaded(ctx, node), "the destination")
     regions.require_writable(ctx, node, memory)
-    return memory.region()
+    return memory.region(ctx.span(node))
 
 
 def attributes(

@@ -6,7 +6,7 @@ new class of statement or expression fails type checking until every list has it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -240,21 +240,26 @@ def reads(stmt: ir.Stmt) -> Iterator[Place]:
                 yield part.place
 
 
-def writes(stmt: ir.Stmt) -> Iterator[Place]:
+#: the classes of statements that write to no place
+_WITHOUT_WRITES = (
+    ir.Let, ir.Declare, ir.Assign, ir.Alloc, ir.BufferView, ir.If, ir.For, ir.Loop,
+    ir.Break, ir.Continue, ir.Return, ir.Sync, ir.Assert, ir.Print,
+)
+
+
+def writes(stmt: ir.Stmt) -> Sequence[Place]:
     """The places that a statement itself writes, without those of which an instruction takes the address."""
+    if isinstance(stmt, _WITHOUT_WRITES):
+        return ()
     match stmt:
-        case ir.Store() | ir.Atomic():
-            yield stmt.place
         case ir.TileOp():
-            yield from stmt.written
+            return stmt.written
+        case ir.Store() | ir.Atomic():
+            return (stmt.place,)
         case ir.Move():
-            yield stmt.dst
+            return (stmt.dst,)
         case ir.Instruction():
-            yield from stmt.outputs
-        case ir.Let() | ir.Declare() | ir.Assign() | ir.Alloc() | ir.BufferView() | ir.If() | ir.For() | ir.Loop():
-            pass
-        case ir.Break() | ir.Continue() | ir.Return() | ir.Sync() | ir.Assert() | ir.Print():
-            pass
+            return stmt.outputs
         case _:
             assert_never(stmt)
 

@@ -130,7 +130,8 @@ class _Walk:
             self.instructions.append(stmt)
             self.builder.append(stmt)
         elif isinstance(stmt, Alloc):
-            self.builder.append(replace(stmt, addressed=self.builder.is_addressed(stmt.buffer)))
+            is_addressed = self.builder.is_addressed(stmt.buffer)
+            self.builder.append(stmt if is_addressed == stmt.addressed else replace(stmt, addressed=is_addressed))
         elif isinstance(stmt, (For, Loop)):
             with self.builder.repeated():
                 self.builder.append(walk.with_blocks(stmt, self.inner))
