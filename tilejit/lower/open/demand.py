@@ -27,9 +27,13 @@ class _Counter:
         self.survey = survey
         self.axes = {axis: k for k, axis in enumerate(axes)}
         self.demand = Demand()
+        #: of tiles by their axes and shape, of which a kernel has few
+        self._wholes: dict[tuple[tuple[int | None, ...], tuple[int, ...]], Extents] = {}
 
     def extents(self, use: Use) -> Extents:
         """The axes of a use, with how many elements it has of each."""
+        if not use.cuts and None not in use.labels:
+            return self.whole(use.tile)
         pairs = []
         for dim, (axis, label) in enumerate(zip(self.survey.axes(use.tile), use.labels, strict=True)):
             if axis is not None and label is not None:
@@ -37,8 +41,12 @@ class _Counter:
         return tuple(pairs)
 
     def whole(self, tile: Tile) -> Extents:
-        pairs = zip(self.survey.axes(tile), tile.shape, strict=True)
-        return tuple([(self.axes[axis], n) for axis, n in pairs if axis is not None])
+        key = self.survey.axes(tile), tile.shape
+        whole = self._wholes.get(key)
+        if whole is None:
+            pairs = zip(*key, strict=True)
+            whole = self._wholes[key] = tuple([(self.axes[axis], n) for axis, n in pairs if axis is not None])
+        return whole
 
     def step(self, step: Meeting, use: Use) -> None:
         """use: the tile by which the operation's others go."""
@@ -53,7 +61,7 @@ class _Counter:
         elif op.record.relation in (relation.GENERATED, relation.ELEMENTWISE):
             _add(demand.elementwise, tile or self.whole(use.tile), step.turns)
         for name, region in op.tiles.items():
-            if region.buffer.space in ("global", "shared"):
+            if name not in step.uses and region.buffer.space in ("global", "shared"):
                 self.access(step, use, name, region)
 
     def access(self, step: Meeting, use: Use, name: str, region: Region) -> None:

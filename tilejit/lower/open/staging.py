@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from ...errors import LayoutError
 from ...ir.nodes import Region
@@ -16,6 +17,7 @@ from ...layout import TileLayout
 from ...layout.grid import WIDEST_BYTES, Projection, projected
 from ...layout.iters import Iter, merged, refined
 from ...ops.copies import COPY
+from ...remember import LIMIT
 from ...scopes import SCOPES
 from ...target import WARP
 from .anchors import padded
@@ -30,7 +32,6 @@ __all__ = ["staged"]
 def staged(survey: Survey, fixed: Mapping[Tile, Projection], threads: int) -> dict[int, Projection]:
     """The layouts in which memory is accessed instead, by the operation's id: where that is cheaper by a quarter."""
     made: dict[int, Projection] = {}
-    grids: dict[tuple[Access, str], Chosen] = {}
     chosen: dict[tuple[Access, TileLayout, str], Projection | None] = {}
     for step in survey.steps:
         use = step.home
@@ -43,7 +44,7 @@ def staged(survey: Survey, fixed: Mapping[Tile, Projection], threads: int) -> di
             continue
         key = asked, layout.layout, step.op.scope
         if key not in chosen:
-            chosen[key] = _cheaper(asked, layout, step.op.scope, threads, grids)
+            chosen[key] = _cheaper(asked, layout, step.op.scope, threads)
         stage = chosen[key]
         if stage is not None:
             made[id(step.op)] = _for_tile(stage, step, use, name)
@@ -84,25 +85,25 @@ def _for_tile(stage: Projection, step: Meeting, use: Use, name: str) -> Projecti
     return Projection(projected(stage.layout, stage.slots, dims), slots)
 
 
-def _cheaper(
-    asked: Access, layout: Projection, scope: str, threads: int, grids: dict[tuple[Access, str], Chosen]
-) -> Projection | None:
-    """The layout that is cheaper by a quarter, conversion included; None where there is none.
-
-    grids: those that were chosen already.
-    """
+def _cheaper(asked: Access, layout: Projection, scope: str, threads: int) -> Projection | None:
+    """The layout that is cheaper by a quarter, conversion included; None where there is none."""
     count = SCOPES[scope].threads(threads)
     if count % WARP or not asked.tile:
         return None
     direct = _direct(asked, layout, count // WARP)
     extents = [extent for _, extent in asked.tile]
-    best = grids.get((asked, scope))
-    if best is None:
-        best = grids[asked, scope] = choose(scope, count, extents, range(len(extents)), Demand({asked: 1}))
+    best = _best(asked, scope, count)
     wide = best.grid.project(range(len(extents)), extents)
     slots = wide.slots or tuple(extents)
     conversion = _conversion(asked.bytes, wide.layout, layout.layout) * (count // WARP)
     return Projection(wide.layout, slots) if 4 * (best.cost + conversion) <= 3 * direct else None
+
+
+@lru_cache(LIMIT)
+def _best(asked: Access, scope: str, count: int) -> Chosen:
+    """The grid of `count` threads in which an access costs least."""
+    extents = [extent for _, extent in asked.tile]
+    return choose(scope, count, extents, range(len(extents)), Demand({asked: 1}))
 
 
 def _direct(asked: Access, layout: Projection, warps: int) -> int:
