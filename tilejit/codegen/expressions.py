@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from typing import Any
 
 from ..dtypes import DType, bool_, int32, int64
 from ..ir import walk
@@ -32,9 +33,13 @@ def evaluate(emission: Emission, expr: Expr) -> LLVMValue:
     value = w.results.get(id(expr))
     if value is not None:
         return value
-    before = w.at(expr.span)
-    value = _compute(emission, expr)
-    w.restore(before)
+    compute = _COMPUTED[type(expr)]
+    if expr.span is None:
+        value = compute(emission, expr)
+    else:
+        before = w.at(expr.span)
+        value = compute(emission, expr)
+        w.restore(before)
     settled = emission.settled.get(id(expr))
     if settled is None:
         settled = emission.settled[id(expr)] = _is_settled(emission, expr)
@@ -124,16 +129,16 @@ def _fold(expr: Expr) -> Fold | None:
     return None if fold in _DIVISIONS and number <= 0 else lambda constants: fold(a(constants), number)
 
 
-def _compute(emission: Emission, expr: Op | Cast | Load) -> LLVMValue:
-    if isinstance(expr, Load):
-        assert not isinstance(expr.place, Element), "lowering leaves no Element"
-        return memory.load(emission, expr.place.buffer, offset_of(emission, expr.place.offset), expr.order)
-    if isinstance(expr, Cast):
-        x = evaluate(emission, expr.x)
-        if x.const is not None and x.dtype.is_integer and expr.dtype.is_integer:
-            return integer(int(x.const.value), expr.dtype)
-        return cast(emission, x, expr.dtype, expr.saturate)
-    return _operation(emission, expr)
+def _loaded(emission: Emission, load: Load) -> LLVMValue:
+    assert not isinstance(load.place, Element), "lowering leaves no Element"
+    return memory.load(emission, load.place.buffer, offset_of(emission, load.place.offset), load.order)
+
+
+def _converted(emission: Emission, conversion: Cast) -> LLVMValue:
+    x, dtype = evaluate(emission, conversion.x), conversion.dtype
+    if x.const is not None and x.dtype.is_integer and dtype.is_integer:
+        return integer(int(x.const.value), dtype)
+    return cast(emission, x, dtype, conversion.saturate)
 
 
 def _variable(emission: Emission, var: Var) -> LLVMValue:
@@ -161,6 +166,10 @@ def _operation(emission: Emission, op: Op) -> LLVMValue:
     else:
         result = operation(emission, op.name, args[-1].dtype, texts, recipe.proved, op.span)
     return cast(emission, result, op.dtype)
+
+
+#: what computes the expressions that are made of others
+_COMPUTED: dict[type, Callable[[Emission, Any], LLVMValue]] = {Op: _operation, Cast: _converted, Load: _loaded}
 
 
 @remembered

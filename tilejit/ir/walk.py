@@ -165,48 +165,50 @@ def assigned(body: Block) -> frozenset[str]:
     return frozenset(stmt.var.name for stmt in statements(body) if isinstance(stmt, ir.Assign))
 
 
-def expressions(stmt: ir.Stmt) -> Iterator[ir.Expr]:
+#: the classes of statements that compute nothing themselves
+_WITHOUT_EXPRESSIONS = (ir.Alloc, ir.BufferView, ir.Loop, ir.Break, ir.Continue, ir.Return, ir.Sync)
+
+
+def expressions(stmt: ir.Stmt) -> Sequence[ir.Expr]:
     """The expressions that a statement itself computes, those of places included, in the order of its fields."""
+    if isinstance(stmt, _WITHOUT_EXPRESSIONS):
+        return ()
     match stmt:
-        case ir.Let() | ir.Assign():
-            yield stmt.value
-        case ir.Declare():
-            if stmt.init is not None:
-                yield stmt.init
-        case ir.Store():
-            yield from indices(stmt.place)
-            yield stmt.value
-        case ir.Atomic():
-            yield from indices(stmt.place)
-            yield from stmt.operands
-        case ir.If():
-            yield stmt.cond
-        case ir.Assert():
-            yield stmt.cond
-            yield from stmt.values
-        case ir.For():
-            yield from (stmt.start, stmt.stop, stmt.step)
-        case ir.Print():
-            yield from (part for part in stmt.parts if not isinstance(part, str))
         case ir.TileOp():
-            yield from _computed(stmt.given)
+            return _computed(stmt.given)
+        case ir.Let() | ir.Assign():
+            return (stmt.value,)
+        case ir.Store():
+            return (*indices(stmt.place), stmt.value)
+        case ir.For():
+            return (stmt.start, stmt.stop, stmt.step)
         case ir.Move():
-            yield from _computed((stmt.dst, stmt.src))
-            yield from (expr for expr in (stmt.predicate, stmt.otherwise) if expr is not None)
+            given = [expr for expr in (stmt.predicate, stmt.otherwise) if expr is not None]
+            return [*_computed((stmt.dst, stmt.src)), *given]
         case ir.Instruction():
-            yield from _computed((*stmt.outputs, *stmt.inputs))
-        case ir.Alloc() | ir.BufferView() | ir.Loop() | ir.Break() | ir.Continue() | ir.Return() | ir.Sync():
-            pass
+            return _computed((*stmt.outputs, *stmt.inputs))
+        case ir.Declare():
+            return () if stmt.init is None else (stmt.init,)
+        case ir.Atomic():
+            return (*indices(stmt.place), *stmt.operands)
+        case ir.If():
+            return (stmt.cond,)
+        case ir.Assert():
+            return (stmt.cond, *stmt.values)
+        case ir.Print():
+            return [part for part in stmt.parts if not isinstance(part, str)]
         case _:
             assert_never(stmt)
 
 
-def _computed(values: Iterable[Place | ir.Expr]) -> Iterator[ir.Expr]:
+def _computed(values: Iterable[Place | ir.Expr]) -> list[ir.Expr]:
+    computed: list[ir.Expr] = []
     for value in values:
         if isinstance(value, _PLACES):
-            yield from indices(value)
+            computed.extend(indices(value))
         else:
-            yield value
+            computed.append(value)
+    return computed
 
 
 def reads(stmt: ir.Stmt) -> Iterator[Place]:
@@ -215,21 +217,19 @@ def reads(stmt: ir.Stmt) -> Iterator[Place]:
     Of an instruction's inputs these are the ones in registers. Of the others the instruction takes the address, and
     the instruction table says whether it reads there.
     """
+    if isinstance(stmt, _WITHOUT_EXPRESSIONS):
+        return
     match stmt:
         case ir.TileOp():
             yield from stmt.read
+        case ir.Let() | ir.Declare() | ir.Assign() | ir.Store() | ir.If() | ir.For() | ir.Assert() | ir.Print():
+            pass
         case ir.Move():
             yield stmt.src
         case ir.Atomic():
             yield stmt.place
         case ir.Instruction():
             yield from (v for v in stmt.inputs if isinstance(v, ir.Vector) and v.buffer.space == "local")
-        case ir.Let() | ir.Declare() | ir.Assign() | ir.Alloc() | ir.BufferView() | ir.Store():
-            pass
-        case ir.If() | ir.For() | ir.Loop():
-            pass
-        case ir.Break() | ir.Continue() | ir.Return() | ir.Sync() | ir.Assert() | ir.Print():
-            pass
         case _:
             assert_never(stmt)
     for expr in expressions(stmt):

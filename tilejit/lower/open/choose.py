@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ...layout.grid import Grid, GridAxis, starts, varied
+from ...remember import LIMIT
 from .axes import Component, Survey
-from .cost import Demand, Prices
+from .cost import Counts, Demand, Prices
 
 __all__ = ["Chosen", "choose", "order_axes"]
 
@@ -49,6 +51,15 @@ def order_axes(survey: Survey, component: Component) -> tuple[list[int], list[in
 
 def choose(scope: str, threads: int, extents: Sequence[int], columns: Sequence[int], demand: Demand) -> Chosen:
     """The cheapest grid. threads: of the scope. extents, columns: of the component's axes."""
+    return _chosen(scope, threads, tuple(extents), tuple(columns), demand.counts)
+
+
+@lru_cache(LIMIT)
+def _chosen(
+    scope: str, threads: int, extents: tuple[int, ...], columns: tuple[int, ...], counts: Counts
+) -> Chosen:
+    """As `choose`. Remembered: kernels that differ in their arithmetic ask the same of their grids."""
+    demand = Demand.of(counts)
     axes, prices = _grid_axes(extents, columns, demand), Prices(demand)
     pool = {grid: prices.cost(grid) for grid in starts(scope, threads, axes, _fast_axes(demand, len(axes)))}
     for grid in sorted(pool, key=pool.__getitem__)[:_VARIED]:

@@ -15,12 +15,13 @@ import math
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import gcd
+from typing import Any
 
 from ...layout.grid import WIDEST_BYTES, Grid
 
 __all__ = [
-    "BARRIER", "ISSUE", "LINE", "SECTOR", "WAVEFRONT", "Access", "Demand", "Extents", "Part", "Prices", "Reduced",
-    "lines", "shuffles", "wavefronts",
+    "BARRIER", "ISSUE", "LINE", "SECTOR", "WAVEFRONT", "Access", "Counts", "Demand", "Extents", "Part", "Prices",
+    "Reduced", "lines", "shuffles", "wavefronts",
 ]
 
 SECTOR, LINE = 32, 128
@@ -71,6 +72,10 @@ class Part:
     extent: int
 
 
+#: what is used, each with how often, by kind
+Counts = tuple[tuple[tuple[Any, int], ...], ...]
+
+
 @dataclass(slots=True)
 class Demand:
     """All that a component's tiles are used for, each with how often.
@@ -84,6 +89,18 @@ class Demand:
     reductions: dict[Reduced, int] = field(default_factory=dict)
     parts: dict[Part, int] = field(default_factory=dict)
     live: dict[tuple[Extents, int], int] = field(default_factory=dict)
+
+    @property
+    def counts(self) -> Counts:
+        """The same, unchangeable."""
+        every: tuple[dict[Any, int], ...] = (
+            self.accesses, self.elementwise, self.reductions, self.parts, self.live,
+        )
+        return tuple([tuple(each.items()) for each in every])
+
+    @staticmethod
+    def of(counts: Counts) -> Demand:
+        return Demand(*map(dict, counts))
 
 
 class Prices:

@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 
 from ...errors import LayoutError
 from ...ir.nodes import Region
@@ -17,12 +16,11 @@ from ...layout import TileLayout
 from ...layout.grid import WIDEST_BYTES, Projection, projected
 from ...layout.iters import Iter, merged, refined
 from ...ops.copies import COPY
-from ...remember import LIMIT
 from ...scopes import SCOPES
 from ...target import WARP
 from .anchors import padded
 from .axes import Meeting, Survey, Tile, Use
-from .choose import Chosen, choose
+from .choose import choose
 from .cost import BARRIER, ISSUE, LINE, SECTOR, WAVEFRONT, Access, Demand, lines
 from .demand import access
 
@@ -92,18 +90,11 @@ def _cheaper(asked: Access, layout: Projection, scope: str, threads: int) -> Pro
         return None
     direct = _direct(asked, layout, count // WARP)
     extents = [extent for _, extent in asked.tile]
-    best = _best(asked, scope, count)
+    best = choose(scope, count, extents, range(len(extents)), Demand({asked: 1}))
     wide = best.grid.project(range(len(extents)), extents)
     slots = wide.slots or tuple(extents)
     conversion = _conversion(asked.bytes, wide.layout, layout.layout) * (count // WARP)
     return Projection(wide.layout, slots) if 4 * (best.cost + conversion) <= 3 * direct else None
-
-
-@lru_cache(LIMIT)
-def _best(asked: Access, scope: str, count: int) -> Chosen:
-    """The grid of `count` threads in which an access costs least."""
-    extents = [extent for _, extent in asked.tile]
-    return choose(scope, count, extents, range(len(extents)), Demand({asked: 1}))
 
 
 def _direct(asked: Access, layout: Projection, warps: int) -> int:
