@@ -16,7 +16,7 @@ from ..remember import remembered
 from ..scopes import THREAD_IDS
 from . import memory
 from .casts import cast
-from .emission import Emission, Fold, LLVMValue, OffsetSum, Recipe
+from .emission import Emission, Index, LLVMValue, OffsetSum, Recipe
 from .offsets import total
 from .operations import one_instruction, operation
 
@@ -33,6 +33,10 @@ def evaluate(emission: Emission, expr: Expr) -> LLVMValue:
     value = w.results.get(id(expr))
     if value is not None:
         return value
+    if emission.constants and isinstance(expr, (Op, Cast)) and expr.dtype.is_integer:
+        index = _index(expr)
+        if index is not None and index.variables <= emission.constants.keys():
+            return integer(index.fold(emission.constants), expr.dtype)
     compute = _COMPUTED[type(expr)]
     if expr.span is None:
         value = compute(emission, expr)
@@ -97,36 +101,37 @@ def _constant(emission: Emission, expr: Expr) -> int | None:
         return int(expr.value)
     if not emission.constants:
         return None
-    key = id(expr)
-    if key not in emission.folds:
-        emission.folds[key] = _fold(expr)
-    fold = emission.folds[key]
-    try:
-        return None if fold is None else fold(emission.constants)
-    except KeyError:
-        # a variable in it isn't constant
+    index = _index(expr)
+    if index is None or not index.variables <= emission.constants.keys():
         return None
+    return index.fold(emission.constants)
 
 
-def _fold(expr: Expr) -> Fold | None:
-    """What computes a sum, product, quotient or remainder of constants and variables; None for other expressions."""
+@remembered
+def _index(expr: Expr) -> Index | None:
+    """An integer as a sum, product, quotient or remainder of constants and variables; None for other expressions."""
     if isinstance(expr, Const):
         value = int(expr.value)
-        return lambda constants: value
+        return Index(frozenset(), lambda constants: value)
     if isinstance(expr, Var):
-        return operator.itemgetter(expr.name)
-    fold = _INDEX_FOLDS.get(expr.name) if isinstance(expr, Op) else None
+        return Index(frozenset((expr.name,)), operator.itemgetter(expr.name))
+    if isinstance(expr, Cast):
+        source, dtype = expr.x.dtype, expr.dtype
+        return _index(expr.x) if source.kind == dtype.kind == "int" and source.bits <= dtype.bits else None
+    fold = _INDEX_FOLDS.get(expr.name) if isinstance(expr, Op) and expr.dtype.is_integer else None
     if fold is None or not isinstance(expr, Op):
         return None
     left, right = expr.args
-    a = _fold(left)
-    b = None if a is None else _fold(right)
+    a, b = _index(left), _index(right)
     if a is None or b is None:
         return None
+    variables, first, second = a.variables | b.variables, a.fold, b.fold
     if not isinstance(right, Const):
-        return None if fold in _DIVISIONS else lambda constants: fold(a(constants), b(constants))
-    number = int(right.value)
-    return None if fold in _DIVISIONS and number <= 0 else lambda constants: fold(a(constants), number)
+        joined = None if fold in _DIVISIONS else lambda constants: fold(first(constants), second(constants))
+    else:
+        number = int(right.value)
+        joined = None if fold in _DIVISIONS and number <= 0 else lambda constants: fold(first(constants), number)
+    return None if joined is None else Index(variables, joined)
 
 
 def _loaded(emission: Emission, load: Load) -> LLVMValue:
