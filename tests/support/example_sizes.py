@@ -123,7 +123,6 @@ def _products() -> Iterator[tuple[str, Make]]:
     square = matrix(8192, 8192, F16)
     yield "matmul", compilation(matmul.matmul, square, square, None, square, None)
     yield "matmul relu", compilation(matmul.matmul, square, square, square, square, "relu")
-    yield "matmul gelu", compilation(matmul.matmul, square, square, square, square, "gelu")
     yield "matmul_small", compilation(matmul_small.matmul, square, square, square)
     x = tj.spec((16, 4096, 64), F16)
     for causal in (False, True):
