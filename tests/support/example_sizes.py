@@ -92,6 +92,7 @@ def _memory_bound() -> Iterator[tuple[str, Make]]:
     x, targets, rows = matrix(8192, 128256, BF16), vector(8192, I32), vector(8192)
     yield "cross_entropy", compilation(cross_entropy.cross_entropy, x, targets, rows, rows)
     yield "cross_entropy_backward", compilation(cross_entropy.cross_entropy_backward, x, targets, rows, rows, x)
+    yield "cross_entropy_fused", compilation(cross_entropy.cross_entropy_fused, x, targets, rows, x, F32)
     table, tokens, y = matrix(128256, 4096, F16), vector(8192, tj.int64), matrix(8192, 4096, F16)
     yield "embedding", compilation(embedding.embedding, table, tokens, y, N=4096)
     sums = matrix(128256, 4096, F32)
@@ -107,7 +108,7 @@ def _normalisation() -> Iterator[tuple[str, Make]]:
     each = vector(ROWS)
     for columns in (4096, 8192):
         x, gain = matrix(ROWS, columns, F16), vector(columns, F16)
-        parts, threads = matrix(layernorm.CTAS, columns, F32), min(columns // 16, 1024)
+        parts, threads = matrix(layernorm.CTAS, columns, F32), columns // 16  # two vectors of 16 bytes each
         sizes: dict[str, Any] = {"N": columns, "threads": threads}
         forward = {**sizes, "epsilon": 1e-5}
         norm, rms = layernorm.layernorm_backward, rmsnorm.rmsnorm_backward
@@ -115,8 +116,10 @@ def _normalisation() -> Iterator[tuple[str, Make]]:
         yield f"layernorm_backward {columns}", compilation(norm, x, gain, each, each, x, x, parts, parts, **sizes)
         yield f"rmsnorm {columns}", compilation(rmsnorm.rmsnorm, x, gain, x, each, **forward)
         yield f"rmsnorm_backward {columns}", compilation(rms, x, gain, each, x, x, parts, **sizes)
-    parts = matrix(layernorm.CTAS, 4096, F32)
-    yield "sum_of_rows", compilation(layernorm.sum_of_rows, parts, vector(4096, F16))
+    parts = tj.spec((2, layernorm.CTAS, 4096), F32)
+    yield "sum_of_rows of two", compilation(layernorm.sum_of_rows, parts, matrix(2, 4096, F16))
+    parts = matrix(rmsnorm.CTAS, 4096, F32)
+    yield "sum_of_rows", compilation(rmsnorm.sum_of_rows, parts, vector(4096, F16))
 
 
 def _products() -> Iterator[tuple[str, Make]]:
