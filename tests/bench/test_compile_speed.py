@@ -112,8 +112,8 @@ def test_laying_out_takes_a_small_share_of_a_long_kernels_compilation() -> None:
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_is_short_and_takes_no_more_work_than_its_length_allows(name: str) -> None:
-    """Measured: at most 1,562 PTX instructions, and 0.90 of these calls (`cross_entropy_fused`)."""
+    """Measured: at most 1,562 PTX instructions, and 0.78 of these calls (attention)."""
     make = EXAMPLES[name]
     instructions = census(make().ptx).instructions
     assert instructions <= 3000
-    assert calls_of(make) < 30_000 + 150 * instructions
+    assert calls_of(make) < 40_000 + 160 * instructions
