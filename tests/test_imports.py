@@ -10,7 +10,7 @@ import tilejit
 
 PACKAGE = Path(tilejit.__file__).parent
 
-BASE = {"errors", "source", "dtypes", "target", "scopes"}
+BASE = {"errors", "source", "dtypes", "target", "scopes", "remember"}
 COMPILER = BASE | {"layout", "isa", "ir", "ops"}
 
 #: part of the package -> the parts that it may import besides itself

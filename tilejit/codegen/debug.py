@@ -86,6 +86,8 @@ class LineTable:
 
 def quoted(text: str) -> str:
     """`text` as the inside of an LLVM string: UTF-8, with `"`, `\\` and unprintable bytes as `\\XX`."""
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return text
     return "".join(
         chr(b) if 32 <= b < 127 and b not in (34, 92) else f"\\{b:02X}" for b in text.encode("utf-8", "surrogatepass")
     )

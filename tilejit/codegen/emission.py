@@ -42,8 +42,24 @@ class OffsetSum(NamedTuple):
     wraps: bool = False
 
 
-#: computes an index from the variables that are constants
-Fold = Callable[[Mapping[str, int]], int]
+class Recipe(NamedTuple):
+    """How an operation is written, as far as its node decides that.
+
+    folds: it is computed here where its arguments are constants. proved: see `ScalarBuilder`.
+    instruction: the text of the one instruction that it is, with `{0}` and `{1}` for the arguments, and the type of its
+    value; None where it is more, or what its arguments are makes a difference.
+    """
+
+    folds: bool
+    proved: bool
+    instruction: tuple[str, DType] | None
+
+
+class ConstantIndex(NamedTuple):
+    """An integer of constants and variables, whose value never wraps around. fold: computes it from the variables."""
+
+    variables: frozenset[str]
+    fold: Callable[[Mapping[str, int]], int]
 
 
 @dataclass(slots=True)
@@ -52,9 +68,8 @@ class Emission:
 
     scalars: the value of each variable in scope that isn't in `sums`. sums: integer variables that are kept as sums;
     the parts are added where the variable is used, together with what it is added to. constants: the integers that
-    variables are here, in this turn of an unrolled loop. folds: by the identity of an expression, what computes it
-    from `constants`. changing: variables that have several values in their scope. settled: by the identity of an
-    expression, whether it has none of these.
+    variables are here, in this turn of an unrolled loop. changing: variables that have several values in their scope.
+    settled: by the identity of an expression, whether it has none of these.
     slots: the register of each variable that may change. registers: those of each local buffer that lives in registers.
     bases: the address of each other buffer that owns storage.
     continues, breaks: labels of the enclosing loops, innermost last.
@@ -71,7 +86,6 @@ class Emission:
     scalars: dict[str, LLVMValue] = field(default_factory=dict)
     sums: dict[str, OffsetSum] = field(default_factory=dict)
     constants: dict[str, int] = field(default_factory=dict)
-    folds: dict[int, Fold | None] = field(default_factory=dict)
     changing: frozenset[str] = frozenset()
     settled: dict[int, bool] = field(default_factory=dict)
     slots: dict[str, Word] = field(default_factory=dict)

@@ -5,19 +5,20 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from typing import Any
 
 from ..dtypes import DType, bool_, int32, int64
 from ..ir import walk
 from ..ir.arithmetic import facts
-from ..ir.arithmetic.remember import remembered
 from ..ir.nodes import Cast, Const, Declare, Element, Expr, For, Load, Op, Special, Var
 from ..ir.walk import Block
+from ..remember import remembered
 from ..scopes import THREAD_IDS
 from . import memory
 from .casts import cast
-from .emission import Emission, Fold, LLVMValue, OffsetSum
+from .emission import ConstantIndex, Emission, LLVMValue, OffsetSum, Recipe
 from .offsets import total
-from .operations import operation
+from .operations import one_instruction, operation
 
 
 def evaluate(emission: Emission, expr: Expr) -> LLVMValue:
@@ -32,39 +33,44 @@ def evaluate(emission: Emission, expr: Expr) -> LLVMValue:
     value = w.results.get(id(expr))
     if value is not None:
         return value
-    before = w.at(expr.span)
-    value = _compute(emission, expr)
-    w.restore(before)
-    if _is_settled(emission, expr):
+    if emission.constants and isinstance(expr, (Op, Cast)) and expr.dtype.is_integer:
+        index = _index(expr)
+        if index is not None and index.variables <= emission.constants.keys():
+            return integer(index.fold(emission.constants), expr.dtype)
+    compute = _COMPUTED[type(expr)]
+    if expr.span is None:
+        value = compute(emission, expr)
+    else:
+        before = w.at(expr.span)
+        value = compute(emission, expr)
+        w.restore(before)
+    settled = emission.settled.get(id(expr))
+    if settled is None:
+        settled = emission.settled[id(expr)] = _is_settled(emission, expr)
+    if settled:
         w.results.setdefault(id(expr), value)
     return value
 
 
 def _is_settled(emission: Emission, expr: Expr) -> bool:
-    """Whether the expression has the same value wherever it stands."""
+    """Whether the expression has the same value wherever it stands. What it is made of has been computed."""
     if isinstance(expr, Var):
         return expr.name not in emission.changing
     if isinstance(expr, (Const, Special)):
         return True
     settled = emission.settled.get(id(expr))
-    if settled is None:
-        settled = not isinstance(expr, Load) and all(_is_settled(emission, part) for part in walk.operands(expr))
-        emission.settled[id(expr)] = settled
-    return settled
+    if settled is not None:
+        return settled
+    return not isinstance(expr, Load) and all(_is_settled(emission, part) for part in walk.operands(expr))
 
 
-def changing(body: Block, unrolled: bool = False) -> Iterator[str]:
+def changing(body: Block) -> Iterator[str]:
     """The variables that have several values where they are in scope: those that are assigned, and unrolled ones."""
-    for stmt in body:
-        named = walk.defines(stmt)
-        if isinstance(named, Var) and (unrolled or isinstance(stmt, Declare)):
-            yield named.name
-        inner = unrolled
-        if isinstance(stmt, For) and stmt.unrolled:
+    for stmt in walk.statements(body):
+        if isinstance(stmt, Declare):
             yield stmt.var.name
-            inner = True
-        for block in walk.blocks(stmt):
-            yield from changing(block, inner)
+        elif isinstance(stmt, For) and stmt.unrolled:
+            yield from (named.name for each in walk.within(stmt) if isinstance(named := walk.defines(each), Var))
 
 
 def index_value(emission: Emission, expr: Expr) -> LLVMValue:
@@ -83,7 +89,7 @@ def offset_of(emission: Emission, expr: Expr) -> OffsetSum:
     if isinstance(expr, Op) and expr.name == "add":
         left, right = expr.args
         a, b = offset_of(emission, left), offset_of(emission, right)
-        wraps = expr.dtype.bits < 64 and not _proved(expr)
+        wraps = expr.dtype.bits < 64 and not _recipe(expr).proved
         return OffsetSum(a.parts + b.parts, a.past + b.past, a.wraps or b.wraps or wraps)
     value = evaluate(emission, expr)
     return OffsetSum((value,), 0) if value.const is None else OffsetSum((), int(value.const.value))
@@ -95,48 +101,49 @@ def _constant(emission: Emission, expr: Expr) -> int | None:
         return int(expr.value)
     if not emission.constants:
         return None
-    key = id(expr)
-    if key not in emission.folds:
-        emission.folds[key] = _fold(expr)
-    fold = emission.folds[key]
-    try:
-        return None if fold is None else fold(emission.constants)
-    except KeyError:
-        # a variable in it isn't constant
+    index = _index(expr)
+    if index is None or not index.variables <= emission.constants.keys():
         return None
+    return index.fold(emission.constants)
 
 
-def _fold(expr: Expr) -> Fold | None:
-    """What computes a sum, product, quotient or remainder of constants and variables; None for other expressions."""
+@remembered
+def _index(expr: Expr) -> ConstantIndex | None:
+    """An integer as a sum, product, quotient or remainder of constants and variables; None for other expressions."""
     if isinstance(expr, Const):
         value = int(expr.value)
-        return lambda constants: value
+        return ConstantIndex(frozenset(), lambda constants: value)
     if isinstance(expr, Var):
-        return operator.itemgetter(expr.name)
-    fold = _INDEX_FOLDS.get(expr.name) if isinstance(expr, Op) else None
+        return ConstantIndex(frozenset((expr.name,)), operator.itemgetter(expr.name))
+    if isinstance(expr, Cast):
+        source, dtype = expr.x.dtype, expr.dtype
+        return _index(expr.x) if source.kind == dtype.kind == "int" and source.bits <= dtype.bits else None
+    fold = _INDEX_FOLDS.get(expr.name) if isinstance(expr, Op) and expr.dtype.is_integer else None
     if fold is None or not isinstance(expr, Op):
         return None
     left, right = expr.args
-    a = _fold(left)
-    b = None if a is None else _fold(right)
+    a, b = _index(left), _index(right)
     if a is None or b is None:
         return None
+    variables, first, second = a.variables | b.variables, a.fold, b.fold
     if not isinstance(right, Const):
-        return None if fold in _DIVISIONS else lambda constants: fold(a(constants), b(constants))
-    number = int(right.value)
-    return None if fold in _DIVISIONS and number <= 0 else lambda constants: fold(a(constants), number)
+        joined = None if fold in _DIVISIONS else lambda constants: fold(first(constants), second(constants))
+    else:
+        number = int(right.value)
+        joined = None if fold in _DIVISIONS and number <= 0 else lambda constants: fold(first(constants), number)
+    return None if joined is None else ConstantIndex(variables, joined)
 
 
-def _compute(emission: Emission, expr: Op | Cast | Load) -> LLVMValue:
-    if isinstance(expr, Load):
-        assert not isinstance(expr.place, Element), "lowering leaves no Element"
-        return memory.load(emission, expr.place.buffer, offset_of(emission, expr.place.offset), expr.order)
-    if isinstance(expr, Cast):
-        x = evaluate(emission, expr.x)
-        if x.const is not None and x.dtype.is_integer and expr.dtype.is_integer:
-            return integer(int(x.const.value), expr.dtype)
-        return cast(emission, x, expr.dtype, expr.saturate)
-    return _operation(emission, expr)
+def _loaded(emission: Emission, load: Load) -> LLVMValue:
+    assert not isinstance(load.place, Element), "lowering leaves no Element"
+    return memory.load(emission, load.place.buffer, offset_of(emission, load.place.offset), load.order)
+
+
+def _converted(emission: Emission, conversion: Cast) -> LLVMValue:
+    x, dtype = evaluate(emission, conversion.x), conversion.dtype
+    if x.const is not None and x.dtype.is_integer and dtype.is_integer:
+        return integer(int(x.const.value), dtype)
+    return cast(emission, x, dtype, conversion.saturate)
 
 
 def _variable(emission: Emission, var: Var) -> LLVMValue:
@@ -152,16 +159,38 @@ def _variable(emission: Emission, var: Var) -> LLVMValue:
 
 def _operation(emission: Emission, op: Op) -> LLVMValue:
     args = [evaluate(emission, a) for a in op.args]
-    compute = args[-1].dtype
-    folded = _folded(op.name, args)
+    recipe = _recipe(op)
+    if recipe.folds and (args[0].const is not None or args[1].const is not None):
+        simplified = _simplified(emission, op, *args)
+        if simplified is not None:
+            return simplified
+    texts = [a.text for a in args]
+    if recipe.instruction is not None:
+        form, dtype = recipe.instruction
+        result = LLVMValue(emission.writer.value(form.format(*texts)), dtype)
+    else:
+        result = operation(emission, op.name, args[-1].dtype, texts, recipe.proved, op.span)
+    return cast(emission, result, op.dtype)
+
+
+#: what computes the expressions that are made of others
+_COMPUTED: dict[type, Callable[[Emission, Any], LLVMValue]] = {Op: _operation, Cast: _converted, Load: _loaded}
+
+
+@remembered
+def _recipe(op: Op) -> Recipe:
+    """How an operation is written, which all turns of an unrolled loop share."""
+    first, last, proved = op.args[0].dtype, op.args[-1].dtype, _proved(op)
+    return Recipe(op.name in _FOLDS and not first.is_float, proved, one_instruction(op.name, last, proved))
+
+
+def _simplified(emission: Emission, op: Op, x: LLVMValue, y: LLVMValue) -> LLVMValue | None:
+    """The value of an operation of two arguments where no instruction is needed for it."""
+    folded = _folded(op.name, x, y)
     if folded is not None:
         return LLVMValue.of(Const(bool(folded), bool_)) if op.dtype == bool_ else integer(folded, op.dtype)
-    if op.dtype.is_integer and len(args) == 2 and (args[0].const or args[1].const):
-        kept = _kept(op.name, args[0], args[1])
-        if kept is not None:
-            return cast(emission, kept, op.dtype)
-    result = operation(emission, op.name, compute, [a.text for a in args], _proved(op), op.span)
-    return cast(emission, result, op.dtype)
+    kept = _kept(op.name, x, y) if op.dtype.is_integer else None
+    return None if kept is None else cast(emission, kept, op.dtype)
 
 
 #: a constant as a value; by identity, as 0.0 and -0.0 are equal. Unrolled loops name one many times, and the bits of
@@ -191,13 +220,12 @@ _INDEX_FOLDS = {name: _FOLDS[name] for name in ("add", "sub", "mul", "floordiv",
 _DIVISIONS = (operator.floordiv, operator.mod)
 
 
-def _folded(name: str, args: list[LLVMValue]) -> int | None:
+def _folded(name: str, x: LLVMValue, y: LLVMValue) -> int | None:
     """The result where unrolling has made the arguments constants: registers are named by constants only."""
-    fold = _FOLDS.get(name)
-    if fold is None or args[0].const is None or args[1].const is None or args[0].dtype.is_float:
+    if x.const is None or y.const is None:
         return None
-    a, b = int(args[0].const.value), int(args[1].const.value)
-    return None if fold in (operator.floordiv, operator.mod) and b == 0 else int(fold(a, b))
+    fold, a, b = _FOLDS[name], int(x.const.value), int(y.const.value)
+    return None if fold in _DIVISIONS and b == 0 else int(fold(a, b))
 
 
 def _kept(name: str, x: LLVMValue, y: LLVMValue) -> LLVMValue | None:

@@ -144,7 +144,9 @@ def _load_register(emission: Emission, buffer: Buffer, registers: Registers, off
                                                   31           16             0
     """
     count = registers.bits // buffer.dtype.bits
-    if offset.parts or count <= 1:
+    if count == 1 and not offset.parts:
+        return emission.writer.read(registers.words[offset.past], kind)
+    if offset.parts or count < 1:
         return _read_registers(emission, buffer, registers, offset, WordFormat(buffer.dtype.bits, 1, kind))[0]
     parts = f"<{count} x {kind}>"
     number, part = divmod(offset.past, count)
@@ -157,7 +159,10 @@ def _store_register(
 ) -> None:
     """Writes the element of a local buffer at `offset`."""
     w, count = emission.writer, registers.bits // buffer.dtype.bits
-    if offset.parts or count <= 1:
+    if count == 1 and not offset.parts:
+        w.write(registers.words[offset.past], kind, text)
+        return
+    if offset.parts or count < 1:
         _write_registers(emission, buffer, registers, offset, WordFormat(buffer.dtype.bits, 1, kind), [text])
         return
     parts = f"<{count} x {kind}>"

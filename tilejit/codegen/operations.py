@@ -60,13 +60,18 @@ def _computed(
     return LLVMValue(result.text, record.value_type(dtype))
 
 
+def one_instruction(name: str, dtype: DType, proved: bool) -> tuple[str, DType] | None:
+    """The text of the operation `name` where it is one instruction whatever its arguments are, and its value's type.
+
+    In the text `{0}` and `{1}` stand for the arguments.
+    """
+    record = ELEMENTWISE.get(name)
+    return None if record is None else _one_instruction(record, dtype, proved)
+
+
 @cache
 def _one_instruction(record: Elementwise, dtype: DType, proved: bool) -> tuple[str, DType] | None:
-    """The text of an operation that is one instruction whatever its arguments are, and its value's type.
-
-    In the text `{0}` and `{1}` stand for the arguments. Most operations are additions and products of indices: these
-    need no builder of their own each time.
-    """
+    """As `one_instruction`. Most operations are additions and products of indices: none needs a builder of its own."""
     code = record.code(dtype)
     if code is None or code.called or code.shortcut is not None:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from functools import cache
 
 import numpy as np
 
@@ -15,6 +16,7 @@ ADDRESS_SPACES = {"global": 1, "shared": 3, "local": 0}
 _FLOATS = {"float16": "half", "float32": "float", "float64": "double"}
 
 
+@cache
 def register_type(dtype: DType) -> str:
     """The type of a value in registers.
 
@@ -26,6 +28,7 @@ def register_type(dtype: DType) -> str:
     return _FLOATS.get(dtype.name, f"i{dtype.bits}")
 
 
+@cache
 def memory_type(dtype: DType) -> str:
     """The type of an element in memory: that in registers, but a whole byte for bool."""
     return "i8" if dtype.kind == "bool" else register_type(dtype)

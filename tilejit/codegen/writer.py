@@ -127,13 +127,16 @@ class Writer:
 
     def lines(self) -> list[str]:
         """The function's body, without the stores of words that nothing loads."""
-        needless = {at for at, word in self._stores if not word.placed}
+        instead: dict[int, list[str]] = {at: [] for at, word in self._stores if not word.placed}
+        for at, preheader in self._preheaders.items():
+            instead[at] = [*preheader, self.body[at]]
         lines: list[str] = []
-        for at, line in enumerate(self.body):
-            lines += self._preheaders.get(at, ())
-            if at not in needless:
-                lines.append(line)
-        return lines
+        begin = 0
+        for at in sorted(instead):
+            lines += self.body[begin:at]
+            lines += instead[at]
+            begin = at + 1
+        return lines + self.body[begin:]
 
     def at(self, span: Span | None) -> str:
         """Makes `span` the location of what is written next, unless it is None; returns the one before."""

@@ -22,10 +22,11 @@ Attributes = tuple[tuple[str, AttributeValue], ...]
 
 def memory_operand(ctx: Context, node: ast.expr, what: str) -> Memory:
     """An operand that names memory: a buffer, a region, or an element's place."""
-    return as_memory(ctx, node, regions.unloaded(ctx, node), what)
+    return as_memory(ctx, node, regions.unloaded(ctx, node), what).at(ctx.span(node))
 
 
 def as_memory(ctx: Context, node: ast.expr, value: Value, what: str) -> Memory:
+    """A value that must be memory."""
     if isinstance(value, Rows):
         raise ctx.type_error(
             node, f"{what} can't be {describe(value)}", "such a region is for load, store and tj.atomic: load it first"
@@ -35,7 +36,7 @@ def as_memory(ctx: Context, node: ast.expr, value: Value, what: str) -> Memory:
             node, f"{what} must be a buffer or a region; this is {describe(value)}",
             "pass a tensor, what tj.alloc_... made, or a slice of these",
         )
-    return value.at(ctx.span(node))
+    return value
 
 
 def placed(ctx: Context, node: ast.expr, what: str, *, is_written: bool) -> dict[str, Region | Expr]:
@@ -45,14 +46,14 @@ def placed(ctx: Context, node: ast.expr, what: str, *, is_written: bool) -> dict
     if is_written:
         regions.require_writable(ctx, node, memory)
     if not isinstance(value, Rows):
-        return {"place": memory.region()}
+        return {"place": memory.region(ctx.span(node))}
     return {"place": value.region(ctx.span(node)), INDEX.name: value.operand(ctx.span(node))}
 
 
 def destination(ctx: Context, node: ast.expr) -> Region:
-    memory = memory_operand(ctx, node, "the destination")
+    memory = as_memory(ctx, node, regions.unloaded(ctx, node), "the destination")
     regions.require_writable(ctx, node, memory)
-    return memory.region()
+    return memory.region(ctx.span(node))
 
 
 def attributes(

@@ -72,7 +72,7 @@ def _operands(
         memory = as_memory(ctx, argument, value, rule.called or rule.name)
         if rule.written:
             regions.require_writable(ctx, argument, memory)
-        operands[rule.name] = memory.region()
+        operands[rule.name] = memory.region(ctx.span(argument))
         tile_type = memory.dtype if kind is TILE else tile_type
     return operands
 

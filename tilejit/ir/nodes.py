@@ -15,7 +15,7 @@ which they print. Statements hold tuples of statements; a `Var` carries the fact
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -23,6 +23,7 @@ from ..dtypes import DType
 from ..ops.copies import INDEX
 from ..ops.record import AttributeValue, TileOperation
 from ..ops.tile import TILE_OPERATIONS
+from ..remember import remembered
 from ..source import Span
 from .values import (
     FALSE,
@@ -291,13 +292,14 @@ class TileOp:
     def options(self) -> tuple[str, ...]:
         """The optional operands that are given, by name."""
         given = self.operands
+        if len(given) <= self.record.required:
+            return ()
         return tuple([n for n, k in self.record.options if k < len(given) and given[k] is not None])
 
     @property
-    def tiles(self) -> dict[str, Region]:
+    def tiles(self) -> Mapping[str, Region]:
         """The tiles among the operands, by name, in order."""
-        given = self.operands
-        return {n: o for n, k in self.record.tiles if k < len(given) and isinstance(o := given[k], Region)}
+        return _tiles(self)
 
     @property
     def elements(self) -> dict[str, Region | Expr]:
@@ -328,6 +330,12 @@ class TileOp:
             return value
         attribute = self.record.attribute(name)
         return None if attribute is None else attribute.default
+
+
+@remembered
+def _tiles(op: TileOp) -> Mapping[str, Region]:
+    given = op.operands
+    return {n: o for n, k in op.record.tiles if k < len(given) and isinstance(o := given[k], Region)}
 
 
 @dataclass(frozen=True, slots=True)

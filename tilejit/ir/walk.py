@@ -6,10 +6,11 @@ new class of statement or expression fails type checking until every list has it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
+from ..remember import remembered
 from . import nodes as ir
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "subexpressions",
     "with_blocks",
     "with_buffers",
+    "within",
     "writes",
 ]
 
@@ -47,19 +49,23 @@ def assert_never(node: NoReturn) -> NoReturn:
     raise AssertionError(f"no case for {type(node).__name__}")
 
 
+#: the classes of statements that hold no blocks: most statements are of these, which one question tells
+_WITHOUT_BLOCKS = (
+    ir.Let, ir.Instruction, ir.Move, ir.Store, ir.Atomic, ir.Assign, ir.Declare,
+    ir.TileOp, ir.Alloc, ir.BufferView, ir.Sync,
+    ir.Break, ir.Continue, ir.Return, ir.Assert, ir.Print,
+)
+
+
 def blocks(stmt: ir.Stmt) -> tuple[Block, ...]:
     """The blocks that a statement holds, in the order of the text."""
+    if isinstance(stmt, _WITHOUT_BLOCKS):
+        return ()
     match stmt:
         case ir.If():
             return stmt.then, stmt.orelse
         case ir.For() | ir.Loop():
             return (stmt.body,)
-        case ir.Let() | ir.Instruction() | ir.Move() | ir.Store() | ir.Atomic() | ir.Assign() | ir.Declare():
-            return ()
-        case ir.TileOp() | ir.Alloc() | ir.BufferView() | ir.Sync():
-            return ()
-        case ir.Break() | ir.Continue() | ir.Return() | ir.Assert() | ir.Print():
-            return ()
         case _:
             assert_never(stmt)
 
@@ -76,28 +82,30 @@ def with_blocks(stmt: ir.Stmt, change: Callable[[Block], Block]) -> ir.Stmt:
             return leaf
 
 
-#: the classes of statements that `blocks` says hold none: most statements are of these
-_leaves: set[type[ir.Stmt]] = set()
+def within(stmt: ir.Stmt) -> tuple[ir.Stmt, ...]:
+    """The statement and every one in its blocks, in the order of the text."""
+    return _statements((stmt,))
 
 
-def statements(body: Block) -> Iterator[ir.Stmt]:
+def _statements(body: Block) -> tuple[ir.Stmt, ...]:
     """Every statement, those in blocks too, in the order of the text."""
+    listed: list[ir.Stmt] = []
     waiting = list(reversed(body))
     while waiting:
         stmt = waiting.pop()
-        yield stmt
-        if type(stmt) in _leaves:
-            continue
-        held = blocks(stmt)
-        if not held:
-            _leaves.add(type(stmt))
-        for block in reversed(held):
+        listed.append(stmt)
+        for block in reversed(blocks(stmt)):
             waiting.extend(reversed(block))
+    return tuple(listed)
+
+
+#: remembered, because each pass walks over all of a kernel; of few kernels, because each is large
+statements = remembered(_statements, limit=32)
 
 
 def size(stmt: ir.Stmt) -> int:
     """The number of statements in a statement: itself, and all in its blocks."""
-    return sum(1 for _ in statements((stmt,)))
+    return len(within(stmt))
 
 
 def rewrite(body: Block, change: Callable[[ir.Stmt], Iterable[ir.Stmt]]) -> Block:
@@ -132,19 +140,24 @@ def with_buffers(stmt: ir.Stmt, change: Callable[[ir.Buffer], ir.Buffer]) -> ir.
             return stmt
 
 
+#: the classes of statements that define a variable, those that define a buffer, and all others
+_VARIABLES = (ir.Let, ir.Declare, ir.For, ir.Atomic, ir.Instruction)
+_BUFFERS = (ir.Alloc, ir.BufferView)
+_NAMELESS = (
+    ir.Assign, ir.Store, ir.If, ir.Loop, ir.Break, ir.Continue, ir.Return,
+    ir.Sync, ir.Assert, ir.Print, ir.TileOp, ir.Move,
+)
+
+
 def defines(stmt: ir.Stmt) -> ir.Var | ir.Buffer | None:
     """The variable or buffer that a statement gives a name to."""
-    match stmt:
-        case ir.Let() | ir.Declare() | ir.For() | ir.Atomic() | ir.Instruction():
-            return stmt.var
-        case ir.Alloc() | ir.BufferView():
-            return stmt.buffer
-        case ir.Assign() | ir.Store() | ir.If() | ir.Loop() | ir.Break() | ir.Continue() | ir.Return():
-            return None
-        case ir.Sync() | ir.Assert() | ir.Print() | ir.TileOp() | ir.Move():
-            return None
-        case _:
-            assert_never(stmt)
+    if isinstance(stmt, _VARIABLES):
+        return stmt.var
+    if isinstance(stmt, _BUFFERS):
+        return stmt.buffer
+    if isinstance(stmt, _NAMELESS):
+        return None
+    assert_never(stmt)
 
 
 def assigned(body: Block) -> frozenset[str]:
@@ -152,48 +165,50 @@ def assigned(body: Block) -> frozenset[str]:
     return frozenset(stmt.var.name for stmt in statements(body) if isinstance(stmt, ir.Assign))
 
 
-def expressions(stmt: ir.Stmt) -> Iterator[ir.Expr]:
+#: the classes of statements that compute nothing themselves
+_WITHOUT_EXPRESSIONS = (ir.Alloc, ir.BufferView, ir.Loop, ir.Break, ir.Continue, ir.Return, ir.Sync)
+
+
+def expressions(stmt: ir.Stmt) -> Sequence[ir.Expr]:
     """The expressions that a statement itself computes, those of places included, in the order of its fields."""
+    if isinstance(stmt, _WITHOUT_EXPRESSIONS):
+        return ()
     match stmt:
-        case ir.Let() | ir.Assign():
-            yield stmt.value
-        case ir.Declare():
-            if stmt.init is not None:
-                yield stmt.init
-        case ir.Store():
-            yield from indices(stmt.place)
-            yield stmt.value
-        case ir.Atomic():
-            yield from indices(stmt.place)
-            yield from stmt.operands
-        case ir.If():
-            yield stmt.cond
-        case ir.Assert():
-            yield stmt.cond
-            yield from stmt.values
-        case ir.For():
-            yield from (stmt.start, stmt.stop, stmt.step)
-        case ir.Print():
-            yield from (part for part in stmt.parts if not isinstance(part, str))
         case ir.TileOp():
-            yield from _computed(stmt.given)
+            return _computed(stmt.given)
+        case ir.Let() | ir.Assign():
+            return (stmt.value,)
+        case ir.Store():
+            return (*indices(stmt.place), stmt.value)
+        case ir.For():
+            return (stmt.start, stmt.stop, stmt.step)
         case ir.Move():
-            yield from _computed((stmt.dst, stmt.src))
-            yield from (expr for expr in (stmt.predicate, stmt.otherwise) if expr is not None)
+            given = [expr for expr in (stmt.predicate, stmt.otherwise) if expr is not None]
+            return [*_computed((stmt.dst, stmt.src)), *given]
         case ir.Instruction():
-            yield from _computed((*stmt.outputs, *stmt.inputs))
-        case ir.Alloc() | ir.BufferView() | ir.Loop() | ir.Break() | ir.Continue() | ir.Return() | ir.Sync():
-            pass
+            return _computed((*stmt.outputs, *stmt.inputs))
+        case ir.Declare():
+            return () if stmt.init is None else (stmt.init,)
+        case ir.Atomic():
+            return (*indices(stmt.place), *stmt.operands)
+        case ir.If():
+            return (stmt.cond,)
+        case ir.Assert():
+            return (stmt.cond, *stmt.values)
+        case ir.Print():
+            return [part for part in stmt.parts if not isinstance(part, str)]
         case _:
             assert_never(stmt)
 
 
-def _computed(values: Iterable[Place | ir.Expr]) -> Iterator[ir.Expr]:
+def _computed(values: Iterable[Place | ir.Expr]) -> list[ir.Expr]:
+    computed: list[ir.Expr] = []
     for value in values:
         if isinstance(value, _PLACES):
-            yield from indices(value)
+            computed.extend(indices(value))
         else:
-            yield value
+            computed.append(value)
+    return computed
 
 
 def reads(stmt: ir.Stmt) -> Iterator[Place]:
@@ -202,21 +217,19 @@ def reads(stmt: ir.Stmt) -> Iterator[Place]:
     Of an instruction's inputs these are the ones in registers. Of the others the instruction takes the address, and
     the instruction table says whether it reads there.
     """
+    if isinstance(stmt, _WITHOUT_EXPRESSIONS):
+        return
     match stmt:
         case ir.TileOp():
             yield from stmt.read
+        case ir.Let() | ir.Declare() | ir.Assign() | ir.Store() | ir.If() | ir.For() | ir.Assert() | ir.Print():
+            pass
         case ir.Move():
             yield stmt.src
         case ir.Atomic():
             yield stmt.place
         case ir.Instruction():
             yield from (v for v in stmt.inputs if isinstance(v, ir.Vector) and v.buffer.space == "local")
-        case ir.Let() | ir.Declare() | ir.Assign() | ir.Alloc() | ir.BufferView() | ir.Store():
-            pass
-        case ir.If() | ir.For() | ir.Loop():
-            pass
-        case ir.Break() | ir.Continue() | ir.Return() | ir.Sync() | ir.Assert() | ir.Print():
-            pass
         case _:
             assert_never(stmt)
     for expr in expressions(stmt):
@@ -227,21 +240,26 @@ def reads(stmt: ir.Stmt) -> Iterator[Place]:
                 yield part.place
 
 
-def writes(stmt: ir.Stmt) -> Iterator[Place]:
+#: the classes of statements that write to no place
+_WITHOUT_WRITES = (
+    ir.Let, ir.Declare, ir.Assign, ir.Alloc, ir.BufferView, ir.If, ir.For, ir.Loop,
+    ir.Break, ir.Continue, ir.Return, ir.Sync, ir.Assert, ir.Print,
+)
+
+
+def writes(stmt: ir.Stmt) -> Sequence[Place]:
     """The places that a statement itself writes, without those of which an instruction takes the address."""
+    if isinstance(stmt, _WITHOUT_WRITES):
+        return ()
     match stmt:
-        case ir.Store() | ir.Atomic():
-            yield stmt.place
         case ir.TileOp():
-            yield from stmt.written
+            return stmt.written
+        case ir.Store() | ir.Atomic():
+            return (stmt.place,)
         case ir.Move():
-            yield stmt.dst
+            return (stmt.dst,)
         case ir.Instruction():
-            yield from stmt.outputs
-        case ir.Let() | ir.Declare() | ir.Assign() | ir.Alloc() | ir.BufferView() | ir.If() | ir.For() | ir.Loop():
-            pass
-        case ir.Break() | ir.Continue() | ir.Return() | ir.Sync() | ir.Assert() | ir.Print():
-            pass
+            return stmt.outputs
         case _:
             assert_never(stmt)
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import LayoutError
+from ..remember import remembered
 from . import arguments, iters, places, tiling
 from .arguments import shown
 from .axes import Axis, Term, fusion, m, scope_of
@@ -140,10 +141,7 @@ class TileLayout:
 
     def footprint(self) -> int:
         """How many elements of memory hold this layout: its span, up to whole swizzle periods."""
-        span = self.span()
-        if self.swizzle is None or self.swizzle.is_identity:
-            return span
-        return -(-span // self.swizzle.period) * self.swizzle.period
+        return _footprint(self)
 
     def storage(self) -> TileLayout:
         """The memory part: what one thread holds."""
@@ -154,7 +152,7 @@ class TileLayout:
 
     def axes(self) -> tuple[Axis, ...]:
         """All axes in order of appearance, each once."""
-        return tuple(dict.fromkeys([it.axis for it in (*self.shard, *self.replica)] + [a for a, _ in self.offset]))
+        return _axes(self)
 
     def apply(self, *coord: int, shape: Sequence[int] | None = None) -> dict[str, int] | list[dict[str, int]]:
         """The place of one element, as {axis name: coordinate}; under replication a list, one a replica.
@@ -452,6 +450,21 @@ class TileLayout:
         if self.swizzle is not None:
             place["m"] = self.swizzle.apply(place["m"])
         return place
+
+
+# remembered: passes ask it of each tile, and most tiles of a kernel share their layout
+@remembered
+def _footprint(layout: TileLayout) -> int:
+    span = layout.span()
+    if layout.swizzle is None or layout.swizzle.is_identity:
+        return span
+    return -(-span // layout.swizzle.period) * layout.swizzle.period
+
+
+@remembered
+def _axes(layout: TileLayout) -> tuple[Axis, ...]:
+    named = [it.axis for it in (*layout.shard, *layout.replica)] + [axis for axis, _ in layout.offset]
+    return tuple(dict.fromkeys(named))
 
 
 def _check_coord(coord: Sequence[int], shape: Sequence[int]) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from ..errors import DispatchError
 from ..ir.nodes import TileOp
+from ..remember import remembered
 from ..source import Span
 from .builder import Builder
 from .variant import Condition, Decline, DispatchContext, Plan, Variant
@@ -49,12 +50,12 @@ class Verdict(Generic[P]):
         self.chosen.emit(self.plan, self.op, b)
 
 
-def dispatch(op: TileOp, context: DispatchContext, variants: Sequence[Variant[Any]]) -> Verdict[Any]:
+def dispatch(op: TileOp, context: DispatchContext, variants: tuple[Variant[Any], ...]) -> Verdict[Any]:
     """The variant of the highest priority that accepts `op`.
 
     raises: DispatchError where none does, with each variant's reasons, or where two tie.
     """
-    ordered = sorted(_candidates(op, variants), key=lambda v: (-(v.priority or 0), v.name))
+    ordered = _candidates(op, variants)
     declines: dict[str, tuple[str, ...]] = {}
     hints: list[str] = []
     accepted: list[tuple[Variant[Any], Plan]] = []
@@ -92,8 +93,9 @@ def dispatch(op: TileOp, context: DispatchContext, variants: Sequence[Variant[An
     return Verdict(op, first, plan, declines, later)
 
 
-def _candidates(op: TileOp, variants: Sequence[Variant[Any]]) -> list[Variant[Any]]:
-    of_operation = [v for v in variants if op.name in v.operations]
+def _candidates(op: TileOp, variants: tuple[Variant[Any], ...]) -> Sequence[Variant[Any]]:
+    """The variants that are asked, in order."""
+    of_operation = _by_operation(variants).get(op.name, ())
     name = op.attr("variant")
     if name is None:
         return [v for v in of_operation if v.priority is not None]
@@ -102,6 +104,16 @@ def _candidates(op: TileOp, variants: Sequence[Variant[Any]]) -> list[Variant[An
         listed = ", ".join(v.name for v in of_operation)
         raise DispatchError(f"{op.name} has no variant {name!r}", span=op.span, hint=f"one of: {listed or 'none'}")
     return named
+
+
+@remembered
+def _by_operation(variants: tuple[Variant[Any], ...]) -> dict[str, list[Variant[Any]]]:
+    """The variants of each operation, those of higher priority first."""
+    table: dict[str, list[Variant[Any]]] = {}
+    for variant in sorted(variants, key=lambda v: (-(v.priority or 0), v.name)):
+        for operation in variant.operations:
+            table.setdefault(operation, []).append(variant)
+    return table
 
 
 def _refusal(op: TileOp, declines: dict[str, tuple[str, ...]], hints: list[str]) -> DispatchError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -60,7 +60,7 @@ class Lowered:
     addressed: Mapping[str, Span | None]
 
 
-def lower(kernel: Kernel, target: Target, variants: Sequence[Variant[Any]]) -> Lowered:
+def lower(kernel: Kernel, target: Target, variants: tuple[Variant[Any], ...]) -> Lowered:
     """The kernel at lane level, its operations carried out by `variants`; of a debug kernel each plan is proved.
 
     Where an operation needs a buffer in local memory, all is lowered again: what came before wrote its registers.
@@ -92,7 +92,7 @@ def _cached(stmt: Stmt, cache: str) -> Stmt:
 
 class _Walk:
     def __init__(
-        self, context: DispatchContext, variants: Sequence[Variant[Any]], debug: bool, builder: Builder
+        self, context: DispatchContext, variants: tuple[Variant[Any], ...], debug: bool, builder: Builder
     ) -> None:
         self.context = context
         self.debug = debug
@@ -130,7 +130,8 @@ class _Walk:
             self.instructions.append(stmt)
             self.builder.append(stmt)
         elif isinstance(stmt, Alloc):
-            self.builder.append(replace(stmt, addressed=self.builder.is_addressed(stmt.buffer)))
+            is_addressed = self.builder.is_addressed(stmt.buffer)
+            self.builder.append(stmt if is_addressed == stmt.addressed else replace(stmt, addressed=is_addressed))
         elif isinstance(stmt, (For, Loop)):
             with self.builder.repeated():
                 self.builder.append(walk.with_blocks(stmt, self.inner))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import count
 
@@ -48,7 +48,7 @@ BESIDE_TILES = 24
 
 def keep(kernel: Kernel) -> Kernel:
     """The kernel, with the words renewed behind each barrier that stands between two conversions of a tile."""
-    statements = list(walk.statements(kernel.body))
+    statements = walk.statements(kernel.body)
     barriers = [n for n, stmt in enumerate(statements) if isinstance(stmt, Sync) and stmt.scope != "warp"]
     packed = {stmt.buffer.name for stmt in statements if isinstance(stmt, Alloc) and _is_packed(stmt)}
     if not barriers or not packed:
@@ -76,7 +76,7 @@ def _is_packed(stmt: Alloc) -> bool:
     return buffer.space == "local" and buffer.dtype.is_half and not stmt.addressed and _elements(buffer) % 2 == 0
 
 
-def _conversions(statements: list[Stmt]) -> dict[Buffer, list[int]]:
+def _conversions(statements: Sequence[Stmt]) -> dict[Buffer, list[int]]:
     """Local tiles of 16-bit floats, each with the numbers of the stores of what is computed with its elements."""
     found: dict[Buffer, list[int]] = defaultdict(list)
     for number, stmt in enumerate(statements):

@@ -145,7 +145,7 @@ def _with_joints(body: Block, in_touched_loop: bool = False, closed: bool = Fals
 
 def _touches(stmt: Stmt) -> bool:
     """Whether a statement, or one in it, starts work that settles at joins or waits for it."""
-    rows = (ROWS[s.name] for s in walk.statements((stmt,)) if isinstance(s, Instruction))
+    rows = (ROWS[s.name] for s in walk.within(stmt) if isinstance(s, Instruction))
     return any(w is not None and w.settles_at_joins for row in rows for w in (row.starts, row.completes))
 
 

@@ -73,15 +73,9 @@ class Variant(Generic[P]):
 
         tested: what the conditions say that other variants of the operation have, too; each is tested once.
         """
-        unused = tuple([f"takes no {name}; one is given" for name in op.options if name not in self.honours])
-        for tier, others in ((self.operands, unused), (self.when, ())):
-            for condition in tier:
-                if condition not in tested:
-                    tested[condition] = condition.test(op, context)
-            failed = (*[reason for c in tier if (reason := tested[c]) is not None], *others)
-            if failed:
-                return failed
-        return ()
+        failed = _failed(self.operands, op, context, tested)
+        failed += [f"takes no {name}; one is given" for name in op.options if name not in self.honours]
+        return tuple(failed or _failed(self.when, op, context, tested))
 
     def planned(self, op: TileOp, context: DispatchContext) -> P | Decline:
         """How `op`, which meets all conditions, is carried out, or why it isn't."""
@@ -89,7 +83,7 @@ class Variant(Generic[P]):
             plan = self.plan(op, context)
         except LayoutError as error:
             return Decline((error.message,), error.hint)
-        return plan if isinstance(plan, Decline) else _too_narrow(plan.facts(), op) or plan
+        return plan if isinstance(plan, Decline) else _too_narrow(plan, op) or plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +106,20 @@ class Condition:
     test: Callable[[TileOp, DispatchContext], str | None]
 
 
+def _failed(
+    tier: tuple[Condition, ...], op: TileOp, context: DispatchContext, tested: dict[Condition, str | None]
+) -> list[str]:
+    """Why conditions don't hold; `tested` has what is known of them already."""
+    reasons = []
+    for condition in tier:
+        if condition not in tested:
+            tested[condition] = condition.test(op, context)
+        reason = tested[condition]
+        if reason is not None:
+            reasons.append(reason)
+    return reasons
+
+
 @dataclass(frozen=True, slots=True)
 class Decline:
     """Why a variant can't carry out an operation. hint: what to change."""
@@ -120,11 +128,14 @@ class Decline:
     hint: str | None = None
 
 
-def _too_narrow(facts: Facts, op: TileOp) -> Decline | None:
+def _too_narrow(plan: Plan, op: TileOp) -> Decline | None:
     """Why a plan moves fewer bits at a time than the call requires, or None."""
     required = op.attr("require_bits")
+    if not isinstance(required, int):
+        return None
+    facts = plan.facts()
     bits = facts.vector_bits
-    if not isinstance(required, int) or bits is None or bits >= required:
+    if bits is None or bits >= required:
         return None
     why = f": {facts.limit}" if facts.limit else ""
     return Decline(

@@ -88,7 +88,7 @@ class Analysis(ABC, Generic[State]):
 
 def solve(analysis: Analysis[State], body: Block, start: State) -> list[State | None]:
     """The state before each of `walk.statements(body)`, in that order; None where no path goes."""
-    solver = _Solver(analysis, len(list(walk.statements(body))))
+    solver = _Solver(analysis, len(walk.statements(body)))
     solver.block(body, start, 0)
     return solver.states
 
@@ -111,6 +111,10 @@ class _Exits(Generic[State]):
     continues: State | None = None
 
 
+#: the statements that are no step to the next one: few of a kernel's
+_CONTROL = (If, For, Loop, Break, Continue, Return)
+
+
 class _Solver(Generic[State]):
     """Visits statements, which are numbered in the order of the text.
 
@@ -131,6 +135,9 @@ class _Solver(Generic[State]):
                 number += walk.size(stmt)
                 continue
             self.states[number] = state
+            if not isinstance(stmt, _CONTROL):
+                state, number = self.analysis.step(stmt, state), number + 1
+                continue
             match stmt:
                 case If():
                     state, number = self.branch(stmt, state, number)
@@ -138,8 +145,6 @@ class _Solver(Generic[State]):
                     state, number = self.loop(stmt, state, number)
                 case Break() | Continue() | Return():
                     state, number = self.jump(stmt, state), number + 1
-                case _:
-                    state, number = self.analysis.step(stmt, state), number + 1
         return state, number
 
     def joined(self, first: State | None, second: State | None) -> State | None:

@@ -51,7 +51,7 @@ def doubts(kernel: Kernel) -> list[tuple[Doubt, ...]]:
     """For each of `walk.statements(kernel.body)` the places that it reads and that may be unwritten."""
     registers = LocalRegisters(kernel.body)
     if not registers.first:
-        return [()] * sum(1 for _ in walk.statements(kernel.body))
+        return [()] * len(walk.statements(kernel.body))
     analysis = _Initialized(registers)
     states = solve(analysis, kernel.body, _RegisterState(registers.all))
     return [

@@ -14,11 +14,11 @@ import numpy as np
 from ...dtypes import DType
 from ...layout import TileLayout
 from ...layout.iters import Iter
+from ...remember import remembered
 from .. import nodes as ir
 from ..arithmetic import facts
 from ..arithmetic.affine import affine
-from ..arithmetic.remember import remembered
-from ..walk import Block, Place, statements, writes
+from ..walk import Block, Place, within, writes
 from .elements import fixed_shape, offsets, slots_of
 
 __all__ = ["LocalRegisters", "Touched"]
@@ -222,7 +222,7 @@ def _turns(
 def _before_a_jump(body: Block) -> tuple[Block, bool]:
     """The statements of a turn that surely runs, up to one that may leave it, and whether there is such a one."""
     for k, stmt in enumerate(body):
-        if not isinstance(stmt, ir.For) and any(isinstance(inner, ir.Jump) for inner in statements((stmt,))):
+        if not isinstance(stmt, ir.For) and any(isinstance(inner, ir.Jump) for inner in within(stmt)):
             return body[:k], True
     return body, False
 

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ...dtypes import DType, bool_, int64
+from ...remember import remembered
 from ..nodes import Cast, Const, Expr, Op
 from .facts import Bounds, bounds, fits, keeps_value, multiple_of
 from .intern import integer, operation
-from .remember import remembered
 
 __all__ = ["Affine", "affine", "affine_sum", "product"]
 

@@ -19,12 +19,12 @@ from ...dtypes import DType, bool_, int32, promote
 from ...errors import KernelTypeError
 from ...ops.cast import convert
 from ...ops.elementwise import ELEMENTWISE, result_type, value_type
+from ...remember import remembered_pair
 from ..nodes import FALSE, TRUE, Cast, Const, Expr, Op
 from .affine import affine, affine_sum, product
 from .decide import decided
 from .facts import bounds, full_range, multiple_of
 from .intern import integer, operation, wrap
-from .remember import remembered_pair
 
 __all__ = [
     "ExprLike", "add", "apart", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "cast",
@@ -364,21 +364,21 @@ not_equal = _comparison("not_equal")
 def logical_and(a: ExprLike, b: ExprLike) -> Expr:
     """a and b, each as bool_."""
     x, y = _truth(a), _truth(b)
-    if x == FALSE or y == FALSE:
-        return FALSE
-    if x in (TRUE, y):
-        return y
-    return x if y == TRUE else _plain("logical_and", (x, y))
+    if isinstance(x, Const):
+        return y if x.value else FALSE
+    if isinstance(y, Const):
+        return x if y.value else FALSE
+    return x if x == y else _plain("logical_and", (x, y))
 
 
 def logical_or(a: ExprLike, b: ExprLike) -> Expr:
     """a or b, each as bool_."""
     x, y = _truth(a), _truth(b)
-    if x == TRUE or y == TRUE:
-        return TRUE
-    if x in (FALSE, y):
-        return y
-    return x if y == FALSE else _plain("logical_or", (x, y))
+    if isinstance(x, Const):
+        return TRUE if x.value else y
+    if isinstance(y, Const):
+        return TRUE if y.value else x
+    return x if x == y else _plain("logical_or", (x, y))
 
 
 def logical_not(a: ExprLike) -> Expr:

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from math import gcd
 
 from ...dtypes import DTYPES, DType, bool_, int64
+from ...remember import remembered
 from ..nodes import SPECIALS, Cast, Const, Expr, Op, Special, Var
-from .remember import remembered
 
 __all__ = ["Bounds", "bounds", "dtype_range", "fits", "full_range", "keeps_value", "multiple_of"]
 

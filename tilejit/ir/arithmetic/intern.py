@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ...dtypes import DType
+from ...remember import LIMIT
 from ..nodes import Const, Expr, Op
 from .facts import full_range
-from .remember import LIMIT
 
 __all__ = ["integer", "operation", "wrap"]
 

@@ -226,6 +226,14 @@ class _Checker:
                 self.memory(stmt, env)
             case ir.Store():
                 self.store(stmt, env)
+            case ir.For():
+                self.loop(stmt, env)
+            case ir.Move():
+                self.move(stmt, env)
+            case ir.Instruction():
+                self.instruction(stmt, env)
+            case ir.TileOp():
+                self.tile_op(stmt, env)
             case ir.Atomic():
                 self.atomic(stmt, env)
             case ir.If(cond, then, orelse):
@@ -233,8 +241,6 @@ class _Checker:
                 for block in (then, orelse):
                     with env.inner():
                         self.block(block, env)
-            case ir.For():
-                self.loop(stmt, env)
             case ir.Loop(body):
                 with env.inner("loop"):
                     self.block(body, env)
@@ -250,12 +256,6 @@ class _Checker:
                 is_of_grid = name == GRID.name and self.is_tile and self.is_cooperative
                 has_barrier = SCOPES.get(name) in BARRIERS or is_of_grid
                 self.fault(None if has_barrier else f"no barrier among the threads of {name!r}", stmt.span)
-            case ir.TileOp():
-                self.tile_op(stmt, env)
-            case ir.Move():
-                self.move(stmt, env)
-            case ir.Instruction():
-                self.instruction(stmt, env)
             case ir.Return():
                 pass
             case _:
@@ -468,14 +468,14 @@ class _Checker:
         before = len(self.violations)
         here = expr.span or span
         match expr:
-            case ir.Op():
-                self.fault(op_fault(expr), here)
-                for arg in expr.args:
-                    self.expr(arg, env, here)
             case ir.Const():
                 self.fault(const_fault(expr), here)
             case ir.Var():
                 self.var(expr, env, here)
+            case ir.Op():
+                self.fault(op_fault(expr), here)
+                for arg in expr.args:
+                    self.expr(arg, env, here)
             case ir.Cast():
                 self.expr(expr.x, env, here)
             case ir.Special():

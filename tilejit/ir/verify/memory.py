@@ -7,11 +7,11 @@ from collections.abc import Iterator, Set
 
 from ...dtypes import int64
 from ...layout import TileLayout
+from ...remember import remembered
 from ...scopes import SCOPES
 from .. import nodes as ir
 from .. import walk
 from ..arithmetic.facts import bounds
-from ..arithmetic.remember import remembered
 
 __all__ = ["access_fault", "buffer_faults", "element_faults", "region_faults", "vector_faults"]
 

@@ -12,10 +12,10 @@ from ...dtypes import DType, bool_
 from ...ops.elementwise import ELEMENTWISE, result_type, value_type
 from ...ops.record import Fault
 from ...ops.tile import TILE_OPERATIONS, TileOperation
+from ...remember import LIMIT, remembered
 from ...scopes import SCOPES
 from .. import nodes as ir
 from ..arithmetic.facts import full_range
-from ..arithmetic.remember import LIMIT, remembered
 
 __all__ = ["const_fault", "op_fault", "shape_and_type_faults", "tile_op_faults"]
 

@@ -161,17 +161,18 @@ class Survey:
         is_one_scope = first is None or second is None or first == second
         return is_one_scope and self._having[one].isdisjoint(self._having[other])
 
-    def join(self, one: int, other: int) -> None:
-        """Makes two nodes one axis."""
+    def join(self, one: int, other: int) -> int:
+        """Makes two nodes one axis, and returns its root."""
         one, other = self.root(one), self.root(other)
         if one == other:
-            return
+            return one
         first, second = self._having[one], self._having[other]
         if len(first) < len(second):
             one, other, first, second = other, one, second, first
         self._parent[other] = one
         first |= self._having.pop(other)
         self._scopes[one] = self._scopes[one] or self._scopes.pop(other)
+        return one
 
     def components(self, tiles: list[Tile]) -> list[Component]:
         """The tiles, in the order of the text, by which hang together; those without an axis left out."""
@@ -219,7 +220,7 @@ def _block(made: Survey, body: Block, turns: int) -> None:
             made.tile(stmt.buffer)
         elif isinstance(stmt, TileOp):
             _operation(made, stmt, turns)
-        elif isinstance(stmt, For | Loop):
+        elif isinstance(stmt, (For, Loop)):
             before = len(made.steps)
             _block(made, stmt.body, turns * _turns(stmt))
             _carry(made, before)
@@ -248,17 +249,16 @@ def _operation(made: Survey, op: TileOp, turns: int) -> None:
     local = {name: region for name, region in op.tiles.items() if region.buffer.space == "local"}
     if not any(isinstance(region.buffer.layout, Open) for region in local.values()):
         return
-    relation = op.record.relation
-    labels = made.labels(op)
+    record, labels = op.record, made.labels(op)
     number = len(made.steps)
     uses = {name: _use(made, name, region, labels.get(name)) for name, region in local.items()}
     step = Meeting(op, turns, uses, labels)
     made.steps.append(step)
     for name, use in uses.items():
         use.tile.last = number
-        if op.record.operands[op.record.position(name)].written:
+        if record.operands[record.positions[name]].written:
             made.written[use.tile.buffer.name] = made.written.get(use.tile.buffer.name, 0) + 1
-    if relation.are_alike:
+    if record.relation.are_alike:
         _join(made, step)
 
 
@@ -267,19 +267,22 @@ def _join(made: Survey, step: Meeting) -> None:
     met: dict[int, int] = {}
     for use in step.uses.values():
         pairs = zip(use.tile.dims, use.labels, strict=True)
-        nodes = {label: node for node, label in pairs if node is not None and label is not None}
-        if not all(made.joins(met.get(label, node), node) for label, node in nodes.items()):
+        nodes = [(label, made.root(node)) for node, label in pairs if node is not None and label is not None]
+        # in a chain of operations most are one axis already
+        apart = [(label, node) for label, node in nodes if met.get(label, node) != node]
+        if apart and not all(made.joins(met[label], node) for label, node in apart):
             made.refused.append((step, use))
             continue
-        for label, node in nodes.items():
-            made.join(met.setdefault(label, node), node)
+        for label, node in nodes:
+            axis = met.get(label, node)
+            met[label] = node if axis == node else made.join(axis, node)
 
 
 def _use(made: Survey, name: str, region: Region, labels: Labels | None) -> Use:
+    if not _is_view(region.buffer) and region.extents == region.buffer.shape:
+        return Use(name, region, made.tile(region.buffer), labels or (None,) * len(region.extents))
     buffer, along = base_of(region.buffer)
     tile = made.tile(buffer)
-    if buffer is region.buffer and region.extents == tile.shape:
-        return Use(name, region, tile, labels if labels is not None else (None,) * len(tile.shape))
     kept = iter(labels if labels is not None else [None] * len(region.shape))
     of_view = [None if extent is None else next(kept) for extent in region.extents]
     of_tile: list[int | None] = [None] * len(tile.shape)
@@ -297,11 +300,17 @@ def _use(made: Survey, name: str, region: Region, labels: Labels | None) -> Use:
 def base_of(buffer: Buffer) -> tuple[Buffer, tuple[int | None, ...]]:
     """The tile of which a buffer is an open view, and which of its dimensions go along each of the buffer's."""
     dims: tuple[int | None, ...] = tuple(range(len(buffer.shape)))
-    while isinstance(buffer.layout, Open) and buffer.layout.dims is not None and buffer.base is not None:
+    while _is_view(buffer):
+        assert isinstance(buffer.layout, Open) and buffer.layout.dims is not None and buffer.base is not None
         inner = buffer.layout.dims
         dims = tuple([None if d is None else inner[d] for d in dims])
         buffer = buffer.base
     return buffer, dims
+
+
+def _is_view(buffer: Buffer) -> bool:
+    """Whether it is an open view of another tile."""
+    return isinstance(buffer.layout, Open) and buffer.layout.dims is not None and buffer.base is not None
 
 
 def fits(cuts: tuple[tuple[int, int | None, int], ...], periods: tuple[int, ...]) -> bool:

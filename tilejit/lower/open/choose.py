@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ...layout.grid import Grid, GridAxis, starts, varied
+from ...remember import LIMIT
 from .axes import Component, Survey
-from .cost import Demand, Prices
+from .cost import Counts, Demand, Prices
 
 __all__ = ["Chosen", "candidates", "choose", "order_axes"]
 
@@ -60,7 +62,15 @@ def candidates(
 
 def choose(scope: str, threads: int, extents: Sequence[int], columns: Sequence[int], demand: Demand) -> Chosen:
     """The cheapest grid. threads: of the scope. extents, columns: of the component's axes."""
-    prices = Prices(demand)
+    return _chosen(scope, threads, tuple(extents), tuple(columns), demand.counts, demand.limit)
+
+
+@lru_cache(LIMIT)
+def _chosen(
+    scope: str, threads: int, extents: tuple[int, ...], columns: tuple[int, ...], counts: Counts, limit: int
+) -> Chosen:
+    """As `choose`. Remembered: kernels that differ in their arithmetic ask the same of their grids."""
+    prices = Prices(Demand.of(counts, limit))
     pool = candidates(scope, threads, extents, columns, prices)
     least = min(pool.values())
     best = _first([grid for grid, total in pool.items() if total == least], prices)

@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import gcd
+from typing import Any
 
 from ...layout.grid import WIDEST_BYTES, Grid
 from ...target import MAX_REGISTERS, WARP
@@ -19,7 +20,7 @@ from ..moves.wavefronts import LaneDigit, wavefronts
 from ..weights import ACCESS, BARRIER, BESIDE_TILES, ELEMENT, LINE, PARTIAL, SECTOR, SHUFFLE, SPILL, WAVEFRONT
 
 __all__ = [
-    "Access", "Demand", "Extents", "Part", "Prices", "Reduced", "lines", "shuffles", "touched",
+    "Access", "Counts", "Demand", "Extents", "Cut", "Prices", "Reduced", "lines", "shuffles", "touched",
 ]
 
 _SECTOR_BYTES, _LINE_BYTES = 32, 128
@@ -57,13 +58,17 @@ class Reduced:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Cut:
     """A part of a tile that is an operand: free where it takes whole rounds, else converted."""
 
     tile: Extents
     axis: int
     start: int
     extent: int
+
+
+#: what is used, each with how often, by kind
+Counts = tuple[tuple[tuple[Any, int], ...], ...]
 
 
 @dataclass(slots=True)
@@ -77,9 +82,22 @@ class Demand:
     accesses: dict[Access, int] = field(default_factory=dict)
     elementwise: dict[Extents, int] = field(default_factory=dict)
     reductions: dict[Reduced, int] = field(default_factory=dict)
-    parts: dict[Part, int] = field(default_factory=dict)
+    parts: dict[Cut, int] = field(default_factory=dict)
     live: dict[tuple[Extents, int], int] = field(default_factory=dict)
     limit: int = MAX_REGISTERS
+
+    @property
+    def counts(self) -> Counts:
+        """The same but for the limit, unchangeable."""
+        every: tuple[dict[Any, int], ...] = (
+            self.accesses, self.elementwise, self.reductions, self.parts, self.live,
+        )
+        return tuple([tuple(each.items()) for each in every])
+
+    @staticmethod
+    def of(counts: Counts, limit: int) -> Demand:
+        accesses, elementwise, reductions, parts, live = map(dict, counts)
+        return Demand(accesses, elementwise, reductions, parts, live, limit)
 
 
 class Prices:

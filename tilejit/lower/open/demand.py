@@ -17,7 +17,7 @@ from ..moves.updates import update_forms
 from ..schedule.placement import Placement, place
 from ..schedule.width import misaligned
 from .axes import Component, Meeting, Survey, Tile, Use
-from .cost import Access, Demand, Extents, Part, Reduced
+from .cost import Access, Cut, Demand, Extents, Reduced
 
 __all__ = ["access", "demands"]
 
@@ -31,9 +31,13 @@ class _Counter:
         self.survey = survey
         self.axes = {axis: k for k, axis in enumerate(axes)}
         self.demand = Demand(limit=limit)
+        #: of tiles by their axes and shape, of which a kernel has few
+        self._wholes: dict[tuple[tuple[int | None, ...], tuple[int, ...]], Extents] = {}
 
     def extents(self, use: Use) -> Extents:
         """The axes of a use, with how many elements it has of each."""
+        if not use.cuts and None not in use.labels:
+            return self.whole(use.tile)
         pairs = []
         for dim, (axis, label) in enumerate(zip(self.survey.axes(use.tile), use.labels, strict=True)):
             if axis is not None and label is not None:
@@ -41,8 +45,12 @@ class _Counter:
         return tuple(pairs)
 
     def whole(self, tile: Tile) -> Extents:
-        pairs = zip(self.survey.axes(tile), tile.shape, strict=True)
-        return tuple([(self.axes[axis], n) for axis, n in pairs if axis is not None])
+        key = self.survey.axes(tile), tile.shape
+        whole = self._wholes.get(key)
+        if whole is None:
+            pairs = zip(*key, strict=True)
+            whole = self._wholes[key] = tuple([(self.axes[axis], n) for axis, n in pairs if axis is not None])
+        return whole
 
     def step(self, step: Meeting, use: Use) -> None:
         """use: the tile by which the operation's others go."""
@@ -57,7 +65,7 @@ class _Counter:
         elif op.record.relation in (relation.GENERATED, relation.ELEMENTWISE):
             _add(demand.elementwise, tile or self.whole(use.tile), step.turns)
         for name, region in op.tiles.items():
-            if region.buffer.space in ("global", "shared"):
+            if name not in step.uses and region.buffer.space in ("global", "shared"):
                 self.access(step, use, name, region)
 
     def access(self, step: Meeting, use: Use, name: str, region: Region) -> None:
@@ -82,7 +90,7 @@ class _Counter:
         for dim, start, extent in use.cuts:
             axis = axes[dim]
             if axis is not None and start is not None and use.labels[dim] is not None:
-                _add(self.demand.parts, Part(self.extents(use), self.axes[axis], start, extent), step.turns)
+                _add(self.demand.parts, Cut(self.extents(use), self.axes[axis], start, extent), step.turns)
 
     def live(self, tiles: Sequence[Tile]) -> None:
         """The tiles that live where most elements do."""

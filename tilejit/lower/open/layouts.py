@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ...ir.nodes import Kernel, Open
-from ...layout.grid import Grid, Projection, everywhere
+from ...layout.grid import Grid, everywhere
 from ...scopes import SCOPES
 from ...target import most_registers
 from .anchors import anchored
@@ -95,12 +95,12 @@ def _choose(made: Survey, free: list[Tile], spots: dict[Tile, Spot], kernel: Ker
                 if axis is not None:
                     extents[axis] = max(extents[axis], extent)
         chosen = choose(component.scope, SCOPES[component.scope].threads(kernel.threads), extents, by_axis, demand)
-        projections: dict[tuple[tuple[int | None, ...], tuple[int, ...]], Projection] = {}
+        of_shape: dict[tuple[tuple[int | None, ...], tuple[int, ...]], Spot] = {}
         for tile, axes in zip(component.tiles, of_tiles, strict=True):
             key = axes, tile.shape
-            if key not in projections:
-                projections[key] = chosen.grid.project(axes, tile.shape)
-            spots[tile] = Spot(projections[key], chosen.grid, axes)
+            if key not in of_shape:
+                of_shape[key] = Spot(chosen.grid.project(axes, tile.shape), chosen.grid, axes)
+            spots[tile] = of_shape[key]
         names = tuple(tile.buffer.name for tile in component.tiles)
         choices.append(LayoutChoice(names, tuple(extents), chosen.grid, chosen.cost, chosen.next_cost))
     return choices

@@ -110,7 +110,10 @@ class _Rewriter:
     def _laid_out(self, buffer: Buffer, layout: Open) -> Buffer:
         if buffer.base is None or layout.dims is None:
             spot = self.spots[self.survey.tiles[buffer.name]].layout
-            return replace(buffer, layout=spot.layout, slots=spot.slots)
+            return Buffer(
+                buffer.name, buffer.space, buffer.dtype, buffer.shape, spot.layout, buffer.align, buffer.base,
+                buffer.span, spot.slots,
+            )
         base = self.buffer(buffer.base)
         shape = base.slots or tuple(n for n in base.shape if isinstance(n, int))
         slots = tuple(1 if d is None else shape[d] for d in layout.dims)
@@ -195,6 +198,9 @@ class _Rewriter:
 
     def _agree(self, step: Meeting) -> bool:
         """Whether all tiles are of one grid, along the same axes, and take whole rounds."""
+        uses = step.uses.values()
+        if len({(id(self.spots[use.tile]), use.labels) for use in uses}) == 1 and not any(use.cuts for use in uses):
+            return all(self.spots[use.tile].grid is not None for use in uses)
         axes: dict[int, int] = {}
         grids = set()
         for use in step.uses.values():

@@ -21,7 +21,7 @@ from ...target import WARP
 from ..weights import ACCESS, BARRIER, STAGED, WAVEFRONT
 from .anchors import padded
 from .axes import Meeting, Survey, Tile, Use
-from .choose import Chosen, choose
+from .choose import choose
 from .cost import Access, Demand, touched
 from .demand import access
 
@@ -31,7 +31,6 @@ __all__ = ["staged"]
 def staged(survey: Survey, fixed: Mapping[Tile, Projection], threads: int) -> dict[int, Projection]:
     """The layouts in which memory is accessed instead, by the operation's id: where that is cheaper by a quarter."""
     made: dict[int, Projection] = {}
-    grids: dict[tuple[Access, str], Chosen] = {}
     chosen: dict[tuple[Access, TileLayout, str], Projection | None] = {}
     for step in survey.steps:
         use = step.home
@@ -44,7 +43,7 @@ def staged(survey: Survey, fixed: Mapping[Tile, Projection], threads: int) -> di
             continue
         key = asked, layout.layout, step.op.scope
         if key not in chosen:
-            chosen[key] = _cheaper(asked, layout, step.op.scope, threads, grids)
+            chosen[key] = _cheaper(asked, layout, step.op.scope, threads)
         stage = chosen[key]
         if stage is not None:
             made[id(step.op)] = _for_tile(stage, step, use, name)
@@ -85,21 +84,14 @@ def _for_tile(stage: Projection, step: Meeting, use: Use, name: str) -> Projecti
     return Projection(projected(stage.layout, stage.slots, dims), slots)
 
 
-def _cheaper(
-    asked: Access, layout: Projection, scope: str, threads: int, grids: dict[tuple[Access, str], Chosen]
-) -> Projection | None:
-    """The layout that is cheaper by a quarter, conversion included; None where there is none.
-
-    grids: those that were chosen already.
-    """
+def _cheaper(asked: Access, layout: Projection, scope: str, threads: int) -> Projection | None:
+    """The layout that is cheaper by a quarter, conversion included; None where there is none."""
     count = SCOPES[scope].threads(threads)
     if count % WARP or not asked.tile:
         return None
     direct = _direct(asked, layout, count // WARP)
     extents = [extent for _, extent in asked.tile]
-    best = grids.get((asked, scope))
-    if best is None:
-        best = grids[asked, scope] = choose(scope, count, extents, range(len(extents)), Demand({asked: 1}))
+    best = choose(scope, count, extents, range(len(extents)), Demand({asked: 1}))
     wide = best.grid.project(range(len(extents)), extents)
     slots = wide.slots or tuple(extents)
     conversion = _conversion(asked.bytes, wide.layout, layout.layout) * (count // WARP)

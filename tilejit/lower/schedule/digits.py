@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 
 from ...dtypes import int64
@@ -12,6 +13,7 @@ from ...ir.arithmetic import build
 from ...ir.nodes import Const, Expr
 from ...layout.grouping import common_refinement
 from ...layout.iters import weights
+from ...remember import LIMIT
 from .placement import Placement, Step
 from .strides import Folded, Scaled, Stride, Thread, goes_on, times
 
@@ -112,11 +114,18 @@ def counting(steps: tuple[Step, ...], count: int, placement: Placement) -> tuple
     return (Step(count // inner, slowest.stride), *faster)
 
 
-def common_digits(there: Mapping[str, tuple[Step, ...]], dim: int) -> list[Digit] | None:
+def common_digits(there: Mapping[str, tuple[Step, ...]], dim: int) -> tuple[Digit, ...] | None:
     """The coarsest digits of one dimension, None where operands split it without common ones.
 
     there: the steps of each operand along it.
     """
+    return _common_digits(tuple(there.items()), dim)
+
+
+@lru_cache(LIMIT)
+def _common_digits(operands: tuple[tuple[str, tuple[Step, ...]], ...], dim: int) -> tuple[Digit, ...] | None:
+    """As `common_digits`. Remembered, because a kernel's operations work on tiles of few layouts."""
+    there = dict(operands)
     if Folded in {type(step.stride) for steps in there.values() for step in steps}:
         return None
     if max(map(len, there.values())) == 1:
@@ -129,19 +138,19 @@ def common_digits(there: Mapping[str, tuple[Step, ...]], dim: int) -> list[Digit
     strides = {
         name: _refined(steps, extents, mark) for (name, steps), mark in zip(there.items(), marks, strict=True)
     }
-    return [
+    return tuple([
         Digit(extent, dim, weight, tuple([(name, strides[name][k]) for name in there]))
         for k, (extent, weight) in enumerate(zip(extents, weights(extents), strict=True))
         if extent > 1
-    ]
+    ])
 
 
-def _one_digit(there: Mapping[str, tuple[Step, ...]], dim: int) -> list[Digit]:
+def _one_digit(there: Mapping[str, tuple[Step, ...]], dim: int) -> tuple[Digit, ...]:
     """The digit of a dimension along which every operand takes one step; none where that has one value."""
     (extent,) = {step.extent for (step,) in there.values()}
     if extent == 1:
-        return []
-    return [Digit(extent, dim, 1, tuple([(name, step.stride) for name, (step,) in there.items()]))]
+        return ()
+    return (Digit(extent, dim, 1, tuple([(name, step.stride) for name, (step,) in there.items()])),)
 
 
 def _refined(steps: tuple[Step, ...], extents: tuple[int, ...], marks: tuple[int, ...]) -> list[Stride]:

@@ -55,10 +55,11 @@ def need_same_threads(schedule: Schedule, owner: str, name: str) -> None:
     """
     one, other = schedule[owner].buffer, schedule[name].buffer
     for digit in schedule.digits:
-        stride = digit[name]
-        if stride == digit[owner] or (digit.is_spread(owner) and stride == 0):
+        stride, of_owner = digit[name], digit[owner]
+        is_spread = isinstance(of_owner, Thread)
+        if stride == of_owner or (is_spread and stride == 0):
             continue
-        if digit.is_spread(owner) or digit.is_spread(name):
+        if is_spread or isinstance(stride, Thread):
             raise LayoutError(
                 f"{other.name} and {one.name} give dimension {digit.dim} to different threads",
                 hint="copy it to a tile with the destination's layout first",

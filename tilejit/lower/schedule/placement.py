@@ -16,10 +16,10 @@ from ...dtypes import int64
 from ...errors import LayoutError
 from ...ir.analyses.elements import fixed_shape
 from ...ir.arithmetic import build, facts
-from ...ir.arithmetic.remember import remembered, remembered_pair
 from ...ir.nodes import TRUE, Buffer, Const, Expr, Region, Strided, Var
 from ...layout import Axis, Swizzle, TileLayout, TLane
 from ...layout.iters import Iter, merged, refined, sliced, weights
+from ...remember import remembered, remembered_pair
 from ...scopes import SCOPES, THREAD
 from ...target import TMEM_LANE
 from .strides import Folded, Scaled, Stride, Term, Thread, multiple_of, total_along
@@ -113,12 +113,12 @@ class Placement:
     @property
     def threads(self) -> tuple[Step, ...]:
         """The steps among the threads, replicas included, nearest first."""
-        return _threads(self)
+        return _threads(self.dims, self.replicas)
 
 
-@remembered
-def _threads(placement: Placement) -> tuple[Step, ...]:
-    spread = [s for s in (*placement.steps, *placement.replicas) if isinstance(s.stride, Thread)]
+@remembered_pair
+def _threads(dims: tuple[tuple[Step, ...], ...], replicas: tuple[Step, ...]) -> tuple[Step, ...]:
+    spread = [s for steps in (*dims, replicas) for s in steps if isinstance(s.stride, Thread)]
     return tuple(sorted(spread, key=lambda s: s.threads))
 
 
@@ -255,6 +255,25 @@ def _strided(region: Region, all_strides: tuple[int | Var, ...]) -> Placement:
 
 
 def _tiled(region: Region, layout: TileLayout, scope: str) -> Placement:
+    buffer = region.buffer
+    is_whole = region.counts == buffer.shape and all(map(_is_zero, region.starts))
+    if buffer.space == "global" or layout.offset or not is_whole:
+        return _window_of(region, layout, scope)
+    wholes, key = _wholes(layout), (scope, buffer.space, buffer.shape, buffer.slots)
+    whole = wholes.get(key)
+    if whole is None:
+        whole = wholes[key] = _window_of(region, layout, scope)
+    return Placement(region, whole.shape, whole.places, whole.dims, (), whole.replicas, whole.swizzle)
+
+
+@remembered
+def _wholes(layout: TileLayout) -> dict[tuple[object, ...], Placement]:
+    """The placements of whole tiles of a layout, by scope, space, shape and slots: each but for its region."""
+    return {}
+
+
+def _window_of(region: Region, layout: TileLayout, scope: str) -> Placement:
+    """As `place`, of a part of a tile."""
     buffer, counts = region.buffer, region.counts
     dims: list[tuple[Step, ...]] = []
     offsets = [

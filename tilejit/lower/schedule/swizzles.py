@@ -13,9 +13,9 @@ an address needs one xor, and none where b has no bits among r and c.
 from __future__ import annotations
 
 from ...ir.arithmetic import build, facts
-from ...ir.arithmetic.remember import remembered
 from ...ir.nodes import Cast, Const, Expr, Op
 from ...layout import Swizzle
+from ...remember import remembered
 
 __all__ = ["advanced", "possible_bits", "swizzled"]
 

@@ -19,8 +19,8 @@ from math import prod
 from ...dtypes import DType
 from ...errors import LayoutError
 from ...ir.arithmetic import build
-from ...ir.arithmetic.remember import remembered
 from ...ir.nodes import Buffer, Expr
+from ...remember import remembered
 from .digits import Digit, common_digits, counting, digits_of, folded_digit, joined_digits
 from .placement import Placement, Step, need_slice
 from .registers import RegisterRun
@@ -205,7 +205,7 @@ class Schedule:
             common = common_digits(there, dim)
             if common is None:
                 _need_no_threads({name: operands[name][0] for name in moving}, there)
-                common = [folded_digit(there, dim, count)]
+                common = (folded_digit(there, dim, count),)
             digits.extend(common)
         return Schedule(
             Space(extents, tuple(counted)),

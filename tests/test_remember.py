@@ -5,8 +5,8 @@ from __future__ import annotations
 from tilejit.dtypes import int32
 from tilejit.ir.arithmetic import build
 from tilejit.ir.arithmetic.intern import operation
-from tilejit.ir.arithmetic.remember import LIMIT, remembered, remembered_pair
 from tilejit.ir.nodes import Op, Var
+from tilejit.remember import LIMIT, remembered, remembered_pair
 
 X, Y = Var("i", int32), Var("j", int32)
 

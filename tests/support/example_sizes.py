@@ -1,0 +1,150 @@
+"""The kernels of the examples at the sizes that people run them at, each as what compiles it with an empty cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+import tilejit as tj
+from examples import (
+    attention_small,
+    bias_gelu,
+    copy_global_shared,
+    copy_registers,
+    cross_entropy,
+    elementwise_registers,
+    embedding,
+    histogram,
+    layernorm,
+    matmul,
+    matmul_small,
+    quantize,
+    quickstart,
+    reduce,
+    rmsnorm,
+    softmax,
+    tensor_memory,
+    transpose,
+    vector_add,
+)
+from tilejit.jit import Kernel
+from tilejit.pipeline import Compiled
+
+__all__ = ["EXAMPLES", "Make"]
+
+Make = Callable[[], Compiled]
+
+F16, BF16, F32, I32 = tj.float16, tj.bfloat16, tj.float32, tj.int32
+ROWS = 16384
+
+
+def compilation(
+    kernel: tj.Kernel, *arguments: Any, threads: int | None = None, target: str = "sm_90a", **constexprs: Any
+) -> Make:
+    """What compiles the kernel as if for the first time."""
+
+    def make() -> Compiled:
+        anew = Kernel(kernel.__wrapped__, kernel.options)  # type: ignore[attr-defined]
+        return anew.compile(*arguments, target=target, threads=threads, **constexprs)
+
+    return make
+
+
+def vector(count: int, dtype: tj.DType = F32) -> Any:
+    return tj.spec((count,), dtype)
+
+
+def matrix(rows: int, columns: int, dtype: tj.DType) -> Any:
+    return tj.spec((rows, columns), dtype)
+
+
+def _examples() -> Iterator[tuple[str, Make]]:
+    yield from _memory_bound()
+    yield from _normalisation()
+    yield from _products()
+    yield from _early()
+
+
+def _memory_bound() -> Iterator[tuple[str, Make]]:
+    x = vector(2**28)
+    yield "vector_add", compilation(vector_add.vector_add, x, x, x)
+    for columns, dtype in ((4096, F16), (4095, F16), (16384, F32)):
+        x = matrix(ROWS, columns, dtype)
+        threads = softmax.threads_for(np.empty((0, columns), dtype.numpy))
+        yield f"softmax {dtype} {columns}", compilation(softmax.softmax, x, x, N=columns, threads=threads)
+    x = matrix(4096, 65536, F16)
+    yield "softmax_of_long_rows float16 65536", compilation(softmax.softmax_of_long_rows, x, x)
+    x, bias = matrix(ROWS, 8192, F16), vector(8192)
+    yield "bias_gelu", compilation(bias_gelu.bias_gelu, x, bias, x, x)
+    for dtype in (F32, F16):
+        x = matrix(8192, 8192, dtype)
+        yield f"transpose {dtype}", compilation(transpose.transpose, x, x)
+        yield f"transpose_staged {dtype}", compilation(transpose.transpose_staged, x, x)
+    x, parts, one = matrix(16384, 16384, F32), vector(reduce.CTAS), vector(1)
+    yield "sum_rows", compilation(reduce.sum_rows, x, vector(16384), N=16384)
+    yield "sum_columns", compilation(reduce.sum_columns, x, matrix(16, 16384, F32))
+    yield "sum_all", compilation(reduce.sum_all, vector(16384 * 16384), parts)
+    in_one = reduce.sum_in_one_launch
+    yield "sum_in_one_launch", compilation(in_one, vector(16384 * 16384), parts, vector(1, I32), one)
+    yield "histogram", compilation(histogram.histogram, vector(2**28, tj.uint8), vector(histogram.BINS, I32))
+    x, targets, rows = matrix(8192, 128256, BF16), vector(8192, I32), vector(8192)
+    yield "cross_entropy", compilation(cross_entropy.cross_entropy, x, targets, rows, rows)
+    yield "cross_entropy_backward", compilation(cross_entropy.cross_entropy_backward, x, targets, rows, rows, x)
+    yield "cross_entropy_fused", compilation(cross_entropy.cross_entropy_fused, x, targets, rows, x, F32)
+    table, tokens, y = matrix(128256, 4096, F16), vector(8192, tj.int64), matrix(8192, 4096, F16)
+    yield "embedding", compilation(embedding.embedding, table, tokens, y, N=4096)
+    sums = matrix(128256, 4096, F32)
+    yield "embedding_backward", compilation(embedding.embedding_backward, y, tokens, sums)
+    x, scales = matrix(ROWS, 4096, F16), vector(ROWS)
+    for dtype, greatest in quantize.GREATEST.items():
+        q = matrix(ROWS, 4096, dtype)
+        yield f"quantize {dtype}", compilation(quantize.quantize, x, q, scales, N=4096, greatest=greatest)
+        yield f"dequantize {dtype}", compilation(quantize.dequantize, q, scales, x, N=4096)
+
+
+def _normalisation() -> Iterator[tuple[str, Make]]:
+    each = vector(ROWS)
+    for columns in (4096, 8192):
+        x, gain = matrix(ROWS, columns, F16), vector(columns, F16)
+        parts, threads = matrix(layernorm.CTAS, columns, F32), columns // 16  # two vectors of 16 bytes each
+        sizes: dict[str, Any] = {"N": columns, "threads": threads}
+        forward = {**sizes, "epsilon": 1e-5}
+        norm, rms = layernorm.layernorm_backward, rmsnorm.rmsnorm_backward
+        yield f"layernorm {columns}", compilation(layernorm.layernorm, x, gain, gain, x, each, each, **forward)
+        yield f"layernorm_backward {columns}", compilation(norm, x, gain, each, each, x, x, parts, parts, **sizes)
+        yield f"rmsnorm {columns}", compilation(rmsnorm.rmsnorm, x, gain, x, each, **forward)
+        yield f"rmsnorm_backward {columns}", compilation(rms, x, gain, each, x, x, parts, **sizes)
+    parts = tj.spec((2, layernorm.CTAS, 4096), F32)
+    yield "sum_of_rows of two", compilation(layernorm.sum_of_rows, parts, matrix(2, 4096, F16))
+    parts = matrix(rmsnorm.CTAS, 4096, F32)
+    yield "sum_of_rows", compilation(rmsnorm.sum_of_rows, parts, vector(4096, F16))
+
+
+def _products() -> Iterator[tuple[str, Make]]:
+    square = matrix(8192, 8192, F16)
+    yield "matmul", compilation(matmul.matmul, square, square, None, square, None)
+    yield "matmul relu", compilation(matmul.matmul, square, square, square, square, "relu")
+    yield "matmul_small", compilation(matmul_small.matmul, square, square, square)
+    x = tj.spec((16, 4096, 64), F16)
+    for causal in (False, True):
+        kind = "causal" if causal else "full"
+        yield f"attention {kind}", compilation(attention_small.attention, x, x, x, x, D=64, causal=causal)
+
+
+def _early() -> Iterator[tuple[str, Make]]:
+    """The examples of tiles with layouts."""
+    image = matrix(quickstart.HEIGHT, quickstart.WIDTH, F32)
+    yield "tone_map", compilation(quickstart.tone_map, image, image, F32, F32)
+    yield "copy_registers", compilation(copy_registers.round_trip, matrix(32, 16, F16), K=16)
+    x = matrix(32, 32, F32)
+    yield "through_shared", compilation(copy_global_shared.through_shared, x, x)
+    x = matrix(32, 8, F32)
+    yield "three_operations", compilation(elementwise_registers.three_operations, x, x)
+    half, single = matrix(128, 8, F16), matrix(128, tensor_memory.COLUMNS, F32)
+    yield "tensor_memory.round_trip", compilation(tensor_memory.round_trip, half, half, target="sm_100a")
+    yield "tensor_memory.transpose", compilation(tensor_memory.transpose, single, single, target="sm_100a")
+
+
+EXAMPLES: dict[str, Make] = dict(_examples())
