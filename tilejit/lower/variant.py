@@ -34,6 +34,7 @@ from ..ops.record import TILE
 from ..scopes import SCOPES, THREAD, WARP
 from ..target import Target
 from .builder import Builder
+from .recomputed import Recomputed
 from .schedule.turns import Turns
 
 __all__ = [
@@ -94,10 +95,14 @@ class Variant(Generic[P]):
 
 @dataclass(frozen=True, slots=True)
 class DispatchContext:
-    """What an operation is dispatched for. threads: of the CTA."""
+    """What an operation is dispatched for.
+
+    threads: of the CTA. recomputed: the masks that can be computed again where it stands; None where it stands alone.
+    """
 
     target: Target
     threads: int
+    recomputed: Recomputed | None = None
 
     def count(self, scope: str) -> int:
         """Threads of one scope that carry out an operation together."""

@@ -15,8 +15,8 @@ last digit into 2 rounds with a stride of 8, so in round r thread t moves
 
     registers 8r to 8r+7       memory from 72*(t // 4) + 16*(t % 4) + 8r on, swizzled
 
-A vector at the edge of a global tensor is masked. One that may straddle the edge goes element by element. Where
-registers lie otherwise than memory, those of a vector go through as many that are neighbours.
+A vector at the edge of a global tensor is masked. One that straddles it, or of which a mask has a part, goes element by
+element: a branch that few threads take. Where registers lie otherwise than memory, those of a vector go through as many that are neighbours.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from ...dtypes import DType, int32
 from ...errors import LayoutError
 from ...ir.arithmetic import build
-from ...ir.nodes import TRUE, Buffer, Expr, Load, TileOp, Vector
+from ...ir.nodes import TRUE, Buffer, Expr, TileOp, Vector
 from ..builder import Builder
 from ..schedule.owners import need_all_threads, need_same_threads
 from ..schedule.placement import Placement, need_slice, place
@@ -37,6 +37,7 @@ from ..schedule.views import Schedule, View, broadcast_along
 from ..schedule.width import Width, widest_vector
 from ..schedule.windows import Edges, Mask
 from ..variant import DispatchContext, local_side
+from .masks import IndexCondition, ReadMask, VectorMask
 
 __all__ = [
     "MaskedVector", "OwnedVectors", "RegisterVectors", "VectorRegisters", "at_edges", "fill_value", "pieces",
@@ -144,20 +145,29 @@ class OwnedVectors:
             return 1
         return self.elements.digits[-1].elements(name)
 
-    def each_round(self, b: Builder, thread: Expr, takes_part: Expr) -> Iterator[tuple[VectorRegisters, MaskedVector]]:
+    def each_round(
+        self, b: Builder, thread: Expr, takes_part: Expr, condition: IndexCondition | None = None
+    ) -> Iterator[tuple[VectorRegisters, MaskedVector]]:
         """The vector of a round in "registers" and in "memory", in a loop over the rounds of `thread`.
 
         The caller writes its code once, or several times: for each register at which a region may start, and for
         regions inside their tensors, without masks, and at their edges.
+        condition: what "mask" says of each element, where it needn't be read.
         """
         first = self._first("memory", thread)
         base = b.let("memory", self.vectors["memory"].swizzled(first))
         for starts in self.starts(b):
             with b.when(takes_part):
-                yield from self._rounds(b, thread, first, base, starts)
+                yield from self._rounds(b, thread, first, base, starts, condition)
 
     def _rounds(
-        self, b: Builder, thread: Expr, first: Expr, base: Expr, starts: Mapping[str, RegisterVectors]
+        self,
+        b: Builder,
+        thread: Expr,
+        first: Expr,
+        base: Expr,
+        starts: Mapping[str, RegisterVectors],
+        condition: IndexCondition | None,
     ) -> Iterator[tuple[VectorRegisters, MaskedVector]]:
         """first: where the first vector lies in memory, before swizzling; base: its address."""
         registers, tile = starts["registers"], starts.get("mask")
@@ -168,8 +178,25 @@ class OwnedVectors:
             with b.rounds(self.rounds, registers.view.buffer) as round:
                 address = memory.advanced(base, first, memory.steps(round))
                 values = [*which, *self.vectors.digits_of(round)]
-                allowed = None if tile is None else tile.of(round)
+                allowed: VectorMask | None = None if tile is None else tile.mask(round)
+                if condition is not None:
+                    allowed = self._computed(b, condition, every, values)
                 yield registers.of(round), MaskedVector(every, masks["memory"], address, values, 0, self.width, allowed)
+
+    def _computed(self, b: Builder, condition: IndexCondition, every: View, values: Sequence[Expr]) -> VectorMask:
+        """The mask of the vector whose first element has these values of the digits `every`."""
+        run = self.elements.digits[-1]
+        assert run.dim is not None, "a condition is asked along one dimension"
+        first = [every.coordinate(dim, values, int32) for dim in range(len(condition.index))]
+        return condition.of_vector(first, run.dim, run.weight, self.width, b)
+
+    def is_computed(self, condition: IndexCondition | None) -> bool:
+        """Whether a vector's test takes no more than that of its ends."""
+        digits = (*self.threads_share.digits, *self.elements.digits)
+        if condition is None or self.width == 1 or any(digit.dim is None for digit in digits):
+            return False
+        run = self.elements.digits[-1]
+        return run.dim is not None and condition.is_tested_by_ends(run.dim, self.width)
 
     def _first(self, name: str, thread: Expr) -> Expr:
         """Where a thread's first vector lies in memory, before swizzling."""
@@ -197,6 +224,11 @@ class RegisterVectors:
     def at(self, round: Expr) -> Vector:
         """Those of a round, which follow each other."""
         return self.of(round).run
+
+    def mask(self, round: Expr) -> VectorMask:
+        """What those of a round, of bool_, say of a vector in memory."""
+        registers = self.of(round)
+        return ReadMask(registers.buffer, registers.first, registers.step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +282,7 @@ class MaskedVector:
 
     view: its operand over the digits that count vectors, whose `values` lead to it. mask: what of it is inside.
     address: of the vector's first element, swizzled.
-    allowed: registers of bool_ that say which elements are accessed; None for all.
+    allowed: which elements are accessed; None for all.
     """
 
     view: View
@@ -259,7 +291,7 @@ class MaskedVector:
     values: Sequence[Expr]
     start: int
     width: int
-    allowed: VectorRegisters | None = None
+    allowed: VectorMask | None = None
 
     @property
     def place(self) -> Vector:
@@ -285,33 +317,36 @@ class MaskedVector:
             b.move(memory, register, inside)
 
     def _moves(self, b: Builder, registers: Vector) -> Iterator[tuple[Vector, Vector, Expr]]:
-        """(registers, memory, whether it is inside): all at once, or each element where an edge or a mask cuts them."""
-        if not self.mask.whole and self.width > 1:
-            yield from self._single_moves(b, registers)
-            return
+        """(registers, memory, whether it is accessed): all at once; where an edge or a mask cuts them, each element."""
         whole = Vector(registers.buffer, build.add(registers.offset, self.start), self.width)
-        inside = self.inside(build.const(self.start, int32))
-        if self.allowed is None or self.allowed.step == 0:
-            yield whole, self.place, build.logical_and(self._allows(build.const(0, int32)), inside)
+        first = self.inside(build.const(self.start, int32))
+        varies = self.allowed is not None and self.allowed.varies
+        if self.width == 1 or (self.mask.whole and not varies):
+            yield whole, self.place, build.logical_and(self._allows(build.const(self.start, int32)), first)
             return
-        every: Expr = TRUE
-        for k in range(self.width):
-            every = build.logical_and(every, self._allows(build.const(self.start + k, int32)))
-        with b.either(b.let("all", every)) as otherwise:
-            yield whole, self.place, inside
+        if self.mask.whole:
+            first = last = b.let("inside", first)
+        else:
+            last = self.inside(build.const(self.start + self.width - 1, int32))
+        every = TRUE if self.allowed is None else self.allowed.throughout(self.width)
+        with b.either(b.let("all", build.logical_and(every, build.logical_and(first, last)))) as otherwise:
+            yield whole, self.place, TRUE
             with otherwise:
-                yield from self._single_moves(b, registers)
+                yield from self._single_moves(b, registers, first)
 
-    def _single_moves(self, b: Builder, registers: Vector) -> Iterator[tuple[Vector, Vector, Expr]]:
+    def _single_moves(self, b: Builder, registers: Vector, first: Expr) -> Iterator[tuple[Vector, Vector, Expr]]:
+        """first: whether the first element lies inside the tensor."""
         with b.loop("element", self.width, unrolled=True) as k:
             at = build.add(k, self.start)
             register = Vector(registers.buffer, build.add(registers.offset, at))
-            inside = build.logical_and(self._allows(at), self.inside(at))
-            yield register, Vector(self.view.buffer, build.add(self.address, at)), inside
+            inside = first if self.mask.whole else self.inside(at)
+            yield register, Vector(self.view.buffer, build.add(self.address, at)), build.logical_and(
+                inside, self._allows(at)
+            )
 
     def _allows(self, step: Expr) -> Expr:
         """Whether the mask has element number `step` of the vector."""
-        return TRUE if self.allowed is None else Load(self.allowed[step])
+        return TRUE if self.allowed is None else self.allowed.at(step)
 
 
 #: So many vectors a thread just carry their predicates. Code without them beside it takes longer to compile (two

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from ...ir.nodes import Expr, Region, TileOp
 from ..builder import Builder
+from ..moves.masks import IndexCondition
 from ..moves.vectors import OwnedVectors, fill_value, register_copy
 from ..variant import COPY_CONDITIONS, KINDS, DispatchContext, Variant, VectorPlan, between
 
@@ -23,10 +24,12 @@ class Plan(VectorPlan):
     """In round r each thread moves its vector r, counted along its registers.
 
     owned: where they lie in "registers" and in "memory". loads: whether the registers are the destination.
+    condition: what a mask says of each element, where tests of a vector's ends decide it.
     """
 
     owned: OwnedVectors
     loads: bool
+    condition: IndexCondition | None = None
 
     @property
     def sides(self) -> tuple[str, ...]:
@@ -67,6 +70,7 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
     if along_memory.rounds > 1 and along_memory.widest("memory").elements > width.elements:
         single, width = along_memory, along_memory.widest("memory")
     owned = single.of_width(width.elements)
+    condition = IndexCondition.of(op, context.recomputed)
     return Plan(
         vector_width=width.elements,
         rounds=owned.rounds,
@@ -74,12 +78,13 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
         limit=width.limit,
         owned=owned,
         loads=loads,
+        condition=condition if owned.is_computed(condition) else None,
     )
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
     thread = b.thread(op.scope, plan.threads)
-    for registers, memory in plan.owned.each_round(b, thread, plan.owned.is_mover(thread, plan.loads)):
+    for registers, memory in plan.owned.each_round(b, thread, plan.owned.is_mover(thread, plan.loads), plan.condition):
         if plan.loads:
             registers.load(b, memory, fill_value(op))
         else:
