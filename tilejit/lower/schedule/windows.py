@@ -176,7 +176,7 @@ class Mask:
 
 #: So many tests of a thread pay for a window that is clamped: of 64 bits a test is about 4 machine instructions (an
 #: addition and a comparison of two words each), of 32 bits 2, and clamping takes about 20.
-_MANY_TESTS = 32
+_MANY_TESTS = 8
 
 
 _ZERO = build.const(0, int32)
