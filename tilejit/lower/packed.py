@@ -47,7 +47,7 @@ from ..target import most_registers
 __all__ = ["keep"]
 
 #: registers that a thread needs besides such tiles; with 32 elements in 64 registers ptxas spilled nothing
-BESIDE_TILES = 24
+BESIDE_TILES = 30
 
 
 def keep(kernel: Kernel) -> Kernel:
@@ -58,7 +58,7 @@ def keep(kernel: Kernel) -> Kernel:
     if not barriers or not packed:
         return kernel
     renewed: dict[int, list[Buffer]] = defaultdict(list)
-    for buffer, reads in _conversions(statements).items():
+    for buffer, reads in _reads(statements).items():
         if buffer.name not in packed:
             continue
         for barrier, read in _between(barriers, reads):
@@ -80,15 +80,20 @@ def _is_packed(stmt: Alloc) -> bool:
     return buffer.space == "local" and buffer.dtype.is_half and not stmt.addressed and _elements(buffer) % 2 == 0
 
 
-def _conversions(statements: list[Stmt]) -> dict[Buffer, list[int]]:
+def _reads(statements: list[Stmt]) -> dict[Buffer, list[int]]:
     """Local tiles of 16-bit floats, each with the numbers of the statements that compute with its elements."""
-    found: dict[Buffer, list[int]] = defaultdict(list)
+    numbers: dict[Buffer, list[int]] = defaultdict(list)
     for number, stmt in enumerate(statements):
-        if not isinstance(stmt, (Store, Let)):
+        if isinstance(stmt, (Store, Let)):
+            read = {load.place.buffer.root for expr in walk.expressions(stmt) for load in _converted(expr)}
+        elif isinstance(stmt, Instruction):
+            vectors = [each for each in stmt.inputs if isinstance(each, Vector)]
+            read = {v.buffer.root for v in vectors if v.buffer.space == "local" and v.buffer.dtype.is_half}
+        else:
             continue
-        for buffer in {load.place.buffer.root for expr in walk.expressions(stmt) for load in _converted(expr)}:
-            found[buffer].append(number)
-    return found
+        for buffer in read:
+            numbers[buffer].append(number)
+    return numbers
 
 
 def _converted(expr: Expr) -> Iterator[Load]:
