@@ -16,7 +16,8 @@ last digit into 2 rounds with a stride of 8, so in round r thread t moves
     registers 8r to 8r+7       memory from 72*(t // 4) + 16*(t % 4) + 8r on, swizzled
 
 A vector at the edge of a global tensor is masked. One that straddles it, or of which a mask has a part, goes element by
-element: a branch that few threads take. Where registers lie otherwise than memory, those of a vector go through as many that are neighbours.
+element: a branch that few threads take. Where registers lie otherwise than memory, those of a vector go through as many
+that are neighbours.
 """
 
 from __future__ import annotations
@@ -174,7 +175,8 @@ class OwnedVectors:
         memory = self.vectors["memory"]
         every, elements = (self.threads_share.then(part)["memory"] for part in (self.vectors, self.elements))
         which = self.threads_share["registers"].of_thread(thread)
-        for masks in at_edges(b, [elements], self.width, self.rounds):
+        # where a mask may cut each vector, an edge is one test more
+        for masks in at_edges(b, [elements], self.width, self.rounds, twice=tile is None):
             with b.rounds(self.rounds, registers.view.buffer) as round:
                 address = memory.advanced(base, first, memory.steps(round))
                 values = [*which, *self.vectors.digits_of(round)]
@@ -355,15 +357,18 @@ class MaskedVector:
 _FEW_ROUNDS = 8
 
 
-def at_edges(b: Builder, views: Sequence[View], width: int, rounds: int) -> Iterator[Mapping[str, Mask]]:
+def at_edges(
+    b: Builder, views: Sequence[View], width: int, rounds: int, *, twice: bool = True
+) -> Iterator[Mapping[str, Mask]]:
     """The operands' masks. The caller writes its code for regions inside their tensors, then for those at an edge.
 
     Few rounds of whole vectors are written once, with masks.
     views: the operands over the digits of elements, of which a vector has `width` along the last.
+    twice: whether regions inside their tensors may get code of their own.
     """
     edges = {view.name: Edges.of(view, width) for view in views}
     few = rounds <= _FEW_ROUNDS and all(each.whole for each in edges.values())
-    if few or not any(each.dims for each in edges.values()):
+    if few or not twice or not any(each.dims for each in edges.values()):
         yield {name: each.mask(b, rounds) for name, each in edges.items()}
         return
     cond: Expr = TRUE

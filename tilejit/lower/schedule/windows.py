@@ -175,7 +175,8 @@ class Mask:
 
 
 #: So many tests of a thread pay for a window that is clamped: of 64 bits a test is about 4 machine instructions (an
-#: addition and a comparison of two words each), of 32 bits 2, and clamping takes about 20.
+#: addition and a comparison of two words each) and holds two registers, of 32 bits 2 and one; clamping takes about 20.
+#: A softmax of 65,536 float16 in 1,024 threads (8 vectors) has 24 instructions less, and spills 8 registers less.
 _MANY_TESTS = 8
 
 
