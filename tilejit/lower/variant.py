@@ -231,12 +231,14 @@ class Facts:
     width: what one transfer moves, as text, "-" where a plan has no transfers.
     rounds: of a loop over vectors, or instructions of a warp.
     vector_bits: of one transfer's memory access; None where widths don't matter. limit: why it isn't wider, or "".
+    cuts: which vectors go element by element, or "".
     """
 
     width: str
     rounds: int
     vector_bits: int | None = None
     limit: str = ""
+    cuts: str = ""
 
     def __str__(self) -> str:
         return f"{self.width} in {self.rounds} rounds" + (f" (not wider: {self.limit})" if self.limit else "")

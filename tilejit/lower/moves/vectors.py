@@ -185,6 +185,16 @@ class OwnedVectors:
                     allowed = self._computed(b, condition, every, values)
                 yield registers.of(round), MaskedVector(every, masks["memory"], address, values, 0, self.width, allowed)
 
+    def cuts(self, condition: IndexCondition | None) -> str:
+        """Which vectors in memory go element by element, or ""."""
+        if self.width == 1:
+            return ""
+        every = self.threads_share.then(self.elements)["memory"]
+        cut = [] if Edges.of(every, self.width).whole else ["across an edge"]
+        if "mask" in self.vectors.names and self.step_of("mask"):
+            cut.append("of which the mask has a part" + (", as its ends tell" if condition is not None else ""))
+        return f"vectors {' or '.join(cut)}" if cut else ""
+
     def _computed(self, b: Builder, condition: IndexCondition, every: View, values: Sequence[Expr]) -> VectorMask:
         """The mask of the vector whose first element has these values of the digits `every`."""
         run = self.elements.digits[-1]
@@ -327,11 +337,12 @@ class MaskedVector:
             yield whole, self.place, build.logical_and(self._allows(build.const(self.start, int32)), first)
             return
         if self.mask.whole:
-            first = last = b.let("inside", first)
+            first = inside = b.let("inside", first)
         else:
-            last = self.inside(build.const(self.start + self.width - 1, int32))
+            start, end = (build.const(self.start + k, int32) for k in (0, self.width - 1))
+            inside = self.mask.throughout(self.coordinate, start, end)
         every = TRUE if self.allowed is None else self.allowed.throughout(self.width)
-        with b.either(b.let("all", build.logical_and(every, build.logical_and(first, last)))) as otherwise:
+        with b.either(b.let("all", build.logical_and(every, inside))) as otherwise:
             yield whole, self.place, TRUE
             with otherwise:
                 yield from self._single_moves(b, registers, first)
@@ -368,7 +379,8 @@ def at_edges(
     """
     edges = {view.name: Edges.of(view, width) for view in views}
     few = rounds <= _FEW_ROUNDS and all(each.whole for each in edges.values())
-    if few or not twice or not any(each.dims for each in edges.values()):
+    gains = any(each.dims for each in edges.values()) and all(each.without_tensor.whole for each in edges.values())
+    if few or not twice or not gains:
         yield {name: each.mask(b, rounds) for name, each in edges.items()}
         return
     cond: Expr = TRUE

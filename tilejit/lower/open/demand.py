@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from ...errors import LayoutError
@@ -71,6 +72,7 @@ class _Counter:
         is_store = step.op.record.operands[step.op.record.position(name)].written
         made = access(region, of_dim, step.op.scope, is_store)
         if made is not None:
+            made = replace(made, masked="mask" in step.op.options and name != "mask")
             _add(self.demand.accesses, made, step.turns)
 
     def cuts(self, step: Meeting, use: Use) -> None:
@@ -170,6 +172,6 @@ def _width(placement: Placement, extent: int, size: int) -> int:
     """The most elements that one access provably moves."""
     strides = [step.stride for dim in placement.dims for step in dim if step.stride != 1]
     width = max(1, 2 * WIDEST_BYTES // size)
-    while width > 1 and (extent % width or misaligned(placement, strides, min(width, WIDEST_BYTES // size))):
+    while width > 1 and (width > extent or misaligned(placement, strides, min(width, WIDEST_BYTES // size))):
         width //= 2
     return width

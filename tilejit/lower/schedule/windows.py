@@ -124,6 +124,12 @@ class Window:
     start: Expr
     size: Expr
 
+    @property
+    def begins_inside(self) -> bool:
+        """Whether nothing lies before the tensor."""
+        low = facts.bounds(self.start)[0]
+        return low is not None and low >= 0
+
     def holds(self, coordinate: Coordinate, step: Expr | None = None) -> Expr:
         """Whether a coordinate lies inside, `step` further where that is given."""
         at = self._at(coordinate, step)
@@ -162,6 +168,18 @@ class Mask:
         for window in self.windows:
             along = window.dim is not None and window.dim == self.run_dim
             cond = build.logical_and(cond, window.holds(coordinate, further if along else None))
+        return cond
+
+    def throughout(self, coordinate: Coordinate, first: Expr, last: Expr) -> Expr:
+        """Whether all elements of a vector from number `first` to `last` do."""
+        cond: Expr = TRUE
+        for window in self.windows:
+            ends: tuple[Expr | None, ...] = (None,)
+            if window.dim is not None and window.dim == self.run_dim:
+                ends = (last,) if window.begins_inside else (first, last)
+            for end in ends:
+                further = None if end is None else build.mul(end, self.run_step)
+                cond = build.logical_and(cond, window.holds(coordinate, further))
         return cond
 
     def count_ahead(self, coordinate: Coordinate, start: int, width: int) -> Expr:

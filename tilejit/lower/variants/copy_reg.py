@@ -10,13 +10,13 @@ source: DISPATCH 5 and 13; Apache TVM, TIRx `vec_auto`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...ir.nodes import Expr, Region, TileOp
 from ..builder import Builder
 from ..moves.masks import IndexCondition
 from ..moves.vectors import OwnedVectors, fill_value, register_copy
-from ..variant import COPY_CONDITIONS, KINDS, DispatchContext, Variant, VectorPlan, between
+from ..variant import COPY_CONDITIONS, KINDS, DispatchContext, Facts, Variant, VectorPlan, between
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,9 @@ class Plan(VectorPlan):
         """(mnemonic, times a thread); the narrower accesses at edges aren't counted."""
         verb = "ld" if self.loads else "st"
         return ((self.owned.vectors["memory"].access(verb, self.vector_width), self.rounds),)
+
+    def facts(self) -> Facts:
+        return replace(VectorPlan.facts(self), cuts=self.owned.cuts(self.condition))
 
     def places(self, thread: Expr, round: Expr) -> tuple[Expr, ...]:
         return tuple(self.owned.place(side, thread, round) for side in self.sides)
