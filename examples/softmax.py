@@ -21,6 +21,8 @@ finite number, because -inf - -inf would be NaN.
 Run it: `python examples/softmax.py`.
 """
 
+from functools import partial
+
 import numpy as np
 
 import tilejit as tj
@@ -91,20 +93,24 @@ def is_contiguous(x) -> bool:
     return x.flags.c_contiguous if hasattr(x, "flags") else x.is_contiguous()
 
 
-def softmax_of_rows(x, y) -> None:
-    """y = softmax(x) along rows, of NumPy arrays or a GPU's."""
+def launch_for(x, y):
+    """What computes y = softmax(x) along rows when it is called: the kernel that fits them, with its arguments."""
     rows, columns = x.shape
     size = x.dtype.itemsize
     threads = threads_for(columns * size)
     if columns * size > LONGEST:
-        softmax_of_long_rows[rows](x, y)
-    elif size > 4:
-        softmax[(rows,), threads](x, y, N=columns)
-    elif columns * size % 16 and is_contiguous(x) and is_contiguous(y):
+        return partial(softmax_of_long_rows[rows], x, y)
+    if size > 4:
+        return partial(softmax[(rows,), threads], x, y, N=columns)
+    if columns * size % 16 and is_contiguous(x) and is_contiguous(y):
         flat = softmax_of_unaligned_rows[(rows,), threads_for(columns * size + 16)]
-        flat(x.reshape(-1), y.reshape(-1), N=columns, V=16 // size)
-    else:
-        fast_softmax[(rows,), threads](x, y, N=columns)
+        return partial(flat, x.reshape(-1), y.reshape(-1), N=columns, V=16 // size)
+    return partial(fast_softmax[(rows,), threads], x, y, N=columns)
+
+
+def softmax_of_rows(x, y) -> None:
+    """y = softmax(x) along rows, of NumPy arrays or a GPU's."""
+    launch_for(x, y)()
 
 
 def check(rows: int, columns: int, dtype=tj.float32) -> None:

@@ -36,7 +36,7 @@ def test_a_start_rounded_down_is_aligned(kind: str) -> None:
     number: Any = 63 if kind == "constexpr" else KINDS[kind]
     compiled = kernel(kind).compile(x, x, N=number, target="sm_90a")
     assert re.search(r"let start: int64 multiple_of 8", compiled.tile_ir)
-    assert compiled.ptx.count("ld.global.nc.v4.b32") == compiled.ptx.count("st.global.v4.b32") == 1
+    assert compiled.ptx.count("ld.global.v4.b32") == compiled.ptx.count("st.global.v4.b32") == 1
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -73,7 +73,7 @@ def test_only_a_rows_ends_go_by_elements() -> None:
     flat = tj.spec((16384 * 4095,), tj.float16)
     threads = softmax.threads_for(4095 * 2 + 16)
     compiled = softmax.softmax_of_unaligned_rows.compile(flat, flat, N=4095, V=8, threads=threads, target="sm_90a")
-    counts = [compiled.ptx.count(text) for text in ("ld.global.nc.v4", "st.global.v4", "ld.global.nc.b16")]
+    counts = [compiled.ptx.count(text) for text in ("ld.global.v4", "st.global.v4", "ld.global.b16")]
     assert threads == 192 and counts == [3, 3, 24]
     assert compiled.ptx.count("setp") < 9 * (3 + 24)
 
