@@ -37,10 +37,15 @@ def test_throughout_is_what_all_values_say(data: st.DataObject, dtype: DType, co
     info = np.iinfo(dtype.numpy)
     # of int64, which is taken not to overflow, no number is at the end of its range
     near = st.sampled_from((0, *((info.min, info.max, info.max // 2) if dtype != int64 else ())))
-    x, n = (min(max(data.draw(near) + data.draw(st.integers(-80, 80)), info.min), info.max) for _ in range(2))
+    places = data.draw(near), data.draw(near)
+    x, n = (min(max(place + data.draw(st.integers(-80, 80)), info.min), info.max) for place in places)
     values = {"x": dtype.numpy.type(x), "n": dtype.numpy.type(n)}
     every = [bool(evaluate(runs.at(cond, k, build.const(i, int32)), values)) for i in range(count)]
-    assert bool(evaluate(runs.throughout(cond, k, count), values)) == all(every)
+    told = bool(evaluate(runs.throughout(cond, k, count), values))
+    assert not told or all(every)
+    # the ends of a sum that wraps around aren't asked
+    may_wrap = dtype == uint32 or places[0] != 0
+    assert may_wrap or told == all(every)
 
 
 K, X = Var("k", int32, bounds=(0, 7)), Var("x", int32, bounds=(-100, 5000))

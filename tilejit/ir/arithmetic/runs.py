@@ -30,7 +30,7 @@ def at(expr: Expr, var: Var, value: Expr) -> Expr:
 
 
 def throughout(cond: Expr, var: Var, count: int) -> Expr:
-    """Whether `cond` holds for all of 0 .. count - 1 as values of `var`."""
+    """Whether `cond` holds for all of 0 .. count - 1 as values of `var`; False where a compared sum wraps around."""
     ends = by_ends(cond, var, count)
     if ends is not None:
         return ends
