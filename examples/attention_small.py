@@ -7,6 +7,7 @@ the scores never leave registers, and become the next product's operand there.
 
 `causal` is compile-time: key k counts for query q where k <= q + (keys - queries), with no more queries than keys.
 Sequences may have any length: keys past the end are masked by their index, and queries past the end are never stored.
+So may D: a product whose extents aren't multiples of the instruction's is padded, with zeros along what is summed.
 
 Run it: `python examples/attention_small.py`.
 """

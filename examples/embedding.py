@@ -1,8 +1,12 @@
 """Rows of a table, named by tokens: gather, and its gradient by atomics.
 
-One CTA a token. An index of a region may be a value from memory: `table[tokens[i], 0:N]` is the row that the i-th token
-names. In the gradient several tokens may name one row, so its elements are added by atomics, in float32: the order of
-such additions isn't fixed, and the last bits may differ from run to run.
+`table.at(tokens)` is a gathered region: a row of the table for each of a tile of tokens, as `table[tokens]` in NumPy.
+It is a place, to load from, to store to and to update: `tj.atomic.add(dtable.at(tokens)[:, 0:N], dy)` adds a tile to
+the rows, each element at once, so that rows which several tokens name get the sum of all. As the old values aren't
+used, it is a reduction (`red`), of four float32 by one instruction where the target has that (sm_90).
+
+One CTA has TOKENS tokens. The last one may have fewer: past the end tokens read as 0, and a mask keeps the gradient
+from what isn't there. The order of the additions isn't fixed, and the last bits may differ from run to run.
 
 Run it: `python examples/embedding.py`.
 """
@@ -12,21 +16,24 @@ import numpy as np
 import tilejit as tj
 
 THREADS = 256
+TOKENS = 4  # of a CTA
 
 
 @tj.kernel(threads=THREADS)
 def embedding(table: tj.Tensor, tokens: tj.Tensor, Y: tj.Tensor, N: tj.constexpr):
     i = tj.cta_id(0)
-    tj.cta.store(Y[i, 0:N], tj.cta.load(table[tokens[i], 0:N]))
+    rows = tj.cta.load(tokens.tile(TOKENS, i))
+    tj.cta.store(Y.tile((TOKENS, N), (i, 0)), tj.cta.load(table.at(rows)[:, 0:N]))
 
 
 @tj.kernel(threads=THREADS)
-def embedding_backward(dY: tj.Tensor, tokens: tj.Tensor, dtable: tj.Tensor):
+def embedding_backward(dY: tj.Tensor, tokens: tj.Tensor, dtable: tj.Tensor, N: tj.constexpr):
     """dtable: float32, to which is added."""
     i = tj.cta_id(0)
-    token = tokens[i]
-    for column in range(tj.thread_id(), dY.shape[1], THREADS):
-        tj.atomic.add(dtable[token, column], dY[i, column].astype(tj.float32))
+    rows = tj.cta.load(tokens.tile(TOKENS, i))
+    is_token = i * TOKENS + tj.cta.indices((TOKENS,), 0) < tokens.shape[0]
+    dy = tj.cta.load(dY.tile((TOKENS, N), (i, 0)))
+    tj.atomic.add(dtable.at(rows)[:, 0:N], dy.astype(tj.float32), mask=is_token[:, None])
 
 
 def check(count: int, rows: int, columns: int, dtype=tj.float16) -> None:
@@ -35,8 +42,8 @@ def check(count: int, rows: int, columns: int, dtype=tj.float16) -> None:
     tokens = random.integers(0, rows, count).astype(np.int64)
     y, dtable = np.full_like(dy, np.nan), np.zeros((rows, columns), np.float32)
 
-    embedding[count](table, tokens, y, N=columns)
-    embedding_backward[count](dy, tokens, dtable)
+    embedding[tj.cdiv(count, TOKENS)](table, tokens, y, N=columns)
+    embedding_backward[tj.cdiv(count, TOKENS)](dy, tokens, dtable, N=columns)
 
     expected = np.zeros((rows, columns))
     np.add.at(expected, tokens, dy.astype(np.float64))
@@ -50,6 +57,8 @@ def main() -> None:
     check(13, 100, 509, tj.bfloat16)
     table, y = tj.spec((128256, 4096), tj.float16), tj.spec((8192, 4096), tj.float16)
     print(embedding.explain(table, tj.spec((8192,), tj.int64), y, N=4096))
+    dtable = tj.spec((128256, 4096), tj.float32)
+    print(embedding_backward.explain(y, tj.spec((8192,), tj.int64), dtable, N=4096))
 
 
 if __name__ == "__main__":

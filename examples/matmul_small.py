@@ -2,7 +2,8 @@
 
 `a @ b` on loaded tiles becomes mma instructions, and `acc += a @ b` adds in the accumulator's own registers: float32,
 whatever the operands are. Loading gives the tiles the layouts that mma wants. M, N and K are run-time values; tiles
-hang over edges, where they read zeros and write nothing.
+hang over edges, where they read zeros and write nothing. BM, BN and BK may be any numbers; multiples of 16, 8 and 16
+waste nothing.
 
 It is the simple form: each warp fetches its operands from global memory (L2, mostly) itself, and waits for them.
 `matmul.py` shows what a fast one does: stages in shared memory that arrive while others are multiplied.

@@ -184,7 +184,7 @@ def _tile_operations(tables: Tables) -> Iterator[str]:
             lacks.append("no example")
         if not op.meaning:
             lacks.append("no meaning")
-        for scope in op.scopes:
+        for scope in op.scopes if op.is_called else ():
             if getattr(getattr(getattr(tj, scope.name), name, None), "meaning", None) != op.meaning:
                 lacks.append(f"no function of tj.{scope.name} that says what it means")
         if name not in accepted:

@@ -85,7 +85,8 @@ TYPE_CASES = [
     ("«tj.cumsum»(A, 0)", "is not available in this version", "dir(tilejit) lists"),
     ("tj.atomic.max(«A[0, 0]», 1.0)", "there is no atomic max of float32", "int32, int64, uint32, uint64"),
     ("tj.atomic.cas(«A[0, 0]», 1.0, 2.0)", "there is no atomic cas of float32", "A.view(tj.int32)"),
-    ("tj.atomic.add(«A[0]», 1.0)", "the place must be one element", "A[i, j]"),
+    ("tj.load_acquire(«A[0]»)", "the place must be one element", "A[i, j]"),
+    ("tj.atomic.add(«A[0]», 1.0)", "has an extent that is known only at run time", "take a part of static extent"),
     ("tj.atomic.add(A[0, 0], «A[0]»)", "one element takes a scalar", "x[i, j]"),
     ("«tj.atomic.add(A[0, 0], 1.0, order='strong')»", "no order 'strong'", "acq_rel"),
     ("x = tj.shuffle(«A[0]», 3)", "tj.shuffle takes a thread's own value", "x.registers"),
@@ -185,9 +186,28 @@ TYPE_CASES = [
         "x = tj.cta.load(A[0:4, 0:8])\ny = «x.reshape((5, 5))»",
         "shape (5, 5) has 25 elements; a tile of shape (4, 8) has 32", "as many",
     ),
-    ("x = tj.cta.load(A[0:16, 0:16])\ny = «x @ x»", "float32 operands need precision=\"tf32\"", "the precision"),
+    (
+        "x = tj.cta.load(A[0:16, 0:16])\ny = «x @ x»",
+        'float32 operands need precision="tf32"', 's.gemm(acc, a, b, precision="tf32")',
+    ),
+    (
+        "x = tj.cta.load(A[0:13, 0:7])\ny = tj.cta.load(A[0:5, 0:9])\nz = «x @ y»",
+        "got (13, 7) by (5, 9): 7 isn't 5", "slice or transpose",
+    ),
+    (
+        "x = tj.cta.load(A[0:13, 0:7]).astype(tj.float64)\ny = «x @ x.T»",
+        "no tensor core multiplies float64 by float64", "float16, bfloat16",
+    ),
+    (
+        "x = tj.cta.load(A[0:8, 0:8]).astype(tj.int8)\ny = «x @ x.astype(tj.float16)»",
+        "no tensor core multiplies int8 by float16", "x.astype",
+    ),
+    (
+        "x = tj.cta.load(A[0:8, 0:8]).astype(tj.float16)\nacc = tj.cta.zeros((8, 7), tj.float32)\n«acc += x @ x»",
+        "shapes (8, 7) and (8, 8) don't broadcast", "extents must be equal or 1",
+    ),
     ("x = tj.thread.zeros((8, 8), A.dtype)\ny = «x @ x»", "these are of a thread", "tj.cta.load"),
-    ("x = tj.cta.load(A[0, 0:8])\ny = «x @ x»", "gemm takes matrices", "slice or transpose"),
+    ("x = tj.cta.load(A[0, 0:8])\ny = «x @ x»", "multiplies matrices, (M, K) by (K, N); got (8,) by (8,)", "[:, None]"),
     (
         "x = tj.cta.load(A[0:4, 0:8])\nif n > 0:\n    x = tj.warp.load(A[0:4, 0:8])\ny = «x» + 1",
         "a tile of a warp where line", "make both on one scope",

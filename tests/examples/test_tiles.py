@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import tilejit as tj
-from examples import transpose
+from examples import attention_small, matmul_small, transpose
 from tilejit.runtime.simulated import SimulatedFunction
 
 F16, BF16, F32 = tj.float16, tj.bfloat16, tj.float32
@@ -36,6 +36,7 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "histogram": [(1,), (16,), (8192, 1), (30_011, 3)],
     "attention_small": [
         (1, 1, 1, 64, True), (2, 64, 64, 64, False), (1, 101, 131, 64, True, BF16), (1, 67, 31, 32, False),
+        (1, 45, 67, 40, True), (1, 33, 33, 13, False, BF16), (1, 5, 40, 1, True),
     ],
 }
 
@@ -81,6 +82,26 @@ def test_a_wrong_result_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(SimulatedFunction, "simulate", lambda *args, **options: None)
     with tj.use_device("sim"), pytest.raises(AssertionError):
         import_module(f"examples.{name}").check(*CASES[name][1])
+
+
+@pytest.mark.parametrize("tile", [(48, 40, 24), (17, 9, 20), (1, 64, 32), (64, 1, 16), (80, 24, 1)], ids=str)
+def test_a_product_in_tiles_of_any_size_is_right(
+    tile: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, extent in zip(("BM", "BN", "BK"), tile, strict=True):
+        monkeypatch.setattr(matmul_small, name, extent)
+    with tj.use_device("sim"):
+        matmul_small.check(101, 67, 50)
+
+
+@pytest.mark.parametrize("block", [(16, 20), (48, 24), (1, 32), (20, 1)], ids=str)
+def test_attention_in_blocks_of_any_size_is_right(
+    block: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, extent in zip(("BM", "BN"), block, strict=True):
+        monkeypatch.setattr(attention_small, name, extent)
+    with tj.use_device("sim"):
+        attention_small.check(1, 37, 45, 40, True)
 
 
 @pytest.mark.parametrize("dtype", [F32, F16])

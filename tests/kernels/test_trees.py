@@ -16,8 +16,8 @@ from tilejit.runtime.device import Device
 
 #: operations of drawn programs that are refused, with why
 REFUSED = (
-    # warps share a product in whole fragments
-    r"no variant accepts this \w+\.gemm",
+    # tensor cores multiply by whole warps
+    r"mma: needs whole warps",
     # threads of a given layout, which has no grid, have a part for themselves
     r"cuts the threads|threads own the region|leave a gap or overlap",
     # a thread's own tile is row-major, its transpose isn't, and paths that meet must agree

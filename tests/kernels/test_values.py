@@ -323,3 +323,21 @@ def test_what_lies_behind_a_tile_with_padding_stays_as_it_is(target):
     with tj.use_device(f"sim:{target}"):
         half_matrices[1](x, y)
     np.testing.assert_array_equal(y, [*(2 * x[:11] + 1), x[11]])
+
+
+@tj.kernel(threads=128)
+def indices_in_parts_and_turned(Out: tj.Tensor):
+    x, v = tj.cta.indices((16, 16), 1), tj.cta.indices((16,), 0)
+    tj.cta.store(Out[0, 0:16, 0:16], x + x.T * 100)
+    tj.cta.store(Out[1, 0:16, 0:16], x - x[:, 12:13])
+    tj.cta.store(Out[2, 0:16, 0:16], v[:, None] * 100 + v[None, :])
+    tj.cta.store(Out[3, 0:16, 0:16], x * v[5:6])
+
+
+def test_indices_that_are_made_again_are_those_of_the_part():
+    o, i = np.zeros((4, 16, 16), np.int32), np.arange(16)
+    with tj.use_device("sim"):
+        indices_in_parts_and_turned[1](o)
+    row, column = i[:, None], np.broadcast_to(i, (16, 16))
+    wanted = np.stack([column + 100 * row, column - 12, 100 * row + i, column * 5])
+    np.testing.assert_array_equal(o, wanted)

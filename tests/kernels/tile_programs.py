@@ -432,8 +432,7 @@ class Drawn:
     def factors(self) -> list[str]:
         """A product of two tiles of memory, or a sum of such."""
         dtype = DTYPES[self.one(("float16", "bfloat16", "int8", "float16"))]
-        m, n, k = self.one((16, 32, 48, 64)), self.one((8, 16, 24, 32, 64)), self.one((16, 32, 64))
-        k = 32 if dtype.is_integer and k == 16 else k
+        m, n, k = self.one((16, 32, 64, *EXTENTS[:17])), self.one((8, 16, 64, *EXTENTS[:17])), self.one(EXTENTS[:17])
         if self.scope == "thread" or m * n > self.most:
             return []
         a = self.region((m, k), dtype, "T")

@@ -85,8 +85,8 @@ def runs(variant: Variant[Any], operation: Operation, variants: Variants) -> Non
 
 
 def _is_plain(name: str, operation: Operation) -> bool:
-    """Whether it is a load, a store, a move or arithmetic, for which LLVM chooses the instruction."""
-    return name.startswith(("ld.", "st.", "copy.", f"{operation.op.name}."))
+    """Whether it is a load, a store, a move, a choice or arithmetic, for which LLVM chooses the instruction."""
+    return name.startswith(("ld.", "st.", "copy.", "where.", f"{operation.op.name}."))
 
 
 def _may_read_outside(op: TileOp) -> bool:
@@ -96,7 +96,12 @@ def _may_read_outside(op: TileOp) -> bool:
 
 
 #: the optional operands that mean nothing to some operations -> whether they do to this one
-MATTERS: dict[str, Callable[[TileOp], bool]] = {"fill": _may_read_outside, "mask": lambda _: True}
+MATTERS: dict[str, Callable[[TileOp], bool]] = {
+    "fill": _may_read_outside,
+    "mask": lambda _: True,
+    "index": lambda op: op.gathered is not None,
+    "desired": lambda op: op.attr("operation") == "cas",
+}
 
 
 def drops_none(variant: Variant[Any], operation: Operation, name: str) -> None:
@@ -120,7 +125,7 @@ def _with_option(op: TileOp, name: str, threads: int) -> TileOp:
     """The operation with an operand `optional.operand` as its optional operand of this name."""
     position, called = op.record.position(name), "optional.operand"
     kind = op.record.operands[position].kind(is_region=True)
-    operand: Region | Var = Var(called, op.region("dst").dtype)
+    operand: Region | Var = Var(called, next(iter(op.tiles.values())).dtype)
     if kind is not None:
         buffer = Buffer(called, "shared", int64, (1,), TileLayout.row_major((1,)), 8)
         if kind is TILE:

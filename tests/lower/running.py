@@ -155,6 +155,8 @@ class Run:
             return tiles.copied(self.dst, src, self.op.scope, before, self.held[src.name], self._fill(), allowed)
         if self.op.name == "gemm":
             return self._multiplied(before)
+        if self.op.name == "atomic":
+            return self._updated(before)
         if self.op.name == "indices":
             shape, axis = self.dst.region().shape, self.op.attr("axis")
             assert isinstance(axis, int)
@@ -177,6 +179,15 @@ class Run:
             return next(o for o in self.tiles if o.name == operand.buffer.name)
         value = operand.value if isinstance(operand, nodes.Const) else self.operation.values[operand.name]  # type: ignore[union-attr]
         return np.asarray(value).astype(operand.dtype.numpy)[()]
+
+    def _updated(self, before: Array) -> Array:
+        after = before.copy()
+        for first in tiles.instances(self.dst, self.op.scope):
+            place, value = (tiles.gathered(o, first, self.held[o.name]) for o in self.tiles)
+            made = self.op.record.reference(place, value, operation=self.op.attr("operation"))
+            for index, each in zip(self.dst.indices(first), made.view(after.dtype).ravel(), strict=True):
+                after[self.dst.slots(index, first)] = each
+        return after
 
     def _multiplied(self, before: Array) -> Array:
         after = before.copy()

@@ -1,19 +1,23 @@
-"""Operations in several steps: the proof wants each step right, and that one takes what the other left."""
+"""Operations in several steps: the proof wants each step right, and that one takes what the other left; products."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from tilejit.dtypes import float32
-from tilejit.ir.nodes import Region, TileOp
+from tilejit.dtypes import float16, float32
+from tilejit.ir.arithmetic import build
+from tilejit.ir.nodes import Buffer, Region, TileOp
 from tilejit.layout import S, laneid
-from tilejit.lower import DispatchContext
+from tilejit.layout.fragments import fragment_layout
+from tilejit.lower import DispatchContext, Products
 from tilejit.lower.ask import operand
 from tilejit.lower.proof import prove
-from tilejit.lower.variants import copy_through_shared
+from tilejit.lower.proof.products import prove_products
+from tilejit.lower.variants import copy_through_shared, gemm_mma
 from tilejit.target import target
 
 
@@ -54,3 +58,59 @@ def test_a_step_that_fits_no_other_is_found(
 
 def _reading(op: TileOp, src: Region) -> TileOp:
     return replace(op, operands=(op.region("dst"), src))
+
+
+def _product(m: int, n: int, k: int) -> tuple[TileOp, Products]:
+    regions = []
+    for name, shape, dtype in (("acc", (m, n), float32), ("a", (m, k), float16), ("b", (k, n), float16)):
+        made = fragment_layout(name, shape, dtype, (1, 1), 1, 8, "cta")
+        buffer = Buffer(name, "local", dtype, shape, made.layout, 16, slots=made.slots)
+        regions.append(Region(buffer, (build.const(0, float32),) * 2, shape))
+    op = TileOp("gemm", "warp", tuple(regions))
+    plan = gemm_mma.plan(op, DispatchContext(target("sm_90a"), 32))
+    assert isinstance(plan, gemm_mma.Plan)
+    return op, plan.moves()
+
+
+EXTENTS = [(13, 9, 20), (1, 8, 3), (16, 1, 24), (5, 7, 1)]
+
+
+@pytest.mark.parametrize("extents", EXTENTS, ids=str)
+def test_a_padded_product_is_proved(extents: tuple[int, int, int]) -> None:
+    op, products = _product(*extents)
+    prove_products(products, op)
+
+
+@pytest.mark.parametrize("extents", [e for e in EXTENTS if e[2] % 8], ids=str)
+@pytest.mark.parametrize("name", ["a_zeros", "b_zeros"])
+def test_padding_along_k_that_counts_in_one_factor_is_found(name: str, extents: tuple[int, int, int]) -> None:
+    op, products = _product(*extents)
+    forgotten = replace(products, **{name: np.zeros_like(getattr(products, name))})
+    with pytest.raises(AssertionError, match="one factor counts as 0 where the other doesn't"):
+        prove_products(forgotten, op)
+
+
+@pytest.mark.parametrize("extents", [e for e in EXTENTS if e[2] % 8], ids=str)
+def test_padding_along_k_that_counts_is_found(extents: tuple[int, int, int]) -> None:
+    op, products = _product(*extents)
+    forgotten = replace(products, a_zeros=products.a_zeros & False, b_zeros=products.b_zeros & False)
+    with pytest.raises(AssertionError, match="takes padding|added twice|different k"):
+        prove_products(forgotten, op)
+
+
+def test_elements_that_count_as_0_are_found() -> None:
+    op, products = _product(13, 9, 20)
+    emptied = replace(products, a_zeros=products.a_zeros | True, b_zeros=products.b_zeros | True)
+    with pytest.raises(AssertionError, match="a sum lacks products"):
+        prove_products(emptied, op)
+
+
+def test_a_product_that_is_left_out_or_added_twice_is_found() -> None:
+    op, products = _product(17, 8, 24)
+    every = np.arange(len(products.acc))
+    for taken, message in ((every[:-1], "a sum lacks products"), ((*every, 0), "a product is added twice")):
+        chosen = list(taken)
+        part = {name: getattr(products, name)[chosen] for name in ("acc", "a", "b")}
+        zeros = {name: getattr(products, name)[:, chosen] for name in ("a_zeros", "b_zeros")}
+        with pytest.raises(AssertionError, match=message):
+            prove_products(replace(products, **part, **zeros), op)

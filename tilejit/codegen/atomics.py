@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ..dtypes import uint16
 from ..ir.nodes import Atomic, Vector
-from ..isa.atomics import ATOM, OPERATIONS, RED, AtomicForm, form_of, qualified
+from ..isa.atomics import ATOM, OPERATIONS, AtomicForm, form_of, row_of, swap_of
 from . import memory
 from .casts import cast
 from .emission import TYPES, Emission, LLVMValue
@@ -26,7 +26,7 @@ def atomic(emission: Emission, stmt: Atomic) -> None:
     if emission.has(ATOM.row(form)):
         before = _instruction(emission, stmt, form, stmt.place, values)
     else:
-        before = _by_swaps(emission, stmt, stmt.place, values[0])
+        before = _by_swaps(emission, stmt, form, stmt.place, values[0])
     if stmt.var is not None:
         emission.scalars[stmt.var.name] = LLVMValue(before, dtype)
 
@@ -35,12 +35,7 @@ def _instruction(
     emission: Emission, stmt: Atomic, form: AtomicForm, place: Vector, values: list[LLVMValue]
 ) -> str:
     """The instruction; its result, or nothing where nobody wants it."""
-    family = RED if stmt.var is None and form in RED.made else ATOM
-    order = stmt.order
-    if family is RED and order.startswith(("acquire", "acq_rel")):
-        # what acquires reads
-        family = ATOM
-    row = qualified(family.row(form), order)
+    row = row_of(form, stmt.order, returns=stmt.var is not None)
     sources = [o for o in row.operands if o.name in OPERATIONS[form.op].operands]
     operands = [converted(emission, value, source) for value, source in zip(values, sources, strict=True)]
     address, past = _address(emission, place)
@@ -61,13 +56,13 @@ def _address(emission: Emission, place: Vector) -> tuple[str, Mapping[int, int]]
     return address, {0: past}
 
 
-def _by_swaps(emission: Emission, stmt: Atomic, place: Vector, value: LLVMValue) -> str:
+def _by_swaps(emission: Emission, stmt: Atomic, form: AtomicForm, place: Vector, value: LLVMValue) -> str:
     """A sum of 16-bit floats where the target has no instruction: tried again until no other thread came between.
 
     The bits are compared: a NaN is as good as any other number.
     """
     w, dtype, kind = emission.writer, place.buffer.dtype, register_type(place.buffer.dtype)
-    swap = qualified(ATOM.row(AtomicForm("cas", "b16", place.buffer.space)), stmt.order)
+    swap = swap_of(form, stmt.order)
     address, past = _address(emission, place)
     first = memory.load(emission, place.buffer, offset_of(emission, place.offset), "relaxed.gpu").text
     again, latch, after = w.label("again"), w.label("swapped"), w.label("updated")

@@ -269,15 +269,19 @@ def read(
 
 
 def write(
-    emission: Emission, vector: Vector, offset: OffsetSum, words: WordFormat, values: list[str], cache: str = ""
+    emission: Emission, vector: Vector, offset: OffsetSum, words: WordFormat, values: list[str], order: str = "",
+    cache: str = "",
 ) -> None:
-    """Writes the words of a vector, which is at `offset`: one access of memory, or registers. cache: as in `read`."""
+    """Writes the words of a vector, which is at `offset`: one access of memory, or registers.
+
+    order, cache: as in `read`.
+    """
     w, buffer = emission.writer, vector.buffer
     registers = _registers_of(emission, buffer)
     if registers is not None:
         _write_registers(emission, buffer, registers, offset, words, values)
         return
-    if cache and buffer.space == "global":
+    if cache and buffer.space == "global" and not order:
         _write_cached(emission, buffer, offset, words, values, cache)
         return
     access, align = _access(emission, vector, words)
@@ -289,7 +293,7 @@ def write(
             for i, value in enumerate(values[first : first + access.number]):
                 stored = w.value(f"insertelement {kind} {stored}, {access.word} {value}, i32 {i}")
         pointer, place = address(emission, buffer, _further(buffer, offset, first * words.bits))
-        w.effect(f"store {kind} {stored}, {pointer} {place}, align {align}")
+        w.effect(f"store{_ordered(order)[0]} {kind} {stored}, {pointer} {place}, align {align}")
 
 
 def _read_cached(

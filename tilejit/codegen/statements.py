@@ -253,7 +253,7 @@ def _move(emission: Emission, stmt: Move) -> None:
 
 def _transfer(emission: Emission, stmt: Move, words: memory.WordFormat) -> None:
     values = memory.read(emission, stmt.src, offset_of(emission, stmt.src.offset), words, stmt.order, stmt.cache)
-    memory.write(emission, stmt.dst, offset_of(emission, stmt.dst.offset), words, values, stmt.cache)
+    memory.write(emission, stmt.dst, offset_of(emission, stmt.dst.offset), words, values, stmt.order, stmt.cache)
 
 
 def _fill(emission: Emission, stmt: Move, words: memory.WordFormat) -> None:

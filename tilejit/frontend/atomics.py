@@ -1,21 +1,27 @@
-"""`tj.atomic.add(place, value)` and its like: updates of one element that no other thread comes between."""
+"""`tj.atomic.add(place, value)` and its like: updates of elements that no other thread comes between."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from dataclasses import replace
 
-from ..dtypes import DTYPES, DType
+from ..dtypes import DTYPES, DType, bool_
 from ..ir.arithmetic import build
-from ..ir.nodes import Atomic, Expr, Var
+from ..ir.nodes import Atomic, Element, Expr, Region, TileOp, Var
 from ..isa.atomics import OPERATIONS, has_type
+from ..ops.atomic import ATOMIC, OPERATION, ORDER
+from ..ops.copies import FILL, INDEX
+from ..scopes import THREAD
+from . import tiles
 from .arguments import bind, optional
 from .context import Context
 from .language import ATOMICS
-from .ordered import memory_scope, shared_place
-from .regions import element, require_writable
-from .scalars import convert
-from .values import Memory, Scalar, Value, describe
+from .operands import placed
+from .ordered import memory_scope, need_shared
+from .scalars import convert, truth
+from .singles import as_scalar
+from .values import Constant, Memory, Scalar, Value, describe, owner_scope
 
 __all__ = ["ATOMIC_CALLS"]
 
@@ -23,25 +29,84 @@ _ORDERS = ("relaxed", "acquire", "release", "acq_rel")
 
 
 def _atomic(name: str) -> Callable[[Context, ast.Call], Value]:
-    op = ATOMICS[name]
-    operation = OPERATIONS[op]
-    parameters = ("place", *operation.operands, "order", "scope")
+    operation = OPERATIONS[ATOMICS[name]]
+    parameters = ("place", *operation.operands, "order", "scope", "mask")
 
     def handler(ctx: Context, node: ast.Call) -> Value:
         arguments = bind(ctx, node, f"tj.atomic.{name}", parameters, 1 + len(operation.operands))
-        memory = shared_place(ctx, arguments["place"])
-        require_writable(ctx, node, memory)
-        _need_type(ctx, arguments["place"], name, memory.dtype)
+        place = placed(ctx, arguments["place"], "the place", is_written=True)
+        region = place["place"]
+        assert isinstance(region, Region)
+        need_shared(ctx, arguments["place"], region.buffer)
+        _need_type(ctx, arguments["place"], name, region.dtype)
         order = f"{_order(ctx, node, arguments.get('order'))}.{memory_scope(ctx, node, arguments)}"
-        operands = tuple(_operand(ctx, arguments[operand], memory.dtype) for operand in operation.operands)
-        if name == "sub":
-            operands = tuple(_negated(operand) for operand in operands)
-        span = ctx.span(node)
-        var = Var(ctx.unique(f"{memory.buffer.root.name}.before"), memory.dtype, span=span)
-        ctx.emit(Atomic(op, element(ctx, node, memory), operands, order, var, span))
-        return Scalar(var)
+        values = [_value(ctx, arguments[operand], name, region) for operand in operation.operands]
+        mask = _mask(ctx, arguments.get("mask"))
+        if not region.shape and INDEX.name not in place and mask is None:
+            return _of_element(ctx, node, name, region, [v for v in values if not isinstance(v, Memory)], order)
+        return _of_region(ctx, node, name, place, values, mask, order)
 
     return handler
+
+
+def _of_element(ctx: Context, node: ast.Call, name: str, region: Region, values: list[Expr], order: str) -> Scalar:
+    """The update of one element by the calling thread."""
+    span = ctx.span(node)
+    var = Var(ctx.unique(f"{region.buffer.root.name}.before"), region.dtype, span=span)
+    ctx.emit(Atomic(ATOMICS[name], Element(region.buffer, region.starts, span), tuple(values), order, var, span))
+    return Scalar(var)
+
+
+def _of_region(
+    ctx: Context, node: ast.Call, name: str, place: dict[str, Region | Expr], values: list[Memory | Expr],
+    mask: Memory | Expr | None, order: str,
+) -> Value:
+    """The update of each element, by the threads that own the tiles; by each thread where there is none."""
+    region, span = place["place"], ctx.span(node)
+    assert isinstance(region, Region)
+    tiles_given = [each for each in (*values, mask) if isinstance(each, Memory)]
+    index = place.get(INDEX.name)
+    scopes = [owner_scope(tile.buffer) for tile in tiles_given]
+    scopes += [owner_scope(index.buffer)] if isinstance(index, Region) else []
+    scope = tiles.widest_scope(ctx, node, f"atomic.{name}", scopes) if scopes else THREAD.name
+    before = ctx.tile(f"{region.buffer.root.name}.before", scope, region.shape, region.dtype, span)
+    operands = {**place, "place": replace(region, in_bounds=True), "before": before.region(span)}
+    for operand, value in zip(("value", "desired"), values, strict=False):
+        operands[operand] = value.region(span) if isinstance(value, Memory) else value
+    if isinstance(mask, Memory):
+        operands["mask"] = mask.region(span)
+    elif mask is not None:
+        filled = ctx.tile("mask", scope, (), bool_, span)
+        ctx.emit(TileOp(FILL.name, scope, (filled.region(span), mask), (), span))
+        operands["mask"] = filled.region(span)
+    attrs = ((OPERATION.name, ATOMICS[name]), (ORDER.name, order))
+    tiles.emit_sound(ctx, node, TileOp(ATOMIC.name, scope, ATOMIC.ordered(operands), attrs, span))
+    return before
+
+
+def _value(ctx: Context, node: ast.expr, name: str, region: Region) -> Memory | Expr:
+    """What an element is updated by: a tile's elements, or one value for all."""
+    value = as_scalar(ctx, node, ctx.evaluate(node))
+    if not isinstance(value, Memory):
+        expr = convert(ctx, node, value, region.dtype).expr
+        return _negated(expr) if name == "sub" else expr
+    if not region.shape:
+        raise ctx.type_error(node, f"one element takes a scalar; this is {describe(value)}", "index it, as in x[i, j]")
+    tile = tiles.local_tile(ctx, node, f"atomic.{name}", value)
+    if name != "sub":
+        return tile
+    return tiles.elementwise(ctx, node, *(("neg", [tile]) if tile.dtype.is_float else ("sub", [Constant(0), tile])))
+
+
+def _mask(ctx: Context, argument: ast.expr | None) -> Memory | Expr | None:
+    """Which elements are updated, as a tile or for all; None where all are."""
+    value = optional(ctx, argument)
+    if value is None or argument is None or (isinstance(value, Constant) and value.value is True):
+        return None
+    if isinstance(value, Memory):
+        return tiles.local_tile(ctx, argument, "mask=", value)
+    holds = truth(ctx, argument, value)
+    return build.const(holds, bool_) if isinstance(holds, bool) else holds
 
 
 def _need_type(ctx: Context, node: ast.expr, name: str, dtype: DType) -> None:
@@ -53,13 +118,6 @@ def _need_type(ctx: Context, node: ast.expr, name: str, dtype: DType) -> None:
     if dtype.is_float and dtype.bits in (32, 64) and op == "cas":
         hint += f"; compare the bits: A.view(tj.int{dtype.bits})"
     raise ctx.type_error(node, f"there is no atomic {name} of {dtype}", hint)
-
-
-def _operand(ctx: Context, node: ast.expr, dtype: DType) -> Expr:
-    value = ctx.evaluate(node)
-    if isinstance(value, Memory):
-        raise ctx.type_error(node, f"one element takes a scalar; this is {describe(value)}", "index it, as in x[i, j]")
-    return convert(ctx, node, value, dtype).expr
 
 
 def _negated(value: Expr) -> Expr:
@@ -75,5 +133,5 @@ def _order(ctx: Context, node: ast.Call, argument: ast.expr | None) -> str:
     return str(order)
 
 
-#: name -> what a call of it gives: the element from before
+#: name -> what a call of it gives: the elements from before
 ATOMIC_CALLS: dict[str, Callable[[Context, ast.Call], Value]] = {f"atomic.{name}": _atomic(name) for name in ATOMICS}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import difflib
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
 from ..dtypes import DType
-from ..ir.nodes import Strided
+from ..ir.nodes import Expr, Strided
 from ..layout import TileLayout
 from ..scopes import SCOPES
 from . import memory as mem
@@ -17,15 +18,16 @@ from .fixing import fixed_layout
 from .language import NOT_YET, Namespace, ScopeNamespace
 from .names import captured
 from .regions import strides_of
-from .values import Constant, Items, Memory, Method, Scalar, ScopedOperation, Value, describe, owner_scope
+from .values import Constant, Items, Memory, Method, Rows, Scalar, ScopedOperation, Value, describe, owner_scope
 
 __all__ = ["attribute"]
 
 _MISSING = object()
 
-_MEMORY = ("T", "astype", "dtype", "layout", "ndim", "permute", "registers", "reshape", "scope", "shape", "strides",
-           "tile", "view")
-_MEMORY_METHODS = ("astype", "permute", "reshape", "tile", "view")
+_MEMORY = ("T", "astype", "at", "dtype", "layout", "ndim", "permute", "registers", "reshape", "scope", "shape",
+           "strides", "tile", "view")
+_MEMORY_METHODS = ("astype", "at", "permute", "reshape", "tile", "view")
+_ROWS = ("dtype", "ndim", "shape")
 _SCALAR = ("astype", "dtype")
 
 
@@ -33,6 +35,8 @@ def attribute(ctx: Context, node: ast.Attribute, base: Value) -> Value:
     """`base.name`."""
     if isinstance(base, Memory):
         return _of_memory(ctx, node, base)
+    if isinstance(base, Rows):
+        return _of_rows(ctx, node, base)
     if isinstance(base, Scalar):
         return _of_scalar(ctx, node, base)
     if isinstance(base, Constant) and isinstance(base.value, ModuleType):
@@ -72,8 +76,7 @@ def _not_in_module(ctx: Context, node: ast.Attribute, module: ModuleType) -> Exc
 def _of_memory(ctx: Context, node: ast.Attribute, base: Memory) -> Value:
     name = node.attr
     if name == "shape":
-        extents = (base.extents[d] for d in base.dims)
-        return Items(tuple(Constant(e) if isinstance(e, int) else Scalar(e) for e in extents if e is not None))
+        return _shape(base.extents)
     if name == "strides":
         return Items(strides_of(ctx, node, base))
     if name == "dtype":
@@ -91,6 +94,21 @@ def _of_memory(ctx: Context, node: ast.Attribute, base: Memory) -> Value:
     if name in _MEMORY_METHODS:
         return Method(base, name)
     raise _missing(ctx, node, describe(base), _MEMORY)
+
+
+def _of_rows(ctx: Context, node: ast.Attribute, base: Rows) -> Value:
+    if node.attr == "shape":
+        return _shape(base.extents)
+    if node.attr == "dtype":
+        return Constant(base.dtype)
+    if node.attr == "ndim":
+        return Constant(len(base.extents))
+    raise _missing(ctx, node, describe(base), _ROWS)
+
+
+def _shape(extents: Sequence[int | Expr | None]) -> Items:
+    """The extents that there are, as a kernel sees them."""
+    return Items(tuple(Constant(e) if isinstance(e, int) else Scalar(e) for e in extents if e is not None))
 
 
 def _of_scalar(ctx: Context, node: ast.Attribute, base: Scalar) -> Value:

@@ -8,9 +8,10 @@ from dataclasses import replace
 from ..errors import KernelTypeError, ResourceError
 from ..ir import verify, walk
 from ..ir.analyses import uniformity
-from ..ir.nodes import Atomic, Kernel, Param, PointerParam, Stmt, Var
+from ..ir.nodes import Alloc, Atomic, Kernel, Param, PointerParam, Region, Stmt, TileOp, Var
 from ..ir.types import Signature
 from ..ir.walk import Block
+from ..ops.atomic import ATOMIC, RETURNS
 from ..source import Span
 from ..target import MAX_CLUSTER, MAX_THREADS, PORTABLE_CLUSTER, Target
 from . import stand_ins
@@ -89,23 +90,44 @@ def _verify(kernel: Kernel) -> None:
 
 
 def _without_unread(body: Block) -> Block:
-    """The statements; an atomic update whose old value nobody reads doesn't fetch it."""
-    updates = [s for s in walk.statements(body) if isinstance(s, Atomic) and s.var is not None]
-    if not updates:
+    """The statements; an atomic update whose old values nobody reads doesn't fetch them."""
+    every = list(walk.statements(body))
+    if not any(isinstance(s, Atomic) or (isinstance(s, TileOp) and s.name == ATOMIC.name) for s in every):
         return body
     read = {
         part.name
-        for stmt in walk.statements(body)
+        for stmt in every
         for expr in walk.expressions(stmt)
         for part in walk.subexpressions(expr)
         if isinstance(part, Var)
     }
+    read_tiles = {place.buffer.root.name for stmt in every for place in walk.reads(stmt)}
+    unread = {
+        id(stmt): stmt.region("before").buffer.name
+        for stmt in every
+        if isinstance(stmt, TileOp) and stmt.name == ATOMIC.name
+        and stmt.region("before").buffer.root.name not in read_tiles
+    }
+    # where the values have the place's shape, they say who updates what, and the tile for the old ones goes away
+    needless = {unread[id(s)] for s in every if isinstance(s, TileOp) and id(s) in unread and _is_by_element(s)}
 
     def change(stmt: Stmt) -> tuple[Stmt, ...]:
-        is_unread = isinstance(stmt, Atomic) and stmt.var is not None and stmt.var.name not in read
-        return (replace(stmt, var=None),) if is_unread and isinstance(stmt, Atomic) else (stmt,)
+        if isinstance(stmt, Atomic) and stmt.var is not None and stmt.var.name not in read:
+            return (replace(stmt, var=None),)
+        if isinstance(stmt, TileOp) and id(stmt) in unread:
+            if unread[id(stmt)] not in needless:
+                return (replace(stmt, attrs=(*stmt.attrs, (RETURNS.name, False))),)
+            named = zip(stmt.record.operands, stmt.operands, strict=False)
+            return (replace(stmt, operands=tuple([None if rule.name == "before" else o for rule, o in named])),)
+        return () if isinstance(stmt, Alloc) and stmt.buffer.name in needless else (stmt,)
 
     return walk.rewrite(body, change)
+
+
+def _is_by_element(update: TileOp) -> bool:
+    """Whether each element has a value of its own."""
+    value = update.operand("value")
+    return isinstance(value, Region) and value.shape == update.region("place").shape
 
 
 def _with_writes(params: tuple[Param, ...], body: Block) -> tuple[Param, ...]:

@@ -1,4 +1,4 @@
-"""Calls of methods: `x.astype(...)`, `A.tile(...)`, `A.permute(...)`, `A.view(...)`, `x.reshape(...)`."""
+"""Calls of methods: `x.astype(...)`, `A.at(...)`, `A.tile(...)`, `A.permute(...)`, `A.view(...)`, `x.reshape(...)`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .arguments import bind, optional
 from .context import Context
 from .python_calls import positional_values
 from .scalars import convert
-from .values import Items, Memory, Value
+from .values import Items, Memory, Value, describe
 
 __all__ = ["METHODS"]
 
@@ -38,6 +38,16 @@ def _tile(ctx: Context, node: ast.Call, receiver: Value) -> Value:
     return regions.tile(ctx, node, receiver, shape, coordinates)
 
 
+def _at(ctx: Context, node: ast.Call, receiver: Value) -> Value:
+    assert isinstance(receiver, Memory)
+    arguments = bind(ctx, node, ".at", ("index", "axis"), 1)
+    rank = len(receiver.dims)
+    if not rank:
+        raise ctx.type_error(node, f"{describe(receiver)} has no dimension to count along", "name a larger region")
+    axis = mem.axis_of(ctx, arguments["axis"], rank) if "axis" in arguments else 0
+    return regions.rows(ctx, arguments["index"], receiver, ctx.evaluate(arguments["index"]), axis)
+
+
 def _permute(ctx: Context, node: ast.Call, receiver: Value) -> Value:
     assert isinstance(receiver, Memory)
     values = positional_values(ctx, node)
@@ -59,6 +69,7 @@ def _reshape(ctx: Context, node: ast.Call, receiver: Value) -> Value:
 #: method's name -> what a call of it gives, from the receiver
 METHODS: dict[str, Callable[[Context, ast.Call, Value], Value]] = {
     "astype": _astype,
+    "at": _at,
     "tile": _tile,
     "permute": _permute,
     "reshape": _reshape,

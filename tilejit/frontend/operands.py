@@ -6,15 +6,16 @@ import ast
 from collections.abc import Mapping
 
 from ..ir.nodes import Expr, Region
+from ..ops.copies import INDEX
 from ..ops.fold import COMBINE, PAIRS
 from ..ops.record import AttributeValue, TileOperation, dimensions
 from . import regions
 from .arguments import optional
 from .combine import read_combine
 from .context import Context
-from .values import Memory, Value, describe
+from .values import Memory, Rows, Value, describe
 
-__all__ = ["Attributes", "as_memory", "attributes", "destination", "memory_operand", "region_operand"]
+__all__ = ["Attributes", "as_memory", "attributes", "destination", "memory_operand", "placed"]
 
 Attributes = tuple[tuple[str, AttributeValue], ...]
 
@@ -25,6 +26,10 @@ def memory_operand(ctx: Context, node: ast.expr, what: str) -> Memory:
 
 
 def as_memory(ctx: Context, node: ast.expr, value: Value, what: str) -> Memory:
+    if isinstance(value, Rows):
+        raise ctx.type_error(
+            node, f"{what} can't be {describe(value)}", "such a region is for load, store and tj.atomic: load it first"
+        )
     if not isinstance(value, Memory):
         raise ctx.type_error(
             node, f"{what} must be a buffer or a region; this is {describe(value)}",
@@ -33,8 +38,15 @@ def as_memory(ctx: Context, node: ast.expr, value: Value, what: str) -> Memory:
     return value.at(ctx.span(node))
 
 
-def region_operand(ctx: Context, node: ast.expr, what: str) -> Region:
-    return memory_operand(ctx, node, what).region()
+def placed(ctx: Context, node: ast.expr, what: str, *, is_written: bool) -> dict[str, Region | Expr]:
+    """What a place is, as operands by name: a region as `what` is to be called, and its index where that says where."""
+    value = regions.unloaded(ctx, node)
+    memory = value.memory if isinstance(value, Rows) else as_memory(ctx, node, value, what)
+    if is_written:
+        regions.require_writable(ctx, node, memory)
+    if not isinstance(value, Rows):
+        return {"place": memory.region()}
+    return {"place": value.region(ctx.span(node)), INDEX.name: value.operand(ctx.span(node))}
 
 
 def destination(ctx: Context, node: ast.expr) -> Region:

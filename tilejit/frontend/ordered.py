@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping
 
-from ..ir.nodes import MEMORY_SCOPES, Instruction
+from ..ir.nodes import MEMORY_SCOPES, Buffer, Instruction
 from ..isa.fences import FENCE
 from .arguments import bind, optional
 from .context import Context
@@ -13,7 +13,7 @@ from .operands import memory_operand
 from .regions import load_element, store_element
 from .values import Constant, Memory, Value
 
-__all__ = ["ORDERED", "memory_scope", "shared_place"]
+__all__ = ["ORDERED", "memory_scope", "need_shared", "shared_place"]
 
 
 def _load_acquire(ctx: Context, node: ast.Call) -> Value:
@@ -49,12 +49,17 @@ def shared_place(ctx: Context, node: ast.expr) -> Memory:
             node, f"the place must be one element; this is a region of {len(memory.dims)} dimensions",
             "index every dimension, as in A[i, j]",
         )
-    if memory.buffer.space not in ("global", "shared"):
+    need_shared(ctx, node, memory.buffer)
+    return memory
+
+
+def need_shared(ctx: Context, node: ast.expr, buffer: Buffer) -> None:
+    """Raise KernelTypeError unless other threads see the buffer."""
+    if buffer.space not in ("global", "shared"):
         raise ctx.type_error(
-            node, f"no other thread sees {memory.buffer.name}, which lies in {memory.buffer.space} memory",
+            node, f"no other thread sees {buffer.name}, which lies in {buffer.space} memory",
             "use an element of a tensor or of what tj.alloc_shared made",
         )
-    return memory
 
 
 def memory_scope(ctx: Context, node: ast.Call, arguments: Mapping[str, ast.expr]) -> str:

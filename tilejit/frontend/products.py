@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from ..dtypes import float32
 from ..ir.arithmetic import build
 from ..ir.nodes import TileOp
 from ..ops.copies import FILL
-from ..ops.gemm import GEMM, accumulator_type
+from ..ops.gemm import GEMM, accumulator_type, multiplied
 from ..scopes import SCOPES
 from . import tiles
 from .context import Context
@@ -22,16 +23,17 @@ def product(ctx: Context, node: ast.AST, left: Value, right: Value) -> Memory:
     a, b = _factors(ctx, node, left, right)
     scope, span = _scope(ctx, node, (a, b)), ctx.span(node)
     dtype = accumulator_type(a.dtype)
-    shape = (*a.shape[:1], *b.shape[1:])
-    acc = ctx.tile("product", scope, shape, dtype, span)
+    acc = ctx.tile("product", scope, _shape(a, b), dtype, span)
     ctx.emit(TileOp(FILL.name, scope, (acc.region(span), build.const(0, dtype)), (), span))
     tiles.emit_sound(ctx, node, TileOp(GEMM.name, scope, (acc.region(span), a.region(span), b.region(span)), (), span))
     return acc
 
 
 def accumulated(ctx: Context, node: ast.AST, acc: Memory, left: Value, right: Value) -> Memory:
-    """`acc + left @ right`, summed in the accumulators' registers."""
+    """`acc + left @ right`, summed in the accumulators' registers; a product that broadcasts is added to them."""
     a, b = _factors(ctx, node, left, right)
+    if acc.shape != _shape(a, b):
+        return tiles.elementwise(ctx, node, "add", (acc, product(ctx, node, a, b)))
     scope, span = _scope(ctx, node, (acc, a, b)), ctx.span(node)
     result = tiles.cast(ctx, node, acc, acc.dtype)
     op = TileOp(GEMM.name, scope, (result.region(span), a.region(span), b.region(span)), (), span)
@@ -40,8 +42,35 @@ def accumulated(ctx: Context, node: ast.AST, acc: Memory, left: Value, right: Va
 
 
 def _factors(ctx: Context, node: ast.AST, left: Value, right: Value) -> tuple[Memory, Memory]:
+    """Both as tiles that have a product."""
     a, b = (tiles.local_tile(ctx, node, "@", value) for value in (left, right))
+    _scope(ctx, node, (a, b))
+    if len(a.shape) != 2 or len(b.shape) != 2:
+        raise ctx.type_error(
+            node, f"@ multiplies matrices, (M, K) by (K, N); got {a.shape} by {b.shape}",
+            "give a vector a second dimension: x[:, None], or x[None, :]",
+        )
+    if a.shape[1] != b.shape[0]:
+        raise ctx.type_error(
+            node, f"@ multiplies (M, K) by (K, N); got {a.shape} by {b.shape}: {a.shape[1]} isn't {b.shape[0]}",
+            "slice or transpose the operands: .T",
+        )
+    if a.dtype == b.dtype == float32:
+        raise ctx.type_error(
+            node, 'float32 operands need precision="tf32": tensor cores round them to 10 bits of fraction',
+            'ask for it by s.gemm(acc, a, b, precision="tf32"), with acc = tj.alloc_local(shape, tj.float32, '
+            "layout=tj.mma.layout_c(shape)), or convert: a.astype(tj.float16) @ b.astype(tj.float16)",
+        )
+    if not multiplied(a.dtype, b.dtype):
+        raise ctx.type_error(
+            node, f"no tensor core multiplies {a.dtype} by {b.dtype} here",
+            "convert them, x.astype(...), to float16, bfloat16, or 8-bit integers or floats",
+        )
     return a, b
+
+
+def _shape(a: Memory, b: Memory) -> tuple[int, int]:
+    return a.shape[0], b.shape[1]
 
 
 def _scope(ctx: Context, node: ast.AST, operands: Sequence[Memory]) -> str:
@@ -52,4 +81,3 @@ def _scope(ctx: Context, node: ast.AST, operands: Sequence[Memory]) -> str:
             "make them with tj.cta.load and the like",
         )
     return scope
-

@@ -34,9 +34,9 @@ from .foreign import is_kernel, launched
 from .scalars import convert
 from .singles import as_scalar
 from .stand_ins import REMEDY
-from .values import Constant, Items, Memory, Scalar, Unset, Value, describe, is_number, owner_scope
+from .values import Constant, Items, Memory, Rows, Scalar, Unset, Value, describe, is_number, owner_scope
 
-__all__ = ["element", "index", "load_element", "store_element", "strides_of", "subscript", "tile"]
+__all__ = ["element", "index", "load_element", "rows", "store_element", "strides_of", "subscript", "tile"]
 
 _BUDGET = 400
 
@@ -71,6 +71,8 @@ def subscript(ctx: Context, node: ast.Subscript) -> Value:
         return _layout(ctx, node, base.value)
     if isinstance(base, Constant) and is_kernel(base.value):
         raise launched(ctx, node, base.value)
+    if isinstance(base, Rows):
+        return _part_of_rows(ctx, node, base)
     if not isinstance(base, Memory):
         raise ctx.type_error(node, f"{describe(base)} can't be indexed", "tensors, buffers and tuples can")
     return index(ctx, node, base)
@@ -127,6 +129,48 @@ def index(ctx: Context, node: ast.Subscript, memory: Memory) -> Memory:
         )
     box = _box(ctx, node, memory, indices)
     return _with_axes(ctx, node, box, memory.dims, parts) if axes else box
+
+
+def rows(ctx: Context, node: ast.AST, memory: Memory, given: Value, axis: int) -> Rows:
+    """The boxes of memory that an index names along one of its dimensions. given: the index."""
+    dim, value = memory.dims[axis], as_scalar(ctx, node, given)
+    if memory.buffer.space not in ("global", "shared"):
+        raise ctx.type_error(
+            node, f".at is of global and shared memory; this is {describe(memory)}", "copy it to shared memory first"
+        )
+    if not _covers(memory, dim):
+        raise ctx.type_error(
+            node, f".at counts from the first of a whole dimension; dimension {dim} of {memory.buffer.name} is cut",
+            f"add where it starts to the index, and take {memory.buffer.name}.at(...)",
+        )
+    if isinstance(value, Memory):
+        if not value.is_local or not value.dtype.is_integer:
+            raise ctx.type_error(
+                node, f"an index of .at is a local tile or a scalar of integers; this is {describe(value)}",
+                "convert it: x.astype(tj.int32)" if value.is_local else "load it first: i = tj.cta.load(region)",
+            )
+        number: Memory | Expr = value
+    else:
+        number = build.cast(_integer(ctx, node, value, memory.buffer), int64)
+        if isinstance(number, Const):
+            _check_index(ctx, _At(number, node), memory, dim, memory.buffer.shape[dim])
+    extents = (*memory.extents[:dim], None, *memory.extents[dim + 1 :])
+    return Rows(replace(memory, extents=extents, span=ctx.span(node)), dim, number)
+
+
+def _part_of_rows(ctx: Context, node: ast.Subscript, gathered: Rows) -> Rows:
+    """A part of each box; the dimensions of the index stay whole."""
+    listed = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    numbers = len(gathered.index_shape)
+    for part in listed[:numbers]:
+        if not isinstance(part, ast.Slice) or part.lower or part.upper or part.step:
+            raise ctx.type_error(
+                part, f"the first {numbers} dimensions of {describe(gathered)} are those of its index: they stay whole",
+                "slice the index, and write : here",
+            )
+    rest = ast.copy_location(ast.Tuple(listed[numbers:], ast.Load()), node)
+    return replace(gathered, memory=index(ctx, ast.copy_location(ast.Subscript(node.value, rest, node.ctx), node),
+                                          gathered.memory))
 
 
 def _parts(ctx: Context, node: ast.Subscript, memory: Memory) -> list[_Slice | _At | None]:

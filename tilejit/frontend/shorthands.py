@@ -13,7 +13,7 @@ from . import tiles
 from .arguments import optional
 from .context import Context
 from .memory import axis_of, element_type, layout_argument, static_shape
-from .operands import attributes, destination, region_operand
+from .operands import attributes, placed
 from .scalars import convert, truth
 from .values import Constant, Memory, ScopedOperation, Value, describe
 
@@ -21,10 +21,12 @@ __all__ = ["SHORTHANDS"]
 
 
 def _load(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: dict[str, ast.expr]) -> Value:
-    src = region_operand(ctx, arguments["place"], "what is loaded")
+    place = placed(ctx, arguments["place"], "what is loaded", is_written=False)
+    src = place.pop("place")
+    assert isinstance(src, Region)
     layout = layout_argument(ctx, arguments.get("layout"), src.shape, "local")
     result = ctx.tile(f"{src.buffer.root.name}.tile", operation.scope, src.shape, src.dtype, ctx.span(node), layout)
-    operands: dict[str, Region | Expr] = {"dst": result.region(ctx.span(node)), "src": src}
+    operands: dict[str, Region | Expr] = {"dst": result.region(ctx.span(node)), "src": src, **place}
     fill = optional(ctx, arguments.get("fill"))
     if fill is not None:
         operands["fill"] = convert(ctx, arguments["fill"], fill, src.dtype).expr
@@ -54,7 +56,7 @@ def _mask(ctx: Context, operation: ScopedOperation, argument: ast.expr | None) -
     if isinstance(value, Memory):
         return tiles.local_tile(ctx, argument, "mask=", value).region(ctx.span(argument))
     holds = truth(ctx, argument, value)
-    mask = ctx.tile("mask", operation.scope, (1,), bool_, ctx.span(argument))
+    mask = ctx.tile("mask", operation.scope, (), bool_, ctx.span(argument))
     cond = build.const(holds, bool_) if isinstance(holds, bool) else holds
     region = mask.region(ctx.span(argument))
     ctx.emit(TileOp(FILL.name, operation.scope, (region, cond), (), ctx.span(argument)))
@@ -62,7 +64,7 @@ def _mask(ctx: Context, operation: ScopedOperation, argument: ast.expr | None) -
 
 
 def _store(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: dict[str, ast.expr]) -> Value:
-    dst = destination(ctx, arguments["place"])
+    place = placed(ctx, arguments["place"], "the destination", is_written=True)
     value = ctx.evaluate(arguments["tile"])
     if not isinstance(value, Memory) or not value.is_local:
         raise ctx.type_error(
@@ -70,7 +72,7 @@ def _store(ctx: Context, node: ast.Call, operation: ScopedOperation, arguments: 
             "fill a region with fill(region, value), copy memory with copy(dst, src)",
         )
     src = value.region(ctx.span(arguments["tile"]))
-    _moved(ctx, node, operation, {"dst": dst, "src": src}, arguments)
+    _moved(ctx, node, operation, {"dst": place.pop("place"), "src": src, **place}, arguments)
     return Constant(None)
 
 

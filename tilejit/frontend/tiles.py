@@ -20,7 +20,10 @@ from .scalars import RANK, as_type, common_type, convert, operate
 from .singles import is_single
 from .values import Memory, Scalar, Value, describe, is_number, owner_scope
 
-__all__ = ["apply", "broadcast_shape", "cast", "common_scope", "elementwise", "emit_sound", "inputs", "local_tile"]
+__all__ = [
+    "apply", "broadcast_shape", "cast", "common_scope", "elementwise", "emit_sound", "inputs", "local_tile",
+    "widest_scope",
+]
 
 
 def apply(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> Value:
@@ -83,7 +86,12 @@ def local_tile(ctx: Context, node: ast.AST, name: str, value: Value) -> Memory:
 
 def common_scope(ctx: Context, node: ast.AST, name: str, tiles: Sequence[Memory]) -> str:
     """The scope that carries out an operation on tiles; where they are of several, the widest of the same threads."""
-    scopes = sorted({owner_scope(tile.buffer) for tile in tiles}, key=lambda scope: SCOPES[scope].level)
+    return widest_scope(ctx, node, name, [owner_scope(tile.buffer) for tile in tiles])
+
+
+def widest_scope(ctx: Context, node: ast.AST, name: str, owners: Collection[str]) -> str:
+    """As `common_scope`, of the scopes of tiles."""
+    scopes = sorted(set(owners), key=lambda scope: SCOPES[scope].level)
     if not _are_same_threads(ctx, scopes):
         several = [scope for scope in scopes if SCOPES[scope].threads(ctx.threads) != ctx.threads]
         one, other = several[0], next(scope for scope in reversed(scopes) if scope != several[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from ..dtypes import DType, as_dtype, bool_, float32, int32
 from ..errors import KernelTypeError
-from ..ir.nodes import Buffer, Const, Expr, Open, Region
+from ..ir.nodes import Buffer, Const, Expr, Gathered, Open, Region
 from ..scopes import THREAD
 from ..source import Span
 from .sizes import check_elements, check_value
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from .context import Frame
 
 __all__ = [
-    "Binding", "Closure", "Conflict", "Constant", "Items", "Memory", "Method", "Scalar", "ScopedOperation", "Unset",
-    "Value",
+    "Binding", "Closure", "Conflict", "Constant", "Items", "Memory", "Method", "Rows", "Scalar", "ScopedOperation",
+    "Unset", "Value",
 ]
 
 
@@ -139,6 +140,41 @@ class Memory:
         return self if self.span is span else replace(self, span=span)
 
 
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """`X.at(index, axis)`: boxes of memory, each where a number of an index says.
+
+    memory: one of them, that of number 0. dim: the buffer's dimension that is numbered.
+    index: a local tile, or a scalar.
+    """
+
+    memory: Memory
+    dim: int
+    index: Memory | Expr
+
+    @property
+    def dtype(self) -> DType:
+        return self.memory.dtype
+
+    @property
+    def index_shape(self) -> tuple[int, ...]:
+        """The leading extents of the shape."""
+        return self.index.shape if isinstance(self.index, Memory) else ()
+
+    @property
+    def extents(self) -> tuple[int | Expr, ...]:
+        """The shape, of which extents may be known only at run time."""
+        return (*self.index_shape, *[extent for extent in self.memory.extents if extent is not None])
+
+    def region(self, span: Span | None = None) -> Region:
+        """As the IR's region; KernelTypeError where an extent is known only at run time."""
+        return replace(self.memory.region(span), gathered=Gathered(self.dim, self.index_shape))
+
+    def operand(self, span: Span) -> Region | Expr:
+        """The index, as an operation's operand."""
+        return self.index.region(span) if isinstance(self.index, Memory) else self.index
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Closure:
     """A function that is inlined where it is called.
@@ -205,7 +241,7 @@ class Conflict(Unset):
         return Conflict(name, problem, hint, difference, remedy)
 
 
-Value = Constant | Scalar | Items | Memory | Closure | Method | ScopedOperation | Unset
+Value = Constant | Scalar | Items | Memory | Rows | Closure | Method | ScopedOperation | Unset
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,15 +280,21 @@ def describe(value: Value) -> str:
     if isinstance(value, Items):
         return f"a tuple of {len(value.items)}"
     if isinstance(value, Memory):
-        kept = [e.value if isinstance(e, Const) else e for e in value.extents if e is not None]
-        extents = (e if isinstance(e, int) else "?" for e in kept)
         kind = "tile" if value.is_local else "region"
-        return f"a {value.buffer.space} {kind} of shape ({', '.join(map(str, extents))}) and {value.dtype}"
+        return f"a {value.buffer.space} {kind} of shape {_shown(value.extents)} and {value.dtype}"
+    if isinstance(value, Rows):
+        return f"a gathered region of shape {_shown(value.extents)} and {value.dtype}"
     if isinstance(value, Closure):
         return f"the function {value.node.name}"
     if isinstance(value, Method):
         return f"the method {value.name}"
     return f"tj.{value.scope}.{value.name}" if isinstance(value, ScopedOperation) else "an unset name"
+
+
+def _shown(extents: Sequence[int | Expr | None]) -> str:
+    """A shape in which ? stands for what is known only at run time."""
+    kept = [e.value if isinstance(e, Const) else e for e in extents if e is not None]
+    return f"({', '.join(str(e) if isinstance(e, int) else '?' for e in kept)})"
 
 
 def as_python(value: Value) -> Any:

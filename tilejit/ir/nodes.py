@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from ..dtypes import DType
+from ..ops.copies import INDEX
 from ..ops.record import AttributeValue, TileOperation
 from ..ops.tile import TILE_OPERATIONS
 from ..source import Span
@@ -35,6 +36,7 @@ from .values import (
     Const,
     Element,
     Expr,
+    Gathered,
     Load,
     Op,
     Open,
@@ -47,10 +49,11 @@ from .values import (
 
 __all__ = [
     "AddressParam", "Alloc", "Assert", "AssertionsParam", "Assign", "Atomic", "BarrierParam", "Break", "Buffer",
-    "BufferView", "Cast", "Const", "Continue", "Declare", "Element", "Expr", "ExtentParam", "FALSE", "For", "If",
-    "Instruction", "Jump", "Kernel", "Let", "Load", "Loop", "MEMORY_SCOPES", "Move", "ORDERS", "Op", "Open", "Param",
-    "PointerParam", "Print", "RULES", "Region", "Return", "SPACES", "SPECIALS", "ScalarParam", "Simple", "Special",
-    "Stmt", "Store", "StrideParam", "Strided", "Sync", "TRUE", "TileOp", "Var", "Vector", "written_arguments",
+    "BufferView", "Cast", "Const", "Continue", "Declare", "Element", "Expr", "ExtentParam", "FALSE", "For",
+    "Gathered", "If", "Instruction", "Jump", "Kernel", "Let", "Load", "Loop", "MEMORY_SCOPES", "Move", "ORDERS",
+    "Op", "Open", "Param", "PointerParam", "Print", "RULES", "Region", "Return", "SPACES", "SPECIALS",
+    "ScalarParam", "Simple", "Special", "Stmt", "Store", "StrideParam", "Strided", "Sync", "TRUE", "TileOp", "Var",
+    "Vector", "written_arguments",
 ]
 
 
@@ -251,6 +254,16 @@ class TileOp:
         assert isinstance(operand, Region), f"{name} of {self.name} is no region"
         return operand
 
+    @property
+    def index(self) -> Region | Expr | None:
+        """What says where its gathered region lies; None where it has none."""
+        return self.operand(INDEX.name) if INDEX.name in self.record.positions else None
+
+    @property
+    def gathered(self) -> Region | None:
+        """The tile whose place its index says; None where it has none."""
+        return next((o for o in self.tiles.values() if o.gathered is not None), None)
+
     def value(self, name: str) -> Expr | None:
         """The operand of this name, a scalar; None for an optional one that isn't given."""
         operand = self.operand(name)
@@ -323,7 +336,7 @@ class Move:
 
     predicate: the access happens where it holds. otherwise: what the destination registers get where it doesn't;
     None leaves them (or memory) as they are.
-    order: one of `ORDERS["move"]`, of the load.
+    order: one of `ORDERS["move"]`, of the access of memory.
     cache: what caches should do with global memory, one of the choices of `ops.copies.CACHE`; "" where that is theirs.
     """
 
@@ -334,6 +347,11 @@ class Move:
     order: str = ""
     cache: str = ""
     span: Span | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def memory(self) -> Vector:
+        """The side that isn't registers; the source where both are."""
+        return self.src if self.dst.buffer.space == "local" else self.dst
 
 
 @dataclass(frozen=True, slots=True)

@@ -217,11 +217,24 @@ class Buffer:
 
 
 @dataclass(frozen=True, slots=True)
+class Gathered:
+    """Where a region lies in one dimension is said by the operation's operand `index`, for each of its numbers.
+
+    dim: the buffer's dimension. shape: the operand's, () for a scalar.
+    """
+
+    dim: int
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Region:
-    """A box of a buffer: per dimension where it starts and how many elements it has.
+    """A box of a buffer: per dimension where it starts and how many elements it has. Or many, gathered by an index.
 
     extents: None for a dimension that a scalar index dropped (one element of it).
     in_bounds: the box is known not to pass a global tensor's edge: by proof, or because the user said so.
+    gathered: there is a box for each number of an index, as far along one dimension as that says. Start and extent say
+    nothing of this dimension: they are 0 and None.
     """
 
     buffer: Buffer
@@ -229,16 +242,28 @@ class Region:
     extents: tuple[int | None, ...]
     in_bounds: bool = False
     span: Span | None = field(default=None, compare=False, repr=False)
+    gathered: Gathered | None = None
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """How many elements it has in each of the buffer's dimensions."""
+        """How many elements it has in each of the buffer's dimensions; of a gathered one, a box has."""
         return tuple([1 if extent is None else extent for extent in self.extents])
 
     @property
+    def index_shape(self) -> tuple[int, ...]:
+        """The leading extents of the shape: those of the index by which it is gathered."""
+        return () if self.gathered is None else self.gathered.shape
+
+    @property
     def shape(self) -> tuple[int, ...]:
-        """The extents of the dimensions that are kept."""
-        return tuple([e for e in self.extents if e is not None])
+        """The extents of the index, if it is gathered by one, and of the dimensions that are kept."""
+        return (*self.index_shape, *[e for e in self.extents if e is not None])
+
+    @property
+    def box_dims(self) -> tuple[int, ...]:
+        """The buffer's dimensions in which start and extent say where it lies."""
+        dims = range(len(self.starts))
+        return tuple(dims) if self.gathered is None else tuple([d for d in dims if d != self.gathered.dim])
 
     @property
     def dtype(self) -> DType:

@@ -13,7 +13,10 @@ from functools import cache
 from ..dtypes import DType
 from .row import B16, B32, B64, F32, F64, Direction, Family, Operand, Register, Row, address, register
 
-__all__ = ["ATOM", "COMPARE_AND_SWAP", "OPERATIONS", "RED", "ROWS", "AtomicForm", "form_of", "has_type", "qualified"]
+__all__ = [
+    "ATOM", "COMPARE_AND_SWAP", "OPERATIONS", "RED", "RED_VECTOR", "ROWS", "AtomicForm", "VectorForm", "form_of",
+    "has_type", "row_of", "swap_of", "vectors_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +118,69 @@ RED = Family.of(
     "red", tuple(f for f in _FORMS if f.op not in ("exch", "cas")), lambda form: _row(form, returns=False)
 )
 
+
+@dataclass(frozen=True, slots=True)
+class VectorForm:
+    """A sum of `count` registers in a row: of one element each, or of two of 16 bits."""
+
+    type: str
+    count: int
+    space: str
+
+    @property
+    def bits(self) -> int:
+        return 32 * self.count
+
+    @property
+    def name(self) -> str:
+        rounding = ".noftz" if self.type.endswith("16x2") else ""
+        vector = f".v{self.count}" if self.count > 1 else ""
+        return f"red.{self.space}.add{rounding}{vector}.{self.type}"
+
+
+def _vector_row(form: VectorForm) -> Row:
+    registers = F32 if form.type == "f32" else B32
+    listed = "$values" if form.count == 1 else "{$values}"
+    is_new = form.count > 1 or form.type == "bf16x2"
+    return Row(
+        name=form.name,
+        text=f"{form.name} [$place], {listed};",
+        meaning="the elements from $place on have $values added, each at once by itself",
+        operands=(
+            address("place", form.space, Direction.INOUT, form.bits // 8),
+            register("values", registers, count=form.count),
+        ),
+        since=90 if is_new else 75,
+        ptx=(8, 1) if form.count > 1 else (7, 8) if is_new else (6, 3),
+        memory=True,
+        source='PTX ISA, "Parallel Synchronization and Communication Instructions: red"',
+    )
+
+
+#: sums of several elements, which give nothing; the widest first
+RED_VECTOR = Family.of(
+    "red of vectors",
+    (
+        *(VectorForm("f32", count, "global") for count in (4, 2)),
+        *(VectorForm(t, count, "global") for t in ("f16x2", "bf16x2") for count in (4, 2)),
+        *(VectorForm(t, 1, space) for t in ("f16x2", "bf16x2") for space in ("global", "shared")),
+    ),
+    _vector_row,
+)
+
+
+def vectors_of(op: str, dtype: DType, space: str) -> tuple[VectorForm, ...]:
+    """The forms that update several elements of `dtype` at once, the widest first; none where nothing does."""
+    if op != "add" or not dtype.is_float or dtype.bits not in (16, 32):
+        return ()
+    (scalar,) = list(_types_of(op, dtype))
+    wanted = scalar if dtype.bits == 32 else f"{scalar}x2"
+    return tuple(form for form in RED_VECTOR.made if form.type == wanted and form.space == space)
+
+
 COMPARE_AND_SWAP = ATOM.row(AtomicForm("cas", "b32", "global"))
 
-ROWS = (*ATOM.rows(), *RED.rows())
+ROWS = (*ATOM.rows(), *RED.rows(), *RED_VECTOR.rows())
 
 
 @cache
@@ -136,3 +199,15 @@ def qualified(row: Row, order: str) -> Row:
         since=max(row.since, 90) if of_clusters else row.since,
         ptx=max(row.ptx, (7, 8)) if of_clusters else row.ptx,
     )
+
+
+def row_of(form: AtomicForm, order: str, *, returns: bool) -> Row:
+    """The instruction in an order; returns: somebody wants to know what was there before."""
+    # what acquires reads
+    is_reduction = not returns and form in RED.made and not order.startswith(("acquire", "acq_rel"))
+    return qualified((RED if is_reduction else ATOM).row(form), order)
+
+
+def swap_of(form: AtomicForm, order: str) -> Row:
+    """The compare-and-swap by which targets without the instruction add floats of 16 bits, in a loop."""
+    return qualified(ATOM.row(AtomicForm("cas", "b16", form.space)), order)

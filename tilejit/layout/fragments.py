@@ -13,17 +13,19 @@ source: PTX ISA, "Matrix Fragments for mma.m16n8k8", "... mma.m16n8k16 with floa
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from ..dtypes import DTYPES, DType, as_dtype, float16, float32, int32
 from ..errors import LayoutError
 from ..scopes import SCOPES
 from ..target import WARP, WARPGROUP
 from .arguments import shown
-from .axes import axis_between, laneid, m
+from .axes import Axis, axis_between, laneid, m
+from .grid import Projection, projected
 from .iters import Iter
 from .tile_layout import TileLayout
 
-__all__ = ["layout_a", "layout_b", "layout_c"]
+__all__ = ["fragment_layout", "layout_a", "layout_b", "layout_c"]
 
 #: scope -> the axis that counts its warps
 _WARP_AXES = {name: axis_between("warp", name) for name, scope in SCOPES.items() if "warp" in scope.axes.values()}
@@ -47,11 +49,13 @@ def layout_a(
     scope: "cta" or "warpgroup": what the warps are counted in.
     raises: LayoutError where the shape doesn't divide.
     """
-    rows, depth = _shape(shape, "A", "(M, K)")
-    wm, wn = _warps(warps, scope)
+    return _a(_shape(shape, "A", "(M, K)"), dtype, _warps(warps, scope), _WARP_AXES[scope])
+
+
+def _a(shape: tuple[int, int], dtype: DType, warps: tuple[int, int], axis: Axis) -> TileLayout:
+    (rows, depth), (wm, wn) = shape, warps
     _need_multiple("M", rows, _ROWS, wm)
     pack, words = _packed(depth, dtype)
-    axis = _WARP_AXES[scope]
     height = (
         Iter(wm, wn, axis), Iter(rows // (_ROWS * wm), 2 * pack * words, m), Iter(2, pack, m), Iter(8, 4, laneid),
     )
@@ -66,11 +70,13 @@ def layout_b(
 
     dtype: of B's elements.
     """
-    depth, columns = _shape(shape, "B", "(K, N)")
-    wm, wn = _warps(warps, scope)
+    return _b(_shape(shape, "B", "(K, N)"), dtype, _warps(warps, scope), _WARP_AXES[scope])
+
+
+def _b(shape: tuple[int, int], dtype: DType, warps: tuple[int, int], axis: Axis) -> TileLayout:
+    (depth, columns), (wm, wn) = shape, warps
     _need_multiple("N", columns, _COLUMNS, wn)
     pack, words = _packed(depth, dtype)
-    axis = _WARP_AXES[scope]
     height = (Iter(words, pack, m), Iter(4, 1, laneid), Iter(pack, 1, m))
     width = (Iter(wn, 1, axis), Iter(columns // (_COLUMNS * wn), pack * words, m), Iter(8, 4, laneid))
     return _layout((*height, *width), Iter(wm, wn, axis))
@@ -83,8 +89,11 @@ def layout_c(
 
     dtype: float32, float16 or int32.
     """
-    rows, columns = _shape(shape, "the accumulator", "(M, N)")
-    wm, wn = _warps(warps, scope)
+    return _c(_shape(shape, "the accumulator", "(M, N)"), dtype, _warps(warps, scope), _WARP_AXES[scope])
+
+
+def _c(shape: tuple[int, int], dtype: DType, warps: tuple[int, int], axis: Axis) -> TileLayout:
+    (rows, columns), (wm, wn) = shape, warps
     _need_multiple("M", rows, _ROWS, wm)
     _need_multiple("N", columns, _COLUMNS, wn)
     if as_dtype(dtype) not in (float32, float16, int32):
@@ -93,10 +102,37 @@ def layout_c(
             hint="give the accumulator's type",
         )
     tiles = columns // (_COLUMNS * wn)
-    axis = _WARP_AXES[scope]
     height = (Iter(wm, wn, axis), Iter(rows // (_ROWS * wm), 4 * tiles, m), Iter(2, 2, m), Iter(8, 4, laneid))
     width = (Iter(wn, 1, axis), Iter(tiles, 4, m), Iter(4, 1, laneid), Iter(2, 1, m))
     return _layout((*height, *width), Iter(1, 1, axis))
+
+
+@lru_cache(maxsize=1024)
+def fragment_layout(
+    operand: str, shape: tuple[int, ...], dtype: DType, warps: tuple[int, int], copies: int, step: int, scope: str
+) -> Projection:
+    """The layout of an operand of any extents: padded to whole tiles for each warp.
+
+    A dimension of one element isn't padded: its lanes and warps hold replicas.
+    operand: "acc", "a" or "b". warps: as of `layout_a`. copies: how many times as many warps there are, which hold the
+    same. step: what K is padded to a multiple of.
+    raises: LayoutError where tensor cores don't multiply the type.
+    """
+    make, tiles = {
+        "acc": (_c, (_ROWS * warps[0], _COLUMNS * warps[1])),
+        "a": (_a, (_ROWS * warps[0], step)),
+        "b": (_b, (step, _COLUMNS * warps[1])),
+    }[operand]
+    first, second = (-(-n // tile) * tile for n, tile in zip(shape, tiles, strict=True))
+    whole, axis = (first, second), _WARP_AXES[scope]
+    made = make(whole, dtype, warps, axis)
+    if copies > 1:
+        made = TileLayout(made.shard, (*made.replica, Iter(copies, warps[0] * warps[1], axis)))
+    dims = [None if n == 1 else d for d, n in enumerate(shape)]
+    if None in dims:
+        made = projected(made, whole, dims)
+    slots = tuple(1 if n == 1 else padded for n, padded in zip(shape, whole, strict=True))
+    return Projection(made, () if slots == shape else slots)
 
 
 def _layout(shard: Sequence[Iter], replica: Iter) -> TileLayout:

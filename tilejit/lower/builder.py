@@ -35,14 +35,19 @@ class Builder:
     addressed: local buffers by name that live in local memory, each with the place in the source that makes them.
     head: what stands at the kernel's beginning: scratch buffers and the threads' indices, which all of it may use.
     is_repeated: whether what is being written stands in a loop of the kernel's.
+    has_checks: whether it is a checked build.
     """
 
-    def __init__(self, taken: Set[str] = frozenset(), addressed: Mapping[str, Span | None] | None = None) -> None:
+    def __init__(
+        self, taken: Set[str] = frozenset(), addressed: Mapping[str, Span | None] | None = None, *,
+        has_checks: bool = False,
+    ) -> None:
         self._names = FreshNames(taken)
         self.addressed = dict(addressed or {})
         self.head: list[Stmt] = []
         self.span: Span | None = None
         self.is_repeated = False
+        self.has_checks = has_checks
         self._open: list[list[Stmt]] = [[]]
         self._threads: dict[str, Var] = {}
         self._passages: dict[tuple[DType, int], Buffer] = {}
@@ -54,10 +59,12 @@ class Builder:
     def append(self, stmt: Stmt) -> None:
         self._open[-1].append(stmt)
 
-    def move(self, dst: Vector, src: Vector, cond: Expr = TRUE, otherwise: Expr | None = None) -> None:
+    def move(
+        self, dst: Vector, src: Vector, cond: Expr = TRUE, otherwise: Expr | None = None, order: str = ""
+    ) -> None:
         """A vector moved where `cond` holds; elsewhere registers get `otherwise`, and memory stays."""
         always = cond == TRUE
-        self.append(Move(dst, src, None if always else cond, None if always else otherwise, span=self.span))
+        self.append(Move(dst, src, None if always else cond, None if always else otherwise, order, span=self.span))
 
     @contextmanager
     def block(self) -> Iterator[list[Stmt]]:

@@ -70,7 +70,7 @@ def lower(kernel: Kernel, target: Target, variants: Sequence[Variant[Any]]) -> L
     context, taken = DispatchContext(target, kernel.threads, recomputed), defined_names(kernel.body)
     addressed: Mapping[str, Span | None] = {}
     while True:
-        builder = Builder(taken, addressed)
+        builder = Builder(taken, addressed, has_checks=kernel.debug)
         walker = _Walk(context, recomputed, variants, kernel.debug, builder)
         with recomputed.block():
             walker.block(kernel.body)

@@ -294,7 +294,8 @@ class Products:
 
     m, n, k, bits: the instruction's shape, and the bits of a factor's element. threads: of the scope.
     acc, a, b: of shape (instructions, elements), the register of each element of a thread's fragments, in the order
-    of the instruction: the same for every thread.
+    of the instruction: the same for every thread; -1 for sums that have no register of the accumulator.
+    a_zeros, b_zeros: of shape (threads, instructions, elements), which elements count as 0, whatever the register has.
     """
 
     m: int
@@ -305,6 +306,8 @@ class Products:
     acc: Array
     a: Array
     b: Array
+    a_zeros: Array
+    b_zeros: Array
 
 
 @dataclass(frozen=True, slots=True)

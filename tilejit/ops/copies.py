@@ -11,11 +11,11 @@ from ..dtypes import DType, bool_, from_numpy
 from . import relation
 from .broadcast import broadcast_fault, broadcasts
 from .cast import convert
-from .record import SCALAR, Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
+from .record import SCALAR, TILE, Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
 
 __all__ = [
-    "ALONG", "CACHE", "CAST", "COPY", "COPY_ASYNC", "DST", "FILL", "INDICES", "REQUIRE_BITS", "RESHAPE", "VARIANT_NAME",
-    "into",
+    "ALONG", "CACHE", "CAST", "COPY", "COPY_ASYNC", "DST", "FILL", "INDEX", "INDICES", "MASK", "REQUIRE_BITS",
+    "RESHAPE", "VARIANT_NAME", "into",
 ]
 
 Array = np.ndarray
@@ -23,7 +23,10 @@ Array = np.ndarray
 DST = TileOperand("dst", "the destination", read=False, written=True)
 _SRC = TileOperand("src", "the source")
 _FILL = TileOperand("fill", kinds=(SCALAR,), optional=True)
-_MASK = TileOperand("mask", optional=True)
+MASK = TileOperand("mask", optional=True)
+
+#: where in its memory a gathered region lies
+INDEX = TileOperand("index", kinds=(TILE, SCALAR), optional=True, is_part_of_place=True)
 
 VARIANT_NAME = Attribute("variant", str, "the variant that carries it out")
 REQUIRE_BITS = Attribute("require_bits", int, "the fewest bits that may be moved at a time")
@@ -48,7 +51,9 @@ def _copy_shapes(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeValue
 
 
 def _masked_shapes(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeValue]) -> Fault | None:
-    mask, dst = shapes.get("mask"), shapes["dst"] or ()
+    mask, dst, src = shapes.get("mask"), shapes["dst"] or (), shapes["src"]
+    if "index" in shapes and dst != src:
+        return Fault(f"shapes differ: the destination has {dst}, the source {src}", "reshape the tile: x.reshape(...)")
     if mask is not None and not broadcasts(mask, dst):
         return Fault(f"a mask of shape {mask} doesn't broadcast to {dst}", "slice the mask, or take x[:, None]")
     return _copy_shapes(shapes, attrs)
@@ -81,7 +86,7 @@ def _moved(dst: Array, src: Array) -> Array:
 
 COPY = TileOperation(
     name="copy",
-    operands=(DST, _SRC, _FILL, _MASK),
+    operands=(DST, _SRC, _FILL, MASK, INDEX),
     attrs=(VARIANT_NAME, REQUIRE_BITS, CACHE),
     meaning="dst = src, one dtype; what lies outside a global tensor or a mask reads as fill and is not written",
     example="x = tj.alloc_shared((32, 8), tj.float32)\ntj.cta.copy(x, A[0:32, 0:8])",

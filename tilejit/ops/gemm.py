@@ -13,7 +13,7 @@ from . import relation
 from .copies import VARIANT_NAME
 from .record import Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
 
-__all__ = ["GEMM", "accumulator_type", "reference"]
+__all__ = ["GEMM", "accumulator_type", "multiplied", "reference"]
 
 _OPERANDS = ("acc", "a", "b")
 _SHAPE_HINT = "slice or transpose the operands: .T"
@@ -35,13 +35,18 @@ def _reason(acc: DType, a: DType, b: DType, precision: AttributeValue) -> str | 
             return 'float32 operands need precision="tf32": tensor cores round them to 10 bits of fraction'
     elif precision is not None:
         return f"precision={precision!r} is for float32 operands; got {a} and {b}"
-    sums = [form.acc for form in MMA.forms() if (form.a, form.b) == (a, b)]
+    sums = multiplied(a, b)
     if not sums:
         return f"no tensor core multiplies {a} by {b}; cast one of them"
     if acc not in sums:
         listed = " or ".join(str(t) for t in dict.fromkeys(sums))
         return f"{a} by {b} accumulates in {listed}; got {acc}"
     return None
+
+
+def multiplied(a: DType, b: DType) -> list[DType]:
+    """The types in which products of these are summed; none where tensor cores don't multiply them."""
+    return [form.acc for form in MMA.forms() if (form.a, form.b) == (a, b)]
 
 
 def accumulator_type(factors: DType) -> DType:

@@ -57,6 +57,7 @@ class TileOperand:
     called: what messages call it, where that isn't its name.
     kinds: what it may be, of which at most one is a region and at most one an expression. optional: it may be left out.
     read, written: what happens to a region.
+    is_part_of_place: no call names it; the place that another operand is has it with it, as X.at(index) has.
     """
 
     name: str
@@ -65,6 +66,7 @@ class TileOperand:
     optional: bool = False
     read: bool = True
     written: bool = False
+    is_part_of_place: bool = False
 
     def kind(self, *, is_region: bool) -> OperandKind | None:
         """What a region, or an expression, is here; None where it can't be one."""
@@ -135,7 +137,7 @@ class TileOperation:
     first, and from attributes by name where they matter, to the destination's new one.
     relation: how its operands' axes relate.
     elementwise: the operation on each element, where it is one of those. reduction: how it makes one element of many,
-    where it does.
+    where it does. is_called: whether users call it by its name, on a scope.
     """
 
     name: str
@@ -151,6 +153,7 @@ class TileOperation:
     scopes: tuple[Scope, ...] = tuple(SCOPES.values())
     elementwise: Elementwise | None = None
     reduction: Reduction | None = None
+    is_called: bool = True
 
     @cached_property
     def arity(self) -> tuple[int, int]:
@@ -160,8 +163,9 @@ class TileOperation:
     @cached_property
     def parameters(self) -> tuple[str, ...]:
         """The parameters of a call, in order: tiles that may be left out come behind the attributes."""
-        options = [o.name for o in self.operands if o.optional and TILE in o.kinds]
-        first = [o.name for o in self.operands if o.name not in options]
+        named = [o for o in self.operands if not o.is_part_of_place]
+        options = [o.name for o in named if o.optional and TILE in o.kinds]
+        first = [o.name for o in named if o.name not in options]
         return (*first, *self.reserved, *(a.name for a in self.attrs), *options)
 
     @property
@@ -209,6 +213,7 @@ class TileOperation:
         """Why `operands`, in order and None where one is left out, are too many or too few; or None."""
         least, most = self.arity
         if not least <= len(operands) <= most:
+            most -= sum(operand.is_part_of_place for operand in self.operands)
             return f"takes {least if least == most else f'{least} to {most}'} operands; got {len(operands)}"
         missing = [rule for rule, operand in zip(self.operands, operands, strict=False) if operand is None]
         needed = [rule.name for rule in missing if not rule.optional]

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 __all__ = [
-    "COPY", "ELEMENTWISE", "GENERATED", "PRODUCT", "REDUCTION", "RELATIONS", "RESHAPE", "Labels", "Relation",
+    "COPY", "ELEMENTWISE", "GENERATED", "PRODUCT", "REDUCTION", "RELATIONS", "RESHAPE", "UPDATE", "Labels",
+    "Relation",
 ]
 
 #: the label of each dimension of a tile
@@ -54,7 +55,21 @@ def _copy(shapes: Shapes, attrs: Attributes) -> dict[str, Labels]:
     tiles = _tiles(shapes)
     labels = {name: _broadcast(shape, len(tiles["dst"])) for name, shape in tiles.items()}
     along = iter([label for label in labels["dst"] if label is not None])
-    return labels | {"src": tuple(None if n == 1 else next(along) for n in tiles["src"])}
+    labels["src"] = tuple(None if n == 1 else next(along) for n in tiles["src"])
+    if "index" in tiles:
+        # the leading dimensions of both
+        labels["index"] = labels["dst"][: len(tiles["index"])]
+    return labels
+
+
+def _update(shapes: Shapes, attrs: Attributes) -> dict[str, Labels]:
+    """An index runs along the place's leading dimensions; others broadcast to it."""
+    tiles = _tiles(shapes)
+    place = tiles["place"]
+    labels = {name: _broadcast(shape, len(place)) for name, shape in tiles.items()}
+    if "index" in tiles:
+        labels["index"] = labels["place"][: len(tiles["index"])]
+    return labels
 
 
 def _reduction(shapes: Shapes, attrs: Attributes) -> dict[str, Labels]:
@@ -72,7 +87,11 @@ def _reduction(shapes: Shapes, attrs: Attributes) -> dict[str, Labels]:
 
 
 def _product(shapes: Shapes, attrs: Attributes) -> dict[str, Labels]:
-    return {"acc": (0, 1), "a": (0, 2), "b": (2, 1)}
+    tiles, along = _tiles(shapes), {"acc": (0, 1), "a": (0, 2), "b": (2, 1)}
+    return {
+        name: tuple(None if n == 1 else label for label, n in zip(labels, tiles[name], strict=True))
+        for name, labels in along.items()
+    }
 
 
 def _reshape(shapes: Shapes, attrs: Attributes) -> dict[str, Labels]:
@@ -103,8 +122,10 @@ def _generated(shapes: Shapes, attrs: Attributes) -> dict[str, Labels]:
 
 #: dimensions from the right are one axis; one of extent 1 runs along none
 ELEMENTWISE = Relation("elementwise", _elementwise)
-#: as of equal shapes once dimensions of 1 are left out; operands besides dst and src broadcast to dst
+#: as of equal shapes once dimensions of 1 are left out; an index runs along the leading ones, others broadcast to dst
 COPY = Relation("copy", _copy)
+#: of what is updated in memory
+UPDATE = Relation("update", _update)
 #: each destination has the axes of its source that the attribute `axis` doesn't name
 REDUCTION = Relation("reduction", _reduction)
 #: acc (m, n), a (m, k), b (k, n), each laid out as its instruction wants it
@@ -114,4 +135,4 @@ RESHAPE = Relation("reshape", _reshape)
 #: the destination's elements follow from their indices alone
 GENERATED = Relation("generated", _generated)
 
-RELATIONS = (ELEMENTWISE, COPY, REDUCTION, PRODUCT, RESHAPE, GENERATED)
+RELATIONS = (ELEMENTWISE, COPY, UPDATE, REDUCTION, PRODUCT, RESHAPE, GENERATED)

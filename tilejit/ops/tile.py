@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..scopes import Scope
+from .atomic import ATOMIC
 from .copies import CAST, COPY, COPY_ASYNC, FILL, INDICES, RESHAPE
 from .each_element import EACH_ELEMENT
 from .fold import REDUCE
@@ -18,7 +19,9 @@ __all__ = ["CALLS", "TILE_OPERATIONS", "Attribute", "Fault", "TileOperand", "Sho
 #: name -> operation
 TILE_OPERATIONS: dict[str, TileOperation] = {
     op.name: op
-    for op in (COPY, COPY_ASYNC, FILL, CAST, RESHAPE, INDICES, *EACH_ELEMENT, *REDUCTION_OPERATIONS, REDUCE, GEMM)
+    for op in (
+        COPY, COPY_ASYNC, FILL, CAST, RESHAPE, INDICES, *EACH_ELEMENT, *REDUCTION_OPERATIONS, REDUCE, GEMM, ATOMIC
+    )
 }
 
 
@@ -79,4 +82,6 @@ _SHORTHANDS = (
 )
 
 #: name -> what `tj.<scope>.<name>` is, on each of its scopes
-CALLS: dict[str, TileOperation | Shorthand] = {**TILE_OPERATIONS, **{s.name: s for s in _SHORTHANDS}}
+CALLS: dict[str, TileOperation | Shorthand] = {
+    **{name: op for name, op in TILE_OPERATIONS.items() if op.is_called}, **{s.name: s for s in _SHORTHANDS}
+}

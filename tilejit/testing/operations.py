@@ -10,13 +10,16 @@ from dataclasses import dataclass, replace
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from ..dtypes import DTYPES, DType, bool_, float32, int64
+from ..dtypes import DTYPES, DType, bfloat16, bool_, float16, float32, float64, int32, int64, uint64
 from ..ir import allocation
 from ..ir.arithmetic import build
 from ..ir.combine import Combine
 from ..ir.nodes import Buffer, Expr, Region, Special, Strided, TileOp, Var
+from ..isa.atomics import has_type
 from ..isa.mma import MMA, MMA_M, MMA_N
-from ..layout import TCGEN05_SHAPES, Swizzle, TileLayout, atom_layout, datapath, layout_a, layout_b, layout_c
+from ..layout import TCGEN05_SHAPES, Swizzle, TileLayout, atom_layout, datapath
+from ..layout.fragments import fragment_layout
+from ..ops.atomic import ATOMIC
 from ..ops.copies import CAST, COPY, COPY_ASYNC, FILL, INDICES, RESHAPE
 from ..ops.elementwise import ELEMENTWISE, result_type
 from ..ops.fold import REDUCE
@@ -127,13 +130,18 @@ class _Drawing:
         """The extents of a region of memory, of which each instance has its own."""
         return self.extents(max(1, 512 // self.instances))
 
-    def memory(self, name: str, space: str, dtype: DType, shape: Sequence[int], *, written: bool = False) -> Region:
-        """A region of this shape. written: no two elements share a place, and each instance has its own."""
+    def memory(
+        self, name: str, space: str, dtype: DType, shape: Sequence[int], *, written: bool = False, edges: bool = True
+    ) -> Region:
+        """A region of this shape.
+
+        written: no two elements share a place, and each instance has its own. edges: it may pass those of a tensor.
+        """
         strided = space == "global" and self.draw(st.booleans())
         is_apart = self.instances > 1 and (written or self.draw(st.booleans()))
         longest = max(range(len(shape)), key=lambda d: shape[d])
         windows = [
-            self._window(f"{name}.start.{d}", e, apart=is_apart and d == longest, edges=strided)
+            self._window(f"{name}.start.{d}", e, apart=is_apart and d == longest, edges=strided and edges)
             for d, e in enumerate(shape)
         ]
         sizes = [size for _, size in windows]
@@ -369,6 +377,17 @@ def _copy_of_registers(draw: st.DrawFn, name: str) -> Operation:
     return draft.made(name, (*sides, *fill, draft.broadcast("mask", bool_, tile)))
 
 
+def _update(draw: st.DrawFn, name: str) -> Operation:
+    """Of memory, each element once, by a local tile."""
+    draft = _Drawing(draw)
+    dtype = draw(st.sampled_from((int32, uint64, float16, bfloat16, float32, float64)))
+    operations = [op for op in ("add", "max", "exch") if has_type(op, dtype)]
+    value = draft.padded(draft.tile("value", dtype))
+    space = draw(st.sampled_from(("global", "shared")))
+    place = draft.memory("place", space, dtype, value.shape, written=True, edges=False)
+    return draft.made(name, (place, None, value), operation=draw(st.sampled_from(operations)))
+
+
 def _copy_between_registers(draw: st.DrawFn, name: str) -> Operation:
     """Between two local tiles of one shape, in the same threads or in others."""
     if draw(st.booleans()):
@@ -580,25 +599,26 @@ def _kept(shape: Iterable[int]) -> list[int]:
 
 
 def _product(draw: st.DrawFn, name: str) -> Operation:
-    """A product in the layouts of `tj.mma`, some in one that is no fragment."""
+    """A product of any extents in the layouts of fragments, some in one that is none."""
     wm, wn = draw(st.sampled_from(((1, 1), (1, 1), (2, 1), (1, 2), (2, 2), (1, 4))))
-    threads = wm * wn * WARP
+    copies = draw(st.sampled_from((1, 1, 2) if wm * wn < 4 else (1,)))
+    threads = wm * wn * copies * WARP
     draft = _Drawing(draw, ("cta", threads), *((s, n) for s, (n, _) in _INSTANCES.items() if n == threads))
     form = draw(st.sampled_from(MMA.forms()))
     # few products, so that they can be worked out one by one
     larger = [(2, 2, 3)] if threads == WARP else []
-    m, n, k = draw(st.sampled_from([(1, 1, 1), (2, 1, 1), (1, 2, 1), (1, 1, 2), *larger]))
-    rows, columns, depth = MMA_M * wm * m, MMA_N * wn * n, form.k * k
+    tiles = draw(st.sampled_from([(1, 1, 1), (2, 1, 1), (1, 2, 1), (1, 1, 2), *larger]))
+    whole = [count * size for count, size in zip(tiles, (MMA_M * wm, MMA_N * wn, form.k), strict=True)]
+    m, n, k = whole if draw(st.booleans()) else (draw(st.integers(1, extent)) for extent in whole)
     within = "warpgroup" if draft.scope == "warpgroup" else "cta"
-    made = [
-        ("acc", (rows, columns), form.acc, layout_c((rows, columns), form.acc, (wm, wn), within)),
-        ("a", (rows, depth), form.a, layout_a((rows, depth), form.a, (wm, wn), within)),
-        ("b", (depth, columns), form.b, layout_b((depth, columns), form.b, (wm, wn), within)),
-    ]
-    operands = [_whole(_local(operand, dtype, shape, layout)) for operand, shape, dtype, layout in made]
+    operands: list[Region] = []
+    for operand, shape, dtype in (("acc", (m, n), form.acc), ("a", (m, k), form.a), ("b", (k, n), form.b)):
+        made = fragment_layout(operand, shape, dtype, (wm, wn), copies, form.k, within)
+        operands.append(_whole(replace(_local(operand, dtype, shape, made.layout), slots=made.slots)))
     if draw(st.integers(0, 7)) == 0:
         column = draw(st.integers(0, 2))
-        operands[column] = draft.rearranged(made[column][0], operands[column].dtype, operands[column])
+        region = operands[column]
+        operands[column] = draft.rearranged(region.buffer.name, region.dtype, region)
     attrs = {"precision": "tf32"} if form.a == float32 else {}
     return draft.made(name, operands, draw(st.sampled_from(("sm_80", "sm_90a", "sm_100a"))), **attrs)
 
@@ -622,6 +642,7 @@ _WAYS: dict[str, tuple[_Way, ...]] = {
     CAST.name: _ELEMENT_BY_ELEMENT,
     INDICES.name: (_indices,),
     RESHAPE.name: (_reshape, _copy_between_lanes),
+    ATOMIC.name: (_update,),
     **dict.fromkeys(REDUCTIONS, (_reduction,)),
     REDUCE.name: (_fold,),
 }

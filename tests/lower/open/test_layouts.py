@@ -324,6 +324,10 @@ CASES: dict[str, Callable[[], Kernel]] = {
     "attention": lambda: attention(128, 64, 64, 128, 16),
     "product": lambda: products(128, 64, 64, 32),
     "product_of_deep_factors": lambda: products(128, 64, 128, 128),
+    "product_of_odd_extents": lambda: products(128, 45, 39, 20),
+    "product_of_one_tile": lambda: products(128, 16, 8, 8),
+    "product_of_a_row": lambda: products(96, 1, 24, 5),
+    "outer_product_of_a_column": lambda: products(64, 17, 8, 1),
     "transposed_float32": lambda: transposed(128, 64),
     "transposed_float16": lambda: transposed(128, 64, F16),
 }
@@ -418,6 +422,17 @@ def test_attention_is_laid_out_without_a_conversion() -> None:
     assert {layout for name, layout in re.findall(r"alloc (\w+): local \S+\[64\] (.*) align", text)} == {
         "S[(4, 2, 8) : (1 @ warpid, 1, 4 @ laneid)] + R[4 : 1 @ laneid]"
     }
+
+
+@pytest.mark.parametrize("extents", [(45, 39, 20), (16, 8, 8), (1, 24, 5), (17, 8, 1), (5, 1, 3), (1, 1, 1)], ids=str)
+@pytest.mark.parametrize("threads", [32, 96, 128])
+def test_a_product_of_any_extents_runs(threads: int, extents: tuple[int, int, int]) -> None:
+    m, n, k = extents
+    random = np.random.default_rng(0)
+    a, b = (random.integers(-4, 5, shape).astype(np.float16) for shape in ((m, k), (k, n)))
+    c = np.full((m, n), np.nan, np.float32)
+    ran(products(threads, m, n, k), A=a, B=b, C=c)
+    assert np.array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
 
 
 def test_a_product_runs() -> None:

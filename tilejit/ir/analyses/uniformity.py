@@ -251,6 +251,16 @@ class _Uniformity(Analysis[_ThreadState]):
                     span=operand.span or op.span,
                     hint=f"start at what is the same for the whole {op.scope}, or use the thread scope",
                 )
+        gathered, index = op.gathered, op.index
+        if gathered is None or index is None or isinstance(index, ir.Region):
+            return
+        if self.widened(self.level(index, state)) < SCOPES[op.scope].level:
+            raise DispatchError(
+                f"{op.scope}.{op.name} takes one region of {gathered.buffer.name} for its whole {op.scope}, but "
+                "its index may differ from thread to thread",
+                span=gathered.span or op.span,
+                hint=f"take an index that is the same for the whole {op.scope}, a tile of them, or the thread scope",
+            )
 
     def never(self, cond: ir.Expr, truth: bool, scope: str) -> bool:
         """Whether no thread of the last, partial instance of `scope` finds the condition to be `truth`."""

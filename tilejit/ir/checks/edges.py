@@ -77,7 +77,8 @@ def _meets_tensor(region: ir.Region, conditions: Conditions) -> ir.Expr:
     if region.buffer.space != "global" or region.in_bounds:
         return ir.TRUE
     cond: ir.Expr = ir.TRUE
-    for start, count, size in zip(region.starts, region.counts, region.buffer.shape, strict=True):
+    for d in region.box_dims:
+        start, count, size = region.starts[d], region.counts[d], region.buffer.shape[d]
         least, _ = facts.bounds(start)
         first = build.cast(start, int64)
         if least is None or least <= -count:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...dtypes import int64, uint32, uint64
+from ...ops.atomic import ATOMIC
 from .. import walk
 from ..arithmetic import build, facts
-from ..nodes import Assert, Buffer, Element, Expr, Region, Stmt
+from ..nodes import Assert, Buffer, Element, Expr, Region, Stmt, TileOp
 from .conditions import Conditions
 
 __all__ = ["outside", "title"]
@@ -22,7 +23,7 @@ def outside(stmt: Stmt, conditions: Conditions) -> Iterator[Assert]:
     for place in {id(place): place for place in (*walk.reads(stmt), *walk.writes(stmt))}.values():
         if isinstance(place, Element):
             yield from _indices(place, conditions)
-        elif isinstance(place, Region) and place.buffer.space != "global":
+        elif isinstance(place, Region) and (place.buffer.space != "global" or _is_updated_whole(stmt, place)):
             yield from _starts(place, conditions)
 
 
@@ -36,16 +37,26 @@ def _indices(place: Element, conditions: Conditions) -> Iterator[Assert]:
             yield Assert(cond, message, "bounds", (_number(index), _number(extent)), place.span)
 
 
+def _is_updated_whole(stmt: Stmt, region: Region) -> bool:
+    """Whether an atomic operation updates all of a region: no edge masks it, and no mask of the user's."""
+    return isinstance(stmt, TileOp) and stmt.name == ATOMIC.name and "mask" not in stmt.options
+
+
 def _starts(region: Region, conditions: Conditions) -> Iterator[Assert]:
-    for d, (start, count, size) in enumerate(zip(region.starts, region.counts, region.buffer.shape, strict=True)):
-        assert isinstance(size, int)
-        cond = _within(start, build.const(size - count + 1, start.dtype), conditions)
+    for d in region.box_dims:
+        start, count, size = region.starts[d], region.counts[d], region.buffer.shape[d]
+        extent: Expr = build.const(size, start.dtype) if isinstance(size, int) else build.cast(size, start.dtype)
+        cond = _within(start, build.add(build.sub(extent, count), 1), conditions)
         if cond is None:
             continue
-        what = "index {0} is outside" if region.extents[d] is None else "[{0} : {1}] leaves"
-        message = f"{what} dimension {d} of {title(region.buffer)}, whose extent is {size}"
         first = _number(start)
-        yield Assert(cond, message, "bounds", (first, build.add(first, build.const(count, int64))), region.span)
+        values: tuple[Expr, ...] = (first, build.add(first, build.const(count, int64)))
+        if not isinstance(size, int):
+            values = (*values, _number(extent))
+        what = "index {0} is outside" if region.extents[d] is None else "[{0} : {1}] leaves"
+        shown = size if isinstance(size, int) else "{2}"
+        message = f"{what} dimension {d} of {title(region.buffer)}, whose extent is {shown}"
+        yield Assert(cond, message, "bounds", values, region.span)
 
 
 def _within(index: Expr, limit: Expr, conditions: Conditions) -> Expr | None:

@@ -50,18 +50,24 @@ def expression(line: Line, names: Names, wanted: DType | None = None) -> ir.Expr
 def place(line: Line, names: Names) -> ir.Vector | ir.Element:
     """NAME[OFFSET +: WIDTH], or NAME[INDEX, …]."""
     buffer, dims = _box(line, names)
-    if len(dims) == 1 and dims[0][1] is not None:
-        return ir.Vector(buffer, _typed(dims[0][0], buffer.index_dtype), dims[0][1])
-    if any(extent is not None for _, extent in dims):
+    first, width = dims[0] if len(dims) == 1 else ((), None)
+    if width is not None and not isinstance(first, tuple):
+        return ir.Vector(buffer, _typed(first, buffer.index_dtype), width)
+    starts = [start for start, extent in dims if extent is None and not isinstance(start, tuple)]
+    if len(starts) < len(dims):
         line.fail("an element or one vector stands here; this is a region")
-    return ir.Element(buffer, tuple(_typed(start, buffer.index_dtype) for start, _ in dims))
+    return ir.Element(buffer, tuple(_typed(start, buffer.index_dtype) for start in starts))
 
 
 def region(line: Line, names: Names) -> ir.Region:
-    """NAME[START +: EXTENT, …], with `inside` or not."""
+    """NAME[START +: EXTENT, …], with `inside` or not; `at (EXTENT, …)` in the dimension that an index says."""
     buffer, dims = _box(line, names)
-    starts = tuple(_typed(start, buffer.index_dtype) for start, _ in dims)
-    return ir.Region(buffer, starts, tuple(extent for _, extent in dims), line.accept("inside"))
+    starts = tuple(_typed(_Bare(0) if isinstance(start, tuple) else start, buffer.index_dtype) for start, _ in dims)
+    gathered = [ir.Gathered(dim, start) for dim, (start, _) in enumerate(dims) if isinstance(start, tuple)]
+    if len(gathered) > 1:
+        line.fail("an index says one dimension")
+    extents = tuple(extent for _, extent in dims)
+    return ir.Region(buffer, starts, extents, line.accept("inside"), gathered=gathered[0] if gathered else None)
 
 
 def ends_after_place(line: Line) -> bool:
@@ -100,16 +106,31 @@ def _typed(raw: _Raw, wanted: DType | None) -> ir.Expr:
     return raw.typed(wanted) if isinstance(raw, _Bare) else raw
 
 
-def _box(line: Line, names: Names) -> tuple[ir.Buffer, list[tuple[_Raw, int | None]]]:
+def _box(line: Line, names: Names) -> tuple[ir.Buffer, list[tuple[_Raw | tuple[int, ...], int | None]]]:
+    """What stands between the brackets, for each dimension: a start and an extent, or the shape of an index."""
     buffer = looked_up(line, names.buffers)
     line.expect("[")
-    dims: list[tuple[_Raw, int | None]] = []
+    dims: list[tuple[_Raw | tuple[int, ...], int | None]] = []
     while not line.accept("]"):
         if dims:
             line.expect(",")
+        if line.sees("at", "("):
+            dims.append((_index_shape(line), None))
+            continue
         start = _climb(line, names, 0)
         dims.append((start, line.integer() if line.accept("+:") else None))
     return buffer, dims
+
+
+def _index_shape(line: Line) -> tuple[int, ...]:
+    line.expect("at")
+    line.expect("(")
+    extents: list[int] = []
+    while not line.accept(")"):
+        if extents:
+            line.expect(",")
+        extents.append(line.integer())
+    return tuple(extents)
 
 
 def _climb(line: Line, names: Names, least: int) -> _Raw:

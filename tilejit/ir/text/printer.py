@@ -18,14 +18,15 @@ Blocks are indented as in Python. Each statement is one line; what stands in bra
       print "text", EXPR, …
       SCOPE.OPERATION OPERAND, …[; ATTRIBUTE=VALUE, …]           a tile operation; an operand left out is None
                                                                  a VALUE is a literal, (INTEGER, …) or a FUNCTION
-      move VECTOR <- VECTOR [when EXPR] [otherwise EXPR] [cache HINT]
+      move VECTOR <- VECTOR [@ ORDER] [when EXPR] [otherwise EXPR] [cache HINT]
       instruction NAME [VECTOR, …] [<- INPUT, …] [as VAR]        VAR: what it gives that is no VECTOR
 
     VAR      NAME: DTYPE [multiple_of N] [within LEAST..GREATEST] [uniform SCOPE]
     BUFFER   NAME: SPACE DTYPE[EXTENT, …] [in [EXTENT, …]] LAYOUT align N       behind in: its slots
     LAYOUT   as Python: S[(32, 8) : (8, 1)]; of a tensor: strides(STRIDE, …; align N; extent_align N);
              of a tile that nobody laid out: open SCOPE, of a view of one: open SCOPE (DIMENSION or None, …)
-    REGION   NAME[START +: EXTENT, …] [inside]      a dimension without +: is dropped; inside: within the edges
+    REGION   NAME[START +: EXTENT, …] [inside]      a dimension without +: is dropped; inside: within the edges;
+             at (EXTENT, …) for a START: where the operation's `index` says, of this shape
     VECTOR   NAME[OFFSET +: WIDTH]                  ELEMENT  NAME[INDEX, …]
     FUNCTION def (VAR, …), (VAR, …) [let VAR = EXPR, …] -> (EXPR, …)       of nothing but its own variables
     EXPR     Python's operators, OPERATION(EXPR, …), DTYPE(EXPR) for a cast, %NAME for a special,
@@ -284,6 +285,8 @@ def place_text(place: ir.Region | ir.Vector | ir.Element) -> str:
     if isinstance(place, ir.Element):
         return f"{name}[{', '.join(expr_text(i, wanted) for i in place.indices)}]"
     dims = [_dimension(expr_text(s, wanted), e) for s, e in zip(place.starts, place.extents, strict=True)]
+    if place.gathered is not None:
+        dims[place.gathered.dim] = f"at ({', '.join(map(str, place.gathered.shape))})"
     return f"{name}[{', '.join(dims)}]" + (" inside" if place.in_bounds else "")
 
 

@@ -378,7 +378,7 @@ class _Checker:
         spaces = (stmt.dst.buffer.space, stmt.src.buffer.space)
         if "local" not in spaces:
             self.fault(f"a move from {spaces[1]} to {spaces[0]} memory goes through registers", stmt.span)
-        self.order("move", stmt.order, stmt.src.buffer, stmt.span)
+        self.order("move", stmt.order, stmt.memory.buffer, stmt.span)
         if stmt.cache and (stmt.cache not in CACHE.choices or "global" not in spaces):
             self.fault(f"no cache keeps a move from {spaces[1]} to {spaces[0]} memory as {stmt.cache!r}", stmt.span)
         if stmt.predicate is not None:

@@ -106,6 +106,8 @@ def region_faults(region: ir.Region) -> Iterator[str]:
     if not len(region.starts) == len(region.extents) == len(buffer.shape):
         yield f"a region of {len(region.starts)} dimensions of {buffer.name}, which has {len(buffer.shape)}"
         return
+    if region.gathered is not None:
+        yield from _gathered_faults(region, region.gathered)
     for start, extent in zip(region.starts, region.extents, strict=True):
         if not start.dtype.is_integer:
             yield f"a region of {buffer.name} starts at a {start.dtype}"
@@ -113,6 +115,20 @@ def region_faults(region: ir.Region) -> Iterator[str]:
             yield f"a region of {buffer.name} has extent {extent}"
     if buffer.space != "global" and not _is_whole(region):
         yield from _outside(buffer, region.starts, region.counts)
+
+
+def _gathered_faults(region: ir.Region, gathered: ir.Gathered) -> Iterator[str]:
+    name, dim = region.buffer.name, gathered.dim
+    if region.buffer.space not in ("global", "shared"):
+        yield f"a region of {name} is gathered, which lies in {region.buffer.space} memory"
+    if not 0 <= dim < len(region.starts):
+        yield f"a region of {name} is gathered in dimension {dim}"
+        return
+    start = region.starts[dim]
+    if region.extents[dim] is not None or not isinstance(start, ir.Const) or start.value:
+        yield f"a region of {name} has a start or an extent in dimension {dim}, in which it is gathered"
+    if any(extent < 1 for extent in gathered.shape):
+        yield f"a region of {name} is gathered by an index of shape {gathered.shape}"
 
 
 def _is_whole(region: ir.Region) -> bool:

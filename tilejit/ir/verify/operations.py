@@ -66,7 +66,10 @@ _sound: set[Hashable] = set()
 
 def tile_op_faults(op: ir.TileOp) -> list[str]:
     """What is wrong with a tile operation's operands, shapes, types, attributes and scope."""
-    operands = [(o.shape, o.dtype) if isinstance(o, ir.Region) else o if o is None else o.dtype for o in op.operands]
+    operands = [
+        (o.shape, o.dtype, o.gathered, o.buffer.space) if isinstance(o, ir.Region) else o if o is None else o.dtype
+        for o in op.operands
+    ]
     # attributes as text: True is no 1
     key = TILE_OPERATIONS.get(op.name), op.scope, repr(op.attrs), tuple(operands)
     if key in _sound:
@@ -93,7 +96,7 @@ def _tile_op_faults(op: ir.TileOp) -> Iterator[str]:
     if count_fault is not None:
         yield f"{op.name} {count_fault}"
         return
-    wrong_kinds = list(_kind_faults(op, record))
+    wrong_kinds = [*_kind_faults(op, record), *_index_faults(op)]
     yield from wrong_kinds or [f"{op.name}: {fault.message}" for fault in shape_and_type_faults(op)]
 
 
@@ -109,6 +112,24 @@ def _kind_faults(op: ir.TileOp, record: TileOperation) -> Iterator[str]:
         is_region = isinstance(operand, ir.Region)
         if operand is not None and rule.kind(is_region=is_region) is None:
             yield f"{op.name}: {rule.name} can't be a {'region' if is_region else 'scalar'}"
+
+
+def _index_faults(op: ir.TileOp) -> Iterator[str]:
+    """Why the index doesn't say where the operation's gathered region lies."""
+    gathered, index = [o for o in op.operands if isinstance(o, ir.Region) and o.gathered is not None], op.index
+    if index is None:
+        yield from (f"{op.name}: {region.buffer.name} is gathered, and no index is given" for region in gathered)
+        return
+    if len(gathered) != 1:
+        yield f"{op.name}: an index is given, and {len(gathered)} regions are gathered"
+    shape = index.shape if isinstance(index, ir.Region) else ()
+    if isinstance(index, ir.Region) and index.buffer.space != "local":
+        yield f"{op.name}: the index lies in {index.buffer.space} memory"
+    if not index.dtype.is_integer:
+        yield f"{op.name}: an index of {index.dtype}"
+    for region in gathered:
+        if region.index_shape != shape:
+            yield f"{op.name}: {region.buffer.name} is gathered by {region.index_shape}; the index has shape {shape}"
 
 
 @remembered

@@ -22,13 +22,14 @@ that are neighbours.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ...dtypes import DType, int32
+from ...dtypes import DType, int32, int64
 from ...errors import LayoutError
 from ...ir.arithmetic import build
-from ...ir.nodes import TRUE, Buffer, Expr, TileOp, Vector
+from ...ir.nodes import FALSE, TRUE, Buffer, Expr, Region, TileOp, Vector
+from ...ops.copies import INDEX
 from ..builder import Builder
 from ..schedule.owners import need_all_threads, need_same_threads
 from ..schedule.placement import Placement, need_slice, place
@@ -38,6 +39,7 @@ from ..schedule.views import Schedule, View, broadcast_along
 from ..schedule.width import Width, widest_vector
 from ..schedule.windows import Edges, Mask
 from ..variant import DispatchContext, local_side
+from .gathered import Index
 from .masks import IndexCondition, ReadMask, VectorMask
 
 __all__ = [
@@ -49,7 +51,8 @@ __all__ = [
 def register_copy(op: TileOp, context: DispatchContext) -> tuple[Schedule, bool]:
     """The digits in which "registers" and "memory" move by one stride each, and whether registers are the destination.
 
-    A copy with a mask has "mask" besides, in the threads that own the registers.
+    A copy with a mask has "mask" besides, and one with an index that is a tile "index", in the threads that own the
+    registers.
     accepts: a copy with one local side.
     raises: LayoutError where there are none, the registers' owners aren't exactly the threads of the scope, or a region
     is no slice.
@@ -59,16 +62,20 @@ def register_copy(op: TileOp, context: DispatchContext) -> tuple[Schedule, bool]
     need_all_threads(registers, op.scope, context.count(op.scope))
     need_slice(registers)
     need_slice(memory)
-    every = range(len(registers.shape))
+    every = tuple(range(len(registers.shape)))
+    # the dimensions of the index, which lead, and those along which memory moves
+    boxes = len([extent for extent in other.index_shape if extent != 1])
     tiles: dict[str, tuple[Placement, Sequence[int | None]]]
-    tiles = {"registers": (registers, every), "memory": (memory, every)}
-    if "mask" in op.options:
-        mask = place(op.region("mask"), op.scope)
-        need_all_threads(mask, op.scope, context.count(op.scope))
-        tiles["mask"] = mask, broadcast_along(op.region("mask").shape, op.region("dst").shape)
+    tiles = {"registers": (registers, every), "memory": (memory, (None,) * boxes + every[: len(every) - boxes])}
+    beside = {"mask": broadcast_along(op.region("mask").shape, op.region("dst").shape)} if "mask" in op.options else {}
+    if isinstance(op.index, Region):
+        beside[INDEX.name] = every[:boxes] + (None,) * (len(every) - boxes)
+    for name, along in beside.items():
+        tiles[name] = place(op.region(name), op.scope), along
+        need_all_threads(tiles[name][0], op.scope, context.count(op.scope))
     schedule = Schedule.of(registers.shape, tiles)
-    if "mask" in tiles:
-        need_same_threads(schedule, "registers", "mask")
+    for name in beside:
+        need_same_threads(schedule, "registers", name)
     if any(digit.is_folded for digit in schedule.digits):
         raise LayoutError(
             f"{registers.buffer.name} and {memory.buffer.name} split a dimension so differently "
@@ -147,10 +154,16 @@ class OwnedVectors:
         return self.elements.digits[-1].elements(name)
 
     def each_round(
-        self, b: Builder, thread: Expr, takes_part: Expr, condition: IndexCondition | None = None
-    ) -> Iterator[tuple[VectorRegisters, MaskedVector]]:
-        """The vector of a round in "registers" and in "memory", in a loop over the rounds of `thread`.
+        self,
+        b: Builder,
+        thread: Expr,
+        takes_part: Expr,
+        index: Index | None = None,
+        condition: IndexCondition | None = None,
+    ) -> Iterator[tuple[Mapping[str, VectorRegisters], MaskedVector]]:
+        """The vector of a round in the operands that are registers and in "memory", in a loop over those of `thread`.
 
+        index: by which "memory" is gathered, None where it isn't.
         The caller writes its code once, or several times: for each register at which a region may start, and for
         regions inside their tensors, without masks, and at their edges.
         condition: what "mask" says of each element, where it needn't be read.
@@ -159,7 +172,7 @@ class OwnedVectors:
         base = b.let("memory", self.vectors["memory"].swizzled(first))
         for starts in self.starts(b):
             with b.when(takes_part):
-                yield from self._rounds(b, thread, first, base, starts, condition)
+                yield from self._rounds(b, thread, first, base, starts, index, condition)
 
     def _rounds(
         self,
@@ -168,22 +181,39 @@ class OwnedVectors:
         first: Expr,
         base: Expr,
         starts: Mapping[str, RegisterVectors],
+        index: Index | None,
         condition: IndexCondition | None,
-    ) -> Iterator[tuple[VectorRegisters, MaskedVector]]:
+    ) -> Iterator[tuple[Mapping[str, VectorRegisters], MaskedVector]]:
         """first: where the first vector lies in memory, before swizzling; base: its address."""
-        registers, tile = starts["registers"], starts.get("mask")
+        registers, tile, numbers = starts["registers"], starts.get("mask"), starts.get(INDEX.name)
         memory = self.vectors["memory"]
         every, elements = (self.threads_share.then(part)["memory"] for part in (self.vectors, self.elements))
         which = self.threads_share["registers"].of_thread(thread)
+
+        def vector(round: Expr, mask: Mask) -> tuple[MaskedVector, Expr]:
+            """That of a round, and the number that says where it lies; 0 where nothing does."""
+            values = [*which, *self.vectors.digits_of(round)]
+            allowed: VectorMask | None = None if tile is None else tile.mask(round)
+            if condition is not None:
+                allowed = self._computed(b, condition, every, values)
+            distance: Expr = memory.steps(round)
+            number: Expr = build.const(0, int64)
+            if index is not None:
+                number = index.number(b, None if numbers is None else numbers.of(round)[build.const(0, int32)])
+                distance = build.add(distance, index.distance(number))
+            order = "" if index is None else _MAY_COLLIDE
+            address = memory.advanced(base, first, distance)
+            return MaskedVector(every, mask, address, values, 0, self.width, allowed, order), number
+
         # where a mask may cut each vector, an edge is one test more
         for masks in at_edges(b, [elements], self.width, self.rounds, twice=tile is None):
+            if index is not None and b.has_checks:
+                with index.checks(b) as tell, b.rounds(self.rounds, registers.view.buffer) as round:
+                    masked, number = vector(round, masks["memory"])
+                    tell(number, masked.is_accessed)
             with b.rounds(self.rounds, registers.view.buffer) as round:
-                address = memory.advanced(base, first, memory.steps(round))
-                values = [*which, *self.vectors.digits_of(round)]
-                allowed: VectorMask | None = None if tile is None else tile.mask(round)
-                if condition is not None:
-                    allowed = self._computed(b, condition, every, values)
-                yield registers.of(round), MaskedVector(every, masks["memory"], address, values, 0, self.width, allowed)
+                masked, _ = vector(round, masks["memory"])
+                yield {name: start.of(round) for name, start in starts.items()}, masked
 
     def cuts(self, condition: IndexCondition | None) -> str:
         """Which vectors in memory go element by element, or ""."""
@@ -215,9 +245,13 @@ class OwnedVectors:
         return self.threads_share[name].at(self.threads_share["registers"].of_thread(thread))
 
 
+#: Threads may store to one place of a gathered region, where one of the values lands: of plain stores that is a race.
+_MAY_COLLIDE = "volatile"
+
+
 def _distance(stride: Stride) -> int:
-    """How far a step leads, more than any number where only the launch knows."""
-    return abs(stride) if isinstance(stride, int) else 2**62
+    """How far a step leads, more than any number where only the launch knows, or where it leads nowhere by itself."""
+    return abs(stride) or 2**62 if isinstance(stride, int) else 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,19 +297,23 @@ class VectorRegisters:
 
     def load(self, b: Builder, memory: MaskedVector, fill: Expr) -> None:
         """Fills them from memory."""
-        run = self._beside_each_other(b)
+        run = self._run(b)
         memory.load(b, run, fill)
         for k, register in self._apart(run):
             b.move(register, k)
 
     def store(self, b: Builder, memory: MaskedVector) -> None:
         """Writes them to memory."""
-        run = self._beside_each_other(b)
+        memory.store(b, self.beside_each_other(b))
+
+    def beside_each_other(self, b: Builder) -> Vector:
+        """Their values in registers that follow each other."""
+        run = self._run(b)
         for k, register in self._apart(run):
             b.move(k, register)
-        memory.store(b, run)
+        return run
 
-    def _beside_each_other(self, b: Builder) -> Vector:
+    def _run(self, b: Builder) -> Vector:
         """They themselves, or as many others: names that ptxas leaves no instruction of."""
         if self.step == 1 or self.width == 1:
             return self.run
@@ -295,6 +333,7 @@ class MaskedVector:
     view: its operand over the digits that count vectors, whose `values` lead to it. mask: what of it is inside.
     address: of the vector's first element, swizzled.
     allowed: which elements are accessed; None for all.
+    order: in which it is stored, one of `ORDERS["move"]`.
     """
 
     view: View
@@ -304,6 +343,17 @@ class MaskedVector:
     start: int
     width: int
     allowed: VectorMask | None = None
+    order: str = ""
+
+    @property
+    def is_accessed(self) -> Expr:
+        """Whether any of the elements is."""
+        some: Expr = FALSE
+        every = self.width if self.allowed is not None or not self.mask.whole else 1
+        for k in range(self.start, self.start + every):
+            step = build.const(k, int32)
+            some = build.logical_or(some, build.logical_and(self._allows(step), self.inside(step)))
+        return some
 
     @property
     def place(self) -> Vector:
@@ -326,7 +376,13 @@ class MaskedVector:
     def store(self, b: Builder, registers: Vector) -> None:
         """Moves those of the vector `registers` to the elements; what lies outside the tensor is left out."""
         for register, memory, inside in self._moves(b, registers):
-            b.move(memory, register, inside)
+            b.move(memory, register, inside, order=self.order)
+
+    def update(self, b: Builder, registers: Vector, write: Callable[[Vector, Vector], None]) -> None:
+        """Has `write` update what is inside by the vector `registers`: (memory, registers) of one access."""
+        for register, memory, inside in self._moves(b, registers):
+            with b.when(inside):
+                write(memory, register)
 
     def _moves(self, b: Builder, registers: Vector) -> Iterator[tuple[Vector, Vector, Expr]]:
         """(registers, memory, whether it is accessed): all at once; where an edge or a mask cuts them, each element."""

@@ -10,72 +10,17 @@ from collections.abc import Mapping, Sequence
 
 from ...errors import LayoutError
 from ...ir.nodes import Open
-from ...layout import TileLayout, layout_a, layout_b, layout_c
+from ...layout import TileLayout
 from ...layout.grid import Projection, projected
 from ...ops import relation
 from ...scopes import SCOPES
-from ...target import WARP
 from .axes import Meeting, Survey, Tile, Use
+from .products import ProductLayouts
 
-__all__ = ["WarpSplit", "anchored", "padded"]
+__all__ = ["anchored", "padded"]
 
-_FRAGMENTS = {"acc": layout_c, "a": layout_a, "b": layout_b}
-
-#: (M, N, K) of the smallest product; K as of 16-bit factors, and fewer never fit
-_ROWS, _COLUMNS = 16, 8
-
-
-class WarpSplit:
-    """How the warps of a scope share the products of a kernel: (warps along M, warps along N) for each scope."""
-
-    def __init__(self, survey: Survey, threads: int) -> None:
-        self.threads = threads
-        self.warps: dict[str, tuple[int, int]] = {}
-        products = [step for step in survey.steps if step.op.record.relation is relation.PRODUCT]
-        lefts = {survey.axes(step.uses["a"].tile) for step in products if "a" in step.uses}
-        for scope in dict.fromkeys(step.op.scope for step in products):
-            self._share(survey, [step for step in products if step.op.scope == scope], scope, lefts)
-
-    def _share(
-        self, survey: Survey, products: Sequence[Meeting], scope: str, lefts: set[tuple[int | None, ...]]
-    ) -> None:
-        """Least traffic of factors; an accumulator that becomes the left factor of another product has whole rows."""
-        warps, rest = divmod(SCOPES[scope].threads(self.threads), WARP)
-        if rest:
-            return
-        feeds = any("acc" in step.uses and survey.axes(step.uses["acc"].tile) in lefts for step in products)
-        extents = [_extents(step) for step in products]
-        splits = [(warps // wn, wn) for wn in range(1, warps + 1) if warps % wn == 0 and (wn == 1 or not feeds)]
-        fitting = [
-            (wm, wn)
-            for wm, wn in splits
-            if all(m % (_ROWS * wm) == 0 and n % (_COLUMNS * wn) == 0 for m, n, _ in extents)
-        ]
-        if fitting:
-            self.warps[scope] = min(
-                fitting, key=lambda split: (sum(m * k * split[1] + k * n * split[0] for m, n, k in extents), -split[0])
-            )
-
-    def layout(self, step: Meeting, name: str) -> TileLayout | None:
-        """The layout of an operand over its own dimensions; None where no fragment fits."""
-        warps = self.warps.get(step.op.scope)
-        if warps is None:
-            return None
-        region = step.op.region(name)
-        scope = "warpgroup" if step.op.scope == "warpgroup" else "cta"
-        try:
-            return _FRAGMENTS[name](region.shape, region.dtype, warps, scope)
-        except LayoutError:
-            return None
-
-
-def _extents(step: Meeting) -> tuple[int, int, int]:
-    (rows, columns), depth = step.op.region("acc").shape, step.op.region("a").shape[1]
-    return rows, columns, depth
-
-
-def anchored(survey: Survey, fragments: WarpSplit) -> dict[Tile, Projection]:
-    """The fixed layouts, and those of the tiles that they reach."""
+def anchored(survey: Survey, products: ProductLayouts | None = None) -> dict[Tile, Projection]:
+    """The fixed layouts, and those of the tiles that they reach; without `products` only those laid out by hand."""
     fixed: dict[Tile, Projection] = {}
     meeting: dict[Tile, list[Meeting]] = {}
     for step in survey.steps:
@@ -84,24 +29,21 @@ def anchored(survey: Survey, fragments: WarpSplit) -> dict[Tile, Projection]:
                 meeting.setdefault(use.tile, []).append(step)
     for step in survey.steps:
         for use in step.uses.values():
-            layout = _fixed(step, use, fragments)
+            layout = _fixed(step, use, products)
             if use.tile not in fixed and layout is not None:
                 fixed[use.tile] = layout
                 _spread(survey, use.tile, fixed, meeting)
     return fixed
 
 
-def _fixed(step: Meeting, use: Use, fragments: WarpSplit) -> Projection | None:
+def _fixed(step: Meeting, use: Use, products: ProductLayouts | None) -> Projection | None:
     """The layout with which a tile came, or in which a product wants it."""
     layout = use.tile.buffer.layout
     if isinstance(layout, TileLayout):
         return Projection(layout)
-    if step.op.record.relation is not relation.PRODUCT or use.cuts:
+    if products is None or step.op.record.relation is not relation.PRODUCT:
         return None
-    wanted, labels = fragments.layout(step, use.name), step.labels[use.name]
-    if wanted is None or any(label not in labels for label in use.labels):
-        return None
-    return Projection(projected(wanted, step.op.region(use.name).shape, [labels.index(label) for label in use.labels]))
+    return products.of_tile(step, use)
 
 
 def _spread(

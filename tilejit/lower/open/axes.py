@@ -94,11 +94,12 @@ class Component:
 class Survey:
     """The tiles and operations of a kernel that has open tiles, and their axes.
 
-    tiles: by name. written: how many operations write a tile. refused: operands whose axes can't be those of the
-    operation's others.
+    target: by name. tiles: by name. written: how many operations write a tile. refused: operands whose axes can't be
+    those of the operation's others.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, target: str) -> None:
+        self.target = target
         self.tiles: dict[str, Tile] = {}
         self.steps: list[Meeting] = []
         self.written: dict[str, int] = {}
@@ -205,7 +206,7 @@ def survey(kernel: Kernel) -> Survey | None:
     """What there is to know of a kernel's open tiles; None where it has none."""
     if not any(isinstance(s, Alloc) and isinstance(s.buffer.layout, Open) for s in statements(kernel.body)):
         return None
-    made = Survey()
+    made = Survey(kernel.target)
     _block(made, kernel.body, 1)
     made.settle()
     return made

@@ -11,6 +11,9 @@ from ...ir.nodes import Region, Strided
 from ...layout.grid import WIDEST_BYTES
 from ...layout.iters import merged, refined
 from ...ops import relation
+from ...ops.atomic import ATOMIC
+from ...target import target
+from ..moves.updates import update_forms
 from ..schedule.placement import Placement, place
 from ..schedule.width import misaligned
 from .axes import Component, Meeting, Survey, Tile, Use
@@ -64,13 +67,13 @@ class _Counter:
             for axis, label in zip(self.survey.axes(use.tile), use.labels, strict=True)
             if axis is not None and label is not None
         }
-        labels = iter(step.labels.get(name, ()))
-        of_dim: list[int | None] = []
-        for extent in region.extents:
-            label = None if extent is None else next(labels, None)
-            of_dim.append(None if label is None else of_label.get(label))
+        axes = [None if label is None else of_label.get(label) for label in step.labels.get(name, ())]
         is_store = step.op.record.operands[step.op.record.position(name)].written
-        made = access(region, of_dim, step.op.scope, is_store)
+        made = access(region, axes, step.op.scope, is_store)
+        if made is not None and step.op.name == ATOMIC.name:
+            forms = update_forms(step.op, target(self.survey.target))
+            most = max([form.bits for form in forms], default=0) // region.dtype.bits
+            made = replace(made, width=max(1, min(made.width, most)))
         if made is not None:
             made = replace(made, masked="mask" in step.op.options and name != "mask")
             _add(self.demand.accesses, made, step.turns)
@@ -133,7 +136,8 @@ def demands(
 def access(region: Region, axes: Sequence[int | None], scope: str, is_store: bool) -> Access | None:
     """What it takes to move a region of memory; None where it can't be said.
 
-    axes: of each dimension of the region, None for one that isn't an axis of the tile.
+    axes: of each dimension of the region's shape, None for one that isn't an axis of the tile; those that are missing
+    are none.
     """
     try:
         placement = place(region, scope)
@@ -141,7 +145,10 @@ def access(region: Region, axes: Sequence[int | None], scope: str, is_store: boo
         return None
     size = region.dtype.bytes
     steps = _steps(region)
-    pairs = [(axis, region.extents[d] or 1, steps[d]) for d, axis in enumerate(axes) if axis is not None]
+    # where an index leads isn't known
+    dims: list[tuple[int, int | None]] = [(n, None) for n in region.index_shape]
+    dims += [(n, steps[d]) for d, n in enumerate(region.extents) if n is not None]
+    pairs = [(axis, n, step) for axis, (n, step) in zip(axes, dims, strict=False) if axis is not None]
     unit = next((axis for axis, _, stride in reversed(pairs) if stride == 1), None)
     width = 1
     if unit is not None:

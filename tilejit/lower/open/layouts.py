@@ -8,10 +8,11 @@ from ...ir.nodes import Kernel, Open
 from ...layout.grid import Grid, Projection, everywhere
 from ...scopes import SCOPES
 from ...target import most_registers
-from .anchors import WarpSplit, anchored
+from .anchors import anchored
 from .axes import Survey, Tile, survey
 from .choose import choose, order_axes
 from .demand import demands
+from .products import ProductLayouts, has_products
 from .reload import loaded_again
 from .repair import Spot, rewritten
 from .staging import staged
@@ -61,8 +62,8 @@ def lay_out(kernel: Kernel) -> LaidOut:
     twice = loaded_again(kernel, made)
     if twice is not kernel:
         kernel, made = twice, survey(twice) or made
-    fragments = WarpSplit(made, kernel.threads)
-    fixed = anchored(made, fragments)
+    products = ProductLayouts(kernel, made, anchored(made) if has_products(made) else {})
+    fixed = anchored(made, products)
     spots = {tile: Spot(layout) for tile, layout in fixed.items()}
     free = [tile for tile in made.tiles.values() if tile.is_open and tile not in fixed]
     choices = _choose(made, free, spots, kernel)
@@ -70,7 +71,7 @@ def lay_out(kernel: Kernel) -> LaidOut:
         if tile not in spots:
             spots[tile] = _single(tile, kernel.threads)
     stages = staged(made, fixed, kernel.threads)
-    return LaidOut(rewritten(kernel, made, spots, fragments, stages), tuple(choices))
+    return LaidOut(rewritten(kernel, made, spots, products, stages), tuple(choices))
 
 
 def _choose(made: Survey, free: list[Tile], spots: dict[Tile, Spot], kernel: Kernel) -> list[LayoutChoice]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import prod
 
 from ...dtypes import int32
 from ...errors import LayoutError
@@ -18,13 +19,15 @@ from ...ir import walk
 from ...ir.names import FreshNames, defined_names
 from ...ir.nodes import Alloc, Buffer, BufferView, Const, Kernel, Open, Region, Stmt, TileOp
 from ...layout import TileLayout
-from ...layout.grid import Grid, Projection, alike, projected
+from ...layout.grid import Grid, Projection, alike, alone, projected
 from ...ops import relation
 from ...ops.copies import COPY
+from ...scopes import SCOPES
 from ...source import Span
 from ..schedule.placement import place
-from .anchors import WarpSplit, padded
+from .anchors import padded
 from .axes import Meeting, Survey, Tile, Use, fits
+from .products import ProductLayouts
 from .recompute import Recomputing
 
 __all__ = ["Spot", "rewritten"]
@@ -61,11 +64,11 @@ def rewritten(
     kernel: Kernel,
     survey: Survey,
     spots: Mapping[Tile, Spot],
-    fragments: WarpSplit,
+    products: ProductLayouts,
     stages: Mapping[int, Projection],
 ) -> Kernel:
     """The kernel at tile level. stages: by id of a copy, the layout in which it accesses memory instead."""
-    rewriter = _Rewriter(kernel, survey, spots, fragments, stages)
+    rewriter = _Rewriter(kernel, survey, spots, products, stages)
     body = walk.rewrite(kernel.body, rewriter.changed)
     return replace(kernel, body=(*rewriter.head, *body))
 
@@ -76,15 +79,16 @@ class _Rewriter:
         kernel: Kernel,
         survey: Survey,
         spots: Mapping[Tile, Spot],
-        fragments: WarpSplit,
+        products: ProductLayouts,
         stages: Mapping[int, Projection],
     ) -> None:
-        self.survey, self.spots, self.fragments, self.stages = survey, spots, fragments, stages
+        self.survey, self.spots, self.products, self.stages = survey, spots, products, stages
         self.head: list[Alloc] = []
         self._buffers: dict[str, Buffer] = {}
         self._steps = {id(step.op): step for step in survey.steps}
         self._names = FreshNames(defined_names(kernel.body), 1)
         self._recomputing = Recomputing(kernel, survey)
+        self._threads = kernel.threads
 
     def changed(self, stmt: Stmt) -> tuple[Stmt, ...]:
         if isinstance(stmt, Alloc) and isinstance(stmt.buffer.layout, Open):
@@ -117,7 +121,7 @@ class _Rewriter:
         buffer = self.buffer(region.buffer)
         if buffer is region.buffer:
             return region
-        return Region(buffer, region.starts, region.extents, region.in_bounds, region.span)
+        return replace(region, buffer=buffer)
 
     def operation(self, step: Meeting) -> Iterator[Stmt]:
         """The operation on tiles with layouts, between the conversions of those that disagree."""
@@ -209,23 +213,28 @@ class _Rewriter:
     def _cuts_threads(self, step: Meeting, use: Use) -> bool:
         """Whether a part has elements of some threads only, in a way that the operation can't do with."""
         spot = self.spots[use.tile]
+        is_apart = len(step.uses) > 1 or not _is_placed(self.region(use.region), step.op.scope)
         if spot.grid is None:
-            return False
+            return use.tile.is_open and bool(use.cuts) and is_apart
         for (dim, start, extent), period in zip(use.cuts, _periods_of(use, spot), strict=True):
             axis = spot.axes[dim]
             if axis is None or start is None or fits(((0, start, extent),), (period,)):
                 continue
             spread = spot.grid.spreads[axis]
             if spread.lanes * spread.warps > 1:
-                return len(step.uses) > 1 or not _is_placed(self.region(use.region), step.op.scope)
+                return is_apart
         return False
 
     def _apart(self, use: Use) -> _View | None:
-        """The layout that the part would have as a tile of its own, in the grid of its tile."""
-        spot = self.spots[use.tile]
-        assert spot.grid is not None
+        """The layout that the part would have as a tile of its own, in the grid of its tile where that has one."""
+        spot, open_layout = self.spots[use.tile], use.tile.buffer.layout
         shape = tuple(use.extent(d) for d in range(len(use.tile.shape)))
-        part = spot.grid.project(spot.axes, shape)
+        if spot.grid is None:
+            assert isinstance(open_layout, Open)
+            threads = SCOPES[open_layout.scope].threads(self._threads)
+            part = alone(shape, open_layout.scope, threads, use.tile.buffer.dtype.bits)
+        else:
+            part = spot.grid.project(spot.axes, shape)
         slots = padded(part, shape)
         kept = [d for d, label in enumerate(use.labels) if label is not None]
         try:
@@ -242,9 +251,9 @@ class _Rewriter:
         labels = tuple(label for label in use.labels if label is not None)
         layout = spot.layout.layout
         if use.cuts:
-            if spot.grid is None or not fits(use.cuts, _periods(spot)):
+            part = _part(use, spot)
+            if part is None:
                 return None
-            part = spot.grid.project(spot.axes, [use.extent(d) for d in range(len(shape))])
             layout, shape = part.layout, padded(part, tuple(use.extent(d) for d in range(len(shape))))
         try:
             return _View(projected(layout, shape, kept), labels, tuple(shape[d] for d in kept))
@@ -254,15 +263,44 @@ class _Rewriter:
     def _misfits(self, step: Meeting) -> Iterator[tuple[str, Projection]]:
         """The operands of a product that aren't fragments."""
         for name, use in step.uses.items():
-            layout = self.fragments.layout(step, name)
-            if layout is None:
+            wanted = self.products.layout(step, name)
+            if wanted is None:
                 continue
-            shape, labels = use.region.shape, step.labels[name]
-            wanted = Projection(layout, shape)
-            seen = self._seen(use)
+            labels, slots = step.labels[name], padded(wanted, use.region.shape)
             along = tuple(label for label in labels if label is not None)
-            if seen is None or not _same(wanted, seen.over(along)):
-                yield name, wanted
+            moving = tuple(n for n, label in zip(slots, labels, strict=True) if label is not None)
+            seen = self._seen(use)
+            if seen is None or not _same(Projection(wanted.layout, moving), seen.over(along)):
+                yield name, Projection(wanted.layout, slots)
+
+
+def _part(use: Use, spot: Spot) -> Projection | None:
+    """The layout of the part of a tile that a use has; None where that has elements of some threads only."""
+    extents = tuple(use.extent(d) for d in range(len(use.tile.shape)))
+    if spot.grid is not None:
+        return spot.grid.project(spot.axes, extents) if fits(use.cuts, _periods(spot)) else None
+    starts = {dim: start for dim, start, _ in use.cuts}
+    if not use.tile.is_open or None in starts.values():
+        return None
+    whole = padded(spot.layout, use.tile.shape)
+    box = [
+        (start := starts.get(d) or 0, slots - start if start + extents[d] == n else extents[d])
+        for d, (n, slots) in enumerate(zip(use.tile.shape, whole, strict=True))
+    ]
+    try:
+        layout = spot.layout.layout.slice(whole, box)
+    except LayoutError:
+        return None
+    begins_later = any(axis.is_thread and value for axis, value in layout.offset)
+    if begins_later or _spread(layout) != _spread(spot.layout.layout):
+        return None
+    slots = tuple(extent for _, extent in box)
+    return Projection(TileLayout(layout.shard, layout.replica), () if slots == extents else slots)
+
+
+def _spread(layout: TileLayout) -> int:
+    """Among how many threads elements are spread."""
+    return prod(it.extent for it in layout.shard if it.axis.is_thread)
 
 
 def _same(one: Projection, other: Projection) -> bool:

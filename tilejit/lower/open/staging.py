@@ -15,7 +15,7 @@ from ...ir.nodes import Region
 from ...layout import TileLayout
 from ...layout.grid import WIDEST_BYTES, Projection, projected
 from ...layout.iters import Iter, merged, refined
-from ...ops.copies import COPY
+from ...ops.copies import COPY, INDEX
 from ...scopes import SCOPES
 from ...target import WARP
 from ..weights import ACCESS, BARRIER, STAGED, WAVEFRONT
@@ -54,7 +54,8 @@ def staged(survey: Survey, fixed: Mapping[Tile, Projection], threads: int) -> di
 def _may_be(step: Meeting, use: Use) -> bool:
     """Whether it is a plain copy between all of a tile and global memory."""
     op = step.op
-    is_plain = op.name == COPY.name and not op.attrs and "mask" not in op.options and len(step.uses) == 1
+    is_plain = op.name == COPY.name and not op.attrs and len(step.uses) == 1
+    is_plain = is_plain and not {"mask", INDEX.name} & {*op.options}
     return is_plain and not use.cuts and "global" in (region.buffer.space for region in op.tiles.values())
 
 
@@ -62,8 +63,7 @@ def _asked(step: Meeting, name: str) -> Access | None:
     """The access to memory; its axes count the dimensions that the operation names."""
     region: Region = step.op.region(name)
     labels = [label for label in step.labels[name] if label is not None]
-    numbers = iter(step.labels[name])
-    axes = [None if n is None or (label := next(numbers)) is None else labels.index(label) for n in region.extents]
+    axes = [None if label is None else labels.index(label) for label in step.labels[name]]
     return access(region, axes, step.op.scope, is_store=name == "dst")
 
 

@@ -107,12 +107,16 @@ def _keys(region: Region, scope: str, values: Mapping[str, int]) -> Array:
 
 
 def _coordinates(region: Region, values: Mapping[str, int]) -> list[Array]:
-    """Each element's index in every dimension of the buffer, the region's elements in row-major order."""
+    """Each element's index in every dimension of the buffer, the region's elements in row-major order.
+
+    Each number of an index counts as 0.
+    """
     spans = [
         np.arange(count) + int(evaluate(start, values))
         for start, count in zip(region.starts, region.counts, strict=True)
     ]
-    return [g.ravel() for g in np.meshgrid(*spans, indexing="ij")] if spans else []
+    boxes = prod(region.index_shape)
+    return [np.tile(g.ravel(), boxes) for g in np.meshgrid(*spans, indexing="ij")] if spans else []
 
 
 def _places(buffer: Buffer, at: list[Array]) -> dict[str, Array]:

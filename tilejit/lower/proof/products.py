@@ -19,26 +19,45 @@ Array = np.ndarray
 _WARP = 32
 
 
+#: stands for an element that there isn't, and for one that counts as 0
+_NONE, _ZERO = -1, -2
+
+
 def prove_products(products: Products, op: TileOp) -> None:
-    """Raise AssertionError unless each warp adds each product of its rows and columns to its sum once."""
+    """Raise AssertionError unless each warp adds each product of its rows and columns to its sum once.
+
+    What is padding along k counts as 0 in both factors; what else is, goes to no sum.
+    """
     regions = list(op.tiles.values())
     n, depth = regions[0].shape[1], regions[1].shape[1]
+    zeros = (np.zeros(1, bool), products.a_zeros, products.b_zeros)
+    sides = (products.acc, products.a, products.b)
+    held = [
+        _held(region, op.scope, products.threads, registers)
+        for region, registers in zip(regions, sides, strict=True)
+    ]
     acc, a, b = (
-        _tile(region, op.scope, products.threads, registers, fragment)
-        for region, registers, fragment in zip(
-            regions, (products.acc, products.a, products.b), fragments(products), strict=True
-        )
+        _tile(np.where(zero, _ZERO, _taken(elements, registers)), fragment)
+        for elements, zero, registers, fragment in zip(held, zeros, sides, fragments(products), strict=True)
     )
-    (acc_row, acc_column), (row, k), (b_k, column) = np.divmod(acc, n), np.divmod(a, depth), np.divmod(b, n)
+    span = held[0].shape[1]
+    places = np.arange(products.threads)[:, None, None] * span + products.acc
+    sums = _tile(np.where(_taken(held[0], products.acc) < 0, _NONE, places), fragments(products)[0])
     # of shape (warps, instructions, m, k, n): product i, l, j is that of A's i, l and B's l, j for the sum i, j
-    assert (k[..., None] == b_k[:, :, None]).all(), "A and B have different k in the same place"
-    assert (acc_row[:, :, :, None] == row[..., None]).all(), "A and the sums have different rows"
-    assert (acc_column[:, :, :, None] == column[:, :, None]).all(), "B and the sums have different columns"
-    every = acc[:, :, :, None] * depth + k[..., None]
-    for sums, made in zip(acc, every, strict=True):
-        added = np.unique(made)
-        assert len(added) == made.size, "a product is added twice"
-        assert made.size == len(np.unique(sums)) * depth, "a sum lacks products"
+    acc, sums, a, b = acc[:, :, :, None], sums[:, :, :, None], a[..., None], b[:, :, None]
+    counts = np.broadcast_to(sums >= 0, np.broadcast_shapes(sums.shape, a.shape, b.shape))
+    assert (((a == _ZERO) == (b == _ZERO)) | ~counts).all(), "one factor counts as 0 where the other doesn't"
+    counts = counts & (a != _ZERO)
+    assert ((a != _NONE) & (b != _NONE) | ~counts).all(), "a sum takes padding, or a register that holds no element"
+    assert (a % depth == b // n)[counts].all(), "A and B have different k in the same place"
+    assert (acc // n == a // depth)[counts].all(), "A and the sums have different rows"
+    assert (acc % n == b % n)[counts].all(), "B and the sums have different columns"
+    every = sums * depth + a % depth
+    owned = (held[0] >= 0).reshape(len(acc), -1).sum(1)
+    for count, made, added in zip(owned, every, counts, strict=True):
+        products_made = np.broadcast_to(made, added.shape)[added]
+        assert len(np.unique(products_made)) == products_made.size, "a product is added twice"
+        assert products_made.size == count * depth, "a sum lacks products"
 
 
 def fragments(products: Products) -> tuple[tuple[Array, Array], ...]:
@@ -57,18 +76,25 @@ def fragments(products: Products) -> tuple[tuple[Array, Array], ...]:
     return acc, a, b
 
 
-def _tile(region: Region, scope: str, threads: int, registers: Array, fragment: tuple[Array, Array]) -> Array:
-    """Which element of `region` stands at each row and column of an instruction's operand.
-
-    returns: elements of shape (warps, instructions, rows, columns).
-    """
+def _held(region: Region, scope: str, threads: int, registers: Array) -> Array:
+    """The element of a region in each register of each thread."""
     owners, places = owners_of(region, scope)
-    held = np.full((threads, region.buffer.tile_layout.span()), -1)
+    held = np.full((threads, max(region.buffer.tile_layout.span(), registers.max() + 1)), _NONE)
     held[owners, places] = np.arange(owners.shape[1])
-    taken = held[:, registers].reshape(-1, _WARP, *registers.shape)
-    assert (taken >= 0).all(), "an instruction takes registers that hold no element of the region"
+    return held
+
+
+def _taken(held: Array, registers: Array) -> Array:
+    """The elements that each thread's instructions take, of shape (threads, instructions, elements)."""
+    return np.where(registers < 0, _NONE, held[:, registers])
+
+
+def _tile(taken: Array, fragment: tuple[Array, Array]) -> Array:
+    """What stands at each row and column of an instruction's operand, of shape (warps, instructions, rows, columns)."""
     row, column = fragment
-    tile = np.full((len(taken), len(registers), row.max() + 1, column.max() + 1), -1)
-    tile[:, :, row, column] = taken.swapaxes(1, 2)
-    assert (tile >= 0).all(), "the fragments don't cover the instruction's operand"
+    by_warp = taken.reshape(-1, _WARP, *taken.shape[1:])
+    missing = _ZERO - 1
+    tile = np.full((len(by_warp), taken.shape[1], row.max() + 1, column.max() + 1), missing)
+    tile[:, :, row, column] = by_warp.swapaxes(1, 2)
+    assert (tile != missing).all(), "the fragments don't cover the instruction's operand"
     return tile

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from ...ir.nodes import Region, Special, TileOp, Var
+from ...ir.nodes import Expr, Region, Special, TileOp, Var
 from ...ir.walk import assert_never, subexpressions
 from ...scopes import SCOPES
 from ..schedule.launch import launch_values
@@ -78,14 +78,14 @@ def prove_moves(moves: Moves, op: TileOp) -> None:
     threads = SCOPES[op.scope].size
     assert (moves.thread >= 0).all(), "a thread that the scope doesn't have"
     assert threads is None or (moves.thread < threads).all(), "a thread that the scope doesn't have"
-    _each_once(moves, sides)
+    _each_once(moves, sides, op.index)
     for number, side in enumerate(sides):
         if side.region.buffer.space in ("global", "shared"):
             _aligned(moves, number, side.region)
             _inside(moves, number, side)
 
 
-def _each_once(moves: Moves, sides: list[Contents]) -> None:
+def _each_once(moves: Moves, sides: list[Contents], index: Region | Expr | None) -> None:
     """The places of the destination are written as often as they hold elements, from those of the inputs."""
     dst, *inputs = sides
     thread, places = _without_padding(*_every_element(moves), sides)
@@ -94,7 +94,8 @@ def _each_once(moves: Moves, sides: list[Contents]) -> None:
     for k, side in enumerate(inputs, 1):
         moved.append(side.held(side.keys(thread, places[:, k])))
         _need_contents(side, moved[-1], thread, places[:, k])
-        wanted.append(np.broadcast_to(_for_each(side, dst.region), dst.every.shape).ravel())
+        each = _for_each(side, dst.region, leads=side.region is index)
+        wanted.append(np.broadcast_to(each, dst.every.shape).ravel())
     assert len(thread) == dst.every.size, f"{len(thread)} elements are moved; {dst.every.size} should be"
     a, b = (table[np.lexsort(table.T[::-1])] for table in (np.stack(moved, axis=1), np.stack(wanted, axis=1)))
     wrong = np.flatnonzero((a != b).any(axis=1))
@@ -120,12 +121,16 @@ def _without_padding(thread: Array, places: Array, sides: list[Contents]) -> tup
     return thread[kept], places[kept]
 
 
-def _for_each(side: Contents, dst: Region) -> Array:
-    """For each element of the destination the one of `side` that belongs to it, as `held` names it."""
+def _for_each(side: Contents, dst: Region, *, leads: bool) -> Array:
+    """For each element of the destination the one of `side` that belongs to it, as `held` names it.
+
+    leads: whether it runs along the destination's first dimensions; else it broadcasts.
+    """
     elements = side.canonical()
     if len(elements) == prod(dst.shape):
         return elements
-    return np.broadcast_to(elements.reshape(side.region.shape), dst.shape).ravel()
+    behind = (1,) * (len(dst.shape) - len(side.region.shape)) if leads else ()
+    return np.broadcast_to(elements.reshape(side.region.shape + behind), dst.shape).ravel()
 
 
 def _need_contents(side: Contents, elements: Array, thread: Array, place: Array) -> None:

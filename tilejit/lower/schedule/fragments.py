@@ -2,16 +2,21 @@
 
 Lane 4g + t holds row g of A and of the accumulator, column g of B, and the t-th registers along k and n. Rows, columns
 and steps of k may come in any order, as long as the operands that share a dimension agree on it.
+
+A dimension of one element has no digits: all lanes along it hold the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from math import prod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from math import gcd, prod
 
+from ...dtypes import int32
 from ...errors import LayoutError
-from ...ir.nodes import Const, Region
+from ...ir.arithmetic import build
+from ...ir.nodes import Const, Expr, Region
 from ...isa.mma import MMA_M, MMA_N, Mma
 from ...scopes import WARPGROUP
 from ...target import WARP
@@ -32,25 +37,78 @@ _LANES = {"acc": (_G, _T), "a": (_G, _T), "b": (_T, _G)}
 
 
 @dataclass(frozen=True, slots=True)
+class Depth:
+    """Where along k the elements of an instruction's registers are, and how many k there really are.
+
+    count: what lies past it is padding. tiles: the digits of an instruction's steps, slowest first. half: leads to its
+    upper half. lanes: of those along k. pack: of the elements in a 32-bit register, fastest first.
+    """
+
+    count: int
+    tiles: tuple[Digit, ...]
+    half: Digit | None
+    lanes: tuple[Digit, ...]
+    pack: tuple[Digit, ...]
+
+    @staticmethod
+    def of_one(form: Mma) -> Depth:
+        """Of products whose k is 0 only, as if an instruction's elements were in the order of k."""
+        digit = partial(Digit, dim=_K, strides=tuple((name, 0) for name in _LANES))
+        lanes = replace(digit(_T[1], weight=form.pack), strides=tuple((name, Thread(_T[0])) for name in _LANES))
+        return Depth(1, (), digit(form.halves, weight=4 * form.pack), (lanes,), (digit(form.pack, weight=1),))
+
+    def elements(self, tile: int, half: int) -> Iterator[tuple[int, int]]:
+        """(least, greatest) k over the lanes, of each element of a register."""
+        reach = sum((digit.extent - 1) * digit.weight for digit in self.lanes)
+        first = (half * self.half.weight if self.half is not None else 0) + _worth(tile, self.tiles[::-1])
+        for k in range(prod(digit.extent for digit in self.pack)):
+            at = first + _worth(k, self.pack)
+            yield at, at + reach
+
+    @property
+    def lane_step(self) -> int:
+        """What divides all that lanes add to k."""
+        return gcd(*(digit.weight for digit in self.lanes))
+
+    def of_lane(self, thread: Expr) -> Expr:
+        """What a thread's lane adds to k."""
+        values = (Step(digit.extent, digit["a"]).of_thread(thread) for digit in self.lanes)
+        return build.weighted_sum([(value, d.weight) for value, d in zip(values, self.lanes, strict=True)], int32)
+
+
+def _worth(value: int, digits: Iterable[Digit]) -> int:
+    """What the digits of a value, the fastest first, add to the index."""
+    total = 0
+    for digit in digits:
+        value, at = divmod(value, digit.extent)
+        total += at * digit.weight
+    return total
+
+
+@dataclass(frozen=True, slots=True)
 class Fragments:
     """The digits of a warp's registers in a product, over (m, n, k), in "acc", "a" and "b".
 
     m, n, k: those of tiles, slowest first. row: leads to the tile's lower 8 rows. pair: to the accumulator's next
-    column. half: to the instruction's upper half of k; None where it has one.
+    column. half: to the instruction's upper half of k. None where that is the same, or there is none.
+    depth: which k the registers hold.
     """
 
     m: Schedule
     n: Schedule
     k: Schedule
-    row: Digit
-    pair: Digit
+    row: Digit | None
+    pair: Digit | None
     half: Digit | None
+    depth: Depth
 
 
 def _need_lanes(placement: Placement, operand: str) -> None:
     """Raise LayoutError where a dimension of an operand isn't spread over the lanes that a fragment has."""
-    for dim, (distance, count) in enumerate(_LANES[operand]):
-        steps = [s for s in placement.dims[dim] if isinstance(s.stride, Thread)]
+    for dim, at, (distance, count) in zip(range(2), _dims(placement), _LANES[operand], strict=True):
+        if at is None:
+            continue
+        steps = [s for s in placement.dims[at] if isinstance(s.stride, Thread)]
         wanted = {distance << bit for bit in range(count.bit_length() - 1)}
         taken: set[int] = set()
         for step in steps:
@@ -61,6 +119,13 @@ def _need_lanes(placement: Placement, operand: str) -> None:
         if taken != wanted:
             shown = ", ".join(map(_shown, steps)) or "no lanes"
             raise LayoutError(_in_the_way(placement, operand, dim, shown, f"{count}:{distance}@laneid"))
+
+
+def _dims(placement: Placement) -> list[int | None]:
+    """Which of the placement's dimensions are those of the matrix; None for one of a single element."""
+    region = placement.region
+    kept = [d for d, extent in enumerate(region.extents) if extent is not None]
+    return [placement.places.index(d) if d in placement.places else None for d in kept]
 
 
 def _in_the_way(placement: Placement, operand: str, dim: int, shown: str, wanted: str) -> str:
@@ -110,19 +175,32 @@ def share(operands: Mapping[str, Placement], form: Mma) -> Fragments:
     accepts: placements of "acc", "a" and "b" that `fragment` makes, owned by whole warps.
     raises: LayoutError where two of them disagree on a dimension, or elements don't lie together in registers.
     """
-    (m, n), (_, k) = operands["acc"].shape, operands["a"].shape
-    along = {"acc": (0, 1, None), "a": (0, None, 1), "b": (None, 1, 0)}
-    product = Schedule.of((m, n, k), {name: (operands[name], dims) for name, dims in along.items()})
+    (m, n), (_, k) = operands["acc"].region.shape, operands["a"].region.shape
+    along = {"acc": (_M, _N), "a": (_M, _K), "b": (_K, _N)}
+    sides = {name: (placement, _along(placement, along[name])) for name, placement in operands.items()}
+    product = Schedule.of((m, n, k), sides)
     rows = _registers(product, _M, "acc", "a")
     columns = _registers(product, _N, "acc", "b")
-    depth = _without_packs(_registers(product, _K, "a", "b"), product, form)
-    pair, columns = _without_pair(columns, product, form)
-    _need_words(product, (*rows, *columns, *depth), form)
-    row, rows = _halved(rows, "8 more rows in registers")
-    half = None
-    if form.halves == 2:
+    depth, pack = _without_packs(_registers(product, _K, "a", "b"), product, form) if k > 1 else ([], ())
+    row = pair = half = None
+    if n > 1:
+        pair, columns = _without_pair(columns, product, form)
+    # where a dimension has one element, registers are made by themselves
+    words = ("acc",) * (m > 1 and n > 1) + ("a", "b") * (k > 1)
+    _need_words(product.among(words), (*rows, *columns, *depth), form)
+    if m > 1:
+        row, rows = _halved(rows, "8 more rows in registers")
+    if k > 1 and form.halves == 2:
         half, depth = _halved(depth, f"{form.k} steps of k in registers")
-    return Fragments(product.over(rows), product.over(columns), product.over(depth), row, pair, half)
+    lanes = tuple(d for d in product.digits if d.dim == _K and d.is_spread("a"))
+    deep = Depth(k, tuple(depth), half, lanes, pack) if k > 1 else Depth.of_one(form)
+    return Fragments(product.over(rows), product.over(columns), product.over(depth), row, pair, half, deep)
+
+
+def _along(placement: Placement, dims: tuple[int, int]) -> list[int | None]:
+    """Which of an operand's dimensions goes along each of (m, n, k)."""
+    at = dict(zip(dims, _dims(placement), strict=True))
+    return [at.get(dim) for dim in (_M, _N, _K)]
 
 
 def _registers(product: Schedule, dim: int, first: str, second: str) -> list[Digit]:
@@ -177,9 +255,11 @@ def _without_pair(digits: list[Digit], product: Schedule, form: Mma) -> tuple[Di
     return pair, [d for d in digits if d is not pair]
 
 
-def _without_packs(digits: list[Digit], product: Schedule, form: Mma) -> list[Digit]:
-    """The digits of k without those of the elements in a 32-bit register."""
-    unpacked, packed = list(digits), 1
+def _without_packs(
+    digits: list[Digit], product: Schedule, form: Mma
+) -> tuple[list[Digit], tuple[Digit, ...]]:
+    """The digits of k without those of the elements in a 32-bit register, and these, fastest first."""
+    unpacked, packed, pack = list(digits), 1, list[Digit]()
     while packed < form.pack:
         at = next((i for i, d in enumerate(unpacked) if d["a"] == packed == d["b"]), None)
         taken = 0 if at is None else min(unpacked[at].extent, form.pack // packed)
@@ -188,17 +268,19 @@ def _without_packs(digits: list[Digit], product: Schedule, form: Mma) -> list[Di
             raise LayoutError(
                 f"a 32-bit register holds {form.pack} elements that follow each other along k; in {names} {packed} do"
             )
-        outer, _ = unpacked.pop(at).split(taken)
+        outer, inner = unpacked.pop(at).split(taken)
         unpacked[at:at] = [outer] if outer.extent > 1 else []
+        pack.append(inner)
         packed *= taken
-    return unpacked
+    return unpacked, tuple(pack)
 
 
 def _need_words(product: Schedule, digits: Iterable[Digit], form: Mma) -> None:
     """Raise LayoutError where a tile's registers don't begin at whole 32-bit registers."""
     packs = {"acc": form.acc_pack, "a": form.pack, "b": form.pack}
     for digit in digits:
-        for name, stride in digit.strides:
+        for name in product.names:
+            stride = digit[name]
             if isinstance(stride, int) and stride % packs[name]:
                 raise LayoutError(
                     f"tiles of {product[name].buffer.name} begin every {stride} elements of a lane "

@@ -25,7 +25,10 @@ from ...target import TMEM_LANE
 from .strides import Folded, Scaled, Stride, Term, Thread, multiple_of, total_along
 from .swizzles import swizzled
 
-__all__ = ["Offset", "Placement", "Step", "element_offset", "extent_of", "inside", "need_slice", "owned", "place"]
+__all__ = [
+    "Offset", "Placement", "Step", "element_offset", "extent_of", "gathered_offsets", "inside", "need_slice", "owned",
+    "place",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +179,20 @@ def element_offset(buffer: Buffer, indices: Sequence[Expr]) -> Expr:
 def _is_spread(buffer: Buffer) -> bool:
     """Whether a buffer with a tile layout has thread axes."""
     return any(axis.is_thread for axis in buffer.tile_layout.axes())
+
+
+def gathered_offsets(region: Region, number: Expr) -> tuple[Offset, ...]:
+    """What is added for the box of a gathered region that a number of its index says; nothing of any other region."""
+    if region.gathered is None:
+        return ()
+    buffer, dim = region.buffer, region.gathered.dim
+    what = f"row of {buffer.name} by its number"
+    layout = buffer.layout
+    strides = layout.strides if isinstance(layout, Strided) else _fixed_strides(buffer, buffer.tile_layout)
+    if strides is None:
+        return tuple(_window(_groups(buffer)[dim], number, 1, what, THREAD.name)[1])
+    stride = strides[dim]
+    return (Offset(number, stride if isinstance(stride, int) else Scaled(stride), what),)
 
 
 def extent_of(buffer: Buffer, d: int) -> Expr:
@@ -411,7 +428,7 @@ def _edges(region: Region) -> tuple[int, ...]:
     """The dimensions in which the region isn't known to lie inside its tensor."""
     if region.in_bounds or region.buffer.space != "global":
         return ()
-    return tuple(d for d in range(len(region.starts)) if inside(region, d) != TRUE)
+    return tuple(d for d in region.box_dims if inside(region, d) != TRUE)
 
 
 def inside(region: Region, d: int) -> Expr:

@@ -12,13 +12,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...ir.nodes import Strided
+from ...dtypes import int64
+from ...ir.nodes import Strided, Var
 from ...isa.access import WIDEST_BITS
-from .placement import Placement
+from .placement import Placement, gathered_offsets
 from .strides import Folded, Stride, Thread, multiple_of, shown
 from .views import Schedule
 
 __all__ = ["Width", "misaligned", "widest_vector"]
+
+
+#: a number of which nothing is known
+_ANY = Var("any", int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +87,7 @@ def misaligned(placement: Placement, strides: Sequence[Stride], width: int) -> s
     bytes_each = buffer.dtype.bytes
     if swizzle is not None and swizzle.chunk < width:
         return f"the swizzle of {buffer.name} keeps {swizzle.chunk} elements together; needs {width}"
-    for offset in placement.offsets:
+    for offset in (*placement.offsets, *gathered_offsets(placement.region, _ANY)):
         if offset.multiple % width:
             return (
                 f"{offset.what} is a multiple of {offset.multiple * bytes_each} bytes; "

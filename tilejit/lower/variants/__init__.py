@@ -6,6 +6,7 @@ from typing import Any
 
 from ..variant import Variant
 from . import (
+    atomic_reg,
     copy_async_ldgsts,
     copy_async_tcgen05_ldst,
     copy_fallback,
@@ -28,6 +29,7 @@ from . import (
 __all__ = ["VARIANTS"]
 
 VARIANTS: tuple[Variant[Any], ...] = (
+    atomic_reg.VARIANT,
     copy_ldstmatrix.VARIANT,
     copy_gmem_smem.VARIANT,
     copy_reg.VARIANT,

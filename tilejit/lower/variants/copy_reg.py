@@ -3,8 +3,9 @@
 accepts: one side local and owned by exactly the threads of the scope (replicas count), the other shared or global;
     equal dtypes and shapes; layouts with common digits.
 emits: the widest vectors that are contiguous in memory and provably aligned, unrolled but for many rounds of a tile in
-    local memory. Registers that aren't neighbours change names on the way, which costs no instruction. All owners of a
-    replicated tile load it, the lowest one stores it.
+    local memory. Registers that aren't neighbours change names on the way, which costs no instruction. The boxes of a
+    gathered region lie where the index says, which each thread has in registers. All owners of a replicated tile load
+    it, the lowest one stores it.
 source: DISPATCH 5 and 13; Apache TVM, TIRx `vec_auto`.
 """
 
@@ -14,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from ...ir.nodes import Expr, Region, TileOp
 from ..builder import Builder
+from ..moves.gathered import Index
 from ..moves.masks import IndexCondition
 from ..moves.vectors import OwnedVectors, fill_value, register_copy
 from ..variant import COPY_CONDITIONS, KINDS, DispatchContext, Facts, Variant, VectorPlan, between
@@ -87,11 +89,12 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
     thread = b.thread(op.scope, plan.threads)
-    for registers, memory in plan.owned.each_round(b, thread, plan.owned.is_mover(thread, plan.loads), plan.condition):
+    mover, index = plan.owned.is_mover(thread, plan.loads), Index.of(op)
+    for registers, memory in plan.owned.each_round(b, thread, mover, index, plan.condition):
         if plan.loads:
-            registers.load(b, memory, fill_value(op))
+            registers["registers"].load(b, memory, fill_value(op))
         else:
-            registers.store(b, memory)
+            registers["registers"].store(b, memory)
 
 
 VARIANT = Variant(
@@ -100,7 +103,7 @@ VARIANT = Variant(
     priority=10,
     operands=(KINDS, between("local", "shared", "global")),
     when=COPY_CONDITIONS,
-    honours=("fill", "mask"),
+    honours=("fill", "mask", "index"),
     plan=plan,
     emit=emit,
 )

@@ -1,14 +1,18 @@
 """gemm by mma.sync: each warp multiplies the fragments that its lanes hold.
 
 accepts: local operands of whole warps in the layouts of `tj.mma.layout_a/b/c`, or in others that give each lane the
-    same elements up to the order of tiles and registers; types that an instruction of the target multiplies.
+    same elements up to the order of tiles and registers; padded to whole tiles, and replicas along a dimension of one
+    element; types that an instruction of the target multiplies.
 emits: one instruction for each tile of 16 x 8 x k of a warp, unrolled; for float32 before it a conversion to tf32.
+    Padding along k counts as 0 in both factors; along m and n it is multiplied like elements.
 source: DISPATCH 9.7; PTX ISA, "Multiply-and-Accumulate Instruction: mma" and "Matrix Fragments for mma.m16n8k16 ...".
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from math import prod
 
 import numpy as np
@@ -16,12 +20,13 @@ import numpy as np
 from ...dtypes import float32, int32
 from ...errors import LayoutError
 from ...ir.arithmetic import build
-from ...ir.arithmetic.evaluate import number
-from ...ir.nodes import Buffer, Const, Expr, Instruction, Region, TileOp, Vector
+from ...ir.arithmetic.evaluate import evaluate, number
+from ...ir.nodes import FALSE, TRUE, Buffer, Const, Expr, Instruction, Region, Store, TileOp, Var, Vector
 from ...isa import Family
 from ...isa.convert import TF32
 from ...isa.mma import MMA, MMA_M, MMA_N, Mma, products
 from ..builder import Builder
+from ..schedule.digits import Digit
 from ..schedule.fragments import Fragments, fragment, nearest, share
 from ..schedule.views import Schedule
 from ..variant import (
@@ -39,6 +44,14 @@ from ..variant import (
     outside,
 )
 from ..variant import Plan as PlanBase
+
+
+class Within(Enum):
+    """In which lanes an element is none of the padding."""
+
+    ALL = "all"
+    SOME = "some"
+    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +79,8 @@ class Plan(PlanBase):
     def instructions(self) -> tuple[tuple[str, int], ...]:
         """(mnemonic, times a thread)."""
         rounded = ((TF32.mnemonic, self._converted),) if self.form.a == float32 else ()
-        return (*rounded, (MMA.row(self.form).mnemonic, self.issues))
+        chosen = ((f"where.{self.form.a}", self._chosen),) if self._chosen else ()
+        return (*rounded, *chosen, (MMA.row(self.form).mnemonic, self.issues))
 
     @property
     def _converted(self) -> int:
@@ -74,24 +88,58 @@ class Plan(PlanBase):
         return (2 * m + n) * k * self.form.halves
 
     @property
+    def _chosen(self) -> int:
+        """Registers of which some lanes hold padding along k."""
+        m, n, k = self.tiles
+        every = [self.within(step, half) for step in range(self.whole_steps, k) for half in range(self.form.halves)]
+        return (2 * m + n) * sum(Within.SOME in each for each in every)
+
+    @property
+    def gathers(self) -> bool:
+        """Whether the accumulator lacks elements of the instruction's, so that they go through registers beside it."""
+        return self.fragments.row is None or self.fragments.pair is None
+
+    @property
     def acc_width(self) -> int:
         """Elements of the accumulator that lie together: a lane's two columns, or one."""
-        return 2 if self.fragments.pair["acc"] == 1 else 1
+        pair = self.fragments.pair
+        return 2 if pair is not None and pair.elements("acc") == 1 else 1
+
+    @property
+    def whole_steps(self) -> int:
+        """Steps of k before the first with padding."""
+        k = self.tiles[2]
+        partly = (step for step in range(k) if any(self.within(step, half) for half in range(self.form.halves)))
+        return next(partly, k)
+
+    def within(self, step: int, half: int) -> tuple[Within, ...]:
+        """Of each element of a factor's register, in which lanes it is one of the product's k; () where in all."""
+        depth = self.fragments.depth
+        every = tuple(
+            Within.ALL if last < depth.count else Within.SOME if first < depth.count else Within.NONE
+            for first, last in depth.elements(step, half)
+        )
+        return every if set(every) != {Within.ALL} else ()
 
     def facts(self) -> Facts:
         return Facts("-", self.issues)
 
+    def sums(self, m: Expr, n: Expr) -> tuple[Expr | None, ...]:
+        """Where an instruction's sums are, two columns of each of two rows; None for those of which there is one."""
+        tile = self._at("acc", (self.fragments.m, m), (self.fragments.n, n))
+        row, pair = self._steps(self.fragments.row, "acc"), self._steps(self.fragments.pair, "acc")
+        return tuple(
+            None if i is None or j is None else build.add(tile, i + j) for i in (0, row) for j in (0, pair)
+        )
+
     def acc_words(self, m: Expr, n: Expr) -> tuple[Expr, ...]:
         """Where an instruction's elements of the accumulator begin, `acc_width` at a time."""
-        tile = self._at("acc", (self.fragments.m, m), (self.fragments.n, n))
-        row, pair = self.fragments.row.elements("acc"), self.fragments.pair.elements("acc")
-        columns = (0,) if self.acc_width == 2 else (0, pair)
-        return tuple(build.add(tile, i * row + j) for i in range(2) for j in columns)
+        return tuple(at for at in self.sums(m, n)[:: self.acc_width] if at is not None)
 
     def a_words(self, m: Expr, k: Expr) -> tuple[Expr, ...]:
         """The first element of each of the registers of A."""
         tile = self._at("a", (self.fragments.m, m), (self.fragments.k, k))
-        row = self.fragments.row.elements("a")
+        row = self._steps(self.fragments.row, "a") or 0
         return tuple(build.add(tile, half + i * row) for half in self._halves("a") for i in range(2))
 
     def b_words(self, n: Expr, k: Expr) -> tuple[Expr, ...]:
@@ -101,8 +149,11 @@ class Plan(PlanBase):
 
     def _halves(self, operand: str) -> tuple[int, ...]:
         """Where the halves of an instruction's k begin, in a factor's registers."""
-        half = self.fragments.half
-        return (0,) if half is None else (0, half.elements(operand))
+        upper = self._steps(self.fragments.half, operand) or 0
+        return tuple(half * upper for half in range(self.form.halves))
+
+    def _steps(self, digit: Digit | None, operand: str) -> int | None:
+        return None if digit is None else digit.elements(operand)
 
     def _at(self, operand: str, *tile: tuple[Schedule, Expr]) -> Expr:
         """Where an operand has a tile, from (digits, their value) of each of its dimensions."""
@@ -110,33 +161,50 @@ class Plan(PlanBase):
         return build.total([start, *(digits[operand].steps(index) for digits, index in tile)], int32)
 
     def schedule(self) -> np.ndarray:
-        """One row an instruction, in order: (m, n, k, registers of acc ..., of a ..., of b ...), as elements."""
+        """One row an instruction, in order: (m, n, k, registers of acc ..., of a ..., of b ...), as elements.
+
+        A register is -1 where the accumulator lacks the element.
+        """
         rows = []
         for k, m, n in np.ndindex(self.tiles[2], *self.tiles[:2]):
             at_m, at_n, at_k = (build.const(int(x), int32) for x in (m, n, k))
-            words = (*self.acc_words(at_m, at_n), *self.a_words(at_m, at_k), *self.b_words(at_n, at_k))
-            rows.append([m, n, k, *map(number, words)])
+            sums = self.sums(at_m, at_n) if self.gathers else self.acc_words(at_m, at_n)
+            words = (*sums, *self.a_words(at_m, at_k), *self.b_words(at_n, at_k))
+            rows.append([m, n, k, *(-1 if at is None else number(at) for at in words)])
         return np.array(rows, np.int64)
 
     def moves(self) -> Products:
-        words = self.schedule()[:, 3:]
-        sums, halves = 4 // self.acc_width, self.form.halves
+        rows = self.schedule()
+        steps, words = rows[:, 2], rows[:, 3:]
+        width = 1 if self.gathers else self.acc_width
+        sums, halves = 4 // width, self.form.halves
         parts = np.split(words, (sums, sums + 2 * halves), axis=1)
-        widths = (self.acc_width, self.form.pack, self.form.pack)
+        widths = (width, self.form.pack, self.form.pack)
         # the elements of a register follow each other
         acc, a, b = (
             (first[:, :, None] + np.arange(width)).reshape(len(words), -1)
             for first, width in zip(parts, widths, strict=True)
         )
-        return Products(MMA_M, MMA_N, self.form.k, self.form.a.bits, self.threads, acc, a, b)
+        zeros = self._zeros()
+        a_zeros, b_zeros = (np.repeat(zeros, count, axis=2)[:, steps] for count in (2, 1))
+        return Products(
+            MMA_M, MMA_N, self.form.k, self.form.a.bits, self.threads, acc, a, b,
+            a_zeros.reshape(self.threads, *a.shape), b_zeros.reshape(self.threads, *b.shape),
+        )
+
+    def _zeros(self) -> np.ndarray:
+        """Which elements of a factor's registers are padding, of shape (threads, steps, halves, elements)."""
+        thread, depth = Var("thread", int32), self.fragments.depth
+        lanes = np.broadcast_to(evaluate(depth.of_lane(thread), {"thread": np.arange(self.threads)}), self.threads)
+        first = [
+            [[least for least, _ in depth.elements(step, half)] for half in range(self.form.halves)]
+            for step in range(self.tiles[2])
+        ]
+        return np.asarray(lanes[:, None, None, None] + np.array(first) >= depth.count)
 
 
 def _operands(op: TileOp) -> tuple[Region, Region, Region]:
     return op.region("acc"), op.region("a"), op.region("b")
-
-
-def _shapes(op: TileOp) -> tuple[tuple[int, ...], ...]:
-    return tuple(r.shape for r in _operands(op))
 
 
 def _local(op: TileOp, context: DispatchContext) -> str | None:
@@ -167,13 +235,21 @@ def _available(op: TileOp, context: DispatchContext) -> tuple[Mma, ...]:
 
 
 def _sizes(op: TileOp, context: DispatchContext) -> str | None:
-    if _shape(op, context) is not None:
+    if _shape(op, context) is not None or WHOLE_WARPS.test(op, context) is not None:
         return None
-    (rows, columns), (_, depth), _ = _shapes(op)
+    (rows, columns), (_, depth) = (_laid_out(region) for region in _operands(op)[:2])
     steps = [f.k for f in _available(op, context)]
     wanted = [("M", rows, MMA_M), ("N", columns, MMA_N), *([("K", depth, min(steps))] if steps else [])]
-    wrong = [f"{name} is {n}; needs a multiple of {tile}" for name, n, tile in wanted if n % tile]
+    wrong = [f"{name} is {n}; needs a multiple of {tile}" for name, n, tile in wanted if n % tile and n > 1]
     return "; ".join(wrong) or None
+
+
+def _laid_out(region: Region) -> list[int]:
+    """The region's extents; where it is padded, those that its layout has."""
+    whole = region.buffer.laid_out if region.buffer.slots else region.counts
+    pairs = zip(region.extents, region.counts, region.buffer.shape, whole, strict=True)
+    extents = (slots if count == n else count for extent, count, n, slots in pairs if extent is not None)
+    return [extent for extent in extents if isinstance(extent, int)]
 
 
 def _separate(op: TileOp, context: DispatchContext) -> str | None:
@@ -191,7 +267,8 @@ def plan(op: TileOp, context: DispatchContext) -> Plan | Decline:
             placements[name] = fragment(region, name, op.scope, threads, pack)
         except LayoutError as error:
             return Decline((error.message,), nearest(regions, (name,), op.scope, threads))
-    form = next(f for f in available if regions["a"].shape[1] % f.k == 0)
+    depth = _laid_out(regions["a"])[1]
+    form = next(f for f in available if depth % f.k == 0 or (depth == 1 and f is available[-1]))
     try:
         return Plan(form, threads, share(placements, form))
     except LayoutError as error:
@@ -203,16 +280,128 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
     acc, left, right = (region.buffer for region in _operands(op))
     if plan.form.a == float32:
         left, right = _rounded(plan, left, right, b)
+    sums = _Sums.of(plan, acc, b)
+    sums.gather(b)
     # products that follow each other go to different accumulators, so that none waits for the one before
-    with (
-        b.loop("k", k, unrolled=True) as at_k,
-        b.loop("m", m, unrolled=True) as at_m,
-        b.loop("n", n, unrolled=True) as at_n,
-    ):
-        sums = tuple(Vector(acc, at, plan.acc_width) for at in plan.acc_words(at_m, at_n))
-        rows = (Vector(left, at, plan.form.pack) for at in plan.a_words(at_m, at_k))
-        columns = (Vector(right, at, plan.form.pack) for at in plan.b_words(at_n, at_k))
-        b.append(Instruction(MMA.row(plan.form).name, sums, (*rows, *columns, *sums), span=b.span))
+    if plan.whole_steps:
+        with b.loop("k", plan.whole_steps, unrolled=True) as at_k:
+            left_now, right_now = _Factor.of(plan, "a", left, at_k), _Factor.of(plan, "b", right, at_k)
+            _multiply(plan, sums, left_now, right_now, b)
+    for step in range(plan.whole_steps, k):
+        _multiply(plan, sums, _masked(plan, "a", left, step, op, b), _masked(plan, "b", right, step, op, b), b)
+    sums.scatter(b)
+
+
+def _multiply(plan: Plan, sums: _Sums, left: _Factor, right: _Factor, b: Builder) -> None:
+    """One step of k."""
+    m, n, _ = plan.tiles
+    with b.loop("m", m, unrolled=True) as at_m, b.loop("n", n, unrolled=True) as at_n:
+        to = sums.at(at_m, at_n)
+        b.append(Instruction(MMA.row(plan.form).name, to, (*left.at(at_m), *right.at(at_n), *to), span=b.span))
+
+
+@dataclass(frozen=True, slots=True)
+class _Sums:
+    """The accumulators as instructions take them. registers: the tile's own, or others where that lacks some."""
+
+    plan: Plan
+    acc: Buffer
+    registers: Buffer
+
+    @staticmethod
+    def of(plan: Plan, acc: Buffer, b: Builder) -> _Sums:
+        m, n, _ = plan.tiles
+        return _Sums(plan, acc, b.scratch("sums", acc.dtype, 4 * m * n) if plan.gathers else acc)
+
+    def at(self, m: Expr, n: Expr) -> tuple[Vector, ...]:
+        if not self.plan.gathers:
+            width = self.plan.acc_width
+            return tuple(Vector(self.acc, at, width) for at in self.plan.acc_words(m, n))
+        first = self._first(m, n)
+        return Vector(self.registers, first, 2), Vector(self.registers, build.add(first, 2), 2)
+
+    def _first(self, m: Expr, n: Expr) -> Expr:
+        return build.mul(build.add(build.mul(m, self.plan.tiles[1]), n), 4)
+
+    def gather(self, b: Builder) -> None:
+        for at, register in self._each(b):
+            if register is None:
+                b.append(Store(at, build.const(0, self.acc.dtype), span=b.span))
+            else:
+                b.move(at, register)
+
+    def scatter(self, b: Builder) -> None:
+        for at, register in self._each(b):
+            if register is not None:
+                b.move(register, at)
+
+    def _each(self, b: Builder) -> Iterator[tuple[Vector, Vector | None]]:
+        """(register beside, that of the accumulator), written once for all tiles."""
+        if not self.plan.gathers:
+            return
+        m, n, _ = self.plan.tiles
+        with b.loop("m", m, unrolled=True) as at_m, b.loop("n", n, unrolled=True) as at_n:
+            for j, at in enumerate(self.plan.sums(at_m, at_n)):
+                beside = Vector(self.registers, build.add(self._first(at_m, at_n), j))
+                yield beside, None if at is None else Vector(self.acc, at)
+
+
+@dataclass(frozen=True, slots=True)
+class _Factor:
+    """A factor's registers in one step of k. at: those of a tile."""
+
+    at: Callable[[Expr], tuple[Vector, ...]]
+
+    @staticmethod
+    def of(plan: Plan, name: str, source: Buffer, step: Expr) -> _Factor:
+        words = plan.a_words if name == "a" else plan.b_words
+        return _Factor(lambda tile: tuple(Vector(source, at, plan.form.pack) for at in words(tile, step)))
+
+
+def _masked(plan: Plan, name: str, source: Buffer, step: int, op: TileOp, b: Builder) -> _Factor:
+    """A factor's registers in a step of k that has padding, with zeros for that."""
+    pack, halves = plan.form.pack, plan.form.halves
+    tiles, rows = (plan.tiles[0], 2) if name == "a" else (plan.tiles[1], 1)
+    masked = b.scratch(f"{source.name}.masked", source.dtype, tiles * rows * halves * pack)
+
+    def place(tile: Expr, word: int) -> Expr:
+        return build.mul(build.add(build.mul(tile, rows * halves), word), pack)
+
+    inside = [_inside(plan, step, half, op, b) for half in range(halves)]
+    taken = _Factor.of(plan, name, source, build.const(step, int32))
+    with b.loop(name, tiles, unrolled=True) as tile:
+        for word, registers in enumerate(taken.at(tile)):
+            _move_inside(Vector(masked, place(tile, word), pack), registers, inside[word // rows], b)
+    return _Factor(lambda tile: tuple(Vector(masked, place(tile, word), pack) for word in range(rows * halves)))
+
+
+def _inside(plan: Plan, step: int, half: int, op: TileOp, b: Builder) -> list[Expr]:
+    """Of each element of a register whether it is one of the product's k."""
+    depth, within = plan.fragments.depth, plan.within(step, half)
+    conditions: list[Expr] = [TRUE] * plan.form.pack
+    for p, ((first, _), where) in enumerate(zip(depth.elements(step, half), within, strict=False)):
+        if where is Within.NONE:
+            conditions[p] = FALSE
+        elif where is Within.SOME:
+            lane = depth.of_lane(b.thread(op.scope, plan.threads))
+            # neighbours in a register come to the same condition
+            step = depth.lane_step
+            conditions[p] = build.less(lane, -(-(depth.count - first) // step) * step)
+    return conditions
+
+
+def _move_inside(to: Vector, registers: Vector, inside: Sequence[Expr], b: Builder) -> None:
+    """The register's elements that are inside, and zeros for the others."""
+    zero = build.const(0, to.buffer.dtype)
+    if len(set(inside)) == 1 and inside[0] != FALSE:
+        b.move(to, registers, inside[0], zero)
+        return
+    for p, condition in enumerate(inside):
+        element = Vector(to.buffer, build.add(to.offset, p))
+        if condition == FALSE:
+            b.append(Store(element, zero, span=b.span))
+        else:
+            b.move(element, Vector(registers.buffer, build.add(registers.offset, p)), condition, zero)
 
 
 def _rounded(plan: Plan, left: Buffer, right: Buffer, b: Builder) -> list[Buffer]:

@@ -1,0 +1,234 @@
+"""Atomic updates of regions by tiles: against NumPy, old values, vectors of `red`, masks, and what is refused."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tilejit as tj
+from tests.support.programs import source_of
+from tests.support.ptxas import ptxas_accepts
+
+EXTENTS = st.sampled_from((1, 2, 3, 5, 8, 16, 31, 32))
+INTEGERS, FLOATS = ("int32", "uint32", "int64", "uint64"), ("float16", "bfloat16", "float32", "float64")
+MEANINGS = {
+    "add": np.add, "sub": np.subtract, "max": np.maximum, "min": np.minimum, "and_": np.bitwise_and,
+    "or_": np.bitwise_or, "xor": np.bitwise_xor,
+}
+
+
+@st.composite
+def updates(draw: st.DrawFn) -> dict[str, Any]:
+    scope, threads = draw(st.sampled_from((("thread", 1), ("warp", 32), ("warpgroup", 128), ("cta", 48), ("cta", 128))))
+    shape = draw(st.lists(EXTENTS, min_size=1, max_size=2).map(tuple).filter(lambda s: math.prod(s) <= 512))
+    if scope == "thread":
+        shape = tuple(min(n, 5) for n in shape)
+    name = draw(st.sampled_from(tuple(MEANINGS)))
+    dtype = draw(st.sampled_from((*INTEGERS, *FLOATS) if name in ("add", "sub") else INTEGERS))
+    value = draw(st.sampled_from(("tile", "row", "column", "scalar")))
+    return {
+        "scope": scope, "threads": threads, "shape": shape, "name": name, "dtype": dtype, "value": value,
+        "gathered": draw(st.booleans()), "masked": draw(st.booleans()), "returned": draw(st.booleans()),
+        "space": draw(st.sampled_from(("global", "shared"))), "target": draw(st.sampled_from(("sm_80", "sm_90a"))),
+        "seed": draw(st.integers(0, 2**32 - 1)), "rows": draw(st.integers(1, 40)),
+    }
+
+
+def value_shape(case: dict[str, Any]) -> tuple[int, ...]:
+    first, *others = case["shape"]
+    return {"tile": case["shape"], "row": tuple(others) or (first,), "column": (first, *(1 for _ in others))}.get(
+        case["value"], (1,)
+    )
+
+
+def box(shape: tuple[int, ...]) -> str:
+    return ", ".join(f"0:{extent}" for extent in shape)
+
+
+def kernel_of(case: dict[str, Any]) -> Any:
+    scope, shape, size = case["scope"], case["shape"], (case["rows"], *case["shape"][1:])
+    lines = ["def updated(P, V, I, M, O):"]
+    memory = "P"
+    if case["space"] == "shared":
+        memory = "s"
+        lines += [f"    s = tj.alloc_shared({size}, P.dtype)", f"    tj.cta.copy(s, P[{box(size)}])"]
+        lines += ["    tj.cta_sync()"]
+    value = f"tj.{scope}.load(V[{box(value_shape(case))}])"
+    value = "V[0]" if case["value"] == "scalar" else value
+    columns = "".join(f", 0:{n}" for n in shape[1:])
+    place = f"{memory}[0:{shape[0]}{columns}]"
+    if case["gathered"]:
+        place = f"{memory}.at(tj.{scope}.load(I[0:{shape[0]}]))" + (f"[:{columns}]" if columns else "")
+    units = ", None" * (len(shape) - 1)
+    mask = f", mask=(tj.{scope}.load(M[0:{shape[0]}]) != 0)[:{units}]" if case["masked"] else ""
+    lines += [f"    old = tj.atomic.{case['name']}({place}, {value}{mask})"]
+    lines += [f"    tj.{scope}.store(O[{box(shape)}], old)"] if case["returned"] else []
+    if case["space"] == "shared":
+        lines += ["    tj.cta_sync()", f"    tj.cta.copy(P[{box(size)}], s)"]
+    return tj.kernel(threads=case["threads"])(source_of("\n".join(lines) + "\n"))
+
+
+@given(case=updates())
+def test_a_region_is_updated_as_numpy_does(case: dict[str, Any]) -> None:
+    if not case["gathered"]:
+        case = {**case, "rows": case["shape"][0]}
+    # without any tile it is each thread's own update
+    is_each_threads = case["value"] == "scalar" and not case["gathered"] and not case["masked"]
+    if is_each_threads:
+        case = {**case, "returned": False}
+    random, dtype = np.random.default_rng(case["seed"]), np.dtype(case["dtype"])
+    p = random.integers(0, 20, (case["rows"], *case["shape"][1:])).astype(dtype)
+    v = random.integers(0, 2 if is_each_threads else 4, value_shape(case)).astype(dtype)
+    index = random.integers(0, case["rows"], case["shape"][0]) if case["gathered"] else np.arange(case["shape"][0])
+    mask = random.integers(0 if case["masked"] else 1, 2, case["shape"][0])
+    # an index that is masked off may lie outside
+    indices = np.where(mask != 0, index, -5).astype(np.int32)
+    o, result = np.full(case["shape"], 77).astype(dtype), p.copy()
+    with tj.use_device(f"sim:{case['target']}"):
+        kernel_of(case)[1](result, v, indices, mask.astype(np.int32), o)
+    values = np.broadcast_to(v if case["value"] != "scalar" else v.ravel()[0], case["shape"])
+    # numbers are small and whole, so that no order of additions rounds
+    wide = np.float64 if dtype.kind not in "iu" else dtype
+    wanted, some = p.astype(wide), mask != 0
+    for _ in range(case["threads"] if is_each_threads else 1):
+        MEANINGS[case["name"]].at(wanted, index[some], values[some].astype(wide))
+    np.testing.assert_array_equal(result.astype(wide), wanted.astype(dtype).astype(wide))
+    if case["returned"] and len(set(index[some])) == some.sum():
+        olds = np.where(some.reshape(-1, *[1] * (p.ndim - 1)), p[index], np.zeros((), dtype))
+        np.testing.assert_array_equal(o.astype(wide), olds.astype(wide))
+
+
+@tj.kernel(threads=128)
+def slots(C: tj.Tensor, X: tj.Tensor, Y: tj.Tensor):
+    taken = tj.atomic.add(C[0:8], tj.cta.indices((8,), 0))
+    x = tj.cta.load(X[0:8, 0:64])
+    tj.cta.store(Y[0:8, 0:64], x + taken[:, None])
+
+
+def test_old_values_reach_all_that_hold_the_same_element() -> None:
+    c, x, y = np.arange(8, dtype=np.int32) * 10, np.ones((8, 64), np.int32), np.zeros((8, 64), np.int32)
+    slots[1](c, x, y)
+    np.testing.assert_array_equal(c, np.arange(8) * 11)
+    np.testing.assert_array_equal(y, np.arange(8)[:, None] * 10 + np.ones((8, 64), int))
+
+
+@tj.kernel(threads=64)
+def swapped(P: tj.Tensor, X: tj.Tensor, Y: tj.Tensor):
+    index = tj.cta.load(X[0:16])
+    won = tj.atomic.cas(P.at(index), 0, index + 1, order="acq_rel", scope="cta") == 0
+    tj.cta.store(Y[0, 0:16], tj.where(won, 1, 0))
+    tj.cta.store(Y[1, 0:16], tj.atomic.exch(P.at(index), tj.cta.full((16,), 9, tj.int32), mask=won))
+
+
+def test_of_equal_indices_one_wins_a_compare_and_swap() -> None:
+    p, index, o = np.zeros(8, np.int32), np.arange(16, dtype=np.int32) % 5, np.zeros((2, 16), np.int32)
+    swapped[1](p, index, o)
+    assert [o[0][index == k].sum() for k in range(5)] == [1] * 5
+    np.testing.assert_array_equal(o[1], np.where(o[0] == 1, index + 1, 0))
+    np.testing.assert_array_equal(p, [9] * 5 + [0] * 3)
+
+
+@tj.kernel(threads=32)
+def counted(X: tj.Tensor, H: tj.Tensor, n: tj.int32):
+    s = tj.alloc_shared((16,), tj.int32)
+    tj.cta.fill(s, 0)
+    tj.cta_sync()
+    tj.atomic.add(s.at(tj.cta.load(X[0:100])), 1, mask=tj.cta.indices((100,), 0) < n)
+    tj.cta_sync()
+    tj.atomic.add(H[0:16], tj.cta.load(s))
+    tj.atomic.add(H[16], 1, mask=tj.thread_id() < 5)
+
+
+def test_a_constant_reaches_the_instruction_and_masks_hold() -> None:
+    x, h = np.random.default_rng(3).integers(0, 16, 100).astype(np.uint8), np.zeros(17, np.int32)
+    counted[1](x, h, 93)
+    np.testing.assert_array_equal(h, [*np.bincount(x[:93], minlength=16), 5])
+    ptx = counted.compile(x, h, 93, target="sm_90a").ptx
+    assert "red.shared.add.u32" in ptx and "], 1;" in ptx
+    ptxas_accepts(ptx, "sm_90a")
+
+
+@tj.kernel(threads=64)
+def summed(P: tj.Tensor, X: tj.Tensor):
+    tj.atomic.add(P[0:16, 0:64], tj.cta.load(X[0:16, 0:64]))
+
+
+@tj.kernel(threads=64)
+def summed_shared(P: tj.Tensor, X: tj.Tensor):
+    s = tj.alloc_shared((16, 64), P.dtype)
+    tj.cta.copy(s, P[0:16, 0:64])
+    tj.cta_sync()
+    tj.atomic.add(s, tj.cta.load(X[0:16, 0:64]))
+    tj.cta_sync()
+    tj.cta.copy(P[0:16, 0:64], s)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "dtype", "columns", "target", "instruction"),
+    [
+        (summed, np.float32, 64, "sm_90a", "red.global.add.v4.f32"),
+        (summed, np.float32, 66, "sm_90a", "red.global.add.v2.f32"),
+        (summed, np.float32, 64, "sm_80", "red.global.add.f32"),
+        (summed, np.float16, 64, "sm_90a", "red.global.add.noftz.v4.f16x2"),
+        (summed, np.float16, 66, "sm_90a", "red.global.add.noftz.f16x2"),
+        (summed, np.float16, 65, "sm_90a", "red.global.add.noftz.f16 "),
+        (summed, np.float16, 64, "sm_80", "red.global.add.noftz.f16x2"),
+        (summed, ml_dtypes.bfloat16, 64, "sm_90a", "red.global.add.noftz.v4.bf16x2"),
+        (summed, ml_dtypes.bfloat16, 68, "sm_90a", "red.global.add.noftz.v2.bf16x2"),
+        (summed, ml_dtypes.bfloat16, 64, "sm_80", "atom.global.cas.b16"),
+        (summed, np.int32, 64, "sm_90a", "red.global.add.u32"),
+        (summed_shared, np.float16, 64, "sm_80", "red.shared.add.noftz.f16x2"),
+        (summed_shared, ml_dtypes.bfloat16, 64, "sm_90a", "red.shared.add.noftz.bf16x2"),
+        (summed_shared, np.float32, 64, "sm_90a", "red.shared.add.f32"),
+    ],
+)
+def test_sums_go_by_the_widest_instruction(
+    kernel: Any, dtype: Any, columns: int, target: str, instruction: str
+) -> None:
+    x = (np.arange(16 * columns) % 7).astype(dtype).reshape(16, columns)
+    p, wanted = np.ones_like(x), np.ones_like(x)
+    wanted[:, :64] += x[:, :64]
+    with tj.use_device(f"sim:{target}"):
+        kernel[1](p, x)
+    np.testing.assert_array_equal(p.astype(np.float64), wanted.astype(np.float64))
+    made = kernel.compile(p, x, target=target)
+    assert instruction in made.ptx
+    ptxas_accepts(made.ptx, target)
+    (row,) = [row for row in made.explain().rows if row.variant == "update"]
+    assert row.instructions[0][0] == instruction.strip()
+
+
+def test_a_region_past_the_edge_is_an_error_in_checked_builds() -> None:
+    with tj.use_device("sim"), pytest.raises(tj.OutOfBoundsError) as caught:
+        summed[1](np.zeros((16, 63), np.float32), np.zeros((16, 64), np.float32))
+    assert "[0 : 64] leaves dimension 1 of P, whose extent is 63" in str(caught.value)
+
+
+LOADED = "    x = tj.cta.load(X[0:8])\n"
+BAD = [
+    (LOADED + "    tj.atomic.max(P[0:8], x)", "there is no atomic max of float32"),
+    (LOADED + "    tj.atomic.add(P[0:8], x.astype(tj.float16))", "the place is float32, the value float16"),
+    (LOADED + "    tj.atomic.add(P[0:4], x)", "a value of shape (8,) doesn't broadcast to (4,)"),
+    (LOADED + "    tj.atomic.add(P[0:8], X[0:8])", "atomic.add takes local tiles"),
+    (LOADED + "    tj.atomic.add(x, 1.0)", "is the result of an expression: it can't be written"),
+    (LOADED + "    tj.atomic.add(P[0], x)", "one element takes a scalar; this is a local tile of shape (8)"),
+    (LOADED + "    tj.atomic.add(P[0:8], x, mask=x)", "a mask of float32; masks are of bool_"),
+    (LOADED + "    tj.atomic.add(P[0:8], tj.warp.load(X[0:8]), mask=x > 0)", "of a tile of a"),
+    (LOADED + "    tj.atomic.cas(P[0:8], x, x)", "there is no atomic cas of float32"),
+    (LOADED + "    tj.atomic.add(P.at(x), x)", "an index of .at is a local tile or a scalar of integers"),
+]
+
+
+@pytest.mark.parametrize(("body", "message"), BAD, ids=[f"{k} {message[:30]}" for k, (_, message) in enumerate(BAD)])
+def test_what_makes_no_sense_is_refused(body: str, message: str) -> None:
+    kernel = tj.kernel(threads=64)(source_of(f"def updated(P, X):\n{body}\n"))
+    with pytest.raises(tj.KernelTypeError) as caught:
+        kernel.compile(tj.spec((16,), tj.float32), tj.spec((16,), tj.float32), target="sm_90a")
+    assert message in str(caught.value)
+    assert "help: " in str(caught.value)

@@ -1,0 +1,160 @@
+"""How the warps of a scope share its products, and the layouts that their operands get by that.
+
+    64 x 40 of 4 warps    each 16 rows          48 x 40 of 4 warps    the last has padding only
+    16 x 8 of 4 warps     each all of it        13 x 1 of 1 warp      3 rows of padding, columns are replicas
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from ...errors import LayoutError
+from ...ir.nodes import Kernel
+from ...isa.mma import MMA_M, MMA_N, products
+from ...layout.fragments import fragment_layout
+from ...layout.grid import Projection, alike, projected
+from ...ops import relation
+from ...scopes import SCOPES
+from ...target import WARP, target
+from ..weights import ACCESS, BARRIER, WAVEFRONT
+from .axes import Meeting, Survey, Tile, Use
+
+__all__ = ["ProductLayouts", "has_products"]
+
+#: of an instruction of a warp, in quarter cycles of a multiprocessor: 2,048 products of 16 bits, at 1,024 a cycle
+_MMA = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """warps: along M and N. copies: how many times as many the scope has; these compute the same."""
+
+    warps: tuple[int, int]
+    copies: int
+
+
+class ProductLayouts:
+    """The layouts of operands, by how each scope's warps share the products of a kernel.
+
+    by_hand: the layouts of tiles that are laid out by hand, and of those that they reach.
+    """
+
+    def __init__(self, kernel: Kernel, survey: Survey, by_hand: Mapping[Tile, Projection]) -> None:
+        self._survey, self._by_hand, self._target = survey, by_hand, target(kernel.target)
+        self._splits: dict[str, _Split] = {}
+        steps = _products(survey)
+        self._lefts = {survey.axes(step.uses["a"].tile) for step in steps if "a" in step.uses}
+        self._reductions = Counter(axis for step in survey.steps for axis in _reduced(survey, step))
+        for scope in dict.fromkeys(step.op.scope for step in steps):
+            warps, rest = divmod(SCOPES[scope].threads(kernel.threads), WARP)
+            if not rest:
+                same = [step for step in steps if step.op.scope == scope]
+                self._splits[scope] = min(_splits(warps), key=lambda split: self._order(same, split))
+
+    def layout(self, step: Meeting, name: str) -> Projection | None:
+        """The layout of an operand over its own dimensions; None where no instruction multiplies it."""
+        split = self._splits.get(step.op.scope)
+        return None if split is None else self._fragment(step, name, split)
+
+    def of_tile(self, step: Meeting, use: Use) -> Projection | None:
+        """The layout that a product wants of a whole tile."""
+        return None if use.cuts else _over_tile(step, use, self.layout(step, use.name))
+
+    def _order(self, steps: Iterable[Meeting], split: _Split) -> tuple[int, ...]:
+        """Least time; then fewest warps that don't compute the same; then least traffic of factors."""
+        time = traffic = 0
+        (wm, wn), copies = split.warps, split.copies
+        for step in steps:
+            (m, n), k = step.op.region("acc").shape, step.op.region("a").shape[1]
+            issues = -(-m // (MMA_M * wm)) * -(-n // (MMA_N * wn)) * self._depth(step)[1]
+            time += step.turns * (_MMA * issues + sum(self._conversions(step, split)))
+            traffic += copies * (m * k * wn + k * n * wm)
+        return time, wm * wn, traffic, -wm
+
+    def _conversions(self, step: Meeting, split: _Split) -> Iterable[int]:
+        """What it costs a warp to convert operands that lie otherwise already."""
+        for name, use in step.uses.items():
+            there = self._by_hand.get(use.tile)
+            is_cut = name == "acc" and split.warps[1] > 1 and self._survey.axes(use.tile) in self._lefts
+            wanted = self._fragment(step, name, split) if is_cut or there is not None else None
+            if wanted is None:
+                continue
+            if there is not None and not _fits(_over_tile(step, use, wanted), there, use.tile):
+                yield (2 if name == "acc" else 1) * _conversion(wanted, use)
+            elif is_cut:
+                # only whole rows become another product's left factor in their registers, and are reduced in a warp
+                axes = zip(self._survey.axes(use.tile), use.labels, strict=True)
+                crossed = sum(self._reductions[axis] for axis, label in axes if label == 1)
+                yield _conversion(wanted, use) + 2 * BARRIER * crossed
+
+    def _fragment(self, step: Meeting, name: str, split: _Split) -> Projection | None:
+        region, (multiple, _) = step.op.region(name), self._depth(step)
+        scope = "warpgroup" if step.op.scope == "warpgroup" else "cta"
+        try:
+            return fragment_layout(name, region.shape, region.dtype, split.warps, split.copies, multiple, scope)
+        except LayoutError:
+            return None
+
+    def _depth(self, step: Meeting) -> tuple[int, int]:
+        """(what K is padded to a multiple of, instructions along it); (1, 1) where none multiplies the operands."""
+        k = step.op.region("a").shape[1]
+        acc, a, b = (step.op.region(name).dtype for name in ("acc", "a", "b"))
+        depths = [form.k for form in products(a, b, acc).on(self._target)]
+        if not depths:
+            return 1, 1
+        multiple = min(depths)
+        slots = -(-k // multiple) * multiple
+        return multiple, slots // next(depth for depth in depths if slots % depth == 0)
+
+
+def has_products(survey: Survey) -> bool:
+    """Whether tensor cores multiply any of a kernel's open tiles."""
+    return bool(_products(survey))
+
+
+def _products(survey: Survey) -> list[Meeting]:
+    return [step for step in survey.steps if step.op.record.relation is relation.PRODUCT]
+
+
+def _reduced(survey: Survey, step: Meeting) -> Iterator[int | None]:
+    """The axes along which an operation reduces."""
+    if step.op.record.relation is not relation.REDUCTION or "src" not in step.uses:
+        return
+    use = step.uses["src"]
+    for axis, label in zip(survey.axes(use.tile), use.labels, strict=True):
+        if label is not None and label not in step.labels["dst"]:
+            yield axis
+
+
+def _splits(warps: int) -> list[_Split]:
+    every = range(1, warps + 1)
+    return [_Split((wm, wn), warps // (wm * wn)) for wm in every for wn in every if warps % (wm * wn) == 0]
+
+
+def _over_tile(step: Meeting, use: Use, wanted: Projection | None) -> Projection | None:
+    """An operand's layout over the dimensions of its tile; None where the tile has others."""
+    labels = step.labels[use.name]
+    if wanted is None or any(label is not None and label not in labels for label in use.labels):
+        return None
+    shape = wanted.slots or step.op.region(use.name).shape
+    dims = [None if label is None else labels.index(label) for label in use.labels]
+    slots = tuple([1 if d is None else shape[d] for d in dims])
+    return Projection(projected(wanted.layout, shape, dims), () if slots == use.tile.shape else slots)
+
+
+def _fits(wanted: Projection | None, there: Projection, tile: Tile) -> bool:
+    if wanted is None:
+        return False
+    sides = [
+        (each.layout, [n for n, extent in zip(each.slots or tile.shape, tile.shape, strict=True) if extent > 1])
+        for each in (wanted, there)
+    ]
+    return alike(*sides[0], *sides[1])
+
+
+def _conversion(wanted: Projection, use: Use) -> int:
+    """Of one warp, through shared memory by words."""
+    words = -(-wanted.layout.storage().size() * use.region.dtype.bytes // 4)
+    return 2 * BARRIER + 2 * words * (ACCESS + WAVEFRONT)

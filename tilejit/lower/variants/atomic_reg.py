@@ -1,0 +1,236 @@
+"""atomic updates of shared or global memory by what threads have in registers.
+
+accepts: a place in shared or global memory, and local tiles owned by exactly the threads of the scope, of which one has
+    the place's shape; the others broadcast to it.
+emits: sums of floats whose old values nobody reads by the widest `red` that the target has and memory is aligned to;
+    all else element by element. Of those that hold the same elements the lowest thread updates; what was there before
+    goes to the others through shared memory.
+source: LANGUAGE 3, "tj.atomic".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ...dtypes import int32
+from ...errors import LayoutError
+from ...ir.arithmetic import build
+from ...ir.nodes import Atomic, Expr, Instruction, Load, Region, Store, Sync, TileOp, Var, Vector
+from ...isa import Row
+from ...isa.atomics import ATOM, OPERATIONS, RED_VECTOR, VectorForm, form_of, row_of, swap_of
+from ...layout import TileLayout
+from ...target import Target
+from ..builder import Builder
+from ..moves.gathered import Index
+from ..moves.updates import update_forms
+from ..moves.vectors import MaskedVector, OwnedVectors, VectorRegisters
+from ..schedule.owners import need_all_threads, need_same_threads
+from ..schedule.placement import Placement, need_slice, place
+from ..schedule.views import Schedule, broadcast_along
+from ..variant import KINDS, SCOPE, TYPES, Condition, DispatchContext, Variant, VectorPlan
+
+#: the tiles that may have the place's shape, by the operand's name; the first one that has it is "registers"
+_OWNERS = ("before", "value", "desired")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(VectorPlan):
+    """In round r each thread updates by its vector r, counted along its registers.
+
+    owned: where they lie in "memory", and in the registers of each tile, the one that has the place's shape as
+    "registers". owner: the operand that this is. form: the instruction, None where elements are updated one by one.
+    order: the tiles' names in the operation's order. cta_threads: of the CTA.
+    """
+
+    owned: OwnedVectors
+    owner: str
+    form: VectorForm | None
+    order: tuple[str, ...]
+    operation: str
+    mnemonic: str
+    returns: bool
+    cta_threads: int
+
+    def side(self, name: str) -> str:
+        """What a tile is called in `owned`."""
+        return {"place": "memory", self.owner: "registers"}.get(name, name)
+
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        return tuple(self.owned.vectors[self.side(name)].placement.region for name in self.order)
+
+    @property
+    def vector_bits(self) -> int:
+        return self.vector_width * self.owned.vectors["memory"].buffer.dtype.bits
+
+    @property
+    def instructions(self) -> tuple[tuple[str, int], ...]:
+        """(mnemonic, times a thread); where it stands in a loop, one turn of that is counted."""
+        return ((self.mnemonic, self.rounds),)
+
+    def places(self, thread: Expr, round: Expr) -> tuple[Expr, ...]:
+        return tuple(self.owned.place(self.side(name), thread, round) for name in self.order)
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        return tuple(self.owned.step_of(self.side(name)) for name in self.order)
+
+    def takes_part(self, thread: Expr, round: Expr) -> Expr:
+        return self.owned.is_mover(thread, loads=False)
+
+    @property
+    def placement(self) -> Placement:
+        """Who has the elements."""
+        return self.owned.vectors["registers"].placement
+
+
+def plan(op: TileOp, context: DispatchContext) -> Plan:
+    tiles, place_of = op.tiles, place(op.region("place"), op.scope)
+    owner = next((name for name in _OWNERS if name in tiles and tiles[name].shape == tiles["place"].shape), None)
+    if owner is None:
+        raise LayoutError("no tile has the place's shape, so that nobody owns its elements")
+    need_slice(place_of)
+    boxes = len([extent for extent in op.region("place").index_shape if extent != 1])
+    owning = place(tiles[owner], op.scope)
+    every = tuple(range(len(owning.shape)))
+    placed: dict[str, tuple[Placement, Sequence[int | None]]] = {
+        "registers": (owning, every), "memory": (place_of, (None,) * boxes + every[: len(every) - boxes])
+    }
+    for name, tile in tiles.items():
+        if name not in ("place", owner):
+            along = broadcast_along(tile.shape, tiles["place"].shape)
+            if name == "index":
+                along = every[:boxes] + (None,) * (len(every) - boxes)
+            placed[name] = place(tile, op.scope), along
+    for name, (placement, _) in placed.items():
+        if name != "memory":
+            need_all_threads(placement, op.scope, context.count(op.scope))
+    schedule = Schedule.of(owning.shape, placed)
+    for name in placed:
+        if name not in ("registers", "memory"):
+            need_same_threads(schedule, "registers", name)
+    if any(digit.is_folded for digit in schedule.digits):
+        raise LayoutError("a tile and the place split a dimension so differently that no steps fit both")
+    owned = OwnedVectors.of(schedule, "registers", "memory")
+    form = _form(op, owned, context.target)
+    width = 1 if form is None else form.bits // op.region("place").dtype.bits
+    owned = owned.of_width(width)
+    limit = "elements are updated one by one" if form is None else ""
+    operation, returns = str(op.attr("operation")), bool(op.attr("returns")) and "before" in tiles
+    row = RED_VECTOR.row(form) if form is not None else _row(op, context.target, returns=returns)
+    return Plan(
+        width, owned.rounds, context.count(op.scope), limit, owned, owner, form, tuple(tiles), operation, row.mnemonic,
+        returns, context.threads,
+    )
+
+
+def _row(op: TileOp, target: Target, *, returns: bool) -> Row:
+    """The instruction that updates one element."""
+    place, order = op.region("place").buffer, str(op.attr("order"))
+    form = form_of(str(op.attr("operation")), place.dtype, place.space)
+    assert form is not None, "the operation's rule knows the types"
+    has_instruction = ATOM.row(form).missing(target) is None
+    return row_of(form, order, returns=returns) if has_instruction else swap_of(form, order)
+
+
+def _form(op: TileOp, owned: OwnedVectors, target: Target) -> VectorForm | None:
+    """The widest instruction that updates several elements at once, as memory is aligned; None where none can."""
+    if not owned.elements.digits:
+        # one element a thread
+        return None
+    widest = owned.widest("memory").elements * op.region("place").dtype.bits
+    return next((form for form in update_forms(op, target) if form.bits <= widest), None)
+
+
+def emit(plan: Plan, op: TileOp, b: Builder) -> None:
+    thread = b.thread(op.scope, plan.threads)
+    takes_part = plan.owned.is_mover(thread, loads=False)
+    if plan.returns:
+        _cleared(plan, b)
+    for registers, memory in plan.owned.each_round(b, thread, takes_part, Index.of(op)):
+        if plan.form is None:
+            _one_by_one(plan, op, b, registers, memory)
+        else:
+            values = registers["registers" if plan.owner == "value" else "value"].beside_each_other(b)
+            memory.update(b, values, lambda place, value: _update(plan, op, b, place, value))
+    if plan.returns and plan.placement.replicas:
+        _handed_on(plan, op, b, thread)
+
+
+def _cleared(plan: Plan, b: Builder) -> None:
+    """What nobody updates was 0 before: its registers hold something."""
+    before = plan.owned.vectors[plan.side("before")]
+    for starts in plan.owned.starts(b):
+        with b.rounds(plan.rounds, before.buffer) as round:
+            b.append(Store(starts[plan.side("before")].at(round), build.const(0, before.buffer.dtype), span=b.span))
+
+
+def _one_by_one(
+    plan: Plan, op: TileOp, b: Builder, registers: Mapping[str, VectorRegisters], memory: MaskedVector
+) -> None:
+    first = build.const(0, int32)
+    with b.when(memory.is_accessed):
+        operands: list[Expr] = []
+        for name in [_OPERAND.get(name, name) for name in OPERATIONS[plan.operation].operands]:
+            given = op.operand(name)
+            assert given is not None, "the operation's rule counts the values"
+            operands.append(Load(registers[plan.side(name)][first]) if isinstance(given, Region) else given)
+        var = Var(b.name("before"), memory.view.buffer.dtype) if plan.returns else None
+        b.append(Atomic(plan.operation, memory.place, tuple(operands), str(op.attr("order")), var, b.span))
+        if var is not None:
+            b.append(Store(registers[plan.side("before")][first], var, span=b.span))
+
+
+#: the operand of the tile operation that one of the element's is
+_OPERAND = {"expected": "value"}
+
+
+def _update(plan: Plan, op: TileOp, b: Builder, place: Vector, value: Vector) -> None:
+    """One access: of a whole vector, or of one element at an edge or where a mask cuts the vector."""
+    if plan.form is not None and place.width == plan.vector_width:
+        b.append(Instruction(RED_VECTOR.row(plan.form).name, (), (place, value), b.span))
+        return
+    b.append(Atomic(plan.operation, place, (Load(value),), str(op.attr("order")), None, b.span))
+
+
+def _handed_on(plan: Plan, op: TileOp, b: Builder, thread: Expr) -> None:
+    """What the lowest of those that hold the same elements found, to all of them."""
+    side, dtype = plan.side("before"), plan.owned.vectors["memory"].buffer.dtype
+    layout = TileLayout.row_major((plan.threads * plan.rounds,))
+    shared, start = b.exchange(op.scope, plan.cta_threads, "found", dtype, layout)
+    lowest = thread
+    for step in plan.placement.replicas:
+        lowest = build.sub(lowest, build.mul(step.of_thread(thread), step.threads))
+    for starts in plan.owned.starts(b):
+        registers = starts[side]
+        is_lowest = plan.takes_part(thread, build.const(0, int32))
+        with b.when(is_lowest), b.rounds(plan.rounds, registers.view.buffer) as round:
+            at = build.add(start, build.add(build.mul(thread, plan.rounds), round))
+            b.move(Vector(shared, at), registers.at(round))
+    b.append(Sync(op.scope, span=b.span))
+    for starts in plan.owned.starts(b):
+        registers = starts[side]
+        with b.rounds(plan.rounds, registers.view.buffer) as round:
+            at = build.add(start, build.add(build.mul(lowest, plan.rounds), round))
+            b.move(registers.at(round), Vector(shared, at))
+
+
+def _spaces(op: TileOp, context: DispatchContext) -> str | None:
+    space = op.region("place").buffer.space
+    if space not in ("global", "shared"):
+        return f"updates global and shared memory; got {space}"
+    strangers = ", ".join(r.buffer.name for n, r in op.tiles.items() if n != "place" and r.buffer.space != "local")
+    return f"takes values from registers; {strangers} (load it first)" if strangers else None
+
+
+VARIANT = Variant(
+    name="update",
+    operations=("atomic",),
+    priority=10,
+    operands=(KINDS, Condition("spaces", _spaces)),
+    when=(SCOPE, TYPES),
+    honours=("before", "desired", "mask", "index"),
+    plan=plan,
+    emit=emit,
+)

@@ -1,0 +1,80 @@
+"""Atomic updates of regions, element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from ..dtypes import DType, bool_
+from ..isa.atomics import OPERATIONS, has_type
+from . import relation
+from .broadcast import broadcasts
+from .copies import INDEX, MASK, VARIANT_NAME
+from .record import SCALAR, TILE, Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
+
+__all__ = ["ATOMIC", "OPERATION", "ORDER", "RETURNS"]
+
+Array = np.ndarray
+
+OPERATION = Attribute("operation", str, "what becomes of each element", "add", tuple(OPERATIONS))
+ORDER = Attribute("order", str, "how it is ordered with other accesses, and for whom", "relaxed.gpu")
+RETURNS = Attribute("returns", bool, "whether somebody reads what was there before", True)
+
+
+def _shapes(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeValue]) -> Fault | None:
+    place = shapes["place"] or ()
+    for name, shape in shapes.items():
+        if name not in ("place", "index") and shape is not None and not broadcasts(shape, place):
+            return Fault(f"a {name} of shape {shape} doesn't broadcast to {place}", "slice it, or take x[:, None]")
+    return None
+
+
+def _types(dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]) -> Fault | None:
+    place, op = dtypes["place"], str(attrs.get("operation", OPERATION.default))
+    mask = dtypes.get("mask")
+    if mask is not None and mask != bool_:
+        return Fault(f"a mask of {mask}; masks are of bool_", "compare it, as in x != 0")
+    for name in ("value", "desired", "before"):
+        if name in dtypes and dtypes[name] != place:
+            return Fault(
+                f"types differ: the place is {place}, the {name} {dtypes[name]}",
+                f"convert in registers: x.astype(tj.{place})",
+            )
+    if not has_type(op, place):
+        return Fault(f"there is no atomic {op} of {place}", "convert what is updated")
+    if ("desired" in dtypes) != (op == "cas"):
+        return Fault(f"atomic {op} with {len(OPERATIONS[op].operands)} values; got another number", "see its meaning")
+    return None
+
+
+_MEANINGS: dict[str, Callable[[Array, Array], Array]] = {
+    "add": np.add, "max": np.maximum, "min": np.minimum, "and": np.bitwise_and, "or": np.bitwise_or,
+    "xor": np.bitwise_xor, "exch": lambda place, value: value,
+}
+
+
+def _updated(place: Array, value: Array, operation: str = "add") -> Array:
+    """Each element once, by a value that broadcasts; of a compare-and-swap there is none."""
+    return np.array(_MEANINGS[operation](place, np.broadcast_to(value, place.shape)), place.dtype)
+
+
+ATOMIC = TileOperation(
+    name="atomic",
+    operands=(
+        TileOperand("place", "the place", written=True),
+        TileOperand("before", optional=True, read=False, written=True),
+        TileOperand("value", kinds=(TILE, SCALAR)),
+        TileOperand("desired", kinds=(TILE, SCALAR), optional=True),
+        MASK,
+        INDEX,
+    ),
+    attrs=(OPERATION, ORDER, RETURNS, VARIANT_NAME),
+    meaning="each element of the place updated at once, as no other thread comes in between; before = what was there",
+    example="x = tj.cta.load(A[0:32, 0:8])\ntj.atomic.add(A[0:32, 0:8], x)",
+    reference=_updated,
+    relation=relation.UPDATE,
+    shape_fault=_shapes,
+    type_fault=_types,
+    is_called=False,
+)
