@@ -27,6 +27,7 @@ class VerdictRow:
 
     line: `file.py:7`. source: the line's text. width: of one transfer, as text. rounds: transfers a thread, or issues.
     instructions: (mnemonic, how often a thread carries it out). limit: what kept it from being wider, or None.
+    cuts: which vectors go element by element, or None.
     declines: variant -> its reasons, those that would have come first at the front.
     """
 
@@ -39,6 +40,7 @@ class VerdictRow:
     instructions: tuple[tuple[str, int], ...]
     limit: str | None
     declines: tuple[tuple[str, tuple[str, ...]], ...]
+    cuts: str | None = None
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -180,6 +182,7 @@ def row(verdict: Verdict[Any]) -> VerdictRow:
         instructions=tuple(verdict.plan.instructions),
         limit=facts.limit or None,
         declines=tuple((name, tuple(reasons)) for name, reasons in verdict.declines.items()),
+        cuts=facts.cuts or None,
     )
 
 
@@ -195,16 +198,18 @@ def _aligned(lines: Sequence[tuple[str, ...]]) -> list[str]:
 
 def _reasons(r: VerdictRow) -> list[str]:
     """Why it isn't wider, and why the other variants declined: what a reason names is what to change."""
-    shown = [f"  not wider: {r.limit}"] if r.limit else []
+    shown = [f"  by elements: {r.cuts}"] if r.cuts else []
+    shown += [f"  not wider: {r.limit}"] if r.limit else []
     shown += [f"  not {name}: {'; '.join(reasons)}" for name, reasons in r.declines]
     return ["", f"{r.line}: {r.source}" if r.source else r.line, *shown] if shown else []
 
 
 def _html_cells(r: VerdictRow) -> str:
     wider = [("wider", (r.limit,))] if r.limit else []
-    others = "<br>".join(
+    cuts = [f"by elements: {html.escape(r.cuts)}"] if r.cuts else []
+    others = "<br>".join((*cuts, *(
         f"not <b>{html.escape(name)}</b>: {html.escape('; '.join(reasons))}" for name, reasons in (*wider, *r.declines)
-    )
+    )))
     cells = "".join(f"<td style='text-align:left'>{html.escape(c)}</td>" for c in r.cells)
     title = html.escape(r.source, quote=True)
     return cells.replace("<td ", f"<td title='{title}' ", 1) + f"<td style='text-align:left'>{others}</td>"

@@ -75,24 +75,6 @@ def square_root(X: tj.Tensor, Y: tj.Tensor):
     tj.cta.store(Y.tile(BLOCK, i), tj.sqrt(tj.cta.load(X.tile(BLOCK, i))))
 
 
-@tj.kernel(threads=256)
-def softmax_by_reciprocal(X: tj.Tensor, Y: tj.Tensor, N: tj.constexpr):
-    """As the example, with one division a row and a product an element."""
-    row = tj.cta_id(0)
-    x = tj.cta.load(X[row, 0:N], fill=-tj.inf).astype(tj.float32)
-    e = tj.exp(x - tj.max(x))
-    tj.cta.store(Y[row, 0:N], (e * (1 / tj.sum(e))).astype(Y.dtype))
-
-
-@tj.kernel(threads=256)
-def softmax_by_hardware(X: tj.Tensor, Y: tj.Tensor, N: tj.constexpr):
-    """The same with the hardware's exp."""
-    row = tj.cta_id(0)
-    x = tj.cta.load(X[row, 0:N], fill=-tj.inf).astype(tj.float32)
-    e = tj.fast.exp(x - tj.max(x))
-    tj.cta.store(Y[row, 0:N], (e * (1 / tj.sum(e))).astype(Y.dtype))
-
-
 def norm_threads(columns: int, item_bytes: int) -> int:
     """Two vectors of 16 bytes a thread."""
     return min(max(tj.next_power_of_2(tj.cdiv(columns * item_bytes, 32)), 32), 1024)
@@ -155,11 +137,11 @@ class Cases:
         torch, triton = self.torch, self.triton
         x = self.random(rows, columns, dtype=dtype)
         y = torch.empty_like(x)
-        place = (rows,), softmax.threads_for(x)
+        place = (rows,), softmax.threads_for(columns * x.element_size())
+        fits = softmax.launch_for(x, y)
         contenders = {
-            "tilejit": returning(softmax.softmax[place].bind(x, y, N=columns), y),
-            "tilejit, e * (1 / sum)": returning(softmax_by_reciprocal[place].bind(x, y, N=columns), y),
-            "tilejit, and tj.fast.exp": returning(softmax_by_hardware[place].bind(x, y, N=columns), y),
+            "tilejit": returning(fits.func.bind(*fits.args, **fits.keywords), y),
+            "tilejit, accurate": returning(softmax.softmax[place].bind(x, y, N=columns), y),
             "torch": lambda: torch.softmax(x, 1),
         }
         if triton:

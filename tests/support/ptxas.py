@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sysconfig
@@ -61,6 +62,20 @@ def complaint_of(ptx: str, target: str) -> str | None:
     CACHE.mkdir(exist_ok=True)
     seen.touch()
     return None
+
+
+def local_memory_of(ptx: str, target: str) -> tuple[int, int]:
+    """(bytes of a thread's stack frame, bytes of spilled stores) of one kernel; skips where there is no ptxas."""
+    ptxas = ptxas_path()
+    if ptxas is None:
+        pytest.skip("no ptxas: install nvidia-cuda-nvcc")
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "kernel.ptx"
+        source.write_text(ptx)
+        command = [str(ptxas), f"-arch={target}", "-v", "-o", os.devnull, str(source)]
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    (counts,) = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores", said)
+    return int(counts[0]), int(counts[1])
 
 
 def complaints(programs: Iterable[tuple[str, str, str]], workers: int = 4) -> list[str]:

@@ -148,24 +148,35 @@ def _load_register(emission: Emission, buffer: Buffer, registers: Registers, off
         return emission.writer.read(registers.words[offset.past], kind)
     if offset.parts or count < 1:
         return _read_registers(emission, buffer, registers, offset, WordFormat(buffer.dtype.bits, 1, kind))[0]
-    parts = f"<{count} x {kind}>"
-    number, part = divmod(offset.past, count)
-    register = emission.writer.read(registers.words[number], parts)
-    return emission.writer.value(f"extractelement {parts} {register}, i32 {part}")
+    return _read_part(emission, registers, offset, count, kind)
 
 
 def _store_register(
     emission: Emission, buffer: Buffer, registers: Registers, offset: OffsetSum, kind: str, text: str
 ) -> None:
     """Writes the element of a local buffer at `offset`."""
-    w, count = emission.writer, registers.bits // buffer.dtype.bits
+    count = registers.bits // buffer.dtype.bits
     if count == 1 and not offset.parts:
-        w.write(registers.words[offset.past], kind, text)
+        emission.writer.write(registers.words[offset.past], kind, text)
         return
     if offset.parts or count < 1:
         _write_registers(emission, buffer, registers, offset, WordFormat(buffer.dtype.bits, 1, kind), [text])
         return
+    _write_part(emission, registers, offset, count, kind, text)
+
+
+def _read_part(emission: Emission, registers: Registers, offset: OffsetSum, count: int, kind: str) -> str:
+    """One of the `count` elements that share a register."""
     parts = f"<{count} x {kind}>"
+    number, part = divmod(offset.past, count)
+    register = emission.writer.read(registers.words[number], parts)
+    return emission.writer.value(f"extractelement {parts} {register}, i32 {part}")
+
+
+def _write_part(
+    emission: Emission, registers: Registers, offset: OffsetSum, count: int, kind: str, text: str
+) -> None:
+    w, parts = emission.writer, f"<{count} x {kind}>"
     number, part = divmod(offset.past, count)
     word = registers.words[number]
     word.zeroed = True
@@ -181,6 +192,8 @@ def _read_registers(
     whole_words = _registers(buffer, registers, offset, words)
     if whole_words is not None:
         return [w.read(word, words.word) for word in whole_words]
+    if _is_part(buffer, offset, words):
+        return [_read_part(emission, registers, offset, registers.bits // words.bits, words.word)]
     w.save(registers.words)
     places = _stack_places(emission, buffer, registers, offset, words)
     return [w.value(f"load {words.word}, ptr {place}, align {buffer.dtype.bytes}") for place in places]
@@ -195,6 +208,9 @@ def _write_registers(
     if whole_words is not None:
         for word, value in zip(whole_words, values, strict=True):
             w.write(word, words.word, value)
+        return
+    if _is_part(buffer, offset, words):
+        _write_part(emission, registers, offset, registers.bits // words.bits, words.word, values[0])
         return
     w.save(registers.words)
     places = _stack_places(emission, buffer, registers, offset, words)
@@ -212,6 +228,11 @@ def _registers(buffer: Buffer, registers: Registers, offset: OffsetSum, words: W
         return None
     first, within = divmod(offset.past * buffer.dtype.bits, words.bits)
     return None if within else registers.words[first : first + words.number]
+
+
+def _is_part(buffer: Buffer, offset: OffsetSum, words: WordFormat) -> bool:
+    """Whether a vector is one element, always the same, of those that share a register."""
+    return not offset.parts and words.bits == buffer.dtype.bits and words.number == 1
 
 
 def _stack_places(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .row import B32, Direction, Row, register
 
-__all__ = ["CTA_DEPTH", "ROWS", "XOR"]
+__all__ = ["AND", "CTA_DEPTH", "ROWS", "XOR"]
 
 #: always 1 here: CTAs have one dimension. Neither LLVM nor ptxas knows that
 CTA_DEPTH = Row(
@@ -28,4 +28,15 @@ XOR = Row(
     source='PTX ISA, "Logic and Shift Instructions: xor"',
 )
 
-ROWS = (CTA_DEPTH, XOR)
+#: of any number and a zero that nobody proves: a zero that isn't there before the number
+AND = Row(
+    name="and.b32",
+    text="and.b32 $result, $value, $mask;",
+    meaning="the bits of $value that $mask has too",
+    operands=(register("result", B32, Direction.OUT), register("value", B32), register("mask", B32)),
+    since=75,
+    ptx=(6, 0),
+    source='PTX ISA, "Logic and Shift Instructions: and"',
+)
+
+ROWS = (CTA_DEPTH, AND, XOR)

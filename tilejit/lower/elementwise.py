@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from ..dtypes import DType
-from ..ir.arithmetic import build
 from ..ir.nodes import Expr, Region, TileOp
 from ..ops.broadcast import broadcasts
 from ..ops.copies import CAST, FILL
-from ..ops.elementwise import ELEMENTWISE, result_type
+from ..ops.elementwise import ELEMENTWISE
 from .builder import Builder
 from .schedule.placement import Placement, place
 from .schedule.views import Schedule, broadcast_along
 from .variant import SCOPE, TYPES, Condition, DispatchContext
 
-__all__ = ["ELEMENTWISE_CONDITIONS", "OPERATIONS", "Placed", "inputs_of", "placed_tiles", "schedule", "value_of"]
+__all__ = ["ELEMENTWISE_CONDITIONS", "OPERATIONS", "Placed", "inputs_of", "placed_tiles", "schedule"]
 
 #: a tile's place, and for each dimension of the destination that of the place that goes along it
 Placed = tuple[Placement, tuple[int | None, ...]]
@@ -57,14 +55,3 @@ def schedule(tiles: Mapping[str, Placed]) -> Schedule:
 def inputs_of(op: TileOp, b: Builder) -> list[str | Expr]:
     """What each element is computed from, in order: tiles by name, scalars as variables."""
     return [name if isinstance(o, Region) else b.let("scalar", o) for name, o in op.inputs.items()]
-
-
-def value_of(op: TileOp, values: Sequence[Expr], dtype: DType) -> Expr:
-    """The operation in the type in which it computes, rounded once: to the destination's type."""
-    if op.name not in ELEMENTWISE:
-        return build.cast(values[0], dtype, op.attr("saturate") is not False)
-    rule = result_type(op.name, tuple(v.dtype for v in values))
-    assert not isinstance(rule, str)
-    conditions = ELEMENTWISE[op.name].conditions
-    converted = [*values[:conditions], *(build.cast(v, rule[0]) for v in values[conditions:])]
-    return build.cast(build.op(op.name, *converted), dtype)

@@ -41,6 +41,7 @@ from .alike import Written, likeness
 from .builder import Builder
 from .engine import Verdict, dispatch
 from .proof import prove
+from .recomputed import Recomputed
 from .schedule.placement import element_offset
 from .schedule.registers import RegisterRun, choice, each_start
 from .variant import DispatchContext, Variant
@@ -65,19 +66,21 @@ def lower(kernel: Kernel, target: Target, variants: tuple[Variant[Any], ...]) ->
 
     Where an operation needs a buffer in local memory, all is lowered again: what came before wrote its registers.
     """
-    context, taken = DispatchContext(target, kernel.threads), defined_names(kernel.body)
+    recomputed = Recomputed(kernel)
+    context, taken = DispatchContext(target, kernel.threads, recomputed), defined_names(kernel.body)
     addressed: Mapping[str, Span | None] = {}
     while True:
         builder = Builder(taken, addressed, has_checks=kernel.debug)
-        walker = _Walk(context, variants, kernel.debug, builder)
-        walker.block(kernel.body)
+        walker = _Walk(context, recomputed, variants, kernel.debug, builder)
+        with recomputed.block():
+            walker.block(kernel.body)
         if builder.addressed == addressed:
             break
         addressed = builder.addressed
     # last: a refused operation comes with every variant's reasons
     for stmt in walker.instructions:
         ROWS[stmt.name].need(target, stmt.span)
-    body = (*builder.head, *builder.take())
+    body = (*builder.head, *recomputed.without_unread(builder.take()))
     params = kernel.params
     if walker.waits_for_grid:
         params = (*params, BarrierParam(grid_barrier.BARRIER))
@@ -92,9 +95,15 @@ def _cached(stmt: Stmt, cache: str) -> Stmt:
 
 class _Walk:
     def __init__(
-        self, context: DispatchContext, variants: tuple[Variant[Any], ...], debug: bool, builder: Builder
+        self,
+        context: DispatchContext,
+        recomputed: Recomputed,
+        variants: tuple[Variant[Any], ...],
+        debug: bool,
+        builder: Builder,
     ) -> None:
         self.context = context
+        self.recomputed = recomputed
         self.debug = debug
         self.variants = variants
         self.builder = builder
@@ -108,7 +117,7 @@ class _Walk:
             self.stmt(stmt)
 
     def inner(self, body: Block) -> Block:
-        with self.builder.block() as statements:
+        with self.builder.block() as statements, self.recomputed.block():
             self.block(body)
         return tuple(statements)
 
@@ -116,6 +125,7 @@ class _Walk:
         self.builder.span = stmt.span
         if isinstance(stmt, TileOp):
             self.operation(stmt)
+            self.recomputed.see(stmt)
         elif isinstance(stmt, Let) and isinstance(stmt.value, Load) and isinstance(stmt.value.place, Element):
             self.read(stmt, stmt.value.place)
         elif isinstance(stmt, Store) and isinstance(stmt.place, Element):

@@ -4,8 +4,10 @@ A row that is read on both sides of a barrier (for its maximum, then for what is
 float32 on both. LLVM and ptxas see equal conversions, make one of them, and keep its float32 results across the
 barrier, in twice the registers: a softmax of 65,536 float16 in 1,024 threads then spills 224 bytes a thread, without
 this none. An exclusive or with a zero that neither can prove makes the words behind the barrier others than those in
-front of it: half an instruction an element, and what the text computes again is computed again. So it is done only
-where float32 wouldn't fit: a softmax of 4,096 in 256 threads would take 50 instructions an element instead of 29.
+front of it: half an instruction an element, and what the text computes again is computed again. The zero is a part of
+what came through the barrier, the row's maximum or sum: else ptxas computes ahead, to hide the barrier's latency. So it
+is done only where float32 wouldn't fit: a softmax of 4,096 in 256 threads would take 50 instructions an element instead
+of 29.
 """
 
 from __future__ import annotations
@@ -14,9 +16,8 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import count
 
-from ..dtypes import int32, uint32
+from ..dtypes import DType, int32, uint32
 from ..ir import walk
 from ..ir.arithmetic import build
 from ..ir.names import FreshNames, defined_names
@@ -28,6 +29,7 @@ from ..ir.nodes import (
     For,
     Instruction,
     Kernel,
+    Let,
     Load,
     Op,
     Stmt,
@@ -36,14 +38,16 @@ from ..ir.nodes import (
     Var,
     Vector,
 )
-from ..isa.opaque import CTA_DEPTH, XOR
+from ..ir.walk import Block, Place
+from ..isa.opaque import AND, CTA_DEPTH, XOR
 from ..layout import TileLayout
+from ..source import Span
 from ..target import most_registers
 
 __all__ = ["keep"]
 
 #: registers that a thread needs besides such tiles; with 32 elements in 64 registers ptxas spilled nothing
-BESIDE_TILES = 24
+BESIDE_TILES = 30
 
 
 def keep(kernel: Kernel) -> Kernel:
@@ -54,20 +58,20 @@ def keep(kernel: Kernel) -> Kernel:
     if not barriers or not packed:
         return kernel
     renewed: dict[int, list[Buffer]] = defaultdict(list)
-    for buffer, reads in _conversions(statements).items():
+    for buffer, reads in _reads(statements).items():
         if buffer.name not in packed:
             continue
-        for barrier in _between(barriers, reads):
-            renewed[id(statements[barrier])].append(buffer)
+        for barrier, read in _between(barriers, reads):
+            renewed[id(_behind(statements[barrier : read], kernel.body))].append(buffer)
     tiles = {buffer.name: _elements(buffer) for buffers in renewed.values() for buffer in buffers}
     if sum(tiles.values()) + BESIDE_TILES <= most_registers(kernel.threads, kernel.max_registers):
         return kernel
-    zero, numbers = _zero(kernel), count()
+    zero = _Zero(FreshNames(defined_names(kernel.body)))
 
     def change(stmt: Stmt) -> tuple[Stmt, ...]:
-        return stmt, *(_renewal(buffer, zero, next(numbers), stmt) for buffer in renewed.get(id(stmt), ()))
+        return stmt, *zero.renewals(renewed.get(id(stmt), []), stmt)
 
-    return replace(kernel, body=(*_head(zero), *walk.rewrite(kernel.body, change)))
+    return replace(kernel, body=(*zero.head(), *walk.rewrite(kernel.body, change)))
 
 
 def _is_packed(stmt: Alloc) -> bool:
@@ -76,15 +80,20 @@ def _is_packed(stmt: Alloc) -> bool:
     return buffer.space == "local" and buffer.dtype.is_half and not stmt.addressed and _elements(buffer) % 2 == 0
 
 
-def _conversions(statements: Sequence[Stmt]) -> dict[Buffer, list[int]]:
-    """Local tiles of 16-bit floats, each with the numbers of the stores of what is computed with its elements."""
-    found: dict[Buffer, list[int]] = defaultdict(list)
+def _reads(statements: Sequence[Stmt]) -> dict[Buffer, list[int]]:
+    """Local tiles of 16-bit floats, each with the numbers of the statements that compute with its elements."""
+    numbers: dict[Buffer, list[int]] = defaultdict(list)
     for number, stmt in enumerate(statements):
-        if not isinstance(stmt, Store):
+        if isinstance(stmt, (Store, Let)):
+            read = {load.place.buffer.root for expr in walk.expressions(stmt) for load in _converted(expr)}
+        elif isinstance(stmt, Instruction):
+            vectors = [each for each in stmt.inputs if isinstance(each, Vector)]
+            read = {v.buffer.root for v in vectors if v.buffer.space == "local" and v.buffer.dtype.is_half}
+        else:
             continue
-        for buffer in {load.place.buffer.root for expr in walk.expressions(stmt) for load in _converted(expr)}:
-            found[buffer].append(number)
-    return found
+        for buffer in read:
+            numbers[buffer].append(number)
+    return numbers
 
 
 def _converted(expr: Expr) -> Iterator[Load]:
@@ -96,12 +105,46 @@ def _converted(expr: Expr) -> Iterator[Load]:
                 yield operand
 
 
-def _between(barriers: list[int], reads: list[int]) -> Iterator[int]:
-    """The last barrier in front of each read that has none between it and the one before."""
+def _between(barriers: list[int], reads: list[int]) -> Iterator[tuple[int, int]]:
+    """The last barrier in front of each read that has none between it and the one before, with the read."""
     for before, after in zip(reads, reads[1:], strict=False):
         at = bisect_left(barriers, after)
         if at and barriers[at - 1] > before:
-            yield barriers[at - 1]
+            yield barriers[at - 1], after
+
+
+def _behind(statements: Sequence[Stmt], body: Block) -> Stmt:
+    """Of a barrier and what follows it, the last that names what came through it; the barrier where nothing does."""
+    barrier = statements[0]
+    (block,) = (b for b in _blocks(body) if any(stmt is barrier for stmt in b))
+    beside = {id(stmt) for stmt in block}
+    last, through = barrier, set[str]()
+    for stmt in statements[1:]:
+        if not any(_comes_through(part, through) for part in _inputs(stmt)):
+            continue
+        through |= {place.buffer.root.name for place in walk.writes(stmt)}
+        if isinstance(stmt, Let):
+            through.add(stmt.var.name)
+            last = stmt if id(stmt) in beside and stmt.var.dtype.bits == 32 else last
+    return last
+
+
+def _blocks(body: Block) -> Iterator[Block]:
+    yield body
+    for stmt in walk.statements(body):
+        yield from walk.blocks(stmt)
+
+
+def _inputs(stmt: Stmt) -> Iterator[Expr | Place]:
+    yield from (part for expr in walk.expressions(stmt) for part in walk.subexpressions(expr))
+    yield from walk.reads(stmt)
+
+
+def _comes_through(part: Expr | Place, through: set[str]) -> bool:
+    """Whether it is read from shared memory, or computed from what was. through: names of what is."""
+    if isinstance(part, Var):
+        return part.name in through
+    return isinstance(part, Vector) and (part.buffer.space == "shared" or part.buffer.root.name in through)
 
 
 def _elements(buffer: Buffer) -> int:
@@ -110,25 +153,41 @@ def _elements(buffer: Buffer) -> int:
     return buffer.layout.footprint()
 
 
-def _zero(kernel: Kernel) -> Buffer:
-    name = FreshNames(defined_names(kernel.body)).name("zero")
-    return Buffer(name, "local", uint32, (1,), TileLayout.row_major((1,)), uint32.bytes)
+class _Zero:
+    """A zero that neither LLVM nor ptxas proves."""
 
+    def __init__(self, names: FreshNames) -> None:
+        self.names = names
+        self.place = self._register("zero", uint32)
 
-def _head(zero: Buffer) -> tuple[Stmt, ...]:
-    place = Vector(zero, build.const(0, int32))
-    return (
-        Alloc(zero),
-        Instruction(CTA_DEPTH.name, (place,), ()),
-        Store(place, build.op("sub", Load(place), build.const(1, uint32))),
-    )
+    def _register(self, stem: str, dtype: DType) -> Vector:
+        buffer = Buffer(self.names.name(stem), "local", dtype, (1,), TileLayout.row_major((1,)), dtype.bytes)
+        return Vector(buffer, build.const(0, int32))
 
+    def head(self) -> Block:
+        """What makes it, at the kernel's beginning."""
+        return (
+            Alloc(self.place.buffer),
+            Instruction(CTA_DEPTH.name, (self.place,), ()),
+            Store(self.place, build.op("sub", Load(self.place), build.const(1, uint32))),
+        )
 
-def _renewal(buffer: Buffer, zero: Buffer, number: int, barrier: Stmt) -> For:
-    words = _elements(buffer) // 2
-    word = Var(f"word.{buffer.name}.{number}", int32, bounds=(0, words - 1))
-    pair = Vector(buffer, build.mul(word, 2), 2)
-    span = getattr(barrier, "span", None)
-    instruction = Instruction(XOR.name, (pair,), (pair, Vector(zero, build.const(0, int32), 1)), span=span)
-    start, stop, step = (build.const(n, int32) for n in (0, words, 1))
-    return For(word, start, stop, step, (instruction,), unrolled=True, span=span)
+    def renewals(self, buffers: Sequence[Buffer], stmt: Stmt) -> Iterator[Stmt]:
+        """What renews the words of tiles. stmt: that behind which it stands, a barrier or what names a value."""
+        zero = self.place
+        if buffers and isinstance(stmt, Let):
+            seen, zero = self._register("seen", stmt.var.dtype), self._register("zero", uint32)
+            yield Alloc(seen.buffer, span=stmt.span)
+            yield Alloc(zero.buffer, span=stmt.span)
+            yield Store(seen, stmt.var, span=stmt.span)
+            yield Instruction(AND.name, (zero,), (seen, self.place), span=stmt.span)
+        for buffer in buffers:
+            yield self._renewal(buffer, zero, stmt.span)
+
+    def _renewal(self, buffer: Buffer, zero: Vector, span: Span | None) -> For:
+        words = _elements(buffer) // 2
+        word = Var(self.names.name(f"word.{buffer.name}"), int32, bounds=(0, words - 1))
+        pair = Vector(buffer, build.mul(word, 2), 2)
+        instruction = Instruction(XOR.name, (pair,), (pair, zero), span=span)
+        start, stop, step = (build.const(n, int32) for n in (0, words, 1))
+        return For(word, start, stop, step, (instruction,), unrolled=True, span=span)

@@ -34,6 +34,7 @@ from ..ops.record import TILE
 from ..scopes import SCOPES, THREAD, WARP
 from ..target import Target
 from .builder import Builder
+from .recomputed import Recomputed
 from .schedule.turns import Turns
 
 __all__ = [
@@ -88,10 +89,14 @@ class Variant(Generic[P]):
 
 @dataclass(frozen=True, slots=True)
 class DispatchContext:
-    """What an operation is dispatched for. threads: of the CTA."""
+    """What an operation is dispatched for.
+
+    threads: of the CTA. recomputed: the masks that can be computed again where it stands; None where it stands alone.
+    """
 
     target: Target
     threads: int
+    recomputed: Recomputed | None = None
 
     def count(self, scope: str) -> int:
         """Threads of one scope that carry out an operation together."""
@@ -237,12 +242,14 @@ class Facts:
     width: what one transfer moves, as text, "-" where a plan has no transfers.
     rounds: of a loop over vectors, or instructions of a warp.
     vector_bits: of one transfer's memory access; None where widths don't matter. limit: why it isn't wider, or "".
+    cuts: which vectors go element by element, or "".
     """
 
     width: str
     rounds: int
     vector_bits: int | None = None
     limit: str = ""
+    cuts: str = ""
 
     def __str__(self) -> str:
         return f"{self.width} in {self.rounds} rounds" + (f" (not wider: {self.limit})" if self.limit else "")

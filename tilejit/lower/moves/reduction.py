@@ -12,10 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...dtypes import int32
-from ...ir.arithmetic import build
+from ...ir.arithmetic import build, facts
 from ...ir.arithmetic.evaluate import evaluate
-from ...ir.nodes import Buffer, Expr, Load, Store, TileOp, Var, Vector
+from ...ir.nodes import Buffer, Expr, Instruction, Load, Store, TileOp, Var, Vector
 from ...isa.barriers import BARRIERS
+from ...isa.convert import PAIRS, Pair
 from ...isa.warp import REDUX, SHUFFLE_XOR, Redux
 from ...ops.reduce import REDUCTION_OPERATIONS
 from ...scopes import SCOPES
@@ -43,6 +44,7 @@ class Reducing(PlanBase):
 
     threads, cta_threads: of the scope, and of the CTA. shares: which registers of which threads become one.
     redux: the instruction that combines the lanes instead of shuffles, or "".
+    pairs: the instruction that combines two registers' pairs of elements in a thread, or "" where each is by itself.
     """
 
     operation: str
@@ -52,6 +54,7 @@ class Reducing(PlanBase):
     combining: Combining
     shares: Shares
     redux: str
+    pairs: str = ""
 
     @property
     def instructions(self) -> tuple[tuple[str, int], ...]:
@@ -59,9 +62,12 @@ class Reducing(PlanBase):
         shares, results = self.shares, self.shares.results.count
         by_lanes = self._meeting(_THREAD).by_lanes
         met = shares.partials - 1 if by_lanes is None else by_lanes.steps
-        steps = results * (len(shares.slots) - 1 + met) + (0 if self.redux else self.shuffles.steps)
+        single = len(shares.slots) if not self.pairs else 2 * len(set(_conditions(shares, _THREAD)))
+        steps = results * (single - 1 + met) + (0 if self.redux else self.shuffles.steps)
         shuffles = (0 if self.redux else self.shuffles.count) + (0 if by_lanes is None else results * by_lanes.count)
         made = [(f"{self.operation}.{self.combining.dtype}", steps)]
+        if self.pairs:
+            made.insert(0, (self.pairs, results * (len(shares.slots) - single) // 2))
         if self.redux:
             made.append((self.redux, results))
         if shuffles:
@@ -111,17 +117,39 @@ class Reducing(PlanBase):
     def _in_threads(self, b: Builder, src: Buffer, first: Expr, thread: Expr) -> list[Partial]:
         """What each thread has of its results. first: the register at which the source begins."""
         slots = self.shares.slots
-        conditions = [self.shares.counts(slot, thread) for slot in slots]
+        conditions = _conditions(self.shares, thread)
         named = {cond: b.let("counts", cond) for cond in dict.fromkeys(conditions)}
         counts = [named[cond] for cond in conditions]
         index = b.let("index", self.shares.index_of(thread)) if self.combining.reduction.picks else None
         partials = []
         for register in self.shares.each_result("src"):
             places = [Vector(src, build.add(first, register + slot.register)) for slot in slots]
-            entered = [self.combining.entered(Load(at), slot.index) for at, slot in zip(places, slots, strict=True)]
-            made = self.combining.tree(b, entered, in_order=True, counts=counts)
+            if self.pairs:
+                places, kept = self._by_pairs(b, places, counts)
+            else:
+                kept = counts
+            entered = [self.combining.entered(Load(at), slot.index) for at, slot in zip(places, slots, strict=False)]
+            made = self.combining.tree(b, entered, in_order=True, counts=kept)
             partials.append(self.combining.named(b, made if index is None else self.combining.moved(made, index)))
         return partials
+
+    def _by_pairs(self, b: Builder, places: list[Vector], counts: list[Expr]) -> tuple[list[Vector], list[Expr]]:
+        """One pair of all that count together, element by element, with the condition of each."""
+        left: list[Vector] = []
+        for cond in dict.fromkeys(counts):
+            level = [Vector(at.buffer, at.offset, 2) for at, each in zip(places, counts, strict=True) if each == cond]
+            level = level[::2]
+            while len(level) > 1:
+                joined = [self._pair(b, low, high) for low, high in zip(level[::2], level[1::2], strict=False)]
+                level = [*joined, *level[len(level) & ~1 :]]
+            left.append(level[0])
+        elements = [Vector(pair.buffer, build.add(pair.offset, k)) for pair in left for k in range(2)]
+        return elements, [cond for cond in dict.fromkeys(counts) for _ in range(2)]
+
+    def _pair(self, b: Builder, low: Vector, high: Vector) -> Vector:
+        pair = Vector(b.scratch("pair", low.buffer.dtype, 2), build.const(0, int32), 2)
+        b.append(Instruction(self.pairs, (pair,), (low, high), span=b.span))
+        return pair
 
     def _among_threads(self, b: Builder, partials: list[Partial], thread: Expr) -> list[Partial]:
         """What all threads that share a result have of it."""
@@ -159,7 +187,31 @@ def plan_reduction(op: TileOp, context: DispatchContext) -> Reducing:
     threads = context.count(op.scope)
     shares = Shares.of(op, threads)
     redux = _redux(combining, context.target) if 1 << len(shares.lanes) == LANES else ""
-    return Reducing(op.name, op.scope, threads, context.threads, combining, shares, redux)
+    pairs = _pairs(op, combining, shares, context.target)
+    return Reducing(op.name, op.scope, threads, context.threads, combining, shares, redux, pairs)
+
+
+def _conditions(shares: Shares, thread: Expr) -> list[Expr]:
+    """For each slot whether it holds an element in a thread."""
+    return [shares.counts(slot, thread) for slot in shares.slots]
+
+
+def _pairs(op: TileOp, combining: Combining, shares: Shares, target: Target) -> str:
+    """The instruction that combines pairs, "" where there is none or registers don't hold slots by twos.
+
+    accepts: what gives the same in any order, in the elements' own type.
+    """
+    form, start = Pair(combining.reduction.combines, op.region("src").dtype), shares.tiles["src"].start
+    if combining.reduction.picks or not form.dtype.is_half or form not in PAIRS.forms():
+        return ""
+    registers, conditions = [slot.register for slot in shares.slots], _conditions(shares, _THREAD)
+    follow = all(high == low + 1 for low, high in zip(registers[::2], registers[1::2], strict=False))
+    count_alike = all(low == high for low, high in zip(conditions[::2], conditions[1::2], strict=False))
+    firsts = [start, *[build.const(r, int32) for r in (*shares.each_result("src"), *registers[::2])]]
+    are_even = all(facts.multiple_of(first) % 2 == 0 for first in firsts)
+    if len(registers) % 2 or not (follow and count_alike and are_even) or PAIRS.row(form).missing(target) is not None:
+        return ""
+    return PAIRS.row(form).name
 
 
 def _redux(combining: Combining, target: Target) -> str:

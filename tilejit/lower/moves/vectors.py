@@ -15,8 +15,9 @@ last digit into 2 rounds with a stride of 8, so in round r thread t moves
 
     registers 8r to 8r+7       memory from 72*(t // 4) + 16*(t % 4) + 8r on, swizzled
 
-A vector at the edge of a global tensor is masked. One that may straddle the edge goes element by element. Where
-registers lie otherwise than memory, those of a vector go through as many that are neighbours.
+A vector at the edge of a global tensor is masked. One that straddles it, or of which a mask has a part, goes element by
+element: a branch that few threads take. Where registers lie otherwise than memory, those of a vector go through as many
+that are neighbours.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from dataclasses import dataclass
 from ...dtypes import DType, int32, int64
 from ...errors import LayoutError
 from ...ir.arithmetic import build
-from ...ir.nodes import FALSE, TRUE, Buffer, Expr, Load, Region, TileOp, Vector
+from ...ir.nodes import FALSE, TRUE, Buffer, Expr, Region, TileOp, Vector
 from ...ops.copies import INDEX
 from ..builder import Builder
 from ..schedule.owners import need_all_threads, need_same_threads
@@ -39,6 +40,7 @@ from ..schedule.width import Width, widest_vector
 from ..schedule.windows import Edges, Mask
 from ..variant import DispatchContext, local_side
 from .gathered import Index
+from .masks import IndexCondition, ReadMask, VectorMask
 
 __all__ = [
     "MaskedVector", "OwnedVectors", "RegisterVectors", "VectorRegisters", "at_edges", "fill_value", "pieces",
@@ -152,23 +154,35 @@ class OwnedVectors:
         return self.elements.digits[-1].elements(name)
 
     def each_round(
-        self, b: Builder, thread: Expr, takes_part: Expr, index: Index | None = None
+        self,
+        b: Builder,
+        thread: Expr,
+        takes_part: Expr,
+        index: Index | None = None,
+        condition: IndexCondition | None = None,
     ) -> Iterator[tuple[Mapping[str, VectorRegisters], MaskedVector]]:
         """The vector of a round in the operands that are registers and in "memory", in a loop over those of `thread`.
 
         index: by which "memory" is gathered, None where it isn't.
         The caller writes its code once, or several times: for each register at which a region may start, and for
         regions inside their tensors, without masks, and at their edges.
+        condition: what "mask" says of each element, where it needn't be read.
         """
         first = self._first("memory", thread)
         base = b.let("memory", self.vectors["memory"].swizzled(first))
         for starts in self.starts(b):
             with b.when(takes_part):
-                yield from self._rounds(b, thread, first, base, starts, index)
+                yield from self._rounds(b, thread, first, base, starts, index, condition)
 
     def _rounds(
-        self, b: Builder, thread: Expr, first: Expr, base: Expr, starts: Mapping[str, RegisterVectors],
+        self,
+        b: Builder,
+        thread: Expr,
+        first: Expr,
+        base: Expr,
+        starts: Mapping[str, RegisterVectors],
         index: Index | None,
+        condition: IndexCondition | None,
     ) -> Iterator[tuple[Mapping[str, VectorRegisters], MaskedVector]]:
         """first: where the first vector lies in memory, before swizzling; base: its address."""
         registers, tile, numbers = starts["registers"], starts.get("mask"), starts.get(INDEX.name)
@@ -179,7 +193,9 @@ class OwnedVectors:
         def vector(round: Expr, mask: Mask) -> tuple[MaskedVector, Expr]:
             """That of a round, and the number that says where it lies; 0 where nothing does."""
             values = [*which, *self.vectors.digits_of(round)]
-            allowed = None if tile is None else tile.of(round)
+            allowed: VectorMask | None = None if tile is None else tile.mask(round)
+            if condition is not None:
+                allowed = self._computed(b, condition, every, values)
             distance: Expr = memory.steps(round)
             number: Expr = build.const(0, int64)
             if index is not None:
@@ -189,7 +205,8 @@ class OwnedVectors:
             address = memory.advanced(base, first, distance)
             return MaskedVector(every, mask, address, values, 0, self.width, allowed, order), number
 
-        for masks in at_edges(b, [elements], self.width, self.rounds):
+        # where a mask may cut each vector, an edge is one test more
+        for masks in at_edges(b, [elements], self.width, self.rounds, twice=tile is None):
             if index is not None and b.has_checks:
                 with index.checks(b) as tell, b.rounds(self.rounds, registers.view.buffer) as round:
                     masked, number = vector(round, masks["memory"])
@@ -197,6 +214,31 @@ class OwnedVectors:
             with b.rounds(self.rounds, registers.view.buffer) as round:
                 masked, _ = vector(round, masks["memory"])
                 yield {name: start.of(round) for name, start in starts.items()}, masked
+
+    def cuts(self, condition: IndexCondition | None) -> str:
+        """Which vectors in memory go element by element, or ""."""
+        if self.width == 1:
+            return ""
+        every = self.threads_share.then(self.elements)["memory"]
+        cut = [] if Edges.of(every, self.width).whole else ["across an edge"]
+        if "mask" in self.vectors.names and self.step_of("mask"):
+            cut.append("of which the mask has a part" + (", as its ends tell" if condition is not None else ""))
+        return f"vectors {' or '.join(cut)}" if cut else ""
+
+    def _computed(self, b: Builder, condition: IndexCondition, every: View, values: Sequence[Expr]) -> VectorMask:
+        """The mask of the vector whose first element has these values of the digits `every`."""
+        run = self.elements.digits[-1]
+        assert run.dim is not None, "a condition is asked along one dimension"
+        first = [every.coordinate(dim, values, int32) for dim in range(len(condition.index))]
+        return condition.of_vector(first, run.dim, run.weight, self.width, b)
+
+    def is_computed(self, condition: IndexCondition | None) -> bool:
+        """Whether a vector's test takes no more than that of its ends."""
+        digits = (*self.threads_share.digits, *self.elements.digits)
+        if condition is None or self.width == 1 or any(digit.dim is None for digit in digits):
+            return False
+        run = self.elements.digits[-1]
+        return run.dim is not None and condition.is_tested_by_ends(run.dim, self.width)
 
     def _first(self, name: str, thread: Expr) -> Expr:
         """Where a thread's first vector lies in memory, before swizzling."""
@@ -228,6 +270,11 @@ class RegisterVectors:
     def at(self, round: Expr) -> Vector:
         """Those of a round, which follow each other."""
         return self.of(round).run
+
+    def mask(self, round: Expr) -> VectorMask:
+        """What those of a round, of bool_, say of a vector in memory."""
+        registers = self.of(round)
+        return ReadMask(registers.buffer, registers.first, registers.step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +332,7 @@ class MaskedVector:
 
     view: its operand over the digits that count vectors, whose `values` lead to it. mask: what of it is inside.
     address: of the vector's first element, swizzled.
-    allowed: registers of bool_ that say which elements are accessed; None for all.
+    allowed: which elements are accessed; None for all.
     order: in which it is stored, one of `ORDERS["move"]`.
     """
 
@@ -295,7 +342,7 @@ class MaskedVector:
     values: Sequence[Expr]
     start: int
     width: int
-    allowed: VectorRegisters | None = None
+    allowed: VectorMask | None = None
     order: str = ""
 
     @property
@@ -338,33 +385,37 @@ class MaskedVector:
                 write(memory, register)
 
     def _moves(self, b: Builder, registers: Vector) -> Iterator[tuple[Vector, Vector, Expr]]:
-        """(registers, memory, whether it is inside): all at once, or each element where an edge or a mask cuts them."""
-        if not self.mask.whole and self.width > 1:
-            yield from self._single_moves(b, registers)
-            return
+        """(registers, memory, whether it is accessed): all at once; where an edge or a mask cuts them, each element."""
         whole = Vector(registers.buffer, build.add(registers.offset, self.start), self.width)
-        inside = self.inside(build.const(self.start, int32))
-        if self.allowed is None or self.allowed.step == 0:
-            yield whole, self.place, build.logical_and(self._allows(build.const(0, int32)), inside)
+        first = self.inside(build.const(self.start, int32))
+        varies = self.allowed is not None and self.allowed.varies
+        if self.width == 1 or (self.mask.whole and not varies):
+            yield whole, self.place, build.logical_and(self._allows(build.const(self.start, int32)), first)
             return
-        every: Expr = TRUE
-        for k in range(self.width):
-            every = build.logical_and(every, self._allows(build.const(self.start + k, int32)))
-        with b.either(b.let("all", every)) as otherwise:
-            yield whole, self.place, inside
+        if self.mask.whole:
+            first = inside = b.let("inside", first)
+        else:
+            start, end = (build.const(self.start + k, int32) for k in (0, self.width - 1))
+            inside = self.mask.throughout(self.coordinate, start, end)
+        every = TRUE if self.allowed is None else self.allowed.throughout(self.width)
+        with b.either(b.let("all", build.logical_and(every, inside))) as otherwise:
+            yield whole, self.place, TRUE
             with otherwise:
-                yield from self._single_moves(b, registers)
+                yield from self._single_moves(b, registers, first)
 
-    def _single_moves(self, b: Builder, registers: Vector) -> Iterator[tuple[Vector, Vector, Expr]]:
+    def _single_moves(self, b: Builder, registers: Vector, first: Expr) -> Iterator[tuple[Vector, Vector, Expr]]:
+        """first: whether the first element lies inside the tensor."""
         with b.loop("element", self.width, unrolled=True) as k:
             at = build.add(k, self.start)
             register = Vector(registers.buffer, build.add(registers.offset, at))
-            inside = build.logical_and(self._allows(at), self.inside(at))
-            yield register, Vector(self.view.buffer, build.add(self.address, at)), inside
+            inside = first if self.mask.whole else self.inside(at)
+            yield register, Vector(self.view.buffer, build.add(self.address, at)), build.logical_and(
+                inside, self._allows(at)
+            )
 
     def _allows(self, step: Expr) -> Expr:
         """Whether the mask has element number `step` of the vector."""
-        return TRUE if self.allowed is None else Load(self.allowed[step])
+        return TRUE if self.allowed is None else self.allowed.at(step)
 
 
 #: So many vectors a thread just carry their predicates. Code without them beside it takes longer to compile (two
@@ -373,15 +424,19 @@ class MaskedVector:
 _FEW_ROUNDS = 8
 
 
-def at_edges(b: Builder, views: Sequence[View], width: int, rounds: int) -> Iterator[Mapping[str, Mask]]:
+def at_edges(
+    b: Builder, views: Sequence[View], width: int, rounds: int, *, twice: bool = True
+) -> Iterator[Mapping[str, Mask]]:
     """The operands' masks. The caller writes its code for regions inside their tensors, then for those at an edge.
 
     Few rounds of whole vectors are written once, with masks.
     views: the operands over the digits of elements, of which a vector has `width` along the last.
+    twice: whether regions inside their tensors may get code of their own.
     """
     edges = {view.name: Edges.of(view, width) for view in views}
     few = rounds <= _FEW_ROUNDS and all(each.whole for each in edges.values())
-    if few or not any(each.dims for each in edges.values()):
+    gains = any(each.dims for each in edges.values()) and all(each.without_tensor.whole for each in edges.values())
+    if few or not twice or not gains:
         yield {name: each.mask(b, rounds) for name, each in edges.items()}
         return
     cond: Expr = TRUE

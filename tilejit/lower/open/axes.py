@@ -29,7 +29,7 @@ class Tile:
     """A local tile that operations use, open or with a layout of its own.
 
     dims: of each dimension its node among the axes, None where the extent is 1. first, last: the steps between which
-    it is live.
+    it is live, from the first that uses it on; -1 where none does.
     """
 
     buffer: Buffer
@@ -144,8 +144,7 @@ class Survey:
             shape = tuple([n for n in buffer.shape if isinstance(n, int)])
             dims = tuple([None if n == 1 else len(self._parent) + d for d, n in enumerate(shape)])
             self._parent.extend(range(len(self._parent), len(self._parent) + len(shape)))
-            at = len(self.steps)
-            tile = self.tiles[buffer.name] = Tile(buffer, shape, dims, at, at)
+            tile = self.tiles[buffer.name] = Tile(buffer, shape, dims, -1, -1)
             for node in dims:
                 if node is not None:
                     self._having[node] = {tile}
@@ -255,6 +254,7 @@ def _operation(made: Survey, op: TileOp, turns: int) -> None:
     step = Meeting(op, turns, uses, labels)
     made.steps.append(step)
     for name, use in uses.items():
+        use.tile.first = number if use.tile.first < 0 else use.tile.first
         use.tile.last = number
         if record.operands[record.positions[name]].written:
             made.written[use.tile.buffer.name] = made.written.get(use.tile.buffer.name, 0) + 1

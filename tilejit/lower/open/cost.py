@@ -2,6 +2,7 @@
 
     a warp's access to global memory   its issue, 32-byte sectors and 128-byte lines
     ... to shared memory               its issue and wavefronts
+    ... with a mask                    a test of a vector's ends, or of an element's bit, besides
     an elementwise operation           the issue weight of its record a register, padding included
     a reduction                        registers and shuffles; across warps barriers, and partials through memory
 """
@@ -25,6 +26,9 @@ __all__ = [
 
 _SECTOR_BYTES, _LINE_BYTES = 32, 128
 
+#: a mask's test of a vector: its ends are compared, and a branch taken
+_VECTOR_TEST = 4 * ELEMENT
+
 #: the axes of a tile's dimensions without those of extent 1, with their extents
 Extents = tuple[tuple[int, int], ...]
 
@@ -38,6 +42,7 @@ class Access:
 
     tile: its axes. strides: bytes that a step along each of them leads in memory; None where that isn't known.
     unit: of the axes the one along which elements are neighbours, or None. width: how many of them one access may move.
+    masked: whether a mask says which elements are moved.
     """
 
     tile: Extents
@@ -47,6 +52,7 @@ class Access:
     bytes: int
     is_store: bool
     space: str = "global"
+    masked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,14 +208,18 @@ def _lane_order(access: Access, grid: Grid) -> tuple[tuple[int, int | None], ...
 def _once(access: Access, cuts: Cuts) -> int:
     """Of one warp for all rounds and warps along the tile's own axes."""
     run, times = access.bytes, 1
+    cut, elsewhere, test = 0, 1, ELEMENT
     #: how often so many lanes along each axis have an element
     cases: list[tuple[int, tuple[tuple[int, int | None], ...]]] = [(1, ())]
     for (axis, extent), stride, (lanes, vector) in zip(access.tile, access.strides, cuts[0], strict=True):
         if axis == access.unit:
             width = min(vector, access.width, max(1, WIDEST_BYTES // access.bytes))
             run, times = run * width, times * (vector // width)
+            cut = width if extent % width else 0
+            test = _VECTOR_TEST if width > 1 else ELEMENT
         else:
             times *= vector
+            elsewhere *= vector * -(-extent // (lanes * vector))
         whole, rest = divmod(extent, lanes * vector)
         step = None if stride is None else stride * vector
         active = [(count, n) for count, n in ((lanes, whole), (-(-rest // vector), 1 if rest else 0)) if n]
@@ -217,12 +227,14 @@ def _once(access: Access, cuts: Cuts) -> int:
     total = 0
     for often, counts in cases:
         issued = -(-math.prod(count for count, _ in counts) // WARP)
+        total += often * test if access.masked else 0
         if access.space == "shared":
             digits = [LaneDigit(n, 1, 0) if k is None else LaneDigit(n, *counts[k]) for n, k in cuts[1]]
             total += often * (ACCESS * issued + WAVEFRONT * wavefronts(run, tuple(digits)))
         else:
             total += often * touched(run, counts, issued)
-    return times * total
+    # the vector across the tile's edge goes element by element, one lane's in each step along the other axes
+    return times * total + elsewhere * cut * (ACCESS + SECTOR + LINE)
 
 
 def touched(run: int, lanes: tuple[tuple[int, int | None], ...], issued: int = 1) -> int:

@@ -83,6 +83,7 @@ class _Counter:
             most = max([form.bits for form in forms], default=0) // region.dtype.bits
             made = replace(made, width=max(1, min(made.width, most)))
         if made is not None:
+            made = replace(made, masked="mask" in step.op.options and name != "mask")
             _add(self.demand.accesses, made, step.turns)
 
     def cuts(self, step: Meeting, use: Use) -> None:
@@ -186,6 +187,6 @@ def _width(placement: Placement, extent: int, size: int) -> int:
     """The most elements that one access provably moves."""
     strides = [step.stride for dim in placement.dims for step in dim if step.stride != 1]
     width = max(1, 2 * WIDEST_BYTES // size)
-    while width > 1 and (extent % width or misaligned(placement, strides, min(width, WIDEST_BYTES // size))):
+    while width > 1 and (width > extent or misaligned(placement, strides, min(width, WIDEST_BYTES // size))):
         width //= 2
     return width

@@ -11,13 +11,14 @@ source: DISPATCH 5 and 13; Apache TVM, TIRx `vec_auto`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...ir.nodes import Expr, Region, TileOp
 from ..builder import Builder
 from ..moves.gathered import Index
+from ..moves.masks import IndexCondition
 from ..moves.vectors import OwnedVectors, fill_value, register_copy
-from ..variant import COPY_CONDITIONS, KINDS, DispatchContext, Variant, VectorPlan, between
+from ..variant import COPY_CONDITIONS, KINDS, DispatchContext, Facts, Variant, VectorPlan, between
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +26,12 @@ class Plan(VectorPlan):
     """In round r each thread moves its vector r, counted along its registers.
 
     owned: where they lie in "registers" and in "memory". loads: whether the registers are the destination.
+    condition: what a mask says of each element, where tests of a vector's ends decide it.
     """
 
     owned: OwnedVectors
     loads: bool
+    condition: IndexCondition | None = None
 
     @property
     def sides(self) -> tuple[str, ...]:
@@ -50,6 +53,9 @@ class Plan(VectorPlan):
         verb = "ld" if self.loads else "st"
         return ((self.owned.vectors["memory"].access(verb, self.vector_width), self.rounds),)
 
+    def facts(self) -> Facts:
+        return replace(VectorPlan.facts(self), cuts=self.owned.cuts(self.condition))
+
     def places(self, thread: Expr, round: Expr) -> tuple[Expr, ...]:
         return tuple(self.owned.place(side, thread, round) for side in self.sides)
 
@@ -69,6 +75,7 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
     if along_memory.rounds > 1 and along_memory.widest("memory").elements > width.elements:
         single, width = along_memory, along_memory.widest("memory")
     owned = single.of_width(width.elements)
+    condition = IndexCondition.of(op, context.recomputed)
     return Plan(
         vector_width=width.elements,
         rounds=owned.rounds,
@@ -76,12 +83,14 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
         limit=width.limit,
         owned=owned,
         loads=loads,
+        condition=condition if owned.is_computed(condition) else None,
     )
 
 
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
     thread = b.thread(op.scope, plan.threads)
-    for registers, memory in plan.owned.each_round(b, thread, plan.owned.is_mover(thread, plan.loads), Index.of(op)):
+    mover, index = plan.owned.is_mover(thread, plan.loads), Index.of(op)
+    for registers, memory in plan.owned.each_round(b, thread, mover, index, plan.condition):
         if plan.loads:
             registers["registers"].load(b, memory, fill_value(op))
         else:

@@ -21,10 +21,11 @@ from ...ops.copies import CAST
 from ...ops.elementwise import result_type
 from ...target import Target
 from ..builder import Builder
-from ..elementwise import ELEMENTWISE_CONDITIONS, OPERATIONS, Placed, inputs_of, placed_tiles, schedule, value_of
+from ..elementwise import ELEMENTWISE_CONDITIONS, OPERATIONS, Placed, inputs_of, placed_tiles, schedule
 from ..moves.vectors import OwnedVectors, RegisterVectors
 from ..schedule.owners import need_all_threads, need_same_threads
 from ..schedule.views import View
+from ..values import value_of
 from ..variant import KINDS, Condition, DispatchContext, Variant, VectorPlan, outside
 
 

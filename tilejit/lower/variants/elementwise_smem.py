@@ -15,8 +15,9 @@ from ...dtypes import int32
 from ...ir.arithmetic import build
 from ...ir.nodes import Expr, Load, Store, TileOp, Vector
 from ..builder import Builder
-from ..elementwise import ELEMENTWISE_CONDITIONS, OPERATIONS, inputs_of, placed_tiles, schedule, value_of
+from ..elementwise import ELEMENTWISE_CONDITIONS, OPERATIONS, inputs_of, placed_tiles, schedule
 from ..moves.partition import Partition, each_vector
+from ..values import value_of
 from ..variant import KINDS, Condition, DispatchContext, Variant, outside
 
 Plan = Partition

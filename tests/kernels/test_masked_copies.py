@@ -1,0 +1,181 @@
+"""Loads and stores with masks: whole vectors where a mask has them, else elements, as NumPy's where says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import tilejit as tj
+from tests.support.programs import source_of
+from tilejit.dtypes import DType, bfloat16, float16, float32, int8, int64
+from tilejit.ir import walk
+from tilejit.ir.nodes import Move
+
+#: masks of a row of numbers i, with run-time numbers m and n; the last reads memory
+MASKS = (
+    "i < n", "n > i", "i >= m", "(i >= m) & (i < n)", "(m <= i) & (n >= i)", "i - m < n", "i + m < n", "m - i < n",
+    "i * 3 - m < n", "(i == m) | (i > n)", "i % 3 != 0", "i // 5 == 2", "~(i < n)", "(i & 4) == 0", "i != n", "B",
+)
+DTYPES = (int8, float16, bfloat16, float32, int64)
+
+
+def kernel_of(mask: str, extent: int, shift: bool) -> Any:
+    """Loads a window that begins at s, or at a multiple of 16 near it, and stores it 3 windows further, both masked."""
+    start = "s // 16 * 16" if shift else "s"
+    text = f"""
+def copied(A, C, M, s: tj.int64, m: tj.int32, n: tj.int32):
+    a = {start}
+    i = tj.cta.indices(({extent},), 0)
+    B = tj.cta.load(M[0:{extent}])
+    mask = {mask}
+    x = tj.cta.load(A[a : a + {extent}], mask=mask, fill=7)
+    tj.cta.store(C[a : a + {extent}], x, mask=mask)
+    tj.cta.store(C[a + {4 * extent} : a + {5 * extent}], x)
+"""
+    return tj.kernel(threads=32)(source_of(text))
+
+
+def meant(mask: str, i: np.ndarray, m: int, n: int, bits: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        return eval(mask, {"i": i, "m": np.int32(m), "n": np.int32(n), "B": bits})
+
+
+NUMBERS = st.integers(-20, 150) | st.sampled_from((-(2**31), 2**31 - 1, 2**31 - 3))
+
+
+@settings(max_examples=60)
+@given(
+    mask=st.sampled_from(MASKS), dtype=st.sampled_from(DTYPES), extent=st.sampled_from((16, 40, 64, 96, 100, 128)),
+    start=st.integers(-40, 140), shift=st.booleans(), m=NUMBERS, n=NUMBERS, size=st.sampled_from((160, 1024, 1019)),
+)
+@example(mask="i - m < n", dtype=float16, extent=128, start=0, shift=True, m=-(2**31), n=5, size=1024)
+@example(mask="i + m < n", dtype=float16, extent=128, start=0, shift=True, m=2**31 - 3, n=2**31 - 2, size=1024)
+@example(mask="(i >= m) & (i < n)", dtype=float16, extent=128, start=16, shift=True, m=5, n=101, size=1024)
+def test_what_a_mask_has_is_moved(
+    mask: str, dtype: DType, extent: int, start: int, shift: bool, m: int, n: int, size: int
+) -> None:
+    random = np.random.default_rng(extent + abs(start))
+    a = random.integers(-100, 100, size).astype(dtype.numpy)
+    bits = random.integers(0, 4, 128) > 0
+    c = np.full_like(a, 9)
+    kernel_of(mask, extent, shift)[1](a, c, bits, np.int64(start), m, n)
+
+    i = np.arange(extent, dtype=np.int32)
+    has = meant(mask, i, m, n, bits[:extent])
+    at = (start // 16 * 16 if shift else start) + i
+    inside = (at >= 0) & (at < size)
+    loaded = np.full(extent, 7).astype(dtype.numpy)
+    loaded[has & inside] = a[at[has & inside]]
+    wanted = np.full_like(a, 9)
+    wanted[at[has & inside]] = loaded[has & inside]
+    further = at + 4 * extent
+    inside = (further >= 0) & (further < size)
+    wanted[further[inside]] = loaded[inside]
+    assert c.tobytes() == wanted.tobytes()
+
+
+@tj.kernel(threads=64)
+def in_two_dimensions(A, C, top: tj.int32, left: tj.int32, bottom: tj.int32, right: tj.int32):
+    rows, columns = tj.cta.indices((24,), 0), tj.cta.indices((64,), 0)
+    mask = ((rows >= top) & (rows < bottom))[:, None] & (columns >= left) & (columns[None, :] < right)
+    x = tj.cta.load(A[0:24, 0:64], mask=mask, fill=-1)
+    tj.cta.store(C[0:24, 0:64], x + 1, mask=mask)
+
+
+@settings(max_examples=30)
+@given(st.lists(st.integers(-3, 70), min_size=4, max_size=4), st.sampled_from((float16, float32, int8)), st.booleans())
+def test_masks_of_rows_and_columns(ends: list[int], dtype: DType, turned: bool) -> None:
+    numbers = np.arange(24 * 64).astype(dtype.numpy)
+    a = numbers.reshape(64, 24).T if turned else numbers.reshape(24, 64)
+    c = np.full_like(a, 9)
+    in_two_dimensions[1](a, c, *ends)
+    top, left, bottom, right = ends
+    wanted = np.full_like(a, 9)
+    rows, columns = np.arange(24)[:, None], np.arange(64)
+    has = (rows >= top) & (rows < bottom) & (columns >= left) & (columns < right)
+    wanted[has] = a[has] + a.dtype.type(1)
+    np.testing.assert_array_equal(c, wanted)
+
+
+@tj.kernel(threads=32)
+def with_numbers_that_change(A, C, n: tj.int32, rounds: tj.int32):
+    """Masks are what they were where they were made, whatever is assigned since."""
+    i = tj.cta.indices((64,), 0)
+    mask = i < n
+    last = mask
+    for k in range(rounds):
+        here = i >= n
+        n = n + 8
+        last = (i < n) & (i >= k)
+        if k % 2 == 1:
+            tj.cta.store(C[k, 0:64], tj.cta.load(A[k, 0:64]), mask=here)
+        else:
+            tj.cta.store(C[k, 0:64], tj.cta.load(A[k, 0:64], mask=last))
+    n = 3
+    tj.cta.store(C[rounds, 0:64], tj.cta.load(A[rounds, 0:64]), mask=mask)
+    tj.cta.store(C[rounds + 1, 0:64], tj.cta.load(A[rounds + 1, 0:64]), mask=last)
+
+
+@pytest.mark.parametrize("n", [0, 5, 16, 61])
+@pytest.mark.parametrize("rounds", [0, 1, 4])
+def test_a_mask_keeps_its_value(n: int, rounds: int) -> None:
+    a = np.arange(1, 6 * 64 + 1).reshape(6, 64).astype(np.float16)
+    c = np.zeros_like(a)
+    with_numbers_that_change[1](a, c, n, rounds)
+    i, wanted, now = np.arange(64), np.zeros_like(a), n
+    mask = last = i < n
+    for k in range(rounds):
+        here, now = i >= now, now + 8
+        last = (i < now) & (i >= k)
+        wanted[k] = np.where(here if k % 2 else last, a[k], 0)
+    wanted[rounds] = np.where(mask, a[rounds], 0)
+    wanted[rounds + 1] = np.where(last, a[rounds + 1], 0)
+    np.testing.assert_array_equal(c, wanted)
+
+
+@tj.kernel(threads=32)
+def between(A, C, m: tj.int32, n: tj.int32):
+    i = tj.cta.indices((256,), 0)
+    mask = (i >= m) & (i < n)
+    tj.cta.store(C[0:256], tj.cta.load(A[0:256], mask=mask), mask=mask)
+
+
+def test_a_mask_of_indices_takes_no_registers() -> None:
+    compiled = between.compile(*2 * (tj.spec((256,), float16),), m=tj.int32, n=tj.int32, target="sm_90a")
+    assert "alloc mask" not in compiled.lane_ir and "alloc i" not in compiled.lane_ir
+    moves = [stmt for stmt in walk.statements(compiled.lane.body) if isinstance(stmt, Move)]
+    assert [move.src.width for move in moves] == [8, 1, 8, 1]
+    assert moves[0].predicate is None, "one branch decides"
+    tests = [line for line in compiled.lane_ir.splitlines() if "let all" in line]
+    assert len(tests) == 2 and all(line.count(">=") == 1 and line.count("<") == 1 for line in tests)
+
+
+def test_a_mask_that_something_else_reads_is_there() -> None:
+    @tj.kernel(threads=32)
+    def counted(A, C, n: tj.int32):
+        i = tj.cta.indices((256,), 0)
+        mask = i < n
+        x = tj.cta.load(A[0:256], mask=mask)
+        tj.cta.store(C[0:256], tj.where(mask, x + 1, 5))
+
+    a = np.arange(256, dtype=np.float32)
+    c = np.zeros_like(a)
+    counted[1](a, c, 77)
+    np.testing.assert_array_equal(c, np.where(np.arange(256) < 77, a + 1, 5))
+
+
+@pytest.mark.parametrize("n", [1, 8, 250, 256])
+def test_a_vector_across_an_edge_moves_its_elements(n: int) -> None:
+    @tj.kernel(threads=32)
+    def doubled(A, C):
+        x = tj.cta.load(A[0:256], fill=3)
+        tj.cta.store(C[0:256], x + x)
+
+    a = np.arange(n, dtype=np.float16)
+    c = np.zeros_like(a)
+    doubled[1](a, c)
+    np.testing.assert_array_equal(c, 2 * a)

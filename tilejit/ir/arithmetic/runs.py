@@ -1,0 +1,93 @@
+"""Conditions along a run: what holds for every value of a variable, tested at the ends where those decide it.
+
+    0 <= at + k and at + k < n, for k = 0 .. 7        at >= 0 and at + 7 < n
+    (at + k) % 3 != 0, for k = 0 .. 7                 at % 3 != 0 and (at + 1) % 3 != 0 and ...
+
+A sum that rises by equal steps passes a limit once, unless it wraps around: then its last value lies below the first.
+"""
+
+from __future__ import annotations
+
+from ...dtypes import bool_
+from ..nodes import TRUE, Cast, Expr, Op, Var
+from ..walk import subexpressions
+from . import build
+from .affine import affine
+from .facts import keeps_value
+
+__all__ = ["at", "by_ends", "has", "throughout"]
+
+
+def at(expr: Expr, var: Var, value: Expr) -> Expr:
+    """`expr` with `value` for `var`."""
+    if expr == var:
+        return value
+    if isinstance(expr, Cast):
+        return build.cast(at(expr.x, var, value), expr.dtype, expr.saturate)
+    if isinstance(expr, Op) and has(expr, var):
+        return build.op(expr.name, *[at(a, var, value) for a in expr.args])
+    return expr
+
+
+def throughout(cond: Expr, var: Var, count: int) -> Expr:
+    """Whether `cond` holds for all of 0 .. count - 1 as values of `var`; False where a compared sum wraps around."""
+    ends = by_ends(cond, var, count)
+    if ends is not None:
+        return ends
+    every: Expr = TRUE
+    for k in range(count):
+        every = build.logical_and(every, at(cond, var, build.const(k, var.dtype)))
+    return every
+
+
+def by_ends(cond: Expr, var: Var, count: int) -> Expr | None:
+    """As `throughout`, by tests of the first and the last value; None where those don't decide it."""
+    if not has(cond, var):
+        return cond
+    if not isinstance(cond, Op):
+        return None
+    if cond.name in ("logical_and", "bitwise_and") and cond.dtype == bool_:
+        one, other = (by_ends(a, var, count) for a in cond.args)
+        return None if one is None or other is None else build.logical_and(one, other)
+    return _compared(cond, var, count)
+
+
+def has(expr: Expr, var: Var) -> bool:
+    """Whether `expr` depends on `var`."""
+    return any(part == var for part in subexpressions(expr))
+
+
+#: comparisons, each with that of its operands in the other order
+_FLIPPED = {"less": "greater", "greater": "less", "less_equal": "greater_equal", "greater_equal": "less_equal"}
+
+
+def _compared(cond: Op, var: Var, count: int) -> Expr | None:
+    """The test of a comparison with what doesn't change; None of anything else."""
+    if cond.name not in _FLIPPED or not cond.args[0].dtype.is_integer:
+        return None
+    name, (moving, limit) = cond.name, cond.args
+    if not has(moving, var):
+        name, moving, limit = _FLIPPED[name], limit, moving
+    step = _step(moving, var)
+    if step is None or has(limit, var) or abs(step) * (count - 1) >= 2**moving.dtype.bits:
+        return None
+    first, last = (at(moving, var, build.const(k, var.dtype)) for k in (0, count - 1))
+    low, high = (first, last) if step > 0 else (last, first)
+    passes: Expr = TRUE if affine(moving).is_exact else build.less_equal(low, high)
+    return build.logical_and(build.op(name, high if name.startswith("less") else low, limit), passes)
+
+
+def _step(expr: Expr, var: Var) -> int | None:
+    """How far each step of `var` leads, modulo 2**bits; None where steps aren't equal."""
+    step = 0
+    for term, coefficient in affine(expr).terms:
+        if _is(term, var):
+            step += coefficient
+        elif has(term, var):
+            return None
+    return step or None
+
+
+def _is(term: Expr, var: Var) -> bool:
+    """Whether it is the variable, in any type that has its values."""
+    return term == var or (isinstance(term, Cast) and term.x == var and keeps_value(term))

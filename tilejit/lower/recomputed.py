@@ -1,0 +1,168 @@
+"""Masks that are computed again where they are wanted: from indices and scalars, for any element of a tile.
+
+    cta.indices at[…]; axis=0
+    cta.less mask[…], at[…], n             ─▶ element i of mask: i < n
+    cta.copy Y[…], y[…], None, mask[…]
+
+So a vector's test can be that of its ends, and what nobody else reads needs no registers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+
+from ..ir import walk
+from ..ir.arithmetic import build
+from ..ir.nodes import Alloc, Buffer, BufferView, Const, Expr, For, Kernel, Load, Region, Stmt, Store, TileOp, Var
+from ..ir.walk import Block
+from ..ops.copies import CAST, FILL, INDICES
+from .values import value_of
+
+__all__ = ["Recomputed"]
+
+#: operations of a few machine instructions on integers and bool_
+_CHEAP = frozenset((
+    "add", "sub", "neg", "mul", "minimum", "maximum", "less", "less_equal", "greater", "greater_equal", "equal",
+    "not_equal", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", CAST.name, FILL.name, INDICES.name,
+))
+
+#: so many operations an element cost about as much as to keep it
+_MOST_OPERATIONS = 16
+
+
+class Recomputed:
+    """The tiles of a kernel whose elements can be computed again at the statement that is being lowered.
+
+    Each is written by one cheap operation, as a whole, from such tiles and from scalars that nothing assigns again; the
+    operation stands before that statement, in its block or around it.
+    """
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._writers = Counter(
+            place.buffer.root.name for stmt in walk.statements(kernel.body) for place in walk.writes(stmt)
+        )
+        self._assigned = walk.assigned(kernel.body)
+        self._made_by: dict[str, TileOp] = {}
+        self._asked: set[str] = set()
+
+    @contextmanager
+    def block(self) -> Iterator[None]:
+        """What is made inside isn't there outside."""
+        before = dict(self._made_by)
+        yield
+        self._made_by = before
+
+    def see(self, op: TileOp) -> None:
+        """The operation stands before what comes now."""
+        if op.name not in _CHEAP:
+            return
+        dst = op.region("dst")
+        scalars = [operand for operand in op.inputs.values() if not isinstance(operand, Region)]
+        is_whole = dst.buffer.base is None and dst.extents == dst.buffer.shape
+        if is_whole and self._writers[dst.buffer.name] == 1 and all(map(self._stays, scalars)):
+            self._made_by[dst.buffer.name] = op
+
+    def _stays(self, scalar: Expr) -> bool:
+        """Whether a scalar has the same value wherever it is in scope."""
+        parts = list(walk.subexpressions(scalar))
+        return not any(isinstance(p, Load) or (isinstance(p, Var) and p.name in self._assigned) for p in parts)
+
+    def element(self, region: Region, index: Sequence[Expr]) -> Expr | None:
+        """The element of a local tile at an index of the region, None where it must be read.
+
+        index: one int32 for each dimension without those of extent 1.
+        """
+        asked: dict[str, TileOp] = {}
+        element = self._element(region, index, asked)
+        if element is not None:
+            self._asked |= asked.keys()
+        return element
+
+    def _element(self, region: Region, index: Sequence[Expr], asked: dict[str, TileOp]) -> Expr | None:
+        """asked: the tiles that it goes through."""
+        name = region.buffer.root.name
+        op = self._made_by.get(name)
+        if op is None or region.dtype.is_float or not _is_unmoved(region.buffer):
+            return None
+        asked[name] = op
+        if len(asked) > _MOST_OPERATIONS:
+            return None
+        starts = [start for start, extent in zip(region.starts, region.extents, strict=True) if extent != 1]
+        if not all(isinstance(s, Const) for s in region.starts) or _moved_units(region):
+            return None
+        within = [build.add(i, build.cast(start, i.dtype)) for i, start in zip(index, starts, strict=True)]
+        return self._value(op, within, asked)
+
+    def _value(self, op: TileOp, index: Sequence[Expr], asked: dict[str, TileOp]) -> Expr | None:
+        dst = op.region("dst")
+        if op.name == INDICES.name:
+            axis = op.attr("axis")
+            assert isinstance(axis, int)
+            number = sum(n != 1 for n in dst.shape[:axis])
+            zero = build.const(0, dst.dtype)
+            return zero if dst.shape[axis] == 1 else build.cast(index[number], dst.dtype)
+        values: list[Expr] = []
+        for operand in op.inputs.values():
+            if isinstance(operand, Region):
+                value = self._element(operand, along(operand.shape, dst.shape, index), asked)
+                if value is None:
+                    return None
+                values.append(value)
+            else:
+                values.append(operand)
+        return value_of(op, values, dst.dtype)
+
+    def without_unread(self, body: Block) -> Block:
+        """The lane IR without what fills tiles that nothing reads any more, because their elements were recomputed."""
+        while unread := self._unread(body):
+            body = walk.rewrite(body, partial(_without, unread))
+            self._asked -= unread
+        return body
+
+    def _unread(self, body: Block) -> set[str]:
+        if not self._asked:
+            return set()
+        return self._asked - {p.buffer.root.name for stmt in walk.statements(body) for p in walk.reads(stmt)}
+
+
+def _without(names: set[str], stmt: Stmt) -> tuple[Stmt, ...]:
+    return () if _fills(stmt, names) else (stmt,)
+
+
+def _fills(stmt: Stmt, names: set[str]) -> bool:
+    """Whether a statement does nothing but define or write these local tiles."""
+    match stmt:
+        case Alloc() | BufferView():
+            return stmt.buffer.root.name in names
+        case Store():
+            return stmt.place.buffer.root.name in names
+        case For():
+            return all(_fills(inner, names) for inner in stmt.body)
+        case _:
+            return False
+
+
+def along(shape: Sequence[int], to: Sequence[int], index: Sequence[Expr]) -> list[Expr]:
+    """The index into what broadcasts to another shape, from that shape's; each without dimensions of extent 1."""
+    numbers = iter(index)
+    of_dim = [None if n == 1 else next(numbers) for n in to]
+    aligned = of_dim[len(to) - len(shape):]
+    return [i for n, i in zip(shape, aligned, strict=True) if n != 1 and i is not None]
+
+
+def _is_unmoved(buffer: Buffer) -> bool:
+    """Whether its elements without dimensions of 1 are in the order of those of the tile whose view it may be."""
+    base = buffer.root
+    return buffer == base or (
+        buffer.layout == base.layout
+        and buffer.dtype == base.dtype
+        and [n for n in buffer.shape if n != 1] == [n for n in base.shape if n != 1]
+    )
+
+
+def _moved_units(region: Region) -> bool:
+    """Whether it is one element of a longer dimension."""
+    return any(e == 1 != n for e, n in zip(region.extents, region.buffer.shape, strict=True))

@@ -1,0 +1,23 @@
+"""What a tile operation computes of each element, wherever its operands live."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..dtypes import DType
+from ..ir.arithmetic import build
+from ..ir.nodes import Expr, TileOp
+from ..ops.elementwise import ELEMENTWISE, result_type
+
+__all__ = ["value_of"]
+
+
+def value_of(op: TileOp, values: Sequence[Expr], dtype: DType) -> Expr:
+    """The operation in the type in which it computes, rounded once: to the destination's type."""
+    if op.name not in ELEMENTWISE:
+        return build.cast(values[0], dtype, op.attr("saturate") is not False)
+    rule = result_type(op.name, tuple(v.dtype for v in values))
+    assert not isinstance(rule, str)
+    conditions = ELEMENTWISE[op.name].conditions
+    converted = [*values[:conditions], *(build.cast(v, rule[0]) for v in values[conditions:])]
+    return build.cast(build.op(op.name, *converted), dtype)
