@@ -54,9 +54,9 @@ FORMS = {
         "x = tj.warp.load(A[0, 0:13], mask=n > 0)",
         """
         alloc x: local float16[13] open warp
-        alloc x.1: local bool_[1] open warp
-        warp.fill x.1[0 +: 1], n > 0
-        warp.copy x[0 +: 13], A[0, 0 +: 13], None, x.1[0 +: 1]
+        alloc x.1: local bool_[] open warp
+        warp.fill x.1[], n > 0
+        warp.copy x[0 +: 13], A[0, 0 +: 13], None, x.1[]
         """,
     ),
     "no mask": (

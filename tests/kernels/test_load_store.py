@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 import tilejit as tj
@@ -35,6 +35,7 @@ def test_what_is_loaded_can_be_stored(
     group: tuple[str, int], shape: tuple[int, ...], dtype: DType, transposed: bool
 ) -> None:
     scope, threads = group
+    assume(math.prod(shape) * dtype.bits <= 32 * 200 * threads)  # what registers hold
     numbers = np.arange(math.prod(shape)).astype(dtype.numpy)
     a = numbers.reshape(shape[::-1]).T if transposed else numbers.reshape(shape)
     b = np.zeros_like(a)

@@ -62,7 +62,7 @@ MAPS = """def k(A, B, C, D):
 def test_maps_are_composed_in_order_on_every_scope(
     scope: str, threads: int, shape: tuple[int, int], axis: int | tuple[int, ...]
 ) -> None:
-    if prod(shape) > 200 * threads:
+    if prod(shape) > 100 * threads:  # two of them fit the registers
         shape = (3, 15)
     axes = axis if isinstance(axis, tuple) else (axis,)
     rng = np.random.default_rng(0)

@@ -89,9 +89,9 @@ SHIFTED = [
     (ROWS, r"(st\.global\.b32 \t?\[%rd\d+)\]", r"\1+128]", OUT, "store"),
     (ROWS, r"(st\.global\.b32 \t?\[%rd\d+)\]", r"\1+-4096]", OUT, "store"),
     (ROWS, r"(st\.global\.b32 \t?\[%rd\d+)\]", r"\1+2]", BENT, "store"),
-    (ROWS, r"(ld\.global\.nc\.b32 .*\[%rd\d+)\]", r"\1+128]", OUT, "load"),
-    (ROWS, r"(ld\.global\.nc\.b32 .*\[%rd\d+)\]", r"\1+1]", BENT, "load"),
-    (PIPELINE, r"(ld\.global\.nc\.v4\.b32 .*\[%rd\d+)\]", r"\1+4]", BENT, "load"),
+    (ROWS, r"(ld\.global\.b32 .*\[%rd\d+)\]", r"\1+128]", OUT, "load"),
+    (ROWS, r"(ld\.global\.b32 .*\[%rd\d+)\]", r"\1+1]", BENT, "load"),
+    (PIPELINE, r"(ld\.global\.v4\.b32 .*\[%rd\d+)\]", r"\1+4]", BENT, "load"),
     (PIPELINE, r"(st\.shared\.v4\.b32 .*\[%rd\d+)\]", r"\1+8]", BENT, "load"),
     (PIPELINE, r"(st\.shared\.v4\.b32 .*\[%rd\d+)\]", r"\1+4096]", OUT, "load"),
     (SUM, r"(st\.shared\.b32 \t?\[%rd\d+)\]", r"\1+4]", OUT, "fill"),
@@ -131,7 +131,7 @@ def test_a_dropped_store_leaves_memory_that_nothing_has_written(program, pattern
 
 
 def test_a_register_that_nothing_has_set_is_reported():
-    edit = replaced(r"(ld\.global\.nc\.b32|mov\.b32) .*", "", count=0)
+    edit = replaced(r"(ld\.global\.b32|mov\.b32) .*", "", count=0)
     message = reported(ROWS, edit, tj.UninitializedReadError, ("scale",))
     assert re.search(r"uses register %r\d+, which nothing has written", message)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
 
 import tilejit as tj
 from examples import (
@@ -72,9 +71,14 @@ def _memory_bound() -> Iterator[tuple[str, Make]]:
     yield "vector_add", compilation(vector_add.vector_add, x, x, x)
     for columns, dtype in ((4096, F16), (4095, F16), (16384, F32)):
         x = matrix(ROWS, columns, dtype)
-        threads = softmax.threads_for(np.empty((0, columns), dtype.numpy))
+        threads = softmax.threads_for(columns * dtype.bytes)
         yield f"softmax {dtype} {columns}", compilation(softmax.softmax, x, x, N=columns, threads=threads)
+        yield f"fast_softmax {dtype} {columns}", compilation(softmax.fast_softmax, x, x, N=columns, threads=threads)
+    x, window = vector(ROWS * 4095, F16), softmax.threads_for(4096 * F16.bytes + 16)
+    unaligned = softmax.softmax_of_unaligned_rows
+    yield "softmax_of_unaligned_rows", compilation(unaligned, x, x, N=4095, V=8, threads=window)
     x = matrix(4096, 65536, F16)
+    yield "fast_softmax float16 65536", compilation(softmax.fast_softmax, x, x, N=65536, threads=1024)
     yield "softmax_of_long_rows float16 65536", compilation(softmax.softmax_of_long_rows, x, x)
     x, bias = matrix(ROWS, 8192, F16), vector(8192)
     yield "bias_gelu", compilation(bias_gelu.bias_gelu, x, bias, x, x)
@@ -96,7 +100,7 @@ def _memory_bound() -> Iterator[tuple[str, Make]]:
     table, tokens, y = matrix(128256, 4096, F16), vector(8192, tj.int64), matrix(8192, 4096, F16)
     yield "embedding", compilation(embedding.embedding, table, tokens, y, N=4096)
     sums = matrix(128256, 4096, F32)
-    yield "embedding_backward", compilation(embedding.embedding_backward, y, tokens, sums)
+    yield "embedding_backward", compilation(embedding.embedding_backward, y, tokens, sums, N=4096)
     x, scales = matrix(ROWS, 4096, F16), vector(ROWS)
     for dtype, greatest in quantize.GREATEST.items():
         q = matrix(ROWS, 4096, dtype)

@@ -434,7 +434,11 @@ def strides_of(ctx: Context, node: ast.AST, memory: Memory) -> tuple[Value, ...]
     if isinstance(layout, Strided):
         every = [Constant(s) if isinstance(s, int) else Scalar(s) for s in layout.strides]
         return tuple(every[d] for d in memory.dims)
-    layout = memory.buffer.tile_layout
+    if isinstance(layout, Open):
+        raise ctx.type_error(
+            node, f"{memory.buffer.name} has no strides: its elements are spread over the threads of a {layout.scope}",
+            ".layout says how",
+        )
     with ctx.located(node):
         grouped, ends = layout.group([int(e) for e in shape if isinstance(e, int)])
     strides: list[Value] = []

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -96,7 +96,7 @@ class DispatchContext:
 
     target: Target
     threads: int
-    recomputed: Recomputed | None = None
+    recomputed: Recomputed | None = field(default=None, compare=False, repr=False)
 
     def count(self, scope: str) -> int:
         """Threads of one scope that carry out an operation together."""

@@ -41,6 +41,8 @@ def _types(dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]) -> 
                 f"types differ: the place is {place}, the {name} {dtypes[name]}",
                 f"convert in registers: x.astype(tj.{place})",
             )
+    if op not in OPERATIONS:
+        return None  # which the attribute says
     if not has_type(op, place):
         return Fault(f"there is no atomic {op} of {place}", "convert what is updated")
     if ("desired" in dtypes) != (op == "cas"):
