@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -71,6 +72,26 @@ def _assembled(ptx: str, target: str) -> str | None:
         command = [str(ptxas_path()), "-O0", f"-arch={target}", "-o", os.devnull, str(source)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.stderr + done.stdout if done.returncode != 0 else None
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What ptxas says of a kernel's memory outside registers, in bytes a thread."""
+
+    stack_frame: int
+    spill_stores: int
+    spill_loads: int
+
+
+def usage(ptx: str, target: str) -> Usage:
+    """What the machine code of one kernel uses, optimised as a driver does it."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "kernel.ptx"
+        source.write_text(ptx)
+        command = [str(ptxas_path()), "-v", f"-arch={target}", "-o", os.devnull, str(source)]
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    (numbers,) = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", said)
+    return Usage(*map(int, numbers))
 
 
 #: programs that one process of ptxas assembles: its start costs 15 ms, a small program 5
