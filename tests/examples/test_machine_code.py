@@ -59,13 +59,14 @@ def normalised(columns: int) -> list[Sized]:
     x, gain, column, parts = (
         array(F16, 16384, columns), array(F16, columns), array(F32, 16384), array(F32, 264, columns),
     )
+    threads = 512 if columns > 4096 else 256  # of a backward pass: two vectors of 16 bytes each
     return [
         rows("layernorm.layernorm", F16, columns, gain, gain, x, column, column, epsilon=1e-5),
-        rows("layernorm.layernorm_backward", F16, columns, gain, column, column, x, x, parts, parts),
+        rows("layernorm.layernorm_backward", F16, columns, gain, column, column, x, x, parts, parts, threads=threads),
         rows("rmsnorm.rmsnorm", F16, columns, gain, x, column, epsilon=1e-5),
-        rows("rmsnorm.rmsnorm_backward", F16, columns, gain, column, x, x, parts),
-        Sized("layernorm.sum_of_rows", (parts, array(F32, columns))),
-        Sized("rmsnorm.sum_of_rows", (parts, array(F32, columns))),
+        rows("rmsnorm.rmsnorm_backward", F16, columns, gain, column, x, x, parts, threads=threads),
+        Sized("layernorm.sum_of_rows", (array(F32, 2, 264, columns), array(F16, 2, columns))),
+        Sized("rmsnorm.sum_of_rows", (parts, array(F16, columns))),
     ]
 
 
@@ -82,6 +83,7 @@ KERNELS = [
     *normalised(4096), *normalised(8192),
     Sized("cross_entropy.cross_entropy", (LOGITS, TARGETS, LOSSES, LOSSES)),
     Sized("cross_entropy.cross_entropy_backward", (LOGITS, TARGETS, LOSSES, LOSSES, LOGITS)),
+    Sized("cross_entropy.cross_entropy_fused", (LOGITS, TARGETS, LOSSES, LOGITS, 1 / 8192)),
     Sized("bias_gelu.bias_gelu", (HALVES, array(F32, 8192), HALVES, HALVES)),
     *(Sized(f"transpose.{name}", (x, x)) for name in ("transpose", "transpose_staged") for x in (HALVES, SINGLES)),
     Sized("reduce.sum_rows", (SQUARE, array(F32, 16384)), {"N": 16384}),
@@ -99,10 +101,6 @@ KERNELS = [
 ]
 
 
-#: bytes that ptxas spills by a choice of its own: 80 registers, for three CTAs of 256 threads, where 255 may be taken
-SPILLED = {"rmsnorm.rmsnorm_backward-16384x4096-float16": 8}
-
-
 def test_every_kernel_of_the_examples_of_tiles_is_here() -> None:
     from tests.examples.test_tiles import CASES
 
@@ -117,7 +115,7 @@ def test_nothing_is_spilled_and_there_is_no_stack_frame(sized: Sized) -> None:
     if ptxas_path() is None:
         pytest.skip("no ptxas: install nvidia-cuda-nvcc")
     found = usage(sized.compiled().ptx, "sm_90a")
-    assert max(found.stack_frame, found.spill_stores, found.spill_loads) <= SPILLED.get(str(sized), 0), found
+    assert (found.stack_frame, found.spill_stores, found.spill_loads) == (0, 0, 0), found
 
 
 def test_no_kernel_has_over_3000_instructions() -> None:
