@@ -91,7 +91,7 @@ KERNELS = [
     Sized("reduce.sum_all", (VECTOR, array(F32, 264))),
     Sized("reduce.sum_in_one_launch", (VECTOR, array(F32, 264), array(tj.int32, 1), ONE)),
     Sized("embedding.embedding", (TABLE, TOKENS, TAKEN), {"N": 4096}),
-    Sized("embedding.embedding_backward", (TAKEN, TOKENS, array(F32, 128256, 4096))),
+    Sized("embedding.embedding_backward", (TAKEN, TOKENS, array(F32, 128256, 4096)), {"N": 4096}),
     rows("quantize.quantize", F16, 4096, array(tj.int8, 16384, 4096), array(F32, 16384), greatest=127),
     rows("quantize.dequantize", tj.int8, 4096, array(F32, 16384), array(F16, 16384, 4096)),
     Sized("histogram.histogram", (array(tj.uint8, 2**28), array(tj.int32, 256))),
