@@ -185,8 +185,7 @@ class Run:
         for first in tiles.instances(self.dst, self.op.scope):
             place, value = (tiles.gathered(o, first, self.held[o.name]) for o in self.tiles)
             made = self.op.record.reference(place, value, operation=self.op.attr("operation"))
-            for index, each in zip(self.dst.indices(first), made.view(after.dtype).ravel(), strict=True):
-                after[self.dst.slots(index, first)] = each
+            tiles.put(after, self.dst.slots(self.dst.indices(first), first), made.view(after.dtype).ravel())
         return after
 
     def _multiplied(self, before: Array) -> Array:
