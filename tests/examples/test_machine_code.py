@@ -45,13 +45,17 @@ def rows(kernel: str, dtype: tj.DType, columns: int, *more: Any, threads: int | 
     return Sized(kernel, (array(dtype, 16384, columns), *more), {"N": columns, **constants}, threads)
 
 
-def softmax_of(dtype: tj.DType, columns: int) -> Sized:
-    x = array(dtype, 16384, columns)
-    if columns > softmax.LONGEST:
+def softmax_of(dtype: tj.DType, columns: int, *, accurate: bool = False) -> Sized:
+    """What `softmax_of_rows` launches, or the kernel with an accurate exp."""
+    x, size = array(dtype, 16384, columns), columns * dtype.bytes
+    if size > softmax.LONGEST:
         return Sized("softmax.softmax_of_long_rows", (x, x))
-    vectors = tj.cdiv(columns * dtype.bytes, 16)
-    threads = min(max(tj.next_power_of_2(tj.cdiv(vectors, 4)), 32), 1024)
-    return rows("softmax.softmax", dtype, columns, x, threads=threads)
+    if accurate:
+        return rows("softmax.softmax", dtype, columns, x, threads=softmax.threads_for(size))
+    if size % 16 == 0:
+        return rows("softmax.fast_softmax", dtype, columns, x, threads=softmax.threads_for(size))
+    flat, constants = array(dtype, 16384 * columns), {"N": columns, "V": 16 // dtype.bytes}
+    return Sized("softmax.softmax_of_unaligned_rows", (flat, flat), constants, softmax.threads_for(size + 16))
 
 
 def normalised(columns: int) -> list[Sized]:
@@ -80,6 +84,7 @@ HEADS = array(F16, 16, 4096, 64)
 KERNELS = [
     Sized("vector_add.vector_add", (VECTOR, VECTOR, VECTOR)),
     softmax_of(F16, 4096), softmax_of(F32, 16384), softmax_of(F16, 65536), softmax_of(F16, 4095),
+    softmax_of(F16, 4096, accurate=True), softmax_of(F32, 65536),
     *normalised(4096), *normalised(8192),
     Sized("cross_entropy.cross_entropy", (LOGITS, TARGETS, LOSSES, LOSSES)),
     Sized("cross_entropy.cross_entropy_backward", (LOGITS, TARGETS, LOSSES, LOSSES, LOGITS)),
