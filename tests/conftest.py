@@ -18,6 +18,8 @@ settings.register_profile(
 settings.register_profile(
     "long", max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
+#: where the question is whether tests run, not what they find
+settings.register_profile("few", max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
@@ -34,8 +36,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     reason = why_no_gpu() if marked else None
     if reason is None:
         return
+    # one of each function says why: thousands that only skip take half a minute
+    functions: dict[str, list[pytest.Item]] = {}
     for item in marked:
-        item.add_marker(pytest.mark.skip(reason=reason))
+        functions.setdefault(item.nodeid.split("[")[0], []).append(item)
+    for first, *others in functions.values():
+        cases = f" ({len(others)} more cases)" if others else ""
+        first.add_marker(pytest.mark.skip(reason=f"{reason}{cases}"))
+    silent = {item for _, *others in functions.values() for item in others}
+    config.hook.pytest_deselected(items=list(silent))
+    items[:] = [item for item in items if item not in silent]
 
 
 @lru_cache(maxsize=1)

@@ -2,6 +2,7 @@
 
 import ast
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -66,13 +67,26 @@ def part_of(path):
     return path.parts[0].removesuffix(".py")
 
 
+#: part of the package -> its files
+OF_PART = {part: [path for path in FILES if part_of(path) == part] for part in sorted(set(map(part_of, FILES)))}
+
+each_part = pytest.mark.parametrize("part", OF_PART)
+
+
+@cache
+def import_statements(path):
+    """All of a file's, wherever they stand."""
+    tree = ast.parse((PACKAGE / path).read_text(encoding="utf-8"))
+    return [node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
+
+
 def imported(path):
     """(line, absolute dotted name) of everything that a file imports, wherever it stands."""
     package = ["tilejit", *path.parts[:-1]]
-    for node in ast.walk(ast.parse((PACKAGE / path).read_text(encoding="utf-8"))):
+    for node in import_statements(path):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
+        else:
             base = package[: len(package) - node.level + 1] if node.level else []
             base = [*base, *(node.module.split(".") if node.module else [])]
             names = [alias.name for alias in node.names]
@@ -82,12 +96,16 @@ def imported(path):
             yield from ((node.lineno, ".".join([*base, name])) for name in names)
 
 
-@pytest.mark.parametrize("path", FILES, ids=str)
-def test_a_file_imports_only_from_above_its_part(path):
-    part = part_of(path)
+def imports_of(part):
+    """(file, line, absolute dotted name) of everything that a part imports."""
+    return [(path, line, name) for path in OF_PART[part] for line, name in imported(path)]
+
+
+@each_part
+def test_a_file_imports_only_from_above_its_part(part):
     assert part in MAY_IMPORT, f"{part} is not in the table"
     allowed = MAY_IMPORT[part] | {part}
-    for line, name in imported(path):
+    for path, line, name in imports_of(part):
         parts = name.split(".")
         if parts[0] == "tilejit" and len(parts) > 1 and parts[1] in ALL:
             assert parts[1] in allowed, f"{path}:{line}: {part} imports {name}"
@@ -95,18 +113,18 @@ def test_a_file_imports_only_from_above_its_part(path):
             assert part in ("jit", "testing", "__main__"), f"{path}:{line}: {part} imports the package's public names"
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if p.parts[0] == "ir" and p.name != "__init__.py"], ids=str)
-def test_a_file_of_the_ir_imports_only_from_above_its_topic(path):
-    topic = path.parts[1].removesuffix(".py")
-    for line, name in imported(path):
-        parts = name.split(".")
-        if parts[:2] == ["tilejit", "ir"]:
-            assert parts[2] in IN_IR[topic] | {topic}, f"{path}:{line}: {topic} imports {name}"
+def test_a_file_of_the_ir_imports_only_from_above_its_topic():
+    for path in [path for path in OF_PART["ir"] if path.name != "__init__.py"]:
+        topic = path.parts[1].removesuffix(".py")
+        for line, name in imported(path):
+            parts = name.split(".")
+            if parts[:2] == ["tilejit", "ir"]:
+                assert parts[2] in IN_IR[topic] | {topic}, f"{path}:{line}: {topic} imports {name}"
 
 
-@pytest.mark.parametrize("path", FILES, ids=str)
-def test_imports_within_the_package_are_relative(path):
-    for node in ast.walk(ast.parse((PACKAGE / path).read_text(encoding="utf-8"))):
+@each_part
+def test_imports_within_the_package_are_relative(part):
+    for path, node in ((file, node) for file in OF_PART[part] for node in import_statements(file)):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom) and not node.level:
             names.append(node.module)
@@ -114,9 +132,9 @@ def test_imports_within_the_package_are_relative(path):
             assert name.split(".")[0] != "tilejit", f"{path}:{node.lineno}: import {name} as `.{name[8:]}`"
 
 
-@pytest.mark.parametrize("path", FILES, ids=str)
-def test_only_one_part_imports_each_foreign_package_and_none_imports_everything(path):
-    for line, name in imported(path):
+@each_part
+def test_only_one_part_imports_each_foreign_package_and_none_imports_everything(part):
+    for path, line, name in imports_of(part):
         assert name != "*", f"{path}:{line}: import *"
         root = name.split(".")[0]
         if root in ONLY:
@@ -125,17 +143,16 @@ def test_only_one_part_imports_each_foreign_package_and_none_imports_everything(
 
 
 def test_every_part_of_the_table_exists():
-    there = {part_of(path) for path in FILES}
-    assert set(MAY_IMPORT) - there <= {"testing"}
+    assert set(MAY_IMPORT) - set(OF_PART) <= {"testing"}
 
 
 #: names that a file may take from its own part: with more it can't be read without the others
 MOST_FROM_SIBLINGS = 20
 
 
-@pytest.mark.parametrize("path", FILES, ids=str)
-def test_a_file_takes_few_names_from_its_own_part(path):
-    names = {name for _, name in imported(path) if name.startswith(f"tilejit.{part_of(path)}.")}
+@each_part
+def test_a_file_takes_few_names_from_its_own_part(part):
     # a table of contents is there to take names
-    few = path.name == "__init__.py" or len(names) <= MOST_FROM_SIBLINGS
-    assert few, f"{path} takes {len(names)} names from {part_of(path)}: {sorted(names)}"
+    for path in [path for path in OF_PART[part] if path.name != "__init__.py"]:
+        names = {name for _, name in imported(path) if name.startswith(f"tilejit.{part}.")}
+        assert len(names) <= MOST_FROM_SIBLINGS, f"{path} takes {len(names)} names from {part}: {sorted(names)}"

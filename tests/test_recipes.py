@@ -125,10 +125,11 @@ def copied(folder: Path) -> Path:
 
 
 def run(folder: Path, *arguments: str) -> str:
-    """What pytest prints in a copy of the package."""
+    """What pytest prints in a copy of the package; properties are tried on few examples."""
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", "--tb=short", *arguments],
-        cwd=folder, capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": str(folder)},
+        cwd=folder, capture_output=True, text=True, check=False,
+        env=os.environ | {"PYTHONPATH": str(folder), "HYPOTHESIS_PROFILE": "few"},
     )
     return done.stdout + done.stderr
 

@@ -5,15 +5,17 @@ Sizes are one element, primes, whole tiles, and one more or less than that.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from functools import partialmethod
 from importlib import import_module
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tilejit as tj
-from examples import attention_small, matmul_small, transpose
+from examples import attention_small, embedding, matmul_small, transpose
+from tilejit.jit import Launcher
 from tilejit.runtime.simulated import SimulatedFunction
 
 F16, BF16, F32 = tj.float16, tj.bfloat16, tj.float32
@@ -45,20 +47,64 @@ EACH_CASE = [
 ]
 
 
-@pytest.fixture(params=[0, 1, 2], ids="schedule{}".format)
-def schedule(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Launches on the simulator run in one of the orders that a GPU may choose, with all checks."""
+#: orders of threads that a GPU may choose
+SCHEDULES = range(3)
+
+
+#: adds float32 values by atomics, in any order; its integers are exact
+ANY_ORDER = {"embedding"}
+
+
+def left_by_launches(name: str, case: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Run an example's check; the bits of all arrays of its launches, after each."""
+    bits: list[bytes] = []
+    launch = Launcher.__call__
+
+    def noted(launcher: Launcher, *args: Any, **constexprs: Any) -> None:
+        launch(launcher, *args, **constexprs)
+        bits.extend(arg.tobytes() for arg in args if isinstance(arg, np.ndarray))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Launcher, "__call__", noted)
+        import_module(f"examples.{name}").check(*case)
+    assert bits, f"{name} launches nothing"
+    return bits
+
+
+def in_any_order(run: Callable[[], list[bytes]], monkeypatch: pytest.MonkeyPatch) -> list[list[bytes]]:
+    """What is left by launches on the simulator, with all checks, under each schedule."""
     monkeypatch.setenv("TILEJIT_SIM_CHECKS", "1")
-    simulate = partialmethod(SimulatedFunction.simulate, schedule=request.param)
-    monkeypatch.setattr(SimulatedFunction, "simulate", simulate)
-    with tj.use_device("sim"):
-        yield
+    results: list[list[bytes]] = []
+    for schedule in SCHEDULES:
+        simulate = partialmethod(SimulatedFunction.simulate, schedule=schedule)
+        with monkeypatch.context() as patched, tj.use_device("sim"):
+            patched.setattr(SimulatedFunction, "simulate", simulate)
+            results.append(run())
+    return results
 
 
-@pytest.mark.usefixtures("schedule")
 @pytest.mark.parametrize(("name", "case"), EACH_CASE)
-def test_results_are_right_in_any_order_of_threads(name: str, case: tuple[Any, ...]) -> None:
-    import_module(f"examples.{name}").check(*case)
+def test_results_are_right_and_the_same_bits_in_any_order_of_threads(
+    name: str, case: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, *others = in_any_order(lambda: left_by_launches(name, case, monkeypatch), monkeypatch)
+    assert name in ANY_ORDER or all(bits == first for bits in others), "another order of threads gives other bits"
+
+
+def added_rows() -> list[bytes]:
+    """The gradient of an embedding of which all values are small integers."""
+    random = np.random.default_rng(0)
+    dy, tokens = random.integers(-9, 10, (40, 300)).astype(np.float32), random.integers(0, 7, 40)
+    dtable, expected = np.zeros((7, 300), np.float32), np.zeros((7, 300), np.float32)
+    embedding.embedding_backward[tj.cdiv(40, embedding.TOKENS)](dy, tokens, dtable, N=300)
+    np.add.at(expected, tokens, dy)
+    np.testing.assert_array_equal(dtable, expected)
+    return [dtable.tobytes()]
+
+
+def test_integers_that_atomics_add_are_the_same_bits_in_any_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, *others = in_any_order(added_rows, monkeypatch)
+    assert all(bits == first for bits in others)
 
 
 @pytest.mark.gpu
@@ -66,6 +112,18 @@ def test_results_are_right_in_any_order_of_threads(name: str, case: tuple[Any, .
 def test_results_are_right_on_a_gpu(name: str, case: tuple[Any, ...]) -> None:
     with tj.use_device("cuda"):
         import_module(f"examples.{name}").check(*case)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", CASES)
+def test_a_hundred_launches_give_the_same_bits_on_a_gpu(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with tj.use_device("cuda"):
+        if name in ANY_ORDER:
+            results = [added_rows() for _ in range(100)]
+        else:
+            results = [left_by_launches(name, CASES[name][2], monkeypatch) for _ in range(100)]
+    differing = [k for k, bits in enumerate(results) if bits != results[0]]
+    assert not differing, f"{name}: of 100 launches {differing} give other bits than the first"
 
 
 @pytest.mark.parametrize("name", CASES)

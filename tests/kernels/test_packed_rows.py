@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 import tilejit as tj
-from tests.support.ptxas import ptxas_path
+from tests.support.ptxas import ptxas_path, usage
 from tilejit.lower import packed
 from tilejit.runtime.device import Device
 
@@ -66,21 +62,12 @@ def test_a_small_one_is_converted_once():
     assert conversions(ptx(32)) == [32, 0, 0, 0]
 
 
-def spilled(text: str, folder: Path) -> int:
-    """Bytes that ptxas stores because 64 registers can't hold them."""
-    (folder / "k.ptx").write_text(text)
-    command = [str(ptxas_path()), "-arch=sm_90a", "-v", "-o", str(folder / "k.cubin"), str(folder / "k.ptx")]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
-    (stored,) = re.findall(r"(\d+) bytes spill stores", said)
-    return int(stored)
-
-
-def test_a_row_of_64_elements_a_thread_nearly_fits_64_registers(tmp_path: Path, monkeypatch):
+def test_a_row_of_64_elements_a_thread_nearly_fits_64_registers(monkeypatch: pytest.MonkeyPatch) -> None:
     if ptxas_path() is None:
         pytest.skip("no ptxas: install nvidia-cuda-nvcc")
-    stored = spilled(ptx(64), tmp_path)
+    stored = usage(ptx(64), "sm_90a").spill_stores
     monkeypatch.setattr(packed, "BESIDE_TILES", -1000)
-    assert stored <= 16 < 160 <= spilled(ptx(64), tmp_path)
+    assert stored <= 16 < 160 <= usage(ptx(64), "sm_90a").spill_stores
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

@@ -16,7 +16,7 @@ from tilejit import lower
 from tilejit.dtypes import bool_, int64
 from tilejit.errors import DispatchError
 from tilejit.ir.arithmetic import build
-from tilejit.ir.nodes import TRUE, Buffer, Region, TileOp, Var
+from tilejit.ir.nodes import TRUE, Buffer, Const, Region, TileOp, Var
 from tilejit.ir.text.parser import from_text
 from tilejit.layout import TileLayout
 from tilejit.lower import Decline, DispatchContext, Plan, Variant
@@ -95,10 +95,19 @@ def _may_read_outside(op: TileOp) -> bool:
     return is_edged and any(inside(src, d) != TRUE for d in range(len(src.starts)))
 
 
+def _may_write(op: TileOp) -> bool:
+    """Whether what is written, the first operand, isn't known to lie before its tensor, where nothing is stored."""
+    dst = op.operands[0]
+    assert isinstance(dst, Region)
+    ends = [(start.value, extent or 1) for start, extent in zip(dst.starts, dst.extents, strict=True)
+            if isinstance(start, Const)]
+    return all(start + extent > 0 for start, extent in ends)
+
+
 #: the optional operands that mean nothing to some operations -> whether they do to this one
 MATTERS: dict[str, Callable[[TileOp], bool]] = {
     "fill": _may_read_outside,
-    "mask": lambda _: True,
+    "mask": _may_write,
     "index": lambda op: op.gathered is not None,
     "desired": lambda op: op.attr("operation") == "cas",
 }

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.reference import layouts, tiles
+from tests.reference import tiles
 from tests.reference.layouts import plain
 from tests.support.operands import Operand, bits
 from tests.support.running import launch
@@ -81,10 +81,10 @@ class Placed(Operand):
         """The places of its storage that hold no element, but a slot."""
         if not self.buffer.slots:
             return []
-        every = layouts.coordinates([(0, n) for n in self.buffer.slots])
-        past = [at for at in every if any(i >= n for i, n in zip(at, self.data["shape"], strict=True))]
-        self.data["shape"], shape = list(self.buffer.slots), self.data["shape"]
-        places = [place for first in tiles.instances(self, scope) for at in past for place in self.slots(at, first)]
+        every, shape = np.indices(self.buffer.slots).reshape(len(self.buffer.slots), -1), self.data["shape"]
+        past = every[:, (every >= np.reshape(shape, (-1, 1))).any(axis=0)]
+        self.data["shape"] = list(self.buffer.slots)
+        places = [place for first in tiles.instances(self, scope) for place in self.slots(past, first).ravel()]
         self.data["shape"] = shape
         return places
 
@@ -185,8 +185,7 @@ class Run:
         for first in tiles.instances(self.dst, self.op.scope):
             place, value = (tiles.gathered(o, first, self.held[o.name]) for o in self.tiles)
             made = self.op.record.reference(place, value, operation=self.op.attr("operation"))
-            for index, each in zip(self.dst.indices(first), made.view(after.dtype).ravel(), strict=True):
-                after[self.dst.slots(index, first)] = each
+            tiles.put(after, self.dst.slots(self.dst.indices(first), first), made.view(after.dtype).ravel())
         return after
 
     def _multiplied(self, before: Array) -> Array:
@@ -194,6 +193,5 @@ class Run:
         for first in tiles.instances(self.dst, self.op.scope):
             acc, a, b = (tiles.gathered(o, first, self.held[o.name]) for o in self.tiles)
             made = np.ascontiguousarray(reference(acc, a, b)).view(after.dtype).ravel()
-            for index, value in zip(self.dst.indices(first), made, strict=True):
-                after[self.dst.slots(index, first)] = value
+            tiles.put(after, self.dst.slots(self.dst.indices(first), first), made)
         return after

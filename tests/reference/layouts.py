@@ -12,7 +12,12 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from tilejit.layout import TileLayout
+
+    #: one number, or an array of them: the arithmetic is the same
+    Numbers = int | np.ndarray
 
 #: how many threads of the operation's scope one step along a thread axis moves, in the scope that names it
 THREAD_STEP = {"laneid": 1, "tid_in_wg": 1, "tx": 1, "wid_in_wg": 32, "warpid": 32, "wgid": 128}
@@ -23,9 +28,9 @@ def coordinates(region: Sequence[tuple[int, int]]) -> Iterator[tuple[int, ...]]:
     return itertools.product(*(range(start, start + extent) for start, extent in region))
 
 
-def flat(index: Sequence[int], shape: Sequence[int]) -> int:
-    """The row-major number of an index."""
-    number = 0
+def flat(index: Sequence[Numbers], shape: Sequence[int]) -> Numbers:
+    """The row-major number of an index, or of each of many."""
+    number: Numbers = 0
     for i, extent in zip(index, shape, strict=True):
         number = number * extent + i
     return number
@@ -44,7 +49,7 @@ def plain(layout: TileLayout) -> dict[str, Any]:
     return numbers
 
 
-def places(layout: dict[str, Any], number: int) -> list[tuple[int, int]]:
+def places(layout: dict[str, Any], number: Numbers) -> list[tuple[Numbers, Numbers]]:
     """Every (thread of the scope, memory element) where logical element `number` lives; replicas in order."""
     return [
         (sum(here.get(axis, 0) * step for axis, step in THREAD_STEP.items()), here.get("m", 0))
@@ -52,13 +57,13 @@ def places(layout: dict[str, Any], number: int) -> list[tuple[int, int]]:
     ]
 
 
-def along_axes(layout: dict[str, Any], number: int) -> list[dict[str, int]]:
+def along_axes(layout: dict[str, Any], number: Numbers) -> list[dict[str, Numbers]]:
     """Where logical element `number` lives along each axis, after swizzling; replicas in order."""
     shard = [tuple(i) for i in layout["shard"]]
-    at: dict[str, int] = dict(layout.get("offset") or {})
+    at: dict[str, Numbers] = dict(layout.get("offset") or {})
     for extent, stride, axis in reversed(shard):
         at[axis] = at.get(axis, 0) + number % extent * stride
-        number //= extent
+        number = number // extent
     replica = [tuple(i) for i in layout.get("replica") or []]
     copies = []
     for copy in itertools.product(*(range(extent) for extent, _, _ in replica)):
@@ -70,7 +75,7 @@ def along_axes(layout: dict[str, Any], number: int) -> list[dict[str, int]]:
     return copies
 
 
-def swizzled(swizzle: dict[str, Any] | None, element: int) -> int:
+def swizzled(swizzle: dict[str, Any] | None, element: Numbers) -> Numbers:
     """The element's address after the swizzle: bits of the chunk number are flipped by higher bits of it."""
     if not swizzle:
         return element

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.reference import layouts
 from tests.reference.functions import INEXACT, rounded64
 from tests.support.operands import Operand
 from tilejit.dtypes import DType, float64, from_numpy
@@ -39,26 +38,31 @@ def copied(
     for first in instances(dst, scope):
         if first and dst.is_common and src.is_common:
             break
+        to, at = dst.slots(dst.indices(first), first), src.slots(src.indices(first), first)
         allowed = np.True_ if mask is None else gathered(mask[0], first, mask[1])
-        every = np.broadcast_to(allowed, dst.region().shape).ravel()
-        for to, at, is_allowed in zip(dst.indices(first), src.indices(first), every, strict=True):
-            if not is_allowed and dst.space != "local":
-                continue
-            slots = src.slots(at, first) if is_allowed else []
-            after[dst.slots(to, first)] = source[slots[0]] if slots else fill
+        is_allowed = np.broadcast_to(allowed, dst.region().shape).ravel()
+        values = np.where(is_allowed & (at[:, 0] >= 0), source[at[:, 0]], after.dtype.type(fill))
+        if dst.space != "local":
+            to = np.where(is_allowed[:, None], to, -1)
+        put(after, to, values)
     return after
+
+
+def put(storage: np.ndarray, slots: np.ndarray, values: np.ndarray) -> None:
+    """Puts each value into all places of its element but those outside."""
+    for owner in slots.T:
+        storage[owner[owner >= 0]] = values[owner >= 0]
 
 
 def agreed(operand: Operand, scope: str, storage: np.ndarray) -> np.ndarray:
     """The storage with one value in all places of a replicated element of a local tile."""
     if operand.space != "local" or not operand.data["layout"].get("replica"):
         return storage
-    whole = [(0, n) for n in operand.data["shape"]]
+    whole = np.indices(operand.data["shape"]).reshape(len(operand.data["shape"]), -1)
     agreeing = storage.copy()
     for first in instances(operand, scope):
-        for index in layouts.coordinates(whole):
-            slots = operand.slots(index, first)
-            agreeing[slots] = agreeing[slots[0]]
+        slots = operand.slots(whole, first)
+        put(agreeing, slots, agreeing[slots[:, 0]])
     return agreeing
 
 
@@ -78,8 +82,7 @@ def computed(
         values = [gathered(i, first, held[i.name]) if isinstance(i, Operand) else np.asarray(i) for i in inputs]
         value, _ = np.broadcast_arrays(meaning(name, dst.dtype, values), np.zeros(dst.region().shape))
         flat = np.ascontiguousarray(value).view(after.dtype).ravel()
-        for k, index in enumerate(dst.indices(first)):
-            after[dst.slots(index, first)] = flat[k]
+        put(after, dst.slots(dst.indices(first), first), flat)
     return after
 
 
@@ -88,8 +91,7 @@ def filled(dst: Operand, values: np.ndarray, scope: str, before: np.ndarray) -> 
     after = before.copy()
     flat = convert(values, dst.dtype).view(after.dtype).ravel()
     for first in instances(dst, scope):
-        for k, index in enumerate(dst.indices(first)):
-            after[dst.slots(index, first)] = flat[k]
+        put(after, dst.slots(dst.indices(first), first), flat)
     return after
 
 
@@ -102,8 +104,7 @@ def reduced(
         value = op.record.reference(np.zeros(dst.region().shape, dst.dtype.numpy), gathered(src, first, source),
                                     **{name: value for name, value in op.attrs if name != "variant"})
         flat = np.ascontiguousarray(value).view(after.dtype).ravel()
-        for k, index in enumerate(dst.indices(first)):
-            after[dst.slots(index, first)] = flat[k]
+        put(after, dst.slots(dst.indices(first), first), flat)
     return after
 
 
@@ -133,6 +134,6 @@ def meaning(name: str, dtype: DType, values: list[np.ndarray]) -> np.ndarray:
 
 def gathered(operand: Operand, first: int, storage: np.ndarray) -> np.ndarray:
     """The region's values, for the instance that starts at a thread; 0 outside a tensor."""
-    places = (operand.slots(index, first) for index in operand.indices(first))
-    values = [storage[at[0]] if at else 0 for at in places]
-    return np.array(values, storage.dtype).view(operand.dtype.numpy).reshape(operand.region().shape)
+    places = operand.slots(operand.indices(first), first)[:, 0]
+    values = np.where(places >= 0, storage[places], storage.dtype.type(0))
+    return values.view(operand.dtype.numpy).reshape(operand.region().shape)

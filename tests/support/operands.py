@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tests.reference import layouts
-from tilejit.dtypes import DTYPES, DType, int64
+from tilejit.dtypes import DTYPES, DType, int64, uint64
 from tilejit.ir import nodes
 from tilejit.ir.arithmetic import build
 from tilejit.layout import Swizzle, TileLayout
@@ -36,8 +35,6 @@ class Operand:
     data: dict[str, Any]
     threads: int
     symbols: dict[str, int] = field(default_factory=dict)
-    #: places of elements that were asked for before
-    seen: dict[int, list[tuple[int, int]]] = field(default_factory=dict, repr=False)
 
     @property
     def space(self) -> str:
@@ -108,19 +105,30 @@ class Operand:
     def columns(self) -> int:
         """Elements of one lane of tensor memory that the layout reaches, whole 32-bit columns."""
         layout, packed = self.data["layout"], 32 // self.dtype.bits
-        numbers = range(math.prod(self.data["shape"]))
-        reached = max(a.get("TCol", 0) for n in numbers for a in layouts.along_axes(layout, n)) + 1
+        numbers = np.arange(math.prod(self.data["shape"]))
+        reached = max(int(np.max(a.get("TCol", 0))) for a in layouts.along_axes(layout, numbers)) + 1
         return -(-reached // packed) * packed
+
+    @property
+    def word(self) -> DType:
+        """What fills and reads the storage: 8 bytes at once in shared memory that has a whole number of them."""
+        has_words = self.space == "shared" and self.elements * self.dtype.bytes % uint64.bytes == 0
+        return uint64 if has_words else self.dtype
+
+    def words(self, elements: int) -> int:
+        """How many words so many elements are."""
+        return elements * self.dtype.bytes // self.word.bytes
 
     @property
     def flat(self) -> nodes.Buffer:
         """The storage as it lies: memory, lanes of tensor memory, or the calling thread's registers."""
-        shape, layout = (self.elements,), TileLayout.row_major((self.elements,))
+        shape = (self.words(self.elements),)
+        layout = TileLayout.row_major(shape)
         if self.space == "tmem":
             shape = (TMEM_LANES, self.columns)
             layout = TileLayout.from_iters([(TMEM_LANES, 1, "TLane"), (self.columns, 1, "TCol")])
         return nodes.Buffer(
-            f"{self.name}_flat", self.space, self.dtype, shape, layout, self.buffer.align, base=self.buffer
+            f"{self.name}_flat", self.space, self.word, shape, layout, self.buffer.align, base=self.buffer
         )
 
     @property
@@ -130,14 +138,14 @@ class Operand:
 
     def host(self, suffix: str) -> nodes.Buffer:
         """The global buffer that fills the storage, or that it is written back to."""
-        layout = TileLayout.row_major((self.count,))
-        return nodes.Buffer(f"{self.name}_{suffix}", "global", self.dtype, (self.count,), layout, 16)
+        shape = (self.words(self.count),)
+        return nodes.Buffer(f"{self.name}_{suffix}", "global", self.word, shape, TileLayout.row_major(shape), 16)
 
     def view(self, storage: np.ndarray) -> np.ndarray:
         """What the launch gets: for a strided tensor the storage as an array of its shape and strides."""
-        values = storage.view(self.dtype.numpy)
         if not self.is_strided:
-            return values
+            return storage.view(self.word.numpy)
+        values = storage.view(self.dtype.numpy)
         item = self.dtype.bytes
         strides = tuple(s * item for s in self.data["strides"])
         return np.ndarray(tuple(self.data["shape"]), values.dtype, values, self.data["origin"] * item, strides)
@@ -178,10 +186,12 @@ class Operand:
             return build.cast(nodes.Special(IDS[text][0]), int64)
         return nodes.Var(text, int64)
 
-    def indices(self, thread: int) -> Iterator[tuple[int, ...]]:
-        """The logical indices of the region, in order, for one thread of the CTA."""
+    def indices(self, thread: int) -> np.ndarray:
+        """The logical indices of the region, in order, for one thread of the CTA; of shape (rank, elements)."""
         region = [(self._value(start, thread), extent or 1) for start, extent in self.data["region"]]
-        return layouts.coordinates(region)
+        extents = [extent for _, extent in region]
+        steps = np.indices(extents).reshape(len(region), math.prod(extents))
+        return steps + np.array([start for start, _ in region], np.int64).reshape(-1, 1)
 
     def _value(self, start: int | dict[str, str], thread: int) -> int:
         if isinstance(start, int):
@@ -195,27 +205,34 @@ class Operand:
         starts = " ".join(start["sym"] for start, _ in self.data["region"] if isinstance(start, dict))
         return self.space != "local" and not set(IDS) & set(starts.replace("*", " ").split())
 
-    def slots(self, index: tuple[int, ...], first_thread: int) -> list[int]:
-        """Where an element lies in the storage, for the instance that starts at a thread; nowhere if outside.
+    def slots(self, indices: np.ndarray, first_thread: int) -> np.ndarray:
+        """Where elements lie in the storage, for the instance that starts at a thread; -1 outside.
 
-        In the order of threads.
+        indices: of shape (rank, elements). returns: (elements, owners), in the order of threads.
         """
         shape = self.data["shape"]
-        if not all(0 <= i < n for i, n in zip(index, shape, strict=True)):
-            assert self.space == "global", f"{index} lies outside {self.name}"
-            return []
+        is_inside = np.ones(indices.shape[1], bool)
+        for along, extent in zip(indices, shape, strict=True):
+            is_inside &= (along >= 0) & (along < extent)
+        assert self.space == "global" or is_inside.all(), f"a region lies outside {self.name}"
+        number = is_inside * 0 + layouts.flat(np.where(is_inside, indices, 0), self.data.get("slots", shape))
+        return np.where(is_inside, self._places(number, indices, first_thread), -1).T
+
+    def _places(self, number: np.ndarray, indices: np.ndarray, first_thread: int) -> np.ndarray:
+        """Where the elements of these numbers lie; of shape (owners, elements)."""
         if self.is_strided:
-            return [self.data["origin"] + sum(i * s for i, s in zip(index, self.data["strides"], strict=True))]
-        number = layouts.flat(index, self.data.get("slots", shape))
+            steps = zip(indices, self.data["strides"], strict=True)
+            return np.array([self.data["origin"] + sum(i * s for i, s in steps)])
+        # what doesn't depend on the number is one number for all
+        each = np.zeros_like(number)
         if self.space == "tmem":
             at = layouts.along_axes(self.data["layout"], number)
-            return [a.get("TLane", 0) * self.columns + a.get("TCol", 0) for a in at]
-        places = self.seen.get(number)
-        if places is None:
-            places = self.seen[number] = sorted(layouts.places(self.data["layout"], number))
-        if self.space != "local":
-            return [element for _, element in places]
-        return [(first_thread + thread) * self.elements + register for thread, register in places]
+            return np.array([each + a.get("TLane", 0) * self.columns + a.get("TCol", 0) for a in at])
+        places = layouts.places(self.data["layout"], number)
+        threads, elements = (np.array([each + place[k] for place in places]) for k in (0, 1))
+        order = np.lexsort((elements, threads), axis=0)
+        threads, elements = (np.take_along_axis(part, order, axis=0) for part in (threads, elements))
+        return elements if self.space != "local" else (first_thread + threads) * self.elements + elements
 
 
 def bits(operand: Operand, random: np.random.Generator) -> np.ndarray:

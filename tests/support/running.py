@@ -57,13 +57,13 @@ def kernel_around(
 
 
 def _transfer(operand: Operand, host: nodes.Buffer, threads: int, way: str) -> list[nodes.Stmt]:
-    """Element by element between an operand's storage and its copy in global memory."""
+    """Word by word between an operand's storage and its copy in global memory."""
     thread = build.cast(nodes.Special("thread_id"), int64)
 
     def one(inside: nodes.Expr, outside: nodes.Expr, tag: str) -> list[nodes.Stmt]:
         near, far = nodes.Element(operand.flat, (inside,)), nodes.Element(host, (outside,))
         source, target = (far, near) if way == "fill" else (near, far)
-        value = nodes.Var(f"{operand.name}_{way}_{tag}", operand.dtype)
+        value = nodes.Var(f"{operand.name}_{way}_{tag}", operand.word)
         return [nodes.Let(value, nodes.Load(source)), nodes.Store(target, value)]
 
     if operand.space == "local":
@@ -73,8 +73,9 @@ def _transfer(operand: Operand, host: nodes.Buffer, threads: int, way: str) -> l
         return [statement for pair in moved for statement in pair]
     if operand.space == "tmem":
         return _transfer_lanes(operand, host, way)
-    i = nodes.Var(f"{operand.name}_{way}_i", int64, bounds=(0, operand.elements))
-    limits = build.const(operand.elements, int64), build.const(threads, int64)
+    words = operand.words(operand.elements)
+    i = nodes.Var(f"{operand.name}_{way}_i", int64, bounds=(0, words))
+    limits = build.const(words, int64), build.const(threads, int64)
     return [nodes.For(i, thread, *limits, tuple(one(i, i, "v")))]
 
 
@@ -146,7 +147,7 @@ def launch(
     result = storages[dst.name]
     if dst.space != "global":
         result = aligned(np.zeros_like(held[dst.name]))
-        arrays[f"{dst.name}_out"] = result.view(dst.dtype.numpy)
+        arrays[f"{dst.name}_out"] = result.view(dst.word.numpy)
     values = {**{name: v for o in operands for name, v in o.symbols.items()}, **{v.name: n for v, n in extra.items()}}
     return result, run(kernel, arrays, values, device)
 
