@@ -93,7 +93,7 @@ def calls_of(run: Callable[[], object]) -> int:
 
 
 def test_a_kernel_ten_times_as_long_takes_ten_times_the_work() -> None:
-    """Measured of 9, 99 and 999 operations: 6.1 and 9.4 times; 1,070 calls of Python functions for each further one.
+    """Measured of 9, 99 and 999 operations: 6.1 and 9.4 times; 1,235 calls of Python functions for each further one.
 
     Where each operation is dispatched by itself, these are 1,900.
     """
@@ -101,7 +101,7 @@ def test_a_kernel_ten_times_as_long_takes_ten_times_the_work() -> None:
     few, some, many = (calls_of(partial(chain, turns)) for turns in (3, 33, 333))
     assert 4 * few < some < 1.3 * 10 * few
     assert 5 * some < many < 1.3 * 10 * some
-    assert many - some < 1250 * 900
+    assert many - some < 1400 * 900
 
 
 def test_laying_out_takes_a_small_share_of_a_long_kernels_compilation() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-
 import tilejit as tj
 from examples import (
     attention_small,

@@ -25,7 +25,8 @@ from ..schedule.views import Schedule
 from ..schedule.width import widest_vector
 from ..schedule.windows import Edges, Mask
 from ..variant import VectorPlan
-from .vectors import MaskedVector, at_edges, fill_value, pieces
+from .masked import MaskedVector, at_edges
+from .vectors import fill_value, pieces
 
 __all__ = ["Partition", "PartitionCopy", "each_vector"]
 

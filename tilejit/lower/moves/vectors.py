@@ -15,20 +15,19 @@ last digit into 2 rounds with a stride of 8, so in round r thread t moves
 
     registers 8r to 8r+7       memory from 72*(t // 4) + 16*(t % 4) + 8r on, swizzled
 
-A vector at the edge of a global tensor is masked. One that straddles it, or of which a mask has a part, goes element by
-element: a branch that few threads take. Where registers lie otherwise than memory, those of a vector go through as many
-that are neighbours.
+Vectors at the edge of a global tensor are masked (`masked.py`). Where registers lie otherwise than memory, those of a
+vector go through as many that are neighbours.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ...dtypes import DType, int32, int64
+from ...dtypes import int32, int64
 from ...errors import LayoutError
 from ...ir.arithmetic import build
-from ...ir.nodes import FALSE, TRUE, Buffer, Expr, Region, TileOp, Vector
+from ...ir.nodes import Buffer, Expr, Region, TileOp, Vector
 from ...ops.copies import INDEX
 from ..builder import Builder
 from ..schedule.owners import need_all_threads, need_same_threads
@@ -40,12 +39,10 @@ from ..schedule.width import Width, widest_vector
 from ..schedule.windows import Edges, Mask
 from ..variant import DispatchContext, local_side
 from .gathered import Index
+from .masked import MaskedVector, at_edges
 from .masks import IndexCondition, ReadMask, VectorMask
 
-__all__ = [
-    "MaskedVector", "OwnedVectors", "RegisterVectors", "VectorRegisters", "at_edges", "fill_value", "pieces",
-    "register_copy",
-]
+__all__ = ["OwnedVectors", "RegisterVectors", "VectorRegisters", "fill_value", "pieces", "register_copy"]
 
 
 def register_copy(op: TileOp, context: DispatchContext) -> tuple[Schedule, bool]:
@@ -324,128 +321,6 @@ class VectorRegisters:
         if run.buffer != self.buffer:
             for k in range(self.width):
                 yield Vector(run.buffer, build.const(k, int32)), self[build.const(k, int32)]
-
-
-@dataclass(frozen=True, slots=True)
-class MaskedVector:
-    """Elements [start, start + width) of a vector in memory, of which only those inside the tensor are accessed.
-
-    view: its operand over the digits that count vectors, whose `values` lead to it. mask: what of it is inside.
-    address: of the vector's first element, swizzled.
-    allowed: which elements are accessed; None for all.
-    order: in which it is stored, one of `ORDERS["move"]`.
-    """
-
-    view: View
-    mask: Mask
-    address: Expr
-    values: Sequence[Expr]
-    start: int
-    width: int
-    allowed: VectorMask | None = None
-    order: str = ""
-
-    @property
-    def is_accessed(self) -> Expr:
-        """Whether any of the elements is."""
-        some: Expr = FALSE
-        every = self.width if self.allowed is not None or not self.mask.whole else 1
-        for k in range(self.start, self.start + every):
-            step = build.const(k, int32)
-            some = build.logical_or(some, build.logical_and(self._allows(step), self.inside(step)))
-        return some
-
-    @property
-    def place(self) -> Vector:
-        """Where the elements are."""
-        return Vector(self.view.buffer, build.add(self.address, self.start), self.width)
-
-    def coordinate(self, dim: int, dtype: DType) -> Expr:
-        """The index of the vector's first element in a dimension of the space."""
-        return self.view.coordinate(dim, self.values, dtype)
-
-    def inside(self, step: Expr) -> Expr:
-        """Whether the vector's element number `step` lies inside the tensor."""
-        return self.mask.inside(self.coordinate, step)
-
-    def load(self, b: Builder, registers: Vector, fill: Expr) -> None:
-        """Moves the elements to those of the vector `registers`; what lies outside the tensor is `fill`."""
-        for register, memory, inside in self._moves(b, registers):
-            b.move(register, memory, inside, fill)
-
-    def store(self, b: Builder, registers: Vector) -> None:
-        """Moves those of the vector `registers` to the elements; what lies outside the tensor is left out."""
-        for register, memory, inside in self._moves(b, registers):
-            b.move(memory, register, inside, order=self.order)
-
-    def update(self, b: Builder, registers: Vector, write: Callable[[Vector, Vector], None]) -> None:
-        """Has `write` update what is inside by the vector `registers`: (memory, registers) of one access."""
-        for register, memory, inside in self._moves(b, registers):
-            with b.when(inside):
-                write(memory, register)
-
-    def _moves(self, b: Builder, registers: Vector) -> Iterator[tuple[Vector, Vector, Expr]]:
-        """(registers, memory, whether it is accessed): all at once; where an edge or a mask cuts them, each element."""
-        whole = Vector(registers.buffer, build.add(registers.offset, self.start), self.width)
-        first = self.inside(build.const(self.start, int32))
-        varies = self.allowed is not None and self.allowed.varies
-        if self.width == 1 or (self.mask.whole and not varies):
-            yield whole, self.place, build.logical_and(self._allows(build.const(self.start, int32)), first)
-            return
-        if self.mask.whole:
-            first = inside = b.let("inside", first)
-        else:
-            start, end = (build.const(self.start + k, int32) for k in (0, self.width - 1))
-            inside = self.mask.throughout(self.coordinate, start, end)
-        every = TRUE if self.allowed is None else self.allowed.throughout(self.width)
-        with b.either(b.let("all", build.logical_and(every, inside))) as otherwise:
-            yield whole, self.place, TRUE
-            with otherwise:
-                yield from self._single_moves(b, registers, first)
-
-    def _single_moves(self, b: Builder, registers: Vector, first: Expr) -> Iterator[tuple[Vector, Vector, Expr]]:
-        """first: whether the first element lies inside the tensor."""
-        with b.loop("element", self.width, unrolled=True) as k:
-            at = build.add(k, self.start)
-            register = Vector(registers.buffer, build.add(registers.offset, at))
-            inside = first if self.mask.whole else self.inside(at)
-            yield register, Vector(self.view.buffer, build.add(self.address, at)), build.logical_and(
-                inside, self._allows(at)
-            )
-
-    def _allows(self, step: Expr) -> Expr:
-        """Whether the mask has element number `step` of the vector."""
-        return TRUE if self.allowed is None else self.allowed.at(step)
-
-
-#: So many vectors a thread just carry their predicates. Code without them beside it takes longer to compile (two
-#: copies of 8 rounds: 14.0 ms instead of 10.6 from call to PTX) and gains nothing (1 GiB through shared memory on an
-#: H100: 0.974 of the GPU's own copy instead of 0.986, `tests/bench/bench_copy.py`).
-_FEW_ROUNDS = 8
-
-
-def at_edges(
-    b: Builder, views: Sequence[View], width: int, rounds: int, *, twice: bool = True
-) -> Iterator[Mapping[str, Mask]]:
-    """The operands' masks. The caller writes its code for regions inside their tensors, then for those at an edge.
-
-    Few rounds of whole vectors are written once, with masks.
-    views: the operands over the digits of elements, of which a vector has `width` along the last.
-    twice: whether regions inside their tensors may get code of their own.
-    """
-    edges = {view.name: Edges.of(view, width) for view in views}
-    few = rounds <= _FEW_ROUNDS and all(each.whole for each in edges.values())
-    gains = any(each.dims for each in edges.values()) and all(each.without_tensor.whole for each in edges.values())
-    if few or not twice or not gains:
-        yield {name: each.mask(b, rounds) for name, each in edges.items()}
-        return
-    cond: Expr = TRUE
-    for each in edges.values():
-        cond = build.logical_and(cond, each.all_inside)
-    with b.either(cond) as otherwise:
-        yield {name: each.without_tensor for name, each in edges.items()}
-        with otherwise:
-            yield {name: each.mask(b, rounds) for name, each in edges.items()}
 
 
 def pieces(count: int) -> list[tuple[int, int]]:

@@ -23,8 +23,9 @@ from ...layout import TileLayout
 from ...target import Target
 from ..builder import Builder
 from ..moves.gathered import Index
+from ..moves.masked import MaskedVector
 from ..moves.updates import update_forms
-from ..moves.vectors import MaskedVector, OwnedVectors, VectorRegisters
+from ..moves.vectors import OwnedVectors, VectorRegisters
 from ..schedule.owners import need_all_threads, need_same_threads
 from ..schedule.placement import Placement, need_slice, place
 from ..schedule.views import Schedule, broadcast_along

@@ -19,8 +19,9 @@ from ...ir.arithmetic import build
 from ...ir.nodes import TRUE, Const, Instruction, TileOp, Vector
 from ...isa.cp_async import COPIES, Copy
 from ..builder import Builder
+from ..moves.masked import MaskedVector
 from ..moves.partition import Partition, each_vector
-from ..moves.vectors import MaskedVector, pieces
+from ..moves.vectors import pieces
 from ..variant import COPY_CONDITIONS, KINDS, Condition, DispatchContext, Variant, from_to, lead_of, needs
 from . import copy_gmem_smem
 
