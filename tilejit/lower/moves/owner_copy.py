@@ -15,7 +15,7 @@ from ..schedule.placement import Placement, element_offset, owned, place
 from ..schedule.views import Schedule, View
 from ..schedule.windows import Edges
 from ..variant import VectorPlan, local_side
-from .vectors import fill_value
+from .register_copy import fill_value
 
 __all__ = ["OwnerCopy"]
 

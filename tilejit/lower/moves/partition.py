@@ -26,7 +26,8 @@ from ..schedule.width import widest_vector
 from ..schedule.windows import Edges, Mask
 from ..variant import VectorPlan
 from .masked import MaskedVector, at_edges
-from .vectors import fill_value, pieces
+from .register_copy import fill_value
+from .vectors import pieces
 
 __all__ = ["Partition", "PartitionCopy", "each_vector"]
 

@@ -25,68 +25,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...dtypes import int32, int64
-from ...errors import LayoutError
 from ...ir.arithmetic import build
-from ...ir.nodes import Buffer, Expr, Region, TileOp, Vector
+from ...ir.nodes import Buffer, Expr, Vector
 from ...ops.copies import INDEX
 from ..builder import Builder
-from ..schedule.owners import need_all_threads, need_same_threads
-from ..schedule.placement import Placement, need_slice, place
 from ..schedule.registers import each_start
 from ..schedule.strides import Stride
-from ..schedule.views import Schedule, View, broadcast_along
+from ..schedule.views import Schedule, View
 from ..schedule.width import Width, widest_vector
 from ..schedule.windows import Edges, Mask
-from ..variant import DispatchContext, local_side
 from .gathered import Index
 from .masked import MaskedVector, at_edges
 from .masks import IndexCondition, ReadMask, VectorMask
 
-__all__ = ["OwnedVectors", "RegisterVectors", "VectorRegisters", "fill_value", "pieces", "register_copy"]
-
-
-def register_copy(op: TileOp, context: DispatchContext) -> tuple[Schedule, bool]:
-    """The digits in which "registers" and "memory" move by one stride each, and whether registers are the destination.
-
-    A copy with a mask has "mask" besides, and one with an index that is a tile "index", in the threads that own the
-    registers.
-    accepts: a copy with one local side.
-    raises: LayoutError where there are none, the registers' owners aren't exactly the threads of the scope, or a region
-    is no slice.
-    """
-    local, other, loads = local_side(op)
-    registers, memory = place(local, op.scope), place(other, op.scope)
-    need_all_threads(registers, op.scope, context.count(op.scope))
-    need_slice(registers)
-    need_slice(memory)
-    every = tuple(range(len(registers.shape)))
-    # the dimensions of the index, which lead, and those along which memory moves
-    boxes = len([extent for extent in other.index_shape if extent != 1])
-    tiles: dict[str, tuple[Placement, Sequence[int | None]]]
-    tiles = {"registers": (registers, every), "memory": (memory, (None,) * boxes + every[: len(every) - boxes])}
-    beside = {"mask": broadcast_along(op.region("mask").shape, op.region("dst").shape)} if "mask" in op.options else {}
-    if isinstance(op.index, Region):
-        beside[INDEX.name] = every[:boxes] + (None,) * (len(every) - boxes)
-    for name, along in beside.items():
-        tiles[name] = place(op.region(name), op.scope), along
-        need_all_threads(tiles[name][0], op.scope, context.count(op.scope))
-    schedule = Schedule.of(registers.shape, tiles)
-    for name in beside:
-        need_same_threads(schedule, "registers", name)
-    if any(digit.is_folded for digit in schedule.digits):
-        raise LayoutError(
-            f"{registers.buffer.name} and {memory.buffer.name} split a dimension so differently "
-            "that one step in registers isn't one step in memory",
-            hint="choose layouts whose extents divide each other",
-        )
-    return schedule, loads
-
-
-def fill_value(op: TileOp) -> Expr:
-    """What a copy reads outside its source."""
-    dtype = op.region("dst").dtype
-    fill = op.value("fill")
-    return build.const(0, dtype) if fill is None else build.cast(fill, dtype)
+__all__ = ["OwnedVectors", "RegisterVectors", "VectorRegisters", "pieces"]
 
 
 @dataclass(frozen=True, slots=True)

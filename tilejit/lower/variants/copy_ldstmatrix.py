@@ -22,7 +22,7 @@ from ...isa import Family, Row, matrix
 from ...layout import Swizzle
 from ...target import WARP
 from ..builder import Builder
-from ..moves.vectors import register_copy
+from ..moves.register_copy import register_copy
 from ..schedule.matrix_tiles import ROW, Tiles, split_tiles
 from ..schedule.turns import Turns
 from ..variant import (

@@ -17,7 +17,8 @@ from ...ir.nodes import Expr, Region, TileOp
 from ..builder import Builder
 from ..moves.gathered import Index
 from ..moves.masks import IndexCondition
-from ..moves.vectors import OwnedVectors, fill_value, register_copy
+from ..moves.register_copy import fill_value, register_copy
+from ..moves.vectors import OwnedVectors
 from ..variant import COPY_CONDITIONS, KINDS, DispatchContext, Facts, Variant, VectorPlan, between
 
 

@@ -1,0 +1,60 @@
+"""The digits of a copy between registers and memory, and what it reads outside its source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...errors import LayoutError
+from ...ir.arithmetic import build
+from ...ir.nodes import Expr, Region, TileOp
+from ...ops.copies import INDEX
+from ..schedule.owners import need_all_threads, need_same_threads
+from ..schedule.placement import Placement, need_slice, place
+from ..schedule.views import Schedule, broadcast_along
+from ..variant import DispatchContext, local_side
+
+__all__ = ["fill_value", "register_copy"]
+
+
+def register_copy(op: TileOp, context: DispatchContext) -> tuple[Schedule, bool]:
+    """The digits in which "registers" and "memory" move by one stride each, and whether registers are the destination.
+
+    A copy with a mask has "mask" besides, and one with an index that is a tile "index", in the threads that own the
+    registers.
+    accepts: a copy with one local side.
+    raises: LayoutError where there are none, the registers' owners aren't exactly the threads of the scope, or a region
+    is no slice.
+    """
+    local, other, loads = local_side(op)
+    registers, memory = place(local, op.scope), place(other, op.scope)
+    need_all_threads(registers, op.scope, context.count(op.scope))
+    need_slice(registers)
+    need_slice(memory)
+    every = tuple(range(len(registers.shape)))
+    # the dimensions of the index, which lead, and those along which memory moves
+    boxes = len([extent for extent in other.index_shape if extent != 1])
+    tiles: dict[str, tuple[Placement, Sequence[int | None]]]
+    tiles = {"registers": (registers, every), "memory": (memory, (None,) * boxes + every[: len(every) - boxes])}
+    beside = {"mask": broadcast_along(op.region("mask").shape, op.region("dst").shape)} if "mask" in op.options else {}
+    if isinstance(op.index, Region):
+        beside[INDEX.name] = every[:boxes] + (None,) * (len(every) - boxes)
+    for name, along in beside.items():
+        tiles[name] = place(op.region(name), op.scope), along
+        need_all_threads(tiles[name][0], op.scope, context.count(op.scope))
+    schedule = Schedule.of(registers.shape, tiles)
+    for name in beside:
+        need_same_threads(schedule, "registers", name)
+    if any(digit.is_folded for digit in schedule.digits):
+        raise LayoutError(
+            f"{registers.buffer.name} and {memory.buffer.name} split a dimension so differently "
+            "that one step in registers isn't one step in memory",
+            hint="choose layouts whose extents divide each other",
+        )
+    return schedule, loads
+
+
+def fill_value(op: TileOp) -> Expr:
+    """What a copy reads outside its source."""
+    dtype = op.region("dst").dtype
+    fill = op.value("fill")
+    return build.const(0, dtype) if fill is None else build.cast(fill, dtype)
