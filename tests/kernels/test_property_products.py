@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -162,10 +163,23 @@ def cases(draw: st.DrawFn) -> Case:
 @example(Case((17, 33, 20), left="computed", right="computed", end="product again"))
 @example(Case((48, 40, 24), threads=96, end="greatest of rows"))
 @example(Case((32, 20, 7), scope=tj.warp, threads=64, left="given", end="sum of three"))
+# registers of zeros, which ptxas turned into 32 where it knew of them
+@example(Case((2, 1, 1), (tj.float8_e4m3fn, tj.float8_e4m3fn), threads=32, end="bias"))
 def test_any_product_of_open_tiles_is_exact(device: Device, case: Case) -> None:
     if device.number >= 0 and case.types[0].bits == 8 and case.types[0].is_float and device.target.number < 89:
         pytest.skip("the device multiplies no 8-bit floats")
     case.runs(device)
+
+
+@pytest.mark.parametrize("depth", [1, 16, 32])
+def test_ptxas_knows_nothing_of_the_registers_of_8_bit_floats(depth: int) -> None:
+    dtype = tj.float8_e4m3fn
+    arrays = (np.zeros(shape, dtype.numpy) for shape in ((16, depth), (depth, 8), (9, 9)))
+    constexprs = {"s": tj.cta, "SHAPE": (16, 8, depth), "left": "", "right": "", "end": ""}
+    ptx = product.compile(*arrays, np.zeros((16, 8), np.float32), target="sm_90a", threads=32, **constexprs).ptx
+    (a, b) = re.search(r"mma\.sync\S+e4m3\.e4m3\S+ \{.*?\}, \{(.*?)\}, \{(.*?)\}", ptx).groups()
+    hidden = set(re.findall(r"xor\.b32 (%r\d+), ", ptx))
+    assert {*a.split(", "), *b.split(", ")} <= hidden
 
 
 @tj.kernel(threads=128)

@@ -42,8 +42,28 @@ def carry_out(cta: Threads, stmt: ir.Instruction, active: Array) -> None:
         cta.copies.wait(int(count.value))
     elif stmt.name.startswith("cp.async"):
         cta.copies.start(cta, stmt, active)
+    elif stmt.name in BITWISE:
+        bitwise(cta, stmt, active)
+    elif stmt.name == "mov.u32.ntid.z":
+        cta.put(place(stmt.outputs[0]), [np.ones(cta.threads, np.uint32)], active)
     else:
         pair(cta, stmt, active)
+
+
+BITWISE = {"xor.b32": np.bitwise_xor, "and.b32": np.bitwise_and}
+
+
+def place(output: object) -> ir.Vector:
+    assert isinstance(output, ir.Vector)
+    return output
+
+
+def bitwise(cta: Threads, stmt: ir.Instruction, active: Array) -> None:
+    """An operation on the 32 bits of two registers, whatever elements these hold."""
+    inputs = [np.stack(cta.get(v, active), axis=1).view(np.uint32) for v in stmt.inputs if isinstance(v, ir.Vector)]
+    output = place(stmt.outputs[0])
+    elements = BITWISE[stmt.name](*inputs).view(output.buffer.dtype.numpy)
+    cta.put(output, list(elements.T), active)
 
 
 def pair(cta: Threads, stmt: ir.Instruction, active: Array) -> None:

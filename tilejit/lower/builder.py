@@ -13,6 +13,7 @@ from ..ir.nodes import TRUE, Alloc, Buffer, Const, Expr, For, If, Let, Move, Spe
 from ..layout import TileLayout
 from ..scopes import SCOPES
 from ..source import Span
+from .opaque import opaque_zero
 
 __all__ = ["Builder", "instances_of"]
 
@@ -51,6 +52,7 @@ class Builder:
         self._open: list[list[Stmt]] = [[]]
         self._threads: dict[str, Var] = {}
         self._passages: dict[tuple[DType, int], Buffer] = {}
+        self._zero: Vector | None = None
 
     def name(self, stem: str) -> str:
         """`stem` with a number, which no other name of the kernel is."""
@@ -104,6 +106,13 @@ class Builder:
         buffer = Buffer(self.name(stem), "local", dtype, (count,), TileLayout.row_major((count,)), dtype.bytes)
         self.head.append(Alloc(buffer, span=self.span))
         return buffer
+
+    def opaque_zero(self) -> Vector:
+        """A register that holds 0, of which neither LLVM nor ptxas knows that: one for the whole kernel."""
+        if self._zero is None:
+            self._zero, made = opaque_zero(self.name("zero"))
+            self.head.extend(made)
+        return self._zero
 
     def exchange(
         self, scope: str, threads: int, stem: str, dtype: DType, layout: TileLayout, *, is_idle: bool = False

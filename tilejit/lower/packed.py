@@ -39,10 +39,11 @@ from ..ir.nodes import (
     Vector,
 )
 from ..ir.walk import Block, Place
-from ..isa.opaque import AND, CTA_DEPTH, XOR
+from ..isa.opaque import AND, XOR
 from ..layout import TileLayout
 from ..source import Span
 from ..target import most_registers
+from .opaque import opaque_zero
 
 __all__ = ["keep"]
 
@@ -71,7 +72,7 @@ def keep(kernel: Kernel) -> Kernel:
     def change(stmt: Stmt) -> tuple[Stmt, ...]:
         return stmt, *zero.renewals(renewed.get(id(stmt), []), stmt)
 
-    return replace(kernel, body=(*zero.head(), *walk.rewrite(kernel.body, change)))
+    return replace(kernel, body=(*zero.head, *walk.rewrite(kernel.body, change)))
 
 
 def _is_packed(stmt: Alloc) -> bool:
@@ -154,23 +155,15 @@ def _elements(buffer: Buffer) -> int:
 
 
 class _Zero:
-    """A zero that neither LLVM nor ptxas proves."""
+    """A zero that neither LLVM nor ptxas proves. head: what makes it, at the kernel's beginning."""
 
     def __init__(self, names: FreshNames) -> None:
         self.names = names
-        self.place = self._register("zero", uint32)
+        self.place, self.head = opaque_zero(names.name("zero"))
 
     def _register(self, stem: str, dtype: DType) -> Vector:
         buffer = Buffer(self.names.name(stem), "local", dtype, (1,), TileLayout.row_major((1,)), dtype.bytes)
         return Vector(buffer, build.const(0, int32))
-
-    def head(self) -> Block:
-        """What makes it, at the kernel's beginning."""
-        return (
-            Alloc(self.place.buffer),
-            Instruction(CTA_DEPTH.name, (self.place,), ()),
-            Store(self.place, build.op("sub", Load(self.place), build.const(1, uint32))),
-        )
 
     def renewals(self, buffers: Sequence[Buffer], stmt: Stmt) -> Iterator[Stmt]:
         """What renews the words of tiles. stmt: that behind which it stands, a barrier or what names a value."""

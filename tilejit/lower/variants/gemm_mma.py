@@ -25,6 +25,7 @@ from ...ir.nodes import FALSE, TRUE, Buffer, Const, Expr, Instruction, Region, S
 from ...isa import Family
 from ...isa.convert import TF32
 from ...isa.mma import MMA, MMA_M, MMA_N, Mma, products
+from ...isa.opaque import XOR
 from ..builder import Builder
 from ..schedule.digits import Digit
 from ..schedule.fragments import Fragments, fragment, nearest, share
@@ -297,7 +298,26 @@ def _multiply(plan: Plan, sums: _Sums, left: _Factor, right: _Factor, b: Builder
     m, n, _ = plan.tiles
     with b.loop("m", m, unrolled=True) as at_m, b.loop("n", n, unrolled=True) as at_n:
         to = sums.at(at_m, at_n)
-        b.append(Instruction(MMA.row(plan.form).name, to, (*left.at(at_m), *right.at(at_n), *to), span=b.span))
+        factors = _hidden((*left.at(at_m), *right.at(at_n)), b)
+        b.append(Instruction(MMA.row(plan.form).name, to, (*factors, *to), span=b.span))
+
+
+def _hidden(words: tuple[Vector, ...], b: Builder) -> tuple[Vector, ...]:
+    """The registers of both factors; of 8-bit floats copies, of whose values ptxas knows nothing.
+
+    For sm_90 ptxas makes float16 of them. The upper half of a register that it knows to be zero then becomes 0x60,
+    which is 32 (13.0 and 13.5: `F2FP.F16.E4M3.UNPACK_B R6, RZ.H1` is written with the number 0x60 instead).
+    """
+    dtype = words[0].buffer.dtype
+    if not dtype.is_float or dtype.bits != 8:
+        return words
+    zero = b.opaque_zero()
+    hidden = []
+    for word in words:
+        copy = b.scratch("hidden", word.buffer.dtype, word.width)
+        hidden.append(Vector(copy, build.const(0, int32), word.width))
+        b.append(Instruction(XOR.name, (hidden[-1],), (word, zero), span=b.span))
+    return tuple(hidden)
 
 
 @dataclass(frozen=True, slots=True)
