@@ -35,7 +35,8 @@ def test_what_is_loaded_can_be_stored(
     group: tuple[str, int], shape: tuple[int, ...], dtype: DType, transposed: bool
 ) -> None:
     scope, threads = group
-    assume(math.prod(shape) * dtype.bits <= 32 * 200 * threads)  # what registers hold
+    owners = 1 if scope == "thread" else threads
+    assume(math.prod(shape) * dtype.bits <= 32 * 200 * owners)  # what registers hold
     numbers = np.arange(math.prod(shape)).astype(dtype.numpy)
     a = numbers.reshape(shape[::-1]).T if transposed else numbers.reshape(shape)
     b = np.zeros_like(a)
