@@ -1,6 +1,11 @@
 """What instructions cost where layouts and variants are compared: integers, in quarter cycles of a multiprocessor.
 
-The weights are ratios of documented throughputs; `tests/bench/bench_layouts.py` measures them, by these names.
+The weights are ratios of documented throughputs; `tests/bench/bench_layouts.py` measures them, by these names. An H100
+that does nothing else takes, an addition being 1: for a wavefront 3.7, with no more for the access; for a shuffle and
+an addition 4.2; for a barrier 8.5 of each of 8 warps; and for a sector of global memory 5, which is what the whole
+GPU's memory gives. The weights stay: of 8 kernels whose cheapest three grids were timed, the one that they choose was
+always among the fastest (within 4 %). They are too high for shared memory beside global: a transpose through it, at 2.0
+to 2.7 times the price of blocks in registers, takes 0.95 to 0.97 of its time.
 
 source: CUDA C++ Programming Guide, "Throughput of Native Arithmetic Instructions"; "Device Memory Accesses".
 """
