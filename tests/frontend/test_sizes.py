@@ -40,7 +40,7 @@ def test_what_would_be_too_large_is_refused_at_once(text: str) -> None:
     start = time.process_time()
     with pytest.raises(KernelTypeError, match=r"at compile time; the limit is (4,096|65,536)") as caught:
         tile_ir(source, array(), **names)
-    assert time.process_time() - start < 1
+    assert time.process_time() - start < 10  # computed, it takes minutes
     assert caught.value.span.line == 2
     assert "outside the kernel" in caught.value.hint
 
