@@ -10,7 +10,7 @@ from ..dtypes import DType, bool_
 from ..isa.atomics import OPERATIONS, has_type
 from . import relation
 from .broadcast import broadcasts
-from .copies import INDEX, MASK, VARIANT_NAME
+from .copies import INDEX, MASK, VARIANT_NAME, mask_fault
 from .record import SCALAR, TILE, Attribute, AttributeValue, Fault, Shape, TileOperand, TileOperation
 
 __all__ = ["ATOMIC", "OPERATION", "ORDER", "RETURNS"]
@@ -34,7 +34,7 @@ def _types(dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]) -> 
     place, op = dtypes["place"], str(attrs.get("operation", OPERATION.default))
     mask = dtypes.get("mask")
     if mask is not None and mask != bool_:
-        return Fault(f"a mask of {mask}; masks are of bool_", "compare it, as in x != 0")
+        return mask_fault(mask)
     for name in ("value", "desired", "before"):
         if name in dtypes and dtypes[name] != place:
             return Fault(

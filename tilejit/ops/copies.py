@@ -15,7 +15,7 @@ from .record import SCALAR, TILE, Attribute, AttributeValue, Fault, Shape, TileO
 
 __all__ = [
     "ALONG", "CACHE", "CAST", "COPY", "COPY_ASYNC", "DST", "FILL", "INDEX", "INDICES", "MASK", "REQUIRE_BITS",
-    "RESHAPE", "VARIANT_NAME", "into",
+    "RESHAPE", "VARIANT_NAME", "into", "mask_fault",
 ]
 
 Array = np.ndarray
@@ -59,10 +59,15 @@ def _masked_shapes(shapes: Mapping[str, Shape], attrs: Mapping[str, AttributeVal
     return _copy_shapes(shapes, attrs)
 
 
+def mask_fault(dtype: DType) -> Fault:
+    """What is wrong with a mask of another type than bool_."""
+    return Fault(f"a mask of {dtype}; masks are of bool_", "compare it, as in x != 0")
+
+
 def _copy_types(dtypes: Mapping[str, DType], attrs: Mapping[str, AttributeValue]) -> Fault | None:
     dst, src, fill, mask = dtypes["dst"], dtypes["src"], dtypes.get("fill"), dtypes.get("mask")
     if mask is not None and mask != bool_:
-        return Fault(f"a mask of {mask}; masks are of bool_", "compare it, as in x != 0")
+        return mask_fault(mask)
     if dst != src:
         return Fault(
             f"types differ: the destination is {dst}, the source {src}",

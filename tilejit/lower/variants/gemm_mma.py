@@ -296,28 +296,11 @@ def emit(plan: Plan, op: TileOp, b: Builder) -> None:
 def _multiply(plan: Plan, sums: _Sums, left: _Factor, right: _Factor, b: Builder) -> None:
     """One step of k."""
     m, n, _ = plan.tiles
+    if plan.form.a.is_float and plan.form.a.bits == 8:
+        left, right = left.hidden("a", m, b), right.hidden("b", n, b)
     with b.loop("m", m, unrolled=True) as at_m, b.loop("n", n, unrolled=True) as at_n:
         to = sums.at(at_m, at_n)
-        factors = _hidden((*left.at(at_m), *right.at(at_n)), b)
-        b.append(Instruction(MMA.row(plan.form).name, to, (*factors, *to), span=b.span))
-
-
-def _hidden(words: tuple[Vector, ...], b: Builder) -> tuple[Vector, ...]:
-    """The registers of both factors; of 8-bit floats copies, of whose values ptxas knows nothing.
-
-    For sm_90 ptxas makes float16 of them. The upper half of a register that it knows to be zero then becomes 0x60,
-    which is 32 (13.0 and 13.5: `F2FP.F16.E4M3.UNPACK_B R6, RZ.H1` is written with the number 0x60 instead).
-    """
-    dtype = words[0].buffer.dtype
-    if not dtype.is_float or dtype.bits != 8:
-        return words
-    zero = b.opaque_zero()
-    hidden = []
-    for word in words:
-        copy = b.scratch("hidden", word.buffer.dtype, word.width)
-        hidden.append(Vector(copy, build.const(0, int32), word.width))
-        b.append(Instruction(XOR.name, (hidden[-1],), (word, zero), span=b.span))
-    return tuple(hidden)
+        b.append(Instruction(MMA.row(plan.form).name, to, (*left.at(at_m), *right.at(at_n), *to), span=b.span))
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,22 +360,44 @@ class _Factor:
         words = plan.a_words if name == "a" else plan.b_words
         return _Factor(lambda tile: tuple(Vector(source, at, plan.form.pack) for at in words(tile, step)))
 
+    @staticmethod
+    def beside(registers: Buffer, words: int, pack: int) -> _Factor:
+        """In registers of its own, one tile after the other: so many words each, of `pack` elements."""
+
+        def at(tile: Expr) -> tuple[Vector, ...]:
+            first = build.mul(tile, words * pack)
+            return tuple(Vector(registers, build.add(first, word * pack), pack) for word in range(words))
+
+        return _Factor(at)
+
+    def hidden(self, name: str, tiles: int, b: Builder) -> _Factor:
+        """The same in registers of whose values ptxas knows nothing.
+
+        For sm_90 ptxas makes float16 of 8-bit floats. The upper half of a register that it knows to be zero then
+        becomes 0x60, which is 32 (13.0 and 13.5: it writes `F2FP.F16.E4M3.UNPACK_B R6, 0x60` for RZ.H1).
+        """
+        first, *others = self.at(build.const(0, int32))
+        pack, words = first.width, 1 + len(others)
+        copies = b.scratch(f"{name}.hidden", first.buffer.dtype, tiles * words * pack)
+        made, zero = _Factor.beside(copies, words, pack), b.opaque_zero()
+        with b.loop(name, tiles, unrolled=True) as tile:
+            for copy, word in zip(made.at(tile), self.at(tile), strict=True):
+                b.append(Instruction(XOR.name, (copy,), (word, zero), span=b.span))
+        return made
+
 
 def _masked(plan: Plan, name: str, source: Buffer, step: int, op: TileOp, b: Builder) -> _Factor:
     """A factor's registers in a step of k that has padding, with zeros for that."""
     pack, halves = plan.form.pack, plan.form.halves
     tiles, rows = (plan.tiles[0], 2) if name == "a" else (plan.tiles[1], 1)
     masked = b.scratch(f"{source.name}.masked", source.dtype, tiles * rows * halves * pack)
-
-    def place(tile: Expr, word: int) -> Expr:
-        return build.mul(build.add(build.mul(tile, rows * halves), word), pack)
-
+    made = _Factor.beside(masked, rows * halves, pack)
     inside = [_inside(plan, step, half, op, b) for half in range(halves)]
     taken = _Factor.of(plan, name, source, build.const(step, int32))
     with b.loop(name, tiles, unrolled=True) as tile:
-        for word, registers in enumerate(taken.at(tile)):
-            _move_inside(Vector(masked, place(tile, word), pack), registers, inside[word // rows], b)
-    return _Factor(lambda tile: tuple(Vector(masked, place(tile, word), pack) for word in range(rows * halves)))
+        for word, (to, registers) in enumerate(zip(made.at(tile), taken.at(tile), strict=True)):
+            _move_inside(to, registers, inside[word // rows], b)
+    return made
 
 
 def _inside(plan: Plan, step: int, half: int, op: TileOp, b: Builder) -> list[Expr]:
