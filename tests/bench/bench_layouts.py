@@ -27,7 +27,7 @@ from unittest import mock
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import tilejit as tj  # noqa: E402
-from tests.bench.bench_memory_bound import SLEEP_CYCLES  # noqa: E402
+from tests.bench.bench_memory_bound import measured  # noqa: E402
 from tilejit import S, laneid  # noqa: E402
 from tilejit.layout import TileLayout  # noqa: E402
 from tilejit.layout.grid import WIDEST_BYTES, Grid  # noqa: E402
@@ -421,18 +421,7 @@ class Measuring:
 
     def milliseconds(self, runs: dict[str, Callable[[], Any]]) -> dict[str, float]:
         """Medians, in turn; what fits in L2 stays there from one launch to the next."""
-        cuda = self.torch.cuda
-        times: dict[str, list[float]] = {name: [] for name in runs}
-        for turn in range(LAUNCHES + 1):
-            for name, run in runs.items():
-                start, stop = cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
-                cuda._sleep(SLEEP_CYCLES)
-                start.record()
-                run()
-                stop.record()
-                stop.synchronize()
-                if turn:  # the first only warms up
-                    times[name].append(start.elapsed_time(stop))
+        times = measured(self.torch, runs, LAUNCHES, sweeps=False)
         return {name: statistics.median(each) for name, each in times.items()}
 
     def probe(self, probe: Probe) -> None:

@@ -462,14 +462,17 @@ def check(torch: Any, case: Case) -> None:
             )
 
 
-def measured(torch: Any, contenders: dict[str, Run], launches: int) -> dict[str, list[float]]:
-    """Milliseconds of single launches, the contenders in turn."""
+def measured(
+    torch: Any, contenders: dict[str, Run], launches: int, *, sweeps: bool = True
+) -> dict[str, list[float]]:
+    """Milliseconds of single launches, the contenders in turn. sweeps: a large array is read before each."""
     times: dict[str, list[float]] = {name: [] for name in contenders}
-    swept = torch.zeros(SWEPT // 4, device="cuda")
+    swept = torch.zeros(SWEPT // 4, device="cuda") if sweeps else None
     for turn in range(launches + 1):
         for name, run in contenders.items():
             start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            swept.sum()
+            if swept is not None:
+                swept.sum()
             torch.cuda._sleep(SLEEP_CYCLES)
             start.record()
             run()

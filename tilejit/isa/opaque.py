@@ -17,26 +17,23 @@ CTA_DEPTH = Row(
     source='PTX ISA, "Special Registers: %ntid"',
 )
 
+
+def _bitwise(opcode: str, meaning: str) -> Row:
+    return Row(
+        name=f"{opcode}.b32",
+        text=f"{opcode}.b32 $result, $value, $mask;",
+        meaning=meaning,
+        operands=(register("result", B32, Direction.OUT), register("value", B32), register("mask", B32)),
+        since=75,
+        ptx=(6, 0),
+        source=f'PTX ISA, "Logic and Shift Instructions: {opcode}"',
+    )
+
+
 #: unlike LLVM's own it stays where it is, and works on a pair of 16 bits as on one number
-XOR = Row(
-    name="xor.b32",
-    text="xor.b32 $result, $value, $mask;",
-    meaning="the bits in which $value and $mask differ",
-    operands=(register("result", B32, Direction.OUT), register("value", B32), register("mask", B32)),
-    since=75,
-    ptx=(6, 0),
-    source='PTX ISA, "Logic and Shift Instructions: xor"',
-)
+XOR = _bitwise("xor", "the bits in which $value and $mask differ")
 
 #: of any number and a zero that nobody proves: a zero that isn't there before the number
-AND = Row(
-    name="and.b32",
-    text="and.b32 $result, $value, $mask;",
-    meaning="the bits of $value that $mask has too",
-    operands=(register("result", B32, Direction.OUT), register("value", B32), register("mask", B32)),
-    since=75,
-    ptx=(6, 0),
-    source='PTX ISA, "Logic and Shift Instructions: and"',
-)
+AND = _bitwise("and", "the bits of $value that $mask has too")
 
 ROWS = (CTA_DEPTH, AND, XOR)

@@ -199,7 +199,7 @@ def _handed_on(plan: Plan, op: TileOp, b: Builder, thread: Expr) -> None:
     """What the lowest of those that hold the same elements found, to all of them."""
     side, dtype = plan.side("before"), plan.owned.vectors["memory"].buffer.dtype
     layout = TileLayout.row_major((plan.threads * plan.rounds,))
-    shared, start = b.exchange(op.scope, plan.cta_threads, "found", dtype, layout)
+    shared, start = b.exchange(op.scope, plan.cta_threads, "before", dtype, layout)
     lowest = thread
     for step in plan.placement.replicas:
         lowest = build.sub(lowest, build.mul(step.of_thread(thread), step.threads))
