@@ -21,7 +21,7 @@ from ..moves.wavefronts import LaneDigit, wavefronts
 from ..weights import ACCESS, BARRIER, BESIDE_TILES, ELEMENT, LINE, PARTIAL, SECTOR, SHUFFLE, SPILL, WAVEFRONT
 
 __all__ = [
-    "Access", "Counts", "Demand", "Extents", "Cut", "Prices", "Reduced", "lines", "shuffles", "touched",
+    "Access", "Counts", "Demand", "Extents", "Prices", "Reduced", "TilePart", "lines", "shuffles", "touched",
 ]
 
 _SECTOR_BYTES, _LINE_BYTES = 32, 128
@@ -64,7 +64,7 @@ class Reduced:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class TilePart:
     """A part of a tile that is an operand: free where it takes whole rounds, else converted."""
 
     tile: Extents
@@ -88,7 +88,7 @@ class Demand:
     accesses: dict[Access, int] = field(default_factory=dict)
     elementwise: dict[Extents, int] = field(default_factory=dict)
     reductions: dict[Reduced, int] = field(default_factory=dict)
-    parts: dict[Cut, int] = field(default_factory=dict)
+    parts: dict[TilePart, int] = field(default_factory=dict)
     live: dict[tuple[Extents, int], int] = field(default_factory=dict)
     limit: int = MAX_REGISTERS
 

@@ -17,7 +17,7 @@ from ..moves.updates import update_forms
 from ..schedule.placement import Placement, place
 from ..schedule.width import misaligned
 from .axes import Component, Meeting, Survey, Tile, Use
-from .cost import Access, Cut, Demand, Extents, Reduced
+from .cost import Access, Demand, Extents, Reduced, TilePart
 
 __all__ = ["access", "demands"]
 
@@ -91,7 +91,7 @@ class _Counter:
         for dim, start, extent in use.cuts:
             axis = axes[dim]
             if axis is not None and start is not None and use.labels[dim] is not None:
-                _add(self.demand.parts, Cut(self.extents(use), self.axes[axis], start, extent), step.turns)
+                _add(self.demand.parts, TilePart(self.extents(use), self.axes[axis], start, extent), step.turns)
 
     def live(self, tiles: Sequence[Tile]) -> None:
         """The tiles that live where most elements do."""

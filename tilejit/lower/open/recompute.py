@@ -20,7 +20,7 @@ from dataclasses import replace
 from ...dtypes import int32
 from ...ir import walk
 from ...ir.arithmetic import build
-from ...ir.nodes import Buffer, Const, Declare, Expr, Kernel, Load, Region, TileOp, Var
+from ...ir.nodes import Buffer, Const, Expr, Kernel, Load, Region, TileOp, Var
 from ...layout.grid import Projection, projected
 from ...ops import relation
 from ...ops.copies import ALONG, CAST, FILL, INDICES
@@ -50,7 +50,7 @@ class Recomputing:
         self._number = {id(step.op): number for number, step in enumerate(survey.steps)}
         for number, step in enumerate(survey.steps):
             self._note(number, step)
-        self._declared: set[str] | None = None
+        self._assigned: frozenset[str] | None = None
         self._places: dict[int, tuple[int, ...]] = {}
 
     def _note(self, number: int, step: Meeting) -> None:
@@ -96,18 +96,17 @@ class Recomputing:
         maker = self._survey.steps[self._makers[tile]]
         scalars = [part for part in _parts(maker.op) if isinstance(part, Var)]
         if scalars:
-            if self._declared is None:
+            if self._assigned is None:
+                self._assigned = walk.assigned(self._body)
                 self._look()
-            assert self._declared is not None
             here, there = self._places[id(step.op)], self._places[id(maker.op)]
             is_behind = self._number[id(maker.op)] < self._number[id(step.op)] and here[: len(there)] == there
-            if not is_behind or any(var.name in self._declared for var in scalars):
+            if not is_behind or any(var.name in self._assigned for var in scalars):
                 return False
         return all(self._is_visible(each.tile, step) for name, each in maker.uses.items() if name != "dst")
 
     def _look(self) -> None:
-        """Finds the blocks around each operation, and the variables that may change."""
-        self._declared = {stmt.var.name for stmt in walk.statements(self._body) if isinstance(stmt, Declare)}
+        """Finds the blocks around each operation."""
         waiting: list[tuple[walk.Block, tuple[int, ...]]] = [(self._body, ())]
         while waiting:
             block, around = waiting.pop()
