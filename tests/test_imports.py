@@ -11,7 +11,7 @@ import tilejit
 
 PACKAGE = Path(tilejit.__file__).parent
 
-BASE = {"errors", "source", "dtypes", "target", "scopes", "remember"}
+BASE = {"errors", "source", "dtypes", "target", "scopes", "remember", "dataclass"}
 COMPILER = BASE | {"layout", "isa", "ir", "ops"}
 
 #: part of the package -> the parts that it may import besides itself
@@ -28,7 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # verdicts and counts as text: below the pipeline, whose `Compiled.explain()` answers with it
     "explain": COMPILER | {"lower", "codegen"},
     "pipeline": COMPILER | {"frontend", "lower", "codegen", "explain"},
-    "simulator": {"errors"},
+    "simulator": {"errors", "dataclass"},
     "runtime": COMPILER | {"frontend", "lower", "codegen", "pipeline", "simulator"},
 }
 ALL = set(MAY_IMPORT) | {"jit", "testing", "__main__", "__init__"}
@@ -56,6 +56,8 @@ ONLY = {
     "llvmlite": lambda path: path.parts[0] == "codegen",
     "cuda": lambda path: path.parts[0] == "runtime" and path.name.startswith("cuda"),
     "hypothesis": lambda path: path.parts[0] == "testing",
+    # six methods a class, compiled at import: half a second where nothing is cached
+    "dataclasses": lambda path: path.name == "dataclass.py",
 }
 THIRD_PARTY = {"numpy", "ml_dtypes", "llvmlite", "cuda", "hypothesis"}
 

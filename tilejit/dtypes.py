@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache, cached_property
 
 import numpy as np
 
+from .dataclass import dataclass
 from .errors import KernelTypeError
 
 __all__ = ["DType", "DTYPES", "as_dtype", "from_numpy", "mixes_signs", "promote", "signed", "unsigned"]

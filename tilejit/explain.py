@@ -5,10 +5,10 @@ from __future__ import annotations
 import html
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .codegen.census import Census
+from .dataclass import dataclass
 from .dtypes import DType
 from .ops.copies import CAST
 from .source import Span

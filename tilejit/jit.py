@@ -6,10 +6,10 @@ import functools
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 from . import frontend
+from .dataclass import dataclass
 from .errors import KernelSyntaxError, LaunchError, entry_point
 from .ir.types import Signature
 from .runtime import devices

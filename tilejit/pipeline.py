@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from .codegen import Generated, generate, limits
 from .codegen.census import census
 from .codegen.storage import allocations, local_memory, size_bytes
 from .codegen.usage import Measurement, Usage, estimate
+from .dataclass import dataclass, field, replace
 from .errors import ResourceError, TilejitError
 from .ir import walk
 from .ir.analyses import initialized, polling

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 
+from .dataclass import dataclass, field
 from .errors import DeviceError
 
 __all__ = ["Multiprocessor", "Target", "TARGETS", "most_registers", "target"]

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from ..dataclass import dataclass
 
 __all__ = ["Census", "census"]
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
 
+from ..dataclass import dataclass, field
 from ..dtypes import DType
 from ..ir.nodes import Assert, Buffer, Const, Kernel
 from ..isa import Capability, Direction, Row

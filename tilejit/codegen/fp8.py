@@ -7,8 +7,7 @@ source: PTX ISA, "Data Types: Alternate Floating-Point Data Formats"; OCP 8-bit 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ..dataclass import dataclass
 from ..dtypes import DType
 from ..isa.convert import FROM_FP8, TO_FP8
 from .emission import Emission

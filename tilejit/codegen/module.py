@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
+from ..dataclass import dataclass
 from ..dtypes import DType
 from ..ir.nodes import (
     AddressParam,

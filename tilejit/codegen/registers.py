@@ -6,8 +6,9 @@ block to block a word goes through a place on the stack, which LLVM turns into r
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from ..dataclass import dataclass, field
 
 
 class Held(NamedTuple):

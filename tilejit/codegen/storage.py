@@ -7,8 +7,8 @@ must have addresses, local memory.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
+from ..dataclass import dataclass
 from ..ir import walk
 from ..ir.nodes import Alloc, Buffer
 from ..ir.walk import Block

@@ -11,8 +11,8 @@ source: PTX ISA, "Tensor Memory Addressing" and "Tensor Memory Allocation and Ma
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from ..dataclass import dataclass
 from ..ir.nodes import Buffer
 from ..isa import tcgen05
 from ..isa.barriers import BAR_SYNC, BAR_WARP_SYNC

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ..dataclass import dataclass
 from ..ir.analyses.pressure import Pressure
 from ..ir.nodes import Kernel
 from ..target import most_registers

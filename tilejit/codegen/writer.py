@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from ..dataclass import dataclass, field
 from ..source import Span
 from .debug import LineTable
 from .registers import Held, Word

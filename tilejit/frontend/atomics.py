@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import replace
 
+from ..dataclass import replace
 from ..dtypes import DTYPES, DType, bool_
 from ..ir.arithmetic import build
 from ..ir.nodes import Atomic, Element, Expr, Region, TileOp, Var

@@ -7,8 +7,8 @@ int32, float16 and bfloat16 to float32. A float literal makes it a float.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
+from ..dataclass import dataclass, field
 from ..dtypes import DType, float32, int32, promote
 from ..errors import KernelTypeError
 from .values import Constant, Scalar, Value, default_type, is_number

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
 
+from ..dataclass import dataclass, replace
 from ..ir import walk
 from ..ir.analyses.liveness import interference, is_move
 from ..ir.nodes import Alloc, Buffer, BufferView, Stmt, TileOp

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
+from ..dataclass import dataclass, field, replace
 from ..dtypes import DType
 from ..errors import KernelTypeError
 from ..ir import nodes as ir

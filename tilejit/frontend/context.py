@@ -6,9 +6,9 @@ import ast
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
+from ..dataclass import dataclass, field
 from ..dtypes import DType
 from ..errors import KernelSyntaxError, KernelTypeError, TilejitError
 from ..ir.arithmetic import build, facts

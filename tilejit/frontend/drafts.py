@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 
+from ..dataclass import dataclass, field
 from ..ir.nodes import Stmt
 
 __all__ = ["Draft", "Late", "Nest", "sealed"]

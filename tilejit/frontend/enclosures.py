@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 
+from ..dataclass import dataclass, field
 from ..source import Span
 from .drafts import Late
 from .values import Binding

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
+from ..dataclass import replace
 from ..errors import LayoutError
 from ..ir import walk
 from ..ir.nodes import Alloc, Buffer, BufferView, Open, Stmt

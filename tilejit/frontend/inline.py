@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 
+from ..dataclass import replace
 from .arguments import bind
 from .blocks import run_block
 from .context import Context, Frame

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from ..dataclass import dataclass
 from ..dtypes import DType
 from .places import PlaceKind
 from .values import Constant, Items, Memory, Scalar, Unset, Value, default_type, is_number, owner_scope

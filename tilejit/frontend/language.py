@@ -9,11 +9,11 @@ import difflib
 import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import DTypeLike
 
+from ..dataclass import dataclass
 from ..dtypes import DType, as_dtype
 from ..errors import KernelSyntaxError, KernelTypeError
 from ..isa import ASYNC_CALLS

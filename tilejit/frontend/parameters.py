@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 import inspect
-from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
+from ..dataclass import dataclass, replace
 from ..dtypes import DType, as_dtype, int64
 from ..errors import KernelSyntaxError, KernelTypeError
 from ..ir.nodes import Buffer, ExtentParam, Kernel, Param, PointerParam, ScalarParam, Strided, StrideParam, Var

@@ -9,9 +9,9 @@ of the either's name; `selections` puts a branch for each buffer in the place of
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from enum import Enum
 
+from ..dataclass import dataclass, field, replace
 from ..dtypes import int64
 from ..ir.arithmetic import build
 from ..ir.nodes import Buffer, Const, Expr, Strided, Var

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from ..dataclass import dataclass
 from ..ir.nodes import Expr, Var
 from .carried import Carried, is_literal, raised
 from .context import Context

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from types import NoneType
 from typing import Any
 
+from ..dataclass import dataclass, replace
 from ..dtypes import DType, int64
 from ..ir.arithmetic import build
 from ..ir.nodes import (

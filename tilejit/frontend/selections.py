@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 
+from ..dataclass import dataclass, field, replace
 from ..dtypes import int32
 from ..ir import walk
 from ..ir.arithmetic import build

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
+from ..dataclass import replace
 from ..dtypes import DType
 from ..errors import KernelTypeError, LayoutError
 from ..ir.nodes import Const, Open, TileOp

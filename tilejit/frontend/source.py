@@ -6,11 +6,11 @@ import ast
 import linecache
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from functools import lru_cache
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
+from ..dataclass import dataclass, field
 from ..errors import KernelSyntaxError
 from ..source import Span
 

@@ -8,8 +8,8 @@ regions of shared or global memory meet, it is an either (see `places`), of whic
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from ..dataclass import dataclass
 from ..errors import KernelTypeError
 from ..ir import walk
 from ..ir.analyses.flow import Analysis, solve

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..dataclass import dataclass, replace
 from ..dtypes import DType
 from ..ops.combine import CombineFunction
 from .arithmetic.evaluate import evaluate

@@ -16,9 +16,9 @@ which they print. Statements hold tuples of statements; a `Var` carries the fact
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import ClassVar
 
+from ..dataclass import dataclass, field
 from ..dtypes import DType
 from ..ops.copies import INDEX
 from ..ops.record import AttributeValue, TileOperation

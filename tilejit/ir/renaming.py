@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import TypeVar
 
+from ..dataclass import replace
 from ..source import Span
 from . import nodes as ir
 from .walk import Block, Place, assert_never

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ..dataclass import dataclass, field
 from ..dtypes import DType, bool_, int32, int64
 from ..layout import TileLayout
 from ..scopes import THREAD_IDS

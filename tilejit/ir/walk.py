@@ -7,9 +7,9 @@ new class of statement or expression fails type checking until every list has it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any, NoReturn
 
+from ..dataclass import replace
 from ..remember import remembered
 from . import nodes as ir
 

@@ -5,8 +5,7 @@ LLVM writes those without a hint.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ..dataclass import dataclass
 from .row import B16, B32, B64, Capability, Direction, Family, Row, address, register
 
 __all__ = ["CACHED_LOAD", "CACHED_STORE", "GLOBAL_256", "ROWS", "WIDEST_BITS", "Cached"]

@@ -7,9 +7,9 @@ order or scope, so that the table doesn't have each of 1,400.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from functools import cache
 
+from ..dataclass import dataclass, replace
 from ..dtypes import DType
 from .row import B16, B32, B64, F32, F64, Direction, Family, Operand, Register, Row, address, register
 

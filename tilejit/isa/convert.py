@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ..dataclass import dataclass
 from ..dtypes import DType, bfloat16, float8_e4m3fn, float8_e5m2, float16, float32
 from .row import B16, B32, B64, F32, Direction, Family, Operand, Row, register
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from ..dataclass import dataclass
 from .row import B32, AsyncWork, Direction, Family, Operand, Row, address, constant, predicate, register
 
 __all__ = ["COMMIT", "CP_ASYNC", "COPIES", "Copy", "ROWS", "WAIT"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from typing import Generic, TypeVar
 
+from ..dataclass import dataclass
 from ..dtypes import DType, bool_
 from ..errors import DispatchError
 from ..scopes import THREAD, Scope

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ..dataclass import dataclass
 from ..layout import TCGEN05_SHAPES
 from ..scopes import THREAD, WARP, Scope
 from ..target import TENSOR_MEMORY_TARGETS

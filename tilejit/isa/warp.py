@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ..dataclass import dataclass
 from ..dtypes import DType, int32, uint32
 from ..scopes import WARP
 from .row import B32, Direction, Family, Operand, Row, predicate, register

@@ -11,9 +11,9 @@ warpgroup                                   wgid
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import ClassVar
 
+from ..dataclass import dataclass
 from ..errors import LayoutError
 from ..scopes import CTA, LEVELS
 from .arguments import integer, shown

@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
+from ..dataclass import dataclass, replace
 from ..scopes import SCOPES
 from ..target import WARP
 from .axes import Axis, m

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from ..dataclass import dataclass
 from ..errors import LayoutError
 from .arguments import integer, integers, items, shown
 from .axes import Axis, Term, m

@@ -13,11 +13,11 @@ a ^ j, where a are the k bits of s, and lane l receives what becomes register j 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..dataclass import dataclass
 from ..target import WARP
 from .transfer import Holding
 

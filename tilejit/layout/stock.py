@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ..dataclass import dataclass
 from ..errors import LayoutError
 from .arguments import extents, integer, shown
 from .axes import Axis, TCol, TLane, laneid, m, tid_in_wg, wid_in_wg

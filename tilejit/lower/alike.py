@@ -9,10 +9,10 @@ So a long kernel is planned once for each kind of operation: writing one again t
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from ..dataclass import dataclass
 from ..ir.nodes import Buffer, Const, Region, TileOp, Var
 from ..ir.renaming import Renaming
 from ..ir.walk import Block

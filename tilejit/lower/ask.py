@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import DTypeLike
 
 from .. import target as targets
+from ..dataclass import dataclass
 from ..dtypes import DType, as_dtype, bool_, float32, int32, int64
 from ..errors import DispatchError, KernelTypeError, entry_point
 from ..ir import allocation

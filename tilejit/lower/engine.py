@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from ..dataclass import dataclass, field
 from ..errors import DispatchError
 from ..ir.nodes import TileOp
 from ..remember import remembered

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
+from ..dataclass import dataclass, replace
 from ..errors import DispatchError, LayoutError
 from ..ir import walk
 from ..ir.arithmetic import build

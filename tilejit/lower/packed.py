@@ -15,8 +15,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
+from ..dataclass import replace
 from ..dtypes import DType, int32, uint32
 from ..ir import walk
 from ..ir.arithmetic import build

@@ -14,9 +14,9 @@ Which work there is, and what it does with registers, is the instruction table's
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from functools import partial
 
+from ..dataclass import dataclass, replace
 from ..dtypes import int32
 from ..errors import KernelTypeError
 from ..ir import walk

@@ -20,11 +20,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Set
-from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from ..dataclass import dataclass, field
 from ..dtypes import int32
 from ..errors import LayoutError
 from ..ir.arithmetic import build

@@ -5,8 +5,9 @@ The numbers are made by `tests/codegen/math_fits.py`, never by hand; a test make
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
+
+from ..dataclass import dataclass
 
 __all__ = ["RealConstant", "Polynomial"]
 

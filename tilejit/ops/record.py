@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
 
+from ..dataclass import dataclass
 from ..dtypes import DType
 from ..scopes import SCOPES, Scope
 from .combine import CombineFunction

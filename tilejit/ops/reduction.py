@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
+from ..dataclass import dataclass
 from ..dtypes import DType, bfloat16, bool_, float16, float32, int32
 
 __all__ = ["Reduction", "Value"]

@@ -7,7 +7,8 @@ that runs along no axis: its extent is 1, or nothing is known of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from ..dataclass import dataclass
 
 __all__ = [
     "COPY", "ELEMENTWISE", "GENERATED", "PRODUCT", "REDUCTION", "RELATIONS", "RESHAPE", "UPDATE", "Labels",

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Literal
 
+from ..dataclass import dataclass, field
 from ..dtypes import DType
 from ..isa import Row
 from .fitted import Polynomial, RealConstant

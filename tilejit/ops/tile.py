@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ..dataclass import dataclass
 from ..scopes import Scope
 from .atomic import ATOMIC
 from .copies import CAST, COPY, COPY_ASYNC, FILL, INDICES, RESHAPE

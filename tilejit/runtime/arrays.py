@@ -10,13 +10,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from types import NoneType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from ..dataclass import dataclass
 from ..dtypes import DTYPES, DType, from_numpy
 from ..errors import LaunchError
 from . import dlpack

@@ -6,11 +6,11 @@ the `assert`s of a kernel's author there are those of checked builds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..dataclass import dataclass
 from ..errors import LaunchError, OutOfBoundsError, SimulationError, UninitializedReadError
 from ..ir.nodes import Assert, AssertionsParam
 from ..target import WARP as WARP_THREADS

@@ -5,12 +5,12 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from cuda.bindings import driver
 
+from ..dataclass import dataclass
 from .arrays import MAX_ALIGN, Argument, ArrayView
 from .cuda_driver import SUCCESS, call, current
 

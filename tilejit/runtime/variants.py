@@ -16,10 +16,10 @@ import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import frontend
+from ..dataclass import dataclass, field, replace
 from ..errors import KernelSyntaxError, LaunchError
 from ..ir import walk
 from ..ir.checks import checked

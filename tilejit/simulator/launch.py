@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..dataclass import dataclass, field
 from ..errors import LaunchError, SimulationError
 from .checks.findings import Findings
 from .checks.places import Locate, PtxPlaces

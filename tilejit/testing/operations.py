@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
 
 from hypothesis import assume
 from hypothesis import strategies as st
 
+from ..dataclass import dataclass, replace
 from ..dtypes import DTYPES, DType, bfloat16, bool_, float16, float32, float64, int32, int64, uint64
 from ..ir import allocation
 from ..ir.arithmetic import build

@@ -8,8 +8,8 @@ is walked again only where that has grown.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
 
+from ...dataclass import dataclass, field
 from ..nodes import Break, Continue, For, If, Loop, Return, Stmt
 from ..walk import Block
 

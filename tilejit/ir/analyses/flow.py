@@ -12,9 +12,9 @@ high, however deep the loops are nested: the cost is linear in the code times th
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from ...dataclass import dataclass
 from .. import walk
 from ..nodes import Break, Continue, For, If, Jump, Loop, Return, Simple
 from ..walk import Block

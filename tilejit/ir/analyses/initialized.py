@@ -7,8 +7,8 @@ the simulator nor a GPU sees the read.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from ...dataclass import dataclass
 from ...errors import KernelTypeError
 from .. import walk
 from ..arithmetic import facts

@@ -6,8 +6,8 @@ Sets of tiles are integers, a bit a tile.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
+from ...dataclass import dataclass, field
 from ...ops.copies import CAST
 from .. import walk
 from ..nodes import Const, Region, Stmt, TileOp

@@ -7,10 +7,10 @@ registers, so the sets are those of any one thread. A view's elements are counte
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
+from ...dataclass import dataclass
 from ...dtypes import DType
 from ...layout import TileLayout
 from ...layout.iters import Iter

@@ -8,9 +8,9 @@ vector brings may decide too, by way of registers or of shared memory that it wa
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
+from ...dataclass import replace
 from .. import walk
 from ..nodes import (
     Assign,

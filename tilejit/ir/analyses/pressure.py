@@ -20,8 +20,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 
+from ...dataclass import dataclass, field
 from ...ops.copies import CAST
 from ...ops.relation import GENERATED, REDUCTION
 from .. import walk

@@ -18,12 +18,12 @@ that no thread writes alone, the scope's. Variables that change are followed to 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from math import prod
 
 import numpy as np
 
 from ... import scopes
+from ...dataclass import dataclass, field, replace
 from ...errors import DispatchError
 from ...isa import ROWS
 from ...layout import TileLayout

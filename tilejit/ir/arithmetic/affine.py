@@ -7,8 +7,8 @@ sum have the same value, overflow or not.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from ...dataclass import dataclass
 from ...dtypes import DType, bool_, int64
 from ...remember import remembered
 from ..nodes import Cast, Const, Expr, Op

@@ -7,8 +7,7 @@ Regions that the edges of a tensor may mask entirely are counted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
+from ...dataclass import dataclass, replace
 from ..nodes import Kernel
 from .edges import WatchedRegion
 from .in_place import refuse_overlaps

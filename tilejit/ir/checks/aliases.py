@@ -7,10 +7,10 @@ bytes of both regions meet, and the regions aren't the same, every element of th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import count
 from typing import NamedTuple
 
+from ...dataclass import dataclass
 from ...dtypes import int64
 from ...layout.iters import groups_to, merged, refined
 from ...scopes import SCOPES

@@ -7,8 +7,8 @@ it, and the simulator counts how many threads came to it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from ...dataclass import dataclass
 from ...dtypes import int32, int64
 from ...isa.events import PMEVENT
 from ...scopes import SCOPES

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
+from ...dataclass import replace
 from .. import walk
 from ..analyses.initialized import doubts
 from ..arithmetic import build

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TypeVar
 
+from ...dataclass import dataclass, field
 from ...dtypes import DTYPES, DType, bool_
 from ...ops.elementwise import ELEMENTWISE
 from .. import nodes as ir

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from typing import NoReturn
 
+from ...dataclass import dataclass
 from ...errors import KernelSyntaxError
 from ...source import Span
 from .grammar import NAME

@@ -25,9 +25,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
+from ...dataclass import dataclass, field
 from ...dtypes import DType, bool_, int64, signed, uint32
 from ...isa import ROWS
 from ...isa.atomics import OPERATIONS, has_type

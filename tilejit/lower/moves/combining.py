@@ -6,8 +6,8 @@ Of most reductions a partial result is one value; of those that pick an element 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ...dataclass import dataclass
 from ...dtypes import DType, bool_, int32
 from ...ir.arithmetic import build
 from ...ir.nodes import TRUE, Const, Expr

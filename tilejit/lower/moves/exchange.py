@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
+from ...dataclass import dataclass
 from ...ir.nodes import Expr
 from ...layout import Swizzle, TileLayout
 from ...layout.grid import WIDEST_BYTES

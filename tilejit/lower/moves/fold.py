@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
+from ...dataclass import dataclass, field
 from ...dtypes import DType, float32, int32
 from ...ir.arithmetic import build
 from ...ir.arithmetic.evaluate import evaluate

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
+from ...dataclass import dataclass
 from ...dtypes import bool_, int64
 from ...ir.arithmetic import build
 from ...ir.checks.indices import title

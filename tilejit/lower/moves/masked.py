@@ -7,8 +7,8 @@ element by element: a branch that few threads take.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from ...dataclass import dataclass
 from ...dtypes import DType, int32
 from ...ir.arithmetic import build
 from ...ir.nodes import FALSE, TRUE, Expr, Vector

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ...dataclass import dataclass
 from ...dtypes import int32
 from ...ir.arithmetic import build, runs
 from ...ir.nodes import TRUE, Buffer, Expr, Load, TileOp, Var, Vector

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ...dataclass import dataclass
 from ...dtypes import int64
 from ...errors import LayoutError
 from ...ir.arithmetic import build

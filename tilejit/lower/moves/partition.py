@@ -12,9 +12,9 @@ Rows of 18 have 5 vectors too, of which the last has a tail of 2 elements.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
+from ...dataclass import dataclass
 from ...dtypes import int32
 from ...ir.arithmetic import build
 from ...ir.nodes import Const, Expr, Region, TileOp, Vector

@@ -7,10 +7,9 @@ took part hold the same bits.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from ...dataclass import dataclass
 from ...dtypes import int32
 from ...ir.arithmetic import build, facts
 from ...ir.arithmetic.evaluate import evaluate

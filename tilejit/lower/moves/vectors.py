@@ -22,8 +22,8 @@ vector go through as many that are neighbours.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from ...dataclass import dataclass
 from ...dtypes import int32, int64
 from ...ir.arithmetic import build
 from ...ir.nodes import Buffer, Expr, Vector

@@ -6,12 +6,12 @@ source: NVIDIA, CUDA C++ Best Practices Guide, "Shared Memory and Memory Banks";
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
+from ...dataclass import dataclass
 from ...layout import Swizzle
 from ..weights import ACCESS, WAVEFRONT
 

@@ -11,9 +11,9 @@ where an operation wants that (x + x.T), its operands disagree, and one is conve
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
 from math import gcd
 
+from ...dataclass import dataclass, field
 from ...ir.nodes import Alloc, Buffer, Const, For, Kernel, Loop, Open, Region, TileOp
 from ...ir.walk import Block, blocks, statements
 from ...ops.relation import REDUCTION, Labels

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
+from ...dataclass import dataclass
 from ...layout.grid import Grid, GridAxis, starts, varied
 from ...remember import LIMIT
 from .axes import Component, Survey

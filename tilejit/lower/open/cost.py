@@ -10,11 +10,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from functools import lru_cache
 from math import gcd
 from typing import Any
 
+from ...dataclass import dataclass, field
 from ...layout.grid import WIDEST_BYTES, Grid
 from ...target import MAX_REGISTERS, WARP
 from ..moves.wavefronts import LaneDigit, wavefronts

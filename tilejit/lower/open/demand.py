@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TypeVar
 
+from ...dataclass import replace
 from ...errors import LayoutError
 from ...ir.nodes import Region, Strided
 from ...layout.grid import WIDEST_BYTES

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
+from ...dataclass import dataclass, replace
 from ...ir.nodes import Kernel, Open
 from ...layout.grid import Grid, everywhere
 from ...scopes import SCOPES

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
+from ...dataclass import dataclass
 from ...errors import LayoutError
 from ...ir.nodes import Kernel
 from ...isa.mma import MMA_M, MMA_N, products

@@ -15,8 +15,8 @@ take shuffles or shared memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
+from ...dataclass import replace
 from ...dtypes import int32
 from ...ir import walk
 from ...ir.arithmetic import build

@@ -9,10 +9,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 
+from ...dataclass import dataclass, replace
 from ...dtypes import int32
 from ...errors import LayoutError
 from ...ir import walk

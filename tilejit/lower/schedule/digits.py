@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 
+from ...dataclass import dataclass
 from ...dtypes import int64
 from ...errors import LayoutError
 from ...ir.arithmetic import build

@@ -21,11 +21,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from math import prod
 from typing import Generic, TypeVar
 
+from ...dataclass import dataclass
 from ...dtypes import int32
 from ...ir.arithmetic import build, facts
 from ...ir.nodes import FALSE, TRUE, Expr, TileOp

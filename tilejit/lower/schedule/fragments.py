@@ -9,10 +9,10 @@ A dimension of one element has no digits: all lanes along it hold the same.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from math import gcd, prod
 
+from ...dataclass import dataclass, replace
 from ...dtypes import int32
 from ...errors import LayoutError
 from ...ir.arithmetic import build

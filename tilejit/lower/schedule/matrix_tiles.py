@@ -14,9 +14,9 @@ In memory either a row is 16 bytes in a row, or (trans) a column is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from math import gcd, prod
 
+from ...dataclass import dataclass
 from ...errors import LayoutError
 from ...ir.nodes import Const
 from ...target import WARP

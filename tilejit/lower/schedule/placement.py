@@ -9,9 +9,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from math import prod
 
+from ...dataclass import dataclass, replace
 from ...dtypes import int64
 from ...errors import LayoutError
 from ...ir.analyses.elements import fixed_shape

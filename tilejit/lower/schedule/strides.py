@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from ...dataclass import dataclass
 from ...dtypes import DType
 from ...ir.arithmetic import build
 from ...ir.nodes import Expr, Var

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from ...dataclass import dataclass
 from ...dtypes import int32
 from ...ir.arithmetic.evaluate import evaluate
 from ...ir.nodes import Expr, Region, Var

@@ -12,10 +12,10 @@ A copy of 8 x 32 elements from shared memory with rows of 40 to a warp's registe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count
 from math import prod
 
+from ...dataclass import dataclass
 from ...dtypes import DType
 from ...errors import LayoutError
 from ...ir.arithmetic import build

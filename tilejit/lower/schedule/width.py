@@ -10,8 +10,8 @@ A vector of 8 float16 (16 bytes) needs all of these to be multiples of 8 element
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ...dataclass import dataclass
 from ...dtypes import int64
 from ...ir.nodes import Strided, Var
 from ...isa.access import WIDEST_BITS

@@ -16,8 +16,8 @@ Coordinates that count padding lie past the region's extent; for them that is an
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from ...dataclass import dataclass
 from ...dtypes import DType, int32, int64, uint32, uint64
 from ...ir.arithmetic import build, facts
 from ...ir.nodes import TRUE, Const, Expr

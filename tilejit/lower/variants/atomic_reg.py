@@ -11,8 +11,8 @@ source: LANGUAGE 3, "tj.atomic".
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from ...dataclass import dataclass
 from ...dtypes import int32
 from ...errors import LayoutError
 from ...ir.arithmetic import build

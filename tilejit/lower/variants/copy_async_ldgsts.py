@@ -10,9 +10,9 @@ source: DISPATCH 9.3 and 13; PTX ISA, "Data Movement and Conversion Instructions
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import copysign
 
+from ...dataclass import dataclass
 from ...dtypes import int32
 from ...errors import LayoutError
 from ...ir.arithmetic import build

@@ -11,11 +11,10 @@ source: DISPATCH 7 and 12; PTX ISA, "tcgen05: matrix fragments and data movement
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ... import scopes
+from ...dataclass import dataclass
 from ...dtypes import int32
 from ...ir.arithmetic import build
 from ...ir.arithmetic.evaluate import evaluate

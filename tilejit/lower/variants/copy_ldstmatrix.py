@@ -9,10 +9,9 @@ source: DISPATCH 6; PTX ISA, "Warp-level matrix load instruction: ldmatrix" and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from ...dataclass import dataclass
 from ...dtypes import int32
 from ...errors import LayoutError
 from ...ir.arithmetic import build

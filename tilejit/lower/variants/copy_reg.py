@@ -11,8 +11,7 @@ source: DISPATCH 5 and 13; Apache TVM, TIRx `vec_auto`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
+from ...dataclass import dataclass, replace
 from ...ir.nodes import Expr, Region, TileOp
 from ..builder import Builder
 from ..moves.gathered import Index

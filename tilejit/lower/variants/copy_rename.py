@@ -9,10 +9,10 @@ emits: one move a register, which costs no instruction.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from ...dataclass import dataclass
 from ...dtypes import DType, int32
 from ...ir.arithmetic import build
 from ...ir.nodes import Buffer, TileOp, Vector

@@ -11,10 +11,10 @@ source: OPEN-LAYOUTS 3; PTX ISA, "shfl.sync".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from ...dataclass import dataclass
 from ...dtypes import DType, int32
 from ...ir.arithmetic import build
 from ...ir.nodes import Buffer, BufferView, Expr, Instruction, Load, Region, Store, TileOp, Vector

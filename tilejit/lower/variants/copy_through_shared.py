@@ -9,12 +9,12 @@ emits: the lowest owners store the source; a barrier of the scope; every owner l
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from ...dataclass import dataclass, replace
 from ...errors import DispatchError, LayoutError
 from ...ir.allocation import alignment
 from ...ir.arithmetic import build

@@ -9,8 +9,8 @@ source: DISPATCH 8 and 13.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
+from ...dataclass import dataclass, replace
 from ...dtypes import DType, float32, int32
 from ...errors import LayoutError
 from ...ir.arithmetic import build

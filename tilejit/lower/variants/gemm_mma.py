@@ -11,12 +11,12 @@ source: DISPATCH 9.7; PTX ISA, "Multiply-and-Accumulate Instruction: mma" and "M
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from math import prod
 
 import numpy as np
 
+from ...dataclass import dataclass
 from ...dtypes import float32, int32
 from ...errors import LayoutError
 from ...ir.arithmetic import build

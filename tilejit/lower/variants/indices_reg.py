@@ -7,8 +7,7 @@ source: DISPATCH 8.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ...dataclass import dataclass
 from ...dtypes import int32
 from ...ir.arithmetic import build
 from ...ir.nodes import Expr, Region, Store, TileOp

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from ...dataclass import dataclass
 from ...dtypes import DType, bool_, float32, int32, mixes_signs, promote, unsigned
 from ...errors import KernelTypeError
 from ..scalar import Code

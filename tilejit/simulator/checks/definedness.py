@@ -11,12 +11,12 @@ block that has run, instruction by instruction.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...dataclass import dataclass
 from ..decode.blocks import EXIT, BasicBlock
 from ..decode.steps import Step, step_of
 from ..decode.translate import Program

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from ...dataclass import dataclass
 from ..decode.ptx import Loc, Module, PtxFunction
 
 Locate = Callable[[int, int, int], str]

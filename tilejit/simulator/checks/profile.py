@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...dataclass import dataclass
 from ..machine.lanes import WARP, Index, Lanes
 from ..machine.memory import MemoryRegion
 from ..opcodes.memory import Site

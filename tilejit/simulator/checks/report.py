@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 
+from ...dataclass import dataclass, field
 from ...errors import SimulationError
 from ..decode.translate import Program
 from .findings import Finding, Place, rule_of

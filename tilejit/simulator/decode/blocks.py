@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+from ...dataclass import dataclass, field
 from .ptx import PtxFunction, PtxInstruction
 
 EXIT = -1

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...dataclass import dataclass
 from ..opcodes.memory import Site
 from .ptx import PtxInstruction
 

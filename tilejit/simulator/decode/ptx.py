@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import struct
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ...dataclass import dataclass, field
 from .source import Source
 
 

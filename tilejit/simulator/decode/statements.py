@@ -6,8 +6,8 @@ Braces inside a body open a scope: registers, call parameters and labels that ar
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
+from ...dataclass import replace
 from .parser import FILE, VARIABLE, variable
 from .ptx import TYPE_BYTES, KernelText, Loc, Module, PtxFunction, PtxInstruction, Variable
 from .source import Cursor

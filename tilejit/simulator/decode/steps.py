@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from ...dataclass import dataclass
 from .blocks import BARRIER_ROOTS, JUMP_ROOTS
 from .ptx import PtxInstruction
 

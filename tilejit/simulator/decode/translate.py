@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from ...dataclass import dataclass
 from ...errors import UnsupportedInstructionError
 from ..machine import memory
 from ..numerics import FUNCTIONS

@@ -6,12 +6,12 @@ a warp of which a part has exited, or waits elsewhere, breaks that rule.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...dataclass import dataclass
 from ...errors import DeadlockError, DivergenceError, SimulationError
 from ..checks.findings import Findings
 from ..checks.order import Order

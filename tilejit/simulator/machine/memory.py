@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...dataclass import dataclass, field
 from ..decode.emitter import DTYPES
 from ..opcodes.memory import Site
 from ..opcodes.move import WINDOWS

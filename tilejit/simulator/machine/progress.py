@@ -8,11 +8,11 @@ turn is compared with what was kept last: a cycle of any length is seen at last,
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ...dataclass import dataclass
 from .lanes import Index
 
 FIRST_LOOK = 1024

@@ -5,11 +5,11 @@ source: PTX ISA, "tcgen05.alloc, tcgen05.dealloc, tcgen05.relinquish_alloc_permi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
 
+from ...dataclass import dataclass
 from ...errors import DeadlockError, SimulationError
 from ..checks.places import PtxPlaces
 from .lanes import WARP, Lanes

@@ -17,11 +17,11 @@ Unpacking".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
+from ...dataclass import dataclass
 from .lanes import WARP, Index
 
 COLUMNS = 512

@@ -14,12 +14,12 @@ generation of TensorCore operations".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...dataclass import dataclass
 from ...errors import (
     AsyncHazardError,
     MisalignedError,

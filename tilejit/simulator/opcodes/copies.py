@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from ...dataclass import replace
 from ..decode.emitter import BlockWriter, Entries, Match
 from ..decode.ptx import parse_number
 from .memory import site

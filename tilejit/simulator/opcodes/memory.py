@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from ...dataclass import dataclass
 from ..decode.emitter import PTX_DTYPE, SIZE, BlockWriter, Entries, Match, vector
 from ..decode.ptx import parse_number
 

@@ -1,0 +1,167 @@
+"""Dataclasses that write their methods late do what the standard library's do."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import inspect
+import pickle
+from threading import Barrier, Thread
+from typing import Any, ClassVar
+
+import pytest
+
+from tilejit import dataclass as ours
+
+OPTIONS = [
+    {"frozen": frozen, "slots": slots, **more}
+    for frozen in (False, True)
+    for slots in (False, True)
+    for more in ({}, {"eq": False}, {"kw_only": True}, {"repr": False}, {"eq": False, "kw_only": True})
+]
+each = pytest.mark.parametrize("options", OPTIONS, ids=lambda o: "-".join(f"{k}={v}" for k, v in o.items()))
+
+
+def pair(options: dict[str, bool]) -> tuple[type, type]:
+    """One class made by the standard library and by us."""
+    return tuple(made(module, options) for module in (dataclasses, ours))  # type: ignore[return-value]
+
+
+def made(module: Any, options: dict[str, bool]) -> type:
+    @module.dataclass(**options)
+    class Base:
+        first: int
+        shared: ClassVar[int] = 7
+
+        def double(self) -> int:
+            return 2 * self.first
+
+    @module.dataclass(**options)
+    class Point(Base):
+        x: float
+        label: str = "here"
+        tags: list[str] = module.field(default_factory=list, compare=False)
+        hidden: int = module.field(default=3, repr=False, hash=False)
+        size: float = module.field(init=False, default=0.0)
+        derived: float = module.field(init=False, compare=False)
+
+        def __post_init__(self) -> None:
+            object.__setattr__(self, "derived", self.x + self.first)
+
+    return Point
+
+
+def outcome(act: Any) -> Any:
+    """What an action gives, or its error's type."""
+    try:
+        return act()
+    except Exception as error:
+        return type(error)
+
+
+@each
+def test_objects_are_made_shown_compared_and_hashed_alike(options: dict[str, bool]) -> None:
+    def told(cls: type) -> list[Any]:
+        a, b, c = (cls(first=1, x=x, label="l", tags=["t"], hidden=h) for x, h in ((2.0, 3), (2.0, 4), (2.0, 4)))
+        shown = repr(a) if options.get("repr", True) else type(a).__repr__ is object.__repr__
+        hashed = [outcome(lambda o=o: hash(o)) for o in (a, b, c)] if options.get("eq", True) else []
+        return [
+            shown, a == b, b == c, b != c, a == 1, hashed, a.double(), a.shared, a.tags, a.size, a.derived,
+            outcome(lambda: setattr(a, "x", 5.0)), a.x, outcome(lambda: delattr(a, "label")),
+            outcome(lambda: setattr(a, "unknown", 1)) if options["slots"] and not options["frozen"] else None,
+            hasattr(a, "__dict__"), cls(first=1, x=2.0).tags is cls(first=1, x=2.0).tags,
+            outcome(lambda: cls(1, 2.0)) if options.get("kw_only") else repr(cls(1, 2.0).__class__.__match_args__),
+            outcome(lambda: cls()), outcome(lambda: cls(first=1, x=1, size=2.0)), outcome(lambda: cls(first=1, y=1)),
+        ]
+
+    standard, late = map(told, pair(options))
+    assert late == standard
+
+
+@each
+def test_the_standard_library_knows_the_fields(options: dict[str, bool]) -> None:
+    standard, late = pair(options)
+    described = ("name", "init", "repr", "hash", "compare", "kw_only", "default")
+    rows = [[[getattr(f, d) for d in described] for f in dataclasses.fields(cls)] for cls in (standard, late)]
+    assert rows[0] == rows[1]
+    assert dataclasses.is_dataclass(late)
+    a = late(first=1, x=2.0)
+    assert dataclasses.asdict(a) == dataclasses.asdict(standard(first=1, x=2.0))
+    for replace in (dataclasses.replace, ours.replace):
+        changed = replace(a, x=4.0)
+        assert (changed.x, changed.first, changed.derived, type(changed)) == (4.0, 1, 5.0, late)
+    with pytest.raises(TypeError, match="nothing"):
+        ours.replace(a, nothing=1)
+
+
+@ours.dataclass(frozen=True, slots=True)
+class Frozen:
+    number: int
+    items: tuple[int, ...] = ()
+
+
+def test_frozen_objects_with_slots_are_pickled_and_copied() -> None:
+    value = Frozen(1, (2,))
+    assert pickle.loads(pickle.dumps(value)) == copy.copy(value) == copy.deepcopy(value) == value
+    with pytest.raises(dataclasses.FrozenInstanceError, match="cannot assign to field 'number'"):
+        value.number = 2  # type: ignore[misc]
+
+
+def test_what_a_class_defines_itself_stays() -> None:
+    @ours.dataclass(frozen=True, slots=True)
+    class Own:
+        a: int
+
+        def __repr__(self) -> str:
+            return "own"
+
+        def __hash__(self) -> int:
+            return 5
+
+        def __eq__(self, other: object) -> bool:
+            return True
+
+    assert (repr(Own(1)), hash(Own(1)), Own(1) == 3) == ("own", 5, True)
+
+
+def test_a_shared_default_is_refused() -> None:
+    with pytest.raises(ValueError, match="items"):
+
+        @ours.dataclass()
+        class Shared:
+            items: list[int] = []  # noqa: RUF012
+
+
+def test_no_method_is_compiled_before_it_is_called_and_then_once() -> None:
+    @ours.dataclass(frozen=True, slots=True)
+    class Late:
+        a: int
+
+    late = Late.__init__
+    assert inspect.signature(late).parameters.keys() == {"self", "args", "named"}
+    Late(1)
+    first = Late.__init__
+    assert first is not late
+    Late(2)
+    assert Late.__init__ is first
+    # whoever holds the method from before, such as a second thread, makes the same object
+    value = object.__new__(Late)
+    late(value, 3)
+    assert value == Late(3)
+
+
+def test_threads_may_use_a_class_for_the_first_time_at_once() -> None:
+    for _ in range(50):
+        cls = made(ours, {"frozen": True, "slots": True})
+        start, results = Barrier(4), []
+
+        def use(cls: type = cls, start: Barrier = start, results: list[Any] = results) -> None:
+            start.wait()
+            results.append(cls(1, 2.0) == cls(1, 2.0))
+
+        threads = [Thread(target=use) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert results == [True] * 4
