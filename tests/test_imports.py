@@ -11,7 +11,7 @@ import tilejit
 
 PACKAGE = Path(tilejit.__file__).parent
 
-BASE = {"errors", "source", "dtypes", "target", "scopes", "remember", "dataclass"}
+BASE = {"errors", "source", "dtypes", "target", "scopes", "remember", "dataclass", "usage"}
 COMPILER = BASE | {"layout", "isa", "ir", "ops"}
 
 #: part of the package -> the parts that it may import besides itself
@@ -37,7 +37,8 @@ MAY_IMPORT |= dict.fromkeys(("jit", "testing", "__main__", "__init__"), ALL)
 #: part of the IR -> the parts of the IR that it may import besides itself
 IN_IR: dict[str, set[str]] = {
     "values": set(),
-    "nodes": {"values"},
+    "params": {"values"},
+    "nodes": {"values", "params"},
     "types": set(),
     "allocation": set(),
     "walk": {"nodes"},

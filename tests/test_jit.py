@@ -11,7 +11,8 @@ import pytest
 
 import tilejit as tj
 from tests.support.foreign_arrays import Exporter, Tensor
-from tilejit import S, frontend, pipeline, tx
+from tilejit import S, pipeline, tx
+from tilejit.frontend import kernel as reading
 
 ROW = S[(32,) : (1 @ tx,)]
 STEP = 1
@@ -205,8 +206,8 @@ def test_a_kernel_is_read_once_for_a_signature_whose_arrays_overlap(monkeypatch)
         i = tj.thread_id()
         C[i] = A[i] + B[i]
 
-    readings, build = [], frontend.build
-    monkeypatch.setattr(frontend, "build", lambda *args, **options: readings.append(1) or build(*args, **options))
+    readings, build = [], reading.build
+    monkeypatch.setattr(reading, "build", lambda *args, **options: readings.append(1) or build(*args, **options))
     a, b, c = aligned(32), aligned(32), aligned(32)
     add[1](a, a, c)
     add[1](b, b, c)

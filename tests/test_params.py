@@ -12,6 +12,7 @@ from tests.support.lane_kernels import kernel
 from tilejit import dtypes
 from tilejit.codegen import generate
 from tilejit.dtypes import float32, int8, int64
+from tilejit.errors import assert_never
 from tilejit.ir import verify
 from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import (
@@ -30,7 +31,6 @@ from tilejit.ir.nodes import (
 )
 from tilejit.ir.text.parser import from_text
 from tilejit.ir.text.printer import to_text
-from tilejit.ir.walk import assert_never
 from tilejit.layout import TileLayout
 from tilejit.lower import grid_barrier
 from tilejit.runtime.arrays import view_of

@@ -91,12 +91,12 @@ def __getattr__(name: str) -> Any:
 
 def _intrinsic(name: str) -> Any:
     """A name that exists inside kernels: `tj.cta_id`, `tj.warp`, `tj.exp`."""
-    table = importlib.import_module(".frontend.language", __name__).intrinsics()
+    table = importlib.import_module(".frontend.vocabulary", __name__).intrinsics()
     if name not in table:
         raise AttributeError(f"module 'tilejit' has no attribute {name!r}")
     return table[name]
 
 
 def __dir__() -> list[str]:
-    table = importlib.import_module(".frontend.language", __name__).intrinsics()
+    table = importlib.import_module(".frontend.vocabulary", __name__).intrinsics()
     return sorted({*globals(), *_HOME, *table})

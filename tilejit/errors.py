@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Sequence
-from typing import ParamSpec, Protocol, TypeVar
+from typing import NoReturn, ParamSpec, Protocol, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -135,6 +135,11 @@ class AsyncHazardError(SimulationError):
 
 class UnsupportedInstructionError(SimulationError):
     """PTX that the simulator doesn't know."""
+
+
+def assert_never(node: NoReturn) -> NoReturn:
+    """Type checking fails where this may be reached. It is `typing.assert_never`, which Python 3.10 lacks."""
+    raise AssertionError(f"no case for {type(node).__name__}")
 
 
 def entry_point(function: Callable[P, T]) -> Callable[P, T]:

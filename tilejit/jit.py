@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
-from . import frontend
 from .dataclass import dataclass
 from .errors import KernelSyntaxError, LaunchError, entry_point
+from .frontend import KernelSource, ParameterKind, parameters
 from .ir.types import Signature
 from .runtime import devices
 from .runtime.captured import Captured
@@ -64,8 +64,8 @@ class Kernel:
     def __init__(self, fn: Callable[..., Any], options: Options) -> None:
         functools.update_wrapper(self, fn)
         self.options = options
-        self.source = frontend.KernelSource.of(fn)
-        self.parameters = tuple(frontend.parameters(self.source))
+        self.source = KernelSource.of(fn)
+        self.parameters = tuple(parameters(self.source))
         self.captured = Captured(self.source)
         self.name: str = fn.__name__
         # no method of this object: a dropped kernel, with all that was compiled for it, would wait for the collector
@@ -175,9 +175,12 @@ class Kernel:
 
 
 def _tile_ir(
-    source: frontend.KernelSource, options: Options, typed: Signature, target: Target, threads: int, debug: bool
+    source: KernelSource, options: Options, typed: Signature, target: Target, threads: int, debug: bool
 ) -> TileKernel:
-    return frontend.build(
+    # what reads kernels takes as long to import as all that launches them
+    from .frontend.kernel import build
+
+    return build(
         source,
         typed,
         threads=threads,
@@ -283,7 +286,7 @@ class PreparedLaunch:
         parameters = self._launcher.kernel.parameters
         if len(args) == len(parameters):
             return list(args)
-        runtime = [i for i, p in enumerate(parameters) if p.kind is not frontend.ParameterKind.CONSTEXPR]
+        runtime = [i for i, p in enumerate(parameters) if p.kind is not ParameterKind.CONSTEXPR]
         if len(args) != len(runtime):
             raise LaunchError(
                 f"{self._launcher.kernel.name} takes {len(runtime)} arguments that aren't constexprs; got {len(args)}",

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from .codegen import Generated, generate, limits
 from .codegen.census import census
 from .codegen.storage import allocations, local_memory, size_bytes
-from .codegen.usage import Measurement, Usage, estimate
+from .codegen.usage import estimate
 from .dataclass import dataclass, field, replace
 from .errors import ResourceError, TilejitError
 from .ir import walk
@@ -32,11 +32,12 @@ from .lower import Verdict, lower, packed, pending
 from .lower.open import LayoutChoice, lay_out
 from .source import Span
 from .target import MAX_THREADS, Target
+from .usage import Measurement, Usage
 
 if TYPE_CHECKING:
     from .explain import Explanation
 
-__all__ = ["PASSES", "Compiled", "Pass", "compile"]
+__all__ = ["PASSES", "Compiled", "Pass", "compile", "would_check"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -427,6 +428,12 @@ def compile(kernel: Kernel, signature: Signature, target: Target, *, sound: bool
             verified = state.kernel
             state.timings["verify"] = state.timings.get("verify", 0.0) + 1e3 * (time.perf_counter() - ended)
     return _compiled(kernel, state, signature)
+
+
+def would_check(tile: Kernel) -> bool:
+    """Whether the checked build of a kernel with layouts would differ from the plain one."""
+    build = checked(tile)
+    return bool(build.watched) or any(isinstance(s, Assert) for s in walk.statements(build.kernel.body))
 
 
 def _verify(step: Pass, state: PassState) -> None:

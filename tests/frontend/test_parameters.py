@@ -10,7 +10,8 @@ import tilejit as tj
 from tests.support.programs import array, source_of, tile_ir
 from tilejit import dtypes
 from tilejit.errors import KernelSyntaxError, KernelTypeError
-from tilejit.frontend import NO_DEFAULT, KernelSource, ParameterKind, captures, parameters, with_overlaps
+from tilejit.frontend import NO_DEFAULT, KernelSource, ParameterKind, captures, parameters
+from tilejit.frontend.ir_params import with_overlaps
 from tilejit.ir.nodes import ExtentParam, PointerParam, ScalarParam, Strided, StrideParam, Var
 from tilejit.ir.types import ScalarType, Signature
 from tilejit.layout import S

@@ -39,9 +39,9 @@ from tests.support.foreign_arrays import (
     Interface,
     Tensor,  # noqa: E402
 )
-from tilejit.codegen.usage import Measurement, Usage  # noqa: E402
 from tilejit.runtime import cuda, cuda_driver, cuda_memory  # noqa: E402
 from tilejit.runtime.assertions import DeviceAssertionError, DeviceCheckError  # noqa: E402
+from tilejit.usage import Measurement, Usage  # noqa: E402
 
 GRID = Launch((3, 1, 1), 64)
 

@@ -13,6 +13,7 @@ import tilejit as tj
 from tests.reference.threads import Threads
 from tilejit import dtypes, frontend
 from tilejit.dtypes import DType
+from tilejit.frontend.kernel import build
 from tilejit.ir import nodes as ir
 from tilejit.ir.types import ArrayType, ConstexprType, ScalarType, Signature
 from tilejit.target import target
@@ -44,7 +45,7 @@ def tile_ir(
     source = frontend.KernelSource.of(function)
     arguments = [p.arg for p in source.node.args.args]
     signature = Signature(tuple(zip(arguments, map(_argument, types), strict=True)))
-    return frontend.build(source, signature, threads=threads, target=target(on))
+    return build(source, signature, threads=threads, target=target(on))
 
 
 def _argument(value: Any) -> Any:

@@ -6,6 +6,7 @@ import time
 
 from ..dataclass import dataclass
 from ..dtypes import DType
+from ..errors import assert_never
 from ..ir.nodes import (
     AddressParam,
     Assert,
@@ -18,7 +19,6 @@ from ..ir.nodes import (
     ScalarParam,
     StrideParam,
 )
-from ..ir.walk import assert_never
 from ..source import Span
 from ..target import Target
 from . import functions, memory, storage

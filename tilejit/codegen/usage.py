@@ -1,37 +1,18 @@
-"""What a thread of a kernel needs: as the driver says, or an estimate until it has compiled the PTX."""
+"""An estimate of what a thread of a kernel needs, until a driver has compiled the PTX."""
 
 from __future__ import annotations
 
-from ..dataclass import dataclass
 from ..ir.analyses.pressure import Pressure
 from ..ir.nodes import Kernel
 from ..target import most_registers
+from ..usage import Usage
 from .storage import local_memory, most_at_once, size_bytes
 
-__all__ = ["BESIDE_TILES", "Measurement", "Usage", "estimate"]
+__all__ = ["BESIDE_TILES", "estimate"]
 
 #: addresses, indices and what an expression holds while it is computed; an elementwise kernel of one element takes 8 to
 #: 16, one of tiles 16 to 32
 BESIDE_TILES = 16
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """Registers of 32 bits, and bytes of local memory that hold what they can't.
-
-    is_estimate: of the tiles alone; no driver has compiled it yet.
-    """
-
-    registers: int
-    spill_bytes: int
-    is_estimate: bool = False
-
-
-@dataclass(slots=True, eq=False)
-class Measurement:
-    """A place for what a driver says of a compiled kernel when it has loaded it."""
-
-    usage: Usage | None = None
 
 
 def estimate(kernel: Kernel, pressure: Pressure | None) -> Usage:

@@ -16,12 +16,12 @@ from ..scopes import THREAD
 from . import tiles
 from .arguments import bind, optional
 from .context import Context
-from .language import ATOMICS
 from .operands import placed
 from .ordered import memory_scope, need_shared
 from .scalars import convert, truth
 from .singles import as_scalar
 from .values import Constant, Memory, Scalar, Value, describe, owner_scope
+from .vocabulary import ATOMICS
 
 __all__ = ["ATOMIC_CALLS"]
 

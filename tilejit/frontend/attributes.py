@@ -15,10 +15,10 @@ from ..scopes import SCOPES
 from . import memory as mem
 from .context import Context
 from .fixing import fixed_layout
-from .language import NOT_YET, Namespace, ScopeNamespace
 from .names import captured
 from .regions import strides_of
 from .values import Constant, Items, Memory, Method, Rows, Scalar, ScopedOperation, Value, describe, owner_scope
+from .vocabulary import NOT_YET, Namespace, ScopeNamespace
 
 __all__ = ["attribute"]
 

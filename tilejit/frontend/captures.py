@@ -8,7 +8,7 @@ from typing import Any
 
 from ..dtypes import DType
 from ..layout import Swizzle, TileLayout
-from .language import Function, Intrinsic, Namespace, ScopeNamespace
+from .language import Function, Word
 from .source import KernelSource
 
 __all__ = ["captures", "changes"]
@@ -16,7 +16,7 @@ __all__ = ["captures", "changes"]
 _MISSING = object()
 
 #: types whose values are told apart by ==
-_COMPARED = (bool, int, str, DType, TileLayout, Swizzle, Intrinsic, ScopeNamespace, Namespace)
+_COMPARED = (bool, int, str, DType, TileLayout, Swizzle, Word)
 
 
 def captures(source: KernelSource) -> Hashable:

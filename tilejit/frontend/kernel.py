@@ -20,7 +20,7 @@ from .context import Context, Frame
 from .drafts import sealed
 from .expressions import EXPRESSIONS
 from .fixing import with_fixed
-from .parameters import kernel_params
+from .ir_params import kernel_params
 from .selections import selected
 from .source import KernelSource
 from .statements import STATEMENTS

@@ -12,9 +12,9 @@ from ..isa.warp import SHUFFLE, VOTE, Shuffle
 from ..scopes import SCOPES, THREAD
 from .arguments import bind
 from .context import Context
-from .language import SHUFFLES, VOTES, ScopeNamespace
 from .scalars import truth
 from .values import Memory, Scalar, Value, describe
+from .vocabulary import SHUFFLES, VOTES, ScopeNamespace
 
 __all__ = ["LANE_CALLS"]
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from ..dataclass import replace
+from ..errors import assert_never
 from ..source import Span
 from . import nodes as ir
-from .walk import Block, Place, assert_never
+from .walk import Block, Place
 
 __all__ = ["Renaming"]
 

@@ -7,16 +7,16 @@ new class of statement or expression fails type checking until every list has it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from ..dataclass import replace
+from ..errors import assert_never
 from ..remember import remembered
 from . import nodes as ir
 
 __all__ = [
     "Block",
     "Place",
-    "assert_never",
     "assigned",
     "blocks",
     "defines",
@@ -44,11 +44,6 @@ _PLACES = (ir.Region, ir.Element, ir.Vector)
 _LEAVES = (ir.Const, ir.Var, ir.Special)
 
 
-def assert_never(node: NoReturn) -> NoReturn:
-    """Type checking fails where this may be reached. It is `typing.assert_never`, which Python 3.10 lacks."""
-    raise AssertionError(f"no case for {type(node).__name__}")
-
-
 #: the classes of statements that hold no blocks: most statements are of these, which one question tells
 _WITHOUT_BLOCKS = (
     ir.Let, ir.Instruction, ir.Move, ir.Store, ir.Atomic, ir.Assign, ir.Declare,
@@ -67,7 +62,7 @@ def blocks(stmt: ir.Stmt) -> tuple[Block, ...]:
         case ir.For() | ir.Loop():
             return (stmt.body,)
         case _:
-            assert_never(stmt)
+            return assert_never(stmt)
 
 
 def with_blocks(stmt: ir.Stmt, change: Callable[[Block], Block]) -> ir.Stmt:
@@ -157,7 +152,7 @@ def defines(stmt: ir.Stmt) -> ir.Var | ir.Buffer | None:
         return stmt.buffer
     if isinstance(stmt, _NAMELESS):
         return None
-    assert_never(stmt)
+    return assert_never(stmt)
 
 
 def assigned(body: Block) -> frozenset[str]:
@@ -198,7 +193,7 @@ def expressions(stmt: ir.Stmt) -> Sequence[ir.Expr]:
         case ir.Print():
             return [part for part in stmt.parts if not isinstance(part, str)]
         case _:
-            assert_never(stmt)
+            return assert_never(stmt)
 
 
 def _computed(values: Iterable[Place | ir.Expr]) -> list[ir.Expr]:
@@ -231,7 +226,7 @@ def reads(stmt: ir.Stmt) -> Iterator[Place]:
         case ir.Instruction():
             yield from (v for v in stmt.inputs if isinstance(v, ir.Vector) and v.buffer.space == "local")
         case _:
-            assert_never(stmt)
+            return assert_never(stmt)
     for expr in expressions(stmt):
         if isinstance(expr, _LEAVES):
             continue
@@ -261,7 +256,7 @@ def writes(stmt: ir.Stmt) -> Sequence[Place]:
         case ir.Instruction():
             return stmt.outputs
         case _:
-            assert_never(stmt)
+            return assert_never(stmt)
 
 
 def operands(expr: ir.Expr) -> tuple[ir.Expr, ...]:
@@ -276,7 +271,7 @@ def operands(expr: ir.Expr) -> tuple[ir.Expr, ...]:
         case ir.Load():
             return indices(expr.place)
         case _:
-            assert_never(expr)
+            return assert_never(expr)
 
 
 def subexpressions(expr: ir.Expr) -> Iterator[ir.Expr]:
@@ -298,4 +293,4 @@ def indices(place: Place) -> tuple[ir.Expr, ...]:
         case ir.Element():
             return place.indices
         case _:
-            assert_never(place)
+            return assert_never(place)

@@ -12,11 +12,12 @@ import numpy as np
 
 from ..dataclass import dataclass
 from ..errors import LaunchError, OutOfBoundsError, SimulationError, UninitializedReadError
-from ..ir.nodes import Assert, AssertionsParam
+from ..ir.params import AssertionsParam
 from ..target import WARP as WARP_THREADS
 from .device import Launch
 
 if TYPE_CHECKING:
+    from ..ir.nodes import Assert
     from ..pipeline import Compiled
 
 

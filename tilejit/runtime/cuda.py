@@ -14,7 +14,7 @@ import numpy as np
 from cuda.bindings import driver
 
 from ..errors import DeviceError, LaunchError
-from ..ir.nodes import AssertionsParam, BarrierParam, written_arguments
+from ..ir.params import AssertionsParam, BarrierParam, written_arguments
 from ..target import PORTABLE_CLUSTER, Target, for_capability
 from . import arrays, assertions, cuda_driver
 from .cuda_driver import call, load, name

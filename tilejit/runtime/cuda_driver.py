@@ -9,8 +9,8 @@ from typing import Any
 
 from cuda.bindings import driver
 
-from ..codegen.usage import Usage
 from ..errors import DeviceError, LaunchError
+from ..usage import Usage
 
 SUCCESS = driver.CUresult.CUDA_SUCCESS
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from ..errors import LaunchError
-from ..ir.nodes import written_arguments
+from ..ir.params import written_arguments
 from ..target import Target
 from .arrays import Argument, ArrayView, DeviceMemory
 from .signature import Call

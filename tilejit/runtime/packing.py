@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..dtypes import DType
-from ..ir.nodes import (
+from ..errors import assert_never
+from ..ir.params import (
     AddressParam,
     AssertionsParam,
     BarrierParam,
@@ -25,7 +26,6 @@ from ..ir.nodes import (
     ScalarParam,
     StrideParam,
 )
-from ..ir.walk import assert_never
 
 #: takes a parameter's value from a launch's arguments
 Getter = Callable[[Sequence[Any]], Any]

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ..errors import DeviceError, LaunchError, SimulationError
-from ..ir.checks import WatchedRegion
-from ..ir.nodes import (
+from ..errors import DeviceError, LaunchError, SimulationError, assert_never
+from ..ir.params import (
     AddressParam,
     AssertionsParam,
     BarrierParam,
@@ -20,7 +19,6 @@ from ..ir.nodes import (
     StrideParam,
     written_arguments,
 )
-from ..ir.walk import assert_never
 from ..simulator import Checks, Location, Pointer, RegionCount, Report, run
 from ..source import Span
 from ..target import Target
@@ -33,6 +31,7 @@ from .packing import Workspace, getter
 from .signature import Call
 
 if TYPE_CHECKING:
+    from ..ir.checks import WatchedRegion
     from ..pipeline import Compiled
 
 _DEFAULT_TARGET = "sm_90a"

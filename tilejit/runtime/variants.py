@@ -18,12 +18,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .. import frontend
 from ..dataclass import dataclass, field, replace
 from ..errors import KernelSyntaxError, LaunchError
-from ..ir import walk
-from ..ir.checks import checked
-from ..ir.nodes import Assert, written_arguments
+from ..frontend import KernelSource, Parameter
+from ..ir.params import written_arguments
 from ..ir.types import Signature
 from ..target import Target
 from .captured import Captured
@@ -122,8 +120,8 @@ class VariantCache:
 
     def __init__(
         self,
-        source: frontend.KernelSource,
-        parameters: Sequence[frontend.Parameter],
+        source: KernelSource,
+        parameters: Sequence[Parameter],
         captured: Captured,
         build: Build,
     ) -> None:
@@ -163,8 +161,9 @@ class VariantCache:
         plain = self._variants.get(key._replace(debug=False)) if key.debug else None
         if plain is None:
             return None
-        build = checked(plain.compiled.tile)
-        if build.watched or any(isinstance(s, Assert) for s in walk.statements(build.kernel.body)):
+        from .. import pipeline
+
+        if pipeline.would_check(plain.compiled.tile):
             return None
         self._variants[key] = plain
         return plain
@@ -210,13 +209,14 @@ class VariantCache:
         return _Draft(tile, 1e3 * (time.perf_counter() - started))
 
     def _make(self, typed: Signature, request: Request, draft: _Draft | None) -> CompiledVariant:
-        # llvmlite takes 60 ms to import, so it waits until something is compiled
+        # the compiler and llvmlite take 100 ms to import, so they wait until something is compiled
         from .. import pipeline
+        from ..frontend.ir_params import with_overlaps
 
         call, made = _call_site(), time.time()
         with _uncollected():
             draft = draft or self._draft(typed, request)
-            tile = frontend.with_overlaps(draft.tile, typed)
+            tile = with_overlaps(draft.tile, typed)
             with self._recursion_named():
                 compiled = pipeline.compile(tile, typed, request.target, sound=True)
         compiled = replace(compiled, timings={"frontend": draft.ms, **compiled.timings})

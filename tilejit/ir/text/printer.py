@@ -45,11 +45,11 @@ import math
 from collections.abc import Iterable, Iterator
 
 from ...dtypes import DType, bool_, int64
+from ...errors import assert_never
 from ...layout import TileLayout
 from ...ops.record import AttributeValue
 from .. import nodes as ir
 from ..combine import Combine
-from ..walk import assert_never
 from .grammar import (
     ATOM,
     COMPARISON,

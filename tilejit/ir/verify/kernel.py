@@ -29,6 +29,7 @@ from typing import Any
 
 from ...dataclass import dataclass, field
 from ...dtypes import DType, bool_, int64, signed, uint32
+from ...errors import assert_never
 from ...isa import ROWS
 from ...isa.atomics import OPERATIONS, has_type
 from ...isa.barriers import BARRIERS
@@ -38,7 +39,6 @@ from ...source import Span
 from ...target import MAX_THREADS, TARGETS
 from .. import nodes as ir
 from ..combine import Combine
-from ..walk import assert_never
 from .combine import combine_faults
 from .instructions import cut_inputs, instruction_faults
 from .memory import access_fault, buffer_faults, element_faults, region_faults, vector_faults

@@ -7,8 +7,9 @@ from math import prod
 
 import numpy as np
 
+from ...errors import assert_never
 from ...ir.nodes import Expr, Region, Special, TileOp, Var
-from ...ir.walk import assert_never, subexpressions
+from ...ir.walk import subexpressions
 from ...scopes import SCOPES
 from ..schedule.launch import launch_values
 from ..variant import Folds, JointAccess, Moves, Passes, Plan, Products, Reductions, Staged

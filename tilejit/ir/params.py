@@ -1,0 +1,130 @@
+"""Kernel parameters: what a launch passes, in the IR and to what loads a compiled kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from ..dataclass import dataclass
+from .values import Buffer, Var
+
+__all__ = [
+    "AddressParam", "AssertionsParam", "BarrierParam", "ExtentParam", "Param", "PointerParam", "ScalarParam",
+    "StrideParam", "written_arguments",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class PointerParam:
+    """The address of an array's first element.
+
+    of: the name of the argument. written: the kernel may write through it. noalias: no other argument overlaps it.
+    """
+
+    of: str
+    buffer: Buffer
+    written: bool = False
+    noalias: bool = False
+
+    size_bytes: ClassVar[int] = 8
+    align_bytes: ClassVar[int] = 8
+
+    @property
+    def defines(self) -> Buffer:
+        return self.buffer
+
+    @property
+    def writes(self) -> str | None:
+        return self.of if self.written else None
+
+
+@dataclass(frozen=True, slots=True)
+class _NumberParam:
+    """A number that the kernel knows as `var`. of: the name of the argument that it comes from."""
+
+    of: str
+    var: Var
+
+    writes: ClassVar[None] = None
+
+    @property
+    def defines(self) -> Var:
+        return self.var
+
+    @property
+    def size_bytes(self) -> int:
+        return self.var.dtype.bytes
+
+    @property
+    def align_bytes(self) -> int:
+        return self.var.dtype.bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarParam(_NumberParam):
+    """An argument that is a number."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExtentParam(_NumberParam):
+    """The extent of an array's dimension `axis`."""
+
+    axis: int
+
+
+@dataclass(frozen=True, slots=True)
+class StrideParam(_NumberParam):
+    """The stride of an array's dimension `axis`, in elements."""
+
+    axis: int
+
+
+@dataclass(frozen=True, slots=True)
+class AddressParam(_NumberParam):
+    """The address of an array's first element, as a number: what checked builds compare."""
+
+
+@dataclass(frozen=True, slots=True)
+class AssertionsParam:
+    """The address of a record, which the first thread whose `assert` fails fills in.
+
+    WORDS: the names of the record's first 32-bit words. code: 0 while none has failed, else 1 plus the number of the
+    assertion in the kernel. padding: aligns what follows, `VALUES` numbers of int64.
+    """
+
+    WORDS: ClassVar[tuple[str, ...]] = ("code", "thread", "cta_x", "cta_y", "cta_z", "padding")
+    VALUES: ClassVar[int] = 4
+    RECORD_BYTES: ClassVar[int] = 4 * len(WORDS) + 8 * VALUES
+
+    size_bytes: ClassVar[int] = 8
+    align_bytes: ClassVar[int] = 8
+    defines: ClassVar[None] = None
+    writes: ClassVar[None] = None
+
+
+@dataclass(frozen=True, slots=True)
+class BarrierParam:
+    """The address of a word by which the CTAs of a cooperative launch wait for each other.
+
+    Its highest bit changes when all have come; the others are 0 before and after. No two launches at a time have one.
+    """
+
+    buffer: Buffer
+
+    size_bytes: ClassVar[int] = 8
+    align_bytes: ClassVar[int] = 8
+    writes: ClassVar[None] = None
+
+    @property
+    def defines(self) -> Buffer:
+        return self.buffer
+
+
+#: One kernel parameter. size_bytes, align_bytes: of the parameter in the PTX. defines: the variable or buffer that it
+#: introduces. writes: the name of the argument whose memory the kernel may write through it.
+Param = PointerParam | ScalarParam | ExtentParam | StrideParam | AddressParam | AssertionsParam | BarrierParam
+
+
+def written_arguments(params: Iterable[Param]) -> frozenset[str]:
+    """The arguments whose memory a kernel with these parameters may write."""
+    return frozenset(p.writes for p in params if p.writes is not None)

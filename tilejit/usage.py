@@ -1,0 +1,26 @@
+"""What a thread of a compiled kernel needs."""
+
+from __future__ import annotations
+
+from .dataclass import dataclass
+
+__all__ = ["Measurement", "Usage"]
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Registers of 32 bits, and bytes of local memory that hold what they can't.
+
+    is_estimate: of the tiles alone; no driver has compiled it yet.
+    """
+
+    registers: int
+    spill_bytes: int
+    is_estimate: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Measurement:
+    """A place for what a driver says of a compiled kernel when it has loaded it."""
+
+    usage: Usage | None = None
