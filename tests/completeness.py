@@ -27,6 +27,7 @@ from tilejit.codegen.statements import EMITTERS
 from tilejit.dtypes import DTYPES, float32, float64
 from tilejit.ir import nodes as ir
 from tilejit.ir import verify, walk
+from tilejit.ir.params import Param
 from tilejit.ir.text import printer
 from tilejit.ir.text.parser import from_text
 from tilejit.isa import ROWS, Family, Row
@@ -363,7 +364,7 @@ REAL = Tables(
         "statement": get_args(ir.Stmt),
         "expression": get_args(ir.Expr),
         "place": get_args(walk.Place),
-        "parameter": get_args(ir.Param),
+        "parameter": get_args(Param),
     },
     examples={**examples.STATEMENTS, **examples.EXPRESSIONS, **examples.PLACES, **examples.PARAMETERS},
     walk=walk,

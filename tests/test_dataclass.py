@@ -107,6 +107,15 @@ def test_frozen_objects_with_slots_are_pickled_and_copied() -> None:
         value.number = 2  # type: ignore[misc]
 
 
+def test_the_standard_librarys_dataclasses_inherit_from_ours() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Labelled(Frozen):
+        label: str = "x"
+
+    assert Labelled(1, (2,)) == Labelled(1, (2,), "x") != Labelled(1, (2,), "y")
+    assert [f.name for f in dataclasses.fields(Labelled)] == ["number", "items", "label"]
+
+
 def test_what_a_class_defines_itself_stays() -> None:
     @ours.dataclass(frozen=True, slots=True)
     class Own:

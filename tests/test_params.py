@@ -16,17 +16,19 @@ from tilejit.errors import assert_never
 from tilejit.ir import verify
 from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import (
-    AddressParam,
     Assert,
+    Buffer,
+    Var,
+)
+from tilejit.ir.params import (
+    AddressParam,
     AssertionsParam,
     BarrierParam,
-    Buffer,
     ExtentParam,
     Param,
     PointerParam,
     ScalarParam,
     StrideParam,
-    Var,
     written_arguments,
 )
 from tilejit.ir.text.parser import from_text

@@ -14,12 +14,9 @@ from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import (
     Alloc,
     Assert,
-    AssertionsParam,
     Buffer,
-    ExtentParam,
     Kernel,
     Let,
-    PointerParam,
     Region,
     Stmt,
     Store,
@@ -27,6 +24,11 @@ from tilejit.ir.nodes import (
     TileOp,
     Var,
     Vector,
+)
+from tilejit.ir.params import (
+    AssertionsParam,
+    ExtentParam,
+    PointerParam,
 )
 from tilejit.ir.types import ArrayType, Signature
 from tilejit.layout import S, TileLayout, laneid

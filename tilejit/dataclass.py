@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from reprlib import recursive_repr
-from types import MemberDescriptorType
+from types import MemberDescriptorType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -56,6 +56,9 @@ def _dataclass(
         fields.update(here)
         owner: list[type] = []
         methods: dict[str, Any] = {_FIELDS: fields, "__dataclass_fields__": _StandardFields()}
+        methods["__dataclass_params__"] = SimpleNamespace(
+            init=init, repr=repr, eq=eq, order=False, unsafe_hash=False, frozen=frozen
+        )
         methods["__match_args__"] = tuple(n for n, f in fields.items() if f.init and not f.kw_only)
         if init:
             methods["__init__"] = _written_later(owner, "__init__", partial(_init, frozen))

@@ -24,7 +24,18 @@ from .ir import walk
 from .ir.analyses import initialized, polling
 from .ir.analyses.pressure import Pressure
 from .ir.checks import WatchedRegion, checked, refuse_overlaps
-from .ir.nodes import Assert, AssertionsParam, Buffer, Kernel, Open, Param, PointerParam, Var
+from .ir.nodes import (
+    Assert,
+    Buffer,
+    Kernel,
+    Open,
+    Var,
+)
+from .ir.params import (
+    AssertionsParam,
+    Param,
+    PointerParam,
+)
 from .ir.text.printer import to_text
 from .ir.types import Signature
 from .ir.verify import Examined, examine

@@ -13,7 +13,20 @@ from tilejit.codegen.debug import LineTable
 from tilejit.codegen.writer import Writer
 from tilejit.dtypes import float32, int32, int64
 from tilejit.ir.arithmetic import build
-from tilejit.ir.nodes import Assign, Declare, For, Let, Load, ScalarParam, Stmt, Store, Var, Vector
+from tilejit.ir.nodes import (
+    Assign,
+    Declare,
+    For,
+    Let,
+    Load,
+    Stmt,
+    Store,
+    Var,
+    Vector,
+)
+from tilejit.ir.params import (
+    ScalarParam,
+)
 from tilejit.target import target
 
 

@@ -20,20 +20,22 @@ from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import (
     Alloc,
     Assert,
-    AssertionsParam,
     Const,
     Let,
     Load,
     Op,
-    PointerParam,
     Print,
-    ScalarParam,
     Special,
     Stmt,
     Store,
     Sync,
     Var,
     Vector,
+)
+from tilejit.ir.params import (
+    AssertionsParam,
+    PointerParam,
+    ScalarParam,
 )
 from tilejit.source import Span
 from tilejit.target import target

@@ -42,13 +42,15 @@ from tilejit.ir.nodes import (
     Loop,
     Move,
     Return,
-    ScalarParam,
     Special,
     Stmt,
     Store,
     Sync,
     Var,
     Vector,
+)
+from tilejit.ir.params import (
+    ScalarParam,
 )
 from tilejit.layout import TileLayout
 from tilejit.source import Span

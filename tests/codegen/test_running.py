@@ -17,7 +17,6 @@ from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import (
     Alloc,
     Assert,
-    AssertionsParam,
     Assign,
     Break,
     Buffer,
@@ -33,17 +32,20 @@ from tilejit.ir.nodes import (
     Loop,
     Move,
     Op,
-    Param,
-    PointerParam,
     Print,
     Return,
-    ScalarParam,
     Special,
     Stmt,
     Store,
     Sync,
     Var,
     Vector,
+)
+from tilejit.ir.params import (
+    AssertionsParam,
+    Param,
+    PointerParam,
+    ScalarParam,
 )
 from tilejit.layout import TileLayout
 from tilejit.ops.elementwise import reference

@@ -12,7 +12,18 @@ import tilejit as tj
 from tests.support.ptx import early_uses, instructions
 from tilejit import S, tid_in_wg
 from tilejit.dtypes import float16, float32, uint8
-from tilejit.ir.nodes import Alloc, Instruction, Kernel, PointerParam, Region, Stmt, Sync, TileOp
+from tilejit.ir.nodes import (
+    Alloc,
+    Instruction,
+    Kernel,
+    Region,
+    Stmt,
+    Sync,
+    TileOp,
+)
+from tilejit.ir.params import (
+    PointerParam,
+)
 from tilejit.ir.types import ArrayType, Signature
 from tilejit.layout import TCGEN05_SHAPES, atom_layout, datapath
 from tilejit.lower.ask import operand

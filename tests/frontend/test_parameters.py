@@ -12,7 +12,16 @@ from tilejit import dtypes
 from tilejit.errors import KernelSyntaxError, KernelTypeError
 from tilejit.frontend import NO_DEFAULT, KernelSource, ParameterKind, captures, parameters
 from tilejit.frontend.ir_params import with_overlaps
-from tilejit.ir.nodes import ExtentParam, PointerParam, ScalarParam, Strided, StrideParam, Var
+from tilejit.ir.nodes import (
+    Strided,
+    Var,
+)
+from tilejit.ir.params import (
+    ExtentParam,
+    PointerParam,
+    ScalarParam,
+    StrideParam,
+)
 from tilejit.ir.types import ScalarType, Signature
 from tilejit.layout import S
 

@@ -10,6 +10,7 @@ from tilejit import dtypes
 from tilejit.dtypes import DType
 from tilejit.errors import KernelTypeError
 from tilejit.ir import nodes as ir
+from tilejit.ir.params import PointerParam
 from tilejit.ir.text.parser import from_text
 from tilejit.ir.text.printer import to_text
 from tilejit.layout import S, laneid
@@ -42,7 +43,7 @@ def test_the_first_example_of_the_language() -> None:
     kernel = tile_ir(sqrt_tile, array(rank=2), array(rank=2))
     names = [s.name if isinstance(s, ir.TileOp) else type(s).__name__ for s in kernel.body]
     assert names == ["Alloc", "Alloc", "copy", "Sync", "copy", "sqrt", "copy", "Sync", "copy"]
-    assert [p.written for p in kernel.params if isinstance(p, ir.PointerParam)] == [False, True]
+    assert [p.written for p in kernel.params if isinstance(p, PointerParam)] == [False, True]
     assert kernel.body[5].span.text.strip() == "tj.warp.sqrt(r, r)"
 
 

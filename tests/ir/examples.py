@@ -8,6 +8,16 @@ from dataclasses import dataclass, fields, replace
 from tilejit.dtypes import bool_, float32, int8, int32, int64, uint32
 from tilejit.ir import nodes as ir
 from tilejit.ir import walk
+from tilejit.ir.params import (
+    AddressParam,
+    AssertionsParam,
+    BarrierParam,
+    ExtentParam,
+    Param,
+    PointerParam,
+    ScalarParam,
+    StrideParam,
+)
 from tilejit.layout import TileLayout
 
 
@@ -30,7 +40,7 @@ def buffer(name: str, space: str, size: int) -> ir.Buffer:
 
 N, TALL = ir.Var("n", int32), ir.Var("tall", int64)
 A, SHARED, REGISTERS, SPARE = buffer("A", "global", 64), buffer("s", "shared", 64), buffer("r", "local", 8), "spare"
-POINTER, NUMBER = ir.PointerParam("A", A), ir.ScalarParam("n", N)
+POINTER, NUMBER = PointerParam("A", A), ScalarParam("n", N)
 
 ZERO, ONE, FOUR = (ir.Const(value, int32) for value in (0, 1, 4))
 HALF = ir.Const(0.5, float32)
@@ -42,7 +52,7 @@ SECOND = ir.Vector(REGISTERS, ONE)
 PAST = ir.Vector(REGISTERS, ir.Const(8, int32))
 
 
-def kernel(*body: ir.Stmt, params: tuple[ir.Param, ...] = ()) -> ir.Kernel:
+def kernel(*body: ir.Stmt, params: tuple[Param, ...] = ()) -> ir.Kernel:
     """A kernel with an array A, a number n, shared memory s and registers r."""
     return ir.Kernel("k", (POINTER, NUMBER, *params), 32, "sm_90a", (ir.Alloc(SHARED), ir.Alloc(REGISTERS), *body))
 
@@ -61,7 +71,7 @@ def expression(sound: ir.Expr, broken: ir.Expr) -> Example:
     return Example(sound, kernel(ir.Print((sound,))), kernel(ir.Print((broken,))))
 
 
-def parameter(sound: ir.Param, broken: ir.Param | None) -> Example:
+def parameter(sound: Param, broken: Param | None) -> Example:
     bad = None if broken is None else kernel(params=(broken,))
     return Example(sound, kernel(params=(sound,)), bad)
 
@@ -134,17 +144,17 @@ PLACES: dict[str, Example] = {
 
 PARAMETERS: dict[str, Example] = {
     "PointerParam": parameter(
-        ir.PointerParam("B", buffer("B", "global", 8)), ir.PointerParam("B", buffer("B", "shared", 8))
+        PointerParam("B", buffer("B", "global", 8)), PointerParam("B", buffer("B", "shared", 8))
     ),
-    "ScalarParam": parameter(ir.ScalarParam("m", ir.Var("m", int32)), NUMBER),
-    "ExtentParam": parameter(ir.ExtentParam("A", TALL, 0), ir.ExtentParam("A", ir.Var("wide", int32), 0)),
-    "AddressParam": parameter(ir.AddressParam("A", TALL), ir.AddressParam("A", ir.Var("wide", int32))),
-    "StrideParam": parameter(ir.StrideParam("A", TALL, 0), ir.StrideParam("A", ir.Var("wide", int32), 0)),
+    "ScalarParam": parameter(ScalarParam("m", ir.Var("m", int32)), NUMBER),
+    "ExtentParam": parameter(ExtentParam("A", TALL, 0), ExtentParam("A", ir.Var("wide", int32), 0)),
+    "AddressParam": parameter(AddressParam("A", TALL), AddressParam("A", ir.Var("wide", int32))),
+    "StrideParam": parameter(StrideParam("A", TALL, 0), StrideParam("A", ir.Var("wide", int32), 0)),
     "BarrierParam": parameter(
-        ir.BarrierParam(replace(buffer("b", "global", 1), dtype=uint32)),
-        ir.BarrierParam(buffer("b", "global", 1)),
+        BarrierParam(replace(buffer("b", "global", 1), dtype=uint32)),
+        BarrierParam(buffer("b", "global", 1)),
     ),
-    "AssertionsParam": parameter(ir.AssertionsParam(), None),
+    "AssertionsParam": parameter(AssertionsParam(), None),
 }
 
 

@@ -12,6 +12,7 @@ from tests.ir.text.test_text import LANE, SQRT
 from tilejit.dtypes import bool_, float8_e4m3fn, float32, int32
 from tilejit.ir import nodes as ir
 from tilejit.ir.combine import Combine
+from tilejit.ir.params import ExtentParam, ScalarParam
 from tilejit.ir.text.parser import from_text
 from tilejit.ir.verify import examine, verify
 from tilejit.isa import ROWS, Row
@@ -236,7 +237,7 @@ def test_an_expression_that_holds_in_a_block_is_checked_again_behind_it() -> Non
     shared = ir.Op("add", (x, n), int32)
     inside = ir.If(ir.Op("less", (n, ir.Const(4, int32)), bool_), (ir.Let(x, n), ir.Let(ir.Var("y", int32), shared)))
     body = (inside, ir.Let(ir.Var("z", int32), shared))
-    found = verify(ir.Kernel("k", (ir.ScalarParam("n", n),), 32, "sm_90a", body), "tile")
+    found = verify(ir.Kernel("k", (ScalarParam("n", n),), 32, "sm_90a", body), "tile")
     assert [v.message for v in found] == ["x is used outside the block that defines it"]
 
 
@@ -285,7 +286,7 @@ def test_examining_lists_the_names_that_are_used() -> None:
 
 
 def test_kernels_and_parameters_are_checked() -> None:
-    bad = ir.ExtentParam("A", ir.Var("A.shape.0", int32), 0)
+    bad = ExtentParam("A", ir.Var("A.shape.0", int32), 0)
     found = [v.message for v in verify(ir.Kernel("k", (bad,), 2000, "sm_1", ()), "tile")]
     assert any("threads; got 2000" in f for f in found)
     assert any("unknown target 'sm_1'" in f for f in found)

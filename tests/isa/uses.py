@@ -9,7 +9,21 @@ from tests.support.lane_kernels import array, pointer
 from tilejit.codegen import generate
 from tilejit.dtypes import DType, bool_, float32, float64, int8, int16, int32, int64
 from tilejit.ir.arithmetic import build
-from tilejit.ir.nodes import Alloc, Buffer, Const, Expr, Instruction, Kernel, Move, Param, Special, Stmt, Vector
+from tilejit.ir.nodes import (
+    Alloc,
+    Buffer,
+    Const,
+    Expr,
+    Instruction,
+    Kernel,
+    Move,
+    Special,
+    Stmt,
+    Vector,
+)
+from tilejit.ir.params import (
+    Param,
+)
 from tilejit.isa import ROWS, Direction, Kind, Operand, Row
 from tilejit.layout import TileLayout, datapath
 from tilejit.target import TARGETS, target

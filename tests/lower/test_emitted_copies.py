@@ -18,14 +18,16 @@ from tilejit.ir.nodes import (
     Expr,
     Instruction,
     Kernel,
-    Param,
-    PointerParam,
     Region,
-    ScalarParam,
     Strided,
-    StrideParam,
     TileOp,
     Var,
+)
+from tilejit.ir.params import (
+    Param,
+    PointerParam,
+    ScalarParam,
+    StrideParam,
 )
 from tilejit.ir.verify import verify
 from tilejit.layout import Swizzle, TileLayout

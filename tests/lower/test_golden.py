@@ -12,16 +12,18 @@ from tilejit.ir.nodes import (
     Alloc,
     Buffer,
     Const,
-    ExtentParam,
     Kernel,
-    PointerParam,
     Region,
-    ScalarParam,
     Strided,
-    StrideParam,
     Sync,
     TileOp,
     Var,
+)
+from tilejit.ir.params import (
+    ExtentParam,
+    PointerParam,
+    ScalarParam,
+    StrideParam,
 )
 from tilejit.ir.text.parser import from_text
 from tilejit.ir.text.printer import to_text

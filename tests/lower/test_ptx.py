@@ -10,7 +10,14 @@ from tests.lower.test_golden import kernel, rows
 from tests.support.ptxas import EmittedPtx
 from tilejit.dtypes import DType, bfloat16, float16, float32
 from tilejit.ir.arithmetic import build
-from tilejit.ir.nodes import Kernel, PointerParam, Sync, TileOp
+from tilejit.ir.nodes import (
+    Kernel,
+    Sync,
+    TileOp,
+)
+from tilejit.ir.params import (
+    PointerParam,
+)
 from tilejit.ir.types import ArrayType, Signature
 from tilejit.layout import Swizzle, TileLayout
 from tilejit.lower.ask import operand

@@ -22,10 +22,12 @@ from tilejit.ir.nodes import (
     Instruction,
     Kernel,
     Loop,
-    PointerParam,
     Special,
     Stmt,
     TileOp,
+)
+from tilejit.ir.params import (
+    PointerParam,
 )
 from tilejit.ir.types import ArrayType, Signature
 from tilejit.layout import datapath

@@ -10,7 +10,11 @@ import pytest
 import tilejit as tj
 from tests.mutations.edits import Program, names_lines, run_edited
 from tests.mutations.programs import PIPELINE, RELAY, ROWS, STENCIL, SUM, TRANSPOSE, numbers
-from tilejit.ir.nodes import ExtentParam, PointerParam, StrideParam
+from tilejit.ir.params import (
+    ExtentParam,
+    PointerParam,
+    StrideParam,
+)
 from tilejit.simulator import Pointer, run
 
 

@@ -14,14 +14,16 @@ from tilejit.frontend import Parameter, ParameterKind
 from tilejit.ir.nodes import (
     TRUE,
     Assert,
+    Buffer,
+    Var,
+)
+from tilejit.ir.params import (
     AssertionsParam,
     BarrierParam,
-    Buffer,
     ExtentParam,
     PointerParam,
     ScalarParam,
     StrideParam,
-    Var,
 )
 from tilejit.ir.types import Signature
 from tilejit.layout import TileLayout

@@ -17,14 +17,16 @@ from tilejit.ir.nodes import (
     Kernel,
     Let,
     Load,
-    Param,
-    PointerParam,
     Special,
     Stmt,
     Store,
     Strided,
     Var,
     Vector,
+)
+from tilejit.ir.params import (
+    Param,
+    PointerParam,
 )
 from tilejit.layout import TileLayout
 from tilejit.ops.elementwise import ELEMENTWISE, result_type

@@ -13,6 +13,7 @@ from tests.reference import layouts
 from tilejit.dtypes import DTYPES, DType, int64, uint64
 from tilejit.ir import nodes
 from tilejit.ir.arithmetic import build
+from tilejit.ir.params import ExtentParam, Param, PointerParam, StrideParam
 from tilejit.layout import Swizzle, TileLayout
 
 #: names in the starts of regions -> (the hardware's id, threads from one value to the next)
@@ -150,16 +151,16 @@ class Operand:
         strides = tuple(s * item for s in self.data["strides"])
         return np.ndarray(tuple(self.data["shape"]), values.dtype, values, self.data["origin"] * item, strides)
 
-    def params(self, written: bool) -> list[nodes.Param]:
+    def params(self, written: bool) -> list[Param]:
         """The kernel parameters of a global operand."""
-        params = [nodes.PointerParam(self.name, self.buffer, written=written)]
+        params = [PointerParam(self.name, self.buffer, written=written)]
         for d, extent in enumerate(self.shape):
             if isinstance(extent, nodes.Var):
-                params.append(nodes.ExtentParam(self.name, extent, d))
+                params.append(ExtentParam(self.name, extent, d))
         if isinstance(self.layout, nodes.Strided):
             for d, stride in enumerate(self.layout.strides):
                 if isinstance(stride, nodes.Var):
-                    params.append(nodes.StrideParam(self.name, stride, d))
+                    params.append(StrideParam(self.name, stride, d))
         return params
 
     def region(self) -> nodes.Region:

@@ -15,6 +15,7 @@ from tilejit import dtypes, frontend
 from tilejit.dtypes import DType
 from tilejit.frontend.kernel import build
 from tilejit.ir import nodes as ir
+from tilejit.ir.params import AssertionsParam, BarrierParam, ExtentParam, PointerParam, ScalarParam, StrideParam
 from tilejit.ir.types import ArrayType, ConstexprType, ScalarType, Signature
 from tilejit.target import target
 
@@ -72,16 +73,16 @@ def one_thread(
     arrays: dict[str, np.ndarray] = {}
     scalars: dict[str, Any] = {}
     for param in kernel.params:
-        assert not isinstance(param, (ir.AssertionsParam, ir.BarrierParam))
+        assert not isinstance(param, (AssertionsParam, BarrierParam))
         argument = arguments[param.of]
         match param:
-            case ir.PointerParam():
+            case PointerParam():
                 arrays[param.of] = argument
-            case ir.ExtentParam():
+            case ExtentParam():
                 scalars[param.var.name] = argument.shape[param.axis]
-            case ir.StrideParam():
+            case StrideParam():
                 scalars[param.var.name] = argument.strides[param.axis] // argument.itemsize
-            case ir.ScalarParam():
+            case ScalarParam():
                 scalars[param.var.name] = np.asarray(argument).astype(param.var.dtype.numpy)[()]
     return Threads(kernel, arrays, scalars, specials=specials, numbers=(number,))
 

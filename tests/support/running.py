@@ -13,6 +13,7 @@ from tilejit.dtypes import int32, int64
 from tilejit.frontend import Parameter, ParameterKind
 from tilejit.ir import nodes
 from tilejit.ir.arithmetic import build
+from tilejit.ir.params import Param, PointerParam, ScalarParam
 from tilejit.ir.types import ArgumentType, ArrayType, ScalarType, Signature
 from tilejit.layout import TileLayout
 from tilejit.pipeline import Compiled, compile
@@ -36,22 +37,22 @@ def kernel_around(
 ) -> nodes.Kernel:
     """The kernel that fills all operands, carries `operation` out and writes the first operand back."""
     body: list[nodes.Stmt] = []
-    params: list[nodes.Param] = []
+    params: list[Param] = []
     for operand in operands:
         if operand.space == "global":
             params += operand.params(written=operand is operands[0])
             continue
         source = operand.host("in")
-        params.append(nodes.PointerParam(source.name, source))
+        params.append(PointerParam(source.name, source))
         body += [nodes.Alloc(operand.buffer), nodes.BufferView(operand.flat)]
         body += _transfer(operand, source, threads, "fill")
     for symbol in sorted({s for o in operands for s in o.symbols}):
-        params.append(nodes.ScalarParam(symbol, nodes.Var(symbol, int64)))
-    params += [nodes.ScalarParam(var.name, var) for var in scalars]
+        params.append(ScalarParam(symbol, nodes.Var(symbol, int64)))
+    params += [ScalarParam(var.name, var) for var in scalars]
     body += [nodes.Sync("cta"), operation, *wait_for(operation), nodes.Sync("cta")]
     if operands[0].space != "global":
         result = operands[0].host("out")
-        params.append(nodes.PointerParam(result.name, result, written=True))
+        params.append(PointerParam(result.name, result, written=True))
         body += _transfer(operands[0], result, threads, "dump")
     return nodes.Kernel("case", tuple(params), threads, target, tuple(body))
 
@@ -112,12 +113,12 @@ def run(
     parameters: list[Parameter] = []
     values: list[np.ndarray | bool | int | float] = []
     for param in kernel.params:
-        if isinstance(param, nodes.PointerParam):
+        if isinstance(param, PointerParam):
             array = arrays[param.of]
             kinds.append((param.of, ArrayType(param.buffer.dtype, array.ndim, None, 1, 1)))
             parameters.append(Parameter(param.of, ParameterKind.ARRAY))
             values.append(array)
-        elif isinstance(param, nodes.ScalarParam):
+        elif isinstance(param, ScalarParam):
             kinds.append((param.of, ScalarType(param.var.dtype)))
             parameters.append(Parameter(param.of, ParameterKind.SCALAR, param.var.dtype))
             values.append(scalars[param.of])

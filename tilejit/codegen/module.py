@@ -8,13 +8,15 @@ from ..dataclass import dataclass
 from ..dtypes import DType
 from ..errors import assert_never
 from ..ir.nodes import (
-    AddressParam,
     Assert,
+    Buffer,
+    Kernel,
+)
+from ..ir.params import (
+    AddressParam,
     AssertionsParam,
     BarrierParam,
-    Buffer,
     ExtentParam,
-    Kernel,
     PointerParam,
     ScalarParam,
     StrideParam,

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..dtypes import float64, int32, uint32
-from ..ir.nodes import Assert, AssertionsParam, Print
+from ..ir.nodes import (
+    Assert,
+    Print,
+)
+from ..ir.params import (
+    AssertionsParam,
+)
 from ..isa.atomics import COMPARE_AND_SWAP
 from .casts import cast
 from .debug import quoted

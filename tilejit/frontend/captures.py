@@ -8,7 +8,7 @@ from typing import Any
 
 from ..dtypes import DType
 from ..layout import Swizzle, TileLayout
-from .language import Function, Word
+from .language import Function, LanguageName
 from .source import KernelSource
 
 __all__ = ["captures", "changes"]
@@ -16,7 +16,7 @@ __all__ = ["captures", "changes"]
 _MISSING = object()
 
 #: types whose values are told apart by ==
-_COMPARED = (bool, int, str, DType, TileLayout, Swizzle, Word)
+_COMPARED = (bool, int, str, DType, TileLayout, Swizzle, LanguageName)
 
 
 def captures(source: KernelSource) -> Hashable:

@@ -5,7 +5,19 @@ from __future__ import annotations
 from ..dataclass import dataclass, replace
 from ..dtypes import int64
 from ..errors import KernelTypeError
-from ..ir.nodes import Buffer, ExtentParam, Kernel, Param, PointerParam, ScalarParam, Strided, StrideParam, Var
+from ..ir.nodes import (
+    Buffer,
+    Kernel,
+    Strided,
+    Var,
+)
+from ..ir.params import (
+    ExtentParam,
+    Param,
+    PointerParam,
+    ScalarParam,
+    StrideParam,
+)
 from ..ir.types import ArgumentType, ArrayType, ConstexprType, ScalarType, Signature
 from ..layout import TileLayout
 from ..layout.axes import m

@@ -8,7 +8,19 @@ from ..dataclass import replace
 from ..errors import KernelTypeError, ResourceError
 from ..ir import verify, walk
 from ..ir.analyses import uniformity
-from ..ir.nodes import Alloc, Atomic, Kernel, Param, PointerParam, Region, Stmt, TileOp, Var
+from ..ir.nodes import (
+    Alloc,
+    Atomic,
+    Kernel,
+    Region,
+    Stmt,
+    TileOp,
+    Var,
+)
+from ..ir.params import (
+    Param,
+    PointerParam,
+)
 from ..ir.types import Signature
 from ..ir.walk import Block
 from ..ops.atomic import ATOMIC, RETURNS

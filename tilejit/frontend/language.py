@@ -18,19 +18,19 @@ from ..errors import KernelSyntaxError, KernelTypeError
 from .source import KernelSource
 
 __all__ = [
-    "Constexpr", "Function", "Intrinsic", "Spec", "Tensor", "Word", "cdiv", "constexpr", "function", "inf", "nan",
+    "Constexpr", "Function", "Intrinsic", "LanguageName", "Spec", "Tensor", "cdiv", "constexpr", "function", "inf", "nan",
     "next_power_of_2", "spec", "static_assert",
 ]
 
 
-class Word:
+class LanguageName:
     """A name that exists inside kernels: outside it does nothing but say so. Two are equal if they mean the same."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Intrinsic(Word):
+class Intrinsic(LanguageName):
     """A function that exists inside kernels only.
 
     name: as users write it after `tj.`. meaning: one line.

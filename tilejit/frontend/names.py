@@ -12,7 +12,7 @@ import numpy as np
 from ..dtypes import DType
 from ..layout import TileLayout
 from .context import Context
-from .language import Function, Word
+from .language import Function, LanguageName
 from .sizes import check_elements
 from .values import Constant, Items, Unset, Value, from_python
 
@@ -20,7 +20,7 @@ __all__ = ["captured", "lookup"]
 
 #: types whose values can all be used as they are; asking whether something is an array takes longer
 _USABLE = frozenset(
-    (bool, float, NoneType, ModuleType, DType, TileLayout, Function, Word)
+    (bool, float, NoneType, ModuleType, DType, TileLayout, Function, LanguageName)
 )
 
 #: types whose values must not be too large

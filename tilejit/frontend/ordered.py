@@ -5,7 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping
 
-from ..ir.nodes import MEMORY_SCOPES, Buffer, Instruction
+from ..ir.nodes import (
+    Buffer,
+    Instruction,
+)
+from ..ir.values import MEMORY_SCOPES
 from ..isa.fences import FENCE
 from .arguments import bind, optional
 from .context import Context

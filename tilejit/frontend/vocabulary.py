@@ -16,13 +16,13 @@ from ..ops.elementwise import ELEMENTWISE
 from ..ops.record import Fault
 from ..ops.tile import CALLS, TILE_OPERATIONS
 from ..scopes import SCOPES, Scope
-from .language import Intrinsic, Word
+from .language import Intrinsic, LanguageName
 
 __all__ = ["ATOMICS", "NOT_YET", "Namespace", "SHUFFLES", "ScopeNamespace", "VOTES", "intrinsics"]
 
 
 @dataclass(frozen=True, slots=True)
-class ScopeNamespace(Word):
+class ScopeNamespace(LanguageName):
     """The operations that can be called on the threads of one scope: `tj.cta`, `tj.warp` and the others."""
 
     scope: Scope
@@ -60,7 +60,7 @@ def _operations(scope: Scope) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Namespace(Word):
+class Namespace(LanguageName):
     """A group of intrinsics, such as `tj.cp_async`.
 
     calls: members that stand in kernels only. functions: members that are plain functions, which the host may call too.

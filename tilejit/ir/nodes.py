@@ -24,20 +24,9 @@ from ..ops.record import AttributeValue, TileOperation
 from ..ops.tile import TILE_OPERATIONS
 from ..remember import remembered
 from ..source import Span
-from .params import (
-    AddressParam,
-    AssertionsParam,
-    BarrierParam,
-    ExtentParam,
-    Param,
-    PointerParam,
-    ScalarParam,
-    StrideParam,
-    written_arguments,
-)
+from .params import Param
 from .values import (
     FALSE,
-    MEMORY_SCOPES,
     ORDERS,
     SPACES,
     SPECIALS,
@@ -59,12 +48,10 @@ from .values import (
 )
 
 __all__ = [
-    "AddressParam", "Alloc", "Assert", "AssertionsParam", "Assign", "Atomic", "BarrierParam", "Break", "Buffer",
-    "BufferView", "Cast", "Const", "Continue", "Declare", "Element", "Expr", "ExtentParam", "FALSE", "For",
-    "Gathered", "If", "Instruction", "Jump", "Kernel", "Let", "Load", "Loop", "MEMORY_SCOPES", "Move", "ORDERS",
-    "Op", "Open", "Param", "PointerParam", "Print", "RULES", "Region", "Return", "SPACES", "SPECIALS",
-    "ScalarParam", "Simple", "Special", "Stmt", "Store", "StrideParam", "Strided", "Sync", "TRUE", "TileOp", "Var",
-    "Vector", "written_arguments",
+    "Alloc", "Assert", "Assign", "Atomic", "Break", "Buffer", "BufferView", "Cast", "Const", "Continue", "Declare",
+    "Element", "Expr", "FALSE", "For", "Gathered", "If", "Instruction", "Jump", "Kernel", "Let", "Load", "Loop", "Move",
+    "ORDERS", "Op", "Open", "Print", "RULES", "Region", "Return", "SPACES", "SPECIALS", "Simple", "Special", "Stmt",
+    "Store", "Strided", "Sync", "TRUE", "TileOp", "Var", "Vector",
 ]
 
 

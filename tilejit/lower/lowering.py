@@ -13,7 +13,6 @@ from ..ir.names import defined_names
 from ..ir.nodes import (
     Alloc,
     Atomic,
-    BarrierParam,
     Const,
     Element,
     Expr,
@@ -29,6 +28,9 @@ from ..ir.nodes import (
     Sync,
     TileOp,
     Vector,
+)
+from ..ir.params import (
+    BarrierParam,
 )
 from ..ir.walk import Block
 from ..isa import ROWS

@@ -10,6 +10,7 @@ from tilejit.dtypes import bool_, int32
 from tilejit.errors import DispatchError
 from tilejit.ir import nodes as ir
 from tilejit.ir.analyses.uniformity import check
+from tilejit.ir.params import ScalarParam
 
 THREADS = 64
 #: enough of them to tell lanes and warps apart
@@ -76,7 +77,7 @@ def bodies(draw: st.DrawFn) -> tuple[ir.Stmt, ...]:
 @given(bodies(), st.integers(0, 3))
 @settings(max_examples=800)
 def test_threads_of_a_scope_come_to_the_same_collectives(body: tuple[ir.Stmt, ...], n: int) -> None:
-    param = ir.ScalarParam("n", N)
+    param = ScalarParam("n", N)
     kernel = ir.Kernel("k", (param,), THREADS, "sm_90a", body)
     try:
         check(kernel)

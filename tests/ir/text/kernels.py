@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tilejit.dtypes import DTYPES, DType, bool_, float32, int32, int64
 from tilejit.ir import nodes as ir
 from tilejit.ir.arithmetic.facts import full_range
+from tilejit.ir.params import AssertionsParam, BarrierParam, ExtentParam, Param, PointerParam, ScalarParam, StrideParam
 from tilejit.isa.atomics import OPERATIONS
 from tilejit.layout import R, S, Swizzle, TileLayout, laneid, tx
 from tilejit.ops.elementwise import ELEMENTWISE, value_type
@@ -260,24 +261,24 @@ class Writer:
     def instruction_scalar(self) -> ir.Expr:
         return self.expr(self.draw(st.sampled_from((int32, int64))), 2)
 
-    def params(self) -> tuple[ir.Param, ...]:
-        found: list[ir.Param] = []
+    def params(self) -> tuple[Param, ...]:
+        found: list[Param] = []
         for _ in range(self.draw(st.integers(0, 2))):
             of = self.name()
-            for kind in (ir.ExtentParam, ir.StrideParam, ir.ScalarParam)[: self.draw(st.integers(0, 3))]:
-                var = self.var(None if kind is ir.ScalarParam else int64)
+            for kind in (ExtentParam, StrideParam, ScalarParam)[: self.draw(st.integers(0, 3))]:
+                var = self.var(None if kind is ScalarParam else int64)
                 self.vars.append(var)
-                axis = () if kind is ir.ScalarParam else (self.draw(st.integers(0, 3)),)
+                axis = () if kind is ScalarParam else (self.draw(st.integers(0, 3)),)
                 found.append(kind(of, var, *axis))
             buffer = self.buffer("global")
             self.buffers.append(buffer)
             flags = (self.draw(st.booleans()), self.draw(st.booleans()))
-            found.insert(0, ir.PointerParam(of, buffer, *flags))
+            found.insert(0, PointerParam(of, buffer, *flags))
         if self.draw(st.booleans()):
-            found.append(ir.AssertionsParam())
+            found.append(AssertionsParam())
         if self.draw(st.booleans()):
             self.buffers.append(self.buffer("global"))
-            found.append(ir.BarrierParam(self.buffers[-1]))
+            found.append(BarrierParam(self.buffers[-1]))
         return tuple(found)
 
     def kernel(self) -> ir.Kernel:

@@ -20,14 +20,16 @@ from tilejit.ir.nodes import (
     Expr,
     Instruction,
     Kernel,
-    PointerParam,
     Region,
-    ScalarParam,
     Special,
     Stmt,
     Sync,
     TileOp,
     Var,
+)
+from tilejit.ir.params import (
+    PointerParam,
+    ScalarParam,
 )
 from tilejit.layout import TileLayout, datapath, wg_local
 from tilejit.pipeline import Compiled

@@ -17,6 +17,7 @@ from ...scopes import SCOPES
 from .. import nodes as ir
 from ..analyses.elements import fixed_shape
 from ..arithmetic import build
+from ..params import AddressParam, PointerParam
 from .in_place import named_starts, overlap_text, pairs, shown
 
 __all__ = ["Aliases"]
@@ -29,11 +30,11 @@ class Aliases:
     """
 
     def __init__(self, kernel: ir.Kernel) -> None:
-        overlapping = [p for p in kernel.params if isinstance(p, ir.PointerParam) and not p.noalias]
+        overlapping = [p for p in kernel.params if isinstance(p, PointerParam) and not p.noalias]
         self._addresses = {p.buffer.name: ir.Var(f"{p.of}.address", int64) for p in overlapping}
         self._threads = kernel.threads
         self._numbers = count()
-        self.params = tuple(ir.AddressParam(p.of, self._addresses[p.buffer.name]) for p in overlapping)
+        self.params = tuple(AddressParam(p.of, self._addresses[p.buffer.name]) for p in overlapping)
 
     def before(self, stmt: ir.Stmt) -> Iterator[ir.Stmt]:
         """The tests of what an operation writes against what it reads in other arrays."""

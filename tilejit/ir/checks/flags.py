@@ -22,6 +22,7 @@ from ..analyses.elements import slots_of
 from ..analyses.initialized import Doubt
 from ..analyses.local_registers import LocalRegisters, numbers_of, span
 from ..arithmetic import build
+from ..params import AssertionsParam
 
 __all__ = ["Flags"]
 
@@ -91,7 +92,7 @@ class Flags:
 
     def _assertion(self, place: ir.Region | ir.Element, cond: ir.Expr, stmt: ir.Stmt) -> ir.Assert:
         name = place.buffer.root.name
-        if isinstance(place, ir.Element) and len(place.indices) <= ir.AssertionsParam.VALUES:
+        if isinstance(place, ir.Element) and len(place.indices) <= AssertionsParam.VALUES:
             values = tuple(build.cast(index, int64) for index in place.indices)
             what = f"{name}[{', '.join(f'{{{k}}}' for k in range(len(values)))}]"
         else:

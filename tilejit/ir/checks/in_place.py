@@ -13,7 +13,20 @@ from ...errors import KernelTypeError
 from .. import walk
 from ..analyses.overlap import same_or_apart
 from ..arithmetic import build
-from ..nodes import FALSE, TRUE, Assert, AssertionsParam, Const, Expr, Kernel, Region, Stmt, TileOp
+from ..nodes import (
+    FALSE,
+    TRUE,
+    Assert,
+    Const,
+    Expr,
+    Kernel,
+    Region,
+    Stmt,
+    TileOp,
+)
+from ..params import (
+    AssertionsParam,
+)
 from ..text.printer import expr_text
 from .conditions import Conditions
 from .indices import title

@@ -12,6 +12,16 @@ from ...ops.record import AttributeValue
 from ...scopes import LEVELS, SCOPES
 from .. import nodes as ir
 from ..combine import Combine
+from ..params import (
+    AddressParam,
+    AssertionsParam,
+    BarrierParam,
+    ExtentParam,
+    Param,
+    PointerParam,
+    ScalarParam,
+    StrideParam,
+)
 from .expressions import Names, dtype_name, ends_after_place, expression, looked_up, order, place, region
 from .layout_text import layout_from_text
 from .tokens import Line, lines_of
@@ -79,12 +89,12 @@ class _Reader:
         self.remaining = lines
         self.names = Names()
 
-    def params(self) -> tuple[ir.Param, ...]:
+    def params(self) -> tuple[Param, ...]:
         """The parameters; scalars first, because tensors name extents that are defined after them."""
         lines: list[Line] = []
         while self.remaining and self.remaining[0].accept("param"):
             lines.append(self.remaining.pop(0))
-        params: dict[int, ir.Param] = {}
+        params: dict[int, Param] = {}
         for scalar in (True, False):
             for number, line in enumerate(lines):
                 if _is_scalar(line) == scalar:
@@ -92,31 +102,31 @@ class _Reader:
                     self._end(line)
         return tuple(params[n] for n in range(len(lines)))
 
-    def _number(self, line: Line) -> ir.Param:
+    def _number(self, line: Line) -> Param:
         if line.peek.text == "assertions" and len(line.tokens) == line.at + 2:
             line.name()
-            return ir.AssertionsParam()
+            return AssertionsParam()
         var = self._definition(line)
         kind = line.name()
         axis = line.integer() if kind in ("extent", "stride") else 0
         line.expect("of")
         if kind == "scalar":
-            return ir.ScalarParam(line.name(), var)
+            return ScalarParam(line.name(), var)
         if kind == "address":
-            return ir.AddressParam(line.name(), var)
+            return AddressParam(line.name(), var)
         if kind == "extent":
-            return ir.ExtentParam(line.name(), var, axis)
+            return ExtentParam(line.name(), var, axis)
         if kind == "stride":
-            return ir.StrideParam(line.name(), var, axis)
+            return StrideParam(line.name(), var, axis)
         return line.fail(f"unknown kind of parameter {kind!r}")
 
-    def _pointer(self, line: Line) -> ir.Param:
+    def _pointer(self, line: Line) -> Param:
         buffer = self._buffer(line)
         if line.accept("barrier"):
-            return ir.BarrierParam(buffer)
+            return BarrierParam(buffer)
         of = line.name() if line.accept("of") else buffer.name
         written = line.accept("written")
-        return ir.PointerParam(of, buffer, written, line.accept("noalias"))
+        return PointerParam(of, buffer, written, line.accept("noalias"))
 
     def block(self, outside: int) -> tuple[ir.Stmt, ...]:
         """The statements of the lines that are indented more than `outside`."""

@@ -50,6 +50,16 @@ from ...layout import TileLayout
 from ...ops.record import AttributeValue
 from .. import nodes as ir
 from ..combine import Combine
+from ..params import (
+    AddressParam,
+    AssertionsParam,
+    BarrierParam,
+    ExtentParam,
+    Param,
+    PointerParam,
+    ScalarParam,
+    StrideParam,
+)
 from .grammar import (
     ATOM,
     COMPARISON,
@@ -94,24 +104,24 @@ def _header(kernel: ir.Kernel) -> str:
     return " ".join(words)
 
 
-def _param(param: ir.Param) -> str:
+def _param(param: Param) -> str:
     match param:
-        case ir.PointerParam():
+        case PointerParam():
             words = [f"param {buffer_text(param.buffer)}"]
             words += [f"of {_name(param.of)}"] if param.of != param.buffer.name else []
             words += [word for word, holds in (("written", param.written), ("noalias", param.noalias)) if holds]
             return " ".join(words)
-        case ir.ScalarParam():
+        case ScalarParam():
             return f"param {_definition(param.var)} scalar of {_name(param.of)}"
-        case ir.ExtentParam():
+        case ExtentParam():
             return f"param {_definition(param.var)} extent {param.axis} of {_name(param.of)}"
-        case ir.StrideParam():
+        case StrideParam():
             return f"param {_definition(param.var)} stride {param.axis} of {_name(param.of)}"
-        case ir.AddressParam():
+        case AddressParam():
             return f"param {_definition(param.var)} address of {_name(param.of)}"
-        case ir.AssertionsParam():
+        case AssertionsParam():
             return "param assertions"
-        case ir.BarrierParam():
+        case BarrierParam():
             return f"param {buffer_text(param.buffer)} barrier"
         case _:
             return assert_never(param)

@@ -39,6 +39,16 @@ from ...source import Span
 from ...target import MAX_THREADS, TARGETS
 from .. import nodes as ir
 from ..combine import Combine
+from ..params import (
+    AddressParam,
+    AssertionsParam,
+    BarrierParam,
+    ExtentParam,
+    Param,
+    PointerParam,
+    ScalarParam,
+    StrideParam,
+)
 from .combine import combine_faults
 from .instructions import cut_inputs, instruction_faults
 from .memory import access_fault, buffer_faults, element_faults, region_faults, vector_faults
@@ -146,27 +156,27 @@ class _Checker:
         self.target, self.is_cooperative = kernel.target, kernel.cooperative
         env = _Environment()
         # tensors name extents and strides that are defined after them
-        for param in sorted(kernel.params, key=lambda p: isinstance(p, ir.PointerParam)):
+        for param in sorted(kernel.params, key=lambda p: isinstance(p, PointerParam)):
             self.param(param, env)
         self.block(kernel.body, env)
 
-    def param(self, param: ir.Param, env: _Environment) -> None:
+    def param(self, param: Param, env: _Environment) -> None:
         match param:
-            case ir.PointerParam(buffer=buffer):
+            case PointerParam(buffer=buffer):
                 self.buffer(buffer, env, buffer.span)
                 if buffer.space != "global" or buffer.base is not None:
                     self.fault(f"parameter {buffer.name} must be global memory, and no view", buffer.span)
-            case ir.ScalarParam(var=var):
+            case ScalarParam(var=var):
                 self.define(var, env, None)
-            case ir.ExtentParam(var=var) | ir.StrideParam(var=var) | ir.AddressParam(var=var):
+            case ExtentParam(var=var) | StrideParam(var=var) | AddressParam(var=var):
                 self.define(var, env, None)
                 if var.dtype != int64:
                     self.fault(f"{var.name}: an extent, a stride or an address is of int64", None)
-            case ir.BarrierParam(buffer):
+            case BarrierParam(buffer):
                 self.buffer(buffer, env, buffer.span)
                 if buffer.space != "global" or buffer.dtype != uint32 or buffer.shape != (1,):
                     self.fault(f"the barrier {buffer.name} must be one uint32 in global memory", buffer.span)
-            case ir.AssertionsParam():
+            case AssertionsParam():
                 pass
             case _:
                 assert_never(param)
@@ -267,8 +277,8 @@ class _Checker:
             self.value(value, int64, env, stmt.span, "what an assertion tells")
         if stmt.rule not in ir.RULES:
             self.fault(f"an assertion of the rule {stmt.rule!r}", stmt.span)
-        if len(stmt.values) > ir.AssertionsParam.VALUES:
-            self.fault(f"{len(stmt.values)} values: a record keeps {ir.AssertionsParam.VALUES}", stmt.span)
+        if len(stmt.values) > AssertionsParam.VALUES:
+            self.fault(f"{len(stmt.values)} values: a record keeps {AssertionsParam.VALUES}", stmt.span)
 
     def binding(self, stmt: ir.Let | ir.Declare | ir.Assign, env: _Environment) -> None:
         value = stmt.init if isinstance(stmt, ir.Declare) else stmt.value
