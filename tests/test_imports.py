@@ -46,10 +46,10 @@ IN_IR: dict[str, set[str]] = {
     "names": {"nodes", "walk"},
     "arithmetic": {"nodes", "walk"},
     "combine": {"nodes", "arithmetic"},
-    "text": {"nodes", "walk", "combine"},
+    "text": {"nodes", "params", "walk", "combine"},
     "analyses": {"nodes", "walk", "arithmetic"},
-    "checks": {"nodes", "walk", "arithmetic", "analyses", "text"},
-    "verify": {"nodes", "walk", "arithmetic", "combine"},
+    "checks": {"nodes", "params", "walk", "arithmetic", "analyses", "text"},
+    "verify": {"nodes", "params", "walk", "arithmetic", "combine"},
 }
 
 #: packages of others -> the files that may import them

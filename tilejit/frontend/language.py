@@ -18,8 +18,8 @@ from ..errors import KernelSyntaxError, KernelTypeError
 from .source import KernelSource
 
 __all__ = [
-    "Constexpr", "Function", "Intrinsic", "LanguageName", "Spec", "Tensor", "cdiv", "constexpr", "function", "inf", "nan",
-    "next_power_of_2", "spec", "static_assert",
+    "Constexpr", "Function", "Intrinsic", "LanguageName", "Spec", "Tensor", "cdiv", "constexpr", "function", "inf",
+    "nan", "next_power_of_2", "spec", "static_assert",
 ]
 
 

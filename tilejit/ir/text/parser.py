@@ -11,17 +11,8 @@ from ...layout import TileLayout
 from ...ops.record import AttributeValue
 from ...scopes import LEVELS, SCOPES
 from .. import nodes as ir
+from .. import params as ir_params
 from ..combine import Combine
-from ..params import (
-    AddressParam,
-    AssertionsParam,
-    BarrierParam,
-    ExtentParam,
-    Param,
-    PointerParam,
-    ScalarParam,
-    StrideParam,
-)
 from .expressions import Names, dtype_name, ends_after_place, expression, looked_up, order, place, region
 from .layout_text import layout_from_text
 from .tokens import Line, lines_of
@@ -89,12 +80,12 @@ class _Reader:
         self.remaining = lines
         self.names = Names()
 
-    def params(self) -> tuple[Param, ...]:
+    def params(self) -> tuple[ir_params.Param, ...]:
         """The parameters; scalars first, because tensors name extents that are defined after them."""
         lines: list[Line] = []
         while self.remaining and self.remaining[0].accept("param"):
             lines.append(self.remaining.pop(0))
-        params: dict[int, Param] = {}
+        params: dict[int, ir_params.Param] = {}
         for scalar in (True, False):
             for number, line in enumerate(lines):
                 if _is_scalar(line) == scalar:
@@ -105,28 +96,28 @@ class _Reader:
     def _number(self, line: Line) -> Param:
         if line.peek.text == "assertions" and len(line.tokens) == line.at + 2:
             line.name()
-            return AssertionsParam()
+            return ir_params.AssertionsParam()
         var = self._definition(line)
         kind = line.name()
         axis = line.integer() if kind in ("extent", "stride") else 0
         line.expect("of")
         if kind == "scalar":
-            return ScalarParam(line.name(), var)
+            return ir_params.ScalarParam(line.name(), var)
         if kind == "address":
-            return AddressParam(line.name(), var)
+            return ir_params.AddressParam(line.name(), var)
         if kind == "extent":
-            return ExtentParam(line.name(), var, axis)
+            return ir_params.ExtentParam(line.name(), var, axis)
         if kind == "stride":
-            return StrideParam(line.name(), var, axis)
+            return ir_params.StrideParam(line.name(), var, axis)
         return line.fail(f"unknown kind of parameter {kind!r}")
 
     def _pointer(self, line: Line) -> Param:
         buffer = self._buffer(line)
         if line.accept("barrier"):
-            return BarrierParam(buffer)
+            return ir_params.BarrierParam(buffer)
         of = line.name() if line.accept("of") else buffer.name
         written = line.accept("written")
-        return PointerParam(of, buffer, written, line.accept("noalias"))
+        return ir_params.PointerParam(of, buffer, written, line.accept("noalias"))
 
     def block(self, outside: int) -> tuple[ir.Stmt, ...]:
         """The statements of the lines that are indented more than `outside`."""
