@@ -93,7 +93,7 @@ class _Reader:
                     self._end(line)
         return tuple(params[n] for n in range(len(lines)))
 
-    def _number(self, line: Line) -> Param:
+    def _number(self, line: Line) -> ir_params.Param:
         if line.peek.text == "assertions" and len(line.tokens) == line.at + 2:
             line.name()
             return ir_params.AssertionsParam()
@@ -111,7 +111,7 @@ class _Reader:
             return ir_params.StrideParam(line.name(), var, axis)
         return line.fail(f"unknown kind of parameter {kind!r}")
 
-    def _pointer(self, line: Line) -> Param:
+    def _pointer(self, line: Line) -> ir_params.Param:
         buffer = self._buffer(line)
         if line.accept("barrier"):
             return ir_params.BarrierParam(buffer)

@@ -49,8 +49,8 @@ from ..params import (
     ScalarParam,
     StrideParam,
 )
+from . import instructions
 from .combine import combine_faults
-from .instructions import cut_inputs, instruction_faults
 from .memory import access_fault, buffer_faults, element_faults, region_faults, vector_faults
 from .operations import const_fault, op_fault, tile_op_faults
 
@@ -405,14 +405,14 @@ class _Checker:
             self.vector(output, env, stmt.span)
             if output.buffer.space != "local":
                 self.fault(f"{stmt.name} fills registers; {output.buffer.name} is {output.buffer.space}", stmt.span)
-        cut = cut_inputs(stmt)
+        cut = instructions.cut_inputs(stmt)
         for k, value in enumerate(stmt.inputs):
             if isinstance(value, ir.Vector):
                 self.vector(value, env, stmt.span, is_masked=k in cut)
             else:
                 self.expr(value, env, stmt.span)
         self.fault(self.pending_fault(stmt), stmt.span)
-        for message in instruction_faults(stmt, None if self.is_tile else self.target):
+        for message in instructions.instruction_faults(stmt, None if self.is_tile else self.target):
             self.fault(message, stmt.span)
         if stmt.var is not None:
             self.define(stmt.var, env, stmt.span)
