@@ -171,6 +171,7 @@ class Kernel:
         device.check(target)
         devices.check_environment(call)
         request = Request(target, threads, values, call, self.options.debug or device.checks)
+        device.prepare()
         return device.load(self.variants.variant(request).compiled)
 
 

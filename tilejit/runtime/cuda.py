@@ -8,6 +8,7 @@ import math
 import threading
 import weakref
 from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from .cuda_memory import CudaMemory, staged
 from .device import Launch, WriteCheck, positions
 from .grid import stream_handle
 from .packing import Packing, Workspace, field_of, getter
+from .preparation import Preparation
 from .signature import Call
 
 if TYPE_CHECKING:
@@ -65,8 +67,7 @@ class CudaDevice:
         self.number = ordinal
         self.checks = False
         self._device = call(driver.cuDeviceGet, ordinal)
-        self.context = call(driver.cuDevicePrimaryCtxRetain, self._device)
-        self._context_handle = int(self.context)
+        self._preparation: Preparation | None = None
         attribute = driver.CUdevice_attribute
         major = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
         minor = self._attribute(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
@@ -77,6 +78,24 @@ class CudaDevice:
     @property
     def name(self) -> str:
         return f"cuda:{self.number}"
+
+    @cached_property
+    def context(self) -> Any:
+        """The primary context; making it takes the driver a quarter of a second, where no framework has."""
+        if self._preparation is not None:
+            self._preparation.wait()
+        return call(driver.cuDevicePrimaryCtxRetain, self._device)
+
+    @cached_property
+    def _context_handle(self) -> int:
+        return int(self.context)
+
+    def prepare(self) -> None:
+        if self._preparation is None and "context" not in self.__dict__:
+            self._preparation = Preparation(partial(driver.cuDevicePrimaryCtxRetain, self._device))
+
+    def open(self) -> None:
+        self.context  # noqa: B018
 
     @property
     def product(self) -> str:

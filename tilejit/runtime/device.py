@@ -66,6 +66,14 @@ class Device(Protocol):
         """Raises DeviceError where it can't run code for `target`."""
         ...
 
+    def prepare(self) -> None:
+        """Begins with what `load` will wait for; returns at once."""
+        ...
+
+    def open(self) -> None:
+        """Raises what would keep every launch from running here."""
+        ...
+
     def load(self, compiled: Compiled) -> LoadedKernel: ...
 
     def allocate(self, size: int) -> DeviceMemory:

@@ -38,7 +38,7 @@ def use_device(name: str) -> Iterator[None]:
 
     raises: DeviceError at once where there is no such device.
     """
-    named(name)
+    named(name).open()
     token = _chosen.set(name)
     try:
         yield
@@ -48,7 +48,9 @@ def use_device(name: str) -> Iterator[None]:
 
 def device() -> str:
     """The name of the device on which a launch without device arrays runs now."""
-    return default().name
+    chosen = default()
+    chosen.open()
+    return chosen.name
 
 
 def default() -> Device:

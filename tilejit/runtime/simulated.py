@@ -101,6 +101,12 @@ class SimulatedDevice:
                 hint=f"use plain sim or sim:{target}, or another target for the kernel",
             )
 
+    def prepare(self) -> None:
+        """There is nothing to wait for."""
+
+    def open(self) -> None:
+        """It always runs."""
+
     def load(self, compiled: Compiled) -> SimulatedFunction:
         return SimulatedFunction(compiled)
 
