@@ -11,7 +11,7 @@ import tilejit
 
 PACKAGE = Path(tilejit.__file__).parent
 
-BASE = {"errors", "source", "dtypes", "target", "scopes", "remember", "dataclass", "usage"}
+BASE = {"errors", "source", "dtypes", "target", "scopes", "remember", "dataclass", "usage", "distinct"}
 COMPILER = BASE | {"layout", "isa", "ir", "ops"}
 
 #: part of the package -> the parts that it may import besides itself
@@ -28,7 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # verdicts and counts as text: below the pipeline, whose `Compiled.explain()` answers with it
     "explain": COMPILER | {"lower", "codegen"},
     "pipeline": COMPILER | {"frontend", "lower", "codegen", "explain"},
-    "simulator": {"errors", "dataclass"},
+    "simulator": {"errors", "dataclass", "distinct"},
     "runtime": COMPILER | {"frontend", "lower", "codegen", "pipeline", "simulator"},
 }
 ALL = set(MAY_IMPORT) | {"jit", "testing", "__main__", "__init__"}

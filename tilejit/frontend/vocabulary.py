@@ -42,6 +42,9 @@ class ScopeNamespace(LanguageName):
         return Fault(f"{self} has no attribute {operation}", hint)
 
     def __getattr__(self, operation: str) -> Intrinsic:
+        if operation.startswith("__"):
+            # who asks whether this is an array needs no suggestions, which take as long as reading a kernel
+            raise AttributeError(operation)
         if operation in self.operations:
             return Intrinsic(f"{self.scope}.{operation}", CALLS[operation].meaning)
         fault = self.missing(operation)

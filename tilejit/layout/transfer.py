@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..dataclass import dataclass
+from ..distinct import distinct
 from ..errors import LayoutError
 from .tile_layout import TileLayout
 
@@ -79,6 +80,6 @@ def renaming(src: Holding, dst: Holding) -> tuple[tuple[int, int], ...] | str:
     if missing:
         return f"{missing} of {wanted.size} values are held by other threads than need them"
     pairs = np.unique(np.stack([dst.register.ravel(), src.register.ravel()[order][at]], axis=1), axis=0)
-    if len(np.unique(pairs[:, 0])) != len(pairs):
+    if len(distinct(pairs[:, 0])) != len(pairs):
         return "which register becomes which depends on the thread"
     return tuple((int(to), int(source)) for to, source in pairs)

@@ -22,12 +22,21 @@ from ..errors import DeviceError, LaunchError, ResourceError, entry_point
 from ..target import target as find_target
 from .arrays import SIMULATOR, DeviceArray
 from .device import Device
+from .preparation import Preparation, import_during
 from .signature import Call
 
 _chosen: ContextVar[str | None] = ContextVar("tilejit_device", default=None)
 
 #: the GPUs that were used so far, by ordinal
 _used: dict[int, Device] = {}
+
+_PACKAGE = __name__.partition(".")[0]
+
+#: what compiles, in parts of some 10 ms: whoever asks for a GPU is about to launch a kernel
+_COMPILER = (
+    "isa", "ops.tile", "ir.nodes", "ir.verify", "frontend.vocabulary", "frontend.values", "frontend.kernel",
+    "lower.variant", "lower.variants", "lower", "codegen", "pipeline",
+)
 
 _SYNTAX = "write cuda, cuda:1, sim or sim:sm_100a"
 
@@ -152,6 +161,10 @@ def cuda_problem() -> str | None:
         from . import cuda
     except ImportError as missing:
         return f"the package {missing.name or 'cuda'} isn't installed"
+    initialization = Preparation(cuda.problem)
+    # the driver takes 0.1 s, in which Python is free
+    import_during(initialization, [f"{_PACKAGE}.{module}" for module in _COMPILER])
+    initialization.wait()
     return cuda.problem()
 
 

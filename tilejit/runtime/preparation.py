@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-__all__ = ["Preparation"]
+__all__ = ["Preparation", "import_during"]
 
 
 class Preparation:
@@ -32,6 +33,10 @@ class Preparation:
             # who needs it meets the same error
             return
 
+    @property
+    def is_running(self) -> bool:
+        return self._thread.is_alive()
+
     def wait(self) -> None:
         """Returns when the work is done, or can't be."""
         if self._thread.ident is not None:
@@ -40,3 +45,11 @@ class Preparation:
 
 def _nothing() -> None:
     """What is left to do where no thread can be started."""
+
+
+def import_during(preparation: Preparation, modules: Sequence[str]) -> None:
+    """Imports modules, one after the other, for as long as something else is being prepared."""
+    for module in modules:
+        if not preparation.is_running:
+            return
+        importlib.import_module(module)

@@ -209,12 +209,12 @@ class VariantCache:
         return _Draft(tile, 1e3 * (time.perf_counter() - started))
 
     def _make(self, typed: Signature, request: Request, draft: _Draft | None) -> CompiledVariant:
-        # the compiler and llvmlite take 100 ms to import, so they wait until something is compiled
-        from .. import pipeline
-        from ..frontend.ir_params import with_overlaps
-
         call, made = _call_site(), time.time()
         with _uncollected():
+            # the compiler and llvmlite take 100 ms to import, so they wait until something is compiled
+            from .. import pipeline
+            from ..frontend.ir_params import with_overlaps
+
             draft = draft or self._draft(typed, request)
             tile = with_overlaps(draft.tile, typed)
             with self._recursion_named():

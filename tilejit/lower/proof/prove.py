@@ -7,6 +7,7 @@ from math import prod
 
 import numpy as np
 
+from ...distinct import distinct
 from ...errors import assert_never
 from ...ir.nodes import Expr, Region, Special, TileOp, Var
 from ...ir.walk import subexpressions
@@ -155,7 +156,7 @@ def _inside(moves: Moves, number: int, side: Contents) -> None:
     """What lanes access together are elements of the region and no others."""
     for access in moves.accesses:
         if access.side == number:
-            covered = np.unique(access.starts[:, None] + np.arange(access.width))
+            covered = distinct(access.starts[:, None] + np.arange(access.width))
             strangers = covered[side.held(covered) < 0]
             name = side.region.buffer.name
             assert len(strangers) == 0, f"place {strangers[0]} of {name} is accessed, which holds no element of it"
@@ -172,11 +173,11 @@ def _accesses(moves: Moves, number: int) -> list[JointAccess]:
         return [JointAccess(number, places, width=1, align=1)]
     # a part of a vector is accessed by powers of two, the widest first, each at multiples of its size
     widths = 1 << (np.frexp(moves.width)[1] - 1)
-    return [JointAccess(number, places[widths == w], width=int(w), align=int(w)) for w in np.unique(widths)]
+    return [JointAccess(number, places[widths == w], width=int(w), align=int(w)) for w in distinct(widths)]
 
 
 def _need_covered(access: JointAccess, moves: Moves, number: int) -> None:
-    covered = np.unique(access.starts[:, None] + np.arange(access.width))
+    covered = distinct(access.starts[:, None] + np.arange(access.width))
     _, places = _every_element(moves)
-    outside = np.setdiff1d(places[:, number], covered)
+    outside = np.setdiff1d(distinct(places[:, number]), covered, assume_unique=True)
     assert len(outside) == 0, f"element {outside[0]} is moved, and not accessed"

@@ -6,6 +6,7 @@ from math import prod
 
 import numpy as np
 
+from ...distinct import distinct
 from ...ir.nodes import Region, TileOp
 from ...ops.fold import PAIRS
 from ...ops.reduce import axes_of
@@ -60,9 +61,9 @@ def prove_folds(folds: Folds, op: TileOp) -> None:
 
 def _need_written(registers: Array, held: Array, dst: Region) -> None:
     """Raise AssertionError unless each register that holds an element of a destination is written, and once."""
-    written = np.unique(registers)
+    written = distinct(registers)
     assert len(written) == len(registers), "two results have one register"
-    unwritten = np.setdiff1d(np.flatnonzero((held >= 0).any(axis=0)), written)
+    unwritten = np.setdiff1d(np.flatnonzero((held >= 0).any(axis=0)), written, assume_unique=True)
     assert len(unwritten) == 0, f"register {unwritten[0]} of {dst.buffer.name} isn't written"
     assert (written < held.shape[1]).all(), f"register {written[-1]} of {dst.buffer.name} is none of its own"
 
@@ -74,7 +75,7 @@ _NONE = -2
 def _need_all(elements: Array, wanted: Array, what: str) -> None:
     taken = np.sort(elements[elements != _NONE])
     assert (taken >= 0).all(), f"{what} is made of registers that hold no element"
-    assert len(np.unique(taken)) == len(taken), f"{what} has an element twice"
+    assert len(distinct(taken)) == len(taken), f"{what} has an element twice"
     assert np.array_equal(taken, wanted), f"{what} is made of elements {taken.tolist()} instead of {wanted.tolist()}"
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...dataclass import dataclass
+from ...distinct import distinct
 from ...dtypes import int32
 from ...errors import LayoutError
 from ...ir.arithmetic import build
@@ -147,7 +148,7 @@ class Plan(PlanBase):
         is_moved = np.zeros(self.issues * self.threads, bool)
         is_moved[turns.holding(self.is_mover(turns.thread))] = True
         rows = np.flatnonzero(is_moved[issue * self.threads + thread])
-        access = JointAccess(1 if self.loads else 0, np.unique(starts[rows]), width=ROW, align=ROW)
+        access = JointAccess(1 if self.loads else 0, distinct(starts[rows]), width=ROW, align=ROW)
         places, width = np.stack(sides, axis=1)[rows], np.ones(len(rows), np.int64)
         return Moves(issue[rows], thread[rows], places, width, (1, 1), (access,))
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ...distinct import distinct
 from ..machine.flights import Batch, touching
 from ..machine.lanes import Index, Lanes
 from ..machine.memory import MemoryRegion
@@ -52,7 +53,7 @@ class AccessFindings:
         return place(region, offset, 1 << site.shift)
 
     def threads(self, me: Record) -> list[int]:
-        return [int(x) - 1 for x in np.unique(me)]
+        return [int(x) - 1 for x in distinct(me)]
 
     def sources(self, region: MemoryRegion, cells: Index, me: Record, site: Site) -> None:
         """Report if a copy in flight still reads what is about to be written."""

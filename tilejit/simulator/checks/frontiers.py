@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ...distinct import distinct
 from ..machine.lanes import Index
 from .pages import PAGE_BITS, Page, Rows, page_of
 
@@ -58,7 +59,7 @@ class Frontiers:
         table = self.tables[kind]
         missing = table[who] == 0
         if np.count_nonzero(missing):
-            fresh = np.unique(who[missing])
+            fresh = distinct(who[missing])
             table[fresh] = np.arange(self.width, self.width + fresh.size)
             self.width += fresh.size
             if self.width > self.table.shape[1]:
@@ -87,7 +88,7 @@ class Frontiers:
         """(which of `numbers`, the page's rows) of each page that they are in."""
         at = np.flatnonzero(numbers >= PAGED)
         pages = numbers[at] >> PAGE_BITS
-        for page in np.unique(pages).tolist():
+        for page in distinct(pages).tolist():
             if self.opened[0] != page:
                 self.opened = page, self.pages[page].rows()
             yield at[pages == page], self.opened[1]
@@ -176,7 +177,7 @@ class Frontiers:
         low, high = groups.min(axis=1), groups.max(axis=1)
         if ((groups == low[:, None]) | (groups == high[:, None])).all():
             return self.joined(low, high)
-        result: Index = np.array([self.number_of(self.joined_row(np.unique(group))) for group in groups])
+        result: Index = np.array([self.number_of(self.joined_row(distinct(group))) for group in groups])
         return result
 
     def joined_row(self, numbers: Sequence[int] | Index) -> Rows:
@@ -204,7 +205,7 @@ class Frontiers:
         for numbers in kept:
             paged = numbers >= PAGED
             stays[numbers[~paged]] = True
-            pages.update(np.unique(numbers[paged] >> PAGE_BITS).tolist())
+            pages.update(distinct(numbers[paged] >> PAGE_BITS).tolist())
         renamed = np.cumsum(stays) - 1
         for numbers in kept:
             inside = numbers < PAGED

@@ -20,6 +20,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from ...distinct import distinct
 from ..decode.ordering import Ordering
 from ..machine.lanes import WARP, Index, Lanes
 from ..opcodes.memory import Site
@@ -176,13 +177,13 @@ class Order:
         """What threads know together, None if nobody knows anything."""
         if self.frontier is None:
             return None
-        row = self.frontiers.joined_row(np.unique(self.frontier[positions]))
+        row = self.frontiers.joined_row(distinct(self.frontier[positions]))
         return row if np.count_nonzero(row) else None
 
     def share_runs(self, positions: Index, starts: Index) -> None:
         """Threads from each start to the next have met."""
         sizes = np.diff(np.append(starts, positions.size))
-        for size in np.unique(sizes):
+        for size in distinct(sizes):
             self.share(positions[starts[sizes == size, None] + np.arange(size)])
 
     def share(self, groups: Index) -> None:
@@ -412,7 +413,7 @@ class Order:
         to_mine = to_all
         if self.facts.narrow:
             to_mine = np.zeros_like(to_all)
-            for one in np.unique(cta).tolist():
+            for one in distinct(cta).tolist():
                 at = np.flatnonzero(cta == one)
                 start = location.near.get(one, NOTHING) if location is not None else NOTHING
                 to_mine[at] = chain(self.frontiers.row(start), near[at])[:-1]
@@ -439,7 +440,7 @@ class Order:
         if not self.facts.narrow:
             return
         cta = self.lanes.full["cta"][positions]
-        for one in np.unique(cta).tolist():
+        for one in distinct(cta).tolist():
             rows = near[cta == one].max(axis=0)
             location.near[one] = self.frontiers.raised_one(location.near.get(one, NOTHING), rows)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ...distinct import distinct
 from ..decode.ordering import Ordering
 from ..machine.lanes import Index
 from ..opcodes.memory import Site
@@ -80,7 +81,7 @@ class Precedence:
             result[left[ends]] = every
             goes_on = ~settled & ~ends
             left, entry = left[goes_on], entry[goes_on]
-        for start in np.unique(entry).tolist():
+        for start in distinct(entry).tolist():
             asked = left[entry == start]
             writers = log.records[log.chain(start, MOST_PAIRS // left.size)]
             for at in asked.tolist():

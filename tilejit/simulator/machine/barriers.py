@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...dataclass import dataclass
+from ...distinct import distinct
 from ...errors import DeadlockError, DivergenceError, SimulationError
 from ..checks.findings import Findings
 from ..checks.order import Order
@@ -66,7 +67,7 @@ class Barriers:
             self.mark_barrier(np.arange(self.lanes.first, self.lanes.first + self.lanes.ctas), True)
             return [(block.targets[0], None, None, None)]
         each = np.broadcast_to(numbers, positions.shape)
-        for number in np.unique(each):
+        for number in distinct(each):
             if number > 15:
                 raise SimulationError(
                     f"there is no barrier {number}\n  {self.places.describe(block.end_pc)}",
@@ -122,7 +123,7 @@ class Barriers:
             have = np.bincount(cta[here & self.alive], minlength=lanes.ctas)
             full = (have >= need) & (have > 0)
         else:
-            warps = np.unique(lanes.full["chunk_warp"][here & self.warp_complete(here)])
+            warps = distinct(lanes.full["chunk_warp"][here & self.warp_complete(here)])
             have = np.bincount(warps // lanes.warps_per_cta, minlength=lanes.ctas) * WARP
             full = have >= count
         if not full.any():

@@ -11,6 +11,7 @@ from typing import Any, NoReturn, TypedDict
 
 import numpy as np
 
+from ...distinct import distinct
 from ...errors import DeadlockError, DivergenceError, OutOfBoundsError, SimulationError, UninitializedReadError
 from ..checks.order import Order
 from ..checks.places import PtxPlaces
@@ -238,7 +239,7 @@ class Machine:
                 f"of {len(block.targets)}\n  {self.places.describe(block.end_pc)}",
                 instructions=(block.end_pc,), threads=self.lanes.numbers(positions[at : at + 1]),
             )
-        for i in np.unique(chosen):
+        for i in distinct(chosen):
             at_i = np.flatnonzero(chosen == i)
             whole = at_i.size == self.lanes.total
             self.send(block.index, block.targets[int(i)], None if whole else positions[at_i])
@@ -300,7 +301,7 @@ class Machine:
     def hold(self, number: int, group: Index) -> None:
         """A warp instruction misses lanes: wait until others have run."""
         other = self.held.get(number)
-        self.held[number] = group if other is None else np.union1d(other, group)
+        self.held[number] = group if other is None else distinct(np.concatenate((other, group)))
 
     def wake(self) -> bool:
         """Nothing is ready: retry held and parked groups. False when all threads have exited."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...distinct import distinct
 from .lanes import Index, Lanes
 
 Groups = dict[int, Index | None]
@@ -28,7 +29,7 @@ class Schedule:
         group = ready.pop(number)
         positions = np.arange(self.lanes.total) if group is None else group
         warp = self.lanes.full["chunk_warp"][positions]
-        warps = np.unique(warp)
+        warps = distinct(warp)
         if warps.size == 1 or self.random.random() < 0.5:
             return number, group
         chosen = np.isin(warp, warps[self.random.random(warps.size) < 0.5])

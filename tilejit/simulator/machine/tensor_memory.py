@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...dataclass import dataclass
+from ...distinct import distinct
 from ...errors import (
     AsyncHazardError,
     MisalignedError,
@@ -245,7 +246,7 @@ class TensorMemory:
 
     def check_columns(self, kind: Form, warps: Index, column: Index, verb: str, pc: int) -> None:
         owned = self.allocator.owned
-        for start in np.unique(column):
+        for start in distinct(column):
             rows = np.flatnonzero(column == start)
             columns = start + kind.used
             real = columns[columns < COLUMNS]
@@ -261,7 +262,7 @@ class TensorMemory:
                     instructions=(pc,), threads=self.allocator.threads(int(warps[at])),
                 )
             if self.order is not None:
-                units = np.unique(columns // UNIT)
+                units = distinct(columns // UNIT)
                 self.last_use[warps[rows][:, None], units] = self.order.tick(pc)
 
     def check(self, kind: Form, warps: Index, cells: Index, how: str, pc: int) -> None:
