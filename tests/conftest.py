@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from functools import lru_cache
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -25,6 +27,29 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--bless", action="store_true", help="rewrite golden files with what the tests made")
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """For `-n auto`: each process collects all tests, so more of them than cores only cost."""
+    return usable_cores()
+
+
+def usable_cores(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
+    """The cores that this process may use: a container may have fewer than it sees."""
+    seen = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    limit, period = quota.read_text().split() if quota.exists() else ("max", "1")
+    return seen if limit == "max" else max(1, min(seen, round(int(limit) / int(period))))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """What is collected stays to the end: the garbage collector needn't look through it again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -74,9 +99,12 @@ def golden(request: pytest.FixtureRequest) -> Golden:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def emitted_ptx() -> Iterator[EmittedPtx]:
-    """All PTX that tests compile, for ptxas: what it refuses fails the session, by the name of the test."""
+def emitted_ptx(request: pytest.FixtureRequest) -> Iterator[EmittedPtx]:
+    """The PTX that tests compile, for ptxas: what it refuses fails the session, by the name of the test.
+
+    Each form of line, and with `-m "long or not long"` each program.
+    """
     collected = EmittedPtx()
     with collected.recording():
         yield collected
-    collected.check()
+    collected.check(each="long" in request.config.option.markexpr)

@@ -148,21 +148,12 @@ def check(folder: Path, *wanted: dict[str, set[str]], keyword: str) -> None:
     assert made == {"PASSED": names}, printed
 
 
-def test_an_elementwise_operation_is_one_record(tmp_path: Path) -> None:
+def test_the_recipes_name_all_that_is_needed(tmp_path: Path) -> None:
+    """All in one copy: of each what it brings runs and passes, and no more."""
     folder = copied(tmp_path)
-    follow("How to add an operation", folder)
-    check(folder, OF_AN_OPERATION, COMPLETE, keyword="softplus_demo or nothing_is_missing")
-
-
-def test_a_variant_is_a_file_a_line_and_a_golden(tmp_path: Path) -> None:
-    folder = copied(tmp_path)
-    follow("How to add a variant", folder)
+    for what in ("an operation", "a variant", "an instruction"):
+        follow(f"How to add {what}", folder)
     run(folder, "--bless", "-k", "within_demo", "tests/lower/test_golden.py")
-    check(folder, OF_A_VARIANT, COMPLETE, keyword="within_demo or nothing_is_missing")
-
-
-def test_an_instruction_is_a_row_and_an_opcode(tmp_path: Path) -> None:
-    folder = copied(tmp_path)
-    follow("How to add an instruction", folder)
-    keyword = "szext or every_row or nothing_is_missing"
-    check(folder, OF_AN_INSTRUCTION, OF_ALL_INSTRUCTIONS, COMPLETE, keyword=keyword)
+    wanted = (OF_AN_OPERATION, OF_A_VARIANT, OF_AN_INSTRUCTION, OF_ALL_INSTRUCTIONS, COMPLETE)
+    names = ("softplus_demo", "within_demo", "szext", "every_row", "nothing_is_missing")
+    check(folder, *wanted, keyword=" or ".join(names))

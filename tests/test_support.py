@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import tilejit as tj
+from tests.conftest import usable_cores
 from tests.support import goldens, ptxas
 from tests.support.goldens import Golden
 from tilejit import pipeline
@@ -28,6 +29,44 @@ def test_ptxas_names_what_it_refuses() -> None:
     emitted.add(GOOD.replace("ret", "nonsense"), "sm_90", "bad one")
     with pytest.raises(AssertionError, match="bad one"):
         emitted.check()
+
+
+BODY = "\t.reg .b32 %r<4>;\n\tadd.s32 \t%r1, %r2, 7;\n\tbar.sync 0;\n\tld.global.b32 \t%r3, [%rd1+8];\n"
+
+#: what is written instead -> whether ptxas may answer otherwise
+OTHER_FORMS = {
+    ("%r1, %r2, 7", "%r3, %r3, 9"): False,
+    ("[%rd1+8]", "[%rd2+4096]"): False,
+    ("%r<4>", "%r<17>"): False,
+    ("%r2, 7", "%r2, 7000000000"): True,
+    ("[%rd1+8]", "[%rd1+9999999999]"): True,
+    ("bar.sync 0", "bar.sync 17"): True,
+    ("add.s32", "add.f32"): True,
+    ("%r1, %r2", "%rd1, %r2"): True,
+    ("b32 \t%r3", "v2.b32 \t%r3"): True,
+    ("\t.reg", "\t.shared .align 4 .b8 shared0_x[50000];\n\t.reg"): True,
+}
+
+
+@pytest.mark.parametrize("change", OTHER_FORMS, ids=lambda change: change[1])
+def test_ptxas_is_asked_of_a_program_that_has_a_form_of_line_of_its_own(change: tuple[str, str]) -> None:
+    first, second = (BODY, "sm_90", "first"), (BODY.replace(*change), "sm_90", "second")
+    assert first[0] != second[0]
+    asked = {name for _, _, name in ptxas.covering([first, second])}
+    assert (asked == {"first", "second"}) == OTHER_FORMS[change] and asked
+    assert len(list(ptxas.covering([first, (first[0], "sm_100a", "another target")]))) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "cores"), [("max 100000", 3), ("150000 100000", 2), ("1000 100000", 1), ("6400000 100000", 3)]
+)
+def test_tests_take_no_more_processes_than_a_container_has_cores(
+    text: str, cores: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2}, raising=False)
+    (tmp_path / "cpu.max").write_text(f"{text}\n")
+    assert usable_cores(tmp_path / "cpu.max") == cores
+    assert usable_cores(tmp_path / "none") == 3
 
 
 @tj.kernel(threads=32)

@@ -158,6 +158,54 @@ def _remember(batch: tuple[str, list[str]]) -> None:
             _memo(ptx, target).touch()
 
 
+#: names, of which ptxas takes any: registers by their kind
+_NAMES = re.compile(r"(%[a-z]+)\d+|\$L_\w+|(?<=\.entry )\w+|\w+_param_\d+|//.*|shared\d+_[\w$]+")
+#: opcodes whose constants may be any of their type; those of others (`bar.sync 1`) are part of what is taken
+_ANY_CONSTANT = re.compile(
+    r"\s*(?:@!?%\w+ )?(?:abs|add|and|bfe|bfi|cvt|div|fma|max|min|mad|mov|mul|neg|not|or|prmt|rem|selp|setp|shl|shr|slct"
+    r"|ld|st|sub|xor)\.|\s*\.(?:b8|b32|b64|file|loc|reg)\b"
+)
+_NUMBER = re.compile(r"(?<![\w.])(?:0[fFdD][0-9A-Fa-f]+|-?0x[0-9A-Fa-f]+|-?\d+)(?![\w.])")
+_OFFSET = re.compile(r"(?<=\+)-?\d+(?=\])")
+_SHARED = re.compile(r"\.shared .*\[(\d+)\]")
+#: bits of types and of offsets, past which a constant is refused
+_BITS = (16, 31, 32, 63, 64, 1 << 30)
+
+
+def forms(ptx: str) -> set[str]:
+    """A program's lines as far as ptxas tells them apart: kinds of registers, bits of constants, shared KiB."""
+    shared = sum(map(int, _SHARED.findall(ptx)))
+    return {f"shared {-(-shared // 1024)}", *map(_form, ptx.splitlines())}
+
+
+@lru_cache(maxsize=1 << 18)
+def _form(line: str) -> str:
+    line = _OFFSET.sub(_bits, _NAMES.sub(lambda m: m[1] or "", line))
+    if _SHARED.search(line):
+        return _NUMBER.sub("", line)
+    return _NUMBER.sub(_bits, line) if _ANY_CONSTANT.match(line) else line
+
+
+def _bits(number: re.Match[str]) -> str:
+    digits = number[0]
+    if digits[1:2] in ("f", "F", "d", "D"):
+        return digits[:2]
+    return f"b{next(bits for bits in _BITS if int(digits, 0).bit_length() <= bits)}"
+
+
+def covering(programs: Iterable[tuple[str, str, str]]) -> Iterator[tuple[str, str, str]]:
+    """Those among (ptx, target, name)s in which some form of line stands first for its target; the shortest first.
+
+    Of a thousand programs that properties draw, ptxas reads nothing new in most, which costs it 10 ms each.
+    """
+    seen: set[tuple[str, str]] = set()
+    for ptx, target, name in sorted(programs, key=lambda program: len(program[0])):
+        lines = {(target, form) for form in forms(ptx)}
+        if not lines <= seen:
+            seen |= lines
+            yield ptx, target, name
+
+
 class EmittedPtx:
     """PTX that tests emitted, for one check at the end."""
 
@@ -184,9 +232,10 @@ class EmittedPtx:
         finally:
             pipeline.generate = original
 
-    def check(self) -> None:
-        """Fails with every refusal."""
-        refused = complaints((ptx, target, name) for (ptx, target), name in self.programs.items())
+    def check(self, *, each: bool = False) -> None:
+        """Fails with every refusal among programs that have each form of line; each: among all programs."""
+        programs = [(ptx, target, name) for (ptx, target), name in self.programs.items()]
+        refused = complaints(programs if each else covering(programs))
         assert not refused, "\n".join(refused)
 
 

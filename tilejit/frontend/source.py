@@ -58,7 +58,13 @@ class KernelSource:
             raise KernelSyntaxError("a kernel can't be a lambda", hint="write it with def")
         lines = _lines(fn)
         text = "\n".join(lines) + "\n"
-        tree = _parse(text, code.co_filename, fn.__name__)
+        try:
+            tree = _parse(text, code.co_filename)
+        except SyntaxError:
+            raise KernelSyntaxError(
+                f"the source of {fn.__name__} in {code.co_filename} is not Python any more",
+                hint="the file was edited after it was imported: import it again, or restart",
+            ) from None
         node = _definition(tree, code)
         if isinstance(node, ast.AsyncFunctionDef):
             raise KernelSyntaxError(f"{code.co_name} is an async function; kernels are plain ones", hint="write def")
@@ -137,14 +143,8 @@ def _lines(fn: FunctionType) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=64)
-def _parse(text: str, file: str, name: str) -> ast.Module:
-    try:
-        return ast.parse(text, file)
-    except SyntaxError:
-        raise KernelSyntaxError(
-            f"the source of {name} in {file} is not Python any more",
-            hint="the file was edited after it was imported: import it again, or restart",
-        ) from None
+def _parse(text: str, file: str) -> ast.Module:
+    return ast.parse(text, file)
 
 
 @lru_cache(maxsize=256)

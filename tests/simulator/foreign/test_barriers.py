@@ -12,8 +12,10 @@ from .barriers import SCHEDULES, examine, mutations
 from .case import Case, stored_ptx
 from .test_foreign_kernels import RUNNING
 
-#: kernels with many accesses or many barriers
-LONG = {"nvcc/cub_radix_sort", "nvcc/bitonic_sort", "numba/bitonic_sort", "triton/scatter_atomics"}
+#: kernels with many accesses or many barriers, or whose threads wait for each other in turn
+LONG = {
+    "nvcc/cub_radix_sort", "nvcc/bitonic_sort", "nvcc/libcu_maximum", "numba/bitonic_sort", "triton/scatter_atomics",
+}
 SAMPLE = [case for case in RUNNING if case.name not in LONG]
 
 
