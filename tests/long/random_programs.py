@@ -1,0 +1,277 @@
+"""Random programs of many kinds by seeds of the day: NumPy = simulator = GPU. As many as fit into some seconds:
+
+    python -m tests.long.random_programs --seconds 130 --jobs 16
+    python -m tests.long.random_programs --seed 20260101 --only trees:17
+
+prints the seed, how many programs of each kind there were, and what failed, each with the command that runs it again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import itertools
+import os
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from multiprocessing import get_context
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, assume, given, seed, settings
+from hypothesis import strategies as st
+
+import tilejit as tj
+from tests.conftest import why_no_gpu
+from tests.frontend.test_random_programs import by_python, deep_programs, programs
+from tests.kernels import test_property_copies as copies
+from tests.kernels import test_property_elementwise as elementwise
+from tests.kernels import test_trees, tile_programs
+from tests.kernels.test_gemm import multiplies
+from tests.support.operands import Operand
+from tests.support.programs import source_of
+from tilejit import pipeline
+from tilejit.dtypes import DTYPES
+from tilejit.errors import DispatchError
+from tilejit.isa.mma import MMA
+from tilejit.runtime import devices, variants
+from tilejit.runtime.device import Device
+
+DAY = int(os.environ.get("TILEJIT_SEED") or datetime.date.today().strftime("%Y%m%d"))
+
+#: programs of one batch of `main`
+BATCH = 40
+
+
+def all_devices() -> list[Device]:
+    return [devices.named(name) for name in (["sim"] if why_no_gpu() else ["sim", "cuda"])]
+
+
+def named(device: Device) -> str:
+    return "cuda" if device.number >= 0 else "sim"
+
+
+@contextmanager
+def compile_times() -> Iterator[list[float]]:
+    """The seconds that each compilation inside takes, the reading of the source included."""
+    times: list[float] = []
+
+    def timed(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **options: Any) -> Any:
+            began = time.perf_counter()
+            try:
+                return function(*args, **options)
+            finally:
+                times.append(time.perf_counter() - began)
+
+        return call
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(variants.VariantCache, "_make", timed(variants.VariantCache._make))
+        patch.setattr("tests.support.running.compile", timed(pipeline.compile))
+        yield times
+
+
+def scalar_program(case: tuple[str, int]) -> None:
+    text, n = case
+    wanted = by_python(text, n)
+    for device in all_devices():
+        array = np.zeros(8, np.int32)
+        with tj.use_device(named(device)):
+            tj.kernel(threads=1)(source_of(text))[1](array, n)
+        np.testing.assert_array_equal(array, wanted, named(device))
+
+
+def copy(case: tuple[copies.Copy, str]) -> None:
+    made, target = case
+    for device in all_devices():
+        made.run(device, None if device.number >= 0 else target)
+
+
+def copy_async(case: tuple[copies.Copy, str]) -> None:
+    made, target = case
+    made.operation = replace(made.operation, name="copy_async", operands=made.operation.operands[:2])
+    made.fill = np.zeros_like(made.fill)
+    for device in all_devices():
+        try:
+            made.run(device, None if device.number >= 0 else target)
+        except DispatchError as error:
+            assert "ldgsts" in error.declines
+
+
+def computation(case: tuple[elementwise.Computation, str, bool]) -> None:
+    made, target, at_run_time = case
+    # fp8 has no arithmetic, and scalars of it no parameters
+    assume(not any(not isinstance(i, Operand) and DTYPES[elementwise._name(i)].is_fp8 for i in made.inputs))
+    for device in all_devices():
+        made.run(device, None if device.number >= 0 else target, at_run_time)
+
+
+def product(case: tuple[Any, tuple[int, int, int], tuple[int, int], int]) -> None:
+    form, tiles, warps, number = case
+    for device in all_devices():
+        if device.number < 0 or MMA.row(form).missing(device.target) is None:
+            multiplies(form, tiles, warps, device, number)
+
+
+def tree(case: tuple[tile_programs.Program, str, int]) -> None:
+    program, target, schedule = case
+    for device in all_devices():
+        simulated = device.number < 0
+        test_trees.runs(program, device, target if simulated else None, schedule if simulated else 0)
+
+
+TARGETS = st.sampled_from(copies.TARGETS)
+ANY_MEMORY = tuple(pair for pair in copies.ANY_PAIR if "local" not in pair)
+
+#: name -> (how a case is drawn, what is done with it, tests of so many programs)
+KINDS: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], None], int]] = {
+    "scalars": (st.tuples(programs() | deep_programs(), st.integers(-3, 9)), scalar_program, 24),
+    "copies": (
+        st.tuples(
+            copies.memory_copies(copies.MEMORY_PAIRS)
+            | copies.memory_copies(ANY_MEMORY, "fallback")
+            | copies.register_copies()
+            | copies.register_copies("fallback", windowed=True)
+            | copies.local_copies()
+            | copies.matrix_copies(),
+            TARGETS,
+        ),
+        copy,
+        24,
+    ),
+    "cp.async": (st.tuples(copies.memory_copies((("shared", "global"),)), TARGETS), copy_async, 8),
+    "elementwise": (
+        st.tuples(elementwise.computations() | elementwise.memory_computations(), TARGETS, st.booleans()),
+        computation,
+        20,
+    ),
+    "trees": (
+        st.tuples(tile_programs.programs(12), TARGETS, st.sampled_from([0] * 9 + [1])),
+        tree,
+        24,
+    ),
+    "products": (
+        st.tuples(
+            st.sampled_from(MMA.forms()),
+            st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(1, 3)),
+            st.sampled_from([(1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (3, 1), (1, 4), (4, 2)]),
+            st.integers(0, 99),
+        ),
+        product,
+        4,
+    ),
+}
+
+
+@dataclass
+class Batch:
+    """Programs of one kind by one seed: how many have run, and the seconds that each compilation took."""
+
+    kind: str
+    seed: int
+    programs: int = 0
+    compiled: list[float] = field(default_factory=list)
+
+    def run(self, most: int) -> Batch:
+        """Raises what the simplest program of those that fail raises."""
+        strategy, run, _ = KINDS[self.kind]
+
+        @seed(self.seed)
+        @settings(
+            max_examples=most, database=None, deadline=None, phases=[Phase.generate, Phase.shrink],
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(strategy)
+        def case_by_case(case: Any) -> None:
+            run(case)
+            self.programs += 1
+
+        with compile_times() as self.compiled:
+            case_by_case()
+        return self
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one batch came to; failure: the traceback, or nothing."""
+
+    kind: str
+    number: int
+    programs: int
+    longest: float
+    failure: str
+
+
+def outcome(day: int, kind: str, number: int) -> Outcome:
+    batch, failure = Batch(kind, day * 100_000 + number), ""
+    try:
+        batch.run(BATCH)
+    except Exception:
+        failure = traceback.format_exc()
+    return Outcome(kind, number, batch.programs, max(batch.compiled, default=0.0), failure)
+
+
+def in_turn(kinds: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """(kind, number) of one batch after another, as often as `KINDS` says."""
+    counts: Counter[str] = Counter()
+    for turn in itertools.count(1):
+        for kind in kinds:
+            # the largest kind has a batch in each turn
+            while counts[kind] * max(KINDS[k][2] for k in kinds) < turn * KINDS[kind][2]:
+                yield kind, counts[kind]
+                counts[kind] += 1
+
+
+def outcomes(day: int, kinds: Sequence[str], seconds: float, jobs: int) -> Iterator[Outcome]:
+    """Of as many batches as are begun in some seconds."""
+    ends = time.monotonic() + seconds
+    batches = in_turn(kinds)
+    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+        running: set[Future[Outcome]] = set()
+        while running or time.monotonic() < ends:
+            while len(running) < jobs + 2 and time.monotonic() < ends:
+                running.add(pool.submit(outcome, day, *next(batches)))
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            yield from (future.result() for future in done)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--seed", type=int, default=DAY)
+    parser.add_argument("--seconds", type=float, default=130, help="a batch that has begun is finished")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
+    parser.add_argument("--only", metavar="KIND:NUMBER", help="one batch again")
+    options = parser.parse_args(arguments)
+    began, counts, longest, failed = time.monotonic(), Counter[str](), 0.0, 0
+    if options.only:
+        kind, number = options.only.split(":")
+        made: Iterator[Outcome] = iter([outcome(options.seed, kind, int(number))])
+    else:
+        made = outcomes(options.seed, options.kinds, options.seconds, options.jobs)
+    for batch in made:
+        counts[batch.kind] += batch.programs
+        longest = max(longest, batch.longest)
+        if batch.failure:
+            failed += 1
+            again = f"python -m tests.long.random_programs --seed {options.seed} --only {batch.kind}:{batch.number}"
+            print(f"{batch.failure}\nagain: {again}\n", flush=True)
+    machines = " and ".join(named(device) for device in all_devices())
+    kinds = ", ".join(f"{kind} {counts[kind]:,}" for kind in KINDS if counts[kind])
+    print(
+        f"seed {options.seed}: {counts.total():,} programs on {machines} in {time.monotonic() - began:.0f} s "
+        f"({kinds}); the longest compilation {longest:.2f} s; {failed} batches failed"
+    )
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
