@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import tilejit as tj
@@ -32,22 +33,29 @@ from tilejit.pipeline import Compiled
 
 __all__ = ["EXAMPLES", "Make"]
 
-Make = Callable[[], Compiled]
-
 F16, BF16, F32, I32 = tj.float16, tj.bfloat16, tj.float32, tj.int32
 ROWS = 16384
 
 
+@dataclass(frozen=True, eq=False)
+class Make:
+    """A kernel with arguments of one size; called, it compiles as if for the first time."""
+
+    kernel: Kernel
+    arguments: tuple[Any, ...]
+    target: str
+    threads: int | None
+    constexprs: dict[str, Any]
+
+    def __call__(self) -> Compiled:
+        anew = Kernel(self.kernel.__wrapped__, self.kernel.options)  # type: ignore[attr-defined]
+        return anew.compile(*self.arguments, target=self.target, threads=self.threads, **self.constexprs)
+
+
 def compilation(
-    kernel: tj.Kernel, *arguments: Any, threads: int | None = None, target: str = "sm_90a", **constexprs: Any
+    kernel: Kernel, *arguments: Any, threads: int | None = None, target: str = "sm_90a", **constexprs: Any
 ) -> Make:
-    """What compiles the kernel as if for the first time."""
-
-    def make() -> Compiled:
-        anew = Kernel(kernel.__wrapped__, kernel.options)  # type: ignore[attr-defined]
-        return anew.compile(*arguments, target=target, threads=threads, **constexprs)
-
-    return make
+    return Make(kernel, arguments, target, threads, constexprs)
 
 
 def vector(count: int, dtype: tj.DType = F32) -> Any:
@@ -79,6 +87,8 @@ def _memory_bound() -> Iterator[tuple[str, Make]]:
     x = matrix(4096, 65536, F16)
     yield "fast_softmax float16 65536", compilation(softmax.fast_softmax, x, x, N=65536, threads=1024)
     yield "softmax_of_long_rows float16 65536", compilation(softmax.softmax_of_long_rows, x, x)
+    x = matrix(ROWS, 65536, F32)
+    yield "softmax_of_long_rows float32 65536", compilation(softmax.softmax_of_long_rows, x, x)
     x, bias = matrix(ROWS, 8192, F16), vector(8192)
     yield "bias_gelu", compilation(bias_gelu.bias_gelu, x, bias, x, x)
     for dtype in (F32, F16):
@@ -119,10 +129,9 @@ def _normalisation() -> Iterator[tuple[str, Make]]:
         yield f"layernorm_backward {columns}", compilation(norm, x, gain, each, each, x, x, parts, parts, **sizes)
         yield f"rmsnorm {columns}", compilation(rmsnorm.rmsnorm, x, gain, x, each, **forward)
         yield f"rmsnorm_backward {columns}", compilation(rms, x, gain, each, x, x, parts, **sizes)
-    parts = tj.spec((2, layernorm.CTAS, 4096), F32)
-    yield "sum_of_rows of two", compilation(layernorm.sum_of_rows, parts, matrix(2, 4096, F16))
-    parts = matrix(rmsnorm.CTAS, 4096, F32)
-    yield "sum_of_rows", compilation(rmsnorm.sum_of_rows, parts, vector(4096, F16))
+        yield f"sum_of_rows {columns}", compilation(rmsnorm.sum_of_rows, parts, vector(columns, F16))
+        both, sums = tj.spec((2, layernorm.CTAS, columns), F32), matrix(2, columns, F16)
+        yield f"sum_of_rows of two {columns}", compilation(layernorm.sum_of_rows, both, sums)
 
 
 def _products() -> Iterator[tuple[str, Make]]:
