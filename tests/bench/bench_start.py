@@ -96,7 +96,8 @@ def run(program: str, tree: Path, caches: Path, **environment: str) -> dict[str,
     # else Python compiles every module anew, which nobody's installation does
     variables.pop("PYTHONDONTWRITEBYTECODE", None)
     variables.setdefault("PYTHONPYCACHEPREFIX", str(Path(tempfile.gettempdir(), "bench_start_bytecode")))
-    command = [sys.executable, str(PROGRAMS), program, repr(time.monotonic())]
+    variables["BENCH_START_BEGAN"] = repr(time.monotonic())
+    command = [sys.executable, str(PROGRAMS), program]
     ended = subprocess.run(command, cwd=tree, env=variables, capture_output=True, text=True)
     if ended.returncode:
         raise SystemExit(f"{program} failed:\n{ended.stderr}")

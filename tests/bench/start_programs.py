@@ -1,12 +1,14 @@
 """The programs whose start `bench_start.py` measures: each runs in a fresh process and prints its marks as JSON.
 
 A mark is seconds since the parent started the process: both read the same monotonic clock. Nothing is imported before
-the program that is asked for needs it. Run by the benchmark: `python start_programs.py PROGRAM BEGAN`.
+the program that is asked for needs it. Run by the benchmark, which says when in
+`BENCH_START_BEGAN`: `python start_programs.py PROGRAM`.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -18,7 +20,7 @@ MATMUL = 2048
 
 #: name -> seconds since the process was started, or a duration that the program took itself
 MARKS: dict[str, float] = {}
-BEGAN = float(sys.argv[2]) if len(sys.argv) > 2 else time.monotonic()
+BEGAN = float(os.environ.get("BENCH_START_BEGAN") or time.monotonic())
 
 
 def mark(name: str) -> None:

@@ -52,7 +52,7 @@ class FakeDriver:
         return SUCCESS, b"Fake GPU\0"
 
     def cuDevicePrimaryCtxRetain(self, device):
-        return SUCCESS, 100 + device
+        return self._done("cuDevicePrimaryCtxRetain", 100 + device)
 
     def cuDeviceGetAttribute(self, attribute, device):
         if attribute == real.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:

@@ -20,7 +20,7 @@ from ..target import PORTABLE_CLUSTER, Target, for_capability
 from . import arrays, assertions, cuda_driver
 from .cuda_driver import call, load, name
 from .cuda_memory import CudaMemory, staged
-from .device import Launch, WriteCheck, positions
+from .device import NO_DRIVER, Launch, WriteCheck, positions
 from .grid import stream_handle
 from .packing import Packing, Workspace, field_of, getter
 from .preparation import Preparation
@@ -41,7 +41,7 @@ def problem() -> str | None:
     try:
         (error,) = driver.cuInit(0)
     except RuntimeError:
-        return "no CUDA driver was found"
+        return NO_DRIVER
     if error != cuda_driver.SUCCESS:
         return f"the CUDA driver says {name(error)}"
     return None if device_count() else "the CUDA driver has no device"

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from ..pipeline import Compiled
 
 
+#: why no GPU can be used where its driver's library isn't there
+NO_DRIVER = "no CUDA driver was found"
+
+
 class Launch(NamedTuple):
     """How one launch runs. grid: CTAs in each dimension. stream: as the user gave it, None for the default."""
 

@@ -6,12 +6,15 @@ answer, else the simulator.
 
 from __future__ import annotations
 
+import ctypes
 import math
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -21,7 +24,7 @@ from ..dtypes import DTYPES, DType, as_dtype
 from ..errors import DeviceError, LaunchError, ResourceError, entry_point
 from ..target import target as find_target
 from .arrays import SIMULATOR, DeviceArray
-from .device import Device
+from .device import NO_DRIVER, Device
 from .preparation import Preparation, import_during
 from .signature import Call
 
@@ -158,6 +161,8 @@ def _best() -> Device:
 def cuda_problem() -> str | None:
     """Why no GPU can be used, or None where one answers."""
     try:
+        if find_spec("cuda.bindings") is not None and not _has_driver():
+            return NO_DRIVER
         from . import cuda
     except ImportError as missing:
         return f"the package {missing.name or 'cuda'} isn't installed"
@@ -166,6 +171,15 @@ def cuda_problem() -> str | None:
     import_during(initialization, [f"{_PACKAGE}.{module}" for module in _COMPILER])
     initialization.wait()
     return cuda.problem()
+
+
+def _has_driver() -> bool:
+    """Whether the driver's library can be loaded; `cuda.bindings`, which loads the same one, takes 40 ms to import."""
+    try:
+        ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    except OSError:
+        return False
+    return True
 
 
 @cache
