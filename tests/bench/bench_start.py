@@ -69,7 +69,7 @@ ROWS = (
         "process start to first result, cached",
         lambda m: m["tilejit_host cached"]["result"],
         (
-            ("numpy + bindings + context + 150", lambda m: m["floor"]["context"] + 0.15),
+            ("imports + context + 150", lambda m: m["floor"]["context"] + 0.15),
             ("Triton's, cached", lambda m: m["triton_torch cached"]["result"]),
         ),
     ),

@@ -31,7 +31,7 @@ def test_a_row_is_reached_or_missed_by_its_own_goal() -> None:
     lines = [line for line in table(all_marks(1.0)) if "first kernel" in line or "150" in line]
     assert lines == [
         "first kernel, nothing cached, from the call       1000 of     300  (0.3 x Triton's): MISSED",
-        "process start to first result, cached             1000 of    1150  (numpy + bindings + context + 150): reached",
+        "process start to first result, cached             1000 of    1150  (imports + context + 150): reached",
     ]
 
 
