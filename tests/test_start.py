@@ -43,7 +43,6 @@ from tilejit.runtime import devices
 devices._COMPILER = ()
 from tests.bench.bench_launch import fake_driver
 fake_driver()
-devices.cuda_problem = lambda: None
 """
 
 

@@ -67,6 +67,7 @@ def fake_driver() -> None:
     fake.cuLaunchKernel = lambda *args: (SUCCESS,)
     for module in (cuda, cuda_driver, cuda_memory):
         module.driver = fake
+    devices._has_driver = lambda: True
     for cached in (devices.cuda_problem, devices.named, devices._cuda, devices._best):
         cached.cache_clear()
 
