@@ -68,9 +68,9 @@ class Memory:
         for d in self.order:
             step *= abs(self.steps[d])
             strides[d] = step * (1 if self.steps[d] > 0 else -1)
-            reach = strides[d] * (self.shape[d] - 1)
+            reach = strides[d] * max(self.shape[d] - 1, 0)
             low, high = low + min(reach, 0), high + max(reach, 0)
-            step = step * self.shape[d] + self.padding[d]
+            step = step * max(self.shape[d], 1) + self.padding[d]
         size = self.dtype.bytes
         room = np.full((high - low + 1 + self.shift) * size + 256, 0xA5, np.uint8)
         start = -room.ctypes.data % 128 + (self.shift - low) * size
@@ -243,8 +243,9 @@ class Drawn:
                 extents.append(self.one((1, 3)))
                 items.append(self.one(("0", "n % 2")) if extents[-1] > 1 else "0")
             start = self.one((0, 0, 0, 0, 8, 1, 3, -2))
-            past = self.one((0, 0, 0, 1, 5, -1, -n // 2))
-            extents.append(max(start + n + past, 1))
+            # the last leaves nothing of the array
+            past = self.one((0, 0, 0, 0, 0, 1, 1, 5, 5, -1, -1, -n // 2, -n // 2, -n - start))
+            extents.append(max(start + n + past, 0))
             at = "n + " if self.chance(4) else ""
             items.append(f"{at}{start} : {at}{start + n}")
         if not shape:

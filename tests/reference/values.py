@@ -399,8 +399,9 @@ class Scope:
         condition = Tile(True) if mask is None else mask if isinstance(mask, Tile) else Tile(bool(mask))
         chosen = np.broadcast_to(condition.value, place.shape) & inside
         outside = convert(np.asarray(fill, np.float64 if isinstance(fill, float) else None), place.tensor.dtype)
-        value = np.where(chosen, place.tensor.array[indices], outside)
-        error = np.where(chosen, place.tensor.error[indices], 0)
+        at = tuple(i[chosen] for i in indices)
+        value, error = np.full(place.shape, outside), np.zeros(place.shape)
+        value[chosen], error[chosen] = place.tensor.array[at], place.tensor.error[at]
         return Tile(value, np.where(np.broadcast_to(condition.error, place.shape) > 0, np.inf, error))
 
     def store(self, memory: Tensor | Place, tile: Tile, mask: Any = None, cache: Any = None) -> None:
