@@ -16,8 +16,9 @@ from tilejit.runtime.device import Device
 
 #: operations of drawn programs that are refused, with why
 REFUSED = (
-    # tensor cores multiply by whole warps
+    # tensor cores multiply by whole warps, those of older targets fewer types
     r"mma: needs whole warps",
+    r"mma of \w+ by \w+ into \w+ needs sm_\d+",
     # threads of a given layout, which has no grid, have a part for themselves
     r"cuts the threads|threads own the region|leave a gap or overlap",
     # a thread's own tile is row-major, its transpose isn't, and paths that meet must agree
