@@ -16,7 +16,7 @@ import mpmath as mp
 import numpy as np
 
 from tilejit.ops.elementwise import FAMILIES
-from tilejit.ops.fitted import Polynomial, RealConstant
+from tilejit.ops.fitted import Polynomial, RealConstant, RealRatio
 
 Real = mp.mpf
 GRID = 1200
@@ -35,12 +35,17 @@ def constants() -> dict[str, RealConstant]:
     return {name: value for name, value in _held().items() if isinstance(value, RealConstant)}
 
 
+def ratios() -> dict[str, RealRatio]:
+    """Every quotient of the records' modules, as `exponential.TWICE_LN2`."""
+    return {name: value for name, value in _held().items() if isinstance(value, RealRatio)}
+
+
 def _held() -> dict[str, Any]:
     return {
         f"{family.__name__.rpartition('.')[2]}.{name}": value
         for family in FAMILIES
         for name, value in vars(family).items()
-        if isinstance(value, (Polynomial, RealConstant))
+        if isinstance(value, (Polynomial, RealConstant, RealRatio))
     }
 
 
@@ -109,7 +114,15 @@ def coefficients(fit: Polynomial, dtype: str, degree: int | None = None) -> tupl
         values = [eval(fit.function, names | {"x": x}) for x in points]
         weights = [abs(eval(fit.weight, names | {"x": x, "f": f})) for x, f in zip(points, values, strict=True)]
         exact, worst = remez(values, weights, points, degree)
-        return tuple(float(np.array(float(c), dtype)) for c in exact), float(worst)
+        rounded = [float(np.array(float(c), dtype)) for c in exact]
+        for power, floats in fit.nudges:
+            rounded[power] = _nudged(rounded[power], floats)
+        return tuple(rounded), float(worst)
+
+
+def _nudged(coefficient: float, floats: int) -> float:
+    """The float32 that lies so many above a positive one."""
+    return float((np.array(coefficient, np.float32).view(np.int32) + np.int32(floats)).view(np.float32))
 
 
 def parts(constant: RealConstant, dtype: str) -> tuple[float, ...]:
@@ -137,6 +150,8 @@ def main(name: str, *degrees: str) -> None:
     """Print one polynomial's or constant's numbers for both formats."""
     held = _held()[name]
     for number, dtype in enumerate(PRECISION):
+        if isinstance(held, RealRatio):
+            sys.exit(f"{name} is a quotient: {held.dividend} / {held.divisor}")
         if isinstance(held, RealConstant):
             print(f"{dtype}: {shown(parts(held, dtype))}")
             continue

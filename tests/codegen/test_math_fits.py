@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mpmath as mp
+import numpy as np
 import pytest
 
 from tests.codegen import math_fits
@@ -26,6 +27,16 @@ def test_a_fit_gives_the_committed_coefficients(name: str, dtype: str) -> None:
 def test_a_constant_is_the_sum_of_its_parts(dtype: str, name: str) -> None:
     constant = math_fits.constants()[name]
     assert math_fits.parts(constant, dtype) == constant.parts(dtype)
+
+
+@pytest.mark.parametrize("name", math_fits.ratios())
+def test_a_quotient_is_as_near_as_it_says_and_its_divisor_the_nearest(name: str) -> None:
+    ratio = math_fits.ratios()[name]
+    dividend, divisor = ratio.numbers
+    with mp.workdps(40):
+        value = eval(ratio.value, {"mp": mp})
+        assert divisor == float(np.float32(float(dividend / value)))
+        assert abs(mp.mpf(dividend) / divisor / value - 1) < mp.mpf(2) ** -ratio.precision_bits
 
 
 def test_the_bits_of_two_over_pi_are_its_own() -> None:

@@ -139,6 +139,9 @@ class _TextBuilder(ScalarBuilder):
     def minimum(self, x: Number, y: Operand) -> Number:
         return self._extreme("min", x, y)
 
+    def capped(self, x: Number, limit: Operand) -> Number:
+        return self.intrinsic("minnum", x, limit)
+
     def _extreme(self, which: str, x: Number, y: Operand) -> Number:
         if not x.is_float:
             return self.intrinsic(f"{'s' if x.is_signed else 'u'}{which}", x, y)

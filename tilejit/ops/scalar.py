@@ -251,6 +251,10 @@ class ScalarBuilder(ABC):
     def minimum(self, x: Number, y: Operand) -> Number:
         """The less; NaN if either is NaN."""
 
+    @abstractmethod
+    def capped(self, x: Number, limit: Operand) -> Number:
+        """The less of two floats; the limit where `x` is NaN."""
+
     def operand(self, type: str, operand: Operand) -> Number:
         """`operand` as a Number of `type`."""
         return operand if isinstance(operand, Number) else self.constant(type, operand)

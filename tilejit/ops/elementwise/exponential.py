@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..fitted import Polynomial, RealConstant
-from ..scalar import Number, ScalarBuilder, called
+from ..fitted import Polynomial, RealConstant, RealRatio
+from ..scalar import FORMATS, Number, ScalarBuilder, called
 from .record import INF, NAN, Accuracy, Elementwise, in_double
 
 #: beyond ± this exp is 0 or infinite
@@ -40,13 +40,36 @@ WIDE_EXP_FIT = Polynomial(
     weight="x / mp.exp(x)",
     low="-mp.log(2) * mp.mpf('1.0001')",
     high="mp.log(2) * mp.mpf('1.0001')",
-    float32="0x1p+0 0x1.00001p-1 0x1.5554d6p-3 0x1.554886p-5 0x1.11302ep-7 0x1.72009cp-10 0x1.9a0a42p-13",
     float64=(
         "0x1p+0 0x1p-1 0x1.555555555554dp-3 0x1.55555555555b7p-5 0x1.1111111111e9ep-7 "
         "0x1.6c16c16c0cab8p-10 0x1.a01a019dde3bbp-13 0x1.a01a01af47e98p-16 0x1.71de3d4d886dp-19 "
         "0x1.27e4f02b232eap-22 0x1.ae6028028bc69p-26 0x1.1ef5558b48911p-29 0x1.641e3e9daa65cp-33 "
         "0x1.909cb0e28d12ep-37"
     ),
+)
+
+#: step and rate: a remainder of float32's exp is x·rate - n·step. n·step is exact, because step has 17 bits
+TWICE_LN2 = RealRatio("2 * mp.log(2)", "0x1.d5e1p-1", "0x1.52f22cp-1", precision_bits=32)
+_STEP, _RATE = TWICE_LN2.numbers
+
+#: 2^64 squared is infinite
+_ROOT_EXPONENT = 64
+#: a sum with this has n - 64 in the low bits, with zeros from the third on to the 22nd
+_ROOT_SHIFT = FORMATS["float32"].round_shift - _ROOT_EXPONENT
+#: _ROOT_SHIFT steps, and what rounding adds to them
+_SHIFT_STEPS = float(np.float32(_ROOT_SHIFT * _STEP))
+_OFFSET = _SHIFT_STEPS - _ROOT_SHIFT * _STEP
+
+#: 2^64 times the root of exp, of a remainder with the offset
+ROOT_EXP_FIT = Polynomial(
+    f"mp.exp((x - {_OFFSET}) / {2 * _RATE}) * 2**{_ROOT_EXPONENT}",
+    weight="1 / f",
+    low=f"{_OFFSET} - mp.mpf('.50005') * {_STEP}",
+    high=f"{_OFFSET} + mp.mpf('.50005') * {_STEP}",
+    float32=(
+        "0x1.38c21ep+64 0x1.d87116p+63 0x1.64d3cep+62 0x1.675872p+60 0x1.0f4dc4p+58 0x1.435a4p+55 0x1.0d55f2p+52"
+    ),
+    nudges=((2, -1), (3, -2)),
 )
 
 EXP2_FIT = Polynomial(
@@ -153,6 +176,26 @@ def exp2_narrow(b: ScalarBuilder, x: Number, factor: float = 1.0) -> Number:
 
 
 def _exp(b: ScalarBuilder, x: Number) -> Number:
+    return _exp_of_float32(b, x) if b.format.dtype == "float32" else _exp_of_float64(b, x)
+
+
+def _exp_of_float32(b: ScalarBuilder, x: Number) -> Number:
+    """The square of y = p·2^n, for p = exp(x/2 - n·ln(2)): so one multiplication rounds where the result is subnormal.
+
+    p comes times 2^64, and n - 64 is added to its exponent. At the upper limit that is 0: whatever p is there, an
+    infinity or a NaN too, it stays.
+    """
+    above = b.maximum(x, -EXP_LIMIT["float32"])
+    shifted = b.fma(b.capped(above, 89.0), b.parts(LOG2E)[0] / 2, _ROOT_SHIFT)
+    r = b.fma(above, _RATE, b.fma(shifted, -_STEP, _SHIFT_STEPS))
+    p = b.horner(r, ROOT_EXP_FIT)
+    # Times 2^23 and times 2^31: the latter is y's sign, which the square loses. A shift and a sum would be two
+    # instructions.
+    y = b.from_bits(b.bits(shifted) * -0x7F800000 + b.bits(p))
+    return y * y
+
+
+def _exp_of_float64(b: ScalarBuilder, x: Number) -> Number:
     """p·s·s for p = 1 + r·P(r), s = 2^n and r = x - 2n·ln(2): the square takes fewer instructions than two powers."""
     limited = clamp(b, x, EXP_LIMIT[b.format.dtype])
     shift = b.format.round_shift + b.format.bias
