@@ -39,6 +39,25 @@ def test_a_start_rounded_down_is_aligned(kind: str) -> None:
     assert compiled.ptx.count("ld.global.v4.b32") == compiled.ptx.count("st.global.v4.b32") == 1
 
 
+def softmax_ptx() -> str:
+    x = tj.spec((16384 * 4095,), tj.float16)
+    return softmax.softmax_of_unaligned_rows.compile(x, x, N=4095, V=8, threads=192, target="sm_90a").ptx
+
+
+def test_whole_vectors_are_loaded_before_single_elements() -> None:
+    """A warp that waits for the elements at its row's end has the rest of the row on its way."""
+    loads = re.findall(r"ld\.global\.(v4\.b32|b16)", softmax_ptx())
+    assert loads == ["v4.b32"] * 3 + ["b16"] * 24
+
+
+def test_nothing_waits_for_a_single_element_before_the_others_of_its_vector_are_loaded() -> None:
+    """Of packed elements each would be put into its register, which it must have reached, before the next is loaded."""
+    loaded = softmax_ptx().split("max.NaN.f16x2")[0].split("ld.global.b16")
+    assert len(loaded) == 1 + 24
+    packs = [len(re.findall(r"mov\.b32 \t%r\d+, \{", between)) for between in loaded]
+    assert packs == [0] * 8 + [4] + [0] * 7 + [4] + [0] * 7 + [4]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("columns", [1, 7, 8, 63, 249])
 def test_rows_are_moved_whole_and_alone(kind: str, columns: int) -> None:

@@ -200,8 +200,11 @@ def _pointer_attributes(buffer: Buffer, constant: bool) -> str:
 
 def _registers(emission: Emission, buffer: Buffer) -> None:
     """A thread's part of a local buffer."""
-    narrow, bits = buffer.dtype.bits < 32, max(buffer.dtype.bits, 32)
-    words, kind = -(-storage.size_bytes(buffer) * 8 // bits), "i32" if narrow else register_type(buffer.dtype)
+    size = storage.size_bytes(buffer)
+    # one of 16 bits by itself has a register of that width: nothing is to be put together
+    bits = 16 if size * 8 == buffer.dtype.bits == 16 else max(buffer.dtype.bits, 32)
+    narrow = buffer.dtype.bits < bits
+    words, kind = -(-size * 8 // bits), "i32" if narrow else register_type(buffer.dtype)
     address = emission.writer.label("%r.")
     registers = emission.registers[buffer.name] = Registers(address, words, bits, kind, narrow)
     if narrow:

@@ -7,6 +7,7 @@ element by element: a branch that few threads take.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Literal
 
 from ...dataclass import dataclass
 from ...dtypes import DType, int32
@@ -17,7 +18,10 @@ from ..schedule.views import View
 from ..schedule.windows import Edges, Mask
 from .masks import VectorMask
 
-__all__ = ["MaskedVector", "at_edges"]
+__all__ = ["MaskedVector", "Turn", "at_edges"]
+
+#: which vectors are moved in a turn over all of them: each; those that move at once; those that go element by element
+Turn = Literal["each", "whole", "cut"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,7 @@ class MaskedVector:
     address: of the vector's first element, swizzled.
     allowed: which elements are accessed; None for all.
     order: in which it is stored, one of `ORDERS["move"]`.
+    turn: in which turn this is, of a vector that an edge or a mask may cut; one that none cuts moves in any.
     """
 
     view: View
@@ -38,6 +43,7 @@ class MaskedVector:
     width: int
     allowed: VectorMask | None = None
     order: str = ""
+    turn: Turn = "each"
 
     @property
     def is_accessed(self) -> Expr:
@@ -64,7 +70,8 @@ class MaskedVector:
 
     def load(self, b: Builder, registers: Vector, fill: Expr) -> None:
         """Moves the elements to those of the vector `registers`; what lies outside the tensor is `fill`."""
-        for register, memory, inside in self._moves(b, registers):
+        apart = self.view.buffer.space == "global" and registers.buffer.dtype.bits == 16
+        for register, memory, inside in self._moves(b, registers, apart=apart):
             b.move(register, memory, inside, fill)
 
     def store(self, b: Builder, registers: Vector) -> None:
@@ -78,8 +85,14 @@ class MaskedVector:
             with b.when(inside):
                 write(memory, register)
 
-    def _moves(self, b: Builder, registers: Vector) -> Iterator[tuple[Vector, Vector, Expr]]:
-        """(registers, memory, whether it is accessed): all at once; where an edge or a mask cuts them, each element."""
+    def _moves(
+        self, b: Builder, registers: Vector, *, apart: bool = False
+    ) -> Iterator[tuple[Vector, Vector, Expr]]:
+        """(registers, memory, whether it is accessed): all at once; where an edge or a mask cuts them, each element.
+
+        apart: single elements go to registers of their own first. Of elements that share a register each would have
+        to be there before the next is loaded.
+        """
         whole = Vector(registers.buffer, build.add(registers.offset, self.start), self.width)
         first = self.inside(build.const(self.start, int32))
         varies = self.allowed is not None and self.allowed.varies
@@ -92,20 +105,44 @@ class MaskedVector:
             start, end = (build.const(self.start + k, int32) for k in (0, self.width - 1))
             inside = self.mask.throughout(self.coordinate, start, end)
         every = TRUE if self.allowed is None else self.allowed.throughout(self.width)
-        with b.either(b.let("all", build.logical_and(every, inside))) as otherwise:
+        moves_at_once = b.let("all", build.logical_and(every, inside))
+        if self.turn == "whole":
+            with b.when(moves_at_once):
+                yield whole, self.place, TRUE
+            return
+        if self.turn == "cut":
+            with b.when(build.logical_not(moves_at_once)):
+                yield from self._elements(b, registers, first, apart)
+            return
+        with b.either(moves_at_once) as otherwise:
             yield whole, self.place, TRUE
             with otherwise:
-                yield from self._single_moves(b, registers, first)
+                yield from self._elements(b, registers, first, apart)
+
+    def _elements(
+        self, b: Builder, registers: Vector, first: Expr, apart: bool
+    ) -> Iterator[tuple[Vector, Vector, Expr]]:
+        """first: whether the first element lies inside the tensor; apart: as `_moves` has it."""
+        if not apart:
+            yield from self._single_moves(b, registers, first)
+            return
+        own = [Vector(b.scratch("single", registers.buffer.dtype, 1), build.const(0, int32)) for _ in range(self.width)]
+        for k, register in enumerate(own):
+            yield register, *self._single(build.const(self.start + k, int32), first)
+        for k, register in enumerate(own):
+            b.move(Vector(registers.buffer, build.add(registers.offset, self.start + k)), register)
 
     def _single_moves(self, b: Builder, registers: Vector, first: Expr) -> Iterator[tuple[Vector, Vector, Expr]]:
         """first: whether the first element lies inside the tensor."""
         with b.loop("element", self.width, unrolled=True) as k:
             at = build.add(k, self.start)
-            register = Vector(registers.buffer, build.add(registers.offset, at))
-            inside = first if self.mask.whole else self.inside(at)
-            yield register, Vector(self.view.buffer, build.add(self.address, at)), build.logical_and(
-                inside, self._allows(at)
-            )
+            yield Vector(registers.buffer, build.add(registers.offset, at)), *self._single(at, first)
+
+    def _single(self, at: Expr, first: Expr) -> tuple[Vector, Expr]:
+        """Where element number `at` is, and whether it is accessed; first: whether the first one is in the tensor."""
+        inside = first if self.mask.whole else self.inside(at)
+        place = Vector(self.view.buffer, build.add(self.address, at))
+        return place, build.logical_and(inside, self._allows(at))
 
     def _allows(self, step: Expr) -> Expr:
         """Whether the mask has element number `step` of the vector."""

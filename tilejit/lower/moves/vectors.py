@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ...dataclass import dataclass
+from ...dataclass import dataclass, replace
 from ...dtypes import int32, int64
 from ...ir.arithmetic import build
 from ...ir.nodes import Buffer, Expr, Vector
@@ -35,7 +35,7 @@ from ..schedule.views import Schedule, View
 from ..schedule.width import Width, widest_vector
 from ..schedule.windows import Edges, Mask
 from .gathered import Index
-from .masked import MaskedVector, at_edges
+from .masked import MaskedVector, Turn, at_edges
 from .masks import IndexCondition, ReadMask, VectorMask
 
 __all__ = ["OwnedVectors", "RegisterVectors", "VectorRegisters", "pieces"]
@@ -109,6 +109,8 @@ class OwnedVectors:
         takes_part: Expr,
         index: Index | None = None,
         condition: IndexCondition | None = None,
+        *,
+        loads: bool = False,
     ) -> Iterator[tuple[Mapping[str, VectorRegisters], MaskedVector]]:
         """The vector of a round in the operands that are registers and in "memory", in a loop over those of `thread`.
 
@@ -116,12 +118,13 @@ class OwnedVectors:
         The caller writes its code once, or several times: for each register at which a region may start, and for
         regions inside their tensors, without masks, and at their edges.
         condition: what "mask" says of each element, where it needn't be read.
+        loads: whole vectors are moved first, so that they are on their way while a warp waits for single elements.
         """
         first = self._first("memory", thread)
         base = b.let("memory", self.vectors["memory"].swizzled(first))
         for starts in self.starts(b):
             with b.when(takes_part):
-                yield from self._rounds(b, thread, first, base, starts, index, condition)
+                yield from self._rounds(b, thread, first, base, starts, index, condition, loads)
 
     def _rounds(
         self,
@@ -132,6 +135,7 @@ class OwnedVectors:
         starts: Mapping[str, RegisterVectors],
         index: Index | None,
         condition: IndexCondition | None,
+        loads: bool,
     ) -> Iterator[tuple[Mapping[str, VectorRegisters], MaskedVector]]:
         """first: where the first vector lies in memory, before swizzling; base: its address."""
         registers, tile, numbers = starts["registers"], starts.get("mask"), starts.get(INDEX.name)
@@ -160,9 +164,25 @@ class OwnedVectors:
                 with index.checks(b) as tell, b.rounds(self.rounds, registers.view.buffer) as round:
                     masked, number = vector(round, masks["memory"])
                     tell(number, masked.is_accessed)
-            with b.rounds(self.rounds, registers.view.buffer) as round:
-                masked, _ = vector(round, masks["memory"])
-                yield {name: start.of(round) for name, start in starts.items()}, masked
+            in_turns = loads and self._gains_by_turns and self._may_be_cut(masks["memory"].whole)
+            turns: tuple[Turn, ...] = ("whole", "cut") if in_turns else ("each",)
+            for turn in turns:
+                with b.rounds(self.rounds, registers.view.buffer) as round:
+                    masked, _ = vector(round, masks["memory"])
+                    yield {name: start.of(round) for name, start in starts.items()}, replace(masked, turn=turn)
+
+    @property
+    def _gains_by_turns(self) -> bool:
+        """Whether there are several vectors of global memory, each of registers that follow each other."""
+        return self.rounds > 1 and self.vectors["memory"].buffer.space == "global" and self.step_of("registers") == 1
+
+    def _may_be_cut(self, edges_are_whole: bool) -> bool:
+        """Whether an edge may cut a vector, or a mask."""
+        return self.width > 1 and (not edges_are_whole or self._mask_cuts)
+
+    @property
+    def _mask_cuts(self) -> bool:
+        return "mask" in self.vectors.names and self.step_of("mask") != 0
 
     def cuts(self, condition: IndexCondition | None) -> str:
         """Which vectors in memory go element by element, or ""."""
@@ -170,7 +190,7 @@ class OwnedVectors:
             return ""
         every = self.threads_share.then(self.elements)["memory"]
         cut = [] if Edges.of(every, self.width).whole else ["across an edge"]
-        if "mask" in self.vectors.names and self.step_of("mask"):
+        if self._mask_cuts:
             cut.append("of which the mask has a part" + (", as its ends tell" if condition is not None else ""))
         return f"vectors {' or '.join(cut)}" if cut else ""
 

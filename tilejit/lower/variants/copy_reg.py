@@ -90,7 +90,7 @@ def plan(op: TileOp, context: DispatchContext) -> Plan:
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
     thread = b.thread(op.scope, plan.threads)
     mover, index = plan.owned.is_mover(thread, plan.loads), Index.of(op)
-    for registers, memory in plan.owned.each_round(b, thread, mover, index, plan.condition):
+    for registers, memory in plan.owned.each_round(b, thread, mover, index, plan.condition, loads=plan.loads):
         if plan.loads:
             registers["registers"].load(b, memory, fill_value(op))
         else:

@@ -182,11 +182,11 @@ def _exp(b: ScalarBuilder, x: Number) -> Number:
 def _exp_of_float32(b: ScalarBuilder, x: Number) -> Number:
     """The square of y = p·2^n, for p = exp(x/2 - n·ln(2)): so one multiplication rounds where the result is subnormal.
 
-    p comes times 2^64, and n - 64 is added to its exponent. At the upper limit that is 0: whatever p is there, an
+    p comes times 2^64, and n - 64 is added to its exponent. n is 64 at most, and where x is NaN: whatever p is then, an
     infinity or a NaN too, it stays.
     """
     above = b.maximum(x, -EXP_LIMIT["float32"])
-    shifted = b.fma(b.capped(above, 89.0), b.parts(LOG2E)[0] / 2, _ROOT_SHIFT)
+    shifted = b.capped(b.fma(above, b.parts(LOG2E)[0] / 2, _ROOT_SHIFT), _ROOT_SHIFT + _ROOT_EXPONENT)
     r = b.fma(above, _RATE, b.fma(shifted, -_STEP, _SHIFT_STEPS))
     p = b.horner(r, ROOT_EXP_FIT)
     # Times 2^23 and times 2^31: the latter is y's sign, which the square loses. A shift and a sum would be two
