@@ -77,6 +77,7 @@ class Emission:
     machine instructions used. strings: text constants, by their name. assertions: each by its code - 1.
     record: the address of an `AssertionsParam`'s record, where assertions are compiled in.
     has_tensor_memory: columns are reserved.
+    turns: how many the innermost unrolled loop has.
     ordered: the buffers of which some load is ordered with what other threads write.
     """
 
@@ -99,6 +100,7 @@ class Emission:
     assertions: list[Assert] = field(default_factory=list)
     record: str | None = None
     has_tensor_memory: bool = False
+    turns: int = 1
     ordered: set[str] = field(default_factory=set)
 
     def base(self, buffer: Buffer) -> str:

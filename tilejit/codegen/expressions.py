@@ -158,6 +158,11 @@ def _variable(emission: Emission, var: Var) -> LLVMValue:
 
 
 def _operation(emission: Emission, op: Op) -> LLVMValue:
+    order = _ORDERS.get(op.name)
+    if order is not None:
+        compared = _compared(emission, op, order)
+        if compared is not None:
+            return compared
     args = [evaluate(emission, a) for a in op.args]
     recipe = _recipe(op)
     if recipe.folds and (args[0].const is not None or args[1].const is not None):
@@ -171,6 +176,49 @@ def _operation(emission: Emission, op: Op) -> LLVMValue:
     else:
         result = operation(emission, op.name, args[-1].dtype, texts, recipe.proved, op.span)
     return cast(emission, result, op.dtype)
+
+
+#: how a sum is compared with a number, and that number with the sum
+_ORDERS = {
+    "less": ("slt", "sgt"), "less_equal": ("sle", "sge"), "greater": ("sgt", "slt"), "greater_equal": ("sge", "sle"),
+}
+
+
+def _compared(emission: Emission, op: Op, order: tuple[str, str]) -> LLVMValue | None:
+    """A sum that ends in a constant, compared without adding that: what it is compared with is that much less.
+
+    Of unrolled turns each then compares one value with a constant of its own. None where it isn't such a sum, or where
+    a difference might wrap around. Numbers of 64 bits that aren't constant are the ends of windows of few tests, and
+    several arrays have tests of one sum: there a difference for each would be more.
+    """
+    left, right = op.args
+    if left.dtype.kind != "int" or not _is_near(left) or not _is_near(right):
+        return None
+    offset = offset_of(emission, left)
+    if not offset.parts or not offset.past or offset.wraps or abs(offset.past) > _far(left.dtype):
+        return None
+    w, kind = emission.writer, f"i{left.dtype.bits}"
+    parts, limit = total(emission, offset.parts), evaluate(emission, right)
+    if limit.const is not None:
+        compared = f"icmp {order[0]} {kind} {parts.text}, {int(limit.const.value) - offset.past}"
+    elif left.dtype.bits > 32:
+        return None
+    else:
+        left_over = w.value(f"sub nsw {kind} {limit.text}, {parts.text}")
+        compared = f"icmp {order[1]} {kind} {left_over}, {offset.past}"
+    return LLVMValue(w.value(compared), bool_)
+
+
+@remembered
+def _is_near(expr: Expr) -> bool:
+    """Whether its differences from others that are near don't wrap around."""
+    far, (low, high) = _far(expr.dtype), facts.bounds(expr)
+    return low is not None and high is not None and -far <= low and high <= far
+
+
+def _far(dtype: DType) -> int:
+    """Sums of four numbers up to this don't wrap around."""
+    return 1 << (dtype.bits - 3)
 
 
 #: what computes the expressions that are made of others

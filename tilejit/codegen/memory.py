@@ -65,6 +65,12 @@ def address(emission: Emission, buffer: Buffer, offset: OffsetSum) -> tuple[str,
     return pointer, _past(emission, pointer, place, past)
 
 
+def locate(emission: Emission, buffer: Buffer, offset: OffsetSum) -> None:
+    """Writes what an address in memory is without its constant, so that it is there for other blocks, too."""
+    if buffer.space != "local":
+        _place(emission, buffer, offset, f"ptr addrspace({ADDRESS_SPACES[buffer.space]})", emission.base(buffer))
+
+
 def _place(emission: Emission, buffer: Buffer, offset: OffsetSum, pointer: str, base: str) -> tuple[str, int]:
     """An address, which is `base` plus the offset's parts, and the bytes from there to the element.
 
