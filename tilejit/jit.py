@@ -24,6 +24,8 @@ from .runtime.grid import (
     check_threads,
     split,
 )
+from .runtime.launcher.generated import ABSENT, GeneratedLauncher, GeneratedLaunchers, ResolvedLaunch
+from .runtime.launcher.memory import LaunchMemory
 from .runtime.signature import Call, bind, describe, hypothetical
 from .runtime.variants import CompiledVariant, Request, VariantCache, without_compiling
 from .target import Target
@@ -72,6 +74,10 @@ class Kernel:
         build = functools.partial(_tile_ir, self.source, options)
         self.variants = VariantCache(self.source, self.parameters, self.captured, build)
         self._functions: dict[tuple[Any, ...], LoadedKernel] = {}
+        self.generated = GeneratedLaunchers(self.name, self.parameters)
+        self.memory = LaunchMemory()
+        # a class of its own, whose calls are those of the newest generated function: that takes 0.1 us less than asking
+        self._launcher_type: type[Launcher] = type("Launcher", (Launcher,), {"__slots__": ()})
         self._launchers: dict[int, Launcher] = {}
 
     def __getitem__(self, configuration: Any) -> Launcher:
@@ -90,7 +96,8 @@ class Kernel:
 
     def _configured(self, configuration: Any) -> Launcher:
         grid, threads, stream = split(configuration)
-        return Launcher(self, grid, self.options.threads if threads is None else check_threads(threads), stream)
+        count = self.options.threads if threads is None else check_threads(threads)
+        return self._launcher_type(self, grid, count, stream)
 
     @entry_point
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
@@ -157,14 +164,22 @@ class Kernel:
         """Compiles for a signature that another target's variant has; not kept."""
         return self.variants.compile_signature(typed, target, threads, self.options.debug)
 
-    def function(self, threads: int, values: Sequence[Any], call: Call) -> LoadedKernel:
+    def resolve(self, threads: int, values: Sequence[Any]) -> ResolvedLaunch:
         """The loaded kernel for a launch, by its quick key where that was seen before."""
+        call = Call(self.parameters, values)
         device = devices.of(call)
-        quick = (device, threads, self.captured.number(), call.key, device.checks)
+        captured = self.captured.current()
+        quick = (device, threads, captured.number, call.key, device.checks)
         function = self._functions.get(quick)
         if function is None:
             function = self._functions[quick] = self._load(device, threads, values, call)
-        return function
+        return ResolvedLaunch(call, function, captured)
+
+    def prefer(self, generated: GeneratedLauncher) -> None:
+        """Makes a generated function what `k[grid](...)` calls."""
+        # setting it makes the interpreter forget what it knows of calls
+        if self._launcher_type.__call__ is not generated.launch:
+            self._launcher_type.__call__ = generated.launch  # type: ignore[method-assign]
 
     def _load(self, device: Device, threads: int, values: Sequence[Any], call: Call) -> LoadedKernel:
         target = self.options.target or device.target
@@ -194,40 +209,117 @@ def _tile_ir(
     )
 
 
-class Launcher:
-    """A kernel with its grid: `k[grid, threads, stream]`."""
+class LaunchBase:
+    """What a generated function may ask of who calls it; see `runtime/launcher/text.py`.
 
-    __slots__ = ("kernel", "grid", "threads", "stream", "_fixed")
+    fixed: the grid in three dimensions, or None where a function makes it. states: of the memory.
+    """
 
-    def __init__(self, kernel: Kernel, grid: Any, threads: int, stream: Any) -> None:
+    __slots__ = ("kernel", "threads", "stream", "fixed", "memory", "states")
+
+    def __init__(self, kernel: Kernel, threads: int, stream: Any, memory: LaunchMemory) -> None:
         self.kernel = kernel
-        self.grid = GridFunction(grid) if callable(grid) else check_grid(grid)
         self.threads = threads
         self.stream = stream
-        self._fixed: Launch | None = None
+        self.fixed: tuple[int, int, int] | None = None
+        self.memory = memory
+        self.states = memory.states
+
+    def run(self, values: Sequence[Any], grid: tuple[int, int, int] | None) -> ResolvedLaunch:
+        """Launches the usual way. grid: else the launcher's own."""
+        raise NotImplementedError
+
+    @entry_point
+    def grid_of(self, values: Sequence[Any]) -> tuple[int, int, int]:
+        """The grid, where it isn't fixed; a grid function is called with the arguments by name."""
+        raise NotImplementedError
+
+    def start(self, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+        """Launches by the generated function for arguments of these types, else the usual way."""
+        kernel = self.kernel
+        values = bind(kernel.name, kernel.parameters, args, named)
+        generated = kernel.generated.find(len(args), values)
+        if generated is not None:
+            self.memory.ready(generated)
+            generated.launch(self, *args, **named)
+            return
+        resolved = self.run(values, None)
+        generated = kernel.generated.notice(len(args), values, resolved)
+        if generated is not None:
+            self._learn(generated, values, None, resolved)
+
+    @entry_point
+    def other(self, positional: int, values: tuple[Any, ...], more: tuple[Any, ...], named: dict[str, Any]) -> None:
+        """Launches what a generated function got that it isn't for.
+
+        values: of its parameters, by position and by name; more, named: those that it has no parameter for.
+        """
+        args = (*(v for v in values[:positional] if v is not ABSENT), *more)
+        parameters = self.kernel.parameters[positional:]
+        by_name = {p.name: v for p, v in zip(parameters, values[positional:], strict=True) if v is not ABSENT}
+        self.start(args, {**by_name, **named})
+
+    @entry_point
+    def missed(self, number: int, values: tuple[Any, ...], key: tuple[Any, ...] | None) -> None:
+        """Launches the usual way what a generated function has nothing for, and remembers it for the next time."""
+        resolved = self.run(values, None)
+        generated = self.kernel.generated.again(number, resolved.captured)
+        if generated is not None:
+            self._learn(generated, values, key, resolved)
+
+    @entry_point
+    def failed(self, number: int, values: tuple[Any, ...], grid: tuple[int, int, int]) -> None:
+        """Launches the usual way what the driver refused, as it does where the thread's context is another one."""
+        resolved = self.run(values, grid)
+        direct = resolved.function.direct
+        if direct is not None and not direct.is_current():
+            self.memory.launch_in_context()
+
+    def _learn(
+        self, generated: GeneratedLauncher, values: Sequence[Any], key: tuple[Any, ...] | None, resolved: ResolvedLaunch
+    ) -> None:
+        self.memory.remember(generated, values, key, resolved)
+
+
+class Launcher(LaunchBase):
+    """A kernel with its grid: `k[grid, threads, stream]`."""
+
+    __slots__ = ("grid",)
+
+    def __init__(self, kernel: Kernel, grid: Any, threads: int, stream: Any) -> None:
+        super().__init__(kernel, threads, stream, kernel.memory)
+        self.grid = GridFunction(grid) if callable(grid) else check_grid(grid)
 
     @entry_point
     def __call__(self, *args: Any, **constexprs: Any) -> None:
         """Launches; returns before the kernel ends where the device works on its own."""
-        kernel = self.kernel
-        values = bind(kernel.name, kernel.parameters, args, constexprs)
-        call = Call(kernel.parameters, values)
-        kernel.function(self.threads, values, call).launch(self.launch(values), call)
+        self.start(args, constexprs)
 
     @entry_point
     def bind(self, *args: Any, **constexprs: Any) -> PreparedLaunch:
         """Resolves everything now, so that `p()` only launches."""
         return PreparedLaunch(self, bind(self.kernel.name, self.kernel.parameters, args, constexprs))
 
+    def run(self, values: Sequence[Any], grid: tuple[int, int, int] | None) -> ResolvedLaunch:
+        resolved = self.kernel.resolve(self.threads, values)
+        launch = self.launch(values) if grid is None else Launch(grid, self.threads, self.stream)
+        resolved.function.launch(launch, resolved.call)
+        return resolved
+
+    @entry_point
+    def grid_of(self, values: Sequence[Any]) -> tuple[int, int, int]:
+        return self.launch(values).grid
+
     def launch(self, values: Sequence[Any]) -> Launch:
         """Grid, threads and stream; a grid function is called with the arguments by name."""
-        if self._fixed is not None:
-            return self._fixed
+        if self.fixed is not None:
+            return Launch(self.fixed, self.threads, self.stream)
         if isinstance(self.grid, GridFunction):
             named = {p.name: v for p, v in zip(self.kernel.parameters, values, strict=True)}
             return self._on(self.grid(named))
-        self._fixed = self._on(self.grid)
-        return self._fixed
+        launch = self._on(self.grid)
+        self.fixed = launch.grid
+        return launch
 
     def _on(self, grid: tuple[int, int, int]) -> Launch:
         cluster = self.kernel.options.cluster
@@ -235,68 +327,86 @@ class Launcher:
             check_clustered(grid, cluster)
         return Launch(grid, self.threads, self.stream)
 
+    def _learn(
+        self, generated: GeneratedLauncher, values: Sequence[Any], key: tuple[Any, ...] | None, resolved: ResolvedLaunch
+    ) -> None:
+        super()._learn(generated, values, key, resolved)
+        self.kernel.prefer(generated)
 
-class PreparedLaunch:
+
+class PreparedLaunch(LaunchBase):
     """A launch that has been resolved: `p()` repeats it, `p(*args)` takes others of the same signature."""
 
+    __slots__ = ("_launcher", "_values", "_resolved", "_run")
+
     def __init__(self, launcher: Launcher, values: list[Any]) -> None:
+        super().__init__(launcher.kernel, launcher.threads, launcher.stream, LaunchMemory())
         self._launcher = launcher
         self._resolve(values)
 
     def _resolve(self, values: list[Any]) -> None:
-        launcher, kernel = self._launcher, self._launcher.kernel
-        call = Call(kernel.parameters, values)
+        launcher = self._launcher
         self._values = values
-        self._captured = kernel.captured.number()
-        self._function = kernel.function(launcher.threads, values, call)
-        self._run = self._function.prepare(launcher.launch(values), call)
+        self._resolved = self.kernel.resolve(launcher.threads, values)
+        self._run = self._resolved.function.prepare(launcher.launch(values), self._resolved.call)
+        self.fixed = launcher.fixed
 
     @property
     def compiled(self) -> Compiled:
         """What it launches."""
-        return self._function.compiled
+        return self._resolved.function.compiled
 
     @entry_point
     def __call__(self, *args: Any) -> None:
-        kernel = self._launcher.kernel
-        if kernel.captured.number() != self._captured:
-            self._resolve(self._values)
-        if not args:
-            self._run()
+        if args:
+            self.start(self._rebind(args), {})
             return
-        values = self._rebind(args)
-        call = Call(kernel.parameters, values)
-        function = self._same_signature(values, call)
-        function.launch(self._launcher.launch(values), call)
+        if not self._resolved.captured.hold():
+            self._follow()
+        self._run()
 
-    def _same_signature(self, values: list[Any], call: Call) -> LoadedKernel:
-        """The function for arguments that may differ in what the signature leaves out, such as more alignment."""
-        kernel, threads = self._launcher.kernel, self._launcher.threads
+    def _follow(self) -> None:
+        """Resolves again where a captured value has changed."""
+        captured = self.kernel.captured.current()
+        if captured.number != self._resolved.captured.number:
+            self._resolve(self._values)
+        else:
+            self._resolved = self._resolved._replace(captured=captured)
+
+    def run(self, values: Sequence[Any], grid: tuple[int, int, int] | None) -> ResolvedLaunch:
+        """As a launcher, for arguments that may differ in what the signature leaves out, such as more alignment."""
+        self._follow()
         with without_compiling("by a bound launch"):
-            function = kernel.function(threads, values, call)
-        if function.compiled is not self._function.compiled:
+            resolved = self.kernel.resolve(self.threads, values)
+        if resolved.function.compiled is not self.compiled:
             raise LaunchError(
-                f"these arguments of {kernel.name} have another signature than those it was bound with: "
-                f"{describe(function.compiled.signature)}",
-                hint=f"bind again, or launch {kernel.name}[grid](...)",
+                f"these arguments of {self.kernel.name} have another signature than those it was bound with: "
+                f"{describe(resolved.function.compiled.signature)}",
+                hint=f"bind again, or launch {self.kernel.name}[grid](...)",
             )
-        return function
+        launch = self._launcher.launch(values) if grid is None else Launch(grid, self.threads, self.stream)
+        resolved.function.launch(launch, resolved.call)
+        return resolved
 
-    def _rebind(self, args: tuple[Any, ...]) -> list[Any]:
+    @entry_point
+    def grid_of(self, values: Sequence[Any]) -> tuple[int, int, int]:
+        return self._launcher.launch(values).grid
+
+    def _rebind(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """New values; constexprs may be left out."""
-        parameters = self._launcher.kernel.parameters
+        parameters = self.kernel.parameters
         if len(args) == len(parameters):
-            return list(args)
+            return args
         runtime = [i for i, p in enumerate(parameters) if p.kind is not ParameterKind.CONSTEXPR]
         if len(args) != len(runtime):
             raise LaunchError(
-                f"{self._launcher.kernel.name} takes {len(runtime)} arguments that aren't constexprs; got {len(args)}",
+                f"{self.kernel.name} takes {len(runtime)} arguments that aren't constexprs; got {len(args)}",
                 hint="pass all of them, or none to launch with those it was bound with",
             )
         values = list(self._values)
         for i, value in zip(runtime, args, strict=True):
             values[i] = value
-        return values
+        return tuple(values)
 
 
 @overload

@@ -107,11 +107,20 @@ class FakeDriver:
         return (SUCCESS,)
 
     def cuLaunchKernel(self, function, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra):
-        assert function[2] == self.contexts[-1], "launched in another device's context"
-        self.calls.append(("launch", (gx, gy, gz), (bx, by, bz), shared, stream))
+        if not self.contexts or function[2] != self.contexts[-1]:
+            self.calls.append(("refused", function[2], *self.contexts[-1:]))
+            errors = real.CUresult
+            return (errors.CUDA_ERROR_INVALID_HANDLE if self.contexts else errors.CUDA_ERROR_INVALID_CONTEXT,)
+        self.calls.append(("launch", (gx, gy, gz), (bx, by, bz), shared, int(stream)))
         if self.errors.get("cuLaunchKernel", SUCCESS) == SUCCESS:
             self.kernel(ctypes.cast(parameters, ctypes.POINTER(ctypes.c_void_p)))
         return self._done("cuLaunchKernel")
+
+    def cuLaunchKernelEx(self, config, function, parameters, extra):
+        c = config
+        grid, block = (c.gridDimX, c.gridDimY, c.gridDimZ), (c.blockDimX, c.blockDimY, c.blockDimZ)
+        assert not c.numAttrs
+        return self.cuLaunchKernel(function, *grid, *block, c.sharedMemBytes, c.hStream, parameters, extra)
 
     def cuLaunchCooperativeKernel(self, function, gx, gy, gz, bx, by, bz, shared, stream, parameters):
         self.calls.append(("launch together", (gx, gy, gz), (bx, by, bz), shared, stream))

@@ -204,13 +204,14 @@ def _remembered(value: Any, reader: Callable[[Any], ArrayView]) -> ArrayView:
 
 def _view_of_numpy(array: np.ndarray[Any, Any]) -> ArrayView:
     key = (array.dtype, array.shape, array.strides)
-    facts = _facts.get(key) or _remember(key, _numpy_facts(array.dtype, array.shape, array.strides, None))
+    facts = _facts.get(key) or _remember(key, numpy_facts(array.dtype, array.shape, array.strides, None))
     return ArrayView(array.ctypes.data, facts, array.flags.writeable, array, array)
 
 
-def _numpy_facts(
+def numpy_facts(
     dtype: np.dtype[Any], shape: tuple[int, ...], strides_bytes: tuple[int, ...], device: int | None
 ) -> ArrayFacts:
+    """The facts of an array of NumPy's kind by its attributes."""
     if not dtype.isnative and dtype.isbuiltin == 0 and from_numpy(dtype.newbyteorder("=")) is not None:
         native = dtype.newbyteorder("=").name
         raise LaunchError(
@@ -230,14 +231,15 @@ def _numpy_facts(
 
 def _view_of_tensor(tensor: Any) -> ArrayView:
     key = (tensor.dtype, tensor.shape, tensor.stride(), tensor.device)
-    facts = _facts.get(key) or _remember(key, _tensor_facts(*key))
+    facts = _facts.get(key) or _remember(key, tensor_facts(*key))
     pointer = tensor.data_ptr()
     if facts.device is not None:
         return _quick_view((pointer, facts, True, tensor, None, None))
     return ArrayView(pointer, facts, True, tensor, _host_array(pointer, facts, tensor))
 
 
-def _tensor_facts(dtype: Any, shape: Any, strides: Any, device: Any) -> ArrayFacts:
+def tensor_facts(dtype: Any, shape: Any, strides: Any, device: Any) -> ArrayFacts:
+    """The facts of a tensor of PyTorch's kind by its attributes; strides in elements."""
     return facts_of(_dtype_of_name(str(dtype)), tuple(shape), tuple(strides), _ordinal(device))
 
 
@@ -324,7 +326,7 @@ def _view_of_interface(value: Any, interface: Any) -> ArrayView:
         raise LaunchError("a masked array can't be passed", hint="pass the data and the mask as two arrays")
     strides = strides or _row_major_bytes(shape, dtype.itemsize)
     ordinal = getattr(getattr(value, "device", None), "id", 0)
-    facts = _numpy_facts(dtype, shape, tuple(strides), ordinal if isinstance(ordinal, int) else 0)
+    facts = numpy_facts(dtype, shape, tuple(strides), ordinal if isinstance(ordinal, int) else 0)
     return ArrayView(pointer, facts, not read_only, value, None, interface.get("stream"))
 
 

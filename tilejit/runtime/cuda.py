@@ -20,7 +20,7 @@ from ..target import PORTABLE_CLUSTER, Target, for_capability
 from . import arrays, assertions, cuda_driver
 from .cuda_driver import call, load, name
 from .cuda_memory import CudaMemory, staged
-from .device import NO_DRIVER, Launch, WriteCheck, positions
+from .device import NO_DRIVER, DirectLaunch, Launch, WriteCheck, positions
 from .grid import stream_handle
 from .packing import Packing, Workspace, field_of, getter
 from .preparation import Preparation
@@ -186,6 +186,7 @@ class CudaFunction:
         self._packing = Packing([field_of(p) for p in compiled.params])
         self._lock = threading.Lock()
         self._packed = Packed(self._packing)
+        self.direct = None if self._is_cooperative or words else self._direct(workspace)
 
     def launch(self, launch: Launch, call: Call) -> None:
         self._check_written(call.arguments)
@@ -223,6 +224,26 @@ class CudaFunction:
             self._enqueue(launch, stream, packed)
 
         return run
+
+    def _direct(self, workspace: Workspace) -> DirectLaunch:
+        launch, context, dynamic_bytes = driver.cuLaunchKernel, self.device.context, self._dynamic_bytes
+
+        def launch_in_context(*args: Any) -> tuple[Any, ...]:
+            with cuda_driver.current(context):
+                status: tuple[Any, ...] = launch(*args)
+                return status
+
+        def configured(grid: tuple[int, int, int], threads: int, stream: int) -> Any:
+            config = driver.CUlaunchConfig()
+            config.gridDimX, config.gridDimY, config.gridDimZ = grid
+            config.blockDimX, config.blockDimY, config.blockDimZ = threads, 1, 1
+            config.sharedMemBytes, config.hStream = dynamic_bytes, driver.CUstream(stream)
+            return config
+
+        return DirectLaunch(
+            launch, launch_in_context, self.device.is_current, self._function, dynamic_bytes,
+            cuda_driver.StreamObjects(), driver.cuLaunchKernelEx, configured, workspace,
+        )
 
     def check_assertions(self) -> None:
         """Raises for a failed assert, once."""

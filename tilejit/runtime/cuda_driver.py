@@ -15,6 +15,8 @@ from ..usage import Usage
 SUCCESS = driver.CUresult.CUDA_SUCCESS
 
 _LOG_BYTES = 16384
+#: stream objects that are kept
+_STREAMS = 1024
 _INVALID_PTX = (
     driver.CUresult.CUDA_ERROR_INVALID_PTX,
     driver.CUresult.CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
@@ -109,6 +111,16 @@ def uncaptured() -> Iterator[None]:
         yield
     finally:
         call(driver.cuThreadExchangeStreamCaptureMode, mode)
+
+
+class StreamObjects(dict[int, Any]):
+    """Streams as the driver's binding has them, by their handles: a launch takes one in 0.2 us less than a number."""
+
+    def __missing__(self, handle: int) -> Any:
+        if len(self) >= _STREAMS:
+            self.clear()
+        stream = self[handle] = driver.CUstream(handle)
+        return stream
 
 
 def framework_stream(owner: Any, ordinal: int) -> int:

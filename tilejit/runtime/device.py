@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from ..errors import LaunchError
 from ..ir.params import written_arguments
 from ..target import Target
 from .arrays import Argument, ArrayView, DeviceMemory
+from .packing import Workspace
 from .signature import Call
 
 if TYPE_CHECKING:
@@ -28,11 +29,37 @@ class Launch(NamedTuple):
     stream: Any = None
 
 
+class DirectLaunch(NamedTuple):
+    """What launches a loaded kernel where nothing but its parameters has to be written.
+
+    launch: takes handle, the grid's x, y and z, the CTA's, dynamic_bytes, a stream, the address of the parameters'
+    addresses and 0; returns a tuple of a status that is false where all went well. It launches in the calling thread's
+    context, whichever that is; `launch_in_context` in the device's own. is_current: whether that is the thread's.
+    streams: by their handles. configured: what `launch_configured` takes for a grid, threads and a stream, before
+    handle, address and 0. workspace: see `Workspace`.
+    """
+
+    launch: Callable[..., tuple[Any, ...]]
+    launch_in_context: Callable[..., tuple[Any, ...]]
+    is_current: Callable[[], bool]
+    handle: Any
+    dynamic_bytes: int
+    streams: Mapping[int, Any]
+    launch_configured: Callable[..., tuple[Any, ...]]
+    configured: Callable[[tuple[int, int, int], int, int], Any]
+    workspace: Workspace
+
+
 class LoadedKernel(Protocol):
     """A compiled kernel on a device, ready to launch."""
 
     @property
     def compiled(self) -> Compiled: ...
+
+    @property
+    def direct(self) -> DirectLaunch | None:
+        """What launches it with parameters that are packed elsewhere; None where a launch takes more than that."""
+        ...
 
     def launch(self, launch: Launch, call: Call) -> None:
         """Runs the kernel; arguments in the order of its Python parameters."""

@@ -129,11 +129,20 @@ def check_environment(call: Call) -> None:
 def _refuse_simulator(number: int, chosen: str | None) -> None:
     """An array in a GPU's memory while the simulator is asked for by name."""
     name = chosen or os.environ.get("TILEJIT_DEVICE")
-    if name and name.partition(":")[0] == "sim":
+    if name and is_simulator(name):
         raise LaunchError(
             f"an array lies on cuda:{number}, and the simulator can't read a GPU's memory",
             hint="copy it to host memory first (.cpu(), cupy.asnumpy), or leave the simulator",
         )
+
+
+def is_simulator(name: str) -> bool:
+    """Whether that is what a device's name says."""
+    return name.partition(":")[0] == "sim"
+
+
+#: the name that `use_device` set, or None
+chosen = _chosen.get
 
 
 @cache

@@ -73,12 +73,17 @@ def field_of(param: Param) -> Field:
     return Field(_code(param), param.align_bytes)
 
 
+def field_of_scalar(dtype: DType) -> Field:
+    """What a number takes of the block."""
+    return Field(_CODES[dtype.name], dtype.bytes)
+
+
 def _code(param: Param) -> str:
     match param:
         case PointerParam() | AssertionsParam() | BarrierParam():
             return "Q"
         case ScalarParam(var=var) | ExtentParam(var=var) | StrideParam(var=var) | AddressParam(var=var):
-            return _CODES[var.dtype.name]
+            return field_of_scalar(var.dtype).code
         case _:
             return assert_never(param)
 
@@ -116,8 +121,14 @@ def getter(param: Param, positions: Mapping[str, int], workspace: Workspace) -> 
 
 
 def _scalar_getter(index: int, dtype: DType) -> Getter:
+    encode = encoder(dtype)
+    return lambda arguments: arguments[index] if encode is None else encode(arguments[index])
+
+
+def encoder(dtype: DType) -> Callable[[float], int] | None:
+    """What makes the bits of a number whose type `struct` has no code for; None where it has one."""
     if dtype.name not in _AS_BITS:
-        return lambda arguments: arguments[index]
+        return None
     kind = dtype.numpy
     unsigned = np.dtype(f"u{kind.itemsize}")
-    return lambda arguments: int(np.array(arguments[index], kind).view(unsigned)[()])
+    return lambda number: int(np.array(number, kind).view(unsigned)[()])

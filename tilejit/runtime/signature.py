@@ -89,7 +89,7 @@ class Call:
                 self.arguments.append(None)
                 key.append(freeze(value, parameter.name))
             else:
-                dtype = parameter.dtype or _scalar_dtype(parameter, value)
+                dtype = parameter.dtype or scalar_dtype(parameter, value)
                 limits = _PLAIN.get((type(value), dtype))
                 is_plain = limits is not None and limits[0] <= value <= limits[1]
                 self.arguments.append(value if is_plain else scalar(parameter, value, dtype))
@@ -203,7 +203,7 @@ def hypothetical(parameter: Parameter, position: int, value: Any) -> Any:
     return value if dtype is None else dtype.numpy.type(0)
 
 
-def _scalar_dtype(parameter: Parameter, value: Any) -> DType:
+def scalar_dtype(parameter: Parameter, value: Any) -> DType:
     """The type of an unannotated scalar; see LANGUAGE, "Parameters"."""
     if isinstance(value, (bool, np.bool_)):
         return bool_
@@ -247,7 +247,7 @@ def scalar(parameter: Parameter, value: Any, dtype: DType) -> bool | int | float
 
 def _rounded(number: float, dtype: DType) -> float:
     """The number, or infinity where NumPy rounds it to that."""
-    if abs(number) <= _LARGEST.get(dtype.name, math.inf) or math.isinf(number):
+    if not _LARGEST.get(dtype.name, math.inf) < abs(number) < math.inf:
         return number
     with np.errstate(over="ignore"):
         return float(dtype.numpy.type(number))
@@ -280,7 +280,7 @@ def signature(
         elif isinstance(argument, ArrayView):
             types.append((parameter.name, _array_type(parameter, argument, target, i in aliased)))
         else:
-            types.append((parameter.name, ScalarType(parameter.dtype or _scalar_dtype(parameter, value))))
+            types.append((parameter.name, ScalarType(parameter.dtype or scalar_dtype(parameter, value))))
     return Signature(tuple(types))
 
 

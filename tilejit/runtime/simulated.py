@@ -25,7 +25,7 @@ from ..target import Target
 from ..target import target as find_target
 from . import assertions
 from .arrays import SIMULATOR, Argument, ArrayView, DeviceArray, device_name, host_bytes, offset_in_base
-from .device import Launch, WriteCheck, checks_wanted, positions
+from .device import DirectLaunch, Launch, WriteCheck, checks_wanted, positions
 from .grid import stream_handle
 from .packing import Workspace, getter
 from .signature import Call
@@ -124,6 +124,7 @@ class SimulatedFunction:
         self.compiled = compiled
         self._positions = positions(compiled)
         self._check_written = WriteCheck(compiled)
+        self.direct: DirectLaunch | None = None
 
     def prepare(self, launch: Launch, call: Call) -> Callable[[], None]:
         return lambda: self.launch(launch, call)

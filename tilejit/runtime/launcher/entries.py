@@ -1,0 +1,136 @@
+"""What a generated launcher finds under a key: a loaded kernel, and memory for its parameters.
+
+A launch takes a slot from its entry's pool, writes pointers and numbers into it and gives it back: `list.pop` and
+`append` are atomic, so no lock is held, by which a finalizer that launches the same kernel would wait for itself.
+
+```
+slot   pointers  numbers │ extents  strides  record │ addresses of the parameters
+       each launch       │ once, when it is made    │
+```
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...ir.nodes import AddressParam, PointerParam, ScalarParam
+from ...ir.types import ScalarType
+from ..arrays import ArrayView
+from ..device import DirectLaunch, positions
+from ..packing import Field, Packing, field_of, field_of_scalar, getter
+from ..signature import Call, overlaps
+from .text import ENTRY, LauncherText
+
+if TYPE_CHECKING:
+    from ...pipeline import Compiled
+
+#: bytes: arrays at multiples of it that lie apart have the entry that is found first
+ALIGN = 32
+
+#: memory of the parameters, the address of their addresses, and what holds these
+Slot = tuple[Any, int, Any]
+Bounds = tuple[tuple[int, int], ...]
+
+_POINTER, _WORD_BYTES = Field("Q", 8), 8
+
+
+def bounds_of(views: Sequence[ArrayView]) -> Bounds:
+    """Bytes from each array's address to its lowest and past its highest."""
+    return tuple((view.facts.low_bytes, view.facts.high_bytes) for view in views)
+
+
+def do_meet(pointers: Sequence[int], bounds: Bounds) -> bool:
+    """Whether some of the arrays may overlap."""
+    reached = 0
+    for low, high in sorted((p + low, p + high) for p, (low, high) in zip(pointers, bounds, strict=True)):
+        if low < reached:
+            return True
+        reached = high
+    return False
+
+
+def is_usual(pointers: Sequence[int], bounds: Bounds) -> bool:
+    """Whether the arrays lie apart, at multiples of `ALIGN`."""
+    return not any(p % ALIGN for p in pointers) and not _overlaps(pointers, bounds)
+
+
+def exact(key: tuple[Any, ...], pointers: Sequence[int], bounds: Bounds) -> tuple[Any, ...]:
+    """The key of arrays that lie at other addresses."""
+    return (key, tuple(p % ALIGN for p in pointers), _overlaps(pointers, bounds))
+
+
+def _overlaps(pointers: Sequence[int], bounds: Bounds) -> tuple[tuple[int, int], ...]:
+    # an array without elements meets none
+    return overlaps([(p + low, p + high, i) for i, (p, (low, high)) in enumerate(zip(pointers, bounds, strict=True))
+                     if high])
+
+
+def special_entry(text: LauncherText, bounds: Bounds, check: Any) -> tuple[Any, ...]:
+    """What tells of arrays with a key only where they end: with such that are apart nothing was launched yet."""
+    return (True, bounds, *_limits(text, bounds), *(check if name == "check" else None for name in ENTRY))
+
+
+def entry_of(
+    text: LauncherText, bounds: Bounds, call: Call, compiled: Compiled, direct: DirectLaunch, check: Any
+) -> tuple[Any, ...]:
+    """What launches the kernel, in the order in which the text takes it apart.
+
+    check: compares tensors with those of the call, where the text asks.
+    """
+    assert call.first is not None
+    slots = Slots(text, call, compiled, direct)
+    pool: list[Slot] = []
+    fields = {
+        "device": call.first.facts.device,
+        "launch": direct.launch,
+        "handle": direct.handle,
+        "dynamic_bytes": direct.dynamic_bytes,
+        "streams": direct.streams,
+        "pack": slots.pack_into,
+        "pop": pool.pop,
+        "push": pool.append,
+        "new": slots.new,
+        "check": check,
+    }
+    return (False, bounds, *_limits(text, bounds), *(fields[name] for name in ENTRY))
+
+
+def _limits(text: LauncherText, bounds: Bounds) -> Iterator[int]:
+    """For each pair of the text the distances between which the second array's address lies if the two overlap."""
+    bounds_by_number = dict(zip((i for i, _ in text.arrays), bounds, strict=True))
+    for a, b in text.pairs:
+        (low_a, high_a), (low_b, high_b) = bounds_by_number[a], bounds_by_number[b]
+        # an array without elements meets none
+        yield from (low_a - high_b, high_a - low_b) if high_a and high_b else (0, 0)
+
+
+class Slots:
+    """Makes the slots of one entry. pack_into: writes what each launch writes, in the order of the text."""
+
+    def __init__(self, text: LauncherText, call: Call, compiled: Compiled, direct: DirectLaunch) -> None:
+        index = positions(compiled)
+        types = [kind for _, kind in compiled.signature.arguments]
+        scalars = [(i, kind.dtype) for i, kind in enumerate(types) if isinstance(kind, ScalarType)]
+        written = Packing([*(_POINTER for _ in text.arrays), *(field_of_scalar(dtype) for _, dtype in scalars)])
+        once = [p for p in compiled.params if not isinstance(p, (PointerParam, AddressParam, ScalarParam))]
+        constants = Packing([field_of(p) for p in once])
+        self.pack_into = written.pack_into
+        self._start_bytes = -(-written.size_bytes // _WORD_BYTES) * _WORD_BYTES
+        self._words = self._start_bytes // _WORD_BYTES + -(-constants.size_bytes // _WORD_BYTES)
+        self._pack_once = constants.pack_into
+        self._once = [getter(p, index, direct.workspace)(call.arguments) for p in once]
+        of_argument = dict(zip((*(i for i, _ in text.arrays), *(i for i, _ in scalars)), written.offsets, strict=True))
+        of_constant = {id(p): self._start_bytes + at for p, at in zip(once, constants.offsets, strict=True)}
+        self._offsets = [
+            of_argument[index[p.of]] if isinstance(p, (PointerParam, AddressParam, ScalarParam)) else of_constant[id(p)]
+            for p in compiled.params
+        ]
+
+    def new(self) -> Slot:
+        memory = (ctypes.c_uint64 * max(self._words, 1))()
+        self._pack_once(memory, self._start_bytes, *self._once)
+        start = ctypes.addressof(memory)
+        addresses = (ctypes.c_void_p * max(len(self._offsets), 1))(*(start + offset for offset in self._offsets))
+        return memory, ctypes.addressof(addresses), addresses

@@ -1,0 +1,161 @@
+"""The generated launchers of a kernel: one for each combination of argument types and number given by position."""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import os
+import struct
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from ...errors import entry_point
+from ...frontend import Parameter
+from .. import devices
+from ..captured import MISSING, CapturedPlaces, CapturedValues
+from ..device import LoadedKernel
+from ..grid import stream_handle
+from ..signature import Call
+from . import guards
+from .entries import do_meet, exact
+from .parts import ArrayPart, Part, part_of
+from .text import LauncherText
+
+#: functions for arguments of the same types whose kernel reads other captured places
+_MOST_PLACES = 8
+
+_FOLDER = os.path.join(os.path.dirname(__file__), "")
+_files = itertools.count(1)
+
+#: what the text means by its own names, whatever the arguments
+_NAMES: dict[str, Any] = {
+    "absent": object(),
+    "missing": MISSING,
+    "type": type,
+    "Exception": Exception,
+    "IndexError": IndexError,
+    "ValueError": ValueError,
+    "chosen": devices.chosen,
+    "is_simulator": devices.is_simulator,
+    "exact": exact,
+    "do_meet": do_meet,
+    "stream_handle": entry_point(stream_handle),
+    # of numbers that don't fit what they are packed as
+    "out_of_range": (struct.error, OverflowError),
+}
+
+#: stands in a generated launcher for an argument that wasn't given
+ABSENT = _NAMES["absent"]
+
+
+class ResolvedLaunch(NamedTuple):
+    """What the usual way found for a launch that succeeded. captured: the values that the kernel was compiled with."""
+
+    call: Call
+    function: LoadedKernel
+    captured: CapturedValues
+
+
+class GeneratedLauncher(NamedTuple):
+    """A generated function and what it was made of. places: of the captured values that it compares."""
+
+    text: LauncherText
+    places: CapturedPlaces
+    launch: Callable[..., None]
+
+
+class GeneratedLaunchers:
+    """Those of one kernel."""
+
+    def __init__(self, name: str, parameters: Sequence[Parameter]) -> None:
+        self._name = name
+        self._parameters = tuple(parameters)
+        # by their numbers, with the arguments that each is for
+        self._all: list[tuple[tuple[Any, ...], GeneratedLauncher]] = []
+        self._newest: dict[tuple[Any, ...], GeneratedLauncher] = {}
+        self._launched: set[tuple[Any, ...]] = set()
+        self._lock = threading.RLock()
+
+    def find(self, positional: int, values: Sequence[Any]) -> GeneratedLauncher | None:
+        """The one for arguments of these types."""
+        return self._newest.get((positional, *map(type, values)))
+
+    def notice(self, positional: int, values: Sequence[Any], resolved: ResolvedLaunch) -> GeneratedLauncher | None:
+        """One that is made at the second launch with arguments of these types: many kernels are launched once."""
+        arguments = (positional, *map(type, values))
+        if arguments not in self._launched:
+            self._launched.add(arguments)
+            return None
+        parts = [part_of(p, i, v) for i, (p, v) in enumerate(zip(self._parameters, values, strict=True))]
+        parts_of_all = [part for part in parts if part is not None]
+        if len(parts_of_all) < len(parts) or not can_be_direct(parts_of_all, resolved):
+            return None
+        return self._of_places(arguments, positional, parts_of_all, resolved.captured)
+
+    def again(self, number: int, captured: CapturedValues) -> GeneratedLauncher | None:
+        """The one for the arguments of one with this number; another where values are captured from other places."""
+        arguments, generated = self._all[number]
+        if generated.places.are(captured.places):
+            return generated
+        return self._of_places(arguments, generated.text.positional, generated.text.parts, captured)
+
+    def _of_places(
+        self, arguments: tuple[Any, ...], positional: int, parts: Sequence[Part], captured: CapturedValues
+    ) -> GeneratedLauncher | None:
+        """None where captured values have no places that tell their changes, or too many others were seen."""
+        if not captured.places.is_fixed:
+            return None
+        with self._lock:
+            alike = [generated for key, generated in self._all if key == arguments]
+            same = [generated for generated in alike if generated.places.are(captured.places)]
+            if not same and len(alike) >= _MOST_PLACES:
+                return None
+            generated = same[0] if same else self._generate(arguments, positional, parts, captured.places)
+            self._newest[arguments] = generated
+            return generated
+
+    def _generate(
+        self, arguments: tuple[Any, ...], positional: int, parts: Sequence[Part], places: CapturedPlaces
+    ) -> GeneratedLauncher:
+        is_guarded = guards.are_there() and all(p.is_guarded for p in parts if isinstance(p, ArrayPart))
+        captured = [name for _, name in places.names]
+        number = len(self._all)
+        text = LauncherText(number, self._parameters, parts, positional, captured, len(places.cells), is_guarded)
+        generated = GeneratedLauncher(text, places, self._compiled(text, _names(text, arguments[1:], places)))
+        self._all.append((arguments, generated))
+        return generated
+
+    def _compiled(self, text: LauncherText, names: dict[str, Any]) -> Callable[..., None]:
+        source, file = text.render(), f"{_FOLDER}<{self._name} {next(_files)}>"
+        namespace = {text.prefix + name: value for name, value in names.items()}
+        exec(compile(source, file, "exec"), namespace)
+        launch: Callable[..., None] = namespace["launch"]
+        # tracebacks show the text for as long as there is the function
+        linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+        weakref.finalize(launch, linecache.cache.pop, file, None).atexit = False
+        return launch
+
+
+def can_be_direct(parts: Sequence[Part], resolved: ResolvedLaunch) -> bool:
+    """Whether a launch like this one needs no more than its parameters and the driver."""
+    call = resolved.call
+    arrays = [part for part in parts if isinstance(part, ArrayPart)]
+    if resolved.function.direct is None or call.first is None or call.has_host:
+        return False
+    # arrays that name a producer are those of a framework whose stream is that producer's
+    return not call.waits or bool(arrays[0].stream.unless)
+
+
+def _names(text: LauncherText, types: Sequence[type], places: CapturedPlaces) -> dict[str, Any]:
+    """What the text means by its own names."""
+    names = dict(_NAMES)
+    names |= {f"type{i}": kind for i, kind in enumerate(types)}
+    names |= {f"default{i}": p.default for i, p in enumerate(text.parameters)}
+    names |= {f"get{n}": namespace.get for n, (namespace, _) in enumerate(places.names)}
+    names |= {f"cell{n}": cell for n, cell in enumerate(places.cells)}
+    names |= text.arrays[0][1].stream.names
+    for part in text.parts:
+        names |= {} if isinstance(part, ArrayPart) else part.names
+    return names

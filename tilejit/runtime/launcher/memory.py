@@ -1,0 +1,126 @@
+"""What generated launchers look up: who launches a kernel, or a bound launch, has a memory of its own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from ..arrays import ArrayView, view_of
+from . import guards
+from .entries import bounds_of, entry_of, exact, is_usual, special_entry
+from .generated import GeneratedLauncher, ResolvedLaunch, can_be_direct
+from .text import LauncherText
+
+#: keys that are remembered when they are first seen. Each further one is when it is seen again: a program whose shapes
+#: never come back doesn't pay for entries
+_FIRST_KEYS = 32
+#: entries of one table; hashes of keys that were seen; values of captured places with a table each
+_ENTRIES, _SEEN, _TABLES = 4096, 65536, 16
+
+#: what no launch was like: check, the key's items that aren't arrays, key, entry
+_NOTHING = (guards.never, None, None, None)
+
+Table = dict[Any, tuple[Any, ...]]
+
+
+class LaunchMemory:
+    """Entries by their keys, for each generated function and each number of captured values.
+
+    states: by the function's number what it reads at once, so that a thread sees values and table of one moment: the
+    captured values, the table that goes with them, and where torch's guards are asked a list of what was launched last.
+    """
+
+    def __init__(self) -> None:
+        self.states: list[tuple[Any, ...]] = []
+        self._tables: dict[tuple[int, int], tuple[Table, list[tuple[Any, ...]]]] = {}
+        self._seen: set[int] = set()
+        self._in_context = False
+        self._lock = threading.RLock()
+
+    def ready(self, generated: GeneratedLauncher) -> None:
+        """Makes sure that the function can read its state."""
+        with self._lock:
+            for _ in range(len(self.states), generated.text.number + 1):
+                self.states.append(())
+            if not self.states[generated.text.number]:
+                self.states[generated.text.number] = _blank(generated.text)
+
+    def remember(
+        self, generated: GeneratedLauncher, values: Sequence[Any], key: tuple[Any, ...] | None, resolved: ResolvedLaunch
+    ) -> None:
+        """What the usual way found for a launch: next time it is in the function's state.
+
+        key: as the function made it; None where it didn't come so far.
+        """
+        text, captured = generated.text, resolved.captured
+        self.ready(generated)
+        with self._lock:
+            if len(self._tables) >= _TABLES:
+                self._tables.clear()
+            table, last = self._tables.setdefault((text.number, captured.number), ({}, [_NOTHING]))
+            self.states[text.number] = _state(text, captured.values, table, last)
+        if key is not None and can_be_direct(text.parts, resolved):
+            self._enter(table, key, text, values, resolved)
+
+    def _enter(
+        self, table: Table, key: tuple[Any, ...], text: LauncherText, values: Sequence[Any], resolved: ResolvedLaunch
+    ) -> None:
+        arrays = [values[i] for i, _ in text.arrays]
+        views = [view for i, _ in text.arrays if type(view := resolved.call.arguments[i]) is ArrayView]
+        pointers, bounds = [view.pointer for view in views], bounds_of(views)
+        usual = is_usual(pointers, bounds)
+        place = key if usual else exact(key, pointers, bounds)
+        if len(table) >= _FIRST_KEYS and not self._is_second_sight((text.number, resolved.captured.number, place)):
+            return
+        check = guards.check_of(arrays) if text.is_guarded else guards.never
+        # another thread may have changed an array since the key was made
+        if not _is_of(key, text, views) or [view_of(a).facts for a in arrays] != [v.facts for v in views]:
+            return
+        if len(table) >= _ENTRIES:
+            table.clear()
+        direct = resolved.function.direct
+        assert direct is not None
+        if self._in_context:
+            direct = direct._replace(launch=direct.launch_in_context)
+        if not usual:
+            table.setdefault(key, special_entry(text, bounds, check))
+        table[place] = entry_of(text, bounds, resolved.call, resolved.function.compiled, direct, check)
+
+    def _is_second_sight(self, place: tuple[Any, ...]) -> bool:
+        number = hash(place)
+        if number in self._seen:
+            return True
+        if len(self._seen) >= _SEEN:
+            self._seen.clear()
+        self._seen.add(number)
+        return False
+
+    def launch_in_context(self) -> None:
+        """From now on launches put the device's context in the place of the thread's, which is another's."""
+        with self._lock:
+            self._in_context = True
+            for table, last in self._tables.values():
+                last[0] = _NOTHING
+                table.clear()
+
+
+def _blank(text: LauncherText) -> tuple[Any, ...]:
+    """A state to which nothing is equal."""
+    values = tuple(object() for _ in range(len(text.captured) + text.cells))
+    return _state(text, values, {}, [_NOTHING])
+
+
+def _state(
+    text: LauncherText, values: tuple[Any, ...], table: Table, last: list[tuple[Any, ...]]
+) -> tuple[Any, ...]:
+    return (*values, table, last) if text.is_guarded else (*values, table)
+
+
+def _is_of(key: tuple[Any, ...], text: LauncherText, views: Sequence[ArrayView]) -> bool:
+    """Whether a key was made of arrays like these."""
+    items = iter(key)
+    return all(
+        part.matches(view.facts, *(next(items) for _ in part.key))
+        for (_, part), view in zip(text.arrays, views, strict=True)
+    )

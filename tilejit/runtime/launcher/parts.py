@@ -1,0 +1,168 @@
+"""What a generated launcher does with one argument, by its parameter and its type.
+
+The texts here are Python, in which `@` begins a name of the generated function's own.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import NoneType
+from typing import Any
+
+import numpy as np
+
+from ...frontend import Parameter, ParameterKind
+from ..arrays import DeviceArray, is_array, numpy_facts, tensor_facts
+from ..packing import encoder
+from ..signature import freeze, scalar_dtype
+
+#: Python's numbers, and NumPy's whose `item()` is one
+_NUMBERS = (bool, int, float)
+_NUMPY_NUMBERS = (
+    np.bool_, np.float16, np.float32, np.float64,
+    np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64,
+)
+
+#: types of constexprs that are keys as they are, because a generated function is for one type
+_KEYS = (int, str, bool)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPart:
+    """How the stream is found where a launch names none, by the framework that owns the first array.
+
+    handle: its expression, of `@device`, the ordinal. unless: a condition of the usual way. names: what they mean.
+    """
+
+    handle: str
+    unless: str = ""
+    names: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayPart:
+    """An array.
+
+    statements: what is done first. pointer: its address. key: the items that stand for it in the key.
+    matches: whether facts are those of an array with these items' values. stream: of its framework.
+    unless: a condition of the usual way. is_guarded: torch's guards can compare it.
+    """
+
+    pointer: str
+    key: tuple[str, ...]
+    matches: Callable[..., bool]
+    stream: StreamPart
+    statements: tuple[str, ...] = ()
+    unless: str = ""
+    is_guarded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarPart:
+    """A number. packed: what is written. key: items that stand for it in the key. names: what they mean."""
+
+    packed: str
+    key: tuple[str, ...] = ()
+    names: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ConstexprPart:
+    """A compile-time value. key: items that stand for it in the key. names: what they mean."""
+
+    key: tuple[str, ...] = ()
+    names: Mapping[str, Any] = field(default_factory=dict)
+
+
+Part = ArrayPart | ScalarPart | ConstexprPart
+
+_LEGACY_STREAM = StreamPart("0")
+
+
+def part_of(parameter: Parameter, number: int, value: Any) -> Part | None:
+    """What is done with arguments of the value's type; None where launches with them take the usual way.
+
+    number: the parameter's.
+    """
+    kind, name = parameter.kind, parameter.name
+    if kind is ParameterKind.ARRAY or (kind is ParameterKind.ANY and is_array(value)):
+        return _array_part(name, number, value)
+    if kind is ParameterKind.CONSTEXPR or value is None:
+        return _constexpr_part(name, type(value))
+    return _scalar_part(parameter, value)
+
+
+def _array_part(name: str, number: int, value: Any) -> ArrayPart | None:
+    torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
+    if type(value) is DeviceArray:
+        return ArrayPart(
+            pointer=f"{name}._memory.pointer",
+            key=(f"{name}._facts.number",),
+            matches=lambda facts, number: bool(facts.number == number),
+            stream=_LEGACY_STREAM,
+        )
+    if torch is not None and isinstance(value, torch.Tensor):
+        return ArrayPart(
+            pointer=f"{name}.data_ptr()",
+            # not `device`: hashing and comparing it takes as long as all the others
+            key=(f"{name}.dtype", f"{name}.shape", f"{name}.stride()", f"{name}.get_device()"),
+            matches=_is_tensor,
+            stream=_torch_stream(torch),
+            unless=f"not {name}.is_cuda",
+            is_guarded=True,
+        )
+    if cupy is not None and isinstance(value, cupy.ndarray):
+        return ArrayPart(
+            statements=(f"@memory{number} = {name}.data",),
+            pointer=f"@memory{number}.ptr",
+            key=(f"{name}.dtype", f"{name}.shape", f"{name}.strides", f"@memory{number}.device_id"),
+            matches=lambda facts, *items: bool(facts == numpy_facts(*items)),
+            stream=_cupy_stream(cupy),
+        )
+    return None
+
+
+def _is_tensor(facts: Any, dtype: Any, shape: Any, strides: Any, ordinal: int) -> bool:
+    return bool(facts == tensor_facts(dtype, shape, strides, f"cuda:{ordinal}"))
+
+
+def _torch_stream(torch: Any) -> StreamPart:
+    # what torch.compile's own kernels use: 0.1 us, where current_stream() takes 1.5
+    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+    if raw is not None:
+        return StreamPart("@raw_stream(@device)", names={"raw_stream": raw})
+    return StreamPart("@current_stream(@device).cuda_stream", names={"current_stream": torch.cuda.current_stream})
+
+
+def _cupy_stream(cupy: Any) -> StreamPart:
+    """CuPy's arrays name the current device's current stream as their producer: another one has to wait for it."""
+    return StreamPart(
+        "@current_stream(@device).ptr",
+        unless="@self.stream is not None or @current_device() != @device",
+        names={"current_stream": cupy.cuda.get_current_stream, "current_device": cupy.cuda.runtime.getDevice},
+    )
+
+
+def _constexpr_part(name: str, kind: type) -> ConstexprPart:
+    if kind is NoneType:
+        return ConstexprPart()
+    if kind in _KEYS:
+        return ConstexprPart((name,))
+    return ConstexprPart((f"@freeze({name}, {name!r})",), {"freeze": freeze})
+
+
+def _scalar_part(parameter: Parameter, value: Any) -> ScalarPart | None:
+    kind, name = type(value), parameter.name
+    if kind not in _NUMBERS and kind not in _NUMPY_NUMBERS:
+        return None
+    # a number that its type can't hold is refused when it is packed
+    number = name if kind in _NUMBERS else f"{name}.item()"
+    has_two_types = parameter.dtype is None and kind is int
+    key = (f"-2147483648 <= {name} <= 2147483647",) if has_two_types else ()
+    dtype = parameter.dtype or scalar_dtype(parameter, value)
+    encode = encoder(dtype)
+    if encode is None:
+        return ScalarPart(number, key)
+    return ScalarPart(f"@{dtype.name}(float({number}))", key, {dtype.name: encode})

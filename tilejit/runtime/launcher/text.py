@@ -1,0 +1,180 @@
+"""The text of a generated launcher, from its parameters and what is done with each argument."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, combinations
+from typing import NamedTuple
+
+from ...frontend import NO_DEFAULT, Parameter
+from .parts import ArrayPart, Part, ScalarPart
+
+#: with more arrays their pairs, of which there are ever more, aren't compared one by one
+_MOST_IN_PAIRS = 4
+
+#: what an entry holds behind the bounds of pairs
+ENTRY = ("device", "launch", "handle", "dynamic_bytes", "streams", "pack", "pop", "push", "new", "check")
+
+
+class LauncherText(NamedTuple):
+    """What the text depends on.
+
+    number: the generated function's among its kernel's. positional: arguments that are given by position; the others
+    are given by name, or left out. captured: names that are looked up in namespaces. cells: closure cells that are
+    read. is_guarded: torch's guards are asked first, and the key is made where they refuse.
+    """
+
+    number: int
+    parameters: Sequence[Parameter]
+    parts: Sequence[Part]
+    positional: int
+    captured: Sequence[str]
+    cells: int
+    is_guarded: bool
+
+    def render(self) -> str:
+        """The function's source."""
+        lines = chain(self._head(), self._captured(), self._lookup(), self._exact_lookup(), self._launch())
+        return "\n".join(lines).replace("@", self.prefix) + "\n"
+
+    @property
+    def prefix(self) -> str:
+        """What names of the function's own begin with, and no parameter does."""
+        prefix = "_"
+        while any(p.name.startswith(prefix) for p in self.parameters):
+            prefix += "_"
+        return prefix
+
+    @property
+    def arrays(self) -> list[tuple[int, ArrayPart]]:
+        """Those of the parts that are arrays, with their parameters' numbers."""
+        return [(i, part) for i, part in enumerate(self.parts) if isinstance(part, ArrayPart)]
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """Numbers of the arrays whose distance is compared; none where all are asked together."""
+        if len(self.arrays) > _MOST_IN_PAIRS:
+            return []
+        return list(combinations([i for i, _ in self.arrays], 2))
+
+    @property
+    def values(self) -> str:
+        """All arguments as a tuple."""
+        return f"({', '.join(p.name for p in self.parameters)},)"
+
+    def _missed(self, key: str = "None") -> str:
+        return f"return @self.missed({self.number}, {self.values}, {key})"
+
+    def _head(self) -> Iterator[str]:
+        # what is given twice, or missing, is refused by the usual way, so it must get there
+        by_position = (f"{p.name}=@absent" for p in self.parameters[: self.positional])
+        by_name = (
+            f"{p.name}={'@absent' if p.default is NO_DEFAULT else f'@default{i}'}"
+            for i, p in enumerate(self.parameters) if i >= self.positional
+        )  # fmt: skip
+        bar = ("/",) if self.positional else ()
+        yield f"def launch({', '.join(['@self', *by_position, *bar, '*@more', *by_name, '**@named'])}):"
+        types = [f"@type({p.name}) is not @type{i}" for i, p in enumerate(self.parameters)]
+        yield from _where(
+            [*types, "@more", "@named"], f"return @self.other({self.positional}, {self.values}, @more, @named)"
+        )
+        count = len(self.captured) + self.cells
+        state = [*(f"@v{n}" for n in range(count)), "@table", *(["@last"] if self.is_guarded else [])]
+        yield f"    {', '.join(state)}, = @self.states[{self.number}]"
+
+    def _captured(self) -> Iterator[str]:
+        tests = [f"@get{n}({name!r}, @missing) is not @v{n}" for n, name in enumerate(self.captured)]
+        tests += [f"@cell{n}.cell_contents is not @v{len(self.captured) + n}" for n in range(self.cells)]
+        if self.cells:
+            # an empty cell raises
+            yield "    try:"
+            yield f"        @is_changed = {' or '.join(tests)}"
+            yield "    except @ValueError:"
+            yield "        @is_changed = True"
+            tests = ["@is_changed"]
+        yield "    @place = @chosen()"
+        yield from _where([*tests, "@place is not None and @is_simulator(@place)"], self._missed())
+
+    def _lookup(self) -> Iterator[str]:
+        others = ["@self.threads", *chain.from_iterable(p.key for p in self.parts if not isinstance(p, ArrayPart))]
+        key = f"({', '.join([*chain.from_iterable(part.key for _, part in self.arrays), *others])},)"
+        lookup = [f"@key = {key}", "@entry = @table.get(@key)"]
+        is_foreign = [part.unless for _, part in self.arrays if part.unless]
+        if self.is_guarded:
+            yield "    @check, @before, @key, @entry = @last[0]"
+        else:
+            yield from _where(is_foreign, self._missed())
+        yield "    try:"
+        for i, part in self.arrays:
+            yield from _indented(2, [*part.statements, f"@p{i} = {part.pointer}"])
+        if self.is_guarded:
+            names = ", ".join(self.parameters[i].name for i, _ in self.arrays)
+            yield f"        @others = ({', '.join(others)},)"
+            yield f"        if not @check({names}) or @others != @before:"
+            yield from _where(is_foreign, self._missed(), 3)
+            yield from _indented(3, lookup)
+            yield "            if @entry is not None:"
+            yield "                @last[0] = (@entry[-1], @others, @key, @entry)"
+        else:
+            yield from _indented(2, lookup)
+        # the usual way raises it, or knows better
+        yield "    except @Exception:"
+        yield "        @key = @entry = None"
+        yield from _where(["@entry is None"], self._missed("@key"))
+
+    def _exact_lookup(self) -> Iterator[str]:
+        """Where arrays overlap or lie less aligned than 32 bytes, the entry for just that."""
+        pointers = [f"@p{i}" for i, _ in self.arrays]
+        every = f"({', '.join(pointers)},)"
+        bounds = [name for a, b in self.pairs for name in (f"@least{a}_{b}", f"@most{a}_{b}")]
+        entry = f"    {', '.join(['@is_special', '@bounds', *bounds, *(f'@{name}' for name in ENTRY)])} = @entry"
+        tests = [f"({' | '.join(pointers)}) & 31", "@is_special"]
+        tests += [f"@least{a}_{b} < @p{b} - @p{a} < @most{a}_{b}" for a, b in self.pairs]
+        if len(pointers) > _MOST_IN_PAIRS:
+            tests.append(f"@do_meet({every}, @bounds)")
+        yield entry
+        yield from _where(tests, f"@entry = @table.get(@exact(@key, {every}, @bounds))")
+        yield from _where(["@entry is None"], self._missed("@key"), 2)
+        yield "    " + entry
+
+    def _launch(self) -> Iterator[str]:
+        stream = self.arrays[0][1].stream
+        numbers = [part.packed for part in self.parts if isinstance(part, ScalarPart)]
+        packed = ", ".join([*(f"@p{i}" for i, _ in self.arrays), *numbers])
+        if stream.unless:
+            yield from _where([stream.unless], self._missed())
+        yield from _indented(1, [
+            "try:",
+            "    @slot = @pop()",
+            "except @IndexError:",
+            "    @slot = @new()",
+            "@buffer, @address, @addresses = @slot",
+            "try:",
+            f"    @pack(@buffer, 0, {packed})",
+            "except @out_of_range:",
+            "    @address = None",
+            "if @address is None:",
+            "    @push(@slot)",
+            f"    {self._missed()}",
+            f"@x, @y, @z = @self.fixed or @self.grid_of({self.values})",
+            f"@stream = {stream.handle} if @self.stream is None else @stream_handle(@self.stream)",
+            "@error = @launch(",
+            "    @handle, @x, @y, @z, @self.threads, 1, 1, @dynamic_bytes, @streams[@stream], @address, 0",
+            ")[0]",
+            "@push(@slot)",
+            "if @error:",
+            f"    return @self.failed({self.number}, {self.values}, (@x, @y, @z))",
+        ])  # fmt: skip
+
+
+def _indented(levels: int, lines: Iterable[str]) -> Iterator[str]:
+    return ("    " * levels + line for line in lines)
+
+
+def _where(tests: Sequence[str], statement: str, levels: int = 1) -> Iterator[str]:
+    """An `if` of several conditions, a line for each."""
+    if len(tests) == 1:
+        yield from _indented(levels, [f"if {tests[0]}:", f"    {statement}"])
+    elif tests:
+        rest = (f"    or {test}" for test in tests[1:])
+        yield from _indented(levels, ["if (", f"    {tests[0]}", *rest, "):", f"    {statement}"])
