@@ -238,26 +238,23 @@ class LaunchBase:
         """Launches by the generated function for arguments of these types, else the usual way."""
         kernel = self.kernel
         values = bind(kernel.name, kernel.parameters, args, named)
-        generated = kernel.generated.find(len(args), values)
+        generated = kernel.generated.find(len(args), named, values)
         if generated is not None:
             self.memory.ready(generated)
             generated.launch(self, *args, **named)
             return
         resolved = self.run(values, None)
-        generated = kernel.generated.notice(len(args), values, resolved)
+        generated = kernel.generated.notice(len(args), named, values, resolved)
         if generated is not None:
             self._learn(generated, values, None, resolved)
 
     @entry_point
-    def other(self, positional: int, values: tuple[Any, ...], more: tuple[Any, ...], named: dict[str, Any]) -> None:
-        """Launches what a generated function got that it isn't for.
-
-        values: of its parameters, by position and by name; more, named: those that it has no parameter for.
-        """
-        args = (*(v for v in values[:positional] if v is not ABSENT), *more)
-        parameters = self.kernel.parameters[positional:]
-        by_name = {p.name: v for p, v in zip(parameters, values[positional:], strict=True) if v is not ABSENT}
-        self.start(args, {**by_name, **named})
+    def other(self, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+        """Launches what a generated function got that it isn't for; ABSENT is what it didn't get."""
+        self.start(
+            tuple(value for value in args if value is not ABSENT),
+            {name: value for name, value in named.items() if value is not ABSENT},
+        )
 
     @entry_point
     def missed(self, number: int, values: tuple[Any, ...], key: tuple[Any, ...] | None) -> None:
@@ -337,7 +334,7 @@ class Launcher(LaunchBase):
 class PreparedLaunch(LaunchBase):
     """A launch that has been resolved: `p()` repeats it, `p(*args)` takes others of the same signature."""
 
-    __slots__ = ("_launcher", "_values", "_resolved", "_run")
+    __slots__ = ("_launcher", "_values", "_resolved", "_hold", "_quick", "_run")
 
     def __init__(self, launcher: Launcher, values: list[Any]) -> None:
         super().__init__(launcher.kernel, launcher.threads, launcher.stream, LaunchMemory())
@@ -348,7 +345,8 @@ class PreparedLaunch(LaunchBase):
         launcher = self._launcher
         self._values = values
         self._resolved = self.kernel.resolve(launcher.threads, values)
-        self._run = self._resolved.function.prepare(launcher.launch(values), self._resolved.call)
+        self._hold = self._resolved.captured.watch()
+        self._quick, self._run = self._resolved.function.prepare(launcher.launch(values), self._resolved.call)
         self.fixed = launcher.fixed
 
     @property
@@ -356,13 +354,16 @@ class PreparedLaunch(LaunchBase):
         """What it launches."""
         return self._resolved.function.compiled
 
-    @entry_point
     def __call__(self, *args: Any) -> None:
+        if args or not self._hold() or not self._quick():
+            self._launch(args)
+
+    @entry_point
+    def _launch(self, args: tuple[Any, ...]) -> None:
         if args:
             self.start(self._rebind(args), {})
             return
-        if not self._resolved.captured.hold():
-            self._follow()
+        self._follow()
         self._run()
 
     def _follow(self) -> None:
@@ -372,6 +373,7 @@ class PreparedLaunch(LaunchBase):
             self._resolve(self._values)
         else:
             self._resolved = self._resolved._replace(captured=captured)
+            self._hold = captured.watch()
 
     def run(self, values: Sequence[Any], grid: tuple[int, int, int] | None) -> ResolvedLaunch:
         """As a launcher, for arguments that may differ in what the signature leaves out, such as more alignment."""

@@ -411,7 +411,7 @@ def test_each_cooperative_launch_has_a_barrier_of_its_own(fake, device, prepared
 
     fake.kernel = kernel
     f = device.load(compiled(BarrierParam(grid_barrier.BARRIER), cooperative=True))
-    run = f.prepare(GRID, call()) if prepared else lambda: f.launch(GRID, call())
+    run = f.prepare(GRID, call()).run if prepared else lambda: f.launch(GRID, call())
     for _ in range(300):
         run()
     launched = [c for c in fake.calls if c[0].startswith("launch")]
@@ -443,7 +443,7 @@ def test_a_prepared_launch_packs_once(fake, device):
     fake.kernel = lambda p: seen.append((parameter(p, 0, ctypes.c_uint64), parameter(p, 1, ctypes.c_int32)))
     f = device.load(compiled(pointer("A"), scalar("B", dtypes.int32)))
     a, b = (Tensor(np.zeros(4, np.float32)) for _ in range(2))
-    p, q = f.prepare(GRID, call(a, 1)), f.prepare(GRID, call(b, 2))
+    p, q = f.prepare(GRID, call(a, 1)).run, f.prepare(GRID, call(b, 2)).run
     for run in (p, q, p):
         run()
     assert seen == [(a.data_ptr(), 1), (b.data_ptr(), 2), (a.data_ptr(), 1)]
@@ -456,7 +456,7 @@ def test_a_prepared_launch_copies_host_arrays_each_time(fake, device):
         array_at(parameter(p, 0, ctypes.c_uint64), 4)[:] += 1
 
     fake.kernel = kernel
-    run = device.load(compiled(pointer("A", written=True))).prepare(GRID, call(a))
+    run = device.load(compiled(pointer("A", written=True))).prepare(GRID, call(a)).run
     run()
     a *= 10
     run()
@@ -465,7 +465,7 @@ def test_a_prepared_launch_copies_host_arrays_each_time(fake, device):
 
 def test_a_prepared_launch_does_not_use_freed_memory(fake, device):
     d = DeviceArray(device.allocate(16), dtypes.float32, (4,))
-    run = device.load(compiled(pointer("A"))).prepare(GRID, call(d))
+    run = device.load(compiled(pointer("A"))).prepare(GRID, call(d)).run
     run()
     d.free()
     with pytest.raises(LaunchError, match="was freed"):

@@ -7,7 +7,7 @@ the key is made again where one is another object.
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from types import CellType, ModuleType
 from typing import Any, NamedTuple
 
@@ -59,6 +59,15 @@ class CapturedValues(NamedTuple):
             if namespace.get(name, MISSING) is not value:
                 return False
         return places.is_fixed and all(_content(c) is v for c, v in zip(places.cells, values, strict=True))
+
+
+    def watch(self) -> Callable[[], bool]:
+        """What `hold` says, in a third of its time where one name is looked up."""
+        names, cells, missing = self.places.names, self.places.cells, MISSING
+        if len(names) != 1 or cells or not self.places.is_fixed:
+            return self.hold
+        get, name, value = names[0][0].get, names[0][1], self.values[0]
+        return lambda: get(name, missing) is value
 
 
 class Captured:

@@ -20,7 +20,7 @@ from ..target import PORTABLE_CLUSTER, Target, for_capability
 from . import arrays, assertions, cuda_driver
 from .cuda_driver import call, load, name
 from .cuda_memory import CudaMemory, staged
-from .device import NO_DRIVER, DirectLaunch, Launch, WriteCheck, positions
+from .device import NO_DRIVER, DirectLaunch, Launch, PreparedRun, WriteCheck, positions
 from .grid import stream_handle
 from .packing import Packing, Workspace, field_of, getter
 from .preparation import Preparation
@@ -197,11 +197,11 @@ class CudaFunction:
         with cuda_driver.current(self.device.context):
             self._launch(launch, call, stream)
 
-    def prepare(self, launch: Launch, call: Call) -> Callable[[], None]:
+    def prepare(self, launch: Launch, call: Call) -> PreparedRun:
         self._check_written(call.arguments)
         if call.has_host or self._is_cooperative:
             # each launch that waits for its grid has a barrier of its own
-            return lambda: self.launch(launch, call)
+            return PreparedRun(lambda: False, lambda: self.launch(launch, call))
         packed = Packed(self._packing)
         packed.fill(self._values(call.arguments))
         views = (a for a in call.arguments if type(a) is arrays.ArrayView)
@@ -223,26 +223,38 @@ class CudaFunction:
                 _order(stream, call.arguments)
             self._enqueue(launch, stream, packed)
 
-        return run
+        return PreparedRun(self._quick(launch, call, packed, owned), run)
+
+    def _quick(
+        self, launch: Launch, call: Call, packed: Packed, owned: Sequence[arrays.DeviceArray]
+    ) -> Callable[[], bool]:
+        """Launches in the thread's context, whichever that is: the driver refuses where it is another one."""
+        if call.waits or call.first is None or launch.stream is not None:
+            return lambda: False
+        stream_of, ordinal = cuda_driver.stream_of_framework(call.first.owner), self.device.number
+        configured = cuda_driver.LaunchConfigs(launch.grid, launch.threads, self._dynamic_bytes)
+        enqueue, function, address = driver.cuLaunchKernelEx, self._function, packed.address
+
+        def quick() -> bool:
+            for array in owned:
+                # not a property: this runs at each launch
+                if array._memory is None:
+                    return False
+            return not enqueue(configured[stream_of(ordinal)], function, address, 0)[0]
+
+        return quick
 
     def _direct(self, workspace: Workspace) -> DirectLaunch:
-        launch, context, dynamic_bytes = driver.cuLaunchKernel, self.device.context, self._dynamic_bytes
+        launch, context = driver.cuLaunchKernel, self.device.context
 
         def launch_in_context(*args: Any) -> tuple[Any, ...]:
             with cuda_driver.current(context):
                 status: tuple[Any, ...] = launch(*args)
                 return status
 
-        def configured(grid: tuple[int, int, int], threads: int, stream: int) -> Any:
-            config = driver.CUlaunchConfig()
-            config.gridDimX, config.gridDimY, config.gridDimZ = grid
-            config.blockDimX, config.blockDimY, config.blockDimZ = threads, 1, 1
-            config.sharedMemBytes, config.hStream = dynamic_bytes, driver.CUstream(stream)
-            return config
-
         return DirectLaunch(
-            launch, launch_in_context, self.device.is_current, self._function, dynamic_bytes,
-            cuda_driver.StreamObjects(), driver.cuLaunchKernelEx, configured, workspace,
+            launch, launch_in_context, self.device.is_current, self._function, self._dynamic_bytes,
+            cuda_driver.StreamObjects(), workspace,
         )
 
     def check_assertions(self) -> None:
@@ -259,7 +271,7 @@ class CudaFunction:
         """The stream's handle: the user's, else that of the framework that owns the first device array."""
         if launch.stream is not None:
             return stream_handle(launch.stream)
-        return 0 if call.first is None else cuda_driver.framework_stream(call.first.owner, self.device.number)
+        return 0 if call.first is None else cuda_driver.stream_of_framework(call.first.owner)(self.device.number)
 
     def _launch(self, launch: Launch, call: Call, stream: int) -> None:
         if call.waits:

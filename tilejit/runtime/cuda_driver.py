@@ -123,16 +123,38 @@ class StreamObjects(dict[int, Any]):
         return stream
 
 
-def framework_stream(owner: Any, ordinal: int) -> int:
-    """The current stream of the framework that made `owner`; 0, the legacy stream, if none did."""
+class LaunchConfigs(dict[int, Any]):
+    """What launches a grid, as the driver's binding has it, by the streams' handles; none of them changes."""
+
+    def __init__(self, grid: tuple[int, int, int], threads: int, dynamic_bytes: int) -> None:
+        super().__init__()
+        self._grid, self._threads, self._dynamic_bytes = grid, threads, dynamic_bytes
+
+    def __missing__(self, handle: int) -> Any:
+        if len(self) >= _STREAMS:
+            self.clear()
+        config = driver.CUlaunchConfig()
+        config.gridDimX, config.gridDimY, config.gridDimZ = self._grid
+        config.blockDimX, config.blockDimY, config.blockDimZ = self._threads, 1, 1
+        config.sharedMemBytes, config.hStream = self._dynamic_bytes, driver.CUstream(handle)
+        self[handle] = config
+        return config
+
+
+def stream_of_framework(owner: Any) -> Callable[[int], int]:
+    """Tells a device's current stream of the framework that made `owner`; 0, the legacy stream, if none did."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(owner, torch.Tensor):
         # what torch.compile's own kernels use: 0.1 us, where current_stream() takes 1.5
-        raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
-        return int(raw(ordinal)) if raw is not None else int(torch.cuda.current_stream(ordinal).cuda_stream)
+        raw: Callable[[int], int] | None = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+        return raw or (lambda ordinal: int(torch.cuda.current_stream(ordinal).cuda_stream))
     cupy = sys.modules.get("cupy")
     if cupy is not None and isinstance(owner, cupy.ndarray):
-        return int(cupy.cuda.get_current_stream(ordinal).ptr)
+        return lambda ordinal: int(cupy.cuda.get_current_stream(ordinal).ptr)
+    return _legacy_stream
+
+
+def _legacy_stream(ordinal: int) -> int:
     return 0
 
 

@@ -35,8 +35,7 @@ class DirectLaunch(NamedTuple):
     launch: takes handle, the grid's x, y and z, the CTA's, dynamic_bytes, a stream, the address of the parameters'
     addresses and 0; returns a tuple of a status that is false where all went well. It launches in the calling thread's
     context, whichever that is; `launch_in_context` in the device's own. is_current: whether that is the thread's.
-    streams: by their handles. configured: what `launch_configured` takes for a grid, threads and a stream, before
-    handle, address and 0. workspace: see `Workspace`.
+    streams: by their handles. workspace: see `Workspace`.
     """
 
     launch: Callable[..., tuple[Any, ...]]
@@ -45,9 +44,14 @@ class DirectLaunch(NamedTuple):
     handle: Any
     dynamic_bytes: int
     streams: Mapping[int, Any]
-    launch_configured: Callable[..., tuple[Any, ...]]
-    configured: Callable[[tuple[int, int, int], int, int], Any]
     workspace: Workspace
+
+
+class PreparedRun(NamedTuple):
+    """A launch that has been resolved. quick: tells whether it launched, without a word where not. run: launches."""
+
+    quick: Callable[[], bool]
+    run: Callable[[], None]
 
 
 class LoadedKernel(Protocol):
@@ -65,7 +69,7 @@ class LoadedKernel(Protocol):
         """Runs the kernel; arguments in the order of its Python parameters."""
         ...
 
-    def prepare(self, launch: Launch, call: Call) -> Callable[[], None]:
+    def prepare(self, launch: Launch, call: Call) -> PreparedRun:
         """What runs the kernel with these arguments at each call."""
         ...
 

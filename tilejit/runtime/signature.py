@@ -49,15 +49,18 @@ def bind(name: str, parameters: Sequence[Parameter], args: tuple[Any, ...], kwar
             hint=f"its parameters: {', '.join(p.name for p in parameters)}",
         )
     values = list(args) + [_NO_ARGUMENT] * (len(parameters) - len(args))
-    positions = {p.name: i for i, p in enumerate(parameters)}
-    for key, value in kwargs.items():
-        if key not in positions:
-            raise LaunchError(f"{name} has no parameter {key!r}", hint=f"its parameters: {', '.join(positions)}")
-        if values[positions[key]] is not _NO_ARGUMENT:
-            raise LaunchError(f"{name} got {key!r} twice", hint="pass it by position or by keyword")
-        values[positions[key]] = value
+    names = [p.name for p in parameters]
+    unknown = next((key for key in kwargs if key not in names), None)
+    if unknown is not None:
+        raise LaunchError(f"{name} has no parameter {unknown!r}", hint=f"its parameters: {', '.join(names)}")
+    # in the order of the parameters, because a generated launcher doesn't see that of the keywords
     for i, parameter in enumerate(parameters):
-        if values[i] is _NO_ARGUMENT and parameter.default is not NO_DEFAULT:
+        is_named = parameter.name in kwargs
+        if is_named and values[i] is not _NO_ARGUMENT:
+            raise LaunchError(f"{name} got {parameter.name!r} twice", hint="pass it by position or by keyword")
+        if is_named:
+            values[i] = kwargs[parameter.name]
+        elif values[i] is _NO_ARGUMENT and parameter.default is not NO_DEFAULT:
             values[i] = parameter.default
     missing = [p.name for p, v in zip(parameters, values, strict=True) if v is _NO_ARGUMENT]
     if missing:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -25,7 +25,7 @@ from ..target import Target
 from ..target import target as find_target
 from . import assertions
 from .arrays import SIMULATOR, Argument, ArrayView, DeviceArray, device_name, host_bytes, offset_in_base
-from .device import DirectLaunch, Launch, WriteCheck, checks_wanted, positions
+from .device import DirectLaunch, Launch, PreparedRun, WriteCheck, checks_wanted, positions
 from .grid import stream_handle
 from .packing import Workspace, getter
 from .signature import Call
@@ -126,8 +126,8 @@ class SimulatedFunction:
         self._check_written = WriteCheck(compiled)
         self.direct: DirectLaunch | None = None
 
-    def prepare(self, launch: Launch, call: Call) -> Callable[[], None]:
-        return lambda: self.launch(launch, call)
+    def prepare(self, launch: Launch, call: Call) -> PreparedRun:
+        return PreparedRun(lambda: False, lambda: self.launch(launch, call))
 
     def launch(self, launch: Launch, call: Call) -> None:
         if launch.stream is not None:

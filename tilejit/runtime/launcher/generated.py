@@ -8,7 +8,7 @@ import os
 import struct
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ...errors import entry_point
@@ -29,9 +29,12 @@ _MOST_PLACES = 8
 _FOLDER = os.path.join(os.path.dirname(__file__), "")
 _files = itertools.count(1)
 
+#: stands in a generated launcher for an argument that wasn't given
+ABSENT = object()
+
 #: what the text means by its own names, whatever the arguments
 _NAMES: dict[str, Any] = {
-    "absent": object(),
+    "absent": ABSENT,
     "missing": MISSING,
     "type": type,
     "Exception": Exception,
@@ -45,9 +48,6 @@ _NAMES: dict[str, Any] = {
     # of numbers that don't fit what they are packed as
     "out_of_range": (struct.error, OverflowError),
 }
-
-#: stands in a generated launcher for an argument that wasn't given
-ABSENT = _NAMES["absent"]
 
 
 class ResolvedLaunch(NamedTuple):
@@ -78,13 +78,15 @@ class GeneratedLaunchers:
         self._launched: set[tuple[Any, ...]] = set()
         self._lock = threading.RLock()
 
-    def find(self, positional: int, values: Sequence[Any]) -> GeneratedLauncher | None:
-        """The one for arguments of these types."""
-        return self._newest.get((positional, *map(type, values)))
+    def find(self, positional: int, named: Iterable[str], values: Sequence[Any]) -> GeneratedLauncher | None:
+        """The one for arguments of these types. positional: given by position. named: those given by name."""
+        return self._newest.get((positional, frozenset(named), *map(type, values)))
 
-    def notice(self, positional: int, values: Sequence[Any], resolved: ResolvedLaunch) -> GeneratedLauncher | None:
+    def notice(
+        self, positional: int, named: Iterable[str], values: Sequence[Any], resolved: ResolvedLaunch
+    ) -> GeneratedLauncher | None:
         """One that is made at the second launch with arguments of these types: many kernels are launched once."""
-        arguments = (positional, *map(type, values))
+        arguments = (positional, frozenset(named), *map(type, values))
         if arguments not in self._launched:
             self._launched.add(arguments)
             return None
@@ -92,17 +94,17 @@ class GeneratedLaunchers:
         parts_of_all = [part for part in parts if part is not None]
         if len(parts_of_all) < len(parts) or not can_be_direct(parts_of_all, resolved):
             return None
-        return self._of_places(arguments, positional, parts_of_all, resolved.captured)
+        return self._of_places(arguments, parts_of_all, resolved.captured)
 
     def again(self, number: int, captured: CapturedValues) -> GeneratedLauncher | None:
         """The one for the arguments of one with this number; another where values are captured from other places."""
         arguments, generated = self._all[number]
         if generated.places.are(captured.places):
             return generated
-        return self._of_places(arguments, generated.text.positional, generated.text.parts, captured)
+        return self._of_places(arguments, generated.text.parts, captured)
 
     def _of_places(
-        self, arguments: tuple[Any, ...], positional: int, parts: Sequence[Part], captured: CapturedValues
+        self, arguments: tuple[Any, ...], parts: Sequence[Part], captured: CapturedValues
     ) -> GeneratedLauncher | None:
         """None where captured values have no places that tell their changes, or too many others were seen."""
         if not captured.places.is_fixed:
@@ -112,18 +114,20 @@ class GeneratedLaunchers:
             same = [generated for generated in alike if generated.places.are(captured.places)]
             if not same and len(alike) >= _MOST_PLACES:
                 return None
-            generated = same[0] if same else self._generate(arguments, positional, parts, captured.places)
+            generated = same[0] if same else self._generate(arguments, parts, captured.places)
             self._newest[arguments] = generated
             return generated
 
     def _generate(
-        self, arguments: tuple[Any, ...], positional: int, parts: Sequence[Part], places: CapturedPlaces
+        self, arguments: tuple[Any, ...], parts: Sequence[Part], places: CapturedPlaces
     ) -> GeneratedLauncher:
         is_guarded = guards.are_there() and all(p.is_guarded for p in parts if isinstance(p, ArrayPart))
         captured = [name for _, name in places.names]
-        number = len(self._all)
-        text = LauncherText(number, self._parameters, parts, positional, captured, len(places.cells), is_guarded)
-        generated = GeneratedLauncher(text, places, self._compiled(text, _names(text, arguments[1:], places)))
+        positional, named, *types = arguments
+        text = LauncherText(
+            len(self._all), self._parameters, parts, positional, named, captured, len(places.cells), is_guarded
+        )
+        generated = GeneratedLauncher(text, places, self._compiled(text, _names(text, types, places)))
         self._all.append((arguments, generated))
         return generated
 

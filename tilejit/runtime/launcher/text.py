@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, combinations
 from typing import NamedTuple
 
-from ...frontend import NO_DEFAULT, Parameter
+from ...frontend import Parameter
 from .parts import ArrayPart, Part, ScalarPart
 
 #: with more arrays their pairs, of which there are ever more, aren't compared one by one
@@ -19,8 +19,8 @@ ENTRY = ("device", "launch", "handle", "dynamic_bytes", "streams", "pack", "pop"
 class LauncherText(NamedTuple):
     """What the text depends on.
 
-    number: the generated function's among its kernel's. positional: arguments that are given by position; the others
-    are given by name, or left out. captured: names that are looked up in namespaces. cells: closure cells that are
+    number: the generated function's among its kernel's. positional: arguments that are given by position. named: the
+    others that are given, by name. captured: names that are looked up in namespaces. cells: closure cells that are
     read. is_guarded: torch's guards are asked first, and the key is made where they refuse.
     """
 
@@ -28,6 +28,7 @@ class LauncherText(NamedTuple):
     parameters: Sequence[Parameter]
     parts: Sequence[Part]
     positional: int
+    named: frozenset[str]
     captured: Sequence[str]
     cells: int
     is_guarded: bool
@@ -67,17 +68,16 @@ class LauncherText(NamedTuple):
 
     def _head(self) -> Iterator[str]:
         # what is given twice, or missing, is refused by the usual way, so it must get there
-        by_position = (f"{p.name}=@absent" for p in self.parameters[: self.positional])
-        by_name = (
-            f"{p.name}={'@absent' if p.default is NO_DEFAULT else f'@default{i}'}"
-            for i, p in enumerate(self.parameters) if i >= self.positional
-        )  # fmt: skip
-        bar = ("/",) if self.positional else ()
-        yield f"def launch({', '.join(['@self', *by_position, *bar, '*@more', *by_name, '**@named'])}):"
-        types = [f"@type({p.name}) is not @type{i}" for i, p in enumerate(self.parameters)]
-        yield from _where(
-            [*types, "@more", "@named"], f"return @self.other({self.positional}, {self.values}, @more, @named)"
-        )
+        by_position = [p.name for p in self.parameters[: self.positional]]
+        by_name = [p.name for p in self.parameters if p.name in self.named]
+        given, names = ([f"{name}=@absent" for name in part] for part in (by_position, by_name))
+        yield f"def launch({', '.join(['@self', *given, '/', '*@more', *names, '**@named'])}):"
+        left_out = {i: p for i, p in enumerate(self.parameters) if p.name not in (*by_position, *by_name)}
+        types = [f"@type({p.name}) is not @type{i}" for i, p in enumerate(self.parameters) if i not in left_out]
+        args = f"({''.join(f'{name}, ' for name in by_position)}*@more)"
+        named = f"{{{''.join(f'{name!r}: {name}, ' for name in by_name)}**@named}}"
+        yield from _where([*types, "@more", "@named"], f"return @self.other({args}, {named})")
+        yield from (f"    {p.name} = @default{i}" for i, p in left_out.items())
         count = len(self.captured) + self.cells
         state = [*(f"@v{n}" for n in range(count)), "@table", *(["@last"] if self.is_guarded else [])]
         yield f"    {', '.join(state)}, = @self.states[{self.number}]"
