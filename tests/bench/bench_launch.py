@@ -1,16 +1,20 @@
-"""Host time of one launch with three arrays, by who owns them and how it is written, and of Triton's launch.
+"""Host time of one launch, by who owns the arrays and how it is written, beside Triton's, CuPy's and the bare driver's.
 
 Run it: `python -m tests.bench.bench_launch [rounds]`. Contenders take turns in small batches, and another one begins
 each round, so that a clock that changes, or a warm cache, is everyone's; the median over rounds counts. Without a GPU
-a fake driver takes the calls, so that only tilejit's own part is measured; torch and Triton take part where they are.
+a fake driver takes the calls, so that only tilejit's own part is measured; torch, Triton and CuPy take part where they
+are. `raw` is the driver's call with everything ready, which no launch in Python can beat.
 """
 
 from __future__ import annotations
 
+import ctypes
+import itertools
 import statistics
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from itertools import repeat
 from typing import Any
@@ -19,18 +23,36 @@ import numpy as np
 
 import tilejit as tj
 from tilejit.runtime import devices
+from tilejit.runtime.launcher import guards
 
 #: launches that a stream takes without making the host wait
 BATCH = 100
 WARM_UP_ROUNDS = 5
+SHAPE = (128, 64)
 
 Launch = Callable[[], object]
+RAW = "raw: ctypes cuLaunchKernelEx"
+TRITON = "Triton"
 
 
-@tj.kernel(threads=32)
-def three_arrays(A: tj.Tensor, B: tj.Tensor, C: tj.Tensor, n: tj.int32):
-    if n > 1_000_000:
-        C[0, 0] = A[0, 0] + B[0, 0]
+def three_arrays() -> tj.Kernel:
+    @tj.kernel(threads=32)
+    def three(A: tj.Tensor, B: tj.Tensor, C: tj.Tensor, n: tj.int32):
+        if n > 1_000_000:
+            C[0, 0] = A[0, 0] + B[0, 0]
+
+    return three
+
+
+def twelve_parameters() -> tj.Kernel:
+    """Three pointers, a number, and extents and strides that the kernel asks for."""
+
+    @tj.kernel(threads=32)
+    def twelve(A: tj.Tensor, B: tj.Tensor, C: tj.Tensor, n: tj.int32):
+        if n > 1_000_000:
+            C[n, A.shape[0]] = A[n, A.shape[1]] + B[n, B.shape[1]]
+
+    return twelve
 
 
 def in_turn(
@@ -64,7 +86,7 @@ def fake_driver() -> None:
     from tilejit.runtime import cuda, cuda_driver, cuda_memory
 
     fake = FakeDriver()
-    fake.cuLaunchKernel = lambda *args: (SUCCESS,)
+    fake.cuLaunchKernel = fake.cuLaunchKernelEx = lambda *args: (SUCCESS,)
     for module in (cuda, cuda_driver, cuda_memory):
         module.driver = fake
     devices._has_driver = lambda: True
@@ -72,18 +94,61 @@ def fake_driver() -> None:
         cached.cache_clear()
 
 
+@contextmanager
+def without_guards() -> Iterator[None]:
+    """Launchers that are generated inside make their keys themselves."""
+    are_there, guards.are_there = guards.are_there, lambda: False
+    try:
+        yield
+    finally:
+        guards.are_there = are_there
+
+
+def warm(launch: Launch) -> Launch:
+    """The launch, once its like has been seen."""
+    for _ in range(32):
+        launch()
+    return launch
+
+
 def launches(owner: str, arguments: list[Any]) -> dict[str, Launch]:
     """The three ways to write a launch."""
-    kept, bound = three_arrays[4], three_arrays[4].bind(*arguments)
+    kernel = three_arrays()
+    kept, bound = kernel[4], kernel[4].bind(*arguments)
     return {
-        f"tilejit, {owner}": lambda: three_arrays[4](*arguments),
-        f"tilejit, {owner}, grid kept": lambda: kept(*arguments),
+        f"tilejit, {owner}": warm(lambda: kernel[4](*arguments)),
+        f"tilejit, {owner}, grid kept": warm(lambda: kept(*arguments)),
         f"tilejit, {owner}, prepared": bound,
     }
 
 
+def special_launches(owner: str, arrays: Callable[..., list[Any]]) -> dict[str, Launch]:
+    """Launches that look up more than once, that differ each time, or that have many parameters."""
+    in_place, many, twelve = three_arrays()[4], three_arrays()[4], twelve_parameters()[4]
+    a, b, _ = arrays(SHAPE)
+    shapes = itertools.cycle([(*arrays((128, 64 + 8 * n)), 1) for n in range(8)])
+    strided = [t[:, ::2] for t in arrays(SHAPE)]
+    return {
+        f"tilejit, {owner}, in place (a is c), grid kept": warm(lambda: in_place(a, b, a, 1)),
+        f"tilejit, {owner}, 8 shapes in turn, grid kept": warm(lambda: many(*next(shapes))),
+        f"tilejit, {owner}, 12 parameters, grid kept": warm(lambda: twelve(*strided, 1)),
+        f"tilejit, {owner}, grid function, kept": warm(_by_function(arrays)),
+        f"tilejit, {owner}, bound with other arrays": warm(_bound_again(arrays)),
+    }
+
+
+def _by_function(arrays: Callable[..., list[Any]]) -> Launch:
+    kept, arguments = three_arrays()[lambda launch: launch["n"] * 4], [*arrays(SHAPE), 1]
+    return lambda: kept(*arguments)
+
+
+def _bound_again(arrays: Callable[..., list[Any]]) -> Launch:
+    bound, arguments = three_arrays()[4].bind(*arrays(SHAPE), 1), [*arrays(SHAPE), 1]
+    return lambda: bound(*arguments)
+
+
 def own_arrays() -> list[Any]:
-    return [*(tj.empty((128, 64), tj.float32) for _ in range(3)), 1]
+    return [*(tj.empty(SHAPE, tj.float32) for _ in range(3)), 1]
 
 
 def triton_launch(arguments: list[Any]) -> Launch:
@@ -99,6 +164,49 @@ def triton_launch(arguments: list[Any]) -> Launch:
     return lambda: kernel[(4,)](*arguments)
 
 
+def cupy_launches() -> dict[str, Launch]:
+    """A RawKernel, which takes addresses and asks for nothing, and ours with CuPy's arrays."""
+    import cupy
+
+    arrays = [cupy.zeros(SHAPE, cupy.float32) for _ in range(3)]
+    text = "extern \"C\" __global__ void k(float *a, float *b, float *c, int n) { if (n > 1000000) *c = *a + *b; }"
+    kernel, arguments = cupy.RawKernel(text, "k"), (*arrays, np.int32(1))
+    return {
+        "CuPy RawKernel, CuPy's arrays": lambda: kernel((4,), (32,), arguments),
+        **launches("CuPy's arrays", [*arrays, 1]),
+    }
+
+
+def raw_launches(arguments: list[Any], stream: int) -> dict[str, Launch]:
+    """The driver's call with everything ready: by ctypes, and by the binding in its several forms."""
+    from cuda.bindings import driver
+
+    from tilejit.runtime import cuda
+
+    resolved = three_arrays()[4].bind(*arguments)._resolved
+    function: Any = resolved.function
+    packed = cuda.Packed(function._packing)
+    packed.fill(function._values(resolved.call.arguments))
+    config = driver.CUlaunchConfig()
+    config.gridDimX, config.gridDimY, config.gridDimZ = 4, 1, 1
+    config.blockDimX, config.blockDimY, config.blockDimZ = 32, 1, 1
+    config.hStream = driver.CUstream(stream)
+    handle, ex = function._function, ctypes.CDLL("libcuda.so.1").cuLaunchKernelEx
+    ready = [ctypes.c_void_p(int(n)) for n in (config.getPtr(), handle, packed.address)]
+    object_, address = driver.CUstream(stream), packed.address
+    return {
+        # everything that is pointed to lives as long as the contenders
+        RAW: lambda kept=(packed, config): ex(*ready, None),
+        "raw: binding's cuLaunchKernelEx": lambda: driver.cuLaunchKernelEx(config, handle, address, 0),
+        "raw: binding's cuLaunchKernel": lambda: driver.cuLaunchKernel(
+            handle, 4, 1, 1, 32, 1, 1, 0, object_, address, 0
+        ),
+        "raw: binding's cuLaunchKernel, stream as a number": lambda: driver.cuLaunchKernel(
+            handle, 4, 1, 1, 32, 1, 1, 0, stream, address, 0
+        ),
+    }
+
+
 def on_gpu() -> tuple[dict[str, Launch], Launch]:
     """The contenders, and what waits for their launches."""
     contenders = launches("own arrays", own_arrays())
@@ -106,10 +214,20 @@ def on_gpu() -> tuple[dict[str, Launch], Launch]:
         return contenders, tj.synchronize
     import torch
 
-    arguments = [*(torch.zeros(128, 64, device="cuda") for _ in range(3)), 1]
-    contenders |= launches("torch's arrays", arguments)
+    def arrays(shape: Sequence[int]) -> list[Any]:
+        return [torch.zeros(shape, device="cuda") for _ in range(3)]
+
+    arguments = [*arrays(SHAPE), 1]
+    contenders = {**raw_launches(arguments, torch.cuda.current_stream().cuda_stream), **contenders}
+    contenders |= launches("torch's arrays, with guards", arguments)
+    with without_guards():
+        contenders |= launches("torch's arrays", arguments)
+        contenders |= special_launches("torch's arrays", arrays)
+    contenders |= special_launches("torch's arrays, with guards", arrays)
     if find_spec("triton") is not None:
-        contenders["Triton, torch's arrays"] = triton_launch(arguments)
+        contenders[TRITON] = triton_launch(arguments)
+    if find_spec("cupy") is not None:
+        contenders |= cupy_launches()
     return contenders, torch.cuda.synchronize
 
 
@@ -118,7 +236,7 @@ def on_fake_driver() -> tuple[dict[str, Launch], Launch]:
     from tests.support.foreign_arrays import Tensor
 
     fake_driver()
-    foreign = [*(Tensor(np.zeros((128, 64), np.float32)) for _ in range(3)), 1]
+    foreign = [*(Tensor(np.zeros(SHAPE, np.float32)) for _ in range(3)), 1]
     return launches("own arrays", own_arrays()) | launches("torch-like arrays", foreign), lambda: None
 
 
@@ -126,8 +244,11 @@ def main(rounds: int) -> None:
     has_gpu = devices.cuda_problem() is None
     print("GPU" if has_gpu else "fake driver", f"{rounds} rounds of {BATCH} launches each", sep=", ")
     contenders, settle = on_gpu() if has_gpu else on_fake_driver()
-    for name, nanoseconds in in_turn(contenders, rounds, settle).items():
-        print(f"{nanoseconds / 1000:8.2f} us  {name}")
+    times = in_turn(contenders, rounds, settle)
+    peers = [name for name in (TRITON, RAW) if name in times]
+    for name, nanoseconds in times.items():
+        ratios = "".join(f"  {nanoseconds / times[peer]:5.2f} x {peer.partition(':')[0]}" for peer in peers)
+        print(f"{nanoseconds / 1000:8.2f} us{ratios}  {name}")
 
 
 if __name__ == "__main__":
