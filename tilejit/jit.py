@@ -68,6 +68,7 @@ class Kernel:
         self.options = options
         self.source = KernelSource.of(fn)
         self.parameters = tuple(parameters(self.source))
+        self.parameter_names = tuple(p.name for p in self.parameters)
         self.captured = Captured(self.source)
         self.name: str = fn.__name__
         # no method of this object: a dropped kernel, with all that was compiled for it, would wait for the collector
@@ -237,14 +238,14 @@ class LaunchBase:
     def start(self, args: tuple[Any, ...], named: dict[str, Any]) -> None:
         """Launches by the generated function for arguments of these types, else the usual way."""
         kernel = self.kernel
-        values = bind(kernel.name, kernel.parameters, args, named)
-        generated = kernel.generated.find(len(args), named, values)
+        generated = kernel.generated.find(args, named)
         if generated is not None:
             self.memory.ready(generated)
             generated.launch(self, *args, **named)
             return
+        values = bind(kernel.name, kernel.parameters, args, named)
         resolved = self.run(values, None)
-        generated = kernel.generated.notice(len(args), named, values, resolved)
+        generated = kernel.generated.notice(args, named, values, resolved)
         if generated is not None:
             self._learn(generated, values, None, resolved)
 
@@ -312,8 +313,7 @@ class Launcher(LaunchBase):
         if self.fixed is not None:
             return Launch(self.fixed, self.threads, self.stream)
         if isinstance(self.grid, GridFunction):
-            named = {p.name: v for p, v in zip(self.kernel.parameters, values, strict=True)}
-            return self._on(self.grid(named))
+            return self._on(self.grid(self.kernel.parameter_names, values))
         launch = self._on(self.grid)
         self.fixed = launch.grid
         return launch
@@ -334,11 +334,12 @@ class Launcher(LaunchBase):
 class PreparedLaunch(LaunchBase):
     """A launch that has been resolved: `p()` repeats it, `p(*args)` takes others of the same signature."""
 
-    __slots__ = ("_launcher", "_values", "_resolved", "_hold", "_quick", "_run")
+    __slots__ = ("_launcher", "_values", "_resolved", "_generated", "_hold", "_quick", "_run")
 
     def __init__(self, launcher: Launcher, values: list[Any]) -> None:
         super().__init__(launcher.kernel, launcher.threads, launcher.stream, LaunchMemory())
         self._launcher = launcher
+        self._generated: GeneratedLauncher | None = None
         self._resolve(values)
 
     def _resolve(self, values: list[Any]) -> None:
@@ -355,7 +356,9 @@ class PreparedLaunch(LaunchBase):
         return self._resolved.function.compiled
 
     def __call__(self, *args: Any) -> None:
-        if args or not self._hold() or not self._quick():
+        if args and self._generated is not None and len(args) == len(self.kernel.parameters):
+            self._generated.launch(self, *args)
+        elif args or not self._hold() or not self._quick():
             self._launch(args)
 
     @entry_point
@@ -393,6 +396,12 @@ class PreparedLaunch(LaunchBase):
     @entry_point
     def grid_of(self, values: Sequence[Any]) -> tuple[int, int, int]:
         return self._launcher.launch(values).grid
+
+    def _learn(
+        self, generated: GeneratedLauncher, values: Sequence[Any], key: tuple[Any, ...] | None, resolved: ResolvedLaunch
+    ) -> None:
+        super()._learn(generated, values, key, resolved)
+        self._generated = generated
 
     def _rebind(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """New values; constexprs may be left out."""

@@ -19,55 +19,62 @@ MISSING = object()
 
 
 class CapturedPlaces(NamedTuple):
-    """Where a kernel's captured values come from.
-
-    names: namespaces, each with a name in it. cells: of a closure. is_fixed: every change shows in their identities.
-    """
+    """Where a kernel's captured values come from. names: namespaces, each with a name in it. cells: of a closure."""
 
     names: tuple[tuple[dict[str, Any], str], ...]
     cells: tuple[CellType, ...]
-    is_fixed: bool
-
-    def values(self) -> tuple[Any, ...]:
-        """What the places hold now, the names first."""
-        return (
-            *(namespace.get(name, MISSING) for namespace, name in self.names),
-            *(_content(cell) for cell in self.cells),
-        )
 
     def are(self, others: CapturedPlaces) -> bool:
         """Whether both are the same places."""
-        return (
-            [(id(namespace), name) for namespace, name in self.names]
-            == [(id(namespace), name) for namespace, name in others.names]
-            and list(map(id, self.cells)) == list(map(id, others.cells))
-            and self.is_fixed == others.is_fixed
-        )
+        return self._ids() == others._ids()
+
+    def _ids(self) -> tuple[object, ...]:
+        return (tuple((id(namespace), name) for namespace, name in self.names), tuple(map(id, self.cells)))
 
 
 class CapturedValues(NamedTuple):
-    """The captured values of one moment. number: equal numbers mean equal values. values: in the order of places."""
+    """The captured values of one moment, with their places.
+
+    number: equal numbers mean equal values. is_fixed: that each place holds the same object means equal values.
+    """
 
     number: int
-    places: CapturedPlaces
-    values: tuple[Any, ...]
+    names: tuple[tuple[dict[str, Any], str, Any], ...]
+    cells: tuple[tuple[CellType, Any], ...]
+    is_fixed: bool
+
+    @property
+    def places(self) -> CapturedPlaces:
+        return CapturedPlaces(
+            tuple((namespace, name) for namespace, name, _ in self.names), tuple(cell for cell, _ in self.cells)
+        )
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """In the order of the places, the names first."""
+        return *(value for _, _, value in self.names), *(value for _, value in self.cells)
 
     def hold(self) -> bool:
         """Whether no place holds another object now."""
-        places, values = self.places, iter(self.values)
-        for (namespace, name), value in zip(places.names, values, strict=False):
+        for namespace, name, value in self.names:
             if namespace.get(name, MISSING) is not value:
                 return False
-        return places.is_fixed and all(_content(c) is v for c, v in zip(places.cells, values, strict=True))
-
+        for cell, value in self.cells:
+            if _content(cell) is not value:
+                return False
+        return self.is_fixed
 
     def watch(self) -> Callable[[], bool]:
-        """What `hold` says, in a third of its time where one name is looked up."""
-        names, cells, missing = self.places.names, self.places.cells, MISSING
-        if len(names) != 1 or cells or not self.places.is_fixed:
+        """What `hold` says, sooner where there is one name or none."""
+        if self.cells or not self.is_fixed:
             return self.hold
-        get, name, value = names[0][0].get, names[0][1], self.values[0]
-        return lambda: get(name, missing) is value
+        if not self.names:
+            return lambda: True
+        missing, ((namespace, name, value), *others) = MISSING, self.names
+        get = namespace.get
+        if not others:
+            return lambda: get(name, missing) is value
+        return self.hold
 
 
 class Captured:
@@ -103,9 +110,10 @@ class Captured:
             watched.source(self._source, [])
             token = captures(self._source), tuple(map(repr, watched.loose))
             number = self._numbers.setdefault(token, len(self._numbers))
-            current = CapturedValues(number, *watched.held())
+            names = tuple((namespace, name, value) for (_, name), (namespace, value) in watched.places.items())
+            current = CapturedValues(number, names, tuple(watched.cells.values()), watched.is_fixed)
             # another thread may have changed a value between the two readings
-            if not current.places.is_fixed or current.hold():
+            if not current.is_fixed or current.hold():
                 return current
 
 
@@ -120,13 +128,6 @@ class _Watched:
         self.cells: dict[int, tuple[CellType, Any]] = {}
         self.loose: list[Any] = []
         self.is_fixed = True
-
-    def held(self) -> tuple[CapturedPlaces, tuple[Any, ...]]:
-        """The places, and what they held."""
-        names = tuple((namespace, name) for (_, name), (namespace, _) in self.places.items())
-        cells = tuple(cell for cell, _ in self.cells.values())
-        values = *(value for _, value in self.places.values()), *(value for _, value in self.cells.values())
-        return CapturedPlaces(names, cells, self.is_fixed), values
 
     def source(self, source: KernelSource, inside: list[KernelSource]) -> None:
         """Everything that one function reads, and the functions among it."""

@@ -229,8 +229,9 @@ class CudaFunction:
         self, launch: Launch, call: Call, packed: Packed, owned: Sequence[arrays.DeviceArray]
     ) -> Callable[[], bool]:
         """Launches in the thread's context, whichever that is: the driver refuses where it is another one."""
-        if call.waits or call.first is None or launch.stream is not None:
+        if call.first is None or launch.stream is not None:
             return lambda: False
+        waited = None if not call.waits else _streams_of(call.arguments)
         stream_of, ordinal = cuda_driver.stream_of_framework(call.first.owner), self.device.number
         configured = cuda_driver.LaunchConfigs(launch.grid, launch.threads, self._dynamic_bytes)
         enqueue, function, address = driver.cuLaunchKernelEx, self._function, packed.address
@@ -240,7 +241,10 @@ class CudaFunction:
                 # not a property: this runs at each launch
                 if array._memory is None:
                     return False
-            return not enqueue(configured[stream_of(ordinal)], function, address, 0)[0]
+            stream = stream_of(ordinal)
+            if waited is not None and stream not in waited:
+                return False
+            return not enqueue(configured[stream], function, address, 0)[0]
 
         return quick
 
@@ -356,10 +360,24 @@ class Packed:
 
 def _order(stream: int, arguments: Sequence[arrays.Argument]) -> None:
     """Makes the stream wait for the streams that still write the arguments."""
-    producers = {a.producer for a in arguments if type(a) is arrays.ArrayView and a.producer is not None}
-    # 0 and 1 both name the legacy stream
-    for producer in producers - ({0, 1} if stream in (0, 1) else {stream}):
+    for producer in _producers(arguments) - _same_stream(stream):
         cuda_driver.wait_for(stream, producer)
+
+
+def _producers(arguments: Sequence[arrays.Argument]) -> set[int]:
+    return {a.producer for a in arguments if type(a) is arrays.ArrayView and a.producer is not None}
+
+
+def _same_stream(stream: int) -> set[int]:
+    # 0 and 1 both name the legacy stream
+    return {0, 1} if stream in (0, 1) else {stream}
+
+
+def _streams_of(arguments: Sequence[arrays.Argument]) -> set[int]:
+    """The streams that needn't wait for another one that still writes the arguments."""
+    producers = _producers(arguments)
+    same = _same_stream(min(producers))
+    return same if producers <= same else set()
 
 
 def _is_host(argument: arrays.Argument) -> bool:

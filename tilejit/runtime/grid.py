@@ -92,13 +92,12 @@ class GridFunction:
         if len(needed) > 1 or not parameters:
             self.names = tuple((p.name, p.default is p.empty) for p in plain)
 
-    def __call__(self, arguments: dict[str, Any]) -> tuple[int, int, int]:
+    def __call__(self, names: Sequence[str], values: Sequence[Any]) -> tuple[int, int, int]:
         """The grid for a launch's arguments.
 
         raises: LaunchError, also for what the function raises.
         """
-        named = GridArguments(arguments)
-        name = getattr(self.function, "__name__", type(self.function).__name__)
+        named = GridArguments(zip(names, values, strict=True))
         try:
             if self.names is None:
                 grid = self.function(named)
@@ -107,9 +106,10 @@ class GridFunction:
         except LaunchError:
             raise
         except Exception as error:
+            name = getattr(self.function, "__name__", type(self.function).__name__)
             raise LaunchError(
                 f"the grid function {name} raised {type(error).__name__}: {error}",
-                hint=f"it gets the launch's arguments: {', '.join(arguments)}",
+                hint=f"it gets the launch's arguments: {', '.join(names)}",
             ) from error
         return check_grid(grid)
 

@@ -21,13 +21,10 @@ from ..arrays import ArrayView
 from ..device import DirectLaunch, positions
 from ..packing import Field, Packing, field_of, field_of_scalar, getter
 from ..signature import Call, overlaps
-from .text import ENTRY, LauncherText
+from .text import ALIGN, ENTRY, LauncherText
 
 if TYPE_CHECKING:
     from ...pipeline import Compiled
-
-#: bytes: arrays at multiples of it that lie apart have the entry that is found first
-ALIGN = 32
 
 #: memory of the parameters, the address of their addresses, and what holds these
 Slot = tuple[Any, int, Any]
@@ -41,30 +38,29 @@ def bounds_of(views: Sequence[ArrayView]) -> Bounds:
     return tuple((view.facts.low_bytes, view.facts.high_bytes) for view in views)
 
 
-def do_meet(pointers: Sequence[int], bounds: Bounds) -> bool:
-    """Whether some of the arrays may overlap."""
-    reached = 0
-    for low, high in sorted((p + low, p + high) for p, (low, high) in zip(pointers, bounds, strict=True)):
-        if low < reached:
-            return True
-        reached = high
-    return False
-
-
-def is_usual(pointers: Sequence[int], bounds: Bounds) -> bool:
-    """Whether the arrays lie apart, at multiples of `ALIGN`."""
-    return not any(p % ALIGN for p in pointers) and not _overlaps(pointers, bounds)
-
-
-def exact(key: tuple[Any, ...], pointers: Sequence[int], bounds: Bounds) -> tuple[Any, ...]:
-    """The key of arrays that lie at other addresses."""
-    return (key, tuple(p % ALIGN for p in pointers), _overlaps(pointers, bounds))
-
-
-def _overlaps(pointers: Sequence[int], bounds: Bounds) -> tuple[tuple[int, int], ...]:
+def meetings(pointers: Sequence[int], bounds: Bounds) -> tuple[tuple[int, int], ...]:
+    """The pairs of arrays that overlap."""
     # an array without elements meets none
-    return overlaps([(p + low, p + high, i) for i, (p, (low, high)) in enumerate(zip(pointers, bounds, strict=True))
-                     if high])
+    return overlaps(
+        [(p + low, p + high, i) for i, (p, (low, high)) in enumerate(zip(pointers, bounds, strict=True)) if high]
+    )
+
+
+def place_of(
+    text: LauncherText, key: tuple[Any, ...], pointers: Sequence[int], bounds: Bounds
+) -> tuple[Any, ...]:
+    """What the entry for arrays with this key at these addresses is found under; the key itself where that is enough.
+
+    It is what the text makes in its second lookup.
+    """
+    found = meetings(pointers, bounds)
+    residues = [p % ALIGN for p in pointers]
+    if not found and not any(residues):
+        return key
+    numbers = [i for i, _ in text.arrays]
+    pairs = [(numbers.index(a), numbers.index(b)) for a, b in text.pairs]
+    verdicts = [pair in found for pair in pairs] if text.pairs or len(numbers) == 1 else [found]
+    return (key, *residues, *verdicts)
 
 
 def special_entry(text: LauncherText, bounds: Bounds, check: Any) -> tuple[Any, ...]:

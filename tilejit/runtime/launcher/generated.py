@@ -8,7 +8,7 @@ import os
 import struct
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...errors import entry_point
@@ -19,7 +19,7 @@ from ..device import LoadedKernel
 from ..grid import stream_handle
 from ..signature import Call
 from . import guards
-from .entries import do_meet, exact
+from .entries import meetings
 from .parts import ArrayPart, Part, part_of
 from .text import LauncherText
 
@@ -42,8 +42,7 @@ _NAMES: dict[str, Any] = {
     "ValueError": ValueError,
     "chosen": devices.chosen,
     "is_simulator": devices.is_simulator,
-    "exact": exact,
-    "do_meet": do_meet,
+    "meetings": meetings,
     "stream_handle": entry_point(stream_handle),
     # of numbers that don't fit what they are packed as
     "out_of_range": (struct.error, OverflowError),
@@ -56,6 +55,10 @@ class ResolvedLaunch(NamedTuple):
     call: Call
     function: LoadedKernel
     captured: CapturedValues
+
+
+#: types of arguments: of those given by position, and of those given by name
+GivenTypes = tuple[tuple[type, ...], frozenset[tuple[str, type]]]
 
 
 class GeneratedLauncher(NamedTuple):
@@ -72,63 +75,64 @@ class GeneratedLaunchers:
     def __init__(self, name: str, parameters: Sequence[Parameter]) -> None:
         self._name = name
         self._parameters = tuple(parameters)
-        # by their numbers, with the arguments that each is for
-        self._all: list[tuple[tuple[Any, ...], GeneratedLauncher]] = []
-        self._newest: dict[tuple[Any, ...], GeneratedLauncher] = {}
-        self._launched: set[tuple[Any, ...]] = set()
+        # by their numbers
+        self._all: list[tuple[GivenTypes, GeneratedLauncher]] = []
+        self._newest: dict[GivenTypes, GeneratedLauncher] = {}
+        self._launched: set[GivenTypes] = set()
         self._lock = threading.RLock()
 
-    def find(self, positional: int, named: Iterable[str], values: Sequence[Any]) -> GeneratedLauncher | None:
-        """The one for arguments of these types. positional: given by position. named: those given by name."""
-        return self._newest.get((positional, frozenset(named), *map(type, values)))
+    def find(self, args: Sequence[Any], named: Mapping[str, Any]) -> GeneratedLauncher | None:
+        """The one for such arguments, by position and by name."""
+        return self._newest.get(_given(args, named))
 
     def notice(
-        self, positional: int, named: Iterable[str], values: Sequence[Any], resolved: ResolvedLaunch
+        self, args: Sequence[Any], named: Mapping[str, Any], values: Sequence[Any], resolved: ResolvedLaunch
     ) -> GeneratedLauncher | None:
-        """One that is made at the second launch with arguments of these types: many kernels are launched once."""
-        arguments = (positional, frozenset(named), *map(type, values))
-        if arguments not in self._launched:
-            self._launched.add(arguments)
+        """One that is made at the second launch with such arguments, because many kernels are launched once.
+
+        values: of all parameters.
+        """
+        given = _given(args, named)
+        if given not in self._launched:
+            self._launched.add(given)
             return None
         parts = [part_of(p, i, v) for i, (p, v) in enumerate(zip(self._parameters, values, strict=True))]
         parts_of_all = [part for part in parts if part is not None]
         if len(parts_of_all) < len(parts) or not can_be_direct(parts_of_all, resolved):
             return None
-        return self._of_places(arguments, parts_of_all, resolved.captured)
+        return self._of_places(given, parts_of_all, resolved.captured)
 
     def again(self, number: int, captured: CapturedValues) -> GeneratedLauncher | None:
         """The one for the arguments of one with this number; another where values are captured from other places."""
-        arguments, generated = self._all[number]
+        given, generated = self._all[number]
         if generated.places.are(captured.places):
             return generated
-        return self._of_places(arguments, generated.text.parts, captured)
+        return self._of_places(given, generated.text.parts, captured)
 
     def _of_places(
-        self, arguments: tuple[Any, ...], parts: Sequence[Part], captured: CapturedValues
+        self, given: GivenTypes, parts: Sequence[Part], captured: CapturedValues
     ) -> GeneratedLauncher | None:
         """None where captured values have no places that tell their changes, or too many others were seen."""
-        if not captured.places.is_fixed:
+        if not captured.is_fixed:
             return None
         with self._lock:
-            alike = [generated for key, generated in self._all if key == arguments]
+            alike = [generated for types, generated in self._all if types == given]
             same = [generated for generated in alike if generated.places.are(captured.places)]
             if not same and len(alike) >= _MOST_PLACES:
                 return None
-            generated = same[0] if same else self._generate(arguments, parts, captured.places)
-            self._newest[arguments] = generated
+            generated = same[0] if same else self._generate(given, parts, captured.places)
+            self._newest[given] = generated
             return generated
 
-    def _generate(
-        self, arguments: tuple[Any, ...], parts: Sequence[Part], places: CapturedPlaces
-    ) -> GeneratedLauncher:
+    def _generate(self, given: GivenTypes, parts: Sequence[Part], places: CapturedPlaces) -> GeneratedLauncher:
         is_guarded = guards.are_there() and all(p.is_guarded for p in parts if isinstance(p, ArrayPart))
         captured = [name for _, name in places.names]
-        positional, named, *types = arguments
         text = LauncherText(
-            len(self._all), self._parameters, parts, positional, named, captured, len(places.cells), is_guarded
+            len(self._all), self._parameters, parts, len(given[0]), frozenset(name for name, _ in given[1]), captured,
+            len(places.cells), is_guarded,
         )
-        generated = GeneratedLauncher(text, places, self._compiled(text, _names(text, types, places)))
-        self._all.append((arguments, generated))
+        generated = GeneratedLauncher(text, places, self._compiled(text, _names(text, given, places)))
+        self._all.append((given, generated))
         return generated
 
     def _compiled(self, text: LauncherText, names: dict[str, Any]) -> Callable[..., None]:
@@ -152,10 +156,16 @@ def can_be_direct(parts: Sequence[Part], resolved: ResolvedLaunch) -> bool:
     return not call.waits or bool(arrays[0].stream.unless)
 
 
-def _names(text: LauncherText, types: Sequence[type], places: CapturedPlaces) -> dict[str, Any]:
+def _given(args: Sequence[Any], named: Mapping[str, Any]) -> GivenTypes:
+    return tuple(map(type, args)), frozenset((name, type(v)) for name, v in named.items()) if named else frozenset()
+
+
+def _names(text: LauncherText, given: GivenTypes, places: CapturedPlaces) -> dict[str, Any]:
     """What the text means by its own names."""
+    by_position, by_name = given[0], dict(given[1])
     names = dict(_NAMES)
-    names |= {f"type{i}": kind for i, kind in enumerate(types)}
+    for i, parameter in enumerate(text.parameters):
+        names[f"type{i}"] = by_position[i] if i < len(by_position) else by_name.get(parameter.name)
     names |= {f"default{i}": p.default for i, p in enumerate(text.parameters)}
     names |= {f"get{n}": namespace.get for n, (namespace, _) in enumerate(places.names)}
     names |= {f"cell{n}": cell for n, cell in enumerate(places.cells)}

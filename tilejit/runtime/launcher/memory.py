@@ -8,7 +8,7 @@ from typing import Any
 
 from ..arrays import ArrayView, view_of
 from . import guards
-from .entries import bounds_of, entry_of, exact, is_usual, special_entry
+from .entries import bounds_of, entry_of, place_of, special_entry
 from .generated import GeneratedLauncher, ResolvedLaunch, can_be_direct
 from .text import LauncherText
 
@@ -40,11 +40,13 @@ class LaunchMemory:
 
     def ready(self, generated: GeneratedLauncher) -> None:
         """Makes sure that the function can read its state."""
+        number = generated.text.number
+        if number < len(self.states) and self.states[number]:
+            return
         with self._lock:
-            for _ in range(len(self.states), generated.text.number + 1):
+            for _ in range(len(self.states), number + 1):
                 self.states.append(())
-            if not self.states[generated.text.number]:
-                self.states[generated.text.number] = _blank(generated.text)
+            self.states[number] = self.states[number] or _blank(generated.text)
 
     def remember(
         self, generated: GeneratedLauncher, values: Sequence[Any], key: tuple[Any, ...] | None, resolved: ResolvedLaunch
@@ -69,8 +71,7 @@ class LaunchMemory:
         arrays = [values[i] for i, _ in text.arrays]
         views = [view for i, _ in text.arrays if type(view := resolved.call.arguments[i]) is ArrayView]
         pointers, bounds = [view.pointer for view in views], bounds_of(views)
-        usual = is_usual(pointers, bounds)
-        place = key if usual else exact(key, pointers, bounds)
+        place = place_of(text, key, pointers, bounds)
         if len(table) >= _FIRST_KEYS and not self._is_second_sight((text.number, resolved.captured.number, place)):
             return
         check = guards.check_of(arrays) if text.is_guarded else guards.never
@@ -83,7 +84,7 @@ class LaunchMemory:
         assert direct is not None
         if self._in_context:
             direct = direct._replace(launch=direct.launch_in_context)
-        if not usual:
+        if place is not key:
             table.setdefault(key, special_entry(text, bounds, check))
         table[place] = entry_of(text, bounds, resolved.call, resolved.function.compiled, direct, check)
 

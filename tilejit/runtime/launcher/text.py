@@ -12,6 +12,9 @@ from .parts import ArrayPart, Part, ScalarPart
 #: with more arrays their pairs, of which there are ever more, aren't compared one by one
 _MOST_IN_PAIRS = 4
 
+#: bytes: arrays at multiples of it that lie apart have the entry that is found first
+ALIGN = 32
+
 #: what an entry holds behind the bounds of pairs
 ENTRY = ("device", "launch", "handle", "dynamic_bytes", "streams", "pack", "pop", "push", "new", "check")
 
@@ -128,12 +131,14 @@ class LauncherText(NamedTuple):
         every = f"({', '.join(pointers)},)"
         bounds = [name for a, b in self.pairs for name in (f"@least{a}_{b}", f"@most{a}_{b}")]
         entry = f"    {', '.join(['@is_special', '@bounds', *bounds, *(f'@{name}' for name in ENTRY)])} = @entry"
-        tests = [f"({' | '.join(pointers)}) & 31", "@is_special"]
-        tests += [f"@least{a}_{b} < @p{b} - @p{a} < @most{a}_{b}" for a, b in self.pairs]
+        meetings = [f"@least{a}_{b} < @p{b} - @p{a} < @most{a}_{b}" for a, b in self.pairs]
         if len(pointers) > _MOST_IN_PAIRS:
-            tests.append(f"@do_meet({every}, @bounds)")
+            meetings = [f"@meetings({every}, @bounds)"]
         yield entry
-        yield from _where(tests, f"@entry = @table.get(@exact(@key, {every}, @bounds))")
+        yield from _where(
+            [f"({' | '.join(pointers)}) & {ALIGN - 1}", "@is_special", *meetings],
+            f"@entry = @table.get((@key, {', '.join([*(f'{p} & {ALIGN - 1}' for p in pointers), *meetings])}))",
+        )
         yield from _where(["@entry is None"], self._missed("@key"), 2)
         yield "    " + entry
 
