@@ -324,10 +324,14 @@ def _view_of_interface(value: Any, interface: Any) -> ArrayView:
         dtype = np.dtype(getattr(value, "dtype", dtype))
     if interface.get("mask") is not None:
         raise LaunchError("a masked array can't be passed", hint="pass the data and the mask as two arrays")
-    strides = strides or _row_major_bytes(shape, dtype.itemsize)
     ordinal = getattr(getattr(value, "device", None), "id", 0)
-    facts = numpy_facts(dtype, shape, tuple(strides), ordinal if isinstance(ordinal, int) else 0)
+    facts = interface_facts(dtype, shape, strides, ordinal if isinstance(ordinal, int) else 0)
     return ArrayView(pointer, facts, not read_only, value, None, interface.get("stream"))
+
+
+def interface_facts(dtype: np.dtype[Any], shape: tuple[int, ...], strides_bytes: Any, ordinal: int) -> ArrayFacts:
+    """The facts of an array by what its interface says; strides_bytes: None for row-major."""
+    return numpy_facts(dtype, shape, tuple(strides_bytes or _row_major_bytes(shape, dtype.itemsize)), ordinal)
 
 
 def _view_of_dlpack(value: Any) -> ArrayView:

@@ -152,7 +152,8 @@ def is_quick(monkeypatch, kernel: Kernel, launch) -> bool:
 
 
 def outcome(driver, launch):
-    """What a launch told the driver, or the error that it ended with; and that nobody was told otherwise."""
+    """What a launch told the driver, or the error that it ended with, and what it told the driver before."""
+    driver.taken()
     try:
         launch()
     except Exception as error:

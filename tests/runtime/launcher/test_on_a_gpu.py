@@ -89,8 +89,7 @@ def test_the_current_stream_is_asked_at_each_launch(t, add, monkeypatch):
         with t.cuda.stream(streams[turn % 3]):
             t.cuda._sleep(100_000)
             a.fill_(turn)
-            launch = lambda turn=turn: add[64](a, b, 1.0)
-            assert is_quick(monkeypatch, add, launch)
+            assert is_quick(monkeypatch, add, lambda: add[64](a, b, 1.0))
             assert t.all(b == turn + 1)
     for stream in (streams[0], streams[0].cuda_stream):
         warm(lambda s=stream: add[(64,), 32, s](a, b, 2.0))
@@ -206,12 +205,28 @@ def test_cupys_arrays_take_the_generated_function(monkeypatch):
         assert is_quick(monkeypatch, add, lambda: add[64](a, other, 1.0))
 
 
+def test_jaxs_arrays_take_the_generated_function(monkeypatch):
+    jax = pytest.importorskip("jax")
+    if jax.default_backend() != "gpu":
+        pytest.skip("JAX has no GPU here")
+    add, b = make_add(), tj.to_device(np.zeros((16, 32), np.float32))
+    arrays = [jax.block_until_ready(jax.numpy.full((16, 32), n, np.float32)) for n in range(3)]
+    arrays.append(jax.block_until_ready(arrays[0].astype(np.float16)))
+    for turn in range(5):
+        for a in arrays:
+            add[16](a, b, float(turn))
+            np.testing.assert_array_equal(b.numpy(), np.asarray(a, np.float32) + turn)
+    for a in arrays:
+        assert is_quick(monkeypatch, add, lambda a=a: add[16](a, b, 1.0))
+
+
 def test_nothing_keeps_tensors_alive(t, add):
     import gc
     import weakref
 
     a, b = t.zeros(64, 32, device="cuda"), t.zeros(64, 32, device="cuda")
-    warm(lambda: add[64](a, b, 1.0))
+    for _ in range(4):
+        add[64](a, b, 1.0)
     alive = weakref.ref(a)
     del a
     gc.collect()

@@ -105,7 +105,7 @@ class GeneratedLaunchers:
     def again(self, number: int, captured: CapturedValues) -> GeneratedLauncher | None:
         """The one for the arguments of one with this number; another where values are captured from other places."""
         given, generated = self._all[number]
-        if generated.places.are(captured.places):
+        if captured.is_fixed and generated.places.are(captured.places):
             return generated
         return self._of_places(given, generated.text.parts, captured)
 

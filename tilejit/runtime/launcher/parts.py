@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...frontend import Parameter, ParameterKind
-from ..arrays import DeviceArray, is_array, numpy_facts, tensor_facts
+from ..arrays import DeviceArray, interface_facts, is_array, numpy_facts, tensor_facts
 from ..packing import encoder
 from ..signature import freeze, scalar_dtype
 
@@ -95,7 +95,7 @@ def part_of(parameter: Parameter, number: int, value: Any) -> Part | None:
 
 
 def _array_part(name: str, number: int, value: Any) -> ArrayPart | None:
-    torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
+    torch, cupy, jax = (sys.modules.get(module) for module in ("torch", "cupy", "jax"))
     if type(value) is DeviceArray:
         return ArrayPart(
             pointer=f"{name}._memory.pointer",
@@ -121,11 +121,27 @@ def _array_part(name: str, number: int, value: Any) -> ArrayPart | None:
             matches=lambda facts, *items: bool(facts == numpy_facts(*items)),
             stream=_cupy_stream(cupy),
         )
+    if jax is not None and isinstance(value, jax.Array):
+        # its address alone comes sooner, but may be had before the content is there
+        view = f"@interface{number}"
+        return ArrayPart(
+            statements=(f"{view} = {name}.__cuda_array_interface__",),
+            pointer=f"{view}['data'][0]",
+            # not `device`, which takes as long as all the others
+            key=(f"{view}['typestr']", f"{view}['shape']", f"{view}.get('strides')", f"{name}.sharding"),
+            matches=_is_jax_array,
+            stream=_LEGACY_STREAM,
+        )
     return None
 
 
 def _is_tensor(facts: Any, dtype: Any, shape: Any, strides: Any, ordinal: int) -> bool:
     return bool(facts == tensor_facts(dtype, shape, strides, f"cuda:{ordinal}"))
+
+
+def _is_jax_array(facts: Any, typestr: str, shape: Any, strides: Any, sharding: Any) -> bool:
+    ordinals = [device.id for device in sharding.device_set]
+    return len(ordinals) == 1 and bool(facts == interface_facts(np.dtype(typestr), shape, strides, ordinals[0]))
 
 
 def _torch_stream(torch: Any) -> StreamPart:

@@ -77,7 +77,7 @@ class LauncherText(NamedTuple):
         yield f"def launch({', '.join(['@self', *given, '/', '*@more', *names, '**@named'])}):"
         left_out = {i: p for i, p in enumerate(self.parameters) if p.name not in (*by_position, *by_name)}
         types = [f"@type({p.name}) is not @type{i}" for i, p in enumerate(self.parameters) if i not in left_out]
-        args = f"({''.join(f'{name}, ' for name in by_position)}*@more)"
+        args = f"({''.join(f'{name}, ' for name in by_position)}*@more,)"
         named = f"{{{''.join(f'{name!r}: {name}, ' for name in by_name)}**@named}}"
         yield from _where([*types, "@more", "@named"], f"return @self.other({args}, {named})")
         yield from (f"    {p.name} = @default{i}" for i, p in left_out.items())
