@@ -87,6 +87,15 @@ def test_a_grid_that_is_none_is_refused(grid):
     assert not b.any()
 
 
+@pytest.mark.parametrize("grid", [True, (True, 2), (1.0, 2), (1, True), (np.float64(1),)])
+def test_a_grid_that_equals_a_kept_one_is_refused_as_ever(grid):
+    add, b = make_add(), np.zeros(64, np.float32)
+    for kept in (1, (1,), (1, 2), (1, 1)):
+        assert add[kept] is add[kept]
+    with pytest.raises(tj.LaunchError, match="is not a grid"):
+        add[grid](numbers(), b, 3)
+
+
 def test_a_launch_without_a_grid_says_what_to_write():
     with pytest.raises(tj.LaunchError, match=r"add is a kernel and needs a grid(.|\n)*add\[grid\]"):
         make_add()(numbers(), numbers())

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 #: grids whose launchers a kernel keeps
 _LAUNCHERS = 256
+_TYPES_OF_GRIDS = frozenset((int,) * n for n in (1, 2, 3))
 
 @contextmanager
 def no_recompile() -> Iterator[None]:
@@ -79,17 +80,18 @@ class Kernel:
         self.memory = LaunchMemory()
         # a class of its own, whose calls are those of the newest generated function: that takes 0.1 us less than asking
         self._launcher_type: type[Launcher] = type("Launcher", (Launcher,), {"__slots__": ()})
-        self._launchers: dict[int, Launcher] = {}
+        self._launchers: dict[int | tuple[int, ...], Launcher] = {}
 
     def __getitem__(self, configuration: Any) -> Launcher:
-        launcher = self._launchers.get(configuration) if type(configuration) is int else None
+        is_kept = type(configuration) is int or _is_kept(configuration)
+        launcher = self._launchers.get(configuration) if is_kept else None
         return launcher if launcher is not None else self._launcher(configuration)
 
     @entry_point
     def _launcher(self, configuration: Any) -> Launcher:
-        """A new launcher; that of a plain number is kept, which launches in a loop find again."""
+        """A new launcher; that of plain numbers is kept, which launches in a loop find again."""
         launcher = self._configured(configuration)
-        if type(configuration) is int:
+        if _is_kept(configuration):
             if len(self._launchers) >= _LAUNCHERS:
                 self._launchers.clear()
             self._launchers[configuration] = launcher
@@ -189,6 +191,13 @@ class Kernel:
         request = Request(target, threads, values, call, self.options.debug or device.checks)
         device.prepare()
         return device.load(self.variants.variant(request).compiled)
+
+
+def _is_kept(configuration: Any) -> bool:
+    """Whether a launcher is found again by this: `True` and `1.0` are other grids than `1`, though they are equal."""
+    return type(configuration) is int or (
+        type(configuration) is tuple and tuple(map(type, configuration)) in _TYPES_OF_GRIDS
+    )
 
 
 def _tile_ir(

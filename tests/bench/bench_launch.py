@@ -127,11 +127,13 @@ def special_launches(owner: str, arrays: Callable[..., list[Any]]) -> dict[str, 
     in_place, many, twelve = three_arrays()[4], three_arrays()[4], twelve_parameters()[4]
     a, b, _ = arrays(SHAPE)
     shapes = itertools.cycle([(*arrays((128, 64 + 8 * n)), 1) for n in range(8)])
+    square, arguments = three_arrays(), [*arrays(SHAPE), 1]
     strided = [t[:, ::2] for t in arrays(SHAPE)]
     return {
         f"tilejit, {owner}, in place (a is c), grid kept": warm(lambda: in_place(a, b, a, 1)),
         f"tilejit, {owner}, 8 shapes in turn, grid kept": warm(lambda: many(*next(shapes))),
         f"tilejit, {owner}, 12 parameters, grid kept": warm(lambda: twelve(*strided, 1)),
+        f"tilejit, {owner}, grid (2, 2)": warm(lambda: square[2, 2](*arguments)),
         f"tilejit, {owner}, grid function, kept": warm(_by_function(arrays)),
         f"tilejit, {owner}, bound with other arrays": warm(_bound_again(arrays)),
     }

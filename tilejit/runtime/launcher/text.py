@@ -114,10 +114,11 @@ class LauncherText(NamedTuple):
             names = ", ".join(self.parameters[i].name for i, _ in self.arrays)
             yield f"        @others = ({', '.join(others)},)"
             yield f"        if not @check({names}) or @others != @before:"
-            yield from _where(is_foreign, self._missed(), 3)
-            yield from _indented(3, lookup)
-            yield "            if @entry is not None:"
-            yield "                @last[0] = (@entry[-1], @others, @key, @entry)"
+            # not from within the `try`: an error of the usual way is no reason to take it again
+            yield from _where(is_foreign, "@key = @entry = None", 3)
+            yield "            else:"
+            yield from _indented(4, [*lookup, "if @entry is not None:"])
+            yield "                    @last[0] = (@entry[-1], @others, @key, @entry)"
         else:
             yield from _indented(2, lookup)
         # the usual way raises it, or knows better
