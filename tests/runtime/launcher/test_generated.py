@@ -1,5 +1,6 @@
 """What generated launchers look at, when they go back to the usual way, and what they look like."""
 
+import dis
 import gc
 import itertools
 import linecache
@@ -316,35 +317,29 @@ def test_a_grid_function_may_launch_the_same_kernel(driver):
 
 
 def test_a_finalizer_may_launch_the_same_kernel(driver):
-    quick, _ = pair(driver, add)
-    a, b = tensor(4, 8), tensor(4, 8)
-    warm(lambda: quick[4](a, b, 1))
-    driver.taken()
-    held = []
+    a, b, held = tensor(4, 8), tensor(4, 8), []
 
     def finish():
         quick[4](b, a, 2)
 
-    for name in ("cuLaunchKernel",):
-        launch = getattr(driver, name)
+    launch = driver.cuLaunchKernel
 
-        def launching(*args, launch=launch):
-            if held:
-                held.pop()
-                gc.collect()
-            return launch(*args)
+    def launching(*args):
+        if held:
+            held.pop()
+            gc.collect()
+        return launch(*args)
 
-        setattr(driver, name, launching)
-    fresh, _ = pair(driver, add)
+    driver.cuLaunchKernel = launching
+    quick, _ = pair(driver, add)
     for _ in range(4):
-        fresh[4](a, b, 1)
-    quick = fresh
+        quick[4](a, b, 1)
     victim = TorchTensor(np.zeros(1))
     weakref.finalize(victim, finish)
     held.append(victim)
     del victim
     driver.taken()
-    fresh[4](a, b, 7)
+    quick[4](a, b, 7)
     first, second = driver.taken()
     assert first[-1][-1] == (2).to_bytes(4, "little") and second[-1][-1] == (7).to_bytes(4, "little")
 
@@ -578,13 +573,20 @@ def test_cupys_arrays_and_the_stream_that_they_name(driver, monkeypatch):
     assert is_quick(monkeypatch, quick, bound)
 
 
+class Sharding(int):
+    """Where an array of JAX's lies: on the device of this number."""
+
+    @property
+    def device_set(self):
+        return [SimpleNamespace(id=int(self))]
+
+
 class JaxArray:
     """A stand-in for JAX's array: read-only, and it says where it lies by its sharding."""
 
-    def __init__(self, array, device=0):
-        self.array, self.dtype, self.device = array, array.dtype, SimpleNamespace(id=device)
-        self.sharding = device
-        self.is_deleted = False
+    def __init__(self, array):
+        self.array, self.dtype, self.device = array, array.dtype, SimpleNamespace(id=0)
+        self.sharding, self.is_deleted = Sharding(0), False
 
     @property
     def __cuda_array_interface__(self):
@@ -594,23 +596,11 @@ class JaxArray:
         return {"data": data, "shape": self.array.shape, "typestr": self.array.dtype.str, "version": 2}
 
 
-class Sharding(int):
-    @property
-    def device_set(self):
-        return {SimpleNamespace(id=int(self))}
-
-
 def test_jaxs_arrays_are_read_by_their_interface(driver, monkeypatch):
-    class Device(SimpleNamespace):
-        __hash__ = object.__hash__
-
-    monkeypatch.setattr(Sharding, "device_set", property(lambda s: {Device(id=int(s))}))
     monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(Array=JaxArray))
     quick, usual = pair(driver, add)
     out = tj.empty((4, 8), tj.float32)
     arrays = [JaxArray(tensor(n, 8, dtype=t).array) for n, t in ((4, np.float32), (8, np.float32), (4, np.int32))]
-    for a in arrays:
-        a.sharding = Sharding(0)
     for turn in range(5):
         for a in arrays:
             is_the_same(driver, quick, usual, out, a, turn)
@@ -682,6 +672,32 @@ def test_a_traceback_shows_the_text(driver):
     driver.kernels.clear()
     gc.collect()
     assert file not in linecache.cache
+
+
+def names_asked_for(function):
+    """The global names that a function's code loads."""
+    return {i.argval for i in dis.get_instructions(function) if i.opname == "LOAD_GLOBAL"}
+
+
+def test_every_name_of_a_text_means_something(driver, monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", cupy_of())
+    monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(Array=JaxArray))
+    jax = JaxArray(tensor(4, 8).array)
+    function, _ = make_closed()
+    for fn, *arguments in (
+        (add, tensor(4, 8), tensor(4, 8), 1),
+        (add, tensor(4, 8), tj.empty((4, 8), tj.float32), np.int32(1)),
+        (add, CupyArray(tensor(4, 8).array), tensor(4, 8), 1),
+        (add, tj.empty((4, 8), tj.float32), jax, 1),
+        (all_kinds, tensor(4, 8), tensor(4, 8), 1, 2.0, 3, (4, 5), None),
+        (function, tensor(8)),
+    ):
+        quick, _ = pair(driver, fn)
+        for _ in range(3):
+            quick[4](*arguments)
+        ((_, generated),) = quick.generated._all
+        missing = names_asked_for(generated.launch) - set(generated.launch.__globals__)
+        assert not missing, f"{missing} in\n{generated.text.render()}"
 
 
 def all_kinds(A: tj.Tensor, B: tj.Tensor, n: tj.int32, h: tj.bfloat16, m=1, K: tj.constexpr = (1, 2), c=None):

@@ -79,6 +79,7 @@ class GeneratedLaunchers:
         self._all: list[tuple[GivenTypes, GeneratedLauncher]] = []
         self._newest: dict[GivenTypes, GeneratedLauncher] = {}
         self._launched: set[GivenTypes] = set()
+        self._without_parts: set[GivenTypes] = set()
         self._lock = threading.RLock()
 
     def find(self, args: Sequence[Any], named: Mapping[str, Any]) -> GeneratedLauncher | None:
@@ -96,11 +97,14 @@ class GeneratedLaunchers:
         if given not in self._launched:
             self._launched.add(given)
             return None
-        parts = [part_of(p, i, v) for i, (p, v) in enumerate(zip(self._parameters, values, strict=True))]
-        parts_of_all = [part for part in parts if part is not None]
-        if len(parts_of_all) < len(parts) or not can_be_direct(parts_of_all, resolved):
+        if not _is_direct(resolved) or given in self._without_parts:
             return None
-        return self._of_places(given, parts_of_all, resolved.captured)
+        parts = [part_of(p, i, v) for i, (p, v) in enumerate(zip(self._parameters, values, strict=True))]
+        known = [part for part in parts if part is not None]
+        if len(known) < len(parts):
+            self._without_parts.add(given)
+            return None
+        return self._of_places(given, known, resolved.captured) if can_be_direct(known, resolved) else None
 
     def again(self, number: int, captured: CapturedValues) -> GeneratedLauncher | None:
         """The one for the arguments of one with this number; another where values are captured from other places."""
@@ -148,12 +152,14 @@ class GeneratedLaunchers:
 
 def can_be_direct(parts: Sequence[Part], resolved: ResolvedLaunch) -> bool:
     """Whether a launch like this one needs no more than its parameters and the driver."""
-    call = resolved.call
     arrays = [part for part in parts if isinstance(part, ArrayPart)]
-    if resolved.function.direct is None or call.first is None or call.has_host:
-        return False
     # arrays that name a producer are those of a framework whose stream is that producer's
-    return not call.waits or bool(arrays[0].stream.unless)
+    return _is_direct(resolved) and (not resolved.call.waits or bool(arrays[0].stream.unless))
+
+
+def _is_direct(resolved: ResolvedLaunch) -> bool:
+    call = resolved.call
+    return resolved.function.direct is not None and call.first is not None and not call.has_host
 
 
 def _given(args: Sequence[Any], named: Mapping[str, Any]) -> GivenTypes:

@@ -181,4 +181,4 @@ def _scalar_part(parameter: Parameter, value: Any) -> ScalarPart | None:
     encode = encoder(dtype)
     if encode is None:
         return ScalarPart(number, key)
-    return ScalarPart(f"@{dtype.name}(float({number}))", key, {dtype.name: encode})
+    return ScalarPart(f"@{dtype.name}(@float({number}))", key, {dtype.name: encode, "float": float})
