@@ -15,7 +15,7 @@ import ctypes
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...ir.nodes import AddressParam, PointerParam, ScalarParam
+from ...ir.params import AddressParam, PointerParam, ScalarParam
 from ...ir.types import ScalarType
 from ..arrays import ArrayView
 from ..device import DirectLaunch, positions

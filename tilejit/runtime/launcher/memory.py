@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..arrays import ArrayView, view_of
 from . import guards
-from .entries import bounds_of, entry_of, place_of, special_entry
 from .generated import GeneratedLauncher, ResolvedLaunch, can_be_direct
-from .text import LauncherText
+
+if TYPE_CHECKING:
+    from .text import LauncherText
 
 #: keys that are remembered when they are first seen. Each further one is when it is seen again: a program whose shapes
 #: never come back doesn't pay for entries
@@ -68,6 +69,8 @@ class LaunchMemory:
     def _enter(
         self, table: Table, key: tuple[Any, ...], text: LauncherText, values: Sequence[Any], resolved: ResolvedLaunch
     ) -> None:
+        from .entries import bounds_of, entry_of, place_of, special_entry
+
         arrays = [values[i] for i, _ in text.arrays]
         views = [view for i, _ in text.arrays if type(view := resolved.call.arguments[i]) is ArrayView]
         pointers, bounds = [view.pointer for view in views], bounds_of(views)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from types import NoneType
 from typing import Any
 
 import numpy as np
 
+from ...dataclass import dataclass, field
 from ...frontend import Parameter, ParameterKind
 from ..arrays import DeviceArray, interface_facts, is_array, numpy_facts, tensor_facts
 from ..packing import encoder

@@ -1,0 +1,88 @@
+"""Makes a generated launcher: its text, compiled, and what it means by its names.
+
+A launch of its own kind is made the second time, so the first launch of a process needn't import this.
+"""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import os
+import struct
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...errors import entry_point
+from ...frontend import Parameter
+from .. import devices
+from ..captured import MISSING, CapturedPlaces
+from ..grid import stream_handle
+from . import guards
+from .entries import meetings
+from .generated import ABSENT, GeneratedLauncher, GivenTypes
+from .parts import ArrayPart, Part, part_of
+from .text import LauncherText
+
+_FOLDER = os.path.join(os.path.dirname(__file__), "")
+_files = itertools.count(1)
+
+#: what the text means by its own names, whatever the arguments
+_NAMES: dict[str, Any] = {
+    "absent": ABSENT,
+    "missing": MISSING,
+    "type": type,
+    "Exception": Exception,
+    "IndexError": IndexError,
+    "ValueError": ValueError,
+    "chosen": devices.chosen,
+    "is_simulator": devices.is_simulator,
+    "meetings": meetings,
+    "stream_handle": entry_point(stream_handle),
+    # of numbers that don't fit what they are packed as
+    "out_of_range": (struct.error, OverflowError),
+}
+
+
+def parts_of(parameters: Sequence[Parameter], values: Sequence[Any]) -> list[Part] | None:
+    """What is done with each argument; None where one of them has no part."""
+    parts = [part_of(p, i, v) for i, (p, v) in enumerate(zip(parameters, values, strict=True))]
+    of_all = [part for part in parts if part is not None]
+    return of_all if len(of_all) == len(parts) else None
+
+
+def made(
+    number: int, kernel: str, parameters: Sequence[Parameter], parts: Sequence[Part], given: GivenTypes,
+    places: CapturedPlaces,
+) -> GeneratedLauncher:
+    """The launcher with this number. kernel: its name. given: types of the arguments. places: of captured values."""
+    is_guarded = guards.are_there() and all(p.is_guarded for p in parts if isinstance(p, ArrayPart))
+    captured, by_name = [name for _, name in places.names], frozenset(name for name, _ in given[1])
+    text = LauncherText(number, parameters, parts, len(given[0]), by_name, captured, len(places.cells), is_guarded)
+    return GeneratedLauncher(text, places, _compiled(text, kernel, _names(text, given, places)))
+
+
+def _compiled(text: LauncherText, kernel: str, names: dict[str, Any]) -> Callable[..., None]:
+    source, file = text.render(), f"{_FOLDER}<{kernel} {next(_files)}>"
+    namespace = {text.prefix + name: value for name, value in names.items()}
+    exec(compile(source, file, "exec"), namespace)
+    launch: Callable[..., None] = namespace["launch"]
+    # tracebacks show the text for as long as there is the function
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    weakref.finalize(launch, linecache.cache.pop, file, None).atexit = False
+    return launch
+
+
+def _names(text: LauncherText, given: GivenTypes, places: CapturedPlaces) -> dict[str, Any]:
+    """What the text means by its own names."""
+    by_position, by_name = given[0], dict(given[1])
+    names = dict(_NAMES)
+    for i, parameter in enumerate(text.parameters):
+        names[f"type{i}"] = by_position[i] if i < len(by_position) else by_name.get(parameter.name)
+    names |= {f"default{i}": p.default for i, p in enumerate(text.parameters)}
+    names |= {f"get{n}": namespace.get for n, (namespace, _) in enumerate(places.names)}
+    names |= {f"cell{n}": cell for n, cell in enumerate(places.cells)}
+    names |= text.arrays[0][1].stream.names
+    for part in text.parts:
+        names |= {} if isinstance(part, ArrayPart) else part.names
+    return names
