@@ -36,7 +36,7 @@ from tilejit.ir.text.printer import to_text
 from tilejit.layout import TileLayout
 from tilejit.lower import grid_barrier
 from tilejit.runtime.arrays import view_of
-from tilejit.runtime.packing import Field, Packing, Workspace, field_of, getter
+from tilejit.runtime.packing import Field, Packing, Workspace, argument_of, field_of, getter
 from tilejit.runtime.simulated import parameter_value
 from tilejit.simulator import Pointer
 from tilejit.simulator.decode.parser import parse
@@ -73,6 +73,13 @@ def declared(params: Sequence[Param]) -> tuple[PtxParam, ...]:
 @KINDS
 def test_it_has_an_example_here(kind):
     assert kind in EXAMPLES, f"add an example of {kind.__name__}"
+
+
+@KINDS
+def test_a_generated_launcher_knows_whether_it_is_written_at_each_launch(kind):
+    example = EXAMPLES[kind]
+    follows = kind in (PointerParam, AddressParam, ScalarParam)
+    assert argument_of(example) == (example.of if follows else None)
 
 
 @KINDS

@@ -88,6 +88,23 @@ def _code(param: Param) -> str:
             return assert_never(param)
 
 
+def argument_of(param: Param) -> str | None:
+    """The argument of which it is the address or the number; None where it is the same for all arrays of one shape.
+
+    A generated launcher writes the former at each launch, the latter once.
+    """
+    match param:
+        case PointerParam() | AddressParam() | ScalarParam():
+            return param.of
+        case ExtentParam() | StrideParam() | AssertionsParam():
+            return None
+        case BarrierParam():
+            # another one at each launch: no kernel that has it is launched directly
+            return None
+        case _:
+            return assert_never(param)
+
+
 class Workspace(NamedTuple):
     """What a kernel gets besides its arguments.
 

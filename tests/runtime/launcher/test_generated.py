@@ -612,6 +612,37 @@ def test_jaxs_arrays_are_read_by_their_interface(driver, monkeypatch):
     assert is_the_same(driver, quick, usual, out, arrays[0], 1)[0] is LaunchError
 
 
+def meeting(A: tj.Tensor, B: tj.Tensor, n: tj.int32):
+    if n > 1_000_000:
+        A[0, 0] = B[0, 0]
+    tj.grid_sync()
+
+
+def test_launches_that_wait_for_their_grid_take_the_usual_way(driver, monkeypatch):
+    quick, _ = pair(driver, meeting, cooperative=True)
+    a, b = tensor(4, 8), tensor(4, 8)
+    warm(lambda: quick[4](a, b, 1))
+    assert not is_quick(monkeypatch, quick, lambda: quick[4](a, b, 1))
+
+
+def checked(A: tj.Tensor, B: tj.Tensor, n: tj.int32):
+    assert n < 7
+    A[n, 0] = B[0, n]
+
+
+def test_a_checked_build_gets_its_record(driver, monkeypatch):
+    quick, usual = pair(driver, checked, debug=True)
+    a, b = tensor(4, 8), tensor(4, 8)
+    for turn in range(5):
+        quick[4](a, b, turn)
+    ((parameters, *_),) = [[launch[-1] for launch in driver.taken()[-1:]]]
+    usual[4](a, b, 4)
+    ((*expected,),) = [launch[-1] for launch in driver.taken()]
+    # each of the two kernels has a record of its own
+    differ = [n for n, (x, y) in enumerate(zip(parameters, expected, strict=True)) if x != y]
+    assert len(differ) == 1 and is_quick(monkeypatch, quick, lambda: quick[4](a, b, 1))
+
+
 def test_arrays_in_host_memory_and_unknown_ones_take_the_usual_way(driver, monkeypatch):
     quick, _ = pair(driver, add)
 

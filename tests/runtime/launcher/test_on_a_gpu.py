@@ -165,6 +165,34 @@ def test_another_context_of_the_device_is_left_current(t, add):
     assert t.all(b == 7)
 
 
+def test_another_context_while_a_graph_is_captured(t, add):
+    from cuda.bindings import driver
+
+    a, b, c = (t.zeros(64, 32, device="cuda") for _ in range(3))
+    bound = add[64].bind(b, c, 10.0)
+    warm(lambda: add[64](a, b, 1.0))
+    bound()
+    t.cuda.synchronize()
+    error, context = driver.cuCtxCreate(None, 0, 0)
+    assert error == 0
+    driver.cuCtxPopCurrent()
+    graph = t.cuda.CUDAGraph()
+    with t.cuda.graph(graph):
+        driver.cuCtxPushCurrent(context)
+        try:
+            add[64](a, b, 1.0)
+            bound()
+            current = driver.cuCtxGetCurrent()[1]
+        finally:
+            driver.cuCtxPopCurrent()
+    assert int(current) == int(context)
+    for n in range(3):
+        a.fill_(n)
+        graph.replay()
+        assert t.all(b == n + 1) and t.all(c == n + 11)
+    driver.cuCtxDestroy(context)
+
+
 def test_eight_threads_launch_at_once(t, add):
     arrays = [(t.full((64, 32), float(n), device="cuda"), t.zeros(64, 32, device="cuda")) for n in range(8)]
     warm(lambda: add[64](*arrays[0], 0.0))

@@ -15,11 +15,10 @@ import ctypes
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...ir.params import AddressParam, PointerParam, ScalarParam
 from ...ir.types import ScalarType
 from ..arrays import ArrayView
 from ..device import DirectLaunch, positions
-from ..packing import Field, Packing, field_of, field_of_scalar, getter
+from ..packing import Field, Packing, argument_of, field_of, field_of_scalar, getter
 from ..signature import Call, overlaps
 from .text import ALIGN, ENTRY, LauncherText
 
@@ -110,7 +109,7 @@ class Slots:
         types = [kind for _, kind in compiled.signature.arguments]
         scalars = [(i, kind.dtype) for i, kind in enumerate(types) if isinstance(kind, ScalarType)]
         written = Packing([*(_POINTER for _ in text.arrays), *(field_of_scalar(dtype) for _, dtype in scalars)])
-        once = [p for p in compiled.params if not isinstance(p, (PointerParam, AddressParam, ScalarParam))]
+        once = [p for p in compiled.params if argument_of(p) is None]
         constants = Packing([field_of(p) for p in once])
         self.pack_into = written.pack_into
         self._start_bytes = -(-written.size_bytes // _WORD_BYTES) * _WORD_BYTES
@@ -120,8 +119,7 @@ class Slots:
         of_argument = dict(zip((*(i for i, _ in text.arrays), *(i for i, _ in scalars)), written.offsets, strict=True))
         of_constant = {id(p): self._start_bytes + at for p, at in zip(once, constants.offsets, strict=True)}
         self._offsets = [
-            of_argument[index[p.of]] if isinstance(p, (PointerParam, AddressParam, ScalarParam)) else of_constant[id(p)]
-            for p in compiled.params
+            of_constant[id(p)] if (of := argument_of(p)) is None else of_argument[index[of]] for p in compiled.params
         ]
 
     def new(self) -> Slot:
