@@ -12,13 +12,13 @@ slot   pointers  numbers │ extents  strides  record │ addresses of the param
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...ir.types import ScalarType
-from ..arrays import ArrayView
+from ..arrays import Argument, ArrayView
 from ..device import DirectLaunch, positions
-from ..packing import Field, Packing, argument_of, field_of, field_of_scalar, getter
+from ..packing import Field, Packing, Workspace, argument_of, field_of, field_of_scalar, getter
 from ..signature import Call, overlaps
 from .text import ALIGN, ENTRY, LauncherText
 
@@ -52,13 +52,13 @@ def place_of(
 
     It is what the text makes in its second lookup.
     """
-    found = meetings(pointers, bounds)
+    overlapping = meetings(pointers, bounds)
     residues = [p % ALIGN for p in pointers]
-    if not found and not any(residues):
+    if not overlapping and not any(residues):
         return key
     numbers = [i for i, _ in text.arrays]
     pairs = [(numbers.index(a), numbers.index(b)) for a, b in text.pairs]
-    verdicts = [pair in found for pair in pairs] if text.pairs or len(numbers) == 1 else [found]
+    verdicts = [pair in overlapping for pair in pairs] if pairs or len(numbers) == 1 else [overlapping]
     return (key, *residues, *verdicts)
 
 
@@ -68,14 +68,13 @@ def special_entry(text: LauncherText, bounds: Bounds, check: Any) -> tuple[Any, 
 
 
 def entry_of(
-    text: LauncherText, bounds: Bounds, call: Call, compiled: Compiled, direct: DirectLaunch, check: Any
+    text: LauncherText, layout: SlotLayout, direct: DirectLaunch, bounds: Bounds, call: Call, check: Any
 ) -> tuple[Any, ...]:
     """What launches the kernel, in the order in which the text takes it apart.
 
     check: compares tensors with those of the call, where the text asks.
     """
     assert call.first is not None
-    slots = Slots(text, call, compiled, direct)
     pool: list[Slot] = []
     fields = {
         "device": call.first.facts.device,
@@ -83,10 +82,10 @@ def entry_of(
         "handle": direct.handle,
         "dynamic_bytes": direct.dynamic_bytes,
         "streams": direct.streams,
-        "pack": slots.pack_into,
+        "pack": layout.pack_into,
         "pop": pool.pop,
         "push": pool.append,
-        "new": slots.new,
+        "new": layout.maker(call.arguments),
         "check": check,
     }
     return (False, bounds, *_limits(text, bounds), *(fields[name] for name in ENTRY))
@@ -101,10 +100,13 @@ def _limits(text: LauncherText, bounds: Bounds) -> Iterator[int]:
         yield from (low_a - high_b, high_a - low_b) if high_a and high_b else (0, 0)
 
 
-class Slots:
-    """Makes the slots of one entry. pack_into: writes what each launch writes, in the order of the text."""
+class SlotLayout:
+    """Where the parameters of a loaded kernel stand in a slot.
 
-    def __init__(self, text: LauncherText, call: Call, compiled: Compiled, direct: DirectLaunch) -> None:
+    pack_into: writes what each launch writes, in the order of the text.
+    """
+
+    def __init__(self, text: LauncherText, compiled: Compiled, workspace: Workspace) -> None:
         index = positions(compiled)
         types = [kind for _, kind in compiled.signature.arguments]
         scalars = [(i, kind.dtype) for i, kind in enumerate(types) if isinstance(kind, ScalarType)]
@@ -112,19 +114,28 @@ class Slots:
         once = [p for p in compiled.params if argument_of(p) is None]
         constants = Packing([field_of(p) for p in once])
         self.pack_into = written.pack_into
+        self._getters = [getter(p, index, workspace) for p in once]
+        self._pack_once = constants.pack_into
         self._start_bytes = -(-written.size_bytes // _WORD_BYTES) * _WORD_BYTES
         self._words = self._start_bytes // _WORD_BYTES + -(-constants.size_bytes // _WORD_BYTES)
-        self._pack_once = constants.pack_into
-        self._once = [getter(p, index, direct.workspace)(call.arguments) for p in once]
         of_argument = dict(zip((*(i for i, _ in text.arrays), *(i for i, _ in scalars)), written.offsets, strict=True))
         of_constant = {id(p): self._start_bytes + at for p, at in zip(once, constants.offsets, strict=True)}
         self._offsets = [
             of_constant[id(p)] if (of := argument_of(p)) is None else of_argument[index[of]] for p in compiled.params
         ]
 
-    def new(self) -> Slot:
-        memory = (ctypes.c_uint64 * max(self._words, 1))()
-        self._pack_once(memory, self._start_bytes, *self._once)
-        start = ctypes.addressof(memory)
-        addresses = (ctypes.c_void_p * max(len(self._offsets), 1))(*(start + offset for offset in self._offsets))
-        return memory, ctypes.addressof(addresses), addresses
+    def maker(self, arguments: Sequence[Argument]) -> Callable[[], Slot]:
+        """Makes slots for arguments of these shapes."""
+        memory_type = ctypes.c_uint64 * max(self._words, 1)
+        addresses_type = ctypes.c_void_p * max(len(self._offsets), 1)
+        pack_once, start_bytes, offsets = self._pack_once, self._start_bytes, self._offsets
+        once = [get(arguments) for get in self._getters]
+
+        def new() -> Slot:
+            memory = memory_type()
+            pack_once(memory, start_bytes, *once)
+            start = ctypes.addressof(memory)
+            addresses = addresses_type(*(start + offset for offset in offsets))
+            return memory, ctypes.addressof(addresses), addresses
+
+        return new

@@ -53,6 +53,8 @@ class GeneratedLaunchers:
         self._newest: dict[GivenTypes, GeneratedLauncher] = {}
         self._launched: set[GivenTypes] = set()
         self._without_parts: set[GivenTypes] = set()
+        # by their numbers the captured values that were seen to come from their places
+        self._fitting: dict[int, CapturedValues] = {}
         self._lock = threading.RLock()
 
     def find(self, args: Sequence[Any], named: Mapping[str, Any]) -> GeneratedLauncher | None:
@@ -82,10 +84,13 @@ class GeneratedLaunchers:
 
     def again(self, number: int, captured: CapturedValues) -> GeneratedLauncher | None:
         """The one for the arguments of one with this number; another where values are captured from other places."""
+        if self._fitting.get(number) is captured:
+            return self._all[number][1]
         given, generated = self._all[number]
-        if captured.is_fixed and generated.places.are(captured.places):
-            return generated
-        return self._of_places(given, generated.text.parts, captured)
+        if not captured.is_fixed or not generated.places.are(captured.places):
+            return self._of_places(given, generated.text.parts, captured)
+        self._fitting[number] = captured
+        return generated
 
     def _of_places(
         self, given: GivenTypes, parts: Sequence[Part], captured: CapturedValues

@@ -7,17 +7,20 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..arrays import ArrayView, view_of
+from ..captured import CapturedValues
+from ..device import LoadedKernel
 from . import guards
 from .generated import GeneratedLauncher, ResolvedLaunch, can_be_direct
 
 if TYPE_CHECKING:
+    from .entries import SlotLayout
     from .text import LauncherText
 
 #: keys that are remembered when they are first seen. Each further one is when it is seen again: a program whose shapes
 #: never come back doesn't pay for entries
 _FIRST_KEYS = 32
 #: entries of one table; hashes of keys that were seen; values of captured places with a table each
-_ENTRIES, _SEEN, _TABLES = 4096, 65536, 16
+_ENTRIES, _SEEN, _TABLES = 4096, 65536, 64
 
 #: what no launch was like: check, the key's items that aren't arrays, key, entry
 _NOTHING = (guards.never, None, None, None)
@@ -35,6 +38,9 @@ class LaunchMemory:
     def __init__(self) -> None:
         self.states: list[tuple[Any, ...]] = []
         self._tables: dict[tuple[int, int], tuple[Table, list[tuple[Any, ...]]]] = {}
+        # by the function's number the captured values that its state is for, and their table
+        self._kept: dict[int, tuple[CapturedValues, Table]] = {}
+        self._layouts: dict[tuple[int, LoadedKernel], SlotLayout] = {}
         self._seen: set[int] = set()
         self._in_context = False
         self._lock = threading.RLock()
@@ -57,29 +63,37 @@ class LaunchMemory:
         key: as the function made it; None where it didn't come so far.
         """
         text, captured = generated.text, resolved.captured
+        kept = self._kept.get(text.number)
+        table = kept[1] if kept is not None and kept[0] is captured else self._follow(generated, captured)
+        if key is None or len(table) >= _FIRST_KEYS and not self._is_second_sight((captured.number, key)):
+            return
+        if can_be_direct(text.parts, resolved):
+            self._enter(table, key, text, values, resolved)
+
+    def _follow(self, generated: GeneratedLauncher, captured: CapturedValues) -> Table:
+        """Sets the function's state for these captured values."""
+        text = generated.text
         self.ready(generated)
         with self._lock:
-            if len(self._tables) >= _TABLES:
+            of = text.number, captured.number
+            if of not in self._tables and len(self._tables) >= _TABLES:
                 self._tables.clear()
-            table, last = self._tables.setdefault((text.number, captured.number), ({}, [_NOTHING]))
+            table, last = self._tables.setdefault(of, ({}, [_NOTHING]))
             self.states[text.number] = _state(text, captured.values, table, last)
-        if key is not None and can_be_direct(text.parts, resolved):
-            self._enter(table, key, text, values, resolved)
+            self._kept[text.number] = captured, table
+        return table
 
     def _enter(
         self, table: Table, key: tuple[Any, ...], text: LauncherText, values: Sequence[Any], resolved: ResolvedLaunch
     ) -> None:
-        from .entries import bounds_of, entry_of, place_of, special_entry
+        from .entries import SlotLayout, bounds_of, entry_of, place_of, special_entry
 
         arrays = [values[i] for i, _ in text.arrays]
         views = [view for i, _ in text.arrays if type(view := resolved.call.arguments[i]) is ArrayView]
         pointers, bounds = [view.pointer for view in views], bounds_of(views)
         place = place_of(text, key, pointers, bounds)
-        if len(table) >= _FIRST_KEYS and not self._is_second_sight((text.number, resolved.captured.number, place)):
-            return
         check = guards.check_of(arrays) if text.is_guarded else guards.never
-        # another thread may have changed an array since the key was made
-        if not _is_of(key, text, views) or [view_of(a).facts for a in arrays] != [v.facts for v in views]:
+        if not _is_of(key, text, views) or not _are_still(arrays, views):
             return
         if len(table) >= _ENTRIES:
             table.clear()
@@ -87,9 +101,13 @@ class LaunchMemory:
         assert direct is not None
         if self._in_context:
             direct = direct._replace(launch=direct.launch_in_context)
+        layout = self._layouts.get((text.number, resolved.function))
+        if layout is None:
+            layout = SlotLayout(text, resolved.function.compiled, direct.workspace)
+            self._layouts[text.number, resolved.function] = layout
         if place is not key:
             table.setdefault(key, special_entry(text, bounds, check))
-        table[place] = entry_of(text, bounds, resolved.call, resolved.function.compiled, direct, check)
+        table[place] = entry_of(text, layout, direct, bounds, resolved.call, check)
 
     def _is_second_sight(self, place: tuple[Any, ...]) -> bool:
         number = hash(place)
@@ -119,6 +137,14 @@ def _state(
     text: LauncherText, values: tuple[Any, ...], table: Table, last: list[tuple[Any, ...]]
 ) -> tuple[Any, ...]:
     return (*values, table, last) if text.is_guarded else (*values, table)
+
+
+def _are_still(arrays: Sequence[Any], views: Sequence[ArrayView]) -> bool:
+    """Whether no other thread has changed an array, or freed it, since it was launched with."""
+    try:
+        return [view_of(array).facts for array in arrays] == [view.facts for view in views]
+    except Exception:
+        return False
 
 
 def _is_of(key: tuple[Any, ...], text: LauncherText, views: Sequence[ArrayView]) -> bool:
