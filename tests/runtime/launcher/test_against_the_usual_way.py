@@ -131,7 +131,7 @@ def test_thousands_of_random_launches_are_the_same(driver, torch):
     r, pools = random.Random(5), arrays()
     kept, different, resolved, resolve = set(), 0, [], quick.resolve
     quick.resolve = lambda *args: (resolved.append(args), resolve(*args))[1]
-    for turn in range(4000):
+    for turn in range(2500):
         args, kwargs = random_call(r, pools)
         configuration = random_configuration(r) if turn % 3 else 4
         torch.cuda.streams[0] = r.choice([70, 70, 75])
@@ -144,7 +144,7 @@ def test_thousands_of_random_launches_are_the_same(driver, torch):
         different += type(results[0]) is tuple
         kept.add(repr(results[0]))
     assert len(kept) > 500 and different > 100
-    assert len(quick.generated._all) >= len(FORMS) and len(resolved) < 2200
+    assert len(quick.generated._all) >= len(FORMS) and len(resolved) < 1500
 
 
 def test_eight_threads_see_their_own_parameters(driver):
