@@ -121,6 +121,7 @@ def installed(monkeypatch, torch):
     for cached in clear:
         cached.cache_clear()
     monkeypatch.setattr(devices, "_used", {})
+    monkeypatch.setattr(devices, "_has_driver", lambda: True)
     monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.delenv("TILEJIT_DEVICE", raising=False)
     return driver
