@@ -18,7 +18,7 @@ from ..errors import DeviceError, LaunchError
 from ..ir.params import AssertionsParam, BarrierParam, written_arguments
 from ..target import PORTABLE_CLUSTER, Target, for_capability
 from . import arrays, assertions, cuda_driver
-from .cuda_driver import call, load, name
+from .cuda_driver import call, load
 from .cuda_memory import CudaMemory, staged
 from .device import NO_DRIVER, DirectLaunch, Launch, PreparedRun, WriteCheck, positions
 from .grid import stream_handle
@@ -43,7 +43,7 @@ def problem() -> str | None:
     except RuntimeError:
         return NO_DRIVER
     if error != cuda_driver.SUCCESS:
-        return f"the CUDA driver says {name(error)}"
+        return f"the CUDA driver says {cuda_driver.name(error)}"
     return None if device_count() else "the CUDA driver has no device"
 
 
