@@ -33,9 +33,9 @@ class DirectLaunch(NamedTuple):
     """What launches a loaded kernel where nothing but its parameters has to be written.
 
     launch: takes handle, the grid's x, y and z, the CTA's, dynamic_bytes, a stream, the address of the parameters'
-    addresses and 0; returns a tuple of a status that is false where all went well. It launches in the calling thread's
-    context, whichever that is; `launch_in_context` in the device's own. is_current: whether that is the thread's.
-    streams: by their handles. workspace: see `Workspace`.
+    addresses and 0; returns a tuple of one status, which is false where all went well. It launches in the calling
+    thread's context, whichever that is; `launch_in_context` in the device's own. is_current: whether that is the
+    thread's. streams: by their handles. workspace: see `Workspace`.
     """
 
     launch: Callable[..., tuple[Any, ...]]

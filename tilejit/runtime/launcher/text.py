@@ -112,7 +112,7 @@ class LauncherText(NamedTuple):
             yield from _indented(2, [*part.statements, f"@p{i} = {part.pointer}"])
         if self.is_guarded:
             names = ", ".join(self.parameters[i].name for i, _ in self.arrays)
-            yield f"        @others = ({', '.join(others)},)"
+            yield f"        @others = ({', '.join(others)})"
             yield f"        if not @check({names}) or @others != @before:"
             # not from within the `try`: an error of the usual way is no reason to take it again
             yield from _where(is_foreign, "@key = @entry = None", 3)
@@ -164,9 +164,9 @@ class LauncherText(NamedTuple):
             f"    {self._missed()}",
             f"@x, @y, @z = @self.fixed or @self.grid_of({self.values})",
             f"@stream = {stream.handle} if @self.stream is None else @stream_handle(@self.stream)",
-            "@error = @launch(",
+            "@error, = @launch(",
             "    @handle, @x, @y, @z, @self.threads, 1, 1, @dynamic_bytes, @streams[@stream], @address, 0",
-            ")[0]",
+            ")",
             "@push(@slot)",
             "if @error:",
             f"    return @self.failed({self.number}, {self.values}, (@x, @y, @z))",
