@@ -27,7 +27,9 @@ class TorchTensor(Tensor):
         self._hold(self.array.T)
 
     def resize_(self, *shape):
-        self._hold(np.resize(self.array, shape))
+        resized = tensor(*shape, dtype=self.array.dtype)
+        resized.array[...] = np.resize(self.array, shape)
+        self._hold(resized.array)
 
     def _set_data(self, other):
         self._hold(other.array)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tilejit as tj
+from tilejit.runtime.launcher import guards
 
 pytest.importorskip("cuda.bindings")
 
@@ -39,6 +40,8 @@ def driver(monkeypatch, torch):
 def mixed(A: tj.Tensor, B: tj.Tensor, n: tj.int32, s: tj.float32, m=1, K: tj.constexpr = 2):
     if n > 1_000_000:
         A[0, 0] = B[0, 0] * s + n + m + K + STEP
+        # loaded again where the two overlap
+        A[0, 1] = B[0, 0]
 
 
 def test_the_fourth_launch_takes_the_generated_function(driver, monkeypatch):
@@ -176,19 +179,25 @@ def test_eight_threads_see_their_own_parameters(driver):
     assert seen == sorted(repr(launch) for launches in expected.values() for launch in launches * 200)
 
 
+# what is stored last is loaded again where an array overlaps the one that is written
+
+
 def five(A: tj.Tensor, B: tj.Tensor, C: tj.Tensor, D: tj.Tensor, E: tj.Tensor):
     if A.shape[0] > 1_000_000:
         A[0] = B[0] + C[0] + D[0] + E[0]
+        A[1] = B[0] + C[0] + D[0] + E[0]
 
 
 def two(A: tj.Tensor, B: tj.Tensor):
     if A.shape[0] > 1_000_000:
         A[0] = B[0]
+        A[1] = B[0]
 
 
 def three(A: tj.Tensor, B: tj.Tensor, C: tj.Tensor):
     if A.shape[0] > 1_000_000:
         A[0] = B[0] + C[0]
+        A[1] = B[0] + C[0]
 
 
 @pytest.mark.parametrize("function", [two, three, five])
@@ -259,6 +268,38 @@ def test_an_array_that_changes_while_it_is_launched_is_not_remembered(driver):
     quick.resolve = resolve
     driver.taken()
     for shape in ((4, 8), (8, 4), (4, 8)):
+        a.resize_(*shape)
+        for _ in range(3):
+            assert outcome(driver, lambda: quick[1](a, b)) == outcome(driver, lambda: usual[1](a, b))
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_arrays_that_share_one_element_at_either_end_overlap(driver, monkeypatch, first):
+    quick, usual = pair(driver, two)
+    memory = np.zeros(4096, np.uint8)
+    a, next_to_it, on_its_last = (tensor(65, memory=memory, offset=offset) for offset in (0, 72, 64))
+    for args in ([a, next_to_it], [a, on_its_last], [on_its_last, a], [next_to_it, a]):
+        warm = args[::-1] if first else args
+        for _ in range(4):
+            results = [outcome(driver, lambda k=k, w=warm: k[4](*w)) for k in (quick, usual)]
+            assert results[0] == results[1]
+    assert len(quick.signatures) == 2 and is_quick(monkeypatch, quick, lambda: quick[4](a, on_its_last))
+
+
+def test_an_array_that_changes_while_its_guard_is_made_is_not_remembered(driver, monkeypatch):
+    quick, usual = pair(driver, matrices)
+    a, b, make = tensor(4, 8), tensor(4, 8), guards.check_of
+
+    def changing(arrays):
+        a.resize_(8, 4)
+        return make(arrays)
+
+    for _ in range(2):
+        quick[1](tensor(6, 8), b)
+    with monkeypatch.context() as patched:
+        patched.setattr(guards, "check_of", changing)
+        quick[1](a, b)
+    for shape in ((8, 4), (4, 8), (8, 4)):
         a.resize_(*shape)
         for _ in range(3):
             assert outcome(driver, lambda: quick[1](a, b)) == outcome(driver, lambda: usual[1](a, b))

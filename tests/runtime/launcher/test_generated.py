@@ -364,9 +364,10 @@ def test_slots_are_given_back(driver):
     entry = next(iter(table.values()))
     pool = entry[-4].__self__ if hasattr(entry[-4], "__self__") else None
     assert isinstance(pool, list)
+    (slot,) = pool
     for value in (1, 2**31, 2, "x"):
         outcome(driver, lambda value=value: quick[4](a, b, value))
-    assert len(pool) == 1
+        assert len(pool) == 1 and pool[0] is slot, value
     fails = quick[lambda launch: 1 // 0]
     for _ in range(3):
         outcome(driver, lambda: fails(a, b, 1))
