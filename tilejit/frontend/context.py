@@ -12,7 +12,7 @@ from ..dataclass import dataclass, field
 from ..dtypes import DType
 from ..errors import KernelSyntaxError, KernelTypeError, TilejitError
 from ..ir.arithmetic import build, facts
-from ..ir.nodes import Alloc, Buffer, BufferView, Const, Declare, Expr, Let, Open, Special, Stmt, Var
+from ..ir.nodes import Alloc, Buffer, BufferView, Const, Declare, Expr, Let, Open, Special, Stmt, TileOp, Var
 from ..isa.cp_async import CP_ASYNC
 from ..layout import TileLayout
 from ..layout.grid import Projection
@@ -21,6 +21,7 @@ from ..source import Span
 from ..target import Target
 from .carried import Carried
 from .drafts import Draft, Late, Nest
+from .empties import is_idle
 from .enclosures import Enclosure
 from .journal import Journal
 from .kinds import Heads
@@ -165,7 +166,9 @@ class Context:
         return True
 
     def emit(self, statement: Stmt | Late | Nest) -> None:
-        self.block.append(statement)
+        """Put a statement at the current place, unless it is an operation on no elements."""
+        if not isinstance(statement, TileOp) or not is_idle(statement):
+            self.block.append(statement)
 
     @contextmanager
     def into(self, block: Draft) -> Iterator[None]:
@@ -188,8 +191,9 @@ class Context:
             self.depth -= 1
 
     def allocate(self, statement: Alloc | BufferView) -> None:
-        """Put a buffer or a view before all other statements."""
-        self.journal.append(self.allocations, statement)
+        """Put a buffer or a view before all other statements, unless it has no elements."""
+        if not is_idle(statement):
+            self.journal.append(self.allocations, statement)
 
     def bind(self, name: str, binding: Binding) -> None:
         """Give a name of the running function its value."""
@@ -256,7 +260,8 @@ class Context:
         """A fresh local tile for a result: open where no layout is given; a thread's own is row-major."""
         chosen: TileLayout | Open | None = layout
         if chosen is None:
-            chosen = TileLayout.row_major(shape or (1,)) if scope == THREAD.name else Open(scope)
+            is_row_major = scope == THREAD.name and 0 not in shape
+            chosen = TileLayout.row_major(shape or (1,)) if is_row_major else Open(scope)
         buffer = Buffer(self.unique(self.hint or name), "local", dtype, shape, chosen, 16, None, span)
         self.allocate(Alloc(buffer, span=span))
         return Memory.whole(buffer, writable=False)

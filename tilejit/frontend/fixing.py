@@ -13,6 +13,7 @@ from ..layout.grid import Projection, alone
 from ..scopes import SCOPES
 from ..source import Span
 from .context import Context
+from .empties import is_empty
 from .values import Memory
 
 __all__ = ["fixed_layout", "laid_out", "with_fixed"]
@@ -21,6 +22,11 @@ __all__ = ["fixed_layout", "laid_out", "with_fixed"]
 def fixed_layout(ctx: Context, span: Span, memory: Memory) -> TileLayout:
     """The layout of the buffer that a memory is of; an open one is fixed. Errors get the place `span`."""
     root = memory.buffer.root
+    if is_empty(root.shape):
+        raise LayoutError(
+            f"{root.name} has no elements, and so no layout: its shape is {root.shape}", span=span,
+            hint="ask tiles that have elements",
+        )
     if isinstance(root.layout, Open) and root.name not in ctx.fixed:
         scope = root.layout.scope
         shape = tuple(n for n in root.shape if isinstance(n, int))

@@ -34,7 +34,7 @@ def static_shape(ctx: Context, node: ast.AST, value: Value) -> tuple[int, ...]:
     items = value.items if isinstance(value, Items) else (value,)
     shape = tuple(ctx.integer(item, node, "an extent of a shape") for item in items)
     with ctx.located(node):
-        allocation.check_extents(shape)
+        allocation.check_tile_extents(shape)
     return shape
 
 
@@ -112,6 +112,7 @@ def _shape_and_type(ctx: Context, arguments: dict[str, ast.expr]) -> tuple[tuple
     shape = static_shape(ctx, shape_node, ctx.evaluate(shape_node))
     with ctx.located(shape_node):
         allocation.check_rank(shape)
+        allocation.check_extents(shape)
     return shape, element_type(ctx, dtype_node, ctx.evaluate(dtype_node))
 
 

@@ -30,6 +30,7 @@ from ..ir.nodes import (
 from ..layout import R, S, TileLayout
 from ..scopes import THREAD
 from .context import Context
+from .empties import is_empty
 from .foreign import is_kernel, launched
 from .scalars import convert
 from .singles import as_scalar
@@ -271,9 +272,9 @@ def _taken(ctx: Context, part: _Slice, zero: Expr, full: int | Expr) -> int | Ex
             part.node, "the extent of this slice is not known at compile time",
             "write it as A[i : i + N] with N a constant or a tj.constexpr, or A.tile((N,), (i,))",
         )
-    if extent <= 0:
+    if extent < 0:
         raise ctx.type_error(
-            part.node, f"this slice has extent {extent}; it must be positive",
+            part.node, f"this slice has extent {extent}; it can't be negative",
             "indices don't count from the end: write A.shape[d] - 1 for the last",
         )
     return extent
@@ -382,10 +383,6 @@ def tile(ctx: Context, node: ast.AST, memory: Memory, shape: Sequence[int], at: 
         )
     parts = []
     for extent, coordinate in zip(shape, at, strict=True):
-        if extent < 1:
-            raise ctx.type_error(
-                node, f"a tile's extents must be positive; got {tuple(shape)}", "give each dimension 1 or more"
-            )
         parts.append(_Slice(build.mul(coordinate, extent), None, node, extent))
     return _box(ctx, node, memory, parts)
 
@@ -460,6 +457,11 @@ def element(ctx: Context, node: ast.AST, memory: Memory) -> Element:
         raise ctx.type_error(
             node, f"{memory.buffer.name} is spread over the threads of a {scope}: it has no single elements",
             "use .registers for the calling thread's own, or copy the tile to shared memory",
+        )
+    if memory.is_local and is_empty(memory.buffer.shape):
+        raise ctx.type_error(
+            node, f"{memory.buffer.name} has no elements: its shape is {memory.buffer.shape}",
+            "leave the access out where there is nothing to access",
         )
     return Element(memory.buffer, memory.starts, ctx.span(node))
 

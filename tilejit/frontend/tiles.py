@@ -15,6 +15,7 @@ from ..ops.elementwise import ELEMENTWISE, result_type
 from ..ops.record import Fault
 from ..scopes import SCOPES
 from .context import Context
+from .empties import is_idle, remaining
 from .mixed_signs import WITH_MIXED_SIGNS
 from .scalars import RANK, as_type, common_type, convert, operate
 from .singles import is_single
@@ -66,7 +67,7 @@ def emit_sound(ctx: Context, node: ast.AST, op: TileOp) -> None:
                 node, f"{op.scope}.{op.name} of {tile.buffer.name}, a tile of a {layout.scope}",
                 f"call it on the scope that owns the tile: tj.{layout.scope}.{op.name}",
             )
-    ctx.emit(op)
+    ctx.emit(remaining(op) if is_idle(op) else op)
 
 
 def _are_same_threads(ctx: Context, scopes: Collection[str]) -> bool:

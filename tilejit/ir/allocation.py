@@ -22,6 +22,12 @@ def check_extents(shape: tuple[int, ...]) -> None:
         raise KernelTypeError(f"extents must be positive; got {shape}", hint="give each at least 1")
 
 
+def check_tile_extents(shape: tuple[int, ...]) -> None:
+    """Raises KernelTypeError where an extent is negative; a tile that is a value may have no elements."""
+    if any(extent < 0 for extent in shape):
+        raise KernelTypeError(f"extents can't be negative; got {shape}", hint="give each at least 0")
+
+
 def check_rank(shape: tuple[int, ...]) -> None:
     """Raises KernelTypeError for memory without a dimension."""
     if not shape:

@@ -20,7 +20,8 @@ def common_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...] | Fault:
     """The shape to which all broadcast, or why there is none."""
     rank = max(map(len, shapes))
     padded = [(1,) * (rank - len(s)) + s for s in shapes]
-    result = tuple(max(extents) for extents in zip(*padded, strict=True))
+    # an extent of 0 meets 1 only, and stays 0
+    result = tuple(max(extents) if all(extents) else 0 for extents in zip(*padded, strict=True))
     if all(broadcasts(shape, result) for shape in shapes):
         return result
     return Fault(

@@ -59,6 +59,14 @@ class Reduction:
         """The type in which elements of `src` are combined for a result of `dst`."""
         return self.accumulates_in(src if dst == self.result_type(src) else dst)
 
+    def of_nothing(self, dtype: DType) -> Value | None:
+        """What it gives of no elements, combined in a type; None where it has no value, as in NumPy."""
+        try:
+            value: Value = self.formula(np.zeros(0, dtype.numpy), (0,)).item()
+        except ValueError:
+            return None
+        return value
+
     def type_fault(self, src: DType, dst: DType) -> str | None:
         """Why elements of `src` can't become a result of `dst`, or None."""
         if src.is_fp8:
