@@ -22,6 +22,8 @@ is the latest.
 
 from __future__ import annotations
 
+import mmap
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,6 +52,19 @@ END = -1
 GROUPS = 8
 # The log of writers of equal values is given up at this length, 64 MiB; who reads what they wrote is then believed.
 LONGEST_LOG = 1 << 22
+# From so many bytes on the system isn't asked whether it has as much memory: it refuses one block of more than all.
+_RESERVED_BYTES = 1 << 30
+# source: mmap(2) and asm-generic/mman-common.h; Python names it from 3.13 on
+_MAP_NORESERVE = 0x4000
+
+
+def untouched(cells: int) -> Record:
+    """Zeros that take no memory until they are written, however many gigabytes of an array they are the records of."""
+    size = 8 * cells
+    if size < _RESERVED_BYTES or sys.platform != "linux":
+        return np.zeros(cells, np.uint64)
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
+    return np.frombuffer(mmap.mmap(-1, size, flags=flags), np.uint64)
 
 
 class Shadow:
@@ -63,9 +78,9 @@ class Shadow:
     def __init__(self, region: MemoryRegion, cell_shift: int, initialized: bool) -> None:
         cells = region.view(f"u{1 << cell_shift}" if cell_shift < 4 else "V16", cell_shift)[0].size + 1
         self.cell_shift = cell_shift
-        self.writes = np.full(cells, 0 if initialized else UNWRITTEN, np.uint64)
-        self.first_reads = np.zeros(cells, np.uint64)
-        self.last_reads = np.zeros(cells, np.uint64)
+        self.writes = untouched(cells) if initialized else np.full(cells, UNWRITTEN)
+        self.first_reads = untouched(cells)
+        self.last_reads = untouched(cells)
         self.group_reads: Record | None = None
         self.shared = region.space == "shared"
         self.wrote = 0
