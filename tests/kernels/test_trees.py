@@ -19,8 +19,6 @@ REFUSED = (
     # tensor cores multiply by whole warps, those of older targets fewer types
     r"mma: needs whole warps",
     r"mma of \w+ by \w+ into \w+ needs sm_\d+",
-    # threads of a given layout, which has no grid, have a part for themselves
-    r"cuts the threads|threads own the region|leave a gap or overlap",
     # a thread's own tile is row-major, its transpose isn't, and paths that meet must agree
     r"is in layout .* where line \d+ gives it",
 )

@@ -43,8 +43,8 @@ def test_a_reshape_keeps_the_dimensions_that_it_does_not_touch() -> None:
     assert made == {"dst": (None, None, None, 1), "src": (0, 1)}
 
 
-def test_what_is_generated_relates_to_nothing() -> None:
-    assert GENERATED.labels({"dst": (4, 8), "value": None}, {}) == {}
+def test_what_is_generated_has_axes_of_its_own() -> None:
+    assert GENERATED.labels({"dst": (4, 1, 8), "value": None}, {}) == {"dst": (0, None, 2)}
 
 
 @pytest.mark.parametrize("record", TILE_OPERATIONS.values(), ids=lambda record: record.name)

@@ -16,6 +16,7 @@ from .names import captured, lookup
 from .operators import binary, comparison, unary
 from .regions import load_element, subscript
 from .scalars import truth
+from .singles import is_single
 from .strings import F_STRINGS
 from .values import Constant, Items, Memory, Scalar, Value
 
@@ -36,7 +37,9 @@ def _attribute(ctx: Context, node: ast.Attribute) -> Value:
 
 def _subscript(ctx: Context, node: ast.Subscript) -> Value:
     value = subscript(ctx, node)
-    return load_element(ctx, node, value) if isinstance(value, Memory) and not value.dims else value
+    if not isinstance(value, Memory) or value.dims or is_single(value):
+        return value
+    return load_element(ctx, node, value)
 
 
 def _tuple(ctx: Context, node: ast.Tuple) -> Value:

@@ -118,7 +118,7 @@ def _starts(shape: tuple[int, ...]) -> dict[tuple[int, int], int]:
 
 
 def _generated(shapes: Shapes, attrs: Attributes) -> dict[str, Labels]:
-    return {}
+    return {name: _broadcast(shape, len(shape)) for name, shape in _tiles(shapes).items()}
 
 
 #: dimensions from the right are one axis; one of extent 1 runs along none

@@ -55,7 +55,7 @@ def _spread(
         for step in meeting.get(tile, ()):
             source = next(use for use in step.uses.values() if use.tile is tile)
             for use in step.uses.values():
-                if use.tile in fixed:
+                if use.tile in fixed or not use.tile.is_open:
                     continue
                 layout = _reached(survey, source, use, fixed[tile])
                 if layout is not None:

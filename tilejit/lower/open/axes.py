@@ -14,9 +14,10 @@ from collections.abc import Hashable
 from math import gcd
 
 from ...dataclass import dataclass, field
-from ...ir.nodes import Alloc, Buffer, Const, For, Kernel, Loop, Open, Region, TileOp
+from ...ir.nodes import Alloc, Buffer, Const, For, Kernel, Loop, Open, Region, Stmt, TileOp
 from ...ir.walk import Block, blocks, statements
 from ...ops.relation import REDUCTION, Labels
+from .parts import needs_conversion
 
 __all__ = ["Component", "Meeting", "Survey", "Tile", "Use", "base_of", "fits", "survey"]
 
@@ -94,12 +95,13 @@ class Component:
 class Survey:
     """The tiles and operations of a kernel that has open tiles, and their axes.
 
-    target: by name. tiles: by name. written: how many operations write a tile. refused: operands whose axes can't be
-    those of the operation's others.
+    target: by name. threads: of the CTA. tiles: by name. written: how many operations write a tile. refused: operands
+    whose axes can't be those of the operation's others.
     """
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, threads: int) -> None:
         self.target = target
+        self.threads = threads
         self.tiles: dict[str, Tile] = {}
         self.steps: list[Meeting] = []
         self.written: dict[str, int] = {}
@@ -204,13 +206,19 @@ class Survey:
 
 
 def survey(kernel: Kernel) -> Survey | None:
-    """What there is to know of a kernel's open tiles; None where it has none."""
-    if not any(isinstance(s, Alloc) and isinstance(s.buffer.layout, Open) for s in statements(kernel.body)):
+    """What there is to know of a kernel's open tiles and of parts to be converted; None where it has neither."""
+    if not any(_is_surveyed(stmt, kernel.threads) for stmt in statements(kernel.body)):
         return None
-    made = Survey(kernel.target)
+    made = Survey(kernel.target, kernel.threads)
     _block(made, kernel.body, 1)
     made.settle()
     return made
+
+
+def _is_surveyed(stmt: Stmt, threads: int) -> bool:
+    if isinstance(stmt, Alloc):
+        return isinstance(stmt.buffer.layout, Open)
+    return isinstance(stmt, TileOp) and needs_conversion(stmt, threads)
 
 
 def _block(made: Survey, body: Block, turns: int) -> None:
@@ -246,7 +254,8 @@ def _carry(made: Survey, before: int) -> None:
 
 def _operation(made: Survey, op: TileOp, turns: int) -> None:
     local = {name: region for name, region in op.tiles.items() if region.buffer.space == "local"}
-    if not any(isinstance(region.buffer.layout, Open) for region in local.values()):
+    is_by_hand = not any(isinstance(region.buffer.layout, Open) for region in local.values())
+    if is_by_hand and not needs_conversion(op, made.threads):
         return
     record, labels = op.record, made.labels(op)
     number = len(made.steps)
@@ -258,7 +267,7 @@ def _operation(made: Survey, op: TileOp, turns: int) -> None:
         use.tile.last = number
         if record.operands[record.positions[name]].written:
             made.written[use.tile.buffer.name] = made.written.get(use.tile.buffer.name, 0) + 1
-    if record.relation.are_alike:
+    if record.relation.are_alike and not is_by_hand:
         _join(made, step)
 
 

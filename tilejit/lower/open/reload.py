@@ -59,7 +59,7 @@ def _loads(survey: Survey) -> dict[Tile, Meeting]:
         use = step.uses["dst"]
         size = math.prod(use.tile.shape) * use.tile.buffer.dtype.bytes
         is_global = step.op.region("src").buffer.space == "global"
-        is_once = survey.written.get(use.tile.buffer.name) == 1 and not use.cuts
+        is_once = survey.written.get(use.tile.buffer.name) == 1 and not use.cuts and use.tile.is_open
         if is_global and is_once and use.region.buffer is use.tile.buffer and size <= _MOST_BYTES:
             loads[use.tile] = step
     return loads

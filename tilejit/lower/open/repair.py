@@ -27,6 +27,7 @@ from ...source import Span
 from ..schedule.placement import place
 from .anchors import padded
 from .axes import Meeting, Survey, Tile, Use, fits
+from .parts import needs_conversion
 from .products import ProductLayouts
 from .recompute import Recomputing
 
@@ -183,7 +184,7 @@ class _Rewriter:
         home = step.home
         view = None if home is None else self._seen(home)
         if view is None:
-            view = None if home is None or not self._cuts_threads(step, home) else self._apart(home)
+            view = None if home is None or not self._cuts_threads(step, home) else self._apart(step, home)
             if home is None or view is None:
                 return
             yield home.name, view.over(step.labels[home.name])
@@ -219,9 +220,11 @@ class _Rewriter:
     def _cuts_threads(self, step: Meeting, use: Use) -> bool:
         """Whether a part has elements of some threads only, in a way that the operation can't do with."""
         spot = self.spots[use.tile]
+        if not use.tile.is_open:
+            return needs_conversion(step.op, self._threads)
         is_apart = len(step.uses) > 1 or not _is_placed(self.region(use.region), step.op.scope)
         if spot.grid is None:
-            return use.tile.is_open and bool(use.cuts) and is_apart
+            return bool(use.cuts) and is_apart
         for (dim, start, extent), period in zip(use.cuts, _periods_of(use, spot), strict=True):
             axis = spot.axes[dim]
             if axis is None or start is None or fits(((0, start, extent),), (period,)):
@@ -231,14 +234,13 @@ class _Rewriter:
                 return is_apart
         return False
 
-    def _apart(self, use: Use) -> _View | None:
+    def _apart(self, step: Meeting, use: Use) -> _View | None:
         """The layout that the part would have as a tile of its own, in the grid of its tile where that has one."""
         spot, open_layout = self.spots[use.tile], use.tile.buffer.layout
         shape = tuple(use.extent(d) for d in range(len(use.tile.shape)))
         if spot.grid is None:
-            assert isinstance(open_layout, Open)
-            threads = SCOPES[open_layout.scope].threads(self._threads)
-            part = alone(shape, open_layout.scope, threads, use.tile.buffer.dtype.bits)
+            scope = open_layout.scope if isinstance(open_layout, Open) else step.op.scope
+            part = alone(shape, scope, SCOPES[scope].threads(self._threads), use.tile.buffer.dtype.bits)
         else:
             part = spot.grid.project(spot.axes, shape)
         slots = padded(part, shape)
@@ -286,7 +288,7 @@ def _part(use: Use, spot: Spot) -> Projection | None:
     if spot.grid is not None:
         return spot.grid.project(spot.axes, extents) if fits(use.cuts, _periods(spot)) else None
     starts = {dim: start for dim, start, _ in use.cuts}
-    if not use.tile.is_open or None in starts.values():
+    if None in starts.values():
         return None
     whole = padded(spot.layout, use.tile.shape)
     box = [

@@ -2,7 +2,7 @@
 
 accepts: two local tiles of equal dtypes, parts at constant starts among them, where every owner of an
     element of the destination owns it in the source too, and the register that becomes another is the same in all
-    threads. Any layouts, replicas and padding.
+    threads, of which none has an element beside the destination's part there. Any layouts, replicas and padding.
 emits: one move a register, which costs no instruction.
 """
 
@@ -15,8 +15,8 @@ import numpy as np
 from ...dataclass import dataclass
 from ...dtypes import DType, int32
 from ...ir.arithmetic import build
-from ...ir.nodes import Buffer, TileOp, Vector
-from ...layout.transfer import renaming
+from ...ir.nodes import Buffer, Const, Region, TileOp, Vector
+from ...layout.transfer import Holding, renaming
 from ...ops.copies import COPY, RESHAPE
 from ..builder import Builder
 from ..moves.conversion import BETWEEN_TILES, CONVERSION_CONDITIONS, held
@@ -60,7 +60,20 @@ def plan(op: TileOp, context: DispatchContext) -> RenamedRegisters | Decline:
     pairs = renaming(src, dst)
     if isinstance(pairs, str):
         return Decline((pairs,))
+    beside = _beside(op.region("dst"), dst, [to for to, _ in pairs], op.scope, threads)
+    if beside:
+        return Decline((f"{beside} values beside the part lie in the registers that are written",))
     return RenamedRegisters(op.region("dst").dtype, tuple(_runs(pairs)), threads)
+
+
+def _beside(region: Region, part: Holding, registers: Sequence[int], scope: str, threads: int) -> int:
+    """How many values of a region's tile that it doesn't have its threads hold in some registers."""
+    if region.extents == region.buffer.shape:
+        return 0
+    start = Const(0, int32)
+    shape = tuple(n for n in region.buffer.shape if isinstance(n, int))
+    tile = held(Region(region.buffer, (start,) * len(shape), shape), scope, threads)
+    return int(np.isin(tile.register, registers).sum()) - int(np.isin(part.register, registers).sum())
 
 
 def _runs(pairs: Sequence[tuple[int, int]]) -> Iterator[Run]:

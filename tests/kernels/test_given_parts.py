@@ -1,0 +1,173 @@
+"""Parts of tiles with a given layout that only some of the threads own: they are converted where all are needed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilejit as tj
+from tests.support.programs import source_of
+from tilejit import R, S, laneid, tx
+from tilejit.runtime.device import Device
+
+Array = np.ndarray
+
+
+@tj.function
+def summed(a, b):
+    return a + b
+
+
+@tj.function
+def summed_and_greatest(a, b):
+    return a[0] + b[0], tj.maximum(a[1], b[1])
+
+
+#: (8, 64): a column a thread; 4 rows and 16 columns; registers along the columns; of a CTA across its two warps
+LAYOUTS = {
+    "columns": ("warp", 32, S[(8, 2, 32) : (2, 1, 1 @ laneid)]),
+    "blocks": ("warp", 32, S[(2, 4, 8, 8) : (8, 8 @ laneid, 1 @ laneid, 1)]),
+    "rows": ("warp", 32, S[(8, 64) : (4 @ laneid, 1)] + R[4 : 1 @ laneid]),
+    "warps": ("cta", 64, S[(8, 64) : (1, 1 @ tx)]),
+}
+
+#: parts of x, which is (8, 64)
+PARTS = ["x[:, 0:20]", "x[:, 32:64]", "x[2:5, 3:40]", "x[5, 7:9]", "x.T[9:50, 1:8]", "tj.split(x, 4, axis=1)[1]"]
+
+#: what is computed of a part p, with q as large
+USES: dict[str, Callable[[Array, Array], Any]] = {
+    "p * 2 + q": lambda p, q: p * 2 + q,
+    "tj.sum(p, axis=0)": lambda p, q: p.sum(axis=0),
+    "tj.max(p, axis=-1)": lambda p, q: p.max(axis=-1),
+    "tj.argmin(p, axis=-1)": lambda p, q: p.argmin(axis=-1),
+    "p - tj.sum(p, axis=-1, keepdims=True)": lambda p, q: p - p.sum(axis=-1, keepdims=True),
+    "tj.reduce(p, 0, summed)": lambda p, q: p.sum(axis=0),
+    "tj.reduce((p, q), -1, summed_and_greatest)[1]": lambda p, q: q.max(axis=-1),
+    "tj.where(p > 0, p, q)": lambda p, q: np.where(p > 0, p, q),
+}
+
+
+def _numpy_part(part: str, x: Array) -> Array:
+    made: Array = eval(part.replace("tj.split", "np.split"), {"np": np, "x": x})
+    return made
+
+
+#: each part with two layouts, each layout with three parts
+PAIRS = [(part, name) for i, part in enumerate(PARTS) for j, name in enumerate(LAYOUTS) if (i + j) % 2 == 0]
+
+
+@pytest.mark.parametrize(("part", "name"), PAIRS)
+def test_what_is_computed_of_a_part_is_numpys(part: str, name: str, device: Device) -> None:
+    scope, threads, layout = LAYOUTS[name]
+    generator = np.random.default_rng(5)
+    x = generator.integers(-99, 99, (8, 64)).astype(np.float32)
+    p = _numpy_part(part, x)
+    q = generator.integers(-99, 99, p.shape).astype(np.float32)
+    wanted = [np.asarray(meaning(p, q), np.float32) for meaning in USES.values()]
+    box = ", ".join(f"0:{n}" for n in p.shape)
+    lines = [
+        f"    x = tj.{scope}.load(X[0:8, 0:64], layout=L)",
+        f"    p, q = {part}, tj.{scope}.load(Q[{box}])",
+    ]
+    for k, (use, made) in enumerate(zip(USES, wanted, strict=True)):
+        place = ", ".join([str(k), *(f"0:{n}" for n in made.shape or (1,))])
+        tile = f"({use}).astype(tj.float32)" + ("" if made.shape else ".reshape((1,))")
+        lines.append(f"    tj.{scope}.store(OUT{made.ndim or 1}[{place}], {tile})")
+    text = "\n".join(["def k(X, Q, OUT1, OUT2):", *lines, ""])
+    k = tj.kernel(threads=threads)(
+        source_of(text, L=layout, summed=summed, summed_and_greatest=summed_and_greatest)
+    )
+    flat, square = np.full((len(USES), 64), -7, np.float32), np.full((len(USES), 64, 64), -7, np.float32)
+    with tj.use_device(device.name):
+        k[1](x, q, flat, square)
+    for number, made in enumerate(wanted):
+        out = (square if made.ndim == 2 else flat)[number]
+        got = out[tuple(slice(0, n) for n in made.shape or (1,))]
+        np.testing.assert_array_equal(got.reshape(made.shape), made, err_msg=list(USES)[number])
+        assert np.count_nonzero(out != -7) == made.size - np.count_nonzero(made == -7)
+
+
+@tj.kernel(threads=32)
+def changed(X: tj.Tensor, Y: tj.Tensor, sums: tj.Tensor, bins: tj.Tensor, rows: tj.Tensor):
+    layout = S[(8, 2, 32) : (2, 1, 1 @ laneid)]
+    x = tj.alloc_local((8, 64), tj.float32, layout=layout)
+    y = tj.alloc_local((8, 64), tj.float32, layout=layout)
+    tj.warp.copy(x, X[0:8, 0:64])
+    tj.warp.fill(y, 1.0)
+    tj.warp.add(y[:, 0:20], x[:, 0:20], x[:, 12:32])
+    tj.warp.fill(y[2:4, 30:50], 5.0)
+    tj.warp.sum(y[:, 63], x, axis=1)
+    s = tj.alloc_local((8,), tj.float32, layout=S[(8,) : (1,)] + R[32 : 1 @ laneid])
+    tj.warp.sum(s, x[:, 3:20], axis=1)
+    tj.warp.store(Y[0:8, 0:64], y)
+    tj.warp.store(sums[0:8], s)
+    tj.atomic.add(bins[0:8, 0:20], x[:, 12:32])
+    tj.warp.store(Y[8:16, 0:20], x[:, 0:20], mask=x[:, 12:32] > 0)
+    order = tj.warp.load(rows[0:32], layout=S[(32,) : (1 @ laneid,)])
+    tj.warp.store(Y.at(order[3:8])[:, 0:64], x[0:5, :])
+
+
+def test_operations_with_a_destination_take_and_write_parts(device: Device) -> None:
+    generator = np.random.default_rng(6)
+    x = generator.integers(-99, 99, (8, 64)).astype(np.float32)
+    y, sums, bins = np.zeros((24, 64), np.float32), np.zeros(8, np.float32), np.ones((8, 20), np.float32)
+    rows = np.arange(32, dtype=np.int32)[::-1] % 5 + 16
+    expected = np.zeros((24, 64), np.float32)
+    expected[0:8] = 1
+    expected[0:8, 0:20] = x[:, 0:20] + x[:, 12:32]
+    expected[2:4, 30:50] = 5
+    expected[0:8, 63] = x.sum(axis=1)
+    expected[8:16, 0:20] = np.where(x[:, 12:32] > 0, x[:, 0:20], 0)
+    expected[rows[3:8]] = x[0:5]
+    with tj.use_device(device.name):
+        changed[1](x, y, sums, bins, rows)
+    np.testing.assert_array_equal(y, expected)
+    np.testing.assert_array_equal(sums, x[:, 3:20].sum(axis=1))
+    np.testing.assert_array_equal(bins, x[:, 12:32] + 1)
+
+
+def _explained(*lines: str) -> str:
+    body = "".join(f"    {line}\n" for line in lines)
+    text = f"def k(X, Y):\n    x = tj.warp.load(X[0:8, 0:64], layout=L)\n{body}"
+    k = tj.kernel(threads=32)(source_of(text, L=LAYOUTS["columns"][2], M=LAYOUTS["blocks"][2]))
+    tensors = [tj.spec((8, 64), tj.float32)] * 2
+    return str(k.explain(*tensors, target="sm_90a"))
+
+
+def test_explain_shows_the_conversion_and_only_where_there_is_one() -> None:
+    cut = _explained("tj.warp.store(Y[0, 0:8], tj.max(x[:, 0:20], axis=1))")
+    whole = _explained("tj.warp.store(Y[0, 0:8], tj.max(x, axis=1))")
+    assert re.search(r":3 +warp.copy +through_shared .*\n.*:3 +warp.max", cut)
+    assert re.search(r":3 +warp.max", whole) and not re.search("warp.copy +(shuffle|through_shared)", whole)
+
+
+def test_two_given_layouts_that_meet_are_converted() -> None:
+    listed = [
+        _explained(f"y = tj.warp.load(Y[0:8, 0:64], layout={name})", "tj.warp.store(Y[0:8, 0:64], x + y)")
+        for name in "LM"
+    ]
+    assert [sum("warp.copy" in line for line in text.split("\n\n")[1].splitlines()) for text in listed] == [3, 4]
+
+
+@tj.kernel(threads=32)
+def one_column(X: tj.Tensor, Y: tj.Tensor):
+    y = tj.alloc_local((8, 64), tj.float32, layout=S[(8, 2, 32) : (2, 1, 1 @ laneid)])
+    tj.warp.fill(y, 1.0)
+    # every lane has the column, and lane 31 has the place: the other lanes keep what they have in that register
+    tj.warp.copy(y[:, 63], tj.warp.load(X[0:8], layout=S[(8,) : (1,)] + R[32 : 1 @ laneid]))
+    tj.warp.store(Y[0:8, 0:64], y)
+
+
+def test_a_copy_to_a_part_leaves_the_rest_as_it_was(device: Device) -> None:
+    x, y = np.arange(8, dtype=np.float32), np.zeros((8, 64), np.float32)
+    with tj.use_device(device.name):
+        one_column[1](x, y)
+    expected = np.ones((8, 64), np.float32)
+    expected[:, 63] = x
+    np.testing.assert_array_equal(y, expected)
+    verdict = one_column.explain(tj.spec((8,), tj.float32), tj.spec((8, 64), tj.float32), target="sm_90a")
+    assert "not rename: 248 values beside the part lie in the registers that are written" in str(verdict)
