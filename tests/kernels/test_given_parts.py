@@ -171,3 +171,51 @@ def test_a_copy_to_a_part_leaves_the_rest_as_it_was(device: Device) -> None:
     np.testing.assert_array_equal(y, expected)
     verdict = one_column.explain(tj.spec((8,), tj.float32), tj.spec((8, 64), tj.float32), target="sm_90a")
     assert "not rename: 248 values beside the part lie in the registers that are written" in str(verdict)
+
+
+#: (rows, columns) that are gathered, the layout of their tile, that of the index, that of shared memory
+GATHERED = {
+    "8 of 32 lanes": (8, 48, S[(8, 48) : (1 @ laneid, 1)], "", ""),
+    "24 of 32 lanes": (8, 48, S[(8, 3, 16) : (1 @ laneid, 8 @ laneid, 1)], "", ""),
+    "columns of 12 against 16": (
+        8, 48, S[(8, 2, 2, 12) : (4 @ laneid, 2 @ laneid, 1 @ laneid, 1)], "", "S[(32, 3, 16) : (16, 512, 1)]",
+    ),
+    "an index in other lanes": (8, 32, S[(8, 4, 8) : (4 @ laneid, 1 @ laneid, 1)], "S[8 : 1 @ laneid]", ""),
+    "an index in all lanes": (8, 32, S[(8, 4, 8) : (4 @ laneid, 1 @ laneid, 1)], "S[8 : 1] + R[32 : 1 @ laneid]", ""),
+}
+
+
+@pytest.mark.parametrize("name", GATHERED)
+def test_gathers_go_to_tiles_of_any_layout(name: str, device: Device) -> None:
+    rows, columns, layout, of_index, of_memory = GATHERED[name]
+    by_hand = f", layout={of_index}" if of_index else ""
+    memory = f"tj.alloc_shared((32, 48), X.dtype, layout={of_memory})" if of_memory else "X"
+    text = f"""def k(X, Y, I):
+    memory = {memory}
+    if {bool(of_memory)}:
+        tj.warp.copy(memory, X[0:32, 0:48])
+        tj.cta_sync()
+    i = tj.warp.load(I[0:{rows}]{by_hand})
+    mask = tj.warp.indices(({rows}, {columns}), axis=1) < {columns - 3}
+    x = tj.warp.load(memory.at(i)[:, 0:{columns}], layout=L, mask=mask, fill=-1)
+    y = tj.warp.load(memory.at(3)[0:{columns}], layout=S[({columns},) : (1,)] + R[32 : 1 @ laneid])
+    tj.warp.store(Y.at(i + 1)[:, 0:{columns}], x)
+    tj.warp.store(Y.at(0)[0:{columns}], y)
+"""
+    x, order = np.arange(32 * 48, dtype=np.float32).reshape(32, 48), np.array([5, 9, 2, 30, 17, 7, 0, 22], np.int32)
+    expected = np.zeros((32, 48), np.float32)
+    expected[order + 1, :columns] = x[order, :columns]
+    expected[order + 1, columns - 3 : columns] = -1
+    expected[0, :columns] = x[3, :columns]
+    k, y = tj.kernel(threads=32)(source_of(text, L=layout, S=S, R=R, laneid=laneid)), np.zeros((32, 48), np.float32)
+    with tj.use_device(device.name):
+        k[1](x, y, order)
+    np.testing.assert_array_equal(y, expected)
+
+
+def test_an_index_outside_is_found_for_tiles_of_any_layout() -> None:
+    text = "def k(X, Y, I):\n    x = tj.warp.load(X.at(tj.warp.load(I[0:8]))[:, 0:48], layout=L)\n"
+    k = tj.kernel(threads=32)(source_of(text, L=GATHERED["8 of 32 lanes"][2]))
+    order = np.array([5, 9, 2, 30, 32, 7, 0, 22], np.int32)
+    with tj.use_device("sim"), pytest.raises(tj.OutOfBoundsError, match="index 32 is outside dimension 0 of X"):
+        k[1](np.zeros((32, 48), np.float32), np.zeros((32, 48), np.float32), order)

@@ -14,11 +14,10 @@ from .context import Context
 from .drafts import Draft
 from .names import captured, lookup
 from .operators import binary, comparison, unary
-from .regions import load_element, subscript
+from .regions import loaded
 from .scalars import truth
-from .singles import is_single
 from .strings import F_STRINGS
-from .values import Constant, Items, Memory, Scalar, Value
+from .values import Constant, Items, Scalar, Value
 
 __all__ = ["EXPRESSIONS"]
 
@@ -33,13 +32,6 @@ def _constant(ctx: Context, node: ast.Constant) -> Value:
 
 def _attribute(ctx: Context, node: ast.Attribute) -> Value:
     return attribute(ctx, node, ctx.evaluate(node.value))
-
-
-def _subscript(ctx: Context, node: ast.Subscript) -> Value:
-    value = subscript(ctx, node)
-    if not isinstance(value, Memory) or value.dims or is_single(value):
-        return value
-    return load_element(ctx, node, value)
 
 
 def _tuple(ctx: Context, node: ast.Tuple) -> Value:
@@ -125,7 +117,7 @@ EXPRESSIONS: dict[type[ast.expr], Callable[[Context, Any], Value]] = {
     ast.Constant: _constant,
     ast.Name: lookup,
     ast.Attribute: _attribute,
-    ast.Subscript: _subscript,
+    ast.Subscript: loaded,
     ast.Tuple: _tuple,
     ast.BinOp: _binary,
     ast.UnaryOp: _unary,

@@ -33,11 +33,11 @@ from .context import Context
 from .empties import is_empty
 from .foreign import is_kernel, launched
 from .scalars import convert
-from .singles import as_scalar
+from .singles import as_scalar, is_single
 from .stand_ins import REMEDY
 from .values import Constant, Items, Memory, Rows, Scalar, Unset, Value, describe, is_number, owner_scope
 
-__all__ = ["element", "index", "load_element", "rows", "store_element", "strides_of", "subscript", "tile"]
+__all__ = ["element", "index", "load_element", "loaded", "rows", "store_element", "strides_of", "subscript", "tile"]
 
 _BUDGET = 400
 
@@ -77,6 +77,14 @@ def subscript(ctx: Context, node: ast.Subscript) -> Value:
     if not isinstance(base, Memory):
         raise ctx.type_error(node, f"{describe(base)} can't be indexed", "tensors, buffers and tuples can")
     return index(ctx, node, base)
+
+
+def loaded(ctx: Context, node: ast.Subscript) -> Value:
+    """As `subscript`, but the element that `A[i, j]` names is loaded; an item that is a tile of shape () stays one."""
+    value = subscript(ctx, node)
+    if not isinstance(value, Memory) or value.dims or is_single(value):
+        return value
+    return load_element(ctx, node, value)
 
 
 def unloaded(ctx: Context, node: ast.expr) -> Value:

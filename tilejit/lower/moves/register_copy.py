@@ -11,23 +11,23 @@ from ...ops.copies import INDEX
 from ..schedule.owners import need_all_threads, need_same_threads
 from ..schedule.placement import Placement, need_slice, place
 from ..schedule.views import Schedule, broadcast_along
-from ..variant import DispatchContext, local_side
+from ..variant import local_side
 
 __all__ = ["fill_value", "register_copy"]
 
 
-def register_copy(op: TileOp, context: DispatchContext) -> tuple[Schedule, bool]:
+def register_copy(op: TileOp, threads: int) -> tuple[Schedule, bool]:
     """The digits in which "registers" and "memory" move by one stride each, and whether registers are the destination.
 
     A copy with a mask has "mask" besides, and one with an index that is a tile "index", in the threads that own the
     registers.
-    accepts: a copy with one local side.
+    accepts: a copy with one local side. threads: of the scope.
     raises: LayoutError where there are none, the registers' owners aren't exactly the threads of the scope, or a region
     is no slice.
     """
     local, other, loads = local_side(op)
     registers, memory = place(local, op.scope), place(other, op.scope)
-    need_all_threads(registers, op.scope, context.count(op.scope))
+    need_all_threads(registers, op.scope, threads)
     need_slice(registers)
     need_slice(memory)
     every = tuple(range(len(registers.shape)))
@@ -40,7 +40,7 @@ def register_copy(op: TileOp, context: DispatchContext) -> tuple[Schedule, bool]
         beside[INDEX.name] = every[:boxes] + (None,) * (len(every) - boxes)
     for name, along in beside.items():
         tiles[name] = place(op.region(name), op.scope), along
-        need_all_threads(tiles[name][0], op.scope, context.count(op.scope))
+        need_all_threads(tiles[name][0], op.scope, threads)
     schedule = Schedule.of(registers.shape, tiles)
     for name in beside:
         need_same_threads(schedule, "registers", name)

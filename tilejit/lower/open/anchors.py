@@ -7,6 +7,7 @@ stands first in the text goes first; where two meet and differ, one tile is conv
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 
 from ...errors import LayoutError
 from ...ir.nodes import Open
@@ -32,8 +33,15 @@ def anchored(survey: Survey, products: ProductLayouts | None = None) -> dict[Til
             layout = _fixed(step, use, products)
             if use.tile not in fixed and layout is not None:
                 fixed[use.tile] = layout
-                _spread(survey, use.tile, fixed, meeting)
+                if _is_of_all(layout.layout, SCOPES[step.op.scope].threads(survey.threads)):
+                    _spread(survey, use.tile, fixed, meeting)
     return fixed
+
+
+def _is_of_all(layout: TileLayout, threads: int) -> bool:
+    """Whether all threads of a scope have elements, or each has all of them: only then can other tiles lie like it."""
+    owners = [it.extent for it in (*layout.shard, *layout.replica) if it.axis.is_thread]
+    return not owners or prod(owners) == threads
 
 
 def _fixed(step: Meeting, use: Use, products: ProductLayouts | None) -> Projection | None:

@@ -1,49 +1,73 @@
-"""Parts of tiles that were laid out by hand: whether all threads of an operation own one."""
+"""Tiles that were laid out by hand, and parts of them: whether an operation does with one as it lies."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import replace
 
+from ...dtypes import int64
 from ...errors import LayoutError
-from ...ir.nodes import Buffer, Const, Region, TileOp
-from ...layout import TileLayout
+from ...ir.nodes import Const, Open, Region, TileOp
 from ...ops import relation
 from ...ops.copies import COPY, INDEX
 from ...scopes import SCOPES
+from ..moves.register_copy import register_copy
 from ..schedule.owners import need_all_threads
 from ..schedule.placement import place
 
-__all__ = ["is_shared_out", "needs_conversion"]
+__all__ = ["needs_conversion", "suits"]
 
 
 def needs_conversion(op: TileOp, threads: int) -> bool:
-    """Whether an operation on tiles that were laid out by hand has a part of one that only some threads own.
+    """Whether an operation on tiles that were laid out by hand alone can't be carried out as these lie.
 
     threads: of the CTA.
     """
-    if not _wants_all_threads(op):
+    tiles = [region for region in op.tiles.values() if region.buffer.space == "local"]
+    if any(isinstance(tile.buffer.layout, Open) for tile in tiles):
         return False
-    return any(_is_known(region) and not is_shared_out(region, op.scope, threads) for region in _parts(op))
+    if _is_gathered(op):
+        return not _is_moved(op, threads)
+    return not all(suits(op, tile, threads) for tile in tiles)
 
 
-def is_shared_out(region: Region, scope: str, threads: int) -> bool:
+def suits(op: TileOp, tile: Region, threads: int) -> bool:
+    """Whether an operation does with a tile that was laid out by hand as it lies, if its other tiles follow.
+
+    tile: an operand of it. threads: of the CTA.
+    """
+    if _is_gathered(op):
+        return _is_moved(_without_tiles_beside(op), threads)
+    is_part = tile.extents != tile.buffer.shape and tile.buffer.tile_layout.scope is not None
+    return not is_part or not _wants_all_threads(op) or not _is_known(tile) or _is_owned(tile, op.scope, threads)
+
+
+def _is_gathered(op: TileOp) -> bool:
+    return op.name == COPY.name and INDEX.name in op.options
+
+
+def _is_moved(op: TileOp, threads: int) -> bool:
+    """Whether the threads of its scope carry out a gathered copy, each with its own registers."""
+    try:
+        register_copy(op, SCOPES[op.scope].threads(threads))
+    except LayoutError:
+        return False
+    return True
+
+
+def _without_tiles_beside(op: TileOp) -> TileOp:
+    """A gathered copy without a mask, by one number."""
+    one = {"mask": None, INDEX.name: Const(0, int64)}
+    operands = zip(op.record.operands, op.operands, strict=False)
+    return replace(op, operands=tuple([one.get(rule.name, operand) for rule, operand in operands]))
+
+
+def _is_owned(region: Region, scope: str, threads: int) -> bool:
     """Whether exactly the threads of a scope own a region, in registers of whole digits. threads: of the CTA."""
     try:
         need_all_threads(place(region, scope), scope, SCOPES[scope].threads(threads))
     except LayoutError:
         return False
     return True
-
-
-def _parts(op: TileOp) -> Iterator[Region]:
-    """The operands that are parts of a tile which threads share."""
-    for operand in op.operands:
-        if isinstance(operand, Region) and operand.extents != operand.buffer.shape and _is_shared(operand.buffer):
-            yield operand
-
-
-def _is_shared(buffer: Buffer) -> bool:
-    return buffer.space == "local" and isinstance(buffer.layout, TileLayout) and buffer.layout.scope is not None
 
 
 def _is_known(region: Region) -> bool:
@@ -55,4 +79,4 @@ def _wants_all_threads(op: TileOp) -> bool:
     """Whether it does with what all threads own only: a plain copy is the conversion, or goes by whoever owns what."""
     if op.record.relation in (relation.PRODUCT, relation.RESHAPE):
         return False
-    return op.name != COPY.name or bool({"mask", INDEX.name} & {*op.options})
+    return op.name != COPY.name or "mask" in op.options

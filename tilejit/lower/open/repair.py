@@ -27,7 +27,7 @@ from ...source import Span
 from ..schedule.placement import place
 from .anchors import padded
 from .axes import Meeting, Survey, Tile, Use, fits
-from .parts import needs_conversion
+from .parts import suits
 from .products import ProductLayouts
 from .recompute import Recomputing
 
@@ -182,10 +182,13 @@ class _Rewriter:
         if self._agree(step):
             return
         home = step.home
-        view = None if home is None else self._seen(home)
+        if home is None:
+            return
+        is_by_hand = not home.tile.is_open
+        view = None if is_by_hand and not suits(step.op, home.region, self._threads) else self._seen(home)
         if view is None:
-            view = None if home is None or not self._cuts_threads(step, home) else self._apart(step, home)
-            if home is None or view is None:
+            view = self._apart(step, home) if self._cuts_threads(step, home) else None
+            if view is None:
                 return
             yield home.name, view.over(step.labels[home.name])
         for name, use in step.uses.items():
@@ -221,7 +224,7 @@ class _Rewriter:
         """Whether a part has elements of some threads only, in a way that the operation can't do with."""
         spot = self.spots[use.tile]
         if not use.tile.is_open:
-            return needs_conversion(step.op, self._threads)
+            return not suits(step.op, use.region, self._threads)
         is_apart = len(step.uses) > 1 or not _is_placed(self.region(use.region), step.op.scope)
         if spot.grid is None:
             return bool(use.cuts) and is_apart

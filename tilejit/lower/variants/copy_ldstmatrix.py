@@ -168,7 +168,7 @@ def _instruction(op: TileOp) -> Family[matrix.MatrixForm]:
 
 def plan(op: TileOp, context: DispatchContext) -> Plan | Decline:
     try:
-        copy, loads = register_copy(op, context)
+        copy, loads = register_copy(op, context.count(op.scope))
         tiles = split_tiles(copy)
     except LayoutError as error:
         # `reg` takes what this declines: the hint stands in the reason, where `explain` shows it

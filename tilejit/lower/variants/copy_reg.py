@@ -68,7 +68,7 @@ class Plan(VectorPlan):
 
 
 def plan(op: TileOp, context: DispatchContext) -> Plan:
-    schedule, loads = register_copy(op, context)
+    schedule, loads = register_copy(op, context.count(op.scope))
     single = OwnedVectors.of(schedule, "registers")
     width = single.widest("registers", "memory")
     along_memory = OwnedVectors.of(schedule, "registers", "memory")
