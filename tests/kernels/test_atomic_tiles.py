@@ -232,3 +232,51 @@ def test_what_makes_no_sense_is_refused(body: str, message: str) -> None:
         kernel.compile(tj.spec((16,), tj.float32), tj.spec((16,), tj.float32), target="sm_90a")
     assert message in str(caught.value)
     assert "help: " in str(caught.value)
+
+
+@tj.kernel(threads=64)
+def masked_at_edges(H: tj.Tensor, M: tj.Tensor, rows: tj.Tensor, n: tj.int32, m: tj.int32):
+    mask = tj.cta.load(M[0:4, 0:16]) != 0
+    value = tj.cta.full((4, 16), 1, tj.float32)
+    tj.atomic.add(H[n : n + 4, m : m + 16], value, mask=mask)
+    tj.atomic.add(H.at(tj.cta.load(rows[0:4]))[:, m : m + 16], value, mask=mask)
+
+
+#: first row, first column, rows of the mask, columns of the mask, and what lies outside: (index, dimension)
+AT_EDGES = [
+    (4, 24, slice(0, 4), slice(0, 16), None),
+    (4, 30, slice(0, 4), slice(0, 10), None),
+    (4, 30, slice(0, 4), slice(0, 11), (40, 1)),
+    (6, 0, slice(0, 2), slice(0, 16), None),
+    (6, 0, slice(0, 3), slice(3, 4), (8, 0)),
+    (-2, 0, slice(2, 4), slice(0, 16), None),
+    (-2, 0, slice(1, 4), slice(0, 16), (-1, 0)),
+    (0, -5, slice(0, 4), slice(5, 16), None),
+    (0, -5, slice(0, 4), slice(4, 16), (-1, 1)),
+]
+
+
+@pytest.mark.parametrize(("row", "column", "rows", "columns", "outside"), AT_EDGES)
+def test_a_masked_update_is_checked_by_the_extents(
+    row: int, column: int, rows: slice, columns: slice, outside: tuple[int, int] | None
+) -> None:
+    # next to the tensor there is memory, in which an address past an edge lies
+    whole, mask = np.zeros((12, 60), np.float32), np.zeros((4, 16), np.int32)
+    h = whole[2:10, 10:50]
+    mask[rows, columns] = 1
+    index = np.clip(row + np.arange(4), 0, 7).astype(np.int32)
+    with tj.use_device("sim"):
+        if outside is not None:
+            with pytest.raises(tj.OutOfBoundsError, match=f"index {outside[0]} is outside dimension {outside[1]} of H"):
+                masked_at_edges[1](h, mask, index, row, column)
+            return
+        masked_at_edges[1](h, mask, index, row, column)
+    assert whole.sum() == h.sum() == 2 * mask.sum()
+
+
+def test_masked_updates_that_are_proved_inside_are_not_checked() -> None:
+    text = """def k(H: tj.Tensor = tj.spec((8, 40), tj.float32)):
+    tj.atomic.add(H[0:4, 8:24], tj.cta.full((4, 16), 1, tj.float32), mask=tj.cta.indices((4, 16), 0) < 2)
+"""
+    k = tj.kernel(threads=64, debug=True)(source_of(text))
+    assert "is_wrong" not in str(k.compile(tj.spec((8, 40), tj.float32), target="sm_90a").lane_ir)

@@ -10,17 +10,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 from ...dataclass import dataclass
-from ...dtypes import bool_, int64
+from ...dtypes import int64
 from ...ir.arithmetic import build
-from ...ir.checks.indices import title
-from ...ir.nodes import Assert, Assign, Declare, Expr, Load, Region, TileOp, Var, Vector
+from ...ir.nodes import Expr, Load, Region, TileOp, Vector
 from ..builder import Builder
-from ..schedule.placement import extent_of, gathered_offsets
+from ..schedule.placement import gathered_offsets
 from ..schedule.strides import total_along
+from .bounds import each_inside
 
 __all__ = ["Index"]
 
@@ -54,27 +54,8 @@ class Index:
         terms = [(offset.stride, offset.index) for offset in gathered_offsets(self.region, number)]
         return total_along(terms, self.region.buffer.index_dtype)
 
-    @contextmanager
-    def checks(self, b: Builder) -> Iterator[Callable[[Expr, Expr], None]]:
-        """Asserts at its end that each number which is examined lies inside.
-
-        The statements inside tell it of each: the number, and whether it is examined. One assertion for all costs less
-        than one each.
-        """
-        gathered, buffer = self.region.gathered, self.region.buffer
+    def checks(self, b: Builder) -> AbstractContextManager[Callable[[Expr, Expr], None]]:
+        """Asserts at its end that each number which is examined lies inside; see `each_inside`."""
+        gathered = self.region.gathered
         assert gathered is not None, "only numbers of a gathered region are checked"
-        extent = extent_of(buffer, gathered.dim)
-        is_wrong, wrong = Var(b.name("is_wrong"), bool_), Var(b.name("wrong"), int64)
-        b.append(Declare(is_wrong, build.const(False, bool_), b.span))
-        b.append(Declare(wrong, build.const(0, int64), b.span))
-
-        def tell(number: Expr, is_examined: Expr) -> None:
-            is_outside = build.logical_or(build.less(number, 0), build.greater_equal(number, extent))
-            here = b.let("outside", build.logical_and(is_examined, is_outside))
-            b.append(Assign(wrong, build.where(here, number, wrong), b.span))
-            b.append(Assign(is_wrong, build.logical_or(here, is_wrong), b.span))
-
-        yield tell
-        message = f"index {{0}} is outside dimension {gathered.dim} of {title(buffer)}, whose extent is {{1}}"
-        values = wrong, build.cast(extent, int64)
-        b.append(Assert(build.logical_not(is_wrong), message, "bounds", values, self.region.span or b.span))
+        return each_inside(b, self.region, gathered.dim)

@@ -22,18 +22,21 @@ vector go through as many that are neighbours.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 
 from ...dataclass import dataclass, replace
 from ...dtypes import int32, int64
 from ...ir.arithmetic import build
-from ...ir.nodes import Buffer, Expr, Vector
+from ...ir.nodes import Buffer, Expr, Region, TileOp, Vector
 from ...ops.copies import INDEX
 from ..builder import Builder
+from ..schedule.placement import place
 from ..schedule.registers import each_start
 from ..schedule.strides import Stride
 from ..schedule.views import Schedule, View
 from ..schedule.width import Width, widest_vector
 from ..schedule.windows import Edges, Mask
+from .bounds import each_inside
 from .gathered import Index
 from .masked import MaskedVector, Turn, at_edges
 from .masks import IndexCondition, ReadMask, VectorMask
@@ -183,6 +186,22 @@ class OwnedVectors:
     @property
     def _mask_cuts(self) -> bool:
         return "mask" in self.vectors.names and self.step_of("mask") != 0
+
+    def need_inside(self, b: Builder, op: TileOp, region: Region, thread: Expr, takes_part: Expr) -> None:
+        """Asserts that no element of "memory" that is accessed lies outside the tensor; where no edge masks them.
+
+        region: the one in memory.
+        """
+        dims = place(replace(region, in_bounds=False), op.scope).edges
+        with ExitStack() as checks:
+            tell = {d: checks.enter_context(each_inside(b, region, d)) for d in dims}
+            for _, memory in self.of_width(1).each_round(b, thread, takes_part) if dims else ():
+                is_accessed = b.let("is_accessed", memory.is_accessed)
+                for d in dims:
+                    index = build.cast(region.starts[d], int64)
+                    if d in memory.view.dims:
+                        index = build.add(index, memory.coordinate(memory.view.dims.index(d), int64))
+                    tell[d](index, is_accessed)
 
     def cuts(self, condition: IndexCondition | None) -> str:
         """Which vectors in memory go element by element, or ""."""

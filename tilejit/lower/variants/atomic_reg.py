@@ -147,6 +147,8 @@ def _form(op: TileOp, owned: OwnedVectors, target: Target) -> VectorForm | None:
 def emit(plan: Plan, op: TileOp, b: Builder) -> None:
     thread = b.thread(op.scope, plan.threads)
     takes_part = plan.owned.is_mover(thread, loads=False)
+    if b.has_checks and "mask" in op.options and op.region("place").buffer.space == "global":
+        plan.owned.need_inside(b, op, op.region("place"), thread, takes_part)
     if plan.returns:
         _cleared(plan, b)
     for registers, memory in plan.owned.each_round(b, thread, takes_part, Index.of(op)):
