@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..dtypes import DType, bool_, promote
 from ..ir.arithmetic import build
-from ..ir.nodes import Cast, Const, Expr
+from ..ir.nodes import Cast, Const, Expr, Op
 from ..ops.elementwise import ELEMENTWISE
+from ..ops.elementwise.division import DIVISIONS
 from .context import Context
 from .singles import as_scalar
 from .sizes import check_call
@@ -52,7 +54,11 @@ def operate(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> 
     """An elementwise operation on scalars, as an expression of the kernel."""
     arguments, weak = settle(ctx, node, name, values)
     with ctx.located(node):
-        return Scalar(build.op(name, *arguments), weak and not ELEMENTWISE[name].gives_bool)
+        result = build.op(name, *arguments)
+    if name in DIVISIONS and isinstance(result, Op):
+        # where its divisor is zero, the error names it
+        result = replace(result, span=ctx.span(node))
+    return Scalar(result, weak and not ELEMENTWISE[name].gives_bool)
 
 
 def settle(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> tuple[list[Expr], bool]:

@@ -193,7 +193,7 @@ class Sync:
 
 
 #: what an `Assert` can be about: what the kernel's author asserted, or what checked builds hold against a kernel
-RULES = ("assert", "bounds", "overlap", "unwritten", "uniform")
+RULES = ("assert", "bounds", "overlap", "unwritten", "uniform", "division")
 
 
 @dataclass(frozen=True, slots=True)

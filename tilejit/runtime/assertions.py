@@ -29,6 +29,10 @@ class DeviceAssertionError(DeviceCheckError, AssertionError):
     """An `assert` that failed on a GPU."""
 
 
+class DivisionByZeroError(SimulationError, ZeroDivisionError):
+    """A division of integers by zero on the simulator."""
+
+
 class SimulatedAssertionError(SimulationError, AssertionError):
     """An `assert` that failed on the simulator."""
 
@@ -39,6 +43,7 @@ _SIMULATED: dict[str, type[SimulationError]] = {
     "overlap": SimulationError,
     "unwritten": UninitializedReadError,
     "uniform": SimulationError,
+    "division": DivisionByZeroError,
 }
 
 
@@ -47,6 +52,7 @@ _HINTS: dict[str, str] = {
     "bounds": "test the index before it is used; only regions of global tensors may pass the edge",
     "overlap": "copy what is read to a local tile first: then all of it is read before anything is written",
     "unwritten": "write it on every path, for example by a fill at the beginning",
+    "division": "test the divisor first: q = m // n if n != 0 else 0; without checks the result is 0",
     "uniform": "give it a value that all threads of the scope share",
 }
 

@@ -1,7 +1,8 @@
 """Checked builds: tile IR with assertions for what PTX no longer shows.
 
 A dimension's extent, the region that an operand is, and a register that nothing wrote are gone in PTX. So they are
-checked here, where they still stand, unless the facts already prove them.
+checked here, where they still stand, unless the facts already prove them. So is what a GPU does without a word and
+Python refuses: to divide integers by zero.
 Regions that the edges of a tensor may mask entirely are counted.
 """
 

@@ -13,9 +13,8 @@ from .agreement import Agreements
 from .aliases import Aliases
 from .conditions import Conditions
 from .edges import WatchedRegions
+from .failing import failing
 from .flags import Flags
-from .in_place import overlapping
-from .indices import outside
 
 __all__ = ["Insertion"]
 
@@ -43,9 +42,9 @@ class Insertion:
 
     def statement(self, stmt: Stmt) -> Iterator[Stmt]:
         """A statement behind what must hold for it."""
-        failing = (*outside(stmt, self.conditions), *overlapping(stmt, self.conditions))
-        yield from at_once(failing, stmt)
-        for check in failing:
+        checks = failing(stmt, self.conditions)
+        yield from at_once(checks, stmt)
+        for check in checks:
             self.conditions.add(check.cond)
         for doubt in next(self.doubts):
             if not self.conditions.is_filled(doubt.place):

@@ -201,7 +201,7 @@ FLOORDIV = Elementwise(
     name="floordiv",
     operands=("x", "y"),
     kind="arithmetic",
-    meaning="x // y rounds down; of integers by zero 0",
+    meaning="x // y rounds down; of integers by zero 0, an error in checked builds where x and y are scalars",
     formula=np.floor_divide,
     floats=called(_floordiv),
     integers=called(_floordiv_integers, shortcut=_floordiv_proved),
@@ -212,9 +212,12 @@ MOD = Elementwise(
     name="mod",
     operands=("x", "y"),
     kind="arithmetic",
-    meaning="x % y, with the sign of y; of integers by zero 0",
+    meaning="x % y, with the sign of y; of integers by zero as //",
     formula=np.remainder,
     floats=called(_mod),
     integers=called(_mod_integers, shortcut=_mod_proved),
     special=((1.0, 0.0, NAN), (INF, 1.0, NAN), (1.0, INF, 1.0), (-1.0, INF, INF), (-0.0, 1.0, 0.0), (1.0, NAN, NAN)),
 )
+
+#: by name, what has no value where integers are divided by zero
+DIVISIONS = (FLOORDIV.name, MOD.name)
