@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tilejit as tj
+from tests.support.marked import default_arguments, kernel_text, points_at, refused
 from tests.support.programs import source_of
 
 PARAMETERS = "O, m: tj.int32, n: tj.int32, d: tj.uint8"
@@ -53,6 +54,13 @@ def test_a_scalar_divided_by_zero_is_found_where_it_stands(statement: str, words
         lines = str(found.value).splitlines()
         source, carets = next((a, b) for a, b in zip(lines, lines[1:], strict=False) if "^" in b)
         assert source[carets.index("^") : carets.rindex("^") + 1] == marked
+
+
+@pytest.mark.parametrize("expression", ["n // 0", "n % 0", "d // False"])
+def test_a_divisor_that_is_zero_is_refused(expression: str) -> None:
+    error, marked = refused(kernel_text(f"d = tj.uint8(n)\nx = «{expression}»"), default_arguments())
+    assert isinstance(error, tj.KernelTypeError) and error.message == "integer division by zero"
+    points_at(error, marked)
 
 
 @pytest.mark.parametrize("statement", GUARDED)

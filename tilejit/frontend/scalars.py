@@ -55,10 +55,14 @@ def operate(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> 
     arguments, weak = settle(ctx, node, name, values)
     with ctx.located(node):
         result = build.op(name, *arguments)
-    if name in DIVISIONS and isinstance(result, Op):
+    if name not in DIVISIONS:
+        return Scalar(result, weak and not ELEMENTWISE[name].gives_bool)
+    if result.dtype.is_integer and isinstance(arguments[1], Const) and arguments[1].value == 0:
+        raise ctx.type_error(node, "integer division by zero", "test the divisor first")
+    if isinstance(result, Op):
         # where its divisor is zero, the error names it
         result = replace(result, span=ctx.span(node))
-    return Scalar(result, weak and not ELEMENTWISE[name].gives_bool)
+    return Scalar(result, weak)
 
 
 def settle(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> tuple[list[Expr], bool]:
