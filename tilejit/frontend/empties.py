@@ -5,9 +5,9 @@ They exist while a kernel is read. Their buffers are never allocated, and the IR
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import prod
 
+from ..dataclass import replace
 from ..errors import KernelTypeError
 from ..ir.arithmetic import build
 from ..ir.nodes import Alloc, BufferView, Region, TileOp

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
+from ..dataclass import replace
 from ..dtypes import DType, bool_, promote
 from ..ir.arithmetic import build
 from ..ir.nodes import Cast, Const, Expr, Op

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from ...dataclass import replace
 from ...dtypes import int64
 from ...errors import LayoutError
 from ...ir.nodes import Const, Open, Region, TileOp
