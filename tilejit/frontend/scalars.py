@@ -57,9 +57,10 @@ def operate(ctx: Context, node: ast.AST, name: str, values: Sequence[Value]) -> 
         result = build.op(name, *arguments)
     if name not in DIVISIONS:
         return Scalar(result, weak and not ELEMENTWISE[name].gives_bool)
-    if result.dtype.is_integer and isinstance(arguments[1], Const) and arguments[1].value == 0:
+    divisor = arguments[1]
+    if result.dtype.is_integer and isinstance(divisor, Const) and divisor.value == 0:
         raise ctx.type_error(node, "integer division by zero", "test the divisor first")
-    if isinstance(result, Op):
+    if isinstance(result, Op) and not isinstance(divisor, Const):
         # where its divisor is zero, the error names it
         result = replace(result, span=ctx.span(node))
     return Scalar(result, weak)
