@@ -1,11 +1,15 @@
 """`python -m tilejit`, and what importing the package costs."""
 
+import re
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
+import numpy as np
 import pytest
 
+import tilejit as tj
 from tilejit.__main__ import main
 
 PINNED = """
@@ -33,6 +37,14 @@ def main():
 if __name__ == "__main__":
     main()
 """
+
+
+@pytest.fixture
+def cache(monkeypatch, tmp_path):
+    """The folder of a cache that is on."""
+    monkeypatch.setenv("TILEJIT_CACHE", "1")
+    monkeypatch.setenv("TILEJIT_CACHE_DIR", str(tmp_path / "kept"))
+    return tmp_path / "kept"
 
 
 @pytest.fixture(autouse=True)
@@ -82,10 +94,89 @@ def test_doctor_tells_of_checks_that_are_neither_on_nor_off(run, monkeypatch):
     assert "checks are neither on nor off: TILEJIT_SIM_CHECKS='maybe' is none of 0, 1, strict" in out
 
 
-@pytest.mark.parametrize("action", [[], ["info"], ["clear"]])
-def test_cache_says_that_nothing_is_on_disk(run, action):
+@pytest.mark.parametrize("action", [[], ["info"], ["clear"], ["verify"]])
+def test_cache_says_that_it_is_off(run, action):
     status, out, _ = run("cache", *action)
-    assert status == 0 and "writes nothing to disk" in out
+    assert status == 0 and "the cache on disk is off" in out.lower()
+
+
+def test_cache_says_what_is_kept_and_where(run, file, cache):
+    assert run("cache")[1].startswith(f"Compiled kernels are kept in {cache}: 0 of at most 536,870,912 bytes.")
+    run("explain", file(PINNED))
+    run("explain", file(LAUNCHED), "--run")
+    _, out, _ = run("cache", "info")
+    sizes = [path.stat().st_size for path in cache.iterdir()]
+    assert f"{sum(sizes):,} of at most" in out and f"program         {len(sizes)} entries, {sum(sizes):,} bytes" in out
+    assert len(sizes) >= 2
+
+
+def test_cache_removes_what_is_damaged_and_then_everything(run, file, cache):
+    run("explain", file(PINNED))
+    run("explain", file(PINNED), "--target", "sm_80")
+    damaged, sound = cache.iterdir()
+    assert run("cache", "verify")[1].startswith("2 entries are sound")
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    status, out, _ = run("cache", "verify")
+    assert status == 0 and out == f"removed {damaged.name}: damaged\n1 entry is sound in {cache}.\n"
+    assert list(cache.iterdir()) == [sound]
+    assert run("cache", "clear")[1] == f"1 entry was removed from {cache}.\n"
+    assert not list(cache.iterdir()) and run("cache", "clear")[1].startswith("0 entries were removed")
+
+
+UNPINNED = """
+import tilejit as tj
+
+@tj.kernel(threads=64)
+def scaled(A: tj.Tensor, B: tj.Tensor, n, s: tj.float16, K: tj.constexpr, L: tj.constexpr = None):
+    i = tj.cta_id(0) * 64 + tj.thread_id()
+    if i < n:
+        B[i, 0] = A[i] * s + K
+
+@tj.kernel
+def other(A: tj.Tensor):
+    pass
+"""
+
+SPECS = ("--spec", "A=float32[128]", "--spec", "B = float32[128, 2] : (1, 128)", "--spec", "n=int64", "--spec", "K=3")
+
+
+def test_compile_writes_what_another_process_launches(run, file, tmp_path):
+    ptx, header = str(tmp_path / "k.ptx"), str(tmp_path / "k.h")
+    place = f"{file(UNPINNED)}::scaled"
+    status, out, _ = run("compile", place, *SPECS, "--target", "sm_80", "--threads", "128", "-o", ptx, "-o", header)
+    assert status == 0 and out.splitlines() == [ptx, header]
+    kernel = tj.load_compiled(ptx)
+    executable = kernel.compiled.executable
+    assert (executable.target.name, executable.threads, executable.name) == ("sm_80", 128, "scaled")
+    a, b = np.arange(128, dtype=np.float32), np.zeros((2, 128), np.float32).T
+    kernel[1](a, b, 100, 0.5)
+    np.testing.assert_array_equal(b[:, 0], np.where(np.arange(128) < 100, a * 0.5 + 3, 0))
+    assert "SCALED_THREADS 128" in Path(header).read_text()
+
+
+def test_compile_needs_no_kernel_name_where_there_is_one_and_no_spec_where_all_is_pinned(run, file, tmp_path):
+    status, out, _ = run("compile", file(PINNED), "-o", str(tmp_path / "k"))
+    assert status == 0
+    assert sorted(Path(line).name for line in out.splitlines()) == ["k.lane", "k.ll", "k.ptx", "k.tile"]
+
+
+@pytest.mark.parametrize(
+    ("place", "specs", "message"),
+    [
+        ("", (), "has 2 kernels\nhelp: write .*::KERNEL, one of: scaled, other"),
+        ("::missing", (), "has no kernel 'missing'"),
+        ("::scaled", ("--spec", "C=int32"), "--spec 'C=int32' names no parameter of scaled"),
+        ("::scaled", ("--spec", "A"), "--spec 'A' names no parameter of scaled"),
+        ("::scaled", ("--spec", "K=no literal"), "--spec K=no literal is neither an array nor a dtype"),
+        ("::scaled", ("--spec", "A=float33[3]"), "'float33' is not an element type"),
+        ("::scaled", ("--spec", "A=float32[3]:(1, 2)"), "2 strides .* for shape"),
+        ("::scaled", ("--spec", "A=float32[3]"), "scaled misses B, n, K"),
+    ],
+)
+def test_compile_says_what_is_wrong_with_its_arguments(run, file, tmp_path, place, specs, message):
+    status, _, err = run("compile", f"{file(UNPINNED)}{place}", *specs, "-o", str(tmp_path / "k.ptx"))
+    assert status == 1 and re.search(message, err), err
+    assert not (tmp_path / "k.ptx").exists()
 
 
 def test_explain_compiles_a_pinned_kernel(run, file):

@@ -24,15 +24,18 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ir": BASE | {"layout", "isa", "ops"},
     "frontend": COMPILER,
     "lower": COMPILER,
-    "codegen": COMPILER,
-    # verdicts and counts as text: below the pipeline, whose `Compiled.explain()` answers with it
+    "codegen": COMPILER | {"executable"},
+    # what a launch needs of what the compiler made: the runtime knows no more of it
+    "executable": COMPILER,
+    # verdicts and counts as text: `Compiled.explain()` answers with it
     "explain": COMPILER | {"lower", "codegen"},
-    "pipeline": COMPILER | {"frontend", "lower", "codegen", "explain"},
+    "compiled": COMPILER | {"executable", "lower", "codegen", "explain"},
+    "pipeline": COMPILER | {"frontend", "lower", "codegen", "executable", "compiled"},
     "simulator": {"errors", "dataclass", "distinct"},
-    "runtime": COMPILER | {"frontend", "lower", "codegen", "pipeline", "simulator"},
+    "runtime": COMPILER | {"frontend", "executable", "compiled", "pipeline", "simulator"},
 }
-ALL = set(MAY_IMPORT) | {"jit", "testing", "__main__", "__init__"}
-MAY_IMPORT |= dict.fromkeys(("jit", "testing", "__main__", "__init__"), ALL)
+ALL = set(MAY_IMPORT) | {"jit", "ahead", "testing", "__main__", "__init__"}
+MAY_IMPORT |= dict.fromkeys(("jit", "ahead", "testing", "__main__", "__init__"), ALL)
 
 #: part of the IR -> the parts of the IR that it may import besides itself
 IN_IR: dict[str, set[str]] = {
@@ -57,10 +60,11 @@ ONLY = {
     "llvmlite": lambda path: path.parts[0] == "codegen",
     "cuda": lambda path: path.parts[0] == "runtime" and path.name.startswith("cuda"),
     "hypothesis": lambda path: path.parts[0] == "testing",
+    "platformdirs": lambda path: path.parts == ("runtime", "store.py"),
     # six methods a class, compiled at import: half a second where nothing is cached
     "dataclasses": lambda path: path.name == "dataclass.py",
 }
-THIRD_PARTY = {"numpy", "ml_dtypes", "llvmlite", "cuda", "hypothesis"}
+THIRD_PARTY = {"numpy", "ml_dtypes", "llvmlite", "cuda", "hypothesis", "platformdirs"}
 
 FILES = sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py"))
 

@@ -33,7 +33,8 @@ _PUBLIC: dict[str, tuple[str, ...]] = {
         "Spec", "Tensor", "cdiv", "constexpr", "function", "inf", "nan", "next_power_of_2", "spec", "static_assert",
     ),
     "lower.ask": ("dispatch", "operand", "sym"),
-    "pipeline": ("Compiled",),
+    "ahead": ("CompiledKernel", "load_compiled"),
+    "compiled": ("Compiled",),
     "runtime.arrays": ("DeviceArray",),
     "runtime.devices": ("device", "empty", "synchronize", "to_device", "use_device"),
     "jit": ("Kernel", "PreparedLaunch", "kernel", "no_recompile", "simulate"),
@@ -44,6 +45,8 @@ _HOME = {name: module for module, names in _PUBLIC.items() for name in names}
 __all__ = list(_HOME)
 
 if TYPE_CHECKING:
+    from .ahead import CompiledKernel, load_compiled
+    from .compiled import Compiled
     from .errors import (
         AsyncHazardError,
         DeadlockError,
@@ -67,7 +70,6 @@ if TYPE_CHECKING:
     from .jit import Kernel, PreparedLaunch, kernel, no_recompile, simulate
     from .layout import R, S, Swizzle, TCol, TileLayout, TLane, laneid, m, tid_in_wg, tx, warpid, wgid, wid_in_wg
     from .lower.ask import dispatch, operand, sym
-    from .pipeline import Compiled
     from .runtime.arrays import DeviceArray
     from .runtime.devices import device, empty, synchronize, to_device, use_device
 

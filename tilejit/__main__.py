@@ -1,30 +1,34 @@
-"""The command line: `python -m tilejit doctor | explain FILE[::KERNEL] | operations | cache`."""
+"""The command line: `python -m tilejit doctor | explain FILE[::KERNEL] | compile FILE[::KERNEL] -o OUT | …`."""
 
 from __future__ import annotations
 
 import argparse
+import ast
 import os
 import platform
+import re
 import runpy
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from .dtypes import DTYPES
 from .errors import DeviceError, LaunchError, TilejitError
-from .frontend import NO_DEFAULT
+from .frontend import NO_DEFAULT, ParameterKind
+from .frontend.language import spec
 from .jit import Kernel
 from .ops.elementwise import ELEMENTWISE
-from .runtime import devices
+from .runtime import devices, store
 from .runtime.device import checks_wanted
 from .target import Target
 from .target import target as find_target
 
 if TYPE_CHECKING:
-    from .pipeline import Compiled
+    from .compiled import Compiled
 
 _PACKAGES = ("tilejit", "numpy", "ml_dtypes", "llvmlite", "cuda-bindings", "cuda-core")
 
@@ -43,8 +47,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(*explain(options.place, target, options.text, run=options.run), sep="\n\n")
         elif options.command == "operations":
             print(*operations(), sep="\n")
+        elif options.command == "compile":
+            target = find_target(options.target) if options.target else None
+            files = compile_ahead(options.place, options.spec, options.output, target, options.threads)
+            print(*files, sep="\n")
         else:
-            print(*cache(options.action), sep="\n")
+            print(*CACHE_ACTIONS[options.action](), sep="\n")
         sys.stdout.flush()
     except TilejitError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
@@ -66,9 +74,22 @@ def _parser() -> argparse.ArgumentParser:
     texts = explained.add_mutually_exclusive_group()
     for option, attribute in _TEXTS.items():
         texts.add_argument(option, dest="text", action="store_const", const=attribute, help="print that instead")
+    compiled = commands.add_parser("compile", help="compile a kernel ahead of time, for tilejit.load_compiled or C")
+    compiled.add_argument("place", metavar="FILE[::KERNEL]")
+    compiled.add_argument(
+        "--spec", action="append", default=[], metavar="NAME=VALUE",
+        help="an argument: A=float32[1024, 64] an array, A=float32[64, 1024]:(1, 64) one with strides in elements, "
+        "n=int32 a number, N=64 a compile-time value; parameters that say so themselves may be left out",
+    )
+    compiled.add_argument("--target", help="an architecture such as sm_100a")
+    compiled.add_argument("--threads", type=int, help="threads of a CTA")
+    compiled.add_argument(
+        "-o", "--output", action="append", required=True, metavar="OUT",
+        help="k.ptx, k.cubin or k.h, else the texts OUT.tile, OUT.lane, OUT.ll and OUT.ptx; more than once for several",
+    )
     commands.add_parser("operations", help="the elementwise operations: operands, meaning, accuracy")
     cached = commands.add_parser("cache", help="what is kept of compiled kernels")
-    cached.add_argument("action", nargs="?", choices=("info", "clear"), default="info")
+    cached.add_argument("action", nargs="?", choices=tuple(CACHE_ACTIONS), default="info")
     return parser
 
 
@@ -113,12 +134,106 @@ def operations() -> Iterator[str]:
         yield f"{call:<26} {op.meaning}{error}"
 
 
-def cache(action: str) -> Iterator[str]:
-    """What there is to say of the cache."""
-    yield "Compiled kernels are kept in the memory of the process that compiled them; tilejit writes nothing to disk."
-    if action == "clear":
-        yield "There is nothing to clear."
+def cache_info() -> Iterator[str]:
+    """Where compiled kernels are kept, and how many."""
+    kept = store.current()
+    if kept is None:
+        yield "Compiled kernels are kept in the memory of the process that compiled them: the cache on disk is off."
+    else:
+        sizes: dict[str, list[int]] = {}
+        for entry in kept.entries():
+            sizes.setdefault(entry.kind, []).append(entry.size_bytes)
+        total = sum(map(sum, sizes.values()))
+        yield f"Compiled kernels are kept in {kept.folder}: {total:,} of at most {kept.limit_bytes:,} bytes."
+        for kind, each in sorted(sizes.items()):
+            yield f"{kind:<10} {len(each):>6,} entries, {sum(each):,} bytes"
     yield "The CUDA driver keeps its own cache of what it made of PTX; CUDA_CACHE_DISABLE=1 turns it off."
+
+
+def cache_clear() -> Iterator[str]:
+    """Removes what is kept."""
+    kept = store.current()
+    if kept is None:
+        yield "The cache on disk is off: there is nothing to clear."
+        return
+    count = kept.clear()
+    yield f"{count:,} {'entry was' if count == 1 else 'entries were'} removed from {kept.folder}."
+
+
+def cache_verify() -> Iterator[str]:
+    """Removes what is damaged."""
+    kept = store.current()
+    if kept is None:
+        yield "The cache on disk is off: there is nothing to verify."
+        return
+    problems = kept.verify()
+    yield from (f"removed {problem}" for problem in problems)
+    count = sum(1 for _ in kept.entries())
+    yield f"{count:,} {'entry is' if count == 1 else 'entries are'} sound in {kept.folder}."
+
+
+#: what `python -m tilejit cache` can do
+CACHE_ACTIONS: dict[str, Callable[[], Iterator[str]]] = {
+    "info": cache_info, "clear": cache_clear, "verify": cache_verify,
+}
+
+
+def compile_ahead(
+    place: str, specs: Sequence[str], outputs: Sequence[str], target: Target | None, threads: int | None
+) -> Iterator[str]:
+    """Compiles one kernel of a file and saves it; gives the files that it writes.
+
+    place: FILE or FILE::KERNEL. specs: `NAME=VALUE` for each argument. outputs: as `Compiled.save` takes them.
+    """
+    file, _, wanted = place.partition("::")
+    kernels = _kernels(file, run=False)
+    if not wanted and len(kernels) == 1:
+        (wanted,) = kernels
+    if wanted not in kernels:
+        named = f"no kernel {wanted!r}" if wanted else f"{len(kernels)} kernels"
+        raise LaunchError(
+            f"{file} has {named}", hint=f"write {file}::KERNEL, one of: {', '.join(kernels) or 'none'}"
+        )
+    kernel = kernels[wanted]
+    kinds = {p.name: p.kind for p in kernel.parameters}
+    arguments: dict[str, Any] = {}
+    for text in specs:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not equals or name not in kinds:
+            raise LaunchError(
+                f"--spec {text!r} names no parameter of {wanted}", hint=f"write NAME=VALUE for: {', '.join(kinds)}"
+            )
+        arguments[name] = _argument(name, kinds[name], value)
+    scalars = {p.name: p.dtype for p in kernel.parameters if p.dtype is not None}
+    compiled = kernel.compile(target=target, threads=threads, **{**scalars, **arguments})
+    for output in outputs:
+        yield from map(str, compiled.save(output))
+
+
+#: an array's dtype, its extents and its strides in elements
+_ARRAY = re.compile(r"(\w+)\s*\[([\d\s,]*)\]\s*(?::\s*\(([-\d\s,]*)\))?")
+
+
+def _argument(name: str, kind: ParameterKind, text: str) -> Any:
+    """What stands for an argument: a spec, a dtype, or a compile-time value."""
+    array = _ARRAY.fullmatch(text)
+    if array is not None and kind is not ParameterKind.CONSTEXPR:
+        shape, strides = (None if part is None else _integers(part) for part in array.group(2, 3))
+        return spec(shape or (), array[1], strides)
+    dtype = DTYPES.get(text)
+    if dtype is not None:
+        return dtype
+    try:
+        return ast.literal_eval(text)
+    except (SyntaxError, ValueError):
+        raise LaunchError(
+            f"--spec {name}={text} is neither an array nor a dtype nor a Python literal",
+            hint=f"write {name}=float32[64, 64], {name}=int32, or a value such as {name}=64 or {name}='text'",
+        ) from None
+
+
+def _integers(text: str) -> tuple[int, ...]:
+    return tuple([int(part) for part in text.split(",") if part.strip()])
 
 
 def explain(place: str, target: Target | None, text: str | None, *, run: bool = False) -> Iterator[str]:

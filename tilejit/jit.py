@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, overload
 
 from .dataclass import dataclass
 from .errors import KernelSyntaxError, LaunchError, entry_point
-from .frontend import KernelSource, ParameterKind, parameters
+from .frontend import KernelSource, Parameter, ParameterKind, parameters
 from .ir.types import Signature
 from .runtime import devices
-from .runtime.captured import Captured
+from .runtime.captured import Captured, CapturedValues
 from .runtime.device import Device, Launch, LoadedKernel
 from .runtime.grid import (
     GridFunction,
@@ -26,15 +26,16 @@ from .runtime.grid import (
 )
 from .runtime.launcher.generated import ABSENT, GeneratedLauncher, GeneratedLaunchers, ResolvedLaunch
 from .runtime.launcher.memory import LaunchMemory
+from .runtime.making import Maker
 from .runtime.signature import Call, bind, describe, hypothetical
 from .runtime.variants import CompiledVariant, Request, VariantCache, without_compiling
 from .target import Target
 from .target import target as find_target
 
 if TYPE_CHECKING:
+    from .compiled import Compiled
     from .explain import Explanation
     from .ir.nodes import Kernel as TileKernel
-    from .pipeline import Compiled
     from .simulator import Checks, Report
 
 #: grids whose launchers a kernel keeps
@@ -60,6 +61,11 @@ class Options:
     cooperative: bool = False
     debug: bool = False
 
+    @property
+    def made(self) -> tuple[Hashable, ...]:
+        """Those that decide what a variant becomes, and that no call overrides."""
+        return self.max_registers, self.cluster, self.nonportable_cluster, self.cooperative
+
 
 class Kernel:
     """A decorated function: `k[grid](*args)` launches it."""
@@ -74,7 +80,8 @@ class Kernel:
         self.name: str = fn.__name__
         # no method of this object: a dropped kernel, with all that was compiled for it, would wait for the collector
         build = functools.partial(_tile_ir, self.source, options)
-        self.variants = VariantCache(self.source, self.parameters, self.captured, build)
+        maker = Maker(self.source, self.captured, build, options.made)
+        self.variants = VariantCache(self.name, self.parameters, self.captured, maker)
         self._functions: dict[tuple[Any, ...], LoadedKernel] = {}
         self.generated = GeneratedLaunchers(self.name, self.parameters)
         self.memory = LaunchMemory()
@@ -104,10 +111,7 @@ class Kernel:
 
     @entry_point
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise LaunchError(
-            f"{self.name} is a kernel and needs a grid",
-            hint=f"write {self.name}[grid](...): an int, a tuple of up to three, or a function that returns one",
-        )
+        raise no_grid(self.name)
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}({', '.join(p.name for p in self.parameters)})>"
@@ -178,6 +182,10 @@ class Kernel:
             function = self._functions[quick] = self._load(device, threads, values, call)
         return ResolvedLaunch(call, function, captured)
 
+    def capture(self) -> CapturedValues:
+        """What it captures now."""
+        return self.captured.current()
+
     def prefer(self, generated: GeneratedLauncher) -> None:
         """Makes a generated function what `k[grid](...)` calls."""
         # setting it makes the interpreter forget what it knows of calls
@@ -219,6 +227,37 @@ def _tile_ir(
     )
 
 
+class Launchable(Protocol):
+    """What `k[grid]` needs of a kernel: one of Python source, or one from a file."""
+
+    name: str
+    options: Options
+    parameters: tuple[Parameter, ...]
+    parameter_names: tuple[str, ...]
+    generated: GeneratedLaunchers
+    memory: LaunchMemory
+
+    def resolve(self, threads: int, values: Sequence[Any]) -> ResolvedLaunch:
+        """The loaded kernel for a launch."""
+        ...
+
+    def capture(self) -> CapturedValues:
+        """What it captures now."""
+        ...
+
+    def prefer(self, generated: GeneratedLauncher) -> None:
+        """Makes a generated function what `k[grid](...)` calls, where that takes less than asking."""
+        ...
+
+
+def no_grid(name: str) -> LaunchError:
+    """What a call of a kernel without a grid gets."""
+    return LaunchError(
+        f"{name} is a kernel and needs a grid",
+        hint=f"write {name}[grid](...): an int, a tuple of up to three, or a function that returns one",
+    )
+
+
 class LaunchBase:
     """What a generated function may ask of who calls it; see `runtime/launcher/text.py`.
 
@@ -227,7 +266,7 @@ class LaunchBase:
 
     __slots__ = ("kernel", "threads", "stream", "fixed", "memory", "states")
 
-    def __init__(self, kernel: Kernel, threads: int, stream: Any, memory: LaunchMemory) -> None:
+    def __init__(self, kernel: Launchable, threads: int, stream: Any, memory: LaunchMemory) -> None:
         self.kernel = kernel
         self.threads = threads
         self.stream = stream
@@ -293,7 +332,7 @@ class Launcher(LaunchBase):
 
     __slots__ = ("grid",)
 
-    def __init__(self, kernel: Kernel, grid: Any, threads: int, stream: Any) -> None:
+    def __init__(self, kernel: Launchable, grid: Any, threads: int, stream: Any) -> None:
         super().__init__(kernel, threads, stream, kernel.memory)
         self.grid = GridFunction(grid) if callable(grid) else check_grid(grid)
 
@@ -380,7 +419,7 @@ class PreparedLaunch(LaunchBase):
 
     def _follow(self) -> None:
         """Resolves again where a captured value has changed."""
-        captured = self.kernel.captured.current()
+        captured = self.kernel.capture()
         if captured.number != self._resolved.captured.number:
             self._resolve(self._values)
         else:

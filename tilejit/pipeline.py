@@ -11,166 +11,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .codegen import Generated, generate, limits
-from .codegen.census import census
 from .codegen.storage import allocations, local_memory, size_bytes
-from .codegen.usage import estimate
+from .compiled import Compiled, Derivation
 from .dataclass import dataclass, field, replace
-from .errors import ResourceError, TilejitError
+from .errors import ResourceError
+from .executable import Assertion, Executable
 from .ir import walk
 from .ir.analyses import initialized, polling
 from .ir.analyses.pressure import Pressure
 from .ir.checks import WatchedRegion, checked, refuse_overlaps
-from .ir.nodes import (
-    Assert,
-    Buffer,
-    Kernel,
-    Open,
-    Var,
-)
-from .ir.params import (
-    AssertionsParam,
-    Param,
-    PointerParam,
-)
-from .ir.text.printer import to_text
+from .ir.nodes import Assert, Buffer, Kernel, Open, Var
+from .ir.params import AssertionsParam, Param
 from .ir.types import Signature
 from .ir.verify import Examined, examine
 from .lower import Verdict, lower, packed, pending
 from .lower.open import LayoutChoice, lay_out
 from .source import Span
 from .target import MAX_THREADS, Target
-from .usage import Measurement, Usage
 
-if TYPE_CHECKING:
-    from .explain import Explanation
-
-__all__ = ["PASSES", "Compiled", "Pass", "compile", "would_check"]
-
-
-@dataclass(frozen=True, slots=True)
-class Compiled:
-    """A kernel compiled for one signature and target.
-
-    open: the kernel as it came. tile, lane: with layouts, before and after dispatch. timings: milliseconds by stage.
-    params: what the launch must pass, in the order of the PTX's parameters: of those of the tile kernel, the ones
-    that are used, and the `AssertionsParam` of a kernel that asserts something.
-    spans: column c of a `.loc` (1-based) stands for spans[c - 1].
-    assertions: those that are compiled in, by a record's code - 1. watched: the regions that are counted.
-    dynamic_shared: the launch must ask for `shared_bytes`.
-    addressed: the local buffers that live in local memory, each with the place in the source that makes them.
-    layouts: how those of open tiles were chosen.
-    pressure: of the local tiles, None where all of them together fit in registers.
-    """
-
-    name: str
-    entry: str
-    target: Target
-    signature: Signature
-    threads: int
-    cluster: tuple[int, int, int] | None
-    cooperative: bool
-    params: tuple[Param, ...]
-    open: Kernel
-    tile: Kernel
-    lane: Kernel
-    llvm_ir: str
-    ptx: str
-    shared_bytes: int
-    dynamic_shared: bool
-    spans: tuple[Span, ...]
-    assertions: tuple[Assert, ...]
-    verdicts: tuple[Verdict[Any], ...]
-    timings: dict[str, float]
-    addressed: Mapping[str, Span | None] = field(default_factory=dict)
-    watched: tuple[WatchedRegion, ...] = ()
-    layouts: tuple[LayoutChoice, ...] = ()
-    pressure: Pressure | None = None
-    measurement: Measurement = field(default_factory=Measurement, repr=False, compare=False)
-
-    @property
-    def usage(self) -> Usage:
-        """What a thread needs: an estimate until a driver has loaded the kernel."""
-        return self.measurement.usage or estimate(self.lane, self.pressure)
-
-    @property
-    def registers(self) -> int:
-        """Registers of a thread; see `usage`."""
-        return self.usage.registers
-
-    @property
-    def spills(self) -> int:
-        """Bytes of a thread's local memory for what its registers can't hold; see `usage`."""
-        return self.usage.spill_bytes
-
-    @property
-    def occupancy(self) -> float:
-        """The share of a multiprocessor's warps that can run at once, by registers, shared memory and threads."""
-        return self.target.multiprocessor.occupancy(self.threads, self.registers, self.shared_bytes)
-
-    @property
-    def local_bytes(self) -> int:
-        """Local memory that a thread's buffers take, without what ptxas spills."""
-        return sum(size_bytes(b) for b in local_memory(self.lane.body))
-
-    @property
-    def is_checked(self) -> bool:
-        """Whether anything is asserted or counted in it: else the plain build is the same."""
-        return bool(self.watched) or any(isinstance(p, AssertionsParam) for p in self.params)
-
-    @property
-    def open_ir(self) -> str:
-        """The kernel before its tiles have layouts, as text."""
-        return to_text(self.open)
-
-    @property
-    def tile_ir(self) -> str:
-        """The kernel before dispatch, as text."""
-        return to_text(self.tile)
-
-    @property
-    def lane_ir(self) -> str:
-        """The kernel after dispatch, as text."""
-        return to_text(self.lane)
-
-    def explain(self) -> Explanation:
-        """Which variant each tile operation got, and why not another."""
-        from .explain import Density, Explanation, LocalTile
-
-        buffers = [b for b in local_memory(self.lane.body) if b.name in self.addressed]
-        tiles = [LocalTile(b.name, size_bytes(b), self.addressed[b.name]) for b in buffers]
-        written = [p.buffer.dtype for p in self.params if isinstance(p, PointerParam) and p.written]
-        density = Density(census(self.ptx), max(written, key=lambda dtype: dtype.bits, default=None))
-        return Explanation.of(self.name, self.target, self.verdicts, tiles, self.layouts, density)
-
-    def save(self, path: str | Path) -> tuple[Path, ...]:
-        """Writes the texts next to each other as `path` with .tile, .lane, .ll and .ptx; returns the files.
-
-        raises: TilejitError where they can't be written there.
-        """
-        if not isinstance(path, (str, Path)) or not Path(path).name:
-            raise TilejitError(f"{path!r} is no file to save to", hint="give the path of a file, as text or as a Path")
-        base = Path(path)
-        if not base.parent.is_dir():
-            raise TilejitError(
-                f"{base.parent} is no folder: {base.name} can't be saved in it", hint="make the folder first"
-            )
-        base = base.with_suffix("") if base.suffix == ".ptx" else base
-        texts = {".tile": self.tile_ir, ".lane": self.lane_ir, ".ll": self.llvm_ir, ".ptx": self.ptx}
-        written: list[Path] = []
-        for suffix, text in texts.items():
-            file = base.with_name(base.name + suffix)
-            try:
-                file.write_text(text, encoding="utf-8")
-            except OSError as error:
-                raise TilejitError(
-                    f"{file} can't be written: {error.strerror}", hint="save to a place that can be written"
-                ) from error
-            written.append(file)
-        return tuple(written)
+__all__ = ["PASSES", "Pass", "compile", "would_check"]
 
 
 @dataclass(slots=True)
@@ -457,7 +319,7 @@ def _verify(step: Pass, state: PassState) -> None:
 def _compiled(open: Kernel, state: PassState, signature: Signature) -> Compiled:
     kernel, tile, made = state.kernel, state.tile, state.generated
     assert tile is not None and made is not None
-    return Compiled(
+    executable = Executable(
         name=kernel.name,
         entry=made.entry,
         target=state.target,
@@ -466,19 +328,22 @@ def _compiled(open: Kernel, state: PassState, signature: Signature) -> Compiled:
         cluster=kernel.cluster,
         cooperative=kernel.cooperative,
         params=kernel.params,
+        shared_bytes=made.shared_bytes,
+        dynamic_shared=made.dynamic_shared,
+        local_bytes=sum(size_bytes(b) for b in local_memory(kernel.body)),
+        ptx=made.ptx,
+        spans=made.spans,
+        assertions=tuple([Assertion(a.rule, a.message, a.span) for a in made.assertions]),
+        watched=state.watched,
+    )
+    derivation = Derivation(
         open=open,
         tile=tile,
         lane=kernel,
         llvm_ir=made.llvm_ir,
-        ptx=made.ptx,
-        shared_bytes=made.shared_bytes,
-        dynamic_shared=made.dynamic_shared,
-        spans=made.spans,
-        assertions=made.assertions,
         verdicts=state.verdicts,
-        timings=state.timings,
         addressed=state.addressed,
-        watched=state.watched,
         layouts=state.layouts,
         pressure=state.pressure,
     )
+    return Compiled(executable, state.timings, derivation)

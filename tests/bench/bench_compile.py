@@ -17,7 +17,7 @@ from pathlib import Path
 
 import tilejit as tj
 from tilejit import S, laneid
-from tilejit.pipeline import Compiled
+from tilejit.compiled import Compiled
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from examples.matmul import matmul  # noqa: E402

@@ -16,8 +16,8 @@ from examples.matmul import matmul
 from tests.bench.bench_compile import demonstrations
 from tests.support.example_sizes import EXAMPLES
 from tilejit.codegen.census import census
+from tilejit.compiled import Compiled
 from tilejit.lower.open import lay_out
-from tilejit.pipeline import Compiled
 
 ROUNDS = 5
 
@@ -107,7 +107,7 @@ def test_a_kernel_ten_times_as_long_takes_ten_times_the_work() -> None:
 def test_laying_out_takes_a_small_share_of_a_long_kernels_compilation() -> None:
     """Measured: a seventh of the calls of Python functions."""
     made = chain(33)
-    assert 6 * calls_of(partial(lay_out, made.open)) < calls_of(partial(chain, 33))
+    assert 6 * calls_of(partial(lay_out, made.derivation.open)) < calls_of(partial(chain, 33))
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

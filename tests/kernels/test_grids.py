@@ -79,7 +79,7 @@ def test_ptxas_takes_the_barrier(target):
     made = reversed_and_doubled.compile(*arrays, np.int32(1), target=target)
     ptxas_accepts(made.ptx, target)
     assert "atom.release.gpu.global.add.u32" in made.ptx and "ld.acquire.gpu.global" in made.ptx
-    assert made.cooperative
+    assert made.executable.cooperative
 
 
 @pytest.mark.gpu

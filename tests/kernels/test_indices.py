@@ -192,7 +192,7 @@ def test_a_plain_build_looks_at_addresses_only_and_is_what_is_compiled():
     tj.simulate(read_global, 1, a, b, 0, 7, checks=False)
     assert b[0] == a[1, 1]
     compiled = read_global.compile(a, b, 0, 7)
-    assert compiled.assertions == () and "assert" not in compiled.lane_ir
+    assert compiled.executable.assertions == () and "assert" not in compiled.lane_ir
     with pytest.raises(tj.OutOfBoundsError):
         tj.simulate(read_global, 1, a, b, 0, 7)
     tj.simulate(read_global, 1, a, b, 0, 7, profile=True)

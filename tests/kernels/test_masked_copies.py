@@ -147,7 +147,7 @@ def between(A, C, m: tj.int32, n: tj.int32):
 def test_a_mask_of_indices_takes_no_registers() -> None:
     compiled = between.compile(*2 * (tj.spec((256,), float16),), m=tj.int32, n=tj.int32, target="sm_90a")
     assert "alloc mask" not in compiled.lane_ir and "alloc i" not in compiled.lane_ir
-    moves = [stmt for stmt in walk.statements(compiled.lane.body) if isinstance(stmt, Move)]
+    moves = [stmt for stmt in walk.statements(compiled.derivation.lane.body) if isinstance(stmt, Move)]
     assert [move.src.width for move in moves] == [8, 1, 8, 1]
     assert moves[0].predicate is None, "one branch decides"
     tests = [line for line in compiled.lane_ir.splitlines() if "let all" in line]

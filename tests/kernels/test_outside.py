@@ -147,7 +147,8 @@ def test_only_checked_builds_count():
     for plain in (tj.simulate(three, 4, A, y, z, checks=False), tj.simulate(three, 4, A, y, z, profile=True)):
         assert not plain.regions and not plain.outside and not plain.events
     compiled = three.compile(A, y, z)
-    events = [s for s in statements(compiled.lane.body) if isinstance(s, Instruction) and s.name == PMEVENT.name]
+    lane = compiled.derivation.lane
+    events = [s for s in statements(lane.body) if isinstance(s, Instruction) and s.name == PMEVENT.name]
     assert not events
 
 

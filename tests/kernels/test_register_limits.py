@@ -95,7 +95,8 @@ def test_a_kernel_is_refused_where_its_tiles_pass_the_registers(kernel, threads)
     # what is let through is counted, too
     if threads == 1024 or kernel is held:
         made = compiled(kernel, threads, elements)
-        assert made.pressure is not None and needed - 8 == made.pressure.words <= most_words(made.tile)
+        pressure = made.derivation.pressure
+        assert pressure is not None and needed - 8 == pressure.words <= most_words(made.derivation.tile)
 
 
 def stack_bytes(made: tj.Compiled, folder: Path) -> int:
@@ -132,7 +133,8 @@ def normalized(A: tj.Tensor, B: tj.Tensor, n: tj.constexpr):
 
 def test_what_is_only_added_up_needs_no_registers_of_its_own(tmp_path):
     made = compiled(normalized, 128, 240)
-    assert made.pressure is not None and made.pressure.words == 241
+    pressure = made.derivation.pressure
+    assert pressure is not None and pressure.words == 241
     if ptxas_path() is not None:
         assert stack_bytes(made, tmp_path) <= 16
 

@@ -20,10 +20,10 @@ from tests.support.operands import Operand, bits, symbol_values
 from tests.support.running import launch
 from tests.support.tolerances import tolerance
 from tests.support.upstream import load
+from tilejit.compiled import Compiled
 from tilejit.dtypes import DTYPES
 from tilejit.ir import nodes
 from tilejit.ir.arithmetic import build
-from tilejit.pipeline import Compiled
 from tilejit.runtime.device import Device
 from tilejit.testing import assert_equal
 

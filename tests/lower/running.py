@@ -13,12 +13,12 @@ from tests.reference.layouts import plain
 from tests.support.operands import Operand, bits
 from tests.support.running import launch
 from tests.support.tolerances import tolerance
+from tilejit.compiled import Compiled
 from tilejit.ir import nodes
 from tilejit.ir.arithmetic.evaluate import evaluate
 from tilejit.layout import TileLayout
 from tilejit.ops.gemm import reference
 from tilejit.ops.relation import REDUCTION
-from tilejit.pipeline import Compiled
 from tilejit.runtime import devices
 from tilejit.testing import Operation, assert_equal
 

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 import tilejit as tj
+from tilejit.compiled import Compiled
 from tilejit.dtypes import float32
 from tilejit.ir import nodes as ir
 from tilejit.ir.combine import Combine
 from tilejit.lower import engine, lowering
 from tilejit.lower.builder import Builder
-from tilejit.pipeline import Compiled
 
 
 @tj.kernel(threads=64)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import tilejit as tj
 from tests.support.ptx import early_uses
 from tilejit import S, tid_in_wg
+from tilejit.compiled import Compiled
 from tilejit.dtypes import float32
 from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import (
@@ -32,7 +33,7 @@ from tilejit.ir.params import (
 from tilejit.ir.types import ArrayType, Signature
 from tilejit.layout import datapath
 from tilejit.lower.ask import operand
-from tilejit.pipeline import Compiled, compile
+from tilejit.pipeline import compile
 from tilejit.target import target
 
 ROWS = S[(128, 8) : (1 @ tid_in_wg, 1)]

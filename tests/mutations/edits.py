@@ -91,4 +91,5 @@ def run_edited(
     assert edited != compiled.ptx
     call = Call(kernel.parameters, list(args))
     launch = Launch((grid, 1, 1), threads)
-    SimulatedFunction(replace(compiled, ptx=edited)).simulate(launch, call.arguments, checks=True)
+    changed = replace(compiled, executable=replace(compiled.executable, ptx=edited))
+    SimulatedFunction(changed).simulate(launch, call.arguments, checks=True)

@@ -114,10 +114,10 @@ def test_an_array_that_breaks_the_promised_alignment_is_reported():
     memory = np.zeros(8 * 128 * 4 + 16, np.uint8)
     values = {"A": Pointer(memory, offset_bytes=4, name="A"), "B": Pointer(np.zeros(8 * 128 * 4, np.uint8), name="B")}
     sizes = {(ExtentParam, 0): np.int64(8), (ExtentParam, 1): np.int64(128), (StrideParam, 0): np.int64(128)}
-    args = [values[p.of] if isinstance(p, PointerParam) else sizes[type(p), p.axis] for p in compiled.params]
+    args = [values[p.of] if isinstance(p, PointerParam) else sizes[type(p), p.axis] for p in compiled.executable.params]
     words = r"accesses 16 bytes at address 0x\w+4, which is not a multiple of 16: A"
     with pytest.raises(BENT, match=words):
-        run(compiled.ptx, compiled.entry, (1,), (128,), args)
+        run(compiled.ptx, compiled.executable.entry, (1,), (128,), args)
 
 
 LOST = [

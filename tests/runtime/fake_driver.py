@@ -23,9 +23,11 @@ class FakeDriver:
         self.memory = {}
         self.calls = []
         self.capturing = set()
+        self.compiled = []
         self.errors = {}
         self.kernel = lambda parameters: None
         self.refusal = None
+        self.refused_cubins = set()
         self.attributes = {"NUM_REGS": 32}
 
     def __getattr__(self, name):
@@ -91,10 +93,37 @@ class FakeDriver:
 
     def cuModuleLoadDataEx(self, image, count, options, values):
         assert image.endswith(b"\0")
+        self.compiled.append(image[:-1].decode())
         if self.refusal is not None:
             values[0][: len(self.refusal[1])] = self.refusal[1]
             return self.refusal[0], None
         return SUCCESS, ("module", self.contexts[-1])
+
+    def cuModuleLoadData(self, image):
+        self.calls.append(("cubin", bytes(image)))
+        if bytes(image) in self.refused_cubins:
+            return real.CUresult.CUDA_ERROR_NO_BINARY_FOR_GPU, None
+        return SUCCESS, ("module", self.contexts[-1])
+
+    def cuLinkCreate(self, count, options, values):
+        self.calls.append(("link", self.contexts[-1]))
+        return SUCCESS, ("state", values[0])
+
+    def cuLinkAddData(self, state, kind, data, size, name, count, options, values):
+        assert kind == real.CUjitInputType.CU_JIT_INPUT_PTX and data.endswith(b"\0") and size == len(data)
+        if self.refusal is not None:
+            state[1][: len(self.refusal[1])] = self.refusal[1]
+            return (self.refusal[0],)
+        # what the driver gives away is its own until the state is destroyed
+        self.image = ctypes.create_string_buffer(b"cubin of " + data[:-1])
+        return (SUCCESS,)
+
+    def cuLinkComplete(self, state):
+        return SUCCESS, ctypes.addressof(self.image), len(self.image) - 1
+
+    def cuLinkDestroy(self, state):
+        self.calls.append(("unlinked",))
+        return (SUCCESS,)
 
     def cuModuleGetFunction(self, module, name):
         return SUCCESS, ("function", name.decode(), module[1])

@@ -41,7 +41,8 @@ from tests.support.foreign_arrays import (
     Interface,
     Tensor,  # noqa: E402
 )
-from tilejit.runtime import cuda, cuda_driver, cuda_memory  # noqa: E402
+from tilejit.executable import Executable  # noqa: E402
+from tilejit.runtime import cuda, cuda_code, cuda_driver, cuda_memory  # noqa: E402
 from tilejit.runtime.assertions import DeviceAssertionError, DeviceCheckError  # noqa: E402
 from tilejit.usage import Measurement, Usage  # noqa: E402
 
@@ -51,7 +52,7 @@ GRID = Launch((3, 1, 1), 64)
 @pytest.fixture
 def fake(monkeypatch):
     driver = FakeDriver()
-    for module in (cuda, cuda_driver, cuda_memory):
+    for module in (cuda, cuda_code, cuda_driver, cuda_memory):
         monkeypatch.setattr(module, "driver", driver)
     return driver
 
@@ -74,9 +75,9 @@ def compiled(*params, names="A B C", **changes):
     made = {
         "params": params, "signature": Signature(arguments), "ptx": "ptx", "entry": "k", "shared_bytes": 0,
         "dynamic_shared": False, "cluster": None, "cooperative": False, "name": "k", "assertions": (),
-        "target": target("sm_90a"), "measurement": Measurement(), "local_bytes": 0, **changes
+        "target": target("sm_90a"), "local_bytes": 0, "threads": 64, **changes
     }
-    return SimpleNamespace(**made)
+    return SimpleNamespace(executable=Executable(**made), measurement=Measurement())
 
 
 def parameter(parameters, n, kind):

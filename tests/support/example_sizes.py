@@ -28,8 +28,8 @@ from examples import (
     transpose,
     vector_add,
 )
+from tilejit.compiled import Compiled
 from tilejit.jit import Kernel
-from tilejit.pipeline import Compiled
 
 __all__ = ["EXAMPLES", "Make"]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tests.support.operands import TMEM_LANES, Operand
+from tilejit.compiled import Compiled
 from tilejit.dtypes import int32, int64
 from tilejit.frontend import Parameter, ParameterKind
 from tilejit.ir import nodes
@@ -16,7 +17,7 @@ from tilejit.ir.arithmetic import build
 from tilejit.ir.params import Param, PointerParam, ScalarParam
 from tilejit.ir.types import ArgumentType, ArrayType, ScalarType, Signature
 from tilejit.layout import TileLayout
-from tilejit.pipeline import Compiled, compile
+from tilejit.pipeline import compile
 from tilejit.runtime.device import Device, Launch
 from tilejit.runtime.signature import Call
 from tilejit.target import target as find_target

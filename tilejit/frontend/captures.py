@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
@@ -11,7 +11,7 @@ from ..layout import Swizzle, TileLayout
 from .language import Function, LanguageName
 from .source import KernelSource
 
-__all__ = ["captures", "changes"]
+__all__ = ["captures", "changes", "functions", "token"]
 
 _MISSING = object()
 
@@ -28,14 +28,19 @@ def captures(source: KernelSource) -> Hashable:
 
 
 def _captures(source: KernelSource, inside: tuple[KernelSource, ...]) -> Hashable:
-    tokens: dict[tuple[str, ...], Hashable] = {}
+    return tuple([(chain, token(value, inside)) for chain, value in _referenced(source).items()])
+
+
+def _referenced(source: KernelSource) -> dict[tuple[str, ...], Any]:
+    """The values that a function reads from outside, by the chains of names that lead to them."""
+    values: dict[tuple[str, ...], Any] = {}
     for chain in source.references:
         exists, head = source.lookup(chain[0])
         # the language itself doesn't change
         used = chain[:1] if exists and isinstance(head, ModuleType) and head.__name__ == "tilejit" else chain
-        if used not in tokens:
-            tokens[used] = _token(_resolve(exists, head, used[1:]), inside)
-    return tuple(tokens.items())
+        if used not in values:
+            values[used] = _resolve(exists, head, used[1:])
+    return values
 
 
 def _resolve(exists: bool, value: Any, attributes: tuple[str, ...]) -> Any:
@@ -49,7 +54,8 @@ def _resolve(exists: bool, value: Any, attributes: tuple[str, ...]) -> Any:
     return value
 
 
-def _token(value: Any, inside: tuple[KernelSource, ...]) -> Hashable:
+def token(value: Any, inside: tuple[KernelSource, ...] = ()) -> Hashable:
+    """What tells a captured value from others. inside: the functions through which it is captured."""
     if value is _MISSING:
         return "missing"
     if isinstance(value, Function):
@@ -57,7 +63,7 @@ def _token(value: Any, inside: tuple[KernelSource, ...]) -> Hashable:
     if isinstance(value, float):
         return "float", value.hex()
     if type(value) is tuple:
-        return "tuple", tuple(_token(item, inside) for item in value)
+        return "tuple", tuple(token(item, inside) for item in value)
     if value is None or isinstance(value, _COMPARED):
         return type(value).__qualname__, value
     if isinstance(value, (ModuleType, BuiltinFunctionType, FunctionType, type)):
@@ -73,7 +79,35 @@ def _function(source: KernelSource, inside: tuple[KernelSource, ...]) -> Hashabl
         return "recursive", source.name
     fn = source.function
     values = (*(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values())
-    return "function", source.text, tuple(_token(d, inside) for d in values), _captures(source, (*inside, source))
+    return "function", source.text, tuple(token(d, inside) for d in values), _captures(source, (*inside, source))
+
+
+def functions(source: KernelSource, values: Iterable[Any] = ()) -> tuple[KernelSource, ...]:
+    """The function itself and every `@tj.function` that it or one of the values leads to, once each, in their order."""
+    met: dict[KernelSource, None] = {}
+    _meet(source, met)
+    for value in values:
+        _meet_value(value, met)
+    return tuple(met)
+
+
+def _meet(source: KernelSource, met: dict[KernelSource, None]) -> None:
+    if source in met:
+        return
+    met[source] = None
+    for value in _referenced(source).values():
+        _meet_value(value, met)
+    fn = source.function
+    for value in (*(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values()):
+        _meet_value(value, met)
+
+
+def _meet_value(value: Any, met: dict[KernelSource, None]) -> None:
+    if isinstance(value, Function):
+        _meet(value.source, met)
+    elif type(value) is tuple:
+        for item in value:
+            _meet_value(item, met)
 
 
 def changes(old: Hashable, new: Hashable) -> list[str]:
@@ -96,7 +130,7 @@ def _changed(name: str, was: Any, now: Any) -> list[str]:
 
 
 def _described(token: Any) -> str:
-    """A token of `_token` in words."""
+    """A captured value's token in words."""
     if token == "missing":
         return "without a value"
     kind, *parts = token

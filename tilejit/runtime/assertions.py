@@ -17,8 +17,7 @@ from ..target import WARP as WARP_THREADS
 from .device import Launch
 
 if TYPE_CHECKING:
-    from ..ir.nodes import Assert
-    from ..pipeline import Compiled
+    from ..executable import Assertion, Executable
 
 
 class DeviceCheckError(LaunchError):
@@ -61,7 +60,7 @@ _HINTS: dict[str, str] = {
 class FailedAssertion:
     """What a record tells. thread: in its CTA. values: as many as the record keeps."""
 
-    assertion: Assert
+    assertion: Assertion
     thread: int
     cta: tuple[int, ...]
     values: tuple[int, ...]
@@ -88,12 +87,12 @@ class FailedAssertion:
         return error(self.message, span=self.assertion.span, hint=_HINTS.get(self.assertion.rule))
 
 
-def takes_record(compiled: Compiled) -> bool:
+def takes_record(executable: Executable) -> bool:
     """Whether the kernel has assertions compiled in."""
-    return any(isinstance(p, AssertionsParam) for p in compiled.params)
+    return any(isinstance(p, AssertionsParam) for p in executable.params)
 
 
-def failed(compiled: Compiled, record: np.ndarray[Any, Any]) -> FailedAssertion | None:
+def failed(executable: Executable, record: np.ndarray[Any, Any]) -> FailedAssertion | None:
     """The assertion of which a record tells, None where all held. record: its bytes."""
     size = 4 * len(AssertionsParam.WORDS)
     words = dict(zip(AssertionsParam.WORDS, record[:size].view(np.int32).tolist(), strict=True))
@@ -101,4 +100,4 @@ def failed(compiled: Compiled, record: np.ndarray[Any, Any]) -> FailedAssertion 
         return None
     cta = (words["cta_x"], words["cta_y"], words["cta_z"])
     values = tuple(record[size:].view(np.int64).tolist())
-    return FailedAssertion(compiled.assertions[words["code"] - 1], words["thread"], cta, values)
+    return FailedAssertion(executable.assertions[words["code"] - 1], words["thread"], cta, values)

@@ -15,19 +15,20 @@ import numpy as np
 from cuda.bindings import driver
 
 from ..errors import DeviceError, LaunchError
+from ..executable import Executable, MachineCode
 from ..ir.params import AssertionsParam, BarrierParam, written_arguments
 from ..target import PORTABLE_CLUSTER, Target, for_capability
-from . import arrays, assertions, cuda_driver
-from .cuda_driver import call, load
+from . import arrays, assertions, cuda_code, cuda_driver
+from .cuda_driver import call
 from .cuda_memory import CudaMemory, staged
-from .device import NO_DRIVER, DirectLaunch, Launch, PreparedRun, WriteCheck, positions
+from .device import NO_DRIVER, DirectLaunch, Launch, PreparedRun, WriteCheck
 from .grid import stream_handle
 from .packing import Packing, Workspace, field_of, getter
 from .preparation import Preparation
 from .signature import Call
 
 if TYPE_CHECKING:
-    from ..pipeline import Compiled
+    from ..compiled import Compiled
 
 _STATIC_SHARED_BYTES = 48 * 1024
 _RECORD_BYTES = AssertionsParam.RECORD_BYTES
@@ -126,6 +127,12 @@ class CudaDevice:
             self._asserting.add(function)
         return function
 
+    def machine_code(self, executable: Executable) -> MachineCode:
+        """What the driver makes of a kernel's PTX for this GPU."""
+        self.check(executable.target)
+        with cuda_driver.current(self.context):
+            return cuda_code.link(executable, self.capability)
+
     def allocate(self, size: int) -> CudaMemory:
         return CudaMemory(size, self.number, self.context, self.synchronize)
 
@@ -157,33 +164,34 @@ class CudaFunction:
     """A kernel loaded on one device."""
 
     def __init__(self, device: CudaDevice, compiled: Compiled) -> None:
+        executable = compiled.executable
         self.compiled = compiled
         self.device = device
-        self.asserts = assertions.takes_record(compiled)
-        self._module, self._function = load(compiled.ptx, compiled.entry)
-        compiled.measurement.usage = cuda_driver.usage(self._function, compiled.local_bytes)
-        self._dynamic_bytes = compiled.shared_bytes if compiled.dynamic_shared else 0
+        self.asserts = assertions.takes_record(executable)
+        self._module, self._function = cuda_code.load(executable, device.capability)
+        compiled.measurement.usage = cuda_driver.usage(self._function, executable.local_bytes)
+        self._dynamic_bytes = executable.shared_bytes if executable.dynamic_shared else 0
         if self._dynamic_bytes > _STATIC_SHARED_BYTES:
             attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             call(driver.cuFuncSetAttribute, self._function, attribute, self._dynamic_bytes)
-        if math.prod(compiled.cluster or ()) > PORTABLE_CLUSTER:
+        if math.prod(executable.cluster or ()) > PORTABLE_CLUSTER:
             attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
             call(driver.cuFuncSetAttribute, self._function, attribute, 1)
-        self._is_cooperative = compiled.cooperative
+        self._is_cooperative = executable.cooperative
         self._record = CudaMemory(_RECORD_BYTES if self.asserts else 0, device.number, device.context, _nothing)
         self._record.copy_in(np.zeros(_RECORD_BYTES if self.asserts else 0, np.uint8))
-        words = _BARRIERS if any(isinstance(p, BarrierParam) for p in compiled.params) else 0
+        words = _BARRIERS if any(isinstance(p, BarrierParam) for p in executable.params) else 0
         self._barriers = CudaMemory(words * _BARRIER_BYTES, device.number, device.context, _nothing)
         self._barriers.copy_in(np.zeros(words * _BARRIER_BYTES, np.uint8))
         turns = itertools.cycle(range(words))
         workspace = Workspace(
             self._record.pointer, lambda: self._barriers.pointer + _BARRIER_BYTES * next(turns)
         )
-        index = positions(compiled)
-        self._getters = tuple(getter(p, index, workspace) for p in compiled.params)
-        self._check_written = WriteCheck(compiled)
-        self._written = sorted(index[name] for name in written_arguments(compiled.params))
-        self._packing = Packing([field_of(p) for p in compiled.params])
+        index = executable.positions
+        self._getters = tuple(getter(p, index, workspace) for p in executable.params)
+        self._check_written = WriteCheck(executable)
+        self._written = sorted(index[name] for name in written_arguments(executable.params))
+        self._packing = Packing([field_of(p) for p in executable.params])
         self._lock = threading.Lock()
         self._packed = Packed(self._packing)
         self.direct = None if self._is_cooperative or words else self._direct(workspace)
@@ -265,7 +273,7 @@ class CudaFunction:
         """Raises for a failed assert, once."""
         record = np.zeros(_RECORD_BYTES, np.uint8)
         self._record.copy_out(record)
-        failed = assertions.failed(self.compiled, record)
+        failed = assertions.failed(self.compiled.executable, record)
         if failed is None:
             return
         self._record.copy_in(np.zeros_like(record))
@@ -332,10 +340,10 @@ class CudaFunction:
         each = int(call(
             driver.cuOccupancyMaxActiveBlocksPerMultiprocessor, self._function, launch.threads, self._dynamic_bytes
         ))
-        count = self.device.multiprocessors
+        count, name = self.device.multiprocessors, self.compiled.executable.name
         return LaunchError(
             f"the {math.prod(launch.grid):,} CTAs of a cooperative launch must run at the same time; "
-            f"{self.device.name} runs {each * count:,} of {self.compiled.name} with {launch.threads} threads: "
+            f"{self.device.name} runs {each * count:,} of {name} with {launch.threads} threads: "
             f"{each} on each of {count} multiprocessors",
             hint="launch fewer CTAs, each of which does more, or let a CTA take less shared memory and fewer registers",
         )

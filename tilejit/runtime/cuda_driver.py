@@ -14,7 +14,7 @@ from ..usage import Usage
 
 SUCCESS = driver.CUresult.CUDA_SUCCESS
 
-_LOG_BYTES = 16384
+LOG_BYTES = 16384
 #: stream objects that are kept
 _STREAMS = 1024
 _INVALID_PTX = (
@@ -72,15 +72,26 @@ def load(ptx: str, entry: str) -> tuple[Any, Any]:
 
     raises: DeviceError with the driver's log where it refuses the PTX.
     """
-    log = bytearray(_LOG_BYTES)
-    options = (driver.CUjit_option.CU_JIT_ERROR_LOG_BUFFER, driver.CUjit_option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES)
-    error, module = driver.cuModuleLoadDataEx(ptx.encode() + b"\0", 2, list(options), [log, _LOG_BYTES])
+    log = bytearray(LOG_BYTES)
+    options, values = error_log(log)
+    error, module = driver.cuModuleLoadDataEx(ptx.encode() + b"\0", len(options), options, values)
     if error != SUCCESS:
-        raise _refusal(error, log)
+        raise refusal(error, log)
+    return module, function_of(module, entry)
+
+
+def error_log(log: bytearray) -> tuple[list[Any], list[Any]]:
+    """Options of a compilation, and their values, by which the driver writes what it refuses into `log`."""
+    options = driver.CUjit_option
+    return [options.CU_JIT_ERROR_LOG_BUFFER, options.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES], [log, len(log)]
+
+
+def function_of(module: Any, entry: str) -> Any:
+    """A module's kernel, with its code on the device."""
     function = call(driver.cuModuleGetFunction, module, entry.encode())
     # under lazy loading the code comes with the first use; asking for an attribute makes that now, before a capture
     call(driver.cuFuncGetAttribute, driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NUM_REGS, function)
-    return module, function
+    return function
 
 
 def usage(function: Any, local_bytes: int) -> Usage:
@@ -91,9 +102,10 @@ def usage(function: Any, local_bytes: int) -> Usage:
     return Usage(registers, max(local - local_bytes, 0))
 
 
-def _refusal(error: Any, log: bytearray) -> DeviceError | LaunchError:
+def refusal(error: Any, log: bytearray) -> DeviceError | LaunchError:
+    """What a driver says that compiles PTX and doesn't take it."""
     if error not in _INVALID_PTX:
-        return failure(error, "cuModuleLoadDataEx")
+        return failure(error, "the compilation of PTX")
     version = call(driver.cuDriverGetVersion)
     text = bytes(log).split(b"\0", 1)[0].decode(errors="replace").strip()
     driver_version = f"{version // 1000}.{version % 1000 // 10}"

@@ -14,7 +14,8 @@ from .packing import Workspace
 from .signature import Call
 
 if TYPE_CHECKING:
-    from ..pipeline import Compiled
+    from ..compiled import Compiled
+    from ..executable import Executable
 
 
 #: why no GPU can be used where its driver's library isn't there
@@ -118,19 +119,14 @@ class Device(Protocol):
     def synchronize(self) -> None: ...
 
 
-def positions(compiled: Compiled) -> dict[str, int]:
-    """Argument name -> its position in a call."""
-    return {name: i for i, (name, _) in enumerate(compiled.signature.arguments)}
-
-
 class WriteCheck:
     """Refuses read-only arrays where a kernel writes."""
 
     __slots__ = ("_written",)
 
-    def __init__(self, compiled: Compiled) -> None:
-        index = positions(compiled)
-        self._written = sorted((index[name], name) for name in written_arguments(compiled.params))
+    def __init__(self, executable: Executable) -> None:
+        index = executable.positions
+        self._written = sorted((index[name], name) for name in written_arguments(executable.params))
 
     def __call__(self, arguments: Sequence[Argument]) -> None:
         for index, name in self._written:

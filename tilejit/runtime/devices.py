@@ -22,6 +22,7 @@ from numpy.typing import DTypeLike
 
 from ..dtypes import DTYPES, DType, as_dtype
 from ..errors import DeviceError, LaunchError, ResourceError, entry_point
+from ..executable import Executable, MachineCode
 from ..target import target as find_target
 from .arrays import SIMULATOR, DeviceArray
 from .device import NO_DRIVER, Device
@@ -234,6 +235,24 @@ def empty(shape: int | Sequence[int], dtype: DType | DTypeLike, device: str | No
             hint=f"shape {extents} of {kind} is too large: work on it part by part",
         ) from None
     return DeviceArray(memory, kind, extents)
+
+
+def machine_code(executable: Executable) -> MachineCode:
+    """What the driver of the GPU in use makes of a kernel's PTX.
+
+    raises: DeviceError where no GPU is in use, or one that doesn't run code for the kernel's target.
+    """
+    number = default().number
+    if number == SIMULATOR:
+        raise DeviceError(
+            f"machine code of {executable.name} is made by a GPU's driver, and {default().name} is in use: {reason()}",
+            hint="save PTX, which every driver compiles when it loads it, or save where there is a GPU",
+        )
+    from . import cuda
+
+    opened = _cuda(number)
+    assert isinstance(opened, cuda.CudaDevice)
+    return opened.machine_code(executable)
 
 
 def synchronize() -> None:

@@ -25,14 +25,14 @@ from ..target import Target
 from ..target import target as find_target
 from . import assertions
 from .arrays import SIMULATOR, Argument, ArrayView, DeviceArray, device_name, host_bytes, offset_in_base
-from .device import DirectLaunch, Launch, PreparedRun, WriteCheck, checks_wanted, positions
+from .device import DirectLaunch, Launch, PreparedRun, WriteCheck, checks_wanted
 from .grid import stream_handle
 from .packing import Workspace, getter
 from .signature import Call
 
 if TYPE_CHECKING:
+    from ..compiled import Compiled
     from ..ir.checks import WatchedRegion
-    from ..pipeline import Compiled
 
 _DEFAULT_TARGET = "sm_90a"
 _POISON = 0xFF
@@ -122,8 +122,8 @@ class SimulatedFunction:
 
     def __init__(self, compiled: Compiled) -> None:
         self.compiled = compiled
-        self._positions = positions(compiled)
-        self._check_written = WriteCheck(compiled)
+        self._positions = compiled.executable.positions
+        self._check_written = WriteCheck(compiled.executable)
         self.direct: DirectLaunch | None = None
 
     def prepare(self, launch: Launch, call: Call) -> PreparedRun:
@@ -140,15 +140,15 @@ class SimulatedFunction:
         on_finding: Literal["raise", "collect"] = "raise", schedule: int = 0,
     ) -> Report:
         """Runs the kernel and returns what the simulator saw."""
-        compiled = self.compiled
+        executable = self.compiled.executable
         self._check_written(arguments)
         record = np.zeros(AssertionsParam.RECORD_BYTES, np.uint8)
-        values = [parameter_value(param, self._positions, arguments, record, profile) for param in compiled.params]
-        places = SourceLines(compiled.spans)
+        values = [parameter_value(param, self._positions, arguments, record, profile) for param in executable.params]
+        places = SourceLines(executable.spans)
         try:
             report = run(
-                compiled.ptx,
-                compiled.entry,
+                executable.ptx,
+                executable.entry,
                 launch.grid,
                 (launch.threads, 1, 1),
                 values,
@@ -156,29 +156,29 @@ class SimulatedFunction:
                 profile=profile,
                 on_finding=on_finding,
                 schedule=schedule,
-                dynamic_shared_bytes=compiled.shared_bytes if compiled.dynamic_shared else 0,
+                dynamic_shared_bytes=executable.shared_bytes if executable.dynamic_shared else 0,
                 locate=places.locate,
-                capability=compiled.target.number,
+                capability=executable.target.number,
             )
         except SimulationError as error:
             # a thread that ended at an assertion may be what others wait for
-            failed = assertions.failed(compiled, record)
+            failed = assertions.failed(executable, record)
             if failed is not None:
                 raise failed.simulated(launch) from None
             error.span = error.span or places.first_in(error.message)
             raise
         self._note_written(arguments)
-        failed = assertions.failed(compiled, record)
+        failed = assertions.failed(executable, record)
         if failed is not None:
             if on_finding == "raise":
                 raise failed.simulated(launch)
             report.note(failed.simulated(launch), places.location(failed.assertion.span))
-        report.regions = tuple(_counted(region, report.events) for region in compiled.watched)
+        report.regions = tuple(_counted(region, report.events) for region in executable.watched)
         return report
 
     def _note_written(self, arguments: Sequence[Argument]) -> None:
         """What a kernel wrote may be read from now on."""
-        for name in written_arguments(self.compiled.params):
+        for name in written_arguments(self.compiled.executable.params):
             view = arguments[self._positions[name]]
             if isinstance(view, ArrayView) and isinstance(view.owner, DeviceArray):
                 memory = view.owner.memory

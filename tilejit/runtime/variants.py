@@ -8,28 +8,26 @@ arguments ─ Call ─▶ Request ─ overlaps ─▶ Key ─ known? ─▶ Comp
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..dataclass import dataclass, field, replace
-from ..errors import KernelSyntaxError, LaunchError
-from ..frontend import KernelSource, Parameter
-from ..ir.params import written_arguments
+from ..dataclass import dataclass, field
+from ..errors import LaunchError
+from ..frontend import Parameter
 from ..ir.types import Signature
 from ..target import Target
 from .captured import Captured
+from .making import Draft, Maker, Order
 from .signature import Call, describe, describe_one, freeze, signature
 
 if TYPE_CHECKING:
-    from ..ir.nodes import Kernel as TileKernel
-    from ..pipeline import Compiled
+    from ..compiled import Compiled
 
 _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
@@ -45,21 +43,6 @@ def without_compiling(where: str) -> Iterator[None]:
         yield
     finally:
         _frozen.reset(token)
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Inside, Python's cyclic collector doesn't run by itself, in any thread.
-
-    It took 8 % of the matmul kernel's compilation, which leaves 270 objects in cycles: the next collection has those.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 class Request(NamedTuple):
@@ -111,24 +94,16 @@ class CompiledVariant:
         return f"{head}; made {when} by {self.call}; ms: {stages}"
 
 
-#: reads a kernel's source into tile IR: build(signature, target, threads, debug)
-Build = Callable[[Signature, Target, int, bool], "TileKernel"]
-
-
 class VariantCache:
-    """The compiled variants of one kernel, by their keys. build: makes its tile IR."""
+    """The compiled variants of one kernel, by their keys. name: of the kernel."""
 
     def __init__(
-        self,
-        source: KernelSource,
-        parameters: Sequence[Parameter],
-        captured: Captured,
-        build: Build,
+        self, name: str, parameters: Sequence[Parameter], captured: Captured, maker: Maker
     ) -> None:
-        self._source = source
+        self._name = name
         self._parameters = parameters
         self._captured = captured
-        self._build = build
+        self._maker = maker
         self._variants: dict[Key, CompiledVariant] = {}
         # the arguments that the kernel writes, by a key in which every overlapping array has the overlap bit
         self._written: dict[Key, frozenset[str]] = {}
@@ -152,27 +127,27 @@ class VariantCache:
             if variant is None:
                 self._refuse_recompilation(key)
                 variant = self._variants[key] = self._make(key.signature, request, draft)
-                if request.debug and not variant.compiled.is_checked:
+                if request.debug and not variant.compiled.executable.is_checked:
                     self._variants[key._replace(debug=False)] = variant
             return variant
 
     def _plain_twin(self, key: Key) -> CompiledVariant | None:
         """The plain build where that is all that the checked build of this key would be; None where it isn't made."""
         plain = self._variants.get(key._replace(debug=False)) if key.debug else None
-        if plain is None:
+        if plain is None or not plain.compiled.is_derived:
             return None
         from .. import pipeline
 
-        if pipeline.would_check(plain.compiled.tile):
+        if pipeline.would_check(plain.compiled.derivation.tile):
             return None
         self._variants[key] = plain
         return plain
 
     def compile_signature(self, typed: Signature, target: Target, threads: int, debug: bool) -> Compiled:
         """Compiles for a signature that another target's variant has; not kept."""
-        return self._make(typed, Request(target, threads, (), Call((), ()), debug), None).compiled
+        return self._maker.make(Order(typed, target, threads, debug))
 
-    def _key_and_draft(self, request: Request) -> tuple[Key, _Draft | None]:
+    def _key_and_draft(self, request: Request) -> tuple[Key, Draft | None]:
         """The request's key; and the kernel's tile IR, where the key could not be known without it.
 
         Overlapping arrays have the overlap bit only where one of them is written, which the tile IR tells. It is made
@@ -185,8 +160,8 @@ class VariantCache:
             return cautious, None
         draft, written = None, self._written.get(cautious)
         if written is None:
-            draft = self._draft(cautious.signature, request)
-            written = self._written[cautious] = written_arguments(draft.tile.params)
+            written, draft = self._maker.written(_order(cautious.signature, request))
+            self._written[cautious] = written
         names = [p.name for p in self._parameters]
         pairs = [pair for pair in overlaps if names[pair[0]] in written or names[pair[1]] in written]
         return self._key(request, frozenset(position for pair in pairs for position in pair)), draft
@@ -202,43 +177,16 @@ class VariantCache:
         )
         return Key(typed, constexprs, threads, target.name, self._captured.number(), debug)
 
-    def _draft(self, typed: Signature, request: Request) -> _Draft:
-        started = time.perf_counter()
-        with self._recursion_named():
-            tile = self._build(typed, request.target, request.threads, request.debug)
-        return _Draft(tile, 1e3 * (time.perf_counter() - started))
-
-    def _make(self, typed: Signature, request: Request, draft: _Draft | None) -> CompiledVariant:
+    def _make(self, typed: Signature, request: Request, draft: Draft | None) -> CompiledVariant:
         call, made = _call_site(), time.time()
-        with _uncollected():
-            # the compiler and llvmlite take 100 ms to import, so they wait until something is compiled
-            from .. import pipeline
-            from ..frontend.ir_params import with_overlaps
-
-            draft = draft or self._draft(typed, request)
-            tile = with_overlaps(draft.tile, typed)
-            with self._recursion_named():
-                compiled = pipeline.compile(tile, typed, request.target, sound=True)
-        compiled = replace(compiled, timings={"frontend": draft.ms, **compiled.timings})
+        compiled = self._maker.make(_order(typed, request), draft)
         return CompiledVariant(
             typed, request.threads, request.target, request.debug, made, call, compiled.timings, compiled
         )
 
-    @contextmanager
-    def _recursion_named(self) -> Iterator[None]:
-        try:
-            yield
-        except RecursionError:
-            raise KernelSyntaxError(
-                f"{self._source.name} has an expression, an elif chain or a tuple of several hundred levels, "
-                "deeper than Python recurses",
-                span=self._source.span(self._source.node),
-                hint="give parts of it names of their own",
-            ) from None
-
     def _refuse_recompilation(self, key: Key) -> None:
         """Refuses another signature, but not the other build of one that is compiled."""
-        where, name = _frozen.get(), self._source.name
+        where, name = _frozen.get(), self._name
         if where is None or key._replace(debug=not key.debug) in self._variants:
             return
         if not self._variants:
@@ -250,11 +198,8 @@ class VariantCache:
         )
 
 
-class _Draft(NamedTuple):
-    """A kernel's tile IR, which may still assume more overlaps than there are. ms: what it took."""
-
-    tile: TileKernel
-    ms: float
+def _order(typed: Signature, request: Request) -> Order:
+    return Order(typed, request.target, request.threads, request.debug)
 
 
 def _call_site() -> str:

@@ -11,6 +11,7 @@ import numpy as np
 
 from tests.reference.layouts import THREAD_STEP
 from tests.support.running import aligned, run
+from tilejit.compiled import Compiled
 from tilejit.dtypes import DTYPES, DType, int64
 from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import (
@@ -32,7 +33,6 @@ from tilejit.ir.params import (
     ScalarParam,
 )
 from tilejit.layout import TileLayout, datapath, wg_local
-from tilejit.pipeline import Compiled
 from tilejit.runtime import devices
 
 #: [[start, extent], ...], a start as a number or as {"sym": "name*factor"}

@@ -7,20 +7,32 @@ import ast
 from ...errors import KernelSyntaxError
 from ...layout import Axis, R, Replica, S, Swizzle, Term, TileLayout
 
-__all__ = ["layout_from_text"]
+__all__ = ["layout_from_text", "swizzle_from_text"]
 
 _Parsed = int | tuple[object, ...] | slice | Axis | Term | Replica | TileLayout | Swizzle
 
 
 def layout_from_text(text: str) -> TileLayout:
     """The layout that `repr` wrote as `text`; anything else is a KernelSyntaxError."""
-    try:
-        value = _value(ast.parse(text, mode="eval").body)
-    except SyntaxError:
-        raise _Unreadable(text) from None
+    value = _parsed(text)
     if not isinstance(value, TileLayout):
         raise _Unreadable(text)
     return value
+
+
+def swizzle_from_text(text: str) -> Swizzle:
+    """As `layout_from_text`, for a swizzle."""
+    value = _parsed(text)
+    if not isinstance(value, Swizzle):
+        raise _Unreadable(text)
+    return value
+
+
+def _parsed(text: str) -> _Parsed:
+    try:
+        return _value(ast.parse(text, mode="eval").body)
+    except SyntaxError:
+        raise _Unreadable(text) from None
 
 
 class _Unreadable(KernelSyntaxError):

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 from ...ir.types import ScalarType
 from ..arrays import Argument, ArrayView
-from ..device import DirectLaunch, positions
+from ..device import DirectLaunch
 from ..packing import Field, Packing, Workspace, argument_of, field_of, field_of_scalar, getter
 from ..signature import Call, overlaps
 from .text import ALIGN, ENTRY, LauncherText
 
 if TYPE_CHECKING:
-    from ...pipeline import Compiled
+    from ...executable import Executable
 
 #: memory of the parameters, the address of their addresses, and what holds these
 Slot = tuple[Any, int, Any]
@@ -106,12 +106,12 @@ class SlotLayout:
     pack_into: writes what each launch writes, in the order of the text.
     """
 
-    def __init__(self, text: LauncherText, compiled: Compiled, workspace: Workspace) -> None:
-        index = positions(compiled)
-        types = [kind for _, kind in compiled.signature.arguments]
+    def __init__(self, text: LauncherText, executable: Executable, workspace: Workspace) -> None:
+        index = executable.positions
+        types = [kind for _, kind in executable.signature.arguments]
         scalars = [(i, kind.dtype) for i, kind in enumerate(types) if isinstance(kind, ScalarType)]
         written = Packing([*(_POINTER for _ in text.arrays), *(field_of_scalar(dtype) for _, dtype in scalars)])
-        once = [p for p in compiled.params if argument_of(p) is None]
+        once = [p for p in executable.params if argument_of(p) is None]
         constants = Packing([field_of(p) for p in once])
         self.pack_into = written.pack_into
         self._getters = [getter(p, index, workspace) for p in once]
@@ -121,7 +121,7 @@ class SlotLayout:
         of_argument = dict(zip((*(i for i, _ in text.arrays), *(i for i, _ in scalars)), written.offsets, strict=True))
         of_constant = {id(p): self._start_bytes + at for p, at in zip(once, constants.offsets, strict=True)}
         self._offsets = [
-            of_constant[id(p)] if (of := argument_of(p)) is None else of_argument[index[of]] for p in compiled.params
+            of_constant[id(p)] if (of := argument_of(p)) is None else of_argument[index[of]] for p in executable.params
         ]
 
     def maker(self, arguments: Sequence[Argument]) -> Callable[[], Slot]:

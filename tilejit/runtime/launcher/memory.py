@@ -103,7 +103,7 @@ class LaunchMemory:
             direct = direct._replace(launch=direct.launch_in_context)
         layout = self._layouts.get((text.number, resolved.function))
         if layout is None:
-            layout = SlotLayout(text, resolved.function.compiled, direct.workspace)
+            layout = SlotLayout(text, resolved.function.compiled.executable, direct.workspace)
             self._layouts[text.number, resolved.function] = layout
         if place is not key:
             table.setdefault(key, special_entry(text, bounds, check))

@@ -1,0 +1,88 @@
+"""Executables in files: read as they were written, or refused."""
+
+import json
+import subprocess
+from dataclasses import replace
+
+import pytest
+
+import tilejit as tj
+from tests.executable.kernels import EXECUTABLES
+from tests.support.ptxas import ptxas_accepts, ptxas_path
+from tilejit.executable import MachineCode
+from tilejit.executable import files as executable_files
+from tilejit.executable.files import read_executable, saved
+
+#: any bytes will do
+CODE = MachineCode(b"\x7fELF" + bytes(range(256)) * 4, 90)
+
+
+def written(executable, folder):
+    path = folder / ("k.ptx" if executable.machine_code is None else "k.cubin")
+    path.write_bytes(saved(executable))
+    return path
+
+
+@pytest.mark.parametrize("code", [None, CODE], ids=["ptx", "cubin"])
+def test_a_file_is_read_back_as_it_was_saved(compiled, code, tmp_path):
+    executable = replace(compiled.executable, machine_code=code)
+    assert read_executable(written(executable, tmp_path)) == executable
+
+
+def test_other_programs_read_the_files_as_what_they_are(compiled, tmp_path):
+    executable = compiled.executable
+    ptx = written(executable, tmp_path).read_text()
+    ptxas_accepts(ptx, executable.target.name)
+    assert ptx.startswith(executable.ptx)
+
+
+@pytest.mark.skipif(ptxas_path() is None, reason="no ptxas: install nvidia-cuda-nvcc")
+def test_a_cubin_stands_in_front_of_what_is_added(tmp_path):
+    executable = EXECUTABLES["large"]().executable
+    (tmp_path / "x.ptx").write_text(executable.ptx)
+    command = [str(ptxas_path()), f"-arch={executable.target.name}", "-o", "x.cubin", "x.ptx"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    image = (tmp_path / "x.cubin").read_bytes()
+    path = written(replace(executable, machine_code=MachineCode(image, 80)), tmp_path)
+    assert path.read_bytes().startswith(image) and read_executable(path).machine_code.image == image
+
+
+@pytest.mark.parametrize("code", [None, CODE], ids=["ptx", "cubin"])
+def test_a_file_that_was_altered_or_cut_anywhere_is_refused(code, tmp_path):
+    executable = replace(EXECUTABLES["nothing"]().executable, machine_code=code)
+    path = written(executable, tmp_path)
+    whole = path.read_bytes()
+    for place in range(0, len(whole), 7):
+        altered = bytearray(whole)
+        altered[place] ^= 1
+        for content in (bytes(altered), whole[:place]):
+            path.write_bytes(content)
+            with pytest.raises(tj.LaunchError, match="holds no kernel|is not what was saved"):
+                read_executable(path)
+    path.write_bytes(whole)
+    assert read_executable(path) == executable
+
+
+@pytest.mark.parametrize("name", ["k.ptx", "k.cubin"])
+def test_files_of_others_are_refused(name, tmp_path):
+    path = tmp_path / name
+    with pytest.raises(tj.LaunchError, match=r"can't be read: No such file"):
+        read_executable(path)
+    for content in (b"", b"\n", b".version 8.0\n.target sm_90\n", b"\x7fELF" + bytes(1000), b"\ntilejit a 1 2\n"):
+        path.write_bytes(content)
+        with pytest.raises(tj.LaunchError, match="holds no kernel that tilejit saved"):
+            read_executable(path)
+
+
+def test_a_file_of_another_format_says_so(tmp_path, monkeypatch):
+    path = written(EXECUTABLES["nothing"]().executable, tmp_path)
+    monkeypatch.setattr(executable_files, "FORMAT", 99)
+    with pytest.raises(tj.LaunchError, match="another version of tilejit, in format 1; this one reads 99"):
+        read_executable(path)
+
+
+def test_the_record_is_one_line_of_plain_text(tmp_path):
+    content = saved(EXECUTABLES["register"]().executable)
+    last = content.splitlines()[-1]
+    assert content.isascii() or b"gr" in content
+    assert json.loads(last.split(b" ", 3)[3])["format"] == 1

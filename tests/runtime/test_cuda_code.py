@@ -1,0 +1,91 @@
+"""Which machine code a GPU runs, seen by a fake driver."""
+
+from dataclasses import replace
+
+import pytest
+
+pytest.importorskip("cuda.bindings")
+
+from tests.executable.kernels import EXECUTABLES  # noqa: E402
+from tests.runtime.fake_driver import FakeDriver  # noqa: E402
+from tilejit.compiled import Compiled  # noqa: E402
+from tilejit.errors import DeviceError  # noqa: E402
+from tilejit.executable import MachineCode  # noqa: E402
+from tilejit.runtime import cuda, cuda_code, cuda_driver, cuda_memory  # noqa: E402
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    driver = FakeDriver()
+    for module in (cuda, cuda_code, cuda_driver, cuda_memory):
+        monkeypatch.setattr(module, "driver", driver)
+    return driver
+
+
+@pytest.fixture
+def device(fake):
+    return cuda.CudaDevice(0)
+
+
+def compiled(code=None):
+    made = EXECUTABLES["nothing"]()
+    return Compiled(replace(made.executable, machine_code=code), {}, made.made)
+
+
+def test_machine_code_that_was_saved_for_this_gpu_is_loaded_as_it_is(fake, device):
+    device.load(compiled(MachineCode(b"cubin", 90)))
+    assert ("cubin", b"cubin") in fake.calls and not fake.compiled
+
+
+def test_machine_code_for_another_gpu_is_left_alone(fake, device):
+    made = compiled(MachineCode(b"cubin", 80))
+    device.load(made)
+    assert ("cubin", b"cubin") not in fake.calls and fake.compiled == [made.ptx]
+
+
+def test_where_the_driver_refuses_machine_code_it_compiles_the_ptx(fake, device):
+    fake.refused_cubins = {b"cubin"}
+    made = compiled(MachineCode(b"cubin", 90))
+    device.load(made)
+    assert ("cubin", b"cubin") in fake.calls and fake.compiled == [made.ptx]
+
+
+def test_the_drivers_linker_gives_machine_code_that_outlives_it(fake, device):
+    made = compiled()
+    code = device.machine_code(made.executable)
+    fake.image.raw = bytes(len(fake.image))
+    assert code == MachineCode(b"cubin of " + made.ptx.encode(), 90)
+    # in the device's context, and nothing is left open
+    assert fake.calls == [("link", 100), ("unlinked",)] and not fake.contexts
+
+
+def test_ptx_that_the_linker_refuses_is_a_device_error_with_its_log(fake, device):
+    fake.refusal = (fake.CUresult.CUDA_ERROR_INVALID_PTX, b"Unknown symbol x")
+    with pytest.raises(DeviceError, match=r"refused the PTX: CUDA_ERROR_INVALID_PTX\nUnknown symbol x"):
+        device.machine_code(compiled().executable)
+    assert ("unlinked",) in fake.calls
+
+
+def test_machine_code_of_another_architecture_is_refused_before_the_driver_sees_it(fake, device):
+    with pytest.raises(DeviceError, match="can't run code for sm_100a"):
+        device.machine_code(EXECUTABLES["pinned"]().executable)
+    assert not fake.calls
+
+
+@pytest.mark.gpu
+def test_a_gpu_runs_what_its_driver_linked(tmp_path):
+    import numpy as np
+
+    import tilejit as tj
+    from tests.executable.kernels import large
+
+    a = np.arange(64 * 48, dtype=np.float32).reshape(64, 48)
+    with tj.use_device("cuda"):
+        made = large.compile(tj.spec((64, 48), tj.float32), tj.spec((64, 48), tj.float32))
+        for name in ("k.cubin", "k.ptx"):
+            made.save(tmp_path / name)
+            b = np.zeros_like(a)
+            kernel = tj.load_compiled(tmp_path / name)
+            kernel[1](a, b)
+            np.testing.assert_array_equal(a, b)
+            assert not kernel.compiled.usage.is_estimate

@@ -1,0 +1,474 @@
+"""Kernels on disk: another process finds them, and nothing but what it would have compiled itself."""
+
+import ast
+import gc
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import warnings
+import weakref
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tilejit as tj
+from tilejit import pipeline
+from tilejit.frontend import kernel as frontend
+from tilejit.runtime import disk, fingerprint, making
+from tilejit.runtime.store import CacheWarning, DiskStore, current
+
+ROOT = Path(tj.__file__).parent.parent
+
+SCALE = 3.0
+OPTIONS = (2, 4)
+
+
+@tj.function
+def shifted(x, by):
+    return x + by
+
+
+@tj.kernel(threads=32)
+def scale(A: tj.Tensor, B: tj.Tensor, by: tj.constexpr):
+    lane = tj.lane_id()
+    B[lane] = shifted(A[lane] * SCALE, by)
+
+
+@tj.kernel(threads=32)
+def reverse(A: tj.Tensor, B: tj.Tensor, by: tj.constexpr):
+    lane = tj.lane_id()
+    B[31 - lane] = shifted(A[lane], by)
+
+
+@pytest.fixture(autouse=True)
+def store(tmp_path, monkeypatch):
+    """An empty cache that is on."""
+    monkeypatch.setenv("TILEJIT_CACHE", "1")
+    monkeypatch.setenv("TILEJIT_CACHE_DIR", str(tmp_path / "kept"))
+    return current()
+
+
+@pytest.fixture
+def compiler(monkeypatch):
+    """Counts what the frontend and the rest of the compiler do."""
+    seen = {"read": 0, "compiled": 0}
+
+    def counting(name, function):
+        def counted(*args, **kwargs):
+            seen[name] += 1
+            return function(*args, **kwargs)
+
+        return counted
+
+    monkeypatch.setattr(frontend, "build", counting("read", frontend.build))
+    monkeypatch.setattr(pipeline, "compile", counting("compiled", pipeline.compile))
+    return seen
+
+
+def fresh(kernel):
+    """The kernel as another process has it."""
+    return tj.Kernel(kernel.__wrapped__, kernel.options)
+
+
+def result(kernel, by=1, dtype=np.float32):
+    a = np.arange(32, dtype=dtype)
+    b = np.zeros_like(a)
+    with tj.use_device("sim"):
+        fresh(kernel)[1](a, b, by)
+    return b
+
+
+def programs(store):
+    return [entry.path for entry in store.entries() if entry.kind == "program"]
+
+
+def module(folder, text, name="kernels"):
+    """The module of a file with this text."""
+    path = folder / f"{name}.py"
+    path.write_text(text)
+    importlib.invalidate_caches()
+    loader = importlib.util.spec_from_file_location(f"{folder.name}_{name}", path)
+    made = importlib.util.module_from_spec(loader)
+    loader.loader.exec_module(made)
+    return made
+
+
+def test_what_one_process_compiled_no_other_reads_or_compiles(compiler, store):
+    expected = np.arange(32, dtype=np.float32) * 3 + 1
+    np.testing.assert_array_equal(result(scale), expected)
+    assert compiler == {"read": 1, "compiled": 1} and len(programs(store)) >= 1
+    np.testing.assert_array_equal(result(scale), expected)
+    assert compiler == {"read": 1, "compiled": 1}
+
+
+def test_a_process_that_finds_its_kernel_imports_neither_llvm_nor_the_compiler(store, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys\nimport numpy as np\nimport tilejit as tj\n"
+        "@tj.kernel(threads=32)\ndef one(A: tj.Tensor):\n    A[tj.lane_id()] = 1\n"
+        "a = np.zeros(32, np.float32)\none[1](a)\nassert (a == 1).all()\n"
+        "print(*(m for m in ('llvmlite', 'tilejit.pipeline', 'tilejit.codegen', 'tilejit.lower') if m in sys.modules))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TILEJIT_DEVICE": "sim"}
+    runs = [
+        subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True, check=True)
+        for _ in range(2)
+    ]
+    assert "llvmlite" in runs[0].stdout and runs[1].stdout.strip() == ""
+
+
+def test_what_comes_from_the_disk_is_what_was_compiled(compiler):
+    arguments = tj.spec((64, 8), tj.float32), tj.spec((64, 8), tj.float32), 2
+    made, kept = (fresh(scale_rows).compile(*arguments, target="sm_90a") for _ in range(2))
+    assert compiler["compiled"] == 1
+    assert kept.executable == made.executable and list(kept.timings) == ["disk"]
+    assert not kept.is_derived and made.is_derived
+    # how it was made is found out when somebody asks
+    assert str(kept.explain()) == str(made.explain()) and compiler["compiled"] == 2
+    assert (kept.tile_ir, kept.lane_ir, kept.llvm_ir) == (made.tile_ir, made.lane_ir, made.llvm_ir)
+    assert kept.usage == made.usage and compiler["compiled"] == 2
+
+
+@tj.kernel(threads=32)
+def scale_rows(A: tj.Tensor, B: tj.Tensor, by: tj.constexpr):
+    x = tj.cta.load(A[0:64, 0:8])
+    tj.cta.store(B[0:64, 0:8], x * by)
+
+
+def test_how_a_kernel_was_made_cant_be_asked_when_what_it_captures_has_changed(monkeypatch):
+    arguments = tj.spec((32,), tj.float32), tj.spec((32,), tj.float32), 1
+    fresh(scale).compile(*arguments, target="sm_90a")
+    kept = fresh(scale).compile(*arguments, target="sm_90a")
+    monkeypatch.setitem(globals(), "SCALE", 4.0)
+    with pytest.raises(tj.LaunchError, match=r"came from the disk, .* changed since: SCALE 4.0, compiled was 3.0"):
+        kept.explain()
+
+
+def test_arrays_that_overlap_are_not_read_again_to_learn_what_is_written(compiler):
+    def in_place(kernel):
+        a = np.arange(32, dtype=np.float32)
+        with tj.use_device("sim"):
+            kernel[1](a, a, 0)
+        return a
+
+    expected = in_place(fresh(scale))
+    assert compiler["compiled"] == 1
+    before = dict(compiler)
+    np.testing.assert_array_equal(in_place(fresh(scale)), expected)
+    assert compiler == before
+
+
+def test_each_captured_value_has_its_own_entry(compiler, monkeypatch):
+    assert result(scale)[2] == 7
+    for value, expected in ((4.0, 9), (3, 7), (np.float32(3), 7), (-0.0, 1), (0.0, 1)):
+        monkeypatch.setitem(globals(), "SCALE", value)
+        assert result(scale)[2] == expected, value
+    assert compiler["compiled"] == 6
+    monkeypatch.setitem(globals(), "SCALE", 3.0)
+    assert result(scale)[2] == 7 and compiler["compiled"] == 6
+
+
+@pytest.mark.parametrize(
+    "first, second",
+    [(1, 1.0), (1, True), (0.0, -0.0), ((1, 2), (1, 2.0)), (tj.float32, "float32"), (None, "None"), ("1", 1)],
+    ids=repr,
+)
+def test_each_compile_time_value_has_its_own_entry(first, second, compiler):
+    arguments = tj.spec((32,), tj.float32), tj.spec((32,), tj.float32)
+    for value in (first, second, first, second):
+        fresh(unused).compile(*arguments, value, target="sm_90a")
+    assert compiler["compiled"] == 2
+
+
+@tj.kernel(threads=32)
+def unused(A: tj.Tensor, B: tj.Tensor, value: tj.constexpr):
+    B[tj.lane_id()] = A[tj.lane_id()]
+
+
+def test_a_function_as_a_compile_time_value_counts_by_its_text_and_what_it_captures(compiler, monkeypatch):
+    arguments = tj.spec((32,), tj.float32), tj.spec((32,), tj.float32)
+    for function in (scaled, shifted_by_one, scaled, shifted_by_one):
+        fresh(applied).compile(*arguments, function, target="sm_90a")
+    assert compiler["compiled"] == 2
+    monkeypatch.setitem(globals(), "SCALE", 5.0)
+    assert "0f40A00000" in fresh(applied).compile(*arguments, scaled, target="sm_90a").ptx
+    assert compiler["compiled"] == 3
+
+
+@tj.function
+def scaled(x):
+    return x * SCALE
+
+
+@tj.function
+def shifted_by_one(x):
+    return x + 1
+
+
+@tj.kernel(threads=32)
+def applied(A: tj.Tensor, B: tj.Tensor, f: tj.constexpr):
+    B[tj.lane_id()] = f(A[tj.lane_id()])
+
+
+def test_a_value_that_only_this_process_has_is_not_kept(store):
+    arguments = tj.spec((32,), tj.float32), tj.spec((32,), tj.float32)
+    fresh(unused).compile(*arguments, frozenset({1}), target="sm_90a")
+    assert not list(store.entries())
+
+
+def test_targets_threads_builds_and_options_have_their_own_entries(compiler):
+    arguments = tj.spec((32,), tj.float32), tj.spec((32,), tj.float32), 1
+    for kernel, options in (
+        (scale, {"target": "sm_90a"}), (scale, {"target": "sm_80"}), (scale, {"target": "sm_90a", "threads": 64}),
+        (tj.kernel(threads=32, debug=True)(scale.__wrapped__), {"target": "sm_90a"}),
+        (tj.kernel(threads=32, max_registers=40)(scale.__wrapped__), {"target": "sm_90a"}),
+        (tj.kernel(threads=32, cluster=(2,))(scale.__wrapped__), {"target": "sm_90a"}),
+        (tj.kernel(threads=32, cooperative=True)(scale.__wrapped__), {"target": "sm_90a"}),
+    ):
+        before = compiler["compiled"]
+        made, kept = (fresh(kernel).compile(*arguments, **options) for _ in range(2))
+        assert compiler["compiled"] == before + 1, options
+        assert made.executable == kept.executable
+
+
+def test_a_checked_build_without_checks_is_the_plain_one_too(compiler):
+    arguments = tj.spec((32,), tj.float32), tj.spec((32,), tj.float32), 1
+
+    @tj.kernel(threads=32, debug=True)
+    def nothing_to_check(A: tj.Tensor, B: tj.Tensor, by: tj.constexpr):
+        pass
+
+    fresh(nothing_to_check).compile(*arguments, target="sm_90a")
+    plain = tj.Kernel(nothing_to_check.__wrapped__, tj.kernel(threads=32)(nothing_to_check.__wrapped__).options)
+    plain.compile(*arguments, target="sm_90a")
+    assert compiler["compiled"] == 1
+
+
+KERNELS = '''
+import tilejit as tj
+
+@tj.function
+def helper(x):
+    return x + 1
+
+@tj.kernel(threads=32)
+def kernel(A: tj.Tensor, B: tj.Tensor, n: tj.constexpr):
+    lane = tj.lane_id()
+    B[lane] = helper(A[lane + n])
+'''
+
+
+def message(kernel):
+    """What an access out of bounds says."""
+    a, b = np.zeros(32, np.float32), np.zeros(32, np.float32)
+    with tj.use_device("sim"), pytest.raises(tj.OutOfBoundsError) as caught:
+        kernel[1](a, b, 1)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("was, now", [("x + 1", "x + 2"), ("lane + n", "lane - n"), ("threads=32", "threads=64")])
+def test_an_edited_kernel_or_helper_is_compiled(was, now, compiler, tmp_path):
+    arguments = tj.spec((32,), tj.float32), tj.spec((32,), tj.float32), 0
+    (tmp_path / "edited").mkdir()
+    for text in (KERNELS, KERNELS.replace(was, now), KERNELS):
+        module(tmp_path / "edited", text).kernel.compile(*arguments, target="sm_90a")
+    assert compiler["compiled"] == 2
+
+
+def test_a_kernel_that_has_moved_to_another_file_is_found_and_names_that_file(compiler, tmp_path):
+    (tmp_path / "old").mkdir()
+    (tmp_path / "new").mkdir()
+    told = message(module(tmp_path / "old", KERNELS).kernel)
+    again = message(module(tmp_path / "new", KERNELS).kernel)
+    assert compiler["compiled"] == 1
+    assert str(tmp_path / "old") in told and again == told.replace(str(tmp_path / "old"), str(tmp_path / "new"))
+    # line information too
+    arguments = tj.spec((32,), tj.float32), tj.spec((32,), tj.float32), 0
+    old, new = (module(tmp_path / name, KERNELS).kernel.compile(*arguments, target="sm_90a") for name in ("old", "new"))
+    assert compiler["compiled"] == 2 and f'"{tmp_path / "new" / "kernels.py"}"' in new.ptx
+    assert new.ptx == old.ptx.replace(str(tmp_path / "old"), str(tmp_path / "new"))
+
+
+def test_a_kernel_whose_helper_has_moved_to_a_file_of_its_own_is_compiled(compiler, tmp_path):
+    arguments = tj.spec((32,), tj.float32), tj.spec((32,), tj.float32), 0
+    both = module(tmp_path, KERNELS)
+    both.kernel.compile(*arguments, target="sm_90a")
+    alone = module(tmp_path, KERNELS, "helpers")
+    parted = module(tmp_path, KERNELS, "parted")
+    parted.helper = alone.helper
+    parted.kernel.compile(*arguments, target="sm_90a")
+    assert compiler["compiled"] == 2
+
+
+def test_a_kernel_on_other_lines_is_compiled_because_its_lines_are_in_it(compiler, tmp_path):
+    first = message(module(tmp_path, KERNELS, "first").kernel)
+    second = message(module(tmp_path, "\n" + KERNELS, "second").kernel)
+    assert compiler["compiled"] == 2 and "first.py:11" in first and "second.py:12" in second
+
+
+def test_equal_texts_that_capture_different_values_are_told_apart(compiler, tmp_path):
+    text = KERNELS.replace("x + 1", "x + OFFSET")
+    kernels = [module(tmp_path, f"{text}\nOFFSET = {n}\n", f"captures{n}").kernel for n in (1, 2)]
+    assert [result(kernel, 0)[0] for kernel in kernels] == [1, 2]
+    assert compiler["compiled"] == 2
+
+
+def test_another_tilejit_compiles_again(compiler, monkeypatch):
+    result(scale)
+    monkeypatch.setattr(disk, "fingerprint", lambda: "another")
+    result(scale)
+    assert compiler["compiled"] == 2
+
+
+def test_the_fingerprint_tells_every_edit_of_the_package(tmp_path):
+    package = tmp_path / "tilejit"
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "tilejit", package, ignore=ignored)
+    before = fingerprint.source_digest(package)
+    assert before == fingerprint.source_digest(ROOT / "tilejit")
+    for change in (
+        lambda: (package / "codegen" / "writer.py").write_bytes((package / "codegen" / "writer.py").read_bytes()[:-1]),
+        lambda: (package / "codegen" / "writer.py").rename(package / "codegen" / "writes.py"),
+        lambda: (package / "lower" / "new.py").write_text(""),
+        lambda: (package / "dtypes.py").unlink(),
+    ):
+        change()
+        after = fingerprint.source_digest(package)
+        assert after != before
+        before = after
+    assert str(np.__version__) in fingerprint.fingerprint()
+
+
+def test_the_fingerprint_tells_another_llvm(monkeypatch, tmp_path):
+    before = fingerprint._llvm()
+    package = tmp_path / "llvmlite"
+    (package / "binding").mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "_version.py").write_text("version = '99'")
+    monkeypatch.setattr(fingerprint, "find_spec", lambda name: importlib.util.spec_from_file_location(
+        name, package / "__init__.py"
+    ))
+    other = fingerprint._llvm()
+    (package / "binding" / "libllvmlite.so").write_text("another library")
+    assert len({before, other, fingerprint._llvm()}) == 3
+
+
+def test_what_changes_while_a_kernel_is_compiled_is_not_kept(monkeypatch, store):
+    compile = pipeline.compile
+
+    def changing(*args, **kwargs):
+        monkeypatch.setitem(globals(), "SCALE", 5.0)
+        return compile(*args, **kwargs)
+
+    monkeypatch.setattr(pipeline, "compile", changing)
+    result(scale)
+    assert not programs(store)
+
+
+def test_altered_ptx_is_not_run(compiler, store):
+    good = result(scale)
+    for path in programs(store):
+        content = path.read_bytes()
+        assert content.count(b"0f40400000") >= 1
+        # three becomes four: what a digest can't tell is code of whoever wrote the file
+        path.write_bytes(content.replace(b"0f40400000", b"0f40800000"))
+    np.testing.assert_array_equal(result(scale), good)
+    assert compiler["compiled"] == 2
+    np.testing.assert_array_equal(result(scale), good)
+    assert compiler["compiled"] == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="Windows trusts the profile's folder")
+def test_ptx_of_another_user_is_not_run(compiler, store, monkeypatch):
+    good = result(scale)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    stranger = DiskStore(store.folder)
+    monkeypatch.setattr(disk, "current", lambda: stranger)
+    with pytest.warns(CacheWarning, match="belongs to another user: nothing is kept on disk") as caught:
+        np.testing.assert_array_equal(result(scale), good)
+        np.testing.assert_array_equal(result(scale), good)
+    assert len(caught) == 1 and compiler["compiled"] == 3
+
+
+def test_entries_that_have_changed_places_are_not_run(compiler, store):
+    good = result(scale), result(reverse)
+    one, other = sorted(programs(store))[:2]
+    kept = one.read_bytes()
+    one.write_bytes(other.read_bytes())
+    other.write_bytes(kept)
+    np.testing.assert_array_equal((result(scale), result(reverse)), good)
+    assert compiler["compiled"] == 4
+
+
+def test_where_nothing_can_be_written_kernels_run(compiler, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("TILEJIT_CACHE_DIR", str(tmp_path / "file" / "kept"))
+    with pytest.warns(CacheWarning, match="can't be written") as caught:
+        assert result(scale)[0] == 1 and result(reverse)[31] == 1
+    assert len(caught) == 1
+
+
+def test_a_cache_that_is_off_leaves_nothing(compiler, store, monkeypatch):
+    monkeypatch.setenv("TILEJIT_CACHE", "0")
+    for _ in range(2):
+        result(scale)
+    assert compiler["compiled"] == 2 and not store.folder.exists()
+
+
+def test_a_cache_that_is_too_small_for_anything_does_no_harm(compiler, monkeypatch):
+    monkeypatch.setenv("TILEJIT_CACHE_MAXSIZE", "0")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):
+            assert result(scale)[0] == 1
+    assert compiler["compiled"] == 2
+
+
+def test_a_launch_that_may_not_compile_may_not_find_its_kernel_on_disk_either():
+    result(scale)
+    a = np.zeros(32, np.float32)
+    with tj.use_device("sim"), tj.no_recompile(), pytest.raises(tj.LaunchError, match="for the first time"):
+        fresh(scale)[1](a, a.copy(), 1)
+
+
+def test_a_dropped_kernel_that_came_from_the_disk_is_not_kept_alive():
+    for _ in range(2):
+        kernel = fresh(scale)
+        kernel.compile(tj.spec((32,), tj.float32), tj.spec((32,), tj.float32), 1, target="sm_90a")
+    kept = weakref.ref(kernel)
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        del kernel
+        assert kept() is None
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def test_nothing_that_reads_entries_can_run_what_they_hold():
+    package = ROOT / "tilejit"
+    files = [Path(module.__file__) for module in (disk, making, fingerprint)]
+    files += [package / "runtime" / "store.py", *(package / "executable").glob("*.py")]
+    for file in files:
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+        calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        called = {callee.id for callee in calls if isinstance(callee, ast.Name)}
+        assert not imported & {"pickle", "marshal", "shelve", "dill", "cloudpickle"}, file
+        assert not called & {"eval", "exec", "compile", "__import__"}, file
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
+@pytest.mark.parametrize(
+    "seconds", [pytest.param(3, id="for a moment"), pytest.param(60, id="for a minute", marks=pytest.mark.long)]
+)
+def test_many_processes_that_are_killed_at_random_leave_a_sound_cache(seconds, tmp_path):
+    folder = tmp_path / "attacked"
+    folder.mkdir()
+    command = [sys.executable, "-m", "tests.runtime.attack", str(folder / "kept"), str(seconds), "32"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=10 * seconds + 60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

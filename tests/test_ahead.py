@@ -1,0 +1,211 @@
+"""Kernels from files: the same launches, the same checks, and nothing that compiles."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tilejit as tj
+
+ROOT = Path(tj.__file__).parent.parent
+
+
+@tj.function
+def helper(x, by):
+    return x * by
+
+
+@tj.kernel(threads=64)
+def scaled(A: tj.Tensor, B: tj.Tensor, n, s: tj.float32, K: tj.constexpr, f: tj.constexpr = helper):
+    i = tj.cta_id(0) * 64 + tj.thread_id()
+    if i < n:
+        B[i] = f(A[i], s) + K
+
+
+@pytest.fixture(autouse=True)
+def simulator(monkeypatch):
+    monkeypatch.setenv("TILEJIT_DEVICE", "sim")
+
+
+@pytest.fixture(params=["k.ptx", "texts"])
+def kernel(request, tmp_path):
+    array = tj.spec((128,), tj.float32)
+    compiled = scaled.compile(array, array, tj.int32, tj.float32, K=3)
+    compiled.save(tmp_path / request.param)
+    return tj.load_compiled(tmp_path / Path(request.param).with_suffix(".ptx"))
+
+
+def arrays(count=128, dtype=np.float32):
+    return np.arange(count, dtype=dtype), np.zeros(count, dtype)
+
+
+def test_it_is_launched_as_the_kernel_is(kernel):
+    a, b = arrays()
+    kernel[2](a, b, 128, 2.0)
+    np.testing.assert_array_equal(b, a * 2 + 3)
+    kernel[2](a, B=b, n=128, s=0.5, K=3)
+    np.testing.assert_array_equal(b, a * 0.5 + 3)
+    kernel[lambda args: tj.cdiv(args.n, 64)](a, b, 100, 4.0)
+    np.testing.assert_array_equal(b, np.where(np.arange(128) < 100, a * 4 + 3, a * 0.5 + 3))
+    kernel[(2,), 64](a, b, 128, -1.0)
+    prepared = kernel[2].bind(a, b, 128, 1.0)
+    prepared()
+    np.testing.assert_array_equal(b, a + 3)
+    prepared(a, b, 128, 5.0)
+    np.testing.assert_array_equal(b, a * 5 + 3)
+    assert prepared.compiled is kernel.compiled and kernel.compiled.name == "scaled"
+
+
+def test_other_sizes_and_better_aligned_arrays_are_taken(kernel):
+    a, b = arrays(512)
+    kernel[8](a, b, 512, 2.0)
+    np.testing.assert_array_equal(b, a * 2 + 3)
+
+
+def shifted(array):
+    return array.view(np.uint8)[4:-12].view(array.dtype)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (lambda a, b: (a[1:], b, 1, 2.0), r"compiled for A: float32\[:1\] align 16 .*; got A: float32\[:1\] align 4"),
+        (lambda a, b: (a[:126], b, 1, 2.0), r"extent 16; got A: float32\[:1\] align 16 extent 8"),
+        (lambda a, b: (a.astype(np.float64), b, 1, 2.0), r"got A: float64\[:1\]"),
+        (lambda a, b: (a[::2], b, 1, 2.0), r"got A: float32\[:\]"),
+        (lambda a, b: (a.reshape(2, 64), b, 1, 2.0), r"got A: float32\[:, :1\]"),
+        (lambda a, b: (a, a, 1, 2.0), r"got A: .* overlaps"),
+        (lambda a, b: (a, b, 1.5, 2.0), "n is int32; got float 1.5"),
+        (lambda a, b: (a, b, 2**31, 2.0), "n is int32, which holds"),
+        (lambda a, b: (a, b, 1, 2.0, 4), "compiled for K = 3; got K = 4"),
+        (lambda a, b: (a, b, 1, 2.0, 3.0), "compiled for K = 3; got K = 3.0"),
+        (lambda a, b: (a, b, 1, 2.0, True), "compiled for K = 3; got K = True"),
+        (lambda a, b: (a, b, 1, 2.0, 3, helper), r"compiled for f = <tj.function helper>; got f = <tj.f"),
+        (lambda a, b: (a, b, 1), "scaled misses s"),
+        (lambda a, b: (a, b, 1, 2.0, 3, None, 5), "takes 6 arguments; 7 positional ones"),
+    ],
+)
+def test_arguments_that_it_was_not_compiled_for_are_refused(kernel, arguments, message):
+    a, b = arrays()
+    with pytest.raises(tj.LaunchError, match=message):
+        kernel[2](*arguments(a, b))
+    assert not b.any()
+
+
+def test_arrays_that_overlap_are_taken_where_nothing_overlapping_is_written(tmp_path):
+    @tj.kernel(threads=32)
+    def added(A: tj.Tensor, B: tj.Tensor, C: tj.Tensor):
+        C[tj.lane_id()] = A[tj.lane_id()] + B[tj.lane_id()]
+
+    array = tj.spec((32,), tj.float32)
+    added.compile(array, array, array).save(tmp_path / "k.ptx")
+    a, c = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
+    tj.load_compiled(tmp_path / "k.ptx")[1](a, a, c)
+    np.testing.assert_array_equal(c, 2 * a)
+
+
+def test_arrays_that_overlap_are_taken_where_it_was_compiled_for_that(tmp_path):
+    a, b = arrays()
+    fresh = tj.Kernel(scaled.__wrapped__, scaled.options)
+    fresh[2](a, a, 128, 2.0, 3)
+    (variant,) = fresh.signatures
+    variant.compiled.save(tmp_path / "k.ptx")
+    kernel = tj.load_compiled(tmp_path / "k.ptx")
+    for first, second in ((np.arange(128, dtype=np.float32),) * 2, arrays()):
+        kernel[2](first, second, 128, 2.0)
+        np.testing.assert_array_equal(second, np.arange(128, dtype=np.float32) * 2 + 3)
+
+
+def test_an_array_that_is_pinned_is_checked(tmp_path):
+    @tj.kernel(threads=32)
+    def pinned(A: tj.Tensor = tj.spec((4, 8), tj.float32)):  # noqa: B008
+        A[0, tj.lane_id() % 8] = 1
+
+    pinned.compile().save(tmp_path / "k.ptx")
+    kernel = tj.load_compiled(tmp_path / "k.ptx")
+    kernel[1](np.zeros((4, 8), np.float32))
+    with pytest.raises(tj.LaunchError, match=r"A is pinned to shape \(4, 8\); got \(8, 4\)"):
+        kernel[1](np.zeros((8, 4), np.float32))
+
+
+def test_what_is_fixed_cant_be_asked_otherwise(kernel):
+    a, b = arrays()
+    with pytest.raises(tj.LaunchError, match="compiled for 64 threads in a CTA; got 32"):
+        kernel[(2,), 32](a, b, 1, 2.0)
+    with pytest.raises(tj.LaunchError, match="is a kernel and needs a grid"):
+        kernel(a, b, 1, 2.0)
+    with tj.use_device("sim:sm_80"), pytest.raises(tj.DeviceError, match="can't run code for sm_90a"):
+        kernel[2](a, b, 1, 2.0)
+    with pytest.raises(tj.TilejitError, match=r"was loaded from .*\.ptx, which doesn't say how it was made"):
+        kernel.compiled.explain()
+    assert "scaled(A, B, n, s, K, f) from" in repr(kernel)
+
+
+def test_it_is_launched_where_nothing_may_be_compiled(kernel):
+    a, b = arrays()
+    with tj.no_recompile():
+        kernel[2](a, b, 128, 2.0)
+    assert b[1] == 5
+
+
+def test_its_resources_are_those_that_were_saved(kernel):
+    array = tj.spec((128,), tj.float32)
+    made = scaled.compile(array, array, tj.int32, tj.float32, K=3)
+    assert kernel.compiled.usage == made.usage and kernel.compiled.occupancy == made.occupancy
+    assert kernel.compiled.ptx == made.ptx and kernel.compiled.shared_bytes == made.shared_bytes
+
+
+def test_a_checked_build_says_what_it_found(tmp_path):
+    @tj.kernel(threads=32, debug=True)
+    def asserts(A: tj.Tensor, n: tj.int32):
+        assert n < 5, "n is too large"
+        A[n] = 1
+
+    asserts.compile(tj.spec((8,), tj.float32), tj.int32).save(tmp_path / "k.ptx")
+    kernel = tj.load_compiled(tmp_path / "k.ptx")
+    kernel[1](np.zeros(8, np.float32), 4)
+    with pytest.raises(AssertionError, match=r"n is too large(.|\n)*test_ahead.py"):
+        kernel[1](np.zeros(8, np.float32), 5)
+    with pytest.raises(tj.OutOfBoundsError):
+        kernel[1](np.zeros(4, np.float32), 4)
+
+
+def test_a_cluster_is_kept(tmp_path):
+    @tj.kernel(threads=32, cluster=(2,))
+    def clustered(A: tj.Tensor):
+        A[tj.cta_id(0)] = 1
+
+    clustered.compile(tj.spec((8,), tj.float32)).save(tmp_path / "k.ptx")
+    kernel = tj.load_compiled(tmp_path / "k.ptx")
+    kernel[2](np.zeros(8, np.float32))
+    with pytest.raises(tj.LaunchError, match="cluster"):
+        kernel[3](np.zeros(8, np.float32))
+
+
+def test_machine_code_needs_a_gpu(kernel, tmp_path):
+    with pytest.raises(tj.DeviceError, match="made by a GPU's driver, and sim is in use: TILEJIT_DEVICE=sim"):
+        kernel.compiled.save(tmp_path / "k.cubin")
+    assert not (tmp_path / "k.cubin").exists()
+
+
+@pytest.mark.parametrize("path", ["k.txt", "k", 3, None])
+def test_a_file_of_another_kind_is_refused(path):
+    with pytest.raises(tj.LaunchError, match=r"is no file of a compiled kernel\nhelp: its name ends in .ptx or .cubin"):
+        tj.load_compiled(path)
+
+
+def test_another_process_needs_neither_the_source_nor_the_compiler(kernel, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys\nimport numpy as np\nimport tilejit as tj\n"
+        f"k = tj.load_compiled({str(kernel.path)!r})\n"
+        "a = np.arange(128, dtype=np.float32); b = np.zeros_like(a)\n"
+        "k[2](a, b, 128, 2.0)\nassert (b == a * 2 + 3).all()\n"
+        "print(*(m for m in ('llvmlite', 'tilejit.pipeline', 'tilejit.codegen', 'tilejit.lower') if m in sys.modules))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and done.stdout.strip() == "", done.stdout + done.stderr

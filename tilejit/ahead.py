@@ -1,0 +1,153 @@
+"""Kernels from files: what `Compiled.save` wrote, launched without their source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from .compiled import Compiled, Derivation
+from .dataclass import replace
+from .errors import LaunchError, TilejitError, assert_never, entry_point
+from .executable import Executable
+from .executable.files import SUFFIXES, read_executable
+from .frontend import Parameter, ParameterKind
+from .frontend.language import Spec
+from .ir.params import written_arguments
+from .ir.types import ArgumentType, ArrayType, ConstexprType, ScalarType
+from .jit import Launcher, Options, no_grid
+from .runtime import devices
+from .runtime.captured import CapturedValues
+from .runtime.device import Device, LoadedKernel
+from .runtime.grid import check_threads, split
+from .runtime.launcher.generated import GeneratedLauncher, GeneratedLaunchers, ResolvedLaunch
+from .runtime.launcher.memory import LaunchMemory
+from .runtime.signature import Call, describe_one, freeze, signature
+
+__all__ = ["CompiledKernel", "load_compiled"]
+
+_NOTHING_CAPTURED = CapturedValues(0, (), (), True)
+
+
+@entry_point
+def load_compiled(path: str | Path) -> CompiledKernel:
+    """The kernel that `Compiled.save` wrote to a file: `k[grid](*args)` launches it, and compiles nothing.
+
+    path: of a .ptx or .cubin file. PTX is trusted as a program is: load what you made, or would run.
+    raises: LaunchError for a file that holds none, or that has changed since it was saved.
+    """
+    if not isinstance(path, (str, Path)) or Path(path).suffix not in SUFFIXES:
+        raise LaunchError(f"{path!r} is no file of a compiled kernel", hint=f"its name ends in {' or '.join(SUFFIXES)}")
+    return CompiledKernel(read_executable(Path(path)), Path(path))
+
+
+class CompiledKernel:
+    """A kernel that was compiled for one signature: `k[grid](*args)` launches it.
+
+    Compile-time arguments have the values that it was compiled for, and may be left out.
+    """
+
+    def __init__(self, executable: Executable, path: Path) -> None:
+        e = executable
+        self.path = path
+        self.name = e.name
+        self.parameters = tuple([_parameter(name, kind) for name, kind in e.signature.arguments])
+        self.parameter_names = tuple([p.name for p in self.parameters])
+        self.generated = GeneratedLaunchers(self.name, self.parameters)
+        self.memory = LaunchMemory()
+        self.options = Options(e.threads, e.target, cluster=e.cluster, cooperative=e.cooperative)
+        self.compiled = Compiled(e, {}, self._underived, assemble=devices.machine_code)
+        self._written = written_arguments(e.params)
+        # by device, and by (device, threads, quick key) for arguments that were checked
+        self._loaded: dict[Device, LoadedKernel] = {}
+        self._functions: dict[tuple[Any, ...], LoadedKernel] = {}
+
+    @entry_point
+    def __getitem__(self, configuration: Any) -> Launcher:
+        grid, threads, stream = split(configuration)
+        return Launcher(self, grid, self.options.threads if threads is None else check_threads(threads), stream)
+
+    @entry_point
+    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise no_grid(self.name)
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.name}({', '.join(p.name for p in self.parameters)}) from {self.path}>"
+
+    def capture(self) -> CapturedValues:
+        """Nothing: what the kernel captured is in its code."""
+        return _NOTHING_CAPTURED
+
+    def prefer(self, generated: GeneratedLauncher) -> None:
+        """All kernels from files have one class of launchers, which asks."""
+
+    def resolve(self, threads: int, values: Sequence[Any]) -> ResolvedLaunch:
+        """The loaded kernel for a launch whose arguments it was compiled for.
+
+        raises: LaunchError where it wasn't.
+        """
+        call = Call(self.parameters, values)
+        device = devices.of(call)
+        quick = (device, threads, call.key)
+        function = self._functions.get(quick)
+        if function is None:
+            device.check(self.compiled.target)
+            devices.check_environment(call)
+            device.prepare()
+            self._check(threads, values, call)
+            function = self._loaded.get(device)
+            if function is None:
+                function = self._loaded[device] = device.load(self.compiled)
+            self._functions[quick] = function
+        return ResolvedLaunch(call, function, _NOTHING_CAPTURED)
+
+    def _check(self, threads: int, values: Sequence[Any], call: Call) -> None:
+        if threads != self.options.threads:
+            raise LaunchError(
+                f"{self.name} was compiled for {self.options.threads} threads in a CTA; got {threads}",
+                hint="launch it as it was compiled, or compile and save it again",
+            )
+        names = self.parameter_names
+        pairs = [pair for pair in call.overlaps if any(names[position] in self._written for position in pair)]
+        aliased = frozenset(position for pair in pairs for position in pair)
+        typed = signature(self.parameters, values, call.arguments, self.compiled.target, aliased)
+        for (name, compiled), (_, actual) in zip(self.compiled.signature.arguments, typed.arguments, strict=True):
+            if not _fits(name, compiled, actual):
+                raise LaunchError(
+                    f"{self.name} was compiled for {describe_one(name, compiled)}; got {describe_one(name, actual)}",
+                    hint="pass arguments like those, or compile for these and save that beside it",
+                )
+
+    def _underived(self) -> Derivation:
+        raise TilejitError(
+            f"{self.name} was loaded from {self.path}, which doesn't say how it was made",
+            hint="ask the kernel that it was compiled from",
+        )
+
+
+def _parameter(name: str, kind: ArgumentType) -> Parameter:
+    """A parameter that takes what the kernel was compiled for."""
+    match kind:
+        case ArrayType(shape=shape, strides=strides):
+            spec = None if shape is None or strides is None else Spec(shape, kind.dtype, strides)
+            return Parameter(name, ParameterKind.ARRAY, None, spec)
+        case ScalarType(dtype=dtype):
+            return Parameter(name, ParameterKind.SCALAR, dtype)
+        case ConstexprType(value=value):
+            return Parameter(name, ParameterKind.CONSTEXPR, None, None, value)
+        case _:
+            return assert_never(kind)
+
+
+def _fits(name: str, compiled: ArgumentType, actual: ArgumentType) -> bool:
+    """Whether code that assumes the one of an argument may get the other."""
+    if isinstance(compiled, ConstexprType) and isinstance(actual, ConstexprType):
+        return bool(freeze(compiled.value, name) == freeze(actual.value, name))
+    if not isinstance(compiled, ArrayType) or not isinstance(actual, ArrayType):
+        return compiled == actual
+    if compiled.align > actual.align or compiled.extent_align > actual.extent_align:
+        return False
+    if actual.overlaps and not compiled.overlaps:
+        return False
+    assumed = replace(actual, align=compiled.align, extent_align=compiled.extent_align, overlaps=compiled.overlaps)
+    return compiled == assumed

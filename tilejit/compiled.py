@@ -1,0 +1,215 @@
+"""A compiled kernel as users see it: what a launch needs, and how it was made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .dataclass import dataclass, field, replace
+from .errors import TilejitError, entry_point
+from .executable import Executable, MachineCode
+from .executable.files import SUFFIXES, saved
+from .executable.header import c_header
+from .ir.analyses.pressure import Pressure
+from .ir.nodes import Kernel
+from .ir.params import PointerParam
+from .ir.text.printer import to_text
+from .ir.types import Signature
+from .source import Span
+from .target import Target
+from .usage import Measurement, Usage
+
+if TYPE_CHECKING:
+    from .explain import Explanation
+    from .lower import Verdict
+    from .lower.open import LayoutChoice
+
+__all__ = ["Compiled", "Derivation"]
+
+
+@dataclass(frozen=True, slots=True)
+class Derivation:
+    """How an executable was made.
+
+    open: the kernel as it came. tile, lane: with layouts, before and after dispatch.
+    addressed: the local buffers that live in local memory, each with the place in the source that makes them.
+    layouts: how those of open tiles were chosen.
+    pressure: of the local tiles, None where all of them together fit in registers.
+    """
+
+    open: Kernel
+    tile: Kernel
+    lane: Kernel
+    llvm_ir: str
+    verdicts: tuple[Verdict[Any], ...]
+    addressed: Mapping[str, Span | None] = field(default_factory=dict)
+    layouts: tuple[LayoutChoice, ...] = ()
+    pressure: Pressure | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Compiled:
+    """A kernel compiled for one signature and target.
+
+    executable: what a launch needs. timings: milliseconds by stage. made: how it was made, or what finds out by
+    compiling it, where it came from the disk. measurement: what a driver said that has loaded it.
+    assemble: gives the machine code that a driver makes of it.
+    """
+
+    executable: Executable
+    timings: dict[str, float]
+    made: Derivation | Callable[[], Derivation] = field(repr=False)
+    measurement: Measurement = field(default_factory=Measurement, repr=False)
+    assemble: Callable[[Executable], MachineCode] | None = field(default=None, repr=False)
+
+    @property
+    def is_derived(self) -> bool:
+        """Whether it is known how it was made."""
+        return isinstance(self.made, Derivation)
+
+    @property
+    def derivation(self) -> Derivation:
+        """How it was made."""
+        if not isinstance(self.made, Derivation):
+            self.made = self.made()
+        return self.made
+
+    @property
+    def name(self) -> str:
+        return self.executable.name
+
+    @property
+    def target(self) -> Target:
+        return self.executable.target
+
+    @property
+    def signature(self) -> Signature:
+        return self.executable.signature
+
+    @property
+    def threads(self) -> int:
+        """Of a CTA."""
+        return self.executable.threads
+
+    @property
+    def shared_bytes(self) -> int:
+        """Shared memory of a CTA."""
+        return self.executable.shared_bytes
+
+    @property
+    def local_bytes(self) -> int:
+        """Local memory that a thread's buffers take, without what ptxas spills."""
+        return self.executable.local_bytes
+
+    @property
+    def ptx(self) -> str:
+        return self.executable.ptx
+
+    @property
+    def usage(self) -> Usage:
+        """What a thread needs: an estimate until a driver has loaded the kernel."""
+        measured = self.measurement.usage or self.executable.usage
+        if measured is not None:
+            return measured
+        # code generation takes longer to import than a launch whose kernel is on disk should
+        from .codegen.usage import estimate
+
+        return estimate(self.derivation.lane, self.derivation.pressure)
+
+    @property
+    def registers(self) -> int:
+        """Registers of a thread; see `usage`."""
+        return self.usage.registers
+
+    @property
+    def spills(self) -> int:
+        """Bytes of a thread's local memory for what its registers can't hold; see `usage`."""
+        return self.usage.spill_bytes
+
+    @property
+    def occupancy(self) -> float:
+        """The share of a multiprocessor's warps that can run at once, by registers, shared memory and threads."""
+        return self.target.multiprocessor.occupancy(self.threads, self.registers, self.shared_bytes)
+
+    @property
+    def verdicts(self) -> tuple[Verdict[Any], ...]:
+        """Which variant each tile operation got."""
+        return self.derivation.verdicts
+
+    @property
+    def open_ir(self) -> str:
+        """The kernel before its tiles have layouts, as text."""
+        return to_text(self.derivation.open)
+
+    @property
+    def tile_ir(self) -> str:
+        """The kernel before dispatch, as text."""
+        return to_text(self.derivation.tile)
+
+    @property
+    def lane_ir(self) -> str:
+        """The kernel after dispatch, as text."""
+        return to_text(self.derivation.lane)
+
+    @property
+    def llvm_ir(self) -> str:
+        return self.derivation.llvm_ir
+
+    def explain(self) -> Explanation:
+        """Which variant each tile operation got, and why not another."""
+        from .codegen.census import census
+        from .codegen.storage import local_memory, size_bytes
+        from .explain import Density, Explanation, LocalTile
+
+        made, params = self.derivation, self.executable.params
+        buffers = [b for b in local_memory(made.lane.body) if b.name in made.addressed]
+        tiles = [LocalTile(b.name, size_bytes(b), made.addressed[b.name]) for b in buffers]
+        written = [p.buffer.dtype for p in params if isinstance(p, PointerParam) and p.written]
+        density = Density(census(self.ptx), max(written, key=lambda dtype: dtype.bits, default=None))
+        return Explanation.of(self.name, self.target, made.verdicts, tiles, made.layouts, density)
+
+    @entry_point
+    def save(self, path: str | Path) -> tuple[Path, ...]:
+        """Writes it to a file, or to several; returns them.
+
+        path: `k.ptx` or `k.cubin` for one file that `tj.load_compiled` takes, `k.h` for a C header with its arguments;
+        any other, such as `k`, for the texts k.tile, k.lane and k.ll beside k.ptx.
+        raises: TilejitError where they can't be written there, DeviceError for a cubin where no GPU is in use.
+        """
+        if not isinstance(path, (str, Path)) or not Path(path).name:
+            raise TilejitError(f"{path!r} is no file to save to", hint="give the path of a file, as text or as a Path")
+        file = Path(path)
+        if not file.parent.is_dir():
+            raise TilejitError(
+                f"{file.parent} is no folder: {file.name} can't be saved in it", hint="make the folder first"
+            )
+        if file.suffix in SUFFIXES:
+            return (_write(file, saved(self._measured(is_assembled=file.suffix == ".cubin"))),)
+        if file.suffix == ".h":
+            return (_write(file, c_header(self.executable).encode()),)
+        texts = {".tile": self.tile_ir, ".lane": self.lane_ir, ".ll": self.llvm_ir}
+        contents = {end: text.encode() for end, text in texts.items()}
+        contents[".ptx"] = saved(self._measured(is_assembled=False))
+        return tuple([_write(file.with_name(file.name + end), content) for end, content in contents.items()])
+
+    def _measured(self, is_assembled: bool) -> Executable:
+        """What a launch needs, with what it takes, and with machine code only where that is asked for."""
+        usage = self.measurement.usage or self.executable.usage
+        if usage is None and self.is_derived:
+            usage = self.usage
+        code = self.executable.machine_code
+        if is_assembled and code is None:
+            assert self.assemble is not None, "machine code of what pipeline.compile made"
+            code = self.assemble(self.executable)
+        return replace(self.executable, usage=usage, machine_code=code if is_assembled else None)
+
+
+def _write(file: Path, content: bytes) -> Path:
+    try:
+        file.write_bytes(content)
+    except OSError as error:
+        raise TilejitError(
+            f"{file} can't be written: {error.strerror}", hint="save to a place that can be written"
+        ) from error
+    return file

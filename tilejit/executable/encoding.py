@@ -1,0 +1,134 @@
+"""An executable as a JSON record beside its PTX, and back; nothing of it is code.
+
+The parameters travel as the text of a kernel without statements, `kernel k threads=128 …` and its `param` lines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..ir.checks import WatchedRegion
+from ..ir.nodes import Kernel, Strided, Var
+from ..ir.params import BarrierParam, Param, PointerParam, ScalarParam
+from ..ir.text.parser import from_text
+from ..ir.text.printer import to_text
+from ..ir.types import Signature
+from ..source import Span
+from ..target import target
+from ..usage import Usage
+from .record import Assertion, Executable
+
+__all__ = ["executable_from_json", "executable_to_json", "moved_ptx"]
+
+#: a source file's name in PTX, where nothing of it is escaped
+_FILE = re.compile(r"^(\t\.file\t\d+ )\"([ !#-\[\]-~]*)\"$", re.MULTILINE)
+
+#: changes whenever the record does
+FORMAT = 1
+
+
+def executable_to_json(executable: Executable) -> dict[str, Any]:
+    """All but its signature, PTX and machine code."""
+    e = executable
+    params = (*e.params, *_dropped(e.params))
+    header = Kernel(e.name, params, e.threads, e.target.name, (), cluster=e.cluster, cooperative=e.cooperative)
+    spans = _SpanTable()
+    return {
+        "format": FORMAT,
+        "kernel": to_text(header),
+        "params": len(e.params),
+        "entry": e.entry,
+        "shared_bytes": e.shared_bytes,
+        "dynamic_shared": e.dynamic_shared,
+        "local_bytes": e.local_bytes,
+        "spans": [spans.number(span) for span in e.spans],
+        "assertions": [[a.rule, a.message, spans.number(a.span)] for a in e.assertions],
+        "watched": [[w.text, spans.number(w.span), w.threads, w.instances, w.inside] for w in e.watched],
+        "usage": None if e.usage is None else [e.usage.registers, e.usage.spill_bytes, e.usage.is_estimate],
+        "files": list(spans.files),
+        "lines": list(spans.lines),
+        "places": spans.places,
+    }
+
+
+def executable_from_json(
+    record: Mapping[str, Any], signature: Signature, ptx: str, files: Sequence[str] | None = None
+) -> Executable:
+    """What `executable_to_json` wrote. files: where the record's files are now, in its order, if elsewhere."""
+    header = from_text(record["kernel"])
+    places = _places(record, record["files"] if files is None else files)
+    return Executable(
+        name=header.name,
+        entry=record["entry"],
+        target=target(header.target),
+        signature=signature,
+        threads=header.threads,
+        cluster=header.cluster,
+        cooperative=header.cooperative,
+        params=header.params[: record["params"]],
+        shared_bytes=record["shared_bytes"],
+        dynamic_shared=record["dynamic_shared"],
+        local_bytes=record["local_bytes"],
+        ptx=ptx,
+        spans=tuple([places[n] for n in record["spans"]]),
+        assertions=tuple([Assertion(rule, message, _place(places, n)) for rule, message, n in record["assertions"]]),
+        watched=tuple([WatchedRegion(text, _place(places, n), *counts) for text, n, *counts in record["watched"]]),
+        usage=None if record["usage"] is None else Usage(*record["usage"]),
+    )
+
+
+def moved_ptx(ptx: str, old: Sequence[str], new: Sequence[str]) -> str:
+    """The PTX with the names of its source files changed, where LLVM writes them as they are."""
+    pairs = zip(old, new, strict=True)
+    moved = {was: now for was, now in pairs if was != now and _FILE.fullmatch(f'\t.file\t1 "{now}"')}
+    return _FILE.sub(lambda line: f'{line[1]}"{moved.get(line[2], line[2])}"', ptx) if moved else ptx
+
+
+def _dropped(params: tuple[Param, ...]) -> list[Param]:
+    """Parameters for extents and strides that the kernel doesn't need: the text defines all names of its arrays."""
+    named: dict[str, Var] = {}
+    for param in params:
+        if isinstance(param, (PointerParam, BarrierParam)):
+            layout = param.buffer.layout
+            sizes = (*param.buffer.shape, *(layout.strides if isinstance(layout, Strided) else ()))
+            named.update({size.name: size for size in sizes if isinstance(size, Var)})
+    defined = {param.defines.name for param in params if param.defines is not None}
+    return [ScalarParam(name, var) for name, var in named.items() if name not in defined]
+
+
+class _SpanTable:
+    """Numbers spans, each with its file and line's text by number, and its caller's number."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, int] = {}
+        self.lines: dict[str, int] = {}
+        self.places: list[list[int | None]] = []
+        self._numbers: dict[Span, int] = {}
+
+    def number(self, span: Span | None) -> int | None:
+        if span is None:
+            return None
+        number = self._numbers.get(span)
+        if number is not None:
+            return number
+        caller = self.number(span.caller)
+        file = self.files.setdefault(span.file, len(self.files))
+        text = self.lines.setdefault(span.text, len(self.lines))
+        self.places.append([file, span.line, span.column, span.end_line, span.end_column, text, caller])
+        self._numbers[span] = len(self.places) - 1
+        return len(self.places) - 1
+
+
+def _places(record: Mapping[str, Any], files: Sequence[str]) -> list[Span]:
+    places: list[Span] = []
+    for file, line, column, end_line, end_column, text, caller in record["places"]:
+        # a caller stands before what it calls
+        called_from = None if caller is None else places[caller]
+        places.append(Span(files[file], line, column, end_line, end_column, record["lines"][text], called_from))
+    return places
+
+
+def _place(places: Sequence[Span], number: int | None) -> Span | None:
+    return None if number is None else places[number]

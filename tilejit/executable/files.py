@@ -1,0 +1,111 @@
+"""Executables in files: PTX with the record in a comment, or a cubin with PTX and record behind it.
+
+```
+x.ptx     PTX as it is                        x.cubin   the cubin
+          // tilejit DIGEST RECORD                      PTX, RECORD
+                                                        tilejit DIGEST CUBIN PTX RECORD        sizes in bytes
+```
+Other programs read both as what they are: the record is a comment, or stands behind the end that an ELF file names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from ..dataclass import replace
+from ..errors import LaunchError
+from .encoding import FORMAT, executable_from_json, executable_to_json
+from .record import Executable, MachineCode
+from .signatures import signature_from_json, signature_to_json
+
+__all__ = ["SUFFIXES", "read_executable", "saved"]
+
+#: of the files that hold an executable
+SUFFIXES = (".ptx", ".cubin")
+
+_MARK = b"tilejit "
+_COMMENT = b"\n// " + _MARK
+#: the footer of a cubin is shorter
+_FOOTER_BYTES = 256
+
+
+def saved(executable: Executable) -> bytes:
+    """What a file of it holds: a cubin where it has machine code, else PTX."""
+    record = {**executable_to_json(executable), "signature": signature_to_json(executable.signature)}
+    if executable.machine_code is not None:
+        record["capability"] = executable.machine_code.capability
+    # JSON escapes what isn't ASCII, so that it is one line
+    text, ptx = json.dumps(record, separators=(",", ":")).encode(), executable.ptx.encode()
+    if executable.machine_code is None:
+        return ptx + _COMMENT + _digest(ptx, text) + b" " + text + b"\n"
+    parts = executable.machine_code.image, ptx, text
+    footer = b" ".join([_digest(*parts), *(str(len(part)).encode() for part in parts)])
+    return b"".join(parts) + b"\n" + _MARK + footer + b"\n"
+
+
+def read_executable(path: Path) -> Executable:
+    """The executable that a file holds.
+
+    raises: LaunchError for a file that none was saved in, or that has changed since.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        reason = error.strerror
+        raise LaunchError(f"{path} can't be read: {reason}", hint="give a file that compiled.save wrote") from None
+    parts = _of_ptx(content, path) if path.suffix == ".ptx" else _of_cubin(content, path)
+    digest, *rest = parts
+    if digest != _digest(*rest):
+        raise LaunchError(
+            f"{path} is not what was saved there: it was damaged, or edited", hint="save it again from its kernel"
+        )
+    image, ptx, text = rest if len(rest) == 3 else (b"", *rest)
+    record: dict[str, Any] = json.loads(text)
+    if record["format"] != FORMAT:
+        raise LaunchError(
+            f"{path} was saved by another version of tilejit, in format {record['format']}; this one reads {FORMAT}",
+            hint="save it again from its kernel",
+        )
+    executable = executable_from_json(record, signature_from_json(record["signature"]), ptx.decode())
+    if not image:
+        return executable
+    return replace(executable, machine_code=MachineCode(image, record["capability"]))
+
+
+def _of_ptx(content: bytes, path: Path) -> tuple[bytes, ...]:
+    """Digest, PTX and record."""
+    ptx, mark, comment = content.rpartition(_COMMENT)
+    digest, _, text = comment.removesuffix(b"\n").partition(b" ")
+    if not mark or not text:
+        raise _foreign(path)
+    return digest, ptx, text
+
+
+def _of_cubin(content: bytes, path: Path) -> tuple[bytes, ...]:
+    """Digest, cubin, PTX and record."""
+    _, mark, footer = content[-_FOOTER_BYTES:].rpartition(b"\n" + _MARK)
+    digest, _, listed = footer.partition(b" ")
+    sizes = listed.split()
+    if not mark or len(sizes) != 3 or not all(size.isdigit() for size in sizes):
+        raise _foreign(path)
+    cubin, ptx, text = map(int, sizes)
+    return digest, content[:cubin], content[cubin : cubin + ptx], content[cubin + ptx : cubin + ptx + text]
+
+
+def _foreign(path: Path) -> LaunchError:
+    return LaunchError(
+        f"{path} holds no kernel that tilejit saved",
+        hint="give a file that compiled.save wrote, such as k.ptx or k.cubin",
+    )
+
+
+def _digest(*parts: bytes) -> bytes:
+    digest = hashlib.blake2b(digest_size=32)
+    for part in parts:
+        # lengths too: what leaves the end of one part must not pass as the start of the next
+        digest.update(b"%d:" % len(part))
+        digest.update(part)
+    return digest.hexdigest().encode()

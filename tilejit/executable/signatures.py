@@ -1,0 +1,94 @@
+"""Signatures as JSON values, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..dataclass import dataclass
+from ..dtypes import DTYPES, DType
+from ..errors import assert_never
+from ..ir.text.layout_text import layout_from_text, swizzle_from_text
+from ..ir.types import ArgumentType, ArrayType, ConstexprType, ScalarType, Signature, compile_time
+from ..layout import Swizzle, TileLayout
+
+__all__ = ["signature_from_json", "signature_to_json"]
+
+#: what JSON has itself
+_PLAIN = (bool, int, str, type(None))
+
+
+def signature_to_json(signature: Signature) -> list[Any]:
+    """The arguments, a list for each."""
+    return [[name, *_argument(kind)] for name, kind in signature.arguments]
+
+
+def signature_from_json(arguments: list[Any]) -> Signature:
+    """What `signature_to_json` wrote."""
+    return Signature(tuple([(name, _read(kind, parts)) for name, kind, *parts in arguments]))
+
+
+def _argument(kind: ArgumentType) -> list[Any]:
+    match kind:
+        case ArrayType():
+            return [
+                "array", kind.dtype.name, kind.rank, kind.unit_dim, kind.align, kind.extent_align, kind.overlaps,
+                kind.shape, kind.strides,
+            ]
+        case ScalarType():
+            return ["scalar", kind.dtype.name]
+        case ConstexprType():
+            return ["constexpr", kind.type_name, _value(kind.value)]
+        case _:
+            return assert_never(kind)
+
+
+def _read(kind: str, parts: list[Any]) -> ArgumentType:
+    if kind == "array":
+        dtype, *facts, shape, strides = parts
+        static = [None if extents is None else tuple(extents) for extents in (shape, strides)]
+        return ArrayType(DTYPES[dtype], *facts, *static)
+    if kind == "scalar":
+        return ScalarType(DTYPES[parts[0]])
+    type_name, value = parts
+    # there is one NaN, so that it equals itself
+    return ConstexprType(type_name, compile_time(_read_value(value)))
+
+
+def _value(value: Any) -> Any:
+    """A compile-time value: as it is where JSON has it, else what it is and its text."""
+    if type(value) in _PLAIN:
+        return value
+    if type(value) is float:
+        return ["float", value.hex()]
+    if type(value) is tuple:
+        return ["tuple", *[_value(item) for item in value]]
+    if isinstance(value, DType):
+        return ["dtype", value.name]
+    if isinstance(value, TileLayout):
+        return ["layout", repr(value)]
+    if isinstance(value, Swizzle):
+        return ["swizzle", repr(value)]
+    return ["opaque", repr(value)]
+
+
+def _read_value(value: Any) -> Any:
+    if not isinstance(value, list):
+        return value
+    kind, *parts = value
+    if kind == "tuple":
+        return tuple([_read_value(part) for part in parts])
+    read = {
+        "float": float.fromhex, "dtype": DTYPES.__getitem__, "layout": layout_from_text, "swizzle": swizzle_from_text,
+        "opaque": Opaque,
+    }
+    return read[kind](parts[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """A compile-time value that only another process had, such as a function; equal to no other value."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text

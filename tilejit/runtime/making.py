@@ -1,0 +1,161 @@
+"""How a variant of a kernel is made: from the disk where it was kept there, else compiled.
+
+```
+signature, target, threads ─▶ Place ─ kept? ─▶ Compiled, whose derivation is made when somebody asks for it
+                               └─ no: frontend ─▶ Draft ─ pipeline ─▶ Compiled, which is kept
+```
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..errors import KernelSyntaxError, LaunchError
+from ..frontend import KernelSource
+from ..ir.params import written_arguments
+from ..ir.types import Signature
+from ..target import Target
+from .captured import Captured
+from .devices import machine_code
+from .disk import Place, Shelf
+
+if TYPE_CHECKING:
+    from ..compiled import Compiled, Derivation
+    from ..ir.nodes import Kernel as TileKernel
+
+#: reads a kernel's source into tile IR: build(signature, target, threads, debug)
+Build = Callable[[Signature, Target, int, bool], "TileKernel"]
+
+
+class Order(NamedTuple):
+    """What a variant is made for. debug: the checked build."""
+
+    signature: Signature
+    target: Target
+    threads: int
+    debug: bool
+
+
+class Draft(NamedTuple):
+    """A kernel's tile IR, which may still assume more overlaps than there are. ms: what it took."""
+
+    tile: TileKernel
+    ms: float
+
+
+class Maker:
+    """Makes the variants of one kernel; it keeps none of them.
+
+    build: makes its tile IR. options: what its decorator was told that isn't in an order.
+    """
+
+    def __init__(self, source: KernelSource, captured: Captured, build: Build, options: Hashable) -> None:
+        self._source = source
+        self._captured = captured
+        self._build = build
+        self._shelf = Shelf(source, options)
+
+    def make(self, order: Order, draft: Draft | None = None) -> Compiled:
+        """The variant. draft: its tile IR, where that was needed before."""
+        place = self._shelf.place(*order)
+        compiled = None if place is None else self._kept(place, order)
+        if compiled is None:
+            compiled = self._compile(order, draft)
+            # a captured value may have changed meanwhile, and then this isn't what belongs there
+            if place is not None and place == self._shelf.place(*order):
+                place.keep(compiled.executable)
+                if order.debug and not compiled.executable.is_checked:
+                    self._keep_plain(order, compiled)
+        return compiled
+
+    def written(self, order: Order) -> tuple[frozenset[str], Draft | None]:
+        """The arguments that the variant writes, and its tile IR where that had to be made."""
+        place = self._shelf.place(*order)
+        names = None if place is None else place.written()
+        if names is not None:
+            return names, None
+        draft = self._draft(order)
+        names = written_arguments(draft.tile.params)
+        if place is not None and place == self._shelf.place(*order):
+            place.keep_written(names)
+        return names, draft
+
+    def _keep_plain(self, order: Order, compiled: Compiled) -> None:
+        """Keeps a checked build in which nothing is checked as the plain one, too."""
+        place = self._shelf.place(*order._replace(debug=False))
+        if place is not None:
+            place.keep(compiled.executable)
+
+    def _kept(self, place: Place, order: Order) -> Compiled | None:
+        """The variant from the disk; None where it isn't there."""
+        from ..compiled import Compiled
+
+        began = time.perf_counter()
+        executable = place.executable(order.signature)
+        if executable is None:
+            return None
+        derive = partial(self._derivation, order, self._captured.number())
+        timings = {"disk": 1e3 * (time.perf_counter() - began)}
+        return Compiled(executable, timings, derive, assemble=machine_code)
+
+    def _derivation(self, order: Order, captured: int) -> Derivation:
+        """How a variant that came from the disk was made, by compiling it now."""
+        if self._captured.number() != captured:
+            changes = " and ".join(self._captured.changes(captured, self._captured.number()))
+            raise LaunchError(
+                f"{self._source.name} came from the disk, and what it captures has changed since: {changes}",
+                hint="ask how it was made before that, or compile it again",
+            )
+        return self._compile(order, None).derivation
+
+    def _compile(self, order: Order, draft: Draft | None) -> Compiled:
+        with _uncollected():
+            # the compiler and llvmlite take 100 ms to import, so they wait until something is compiled
+            from .. import pipeline
+            from ..frontend.ir_params import with_overlaps
+
+            draft = draft or self._draft(order)
+            tile = with_overlaps(draft.tile, order.signature)
+            with self._recursion_named():
+                compiled = pipeline.compile(tile, order.signature, order.target, sound=True)
+        compiled.timings = {"frontend": draft.ms, **compiled.timings}
+        compiled.assemble = machine_code
+        return compiled
+
+    def _draft(self, order: Order) -> Draft:
+        started = time.perf_counter()
+        with self._recursion_named():
+            tile = self._build(*order)
+        return Draft(tile, 1e3 * (time.perf_counter() - started))
+
+    @contextmanager
+    def _recursion_named(self) -> Iterator[None]:
+        try:
+            yield
+        except RecursionError:
+            raise KernelSyntaxError(
+                f"{self._source.name} has an expression, an elif chain or a tuple of several hundred levels, "
+                "deeper than Python recurses",
+                span=self._source.span(self._source.node),
+                hint="give parts of it names of their own",
+            ) from None
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Inside, Python's cyclic collector doesn't run by itself, in any thread.
+
+    It took 8 % of the matmul kernel's compilation, which leaves 270 objects in cycles: the next collection has those.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
