@@ -204,7 +204,7 @@ def test_another_process_needs_neither_the_source_nor_the_compiler(kernel, tmp_p
         f"k = tj.load_compiled({str(kernel.path)!r})\n"
         "a = np.arange(128, dtype=np.float32); b = np.zeros_like(a)\n"
         "k[2](a, b, 128, 2.0)\nassert (b == a * 2 + 3).all()\n"
-        "print(*(m for m in ('llvmlite', 'tilejit.pipeline', 'tilejit.codegen', 'tilejit.lower') if m in sys.modules))"
+        "print(*(m for m in ('llvmlite', 'tilejit.pipeline', 'tilejit.ir.nodes', 'tilejit.isa') if m in sys.modules))"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True, check=False)

@@ -43,6 +43,7 @@ IN_IR: dict[str, set[str]] = {
     "params": {"values"},
     "nodes": {"values", "params"},
     "types": set(),
+    "watched": set(),
     "allocation": set(),
     "walk": {"nodes"},
     "renaming": {"nodes", "walk"},
@@ -51,7 +52,7 @@ IN_IR: dict[str, set[str]] = {
     "combine": {"nodes", "arithmetic"},
     "text": {"nodes", "params", "walk", "combine"},
     "analyses": {"nodes", "walk", "arithmetic"},
-    "checks": {"nodes", "params", "walk", "arithmetic", "analyses", "text"},
+    "checks": {"nodes", "watched", "params", "walk", "arithmetic", "analyses", "text"},
     "verify": {"nodes", "params", "walk", "arithmetic", "combine"},
 }
 

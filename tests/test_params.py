@@ -1,5 +1,6 @@
 """Every kind of kernel parameter has all its parts: text, verification, code, and what each device passes."""
 
+import json
 import struct
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,6 +14,9 @@ from tilejit import dtypes
 from tilejit.codegen import generate
 from tilejit.dtypes import float32, int8, int64
 from tilejit.errors import assert_never
+from tilejit.executable import Executable
+from tilejit.executable.header import c_header
+from tilejit.executable.params import param_from_json, param_to_json
 from tilejit.ir import verify
 from tilejit.ir.arithmetic import build
 from tilejit.ir.nodes import (
@@ -33,6 +37,7 @@ from tilejit.ir.params import (
 )
 from tilejit.ir.text.parser import from_text
 from tilejit.ir.text.printer import to_text
+from tilejit.ir.types import Signature
 from tilejit.layout import TileLayout
 from tilejit.lower import grid_barrier
 from tilejit.runtime.arrays import view_of
@@ -100,6 +105,17 @@ def test_it_is_declared_in_its_size_and_alignment(kind):
         before = replace(before, var=Var("m", int8))
     _, parameter = declared([before, param])
     assert (parameter.offset, parameter.size_bytes) == (param.align_bytes, param.size_bytes)
+
+
+@KINDS
+def test_it_is_kept_and_declared_in_c(kind):
+    param = EXAMPLES[kind]
+    assert param_from_json(json.loads(json.dumps(param_to_json(param)))) == param
+    offsets = Packing([field_of(param), field_of(EXAMPLES[PointerParam])]).offsets
+    made = Executable(
+        "k", "k", target("sm_90a"), Signature(()), 32, None, False, (param, EXAMPLES[PointerParam]), 0, False, 0, ""
+    )
+    assert made.offsets == offsets and f"== {offsets[1]}," in c_header(made)
 
 
 @KINDS

@@ -1,4 +1,7 @@
-"""A compiled kernel as users see it: what a launch needs, and how it was made."""
+"""A compiled kernel as users see it: what a launch needs, and how it was made.
+
+Only who asks how it was made imports what that takes.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,7 @@ from typing import TYPE_CHECKING, Any
 from .dataclass import dataclass, field, replace
 from .errors import TilejitError, entry_point
 from .executable import Executable, MachineCode
-from .executable.files import SUFFIXES, saved
-from .executable.header import c_header
-from .ir.analyses.pressure import Pressure
-from .ir.nodes import Kernel
 from .ir.params import PointerParam
-from .ir.text.printer import to_text
 from .ir.types import Signature
 from .source import Span
 from .target import Target
@@ -22,6 +20,8 @@ from .usage import Measurement, Usage
 
 if TYPE_CHECKING:
     from .explain import Explanation
+    from .ir.analyses.pressure import Pressure
+    from .ir.nodes import Kernel
     from .lower import Verdict
     from .lower.open import LayoutChoice
 
@@ -112,7 +112,6 @@ class Compiled:
         measured = self.measurement.usage or self.executable.usage
         if measured is not None:
             return measured
-        # code generation takes longer to import than a launch whose kernel is on disk should
         from .codegen.usage import estimate
 
         return estimate(self.derivation.lane, self.derivation.pressure)
@@ -140,17 +139,17 @@ class Compiled:
     @property
     def open_ir(self) -> str:
         """The kernel before its tiles have layouts, as text."""
-        return to_text(self.derivation.open)
+        return _text(self.derivation.open)
 
     @property
     def tile_ir(self) -> str:
         """The kernel before dispatch, as text."""
-        return to_text(self.derivation.tile)
+        return _text(self.derivation.tile)
 
     @property
     def lane_ir(self) -> str:
         """The kernel after dispatch, as text."""
-        return to_text(self.derivation.lane)
+        return _text(self.derivation.lane)
 
     @property
     def llvm_ir(self) -> str:
@@ -177,6 +176,9 @@ class Compiled:
         any other, such as `k`, for the texts k.tile, k.lane and k.ll beside k.ptx.
         raises: TilejitError where they can't be written there, DeviceError for a cubin where no GPU is in use.
         """
+        from .executable.files import SUFFIXES, saved
+        from .executable.header import c_header
+
         if not isinstance(path, (str, Path)) or not Path(path).name:
             raise TilejitError(f"{path!r} is no file to save to", hint="give the path of a file, as text or as a Path")
         file = Path(path)
@@ -203,6 +205,12 @@ class Compiled:
             assert self.assemble is not None, "machine code of what pipeline.compile made"
             code = self.assemble(self.executable)
         return replace(self.executable, usage=usage, machine_code=code if is_assembled else None)
+
+
+def _text(kernel: Kernel) -> str:
+    from .ir.text.printer import to_text
+
+    return to_text(kernel)
 
 
 def _write(file: Path, content: bytes) -> Path:

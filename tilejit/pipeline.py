@@ -22,11 +22,12 @@ from .executable import Assertion, Executable
 from .ir import walk
 from .ir.analyses import initialized, polling
 from .ir.analyses.pressure import Pressure
-from .ir.checks import WatchedRegion, checked, refuse_overlaps
+from .ir.checks import checked, refuse_overlaps
 from .ir.nodes import Assert, Buffer, Kernel, Open, Var
 from .ir.params import AssertionsParam, Param
 from .ir.types import Signature
 from .ir.verify import Examined, examine
+from .ir.watched import WatchedRegion
 from .lower import Verdict, lower, packed, pending
 from .lower.open import LayoutChoice, lay_out
 from .source import Span

@@ -110,7 +110,7 @@ def test_a_process_that_finds_its_kernel_imports_neither_llvm_nor_the_compiler(s
         "import sys\nimport numpy as np\nimport tilejit as tj\n"
         "@tj.kernel(threads=32)\ndef one(A: tj.Tensor):\n    A[tj.lane_id()] = 1\n"
         "a = np.zeros(32, np.float32)\none[1](a)\nassert (a == 1).all()\n"
-        "print(*(m for m in ('llvmlite', 'tilejit.pipeline', 'tilejit.codegen', 'tilejit.lower') if m in sys.modules))"
+        "print(*(m for m in ('llvmlite', 'tilejit.pipeline', 'tilejit.ir.nodes', 'tilejit.isa') if m in sys.modules))"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TILEJIT_DEVICE": "sim"}
     runs = [

@@ -1,7 +1,4 @@
-"""An executable as a JSON record beside its PTX, and back; nothing of it is code.
-
-The parameters travel as the text of a kernel without statements, `kernel k threads=128 …` and its `param` lines.
-"""
+"""An executable as a JSON record beside its PTX, and back; nothing of it is code."""
 
 from __future__ import annotations
 
@@ -9,15 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..ir.checks import WatchedRegion
-from ..ir.nodes import Kernel, Strided, Var
-from ..ir.params import BarrierParam, Param, PointerParam, ScalarParam
-from ..ir.text.parser import from_text
-from ..ir.text.printer import to_text
 from ..ir.types import Signature
+from ..ir.watched import WatchedRegion
 from ..source import Span
 from ..target import target
 from ..usage import Usage
+from .params import param_from_json, param_to_json
 from .record import Assertion, Executable
 
 __all__ = ["executable_from_json", "executable_to_json", "moved_ptx"]
@@ -32,14 +26,16 @@ FORMAT = 1
 def executable_to_json(executable: Executable) -> dict[str, Any]:
     """All but its signature, PTX and machine code."""
     e = executable
-    params = (*e.params, *_dropped(e.params))
-    header = Kernel(e.name, params, e.threads, e.target.name, (), cluster=e.cluster, cooperative=e.cooperative)
     spans = _SpanTable()
     return {
         "format": FORMAT,
-        "kernel": to_text(header),
-        "params": len(e.params),
+        "name": e.name,
         "entry": e.entry,
+        "target": e.target.name,
+        "threads": e.threads,
+        "cluster": e.cluster,
+        "cooperative": e.cooperative,
+        "params": [param_to_json(param) for param in e.params],
         "shared_bytes": e.shared_bytes,
         "dynamic_shared": e.dynamic_shared,
         "local_bytes": e.local_bytes,
@@ -57,17 +53,17 @@ def executable_from_json(
     record: Mapping[str, Any], signature: Signature, ptx: str, files: Sequence[str] | None = None
 ) -> Executable:
     """What `executable_to_json` wrote. files: where the record's files are now, in its order, if elsewhere."""
-    header = from_text(record["kernel"])
+    cluster = record["cluster"]
     places = _places(record, record["files"] if files is None else files)
     return Executable(
-        name=header.name,
+        name=record["name"],
         entry=record["entry"],
-        target=target(header.target),
+        target=target(record["target"]),
         signature=signature,
-        threads=header.threads,
-        cluster=header.cluster,
-        cooperative=header.cooperative,
-        params=header.params[: record["params"]],
+        threads=record["threads"],
+        cluster=None if cluster is None else tuple(cluster),
+        cooperative=record["cooperative"],
+        params=tuple([param_from_json(param) for param in record["params"]]),
         shared_bytes=record["shared_bytes"],
         dynamic_shared=record["dynamic_shared"],
         local_bytes=record["local_bytes"],
@@ -84,18 +80,6 @@ def moved_ptx(ptx: str, old: Sequence[str], new: Sequence[str]) -> str:
     pairs = zip(old, new, strict=True)
     moved = {was: now for was, now in pairs if was != now and _FILE.fullmatch(f'\t.file\t1 "{now}"')}
     return _FILE.sub(lambda line: f'{line[1]}"{moved.get(line[2], line[2])}"', ptx) if moved else ptx
-
-
-def _dropped(params: tuple[Param, ...]) -> list[Param]:
-    """Parameters for extents and strides that the kernel doesn't need: the text defines all names of its arrays."""
-    named: dict[str, Var] = {}
-    for param in params:
-        if isinstance(param, (PointerParam, BarrierParam)):
-            layout = param.buffer.layout
-            sizes = (*param.buffer.shape, *(layout.strides if isinstance(layout, Strided) else ()))
-            named.update({size.name: size for size in sizes if isinstance(size, Var)})
-    defined = {param.defines.name for param in params if param.defines is not None}
-    return [ScalarParam(name, var) for name, var in named.items() if name not in defined]
 
 
 class _SpanTable:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..dataclass import dataclass, field
 from ..ir.params import AssertionsParam, Param
 from ..ir.types import Signature
+from ..ir.watched import WatchedRegion
 from ..source import Span
 from ..target import Target
 from ..usage import Usage
-
-if TYPE_CHECKING:
-    from ..ir.checks import WatchedRegion
 
 
 @dataclass(frozen=True, slots=True)

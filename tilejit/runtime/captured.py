@@ -164,6 +164,9 @@ class _Watched:
                 self._value(item, inside)
         elif isinstance(value, Function):
             self.source(value.source, inside)
+        elif isinstance(value, ModuleType):
+            # asking tilejit for an attribute imports all that its language names
+            return
         elif getattr(value, "shape", None) == () and hasattr(value, "__setitem__"):
             self.loose.append(value)
             self.is_fixed = False

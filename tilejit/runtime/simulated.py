@@ -32,7 +32,7 @@ from .signature import Call
 
 if TYPE_CHECKING:
     from ..compiled import Compiled
-    from ..ir.checks import WatchedRegion
+    from ..ir.watched import WatchedRegion
 
 _DEFAULT_TARGET = "sm_90a"
 _POISON = 0xFF

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from ...dataclass import dataclass, replace
 from ..nodes import Kernel
-from .edges import WatchedRegion
+from ..watched import WatchedRegion
 from .in_place import refuse_overlaps
 from .insertion import Insertion
 
-__all__ = ["Checked", "WatchedRegion", "checked", "refuse_overlaps"]
+__all__ = ["Checked", "checked", "refuse_overlaps"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,35 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...dataclass import dataclass
 from ...dtypes import int32, int64
 from ...isa.events import PMEVENT
 from ...scopes import SCOPES
 from ...source import Span
 from .. import nodes as ir
 from ..arithmetic import build, facts
+from ..watched import WatchedRegion
 from .conditions import Conditions
 from .in_place import shown
 
-__all__ = ["WatchedRegion", "WatchedRegions"]
+__all__ = ["WatchedRegions"]
 
 #: events that an instruction can tell apart by its 16 bits, where each is a number and no set of bits
 _MOST_EVENTS = (1 << 16) - 1
-
-
-@dataclass(frozen=True, slots=True)
-class WatchedRegion:
-    """A region that an operation reads or writes, and that isn't sure to have an element inside its tensor.
-
-    text: the region as messages name it. threads: that carry out one instance of the operation.
-    instances, inside: the events of its instances, and of those whose region lies at least partly inside.
-    """
-
-    text: str
-    span: Span | None
-    threads: int
-    instances: int
-    inside: int
 
 
 class WatchedRegions:
