@@ -14,9 +14,6 @@ from hypothesis import HealthCheck, settings
 from tests.support.goldens import Golden
 from tests.support.ptxas import EmittedPtx
 
-# a kernel that a test compiles is compiled; tests of the cache have folders of their own
-os.environ["TILEJIT_CACHE"] = "0"
-
 settings.register_profile(
     "default", max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )

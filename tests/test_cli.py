@@ -80,6 +80,12 @@ def test_doctor_says_what_will_be_used_and_why(run):
         assert package in out
 
 
+def test_doctor_says_where_kernels_are_kept(run, cache, monkeypatch):
+    assert f"kernels        are kept in {cache}\n" in run("doctor")[1]
+    monkeypatch.setenv("TILEJIT_CACHE", "0")
+    assert "kernels        aren't kept on disk (TILEJIT_CACHE=0)\n" in run("doctor")[1]
+
+
 def test_doctor_tells_of_a_device_that_is_not_there(run, monkeypatch):
     monkeypatch.setenv("TILEJIT_DEVICE", "sim:sm_1")
     status, out, _ = run("doctor")

@@ -30,7 +30,7 @@ from .target import target as find_target
 if TYPE_CHECKING:
     from .compiled import Compiled
 
-_PACKAGES = ("tilejit", "numpy", "ml_dtypes", "llvmlite", "cuda-bindings", "cuda-core")
+_PACKAGES = ("tilejit", "numpy", "ml_dtypes", "llvmlite", "cuda-bindings", "cuda-core", "platformdirs")
 
 #: option -> the attribute of `Compiled` that it prints instead of the verdicts
 _TEXTS = {"--ptx": "ptx", "--tile-ir": "tile_ir", "--lane-ir": "lane_ir", "--llvm": "llvm_ir"}
@@ -107,6 +107,8 @@ def doctor() -> Iterator[str]:
     except LaunchError as error:
         checks = f"neither on nor off: {error.message}"
     yield f"simulator      checks are {checks}"
+    kept = store.current()
+    yield f"kernels        are kept in {kept.folder}" if kept else "kernels        aren't kept on disk (TILEJIT_CACHE=0)"
     try:
         used = devices.default()
     except DeviceError as error:

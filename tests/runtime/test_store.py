@@ -46,6 +46,7 @@ def test_what_was_put_is_given_back_by_every_store_of_the_folder(store):
     assert sorted((e.kind, e.size_bytes > 0) for e in store.entries()) == [("program", True)] * 2
 
 
+@as_another_user
 def test_nobody_else_may_write_what_is_put(store):
     before = os.umask(0)
     try:
@@ -345,6 +346,11 @@ class TestEnvironment:
         self.set("TILEJIT_CACHE_MAXSIZE", "12345")
         assert stores.current().folder == tmp_path and stores.current().limit_bytes == 12345
         assert stores.current() is stores.current()
+
+    def test_it_stays_where_it_is_when_the_program_changes_its_directory(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        self.set("TILEJIT_CACHE_DIR", "kept")
+        assert stores.current().folder == tmp_path / "kept"
 
     def test_it_can_be_off(self):
         self.set("TILEJIT_CACHE", "0")

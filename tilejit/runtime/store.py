@@ -241,10 +241,12 @@ def _store(folder: str | None, limit: str | None) -> DiskStore | None:
             warnings.warn("platformdirs isn't installed: nothing is kept on disk", CacheWarning, stacklevel=2)
             return None
         folder = platformdirs.user_cache_dir("tilejit", appauthor=False)
+    # a program may change to another directory
+    path = Path(folder).expanduser().absolute()
     if limit is None or limit.isdecimal():
-        return DiskStore(Path(folder), DEFAULT_LIMIT if limit is None else int(limit))
+        return DiskStore(path, DEFAULT_LIMIT if limit is None else int(limit))
     warnings.warn(f"TILEJIT_CACHE_MAXSIZE={limit!r} is no number of bytes", CacheWarning, stacklevel=2)
-    return DiskStore(Path(folder))
+    return DiskStore(path)
 
 
 def _read(path: Path) -> tuple[bytes, float]:
