@@ -108,7 +108,7 @@ def doctor() -> Iterator[str]:
         checks = f"neither on nor off: {error.message}"
     yield f"simulator      checks are {checks}"
     kept = store.current()
-    yield f"kernels        are kept in {kept.folder}" if kept else "kernels        aren't kept on disk (TILEJIT_CACHE=0)"
+    yield f"kernels        {'not kept on disk (TILEJIT_CACHE=0)' if kept is None else f'kept in {kept.folder}'}"
     try:
         used = devices.default()
     except DeviceError as error:

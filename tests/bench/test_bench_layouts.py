@@ -48,6 +48,7 @@ def test_candidates_differ_in_cost_and_layout() -> None:
     choice = row(softmax, 128, 32, 128, arrays, 2, lambda x: x)
     assert sorted({way.cost for way in choice.ways}) == [way.cost for way in choice.ways]
     specs = [tj.spec(*array) for array in arrays]
-    made = [way.kernel.compile(*specs, M=32, N=128, target="sm_90a").layouts[0] for way in choice.ways]
+    compiled = [way.kernel.compile(*specs, M=32, N=128, target="sm_90a") for way in choice.ways]
+    made = [each.derivation.layouts[0] for each in compiled]
     assert [layout.cost for layout in made] == [way.cost for way in choice.ways]
     assert len({layout.grid for layout in made}) == 3 and kind(made[0].grid) == "rows" and THREADS == 256
