@@ -18,10 +18,10 @@ import json
 from collections.abc import Hashable
 from typing import Any
 
-from .. import frontend
 from ..dataclass import dataclass, field
 from ..dtypes import DType
 from ..executable import Executable
+from ..frontend import KernelSource, captures, functions, token
 from ..frontend.language import Function, LanguageName
 from ..ir.types import ArgumentType, ConstexprType, Signature
 from ..layout import Swizzle, TileLayout
@@ -42,7 +42,7 @@ class _NoKey(Exception):
 class Shelf:
     """What is kept of one kernel. options: what else its decorator was told."""
 
-    def __init__(self, source: frontend.KernelSource, options: Hashable) -> None:
+    def __init__(self, source: KernelSource, options: Hashable) -> None:
         self._source = source
         self._options = options
 
@@ -52,13 +52,13 @@ class Shelf:
         if store is None:
             return None
         values = [kind.value for _, kind in typed.arguments if isinstance(kind, ConstexprType)]
-        sources = frontend.functions(self._source, values)
+        sources = functions(self._source, values)
         files = [source.file for source in sources]
         # their lines are in the PTX; their files' names are changed when it is read
         places = tuple([(source.function.__code__.co_firstlineno, files.index(source.file)) for source in sources])
         try:
             arguments = tuple([(name, _argument(kind)) for name, kind in typed.arguments])
-            captured = frontend.captures(self._source)
+            captured = captures(self._source)
             text = json.dumps(_written((
                 _FORMAT, fingerprint(), self._source.text, captured, places, arguments, target.name, threads, debug,
                 self._options,
@@ -120,7 +120,7 @@ def _constexpr(value: Any) -> Hashable:
     if type(value) is tuple:
         return ("tuple", *map(_constexpr, value))
     if value is None or isinstance(value, (bool, int, float, str, DType, TileLayout, Swizzle, Function)):
-        return frontend.token(value)
+        return token(value)
     raise _NoKey
 
 
