@@ -83,11 +83,11 @@ def in_turn(
 def fake_driver() -> None:
     """Puts a driver that does nothing in the place of the real one, for as long as the process runs."""
     from tests.runtime.fake_driver import SUCCESS, FakeDriver
-    from tilejit.runtime import cuda, cuda_driver, cuda_memory
+    from tilejit.runtime import cuda, cuda_code, cuda_driver, cuda_memory
 
     fake = FakeDriver()
     fake.cuLaunchKernel = fake.cuLaunchKernelEx = lambda *args: (SUCCESS,)
-    for module in (cuda, cuda_driver, cuda_memory):
+    for module in (cuda, cuda_code, cuda_driver, cuda_memory):
         module.driver = fake
     devices._has_driver = lambda: True
     for cached in (devices.cuda_problem, devices.named, devices._cuda, devices._best):

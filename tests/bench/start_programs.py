@@ -105,7 +105,8 @@ def tilejit_torch() -> None:
     from tilejit.runtime.cuda_driver import load
 
     # the driver keeps what it compiled by its text: another entry is another text
-    ptx, entry = add.signatures[-1].compiled.ptx, add.signatures[-1].compiled.entry
+    executable = add.signatures[-1].compiled.executable
+    ptx, entry = executable.ptx, executable.entry
     took("driver", lambda: load(ptx.replace(f"{entry}(", "another("), "another"))
     MARKS.update({f"stage {name}": ms / 1e3 for name, ms in add.signatures[0].timings.items()})
 

@@ -10,7 +10,7 @@ import tilejit as tj
 from tests.runtime.fake_driver import FakeDriver
 from tests.support.foreign_arrays import Tensor
 from tilejit.jit import Kernel
-from tilejit.runtime import cuda, cuda_driver, cuda_memory, devices
+from tilejit.runtime import cuda, cuda_code, cuda_driver, cuda_memory, devices
 
 
 class TorchTensor(Tensor):
@@ -105,7 +105,7 @@ class RecordingDriver(FakeDriver):
 
     def _bytes(self, ptx, parameters):
         variants = (v.compiled for k in self.kernels for v in k.signatures)
-        params = next(c.params for c in variants if c.ptx == ptx)
+        params = next(c.executable.params for c in variants if c.ptx == ptx)
         return [ctypes.string_at(parameters[n], p.size_bytes) for n, p in enumerate(params)]
 
     def taken(self):
@@ -117,7 +117,7 @@ class RecordingDriver(FakeDriver):
 def installed(monkeypatch, torch):
     """A recording driver and a torch in the place of what there is."""
     driver = RecordingDriver()
-    for module in (cuda, cuda_driver, cuda_memory):
+    for module in (cuda, cuda_code, cuda_driver, cuda_memory):
         monkeypatch.setattr(module, "driver", driver)
     clear = (devices.cuda_problem, devices.named, devices._cuda, devices._best)
     for cached in clear:
