@@ -11,7 +11,7 @@ import tilejit
 
 PACKAGE = Path(tilejit.__file__).parent
 
-BASE = {"errors", "source", "dtypes", "target", "scopes", "remember", "dataclass", "usage", "distinct"}
+BASE = {"errors", "source", "dtypes", "target", "scopes", "remember", "dataclass", "usage", "distinct", "progress"}
 COMPILER = BASE | {"layout", "isa", "ir", "ops"}
 
 #: part of the package -> the parts that it may import besides itself
@@ -34,8 +34,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "simulator": {"errors", "dataclass", "distinct"},
     "runtime": COMPILER | {"frontend", "executable", "compiled", "pipeline", "simulator"},
 }
-ALL = set(MAY_IMPORT) | {"jit", "ahead", "testing", "__main__", "__init__"}
-MAY_IMPORT |= dict.fromkeys(("jit", "ahead", "testing", "__main__", "__init__"), ALL)
+ABOVE = ("jit", "ahead", "precompile", "testing", "__main__", "__init__")
+ALL = set(MAY_IMPORT) | set(ABOVE)
+MAY_IMPORT |= dict.fromkeys(ABOVE, ALL)
 
 #: part of the IR -> the parts of the IR that it may import besides itself
 IN_IR: dict[str, set[str]] = {

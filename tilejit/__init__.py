@@ -38,6 +38,7 @@ _PUBLIC: dict[str, tuple[str, ...]] = {
     "runtime.arrays": ("DeviceArray",),
     "runtime.devices": ("device", "empty", "synchronize", "to_device", "use_device"),
     "jit": ("Kernel", "PreparedLaunch", "kernel", "no_recompile", "simulate"),
+    "precompile": ("compile_many",),
 }
 
 _HOME = {name: module for module, names in _PUBLIC.items() for name in names}
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
     from .jit import Kernel, PreparedLaunch, kernel, no_recompile, simulate
     from .layout import R, S, Swizzle, TCol, TileLayout, TLane, laneid, m, tid_in_wg, tx, warpid, wgid, wid_in_wg
     from .lower.ask import dispatch, operand, sym
+    from .precompile import compile_many
     from .runtime.arrays import DeviceArray
     from .runtime.devices import device, empty, synchronize, to_device, use_device
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, overload
 
@@ -26,7 +26,8 @@ from .runtime.grid import (
 )
 from .runtime.launcher.generated import ABSENT, GeneratedLauncher, GeneratedLaunchers, ResolvedLaunch
 from .runtime.launcher.memory import LaunchMemory
-from .runtime.making import Maker
+from .runtime.making import Compiler, Maker
+from .runtime.once import Once
 from .runtime.signature import Call, bind, describe, hypothetical
 from .runtime.variants import CompiledVariant, Request, VariantCache, without_compiling
 from .target import Target
@@ -82,7 +83,7 @@ class Kernel:
         build = functools.partial(_tile_ir, self.source, options)
         maker = Maker(self.source, self.captured, build, options.made)
         self.variants = VariantCache(self.name, self.parameters, self.captured, maker)
-        self._functions: dict[tuple[Any, ...], LoadedKernel] = {}
+        self._functions: Once[tuple[Any, ...], LoadedKernel] = Once()
         self.generated = GeneratedLaunchers(self.name, self.parameters)
         self.memory = LaunchMemory()
         # a class of its own, whose calls are those of the newest generated function: that takes 0.1 us less than asking
@@ -152,13 +153,31 @@ class Kernel:
 
         Parameters whose annotation pins them may be left out.
         """
-        pinned = {p.name: p.spec for p in self.parameters[len(args) :] if p.spec is not None}
-        bound = bind(self.name, self.parameters, args, {**pinned, **constexprs})
-        values = [hypothetical(p, n, v) for n, (p, v) in enumerate(zip(self.parameters, bound, strict=True))]
+        return self.variants.variant(self.request(args, constexprs, target, threads)).compiled
+
+    @entry_point
+    def precompile(
+        self, specs: Iterable[Any], target: str | Target | None = None, workers: int | None = None
+    ) -> tuple[Compiled, ...]:
+        """Compiles several variants at the same time, as `compile_many` does: launches find them compiled.
+
+        specs: what `compile` takes, each as a tuple of its arguments, of which the last may be a mapping with those
+        given by name; or that mapping alone. target: of those that don't name their own.
+        """
+        # what starts processes takes 10 ms to import
+        from .precompile import compile_many, jobs_of
+
+        return compile_many(jobs_of(self, specs, target), workers)
+
+    def request(
+        self, args: tuple[Any, ...], named: Mapping[str, Any], target: str | Target | None, threads: int | None
+    ) -> Request:
+        """What compiling for these arguments means, which may be specs."""
+        values = specified(self.name, self.parameters, args, named)
         call = Call(self.parameters, values)
         chosen = find_target(target) if target is not None else self.options.target or devices.default().target
         count = self.options.threads if threads is None else check_threads(threads)
-        return self.variants.variant(Request(chosen, count, values, call, self.options.debug)).compiled
+        return Request(chosen, count, values, call, self.options.debug)
 
     @entry_point
     def explain(
@@ -171,15 +190,26 @@ class Kernel:
         """Compiles for a signature that another target's variant has; not kept."""
         return self.variants.compile_signature(typed, target, threads, self.options.debug)
 
-    def resolve(self, threads: int, values: Sequence[Any]) -> ResolvedLaunch:
-        """The loaded kernel for a launch, by its quick key where that was seen before."""
+    def launched(
+        self, grid: Any, threads: int | None, args: tuple[Any, ...], named: Mapping[str, Any], target: Target
+    ) -> tuple[Launcher, list[Any]]:
+        """What a launch on the simulator launches, and all its arguments in order. target: of the simulator."""
+        launcher = Launcher(self, grid, self.options.threads if threads is None else check_threads(threads), None)
+        return launcher, bind(self.name, self.parameters, args, named)
+
+    def resolve(self, threads: int, values: Sequence[Any], compiler: Compiler | None = None) -> ResolvedLaunch:
+        """The loaded kernel for a launch, by its quick key where that was seen before.
+
+        compiler: what makes it of tile IR, else `pipeline.compile`.
+        """
         call = Call(self.parameters, values)
         device = devices.of(call)
         captured = self.captured.current()
         quick = (device, threads, captured.number, call.key, device.checks)
-        function = self._functions.get(quick)
+        function = self._functions.peek(quick)
         if function is None:
-            function = self._functions[quick] = self._load(device, threads, values, call)
+            compiled = self._compiled(device, threads, values, call, compiler)
+            function = self._functions.get(quick, lambda: device.load(compiled))
         return ResolvedLaunch(call, function, captured)
 
     def capture(self) -> CapturedValues:
@@ -192,13 +222,24 @@ class Kernel:
         if self._launcher_type.__call__ is not generated.launch:
             self._launcher_type.__call__ = generated.launch  # type: ignore[method-assign]
 
-    def _load(self, device: Device, threads: int, values: Sequence[Any], call: Call) -> LoadedKernel:
+    def _compiled(
+        self, device: Device, threads: int, values: Sequence[Any], call: Call, compiler: Compiler | None
+    ) -> Compiled:
         target = self.options.target or device.target
         device.check(target)
         devices.check_environment(call)
         request = Request(target, threads, values, call, self.options.debug or device.checks)
         device.prepare()
-        return device.load(self.variants.variant(request).compiled)
+        return self.variants.variant(request, compiler).compiled
+
+
+def specified(
+    name: str, declared: Sequence[Parameter], args: tuple[Any, ...], named: Mapping[str, Any]
+) -> list[Any]:
+    """Arguments in order where nothing is launched: specs stand for arrays, dtypes for scalars, pins for nothing."""
+    pinned = {p.name: p.spec for p in declared[len(args) :] if p.spec is not None}
+    bound = bind(name, declared, args, {**pinned, **named})
+    return [hypothetical(p, n, v) for n, (p, v) in enumerate(zip(declared, bound, strict=True))]
 
 
 def _is_kept(configuration: Any) -> bool:
@@ -574,8 +615,7 @@ def simulate(
     if not isinstance(schedule, int) or schedule < 0:
         raise LaunchError(f"schedule={schedule!r} is not the number of a schedule", hint="write 0, 1, 2, ...")
     chosen = find_target(target) if target is not None else k.options.target or devices.named("sim").target
-    launcher = Launcher(k, grid, k.options.threads if threads is None else check_threads(threads), None)
-    values = bind(k.name, k.parameters, args, constexprs)
+    launcher, values = k.launched(grid, threads, args, constexprs, chosen)
     call = Call(k.parameters, values)
     launch = launcher.launch(values)
     request = Request(chosen, launch.threads, values, call, debug=bool(checks) and not profile)

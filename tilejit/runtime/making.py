@@ -9,6 +9,7 @@ signature, target, threads ─▶ Place ─ kept? ─▶ Compiled, whose derivat
 from __future__ import annotations
 
 import gc
+import threading
 import time
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 
 #: reads a kernel's source into tile IR: build(signature, target, threads, debug)
 Build = Callable[[Signature, Target, int, bool], "TileKernel"]
+
+
+#: compiles tile IR that was verified
+Compiler = Callable[["TileKernel", Signature, Target], "Compiled"]
 
 
 class Order(NamedTuple):
@@ -60,12 +65,12 @@ class Maker:
         self._build = build
         self._shelf = Shelf(source, options)
 
-    def make(self, order: Order, draft: Draft | None = None) -> Compiled:
-        """The variant. draft: its tile IR, where that was needed before."""
+    def make(self, order: Order, draft: Draft | None = None, compiler: Compiler | None = None) -> Compiled:
+        """The variant. draft: its tile IR, where that was needed before. compiler: else `pipeline.compile`."""
         place = self._shelf.place(*order)
         compiled = None if place is None else self._kept(place, order)
         if compiled is None:
-            compiled = self._compile(order, draft)
+            compiled = self._compile(order, draft, compiler)
             # a captured value may have changed meanwhile, and then this isn't what belongs there
             if place is not None and place == self._shelf.place(*order):
                 place.keep(compiled.executable)
@@ -111,10 +116,10 @@ class Maker:
                 f"{self._source.name} came from the disk, and what it captures has changed since: {changes}",
                 hint="ask how it was made before that, or compile it again",
             )
-        return self._compile(order, None).derivation
+        return self._compile(order, None, None).derivation
 
-    def _compile(self, order: Order, draft: Draft | None) -> Compiled:
-        with _uncollected():
+    def _compile(self, order: Order, draft: Draft | None, compiler: Compiler | None) -> Compiled:
+        with _uncollected:
             # the compiler and llvmlite take 100 ms to import, so they wait until something is compiled
             from .. import pipeline
             from ..frontend.ir_params import with_overlaps
@@ -122,7 +127,10 @@ class Maker:
             draft = draft or self._draft(order)
             tile = with_overlaps(draft.tile, order.signature)
             with self._recursion_named():
-                compiled = pipeline.compile(tile, order.signature, order.target, sound=True)
+                if compiler is None:
+                    compiled = pipeline.compile(tile, order.signature, order.target, sound=True)
+                else:
+                    compiled = compiler(tile, order.signature, order.target)
         compiled.timings = {"frontend": draft.ms, **compiled.timings}
         compiled.assemble = machine_code
         return compiled
@@ -146,16 +154,29 @@ class Maker:
             ) from None
 
 
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Inside, Python's cyclic collector doesn't run by itself, in any thread.
+class _Uncollected:
+    """Inside, Python's cyclic collector doesn't run by itself, in any thread; it goes on when the last thread leaves.
 
     It took 8 % of the matmul kernel's compilation, which leaves 270 objects in cycles: the next collection has those.
     """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._was_enabled = False
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._was_enabled = gc.isenabled()
+                gc.disable()
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside and self._was_enabled:
+                gc.enable()
+
+
+_uncollected = _Uncollected()

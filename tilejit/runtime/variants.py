@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 import time
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,7 +22,8 @@ from ..frontend import Parameter
 from ..ir.types import Signature
 from ..target import Target
 from .captured import Captured
-from .making import Draft, Maker, Order
+from .making import Compiler, Draft, Maker, Order
+from .once import Once
 from .signature import Call, describe, describe_one, freeze, signature
 
 if TYPE_CHECKING:
@@ -43,6 +43,13 @@ def without_compiling(where: str) -> Iterator[None]:
         yield
     finally:
         _frozen.reset(token)
+
+
+def refuse_compiling(what: str) -> None:
+    """Raises a LaunchError where nothing may be compiled now. what: would be done."""
+    where = _frozen.get()
+    if where is not None:
+        raise LaunchError(f"{what} {where}", hint="launch it once before")
 
 
 class Request(NamedTuple):
@@ -104,43 +111,43 @@ class VariantCache:
         self._parameters = parameters
         self._captured = captured
         self._maker = maker
-        self._variants: dict[Key, CompiledVariant] = {}
+        self._variants: Once[Key, CompiledVariant] = Once()
         # the arguments that the kernel writes, by a key in which every overlapping array has the overlap bit
-        self._written: dict[Key, frozenset[str]] = {}
-        self._lock = threading.RLock()
+        self._written: Once[Key, frozenset[str]] = Once()
 
     @property
     def all(self) -> tuple[CompiledVariant, ...]:
         """Every compiled variant, oldest first; one in which nothing is checked has two keys."""
-        return tuple({id(v): v for v in self._variants.values()}.values())
+        return tuple({id(v): v for v in self._variants.values}.values())
 
-    def variant(self, request: Request) -> CompiledVariant:
+    def variant(self, request: Request, compiler: Compiler | None = None) -> CompiledVariant:
         """The compiled variant that a request needs, made now if there is none.
 
+        compiler: what makes it of tile IR, else `pipeline.compile`.
         raises: LaunchError where it would be made inside `without_compiling`.
         """
-        with self._lock:
-            key, draft = self._key_and_draft(request)
-            variant = self._variants.get(key)
-            if variant is None:
-                variant = self._plain_twin(key)
-            if variant is None:
-                self._refuse_recompilation(key)
-                variant = self._variants[key] = self._make(key.signature, request, draft)
-                if request.debug and not variant.compiled.executable.is_checked:
-                    self._variants[key._replace(debug=False)] = variant
-            return variant
+        key, draft = self._key_and_draft(request)
+        return self._variants.get(
+            key,
+            lambda: self._plain_twin(key) or self._new(key, request, draft, compiler),
+            lambda: self._refuse_recompilation(key),
+        )
+
+    def _new(self, key: Key, request: Request, draft: Draft | None, compiler: Compiler | None) -> CompiledVariant:
+        variant = self._make(key.signature, request, draft, compiler)
+        if request.debug and not variant.compiled.executable.is_checked:
+            self._variants.put(key._replace(debug=False), variant)
+        return variant
 
     def _plain_twin(self, key: Key) -> CompiledVariant | None:
         """The plain build where that is all that the checked build of this key would be; None where it isn't made."""
-        plain = self._variants.get(key._replace(debug=False)) if key.debug else None
+        plain = self._variants.peek(key._replace(debug=False)) if key.debug else None
         if plain is None or not plain.compiled.is_derived:
             return None
         from .. import pipeline
 
         if pipeline.would_check(plain.compiled.derivation.tile):
             return None
-        self._variants[key] = plain
         return plain
 
     def compile_signature(self, typed: Signature, target: Target, threads: int, debug: bool) -> Compiled:
@@ -158,13 +165,17 @@ class VariantCache:
         cautious = self._key(request, overlapping)
         if not overlapping:
             return cautious, None
-        draft, written = None, self._written.get(cautious)
-        if written is None:
-            written, draft = self._maker.written(_order(cautious.signature, request))
-            self._written[cautious] = written
+        drafts: list[Draft | None] = [None]
+
+        def read() -> frozenset[str]:
+            names, drafts[0] = self._maker.written(_order(cautious.signature, request))
+            return names
+
+        written = self._written.get(cautious, read)
         names = [p.name for p in self._parameters]
         pairs = [pair for pair in overlaps if names[pair[0]] in written or names[pair[1]] in written]
-        return self._key(request, frozenset(position for pair in pairs for position in pair)), draft
+        key = self._key(request, frozenset(position for pair in pairs for position in pair))
+        return key, drafts[0]
 
     def _key(self, request: Request, aliased: frozenset[int]) -> Key:
         """aliased: positions of arrays with the overlap bit."""
@@ -177,21 +188,23 @@ class VariantCache:
         )
         return Key(typed, constexprs, threads, target.name, self._captured.number(), debug)
 
-    def _make(self, typed: Signature, request: Request, draft: Draft | None) -> CompiledVariant:
-        call, made = _call_site(), time.time()
-        compiled = self._maker.make(_order(typed, request), draft)
+    def _make(
+        self, typed: Signature, request: Request, draft: Draft | None, compiler: Compiler | None
+    ) -> CompiledVariant:
+        call, made = call_site(), time.time()
+        compiled = self._maker.make(_order(typed, request), draft, compiler)
         return CompiledVariant(
             typed, request.threads, request.target, request.debug, made, call, compiled.timings, compiled
         )
 
     def _refuse_recompilation(self, key: Key) -> None:
         """Refuses another signature, but not the other build of one that is compiled."""
-        where, name = _frozen.get(), self._name
-        if where is None or key._replace(debug=not key.debug) in self._variants:
+        where, name, keys = _frozen.get(), self._name, self._variants.keys
+        if where is None or key._replace(debug=not key.debug) in keys:
             return
-        if not self._variants:
+        if not keys:
             raise LaunchError(f"{name} would be compiled for the first time {where}", hint="launch it once before")
-        nearest = min((_differences(old, key, self._captured) for old in self._variants), key=len)
+        nearest = min((_differences(old, key, self._captured) for old in keys), key=len)
         raise LaunchError(
             f"{name} would be compiled again {where}: {'; '.join(nearest)}",
             hint="launch once with arguments like these before, or pass arrays of a compiled signature",
@@ -202,8 +215,25 @@ def _order(typed: Signature, request: Request) -> Order:
     return Order(typed, request.target, request.threads, request.debug)
 
 
-def _call_site() -> str:
+#: the code for which this thread compiles, where another thread was called by it
+_caller: ContextVar[str | None] = ContextVar("tilejit_caller", default=None)
+
+
+@contextmanager
+def called_from(site: str) -> Iterator[None]:
+    """Inside, and in threads that get this context, what is compiled is called by the code at `site`: `file:line`."""
+    token = _caller.set(site)
+    try:
+        yield
+    finally:
+        _caller.reset(token)
+
+
+def call_site() -> str:
     """`file:line` of the code outside this package that is calling."""
+    caller = _caller.get()
+    if caller is not None:
+        return caller
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back

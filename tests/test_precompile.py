@@ -1,0 +1,287 @@
+"""Compiling ahead: in this process and in others, and what becomes of kernels that can't be compiled."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilejit as tj
+from tilejit import progress
+from tilejit.progress import Progress
+from tilejit.runtime import variants, workers
+
+ROW = tj.spec((64,), tj.float32)
+
+
+def scale() -> tj.Kernel:
+    """A new kernel, for which nothing is compiled yet."""
+
+    @tj.kernel(threads=32)
+    def scaled(A: tj.Tensor, K: tj.constexpr):
+        i = tj.thread_id()
+        if K < 0:
+            A[i] = A[i] + "text"
+        A[i] = A[i] * K
+
+    return scaled
+
+
+def test_precompile_leaves_nothing_to_compile() -> None:
+    k = scale()
+    specs = [(ROW, 2), (ROW, {"K": 3}), {"A": ROW, "K": 4, "threads": 64}, (ROW, {"K": 3, "target": "sm_80"})]
+    compiled = k.precompile(specs, target="sm_90a")
+    assert [c.threads for c in compiled] == [32, 32, 64, 32]
+    assert [c.target.name for c in compiled] == ["sm_90a", "sm_90a", "sm_90a", "sm_80"]
+    assert {v.compiled.ptx for v in k.signatures} == {c.ptx for c in compiled}
+    with tj.use_device("sim:sm_90a"), tj.no_recompile():
+        a = np.ones(64, np.float32)
+        k[1](a, 3)
+        with pytest.raises(tj.LaunchError, match="would be compiled again"):
+            k[1](a, 5)
+    assert a[:32].tolist() == [3.0] * 32
+
+
+def test_processes_compile_what_this_one_would() -> None:
+    here, there = scale(), scale()
+    jobs = [(ROW, {"K": n}) for n in range(3)]
+    expected = here.precompile(jobs, workers=0)
+    compiled = tj.compile_many([(there, *job) for job in jobs], workers=2)
+    for a, b in zip(expected, compiled, strict=True):
+        assert a.executable == b.executable and not b.is_derived
+        assert a.tile_ir == b.tile_ir and a.lane_ir == b.lane_ir
+        assert str(a.explain()) == str(b.explain()) and a.usage == b.usage
+        assert b.target is a.target
+        assert {"frontend", "lower", "codegen"} <= set(b.timings)
+    assert {v.call.rpartition(":")[0] for v in there.signatures} == {__file__}
+    a = np.ones(64, np.float32)
+    tj.simulate(there, 1, a, 2)
+    assert a[0] == 2
+
+
+def test_all_others_are_compiled_when_one_fails() -> None:
+    for count in (0, 2):
+        k = scale()
+        with pytest.raises(tj.KernelTypeError, match="text") as failed:
+            tj.compile_many([(k, ROW, n) for n in (1, -1, 2, 3)], workers=count)
+        assert "A[i] + " in str(failed.value), "the line is lost"
+        assert len(k.signatures) == 3
+
+
+def test_what_dispatch_refuses_in_another_process_keeps_its_reasons() -> None:
+    @tj.kernel(threads=32)
+    def refused(A: tj.Tensor, K: tj.constexpr):
+        s = tj.alloc_shared((32,), A.dtype)
+        tj.warp.copy(s, A[0:32], variant="ldstmatrix")
+
+    errors = []
+    for count in (0, 2):
+        with pytest.raises(tj.DispatchError) as error:
+            tj.compile_many([(refused, ROW, n) for n in range(3)], workers=count)
+        errors.append((str(error.value), error.value.declines))
+    assert errors[0] == errors[1] and errors[0][1]
+
+
+def test_a_process_that_ends_fails_its_kernel_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    began = workers.WorkerProcess.__init__
+    count = 0
+
+    def broken(self: workers.WorkerProcess) -> None:
+        nonlocal count
+        began(self)
+        count += 1
+        if count == 1:
+            self._process.kill()
+
+    monkeypatch.setattr(workers.WorkerProcess, "__init__", broken)
+    k = scale()
+    with pytest.raises(tj.TilejitError, match="the process that compiled scaled ended with status"):
+        tj.compile_many([(k, ROW, n) for n in range(3)], workers=1)
+    assert len(k.signatures) == 2 and count == 2
+
+
+def test_processes_end_with_what_started_them() -> None:
+    started: list[subprocess.Popen[bytes]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        began = workers.WorkerProcess.__init__
+
+        def noted(self: workers.WorkerProcess) -> None:
+            began(self)
+            started.append(self._process)
+
+        patch.setattr(workers.WorkerProcess, "__init__", noted)
+        scale().precompile([(ROW, n) for n in range(3)], workers=2)
+
+        def interrupted(*_: Any, **__: Any) -> None:
+            raise KeyboardInterrupt
+
+        patch.setattr(Progress, "advance", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            scale().precompile([(ROW, n) for n in range(3)], workers=2)
+    assert started and all(process.returncode is not None for process in started)
+
+
+def test_a_kernel_of_a_program_without_a_guard_is_compiled_elsewhere(tmp_path: Path) -> None:
+    # nothing of the program is imported by the processes: else it would start itself again
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import tilejit as tj\n"
+        "print('runs')\n"
+        "@tj.kernel(threads=32)\n"
+        "def k(A: tj.Tensor, K: tj.constexpr):\n"
+        "    A[tj.thread_id()] = K\n"
+        "print(len(k.precompile([(tj.spec((32,), tj.int32), n) for n in range(3)], 'sm_90a', workers=2)))\n"
+    )
+    run = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=120)
+    assert run.stdout.split() == ["runs", "3"], run.stderr
+
+
+def test_processes_are_started_only_where_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts: list[int] = []
+
+    class Pool:
+        def __init__(self, count: int) -> None:
+            counts.append(count)
+
+        def __enter__(self) -> Pool:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def run(self, tasks: Any) -> Any:
+            return (workers.Outcome(number, task(None), None) for number, task in tasks)
+
+    monkeypatch.setattr(workers, "Workers", Pool)
+    monkeypatch.setattr(workers, "processors", lambda: 3)
+    tasks = [lambda compile, n=n: n + 1 for n in range(5)]
+    assert [o.value for o in workers.run_all(tasks)] == [1, 2, 3, 4, 5]
+    assert list(workers.run_all([])) == [] == counts
+    monkeypatch.setattr(workers, "START_SECONDS", 0)
+
+    def failing(compile: object) -> int:
+        raise ValueError
+
+    outcomes = list(workers.run_all([failing, *tasks]))
+    assert counts == [3] and [o.number for o in outcomes] == list(range(6))
+    assert isinstance(outcomes[0].error, ValueError) and outcomes[5].value == 5
+    list(workers.run_all(tasks, 9))
+    assert counts == [3, 5]
+    list(workers.run_all(tasks, 0))
+    # what whoever asks does between two outcomes is no part of the estimate
+    monkeypatch.setattr(workers, "START_SECONDS", 0.05)
+    for _ in workers.run_all(tasks):
+        time.sleep(0.03)
+    assert counts == [3, 5]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda k: k.precompile({"A": ROW, "K": 1}), r"scaled.precompile takes a list of specs; got dict"),
+        (lambda k: k.precompile(3), r"scaled.precompile takes a list of specs; got int"),
+        (lambda k: k.precompile([ROW]), r"scaled can't be compiled for a Spec"),
+        (lambda k: k.precompile([(ROW,)]), r"scaled misses K"),
+        (lambda k: k.precompile([(ROW, {"K": 1, "L": 2})]), r"scaled has no parameter 'L'"),
+        (lambda k: tj.compile_many([k]), r"<kernel scaled\(A, K\)> is no job"),
+        (lambda k: tj.compile_many([("k", ROW)]), r"is no job: a job is a tuple that begins with a kernel"),
+        (lambda k: tj.compile_many([(k, ROW, 1)], workers=-1), r"workers=-1 is not a number of processes"),
+        (lambda k: tj.compile_many([(k, ROW, 1)], workers=True), r"workers=True is not a number of processes"),
+    ],
+)
+def test_what_is_no_job_is_said(call: Callable[[tj.Kernel], object], message: str) -> None:
+    with pytest.raises(tj.LaunchError, match=message):
+        call(scale())
+
+
+def test_threads_that_need_one_variant_compile_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    k, made, barrier = scale(), [], threading.Barrier(6)
+    make = variants.VariantCache._make
+
+    def slow(self: variants.VariantCache, typed: Any, *rest: Any) -> Any:
+        made.append(typed)
+        time.sleep(0.05)
+        return make(self, typed, *rest)
+
+    monkeypatch.setattr(variants.VariantCache, "_make", slow)
+    arrays = [np.ones(64, np.float32) for _ in range(6)]
+
+    def launch(number: int) -> None:
+        barrier.wait()
+        with tj.use_device("sim:sm_90a"):
+            k[1](arrays[number], 2 + number % 2)
+
+    threads = [threading.Thread(target=launch, args=(n,)) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert len(made) == 2 == len(k.signatures)
+    assert [a[0] for a in arrays] == [2, 3, 2, 3, 2, 3]
+
+
+def test_variants_that_threads_compile_side_by_side_are_those_of_one_thread() -> None:
+    @tj.kernel(threads=64)
+    def rows(A: tj.Tensor, B: tj.Tensor, N: tj.constexpr):
+        x = tj.cta.load(A[tj.cta_id(0), 0:N])
+        y = tj.exp(x - tj.max(x))
+        tj.cta.store(B[tj.cta_id(0), 0:N], y / tj.sum(y))
+
+    sizes, a = (32, 100, 128, 200), tj.spec((4, 256), tj.float32)
+    expected = {n: rows.compile(a, a, n, target="sm_80").ptx for n in sizes}
+    texts: dict[int, str] = {}
+
+    def compile(number: int) -> None:
+        texts[number] = rows.compile(a, a, number, target="sm_80", threads=64).ptx
+
+    rows.variants._variants._values.clear()
+    threads = [threading.Thread(target=compile, args=(n,)) for n in sizes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert texts == expected
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_is_one_line_of_a_terminal_and_gone_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "_PAUSE", 0)
+    monkeypatch.setattr(progress, "_DELAY", 0)
+    monkeypatch.setenv("COLUMNS", "30")
+    terminal, file = Terminal(), io.StringIO()
+    for stream in (terminal, file):
+        with Progress("compiling", 3, stream) as line:
+            line.advance("a")
+            line.advance("a name that is too long for the line", steps=2)
+    first, second, end = terminal.getvalue().split("\r\x1b[2K")[1:]
+    assert first == "compiling 1/3, 0 s: a" and end == ""
+    assert second.startswith("compiling 3/3, 0 s: a name") and len(second) == 29
+    assert file.getvalue() == ""
+
+
+def test_what_is_quick_shows_no_progress() -> None:
+    terminal = Terminal()
+    with Progress("compiling", 2, terminal) as line:
+        line.advance()
+        line.advance()
+    assert terminal.getvalue() == ""
+
+
+def test_a_terminal_that_goes_away_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "_DELAY", 0)
+    terminal = Terminal()
+    with Progress("compiling", 2, terminal) as line:
+        terminal.close()
+        line.advance()
+        line.advance()

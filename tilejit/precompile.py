@@ -1,0 +1,77 @@
+"""Compiling ahead: several variants of one kernel or of many, at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from functools import partial
+from typing import Any
+
+from .compiled import Compiled
+from .errors import LaunchError, entry_point
+from .jit import Kernel
+from .progress import Progress
+from .runtime.variants import CompiledVariant
+from .runtime.workers import Outcome, Task, run_all
+from .target import Target
+
+#: a kernel and what its `compile` takes
+Job = tuple[Any, ...]
+
+
+def jobs_of(kernel: Kernel, specs: Iterable[Any], target: str | Target | None) -> list[Job]:
+    """A kernel's jobs. target: of the specs that don't name their own."""
+    if isinstance(specs, (str, Mapping)) or not isinstance(specs, Iterable):
+        raise LaunchError(
+            f"{kernel.name}.precompile takes a list of specs; got {type(specs).__name__}",
+            hint="write [(tj.spec(...), tj.spec(...)), ...]: a tuple of arguments for each variant",
+        )
+    default = {} if target is None else {"target": target}
+    parts = [_parts(kernel, (spec,) if isinstance(spec, Mapping) else spec) for spec in specs]
+    return [(kernel, *positional, {**default, **named}) for positional, named in parts]
+
+
+def _parts(kernel: Kernel, spec: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments that are given by position, and those by name."""
+    if not isinstance(spec, (tuple, list)):
+        raise LaunchError(
+            f"{kernel.name} can't be compiled for a {type(spec).__name__}",
+            hint="write a tuple of arguments, or a mapping of arguments by name, for each variant",
+        )
+    if spec and isinstance(spec[-1], Mapping):
+        return tuple(spec[:-1]), dict(spec[-1])
+    return tuple(spec), {}
+
+
+def _task(job: Any) -> Task[CompiledVariant]:
+    if not isinstance(job, tuple) or not job or not isinstance(job[0], Kernel):
+        raise LaunchError(
+            f"{job!r} is no job: a job is a tuple that begins with a kernel",
+            hint="write (kernel, argument, ...), with a mapping of arguments by name at the end",
+        )
+    kernel = job[0]
+    args, named = _parts(kernel, job[1:])
+    target, threads = named.pop("target", None), named.pop("threads", None)
+    return partial(kernel.variants.variant, kernel.request(args, named, target, threads))
+
+
+@entry_point
+def compile_many(jobs: Iterable[Job], workers: int | None = None) -> tuple[Compiled, ...]:
+    """Compiles variants of several kernels at the same time, in processes, before they are needed.
+
+    jobs: tuples of a kernel and what its `compile` takes, at the end a mapping of what is given by name:
+    `(softmax, tj.spec((64, 1000), tj.float32), {"N": 1000, "threads": 128})`.
+    workers: how many processes; 0 for none, None for one per processor where starting them pays.
+    returns: what was compiled, in the order of the jobs.
+    raises: what the first of the jobs that fail raises, once all others are done.
+    """
+    if workers is not None and (type(workers) is not int or workers < 0):
+        raise LaunchError(f"workers={workers!r} is not a number of processes", hint="write 0, 1, ... or leave it out")
+    listed = list(jobs)
+    tasks = [_task(job) for job in listed]
+    outcomes: dict[int, Outcome[CompiledVariant]] = {}
+    with Progress("compiling", len(tasks)) as progress, closing(run_all(tasks, workers)) as done:
+        for outcome in done:
+            outcomes[outcome.number] = outcome
+            progress.advance(listed[outcome.number][0].name)
+    return tuple(outcomes[number].value.compiled for number in range(len(tasks)))
