@@ -10,10 +10,17 @@ from cuda.bindings import driver as real
 SUCCESS = real.CUresult.CUDA_SUCCESS
 
 
+class FakeEvent:
+    """An event that was recorded at a time of the driver's clock."""
+
+    at = 0.0
+
+
 class FakeDriver:
     """Takes the place of `cuda.bindings.driver`; names that it doesn't define are the real module's.
 
     kernel: called at each launch with the addresses of the parameters. calls: names and arguments, in order.
+    clock: what events record, which a kernel may set forward.
     """
 
     def __init__(self, devices=2, capability=(9, 0)):
@@ -28,6 +35,7 @@ class FakeDriver:
         self.kernel = lambda parameters: None
         self.refusal = None
         self.refused_cubins = set()
+        self.clock = 0.0
         self.attributes = {"NUM_REGS": 32}
 
     def __getattr__(self, name):
@@ -185,6 +193,14 @@ class FakeDriver:
 
     cuMemcpyDtoH = cuMemcpyHtoD
 
+    def cuMemcpyDtoDAsync(self, to, source, size, stream):
+        self.calls.append(("on the device", size, stream))
+        return self.cuMemcpyHtoD(to, source, size)
+
+    def cuMemsetD32Async(self, to, value, count, stream):
+        self.calls.append(("set", 4 * count, stream))
+        return (SUCCESS,)
+
     def cuMemcpyHtoDAsync(self, to, source, size, stream):
         self.calls.append(("in", size, stream))
         return self.cuMemcpyHtoD(to, source, size)
@@ -196,6 +212,7 @@ class FakeDriver:
     # streams
 
     def cuStreamIsCapturing(self, stream):
+        assert self.contexts, "asked without a context"
         status = real.CUstreamCaptureStatus
         active = status.CU_STREAM_CAPTURE_STATUS_ACTIVE
         return SUCCESS, active if stream in self.capturing else status.CU_STREAM_CAPTURE_STATUS_NONE
@@ -205,11 +222,15 @@ class FakeDriver:
         return self._done("cuStreamSynchronize")
 
     def cuEventCreate(self, flags):
-        return SUCCESS, "event"
+        return SUCCESS, FakeEvent()
 
     def cuEventRecord(self, event, stream):
         self.calls.append(("record", stream))
+        event.at = self.clock
         return (SUCCESS,)
+
+    def cuEventElapsedTime(self, began, ended):
+        return SUCCESS, ended.at - began.at
 
     def cuStreamWaitEvent(self, stream, event, flags):
         self.calls.append(("wait", stream))

@@ -8,6 +8,7 @@ import math
 import threading
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from ..target import PORTABLE_CLUSTER, Target, for_capability
 from . import arrays, assertions, cuda_code, cuda_driver
 from .cuda_driver import call
 from .cuda_memory import CudaMemory, staged
-from .device import NO_DRIVER, DirectLaunch, Launch, PreparedRun, WriteCheck
+from .device import NO_DRIVER, Bench, DirectLaunch, Launch, PreparedRun, WriteCheck
 from .grid import stream_handle
 from .packing import Packing, Workspace, field_of, getter
 from .preparation import Preparation
@@ -135,6 +136,24 @@ class CudaDevice:
 
     def allocate(self, size: int) -> CudaMemory:
         return CudaMemory(size, self.number, self.context, self.synchronize)
+
+    @property
+    def identity(self) -> str:
+        """Product, compute capability and driver."""
+        return f"{self.product} {self.capability} driver {driver_version()}"
+
+    def stream(self, stream: Any, call: Call | None) -> int:
+        """The handle of a launch's stream: the user's, else that of the framework that owns the first device array."""
+        if stream is not None:
+            return stream_handle(stream)
+        if call is not None:
+            return 0 if call.first is None else cuda_driver.framework_stream(call.first.owner, self.number)
+        return cuda_driver.current_stream(self.number)
+
+    def bench(self, call: Call | None, stream: Any, kept: Sequence[int]) -> AbstractContextManager[Bench]:
+        from . import cuda_bench
+
+        return cuda_bench.timing(self, call, self.stream(stream, call), kept)
 
     def synchronize(self) -> None:
         """Waits for all streams; raises what asserts recorded."""
@@ -280,10 +299,7 @@ class CudaFunction:
         raise failed.on_a_gpu()
 
     def _stream(self, launch: Launch, call: Call) -> int:
-        """The stream's handle: the user's, else that of the framework that owns the first device array."""
-        if launch.stream is not None:
-            return stream_handle(launch.stream)
-        return 0 if call.first is None else cuda_driver.stream_of_framework(call.first.owner)(self.device.number)
+        return self.device.stream(launch.stream, call)
 
     def _launch(self, launch: Launch, call: Call, stream: int) -> None:
         if call.waits:

@@ -170,6 +170,15 @@ def _legacy_stream(ordinal: int) -> int:
     return 0
 
 
+def current_stream(ordinal: int) -> int:
+    """The current stream of the framework that is in use; 0, the legacy stream, if none is."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        return int(torch.cuda.current_stream(ordinal).cuda_stream)
+    cupy = sys.modules.get("cupy")
+    return int(cupy.cuda.get_current_stream(ordinal).ptr) if cupy is not None else 0
+
+
 def is_capturing(stream: int) -> bool:
     """Whether work on a stream goes into a graph, or a framework's current stream does."""
     torch = sys.modules.get("torch")

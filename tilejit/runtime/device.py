@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from ..errors import LaunchError
 from ..ir.params import written_arguments
 from ..target import Target
+from . import counting
 from .arrays import Argument, ArrayView, DeviceMemory
 from .packing import Workspace
 from .signature import Call
@@ -75,6 +77,24 @@ class LoadedKernel(Protocol):
         ...
 
 
+class Bench(Protocol):
+    """Where work is timed on a device. unit: of its numbers. is_exact: the same work gives the same number."""
+
+    @property
+    def unit(self) -> str: ...
+
+    @property
+    def is_exact(self) -> bool: ...
+
+    def staged(self, call: Call) -> Call:
+        """A call of the same arrays as the bench's, ready to be launched often: its arrays lie on the device."""
+        ...
+
+    def round(self, works: Sequence[Callable[[], object]]) -> list[float]:
+        """What each piece of work takes, once, one after the other, with a cold cache."""
+        ...
+
+
 class Device(Protocol):
     """Where kernels run."""
 
@@ -116,6 +136,19 @@ class Device(Protocol):
         """size: bytes."""
         ...
 
+    @property
+    def identity(self) -> str:
+        """What must be the same for times that were taken before to hold."""
+        ...
+
+    def bench(self, call: Call | None, stream: Any, kept: Sequence[int]) -> AbstractContextManager[Bench]:
+        """What times work on a stream, None for the current one.
+
+        call: the launch whose arguments work is about. kept: positions of its arrays that are restored before each
+        timing, and in the end.
+        """
+        ...
+
     def synchronize(self) -> None: ...
 
 
@@ -145,8 +178,11 @@ _CHECKS: dict[str, bool | Literal["strict"]] = {"0": False, "1": True, "strict":
 def checks_wanted() -> bool | Literal["strict"]:
     """What `TILEJIT_SIM_CHECKS` leaves of the simulator's checks: 0 nothing, "strict" more than without it.
 
+    Nothing while costs are counted, which are those of what a GPU runs.
     raises: LaunchError where it says something else.
     """
+    if counting.ledger.get() is not None:
+        return False
     wanted = os.environ.get("TILEJIT_SIM_CHECKS") or "1"
     if wanted not in _CHECKS:
         raise LaunchError(

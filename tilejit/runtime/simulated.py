@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -23,9 +24,9 @@ from ..simulator import Checks, Location, Pointer, RegionCount, Report, run
 from ..source import Span
 from ..target import Target
 from ..target import target as find_target
-from . import assertions
+from . import assertions, counting
 from .arrays import SIMULATOR, Argument, ArrayView, DeviceArray, device_name, host_bytes, offset_in_base
-from .device import DirectLaunch, Launch, PreparedRun, WriteCheck, checks_wanted
+from .device import Bench, DirectLaunch, Launch, PreparedRun, WriteCheck, checks_wanted
 from .grid import stream_handle
 from .packing import Workspace, getter
 from .signature import Call
@@ -113,6 +114,14 @@ class SimulatedDevice:
     def allocate(self, size: int) -> SimulatedMemory:
         return SimulatedMemory(size)
 
+    @property
+    def identity(self) -> str:
+        """Costs are counted, whatever machine it runs on."""
+        return self.name
+
+    def bench(self, call: Call | None, stream: Any, kept: Sequence[int]) -> AbstractContextManager[Bench]:
+        return counting.counting(call, kept)
+
     def synchronize(self) -> None:
         """Launches have ended when they return."""
 
@@ -133,7 +142,10 @@ class SimulatedFunction:
         if launch.stream is not None:
             # launches run one after the other here, but what a GPU would refuse is refused
             stream_handle(launch.stream)
-        self.simulate(launch, call.arguments, checks=checks_wanted())
+        entries = counting.ledger.get()
+        report = self.simulate(launch, call.arguments, checks=checks_wanted(), profile=entries is not None)
+        if entries is not None:
+            entries.add(report)
 
     def simulate(
         self, launch: Launch, arguments: Sequence[Argument], *, checks: Checks, profile: bool = False,

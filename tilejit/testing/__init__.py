@@ -1,29 +1,39 @@
-"""For tests of kernels, layouts and variants: hypothesis strategies, and `check`, which runs a kernel against NumPy.
+"""For tests of kernels, layouts and variants: hypothesis strategies, `check`, which runs a kernel against NumPy, and
+`do_bench`, which times one.
 
-Needs hypothesis, which `pip install tilejit[test]` brings.
+All but `do_bench` needs hypothesis, which `pip install tilejit[test]` brings.
 """
+
+from ..runtime.timing import do_bench
 
 try:
     import hypothesis  # noqa: F401
-except ImportError as missing:
-    raise ImportError("tilejit.testing needs hypothesis; install it: pip install hypothesis") from missing
+except ImportError as error:
+    _missing = error
 
-from .arrays import arrays, assert_equal, dtypes, ulps
-from .comparing import check
-from .layouts import (
-    AXIS_FAMILIES,
-    dense_layouts,
-    iters,
-    layouts,
-    memory_layouts,
-    regions_of,
-    register_layouts,
-    shapes_of,
-    swizzles,
-)
-from .operations import Operation, operations
+    def __getattr__(name: str) -> object:
+        if name.startswith("_"):
+            raise AttributeError(f"module 'tilejit.testing' has no attribute {name!r}")
+        raise ImportError(
+            f"tilejit.testing.{name} needs hypothesis; install it: pip install hypothesis"
+        ) from _missing
+else:
+    from .arrays import arrays, assert_equal, dtypes, ulps
+    from .comparing import check
+    from .layouts import (
+        AXIS_FAMILIES,
+        dense_layouts,
+        iters,
+        layouts,
+        memory_layouts,
+        regions_of,
+        register_layouts,
+        shapes_of,
+        swizzles,
+    )
+    from .operations import Operation, operations
 
 __all__ = [
-    "AXIS_FAMILIES", "Operation", "arrays", "assert_equal", "check", "dense_layouts", "dtypes", "iters", "layouts",
-    "memory_layouts", "operations", "regions_of", "register_layouts", "shapes_of", "swizzles", "ulps",
+    "AXIS_FAMILIES", "Operation", "arrays", "assert_equal", "check", "dense_layouts", "do_bench", "dtypes", "iters",
+    "layouts", "memory_layouts", "operations", "regions_of", "register_layouts", "shapes_of", "swizzles", "ulps",
 ]
