@@ -34,7 +34,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "simulator": {"errors", "dataclass", "distinct"},
     "runtime": COMPILER | {"frontend", "executable", "compiled", "pipeline", "simulator"},
 }
-ABOVE = ("jit", "ahead", "precompile", "testing", "__main__", "__init__")
+ABOVE = ("jit", "ahead", "precompile", "tuning", "testing", "__main__", "__init__")
 ALL = set(MAY_IMPORT) | set(ABOVE)
 MAY_IMPORT |= dict.fromkeys(ABOVE, ALL)
 

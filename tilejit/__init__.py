@@ -39,6 +39,7 @@ _PUBLIC: dict[str, tuple[str, ...]] = {
     "runtime.devices": ("device", "empty", "synchronize", "to_device", "use_device"),
     "jit": ("Kernel", "PreparedLaunch", "kernel", "no_recompile", "simulate"),
     "precompile": ("compile_many",),
+    "tuning": ("Config", "autotune"),
 }
 
 _HOME = {name: module for module, names in _PUBLIC.items() for name in names}
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
     from .precompile import compile_many
     from .runtime.arrays import DeviceArray
     from .runtime.devices import device, empty, synchronize, to_device, use_device
+    from .tuning import Config, autotune
 
     # annotations that are values to Python: type checkers read them as Any, as they do the names inside kernels
     constexpr = Any

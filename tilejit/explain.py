@@ -111,6 +111,7 @@ class Explanation:
     """The dispatcher's verdicts on one compiled kernel; prints as text, shows as a table in Jupyter.
 
     layouts: how threads are spread over the axes of tiles that nobody laid out.
+    remarks: what else is to be said, one text each.
     """
 
     kernel: str
@@ -119,6 +120,7 @@ class Explanation:
     local: tuple[LocalTile, ...] = ()
     layouts: tuple[LayoutChoice, ...] = ()
     density: Density | None = None
+    remarks: tuple[str, ...] = ()
 
     @staticmethod
     def of(
@@ -136,7 +138,7 @@ class Explanation:
     def notes(self) -> tuple[str, ...]:
         """What is to be said of the kernel as a whole."""
         whole = () if self.density is None else (str(self.density),)
-        return (*map(str, self.layouts), *map(str, self.local), *whole)
+        return (*map(str, self.layouts), *map(str, self.local), *whole, *self.remarks)
 
     def __repr__(self) -> str:
         return str(self)
@@ -156,7 +158,7 @@ class Explanation:
         heads = "".join(f"<th style='text-align:left'>{h}</th>" for h in (*_HEADINGS, "why not another"))
         body = "".join(f"<tr>{_html_cells(r)}</tr>" for r in self.rows)
         caption = f"<b>{html.escape(self.kernel)}</b> for {html.escape(self.target)}"
-        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
+        notes = "".join(f"<p style='white-space:pre-wrap'>{html.escape(note)}</p>" for note in self.notes)
         return f"<div>{caption}<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>{notes}</div>"
 
 

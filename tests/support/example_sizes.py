@@ -9,6 +9,7 @@ from typing import Any
 import tilejit as tj
 from examples import (
     attention_small,
+    autotune,
     bias_gelu,
     copy_global_shared,
     copy_registers,
@@ -101,6 +102,7 @@ def _memory_bound() -> Iterator[tuple[str, Make]]:
     yield "sum_all", compilation(reduce.sum_all, vector(16384 * 16384), parts)
     in_one = reduce.sum_in_one_launch
     yield "sum_in_one_launch", compilation(in_one, vector(16384 * 16384), parts, vector(1, I32), one)
+    yield "autotune", compilation(autotune.row_sums, matrix(ROWS, 500, F32), vector(ROWS), N=500, ROWS=4)
     yield "histogram", compilation(histogram.histogram, vector(2**28, tj.uint8), vector(histogram.BINS, I32))
     x, targets, rows = matrix(8192, 128256, BF16), vector(8192, I32), vector(8192)
     yield "cross_entropy", compilation(cross_entropy.cross_entropy, x, targets, rows, rows)

@@ -147,7 +147,7 @@ class CudaDevice:
         if stream is not None:
             return stream_handle(stream)
         if call is not None:
-            return 0 if call.first is None else cuda_driver.framework_stream(call.first.owner, self.number)
+            return 0 if call.first is None else cuda_driver.stream_of_framework(call.first.owner)(self.number)
         return cuda_driver.current_stream(self.number)
 
     def bench(self, call: Call | None, stream: Any, kept: Sequence[int]) -> AbstractContextManager[Bench]:

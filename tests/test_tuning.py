@@ -1,0 +1,481 @@
+"""`@autotune`: the fastest configuration is found, kept and shown, and what can't run is a row."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilejit as tj
+from tilejit.runtime import simulated
+from tilejit.testing import do_bench
+from tilejit.tuning import TunedKernel
+
+
+def configs(*blocks: int, threads: int | None = None) -> list[tj.Config]:
+    return [tj.Config({"B": block}, threads=threads) for block in blocks]
+
+
+def grid(meta: Mapping[str, Any]) -> tuple[int]:
+    return (tj.cdiv(meta["N"], meta["B"]),)
+
+
+def adding(**options: Any) -> Any:
+    """A new kernel that adds 1 to N elements, B of them in a CTA, and says in T which B it was."""
+    options = {"configs": configs(32, 64, 128), "key": ["N"], **options}
+
+    @tj.autotune(**options)
+    @tj.kernel(threads=32)
+    def add_one(A: tj.Tensor, T: tj.Tensor, N: tj.int32, B: tj.constexpr):
+        start = tj.cta_id(0) * B
+        T[0] = B
+        tj.cta.store(A[start : start + B], tj.cta.load(A[start : start + B]) + 1.0)
+
+    return add_one
+
+
+@pytest.fixture(autouse=True)
+def on_the_simulator() -> Iterator[None]:
+    with tj.use_device("sim:sm_90a"):
+        yield
+
+
+@pytest.fixture
+def arrays() -> tuple[np.ndarray, np.ndarray]:
+    return np.zeros(256, np.float32), np.zeros(1, np.int32)
+
+
+class Clock:
+    """Takes a device's place as a bench: what T says that was launched takes the time that is told for it.
+
+    rounds: how many configurations each round timed. limit: rounds after which Ctrl-C is pressed.
+    """
+
+    unit, is_exact = "ms", False
+
+    def __init__(self, times: Mapping[int, float], table: np.ndarray, limit: int = 10**9) -> None:
+        self.times, self.table, self.limit = times, table, limit
+        self.rounds: list[int] = []
+        self.tried: list[int] = []
+
+    def staged(self, call: Any) -> Any:
+        return call
+
+    def round(self, works: Sequence[Callable[[], object]]) -> list[float]:
+        if len(self.rounds) >= self.limit:
+            raise KeyboardInterrupt
+        self.rounds.append(len(works))
+        return [self.time(work) for work in works]
+
+    def time(self, work: Callable[[], object]) -> float:
+        work()
+        self.tried.append(int(self.table[0]))
+        return self.times[self.tried[-1]]
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch, arrays: Any) -> Clock:
+    made = Clock({32: 3.0, 64: 1.0, 128: 1.05}, arrays[1])
+
+    @contextmanager
+    def bench(*_: object) -> Iterator[Clock]:
+        yield made
+
+    monkeypatch.setattr(simulated.SimulatedDevice, "bench", bench)
+    return made
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The folder of a cache, which is empty and used."""
+    monkeypatch.setenv("TILEJIT_CACHE", "1")
+    monkeypatch.setenv("TILEJIT_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def test_the_configuration_that_costs_least_is_launched(arrays: Any) -> None:
+    k, (a, t) = adding(configs=configs(8, 128, 32), reset=["A"]), arrays
+    k[grid](a, t, 256)
+    (tuning,) = k.tuning
+    assert tuning.best.config.values == {"B": 128} and t[0] == 128
+    costs = {trial.config.values["B"]: trial.median for trial in tuning.trials}
+    assert costs[128] < costs[32] < costs[8]
+    assert costs[32] == do_bench(lambda: k.kernel[256 // 32](a, t, 256, 32))
+    assert tuning.unit == "cycles (counted)"
+
+
+def test_reset_restores_before_each_timing_and_in_the_end(arrays: Any) -> None:
+    a, t = arrays
+    adding(reset=["A"])[grid](a, t, 256)
+    assert (a == 1).all(), "the launch isn't all that remains"
+    a[:] = 0
+    adding(reset=None)[grid](a, t, 256)
+    assert (a == 4).all(), "three runs and the launch"
+
+
+def test_a_key_is_tuned_once_and_another_anew(arrays: Any, clock: Clock) -> None:
+    k, (a, t) = adding(), arrays
+    for n in (256, 256, 100, 256, 100):
+        k[grid](a, t, n)
+    assert [tuning.key for tuning in k.tuning] == ["N=256", "N=100"]
+    tried = len(clock.tried)
+    # other grids and bound launches of the same key find it
+    k[8](a, t, 256)
+    k[grid].bind(a, t, 100)()
+    assert len(clock.tried) == tried
+    # another type is another question
+    k[grid](a.astype(np.float16), t, 256)
+    assert len(clock.tried) > tried and len(k.tuning) == 3
+
+
+def test_an_array_in_the_key_counts_by_its_shape(arrays: Any, clock: Clock) -> None:
+    k, (a, t) = adding(key=["A"]), arrays
+    k[grid](a, t, 256)
+    k[grid](a, t, 100)
+    k[grid](a.copy(), t, 100)
+    assert [tuning.key for tuning in k.tuning] == ["A=(256,)"]
+    k[grid](a[:128], t, 100)
+    assert [tuning.key for tuning in k.tuning] == ["A=(256,)", "A=(128,)"]
+
+
+def test_timings_are_interleaved_and_clear_losers_leave(arrays: Any, clock: Clock) -> None:
+    k, (a, t) = adding(), arrays
+    k[grid](a, t, 256)
+    # each once to warm up, then rounds of all, until one is out
+    assert clock.rounds[:6] == [1, 1, 1, 3, 3, 2]
+    rounds = [sorted(clock.tried[n : n + 3]) for n in (3, 6)]
+    assert rounds == [[32, 64, 128]] * 2
+    trials = {trial.config.values["B"]: trial for trial in k.tuning[0].trials}
+    assert trials[32].is_out and len(trials[32].samples) == 2
+    assert len(trials[64].samples) == len(trials[128].samples) == 30
+    assert t[0] == 64, "the fastest is launched"
+
+
+def test_a_killed_tuning_goes_on_where_it_was(arrays: Any, clock: Clock, disk: Path) -> None:
+    a, t = arrays
+    clock.limit = 3 + 6
+    with pytest.raises(KeyboardInterrupt):
+        adding()[grid](a, t, 256)
+    assert len(list(disk.glob("*.tuning"))) == 1
+    clock.limit, clock.rounds, clock.tried = 10**9, [], []
+    k = adding()
+    k[grid](a, t, 256)
+    assert 32 not in clock.tried, "what is out was timed again"
+    assert clock.rounds == [1, 1] + [2] * (30 - 6)
+    trials = {trial.config.values["B"]: trial for trial in k.tuning[0].trials}
+    assert trials[32].median == 3.0 and trials[64].samples == [1.0] * 30
+
+
+def test_what_is_done_is_kept_as_it_is_done(arrays: Any, disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    a, t = arrays
+    measured = simulated.counting.CountingBench.round
+    calls = 0
+
+    def killed(self: Any, works: Any) -> list[float]:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise KeyboardInterrupt
+        return measured(self, works)
+
+    monkeypatch.setattr(simulated.counting.CountingBench, "round", killed)
+    with pytest.raises(KeyboardInterrupt):
+        adding()[grid](a, t, 256)
+    k = adding()
+    k[grid](a, t, 256)
+    assert calls == 3 + 1, "each is counted once"
+    assert all(len(trial.samples) == 1 for trial in k.tuning[0].trials)
+
+
+def test_another_process_takes_the_table_from_the_disk(arrays: Any, clock: Clock, disk: Path) -> None:
+    a, t = arrays
+    first = adding()
+    first[grid](a, t, 256)
+    clock.limit = 0
+    again = adding()
+    again[grid](a, t, 256)
+    assert t[0] == 64 and [len(k.signatures) for k in (first, again)] == [3, 1]
+    assert str(again.tuning[0]) == str(first.tuning[0])
+    assert "best of 3: B=64" in str(adding().explain(a, t, 256)), "explain looks on the disk, too"
+    # what the table depends on
+    for other in (adding(configs=configs(32, 64)), adding(reset=["A"]), adding(prune=lambda all, named: all[1:])):
+        with pytest.raises(KeyboardInterrupt):
+            other[grid](a, t, 256)
+    with pytest.raises(KeyboardInterrupt):
+        again[grid](a, t, 255)
+    with pytest.raises(KeyboardInterrupt), tj.use_device("sim:sm_100a"):
+        adding()[grid](a, t, 256)
+
+
+def test_what_can_not_run_is_a_row_with_its_reason(arrays: Any) -> None:
+    a, t = arrays
+    k = adding(configs=[*configs(64), *configs(1 << 22), tj.Config({"B": "text"})])
+    k[grid](a, t, 64)
+    (tuning,) = k.tuning
+    assert tuning.best.config.values == {"B": 64}
+    reasons = [trial.reason or "" for trial in tuning.trials]
+    assert not reasons[0] and reasons[1].startswith("ResourceError: add_one needs")
+    assert reasons[2] == "KernelTypeError: mul takes scalars and local tiles; got the constant 'text'"
+    assert str(tuning).splitlines()[-2].startswith("B=4194304")
+
+
+def test_all_that_can_not_run_is_one_error_that_lists_them(arrays: Any) -> None:
+    a, t = arrays
+    k = adding(configs=configs(1 << 22, 1 << 23))
+    for _ in range(2):
+        with pytest.raises(tj.LaunchError, match="none of the 2 configurations of add_one can run") as error:
+            k[grid](a, t, 64)
+    listed = str(error.value).splitlines()
+    assert listed[1].startswith("  B=4194304: ResourceError: add_one needs") and listed[2].startswith("  B=8388608: ")
+    assert not k.tuning and not a.any()
+
+
+def test_a_mistake_of_ours_is_no_row(arrays: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: Any, works: Any) -> list[float]:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(simulated.counting.CountingBench, "round", broken)
+    with pytest.raises(ZeroDivisionError):
+        adding()[grid](*arrays, 64)
+
+
+def test_prune_sees_the_arguments_and_chooses(arrays: Any, clock: Clock) -> None:
+    a, t = arrays
+    seen: list[Any] = []
+
+    def prune(choices: list[tj.Config], named: Any) -> list[tj.Config]:
+        seen.append((len(choices), named["N"], named.A is a, sorted(named)))
+        return [config for config in choices if config.values["B"] != 64]
+
+    k = adding(prune=prune)
+    k[grid](a, t, 256)
+    assert seen == [(3, 256, True, ["A", "N", "T"])]
+    assert t[0] == 128 and len(k.tuning[0].trials) == 2
+
+
+@pytest.mark.parametrize(
+    ("kept", "message"),
+    [
+        ([], "prune of add_one left none of its 3 configurations"),
+        (None, "prune of add_one returned None"),
+        ([32], r"prune of add_one returned \[32\]"),
+        ([tj.Config({"C": 1})], "configuration 0 of add_one .C=1. gives 'C' a value"),
+    ],
+)
+def test_what_prune_may_not_return(arrays: Any, kept: Any, message: str) -> None:
+    with pytest.raises(tj.LaunchError, match=message):
+        adding(prune=lambda choices, named: kept)[grid](*arrays, 256)
+
+
+def test_one_configuration_needs_no_timing(arrays: Any, clock: Clock) -> None:
+    k = adding(configs=configs(64))
+    k[grid](*arrays, 256)
+    assert not clock.tried and not k.tuning and arrays[1][0] == 64
+
+
+def test_threads_of_a_launch_are_tuned_apart(arrays: Any, clock: Clock) -> None:
+    k = adding()
+    k[grid](*arrays, 256)
+    k[grid, 64](*arrays, 256)
+    assert len(k.tuning) == 2
+
+
+def test_the_threads_of_a_configuration(arrays: Any) -> None:
+    a, t = arrays
+    k = adding(configs=[tj.Config({"B": 128}, threads=n) for n in (32, 64)])
+    k[grid](a, t, 256)
+    assert {v.threads for v in k.signatures} == {32, 64}
+    with pytest.raises(tj.LaunchError, match="the threads of add_one come from its configurations"):
+        k[(2,), 64](a, t, 256)
+    with pytest.raises(tj.LaunchError, match="the threads of add_one come from its configurations"):
+        k.compile(a, t, 256, threads=64)
+    free = adding()
+    free[grid, 64](a, t, 256)
+    assert {v.threads for v in free.signatures} == {64}
+
+
+def test_values_of_configurations_are_no_arguments(arrays: Any) -> None:
+    k = adding()
+    for call in (lambda: k[8](*arrays, 256, B=32), lambda: k.compile(*arrays, 256, B=32)):
+        with pytest.raises(tj.LaunchError, match="B of add_one comes from its configurations"):
+            call()
+    with pytest.raises(tj.LaunchError, match="takes 3 arguments; 4 positional ones"):
+        k[8](*arrays, 256, 32)
+    with pytest.raises(tj.LaunchError, match="add_one misses N"):
+        k[8](*arrays)
+    k.kernel[8](*arrays, 256, 32)
+    assert arrays[1][0] == 32
+
+
+def test_compile_and_explain_take_the_fastest_that_is_known(arrays: Any, clock: Clock) -> None:
+    k, (a, t) = adding(), arrays
+    assert "not tuned for these arguments yet" in str(k.explain(a, t, 256))
+    assert dict(k.compile(a, t, 256).signature.arguments)["B"].value == 32
+    k[grid](a, t, 256)
+    assert dict(k.compile(a, t, 256).signature.arguments)["B"].value == 64
+    assert dict(k.compile(a, t, 100).signature.arguments)["B"].value == 32
+    spec = tj.spec((256,), tj.float32), tj.spec((1,), tj.int32), tj.int32
+    assert "N=256: best of 3: B=64" in str(k.explain(a, t, 256)) and "of best" in k.explain(a, t, 256)._repr_html_()
+    (compiled,) = k.precompile([spec])
+    assert compiled.threads == 32
+
+
+def test_simulate_and_bind_run_the_fastest(arrays: Any) -> None:
+    k, (a, t) = adding(reset=["A"]), arrays
+    report = tj.simulate(k, grid, a, t, 256)
+    assert report.grid == (2, 1, 1) and t[0] == 128 and report.checks
+    prepared = k[grid].bind(a, t, 256)
+    prepared()
+    prepared(a, t, 256)
+    assert (a == 3).all()
+    with pytest.raises(tj.LaunchError, match="threads of add_one|takes 3 arguments|add_one"):
+        tj.simulate(k, grid, a, t)
+
+
+def test_the_table_is_text_and_html(arrays: Any, clock: Clock) -> None:
+    k = adding()
+    assert repr(k.tuning) == "nothing was tuned yet"
+    k[grid](*arrays, 256)
+    assert repr(k.tuning).splitlines() == [
+        "add_one on sim:sm_90a for sm_90a, N=256: best of 3: B=64",
+        "",
+        "configuration  ms    of best  timings",
+        "B=64           1     1.00     30",
+        "B=128          1.05  1.05     30",
+        "B=32           3     3.00     2        out",
+    ]
+    assert "<td style='text-align:left'>1.05</td>" in k.tuning._repr_html_()
+
+
+def test_the_environment_prints_or_turns_it_off(
+    arrays: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    k = adding()
+    monkeypatch.setenv("TILEJIT_AUTOTUNE", "off")
+    k[grid](*arrays, 256)
+    assert arrays[1][0] == 32 and not clock.tried
+    monkeypatch.setenv("TILEJIT_AUTOTUNE", "print")
+    k[grid](*arrays, 256)
+    assert arrays[1][0] == 64
+    assert "best of 3: B=64" in capsys.readouterr().err
+    monkeypatch.setenv("TILEJIT_AUTOTUNE", "no")
+    with pytest.raises(tj.LaunchError, match="TILEJIT_AUTOTUNE='no' is none of print, off"):
+        k[grid](*arrays, 100)
+
+
+def test_nothing_is_tuned_where_nothing_may_be_compiled(arrays: Any, clock: Clock) -> None:
+    k = adding()
+    with tj.no_recompile(), pytest.raises(tj.LaunchError, match=r"add_one would be tuned inside tj.no_recompile\(\)"):
+        k[grid](*arrays, 256)
+    k[grid](*arrays, 256)
+    with tj.no_recompile():
+        k[grid](*arrays, 256)
+
+
+def test_threads_that_need_one_answer_tune_once(arrays: Any, clock: Clock) -> None:
+    k, (a, t) = adding(), arrays
+    barrier = threading.Barrier(4)
+
+    def launch() -> None:
+        with tj.use_device("sim:sm_90a"):
+            barrier.wait()
+            k[grid](a, t, 256)
+
+    threads = [threading.Thread(target=launch) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert clock.tried.count(32) == 3 and len(k.tuning) == 1
+
+
+def test_a_captured_value_that_changes_is_tuned_anew(clock: Clock, arrays: Any) -> None:
+    scale = 2.0
+
+    @tj.autotune([tj.Config({"B": 32}), tj.Config({"B": 64})], ["N"])
+    @tj.kernel(threads=32)
+    def scaled(A: tj.Tensor, T: tj.Tensor, N: tj.int32, B: tj.constexpr):
+        T[0] = B
+        A[tj.thread_id()] = A[tj.thread_id()] * scale
+
+    scaled[1](*arrays, 1)
+    scaled[1](*arrays, 1)
+    assert len(scaled.tuning) == 1
+    scale = 3.0
+    scaled[1](*arrays, 1)
+    assert len(scaled.tuning) == 2
+
+
+@tj.autotune(configs(32, 64), key=["N"])
+@tj.kernel(threads=32)
+def importable(A: tj.Tensor, N: tj.int32, B: tj.constexpr):
+    A[tj.thread_id()] = B
+
+
+def test_a_tuned_kernel_is_a_kernel() -> None:
+    assert isinstance(importable, tj.Kernel) and isinstance(importable, TunedKernel)
+    assert pickle.loads(pickle.dumps(importable)) is importable and copy.deepcopy(importable) is importable
+    assert repr(importable) == "<kernel importable(A, N, B)>" and importable.__name__ == "importable"
+    with pytest.raises(tj.LaunchError, match="needs a grid"):
+        importable(1)
+
+
+NOT_TUNED = [
+    ({"configs": []}, "add_one has no configurations to tune"),
+    ({"configs": 3}, "configs of add_one is 3"),
+    ({"configs": [{"B": 3}]}, r"configs of add_one is \[\{'B': 3\}\]"),
+    ({"configs": configs(32, 64, 32)}, "configurations 0 and 2 of add_one are the same: B=32"),
+    ({"configs": [tj.Config({"C": 1})]}, "configuration 0 of add_one .C=1. gives 'C' a value, which is no constexpr"),
+    ({"configs": [tj.Config({"N": 1})]}, "gives 'N' a value, which is no constexpr of it"),
+    ({"configs": [*configs(1), tj.Config({})]}, "configurations 0 and 1 of add_one give values to different .*: B"),
+    ({"key": ["M"]}, "key of add_one names 'M', which is no parameter of it"),
+    ({"key": ["B"]}, "key of add_one names 'B', which the configurations give values to"),
+    ({"key": "N"}, "key='N' of add_one is no list of names"),
+    ({"reset": ["N"]}, "reset of add_one names 'N', which is no array"),
+    ({"reset": ["Z"]}, "reset of add_one names 'Z', which is no parameter of it"),
+    ({"prune": 3}, "prune=3 is not a function"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), NOT_TUNED)
+def test_what_makes_no_sense_is_refused_where_it_is_written(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(tj.LaunchError, match=message):
+        adding(**options)
+
+
+def test_autotune_stands_above_kernel() -> None:
+    decorate = tj.autotune(configs(32), key=[])
+    for wrong in (lambda A, B: None, importable, 3):
+        with pytest.raises(tj.KernelSyntaxError, match="@tj.autotune stands above"):
+            decorate(wrong)
+    with pytest.raises(tj.KernelSyntaxError, match="is a kernel already"):
+        tj.kernel(importable)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: tj.Config(3), "3 are no values of a configuration"),
+        (lambda: tj.Config({1: 2}), "are no values of a configuration"),
+        (lambda: tj.Config({"B": 1}, threads=0), "0 is not a number of threads"),
+        (lambda: tj.Config({"B": []}), "B is a constexpr; a list can't be one"),
+    ],
+)
+def test_what_is_no_configuration(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(tj.LaunchError, match=message):
+        make()
+
+
+def test_configurations_are_told_apart_as_constexprs_are() -> None:
+    assert tj.Config({"B": 1, "C": 2}) == tj.Config({"C": 2, "B": 1})
+    assert len({tj.Config({"B": value}) for value in (1, 1.0, True, -0.0, 0.0)}) == 5
+    assert tj.Config({"B": 1}) != tj.Config({"B": 1}, threads=128) != 3
+    assert str(tj.Config({"B": 1, "C": "x"}, threads=64)) == "B=1, C='x', threads=64"
+    assert repr(tj.Config({"B": 1}, threads=64)) == "Config({'B': 1}, threads=64)"

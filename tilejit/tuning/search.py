@@ -1,0 +1,123 @@
+"""Finding the fastest configuration: all are compiled, timed in turn, and written down at every step."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from ..dataclass import dataclass
+from ..errors import TilejitError
+from ..ir.types import Signature
+from ..progress import Progress
+from ..runtime.device import Bench, Device
+from ..runtime.making import Compiler
+from ..runtime.signature import Call
+from ..runtime.timing import Contender, race
+from ..runtime.workers import run_all
+from ..target import Target
+from .trials import Config, Trial, Tuning
+
+if TYPE_CHECKING:
+    from .kernel import TunedKernel, TunedLauncher
+
+#: timings of a configuration at most, and the sum of its times, in ms, from which on five do
+_MOST, _ENOUGH = 30, 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Which configuration is the fastest, for what, among which.
+
+    values, call, signature: of the arguments without the configuration's. key: as text.
+    threads: of a CTA, where the configurations leave them open. captured: number of the captured values.
+    """
+
+    device: Device
+    target: Target
+    threads: int
+    values: tuple[Any, ...]
+    call: Call
+    signature: Signature
+    captured: int
+    key: str
+    candidates: tuple[Config, ...]
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """Equal for questions of one process that have one answer."""
+        device, target = self.device.name, self.target.name
+        return device, target, self.threads, self.signature, self.captured, self.key, self.candidates
+
+
+class Search:
+    """Tries the candidates of one question. table: what is known so far, also from earlier runs."""
+
+    def __init__(self, kernel: TunedKernel, question: Question) -> None:
+        self._kernel = kernel
+        self._question = question
+        trials = tuple(Trial(config) for config in question.candidates)
+        self.table = Tuning(kernel.name, question.device.name, question.target.name, question.key, "", trials)
+        # all that a variant depends on, and what else its times do
+        self._place = kernel.shelf.place(question.signature, question.target, question.threads, kernel.options.debug)
+        parts = (question.device.identity, question.key, *question.candidates, kernel.choices.reset)
+        self._key = "\n".join(map(str, ("tuning:" + (self._place.digest if self._place else ""), *parts)))
+        stored = self._place.store.get(self._key) if self._place is not None else None
+        if stored is not None:
+            self.table.resume(stored)
+
+    def run(self, launcher: TunedLauncher) -> None:
+        """Times what isn't timed yet; what is known is kept on the disk at every step."""
+        kernel, question, trials = self._kernel, self._question, self.table.trials
+        names = [p.name for p in kernel.parameters]
+        kept = [names.index(name) for name in kernel.choices.reset]
+        call = Call(kernel.parameters, kernel.complete(question.values, question.candidates[0]))
+        with question.device.bench(call, launcher.stream, kept) as bench:
+            self.table.unit = bench.unit
+            waiting = [t for t in trials if t.reason is None and not t.is_out and not (bench.is_exact and t.samples)]
+            contenders = self._contenders(bench, launcher, waiting)
+            race(bench, contenders, _MOST, _ENOUGH, lambda: self._note(waiting, contenders))
+        self.table.is_done = True
+        self._keep()
+
+    def _contenders(self, bench: Bench, launcher: TunedLauncher, waiting: Sequence[Trial]) -> list[Contender]:
+        """Those of the trials that can run, compiled at the same time, each launched once."""
+        contenders = []
+        tasks = [functools.partial(self._work, bench, launcher, trial.config) for trial in waiting]
+        with Progress(f"tuning {self._kernel.name}", len(tasks)) as progress, closing(run_all(tasks)) as done:
+            for outcome in done:
+                trial = waiting[outcome.number]
+                progress.advance(str(trial.config))
+                try:
+                    contender = Contender(outcome.value, trial.samples)
+                    first = bench.round([contender.work])
+                except TilejitError as error:
+                    trial.fail(error)
+                else:
+                    contenders.append(contender)
+                    # else it warmed up
+                    trial.samples.extend(first if bench.is_exact else ())
+                self._keep()
+        return contenders
+
+    def _work(
+        self, bench: Bench, tuned: TunedLauncher, config: Config, compiler: Compiler | None
+    ) -> Callable[[], None]:
+        """What launches the kernel in one configuration."""
+        kernel, launcher = self._kernel.kernel, tuned.of(config)
+        values = self._kernel.complete(self._question.values, config)
+        call = Call(kernel.parameters, values)
+        function = kernel.function(launcher.threads, values, call, compiler)
+        return function.prepare(launcher.launch(values), bench.staged(call))
+
+    def _note(self, waiting: Sequence[Trial], contenders: Sequence[Contender]) -> None:
+        """After a round."""
+        out = [contender.samples for contender in contenders if contender.is_out]
+        for trial in waiting:
+            trial.is_out = any(trial.samples is samples for samples in out)
+        self._keep()
+
+    def _keep(self) -> None:
+        if self._place is not None:
+            self._place.store.put(self._key, self.table.to_bytes())

@@ -1,0 +1,183 @@
+"""Configurations of a tuned kernel, and the table of what each of them took, or why it took no part."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from ..dataclass import dataclass, field
+from ..errors import LaunchError, TilejitError
+from ..runtime.grid import check_threads
+from ..runtime.signature import freeze
+
+
+class Config:
+    """One way to compile a tuned kernel: values of constexpr parameters by name, and threads of a CTA.
+
+    threads: None for those that the kernel says.
+    """
+
+    __slots__ = ("_frozen", "threads", "values")
+
+    def __init__(self, values: Mapping[str, Any], *, threads: int | None = None) -> None:
+        if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
+            raise LaunchError(
+                f"{values!r} are no values of a configuration", hint='write tj.Config({"BM": 128}, threads=256)'
+            )
+        self.values = dict(values)
+        self.threads = None if threads is None else check_threads(threads)
+        named = {name: freeze(value, name) for name, value in self.values.items()}
+        self._frozen = tuple(sorted(named.items())), self.threads
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Config) and self._frozen == other._frozen
+
+    def __hash__(self) -> int:
+        return hash(self._frozen)
+
+    def __str__(self) -> str:
+        threads = [] if self.threads is None else [f"threads={self.threads}"]
+        return ", ".join([*(f"{name}={value!r}" for name, value in self.values.items()), *threads])
+
+    def __repr__(self) -> str:
+        threads = "" if self.threads is None else f", threads={self.threads}"
+        return f"Config({self.values!r}{threads})"
+
+
+@dataclass(slots=True)
+class Trial:
+    """What became of one configuration.
+
+    samples: what it took, each time. is_out: it was clearly slower than another, and timed no more.
+    reason: why it can't run, else None.
+    """
+
+    config: Config
+    samples: list[float] = field(default_factory=list)
+    is_out: bool = False
+    reason: str | None = None
+
+    @property
+    def median(self) -> float | None:
+        return median(self.samples) if self.samples and self.reason is None else None
+
+    def fail(self, error: TilejitError) -> None:
+        self.reason = f"{type(error).__name__}: {error.message}"
+
+
+@dataclass(slots=True)
+class Tuning:
+    """What was tried of a kernel for one key. kernel, device, target: names. key: values of its parameters, as text.
+
+    unit: of the times. is_done: every configuration has its time or its reason.
+    """
+
+    kernel: str
+    device: str
+    target: str
+    key: str
+    unit: str
+    trials: tuple[Trial, ...]
+    is_done: bool = False
+
+    @property
+    def best(self) -> Trial:
+        """The fastest.
+
+        raises: LaunchError, which lists the reasons, where no configuration can run.
+        """
+        timed = [(trial.median, number) for number, trial in enumerate(self.trials) if trial.median is not None]
+        if not timed:
+            rows = "\n".join(f"  {trial.config}: {trial.reason}" for trial in self.trials)
+            raise LaunchError(
+                f"none of the {len(self.trials)} configurations of {self.kernel} can run:\n{rows}",
+                hint="give autotune a configuration that can, or compile one by itself to see where it goes wrong",
+            )
+        return self.trials[min(timed)[1]]
+
+    @property
+    def rows(self) -> Sequence[tuple[str, ...]]:
+        """Configuration, time, its ratio to the best one, timings, remark: the fastest first, last what can't run."""
+        timed = sorted((t for t in self.trials if t.median is not None), key=lambda t: t.median or 0.0)
+        rows = [
+            (
+                str(t.config), _number(t.median or 0.0), f"{(t.median or 0.0) / (timed[0].median or 1.0):.2f}",
+                str(len(t.samples)), "out" if t.is_out else "",
+            )
+            for t in timed
+        ]
+        others = [t for t in self.trials if t.median is None]
+        return rows + [(str(t.config), "-", "-", "-", t.reason or "not timed yet") for t in others]
+
+    @property
+    def head(self) -> str:
+        timed = [trial for trial in self.trials if trial.median is not None]
+        best = f"best of {len(self.trials)}: {self.best.config}" if timed else f"none of {len(self.trials)} can run"
+        where = f"{self.kernel} on {self.device} for {self.target}"
+        return f"{where}, {self.key}: {best}" if self.key else f"{where}: {best}"
+
+    @property
+    def headings(self) -> tuple[str, ...]:
+        return "configuration", self.unit, "of best", "timings", ""
+
+    def __str__(self) -> str:
+        lines = [self.headings, *self.rows]
+        widths = [max(len(line[column]) for line in lines) for column in range(len(self.headings))]
+        texts = ("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines)
+        return "\n".join([self.head, "", *texts])
+
+    def to_bytes(self) -> bytes:
+        """For the disk."""
+        trials = [
+            {"config": str(t.config), "samples": t.samples, "is_out": t.is_out, "reason": t.reason} for t in self.trials
+        ]
+        return json.dumps({"is_done": self.is_done, "unit": self.unit, "trials": trials}).encode()
+
+    def resume(self, stored: bytes) -> None:
+        """Takes over what an earlier run measured, as far as it came."""
+        record = json.loads(stored)
+        self.unit = str(record["unit"])
+        trials = {trial["config"]: trial for trial in record["trials"]}
+        for trial in self.trials:
+            earlier = trials.get(str(trial.config))
+            if earlier is not None:
+                trial.samples = [float(sample) for sample in earlier["samples"]]
+                trial.is_out, trial.reason = bool(earlier["is_out"]), earlier["reason"]
+        self.is_done = bool(record["is_done"]) and all(str(trial.config) in trials for trial in self.trials)
+
+
+class Tunings(Sequence[Tuning]):
+    """Every tuning of a kernel, oldest first; prints as tables."""
+
+    def __init__(self, tunings: Iterable[Tuning]) -> None:
+        self._tunings = tuple(tunings)
+
+    def __len__(self) -> int:
+        return len(self._tunings)
+
+    def __iter__(self) -> Iterator[Tuning]:
+        return iter(self._tunings)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._tunings[index]
+
+    def __repr__(self) -> str:
+        return "\n\n".join(map(str, self._tunings)) or "nothing was tuned yet"
+
+    def _repr_html_(self) -> str:
+        return "".join(map(_table, self._tunings)) or html.escape(repr(self))
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+
+
+def _table(tuning: Tuning) -> str:
+    lines = [("th", tuning.headings), *(("td", row) for row in tuning.rows)]
+    rows = (
+        "".join(f"<{tag} style='text-align:left'>{html.escape(cell)}</{tag}>" for cell in cells) for tag, cells in lines
+    )
+    return f"<div><b>{html.escape(tuning.head)}</b><table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table></div>"
