@@ -107,9 +107,8 @@ class Search:
         """What launches the kernel in one configuration."""
         kernel, launcher = self._kernel.kernel, tuned.of(config)
         values = self._kernel.complete(self._question.values, config)
-        call = Call(kernel.parameters, values)
-        function = kernel.function(launcher.threads, values, call, compiler)
-        return function.prepare(launcher.launch(values), bench.staged(call))
+        resolved = kernel.resolve(launcher.threads, values, compiler)
+        return resolved.function.prepare(launcher.launch(values), bench.staged(resolved.call)).run
 
     def _note(self, waiting: Sequence[Trial], contenders: Sequence[Contender]) -> None:
         """After a round."""
