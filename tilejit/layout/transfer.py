@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..dataclass import dataclass
-from ..distinct import distinct
 from ..errors import LayoutError
 from .tile_layout import TileLayout
 
@@ -79,7 +78,10 @@ def renaming(src: Holding, dst: Holding) -> tuple[tuple[int, int], ...] | str:
     missing = int(np.count_nonzero(held[order][at] != wanted))
     if missing:
         return f"{missing} of {wanted.size} values are held by other threads than need them"
-    pairs = np.unique(np.stack([dst.register.ravel(), src.register.ravel()[order][at]], axis=1), axis=0)
-    if len(distinct(pairs[:, 0])) != len(pairs):
+    to, source = dst.register.ravel(), src.register.ravel()[order][at]
+    # what each register becomes, by the last value that it gets
+    becomes = np.full(int(to.max(initial=-1)) + 1, -1, np.int64)
+    becomes[to] = source
+    if np.any(becomes[to] != source):
         return "which register becomes which depends on the thread"
-    return tuple((int(to), int(source)) for to, source in pairs)
+    return tuple((int(register), int(becomes[register])) for register in np.flatnonzero(becomes >= 0))

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import product
 from math import prod
+from operator import mul
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from ...errors import LayoutError
 from ...ir.arithmetic import build, facts
 from ...ir.nodes import TRUE, Buffer, Expr, Region, TileOp
 from ...ops.reduce import axes_of
+from ...remember import remembered
 from ...scopes import WARP
 from ...target import WARP as LANES
 from .digits import Digit
@@ -80,12 +82,12 @@ class Shares:
     @property
     def results(self) -> Schedule:
         """The digits that count a thread's results."""
-        return self.tiles.where(lambda d: not _weight(d, self.weights) and not d.is_spread("src"))
+        return _results(self)
 
     @property
     def values(self) -> Schedule:
         """The digits that count the registers of a result, slowest first."""
-        return self.tiles.where(lambda d: bool(_weight(d, self.weights)) and not d.is_spread("src"))
+        return _values(self)
 
     @property
     def _shared(self) -> tuple[Digit, ...]:
@@ -118,21 +120,12 @@ class Shares:
 
     def each_result(self, operand: str) -> Iterator[int]:
         """The register of each of a thread's results in the destination; in the source, of its first slot."""
-        return (_register(self.results, operand, values) for values in _counted(self.results))
+        return _registers(self.results, operand)
 
     @property
     def slots(self) -> tuple[Slot, ...]:
         """The registers of a result that hold elements, in some thread at least, by rising index."""
-        slots = [self._slot(values) for values in _counted(self.values)]
-        extents = self.tiles.space.dims
-        return tuple([slot for slot in slots if all(x < n for x, n in zip(slot.at, extents, strict=True))])
-
-    def _slot(self, values: Sequence[int]) -> Slot:
-        at = [0] * len(self.weights)
-        for digit, value in zip(self.values.digits, values, strict=True):
-            at[_dim(digit)] += value * digit.weight
-        index = sum(x * weight for x, weight in zip(at, self.weights, strict=True))
-        return Slot(_register(self.values, "src", values), tuple(at), index)
+        return _slots(self)
 
     def counts(self, slot: Slot, thread: Expr) -> Expr:
         """Whether a slot holds an element in a thread, and no padding."""
@@ -178,6 +171,30 @@ class Shares:
         return partners
 
 
+@remembered
+def _results(shares: Shares) -> Schedule:
+    return shares.tiles.where(lambda d: not _weight(d, shares.weights) and not d.is_spread("src"))
+
+
+@remembered
+def _values(shares: Shares) -> Schedule:
+    return shares.tiles.where(lambda d: bool(_weight(d, shares.weights)) and not d.is_spread("src"))
+
+
+@remembered
+def _slots(shares: Shares) -> tuple[Slot, ...]:
+    counted, extents, weights = shares.values, shares.tiles.space.dims, shares.weights
+    steps = [(_dim(digit), digit.weight) for digit in counted.digits]
+    slots: list[Slot] = []
+    for values, register in zip(_counted(counted), _registers(counted, "src"), strict=True):
+        at = [0] * len(weights)
+        for (dim, step), value in zip(steps, values, strict=True):
+            at[dim] += value * step
+        if all(x < n for x, n in zip(at, extents, strict=True)):
+            slots.append(Slot(register, tuple(at), sum(x * weight for x, weight in zip(at, weights, strict=True))))
+    return tuple(slots)
+
+
 def _dim(digit: Digit) -> int:
     assert digit.dim is not None, "no digits were joined"
     return digit.dim
@@ -197,9 +214,10 @@ def _counted(digits: Schedule) -> Iterator[tuple[int, ...]]:
     return product(*(range(digit.extent) for digit in digits.digits))
 
 
-def _register(digits: Schedule, operand: str, values: Sequence[int]) -> int:
-    """How far values of the digits lead in an operand's registers."""
-    return sum(digit.elements(operand) * value for digit, value in zip(digits.digits, values, strict=True))
+def _registers(digits: Schedule, operand: str) -> Iterator[int]:
+    """How far each of the digits' values lead in an operand's registers."""
+    strides = [digit.elements(operand) for digit in digits.digits]
+    return (sum(map(mul, strides, values)) for values in _counted(digits))
 
 
 def numbered(thread: Expr, steps: Sequence[Step]) -> Expr:
