@@ -23,20 +23,17 @@ from .operations import one_instruction, operation
 
 def evaluate(emission: Emission, expr: Expr) -> LLVMValue:
     """The value of `expr` where the writer stands."""
-    if isinstance(expr, Const):
-        return integer(int(expr.value), expr.dtype) if expr.dtype.is_integer else constant(expr)
-    if isinstance(expr, Var):
-        return _variable(emission, expr)
-    if isinstance(expr, Special):
-        return special(emission, expr.name)
+    leaf = _LEAVES.get(type(expr))
+    if leaf is not None:
+        return leaf(emission, expr)
     w = emission.writer
     value = w.results.get(id(expr))
     if value is not None:
         return value
-    if emission.constants and isinstance(expr, (Op, Cast)) and expr.dtype.is_integer:
-        index = _index(expr)
-        if index is not None and index.variables <= emission.constants.keys():
-            return integer(index.fold(emission.constants), expr.dtype)
+    if expr.dtype.is_integer:
+        number = _constant(emission, expr)
+        if number is not None:
+            return integer(number, expr.dtype)
     compute = _COMPUTED[type(expr)]
     if expr.span is None:
         value = compute(emission, expr)
@@ -99,12 +96,16 @@ def _constant(emission: Emission, expr: Expr) -> int | None:
     """An index that is constant here."""
     if isinstance(expr, Const):
         return int(expr.value)
-    if not emission.constants:
+    constants = emission.constants
+    if isinstance(expr, Var):
+        return constants.get(expr.name)
+    index = _index(expr) if constants else None
+    if index is None:
         return None
-    index = _index(expr)
-    if index is None or not index.variables <= emission.constants.keys():
-        return None
-    return index.fold(emission.constants)
+    for name in index.variables:
+        if name not in constants:
+            return None
+    return index.fold(constants)
 
 
 @remembered
@@ -241,9 +242,13 @@ def _simplified(emission: Emission, op: Op, x: LLVMValue, y: LLVMValue) -> LLVMV
     return None if kept is None else cast(emission, kept, op.dtype)
 
 
-#: a constant as a value; by identity, as 0.0 and -0.0 are equal. Unrolled loops name one many times, and the bits of
-#: a float take 8 µs
-constant = remembered(LLVMValue.of)
+@remembered
+def constant(const: Const) -> LLVMValue:
+    """A constant as a value; by identity, as 0.0 and -0.0 are equal.
+
+    Unrolled loops name one many times, and the bits of a float take 8 µs.
+    """
+    return integer(int(const.value), const.dtype) if const.dtype.is_integer else LLVMValue.of(const)
 
 
 @lru_cache(4096)
@@ -254,6 +259,13 @@ def integer(value: int, dtype: DType) -> LLVMValue:
         wrapped -= 2**dtype.bits
     return LLVMValue.of(Const(wrapped, dtype))
 
+
+#: what gives the expressions that aren't made of others
+_LEAVES: dict[type, Callable[[Emission, Any], LLVMValue]] = {
+    Const: lambda emission, expr: constant(expr),
+    Var: _variable,
+    Special: lambda emission, expr: special(emission, expr.name),
+}
 
 _FOLDS: dict[str, Callable[[int, int], int]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "floordiv": operator.floordiv, "mod": operator.mod,

@@ -347,7 +347,7 @@ def global_address(emission: Emission, buffer: Buffer, offset: OffsetSum) -> tup
 
 def _further(buffer: Buffer, offset: OffsetSum, bits: int) -> OffsetSum:
     """The offset of what lies so many bits further."""
-    return offset._replace(past=offset.past + bits // buffer.dtype.bits) if bits else offset
+    return OffsetSum(offset.parts, offset.past + bits // buffer.dtype.bits, offset.wraps) if bits else offset
 
 
 def _access(emission: Emission, vector: Vector, words: WordFormat) -> tuple[WordFormat, int]:

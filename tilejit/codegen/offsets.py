@@ -17,7 +17,8 @@ def total(emission: Emission, parts: Sequence[LLVMValue]) -> LLVMValue:
 
 def by_depth(emission: Emission, offset: OffsetSum) -> OffsetSum:
     """The sum with its parts added up by the depth of the loop in which they change: one part each, outermost first."""
-    return offset._replace(parts=tuple(total(emission, group) for group in groups(emission, offset.parts)))
+    parts = tuple([total(emission, group) for group in groups(emission, offset.parts)])
+    return OffsetSum(parts, offset.past, offset.wraps)
 
 
 def whole(emission: Emission, offset: OffsetSum) -> OffsetSum:
@@ -47,5 +48,5 @@ def groups(emission: Emission, parts: Sequence[LLVMValue]) -> list[list[LLVMValu
     """The parts that change in the same loops together, those of outer loops first."""
     by_depth: dict[int, list[LLVMValue]] = {}
     for part in parts:
-        by_depth.setdefault(emission.writer.depth(part.text), []).append(part)
+        by_depth.setdefault(emission.writer.depth_of(part.text), []).append(part)
     return [by_depth[depth] for depth in sorted(by_depth)]

@@ -156,13 +156,13 @@ class Writer:
         well, but only after it has parsed each copy and tried to simplify it.
         pure: whatever its opcode, it has no effect and gives the same value wherever it stands.
         """
-        opcode = text[: text.find(" ")]
-        if not pure and opcode not in _PURE:
-            return self.fresh(text)
         name = self._values.get(text)
         if name is not None:
             return name
-        depth = self.depth(text) if self._loops and opcode in _HOISTED else len(self._loops)
+        opcode = text[: text.find(" ")]
+        if not pure and opcode not in _PURE:
+            return self.fresh(text)
+        depth = self._depth(text) if self._loops and opcode in _HOISTED else len(self._loops)
         if depth == len(self._loops):
             name = self.fresh(text)
             self._values.setdefault(text, name)
@@ -187,9 +187,18 @@ class Writer:
             self._depths[name] = depth
         return name
 
-    def depth(self, text: str) -> int:
-        """The depth of the innermost loop in which a value that the text names changes; 0 where none does."""
-        return max([self._depths.get(name, 0) for name in _NAMES.findall(text)], default=0)
+    def depth_of(self, value: str) -> int:
+        """The depth of the innermost loop in which a value changes; 0 where it changes in none."""
+        return self._depths.get(value, 0)
+
+    def _depth(self, text: str) -> int:
+        """The depth of the innermost loop in which a value that an instruction names changes."""
+        depths, deepest = self._depths, 0
+        for name in _NAMES.findall(text):
+            depth = depths.get(name, 0)
+            if depth > deepest:
+                deepest = depth
+        return deepest
 
     def effect(self, text: str) -> None:
         """Writes an instruction without a result."""
