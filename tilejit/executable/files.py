@@ -56,8 +56,9 @@ def read_executable(path: Path) -> Executable:
     except OSError as error:
         reason = error.strerror
         raise LaunchError(f"{path} can't be read: {reason}", hint="give a file that compiled.save wrote") from None
-    parts = _of_ptx(content, path) if path.suffix == ".ptx" else _of_cubin(content, path)
-    digest, *rest = parts
+    if not content.endswith(b"\n"):
+        raise _foreign(path)
+    digest, *rest = _of_ptx(content, path) if path.suffix == ".ptx" else _of_cubin(content, path)
     if digest != _digest(*rest):
         raise LaunchError(
             f"{path} is not what was saved there: it was damaged, or edited", hint="save it again from its kernel"
