@@ -280,7 +280,8 @@ def subexpressions(expr: ir.Expr) -> Iterator[ir.Expr]:
     while waiting:
         part = waiting.pop()
         yield part
-        waiting.extend(reversed(operands(part)))
+        if not isinstance(part, _LEAVES):
+            waiting.extend(reversed(operands(part)))
 
 
 def indices(place: Place) -> tuple[ir.Expr, ...]:

@@ -22,19 +22,20 @@ __all__ = ["anchored", "padded"]
 
 def anchored(survey: Survey, products: ProductLayouts | None = None) -> dict[Tile, Projection]:
     """The fixed layouts, and those of the tiles that they reach; without `products` only those laid out by hand."""
+    uses = [(step, use) for step in survey.steps for use in step.uses.values()]
+    anchors = [(s, u.tile, layout) for s, u in uses if (layout := _fixed(s, u, products)) is not None]
+    if not anchors:
+        return {}
     fixed: dict[Tile, Projection] = {}
     meeting: dict[Tile, list[Meeting]] = {}
-    for step in survey.steps:
+    for step, use in uses:
         if step.op.record.relation.are_alike:
-            for use in step.uses.values():
-                meeting.setdefault(use.tile, []).append(step)
-    for step in survey.steps:
-        for use in step.uses.values():
-            layout = _fixed(step, use, products)
-            if use.tile not in fixed and layout is not None:
-                fixed[use.tile] = layout
-                if _is_of_all(layout.layout, SCOPES[step.op.scope].threads(survey.threads)):
-                    _spread(survey, use.tile, fixed, meeting)
+            meeting.setdefault(use.tile, []).append(step)
+    for step, tile, layout in anchors:
+        if tile not in fixed:
+            fixed[tile] = layout
+            if _is_of_all(layout.layout, SCOPES[step.op.scope].threads(survey.threads)):
+                _spread(survey, tile, fixed, meeting)
     return fixed
 
 

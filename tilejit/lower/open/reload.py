@@ -29,6 +29,8 @@ _MOST_BYTES = 64 * 1024
 
 def loaded_again(kernel: Kernel, survey: Survey) -> Kernel:
     """The kernel with second loads for operands whose axes were refused; itself where there are none."""
+    if not survey.refused:
+        return kernel
     loads = _loads(survey)
     wanted = [(step, use) for step, use in survey.refused if use.tile in loads and step is not loads[use.tile]]
     if not wanted:

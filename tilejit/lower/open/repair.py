@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from math import prod
 
 from ...dataclass import dataclass, replace
@@ -87,9 +87,17 @@ class _Rewriter:
         self.head: list[Alloc] = []
         self._buffers: dict[str, Buffer] = {}
         self._steps = {id(step.op): step for step in survey.steps}
-        self._names = FreshNames(defined_names(kernel.body), 1)
-        self._recomputing = Recomputing(kernel, survey)
-        self._threads = kernel.threads
+        self._kernel, self._threads = kernel, kernel.threads
+
+    # what only conversions need
+
+    @cached_property
+    def _names(self) -> FreshNames:
+        return FreshNames(defined_names(self._kernel.body), 1)
+
+    @cached_property
+    def _recomputing(self) -> Recomputing:
+        return Recomputing(self._kernel, self.survey)
 
     def changed(self, stmt: Stmt) -> tuple[Stmt, ...]:
         if isinstance(stmt, Alloc) and isinstance(stmt.buffer.layout, Open):
@@ -125,7 +133,7 @@ class _Rewriter:
         buffer = self.buffer(region.buffer)
         if buffer is region.buffer:
             return region
-        return replace(region, buffer=buffer)
+        return Region(buffer, region.starts, region.extents, region.in_bounds, region.span, region.gathered)
 
     def operation(self, step: Meeting) -> Iterator[Stmt]:
         """The operation on tiles with layouts, between the conversions of those that disagree."""
