@@ -71,7 +71,6 @@ def _passes() -> Any:
     passes.add_always_inliner_pass()
     passes.add_sroa_pass()
     passes.add_simplify_cfg_pass()
-    passes.add_loop_simplify_pass()
     passes.add_loop_rotate_pass()
     return passes
 

@@ -107,16 +107,18 @@ def _as_it_is(name: str, *args: Expr) -> Expr:
 
 def _pair(a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
     """Both as expressions of one type."""
-    if isinstance(a, _NUMBER) and isinstance(b, _NUMBER):
-        raise TypeError(f"at least one of {a!r} and {b!r} must be an expression")
-    x = _weak(a, b.dtype) if isinstance(a, _NUMBER) else a  # type: ignore[union-attr]
-    y = _weak(b, x.dtype) if isinstance(b, _NUMBER) else b
-    if x.dtype == y.dtype:
-        return x, y
-    if x.dtype.is_float or y.dtype.is_float:
-        raise TypeError(f"operands of {x.dtype} and {y.dtype}; cast one")
-    common = promote(x.dtype, y.dtype)
-    return cast(x, common), cast(y, common)
+    if isinstance(a, _NUMBER):
+        if isinstance(b, _NUMBER):
+            raise TypeError(f"at least one of {a!r} and {b!r} must be an expression")
+        a = _weak(a, b.dtype)
+    elif isinstance(b, _NUMBER):
+        b = _weak(b, a.dtype)
+    if a.dtype is b.dtype:
+        return a, b
+    if a.dtype.is_float or b.dtype.is_float:
+        raise TypeError(f"operands of {a.dtype} and {b.dtype}; cast one")
+    common = promote(a.dtype, b.dtype)
+    return cast(a, common), cast(b, common)
 
 
 def _weak(value: bool | int | float, dtype: DType) -> Const:
@@ -129,7 +131,7 @@ def _weak(value: bool | int | float, dtype: DType) -> Const:
 def _operands(name: str, a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
     """Both in the type in which the operation computes."""
     x, y = _pair(a, b)
-    if x.dtype == bool_ and ELEMENTWISE[name].kind in ("arithmetic", "exact", "shift"):
+    if x.dtype is bool_ and ELEMENTWISE[name].kind in ("arithmetic", "exact", "shift"):
         return cast(x, int32), cast(y, int32)
     return x, y
 
