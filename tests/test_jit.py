@@ -611,7 +611,7 @@ def test_what_a_compilation_leaves_is_old_unless_the_program_keeps_objects_from_
     kept = gc.get_freeze_count()
     try:
         compiled = make_add().compile(vector, vector)
-        is_old = any(thing is compiled.lane.body for thing in gc.get_objects(generation=2))
+        is_old = any(thing is compiled.derivation.lane.body for thing in gc.get_objects(generation=2))
         assert (is_old, gc.get_freeze_count() > 0) == (not keeps, keeps) and bool(kept) == keeps
     finally:
         gc.unfreeze()

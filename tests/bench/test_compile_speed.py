@@ -93,7 +93,7 @@ def calls_of(run: Callable[[], object]) -> int:
 
 
 def test_a_kernel_ten_times_as_long_takes_ten_times_the_work() -> None:
-    """Measured of 9, 99 and 999 operations: 6.1 and 9.4 times; 1,235 calls of Python functions for each further one.
+    """Measured of 9, 99 and 999 operations: 6.4 and 9.3 times; 1,286 calls of Python functions for each further one.
 
     Where each operation is dispatched by itself, these are 1,900.
     """
@@ -101,18 +101,18 @@ def test_a_kernel_ten_times_as_long_takes_ten_times_the_work() -> None:
     few, some, many = (calls_of(partial(chain, turns)) for turns in (3, 33, 333))
     assert 4 * few < some < 1.3 * 10 * few
     assert 5 * some < many < 1.3 * 10 * some
-    assert many - some < 1400 * 900
+    assert many - some < 1350 * 900
 
 
 def test_laying_out_takes_a_small_share_of_a_long_kernels_compilation() -> None:
-    """Measured: a seventh of the calls of Python functions."""
+    """Measured: a ninth of the calls of Python functions."""
     made = chain(33)
-    assert 6 * calls_of(partial(lay_out, made.derivation.open)) < calls_of(partial(chain, 33))
+    assert 8 * calls_of(partial(lay_out, made.derivation.open)) < calls_of(partial(chain, 33))
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_is_short_and_takes_no_more_work_than_its_length_allows(name: str) -> None:
-    """Measured: at most 1,562 PTX instructions, and 0.78 of these calls (attention)."""
+    """Measured: at most 1,711 PTX instructions, and 0.86 of these calls (attention)."""
     make = EXAMPLES[name]
     instructions = census(make().ptx).instructions
     assert instructions <= 3000
