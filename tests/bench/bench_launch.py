@@ -82,12 +82,11 @@ def in_turn(
 
 def fake_driver() -> None:
     """Puts a driver that does nothing in the place of the real one, for as long as the process runs."""
-    from tests.runtime.fake_driver import SUCCESS, FakeDriver
-    from tilejit.runtime import cuda, cuda_code, cuda_driver, cuda_memory
+    from tests.runtime.fake_driver import MODULES, SUCCESS, FakeDriver
 
     fake = FakeDriver()
     fake.cuLaunchKernel = fake.cuLaunchKernelEx = lambda *args: (SUCCESS,)
-    for module in (cuda, cuda_code, cuda_driver, cuda_memory):
+    for module in MODULES:
         module.driver = fake
     devices._has_driver = lambda: True
     for cached in (devices.cuda_problem, devices.named, devices._cuda, devices._best):
@@ -183,11 +182,11 @@ def raw_launches(arguments: list[Any], stream: int) -> dict[str, Launch]:
     """The driver's call with everything ready: by ctypes, and by the binding in its several forms."""
     from cuda.bindings import driver
 
-    from tilejit.runtime import cuda
+    from tilejit.runtime import cuda_function
 
     resolved = three_arrays()[4].bind(*arguments)._resolved
     function: Any = resolved.function
-    packed = cuda.Packed(function._packing)
+    packed = cuda_function.Packed(function._packing)
     packed.fill(function._values(resolved.call.arguments))
     config = driver.CUlaunchConfig()
     config.gridDimX, config.gridDimY, config.gridDimZ = 4, 1, 1

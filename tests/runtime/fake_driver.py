@@ -7,6 +7,11 @@ import ctypes
 import numpy as np
 from cuda.bindings import driver as real
 
+from tilejit.runtime import cuda, cuda_bench, cuda_code, cuda_driver, cuda_function, cuda_memory
+
+#: those that call the driver by their name `driver`
+MODULES = (cuda, cuda_bench, cuda_code, cuda_driver, cuda_function, cuda_memory)
+
 SUCCESS = real.CUresult.CUDA_SUCCESS
 
 

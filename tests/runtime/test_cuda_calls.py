@@ -36,13 +36,13 @@ from tilejit.target import target
 
 pytest.importorskip("cuda.bindings")
 
-from tests.runtime.fake_driver import FakeDriver, real  # noqa: E402
+from tests.runtime.fake_driver import MODULES, FakeDriver, real  # noqa: E402
 from tests.support.foreign_arrays import (
     Interface,
     Tensor,  # noqa: E402
 )
 from tilejit.executable import Executable  # noqa: E402
-from tilejit.runtime import cuda, cuda_code, cuda_driver, cuda_memory  # noqa: E402
+from tilejit.runtime import cuda, cuda_function  # noqa: E402
 from tilejit.runtime.assertions import DeviceAssertionError, DeviceCheckError  # noqa: E402
 from tilejit.usage import Measurement, Usage  # noqa: E402
 
@@ -52,7 +52,7 @@ GRID = Launch((3, 1, 1), 64)
 @pytest.fixture
 def fake(monkeypatch):
     driver = FakeDriver()
-    for module in (cuda, cuda_code, cuda_driver, cuda_memory):
+    for module in MODULES:
         monkeypatch.setattr(module, "driver", driver)
     return driver
 
@@ -122,7 +122,7 @@ def test_a_loaded_kernel_learns_its_registers_and_spills_without_its_own_local_m
 
 def test_a_parameter_stands_at_a_multiple_of_its_alignment():
     # a tensor map has 128 bytes, 64-byte aligned
-    packed = cuda.Packed(Packing([Field("b", 1), Field("128s", 64)]))
+    packed = cuda_function.Packed(Packing([Field("b", 1), Field("128s", 64)]))
     packed.fill((7, bytes(range(128))))
     first, second = (ctypes.c_uint64 * 2).from_address(packed.address)
     assert second % 64 == 0 and ctypes.string_at(second, 128) == bytes(range(128))

@@ -81,11 +81,10 @@ def test_what_is_imported_ahead_exists() -> None:
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> Any:
     pytest.importorskip("cuda.bindings")
-    from tests.runtime.fake_driver import FakeDriver
-    from tilejit.runtime import cuda, cuda_code, cuda_driver, cuda_memory
+    from tests.runtime.fake_driver import MODULES, FakeDriver
 
     driver = FakeDriver()
-    for module in (cuda, cuda_code, cuda_driver, cuda_memory):
+    for module in MODULES:
         monkeypatch.setattr(module, "driver", driver)
     retained: list[threading.Thread] = []
     retain = driver.cuDevicePrimaryCtxRetain

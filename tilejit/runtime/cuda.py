@@ -1,42 +1,30 @@
-"""The CUDA device: loads PTX through the driver and launches it with parameters packed ahead."""
+"""The CUDA device: its context, its memory, and what is loaded on it."""
 
 from __future__ import annotations
 
-import ctypes
-import itertools
-import math
-import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from cuda.bindings import driver
 
-from ..errors import DeviceError, LaunchError
+from ..errors import DeviceError
 from ..executable import Executable, MachineCode
-from ..ir.params import AssertionsParam, BarrierParam, written_arguments
-from ..target import PORTABLE_CLUSTER, Target, for_capability
-from . import arrays, assertions, cuda_code, cuda_driver
+from ..target import Target, for_capability
+from . import cuda_code, cuda_driver
 from .cuda_driver import call
-from .cuda_memory import CudaMemory, staged
-from .device import NO_DRIVER, Bench, DirectLaunch, Launch, PreparedRun, WriteCheck
+from .cuda_function import CudaFunction
+from .cuda_memory import CudaMemory
+from .device import NO_DRIVER, Bench
 from .grid import stream_handle
-from .packing import Packing, Workspace, field_of, getter
 from .preparation import Preparation
 from .signature import Call
 
 if TYPE_CHECKING:
     from ..compiled import Compiled
 
-_STATIC_SHARED_BYTES = 48 * 1024
-_RECORD_BYTES = AssertionsParam.RECORD_BYTES
-
-#: words of barriers that the launches of one kernel have in turn, and the bytes from one to the next: so many launches
-#: that wait for their grids never run at the same time, and no two words share a sector
-_BARRIERS, _BARRIER_BYTES = 256, 32
 
 def problem() -> str | None:
     """Why no GPU can be used, or None where one answers."""
@@ -177,236 +165,3 @@ class CudaDevice:
         if handle == 0:
             call(driver.cuCtxSetCurrent, self.context)
         return handle == 0
-
-
-class CudaFunction:
-    """A kernel loaded on one device."""
-
-    def __init__(self, device: CudaDevice, compiled: Compiled) -> None:
-        executable = compiled.executable
-        self.compiled = compiled
-        self.device = device
-        self.asserts = assertions.takes_record(executable)
-        self._module, self._function = cuda_code.load(executable, device.capability)
-        compiled.measurement.usage = cuda_driver.usage(self._function, executable.local_bytes)
-        self._dynamic_bytes = executable.shared_bytes if executable.dynamic_shared else 0
-        if self._dynamic_bytes > _STATIC_SHARED_BYTES:
-            attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            call(driver.cuFuncSetAttribute, self._function, attribute, self._dynamic_bytes)
-        if math.prod(executable.cluster or ()) > PORTABLE_CLUSTER:
-            attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
-            call(driver.cuFuncSetAttribute, self._function, attribute, 1)
-        self._is_cooperative = executable.cooperative
-        self._record = CudaMemory(_RECORD_BYTES if self.asserts else 0, device.number, device.context, _nothing)
-        self._record.copy_in(np.zeros(_RECORD_BYTES if self.asserts else 0, np.uint8))
-        words = _BARRIERS if any(isinstance(p, BarrierParam) for p in executable.params) else 0
-        self._barriers = CudaMemory(words * _BARRIER_BYTES, device.number, device.context, _nothing)
-        self._barriers.copy_in(np.zeros(words * _BARRIER_BYTES, np.uint8))
-        turns = itertools.cycle(range(words))
-        workspace = Workspace(
-            self._record.pointer, lambda: self._barriers.pointer + _BARRIER_BYTES * next(turns)
-        )
-        index = executable.positions
-        self._getters = tuple(getter(p, index, workspace) for p in executable.params)
-        self._check_written = WriteCheck(executable)
-        self._written = sorted(index[name] for name in written_arguments(executable.params))
-        self._packing = Packing([field_of(p) for p in executable.params])
-        self._lock = threading.Lock()
-        self._packed = Packed(self._packing)
-        self.direct = None if self._is_cooperative or words else self._direct(workspace)
-
-    def launch(self, launch: Launch, call: Call) -> None:
-        self._check_written(call.arguments)
-        stream = self._stream(launch, call)
-        if self.device.is_current():
-            self._launch(launch, call, stream)
-            return
-        with cuda_driver.current(self.device.context):
-            self._launch(launch, call, stream)
-
-    def prepare(self, launch: Launch, call: Call) -> PreparedRun:
-        self._check_written(call.arguments)
-        if call.has_host or self._is_cooperative:
-            # each launch that waits for its grid has a barrier of its own
-            return PreparedRun(lambda: False, lambda: self.launch(launch, call))
-        packed = Packed(self._packing)
-        packed.fill(self._values(call.arguments))
-        views = (a for a in call.arguments if type(a) is arrays.ArrayView)
-        owned = [view.owner for view in views if isinstance(view.owner, arrays.DeviceArray)]
-
-        def run() -> None:
-            # others' arrays live as long as this refers to them; ours may have been freed by name
-            for array in owned:
-                array.check()
-            stream = self._stream(launch, call)
-            if self.device.is_current():
-                enqueue(stream)
-                return
-            with cuda_driver.current(self.device.context):
-                enqueue(stream)
-
-        def enqueue(stream: int) -> None:
-            if call.waits:
-                _order(stream, call.arguments)
-            self._enqueue(launch, stream, packed)
-
-        return PreparedRun(self._quick(launch, call, packed, owned), run)
-
-    def _quick(
-        self, launch: Launch, call: Call, packed: Packed, owned: Sequence[arrays.DeviceArray]
-    ) -> Callable[[], bool]:
-        """Launches in the thread's context, whichever that is: the driver refuses where it is another one."""
-        if call.first is None or launch.stream is not None:
-            return lambda: False
-        waited = None if not call.waits else _streams_of(call.arguments)
-        stream_of, ordinal = cuda_driver.stream_of_framework(call.first.owner), self.device.number
-        configured = cuda_driver.LaunchConfigs(launch.grid, launch.threads, self._dynamic_bytes)
-        enqueue, function, address = driver.cuLaunchKernelEx, self._function, packed.address
-
-        def quick() -> bool:
-            for array in owned:
-                # not a property: this runs at each launch
-                if array._memory is None:
-                    return False
-            stream = stream_of(ordinal)
-            if waited is not None and stream not in waited:
-                return False
-            return not enqueue(configured[stream], function, address, 0)[0]
-
-        return quick
-
-    def _direct(self, workspace: Workspace) -> DirectLaunch:
-        launch, context = driver.cuLaunchKernel, self.device.context
-
-        def launch_in_context(*args: Any) -> tuple[Any, ...]:
-            with cuda_driver.current(context):
-                status: tuple[Any, ...] = launch(*args)
-                return status
-
-        return DirectLaunch(
-            launch, launch_in_context, self.device.is_current, self._function, self._dynamic_bytes,
-            cuda_driver.StreamObjects(), workspace,
-        )
-
-    def check_assertions(self) -> None:
-        """Raises for a failed assert, once."""
-        record = np.zeros(_RECORD_BYTES, np.uint8)
-        self._record.copy_out(record)
-        failed = assertions.failed(self.compiled.executable, record)
-        if failed is None:
-            return
-        self._record.copy_in(np.zeros_like(record))
-        raise failed.on_a_gpu()
-
-    def _stream(self, launch: Launch, call: Call) -> int:
-        return self.device.stream(launch.stream, call)
-
-    def _launch(self, launch: Launch, call: Call, stream: int) -> None:
-        if call.waits:
-            _order(stream, call.arguments)
-        if call.has_host:
-            self._launch_staged(launch, call, stream)
-            return
-        values = self._values(call.arguments)
-        with self._lock:
-            self._packed.fill(values)
-            self._enqueue(launch, stream, self._packed)
-
-    def _launch_staged(self, launch: Launch, call: Call, stream: int) -> None:
-        """With copies of the host arrays."""
-        if cuda_driver.is_capturing(stream):
-            raise LaunchError(
-                "a NumPy array can't be an argument while a graph is being captured: its copies would not be in it",
-                hint="pass device arrays, such as tj.to_device(a)",
-            )
-        with staged(call.arguments, self._written, stream) as moved:
-            packed = Packed(self._packing)
-            packed.fill(self._values(moved))
-            self._enqueue(launch, stream, packed)
-        if self.asserts and any(_is_host(call.arguments[p]) for p in self._written):
-            self.check_assertions()
-
-    def _values(self, arguments: Sequence[arrays.Argument]) -> list[Any]:
-        return [get(arguments) for get in self._getters]
-
-    def _enqueue(self, launch: Launch, stream: int, packed: Packed) -> None:
-        x, y, z = launch.grid
-        if self._is_cooperative:
-            self._enqueue_cooperative(launch, stream, packed)
-            return
-        (error,) = driver.cuLaunchKernel(
-            self._function, x, y, z, launch.threads, 1, 1, self._dynamic_bytes, stream, packed.address, 0
-        )
-        if error != cuda_driver.SUCCESS:
-            raise cuda_driver.failure(error, "cuLaunchKernel")
-
-
-    def _enqueue_cooperative(self, launch: Launch, stream: int, packed: Packed) -> None:
-        x, y, z = launch.grid
-        (error,) = driver.cuLaunchCooperativeKernel(
-            self._function, x, y, z, launch.threads, 1, 1, self._dynamic_bytes, stream, packed.address
-        )
-        if error == driver.CUresult.CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE:
-            raise self._too_many(launch)
-        if error != cuda_driver.SUCCESS:
-            raise cuda_driver.failure(error, "cuLaunchCooperativeKernel")
-
-    def _too_many(self, launch: Launch) -> LaunchError:
-        """That a grid's CTAs don't run at the same time."""
-        each = int(call(
-            driver.cuOccupancyMaxActiveBlocksPerMultiprocessor, self._function, launch.threads, self._dynamic_bytes
-        ))
-        count, name = self.device.multiprocessors, self.compiled.executable.name
-        return LaunchError(
-            f"the {math.prod(launch.grid):,} CTAs of a cooperative launch must run at the same time; "
-            f"{self.device.name} runs {each * count:,} of {name} with {launch.threads} threads: "
-            f"{each} on each of {count} multiprocessors",
-            hint="launch fewer CTAs, each of which does more, or let a CTA take less shared memory and fewer registers",
-        )
-
-
-class Packed:
-    """Kernel parameters in memory, and the array of their addresses that the driver reads."""
-
-    __slots__ = ("_block", "_pack_into", "_pointers", "_start", "address")
-
-    def __init__(self, packing: Packing) -> None:
-        self._block = ctypes.create_string_buffer(packing.size_bytes + packing.align_bytes)
-        self._start = -ctypes.addressof(self._block) % packing.align_bytes
-        self._pack_into = packing.pack_into
-        start, count = ctypes.addressof(self._block) + self._start, len(packing.offsets)
-        self._pointers = (ctypes.c_void_p * max(count, 1))(*(start + offset for offset in packing.offsets))
-        self.address = ctypes.addressof(self._pointers)
-
-    def fill(self, values: Sequence[Any]) -> None:
-        self._pack_into(self._block, self._start, *values)
-
-
-def _order(stream: int, arguments: Sequence[arrays.Argument]) -> None:
-    """Makes the stream wait for the streams that still write the arguments."""
-    for producer in _producers(arguments) - _same_stream(stream):
-        cuda_driver.wait_for(stream, producer)
-
-
-def _producers(arguments: Sequence[arrays.Argument]) -> set[int]:
-    return {a.producer for a in arguments if type(a) is arrays.ArrayView and a.producer is not None}
-
-
-def _same_stream(stream: int) -> set[int]:
-    # 0 and 1 both name the legacy stream
-    return {0, 1} if stream in (0, 1) else {stream}
-
-
-def _streams_of(arguments: Sequence[arrays.Argument]) -> set[int]:
-    """The streams that needn't wait for another one that still writes the arguments."""
-    producers = _producers(arguments)
-    same = _same_stream(min(producers))
-    return same if producers <= same else set()
-
-
-def _is_host(argument: arrays.Argument) -> bool:
-    return type(argument) is arrays.ArrayView and argument.facts.device is None
-
-
-def _nothing() -> None:
-    """The record is read after a synchronisation."""

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import numpy as np
 
 import tilejit as tj
-from tests.runtime.fake_driver import FakeDriver
+from tests.runtime.fake_driver import MODULES, FakeDriver
 from tests.support.foreign_arrays import Tensor
 from tilejit.jit import Kernel
-from tilejit.runtime import cuda, cuda_code, cuda_driver, cuda_memory, devices
+from tilejit.runtime import devices
 
 
 class TorchTensor(Tensor):
@@ -117,7 +117,7 @@ class RecordingDriver(FakeDriver):
 def installed(monkeypatch, torch):
     """A recording driver and a torch in the place of what there is."""
     driver = RecordingDriver()
-    for module in (cuda, cuda_code, cuda_driver, cuda_memory):
+    for module in MODULES:
         monkeypatch.setattr(module, "driver", driver)
     clear = (devices.cuda_problem, devices.named, devices._cuda, devices._best)
     for cached in clear:
